@@ -8,8 +8,8 @@ import _ "embed"
 //go:embed compose.yaml
 var Compose string
 
-// Service is systemd's unit of the service, Socket the unit of its port. Backup and BackupTimer are
-// the units of a backup each night.
+// Service is the systemd unit of the service, and Socket is the systemd unit of the service's port.
+// Backup is the unit of a backup, and BackupTimer is the timer that starts a backup each night.
 var (
 	//go:embed deploy/systemd/sendcode.service
 	Service string

@@ -3,8 +3,8 @@ package docs
 
 import "embed"
 
-// OpenAPI is the description of the HTTP surface, served at /openapi.yaml and held against real
-// answers by the tests.
+// OpenAPI describes the HTTP API. The service serves the description at /openapi.yaml. Tests
+// compare the description with real answers.
 //
 //go:embed openapi.yaml
 var OpenAPI []byte

@@ -19,7 +19,8 @@ import (
 // than goose's default, so that other programs can use goose in the same database.
 const MigrationsTable = "sendcode_schema"
 
-// WrapError adds to the text of an error that a migration failed; nil stays nil.
+// WrapError wraps the error of a migration, so that the text of the error mentions migrations. If
+// err is nil, the result is nil.
 func WrapError(err error) error {
 	if err == nil {
 		return nil
@@ -29,8 +30,8 @@ func WrapError(err error) error {
 
 type reportKey struct{}
 
-// WithReport returns a context for Migrate, which calls report with the name of each file that it
-// has applied.
+// WithReport returns a context for Migrate. Migrate then calls report with the name of each file
+// that it has applied.
 func WithReport(ctx context.Context, report func(file string)) context.Context {
 	return context.WithValue(ctx, reportKey{}, report)
 }
@@ -72,9 +73,9 @@ INSERT INTO schema_fingerprints (version, sha256) VALUES (%d, '%s') ON CONFLICT 
 	return nil
 }
 
-// Check returns an error that wraps store.ErrSchema if the database lacks a migration of this
-// program or has a different one. If the database also has later migrations, the error wraps
-// store.ErrLaterSchema. Check only reads.
+// Check returns an error that wraps store.ErrSchema if a migration of this program is missing or
+// different in the database. If the database has all migrations of this program and also later
+// migrations, the error wraps store.ErrLaterSchema. Check only reads.
 func Check(ctx context.Context, db *sql.DB, files fs.FS, dir string) error {
 	own, err := Fingerprints(files, dir)
 	if err != nil {
@@ -128,8 +129,8 @@ func compareApplied(ctx context.Context, db *sql.DB, own map[int64]string) error
 	return CheckFingerprints(own, both)
 }
 
-// readApplied returns the fingerprints of the migrations that a database has. The keys are their
-// versions.
+// readApplied returns the fingerprints of the migrations that a database has. The keys are the
+// versions of the migrations.
 func readApplied(ctx context.Context, db *sql.DB) (map[int64]string, error) {
 	rows, err := db.QueryContext(ctx, FingerprintsSQL)
 	if err != nil {
@@ -148,9 +149,9 @@ func readApplied(ctx context.Context, db *sql.DB) (map[int64]string, error) {
 	return applied, WrapError(rows.Err())
 }
 
-// CheckFingerprints compares the fingerprints of the program's own migrations with those applied to
-// the database. The error wraps store.ErrSchema if a migration is missing or different. The
-// database may have later migrations, since these only add to the schema.
+// CheckFingerprints compares the fingerprints of the program's own migrations with the fingerprints
+// in the database. The error wraps store.ErrSchema if a migration is missing or different. The
+// database may have later migrations, because later migrations only add to the schema.
 func CheckFingerprints(own, applied map[int64]string) error {
 	for _, version := range slices.Sorted(maps.Keys(own)) {
 		switch applied[version] {

@@ -13,17 +13,18 @@ const (
 	Month Period = "month"
 )
 
-// maxTurnBack is how much longer than usual a period may be because a zone turns its clock back. No
-// zone has turned its clock back by more, except to move across the date line. A period that would
-// be longer is cut off.
+// maxTurnBack is the most by which a period may be longer than usual, because a zone turns its
+// clock back. No zone has turned its clock back by more than this, except to move across the date
+// line. A period that would be longer is cut off.
 const maxTurnBack = 4 * time.Hour
 
 // Calendar reports whether the rule counts by a calendar, in periods or dates, and not in a sliding
 // window.
 func (r Rule) Calendar() bool { return r.Per != "" || r.Days != 0 }
 
-// Keep returns the longest time for which an event can count for the rule: the window, the longest
-// possible calendar period, or the length of the dates at their longest.
+// Keep returns the longest time for which an event can count for the rule. For a rule with a
+// sliding window, Keep returns the window. For a calendar rule, Keep returns the greatest possible
+// length of the period or of the dates.
 func (r Rule) Keep() time.Duration {
 	const day = 24 * time.Hour
 	longest := 31 * day
@@ -45,12 +46,13 @@ func (r Rule) Keep() time.Duration {
 	return longest + maxTurnBack
 }
 
-// Period returns the span in which a calendar rule counts events at the instant now. With Per the
-// span is the hour, day, week or month around now. With Days it is today and the Days-1 local dates
-// before today. The end is exclusive. Bounds are local times of the rule's zone. If a clock change
-// skips a local time, the bound is the instant of the change. If a local time occurs twice, its
-// first instant is the bound. So a day lasts 23, 24 or 25 hours, and a repeated hour lasts two. A
-// date that the zone skipped still counts as one of the dates.
+// Period returns the span in which a calendar rule counts events at the instant now. With Per, the
+// span is the hour, day, week or month that contains the instant now. With Days, the span is the
+// current local date and the Days-1 dates before it. The end is exclusive. The bounds are local
+// times of the rule's zone. If a clock change skips a local time, the bound is the instant of the
+// change. If a local time occurs twice, the bound is the first of the two instants. So a day lasts
+// 23, 24 or 25 hours, and a repeated hour lasts two hours. A date that the zone skipped still
+// counts as one of the dates.
 func (r Rule) Period(now time.Time) (start, end time.Time) {
 	if r.Days == 0 {
 		_, start, end = r.periodAround(now)
@@ -64,8 +66,9 @@ func (r Rule) Period(now time.Time) (start, end time.Time) {
 	return start, end
 }
 
-// daysAsOneDay returns a rule with Days as a rule of one calendar day, since the span that such a
-// rule counts moves when a date begins. Other rules are returned unchanged.
+// daysAsOneDay returns a rule with Days as a rule of one calendar day. The result is used to find
+// when a date begins, because the span of a rule with Days moves at that instant. Other rules are
+// returned unchanged.
 func (r Rule) daysAsOneDay() Rule {
 	if r.Days > 0 {
 		r.Per, r.Days = Day, 0
@@ -73,8 +76,9 @@ func (r Rule) daysAsOneDay() Rule {
 	return r
 }
 
-// expiryByDate returns the instant from which a rule with Days no longer counts an event of the
-// instant at: the start of the date that is Days dates later.
+// expiryByDate returns the instant at which a rule with Days stops counting an event. The parameter
+// at is the instant of the event. The result is the start of the date that is Days dates after the
+// event's date.
 func (r Rule) expiryByDate(at time.Time) time.Time {
 	wall, _, _ := r.daysAsOneDay().periodAround(at)
 	end := time.Unix(firstInstantOf(wall+int64(r.Days)*secondsPerDay, r.zone()), 0).UTC()
@@ -84,8 +88,8 @@ func (r Rule) expiryByDate(at time.Time) time.Time {
 	return end
 }
 
-// periodAround returns the period around now, and the local time (wall) at which it began. It
-// ignores Days.
+// periodAround returns the period that contains the instant now. The result wall is the local time
+// at which the period began. periodAround ignores Days.
 func (r Rule) periodAround(now time.Time) (wall int64, start, end time.Time) {
 	zone := r.zone()
 	wall = r.wallStart(now.In(zone))
@@ -105,9 +109,9 @@ func (r Rule) periodAround(now time.Time) (wall int64, start, end time.Time) {
 	return wall, time.Unix(from, 0).UTC(), time.Unix(to, 0).UTC()
 }
 
-// periodStarts returns the starts of four periods: the previous, the current and the next two; for
-// a rule with Days, the starts of four dates. So a script whose clock differs a little from now
-// finds its own period among them.
+// periodStarts returns the starts of four periods: the previous period, the current period and the
+// next two periods. For a rule with Days, each period is one date. The clock of a script may differ
+// a little from the instant now. Such a script finds the start of its own period in the result.
 func (r Rule) periodStarts(now time.Time) [4]time.Time {
 	one := r.daysAsOneDay()
 	start, end := one.Period(now)
@@ -123,8 +127,8 @@ func (r Rule) zone() *time.Location {
 	return r.Zone
 }
 
-// cutoff returns the instant after which an event counts at the instant now. Both instants are in
-// µs since 1970.
+// cutoff returns the rule's cutoff at the instant now. An event counts if it is later than the
+// cutoff. Both instants are in µs since 1970.
 func (r Rule) cutoff(now int64) int64 {
 	if !r.Calendar() {
 		return now - r.Window.Microseconds()
@@ -152,7 +156,8 @@ func (r Rule) wallStart(t time.Time) int64 {
 	return time.Date(year, month, day, hour, 0, 0, 0, time.UTC).Unix()
 }
 
-// nextPeriodStart returns the wall time at which the period that begins at start ends.
+// nextPeriodStart returns the wall time at which a period ends. The parameter start is the wall
+// time at which the period begins.
 func (r Rule) nextPeriodStart(start int64) int64 {
 	t := time.Unix(start, 0).UTC()
 	switch r.Per {

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Cutoffs returns the cutoff of each rule at now, in the order of the rules: an event counts if and
-// only if it is later than the cutoff.
+// Cutoffs returns the cutoff of each rule at the instant now, in the order of the rules. An event
+// counts for a rule if and only if the event is later than the rule's cutoff.
 func Cutoffs(rules []Rule, now time.Time) []time.Time {
 	cutoffs := make([]time.Time, len(rules))
 	for i, r := range rules {
@@ -16,9 +16,10 @@ func Cutoffs(rules []Rule, now time.Time) []time.Time {
 	return cutoffs
 }
 
-// Evaluate computes the state of each rule at now. history has the events of each scope, in any
-// order; a missing scope has no events. Evaluate counts no event: Decision.Allowed reports whether
-// one more event would be admitted. All instants must be of one clock.
+// Evaluate computes the state of each rule at the instant now. history has the events of each
+// scope, in any order. A scope that is missing in history has no events. Evaluate counts no new
+// event. Decision.Allowed reports whether one more event would be admitted. All instants must be of
+// the same clock.
 func Evaluate(rules []Rule, history map[Scope][]Event, now time.Time) Decision {
 	at := now.UnixMicro()
 	d := Decision{At: microsToTime(at), Rules: make([]State, len(rules))}
@@ -34,8 +35,8 @@ func Evaluate(rules []Rule, history map[Scope][]Event, now time.Time) Decision {
 	return d
 }
 
-// LongestKeep returns the longest Keep of the rules: how long their events must be kept. It is 0
-// without rules.
+// LongestKeep returns how long events must be kept for the rules. That is the longest Keep of all
+// rules, or 0 if there are no rules.
 func LongestKeep(rules []Rule) time.Duration {
 	var longest time.Duration
 	for _, r := range rules {
@@ -49,8 +50,8 @@ func OfScope(rules []Rule, scope Scope) []Rule {
 	return slices.DeleteFunc(slices.Clone(rules), func(r Rule) bool { return r.Scope != scope })
 }
 
-// Seconds returns d in whole seconds, rounded up, so that a client never comes back too early; 0 if
-// d is 0 or negative.
+// Seconds returns d in whole seconds, rounded up, so that a client never comes back too early. If d
+// is 0 or negative, the result is 0.
 func Seconds(d time.Duration) int { return int(ceil(d, time.Second)) }
 
 // Milliseconds returns d in whole milliseconds, rounded up; 0 if d is 0 or negative.
@@ -82,8 +83,8 @@ func sortedTimes(events []Event) []int64 {
 type tally struct {
 	used   int
 	oldest int64 // oldest counted event, if used > 0
-	// if used ≥ limit: the (used-limit+1)-th oldest counted event; when this event leaves, one more
-	// event is admitted
+	// If used ≥ limit, pivot is the (used-limit+1)-th oldest counted event. When the rule stops
+	// counting this event, one more event is admitted.
 	pivot int64
 }
 
@@ -101,8 +102,8 @@ func (r Rule) tally(times []int64, now int64) tally {
 	return t
 }
 
-// state computes the rule's State from the tally. Memory, Redis and Evaluate use it, and so do the
-// database's answers, which Evaluate computes.
+// state computes the rule's State from the tally. Memory, Redis and Evaluate use state. Evaluate
+// also computes the answers of the database.
 func (t tally) state(r Rule, now int64) State {
 	s := State{Rule: r, Used: t.used}
 	if r.Calendar() {
@@ -117,8 +118,9 @@ func (t tally) state(r Rule, now int64) State {
 	return s
 }
 
-// withCalendarWaits sets the window and the waits of a calendar rule. All events of a period leave
-// at its end. All events of one date leave together, when a later date begins.
+// withCalendarWaits sets the window and the waits of a calendar rule. All events of a period stop
+// counting when the period ends. In a rule with Days, all events of one date stop counting
+// together, when a later date begins.
 func (t tally) withCalendarWaits(s State, now int64) State {
 	start, end := s.Period(microsToTime(now))
 	wait := func(at int64) time.Duration {
@@ -140,8 +142,8 @@ func (t tally) withCalendarWaits(s State, now int64) State {
 	return s
 }
 
-// timeLeft returns how long an event still counts. After the clock was set back, an event may lie
-// in the future: then it counts for longer than a window.
+// timeLeft returns how long an event still counts. If the clock was set back, an event may lie in
+// the future. Such an event counts for longer than a window.
 func timeLeft(at int64, window time.Duration, now int64) time.Duration {
 	return window - time.Duration(now-at)*time.Microsecond
 }

@@ -9,16 +9,16 @@ import (
 	"time"
 )
 
-// shards is the number of shards of a Memory; each has its own lock.
+// shards is the number of shards of a Memory. Each shard has its own lock.
 const shards = 64
 
-// Memory is the in-process limiter. Tests compare Redis with Memory. It keeps each event for as
-// long as a rule can need the event. When the process ends, all events are lost, unless OnChange
-// stores them. It never returns ErrUnavailable. Safe for concurrent use.
+// Memory is the in-process limiter. Tests compare Redis with Memory. A Memory keeps each event for
+// as long as a rule can need the event. When the process ends, all events are lost, unless OnChange
+// stores the events. A Memory never returns ErrUnavailable. Safe for concurrent use.
 type Memory struct {
-	// OnChange is called for each change, and for each bucket in the order of its changes. The
-	// bucket is locked meanwhile. ctx is the context of the call that made the change. OnChange
-	// must not block. Set it before the first call.
+	// OnChange is called for each change of a bucket. The calls for one bucket have the order of
+	// the changes. The bucket is locked during the call. ctx is the context of the call that made
+	// the change. OnChange must not block. Set OnChange before the Memory is first used.
 	OnChange func(ctx context.Context, c Change)
 
 	now    func() time.Time
@@ -27,9 +27,9 @@ type Memory struct {
 	shards [shards]shard
 }
 
-// Change is a change of one bucket of a Memory. It adds an event that counts from At for the
-// duration Keep. If Keep is 0, it is the refund of the event; if ID is empty, it is the reset of
-// the bucket.
+// Change is a change of one bucket of a Memory. If Keep is positive, the change adds an event that
+// counts from At for the duration Keep. If Keep is 0 and ID is set, the change is the refund of the
+// event. If ID is empty, the change is the reset of the bucket.
 type Change struct {
 	Bucket, ID string
 	At         time.Time
@@ -53,8 +53,9 @@ func NewMemory(now func() time.Time) *Memory {
 	return m
 }
 
-// NewBoundedMemory is NewMemory with a bound of about the given number of buckets, but at least 64.
-// At the bound, a new bucket replaces a random bucket.
+// NewBoundedMemory is NewMemory with a bound on the number of buckets. The bound is about the
+// parameter buckets, but at least 64. If the bound is reached, a new bucket replaces a random
+// bucket.
 func NewBoundedMemory(now func() time.Time, buckets int) *Memory {
 	m := NewMemory(now)
 	m.most = max(1, buckets/shards)
@@ -133,8 +134,8 @@ func (m *Memory) Reset(ctx context.Context, buckets ...string) error {
 	})
 }
 
-// updateEach calls do for every bucket, with the shards of all these buckets locked and with one
-// value of now. Error: ErrBadRequest for an empty name.
+// updateEach calls do for every bucket, with the same value of now. During the calls, the shards of
+// all these buckets are locked. Error: ErrBadRequest if a name is empty.
 func (m *Memory) updateEach(buckets []string, do func(name string, now int64)) error {
 	if err := checkBuckets(buckets); err != nil {
 		return err
@@ -147,8 +148,8 @@ func (m *Memory) updateEach(buckets []string, do func(name string, now int64)) e
 	return nil
 }
 
-// clampToNow moves the buckets' events in the future to now. Such events exist if the clock was set
-// back.
+// clampToNow moves each event that lies in the future to the instant now. Events lie in the future
+// if the clock was set back.
 func (m *Memory) clampToNow(buckets []string, now int64) {
 	for _, name := range buckets {
 		m.find(name, now).clampToNow(now)
@@ -184,8 +185,8 @@ func (m *Memory) lock(buckets []string) (unlock func()) {
 
 func (m *Memory) shardOf(name string) uint64 { return maphash.String(m.seed, name) % shards }
 
-// find returns the bucket with this name, or nil if there is none or it has expired. A nil bucket
-// reads as empty. The caller holds the lock of the bucket's shard.
+// find returns the bucket with this name, or nil if the bucket is missing or has expired. A nil
+// bucket counts as an empty bucket. The caller must hold the lock of the bucket's shard.
 func (m *Memory) find(name string, now int64) *bucket {
 	b := m.shards[m.shardOf(name)].buckets[name]
 	if b == nil || b.expiresAt <= now {
@@ -214,11 +215,11 @@ func (m *Memory) findOrAdd(name string, now int64) *bucket {
 	return b
 }
 
-// sweepIfDue deletes the expired buckets of the shard if a sweep is due. A sweep is due when the
-// buckets added since the last one are at least 64 and half of the map. It is also due after one
-// minute, plus a minute for each sweepRate buckets. The first condition keeps the cost of each
-// added bucket small. The second condition deletes expired buckets after a rush, even if few new
-// buckets follow.
+// sweepIfDue deletes the expired buckets of the shard if a sweep is due. A sweep is due if at least
+// 64 buckets were added since the last sweep, and these are at least half of all buckets. A sweep
+// is also due one minute after the last sweep, plus one minute for each sweepRate buckets. The
+// first condition keeps the cost of each added bucket small. The second condition deletes expired
+// buckets after a rush, even if few new buckets follow.
 func (s *shard) sweepIfDue(now int64) {
 	const least = 64
 	pause := time.Minute.Microseconds() * int64(1+len(s.buckets)/sweepRate)

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// bucket is one bucket of a Memory: its events, oldest first. Instants are µs since 1970. A nil
-// bucket reads as empty.
+// bucket is one bucket of a Memory. The events are sorted, oldest first. Instants are µs since
+// 1970. A nil bucket counts as an empty bucket.
 type bucket struct {
 	times     []int64
 	ids       []string         // ids[i] is the ID of the event at times[i]
@@ -15,8 +15,9 @@ type bucket struct {
 	expiresAt int64            // from this instant on no event counts, and a sweep may delete the bucket
 }
 
-// clampToNow moves events in the future to now. Such events exist if the clock was set back. The
-// expiry moves back by as much as the newest event, but not to before the end of the tombstones.
+// clampToNow moves each event that lies in the future to the instant now. Events lie in the future
+// if the clock was set back. The expiry moves back by as much as the newest event moves. But the
+// bucket does not expire before its tombstones end.
 func (b *bucket) clampToNow(now int64) {
 	times := b.eventTimes()
 	last := len(times) - 1
@@ -44,7 +45,7 @@ func (b *bucket) eventTimes() []int64 {
 	return b.times
 }
 
-// refunded reports whether the bucket has a tombstone of the ID that has not ended.
+// refunded reports whether the bucket has a tombstone of the ID, and the tombstone has not ended.
 func (b *bucket) refunded(id string, now int64) bool {
 	return b != nil && b.refunds != nil && b.refunds.until[id] > now
 }
@@ -123,7 +124,7 @@ func (b *bucket) refund(id string, now int64) {
 	b.setExpiry(0)
 }
 
-// resetMark is the ID whose tombstone is the mark of a reset: no event has it.
+// resetMark is the ID of the tombstone that marks a reset. No event has this ID.
 const resetMark = ""
 
 func (b *bucket) reset(now int64) {
@@ -131,7 +132,8 @@ func (b *bucket) reset(now int64) {
 	b.refund(resetMark, now)
 }
 
-// resetUntil returns the instant up to which Record skips events because of a reset; 0 without one.
+// resetUntil returns the instant up to which Record skips events because of a reset, or 0 if there
+// was no recent reset.
 func (b *bucket) resetUntil(now int64) int64 {
 	if !b.refunded(resetMark, now) {
 		return 0
@@ -139,8 +141,9 @@ func (b *bucket) resetUntil(now int64) int64 {
 	return b.refunds.until[resetMark] - (tombstoneLife - resetSlack).Microseconds()
 }
 
-// setExpiry sets when the bucket expires: keep after its newest event, and not before its last
-// tombstone ends. While the bucket has events, setExpiry only moves the expiry to a later instant.
+// setExpiry sets when the bucket expires. The bucket expires when its newest event is as old as
+// keep, but not before its last tombstone ends. While the bucket has events, setExpiry only moves
+// the expiry to a later instant.
 func (b *bucket) setExpiry(keep time.Duration) {
 	if last := len(b.times) - 1; last >= 0 {
 		b.expiresAt = max(b.expiresAt, b.times[last]+keep.Microseconds())

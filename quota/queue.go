@@ -14,11 +14,12 @@ const (
 	// MaxWaiting is the greatest number of callers of one tenant (Request.Tenant) that may wait in
 	// a Queue at the same time, in all lines together.
 	MaxWaiting = 1000
-	// recheckInterval is the longest time for which the first caller of a line sleeps: a refund or
-	// a reset may free a place before the window of an event ends.
+	// recheckInterval is the longest time for which the first caller of a line sleeps. The caller
+	// must not sleep longer, because a refund or a reset may free a place before the window of an
+	// event ends.
 	recheckInterval = 5 * time.Second
-	// gracePeriod is how long a caller stays in line after its deadline, if a place is free for it.
-	// The callers before it take their places first.
+	// gracePeriod is how long a caller stays in line after its deadline, if a place is free for the
+	// caller. During this time, the callers ahead in the line take their places.
 	gracePeriod = time.Second
 	// minSleep is the shortest sleep after a refusal. A Cluster may refuse without a wait, while
 	// another call is under way.
@@ -47,8 +48,8 @@ func NewQueue() *Queue {
 	}
 }
 
-// sharedWaitKey identifies a wait that requests can share: line is the key of the waiting line for
-// the requests' buckets, and id is the ID of the requests' event.
+// sharedWaitKey identifies a wait that requests can share. line is the key of the waiting line for
+// the requests' buckets. id is the ID of the requests' event.
 type sharedWaitKey struct{ line, id string }
 
 // sharedWait is the wait of one request. Further requests with the same event share it.
@@ -87,15 +88,16 @@ func (q *Queue) Take(ctx context.Context, req Request, take func(context.Context
 	return take(ctx, req)
 }
 
-// Wait calls take until the event is admitted. It returns the refusal, which counts nothing, at the
-// deadline of ctx, or as soon as the event cannot be admitted before that deadline. If MaxWaiting
-// callers of the tenant wait already, or after End, Wait does not wait. The end of ctx interrupts
-// no call of take. A Cluster may refund the ID of a refused call, so with a Cluster take must use a
-// new ID for each call. Errors: those of take; ErrUnavailable if ctx is canceled, and then nothing
-// is counted.
+// Wait calls the function take until the event is admitted. Wait returns a refusal at the deadline
+// of ctx, or as soon as the event cannot be admitted before that deadline. A refusal counts
+// nothing. If MaxWaiting callers of the tenant already wait, or after End, Wait does not wait. The
+// end of ctx interrupts no call of the function take. A Cluster may refund the ID of a refused
+// call. So with a Cluster, the function take must use a new ID for each call. Errors: the errors of
+// the function take; ErrUnavailable if ctx is canceled, and then nothing is counted.
 //
-// If two Repeated requests with the same event wait, the second one shares the wait of the first,
-// and is admitted with the first. If the first is not admitted, the second waits by itself.
+// If two Repeated requests with the same event wait, the second request shares the wait of the
+// first request. If the first request is admitted, the second request is admitted, too. Otherwise
+// the second request waits by itself.
 func (q *Queue) Wait(ctx context.Context, req Request, take func(context.Context, Request) (Decision, error)) (Decision,
 	error,
 ) {
@@ -125,7 +127,8 @@ func (q *Queue) Wait(ctx context.Context, req Request, take func(context.Context
 }
 
 // awaitShared waits until the shared wait t is over, and returns true. It returns false if ctx ends
-// first, or if MaxWaiting callers wait already. Error: ErrUnavailable if ctx is canceled.
+// first, or if MaxWaiting callers of the tenant already wait. Error: ErrUnavailable if ctx is
+// canceled.
 func (q *Queue) awaitShared(ctx context.Context, tenant string, t *sharedWait) (over bool, err error) {
 	q.mu.Lock()
 	may := q.addWaiting(tenant)
@@ -146,8 +149,8 @@ func (q *Queue) awaitShared(ctx context.Context, tenant string, t *sharedWait) (
 	}
 }
 
-// findOrAddSharedWait returns the shared wait of an event, and whether the caller is the first to
-// wait: the first one must call endSharedWait.
+// findOrAddSharedWait returns the shared wait of an event. The result first is true if the caller
+// is the first caller that waits for the event. Then the caller must call endSharedWait.
 func (q *Queue) findOrAddSharedWait(e sharedWaitKey) (t *sharedWait, first bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -296,7 +299,8 @@ func (q *Queue) leave(key string, w *waiter) {
 }
 
 // noteAnswer stores the limiter's answer to the first waiter of a line, and refuses all waiters
-// that cannot be admitted in time. done: the first waiter leaves the line with this answer.
+// that cannot be admitted in time. The result done is true if the first waiter must leave the line
+// with this answer.
 func (q *Queue) noteAnswer(key string, d Decision, err error) (done bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -365,8 +369,8 @@ func (q *Queue) finalRefusal(ctx context.Context, key string, w *waiter) (d Deci
 	return l.answerBehind(ahead), l.minWaitBehind(ahead) > 0, nil
 }
 
-// cancelError returns ErrUnavailable if ctx was canceled; nil if ctx has not ended or its deadline
-// has passed.
+// cancelError returns ErrUnavailable if ctx was canceled. It returns nil if ctx has not ended, or
+// if the deadline of ctx has passed.
 func cancelError(ctx context.Context) error {
 	if errors.Is(ctx.Err(), context.Canceled) {
 		return fmt.Errorf("%w: %w", ErrUnavailable, ctx.Err())
@@ -374,14 +378,14 @@ func cancelError(ctx context.Context) error {
 	return nil
 }
 
-// tooLate reports whether the waiter cannot be admitted in time, with so many others (ahead) before
-// it.
+// tooLate reports whether the waiter cannot be admitted in time. The parameter ahead is the number
+// of waiters before this waiter.
 func (l *waitingLine) tooLate(w *waiter, ahead int) bool {
 	return !w.deadline.IsZero() && l.minWaitBehind(ahead) > time.Until(w.deadline)
 }
 
-// minWaitBehind returns the shortest time until a caller can be admitted that has ahead others
-// before it; 0 if the limiter has not answered yet.
+// minWaitBehind returns the shortest time until a caller can be admitted. The parameter ahead is
+// the number of callers before this caller. If the limiter has not answered yet, the result is 0.
 func (l *waitingLine) minWaitBehind(ahead int) (longest time.Duration) {
 	if l.heard.IsZero() {
 		return 0
@@ -395,8 +399,9 @@ func (l *waitingLine) minWaitBehind(ahead int) (longest time.Duration) {
 	return longest
 }
 
-// answerBehind returns the limiter's last answer as the answer to a caller that has ahead others
-// before it. Waits count from now.
+// answerBehind returns the limiter's last answer, changed for a caller that is later in the line.
+// The parameter ahead is the number of callers before this caller. The waits in the result begin at
+// the present instant.
 func (l *waitingLine) answerBehind(ahead int) Decision {
 	passed := time.Since(l.heard).Truncate(time.Microsecond)
 	d := l.last.aged(passed)
@@ -408,9 +413,10 @@ func (l *waitingLine) answerBehind(ahead int) Decision {
 	return d
 }
 
-// minWaitBehind returns the shortest time, from now, until the rule admits an event after ahead
-// other events. now is the instant of the decision. One window admits at most Limit events, so each
-// further Limit events add a window.
+// minWaitBehind returns the shortest time until the rule admits an event after other events. The
+// parameter ahead is the number of the other events. The time begins at the parameter now, the
+// instant of the decision. One window admits at most Limit events, so each further Limit events add
+// a window.
 func (s State) minWaitBehind(ahead int, now time.Time) time.Duration {
 	free := s.Remaining()
 	if s.RetryAfter > 0 {
@@ -429,14 +435,15 @@ func (s State) minWaitBehind(ahead int, now time.Time) time.Duration {
 	switch rounds := (ahead - free) / s.Limit; {
 	case rounds == 0:
 	case s.Calendar():
-		wait = s.leavesAt(now.Add(wait)).Sub(now) // a lower bound: events of more than one round need more than one period
+		wait = s.leavesAt(now.Add(wait)).Sub(now) // a lower bound: if the events need several rounds, the wait is several periods
 	default:
 		wait += time.Duration(rounds) * s.Window
 	}
 	return wait
 }
 
-// leavesAt returns the instant from which the rule no longer counts an event of the instant at.
+// leavesAt returns the instant from which the rule no longer counts an event. The parameter at is
+// the instant of the event.
 func (r Rule) leavesAt(at time.Time) time.Time {
 	if r.Days > 0 {
 		return r.expiryByDate(at)
@@ -448,8 +455,8 @@ func (r Rule) leavesAt(at time.Time) time.Time {
 	return at.Add(r.Window)
 }
 
-// aged returns the decision as it is after the duration passed: with a later instant and shorter
-// waits.
+// aged returns the decision as it is at a later instant. The parameter passed is the time until
+// that instant. The waits are shorter by that time.
 func (d Decision) aged(passed time.Duration) Decision {
 	d.At = d.At.Add(passed)
 	d.Rules, d.Also = agedStates(d.Rules, passed), agedStates(d.Also, passed)

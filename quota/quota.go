@@ -1,20 +1,21 @@
-// Package quota is a rate limiter. It decides in one atomic step whether all rules of a policy,
-// over all their scopes, admit one more event. If a rule refuses, the limiter returns the exact
-// time to wait.
+// Package quota is a rate limiter. It decides in one atomic step whether all rules of a policy
+// admit one more event. A Redis Cluster needs one atomic step for each bucket. The rules may have
+// different scopes. If a rule refuses, the limiter returns the exact time to wait.
 //
-// In sendcode, Take runs before a send is rendered or written; only an admitted send reaches the
+// In sendcode, Take runs before a send is rendered or written. Only an admitted send reaches the
 // database. This package knows nothing of mail, SMS or HTTP.
 //
-// A rule admits an event while it counts fewer than Limit events since a cutoff. In a sliding
-// window an event at t counts while now−t < Window, so the event leaves (stops counting) exactly at
-// t+Window. A calendar rule counts the events since the start of the current hour, day, week or
-// month, until that period ends; or the events of today and of some dates before today. Times are
-// whole microseconds on the limiter's own clock. If that clock is set back, the first call that
-// sees an event in the future moves the event to the present instant.
+// A rule admits an event while the rule counts fewer than Limit events since a cutoff. In a sliding
+// window, an event at the instant t counts while now−t < Window. So the event leaves (stops
+// counting) exactly at t+Window. A calendar rule with Per counts the events since the start of the
+// current hour, day, week or month, until that period ends. A calendar rule with Days counts the
+// events of today and of some dates before today. Times are whole microseconds on the limiter's own
+// clock. If that clock is set back, the first call that finds an event in the future moves the
+// event to the present instant.
 //
 // Evaluate computes decisions for any list of events. Memory keeps events in one process and uses
-// the same functions. Redis keeps events for all replicas and decides in take.lua; tests compare
-// its answers with those of Memory.
+// the same functions. Redis keeps events for all replicas and decides in take.lua. Tests compare
+// the answers of Redis with the answers of Memory.
 package quota
 
 import (
@@ -37,21 +38,24 @@ const (
 	Country   Scope = "country"   // one country of phone numbers
 	Prefix    Scope = "prefix"    // phone numbers that differ only in their last four digits
 	Global    Scope = "global"    // everything
-	// sends to one mailbox or phone that failed because the address takes no messages; see Counted
+	// Failures counts sends to one mailbox or phone that failed because the address accepts no
+	// messages; see Counted.
 	Failures Scope = "failures"
 
 	FailedChecks Scope = "checks" // failed checks (wrong codes); see Counted
-	// sends to one mailbox or phone that failed for another reason than the address; see Counted
+	// Backoff counts sends to one mailbox or phone that failed for a reason other than the address;
+	// see Counted.
 	Backoff Scope = "backoff"
 )
 
-// Counted reports whether Take counts its event in the scope's bucket. It is false for Failures,
-// FailedChecks and Backoff. Rules of these scopes decide like all others, but their events are
-// added by Record, after a send or a check has failed.
+// Counted reports whether Take counts the event in the scope's bucket. It returns false for
+// Failures, FailedChecks and Backoff. Rules of these scopes decide like all other rules. But Record
+// adds the events of these scopes, after a send or a check has failed.
 func (s Scope) Counted() bool { return s != Failures && s != FailedChecks && s != Backoff }
 
-// Rule admits an event while it counts fewer than Limit: in a sliding Window, in a calendar period
-// (Per), or on the last Days dates. Exactly one of the three is set.
+// Rule admits an event while the rule counts fewer than Limit events. It counts events in a sliding
+// Window, in a calendar period (Per), or on the last Days dates. Exactly one of Window, Per and
+// Days is set.
 type Rule struct {
 	Name   string         // unique within its policy; appears in answers and headers
 	Scope  Scope          // the property that the rule counts by
@@ -60,7 +64,8 @@ type Rule struct {
 	Per    Period         // empty if Window or Days is set
 	Days   int            // 1 to 31: today and the Days-1 local dates before it; else 0
 	Zone   *time.Location // time zone of Per and Days; nil is UTC
-	// the rule counts and never refuses; Decision.Observed names the rule if it would have refused
+	// If Observe is true, the rule counts and never refuses. Decision.Observed names the rule if
+	// the rule would have refused.
 	Observe bool
 }
 
@@ -76,13 +81,14 @@ type Event struct {
 	At time.Time // whole µs; all events of a call of Evaluate are on one clock
 }
 
-// AgedEvent is an event that Record adds. It has an age instead of an instant, so that it can be
-// read on one clock and recorded on another clock.
+// AgedEvent is an event that Record adds. It has an age instead of an instant, because the event
+// may have been dated by another clock than the limiter's clock.
 type AgedEvent struct {
 	ID  string        // as Event.ID
 	Age time.Duration // a negative age counts as 0
-	// the instant of the limiter's clock at which the event had this age, such as a Decision's At.
-	// Then a late Record does not date the event too late. Zero: the instant at which Record runs
+	// AsOf is the instant, on the limiter's clock, at which the event had this age. A Decision's At
+	// is an example. With AsOf, a late Record does not date the event too late. If AsOf is zero,
+	// the event has this age when Record runs.
 	AsOf time.Time
 }
 
@@ -90,27 +96,29 @@ type AgedEvent struct {
 type Request struct {
 	ID    string // opaque, 1 to 64 bytes; Take is idempotent per ID, so a repeated call counts once
 	Rules []Rule // the event is counted only if all these rules admit it
-	// rules that are reported in Decision.Also. They refuse nothing and count nothing. Their
-	// buckets keep events as long as Rules need the events
+	// Also has rules that are only reported in Decision.Also. These rules refuse nothing and count
+	// nothing. Their buckets keep events only for as long as the rules in Rules need the events.
 	Also []Rule
-	// bucket of each scope; if a rule's scope has none, Take fails and Peek leaves the rule out
+	// Buckets has the bucket of each scope. If the scope of a rule has no bucket, Take fails, and
+	// Peek leaves out the rule.
 	Buckets map[Scope]string
 	// another process may have taken this ID before; only [Queue] reads this field
 	Repeated bool
-	// the app or customer that asks, or empty; [Queue] alone reads it, to bound the waiting callers
-	// of a tenant
+	// Tenant is the app or customer that makes the request, or empty. Only [Queue] reads Tenant, to
+	// bound the number of a tenant's waiting callers.
 	Tenant string
 }
 
-// State is the state of one rule at the instant of a decision. Of a calendar rule, Window is the
-// length of the current period, and all events leave at its end. Of a rule with Days, Window is the
-// length of all counted dates, and the events of one date leave together, when a later date begins.
+// State is the state of one rule at the instant of a decision. For a rule with Per, Window is the
+// length of the current period, and all events leave at the end of the period. For a rule with
+// Days, Window is the length of all counted dates. The events of one date leave together, when a
+// later date begins.
 type State struct {
 	Rule
 	Used       int           // events counted now
 	ResetAfter time.Duration // until the oldest counted event leaves; 0 if none is counted
-	// the time until Used is below Limit; 0 if Used is below Limit now. An observing rule, which
-	// never refuses, has a wait, too
+	// RetryAfter is the time until Used is below Limit, or 0 if Used is below Limit now. An
+	// observing rule never refuses, but it also has a RetryAfter.
 	RetryAfter time.Duration
 }
 
@@ -127,22 +135,23 @@ type Decision struct {
 	At       time.Time // instant of the decision, whole µs, on the limiter's clock
 	Rules    []State   // in the order of the request
 	Also     []State   // of Request.Also, in its order
-	// the decision was made in the caller's process, since its shared limiter was unavailable. The
-	// caller sets this field; no limiter of this package does
+	// Alone is true if the decision was made in the caller's process, because the shared limiter
+	// was unavailable. The caller sets this field. No limiter of this package sets it.
 	Alone bool
 }
 
 // Allowed reports whether the next event would be admitted at the instant of the decision.
 func (d Decision) Allowed() bool { return d.RetryAfter() == 0 }
 
-// RetryAfter returns the wait until all rules admit one more event; 0 if all admit one now.
+// RetryAfter returns the wait until all rules admit one more event, or 0 if all rules admit one
+// more event now.
 func (d Decision) RetryAfter() time.Duration {
 	s, _ := d.Blocking()
 	return s.RetryAfter
 }
 
-// Blocking returns the rule that blocks longest, and false if none blocks. A rule that observes
-// blocks nothing.
+// Blocking returns the rule that blocks longest, or false if no rule blocks. An observing rule
+// never blocks.
 func (d Decision) Blocking() (State, bool) {
 	var longest State
 	for _, s := range d.Rules {
@@ -177,9 +186,9 @@ func (d Decision) Public() Decision {
 }
 
 // Observed returns the names of the observing rules that would have refused the event, in the order
-// of the request: the rules that were at their limit before the event was counted. If the event was
-// not counted, these are the observing rules that are at their limit now. After a repeated Take,
-// the counts at the repetition decide.
+// of the request. If the event was counted, these are the rules that were at their limit before the
+// event was counted. If the event was not counted, these are the rules that are at their limit now.
+// After a repeated Take, the counts at the time of the repetition decide.
 func (d Decision) Observed() []string {
 	var names []string
 	for _, s := range d.Rules {
@@ -196,16 +205,18 @@ func (d Decision) Observed() []string {
 
 // Limiter is implemented by [Memory] and [Redis]. One contract suite tests both.
 //
-// A limiter may lose its counts: Memory when its process ends, Redis when it is flushed, restarts,
-// evicts keys or fails over. Then it admits more events than the rules allow. A caller that must
-// prevent this also counts the events elsewhere, and adds lost events with Record.
+// Memory loses its counts when its process ends. Redis may lose its counts when it is flushed,
+// restarts, evicts keys or fails over. Then the limiter admits more events than the rules allow. A
+// caller that must prevent this also stores the events in another place, and adds lost events with
+// Record.
 type Limiter interface {
-	// Take counts the event in every bucket of the request if all rules admit the event; otherwise
-	// in no bucket. An observing rule never refuses, but its bucket counts. A rule of a scope that
-	// is not Counted decides, but its bucket is not changed. A bucket that already counts the ID
-	// neither decides nor counts it again. So a repeated Take of an admitted ID is admitted, and
-	// counts once. A bucket treats an ID that is older than its longest rule as new. Errors:
-	// ErrBadRequest, ErrRefunded, ErrUnavailable.
+	// Take counts the event in every bucket of the request if all rules admit the event. Otherwise
+	// it counts the event in no bucket. An observing rule never refuses, but Take counts the event
+	// in the rule's bucket. A rule of a scope that is not Counted decides, but Take does not change
+	// the rule's bucket. If a bucket already counts the ID, the rules of the bucket do not decide,
+	// and the bucket does not count the ID again. So a repeated Take of an admitted ID is admitted,
+	// and counts once. If an ID is older than the longest rule of a bucket, the bucket treats the
+	// ID as new. Errors: ErrBadRequest, ErrRefunded, ErrUnavailable.
 	Take(ctx context.Context, req Request) (Decision, error)
 
 	// Peek returns the state of each rule that has a bucket. It counts nothing, leaves Admitted
@@ -218,16 +229,16 @@ type Limiter interface {
 	// harmless. Errors: ErrBadRequest, ErrUnavailable.
 	Refund(ctx context.Context, id string, buckets ...string) error
 
-	// Record adds events to a bucket, without a decision, so the bucket may exceed a limit. It only
-	// ever makes the bucket stricter: if the bucket counts an ID already, the later instant stays.
-	// keep is LongestKeep of the bucket's rules; events that are as old as keep are skipped, and so
-	// are events that a refund or a reset keeps out. A repeated Record is harmless. Errors:
-	// ErrBadRequest, ErrUnavailable.
+	// Record adds events to a bucket without a decision, so the bucket may exceed a limit. Record
+	// never makes a bucket less strict. If the bucket already counts an ID, the later instant
+	// stays. The parameter keep is LongestKeep of the bucket's rules. Record skips events that are
+	// at least as old as keep, and events that a refund or a reset excludes. A repeated Record is
+	// harmless. Errors: ErrBadRequest, ErrUnavailable.
 	Record(ctx context.Context, bucket string, keep time.Duration, events []AgedEvent) error
 
 	// Reset deletes the events of the buckets and leaves a mark for 60 s. Until the mark ends,
-	// Record skips events that are dated up to 10 s after the reset. The reason: an event's age is
-	// that of its read, so an event from before the reset may seem younger when Record runs. A
+	// Record skips events that are dated up to 10 s after the reset. An event has the age that it
+	// had when it was read. So an event from before the reset may seem younger when Record runs. A
 	// refunded ID stays refunded. Errors: ErrBadRequest, ErrUnavailable.
 	Reset(ctx context.Context, buckets ...string) error
 }

@@ -20,27 +20,28 @@ import (
 //	redis+sentinel://user:password@host1,host2:26379/master/0
 //	redis+cluster://user:password@host1,host2:6379
 //
-// The schemes rediss, rediss+sentinel and rediss+cluster use TLS; with Sentinel, both to Sentinel
-// and to Redis. The hosts of a Cluster URL are some of the Cluster's nodes.
+// The schemes rediss, rediss+sentinel and rediss+cluster use TLS. The scheme rediss+sentinel uses
+// TLS both to Sentinel and to Redis. The hosts of a Cluster URL are some of the Cluster's nodes.
 //
-// The client connects at first use, to primaries only. Query parameters are those of
-// redis.ParseURL, for Cluster those of redis.ParseClusterURL, for Sentinel those of
-// redis.ParseFailoverURL with sentinel_username and sentinel_password; but no parameter that reads
-// from replicas. No parameter extends the Budget of a call. With TLS, ca=/path.pem names the
-// certificate authorities to trust instead of the system's. Error: the URL is invalid; the message
-// never shows the URL.
+// The client connects when it is first used, and only to primaries. For a single server, the query
+// may have the parameters of redis.ParseURL. For a Cluster, it may have the parameters of
+// redis.ParseClusterURL. For Sentinel, it may have the parameters of redis.ParseFailoverURL, and
+// also sentinel_username and sentinel_password. Parameters that read from replicas are not allowed.
+// No parameter extends the Budget of a call. With TLS, ca=/path.pem names the trusted certificate
+// authorities, which replace those of the system. Error: the URL is invalid; the message never
+// shows the URL.
 func OpenRedis(rawURL string) (redis.UniversalClient, error) { return redisurl.Open(rawURL) }
 
-// Redis is the limiter that all replicas share. Each call runs one script on Redis 7.0 or later,
-// atomically and on the server's clock; on Cluster, one script for each bucket. Every failure of
-// Redis wraps ErrUnavailable. Safe for concurrent use.
+// Redis is the limiter that all replicas share. Each call runs one script on Redis 7.0 or later.
+// The script is atomic and uses the server's clock. On Cluster, a call runs one script for each
+// bucket. Every failure of Redis wraps ErrUnavailable. Safe for concurrent use.
 type Redis struct {
 	// Budget bounds a call with its retries, even if the client's own timeouts are longer. Set it
 	// before the first call.
 	Budget time.Duration // 2 s by default
-	// OnPanic gets the value of a panic in a goroutine of the limiter, before the stack unwinds.
-	// The calls that this goroutine served fail. nil: the panic ends the process. Set it before the
-	// first call.
+	// OnPanic is called with the value of a panic in a goroutine of the limiter, before the stack
+	// unwinds. The calls that this goroutine served fail. If OnPanic is nil, the panic ends the
+	// process. Set OnPanic before the first call.
 	OnPanic func(value any)
 
 	client     redis.UniversalClient
@@ -53,19 +54,21 @@ type Redis struct {
 	take, refund, record, reset, probe *redis.Script
 }
 
-// NewRedis makes a limiter whose keys start with prefix. Keep prefix short, since every key has it.
-// Get the client from [OpenRedis], or set ContextTimeoutEnabled in the client's options and let it
-// send nothing to replicas. The caller closes the client.
+// NewRedis makes a limiter whose keys start with prefix. Every key has the prefix, so keep it
+// short. Get the client from [OpenRedis]. If you make the client yourself, set
+// ContextTimeoutEnabled in its options, and let the client send nothing to replicas. The caller
+// closes the client.
 func NewRedis(client redis.UniversalClient, prefix string) *Redis {
 	return newRedis(client, prefix, clockScript)
 }
 
-// newRedis takes the Lua source of the clock, so that tests can set the time. The scripts of
-// production accept no time from a caller.
+// newRedis gets the Lua source of the clock as a parameter, so that tests can set the time. The
+// scripts of production accept no time from a caller.
 func newRedis(client redis.UniversalClient, prefix, clock string) *Redis {
-	// With this first line, Redis rejects the whole script if the server cannot write: on a
-	// replica, out of memory, with a failing disk. Without the line, a stale replica could answer a
-	// Peek, or a Take that refuses.
+	// With this first line, Redis rejects the whole script if the server cannot write. A server
+	// cannot write if it is a replica, if its memory is full, or if its disk fails. Without the
+	// line, a replica with old data could answer a Peek, or refuse a Take.
+	//
 	// https://redis.io/docs/latest/develop/programmability/lua-api/#script_flags
 	const head = "#!lua\n"
 	script := func(body string) *redis.Script { return redis.NewScript(head + clock + commonScript + body) }
@@ -84,8 +87,8 @@ func newRedis(client redis.UniversalClient, prefix, clock string) *Redis {
 // errPanic is the error of calls that a panic of another goroutine ended.
 var errPanic = fmt.Errorf("%w: a panic ended the call", ErrUnavailable)
 
-// recoverTo recovers from a panic in a goroutine of the limiter: it calls OnPanic and then fail.
-// The caller must defer recoverTo itself.
+// recoverTo recovers from a panic in a goroutine of the limiter. It calls OnPanic, and then the
+// function fail. The caller must call recoverTo directly in a defer statement.
 func (r *Redis) recoverTo(fail func()) {
 	if r.OnPanic == nil {
 		return
@@ -96,8 +99,9 @@ func (r *Redis) recoverTo(fail func()) {
 	}
 }
 
-// key returns the Redis key of the bucket: the prefix and a hash of fixed length, which does not
-// reveal the name. The braces make the hash the hash tag of the key.
+// key returns the Redis key of the bucket. The key has the prefix and a hash of fixed length. The
+// hash does not reveal the name of the bucket. The braces make the hash the hash tag of the key.
+//
 // https://redis.io/docs/latest/operate/oss_and_stack/reference/cluster-spec/#hash-tags
 func (r *Redis) key(bucket string) string {
 	const size = 15    // bytes: 20 characters, long enough to exclude collisions
@@ -193,10 +197,10 @@ func (r *Redis) runOnBuckets(ctx context.Context, script *redis.Script, buckets 
 	return err
 }
 
-// runTake runs take.lua in the mode take or look. tombstone is how long a refused ID gets a
-// tombstone; 0: none. The script fails if the server's clock is outside of the calendar periods in
-// its arguments; then it runs again, up to takeTries times in all. Errors: ErrRefunded,
-// ErrUnavailable.
+// runTake runs take.lua in the mode take or look. A refused ID gets a tombstone for the duration
+// tombstone. If tombstone is 0, a refused ID gets none. The script fails if the server's clock is
+// outside of the calendar periods in the arguments. Then runTake runs the script again, up to
+// takeTries times in all. Errors: ErrRefunded, ErrUnavailable.
 func (r *Redis) runTake(ctx context.Context, id, mode string, tombstone time.Duration, p requestPlan) (scriptAnswer, error) {
 	for range takeTries {
 		cmd, err := r.runScript(ctx, r.take, p.buckets, p.scriptArgs(id, mode, tombstone, microsToTime(r.serverTime.Load())))
@@ -214,17 +218,19 @@ func (r *Redis) runTake(ctx context.Context, id, mode string, tombstone time.Dur
 	return scriptAnswer{}, fmt.Errorf("%w: the clock of Redis jumps back and forth", ErrUnavailable)
 }
 
-// takeTries is how often runTake runs the script at most. The second run gets the calendar periods
-// around the server's own instant. The third run is for a server whose clock was set in between.
+// takeTries is how often, at most, runTake runs the script. The second run gets the calendar
+// periods around the server's own instant. The third run is for a server whose clock was set
+// between the first two runs.
 const takeTries = 3
 
 // errOutsidePeriods says that the server's clock lies outside all calendar periods that the script
 // received.
 var errOutsidePeriods = errors.New("quota: the clock is outside of the periods")
 
-// runScript runs a script on the keys of the buckets. It uses the pipe; but on Cluster each script
-// has a round trip of its own, since a shared trip would wait for a dead node. The client may
-// retry, so every script may run twice. The caller bounds ctx by the budget. Error: ErrUnavailable.
+// runScript runs a script on the keys of the buckets. It uses the pipe, in which calls share round
+// trips. On Cluster each script has its own round trip, because a shared round trip would wait for
+// a dead node. The client may repeat a call, so every script may run twice. The caller must bound
+// ctx by the budget. Error: ErrUnavailable.
 func (r *Redis) runScript(ctx context.Context, script *redis.Script, buckets []string, args []any) (cmd *redis.Cmd,
 	err error,
 ) {

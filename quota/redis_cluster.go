@@ -39,8 +39,8 @@ func (p requestPlan) byBucket() []planPart {
 	return parts
 }
 
-// merge combines the answers of the parts to one Decision with Admitted false. Its At is that of
-// the first bucket.
+// merge combines the answers of the parts into one Decision. In the Decision, Admitted is false,
+// and At is the instant from the answer of the first bucket.
 func (p requestPlan) merge(parts []planPart, answers []scriptAnswer) Decision {
 	if answers == nil {
 		return Decision{}
@@ -54,15 +54,15 @@ func (p requestPlan) merge(parts []planPart, answers []scriptAnswer) Decision {
 	return d
 }
 
-// takeEach counts the event in all buckets or, as far as callers can see, in none. It first looks
-// at all buckets, so that most refusals write nothing. Then it counts the event in one bucket after
-// the other, in the order that all callers use.
+// takeEach counts the event in all buckets or, as far as callers can see, in no bucket. It first
+// peeks at all buckets, so that most refusals write nothing. Then it counts the event in one bucket
+// after another. All callers use the same order of buckets.
 //
-// A bucket may still refuse, because other events came first or because it has a tombstone of the
-// ID. Then takeEach refunds the event in the buckets to which this call has added it. In the same
-// step, the refusal leaves a tombstone in its own bucket, so that no other call with this ID is
-// admitted there during the refunds. After ErrUnavailable nothing is refunded: the caller repeats
-// the Take, or refunds the ID.
+// A bucket may still refuse, because other events came first or because the bucket has a tombstone
+// of the ID. Then takeEach refunds the event in the buckets to which this call has added the event.
+// If there are such buckets, the script that refuses also leaves a tombstone in its own bucket. So
+// no other call with this ID is admitted there during the refunds. After ErrUnavailable, nothing is
+// refunded. The caller repeats the Take, or refunds the ID.
 func (r *Redis) takeEach(ctx context.Context, id string, p requestPlan) (Decision, error) {
 	refundCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.Budget) // for the refund, even if ctx has ended
 	defer cancel()
@@ -102,7 +102,8 @@ func (r *Redis) takeEach(ctx context.Context, id string, p requestPlan) (Decisio
 	return d, nil
 }
 
-// askEach calls ask for all parts concurrently and waits for all. Error: the first one.
+// askEach calls the function ask for all parts concurrently, and waits for all calls. Error: the
+// first error of a call.
 func (r *Redis) askEach(parts []planPart, ask func(requestPlan) (scriptAnswer, error)) ([]scriptAnswer, error) {
 	answers := make([]scriptAnswer, len(parts))
 	err := r.concurrently(len(parts), func(i int) (err error) {
@@ -164,8 +165,9 @@ func (n *nodeHealth) note(addr string, err error) {
 	n.at[addr] = x
 }
 
-// runOnNode runs a script on the node that holds its keys, which are in one slot, unless the node
-// is paused. If another node still answers, the error of runOnNode wraps ErrPartly.
+// runOnNode runs a script on the node that has the script's keys. All keys must be in one slot. If
+// the node is paused, the script does not run. If another node still answers, the error of
+// runOnNode wraps ErrPartly.
 func (r *Redis) runOnNode(ctx context.Context, script *redis.Script, keys []string, args []any) (cmd *redis.Cmd,
 	err error,
 ) {

@@ -13,16 +13,17 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// ErrNotPermitted says that the Redis user may not run the limiter's commands, or not on the
-// limiter's keys. Errors that wrap it wrap ErrUnavailable, too.
+// ErrNotPermitted says that the Redis user may not run the limiter's commands, or may not run them
+// on the limiter's keys. Errors that wrap ErrNotPermitted also wrap ErrUnavailable.
 var ErrNotPermitted = errors.New("the user of Redis has too few rights")
 
-// ErrPartly says that some nodes of a Cluster do not answer, and other nodes do. Errors that wrap
-// it wrap ErrUnavailable, too.
+// ErrPartly says that some nodes of a Cluster do not answer, but other nodes do. Errors that wrap
+// ErrPartly also wrap ErrUnavailable.
 var ErrPartly = errors.New("a part of the Redis Cluster is unavailable")
 
 // ErrClusterNode says that a client of a single server talks to a node of a Cluster. Such a node
-// runs no script on the keys of several slots. Errors that wrap it wrap ErrUnavailable, too.
+// runs no script on the keys of several slots. Errors that wrap ErrClusterNode also wrap
+// ErrUnavailable.
 var ErrClusterNode = errors.New("this Redis is a node of a Cluster: its URL must begin with redis+cluster:// or rediss+cluster://")
 
 // explainClusterNode wraps err in ErrClusterNode if err is an error that only the nodes of a
@@ -43,11 +44,11 @@ var probeRequest = Request{Buckets: map[Scope]string{Recipient: "probe 1", IP: "
 	{Name: "3", Scope: App, Limit: 1, Window: MinWindow},
 }}
 
-// Ping returns nil if a Take could be decided now. The command PING succeeds in cases in which Ping
-// fails: on a replica, if Redis cannot write (out of memory, failing disk), if the user lacks
-// rights, if the server runs no script on several keys, and on Cluster if a slot has no master.
-// Ping writes nothing. Errors: ErrUnavailable, and ErrNotPermitted, ErrClusterNode or ErrPartly
-// with it.
+// Ping returns nil if a Take could be decided now. In the following cases, Ping fails although the
+// command PING succeeds: the server is a replica; Redis cannot write, because the memory is full or
+// the disk fails; the user lacks rights; the server runs no script on several keys; or a slot of a
+// Cluster has no master. Ping writes nothing. Error: ErrUnavailable. The error may also wrap
+// ErrNotPermitted, ErrClusterNode or ErrPartly.
 func (r *Redis) Ping(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, r.Budget)
 	defer cancel()
@@ -75,8 +76,8 @@ func (r *Redis) Ping(ctx context.Context) error {
 	return err
 }
 
-// permissionError returns ErrNotPermitted if Redis denied the probe itself, or the probe reported
-// denied commands; else err.
+// permissionError returns ErrNotPermitted if Redis denied the probe itself, or if the probe
+// reported denied commands. Otherwise it returns err.
 func permissionError(denied []string, err error, prefix string) error {
 	switch {
 	case redis.HasErrorPrefix(err, "NOPERM"):
@@ -89,8 +90,8 @@ func permissionError(denied []string, err error, prefix string) error {
 }
 
 // checkSlots returns whether the node serves its slots. It returns an error if the node sees slots
-// of the cluster that no node serves. The probe does not notice such slots, since its script has no
-// keys.
+// of the Cluster that no node serves. The probe does not notice such slots, because the probe's
+// script has no keys.
 func checkSlots(ctx context.Context, node redis.UniversalClient) (up bool, err error) {
 	info, err := node.ClusterInfo(ctx).Result()
 	up = strings.Contains(info, "cluster_state:ok")
@@ -108,8 +109,9 @@ func (r *Redis) forEachMaster(ctx context.Context, do func(context.Context, redi
 	return r.cluster.ForEachMaster(ctx, func(ctx context.Context, c *redis.Client) error { return do(ctx, c) })
 }
 
-// Warnings reads settings of Redis. It returns a sentence for each setting that may lose events;
-// none if all is well. On Cluster it asks all masters and removes duplicates.
+// Warnings reads settings of Redis. It returns a sentence for each setting that may lose events or
+// that is unknown. If all settings are good, it returns nothing. On Cluster, it reads the settings
+// of all masters, and removes duplicates.
 func (r *Redis) Warnings(ctx context.Context) []string {
 	ctx, cancel := context.WithTimeout(ctx, r.Budget)
 	defer cancel()
@@ -148,9 +150,9 @@ func warnings(ctx context.Context, client redis.UniversalClient) (all []string) 
 	return all
 }
 
-// Size returns the number of keys in Redis and the bytes of memory in use; on Cluster, of all
-// masters together. The user needs the rights +dbsize and +info. Errors: ErrUnavailable, and
-// ErrNotPermitted with it.
+// Size returns the number of keys in Redis and the bytes of memory in use. On Cluster, Size adds up
+// the numbers of all masters. The user needs the rights +dbsize and +info. Error: ErrUnavailable.
+// If the user lacks a right, the error also wraps ErrNotPermitted.
 func (r *Redis) Size(ctx context.Context) (keys, bytes int64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, r.Budget)
 	defer cancel()

@@ -8,9 +8,9 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Bounds of a callBatcher. A lane runs one round trip at a time. There are two lanes: while the
-// callers of one lane read their answers, the other lane's round trip is under way; and if one lane
-// hangs, the other still works.
+// A callBatcher has these bounds. A lane runs one round trip at a time. There are two lanes. While
+// the callers of one lane read their answers, the round trip of the other lane is under way. If one
+// lane hangs, the other lane still works.
 const (
 	roundTripLanes = 2   // round trips at once
 	maxBatch       = 256 // calls in one round trip
@@ -69,8 +69,8 @@ func (c *callBatcher) takeLaneOrQueue(ctx context.Context, script *redis.Script,
 	return x
 }
 
-// releaseLane releases the lane, or keeps it in a new goroutine to run the calls that were queued
-// meanwhile. It does not block.
+// releaseLane releases the lane if no call is queued. Otherwise a new goroutine keeps the lane and
+// runs the queued calls. releaseLane does not block.
 func (c *callBatcher) releaseLane() {
 	if batch := c.nextBatchOrReleaseLane(); batch != nil {
 		go func() {
@@ -113,8 +113,8 @@ func (c *callBatcher) runBatch(batch []*scriptCall) {
 			x.answer = nil
 		}
 	})
-	// the oldest call's context adds the round trip to its trace, but must not cancel the other
-	// calls
+	// The context of the oldest call adds the round trip to the call's trace. But the end of this
+	// context must not cancel the other calls.
 	oldest := context.WithoutCancel(batch[0].ctx)
 	ctx, cancel := context.WithTimeout(oldest, c.limiter.Budget)
 	defer cancel()
@@ -123,7 +123,7 @@ func (c *callBatcher) runBatch(batch []*scriptCall) {
 	if len(unknown) > 0 {
 		one := unknown[0]
 		one.answer = one.script.Run(ctx, c.limiter.client, one.keys, one.args...)
-		for _, x := range c.roundTrip(ctx, unknown[1:]) { // Redis lacked the scripts of these calls, too, and now has one of them
+		for _, x := range c.roundTrip(ctx, unknown[1:]) { // Redis still lacks the scripts of these calls
 			x.answer = x.script.Run(ctx, c.limiter.client, x.keys, x.args...)
 		}
 	}

@@ -32,9 +32,10 @@ const (
 	modeTake = "take"
 )
 
-// scriptArgs returns the arguments of take.lua. tombstone is how long a refused ID gets a
-// tombstone; 0: none. near is a guess of the server's time: the script gets the calendar periods
-// around near, and finds the current one by its own clock.
+// scriptArgs returns the arguments of take.lua. A refused ID gets a tombstone for the duration
+// tombstone. If tombstone is 0, a refused ID gets none. near is a guess of the server's time. The
+// arguments have the calendar periods around near. The script finds the current period by the
+// server's clock.
 func (p requestPlan) scriptArgs(id, mode string, tombstone time.Duration, near time.Time) []any {
 	numbers := make([]int64, 0, 1+len(p.keeps)+10*len(p.rules))
 	numbers = append(numbers, tombstone.Microseconds())
@@ -56,12 +57,13 @@ func (p requestPlan) scriptArgs(id, mode string, tombstone time.Duration, near t
 	return args
 }
 
-// In take.lua's arguments, datesMarker replaces the window of a rule with Days; for other calendar
-// rules the window is 0.
+// datesMarker replaces the window of a rule with Days in take.lua's arguments. For other calendar
+// rules, the window is 0.
 const datesMarker = -1
 
 // appendCutoffs appends the numbers from which the script computes the rule's cutoff by its own
-// clock: the rule's window; or 0, or datesMarker, and instants of the calendar.
+// clock. For a sliding window, the only number is the window. For a calendar rule, the first number
+// is 0 or datesMarker. The following numbers are instants of the calendar.
 func (r Rule) appendCutoffs(numbers []int64, near time.Time) []int64 {
 	if !r.Calendar() {
 		return append(numbers, r.Window.Microseconds())
@@ -93,8 +95,8 @@ const (
 	codeAdmittedBefore // admitted, and all buckets had the ID already
 )
 
-// scriptAnswer is a decision. In the mode take, added says that this call added the ID to a bucket.
-// If the ID was admitted but not added, all buckets had the ID already.
+// scriptAnswer is a decision. In the mode take, added is true if this call added the ID to a
+// bucket. If the ID was admitted but not added, all buckets had the ID already.
 type scriptAnswer struct {
 	Decision
 	added bool

@@ -9,13 +9,13 @@ import (
 // maxIDBytes is the length of the longest ID that a request may have, in bytes.
 const maxIDBytes = 64
 
-// tombstoneLife is how long a refunded ID cannot be counted again: longer than any copy of a call
-// can be under way.
+// tombstoneLife is how long a refunded ID cannot be counted again. A copy of a call is never under
+// way for as long as this.
 const tombstoneLife = time.Minute
 
-// resetSlack is for the time after a reset, while the mark of the reset lasts. In that time Record
-// adds an event only if it is dated at least resetSlack after the reset. resetSlack is longer than
-// the time from the read of events to their Record.
+// resetSlack applies while the mark of a reset lasts. In that time, Record adds an event only if
+// the event is dated more than resetSlack after the reset. resetSlack is longer than the time
+// between the read of the events and the call of Record.
 const resetSlack = 10 * time.Second
 
 // requestPlan is a checked request, with its buckets sorted and deduplicated.
@@ -80,7 +80,7 @@ func (p requestPlan) withBuckets(buckets map[Scope]string) (requestPlan, error) 
 	return p, nil
 }
 
-// split moves the states of Request.Also from Rules of the decision to its field Also.
+// split moves the states of the rules in Request.Also from d.Rules to d.Also.
 func (p requestPlan) split(d Decision) Decision {
 	if len(d.Rules) > p.deciding {
 		d.Rules, d.Also = d.Rules[:p.deciding:p.deciding], d.Rules[p.deciding:]

@@ -46,8 +46,8 @@ func (p Policy) Validate() error {
 	return errors.Join(append(all, problems(p.Rules)...)...)
 }
 
-// Validate returns all problems of the rules as one joined error; the problems of one rule are
-// *RuleError. An empty list is an error, too, since it would admit every event.
+// Validate returns all problems of the rules as one joined error. Each problem of a rule is a
+// *RuleError. An empty list is also an error, because an empty list would admit every event.
 func Validate(rules []Rule) error { return errors.Join(problems(rules)...) }
 
 // problems returns all problems of the rules; an empty list of rules is a problem too.
@@ -74,7 +74,8 @@ func problems(rules []Rule) (all []error) {
 	return all
 }
 
-// checkBounds calls wrong for each limit, window, period, number of days or zone that is invalid.
+// checkBounds calls the function wrong for each invalid limit, window, period, number of days or
+// zone.
 func (r Rule) checkBounds(wrong func(field, problem string)) {
 	if r.Limit < 1 || r.Limit > MaxLimit {
 		wrong("limit", fmt.Sprintf("%d is not within 1 and %d", r.Limit, MaxLimit))

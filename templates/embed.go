@@ -1,6 +1,7 @@
-// Package templates has the built-in message templates, embedded in the binary. Only package app
-// imports it, and passes FS to message.NewMailRenderer. README.md beside this file describes the
-// files and how to replace one.
+// Package templates has the built-in message templates, embedded in the binary. Outside of tests,
+// only package app imports this package. Package app passes FS to message.NewMailRenderer and
+// message.NewTextRenderer. README.md in this directory describes the files, and how to replace a
+// file.
 package templates
 
 import "embed"

@@ -15,8 +15,8 @@ import (
 // StaticPath is where ServeStatic must be mounted.
 const StaticPath = "/static/"
 
-// staticFiles are the files under /static/, by name. Each file is bundled with the modules that it
-// imports. They are made at the first request.
+// staticFiles are the files under /static/, by name. Each file is bundled with the modules that the
+// file imports. The files are made at the first request.
 var staticFiles = sync.OnceValue(func() map[string]*File {
 	files := map[string]*File{}
 	bundled, err := fs.Glob(FS, "bundled/static/*")
@@ -39,8 +39,9 @@ func mustRead(name string) []byte {
 	return body
 }
 
-// StaticURL returns the URL path of a static file such as "page.css". Its query has the file's
-// version, so that browsers may cache it forever. "" if there is no such file.
+// StaticURL returns the URL path of a static file such as "page.css". The query of the URL has the
+// file's version, so that browsers may cache the file forever. If there is no such file, the result
+// is "".
 func StaticURL(name string) string {
 	f, ok := staticFiles()[name]
 	if !ok {
@@ -61,9 +62,9 @@ func ServeStatic(w http.ResponseWriter, r *http.Request) {
 	f.ServeHTTP(w, r)
 }
 
-// phonePlansModule returns a JavaScript module with the formats of phone numbers. countries has, by
-// country, its calling code, its trunk prefix and an example. codes has, by calling code, the main
-// country and the groups of digits; see recipient.grouping.
+// phonePlansModule returns a JavaScript module with the formats of phone numbers. The constant
+// countries maps a country to its calling code, its trunk prefix and an example. The constant codes
+// maps a calling code to its main country and its groups of digits; see recipient.grouping.
 func phonePlansModule() []byte {
 	plans, shared := recipient.NumberPlans()
 	countries, codes := map[string][3]string{}, map[string][2]any{}

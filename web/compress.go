@@ -12,12 +12,13 @@ import (
 )
 
 // Compress is middleware that compresses HTML pages while they are written. If next fails, echo
-// writes an error page, which is also compressed; Compress returns nil. It does not compress other
-// responses: answers of the API are small, and an event stream must not wait for a full block.
+// writes an error page, and Compress returns nil. The error page is also compressed. Other
+// responses are not compressed, because the API's answers are small and an event stream must not
+// wait for a full block.
 //
-// The length of a compressed page could reveal a secret in it if an attacker chose other text on
-// the page (BREACH). But pages have no CSRF token (the server compares origins), and browsers send
-// no cookies when another site requests a page.
+// If an attacker chose text on a page, the length of the compressed page could reveal a secret on
+// the same page (BREACH). But pages have no CSRF token, because the server compares origins. Also,
+// browsers send no cookies when another site requests a page.
 func Compress(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		w := &compressingWriter{
@@ -37,8 +38,9 @@ func Compress(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// brotliLevel is the brotli level for pages and files. It takes a millisecond for 10 kB. The best
-// level would take 100 times as long and make the result 1/15 smaller.
+// brotliLevel is the brotli level for pages and files. Compression at this level takes a
+// millisecond for 10 kB. The best level would take 100 times as long, and the result would be 1/15
+// smaller.
 const brotliLevel = 5
 
 // encoders has a pool of reusable encoders for each encoding.

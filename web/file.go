@@ -18,7 +18,8 @@ const (
 	encodingNone   = ""
 )
 
-// File is a body that does not change. It is compressed when a client first accepts an encoding.
+// File is a body that does not change. The body is compressed once for each encoding, when a client
+// first accepts that encoding.
 type File struct {
 	kind    string
 	body    []byte
@@ -36,7 +37,8 @@ func NewFile(contentType string, body []byte) *File {
 	return f
 }
 
-// encodeIfSmaller returns the encoded body; nil if it is not smaller than the body.
+// encodeIfSmaller returns the encoded body, or nil if the encoded body is not smaller than the
+// body.
 func encodeIfSmaller(body []byte, encoding string) []byte {
 	var b bytes.Buffer
 	w := takeEncoder(&b, encoding)
@@ -52,9 +54,9 @@ func encodeIfSmaller(body []byte, encoding string) []byte {
 // Version returns a hash of the body.
 func (f *File) Version() string { return f.version }
 
-// ServeHTTP answers GET and HEAD. It does not compress the answer to a Range request, since a part
-// of a compressed body cannot be decoded. If the address has the version, browsers may cache the
-// file forever; otherwise they revalidate by the ETag.
+// ServeHTTP answers GET and HEAD. It does not compress the answer to a Range request, because a
+// part of a compressed body cannot be decoded. If the URL has the file's version, browsers may
+// cache the file forever. Otherwise browsers revalidate the file by its ETag.
 func (f *File) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	h.Set("Content-Type", f.kind)

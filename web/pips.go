@@ -2,11 +2,12 @@ package web
 
 import "sendcode/quota"
 
-// maxPips is the most marks in one row; a rule with a higher limit is drawn as one bar.
+// maxPips is the greatest number of marks in one row. A rule with a higher limit is drawn as one
+// bar.
 const maxPips = 12
 
-// Pips is one rule of a quota for the shared templates: "pips" draws rows with words, "pips-marks"
-// only marks, for lists. Both take a slice of Pips.
+// Pips is one rule of a quota for the shared templates. The template "pips" draws rows with words.
+// The template "pips-marks" draws only marks, for lists. Both templates get a slice of Pips.
 type Pips struct {
 	Name    string // "this minute"
 	Note    string // beside the marks: "3 left", "free in 0:42"

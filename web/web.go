@@ -1,10 +1,11 @@
-// Package web holds the files that browsers load, embedded into the binary, and serves them
-// compressed: a file is compressed once, a page while it is written.
+// Package web has the files that browsers load, embedded into the binary, and serves them
+// compressed. A file is compressed once. A page is compressed while it is written.
 //
-// Packages page and console parse their templates from FS: page/ and mailbox/ belong to page,
-// admin/ and shared/ to the console. The modules and style sheets of static/ and widget/
-// import each other; bundled/ has them joined and minified, so that each needs one request. A test
-// fails when bundled/ is stale, and go generate ./web makes it anew.
+// Packages page and console parse their templates from FS. The directories page/ and mailbox/
+// belong to package page. The directories admin/ and shared/ belong to package console. The modules
+// and style sheets of static/ and widget/ import each other. The directory bundled/ has them joined
+// and minified, so that each needs one request. A test fails if bundled/ is stale, and go generate
+// ./web makes bundled/ anew.
 //
 // The page is the widget with a document around it (page.html, page.js, page.css).
 package web

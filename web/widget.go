@@ -14,10 +14,11 @@ import (
 	"sendcode/internal/base/texts"
 )
 
-// The widget is <send-code>, a card that other sites put into their pages. It asks the API with a
-// public key, through the client module, which sites can also use alone. One request loads the
-// first card and its words in one language. The widget loads other modules when it may need them:
-// the later cards, phone numbers, human checks, and other languages. docs/widget.md describes it.
+// The widget is <send-code>, a card that other sites put into their pages. The widget calls the API
+// with a public key, through the client module. Sites can also use the client module alone. One
+// request loads the first card and its words in one language. The widget loads other modules when
+// it may need them, such as the later cards, phone numbers, human checks, and other languages.
+// docs/widget.md describes the widget.
 
 // widgetModulePath is the path of the widget's further modules, below the service's address.
 const widgetModulePath = "static/widget/"
@@ -25,8 +26,9 @@ const widgetModulePath = "static/widget/"
 // typeDeclarations are the TypeScript declarations of the widget and the client module.
 var typeDeclarations = []string{"widget.d.ts", "client.d.ts"}
 
-// widgetFiles maps paths to the files that are served there. The widget itself is at
-// widgetEntryPath and a language. The files are made at the first request.
+// widgetFiles has the files of the widget. The key of a file is the path at which the file is
+// served. The key of the widget itself is widgetEntryPath and a language. The files are made at the
+// first request.
 var widgetFiles = sync.OnceValue(func() map[string]*File {
 	all := map[string]*File{}
 	module := func(name string, w moduleWords, body string) (address string) {
@@ -104,7 +106,7 @@ func WidgetURL(lang string) string {
 }
 
 // WidgetPhonePreloads returns the URL paths of the modules that a first card for phone numbers
-// needs beside WidgetURL.
+// needs in addition to the module at WidgetURL.
 func WidgetPhonePreloads(lang string) (urls []string) {
 	for _, name := range []string{"code", "phones"} {
 		path := widgetModulePath + name + "." + lang + ".js"
@@ -116,8 +118,8 @@ func WidgetPhonePreloads(lang string) (urls []string) {
 // RegisterWidget adds the widget to a server.
 func RegisterWidget(e *echo.Echo) {
 	e.GET("/widget.js", serveWidget)
-	// answers the preflight when a page's own tools add headers to the fetch that tests whether the
-	// service can be reached
+	// This route answers a browser's preflight. The browser sends a preflight if a page's own tools
+	// add headers to the fetch that tests whether the service can be reached.
 	e.OPTIONS("/widget.js", func(echo.Context) error { return nil }, middleware.CORS())
 	e.GET("/"+widgetModulePath+":name", serveModule)
 	for _, name := range append(typeDeclarations, "client.js") {
@@ -125,8 +127,8 @@ func RegisterWidget(e *echo.Echo) {
 	}
 }
 
-// serveWidget serves the widget in the language of ?lang=. Without that, the language is that of
-// Accept-Language, or English.
+// serveWidget serves the widget in the language of ?lang=. If the URL has no ?lang=, the language
+// is that of Accept-Language, or English.
 func serveWidget(c echo.Context) error {
 	h, wanted := c.Response().Header(), c.QueryParam("lang")
 	if wanted == "" {
@@ -138,8 +140,8 @@ func serveWidget(c echo.Context) error {
 	return serveToAnyOrigin(c, widgetEntryPath+lang)
 }
 
-// serveModule serves a module of this release. A first module of another release must not run it: a
-// tab that was opened before an update says that the page has to be reloaded.
+// serveModule serves a module of this release. The widget of another release must not run this
+// module. So a tab that was opened before an update says that the page has to be reloaded.
 func serveModule(c echo.Context) error {
 	path := widgetModulePath + c.Param("name")
 	if f, ok := widgetFiles()[path]; ok && c.QueryParam("v") != "" && c.QueryParam("v") != f.Version() {

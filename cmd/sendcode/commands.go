@@ -32,8 +32,9 @@ type serveCommand struct {
 	DebugAddr string `placeholder:"ADDR" help:"Serve Go's profiles (/debug/pprof/) at this address of this machine, such as 127.0.0.1:6060. They show what is in memory."`
 }
 
-// maxHoldUntilDistance bounds how far HoldUntil may be from now, ahead or past: a restart soon
-// after HoldUntil is no mistake.
+// maxHoldUntilDistance is the greatest distance between HoldUntil and now, in the future or in the
+// past. HoldUntil may be past, because a service may restart soon after HoldUntil with the same
+// command line.
 const maxHoldUntilDistance = 48 * time.Hour
 
 // Validate checks HoldUntil and DebugAddr; kong calls it.
@@ -74,8 +75,9 @@ func ignoreCanceled(ctx context.Context, err error) error {
 	return err
 }
 
-// reloadOnHangup makes SIGHUP reload the configuration. At a terminal, SIGHUP must end the program,
-// since closing the terminal sends it; there, only a change of the file reloads.
+// reloadOnHangup makes SIGHUP reload the configuration, except at a terminal. A terminal that is
+// closed sends SIGHUP, and then the program must end. At a terminal, the program reloads the
+// configuration only when its file changes.
 func (p program) reloadOnHangup() (reload app.ReloadOptions, stop func()) {
 	reload.Environ = append([]string{}, p.environ...) // never nil, even without variables: nil turns reloading off
 	if p.terminal {
@@ -246,8 +248,8 @@ func (h healthCommand) Run(ctx context.Context, p program) error {
 	return errors.Join(p.println(strings.TrimSpace(body)), err)
 }
 
-// configuredAddr returns the address on which the service listens by its settings; empty if the
-// settings have a mistake.
+// configuredAddr returns the listening address from the settings. It returns "" if the settings
+// have a mistake.
 func (p program) configuredAddr() string {
 	cfg, err := p.loadConfig()
 	if err != nil {
@@ -276,7 +278,8 @@ type keyCommand struct {
 	Kind string `enum:"secret,public,ring,index,webhook,env" default:"secret" help:"secret: API key for a back end. public: API key for browsers. ring: entry of SENDCODE_SECRET_KEYS. index: SENDCODE_INDEX_KEY. webhook: a secret for SENDCODE_WEBHOOK_SECRETS. env: all variables with secrets that a deployment needs, to paste."`
 }
 
-// Run prints a new key, and the line for the settings file if it is an API key. It stores no key.
+// Run prints a new key. For an API key, Run also prints the line for the settings file. Run does
+// not store the key.
 func (k keyCommand) Run(p program) error {
 	switch k.Kind {
 	case "ring":

@@ -49,7 +49,8 @@ type commandLine struct {
 	Help    helpCommand    `cmd:"" help:"Print this list, or what a command takes."`
 }
 
-// program is the process as commands use it: output, environment, and the function that serves.
+// program has what commands need from the process: outputs, environment variables, and the function
+// that runs the service.
 type program struct {
 	out, err io.Writer
 	terminal bool // err is a terminal
@@ -65,7 +66,8 @@ func main() {
 	os.Exit(p.run(contextUntilSignal(signals, os.Exit), os.Args[1:], os.Exit))
 }
 
-// run executes one command line and returns the exit code. Help calls exit instead.
+// run executes one command line and returns the exit code. For a help flag, kong calls exit, and
+// run does not return.
 func (p program) run(ctx context.Context, args []string, exit func(int)) int {
 	if len(args) > 0 && args[0] == "copy" {
 		_, _ = fmt.Fprintln(p.err, "sendcode: copy is now called move, which says that the file is no longer used after it")
@@ -91,9 +93,9 @@ func (p program) run(ctx context.Context, args []string, exit func(int)) int {
 	return 0
 }
 
-// exitCode returns the exit code for a failure. The command bounce exits only with 75 (EX_TEMPFAIL
-// of sysexits.h): after any other code, a mail server would send a bounce of the bounce, or drop
-// the mail.
+// exitCode returns the exit code for a failure. For the command bounce, exitCode returns 75
+// (EX_TEMPFAIL of sysexits.h), so that the mail server tries again later. After any other code, a
+// mail server would send a bounce of the bounce, or drop the mail.
 func exitCode(args []string, code int) int {
 	if len(args) > 0 && args[0] == "bounce" {
 		return 75
@@ -101,7 +103,7 @@ func exitCode(args []string, code int) int {
 	return code
 }
 
-// exitUsage is the exit code for a command line that is not understood, as in shells.
+// exitUsage is the exit code for a command line that is not understood. Shells use the same code.
 const exitUsage = 2
 
 // printMistake prints the mistake in a command line. Then it prints the list of commands, or the
@@ -110,7 +112,8 @@ func (p program) printMistake(parser *kong.Kong, args []string, err error) {
 	said, among := err.Error(), parser.Model.Node
 	if mistake, ok := errors.AsType[*kong.ParseError](err); ok && mistake.Context.Selected() != nil &&
 		len(mistake.Context.Args) > 0 {
-		// without a command in args, the default command is selected; its usage would not help
+		// kong selects the default command if args name no command; the usage of the default
+		// command would not help then
 		if selected := mistake.Context.Selected(); mistake.Context.Args[0] == selected.Name {
 			among = selected
 		}
@@ -135,9 +138,9 @@ func (p program) printMistake(parser *kong.Kong, args []string, err error) {
 	}
 }
 
-// contextUntilSignal returns a context that ends with the first signal, so that the program ends
-// its work before it stops; for SIGINT the cause is app.ErrInterrupted. The second signal exits
-// at once.
+// contextUntilSignal returns a context that ends when the first signal arrives, so that the program
+// can finish its work before it stops. If the first signal is SIGINT, the context's cause is
+// app.ErrInterrupted. The second signal ends the program at once.
 func contextUntilSignal(signals <-chan os.Signal, exit func(int)) context.Context {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	go func() {
@@ -154,7 +157,7 @@ func contextUntilSignal(signals <-chan os.Signal, exit func(int)) context.Contex
 	return ctx
 }
 
-// isTerminal reports whether a file is a terminal, or another device that keeps nothing.
+// isTerminal reports whether a file is a terminal or another character device, such as /dev/null.
 func isTerminal(f *os.File) bool {
 	info, err := f.Stat()
 	return err == nil && info.Mode()&os.ModeCharDevice != 0

@@ -32,15 +32,15 @@ func (a *Account) Columns() []Column {
 
 // Session is one login. All replicas share it.
 type Session struct {
-	ID           [32]byte // SHA-256 of the cookie's value: a copy of the table does not allow a login
+	ID           [32]byte // SHA-256 of the cookie's value; the cookie can't be derived from a copy of the table
 	Account      string
-	Bound        [32]byte // hash of the account's password or of the login provider, at login; if that changes, the session ends
+	Bound        [32]byte // hash of the account's password or of the login provider, at login; if the hash changes, the session ends
 	Via          string   // the login provider; empty: by password
-	Granted      string   // the login provider's claim that gave the role; empty: the person has an account
+	Granted      string   // the claim of the login provider that gave the role; empty: the role comes from an account
 	FactorPassed bool     // the second factor was checked at login
 	StartedAt    time.Time
 	SeenAt       time.Time
-	FactorAt     time.Time // MadeAt of the account's second factor, which the store only reads here; zero: no second factor
+	FactorAt     time.Time // MadeAt of the account's second factor; the store fills it when it reads a session; zero: no second factor
 }
 
 // Columns returns the columns of the row.
@@ -58,8 +58,8 @@ func (s *Session) Columns() []Column {
 	}
 }
 
-// Validated validates the session and act, the audit entry that is written with the session. It
-// returns act as the store writes it; errors wrap ErrBadRequest.
+// Validated validates the session, and the audit entry act, which is written with the session. It
+// returns act in the form that the store writes. Errors wrap ErrBadRequest.
 func (s Session) Validated(act AuditEntry) (AuditEntry, error) {
 	if !AreValidTexts(s.Account, s.Via, s.Granted) {
 		return act, BadRequestf("a text of a session can't be stored")
@@ -67,8 +67,8 @@ func (s Session) Validated(act AuditEntry) (AuditEntry, error) {
 	return act.Validated()
 }
 
-// AccountChange sets the fields that are not nil. Nil fields stay as they are in the database, so
-// two changes of different fields at the same time both take effect.
+// AccountChange changes the fields that are not nil. The database keeps the values of the other
+// fields. So if two requests change different fields at the same time, both changes take effect.
 type AccountChange struct {
 	Role, Password, Identity *string
 	DisabledAt               *time.Time // the zero time: may log in again
@@ -89,8 +89,8 @@ var (
 // of a-z, 0-9, dot, dash and underscore.
 func IsAccountName(name string) bool { return accountNamePattern.MatchString(name) }
 
-// Validated validates the account and act, the audit entry that is written with the account. It
-// returns act as the store writes it; errors wrap ErrBadRequest.
+// Validated validates the account, and the audit entry act, which is written with the account. It
+// returns act in the form that the store writes. Errors wrap ErrBadRequest.
 func (a Account) Validated(act AuditEntry) (AuditEntry, error) {
 	if !IsAccountName(a.Name) || !slices.Contains(roles, a.Role) || !AreValidTexts(a.Password, a.Identity) {
 		return act, BadRequestf("an account has a name of small letters and digits, and a role")
@@ -115,9 +115,10 @@ func (a Account) WithChange(c AccountChange) Account {
 	return a
 }
 
-// Validated validates the account's name, the change, and act, the audit entry that is written with
-// the change. It returns act as the store writes it, still without the change. The error is
-// fault.NotFound if no account can have the name; otherwise it wraps ErrBadRequest.
+// Validated validates the account's name, the change, and the audit entry act, which is written
+// with the change. It returns act in the form that the store writes, but without a description of
+// the change. If no account can have the name, the error is fault.NotFound. Otherwise the error
+// wraps ErrBadRequest.
 func (c AccountChange) Validated(name string, act AuditEntry) (AuditEntry, error) {
 	if !IsAccountName(name) {
 		return act, fault.NotFound

@@ -9,21 +9,23 @@ import (
 	"sendcode/internal/base/recipient"
 )
 
-// NewEvent is an event for the app that the store writes together with a change. The zero value
-// writes no event.
+// NewEvent is an event for the app. The store writes the event in the same transaction as a change.
+// For the zero value, the store writes no event.
 type NewEvent struct {
 	ID   uuid.UUID // version 7; repeated deliveries of an event have the same ID, so that the receiver recognizes them
 	Type string    // of EventTypes; empty: write no event
-	// Status of the send or the verification at that time. Finish ignores this field, and writes
-	// the status of the outcome.
+	// Status of the send or verification at the time of the event. Finish ignores this field and
+	// writes the status of the send's outcome.
 	Status string
 	Test   bool // the recipient is a test recipient
 }
 
-// EventType is a type of event, and the status of the send or verification that it reports.
+// EventType is a type of event. Status is the status of the send or verification that the event
+// reports.
 type EventType struct{ Name, Status string }
 
-// The types of events. The events of a send's end have other types: "send." and the status.
+// The types of events. Events about the end of a send have other types, which consist of "send."
+// and the send's status.
 const (
 	SendBounced          = "send.bounced" // by a mail provider's report
 	SendDelivered        = "send.delivered"
@@ -50,12 +52,13 @@ var EventTypes = []EventType{
 	{VerificationReported, "canceled"},
 }
 
-// CheckEventTypes are the event types of a check that ends a verification: by a right code (true),
-// or by the last wrong one.
+// CheckEventTypes are the types of the events about a check that ends a verification. The key is
+// true if the code was right. The key is false if the code was wrong and the verification allows no
+// more attempts.
 var CheckEventTypes = map[bool]string{true: VerificationApproved, false: VerificationLocked}
 
-// ExpiryEventID returns the ID of the event that reports the expiry of v. The ID is derived from v,
-// so that the event is written only once.
+// ExpiryEventID returns the ID of the event that reports the expiry of v. The ID depends only on v,
+// so the database can store the event only once.
 func ExpiryEventID(v Verification) uuid.UUID {
 	id := uuid.UUID(uuid.NewSHA1(uuid.NameSpaceURL, []byte("expired:"+v.ID)))
 	binary.BigEndian.PutUint64(id[:],
@@ -97,8 +100,8 @@ type AppEvent struct {
 	EndedAt        time.Time // zero while pending
 	Answer         string    // result of the last attempt: a word or an HTTP status
 
-	// The present values of the send, or of the verification if there is no send; empty if both
-	// were deleted.
+	// These fields have the present values of the send. If the event has no send, they have the
+	// present values of the verification. If both were deleted, the fields are empty.
 	Channel   recipient.Channel
 	Purpose   string
 	To        string // masked

@@ -12,9 +12,9 @@ import (
 )
 
 // AuditEntry records one action of an administrator. Entries never change, except that an erasure
-// removes the recipient. If the action changes the store, the entry is written in the same
-// transaction. Otherwise, an entry with AuditBegun is written before the action, and a second entry
-// completes the first afterwards.
+// removes the recipient. If an action changes the store, its entry is written in the transaction of
+// the change. For any other action, an entry with AuditBegun is written before the action. After
+// the action, a second entry completes the first entry.
 type AuditEntry struct {
 	ID        uuid.UUID // version 7
 	At        time.Time // on the database's clock; the database sets it
@@ -59,8 +59,8 @@ func (a *AuditEntry) Columns() []Column {
 // AuditOutcome is the outcome of an action.
 type AuditOutcome string
 
-// The outcomes of an action. If no entry completes an entry with AuditBegun, the process died
-// during the action or could not write the outcome.
+// The outcomes of an action. An entry with AuditBegun may stay without an entry that completes it.
+// Then the process died during the action, or could not write the outcome.
 const (
 	AuditBegun  AuditOutcome = "begun"
 	AuditDone   AuditOutcome = "done"
@@ -105,8 +105,9 @@ func (a AuditEntry) Validated() (AuditEntry, error) {
 // table audit_recipients.
 func (a AuditEntry) HasRecipient() bool { return a.Recipient != recipient.Hash{} || a.To != "" }
 
-// AuditEntryCompletion returns the second entry, which completes a: a copy with a new ID, the
-// outcome and the detail. Error: the system has no randomness.
+// AuditEntryCompletion returns the entry that completes the entry a. The result is a copy of a with
+// a new ID, the outcome and the detail. AuditEntryCompletion fails if the system cannot supply
+// random bytes.
 func AuditEntryCompletion(a AuditEntry, outcome AuditOutcome, detail string) (AuditEntry, error) {
 	id, err := uuid.NewV7()
 	a.Completes, a.ID, a.Outcome, a.Detail = a.ID, id, outcome, detail

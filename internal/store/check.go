@@ -14,7 +14,7 @@ import (
 const (
 	MaxPageRows    = 200
 	MaxRelatedRows = 500
-	MaxTextBytes   = 512 // bytes of a text that is in an index: Postgres allows 2,704 for the whole key of a row
+	MaxTextBytes   = 512 // limit for a text in an index; Postgres allows 2,704 bytes for the whole index key of a row
 )
 
 // BadRequestf formats an error that wraps ErrBadRequest.
@@ -22,8 +22,8 @@ func BadRequestf(format string, args ...any) error {
 	return fmt.Errorf("%w: "+format, append([]any{ErrBadRequest}, args...)...)
 }
 
-// TruncateToMicroseconds returns t as the database stores it: whole microseconds, in UTC, without
-// the monotonic clock. The zero time stays zero.
+// TruncateToMicroseconds returns t in the form that the database stores. The result is in UTC, has
+// whole microseconds and has no monotonic clock reading. The zero time stays zero.
 func TruncateToMicroseconds(t time.Time) time.Time {
 	if t.IsZero() {
 		return time.Time{}
@@ -31,17 +31,17 @@ func TruncateToMicroseconds(t time.Time) time.Time {
 	return time.UnixMicro(t.UnixMicro()).UTC()
 }
 
-// AreValidTexts reports whether every database can store all of these texts: UTF-8 without NUL, at
-// most MaxTextBytes bytes each, so that an index can hold them. Postgres would reject an invalid
-// text and, with it, all rows of the same statement.
+// AreValidTexts reports whether every database can store all of these texts. A valid text is UTF-8
+// without NUL. It has at most MaxTextBytes bytes, so that an index can contain it. Postgres rejects
+// a statement with an invalid text, and then all rows of the statement are lost.
 func AreValidTexts(texts ...string) bool {
 	return !slices.ContainsFunc(texts, func(s string) bool {
 		return len(s) > MaxTextBytes || !utf8.ValidString(s) || strings.ContainsRune(s, 0)
 	})
 }
 
-// ValidatedIntent copies the fields that an intent's send and verification share from the send to
-// the verification, and validates it. Errors wrap ErrBadRequest.
+// ValidatedIntent copies the fields that a send and its verification share from the send to the
+// verification. Then it validates the intent. Errors wrap ErrBadRequest.
 func ValidatedIntent(in Intent) (Intent, error) {
 	s, v := &in.Send, &in.Verification
 	v.App, v.Channel, v.Purpose, v.Recipient = s.App, s.Channel, s.Purpose, s.Recipient
@@ -79,8 +79,9 @@ func ValidatedIntent(in Intent) (Intent, error) {
 // PurposeSeparator joins a list of purposes to one text, for a statement's parameter.
 const PurposeSeparator = "\x1f"
 
-// Sanitized returns the outcome as the store writes it. A text of a mail server that no database
-// can store is repaired, not rejected: without a stored outcome the send would stay in flight.
+// Sanitized returns the outcome in the form that the store writes. If no database can store a text
+// of a mail server, Sanitized repairs the text. It does not reject the outcome, because a send
+// without a stored outcome would stay in flight.
 func (o Outcome) Sanitized() Outcome {
 	o.Reason, o.Provider, o.ProviderCode = sanitized(o.Reason), sanitized(o.Provider), sanitized(o.ProviderCode)
 	o.Took, o.Suppress = max(0, o.Took).Truncate(time.Microsecond), o.Suppress.sanitized()
@@ -134,8 +135,9 @@ func MergeRefusals(refusals []SendOrRefusal) []SendOrRefusal {
 	return rows
 }
 
-// sanitizeRefusal prepares a refusal for its row, except LoggedAt. It repairs a text that no
-// database can store, and does not reject it, since every refused request is recorded.
+// sanitizeRefusal sets the fields of a refusal as its row needs them, except LoggedAt. If no
+// database can store a text, sanitizeRefusal repairs the text. It does not reject the refusal,
+// because every refused request must be recorded.
 func sanitizeRefusal(r *SendOrRefusal, columns []Column) {
 	for _, c := range columns {
 		if text, ok := c.Field.(*string); ok && c.Flags&InsertedByRefusal != 0 {
@@ -145,8 +147,8 @@ func sanitizeRefusal(r *SendOrRefusal, columns []Column) {
 	r.Status, r.RetryAfter = Refused, r.RetryAfter.Truncate(time.Microsecond)
 }
 
-// MayMatchAny reports whether a row can match the filter's texts. If not, the caller returns no
-// rows without a query.
+// MayMatchAny reports whether any row can match the filter. If no row can match, the caller returns
+// no rows and runs no query.
 func (f Filter) MayMatchAny() bool {
 	return AreValidTexts(string(f.Status), string(f.Channel), f.Purpose, f.App, f.BlockedBy, f.Provider,
 		f.Country, f.Domain, f.Network) && f.Labels.valid() &&
@@ -164,8 +166,8 @@ func (f Filter) MayMatchRefusals() bool {
 // RuleSeparator stands between the names of rules in a column. No name contains it.
 const RuleSeparator = ","
 
-// Validate returns an error that wraps ErrBadRequest if the query names no holder, or has a text
-// that no row can hold.
+// Validate returns an error if the query has no holder, or if it has a text that no row can
+// contain. The error wraps ErrBadRequest.
 func (r RecipientVerificationsQuery) Validate() error {
 	if r.Holder == "" || !AreValidTexts(r.App, string(r.Channel), r.Purpose, r.Holder) {
 		return BadRequestf("a holding names its holder, app, channel and purpose")

@@ -4,9 +4,9 @@ package store
 // columns.
 type Column struct {
 	Name string
-	// Field is the field's address: *string, *int, *bool, *[]byte, *[32]byte, *[]string,
-	// *time.Time, *time.Duration, *uuid.UUID, *recipient.Hash or, in a column that is only scanned,
-	// *[]Check.
+	// Field is a pointer to the field: *string, *int, *bool, *[]byte, *[32]byte, *[]string,
+	// *time.Time, *time.Duration, *uuid.UUID or *recipient.Hash. In a column that is only scanned,
+	// Field may also be *[]Check.
 	Field any
 	Flags ColumnFlags
 }

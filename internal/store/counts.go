@@ -10,7 +10,7 @@ import (
 	"sendcode/internal/base/recipient"
 )
 
-// SendBucket names the sends of one recipient that the rules of one policy count together.
+// SendBucket identifies the sends to one recipient that the rules of one policy count together.
 type SendBucket struct {
 	App       string
 	Channel   recipient.Channel
@@ -18,8 +18,8 @@ type SendBucket struct {
 	Purposes  []string // all purposes with this policy, at least one
 }
 
-// RecipientLockKey returns the key of the lock on a recipient: a hash of the send's app, channel
-// and recipient. Two recipients may have the same key; then their sends wait for each other.
+// RecipientLockKey returns the key of the lock on a recipient. The key is a hash of the send's app,
+// channel and recipient. If two recipients have the same key, their sends wait for each other.
 func RecipientLockKey(s Send) int64 {
 	h := fnv.New64a()
 	h.Write([]byte(s.App + "\x00" + string(s.Channel) + "\x00"))
@@ -55,7 +55,7 @@ func CountsAsRejected(reason string) bool {
 }
 
 // CountsTowardBackoffRule reports whether the rule "backoff" counts a send that failed for this
-// reason. It does not if an administrator or the caller ended the send.
+// reason. The rule does not count a send that an administrator or the caller ended.
 func CountsTowardBackoffRule(reason string) bool {
 	return reason != ReasonEnded && reason != ReasonErased
 }
@@ -65,8 +65,10 @@ type FailedSend struct {
 	ID      uuid.UUID
 	EndedAt time.Time // on the database's clock
 	Purpose string
-	// whether the rule "backoff" counts the send: the function CountsTowardBackoffRule is true for
-	// its reason, no reset took it back, and no message to the recipient was sent after it ended
+	// CountsTowardBackoffRule says whether the rule "backoff" counts the send. The rule counts the
+	// send if the function CountsTowardBackoffRule returns true for its reason. But the rule does
+	// not count a send that a reset removed. It also does not count a send if the recipient was
+	// sent a message after the send ended.
 	CountsTowardBackoffRule bool
 	Paused                  bool // a pause stopped it
 	PauseInForce            bool // a pause of the send's prefix and class is in force now

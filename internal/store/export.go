@@ -2,7 +2,8 @@ package store
 
 import "encoding/json"
 
-// ExportedTable is a table of a person's export (GDPR, article 15), in words for this person.
+// ExportedTable describes a table of a person's data export (GDPR, article 15). Its texts are
+// written for this person.
 type ExportedTable struct {
 	Name  string
 	About string // content of a row, and how long it is kept; {retention} is the retention of the settings

@@ -6,11 +6,11 @@ import (
 	"github.com/google/uuid"
 )
 
-// IdempotencyClaim says that a request uses an Idempotency-Key
-// (draft-ietf-httpapi-idempotency-key-header). All requests with one key lead to one send. The
-// claim fixes the ID of that send before any gate decides. Both gates recognize a repeated ID. So
-// if a process dies, the next request with the key finds the dead process's send. The claim is
-// complete when the send has a row.
+// IdempotencyClaim claims an Idempotency-Key for a request
+// (draft-ietf-httpapi-idempotency-key-header). All requests with the same key lead to one send. The
+// claim fixes the send's ID before the limiter and the database decide about the send. The limiter
+// and the database recognize a repeated ID. So if a process dies, the next request with the key
+// finds the send of the dead process. The claim is complete when the send has a row.
 type IdempotencyClaim struct {
 	// keyed hash of the Idempotency-Key and its caller, so that two callers never share a claim
 	Key         [32]byte
@@ -40,8 +40,8 @@ type IdempotencyClaimAnswer struct {
 	Now          time.Time    // on the database's clock
 }
 
-// OldClaimsDeletedPerCall is how many claims past their life each call of ClaimIdempotencyKey
-// deletes, so that no background job has to.
+// OldClaimsDeletedPerCall is the number of claims that each call of ClaimIdempotencyKey deletes
+// when their Life has passed. So no background job is needed to delete old claims.
 const OldClaimsDeletedPerCall = 2
 
 // IdempotencyClaimRow is a claim as it is stored.
@@ -50,9 +50,9 @@ type IdempotencyClaimRow struct {
 	SendID      uuid.UUID
 }
 
-// Answer returns the answer to the claim c. r is the stored row of c's key. s is the send with the
-// ID r.SendID, or zero if there is none; v is the verification of s. held: the request that made c
-// now holds the claim.
+// Answer returns the answer to the claim c. The receiver r is the stored row for c.Key. The
+// parameter s is the send with the ID r.SendID, or the zero value if there is none. The parameter v
+// is the verification of s. If held is true, the request that made c now holds the claim.
 func (r IdempotencyClaimRow) Answer(c IdempotencyClaim, held bool, s Send, v Verification, now time.Time) IdempotencyClaimAnswer {
 	out := IdempotencyClaimAnswer{State: IdempotencyClaimBusy, Now: now}
 	switch {

@@ -15,10 +15,11 @@ import (
 	"sendcode/internal/base/fault"
 )
 
-// In Postgres, the table sends has one partition for each week. A partition is a range of IDs. IDs
-// begin with their time, so the primary key is unique over all partitions. A statement that reads a
-// time range also bounds the IDs, so that Postgres skips the other partitions. The time in an ID
-// may differ from LoggedAt by MaxIDTimeDrift, so these bounds are wider by as much.
+// In Postgres, the table sends has one partition for each week. A partition is a range of IDs, and
+// each ID begins with its time. So the primary key is unique over all partitions. A statement that
+// reads a time range also limits the range of IDs, so that Postgres skips the other partitions. The
+// time in an ID may differ from LoggedAt by MaxIDTimeDrift. So the range of IDs is wider than the
+// time range by MaxIDTimeDrift on each side.
 
 // MaxIDTimeDrift is the largest difference between the time in a send's ID and the database's clock
 // when the row is written. An Idempotency-Key may have fixed the ID up to a day earlier.
@@ -34,19 +35,21 @@ var (
 	ErrNoPartition = errors.New("store: no partition for that time")
 )
 
-// IDGenerator makes UUIDs version 7 that sort in the order in which this generator made them (RFC
-// 9562 section 6.2, method 3). The zero value is ready; safe for concurrent use.
+// IDGenerator makes UUIDs of version 7. The IDs of one generator sort in the order in which it made
+// them (RFC 9562 section 6.2, method 3). The zero value is ready for use. An IDGenerator is safe
+// for concurrent use.
 type IDGenerator struct {
 	mu   sync.Mutex
 	last uint64 // 48 bits of ms since 1970, 12 bits of a fraction
 }
 
-// maxAheadOfClock is the most that IDs run ahead of the clock to keep their order: 1 s, in the unit
-// of IDGenerator.last. If the clock is set back by more, the next ID has the clock's time.
+// maxAheadOfClock limits how far the time of new IDs may run ahead of the clock to keep the order
+// of IDs. It is 1 s, in the unit of IDGenerator.last. If the clock is set back by 1 s or more, the
+// next ID has the clock's time.
 const maxAheadOfClock = 1000 << 12
 
-// New makes an ID of the time at. If that ID would not sort after the last one, its time is
-// slightly later. Error: the system has no randomness.
+// New makes an ID with the time at. If this ID would not sort after the last ID, New uses a
+// slightly later time. New fails if the system cannot supply random bytes.
 func (g *IDGenerator) New(at time.Time) (uuid.UUID, error) {
 	id, err := uuid.NewRandom()
 	if err != nil {
@@ -63,8 +66,8 @@ func (g *IDGenerator) New(at time.Time) (uuid.UUID, error) {
 	return id, nil
 }
 
-// LowestID returns the smallest ID that a send of the millisecond of at can have. The SQL function
-// sendcode_lowest_id returns the same ID.
+// LowestID returns the smallest ID that a send can have in the millisecond of the time at. The SQL
+// function sendcode_lowest_id returns the same ID.
 func LowestID(at time.Time) (id uuid.UUID) {
 	binary.BigEndian.PutUint64(id[:], uint64(max(0, at.UnixMilli()))<<16)
 	return id
@@ -86,17 +89,18 @@ func CheckIDTimeDrift(id uuid.UUID, now time.Time) error {
 	return nil
 }
 
-// NewVerificationID returns an ID for a verification that is opened at the time at. The ID begins
-// with the week, in three characters, so that rows of one week can lie together. 128 random bits
-// follow, since the ID allows to read, check and cancel the verification.
+// NewVerificationID returns an ID for a verification that begins at the time at. The first three
+// characters of the ID are the week, so that the database can store the rows of one week together.
+// They are followed by 128 random bits, because a caller who knows the ID may read, check and
+// cancel the verification.
 func NewVerificationID(at time.Time) string {
 	var random [16]byte
 	_, _ = rand.Read(random[:]) // never fails
 	return verificationIDFromBits(at, random)
 }
 
-// verificationIDFromBits returns the ID that NewVerificationID makes of these 128 bits, which must
-// not be guessable.
+// verificationIDFromBits returns an ID with the week of the time at and the 128 bits of secret. The
+// bits must not be guessable.
 func verificationIDFromBits(at time.Time, secret [16]byte) string {
 	week := max(0, (at.Unix()+3*86400)/(7*86400)) // 1970 began on a Thursday
 	var id [3 + 26]byte

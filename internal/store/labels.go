@@ -4,8 +4,8 @@ import (
 	"iter"
 )
 
-// Labels are texts that a caller gives to a request, so that its sends can be found by them. A
-// label has one name in requests, answers, columns, filters and the export.
+// Labels are texts that a caller adds to a request, so that the sends of the request can be found
+// by them. A label has the same name in requests, answers, columns, filters and the export.
 type Labels struct {
 	Reference string `json:"reference,omitempty"`
 }
@@ -22,8 +22,8 @@ func (l *Labels) fields() [1]label { return [...]label{{"reference", &l.Referenc
 // LabelColumns returns the columns of the labels, in the tables sends and verifications.
 func (l *Labels) LabelColumns() []Column { return l.withColumns(nil) }
 
-// withColumns returns the columns own of a row, followed by the columns of its labels, in one
-// allocation.
+// withColumns returns the columns in own, followed by the columns of the labels. It allocates
+// memory only once.
 func (l *Labels) withColumns(own []Column) []Column {
 	all := append(make([]Column, 0, len(own)+len(l.fields())), own...)
 	for _, f := range l.fields() {
@@ -53,7 +53,7 @@ func (l Labels) valid() bool {
 	return true
 }
 
-// Or returns the labels; each empty label is replaced by the label of other.
+// Or returns l, in which each empty label is replaced by the same label of other.
 func (l Labels) Or(other Labels) Labels {
 	others := other.fields()
 	for i, f := range l.fields() {

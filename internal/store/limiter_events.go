@@ -2,8 +2,8 @@ package store
 
 import "time"
 
-// LimiterEvent is an event in a bucket of an in-process limiter. The store keeps it because no
-// other row records the event. Instants are on the database's clock.
+// LimiterEvent is an event in a bucket of an in-process limiter. The store keeps the event because
+// no other row records it. At and Until are times on the database's clock.
 type LimiterEvent struct {
 	Bucket   []byte    // the bucket's name, encrypted; equal names have equal ciphertexts
 	ID       string    // at most 64 bytes; empty: a reset ended all events of the bucket

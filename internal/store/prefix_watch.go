@@ -8,10 +8,10 @@ import (
 	"github.com/google/uuid"
 )
 
-// Fraudsters request codes for phone numbers that earn them money with each message, and they never
-// enter the codes. So the prefix of such numbers has few approved codes. The watch compares sent
-// and approved codes for each app, prefix and class of callers. Fraud by strangers therefore pauses
-// messages to strangers only.
+// Fraudsters request codes for phone numbers that earn them money with each message. They never
+// enter the codes. So at the prefix of such numbers, few codes are approved. The watch compares the
+// numbers of sent and approved codes for each app, prefix and class of callers. It counts each
+// class separately, so fraud by strangers pauses only messages to strangers.
 
 // PrefixWatch has the settings of the automatic pauses of prefixes of phone numbers.
 type PrefixWatch struct {
@@ -19,7 +19,7 @@ type PrefixWatch struct {
 	MinApprovedPercent int           // a prefix with a lower percentage of approved codes is paused; 1 to 50
 	TTL                time.Duration // life of a code; codes that may still be entered are not counted
 	Exempt             []string      // no prefix that begins with one of these texts is paused
-	Apps               []string      // with Only: the apps that are watched; without: the apps that are not watched
+	Apps               []string      // if Only is true, only these apps are watched; otherwise all other apps are watched
 	Only               bool
 }
 
@@ -39,8 +39,9 @@ type PrefixPause struct {
 	Until    time.Time
 	Sends    int // sends that were counted when the pause began
 	Approved int // how many codes of these sends were approved
-	// the percentage of approved codes of the class at other prefixes, in the same country or in
-	// all countries, whichever is higher; or UnknownUsualPercent
+	// The usual percentage of approved codes: the percentage at other prefixes, for the same class.
+	// It is the higher of two values, one for the same country and one for all countries. It may be
+	// UnknownUsualPercent.
 	UsualPercent int
 	LiftedAt     time.Time // zero: not lifted
 	LiftedBy     string
@@ -66,7 +67,8 @@ func (p *PrefixPause) Columns() []Column {
 	}
 }
 
-// Active reports whether the pause applies at now: it is not lifted and has not run out.
+// Active reports whether the pause applies at the time now: no administrator has lifted the pause,
+// and Until has not passed.
 func (p PrefixPause) Active(now time.Time) bool { return p.LiftedAt.IsZero() && now.Before(p.Until) }
 
 // PrefixPauseFilter selects pauses. Zero fields select all.
@@ -93,8 +95,8 @@ func (a AuditEntry) WithLiftedPause(p PrefixPause) AuditEntry {
 	return a
 }
 
-// Validated returns the request as the store reads it, and act, its audit entry (nil: none), as the
-// store writes it. Error: act is invalid (ErrBadRequest).
+// Validated returns the request, and its audit entry act, in the form that the store uses. If act
+// is nil, there is no audit entry. If act is invalid, the error wraps ErrBadRequest.
 func (l LiftPauseRequest) Validated(act *AuditEntry) (LiftPauseRequest, *AuditEntry, error) {
 	l.By, l.Why = sanitized(l.By), sanitized(l.Why)
 	act, err := validatedAuditEntry(act)

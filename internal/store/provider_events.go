@@ -6,7 +6,8 @@ import (
 	"github.com/google/uuid"
 )
 
-// ProviderEventKind is the kind of a provider's report on a message that it had accepted.
+// ProviderEventKind is the kind of report that a provider made on a message. The provider had
+// accepted the message before.
 type ProviderEventKind string
 
 // The kinds of events, the worst last.
@@ -24,7 +25,7 @@ const (
 type ProviderEvent struct {
 	Send     uuid.UUID
 	Kind     ProviderEventKind
-	At       time.Time // the provider's time of the event; HeardAt if the provider gave none or a later time
+	At       time.Time // the provider's time of the event; if the provider gave no time or a time after HeardAt: HeardAt
 	HeardAt  time.Time // on the database's clock; the database sets it
 	Provider string    // its name in the configuration
 	Detail   string    // SMTP codes or one word
@@ -48,8 +49,8 @@ func (p ProviderEvent) Sanitized(suppress NewSuppression) (ProviderEvent, NewSup
 	return p, suppress.sanitized()
 }
 
-// WithTimes returns the event with HeardAt set to now. If At is missing or later than now, it
-// becomes now.
+// WithTimes returns the event with HeardAt set to now. If At is zero or later than now, WithTimes
+// also sets At to now.
 func (p ProviderEvent) WithTimes(now time.Time) ProviderEvent {
 	p.HeardAt = now
 	if p.At.IsZero() || p.At.After(now) {
@@ -58,8 +59,8 @@ func (p ProviderEvent) WithTimes(now time.Time) ProviderEvent {
 	return p
 }
 
-// Suppression returns the suppression of the recipient that the event causes. row is the event's
-// send.
+// Suppression returns the suppression that the event causes for the send's recipient. The parameter
+// row is the send that the event reports on.
 func (p ProviderEvent) Suppression(suppress NewSuppression, row Send) Suppression {
 	if row.To == ErasedMask {
 		suppress.Words = ""

@@ -32,6 +32,7 @@ const (
 	PollDoublings    = 10               // number of pauses until LongestPollPause, each twice as long as the one before
 )
 
-// A receipt changes a send that went out, or may have gone out, to Delivered or Undelivered. A
-// repeated or late receipt changes nothing, with one exception: Undelivered becomes Delivered. The
-// send still counts in the quota. A receipt does not prove that the phone belongs to the recipient.
+// A receipt changes the status of a send to Delivered or Undelivered. It does so only for a send
+// whose message went out or may have gone out. A repeated or late receipt changes nothing, except
+// that Undelivered becomes Delivered. The send still counts in the quota. A receipt does not prove
+// that the phone belongs to the recipient.

@@ -22,8 +22,8 @@ const (
 	Unknown Status = "unknown" // may have been delivered; never sent again, never refunded
 	// Only text messages: the carrier's receipt.
 	Delivered Status = "delivered" // the message reached the phone
-	// the message did not reach the phone; not refunded, since the carrier took the message; see
-	// also StatusForApp
+	// The message did not reach the phone. The send is not refunded, because the carrier accepted
+	// the message. See also StatusForApp.
 	Undelivered Status = "undelivered"
 
 	Refused Status = "refused" // a refusal, not a send
@@ -32,8 +32,8 @@ const (
 // InFlight reports whether the send still waits for its outcome.
 func (s Status) InFlight() bool { return s == Queued || s == Sending }
 
-// Class is the class of a caller: how far it is trusted with the places and attempts of a
-// recipient.
+// Class is the class of a caller. It determines how far the caller is trusted with a recipient's
+// sends and checks.
 type Class string
 
 // The classes of callers.
@@ -51,8 +51,8 @@ func (c Class) Name() string { return cmp.Or(string(c), "secret") }
 var Classes = []Class{SecretKeyClass, KnownBrowser, UnknownBrowser}
 
 // IsStranger reports whether callers of the class are strangers. Strangers have their own share of
-// the service's resources: concurrent requests, attempts and memory. In rules and caps that are
-// wider than one recipient, known browsers are strangers, too; see policy.IsStrangerInScope.
+// the service's resources: concurrent requests, attempts and memory. Rules and caps that cover more
+// than one recipient also treat known browsers as strangers. See policy.IsStrangerInScope.
 func (c Class) IsStranger() bool { return c == UnknownBrowser }
 
 // Queue names a queue of the outbox. Each channel has two queues: one for the sends of strangers,
@@ -84,8 +84,8 @@ type Verification struct {
 	Recipient  recipient.Hash
 	To         string // masked
 	Sealed     []byte // the full recipient, encrypted; empty once erased
-	Holder     string // requests with the same holder may resend without the ID; empty: a browser opened it
-	Class      Class  // class of the caller that opened the verification; the bounds on failed checks are per class
+	Holder     string // requests with this holder may resend without the ID; empty: a browser opened the verification
+	Class      Class  // class of the caller that opened the verification; each class has its own daily limit of failed checks
 	Nonce      []byte // 16 random bytes from which the code is derived; the code itself is not stored
 	KeyID      string // ID of the key in the ring from which the code is derived
 	CodeLength int
@@ -95,7 +95,7 @@ type Verification struct {
 	CreatedAt   time.Time
 	ExpiresAt   time.Time
 	Attempts    int     // checks counted so far
-	Checks      []Check // the counted checks, oldest first; of an approved verification, the last one was right
+	Checks      []Check // the counted checks, oldest first; if the verification is approved, the last check had the right code
 	MaxAttempts int
 	Sends       int       // sends so far
 	ApprovedAt  time.Time // zero: not approved
@@ -110,30 +110,31 @@ type Verification struct {
 	// CallerChecks: the caller made the code, and checks it without the service. The service never
 	// checks the code and never sends it again; see Intent.Code.
 	CallerChecks bool
-	Details      string // what the code confirms, in the caller's words, as the message says it; empty: none
-	Reported     Report // the caller's report on a code that it checks; with ReportApproved ApprovedAt is set
-	// CheckKey identifies the last counted check, so that a repeated check gets the same answer.
-	// Its parts are:
+	Details      string // what the code confirms, in the caller's words; the message contains this text; empty: none
+	Reported     Report // the caller's report, if the caller checks the code; if it is ReportApproved, ApprovedAt is set
+	// CheckKey identifies the last counted check, so that a repetition of this check gets the same
+	// answer. CheckKey has these parts:
 	//
-	//   - the keyed hash of the app and the check's Idempotency-Key
-	//   - a keyed hash of the key, the caller's kind, the verification and the code
-	//   - one byte for each later check with the same key and another code
+	//   - a keyed hash of the app and the check's Idempotency-Key
+	//   - a keyed hash of the Idempotency-Key, the kind of caller, the verification and the code
+	//   - one byte for each later check with the same Idempotency-Key and another code
 	//
-	// After MaxAttempts such later checks only the first hash is left, so that no check can repeat
-	// the counted one. Empty: the check had no key, or the recipient was erased. If the caller
-	// checks the code, CheckKey is only the first hash, of the report's Idempotency-Key.
+	// After MaxAttempts later checks of this kind, CheckKey has only the first hash. Then no check
+	// can repeat the counted check. If the check had no Idempotency-Key or the recipient was
+	// erased, CheckKey is empty. If the caller checks the code, CheckKey is only the first hash,
+	// made from the Idempotency-Key of the caller's report.
 	CheckKey []byte
 }
 
 // CheckKeyHashSize is the size in bytes of each hash in Verification.CheckKey.
 const CheckKeyHashSize = 32
 
-// Report is what a caller reports on a code that the caller checks itself. A code without a Report
-// is left out of statistics, of the watch on prefixes and of the events of expiry.
+// Report is a caller's report on a code that the caller checks itself. Statistics, the watch on
+// prefixes and the expiry events ignore such a code if it has no Report.
 type Report string
 
-// The reports. ReportDue: the caller reports each approval, so a code without a further report was
-// not entered.
+// The reports. ReportDue means that the caller reports each approval. So if no further report
+// follows, the code was not entered.
 const (
 	ReportDue      Report = "due"
 	ReportFailed   Report = "failed"
@@ -248,7 +249,7 @@ type Send struct {
 	Took         time.Duration
 	WorstEvent   ProviderEventKind // the worst event that a provider reported later; empty: none
 	Bounced      bool              // a provider reported later that the address takes no mail
-	Suppression  uuid.UUID         // the suppression that was in force at Begin, so that no message is sent; Nil: none
+	Suppression  uuid.UUID         // the suppression in force at Begin, because of which no message is sent; Nil: none
 	WasReset     bool              // a reset of the quota took this send back, so it no longer counts
 	Site         string            // host of the site where the code of a text message is entered; empty: the host of the page
 	RequestID    string            // ID of the HTTP request, as in log lines; empty: no HTTP request made the send
@@ -256,9 +257,10 @@ type Send struct {
 	Observed     []string          // names of observing rules that would have refused this send; empty for a refusal
 }
 
-// StatusForApp returns the status as the app sees it: a mail that bounced for good is Undelivered.
-// final: the status cannot change any more. reports: the provider of such messages reports later,
-// so Sent and Unknown may still change.
+// StatusForApp returns the status that the app sees. For a mail that bounced permanently, this is
+// Undelivered. The result final is true if the status cannot change any more. The parameter reports
+// says whether the provider of this send's messages reports later. If reports is true, Sent and
+// Unknown may still change.
 func (s Send) StatusForApp(reports bool) (status Status, final bool) {
 	switch {
 	case s.Status == Queued || s.Status == Sending:

@@ -25,20 +25,20 @@ type Intent struct {
 	RejectionRules []quota.Rule
 	// the purposes whose sends Rules count together, including Send.Purpose
 	Purposes     []string
-	Verification Verification  // opened if the send joins none; Begin copies the fields that Send has, too
+	Verification Verification  // the new verification, if the send joins none; Begin copies the fields that Send also has
 	TTL          time.Duration // life of a new verification
 	Join         string        // ID of the verification to resend; empty: see HolderToJoin
 	MinLife      time.Duration // the send joins no verification with less life left
 	Lease        time.Duration // how long the first attempt holds the row
-	// Code is the encrypted caller's code if Verification.CallerChecks is set, else nil. Finish
-	// deletes it from the database.
+	// Code is the encrypted code if the caller made the code (Verification.CallerChecks), otherwise
+	// nil. Finish deletes Code from the database.
 	Code []byte
 }
 
-// HolderToJoin returns the Verification.Holder if the send may resend that holder's newest
-// verification with the same app, channel, recipient and purpose. It returns "" if Join names a
-// verification, if the caller is a browser or another stranger, and if the caller made the code
-// itself.
+// HolderToJoin returns Verification.Holder if the send may resend a verification of this holder.
+// That verification is the holder's newest one with the same app, channel, recipient and purpose.
+// HolderToJoin returns "" in three cases: Join is the ID of a verification, the caller is a browser
+// or another stranger, or the caller made the code itself.
 func (in Intent) HolderToJoin() string {
 	if in.Join != "" || in.Verification.Class != SecretKeyClass || in.Verification.CallerChecks {
 		return ""
@@ -46,21 +46,22 @@ func (in Intent) HolderToJoin() string {
 	return in.Verification.Holder
 }
 
-// BeginAnswer is what Begin decided.
+// BeginAnswer is the decision of Begin.
 //
-// History, Rejected and Now are the input of the decision: quota.Evaluate computes the states of
-// the rules from them. A repeated Begin and a refusal by a lockout have no History and Rejected.
+// History, Rejected and Now are the input of this decision. quota.Evaluate computes the states of
+// the rules from them. If Begin was repeated or a lockout refused the send, History and Rejected
+// are empty.
 type BeginAnswer struct {
 	Admitted     bool
 	Repeated     bool         // the send's row existed already; another process may be delivering the send
 	Verification Verification // the verification that the send joined or opened; zero if the send was refused
 	Send         Send         // the send as written, with Status Sending and Attempt 1; zero if it was refused
 	Code         []byte       // Intent.Code; nil if the send was refused or Repeated
-	// the counted sends within the longest window, oldest first, without this send; the ID of an
-	// event is the 16 bytes of Send.ID
+	// The counted sends within the longest window of the rules, oldest first. They do not include
+	// this send. The ID of each event is the 16 bytes of Send.ID.
 	History  []quota.Event
 	Rejected []quota.Event // the sends that Intent.RejectionRules count, oldest first
-	Lockout  Lockout       // if Wait > 0: the rules admitted the send, but the recipient is locked out
+	Lockout  Lockout       // if Lockout.Wait > 0, the rules admitted the send, but a lockout of the recipient refused it
 	Now      time.Time     // on the database's clock; of an admitted send, Send.LoggedAt
 }
 
@@ -97,11 +98,12 @@ type AttemptID struct {
 	Attempt int
 }
 
-// GetAttemptID returns the AttemptID. A generic function can call it on each type that embeds
-// AttemptID.
+// GetAttemptID returns a. Types that embed AttemptID inherit this method, so that a generic
+// function can get the AttemptID of each of them.
 func (a AttemptID) GetAttemptID() AttemptID { return a }
 
-// Outcome is how a send ended. Finish writes it. After that, only a receipt changes it.
+// Outcome is how a send ended. Finish writes the outcome. After that, only a receipt changes the
+// status.
 type Outcome struct {
 	AttemptID
 	Status       Status // Sent, Failed or Unknown
@@ -112,7 +114,7 @@ type Outcome struct {
 	// Refund, only with Failed: the send no longer counts, and RefundDue is set. A send that is
 	// InDoubt is not refunded, since its message may have been delivered.
 	Refund bool
-	// BadAddress, only with Failed: the address takes no messages. So the rule on rejected sends
+	// BadAddress, only for Failed: the address accepts no messages. So the rule on rejected sends
 	// counts the send.
 	BadAddress bool
 	Suppress   NewSuppression
@@ -153,14 +155,15 @@ type Filter struct {
 	Request  string    // as Send.RequestID; refusals have none
 	From, To time.Time // LoggedAt in [From, To)
 	Before   *Cursor   // only older rows
-	After    *Cursor   // selects the rows that are newer than this mark and nearest to it; they are returned newest first, too
+	After    *Cursor   // selects the rows after this mark that are nearest to it; the result is sorted newest first
 	Limit    int       // 1 to 200; of the console's stream 500
 }
 
 // MaxBacklogCounted is the largest number of sends that Backlog counts, over all channels.
 const MaxBacklogCounted = 100_000
 
-// Backlog has the number of a channel's sends without an outcome, waiting or being sent.
+// Backlog is about the sends of a channel that have no outcome yet, because they wait or are being
+// sent. Sends is their number.
 type Backlog struct {
 	Sends int
 	Age   time.Duration // age of the oldest, on the database's clock
@@ -203,9 +206,10 @@ type Cursor struct {
 type SendDetails struct {
 	Send         SendOrRefusal
 	Verification *Verification // nil if a refusal has no verification, or if the verification was deleted
-	// Related has the sends of the verification, including this row, and the refusals of the same
-	// recipient, app and channel between the verification's creation and expiry. It has the oldest
-	// MaxRelatedRows rows, oldest first; none without a verification.
+	// Related has the sends of the verification, including this row. It also has the refusals of
+	// the same recipient, app and channel between the creation and the expiry of the verification.
+	// Related has at most the MaxRelatedRows oldest rows, oldest first. Without a verification,
+	// Related is empty.
 	Related []SendOrRefusal
 	// Suppressions are the suppressions that stopped this send, and those that it caused, oldest
 	// first.
@@ -215,9 +219,10 @@ type SendDetails struct {
 	Now          time.Time       // on the database's clock
 }
 
-// UsedProviders returns the mail servers or carriers of the verification's earlier sends (used),
-// and those of them that took a message which did not bounce (took). It leaves out a carrier that
-// took no message because of its hold on the number: another carrier is no way around the hold.
+// UsedProviders returns the mail servers or carriers of the verification's earlier sends (used). It
+// also returns the subset that accepted a message which did not bounce (took). Both results omit a
+// carrier that refused the message because of its own limit on the number. So the service does not
+// choose another carrier to avoid this limit.
 func (d SendDetails) UsedProviders() (used, took []string) {
 	for _, r := range d.Related {
 		if r.VerificationID == d.Send.VerificationID && r.Number > 0 && r.Number < d.Send.Number && r.Provider != "" &&
@@ -244,9 +249,10 @@ type CheckRequest struct {
 	ID      string // of the verification
 	Network string // the client's, as Send.Network
 	Key     []byte // hash of the Idempotency-Key, the first CheckKeyHashSize bytes of CheckKey; empty: no key
-	// Judge judges the typed code; counts says whether the check counts. The store calls Judge
-	// while it holds locks, maybe more than once, so Judge must change nothing. If Judge returns an
-	// error, nothing is written, and the check returns that error.
+	// Judge judges the typed code. The parameter counts says whether the check counts. The store
+	// calls Judge while it holds locks, and may call it more than once. So Judge must change
+	// nothing. If Judge returns an error, the store writes nothing, and the check returns the
+	// error.
 	Judge func(v Verification, counts bool) (Judgement, error)
 }
 
@@ -261,8 +267,8 @@ type Judgement struct {
 type CheckAnswer struct {
 	Verification Verification // as the check left it
 	Now          time.Time    // time of the check, on the database's clock
-	Counted      bool         // false: the verification was not pending, its recipient is locked out, Repeated or KeyReused
-	Repeated     bool         // the last counted check had the same Idempotency-Key and code; this answer repeats its answer
+	Counted      bool         // false: the verification was not pending, its recipient is locked out, or Repeated or KeyReused is true
+	Repeated     bool         // the last counted check had the same Idempotency-Key and code, so this is the same answer again
 	KeyReused    bool         // the last counted check had the same Idempotency-Key but another code
 	Approved     bool         // this check approved the verification: the code was right
 	Event        NewEvent     // the event written with the check: an approval, or a lock after the last wrong code; zero: none

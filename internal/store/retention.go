@@ -6,15 +6,15 @@ import (
 	"sendcode/internal/base/recipient"
 )
 
-// PartitionWeeksAhead returns how many whole weeks after the week of now have partitions. until is
-// the end of the last partition.
+// PartitionWeeksAhead returns the number of whole weeks after the week of now that have partitions.
+// The parameter until is the end of the last partition.
 func PartitionWeeksAhead(until, now time.Time) int {
 	return int(until.Sub(now.Truncate(Week))/Week) - 1
 }
 
-// MaxCodeLife is the longest life of a code. Rows are kept for the configured age and MaxCodeLife.
-// A verification is deleted with its oldest send, but its newest send may be younger by the life of
-// a code, and must also reach the configured age.
+// MaxCodeLife is the longest life of a code. Rows are kept for the configured age plus MaxCodeLife.
+// A verification is deleted together with its oldest send. Its newest send may be younger by up to
+// MaxCodeLife, and must also reach the configured age.
 const MaxCodeLife = 24 * time.Hour
 
 // DeletedRows counts the rows that a call of DeleteAged deleted.
@@ -24,7 +24,8 @@ type DeletedRows struct {
 	More      bool   // more rows may be due now
 }
 
-// StorageStatus reports the oldest row and how much the background jobs still have to do.
+// StorageStatus describes the stored rows and the rows that the background jobs still have to
+// delete.
 type StorageStatus struct {
 	Now    time.Time     // on the database's clock
 	Oldest time.Time     // when the oldest send or refusal was logged; zero: there is none

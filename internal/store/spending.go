@@ -8,7 +8,7 @@ import (
 
 // SMSCharge is the cost of one text message, charged to one spend cap.
 type SMSCharge struct {
-	Cap    string       // names the cap and its app or country; unique in one call of Spend
+	Cap    string       // name of the cap, with its app or country; unique in one call of Spend
 	Per    quota.Period // quota.Day or quota.Month, in UTC on the database's clock
 	Amount int64        // millionths of the currency, not negative
 	Limit  int64        // largest sum in one period, including this charge
@@ -21,13 +21,14 @@ type SpentCharge struct {
 	Used   int64  // sum in the period, including this charge
 }
 
-// CarrierHold is a carrier's hold: for a time the carrier would refuse messages to a recipient.
+// CarrierHold says for how long a carrier would refuse messages to a recipient.
 type CarrierHold struct {
 	Left  time.Duration // how long the hold still lasts; 0: there is no hold
 	Whole time.Duration // how long the hold lasts, from its start to its end
 }
 
-// PeriodStart returns the first day, in UTC as "2006-01-02", of t's month (quota.Month) or t's day.
+// PeriodStart returns the first day of the month of t if per is quota.Month, otherwise the day of
+// t. The day is in UTC, as "2006-01-02".
 func PeriodStart(per quota.Period, t time.Time) string {
 	t = t.UTC()
 	if per == quota.Month {

@@ -14,20 +14,21 @@ type StatsQuery struct {
 	Channel  recipient.Channel
 	Purpose  string
 	From, To time.Time
-	Each     time.Duration // length of an interval, in whole seconds; each interval begins at a multiple of it since 1970
-	// Zone is the time zone of days, if Each is a number of days; nil: UTC. Rows are counted by
-	// hours of UTC. So if the zone's offset is not whole hours, a day begins with the first hour of
-	// UTC that starts in it.
+	Each     time.Duration // in whole seconds; each interval begins at a multiple of Each since 1970
+	// Zone is the time zone of days, if Each is a number of days. If Zone is nil, the zone is UTC.
+	// Rows are counted by hours of UTC. If the zone's offset is not a whole number of hours, a day
+	// begins with the first hour of UTC that starts on that day.
 	Zone *time.Location
 }
 
 // Stats is the result of a StatsQuery.
 type Stats struct {
 	Tallies   []StatusCount   // sorted by At, then by status, reason and rule
-	Intervals []StatsInterval // sorted by time; an interval in which no code was opened or sent is left out
+	Intervals []StatsInterval // sorted by time; intervals with neither opened verifications nor sent messages are left out
 	Measures                  // of the whole time range
-	// Undelivered is the number of text messages whose receipt says that they were lost. It is read
-	// from the rows, not from stored counts of hours, since receipts come late.
+	// Undelivered is the number of text messages whose receipt says that they were lost. The number
+	// comes from the rows and not from stored counts of hours, because a receipt may come after the
+	// hour was counted.
 	Undelivered int
 	Reported    int // verifications whose recipients reported in that time that they did not ask
 }
@@ -84,7 +85,8 @@ func (q StatsQuery) IntervalStart(at time.Time) time.Time {
 	return q.StartOfInterval(q.intervalNumber(at))
 }
 
-// NextIntervalStart returns the beginning of the next interval after the one that contains at.
+// NextIntervalStart returns the start of the interval that follows the interval with the instant
+// at.
 func (q StatsQuery) NextIntervalStart(at time.Time) time.Time {
 	return q.StartOfInterval(q.intervalNumber(at) + 1)
 }
@@ -118,12 +120,12 @@ func (q StatsQuery) StartOfInterval(n int64) (at time.Time) {
 
 // Measures are the numbers of codes sent and approved, and the delivery times.
 type Measures struct {
-	// Opened is the number of verifications whose first send is in the time range. Verifications
-	// that their callers check are not counted. Approved is how many of these are approved; in an
-	// hour with stored counts, how many were approved when the hour was counted.
+	// Opened is the number of verifications whose first send is in the time range. Codes that the
+	// callers check are not counted. Approved is the number of these verifications that are
+	// approved. In an hour with stored counts, Approved is the number at the time of the count.
 	Opened, Approved int
-	// Median and P95 are the times from LoggedAt to the outcome of sent messages; 0 if no message
-	// was sent.
+	// Median and P95 are percentiles of the time from LoggedAt to the outcome of sent messages. If
+	// no message was sent, both are 0.
 	Median, P95 time.Duration
 }
 

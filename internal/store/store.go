@@ -108,7 +108,8 @@ func WithCallTimeout(ctx context.Context) (context.Context, context.CancelFunc) 
 	return context.WithTimeout(ctx, CallTimeout)
 }
 
-// KeyCheckValues maps the name of each secret key to its check value: a keyed hash of a fixed text.
+// KeyCheckValues maps the name of each secret key to the check value of the key. A check value is a
+// keyed hash of a fixed text.
 type KeyCheckValues map[string][]byte
 
 // Differing returns the sorted names that have different values in c and other.
@@ -130,8 +131,9 @@ func (e *OtherKeysError) Error() string {
 	return "store: the database was written with other keys: " + strings.Join(e.Names, ", ")
 }
 
-// SealedTable is a table with a column "sealed" of values that keys.Ring.Seal encrypted. Key is the
-// name of the primary-key column, which holds UUIDs or texts.
+// SealedTable is a table with a column "sealed". keys.Ring.Seal encrypted the values in this
+// column. Key is the name of the primary-key column. If UUID is set, the primary keys are UUIDs;
+// otherwise they are texts.
 type SealedTable struct {
 	Name, Key string
 	UUID      bool

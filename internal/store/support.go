@@ -9,11 +9,12 @@ import (
 	"github.com/google/uuid"
 )
 
-// SupportRange is a parsed support reference. A support reference, like S-7K3M-Q2XP, names a send
-// and is short enough to read aloud. It is computed, not stored: the time in the send's ID in whole
-// seconds since 2020 (31 bits) and the last 9 bits of the ID, in Crockford's Base32. It reveals
-// nothing of the verification's ID, so it is of no use for checking codes. At 100 sends a second,
-// one reference in five belongs to two sends; a search then finds both.
+// SupportRange is a parsed support reference. A support reference, such as S-7K3M-Q2XP, identifies
+// a send and is short enough to read aloud. It is not stored but computed from the send's ID, in
+// Crockford's Base32. It consists of the ID's time in whole seconds since 2020 (31 bits) and the
+// last 9 bits of the ID. The reference reveals nothing of the verification's ID, so it does not
+// help to check codes. At 100 sends a second, one reference in five belongs to two sends. A search
+// for such a reference finds both sends.
 type SupportRange struct {
 	second int64  // since 1970
 	Tail   uint16 // the last 9 bits of the ID
@@ -30,7 +31,8 @@ const (
 // supportEpoch is the start of the seconds in a reference; 31 bits last until 2088.
 var supportEpoch = time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC).Unix()
 
-// supportRangeOfID returns the second and the tail of a send's ID. False: id is not a send's.
+// supportRangeOfID returns the second and the tail of a send's ID. If id is not the ID of a send,
+// it returns false.
 func supportRangeOfID(id uuid.UUID) (SupportRange, bool) {
 	ms := int64(binary.BigEndian.Uint64(id[:]) >> 16) // RFC 9562 section 5.7
 	r := SupportRange{second: ms / 1000, Tail: binary.BigEndian.Uint16(id[14:]) & supportTailMask}
@@ -38,8 +40,8 @@ func supportRangeOfID(id uuid.UUID) (SupportRange, bool) {
 	return r, id.Version() == 7 && since >= 0 && since < 1<<(5*supportReferenceLength-supportReferenceTailBits)
 }
 
-// SupportReference returns the reference of a send that people can read out; "" if the ID is not a
-// send's.
+// SupportReference returns the reference of a send, which people can read aloud. If id is not the
+// ID of a send, it returns "".
 func SupportReference(id uuid.UUID) string {
 	r, ok := supportRangeOfID(id)
 	if !ok {
@@ -84,8 +86,8 @@ func IsSupportReference(text string) bool {
 	return ok
 }
 
-// IDRange returns the range of the IDs of all sends of the reference's second: from inclusive, to
-// exclusive. Compare Tail too.
+// IDRange returns the range of the IDs of all sends of the reference's second. The range includes
+// from and excludes to. Callers must compare Tail, too.
 func (r SupportRange) IDRange() (from, to uuid.UUID) {
 	binary.BigEndian.PutUint64(from[:], uint64(r.second*1000)<<16)
 	binary.BigEndian.PutUint64(to[:], uint64((r.second+1)*1000)<<16)

@@ -23,8 +23,8 @@ const (
 	CauseManual     SuppressionCause = "manual"      // an administrator's decision
 )
 
-// Suppression stops all messages to one address as spelled, of all purposes, from Since to Until or
-// until it is lifted.
+// Suppression stops all messages to one address, for all purposes. The spelling of the address
+// matters. The suppression applies from Since to Until, or until it is lifted.
 type Suppression struct {
 	ID        uuid.UUID
 	App       string // empty: of every app
@@ -42,8 +42,8 @@ type Suppression struct {
 	LiftedBy  string
 	LiftedWhy string
 
-	Server string // the mail server that refused the mail; if a provider reported the bounce later, the server that took the mail
-	Words  string // the server's words, normalised; with Server they identify a burst; empty: never part of one
+	Server string // mail server that refused the mail, or that accepted the mail before a provider reported the bounce
+	Words  string // server's words, normalised; Server and Words identify a burst; empty: the suppression is part of no burst
 }
 
 // Columns returns the columns of the row.
@@ -69,12 +69,14 @@ func (s *Suppression) Columns() []Column {
 	}
 }
 
-// Active reports whether the suppression applies at now: it is not lifted and has not run out.
+// Active reports whether the suppression applies at the instant now. Then the suppression has not
+// been lifted, and Until has not passed.
 func (s Suppression) Active(now time.Time) bool { return s.LiftedAt.IsZero() && now.Before(s.Until) }
 
-// A burst is more than BurstLimit recipients that one server refused within BurstWindow with the
-// same words, for callers of one class. The server may be at fault, so all suppressions of a burst
-// are lifted. A burst is shown for BurstTold.
+// A burst means that one mail server refused many recipients with the same words. More than
+// BurstLimit recipients within BurstWindow are a burst. All must be recipients of one class of
+// callers. The server may be at fault, so all suppressions of a burst are lifted. A burst is shown
+// for BurstTold.
 const (
 	BurstLimit  = 5
 	BurstWindow = 10 * time.Minute
@@ -93,8 +95,8 @@ type Burst struct {
 	Recipients    int
 }
 
-// SuppressionID derives the ID of the suppression that a send causes. So a repeated report adds no
-// second row, even if the first suppression was lifted.
+// SuppressionID computes the ID of the suppression that a send causes. The ID depends on the send
+// and the cause. So a repeated report adds no second row, even if the first suppression was lifted.
 func SuppressionID(send uuid.UUID, why SuppressionCause) uuid.UUID {
 	return uuid.NewSHA1(send, []byte(why))
 }
@@ -134,8 +136,8 @@ func SuppressionIDs(s Send) []uuid.UUID {
 	return ids
 }
 
-// Validated validates the suppression and act, its audit entry (nil: none). It returns both as the
-// store writes them. Errors wrap ErrBadRequest.
+// Validated validates the suppression and its audit entry act, which may be nil. It returns both in
+// the form in which the store writes them. Errors wrap ErrBadRequest.
 func (s Suppression) Validated(act *AuditEntry) (Suppression, *AuditEntry, error) {
 	s.Detail, s.By = sanitized(s.Detail), sanitized(s.By)
 	s.LiftedAt, s.LiftedBy, s.LiftedWhy = time.Time{}, "", ""
@@ -146,8 +148,8 @@ func (s Suppression) Validated(act *AuditEntry) (Suppression, *AuditEntry, error
 	return s, act, err
 }
 
-// Validated validates the request and act, its audit entry (nil: none). It returns both as the
-// store uses them. Errors wrap ErrBadRequest.
+// Validated validates the request and its audit entry act, which may be nil. It returns both in the
+// form in which the store uses them. Errors wrap ErrBadRequest.
 func (l LiftSuppressionsRequest) Validated(act *AuditEntry) (LiftSuppressionsRequest, *AuditEntry, error) {
 	l.By, l.Why = sanitized(l.By), sanitized(l.Why)
 	if !AreValidTexts(l.App, string(l.Channel)) {

@@ -22,7 +22,7 @@ type Limiter interface {
 }
 
 // Namer returns the name under which a request is counted. Requests with the same name are counted
-// together, also those with the name "".
+// together, even if the name is empty.
 type Namer func(*http.Request) string
 
 // Config has the settings of a Guard. Limiter and Policy are required.
@@ -40,10 +40,11 @@ type Config struct {
 	// function that reads your proxy's header.
 	Address Namer
 
-	// Subjects name the client for each scope of the policy. The defaults: IP is an IPv4 address or
-	// the /64 of an IPv6 address, since one client usually has a whole /64; Network is the client's
-	// /24 or /48. Purpose and Global name no client: Purpose counts all clients of a resource
-	// together, Global all clients of all resources.
+	// Subjects has, for each scope of the policy, a Namer of the client. By default, the name for
+	// IP is an IPv4 address or the /64 of an IPv6 address, because one client usually has a whole
+	// /64. By default, the name for Network is the client's /24 or /48. Purpose and Global name no
+	// client. Purpose counts all clients of a resource together. Global counts all clients of all
+	// resources together.
 	Subjects map[quota.Scope]Namer
 
 	// Skip selects requests that pass without a decision and are not counted, such as probes and
@@ -57,23 +58,24 @@ type Config struct {
 	// "/problems/quota-exceeded".
 	ProblemType string
 
-	// Refuse replaces the 429 response; the headers are already set. Unavailable replaces the 503
-	// response. Do not show the error of Unavailable to the client: it may contain the limiter's
-	// address.
+	// Refuse replaces the default 429 response. The headers are already set when Refuse is called.
+	// Unavailable replaces the default 503 response. Do not show its error to the client, because
+	// the error may contain the limiter's address.
 	Refuse      func(w http.ResponseWriter, r *http.Request, d quota.Decision)
 	Unavailable func(w http.ResponseWriter, r *http.Request, err error)
 }
 
-// Guard applies a quota to routes of a net/http server. Its methods are middleware: Take decides
-// and counts, Peek only decides, Record only counts. Each wraps the handler of one route. To wrap a
-// whole router, set Resource: the patterns of the router are not known in front of it, so by
-// default all requests are one resource there.
+// Guard applies a quota to routes of a net/http server. The methods of a Guard are middleware, and
+// each method wraps the handler of one route. Take decides and counts. Peek only decides. Record
+// only counts. To wrap a whole router, set Config.Resource. In front of a router, the pattern of a
+// request is not yet known, so by default all requests are one resource there.
 //
-// Every response after a decision of Take or Peek carries RateLimit-Policy and RateLimit. A refused
-// request gets 429 with Retry-After, as application/problem+json, and never reaches the handler.
-// Take and Record count a request whatever its result. Rules of several scopes are decided
-// together: if one refuses, none counts the request. If two Guards guard one route, the response
-// has the headers of the inner Guard. So give one Guard the rules of both. Safe for concurrent use.
+// Every response after a decision of Take or Peek has the headers RateLimit-Policy and RateLimit. A
+// refused request gets 429 with Retry-After and a body of application/problem+json. A refused
+// request never reaches the handler. Take and Record count a request whatever the handler answers.
+// If a rule of one scope refuses a request, no rule of another scope counts the request. If two
+// Guards wrap one route, the response has the headers of the inner Guard. So use one Guard with the
+// rules of both. Safe for concurrent use.
 type Guard struct {
 	c    Config
 	keep map[quota.Scope]time.Duration // for how long each scope's rules need an event

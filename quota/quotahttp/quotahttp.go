@@ -1,7 +1,7 @@
 // Package quotahttp puts a quota in front of a net/http server, for example 100 requests in 60 s
-// for each resource and IP address, and formats a quota.Decision for HTTP: the headers
-// RateLimit-Policy, RateLimit and Retry-After, and the members of a JSON response. The middleware,
-// a Guard, and the service's API share the format.
+// for each resource and IP address. It also formats a quota.Decision for HTTP: as the headers
+// RateLimit-Policy, RateLimit and Retry-After, and as members of a JSON response. The middleware
+// (Guard) and the service's API use the same format.
 package quotahttp
 
 import (
@@ -27,7 +27,7 @@ type Rule struct {
 	Name  string `json:"name"`
 	Scope string `json:"scope,omitempty"`
 	Limit int    `json:"limit"`
-	// of a calendar rule: the length of its current period, or of all its counted dates
+	// For a calendar rule, Window is the length of the current period, or of all counted dates.
 	Window     int    `json:"window"`
 	Per        string `json:"per,omitempty"`  // hour, day, week or month of a calendar rule
 	Days       int    `json:"days,omitempty"` // of a rule that counts today and days-1 dates before
@@ -56,10 +56,11 @@ func Describe(d quota.Decision) *Quota {
 
 func formatInstant(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z07:00") }
 
-// SetRateLimit sets the headers RateLimit-Policy, with every public rule, and RateLimit, with the
-// tightest rule. Both are structured fields (draft-ietf-httpapi-ratelimit-headers-10 of September
-// 2025; -11 is of May 2026). They have no partition key, which would reveal the counted subject.
-// Without public rules, no header is set. Error: a rule's name or number does not fit a header.
+// SetRateLimit sets the headers RateLimit-Policy and RateLimit. RateLimit-Policy has every public
+// rule. RateLimit has the tightest rule. Both headers are structured fields
+// (draft-ietf-httpapi-ratelimit-headers-10 of September 2025; -11 is of May 2026). The headers have
+// no partition key, because a partition key would reveal the counted subject. If there are no
+// public rules, no header is set. Error: a rule's name or number does not fit in a header.
 func SetRateLimit(h http.Header, d quota.Decision) error {
 	d = d.Public()
 	if len(d.Rules) == 0 {
@@ -106,8 +107,8 @@ func tightest(d quota.Decision) (quota.State, time.Duration) {
 	return least, least.ResetAfter
 }
 
-// fieldList builds the text of a structured-field list (RFC 9651 section 3.1). It uses no library,
-// for speed, since every send has two lists; tests compare it with a library.
+// fieldList builds the text of a structured-field list (RFC 9651 section 3.1). For speed, fieldList
+// uses no library, because every send has two lists. Tests compare fieldList with a library.
 type fieldList struct {
 	text []byte
 	err  error
@@ -138,7 +139,7 @@ func (l *fieldList) appendString(s string) {
 	l.text = append(l.text, '"')
 }
 
-// maxInteger is the largest integer that a structured field has (RFC 9651 section 3.3.1).
+// maxInteger is the largest integer that a structured field can contain (RFC 9651 section 3.3.1).
 const maxInteger = 999_999_999_999_999
 
 func (l *fieldList) appendParameter(name string, value int) {
@@ -164,15 +165,17 @@ func SetRetryAfter(h http.Header, wait time.Duration) {
 // seconds returns a refusal's wait in whole seconds, rounded up, at least 1.
 func seconds(wait time.Duration) int { return max(1, quota.Seconds(wait)) }
 
-// ProblemSlug and ProblemTitle describe the problem of a spent quota, the same for every quota.
-// ProblemSlug is the last segment of the problem's type, ProblemTitle its title.
+// ProblemSlug and ProblemTitle describe the problem of a spent quota. They are the same for every
+// quota. ProblemSlug is the last segment of the problem's type. ProblemTitle is the title of the
+// problem.
 const (
 	ProblemSlug  = "quota-exceeded"
 	ProblemTitle = "Quota exceeded"
 )
 
-// ProblemMembers returns the additional members of a problem document (RFC 9457) with status 429:
-// when to retry, and which rules block. The caller adds type, title, status and detail.
+// ProblemMembers returns the additional members of a problem document (RFC 9457) with status 429.
+// The members say when to retry, and which rules block. The caller adds type, title, status and
+// detail.
 func ProblemMembers(d quota.Decision) map[string]any {
 	q := Describe(d)
 	return map[string]any{

@@ -1,6 +1,7 @@
-// Package fault has the errors that packages pass to each other: the database and the use cases
-// return them, and package server maps each to a status. Another error may wrap one of them and add
-// the cause, so compare with errors.Is and errors.AsType.
+// Package fault has the errors that packages pass to each other. The database and the use cases
+// return these errors, and package server maps each error to an HTTP status. An error of this
+// package may be wrapped in another error that adds the cause, so compare with errors.Is and
+// errors.AsType.
 package fault
 
 import "fmt"
@@ -10,14 +11,14 @@ type Kind string
 
 // The kinds of errors.
 const (
-	// NotFound: there is no such row, or the row belongs to another app. The answer must not show
-	// which of the two is true.
+	// NotFound means that there is no such row, or that the row belongs to another app. The answer
+	// must not show which of the two reasons is true.
 	NotFound Kind = "not found"
-	// Unavailable: the database or the limiter did not answer, or cannot serve now. Nothing was
-	// written, and counted events are refunded, unless the error is also Uncertain.
+	// Unavailable means that the database or the limiter did not answer or cannot serve now. Unless
+	// the error is also Uncertain, nothing was written, and counted events are refunded.
 	Unavailable Kind = "unavailable"
-	// Uncertain is an Unavailable error with an unknown outcome: the write may have been committed,
-	// so a send or an attempt may count.
+	// Uncertain is an Unavailable error with an unknown outcome. The database may have committed
+	// the write, so a message or an attempt may have been counted.
 	Uncertain Kind = "unavailable, and the outcome is not known"
 )
 
@@ -30,8 +31,8 @@ func (k Kind) Is(target error) bool { return k == Uncertain && target == Unavail
 // not be nil.
 func (k Kind) Wrap(err error) error { return fmt.Errorf("%w: %w", k, err) }
 
-// InvalidError names the invalid field of a request and the reason. It does not contain the field's
-// value.
+// InvalidError has the name of the invalid field of a request, and the reason. InvalidError does
+// not contain the field's value.
 type InvalidError struct {
 	Field  string
 	Reason string // machine word

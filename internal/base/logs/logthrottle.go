@@ -9,8 +9,9 @@ import (
 	"time"
 )
 
-// Throttle bounds the log lines that requests of strangers, or an outage, can cause: for each key,
-// at most one line in Every. Safe for concurrent use.
+// Throttle limits the number of log lines that an outage or requests from strangers can cause. For
+// each key, Throttle allows at most one line in each period Every. Throttle is safe for concurrent
+// use.
 type Throttle struct {
 	Every time.Duration // least time between two lines of a key; 0: a minute
 
@@ -24,9 +25,9 @@ type unloggedEvents struct {
 	count int // events since last
 }
 
-// Add counts an event. due: the caller should now log one line, for the n events since the last
-// line; otherwise it should log none. Use only a few fixed keys, and never texts of a request,
-// since keys stay in memory.
+// Add counts an event. If due is true, the caller should log one line now, for the n events since
+// the key's last line. If due is false, the caller should log no line. Use only a few fixed keys
+// and never a text from a request, because Throttle keeps all keys in memory.
 func (t *Throttle) Add(key string, now time.Time) (n int, due bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -43,8 +44,8 @@ func (t *Throttle) Add(key string, now time.Time) (n int, due bool) {
 	return p.count, true
 }
 
-// takePending returns the number of a key's events since the last line, and resets it. If the
-// number is 0, the key is deleted.
+// takePending returns the number of a key's events since the key's last line, and sets that number
+// to 0. If the number is already 0, takePending deletes the key.
 func (t *Throttle) takePending(key string) int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -57,9 +58,9 @@ func (t *Throttle) takePending(key string) int {
 	return p.count
 }
 
-// LimitErrors returns a logger that writes the same ERROR at most once a second. Lines with equal
-// message, error and stack are the same. If lines were suppressed, the next line has their number
-// in "repeated".
+// LimitErrors returns a logger that writes the same ERROR line at most once a second. Two lines are
+// the same if message, error and stack are equal. If lines were suppressed, the next line has the
+// number of suppressed lines in the attribute "repeated".
 func LimitErrors(l *slog.Logger) *slog.Logger {
 	return slog.New(errorLimiter{l.Handler(), &Throttle{Every: math.MaxInt64}}) // only takePending makes a key due again
 }
@@ -89,9 +90,9 @@ func (e errorLimiter) Handle(ctx context.Context, r slog.Record) error {
 	return e.Handler.Handle(ctx, r)
 }
 
-// flush writes one line like r for the suppressed lines. If there were any, it runs again after a
-// second. If the handler panics, the process ends: nothing could report the panic, and the handler
-// has written the same line before.
+// flush writes one line like r if lines of the key were suppressed. After that line, flush runs
+// again one second later. If the handler panics in flush, the process ends: no code could report
+// the panic. That is unlikely, because the handler has already written the same line.
 func (e errorLimiter) flush(ctx context.Context, key string, r slog.Record) {
 	if held := e.lines.takePending(key); held > 0 {
 		time.AfterFunc(time.Second, func() { e.flush(ctx, key, r) })

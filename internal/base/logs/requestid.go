@@ -1,6 +1,8 @@
-// Package logs has the common parts of all log lines: the ID of the HTTP request, which also
-// reaches the access line and the send's row; a bound on the lines that repetitions of one event
-// cause; and the section of docs/runbooks.md for a warning or an error.
+// Package logs has the common parts of all log lines:
+//
+//   - the ID of the HTTP request, which is also in the access line and in the message's row
+//   - a limit for repeated log lines of one event
+//   - the section of docs/runbooks.md for a warning or an error
 package logs
 
 import (
@@ -15,8 +17,8 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// Bounds of an ID from a client, in characters. Phone numbers have fewer than 16 characters, so no
-// phone number becomes an ID.
+// Limits for an ID that a client sends, in characters. A phone number has fewer than 16 characters,
+// so a phone number is never a valid ID.
 const (
 	minLength       = 16
 	maxLength       = 64
@@ -33,7 +35,7 @@ type requestContext struct {
 
 	mu    sync.Mutex
 	notes []slog.Attr
-	room  [3]slog.Attr // array of the first three notes, so that app, key and send allocate nothing
+	room  [3]slog.Attr // the array of the first three notes, so that the attributes app, key and send need no allocation
 }
 
 type contextKey struct{}
@@ -46,13 +48,17 @@ func (r *requestContext) Value(name any) any {
 	return r.Context.Value(name)
 }
 
-// WithRequestID returns a context with the request's ID: a new UUID of version 7 (RFC 9562), whose
-// time the console's search reads. AdoptRequestID replaces it by the client's own ID. That is the
-// header X-Request-Id or, if it is not valid, the trace ID of the header traceparent (W3C Trace
-// Context, section 3.2). A header is valid if it has 16 to 64 letters, digits and "-", "_", ".". A
-// header that is not adopted is logged as client_request_id, if it has at most 128 characters:
-// those above and "=", ";", ":", "/". Between the last four, each part of seven or more characters
-// must have a letter.
+// WithRequestID returns a context with a new ID for the request, a UUID of version 7 (RFC 9562).
+// The console's search uses the time in the UUID.
+//
+// AdoptRequestID replaces the new ID with the client's own ID. The client's ID is the header
+// X-Request-Id, if this header has 16 to 64 characters: letters, digits, "-", "_" and ".".
+// Otherwise the client's ID is the trace ID of the header traceparent (W3C Trace Context, section
+// 3.2).
+//
+// If the header X-Request-Id is not adopted, its text is logged as client_request_id. The text may
+// have up to 128 characters: the above and "=", ";", ":", "/". If "=", ";", ":" and "/" split the
+// text into parts, each part with seven or more characters must contain a letter.
 func WithRequestID(ctx context.Context, requestIDHeader, traceparentHeader string) (_ context.Context, id string) {
 	// NewV7 fails only without randomness, with which Go ends the process
 	r := &requestContext{Context: ctx, id: uuid.Must(uuid.NewV7()).String(), trace: traceID(traceparentHeader)}
@@ -69,12 +75,14 @@ func WithRequestID(ctx context.Context, requestIDHeader, traceparentHeader strin
 	return r, r.id
 }
 
-// clientIDName is the attribute of a client's own ID that is not the request's.
+// clientIDName is the name of the attribute for a client's ID that did not become the ID of the
+// request.
 const clientIDName = "client_request_id"
 
-// AdoptRequestID makes the client's own ID the ID of the request, if the client sent a valid one,
-// and returns the request's ID. Call it only for a client that has shown a secret, and before any
-// work on the request: a stranger could hide requests among thousands with one ID.
+// AdoptRequestID makes the client's own ID the ID of the request, if the client sent a valid ID.
+// AdoptRequestID returns the ID of the request. Call AdoptRequestID before any work on the request,
+// and only for a client with a valid secret. Otherwise a stranger could give the same ID to
+// thousands of requests and hide a request among them.
 func AdoptRequestID(ctx context.Context) (id string) {
 	r, ok := ctx.Value(contextKey{}).(*requestContext)
 	if !ok {
@@ -96,9 +104,9 @@ func IsRequestID(id string) bool {
 	return len(id) >= minLength && len(id) <= maxLength && hasOnlyAlphanumericsAnd(id, "-_.")
 }
 
-// isLoggable reports whether a text of the client may be logged although it is not the request's
-// ID. It must not be an e-mail address or a number, and must not name a phone number, as
-// "tel:0049151…" does.
+// isLoggable reports whether a client's text may be logged although the text is not the ID of the
+// request. A loggable text must not be an e-mail address or a number. It must not contain a phone
+// number, as "tel:0049151…" does.
 func isLoggable(text string) bool {
 	isLetter := func(c rune) bool { return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' }
 	isMark := func(c rune) bool { return strings.ContainsRune("=;:/", c) }
@@ -112,8 +120,8 @@ func isLoggable(text string) bool {
 		hasOnlyAlphanumericsAnd(text, "-_.=;:/")
 }
 
-// hasOnlyAlphanumericsAnd reports whether a text has only letters and digits of ASCII and these
-// marks.
+// hasOnlyAlphanumericsAnd reports whether a text has only ASCII letters, ASCII digits and
+// characters in marks.
 func hasOnlyAlphanumericsAnd(text, marks string) bool {
 	for i := range len(text) {
 		switch c := text[i]; {
@@ -145,8 +153,8 @@ func RequestID(ctx context.Context) string {
 	return ""
 }
 
-// AddAttrs adds attributes to the request's access line. If ctx belongs to no request, it does
-// nothing. Never add a recipient or an ID that gives access.
+// AddAttrs adds attributes to the request's access line. If ctx belongs to no request, AddAttrs
+// does nothing. Never add a recipient, or an ID that gives access.
 func AddAttrs(ctx context.Context, attrs ...slog.Attr) {
 	if r, ok := ctx.Value(contextKey{}).(*requestContext); ok {
 		r.mu.Lock()
@@ -166,8 +174,9 @@ func Attrs(ctx context.Context) []slog.Attr {
 	return r.notes
 }
 
-// AddRequestID returns a logger that adds to each line the ID of the request in its context, and
-// the trace ID if that differs.
+// AddRequestID returns a logger that adds the request's ID to each line. If the request's trace ID
+// differs from this ID, the logger also adds the trace ID. The logger finds the request in the
+// line's context.
 func AddRequestID(l *slog.Logger) *slog.Logger {
 	if _, done := l.Handler().(logHandler); done {
 		return l

@@ -2,8 +2,9 @@ package logs
 
 import "log/slog"
 
-// The values of the attribute "see" in warnings and errors. Each names the section of
-// docs/runbooks.md with the remedy. A test compares them with the document.
+// The values of the attribute "see" in warnings and errors. Each value links to the section of
+// docs/runbooks.md that says how to solve the problem. A test compares the values with the
+// document.
 var (
 	SeeDatabaseAway  = see("database-away")
 	SeeDatabaseSlow  = see("database-slow")

@@ -16,9 +16,9 @@ func IsHost(host string) bool {
 	return host == "localhost" || strings.HasSuffix(host, ".localhost") || err == nil && ip.Unmap().IsLoopback()
 }
 
-// URLProblem returns the problem of a URL to which codes or secrets are sent. It returns "" for an
-// https URL, and for an http URL of this machine, since codes and secrets must not cross a network
-// unencrypted.
+// URLProblem says why codes or secrets must not be sent to a URL. It returns "" for an https URL
+// and for an http URL of this machine. Other http URLs are not allowed, because codes and secrets
+// must not cross a network unencrypted.
 func URLProblem(text string) string {
 	u, err := url.Parse(text)
 	switch {

@@ -8,16 +8,16 @@ import (
 	"strconv"
 )
 
-// Brand is the look of an app; the zero value is no brand. NewBrand computes the colours once for
-// all messages and pages.
+// Brand has the logo, home page and colours of an app. The zero value is for an app without a
+// brand. NewBrand computes the colours once for all messages and pages.
 type Brand struct {
 	Logo        string  // https URL of an image
 	Home        string  // https URL
 	Light, Dark Palette // for pages in light and in dark colours; empty without an accent
 }
 
-// NewBrand returns a brand with these parts, any of which may be empty. An accent has the form
-// #rrggbb; any other text is ignored.
+// NewBrand returns a brand with a logo, an accent colour and a home page. Each parameter may be
+// empty. NewBrand ignores an accent that does not have the form #rrggbb.
 func NewBrand(logo, accent, home string) Brand {
 	b := Brand{Logo: logo, Home: home}
 	if chosen, err := parseColour(accent); err == nil {
@@ -34,8 +34,9 @@ type Palette struct {
 }
 
 // scheme has the colours of a light or dark scheme, as in web/static/tokens.css and
-// templates/mail/layout.html: two backgrounds, the text on an accent, the colour with which an
-// accent is mixed until it is legible, and the least lightness of an accent in OKLab.
+// templates/mail/layout.html. The colours paper and card are backgrounds, and on is the text on an
+// accent. An accent is mixed with the colour towards until the accent is legible. lightness is the
+// least lightness of an accent in OKLab.
 type scheme struct {
 	paper, card, on, towards colour
 	lightness                float64
@@ -55,9 +56,10 @@ var (
 // minContrast is the least contrast of text (WCAG 2.2, criterion 1.4.3).
 const minContrast = 4.5
 
-// paletteOn returns the palette of the accent, darkened or lightened until it is legible on each
-// background of the scheme. On a dark background it is at least as light as accented text in
-// tokens.css, so that page and mail have the same colours.
+// paletteOn returns the palette of an accent for a scheme. It makes the accent darker or lighter
+// until text in this colour is legible on each background of the scheme. On a dark background, the
+// accent is at least as light as accented text in tokens.css, so that page and mail have the same
+// colours.
 func (c colour) paletteOn(s scheme) Palette {
 	c = c.withLightness(s.lightness)
 	const steps, washed = 50, 0.1
@@ -91,8 +93,8 @@ func (b Brand) StyleVersion() string {
 	return hex.EncodeToString(sum[:6])
 }
 
-// AccentProblem returns the problem with an accent, as a text for the configuration's errors; ""
-// for #rrggbb.
+// AccentProblem says what is wrong with an accent, for the errors of the configuration. It returns
+// "" if the accent has the form #rrggbb.
 func AccentProblem(text string) string {
 	if _, err := parseColour(text); err != nil {
 		return err.Error()
@@ -144,8 +146,8 @@ func linear(v float64) float64 {
 	return math.Pow((v+0.055)/1.055, 2.4)
 }
 
-// withLightness returns the colour of the same hue and chroma with at least this lightness in OKLab
-// (bottosson.github.io/posts/oklab), clipped to the sRGB gamut.
+// withLightness returns a colour with the same hue and chroma whose OKLab lightness is at least the
+// parameter least (bottosson.github.io/posts/oklab). Values outside the sRGB gamut are clipped.
 func (c colour) withLightness(least float64) colour {
 	r, g, b := linear(c[0]), linear(c[1]), linear(c[2])
 	long, medium, short := math.Cbrt(0.4122214708*r+0.5363325363*g+0.0514459929*b),

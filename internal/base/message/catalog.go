@@ -31,9 +31,9 @@ type catalog struct {
 	chosen  cache[string, string] // locales by tag
 }
 
-// newCatalog reads and parses all templates of a kind, and renders samples with them. A file in an
-// override replaces the file with the same path in earlier trees. The error lists the faults of all
-// files, with lines if they are known.
+// newCatalog reads and parses all templates of a kind, and renders samples with the templates. A
+// file in an override replaces the file with the same path in the trees before that override. The
+// error lists the faults of all files, with line numbers if they are known.
 func newCatalog(k messageKind, builtin fs.FS, overrides []fs.FS) (*catalog, error) {
 	files, errs := k.loadSources(builtin, overrides)
 	c, locales := &catalog{sets: map[templateSetKey]templateSet{}}, map[string]string{}
@@ -56,8 +56,8 @@ func newCatalog(k messageKind, builtin fs.FS, overrides []fs.FS) (*catalog, erro
 	return c, nil
 }
 
-// dropRepeatedErrors drops errors with equal messages, since a shared file is compiled for each
-// purpose.
+// dropRepeatedErrors drops errors with equal messages. Such errors occur because a shared file is
+// compiled again for each purpose.
 func dropRepeatedErrors(errs []error) []error {
 	seen := map[string]bool{}
 	return slices.DeleteFunc(errs, func(err error) bool {
@@ -86,7 +86,8 @@ func (k messageKind) compile(files templateFiles, key templateSetKey) (s templat
 	return s, errs
 }
 
-// compilePart parses the template of a part. layout has the templates that HTML may use.
+// compilePart parses the template of a part. The parameter layout has the templates that an HTML
+// part may use.
 func compilePart(part int, name, content, layout string) (template, []error) {
 	t := texttemplate.New(name)
 	if part == htmlPart {
@@ -111,8 +112,8 @@ func compilePart(part int, name, content, layout string) (template, []error) {
 	return t, faults
 }
 
-// find returns the templates for a purpose and locale, and their key. If a purpose has no
-// templates, it returns those of "default".
+// find returns the templates for a purpose and locale, and the key of these templates. If the
+// purpose has no templates, find returns the templates of the purpose "default".
 func (c *catalog) find(purpose, locale string) (templateSetKey, templateSet) {
 	key := templateSetKey{purpose, c.matchLocale(locale)}
 	if _, found := c.sets[key]; !found {
@@ -121,8 +122,8 @@ func (c *catalog) find(purpose, locale string) (templateSetKey, templateSet) {
 	return key, c.sets[key]
 }
 
-// appRenderers holds the renderers of apps with their own templates, by app. R is the type of
-// renderer that embeds appRenderers.
+// appRenderers has a renderer for each app with its own templates. The key of the map is the app's
+// name. R is the type of renderer that embeds appRenderers.
 type appRenderers[R any] struct {
 	apps atomic.Pointer[map[string]*R]
 }

@@ -7,8 +7,8 @@ import (
 	"text/template/parse"
 )
 
-// unknownFields returns an error for each field in a template that templateData lacks, even in
-// branches that no sample runs.
+// unknownFields returns an error for each field in a template that does not exist in templateData.
+// It also finds fields in branches that no sample executes.
 func unknownFields(tree *parse.Tree) []error {
 	var errs []error
 	visitNodes(tree.Root, func(n parse.Node) {
@@ -36,8 +36,8 @@ func isField(name string) bool {
 	return found && !field.Anonymous
 }
 
-// visitNodes calls f for a node and all nodes below it. It finds children by reflection, so that no
-// kind of node is missed.
+// visitNodes calls f for a node and all nodes below this node. It finds the child nodes by
+// reflection, so that no kind of node is missed.
 func visitNodes(node parse.Node, f func(parse.Node)) {
 	f(node)
 	visitFields(reflect.Indirect(reflect.ValueOf(node)), f)

@@ -6,8 +6,9 @@ import (
 	"path"
 )
 
-// unfilledMail is the form of a mail: the mail without its code, its support reference, its details
-// and the last segment of Data.NotMe, which Texts fills in. Callers compare forms with ==.
+// unfilledMail is the form of a mail: the mail without the values that Texts fills in. These values
+// are the code, the support reference, the details and the last segment of Data.NotMe. Callers
+// compare forms with ==.
 type unfilledMail struct {
 	renderer *MailRenderer
 	key      templateSetKey
@@ -18,8 +19,9 @@ type unfilledMail struct {
 	support  int    // characters of the support reference
 }
 
-// maxUnfilledMails bounds the cache of forms that have been rendered without error. There is a form
-// for each combination of purpose, locale, app and minutes.
+// maxUnfilledMails is the greatest number of forms in the cache. The cache has forms from which a
+// mail was rendered without an error. Each combination of purpose, locale, app and minutes has its
+// own form.
 const maxUnfilledMails = 512
 
 // PreparedMail is a mail that is not rendered yet.
@@ -31,9 +33,10 @@ type PreparedMail struct {
 	Language string // the locale that was chosen, as in Locales
 }
 
-// Prepare returns a mail that Form.Texts renders later. It renders the first mail of each form at
-// once, and returns Render's errors. For later mails of the form it checks only Notify and the
-// code, so support references and tokens must be the caller's own and not user input.
+// Prepare returns a mail that Form.Texts renders later. Prepare also renders the first mail of each
+// form at once, and returns the errors of Render. For later mails of the same form, Prepare checks
+// only Notify and the code. So support references and tokens must come from the caller and not from
+// user input.
 func (r *MailRenderer) Prepare(req RenderRequest) (PreparedMail, error) {
 	if err := checkCodeAndNotifyMode(req); err != nil {
 		return PreparedMail{}, err
@@ -70,8 +73,8 @@ func (r *MailRenderer) formOf(req RenderRequest) unfilledMail {
 	return f
 }
 
-// Texts renders the mail. fill is the code, the support reference and the details, one after
-// another. The error contains nothing of fill and token.
+// Texts renders the mail. The parameter fill is the code, the support reference and the details,
+// joined without separators. The error contains no part of fill or token.
 func (u unfilledMail) Texts(fill, token string) (subject, text, html string, err error) {
 	m, err := u.render(fill[:u.digits], fill[u.digits:u.digits+u.support], fill[u.digits+u.support:], token)
 	return m.Subject, m.Text, m.HTML, err

@@ -8,8 +8,8 @@ import (
 	"golang.org/x/net/html/atom"
 )
 
-// htmlText returns the text of an HTML mail, one line per block, as a mail program or its preview
-// shows it. With hidden, it also has the text of elements that are not displayed.
+// htmlText returns the text of an HTML mail as a mail program shows it, with one line per block. If
+// hidden is true, the text also includes elements that are not displayed.
 func htmlText(document string, hidden bool) string {
 	node, err := html.Parse(strings.NewReader(document))
 	if err != nil {
@@ -26,8 +26,8 @@ func htmlText(document string, hidden bool) string {
 	return strings.Join(lines, "\n")
 }
 
-// writeText writes the text of a node and its children. Without withHidden it leaves out elements
-// that are not displayed.
+// writeText writes the text of a node and its children. If withHidden is false, writeText leaves
+// out elements that are not displayed.
 func writeText(out *strings.Builder, node *html.Node, withHidden bool) {
 	switch {
 	case node.Type == html.TextNode:

@@ -59,9 +59,9 @@ var (
 	}
 )
 
-// loadSources reads the templates of all trees. Each tree may have mails, text messages or both. It
-// returns errors for files that no purpose, locale or part uses: otherwise a misspelt file name
-// would have no effect, and would not be noticed.
+// loadSources reads the templates of all trees. A tree may have mails, text messages or both.
+// loadSources returns an error for each file that no purpose, locale or part uses. Without this
+// error, the operator would not notice a misspelt file name.
 func (k messageKind) loadSources(builtin fs.FS, overrides []fs.FS) (templateFiles, []error) {
 	all, errs := templateFiles{}, []error(nil)
 	for _, tree := range append([]fs.FS{builtin}, overrides...) {
@@ -129,8 +129,8 @@ func (k messageKind) checkPath(name string) error {
 	return nil
 }
 
-// readText reads a file of UTF-8, and removes a byte order mark and carriage returns. Error: the
-// file is not valid UTF-8.
+// readText reads a UTF-8 file, removes the byte order mark, and replaces CRLF by LF. It returns an
+// error if the file is not valid UTF-8.
 func readText(tree fs.FS, name string) (string, error) {
 	data, err := fs.ReadFile(tree, name)
 	if err != nil {
@@ -155,8 +155,9 @@ func (t templateFiles) templateSetKeys() (keys []templateSetKey) {
 	return slices.Compact(keys)
 }
 
-// findOrDefaultPurpose returns a purpose's file. If the purpose has no such file, it returns that
-// of the default purpose. So a purpose may replace only its subject.
+// findOrDefaultPurpose returns a purpose's file. If the purpose has no such file,
+// findOrDefaultPurpose returns the file of the default purpose. So the templates of a purpose may
+// consist of the subject alone.
 func (t templateFiles) findOrDefaultPurpose(root string, k templateSetKey, file string) (name, content string, err error) {
 	for _, purpose := range []string{k.purpose, defaultPurpose} {
 		name = path.Join(root, purpose, k.locale, file)

@@ -23,8 +23,8 @@ func (c *catalog) matchLocale(locale string) string {
 	return chosen
 }
 
-// maxCachedChoices bounds the cache of the locales chosen for single tags. Rows have single tags,
-// and matching one costs a dozen allocations.
+// maxCachedChoices is the greatest number of single tags whose locale is cached. The cache is for
+// the tags in database rows, because matching one tag costs a dozen allocations.
 const maxCachedChoices = 1024
 
 // textDirection returns the direction of a language's script: ltr or rtl.
@@ -36,8 +36,8 @@ func textDirection(locale string) string {
 	return "ltr"
 }
 
-// maxTagBytes is the greatest length of a stored tag, in bytes (RFC 5646 section 4.4.1: enough for
-// language, script, region and variants).
+// maxTagBytes is the greatest length of a stored tag in bytes. This length is enough for language,
+// script, region and variants (RFC 5646 section 4.4.1).
 const maxTagBytes = 35
 
 // CanonicalTag returns the canonical form of a BCP 47 tag, without unregistered subtags, so that no
@@ -54,9 +54,9 @@ func CanonicalTag(text string) (string, bool) {
 	return s, len(s) <= maxTagBytes
 }
 
-// preferredTag returns the tag of an Accept-Language list that decides the language of messages, or
-// the first tag; empty if the list is invalid. A message has the same language with this tag as
-// with the whole list.
+// preferredTag returns the tag of an Accept-Language list that decides the language of messages. If
+// no tag of the list fits, preferredTag returns the first tag. If the list is invalid, preferredTag
+// returns "". A message for this tag alone has the same language as a message for the whole list.
 func (c *catalog) preferredTag(list string) string {
 	_, tag, _ := c.locales.Choose(list)
 	if tag == language.Und {
@@ -65,8 +65,8 @@ func (c *catalog) preferredTag(list string) string {
 	return limitTagLength(tag)
 }
 
-// limitTagLength returns the tag. If the tag is longer than 35 characters, it removes variants and
-// extensions.
+// limitTagLength returns the tag as text. If the tag is longer than 35 characters, limitTagLength
+// removes variants and extensions.
 func limitTagLength(tag language.Tag) string {
 	if s := tag.String(); len(s) <= maxTagBytes {
 		return s

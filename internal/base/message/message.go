@@ -1,13 +1,13 @@
-// Package message renders the mail or text message of a code, from template files that an operator
-// can replace one by one. templates/README.md describes the files.
+// Package message renders the mail or text message with a code, from template files. An operator
+// can replace each template file. templates/README.md describes the files.
 //
-// The outbox prepares a message at each attempt, with the remaining life of the code. No error
-// contains a code. Package delivery keeps the encoded parts of mails with the same form, without
-// their codes.
+// The outbox prepares the message again for each attempt to deliver it, with the remaining life of
+// the code. No error contains a code. Package delivery caches the encoded parts of mails that
+// differ only in code, token and similar values. The cache does not contain the codes.
 //
 // NewMailRenderer checks all templates of mails: it parses every file, looks up every field, and
-// renders samples of every purpose, locale and setting. A sample also shows whether a private mail
-// keeps its code out of a preview.
+// renders samples of every purpose, locale and setting. The samples also show whether the code of a
+// private mail stays out of the preview.
 package message
 
 import (
@@ -19,17 +19,18 @@ import (
 	"time"
 )
 
-// NotifyMode says how much of a code may be read without opening the mail, for example on a locked
-// screen.
+// NotifyMode says whether the code can be read without opening the mail, for example in a
+// notification on a locked screen.
 type NotifyMode string
 
 const (
-	// NotifyPrivate keeps the code out of the subject, the first 120 characters of the plain text,
-	// and the first 256 of the HTML's text, with and without hidden elements. A wide character,
-	// such as a Chinese one, counts as two. NotifyPrivate is the default.
+	// NotifyPrivate keeps the code out of the subject and out of the first 120 characters of the
+	// plain text. The first 256 characters of the HTML's text do not contain the code either, with
+	// or without hidden elements. A wide character, such as a Chinese character, counts as two.
+	// NotifyPrivate is the default.
 	NotifyPrivate NotifyMode = "private"
-	// NotifyGlance puts the code into the subject and at the beginning, where notifications and
-	// logs of mail servers show it.
+	// NotifyGlance puts the code into the subject and the beginning of the mail. Notifications and
+	// logs of mail servers then show the code.
 	NotifyGlance NotifyMode = "glance"
 )
 
@@ -41,16 +42,16 @@ type Data struct {
 	Accent     string // the app's colour on a light background, #rrggbb; empty: the service's
 	DarkAccent string // the same on a dark background
 	Code       string // 4 to 16 ASCII letters and digits
-	Minutes    int    // for which the code is still valid, see DisplayedMinutes; 0: the message does not say
+	Minutes    int    // how long the code is still valid, see DisplayedMinutes; 0 if the message does not say so
 	Purpose    string // the purpose in words that follow "Your code for Shop"; may be empty; see CheckName
 	Details    string // what the code confirms, in the caller's words; checked by CheckText; may be empty
 	Support    string // short reference for support; may be empty; see CheckName
-	NotMe      string // URL by which the recipient reports the mail, ending in a token; may be empty
-	Hash       string // the Android app's, for the SMS Retriever API; only in text messages; may be empty
+	NotMe      string // URL where the recipient reports the mail; ends with a token; may be empty
+	Hash       string // hash of the Android app for the SMS Retriever API; only in text messages; may be empty
 }
 
-// AppData returns the data on an app: its title or, if that is empty, its name; its home page and
-// colours; and the hash of its Android app.
+// AppData returns Data with the title, home page and colours of an app and the hash of its Android
+// app. If the title is empty, the app's name is the title.
 func AppData(name, title string, b Brand, hash string) Data {
 	return Data{App: cmp.Or(title, name), Home: b.Home, Accent: b.Light.Accent, DarkAccent: b.Dark.Accent, Hash: hash}
 }
@@ -58,7 +59,7 @@ func AppData(name, title string, b Brand, hash string) Data {
 // RenderRequest describes one message to render.
 type RenderRequest struct {
 	App     string        // chooses the app's own templates, if it has any
-	Locale  string        // a BCP 47 tag or an Accept-Language list; English if it is invalid or not available
+	Locale  string        // a BCP 47 tag or an Accept-Language list; English is used if no language fits
 	Purpose string        // chooses the templates; a purpose without any has those of "default"
 	Notify  NotifyMode    // empty: NotifyPrivate
 	Site    string        // the host on which the code is entered; empty: the page's
@@ -84,8 +85,8 @@ type MailRenderer struct {
 	rendered cache[unfilledMail, struct{}] // forms from which a mail was rendered
 }
 
-// NewMailRenderer reads the templates of mails and tries them. A file in an override replaces the
-// file with the same path. The error lists all faults.
+// NewMailRenderer reads the templates of mails and renders samples with them. A file in an override
+// replaces the file with the same path. The error lists all faults.
 func NewMailRenderer(builtin fs.FS, overrides ...fs.FS) (*MailRenderer, error) {
 	c, err := newCatalog(mailKind, builtin, overrides)
 	if err != nil {
@@ -95,14 +96,15 @@ func NewMailRenderer(builtin fs.FS, overrides ...fs.FS) (*MailRenderer, error) {
 }
 
 // PreferredLocale returns the tag of an Accept-Language list that decides the language of the app's
-// mails, or the first tag; empty if the list is invalid. A mail has the same language with this tag
-// as with the whole list.
+// mails. If no tag of the list fits, PreferredLocale returns the first tag. If the list is invalid,
+// PreferredLocale returns "". A mail for this tag alone has the same language as a mail for the
+// whole list.
 func (r *MailRenderer) PreferredLocale(app, list string) string {
 	return r.forApp(app, r).preferredTag(list)
 }
 
-// Render renders a message. The error names the wrong field of the request or the template. It
-// contains neither the code nor any text of the request.
+// Render renders a mail. The error has the name of the invalid field of the request or the name of
+// the failed template. The error contains neither the code nor any text of the request.
 func (r *MailRenderer) Render(req RenderRequest) (MailTexts, error) {
 	if err := checkRequest(req); err != nil {
 		return MailTexts{}, err
@@ -117,11 +119,12 @@ type templateData struct {
 	Language string
 	Dir      string // of the language's script: ltr or rtl
 	Hours    int    // Minutes in hours, rounded down; 0 below two hours
-	// Groups are the groups of characters in which the code is shown, such as "482" and "913". Only
-	// styles may separate them, so that a copied code contains no space.
+	// Groups are the groups of characters in which the code is shown, such as "482" and "913".
+	// Templates must separate the groups only by styles, so that a copied code contains no space.
 	Groups []string
-	// OutlookTable and OutlookTableEnd enclose the card, for Outlook on Windows, which ignores
-	// max-width. They are data, since html/template removes comments from templates.
+	// OutlookTable and OutlookTableEnd enclose the card for Outlook on Windows, because Outlook
+	// ignores max-width. The two texts are fields because html/template removes comments from
+	// templates.
 	OutlookTable, OutlookTableEnd htmltemplate.HTML
 	// OriginLine ends a mail that may show its code; empty for other mails.
 	OriginLine string
@@ -132,17 +135,19 @@ const (
 	outlookTableEnd = "<!--[if mso]></td></tr></table><![endif]-->"
 )
 
-// The colours of mails, for apps without their own colours; the same as in web/static/tokens.css.
+// The colours of mails of apps that have no colours. web/static/tokens.css has the same values.
 const (
 	defaultAccent     = "#1f5fd1"
 	defaultDarkAccent = "#8ab4ff"
 )
 
-// DisplayedMinutes returns the remaining life of a code in minutes, rounded down, at least 1. It
-// first adds deliverySlack, so that a new code shows its full life.
+// DisplayedMinutes returns the remaining life of a code in minutes, rounded down, but at least 1.
+// DisplayedMinutes first adds deliverySlack to the remaining life, so that the message with a new
+// code shows the code's full life.
 func DisplayedMinutes(left time.Duration) int { return max(1, int((left+deliverySlack)/time.Minute)) }
 
-// deliverySlack is the time that a send may take until its message is rendered.
+// deliverySlack is the time that may pass between the request for a code and the rendering of the
+// message.
 const deliverySlack = 2 * time.Second
 
 func newTemplateData(d Data, glance bool, locale string) templateData {
@@ -176,8 +181,8 @@ func renderPart(i int, t template, v templateData) (string, error) {
 	return strings.TrimSpace(out.String()) + "\n", nil
 }
 
-// collapseBlankLines removes spaces at the ends of lines and repeated empty lines, which template
-// conditions leave.
+// collapseBlankLines removes spaces at the ends of lines, and replaces several empty lines by one
+// empty line. Conditions in templates leave such spaces and lines.
 func collapseBlankLines(text string) string {
 	var lines []string
 	for line := range strings.Lines(text) {

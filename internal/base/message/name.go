@@ -22,9 +22,10 @@ const (
 	maxCodeLength = 16
 )
 
-// CheckName returns an error for an app's name or a purpose's title that could abuse our mails for
-// other messages: more than 64 characters, control or invisible characters, a URL, or a name that
-// mail programs turn into a link, such as "booking.com". The error does not repeat the text.
+// CheckName returns an error if the name of an app or the title of a purpose could turn our mails
+// into messages of strangers. Such texts have more than 64 characters, control or invisible
+// characters, a URL, or a name that mail programs turn into a link, such as "booking.com". The
+// error does not repeat the text.
 func CheckName(s string) error { return CheckText(s, maxNameRunes) }
 
 // CheckText is CheckName for a text of another length, in characters.
@@ -86,9 +87,9 @@ func isInvisible(r rune) bool {
 }
 
 // HiddenCharacter returns the first character of a title that controls or hides text, with its
-// place, such as "U+202E (character 2)"; "" if there is none. A zero-width joiner is allowed
-// between letters of a script that needs it, after a virama (RFC 5892, appendix A), or in a
-// sequence of emoji (UTS 51). All blanks are allowed.
+// position, such as "U+202E (character 2)". It returns "" if there is no such character. A joiner
+// of width zero is allowed between letters of a script that needs joiners, after a virama (RFC
+// 5892, appendix A), or in a sequence of emoji (UTS 51). Unicode spaces (category Zs) are allowed.
 func HiddenCharacter(s string) string {
 	padded := []rune("\x00" + s + "\x00")
 	for i := 1; i < len(padded)-1; i++ {

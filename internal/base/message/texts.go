@@ -15,7 +15,8 @@ type TextLimits struct {
 	Measure func(text string) int
 	// Segments is how many one text may take.
 	Segments int
-	// Site is the host of the page, for requests that name no other site; empty: none.
+	// Site is the host of the page. It is used if a request names no other site. If Site is empty,
+	// such a message has no origin line.
 	Site string
 }
 
@@ -35,9 +36,9 @@ type TextRenderer struct {
 	limits TextLimits
 }
 
-// NewTextRenderer reads and tries the templates of text messages, as NewMailRenderer does for
-// mails. An override may have no text messages. NewTextRenderer does not check lengths; CheckLength
-// does.
+// NewTextRenderer reads and checks the templates of text messages, as NewMailRenderer does for
+// mails. An override need not have text messages. NewTextRenderer does not check the length of
+// messages, but CheckLength does.
 func NewTextRenderer(limits TextLimits, builtin fs.FS, overrides ...fs.FS) (*TextRenderer, error) {
 	c, err := newCatalog(textKind, builtin, overrides)
 	if err != nil {
@@ -46,8 +47,8 @@ func NewTextRenderer(limits TextLimits, builtin fs.FS, overrides ...fs.FS) (*Tex
 	return &TextRenderer{catalog: c, limits: limits}, nil
 }
 
-// CheckLength renders all templates with an app's title, site and hash, and a code of codeLength
-// characters. The error lists the templates whose messages take too many segments.
+// CheckLength renders all templates with a code of codeLength characters and with the title, site
+// and hash of an app. The error lists the templates whose messages need too many segments.
 func (t *TextRenderer) CheckLength(app Data, site string, codeLength int) error {
 	app.Code, app.Minutes = strings.Repeat("7", codeLength), 10
 	var errs []error
@@ -72,8 +73,8 @@ func (t *TextRenderer) PreferredLocale(app, list string) string {
 	return t.forApp(app, t).preferredTag(list)
 }
 
-// originLine returns the last line of a message. Browsers fill in the code of this line only on
-// that site (WICG sms-one-time-codes).
+// originLine returns the last line of a message. Because of this line, a browser fills in the code
+// only on pages of the named site (WICG sms-one-time-codes).
 func originLine(site, code string) string { return "@" + site + " #" + code }
 
 // Render renders a text message. It adds an origin line, unless the line would make too many
@@ -93,7 +94,8 @@ func (t *TextRenderer) Render(req RenderRequest) (RenderedText, error) {
 	return text, err
 }
 
-// render renders a text message with the line for a site; "": without it.
+// render renders a text message that ends with an origin line for the site. If site is empty, the
+// message has no origin line.
 func (t *TextRenderer) render(key templateSetKey, s templateSet, data Data, site string) (RenderedText, error) {
 	out, err := renderPart(textPart, s[textPart], newTemplateData(data, true, key.locale))
 	if err != nil {

@@ -2,12 +2,12 @@ package message
 
 import "sendcode/internal/base/texts"
 
-// PurposeTitles are titles of a purpose, by language, in words that follow "Your code for Shop",
-// such as "to confirm your address". The zero value has no title.
+// PurposeTitles has the titles of a purpose, one for each language. A title is words that follow
+// "Your code for Shop", such as "to confirm your address". The zero value has no titles.
 type PurposeTitles struct{ titles texts.Catalogue[string] }
 
-// NewPurposeTitles returns the titles by the BCP 47 tags of their languages. A tag that is not
-// well-formed matches no reader.
+// NewPurposeTitles returns a PurposeTitles. The keys of byTag are BCP 47 tags of languages. The
+// title of an invalid tag is never used.
 func NewPurposeTitles(byTag map[string]string) PurposeTitles {
 	return PurposeTitles{texts.NewCatalogue(byTag)}
 }

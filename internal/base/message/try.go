@@ -10,21 +10,21 @@ import (
 	"golang.org/x/text/width"
 )
 
-// How many characters of a part an inbox or a notification may show; a wide character counts as
-// two. Exchange sends to phones the first 256 characters of the displayed part. That is the HTML
-// part, if the mail has one.
+// The number of characters that an inbox or a notification may show of a part. A wide character
+// counts as two. Exchange sends the first 256 characters of the displayed part to phones. If the
+// mail has an HTML part, the HTML part is the displayed part.
 const (
 	previewLength     = 120
 	htmlPreviewLength = 256
 )
 
-// sampleCode is the code of all samples. Templates must not contain it as fixed text. A template
-// may show it in two groups.
+// sampleCode is the code of all samples. The fixed text of a template must not contain sampleCode.
+// A template may show the code in two groups.
 const sampleCode = "739154"
 
-// sampleData are the shortest and the longest possible Data. Together they make templates run both
-// branches of conditions, and show whether a private mail keeps the code out of the preview even
-// with the shortest text before it.
+// sampleData has the shortest and the longest possible values of Data. With these values, templates
+// execute both branches of conditions. The shortest text before the code shows whether the code of
+// a private mail stays out of the preview.
 var sampleData = []Data{
 	{App: "A", Code: sampleCode, Minutes: 1},
 	{App: "A", Code: sampleCode},
@@ -135,8 +135,9 @@ func checkCodeOnOwnLine(text string) error {
 	return nil
 }
 
-// checkPreviewHidesCode returns an error if the preview has either half of the code, so that it
-// also finds codes in groups.
+// checkPreviewHidesCode returns an error if the preview contains the first or the second half of
+// the code. By searching for halves, checkPreviewHidesCode also finds a code that is shown in
+// groups.
 func checkPreviewHidesCode(text string, length int) error {
 	const half = len(sampleCode) / 2
 	beginning := strings.Map(func(r rune) rune {
@@ -153,9 +154,9 @@ func checkPreviewHidesCode(text string, length int) error {
 	return nil
 }
 
-// inboxPreview returns the start of a text as an inbox shows it: its first columns, without
-// invisible characters and with runs of white space as one space. A wide character takes two
-// columns.
+// inboxPreview returns the first columns of a text, as an inbox shows them. inboxPreview removes
+// invisible characters and replaces each run of white space by one space. A wide character takes
+// two columns.
 func inboxPreview(text string, columns int) string {
 	visible := strings.Map(func(r rune) rune {
 		if isInvisible(r) && !unicode.IsSpace(r) {

@@ -1,12 +1,14 @@
-// Package panics recovers from panics. It counts each panic by the kind of work that it ended, and
-// logs it once, with its stack.
+// Package panics recovers from panics. It logs each panic once, with its stack, and counts panics
+// by the kind of work that they ended.
 //
-// A panic ends one piece of work and not the process. Otherwise a row whose delivery panics would
-// end one replica after another. Code that starts a goroutine, or passes a callback to a library
-// for a goroutine, defers Recover in that goroutine. Exempt are goroutines and timers of a few
-// lines that only take a lock, close a channel or a socket, or compare an address before a dial. If
-// these panic, memory is corrupt, and the process ends on purpose. Locks, slots and connections are
-// released by defer, so a panic keeps none of them.
+// A panic must end one piece of work and not the process. Otherwise a row whose delivery panics
+// would end one replica after another. A function that runs in a new goroutine must defer Recover.
+// The same is true for a callback that a library runs in a goroutine.
+//
+// There is one exception: goroutines and timers of a few lines that only take a lock, close a
+// channel or a socket, or compare an address before a dial. If such a goroutine panics, memory is
+// corrupt, and the process must end. Locks, slots and connections are released by defer, so they
+// are also released after a panic.
 package panics
 
 import (
@@ -29,15 +31,16 @@ const (
 	Other   = "other"   // all other work
 )
 
-// Counts are the numbers of panics since the process started. The key is the kind of work that the
-// panic ended.
+// Counts has the number of panics since the process started, for each kind of work that a panic can
+// end.
 var Counts = map[string]*atomic.Int64{Attempt: {}, Batch: {}, Job: {}, Request: {}, Other: {}}
 
 // Err is the error of work that a panic ended.
 var Err = errors.New("a panic ended the work")
 
-// Recover recovers from a panic of the function that defers it: it logs the panic and calls then,
-// which set the function's results. Defer Recover itself, not a function that calls it.
+// Recover recovers from a panic of the function that defers Recover. It logs the panic and then
+// calls the functions in then, which can set the results of the deferring function. Defer Recover
+// itself and not a function that calls Recover.
 func Recover(where string, then ...func()) {
 	if value := recover(); value != nil {
 		Log(context.Background(), slog.Default(), where, value)

@@ -12,10 +12,10 @@ import (
 var idnaProfile = idna.New(idna.MapForLookup(), idna.BidiRule(), idna.Transitional(false), idna.CheckHyphens(false),
 	idna.VerifyDNSLength(true))
 
-// parseDomain normalizes a typed domain as browsers do: it lowers case and maps full-width
-// characters and ideographic dots, such as in "例子。中国" and "ＥＸＡＭＰＬＥ.com". It returns the domain in
-// lower-case A-labels, and the form to display: Unicode if that is safe to show. Error:
-// *InvalidError.
+// parseDomain normalizes a typed domain as browsers do. It lowers the case, and it replaces
+// full-width characters and ideographic dots, such as in "例子。中国" and "ＥＸＡＭＰＬＥ.com". The result
+// ascii is the domain in lower-case A-labels. The result display is the Unicode form if that form
+// is safe to show, and otherwise the same as ascii. An error is an *InvalidError.
 func parseDomain(typed string) (ascii, display string, err error) {
 	ascii, err = idnaProfile.ToASCII(typed)
 	switch {
@@ -39,8 +39,9 @@ func hasMisplacedDot(s string) bool {
 	return strings.HasPrefix(s, ".") || strings.HasSuffix(s, ".") || strings.Contains(s, "..")
 }
 
-// misplacedDomainDot returns errMisplacedDot with the position of the dot in a domain. Quotes may
-// allow such a dot in a local part, but not in a domain.
+// misplacedDomainDot returns an error like errMisplacedDot that also says where in the domain the
+// dot is. The error has a text of its own because quotes can allow such a dot in a local part, but
+// not in a domain.
 func misplacedDomainDot(domain string) error {
 	place := "twice in a row"
 	switch {
@@ -76,8 +77,9 @@ func checkLabels(labels []string, readable string) error {
 	return nil
 }
 
-// isForbiddenInDomain reports whether IDNA 2008 does not allow r, such as a symbol or an emoji that
-// UTS 46 allows (RFC 5892 section 2). The allowed punctuation is the CONTEXTO list of IDNA 2008.
+// isForbiddenInDomain reports whether IDNA 2008 forbids r in a domain (RFC 5892 section 2). For
+// example, IDNA 2008 forbids symbols and emoji, which UTS 46 allows. The allowed punctuation is the
+// CONTEXTO list of IDNA 2008.
 func isForbiddenInDomain(r rune) bool {
 	switch {
 	case 'a' <= r && r <= 'z', '0' <= r && r <= '9', r == '-', r == '.':
@@ -90,10 +92,11 @@ func isForbiddenInDomain(r rune) bool {
 	return r < utf8.RuneSelf || !unicode.In(r, unicode.L, unicode.M, unicode.Nd)
 }
 
-// displayDomain returns the Unicode form of a domain if no label can be mistaken for another one,
-// otherwise the ASCII form "xn--…". The letters of a label must be all Latin, all Chinese, all
-// Japanese, all Korean, or all Cyrillic with at least one that looks unlike Latin (UTS 39 section
-// 5). Labels in right-to-left scripts stay ASCII, since they would reorder the mask.
+// displayDomain returns the Unicode form of a domain if each label of the domain is safe to show.
+// Otherwise displayDomain returns the ASCII form "xn--…". All letters of a safe label are Latin,
+// Chinese, Japanese, Korean or Cyrillic, without a mix of these (UTS 39 section 5). A Cyrillic
+// label needs at least one letter that looks like no Latin letter. Labels in right-to-left scripts
+// are not safe, because they would reorder the masked address.
 func displayDomain(ascii, readable string) string {
 	for label := range strings.SplitSeq(readable, ".") {
 		if !isSafeLabel(label) {
@@ -113,8 +116,8 @@ func isSafeLabel(label string) bool {
 	return isUnmistakableCyrillic(label, plain)
 }
 
-// isUnmistakableLatin reports whether r is a letter of ASCII, Latin-1 or Latin Extended-A that is
-// not easily taken for another one.
+// isUnmistakableLatin reports whether r is a lower-case letter of ASCII, Latin-1 or Latin
+// Extended-A that does not look like another letter.
 func isUnmistakableLatin(r rune) bool {
 	switch r {
 	case 'ı', 'ĸ', 'ŉ', 'ſ', 'ŀ', 'þ':
@@ -134,8 +137,8 @@ func isJapanese(r rune) bool {
 
 func isKorean(r rune) bool { return unicode.Is(unicode.Hangul, r) }
 
-// isUnmistakableCyrillic reports whether a Cyrillic label has a letter that looks like no Latin
-// one: "почта" has, "аррӏе" has not.
+// isUnmistakableCyrillic reports whether a label is Cyrillic and has a letter that looks like no
+// Latin letter. "почта" has such a letter, "аррӏе" has none.
 func isUnmistakableCyrillic(label string, plain func(rune) bool) bool {
 	clear := false
 	for _, r := range label {

@@ -10,12 +10,12 @@ import (
 	"golang.org/x/text/width"
 )
 
-// Limits of RFC 5321 section 4.5.3.1, in octets. A path has 256 octets, with its two angle
-// brackets.
+// Limits of RFC 5321 section 4.5.3.1, in octets. The RFC allows 256 octets for a path, which
+// includes two angle brackets, so an address may have 254.
 const (
 	maxAddressLength   = 254
 	maxLocalPartLength = 64
-	maxInputLength     = 1024 // before the domain is normalized: its Unicode form may be longer than its A-labels
+	maxInputLength     = 1024 // before the domain is normalized; its A-labels may be shorter than its Unicode form
 )
 
 func parseEmail(raw string) (recipientData, error) {
@@ -53,10 +53,10 @@ func parseEmail(raw string) (recipientData, error) {
 	}, nil
 }
 
-// Signs of sentences, lists, tables and code that are copied along with an address or a number.
-// TrimPasted removes copiedAfter at the end and copiedBefore at the beginning. It removes
-// copiedAround only in pairs, since an address may begin with one, and listMarks only before a
-// blank.
+// Characters of sentences, lists, tables and code that are often copied together with an address or
+// a number. TrimPasted removes copiedAfter at the end and copiedBefore at the beginning. An address
+// may begin with a character of copiedAround, so TrimPasted removes these characters only in pairs.
+// It removes listMarks only before a blank.
 const (
 	copiedAfter  = ",;:.!?)]}\"'`*_|~-–—”’“»›」』》】〉）］，；：。！？、،؛؟"
 	copiedBefore = ",;:)(][|“”„‘‚«»‹›「『《【〈（［，；：、،؛"
@@ -64,9 +64,9 @@ const (
 	listMarks    = "-–—•*"
 )
 
-// TrimPasted removes characters that were copied along with an address or a number. If a text has
-// only such characters, it stays unchanged. If it ends with several dots, they stay, since the text
-// was cut off there.
+// TrimPasted removes characters that were copied together with an address or a number. A text that
+// has only such characters stays unchanged. Several dots at the end also stay, because they show
+// that the text was cut off there.
 func TrimPasted(text string) string {
 	for s := text; s != ""; {
 		first, width := utf8.DecodeRuneInString(s)
@@ -90,8 +90,9 @@ func TrimPasted(text string) string {
 	return text
 }
 
-// unwrapAddress returns the address in "mailto:address" or "Name <address>", the forms of address
-// books. If the name has an at sign, it may be another address; then unwrapAddress returns s.
+// unwrapAddress returns the address in "mailto:address" or "Name <address>", as address books write
+// addresses. If the name contains an at sign, the name may be another address. Then unwrapAddress
+// returns s unchanged.
 func unwrapAddress(s string) string {
 	if scheme := "mailto:"; len(s) > len(scheme) && strings.EqualFold(s[:len(scheme)], scheme) {
 		address, _, _ := strings.Cut(s[len(scheme):], "?") // RFC 6068
@@ -107,9 +108,10 @@ func unwrapAddress(s string) string {
 	return s
 }
 
-// cutQuotes returns an address without the quotes around its local part, and whether it had quotes.
-// Only a quoted local part may have dots at its end or twice in a row (RFC 5321 section 4.1.2), as
-// some mailboxes do. A later check refuses everything else that quotes allow.
+// cutQuotes returns an address without the quotes around its local part, and reports whether there
+// were quotes. Some mailboxes have dots at the end of the local part, or two dots in a row. Only a
+// quoted local part may have such dots (RFC 5321 section 4.1.2). A later check rejects all other
+// characters that quotes allow.
 func cutQuotes(s string) (bare string, quoted bool) {
 	inner, opened := strings.CutPrefix(s, `"`)
 	if local, domain, closed := strings.Cut(inner, `"@`); opened && closed {
@@ -151,8 +153,8 @@ func isControl(r rune) bool {
 }
 
 // isInvisible reports whether r is a bidi mark, zero-width character, soft hyphen, byte order mark,
-// tag, variation selector or filler. ZWJ and ZWNJ are also invisible; a domain that needs one of
-// these can be written as an A-label.
+// tag, variation selector or filler. The joiners ZWJ and ZWNJ are also invisible. If a domain needs
+// a joiner, a person can write the domain with A-labels.
 func isInvisible(r rune) bool {
 	return unicode.In(r, unicode.Cf, unicode.Variation_Selector, unicode.Other_Default_Ignorable_Code_Point)
 }
@@ -192,8 +194,8 @@ func splitAddress(s string) (local, domain string, err error) {
 	return local, domain, nil
 }
 
-// checkLocal returns an error for a local part that is not a dot-atom. If it was quoted, its dots
-// may stand anywhere.
+// checkLocal returns an error for a local part that is not a dot-atom. If the local part was
+// quoted, dots may be at any place.
 func checkLocal(local string, quoted bool) error {
 	if len(local) > maxLocalPartLength {
 		return errLocalTooLong
@@ -222,9 +224,9 @@ func isAtext(r rune) bool {
 	return r < utf8.RuneSelf && strings.ContainsRune("!#$%&'*+-/=?^_`{|}~", r)
 }
 
-// isFullWidth reports whether r is a full-width or half-width form, which East Asian input methods
-// produce. RFC 6531 allows these in a local part, but they would name another mailbox than
-// intended.
+// isFullWidth reports whether r is a full-width or half-width form of a character. East Asian input
+// methods produce such forms. RFC 6531 allows the forms in a local part, but the mail would go to
+// another mailbox than the person meant.
 func isFullWidth(r rune) bool {
 	switch width.LookupRune(r).Kind() {
 	case width.EastAsianFullwidth, width.EastAsianHalfwidth:
@@ -240,11 +242,13 @@ func isNonASCIILetterOrDigit(r rune) bool {
 	return r >= utf8.RuneSelf && unicode.In(r, unicode.L, unicode.M, unicode.Nd)
 }
 
-// foldLocal returns the same form for all spellings of a local part that mail systems treat as one
-// mailbox. It ignores case and the composition of accents. Like RFC 8265 section 3.3 it lowers the
-// case instead of folding it fully: full folding equates "ß" with "ss" and "ſ" with "s", which may
-// be different people. It decomposes characters first, which keeps "İ" and "i" different, and
-// treats the final sigma as a sigma.
+// foldLocal returns the same text for all spellings of a local part that mail systems treat as one
+// mailbox. It ignores case and the composition of accents.
+//
+// Like RFC 8265 section 3.3, foldLocal changes letters to lower case and does not use full case
+// folding. Full folding would equate "ß" with "ss" and "ſ" with "s", but these spellings may be
+// mailboxes of different people. foldLocal decomposes characters first, so that "İ" and "i" stay
+// different. It replaces the final sigma by the normal sigma.
 func foldLocal(local string) string {
 	lower := func(r rune) rune {
 		if r == 'ς' {

@@ -10,18 +10,18 @@ import (
 	"strings"
 )
 
-// Hash identifies a recipient without revealing it: 128 bits of a keyed hash, for the quota and the
-// database.
+// Hash identifies a recipient without revealing the address. The quota and the database use it. A
+// Hash is 128 bits of a keyed hash.
 type Hash [16]byte
 
-// hashLabel separates these hashes from other uses of the key. It has a version, so that the
-// folding can change.
+// hashLabel makes these hashes differ from other values that are computed with the same key. The
+// label ends with a version number, so that a later release can change how addresses are folded.
 const hashLabel = "sendcode recipient 1"
 
-// Hash returns HMAC-SHA-256, cut to 128 bits, of the channel and the folded address. The folded
-// address has the domain as A-labels, and the local part in lower case and NFC. So "a@X.de" and
-// "A@x.DE" have the same hash. Hash panics if the key is empty, since addresses could then be
-// guessed.
+// Hash returns an HMAC-SHA-256 of the channel and the folded address, cut to 128 bits. The folded
+// address has the local part in lower case and NFC, and the domain as A-labels. So "a@X.de" and
+// "A@x.DE" have the same hash. Hash panics if the key is empty, because without a key anyone could
+// find the address of a hash by guessing.
 func (r Recipient) Hash(key []byte) Hash {
 	return r.data().hash(key)
 }
@@ -41,8 +41,9 @@ func (h Hash) String() string { return hex.EncodeToString(h[:]) }
 // tagEncoding is Crockford's, without letters that are read as digits.
 var tagEncoding = base32.NewEncoding("0123456789ABCDEFGHJKMNPQRSTVWXYZ").WithPadding(base32.NoPadding)
 
-// Tag returns the hash's first 20 bits as four characters, so that a person can distinguish two
-// recipients with equal masks; "" for the zero hash. Equal tags prove nothing.
+// Tag returns the first 20 bits of the hash as four characters. With the tag, a person can
+// distinguish two recipients that look equal when masked. Two recipients with equal tags may still
+// be different. For the zero hash, Tag returns "".
 func (h Hash) Tag() string {
 	if h.IsZero() {
 		return ""
@@ -79,26 +80,27 @@ type FoldRules struct {
 	Dots     bool // "an.a" is "ana"
 }
 
-// Folding says, for each domain in lower-case A-labels, which spellings are one mailbox. It merges
-// spellings only for counting and searching: mail goes to the address as typed, and a proof of one
-// spelling does not prove another. The zero value folds nothing.
+// Folding has the rules that say which spellings of an address are one mailbox. The key is a domain
+// in lower-case A-labels. Folding merges spellings only for counting and searching. Mail goes to
+// the address as typed, and a proof for one spelling is not valid for another. The zero value
+// merges no spellings.
 type Folding map[string]FoldRules
 
-// Hashes are the three hashes of a recipient. For most phone numbers they are equal.
+// Hashes has the three hashes of a recipient. For most phone numbers, the three hashes are equal.
 type Hashes struct {
 	Address Hash // of the address as spelled, ignoring case: Recipient.Hash
-	// Counted is the hash of the folded spelling; events are counted by it. For the simplest
-	// spelling Counted equals Address, so the counts of that spelling stay when the folding
-	// changes. A number of Argentina is counted in its form with the 9 of a mobile.
+	// Counted is the hash of the folded spelling. The limiter counts events by this hash. For the
+	// simplest spelling, Counted equals Address, so a change of the folding keeps the counts of
+	// this spelling. A number of Argentina is counted in the form with the 9 of mobile numbers.
 	Counted Hash
-	// Mailbox is the same hash for spellings that are probably one mailbox. In addition to the
-	// folding, it drops tags at all domains, treats Google's two domains as one, and drops dots
-	// there. Two mailboxes may share this hash, so use it only for wide bounds.
+	// Mailbox is a hash that is equal for all spellings that are probably one mailbox. It ignores
+	// tags at all domains. It treats the two domains of Gmail as one, and ignores dots there. Two
+	// different mailboxes may have the same hash, so use Mailbox only for limits that are wide.
 	Mailbox Hash
 }
 
-// Hashes returns all three hashes. Most recipients have three equal hashes, which are computed only
-// once.
+// Hashes returns all three hashes. For most recipients the three hashes are equal, and Hashes
+// computes one hash only.
 func (f Folding) Hashes(r Recipient, key []byte) Hashes {
 	p, domain := r.data(), r.Domain()
 	h := p.hash(key)
@@ -121,12 +123,12 @@ func (f Folding) Hashes(r Recipient, key []byte) Hashes {
 	return Hashes{h, hash(counted), hash(mailbox)}
 }
 
-// googleDomains are the domains of Gmail. A local part names the same account on both, with or
-// without dots.
+// googleDomains are the two domains of Gmail. A local part means the same account at both domains,
+// with or without dots.
 var googleDomains = []string{"gmail.com", "googlemail.com"}
 
-// foldAddress drops the tag and the dots of the address's local part if the rules ignore them. So
-// all addresses of one mailbox become equal.
+// foldAddress removes the tag and the dots from the local part of an address, if the rules ignore
+// tags or dots. After this, all addresses of one mailbox are equal.
 func (rules FoldRules) foldAddress(address, domain string) string {
 	local := strings.TrimSuffix(address, "@"+domain)
 	if tagless, _, _ := strings.Cut(local, "+"); rules.PlusTags && tagless != "" {

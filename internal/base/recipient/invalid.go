@@ -7,8 +7,8 @@ import (
 
 // InvalidError says why an input is not a recipient, without the input.
 type InvalidError struct {
-	// stable machine code: one of Reasons, or a reason of package policy for a valid recipient that
-	// is not served
+	// a stable code for programs: one of Reasons, or a reason of package policy if the recipient is
+	// valid but not served
 	Reason string
 	Detail string // plain sentence for the caller
 	// Character that is the reason, such as U+2019 '’'; empty: no character is
@@ -67,6 +67,6 @@ var (
 	errNumberNotAllowed = newInvalidError("number_not_allowed", "Premium-rate and shared-cost numbers are not accepted.")
 )
 
-// Reasons returns all possible values of InvalidError.Reason, sorted. Pages use it to check that
-// they have a text for each.
+// Reasons returns all possible values of InvalidError.Reason, sorted. Pages use the list to check
+// that they have a text for each reason.
 func Reasons() []string { return slices.Sorted(slices.Values(reasons)) }

@@ -19,8 +19,9 @@ const maxPhoneDigits = 15
 // minPhoneDigits is the least number of digits of any phone number.
 const minPhoneDigits = 3
 
-// isPhoneSeparator reports whether people put r between the digits of a number, also with an East
-// Asian keyboard: a dash of any kind, a dot, a slash or a parenthesis.
+// isPhoneSeparator reports whether people write r between the digits of a number. Such a character
+// is a dash of any kind, a dot, a slash or a parenthesis, in ASCII or as typed on an East Asian
+// keyboard.
 func isPhoneSeparator(r rune) bool {
 	return unicode.Is(unicode.Pd, r) || strings.ContainsRune(".()/−（）", r)
 }
@@ -66,10 +67,10 @@ func parsePhone(raw, country string) (recipientData, error) {
 	}, nil
 }
 
-// NormalizePhonePrefix returns the counted form of a prefix or of a whole number. All numbers that
-// begin with the prefix have counted forms that begin so. In Argentina one handset has a number
-// with the 9 of a mobile and a number without. The 1 after Mexico's country code, which Parse
-// drops, ended in 2019.
+// NormalizePhonePrefix returns the form in which a phone number, or a prefix of numbers, is
+// counted. The counted form of a number begins with the counted form of its prefix. In Argentina,
+// one phone has a number with the 9 of mobile numbers and a number without the 9. Mexico stopped
+// using the 1 after its country code in 2019, and Parse removes this 1.
 func NormalizePhonePrefix(prefix string) string {
 	if rest, ok := strings.CutPrefix(prefix, "+54"); ok && rest != "" && rest[0] != '9' {
 		return "+549" + rest
@@ -80,11 +81,15 @@ func NormalizePhonePrefix(prefix string) string {
 	return prefix
 }
 
-// parseNumber parses the digits of a phone number. Digits that were typed with + begin with a
-// country code, so parseNumber ignores the parameter country. It parses other digits as a person in
-// that country types them: a national number, with or without its trunk prefix; a number with the
-// international prefix or 00; or a number that begins with the country's own code. Error:
-// *InvalidError.
+// parseNumber parses the digits of a phone number. If the number was typed with a "+", the digits
+// begin with a country code, and parseNumber ignores the parameter country. Otherwise parseNumber
+// accepts the forms that a person in the country types:
+//
+//   - a national number, with or without the trunk prefix
+//   - a number after the international prefix of the country, or after 00
+//   - a number that begins with the country's own code
+//
+// Each error is an *InvalidError.
 func parseNumber(digits string, hasPlus bool, country string) (*phonenumbers.PhoneNumber, error) {
 	if n := len(digits); 0 < n && n < minPhoneDigits && (hasPlus || country != "") {
 		return nil, errNumberTooShort
@@ -100,8 +105,8 @@ func parseNumber(digits string, hasPlus bool, country string) (*phonenumbers.Pho
 	if rest, ok := strings.CutPrefix(digits, "00"); ok && err != nil {
 		return parseInternational(rest)
 	}
-	// the number may begin with the country's own code, without a plus: if it is then a mobile
-	// number, the person does not mean the landline
+	// The digits may begin with the country's own code, without a plus. If the digits are a mobile
+	// number when read this way, the person means the mobile number and not a landline.
 	if own := strconv.Itoa(phonenumbers.GetCountryCodeForRegion(country)); err == nil && strings.HasPrefix(digits, own) &&
 		phonenumbers.GetNumberType(number) == phonenumbers.FIXED_LINE {
 		if mobile, err := parseInternational(digits); err == nil && phonenumbers.GetNumberType(mobile) == phonenumbers.MOBILE {
@@ -112,7 +117,8 @@ func parseNumber(digits string, hasPlus bool, country string) (*phonenumbers.Pho
 }
 
 // parseInternational parses digits that begin with a country code. Mobile numbers of Mexico had a 1
-// after the country code until 2019. It drops this 1, since the number is the same without it.
+// after the country code until 2019. parseInternational removes this 1, because the number without
+// the 1 reaches the same phone.
 func parseInternational(digits string) (*phonenumbers.PhoneNumber, error) {
 	if rest, ok := strings.CutPrefix(digits, "521"); ok && len(rest) == 10 {
 		digits = "52" + rest
@@ -120,8 +126,9 @@ func parseInternational(digits string) (*phonenumbers.PhoneNumber, error) {
 	return checkAssigned(phonenumbers.Parse("+"+digits, ""))
 }
 
-// checkAssigned takes the results of phonenumbers.Parse. It returns the number if the numbering
-// plan assigns that number, otherwise an *InvalidError with the probable mistake.
+// checkAssigned checks the results of phonenumbers.Parse. If the numbering plan assigns the number,
+// checkAssigned returns the number. Otherwise it returns an *InvalidError with the probable
+// mistake.
 func checkAssigned(number *phonenumbers.PhoneNumber, err error) (*phonenumbers.PhoneNumber, error) {
 	if errors.Is(err, phonenumbers.ErrTooShortNSN) || errors.Is(err, phonenumbers.ErrTooShortAfterIDD) {
 		return nil, errNumberTooShort
@@ -160,8 +167,8 @@ func parseDigits(s string) (digits string, hasPlus bool, err error) {
 	return out.String(), plus, nil
 }
 
-// toASCIIDigit converts a digit of a phone's number pad, ASCII, full-width, Arabic or Persian, to
-// ASCII.
+// toASCIIDigit converts a digit that a phone can type to ASCII. Such a digit is ASCII, full-width,
+// Arabic or Persian. For another character, toASCIIDigit returns false.
 func toASCIIDigit(r rune) (rune, bool) {
 	for _, zero := range []rune{'0', '０', '٠', '۰'} {
 		if zero <= r && r <= zero+9 {
@@ -172,8 +179,8 @@ func toASCIIDigit(r rune) (rune, bool) {
 }
 
 // maskNumber masks a phone number. It shows the country code and at most three digits at each end
-// of the national number. It hides at least four digits of the national number, or all if there
-// are fewer.
+// of the national number. It hides at least four digits of the national number. If the national
+// number has fewer digits than four, maskNumber hides all of them.
 func maskNumber(countryCode, national string) string {
 	shown := max(0, min(6, len(national)-4))
 	tail := (shown + 1) / 2
@@ -184,9 +191,10 @@ func maskNumber(countryCode, national string) string {
 // international networks.
 const nonGeographic = "001"
 
-// KnownCountry reports whether phone numbers can have this Country: a region of ISO 3166-1 alpha-2
-// with a numbering plan, or nonGeographic. Several regions may share a dial code: +1 is the United
-// States, Canada, Jamaica and some twenty more.
+// KnownCountry reports whether Country can return this value for a phone number. Such a value is
+// nonGeographic or an ISO 3166-1 alpha-2 region with a numbering plan. Several regions may share a
+// country code. For example, +1 is the code of the United States, Canada, Jamaica and some twenty
+// more regions.
 func KnownCountry(country string) bool {
 	return country == nonGeographic || phonenumbers.GetCountryCodeForRegion(country) != 0
 }
@@ -207,8 +215,8 @@ func Countries() []string {
 }
 
 // ExampleNumber returns an example of a mobile number of a country in national form, such as "01512
-// 3456789"; in international form if ParseInCountry cannot read the national form; "" if no
-// example is known.
+// 3456789". If ParseInCountry cannot parse the national form, ExampleNumber returns the
+// international form. It returns "" if no example is known.
 func ExampleNumber(country string) string {
 	number := phonenumbers.GetExampleNumberForType(country, phonenumbers.MOBILE)
 	if number == nil {

@@ -8,8 +8,8 @@ import (
 	"github.com/nyaruka/phonenumbers"
 )
 
-// NumberPlan describes a country's phone numbers for an input that formats them while they are
-// typed. Only Parse decides what is valid.
+// NumberPlan describes the phone numbers of a country. An input field uses it to format a number
+// while a person types. Only Parse decides whether a number is valid.
 type NumberPlan struct {
 	Code    string // country code, "49"; several countries may share it
 	Trunk   string // trunk prefix, "0", for calls within the country; empty: none
@@ -22,18 +22,19 @@ type CallingCodePlan struct {
 	Groupings []grouping // the first one that fits applies
 }
 
-// grouping is a format for numbers with certain leading digits. In a template each # is a digit.
+// grouping says how numbers with certain leading digits are written. In the templates National,
+// Short and Abroad, each # is a digit.
 type grouping struct {
-	// a regular expression, valid in JavaScript, too; it matches at the beginning of a number
-	// without trunk prefix
+	// a regular expression for the beginning of a number without trunk prefix; it is also valid in
+	// JavaScript
 	LeadingDigits string
 	National      string // with the trunk prefix; empty: these numbers are written without a trunk prefix
 	Short         string // within the country, without the trunk prefix
 	Abroad        string // after the country code
 }
 
-// NumberPlans returns the plan of each of the Countries, by country. codes has, for each calling
-// code ("1", "44"), the part that the plans of all its countries have in common.
+// NumberPlans returns the plan of each country in Countries. The map codes has the plan of each
+// country code, such as "1" or "44", for all countries with this code.
 func NumberPlans() (countries map[string]NumberPlan, codes map[string]CallingCodePlan) {
 	countries, codes = map[string]NumberPlan{}, map[string]CallingCodePlan{}
 	for _, country := range Countries() {
@@ -63,7 +64,8 @@ func groupingsOf(m *phonenumbers.PhoneMetadata) (all []grouping) {
 	for _, f := range m.GetNumberFormat() {
 		pattern, format := f.GetPattern(), f.GetFormat()
 		g := grouping{Short: templateOf(pattern, format)}
-		// the number cannot be typed, or is a local number that cannot be called from abroad
+		// Skip formats that cannot be typed, and formats of local numbers that cannot be called
+		// from abroad.
 		if g.Short == "" || len(abroad) > 0 && abroad[formatKey(f)] == "" {
 			continue
 		}
@@ -95,8 +97,8 @@ var (
 	templatePattern       = regexp.MustCompile(`^[# ()./-]+$`)
 )
 
-// templateOf returns the longest number that matches a pattern, in its format and with # for each
-// digit; empty if no such number can be typed.
+// templateOf returns the template of a format: the longest number that matches the pattern, written
+// in the format, with # in place of each digit. It returns "" if no such number can be typed.
 func templateOf(pattern, format string) string {
 	fits, err := regexp.Compile("^(?:" + characterClassPattern.ReplaceAllString(pattern, `\d`) + ")")
 	if err != nil {

@@ -1,8 +1,9 @@
 // Package recipient parses mail addresses and phone numbers.
 //
-// A request's recipient is parsed once, at its start. A Recipient is valid, cannot inject anything
-// into a mail header or an SMTP command, and prints only masked. The quota and the database use its
-// Hash; the address itself is read only to encrypt it and to send a message.
+// The recipient of a request is parsed once, at the start of the request. A Recipient is always
+// valid. It cannot inject text into a mail header or an SMTP command, and it is always printed in
+// masked form. The quota and the database use the recipient's Hash. The address itself is used only
+// to encrypt it and to send a message.
 //
 // The package imports no other package of this module.
 package recipient
@@ -19,7 +20,8 @@ import (
 // Channel is the way of sending a code.
 type Channel string
 
-// The channels. Their values are part of the HTTP API and of every hash.
+// The channels. The texts are part of the HTTP API, and each recipient's hash is computed with
+// them, so do not change them.
 const (
 	Email Channel = "email"
 	SMS   Channel = "sms"
@@ -38,12 +40,13 @@ func ParseChannel(s string) (Channel, error) {
 	return "", errUnknownChannel
 }
 
-// Recipient is a valid address on a channel. It is immutable, and prints masked. The zero value is
-// not a recipient; its methods return empty strings.
+// Recipient is a valid address on a channel. A Recipient is immutable and is printed in masked
+// form. The zero value is not a recipient, and its methods return empty strings.
 type Recipient struct {
-	// p is a pointer to a pointer. If a Recipient is in an unexported field, fmt does not call its
-	// methods but prints its fields. For a verb that does not fit ("%s"), fmt even follows a
-	// pointer to a struct.
+	// p is a pointer to a pointer, so that fmt cannot print the address. If a Recipient is in an
+	// unexported field, fmt does not call the methods of Recipient but prints its fields. If the
+	// verb does not fit the field, such as "%s" for a pointer, fmt even prints the struct that the
+	// pointer points to.
 	p **recipientData
 	_ [0]func() // not comparable with ==, which would compare pointers
 }
@@ -52,28 +55,32 @@ type recipientData struct {
 	channel Channel
 	address string
 	folded  string // the form that Hash hashes
-	counted string // a phone number's form for counting: the same for all numbers of one handset
+	counted string // form of a phone number for counting; equal for all numbers of one phone
 	masked  string
 	country string
 	kind    phonenumbers.PhoneNumberType
 }
 
-// Parse checks and normalizes a recipient that a person or a back end typed. It drops blanks and
-// invisible characters around the recipient, and within a number.
+// Parse checks and normalizes a recipient that a person or a back end typed. Parse removes spaces
+// and invisible characters around the recipient, and also within a phone number.
 //
-// E-mail: one address, also after "mailto:" or as "Name <address>". The local part is a dot-atom,
-// kept as typed; in quotes, its dots may stand anywhere. The domain must be a public domain name
-// (RFC 5321 section 4.1.2, RFC 6531; no comment, group or address literal). SMS: an international
-// number that begins with "+" and that the numbering plan knows.
+// For Email, raw must be one address. The address may also be written "mailto:address" or "Name
+// <address>". The local part is a dot-atom and is kept as typed. If the local part is in quotes,
+// dots may be at any place. The domain must be a public domain name. Comments, groups and address
+// literals are not allowed (RFC 5321 section 4.1.2, RFC 6531).
 //
-// The error is always an *InvalidError. Parsing Address again gives a Recipient that is Equal.
+// For SMS, raw must be an international number that begins with "+" and that the numbering plan
+// knows.
+//
+// Each error is an *InvalidError. If the Address of the result is parsed again, the two Recipients
+// are Equal.
 func Parse(ch Channel, raw string) (Recipient, error) {
 	return ParseInCountry(ch, raw, "")
 }
 
-// ParseInCountry is Parse for a person in a country, ISO 3166-1 alpha-2. A phone number may also
-// have the form in which people dial it there: "0151 23456789" in DE, or with 00 instead of the
-// "+". If the country is empty or unknown, ParseInCountry is Parse.
+// ParseInCountry is Parse for a person in a country (ISO 3166-1 alpha-2). It also accepts a phone
+// number in the form in which people in the country dial it, such as "0151 23456789" in DE, or with
+// 00 in place of "+". If the country is empty or unknown, ParseInCountry does the same as Parse.
 func ParseInCountry(ch Channel, raw, country string) (Recipient, error) {
 	var p recipientData
 	var err error
@@ -110,9 +117,9 @@ func (r Recipient) Equal(other Recipient) bool {
 // Channel returns the recipient's channel.
 func (r Recipient) Channel() Channel { return r.data().channel }
 
-// Address returns the unmasked address. An e-mail address has the local part as typed and the
-// domain as lower-case A-labels (RFC 5890), so that only the local part can need SMTPUTF8 (RFC
-// 6531). A phone number is in E.164 form.
+// Address returns the unmasked address. An e-mail address has the local part as typed, and the
+// domain in lower-case A-labels (RFC 5890). So an address needs SMTPUTF8 (RFC 6531) only if its
+// local part is not ASCII. A phone number is in E.164 form.
 func (r Recipient) Address() string { return r.data().address }
 
 // Domain returns the domain of an e-mail address, in lower-case A-labels; "" for a phone number.
@@ -124,8 +131,8 @@ func (r Recipient) Domain() string {
 	return domain
 }
 
-// MaskedDomain returns a typed domain in the form that Masked shows. Error: *InvalidError if no
-// e-mail address can have the domain.
+// MaskedDomain returns a typed domain in the form in which Masked shows domains. If the domain is
+// not valid for e-mail addresses, MaskedDomain returns an *InvalidError.
 func MaskedDomain(domain string) (string, error) {
 	r, err := Parse(Email, "a@"+strings.TrimPrefix(strings.TrimSpace(domain), "@"))
 	if err != nil {
@@ -140,16 +147,17 @@ func DomainOfMasked(masked string) string {
 	return domain
 }
 
-// Masked returns the form for people and logs: "a•••@example.com", "+86 138•••021". It does not
-// reveal the length of the hidden part.
+// Masked returns the masked form for people and logs, such as "a•••@example.com" or "+86
+// 138•••021". The masked form does not reveal how many characters are hidden.
 func (r Recipient) Masked() string { return r.data().masked }
 
-// Country returns a phone number's country as ISO 3166-1 alpha-2, such as "DE"; nonGeographic,
-// "001", if it belongs to none; "" for e-mail.
+// Country returns the country of a phone number as ISO 3166-1 alpha-2, such as "DE". If the number
+// belongs to no country, Country returns nonGeographic ("001"). Country returns "" for an e-mail
+// address.
 func (r Recipient) Country() string { return r.data().country }
 
-// Prefix returns a phone number without its last four digits; "" for e-mail. Fraudsters often use
-// blocks of numbers with one prefix.
+// Prefix returns a phone number without its last four digits. It returns "" for an e-mail address.
+// Fraudsters often use many numbers with the same prefix.
 func (r Recipient) Prefix() string {
 	number := r.Address()
 	if r.Channel() != SMS || len(number) <= prefixHiddenDigits {
@@ -161,8 +169,9 @@ func (r Recipient) Prefix() string {
 // prefixHiddenDigits is how many digits of a phone number Prefix leaves out at the end.
 const prefixHiddenDigits = 4
 
-// VisiblePrefix returns the leading digits of a phone number that Masked shows, with the country
-// code, such as "+86138"; "" for e-mail. It reveals no more than Masked.
+// VisiblePrefix returns the country code and the leading digits of a phone number that Masked
+// shows, such as "+86138". It returns "" for an e-mail address. VisiblePrefix reveals no digit that
+// Masked hides.
 func (r Recipient) VisiblePrefix() string {
 	if r.Channel() != SMS {
 		return ""
@@ -176,9 +185,9 @@ func (r Recipient) VoIP() bool {
 	return r.Channel() == SMS && r.data().kind == phonenumbers.VOIP
 }
 
-// Landline reports whether the numbering plan assigns this phone number to fixed lines. Most such
-// numbers get no text messages. In some countries, such as the United States, the plan does not
-// distinguish them from mobile numbers; then it returns false.
+// Landline reports whether the numbering plan assigns the phone number to fixed lines. Most
+// landlines cannot receive text messages. In some countries, such as the United States, the plan
+// does not distinguish landlines from mobile numbers. For these numbers, Landline returns false.
 func (r Recipient) Landline() bool {
 	return r.Channel() == SMS && r.data().kind == phonenumbers.FIXED_LINE
 }

@@ -7,8 +7,8 @@ import (
 	"golang.org/x/net/publicsuffix"
 )
 
-// wellKnownDomains lists mail domains that many people have. If two are equally close, the earlier
-// one is suggested.
+// wellKnownDomains lists the mail domains of many people. If two domains are equally close to the
+// typed domain, SuggestDomain suggests the domain that is listed first.
 var wellKnownDomains = []string{
 	"gmail.com", "outlook.com", "hotmail.com", "yahoo.com", "icloud.com", "qq.com", "163.com", "126.com",
 	"foxmail.com", "sina.com", "sina.cn", "sohu.com", "139.com", "189.cn", "aliyun.com", "yeah.net", "tom.com",
@@ -20,21 +20,24 @@ var wellKnownDomains = []string{
 	"fastmail.com", "zoho.com", "example.com", "example.org", "googlemail.com",
 }
 
-// realLookAlikeDomains are real mail domains one typing error away from a more common one. They are
-// neither corrected nor suggested.
+// realLookAlikeDomains are real mail domains that are one typing error away from a more common
+// domain. SuggestDomain neither corrects nor suggests them.
 var realLookAlikeDomains = []string{"mail.com", "email.com", "ymail.com", "gmx.at", "gmx.ch", "tutamail.com", "vip.126.com"}
 
-// longDomainLength is the length from which a domain may differ by two edits. "outlook.com" is long
-// enough for two slips; "gmail.com" is two slips away from too many other domains.
+// longDomainLength is the least length of a well-known domain that SuggestDomain suggests after two
+// edits. "outlook.com" is long enough for two typing errors. "gmail.com" is too short: too many
+// real domains are two edits away from it.
 const longDomainLength = 10
 
-// shortNameLength is the length up to which SuggestDomain does not correct the name of a domain,
-// only the part after it: a short name such as "live" is one slip away from many others ("line").
+// shortNameLength is the greatest length of a short domain name. In a domain with a short name,
+// SuggestDomain corrects only the part after the name. A short name such as "live" is one typing
+// error away from many real names, such as "line".
 const shortNameLength = 4
 
-// SuggestDomain returns a correction if a mail domain looks like a typo of a well-known one:
-// "gmail.com" for "gmial.com". Otherwise it returns false. For an address, it returns the corrected
-// address. The caller should ask the person, and not correct silently.
+// SuggestDomain returns a correction if a mail domain looks like a typo of a well-known domain,
+// such as "gmial.com" for "gmail.com". Otherwise SuggestDomain returns false. If the parameter is
+// an address, SuggestDomain returns the corrected address. The caller should ask the person before
+// it uses the correction.
 func SuggestDomain(address string) (string, bool) {
 	at := strings.LastIndexByte(address, '@') + 1
 	typed := strings.ToLower(address[at:])

@@ -1,4 +1,5 @@
-// Package sockets asks the kernel for the state of a connection, and reads nothing from it.
+// Package sockets asks the kernel for the state of a connection. It does not consume any bytes from
+// the connection.
 package sockets
 
 // State says whether bytes wait on a connection.

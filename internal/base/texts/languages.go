@@ -14,8 +14,8 @@ type Catalogue[T any] struct {
 	matcher language.Matcher
 }
 
-// NewCatalogue returns a catalogue of these values, by the BCP 47 tags of their languages. A tag
-// that is not well-formed fits no reader.
+// NewCatalogue returns a catalogue of values. The keys of byTag are BCP 47 tags of languages.
+// Choose never returns the value of an invalid tag for a reader's list.
 func NewCatalogue[T any](byTag map[string]T) (c Catalogue[T]) {
 	names := slices.Sorted(maps.Keys(byTag))
 	if i := slices.Index(names, language.English.String()); i > 0 {
@@ -32,12 +32,13 @@ func NewCatalogue[T any](byTag map[string]T) (c Catalogue[T]) {
 // All returns the values: English first, the others in the order of their tags.
 func (c Catalogue[T]) All() []T { return slices.Clone(c.all) }
 
-// MaxAcceptLanguage is the longest Accept-Language list that is parsed, in bytes: parsing 16 KiB
-// takes milliseconds.
+// MaxAcceptLanguage is the greatest length in bytes of an Accept-Language list that is parsed. The
+// limit exists because parsing 16 KiB takes milliseconds.
 const MaxAcceptLanguage = 500
 
-// ParseAcceptLanguage returns the tags of an Accept-Language list, the most wanted first; none if
-// the list is invalid or longer than MaxAcceptLanguage.
+// ParseAcceptLanguage returns the tags of an Accept-Language list. The tag that the reader prefers
+// most is first. If the list is invalid or longer than MaxAcceptLanguage, ParseAcceptLanguage
+// returns no tags.
 func ParseAcceptLanguage(list string) []language.Tag {
 	if len(list) > MaxAcceptLanguage {
 		return nil
@@ -49,13 +50,14 @@ func ParseAcceptLanguage(list string) []language.Tag {
 	return wanted
 }
 
-// Choose returns the value of the language that best fits a list of tags (Accept-Language) by the
-// rules of CLDR. tag is the tag of the list that decided: the first for whose language the
-// catalogue has a value. So a reader whose list is traditional Chinese, English gets zh-Hans. ok is
-// false if the catalogue fits no tag; then Choose returns the first value of All, and the first tag
-// of the list. Without a tag, or in an empty catalogue, tag is language.Und.
+// Choose returns the value of the language that best fits an Accept-Language list, by the rules of
+// CLDR. The result tag is the first tag of the list for whose language the catalogue has a value.
+// So a reader who prefers traditional Chinese to English gets zh-Hans.
+//
+// If no tag of the list fits, ok is false. Then Choose returns the first value of All and the first
+// tag of the list. If the list has no tag or the catalogue is empty, tag is language.Und.
 func (c Catalogue[T]) Choose(list string) (in T, tag language.Tag, ok bool) {
-	if len(c.all) == 0 { // as for most purposes, which have no titles: parsing the list is not needed
+	if len(c.all) == 0 { // most purposes have no titles; then the list need not be parsed
 		return in, language.Und, false
 	}
 	wanted := ParseAcceptLanguage(list)

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Sentence is a text that may contain times. Pages show the times in the time zone of the Words
-// that made the Sentence; String writes them in UTC.
+// Sentence is a text that may contain times. A page shows the times in the time zone of the Words
+// that made the Sentence. String writes the times in UTC.
 type Sentence []sentencePiece
 
 // sentencePiece is a text, perhaps emphasized, or a time.
@@ -65,8 +65,8 @@ func (w Words) Sentence(key string, parts ...Substitution) Sentence {
 	}
 }
 
-// Join joins sentences with the space that the language puts between sentences. It skips empty
-// ones.
+// Join joins sentences with the space that the language has between sentences. Join skips empty
+// sentences.
 func (w Words) Join(sentences ...Sentence) Sentence {
 	var out Sentence
 	for _, s := range sentences {
@@ -84,8 +84,8 @@ func (w Words) Join(sentences ...Sentence) Sentence {
 // String returns the sentence with its times in UTC.
 func (s Sentence) String() string { return s.write(DisplayTime.String) }
 
-// Local returns the sentence with its times in the time zone of the Words that made it. It does not
-// name the time zone.
+// Local returns the sentence with its times in the time zone of the Words that made the sentence.
+// Local does not write the name of the time zone.
 func (s Sentence) Local() string {
 	return s.write(func(c DisplayTime) string { return c.Date() + " " + c.Hour() })
 }
@@ -111,7 +111,8 @@ func (d DisplayTime) ISO() string { return d.UTC().Format("2006-01-02T15:04:05.0
 // Date returns the day in the time's zone: 2026-01-02.
 func (d DisplayTime) Date() string { return d.Format(time.DateOnly) }
 
-// Hour returns the time of the day in the time's zone: 15:04:05, with milliseconds if it is exact.
+// Hour returns the time of day in the time's zone, such as 15:04:05. If Exact is true, Hour
+// includes milliseconds.
 func (d DisplayTime) Hour() string {
 	if d.Exact {
 		return d.Format("15:04:05.000")

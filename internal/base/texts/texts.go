@@ -46,8 +46,8 @@ import (
 //go:embed *.json
 var files embed.FS
 
-// remarksSection has remarks on the file for translators, such as that no native speaker has read
-// it. No reader sees them.
+// remarksSection is the section with remarks for translators, such as that no native speaker has
+// checked the file. Pages never show this section.
 const remarksSection = "about"
 
 // The sections of a file.
@@ -56,8 +56,8 @@ const (
 	PhoneSection   = "phone" // texts that replace those of the page for text messages
 	consoleSection = "console"
 
-	// problems of the API: titles by "slug.title", details by "slug" and "slug.reason"; package
-	// server has the English texts
+	// The problems of the API. The key of a title is "slug.title". The key of a detail is "slug" or
+	// "slug.reason". Package server has the English texts.
 	ProblemsSection = "problems"
 )
 
@@ -121,8 +121,8 @@ func ConsoleTextsFor(list string) Words {
 	return w
 }
 
-// ConsoleByTag returns the console's texts in the language with this tag (see Lang); false if there
-// are none.
+// ConsoleByTag returns the console's texts in the language with this tag (see Lang). It returns
+// false if the console has no texts in this language.
 func ConsoleByTag(tag string) (Words, bool) {
 	i := slices.IndexFunc(ConsoleLanguages(), func(w Words) bool { return w.Lang() == tag })
 	if i < 0 {
@@ -138,9 +138,10 @@ func PageTextsFor(acceptLanguage string) Words {
 	return w
 }
 
-// ProblemTranslation returns the title and the detail of a problem of the API. The detail belongs
-// to the reason; if the reason has none, to the slug. "{name}" in a detail stands for a member of
-// the problem. In English, title and detail are empty.
+// ProblemTranslation returns the title and the detail of a problem of the API. If there is no
+// detail for the reason, ProblemTranslation returns the detail for the slug. "{name}" in a detail
+// stands for a member of the problem. In English, title and detail are empty, because package
+// server has the English texts.
 func (w Words) ProblemTranslation(slug, reason string) (title, detail string) {
 	all := w.sections[ProblemsSection]
 	return all[slug+".title"], cmp.Or(all[slug+"."+reason], all[slug])
@@ -149,8 +150,9 @@ func (w Words) ProblemTranslation(slug, reason string) (title, detail string) {
 // Section returns the texts of one section by key.
 func (w Words) Section(name string) map[string]string { return maps.Clone(w.sections[name]) }
 
-// TextsWithForms returns the texts of one section by name. A value is a text or, for keys with a
-// dot, a map of texts by the form after the dot.
+// TextsWithForms returns the texts of one section by name. The name of a text is the part of its
+// key before the dot. If a key has a dot, the value is a map of texts by the part after the dot.
+// Otherwise the value is a text.
 func (w Words) TextsWithForms(section string) map[string]any {
 	all := map[string]any{}
 	for key, text := range w.sections[section] {
@@ -180,8 +182,8 @@ func (w Words) Country(code string) string {
 	return display.Regions(w.tag).Name(region) + " (" + code + ")"
 }
 
-// T is Get for templates. If there is no text for the key, it returns an error, so that the page
-// fails and a test notices.
+// T is Get for templates. If there is no text for the key, T returns an error, so that the page
+// fails and a test finds the missing text.
 func (w Words) T(key string, pairs ...string) (string, error) {
 	if !w.Has(key) {
 		return "", fmt.Errorf("no text %q in %s", key, w.tag)
@@ -195,8 +197,9 @@ func (w Words) Has(key string) bool {
 	return ok
 }
 
-// Get returns a text of the console, "" if there is none. pairs are names and values in turn: each
-// "{name}" in the text becomes the value.
+// Get returns a text of the console, or "" if there is no such text. The parameter pairs is a list
+// of names, each followed by its value. Each "{name}" in the text is replaced by the value of this
+// name.
 func (w Words) Get(key string, pairs ...string) string { return fill(w.texts[key], pairs...) }
 
 func fill(s string, pairs ...string) string {
@@ -219,8 +222,8 @@ func PluralKey(key string, n int) string {
 	return key + ".other"
 }
 
-// Or returns the text of key+"."+name. If there is none, it returns name: a row in the database may
-// have a word of a later version.
+// Or returns the text of key+"."+name. If there is no such text, Or returns name. The text may be
+// missing if a later version of the program wrote the name to the database.
 func (w Words) Or(key, name string) string {
 	if s, ok := w.texts[key+"."+name]; ok {
 		return s

@@ -35,15 +35,17 @@ func (w Words) UTCOffset(at time.Time) string {
 	return fmt.Sprintf("UTC%s%d:%02d", sign, minutes/60, minutes%60)
 }
 
-// Clock returns a time in the zone of the words, to be shown to the second.
+// Clock returns a time in the time zone of the words. Pages show the time without milliseconds.
 func (w Words) Clock(t time.Time) DisplayTime { return DisplayTime{Time: w.inZone(t)} }
 
-// WithMilliseconds returns a time in the zone of the words, to be shown to the millisecond.
+// WithMilliseconds returns a time in the time zone of the words. Pages show the time with
+// milliseconds.
 func (w Words) WithMilliseconds(t time.Time) DisplayTime {
 	return DisplayTime{Time: w.inZone(t), Exact: true}
 }
 
-// inZone returns a time in the time zone; the zero time, which means none, stays zero.
+// inZone returns a time in the time zone of the words. The zero time means that there is no time,
+// so inZone returns it unchanged.
 func (w Words) inZone(t time.Time) time.Time {
 	if t.IsZero() {
 		return t

@@ -13,15 +13,16 @@ import (
 // Alphabet names the set of characters of a code.
 type Alphabet string
 
-// The alphabets. The database stores the name with each verification, so do not change these names.
+// The alphabets. The database stores the name of the alphabet with each verification, so do not
+// change these names.
 const (
 	Digits      Alphabet = "digits"
 	Unambiguous Alphabet = "unambiguous"
 )
 
 // alphabets has the characters of each alphabet. Unambiguous has the consonants of RFC 8628 section
-// 6.1: without vowels no words arise by chance, and without digits no digit is mistaken for a
-// letter.
+// 6.1. Without vowels, a random code forms no words. Without digits, no letter can be mistaken for
+// a digit.
 var alphabets = map[Alphabet]string{
 	Digits:      "0123456789",
 	Unambiguous: "BCDFGHJKLMNPQRSTVWXZ",
@@ -46,11 +47,13 @@ func FormatOf(code string) Format {
 }
 
 // normalize converts a typed or pasted code to the form in which codes are compared. It removes all
-// characters but letters and numbers: spaces, dashes, punctuation, invisible characters. For Digits
-// it converts decimal digits of any script, for Unambiguous small and full-width letters. A text
-// that repeats one code becomes that code. Error: *fault.InvalidError if nothing is left, if a
-// character is not in the alphabet, or if the length is not that of the format. Such a text need
-// not count as an attempt.
+// characters except letters and numbers. For Digits, it converts decimal digits of any script. For
+// Unambiguous, it converts lower-case and full-width letters. A text that repeats one code becomes
+// this code.
+//
+// normalize returns a *fault.InvalidError if no character is left, if a character is not in the
+// alphabet, or if the text does not have the format's length. The caller need not count such a text
+// as an attempt.
 func (f Format) normalize(typed string) (string, error) {
 	read, ok := f.Alphabet.read(typed)
 	switch {
@@ -90,8 +93,8 @@ func (a Alphabet) read(typed string) (string, bool) {
 	return b.String(), true
 }
 
-// isMark reports whether r is not part of a word: r is no number and no letter, not even a circled
-// one.
+// isMark reports whether r is neither a letter nor a number. Circled letters and numbers are not
+// marks.
 func isMark(r rune) bool {
 	return !unicode.IsLetter(r) && !unicode.IsNumber(r) && !unicode.Is(unicode.Other_Alphabetic, r)
 }
@@ -124,9 +127,9 @@ func (a Alphabet) toCharacter(r rune) (byte, bool) {
 	return byte(r), true
 }
 
-// digitValue returns the value of a decimal digit of any script. In Unicode the ten digits of a
-// script are consecutive, zero first, so the ranges of the category Nd are multiples of ten
-// (Unicode Standard, section 4.6).
+// digitValue returns the value of a decimal digit of any script. In Unicode, the ten digits of a
+// script are consecutive and begin with zero (Unicode Standard, section 4.6). So the length of each
+// range of the category Nd is a multiple of ten.
 func digitValue(r rune) int {
 	for _, run := range unicode.Nd.R16 {
 		if uint32(r) >= uint32(run.Lo) && uint32(r) <= uint32(run.Hi) {

@@ -12,8 +12,8 @@ import (
 const minNonceLength = 16
 
 // Derive computes the code of a verification from a secret key, the verification's ID and its
-// nonce. So the code is stored nowhere, and only a process with both key and nonce can compute it.
-// Error: the nonce is too short, or the alphabet is unknown.
+// nonce. So the code is not stored, and only a process with the key and the nonce can compute it.
+// Derive returns an error if the nonce is too short or the alphabet is unknown.
 func Derive(key []byte, id string, nonce []byte, s Format) (string, error) {
 	if len(nonce) < minNonceLength {
 		return "", errors.New("code: the nonce is too short")
@@ -25,8 +25,8 @@ func Derive(key []byte, id string, nonce []byte, s Format) (string, error) {
 	return deriveCharacters(key, id, nonce, characters, s.Length), nil
 }
 
-// deriveCharacters takes length characters from HMAC-SHA-256 in counter mode. All codes are equally
-// likely, since it drops bytes that would make some characters more likely than others.
+// deriveCharacters derives a code of the given length from HMAC-SHA-256 in counter mode. It skips
+// bytes that would make some characters more likely than others, so all codes are equally likely.
 func deriveCharacters(key []byte, id string, nonce []byte, characters string, length int) string {
 	limit := 256 - 256%len(characters)
 	out := make([]byte, 0, length)

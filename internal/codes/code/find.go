@@ -11,20 +11,22 @@ import (
 // maxTypedLength bounds a typed or pasted text, in bytes: a long text message.
 const maxTypedLength = 2000
 
-// Patterns of words that may be a code or a part of a code, by alphabet. Find skips a word with
-// letters that no code has, such as BOX.
+// The patterns match words that may be a code or a part of a code, one pattern for each alphabet.
+// Find skips a word with letters that are not in the alphabet, such as BOX.
 var (
 	digitWordPattern = regexp.MustCompile(`\p{Nd}+`)
 	latinWordPattern = regexp.MustCompile(`[0-9A-Za-z０-９Ａ-Ｚａ-ｚ]+`)
 )
 
 // Find returns a typed code, or the code in a pasted message such as "293848 is your code for
-// Shop". In a message it looks for words of the code's length. If there are none, it looks for
-// words that are joined by one mark, such as "293 848", and together have that length. A code may
-// stand twice in a message, as in text messages with a line for browsers; then it counts once. If
-// Find finds no code or several, or if typed has only characters of codes, spaces and dashes, it
-// returns normalize(typed). codeIn in web/static/code.js does the same; the tests of both read
-// testdata/typed.json.
+// Shop". In a message, Find searches for words with the length of the code. If there are none, Find
+// joins words with one mark between them, such as "293 848", and searches for joined words of this
+// length. If the same code is in the message twice, it counts once. Text messages repeat the code
+// in a line for browsers.
+//
+// Find returns normalize(typed) if it finds no code or several codes. It also returns
+// normalize(typed) if typed has only characters of codes, spaces and dashes. The function codeIn in
+// web/static/code.js does the same. The tests of both functions read testdata/typed.json.
 func (f Format) Find(typed string) (string, error) {
 	if len(typed) > maxTypedLength {
 		return "", f.lengthError("too_long")

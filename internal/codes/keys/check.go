@@ -16,9 +16,12 @@ const IndexKeyCheckName = "index key"
 const ringKeyCheckPrefix = "key " // followed by the ID
 
 // KeyCheckValues returns a check value for each key. The database compares these values with its
-// own, to know whether a process has the keys of its rows. Equal keys have equal values. A value
-// does not reveal its key: a key has at least 32 random bytes, and the value is HMAC-SHA256 of a
-// fixed text under the index key, or under a sub-key of the ring's key that has no other use.
+// stored check values, to find out whether the process has the keys of the stored data. Equal keys
+// have equal check values.
+//
+// A check value does not reveal its key, which has at least 32 random bytes. The check value of the
+// index key is an HMAC-SHA256 of a fixed text. The check value of a key in the ring is a sub-key
+// with no other use.
 func (vault Vault) KeyCheckValues() store.KeyCheckValues {
 	all := store.KeyCheckValues{}
 	if len(vault.IndexKey) > 0 {
@@ -31,7 +34,8 @@ func (vault Vault) KeyCheckValues() store.KeyCheckValues {
 	return all
 }
 
-// MissingKeys returns the IDs of keys that have a check value and that the ring lacks, sorted.
+// MissingKeys returns the IDs of keys that have a check value in the parameter checks but are not
+// in the ring. The IDs are sorted.
 func (r *Ring) MissingKeys(checks store.KeyCheckValues) (ids []string) {
 	have := r.IDs()
 	for name := range checks {

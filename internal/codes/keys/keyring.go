@@ -1,16 +1,16 @@
-// Package keys holds the secret keys of the service and everything that is derived from them. A
-// Ring holds the keys of SENDCODE_SECRET_KEYS. A Vault hashes recipients, encrypts and decrypts
-// their addresses, and derives codes.
+// Package keys has the secret keys of the service and all values that are derived from them. A Ring
+// has the keys of SENDCODE_SECRET_KEYS. A Vault hashes recipients, encrypts and decrypts their
+// addresses, and derives codes.
 //
-// A ring has several keys, so that they can be rotated while codes are valid. The first key is used
-// for new data, the other keys for older data. Stored data have the ID of their key. No key of the
-// ring is used directly: HKDF (RFC 5869) derives one sub-key for each use, so codes, encryption and
-// cookies never share a key.
+// A ring can have several keys, so that an operator can rotate keys while codes are valid. New data
+// use the first key. Older data use the other keys. Stored data include the ID of their key. No key
+// of the ring is used directly. HKDF (RFC 5869) derives one sub-key for each use, so codes,
+// encryption and cookies never share a key.
 //
-// Package app parses the ring at the start. The ring protects codes, proofs, encrypted recipients
-// and the cookies of pages. Hashes of recipients use another key, SENDCODE_INDEX_KEY, so that a
-// rotation does not reset quotas. Packages verification, outbox, jobs and support each have a
-// Vault.
+// Package app parses the ring when the program starts. The ring protects codes, proofs, encrypted
+// recipients and the cookies of pages. The hashes of recipients use another key,
+// SENDCODE_INDEX_KEY, so that a rotation of the ring does not reset quotas. Packages verification,
+// outbox, jobs and support each have a Vault.
 package keys
 
 import (
@@ -30,21 +30,22 @@ import (
 // subkeySize is the length of every derived key in bytes.
 const subkeySize = 32
 
-// ErrUnknownKey says that the ring has no key with this ID, for example because the key was removed
-// too early. It is an operational fault (503), and says nothing about a code. An error that wraps
-// it names the ID, if the ID is well-formed.
+// ErrUnknownKey says that the ring has no key with the given ID, for example because the key was
+// removed too early. This is a fault of the operation (status 503) and does not mean that a code is
+// wrong. If the ID is well-formed, the error that wraps ErrUnknownKey includes the ID.
 var ErrUnknownKey = errors.New("keys: unknown key id")
 
-// Ring is an ordered set of keys, made by Parse. It is immutable, safe for concurrent use, and
-// prints as redacted. The zero Ring has no key.
+// Ring is an ordered set of keys. Parse returns a Ring. A Ring is immutable and safe for concurrent
+// use. It is printed without its keys. The zero Ring has no keys.
 type Ring struct {
-	// held is a function, since fmt cannot look into a function. For a Ring in an unexported field,
-	// fmt does not call String, and would print the keys, even those behind a pointer ("%s").
+	// held is a function, because fmt cannot print the variables of a function. If a Ring is in an
+	// unexported field, fmt does not call String but prints the fields of the Ring. With the verb
+	// "%s", fmt would even print keys behind a pointer.
 	held func() *ringContent
 }
 
-// ringContent is the content of a ring: its keys, and the keys and ciphers derived from them. The
-// ciphers are kept, since deriving a key and setting up its cipher takes longer than sealing.
+// ringContent has the keys of a ring, and the keys and ciphers that were derived from them. A
+// derived key and its cipher are stored because their computation takes longer than sealing.
 type ringContent struct {
 	keys    []ringKey
 	derived sync.Map // derivation → derivedKey
@@ -55,23 +56,24 @@ type ringKey struct {
 	prk []byte // HKDF-Extract of the secret
 }
 
-// derivation names a derived key by the ID of the ring's key, the use and the label. Uses and
-// labels are constants of the program, so a ring holds few derived keys.
+// derivation is the name of a derived key: the ID of the ring's key, the use and the label. Uses
+// and labels are constants of the program, so a ring stores few derived keys.
 type derivation struct{ id, use, label string }
 
-// derivedKey is a derived key and its cipher; many goroutines may use it together.
+// derivedKey is a derived key and its cipher. Many goroutines may use the same derivedKey.
 type derivedKey struct {
 	key  []byte
 	aead cipher.AEAD
 }
 
-// The uses separate the keys of Subkey from those of Seal, even if both have the same label.
+// The uses. Because of the use, Subkey and Seal have different keys even for the same label.
 const (
 	subkeyUse = "subkey"
 	sealUse   = "seal"
 )
 
-// CurrentID returns the ID of the first key, which is used for new data; "" without keys.
+// CurrentID returns the ID of the first key, which is used for new data. It returns "" if the ring
+// has no keys.
 func (r *Ring) CurrentID() string {
 	if keys := r.content().keys; len(keys) > 0 {
 		return keys[0].id
@@ -102,8 +104,9 @@ func (r *Ring) Subkey(id, label string) ([]byte, error) {
 	return bytes.Clone(d.key), err
 }
 
-// derive returns the sub-key and the cipher for the use and label of d, from the ring's key with
-// d's ID. It computes both at the first call and keeps them. Error: ErrUnknownKey.
+// derive returns the sub-key and the cipher that d names. At the first call, derive computes the
+// sub-key and the cipher from the ring's key. Later calls return the stored result. If the ring has
+// no key with the ID of d, derive returns ErrUnknownKey.
 func (r *Ring) derive(d derivation) (derivedKey, error) {
 	all := r.content()
 	if known, ok := all.derived.Load(d); ok {

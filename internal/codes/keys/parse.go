@@ -12,16 +12,16 @@ import (
 	"strings"
 )
 
-// minKeyLength is the least length of a key in bytes: the output size of the hash for which the key
-// is used (RFC 2104 section 3).
+// minKeyLength is the least length of a key in bytes. It is the output size of the hash function
+// with which the key is used (RFC 2104 section 3).
 const minKeyLength = 32
 
 const maxIDLength = 16
 
-// Parse parses "id:base64,id:base64". An ID has 1 to 16 characters of a-z A-Z 0-9 _ and -. A key is
-// at least 32 random bytes in base64, standard or URL alphabet, with or without padding. The error
-// lists all problems by position. It shows no part of the value, not even an ID, which may be a
-// misplaced key.
+// Parse parses "id:base64,id:base64". An ID has 1 to 16 of the characters a-z A-Z 0-9 _ and -. A
+// key is at least 32 random bytes in base64, in the standard or URL alphabet, with or without
+// padding. The error lists all problems by the position of the entry. The error contains no part of
+// the value, and no ID, because a key may be in the place of an ID.
 func Parse(value string) (*Ring, error) {
 	if strings.TrimSpace(value) == "" {
 		return nil, errors.New("no key: give id:base64, for example k1: and the output of `openssl rand -base64 32`")
@@ -84,7 +84,7 @@ func validID(id string) bool {
 // DecodeKey reads a key: base64 of either alphabet, padded or not.
 func DecodeKey(encoded string) ([]byte, error) {
 	text := strings.NewReplacer("-", "+", "_", "/").Replace(strings.TrimRight(encoded, "="))
-	// The decoder would skip line breaks, which are a sign of a damaged value here.
+	// The decoder ignores line breaks, but here a line break shows that the value is damaged.
 	secret, err := base64.RawStdEncoding.Strict().DecodeString(text)
 	if err != nil || strings.ContainsAny(encoded, "\r\n") {
 		return nil, errors.New("the key is not base64") // the decoder's own error quotes a byte
@@ -92,8 +92,8 @@ func DecodeKey(encoded string) ([]byte, error) {
 	return secret, nil
 }
 
-// checkDuplicate notes in seen that entry number at has this value. Error: an earlier entry has the
-// same value.
+// checkDuplicate records in seen that the entry with number at has this value. It returns an error
+// if an earlier entry has the same value.
 func checkDuplicate(seen map[string]int, what, value string, at int) error {
 	if first := seen[what+value]; first != 0 {
 		return fmt.Errorf("the same %s as entry %d", what, first)

@@ -9,17 +9,18 @@ import (
 // sealVersion is the first byte of sealed data. A later format would have another version.
 const sealVersion = 1
 
-// errCannotOpen says that data cannot be opened: they were damaged or never sealed, or the label or
-// the additional data are not those of Seal.
+// errCannotOpen says that data cannot be opened. Either the data were damaged or never sealed, or
+// Seal was called with another label or other additional data.
 var errCannotOpen = errors.New("keys: sealed data cannot be opened")
 
-// Seal encrypts with the current key. Open needs the same label and additional data. The result is
+// Seal encrypts the plaintext with the current key. Open needs the same label and the same
+// additional data. The result is
 //
 //	version (1 byte) | length of the key id (1 byte) | key id | nonce (24 bytes) | ciphertext and tag
 //
-// with XChaCha20-Poly1305. Its random nonce is long enough for any number of messages under one
-// key, which may be used for years; AES-GCM is limited to 2^32 messages (NIST SP 800-38D section
-// 8.3).
+// The cipher is XChaCha20-Poly1305. A key may be used for years. The random nonce of this cipher is
+// long enough for any number of messages under one key. AES-GCM allows only 2^32 messages (NIST SP
+// 800-38D section 8.3).
 func (r *Ring) Seal(label string, plaintext, additional []byte) ([]byte, error) {
 	id := r.CurrentID()
 	d, err := r.derive(derivation{id, sealUse, label})
@@ -35,8 +36,9 @@ func (r *Ring) Seal(label string, plaintext, additional []byte) ([]byte, error) 
 	return d.aead.Seal(out, nonce, plaintext, slices.Concat(out[:header], additional)), nil
 }
 
-// Open decrypts sealed data. Errors: ErrUnknownKey if the ring lacks the key; errCannotOpen if the
-// data were damaged or never sealed, or if the label or the additional data are not those of Seal.
+// Open decrypts sealed data. If the ring has no such key, Open returns ErrUnknownKey. If the data
+// were damaged or never sealed, or if Seal was called with another label or other additional data,
+// Open returns errCannotOpen.
 func (r *Ring) Open(label string, sealed, additional []byte) ([]byte, error) {
 	header, rest, ok := splitHeader(sealed)
 	if !ok {
@@ -76,8 +78,8 @@ func SealedBy(sealed []byte) string {
 	return string(header[2:])
 }
 
-// splitHeader returns the header of sealed data, and the rest. The key's ID begins at the third
-// byte of the header. It returns false if the data are not sealed.
+// splitHeader splits sealed data into the header and the bytes after the header. The ID of the key
+// begins at the third byte of the header. If the data are not sealed, splitHeader returns false.
 func splitHeader(sealed []byte) (header, rest []byte, ok bool) {
 	if len(sealed) < 2 || sealed[0] != sealVersion || len(sealed) < 2+int(sealed[1]) {
 		return nil, nil, false

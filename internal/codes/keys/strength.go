@@ -10,12 +10,13 @@ import (
 	"unicode/utf8"
 )
 
-// minDistinctBytes is the least number of different bytes in a key. A random key has fewer with a
-// probability below 10^-15.
+// minDistinctBytes is the least number of different bytes in a key. The probability that a random
+// key has fewer different bytes is below 10^-15.
 const minDistinctBytes = 16
 
-// checkStrength rejects keys that were typed, copied from an example, or filled up to the length.
-// It cannot prove that a key is random. It rejects a random key about once in ten million.
+// checkStrength rejects keys that were typed, copied from an example, or padded to the required
+// length. It cannot prove that a key is random. checkStrength wrongly rejects about one random key
+// in ten million.
 func checkStrength(encoded string, secret []byte) error {
 	const advice = ": make one with `openssl rand -base64 32`"
 	switch {
@@ -45,7 +46,8 @@ func isProgression(secret []byte) bool {
 	return true
 }
 
-// isRepetition reports whether the key repeats a part of at most half of its length.
+// isRepetition reports whether the key consists of repetitions of a part. The part has at most half
+// of the key's length.
 func isRepetition(secret []byte) bool {
 	for period := 1; period <= len(secret)/2; period++ {
 		if bytes.Equal(secret[period:], secret[:len(secret)-period]) {
@@ -74,8 +76,8 @@ func isPrintableText(secret []byte) bool {
 	return !bytes.ContainsFunc(secret, func(r rune) bool { return !unicode.IsPrint(r) && !unicode.IsSpace(r) })
 }
 
-// looksTyped reports whether the base64 text contains a word that people type, or lacks capital or
-// small letters. The bytes of such a text look random although it was typed.
+// looksTyped reports whether the base64 text contains a word that people type, or lacks upper-case
+// or lower-case letters. A typed base64 text decodes to bytes that look random.
 func looksTyped(encoded string) bool {
 	lower := strings.ToLower(strings.NewReplacer("-", "", "_", "", "+", "", "/", "").Replace(encoded))
 	for _, word := range []string{"changeme", "example", "password", "replace", "secret", "sample", "insert"} {

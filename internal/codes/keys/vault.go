@@ -19,8 +19,8 @@ import (
 	"sendcode/internal/store"
 )
 
-// Labels separate the keys of the ring. RecipientLabel seals the address of a verification,
-// CallerCodeLabel the code of a caller.
+// The labels give each use its own key. RecipientLabel is the label for the address of a
+// verification, and CallerCodeLabel is the label for the code of a caller.
 const (
 	RecipientLabel  = "recipient"
 	CallerCodeLabel = "caller's code"
@@ -40,15 +40,16 @@ type Vault struct {
 	Ring     *Ring             // keys of codes and of encrypted recipients
 }
 
-// CountedHash returns the hash by which the recipient's events are counted and searched. It is the
-// same for all folded spellings.
+// CountedHash returns the hash of a recipient for counting and searching its events. CountedHash is
+// the same for all spellings that are folded to one recipient.
 func (vault Vault) CountedHash(r recipient.Recipient) recipient.Hash { return vault.Hashes(r).Counted }
 
 // AddressHash returns the hash of the address as spelled, ignoring case.
 func (vault Vault) AddressHash(r recipient.Recipient) recipient.Hash { return r.Hash(vault.IndexKey) }
 
-// SuppressionHash returns the hash under which a recipient is suppressed: a mail address as
-// spelled, a number as counted, since a handset has one owner.
+// SuppressionHash returns the hash under which a recipient is suppressed. For a mail address, this
+// is the hash of the address as spelled. For a phone number, it is the counted hash, because all
+// numbers of one phone have the same owner.
 func (vault Vault) SuppressionHash(r recipient.Recipient) recipient.Hash {
 	if r.Channel() == recipient.SMS {
 		return vault.CountedHash(r)
@@ -61,15 +62,15 @@ func (vault Vault) Hashes(r recipient.Recipient) recipient.Hashes {
 	return vault.Folding.Hashes(r, vault.IndexKey)
 }
 
-// SealRecipient encrypts an address, bound to the ID of its verification. It returns the ID of the
-// key. Error: the ring has no key.
+// SealRecipient encrypts an address and binds it to the ID of its verification. It also returns the
+// ID of the key. SealRecipient returns an error if the ring has no key.
 func (vault Vault) SealRecipient(r recipient.Recipient, id string) (sealed []byte, keyID string, err error) {
 	sealed, err = vault.Ring.Seal(RecipientLabel, []byte(r.Address()), []byte(id))
 	return sealed, vault.Ring.CurrentID(), err
 }
 
-// OpenRecipient decrypts the address of a verification. Error: the address was erased, or its key
-// is not in the ring.
+// OpenRecipient decrypts the address of a verification. It returns an error if the address was
+// erased or if the key is not in the ring.
 func (vault Vault) OpenRecipient(v store.Verification) (recipient.Recipient, error) {
 	address, err := vault.Ring.Open(RecipientLabel, v.Sealed, []byte(v.ID))
 	if err != nil {
@@ -88,8 +89,9 @@ func (vault Vault) AddressHashOfVerification(v store.Verification) (recipient.Ha
 	return vault.AddressHash(r), nil
 }
 
-// SealKnownToken returns the token of a browser in which the code of a verification was entered.
-// address is the AddressHashOfVerification of v. Error: the ring has no key.
+// SealKnownToken returns a token for a browser in which a person entered the code of the
+// verification v. The parameter address is the AddressHashOfVerification of v. SealKnownToken
+// returns an error if the ring has no key.
 func (vault Vault) SealKnownToken(v store.Verification, address recipient.Hash) (string, error) {
 	sealed, err := vault.Ring.Seal(knownTokenLabel, []byte(v.ID), knownTokenBinding(v.App, v.Channel, address))
 	return base64.RawURLEncoding.EncodeToString(sealed), err
@@ -111,8 +113,9 @@ func knownTokenBinding(app string, ch recipient.Channel, address recipient.Hash)
 	return []byte(app + "\x00" + string(ch) + "\x00" + address.String())
 }
 
-// DeriveCode derives the code of a verification. Error: the key is not in the ring, the
-// verification's nonce or alphabet is invalid, or a caller made the code.
+// DeriveCode derives the code of a verification. It returns an error if the key is not in the ring,
+// or if the verification's nonce or alphabet is invalid. It also returns an error if a caller made
+// the code.
 func (vault Vault) DeriveCode(v store.Verification) (string, error) {
 	if v.CallerChecks {
 		return "", errors.New("keys: the code is the caller's")
@@ -124,8 +127,9 @@ func (vault Vault) DeriveCode(v store.Verification) (string, error) {
 	return code.Derive(key, v.ID, v.Nonce, CodeFormatOf(v))
 }
 
-// SealCustomCode encrypts a caller's code, bound to the ID of its send. timed says whether the
-// message tells how long the code is valid. Error: the ring has no key.
+// SealCustomCode encrypts a caller's code and binds it to the ID of its send. The parameter timed
+// says whether the message shows how long the code is valid. SealCustomCode returns an error if the
+// ring has no key.
 func (vault Vault) SealCustomCode(code string, timed bool, send uuid.UUID) ([]byte, error) {
 	plain := untimedPrefix + code
 	if timed {
@@ -134,13 +138,14 @@ func (vault Vault) SealCustomCode(code string, timed bool, send uuid.UUID) ([]by
 	return vault.Ring.Seal(CallerCodeLabel, []byte(plain), []byte(send.String()))
 }
 
-// First character of a caller's sealed code. It says whether the message tells how long the code is
-// valid.
+// The first character of a sealed code of a caller. The character says whether the message shows
+// how long the code is valid.
 const timedPrefix, untimedPrefix = "t", "u"
 
-// CodeForSend returns the code of a send in flight, derived from its verification or decrypted.
-// timed says whether its message tells how long the code is valid. Errors: those of DeriveCode; a
-// caller's code is missing or belongs to another send.
+// CodeForSend returns the code of a send that is being delivered. A caller's code is decrypted, and
+// any other code is derived from the verification. The result timed says whether the message shows
+// how long the code is valid. CodeForSend returns the errors of DeriveCode. It also returns an
+// error if a caller's code is missing or belongs to another send.
 func (vault Vault) CodeForSend(w store.Work) (code string, timed bool, err error) {
 	if !w.Verification.CallerChecks {
 		code, err = vault.DeriveCode(w.Verification)
@@ -161,10 +166,13 @@ func CodeFormatOf(v store.Verification) code.Format {
 // notMeTokenLength is the length of the token of a mail's link, in characters.
 const notMeTokenLength = 43
 
-// MailTokens returns the two texts of a mail that identify its send and need the key: the local
-// part of the Message-ID, "<send's ID>.<80 bits of an HMAC>", and the token of the mail's link,
-// which is the send's ID and 128 other bits of the HMAC in base64url. The key is the one of the
-// send's verification, so each try of a send has the same. Error: ErrUnknownKey.
+// MailTokens returns the two texts that identify the send of a mail. Only a process with the key
+// can compute these texts. The result messageID is the local part of the Message-ID: the send's ID,
+// a dot and 80 bits of an HMAC. The result notMe is the token of the mail's link: the send's ID and
+// 128 other bits of the HMAC, in base64url.
+//
+// The parameter keyID is the key ID of the send's verification, so all attempts to deliver a send
+// have the same texts. If the ring has no such key, MailTokens returns ErrUnknownKey.
 func (vault Vault) MailTokens(send uuid.UUID, keyID string) (messageID, notMe string, err error) {
 	d, err := vault.Ring.derive(derivation{keyID, subkeyUse, messageIDLabel})
 	if err != nil {
@@ -179,8 +187,9 @@ func (vault Vault) MailTokens(send uuid.UUID, keyID string) (messageID, notMe st
 	return messageID, base64.RawURLEncoding.EncodeToString(all[:32]), nil
 }
 
-// SendOfMessageID returns the send with this local part of its Message-ID, under any key of the
-// ring; else false. The ID of a send alone is not one: browsers know it.
+// SendOfMessageID returns the send that has this local part of a Message-ID under any key of the
+// ring. Otherwise it returns false. The send's ID without the HMAC is not enough, because browsers
+// know the ID.
 func (vault Vault) SendOfMessageID(local string) (uuid.UUID, bool) {
 	local = strings.ToLower(local)
 	text, _, _ := strings.Cut(local, ".")
@@ -191,8 +200,8 @@ func (vault Vault) SendOfMessageID(local string) (uuid.UUID, bool) {
 	return vault.ifMailToken(send, local)
 }
 
-// SendOfNotMeToken returns the send that the token of a link names, under any key of the ring; else
-// false.
+// SendOfNotMeToken returns the send that belongs to the token of a mail's link, under any key of
+// the ring. Otherwise it returns false.
 func (vault Vault) SendOfNotMeToken(token string) (send uuid.UUID, ok bool) {
 	given, err := base64.RawURLEncoding.DecodeString(token)
 	if err != nil || len(token) != notMeTokenLength {
@@ -221,8 +230,8 @@ func (vault Vault) PrefixHash(r recipient.Recipient) string {
 	return hex.EncodeToString(mac.Sum(nil)[:16])
 }
 
-// KeyedHash returns a keyed hash of the texts. Each label has hashes of its own. To check a guess
-// of the texts, one needs the index key.
+// KeyedHash returns a keyed hash of the texts. The same texts have different hashes under different
+// labels. Without the index key, a person who guesses the texts cannot check the guess.
 func (vault Vault) KeyedHash(label string, texts ...string) [32]byte {
 	mac := hmac.New(sha256.New, vault.IndexKey)
 	mac.Write([]byte("sendcode " + label + " v1\x00"))
@@ -242,7 +251,8 @@ func (vault Vault) SealBucket(name string) []byte {
 	return sealed
 }
 
-// OpenBucket decrypts the name of a bucket. Error: SealBucket sealed it with another index key.
+// OpenBucket decrypts the name of a bucket. It returns an error if the name was sealed with another
+// index key.
 func (vault Vault) OpenBucket(sealed []byte) (string, error) {
 	if len(sealed) < aes.BlockSize {
 		return "", errCannotOpen
@@ -255,8 +265,9 @@ func (vault Vault) OpenBucket(sealed []byte) (string, error) {
 	return string(name), nil
 }
 
-// bucketStream returns the stream that encrypts the name of a bucket. Its initial counter is the
-// name's keyed hash, with which sealed begins. So two names never share a part of the stream.
+// bucketStream returns the key stream that encrypts the name of a bucket. The parameter sealed
+// begins with the keyed hash of the name. This hash is the initial counter of the stream, so
+// different names never use the same part of the stream.
 func (vault Vault) bucketStream(sealed []byte) cipher.Stream {
 	key := vault.KeyedHash("bucket names")
 	block, err := aes.NewCipher(key[:])

@@ -11,15 +11,17 @@ import (
 
 // BlockLists are recipients that get no codes.
 type BlockLists struct {
-	Recipients map[recipient.Hash]bool // by the hash of the mail address as spelled, or of the number as counted
+	Recipients map[recipient.Hash]bool // key: hash of the mail address as spelled, or of the phone number as counted
 	Domains    map[string]bool         // blocked domains of mail addresses, with their subdomains; lower-case A-labels
 	Prefixes   []string                // blocked prefixes of phone numbers, as recipient.NormalizePhonePrefix returns them
 	Disposable map[string]bool         // domains of throw-away addresses, with their subdomains
 }
 
-// IsBlocked reports whether a recipient is blocked. address is keys.Vault.SuppressionHash of r. It
-// ignores Disposable. A send to a blocked recipient is written and fails; browsers do not see the
-// reason. The send is not refunded, so such requests use up quota.
+// IsBlocked reports whether the recipient r is blocked. The parameter address is
+// keys.Vault.SuppressionHash of r. IsBlocked ignores the list Disposable.
+//
+// The service stores a send to a blocked recipient as failed. Browsers do not see the reason. The
+// send is not refunded, so requests for blocked recipients use up quota.
 func (b BlockLists) IsBlocked(r recipient.Recipient, address recipient.Hash) bool {
 	if b.Recipients[address] || domainListed(r.Domain(), b.Domains) {
 		return true
@@ -40,15 +42,15 @@ func domainListed(domain string, listed map[string]bool) bool {
 	return false
 }
 
-// ServedNumbers says to which phone numbers codes are sent. The zero value allows none.
+// ServedNumbers says which phone numbers may receive codes. The zero value allows no phone numbers.
 type ServedNumbers struct {
 	Countries  []string // by Recipient.Country, sorted; nil with Everywhere
 	Everywhere bool     // all countries; for carriers that send nothing, as in development
 	RefuseVoIP bool     // refuse numbers that the numbering plan assigns to internet telephony
 }
 
-// Validate returns the reason why no code is sent to a phone number; nil if codes are sent to it,
-// and nil for mail addresses.
+// Validate returns the reason why no code is sent to a phone number. It returns nil if codes are
+// sent to the number. It also returns nil for a mail address.
 func (n ServedNumbers) Validate(r recipient.Recipient) *recipient.InvalidError {
 	switch {
 	case r.Channel() != recipient.SMS:
@@ -76,16 +78,16 @@ func (n ServedNumbers) ServedCountries() []string {
 	return n.Countries
 }
 
-// Reasons why no code is sent to a recipient. A request for such a recipient is refused before any
-// rule decides.
+// The reasons why no code is sent to a recipient. The service refuses a request for such a
+// recipient before any rule is evaluated.
 const (
 	ReasonCountryNotServed = "country_not_served"
 	ReasonVoIP             = "voip"
 	ReasonDisposable       = "disposable"
 )
 
-// IsUnservedRefusal reports whether a row is a refusal for one of these reasons. A rule may have
-// the same name as a reason, but refusals by a rule have a RetryAfter.
+// IsUnservedRefusal reports whether a row is a refusal for one of the above reasons. A rule may
+// have the same name as a reason. But a refusal by a rule always has a RetryAfter.
 func IsUnservedRefusal(row store.SendOrRefusal) bool {
 	switch row.BlockedBy {
 	case ReasonCountryNotServed, ReasonVoIP, ReasonDisposable:
@@ -94,9 +96,10 @@ func IsUnservedRefusal(row store.SendOrRefusal) bool {
 	return false
 }
 
-// ValidateRecipient returns the reason why requests for a recipient are refused before any rule
-// decides: the country, VoIP, or a disposable domain; nil if there is none. The response contains
-// the reason. It does not check the other lists of BlockLists.
+// ValidateRecipient returns the reason why the service refuses requests for a recipient before any
+// rule is evaluated. The reason is the country, a VoIP number, or a disposable domain. The response
+// contains the reason. If there is no reason, ValidateRecipient returns nil. It does not check the
+// other lists of BlockLists.
 func (s Set) ValidateRecipient(r recipient.Recipient) *recipient.InvalidError {
 	if refusal := s.Numbers.Validate(r); refusal != nil {
 		return refusal
@@ -110,8 +113,8 @@ func (s Set) ValidateRecipient(r recipient.Recipient) *recipient.InvalidError {
 	return nil
 }
 
-// Pause stops the sends of a channel, a purpose, or a purpose on a channel. An empty field matches
-// all.
+// Pause stops the sends of a channel, of a purpose, or of a purpose on a channel. An empty Channel
+// means all channels, and an empty Purpose means all purposes.
 type Pause struct {
 	Channel recipient.Channel
 	Purpose string
@@ -129,8 +132,8 @@ func (s Set) Paused(ch recipient.Channel, purpose string) (Pause, bool) {
 	return Pause{}, false
 }
 
-// withPauseStarts returns the pauses of after, with Since set. A pause that is also in before keeps
-// its Since; a new pause begins now.
+// withPauseStarts returns the pauses of the parameter after, with the field Since set. A pause that
+// is also in the parameter before keeps its old Since. For any other pause, Since is now.
 func withPauseStarts(before, after []Pause, now time.Time) []Pause {
 	after = slices.Clone(after)
 	for i := range after {

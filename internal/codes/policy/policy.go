@@ -43,17 +43,17 @@ import (
 	"sendcode/quota"
 )
 
-// Purpose is what a code is for. It sets the policy, and the life and form of codes. Package config
-// reads the fields with tags from the settings file; the comments of these fields are the reference
-// of the settings.
+// Purpose is the reason for which an app requests a code. The purpose decides the policy, and the
+// life and form of codes. Package config reads the fields with yaml tags from the settings file.
+// The comments of these fields are also the reference documentation of the settings.
 type Purpose struct {
 	Name   string
 	Policy quota.Policy
-	// by name of a rule of the policy: how many last places strangers may not use; see
-	// IsStrangerInScope
+	// The key is the name of a rule of the policy. The value is the number of last places that
+	// strangers may not use; see IsStrangerInScope.
 	Reserve        map[string]int
 	BuiltIn        bool     // the policy is the built-in one; its reserve applies only in apps that strangers reach
-	PolicyPurposes []string // all purposes with the same policy, including this one, sorted; they share the policy's buckets
+	PolicyPurposes []string // all purposes with the same policy and its buckets, including this purpose; sorted
 	CodeLength     int      // characters, 6 to 10
 	Alphabet       code.Alphabet
 	Titles         message.PurposeTitles // use of the codes, in words for messages
@@ -68,8 +68,8 @@ type Purpose struct {
 // DefaultPurpose is the purpose of requests that name none.
 const DefaultPurpose = "default"
 
-// Set is one snapshot of the settings. A request or an attempt gets a snapshot once and uses it
-// until its end. A Set must not be changed.
+// Set is one snapshot of the settings. A request or an attempt to deliver gets one snapshot at its
+// start, and uses the same snapshot until its end. Never change a Set.
 type Set struct {
 	Purposes    map[string]Purpose
 	Apps        map[string]App
@@ -93,9 +93,9 @@ type Set struct {
 	former map[string][]string // former results of SharedBucketName for each purpose; such buckets may still count its sends
 }
 
-// SharedBucketName returns the name of a recipient's bucket for the purpose's sends. The name has
-// the policy and the purposes that share it. So a purpose that no longer shares a policy no longer
-// counts in the bucket of the other purposes.
+// SharedBucketName returns the name of the bucket in which a recipient's sends for the purpose are
+// counted. The name contains the policy and all purposes that share the policy. If a purpose gets
+// another policy, the name changes, so that its sends no longer count in the old bucket.
 func (p Purpose) SharedBucketName() string {
 	return p.Policy.Name + store.PurposeSeparator + strings.Join(p.PolicyPurposes, store.PurposeSeparator)
 }
@@ -114,7 +114,7 @@ type App struct {
 	Title       string // the app's name in messages; empty: the app's own name
 	Sender      string // From of the app's mails, "Name <addr>"; empty: the service's sender
 	Brand       message.Brand
-	Site        string            // host where users enter text-message codes that the app's back end requests; empty: not known
+	Site        string            // host where users enter codes from text messages that a back end requests; empty if not known
 	AndroidHash string            // hash of the app's Android app, for text messages
 	Watch       store.PrefixWatch // the app's own MinSends and MinApprovedPercent; MinSends 0: those of all apps
 
@@ -140,9 +140,9 @@ func (s Set) HasApp(name string) bool {
 	return known
 }
 
-// CurrentAndFormerBucketNames returns the purpose's current SharedBucketName, and its last 16
-// former names in this process. A send may be counted under any of these names. If the purpose was
-// removed, only the former names are returned.
+// CurrentAndFormerBucketNames returns the current SharedBucketName of a purpose, and up to 16
+// former names that this process knows. A send may be counted under any of these names. If the
+// purpose was removed, CurrentAndFormerBucketNames returns only the former names.
 func (s Set) CurrentAndFormerBucketNames(purpose string) []string {
 	names := slices.Clone(s.former[purpose])
 	if p, ok := s.Purposes[purpose]; ok && !slices.Contains(names, p.SharedBucketName()) {
@@ -166,9 +166,9 @@ func (s Set) longestWindow(scope quota.Scope) (d time.Duration) {
 	return d
 }
 
-// ErasedHashRetention returns how long the recipient's keyed hash must be kept after an erasure:
-// the longest window of all rules and bounds on recipients, plus one day. So an erasure does not
-// evade a rule or bound.
+// ErasedHashRetention returns how long the keyed hash of a recipient must be kept after the
+// recipient's data were erased. The result is the longest window of all rules and limits on
+// recipients, plus one day. So a person cannot evade a rule or limit by an erasure.
 func (s Set) ErasedHashRetention() time.Duration {
 	return max(s.LongestRecipientWindow(), s.LongestFailureWindow(), rowrules.ConsecutiveFailedCheckWindow+store.MaxCodeLife) + 24*time.Hour
 }
@@ -187,11 +187,12 @@ func (p Purpose) LongestRecipientWindow() time.Duration {
 	return quota.LongestKeep(quota.OfScope(p.Policy.Rules, quota.Recipient))
 }
 
-// MaxTextLife is the longest life of a code in a text message, and of a code for signing in (NIST
-// SP 800-63A, confirmation codes; SP 800-63B, out-of-band secrets).
+// MaxTextLife is the longest life of a code in a text message (NIST SP 800-63A, confirmation
+// codes). It is also the longest life of a code for signing in (SP 800-63B, out-of-band secrets).
 const MaxTextLife = 10 * time.Minute
 
-// Life returns the life of the purpose's codes on a channel: in a text message at most MaxTextLife.
+// Life returns the life of the purpose's codes on a channel. In a text message, a code lives at
+// most MaxTextLife.
 func (p Purpose) Life(ch recipient.Channel) time.Duration {
 	if ch == recipient.SMS {
 		return min(p.TTL, MaxTextLife)
@@ -238,8 +239,8 @@ func (c *CurrentSet) Change(s Set) {
 	}
 }
 
-// appendFormer appends a name, unless the list has it, and drops the oldest names beyond 16. Events
-// under a dropped name are no longer refunded.
+// appendFormer appends a name if the list does not have the name. It keeps only the 16 newest
+// names. Events under a removed name can no longer be refunded.
 func appendFormer(names []string, name string) []string {
 	const most = 16
 	if slices.Contains(names, name) {

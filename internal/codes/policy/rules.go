@@ -9,41 +9,46 @@ import (
 	"sendcode/quota"
 )
 
-// browserRules limit browsers by their network, in addition to the policy. Without them, a public
-// key could be copied from a page and used for any number of recipients. The limits leave room for
-// an office or a mobile network behind one address. A rule of the policy with the same scope
-// replaces a browser rule.
+// browserRules are rules for browsers that apply in addition to the rules of the policy. They limit
+// how many codes browsers of one network can request. Without browserRules, a stranger could copy a
+// public key from a page and send codes to any number of recipients. The limits are high enough for
+// an office or a mobile network behind one address. A rule of the policy replaces the browser rule
+// with the same scope.
 var browserRules = []quota.Rule{
 	{Name: "client", Scope: quota.IP, Limit: 100, Window: time.Hour},
 	{Name: "network", Scope: quota.Network, Limit: 1000, Window: time.Hour},
 }
 
-// BreakerScope is the scope of the breaker, a rule on all sends of all apps, policies and channels.
-// The breaker limits how many messages a stolen key or a loop in a client can send.
+// BreakerScope is the scope of the breaker. The breaker is a rule on all sends of all apps,
+// policies and channels. It limits how many messages can be sent by a stolen key, or by a client in
+// a loop.
 const BreakerScope quota.Scope = "everything"
 
 // BreakerName is the name of the breaker's rule in answers.
 const BreakerName = "breaker"
 
-// Request has the properties of a request for a code that decide its rules, apart from the purpose.
+// Request has the properties of a request that decide which rules apply to it. The purpose is not
+// part of Request.
 type Request struct {
 	App         string
 	Channel     recipient.Channel
 	Class       store.Class
-	NamesClient bool // the request names the end user's client; if not, rules that count by the client are left out
+	NamesClient bool // the request names the end user's client; if false, rules that count by client are left out
 	Test        bool // its address is a test recipient's
 }
 
-// RulesFor returns the rules that decide a request, with the limits for this request, in the order
-// of the response:
+// RulesFor returns the rules for a request, with the limits for this request. The rules are in the
+// order of the response:
 //
 //   - the rules of the purpose's policy
-//   - BackoffRule, if one of these refuses by failures
-//   - without a secret key, each of browserRules with a scope that has no rule yet
-//   - the rule on spellings for strangers, and the breaker for all requests, if they are configured
+//   - BackoffRule, if the policy has a rule on failures that refuses
+//   - for a request without a secret key, each rule of browserRules whose scope has no rule yet
+//   - for a request of an unknown browser, the rule on spellings, if it is configured
+//   - the breaker, if it is configured
 //
-// A test recipient has only the rules on recipients; these count events and refuse nothing. Package
-// buckets then assigns each rule to a gate, and no later step changes the rules.
+// For a test recipient, RulesFor returns only the rules on recipients. These rules count events but
+// refuse no request. Package buckets then assigns each rule to a gate. No later step changes the
+// rules.
 func (s Set) RulesFor(p Purpose, from Request) []quota.Rule {
 	rules := make([]quota.Rule, 0, len(p.Policy.Rules)+len(browserRules)+3)
 	add := func(r quota.Rule) { // names in answers must be unique
@@ -88,19 +93,24 @@ func (s Set) RulesFor(p Purpose, from Request) []quota.Rule {
 	})
 }
 
-// IsStrangerInScope reports whether callers of a class are strangers to a rule or cap of a scope,
-// so that they may not use its reserve. Unknown browsers are strangers in every scope. Known
-// browsers are strangers in every scope except recipient. The reason: a browser is known for one
-// recipient only, and the owner of a mail domain can make a browser known for any number of
+// IsStrangerInScope reports whether callers of a class are strangers for a rule or cap with this
+// scope. Strangers may not use the reserve of the rule. Unknown browsers are strangers in every
+// scope.
+//
+// Known browsers are strangers in every scope except recipient, because a browser is known for one
+// recipient only. Also, the owner of a mail domain can make a browser known for any number of
 // addresses.
 func IsStrangerInScope(class store.Class, scope quota.Scope) bool {
 	return class.IsStranger() || class == store.KnownBrowser && scope != quota.Recipient
 }
 
-// reserve returns how many of a rule's last places a request may not use. In a rule on failures,
-// unknown browsers may not use half of the places, rounded up, but may use the only place. In any
-// other rule, callers that are strangers in its scope may not use the configured reserve. In an app
-// that strangers cannot reach, a built-in policy has no reserve. In all other cases it returns 0.
+// reserve returns how many last places of a rule a request may not use:
+//
+//   - In a rule on failures, unknown browsers may not use half of the places, rounded up. They may
+//     use the place if there is only one.
+//   - In any other rule, strangers for the rule's scope may not use the configured reserve. A
+//     built-in policy has no reserve in an app that strangers cannot reach.
+//   - In all other cases, reserve returns 0.
 func (s Set) reserve(p Purpose, from Request, r quota.Rule) int {
 	switch {
 	case r.Scope == quota.Failures:
@@ -113,8 +123,9 @@ func (s Set) reserve(p Purpose, from Request, r quota.Rule) int {
 	return 0
 }
 
-// Pass says how a request has passed a human check. It decides which share of the strangers' places
-// the request may use, in scopes that many recipients share.
+// Pass says how a request has passed a human check. The pass decides how many of the places for
+// strangers the request may use. It matters only in scopes that count the sends of many recipients
+// together.
 type Pass int
 
 // The passes. Limits count the sends with and without a pass together.
@@ -124,8 +135,9 @@ const (
 	FullPass             // all places; also of a request that is not asked
 )
 
-// Below returns the rules that have a lower limit for requests of a class with the pass, each with
-// that limit. A rule of one recipient keeps its limit, and so does a rule that only observes.
+// Below returns the rules that have a lower limit for requests of this class with this pass. Each
+// returned rule has the lower limit. A rule on one recipient keeps its limit, and a rule that only
+// observes keeps its limit, too.
 func (p Pass) Below(class store.Class, rules []quota.Rule) (lower []quota.Rule) {
 	for _, r := range rules {
 		if limit := p.Limit(class, r); limit < r.Limit {
@@ -160,19 +172,22 @@ var recipientScopes = []quota.Scope{quota.Recipient, quota.Failures, quota.Backo
 // refuses a browser, the refusal is the same for every recipient.
 func IsWiderScope(scope quota.Scope) bool { return !slices.Contains(recipientScopes, scope) }
 
-// CountsByClient reports whether a scope counts by a property of the client that a back end need
-// not name. If the back end does not name it, the rule is left out, since the back end's own
-// property would stand for all its users. Such a rule has no reserve by default.
+// CountsByClient reports whether a scope counts by a property of the client, such as its network. A
+// back end may leave out this property. Then rules with the scope do not apply, because the
+// property of the back end would stand for all of its users. By default, such a rule has no
+// reserve.
 func CountsByClient(scope quota.Scope) bool { return scope == quota.IP || scope == quota.Network }
 
 // BackoffName is the name of BackoffRule in answers.
 const BackoffName = "backoff"
 
-// BackoffRule bounds the sends to one recipient that failed, and were refunded, for another reason
-// than the recipient's address: a pause, a mail server that refuses the service, a wrong setting.
-// So a loop does not flood such a server. The rule counts the sends of each class of callers
-// separately, so that strangers do not use up the places of other callers. Package gates, in
-// backoff.go, says which sends it no longer counts.
+// BackoffRule limits the sends to one recipient that failed and were refunded for a reason that is
+// not the recipient's address. Such a reason is a pause, a mail server that refuses the service, or
+// a wrong setting. So a client in a loop cannot flood the mail server.
+//
+// The rule counts the sends of each class of callers separately, so that strangers do not use up
+// the places of other callers. backoff.go in package gates says when the rule stops counting a
+// send.
 var BackoffRule = quota.Rule{Name: BackoffName, Scope: quota.Backoff, Limit: 20, Window: time.Hour}
 
 // FailedCheckRules bound the failed checks of a client's networks and of an app.
@@ -190,14 +205,14 @@ func CountedInDatabase(r quota.Rule) bool {
 	return r.Scope == quota.Recipient || r.Scope == quota.Failures
 }
 
-// A mailbox has many spellings: tags after a plus, dots at some providers. Each spelling is a
-// recipient, so strangers could flood a mailbox through its spellings. Therefore the rule on
-// spellings counts all requests of unknown browsers to one mailbox together; see recipient.Hashes.
-// It neither counts nor refuses requests of known browsers and secret keys. Only the limiter
-// decides it, as for all rules for browsers.
+// A mailbox can have many spellings, for example with tags after a plus or with dots at some
+// providers. Each spelling is a recipient, so strangers could flood a mailbox through its
+// spellings. Therefore the rule on spellings counts all requests of unknown browsers to one mailbox
+// together; see recipient.Hashes. The rule does not apply to requests of known browsers and secret
+// keys. Like all rules for browsers, the rule is evaluated only by the limiter.
 
-// SpellingsScope is the scope of the rule on spellings: it counts the requests by unknown browsers
-// of one app to all spellings of one mailbox, for all purposes.
+// SpellingsScope is the scope of the rule on spellings. For each app and mailbox, the scope counts
+// the requests of unknown browsers to all spellings of the mailbox, for all purposes.
 const SpellingsScope quota.Scope = "spellings"
 
 // SpellingsName is the name of the rule on spellings in answers.

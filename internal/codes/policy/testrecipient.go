@@ -10,15 +10,15 @@ import (
 // TestProvider is the provider that the database shows for sends to test recipients.
 const TestProvider = "test"
 
-// TestCode is the configured code of a test recipient. Nothing is sent to a test recipient; app
-// store reviewers and automated tests use it. No rule refuses it, but attempts are counted, and
-// sends are recorded, as for any other recipient.
+// TestCode is the configured code of a test recipient. The reviewers of app stores and automated
+// tests use test recipients. Nothing is sent to a test recipient, and no rule refuses its requests.
+// But attempts are counted and sends are recorded as for any other recipient.
 type TestCode struct {
 	Code    string
 	Expires time.Time // from then on the recipient is an ordinary one
 }
 
-// TestCodes are the codes of the test recipients, by the hash of the address as spelled.
+// TestCodes has the codes of the test recipients. The key is the hash of the address as spelled.
 type TestCodes map[recipient.Hash]TestCode
 
 // addressHasher decrypts an address and hashes it. Implementation: keys.Vault.
@@ -26,9 +26,10 @@ type addressHasher interface {
 	AddressHashOfVerification(v store.Verification) (recipient.Hash, error)
 }
 
-// Of returns the code of a verification's recipient. It returns false if that recipient is not a
-// test recipient, has expired, or cannot be decrypted. Another spelling of the same mailbox is not
-// a test recipient: otherwise the configured code would prove that spelling, too.
+// Of returns the code of a verification's recipient. It returns false if the recipient is not a
+// test recipient, if the test code has expired, or if the address cannot be decrypted. Another
+// spelling of the same mailbox is not a test recipient. Otherwise the configured code would also
+// prove the other spelling.
 func (c TestCodes) Of(addresses addressHasher, v store.Verification, now time.Time) (TestCode, bool) {
 	if !c.Has(v.Recipient, now) {
 		return TestCode{}, false

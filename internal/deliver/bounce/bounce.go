@@ -1,7 +1,7 @@
-// Package bounce reads mails in which mail servers report that a mail did not arrive: delivery
-// status notifications (RFC 3464), and the older forms of qmail, Exim and Gmail. It returns what
-// such a mail claims. Anybody can write such a mail, so package feedback decides whether the claim
-// counts.
+// Package bounce reads mails in which a mail server reports that a mail did not arrive. It
+// understands delivery status notifications (RFC 3464), and the older forms of qmail, Exim and
+// Gmail. The package returns the claims of such a mail. Anybody can write such a mail, so package
+// feedback decides whether a claim counts.
 package bounce
 
 import (
@@ -15,8 +15,8 @@ import (
 	"github.com/emersion/go-message/textproto"
 )
 
-// Bounds of one mail; the rest of a larger mail is not read. Reports on the service's mails are far
-// smaller.
+// The limits for reading one mail. The part of a mail beyond a limit is not read. Real reports on
+// the service's mails are far smaller than these limits.
 const (
 	MaxBytes       = 1 << 20
 	maxDepth       = 4
@@ -28,24 +28,27 @@ const (
 
 // Report is the claim of a mail.
 type Report struct {
-	// Recipients that the returned mail did not reach, or not yet; empty: the mail is not a bounce.
+	// Recipients are the recipients that the returned mail did not reach, or has not reached yet.
+	// If Recipients is empty, the mail is not a bounce.
 	Recipients []Recipient
-	// MessageIDs are the local parts of Message-IDs; one of them may be the returned mail's.
+	// MessageIDs are the local parts of all Message-IDs in the mail. One of them may belong to the
+	// returned mail.
 	MessageIDs []string
 }
 
 // Recipient is the claim of a mail about one recipient.
 type Recipient struct {
-	// Final and Original are the addresses in Final-Recipient and Original-Recipient; empty: the
-	// mail lacks the field. They differ if the mail was forwarded.
+	// Final is the address in the field Final-Recipient, and Original is the address in the field
+	// Original-Recipient. An address is empty if the mail lacks the field. The two addresses differ
+	// if the mail was forwarded.
 	Final, Original string
 	Delayed         bool   // true: the server goes on trying; false: it gave up
 	Status          string // as in "5.1.1"; empty: not in the mail
 	Words           string // why, in the server's words, which may quote an address
 }
 
-// Read returns what a bounce says about a returned mail. If the mail cannot be read, it counts as
-// no bounce.
+// Read returns what a bounce says about a returned mail. A mail that cannot be read is treated as
+// if it were not a bounce.
 func Read(mail []byte) Report {
 	mail = withoutOddLines(mail[:min(len(mail), MaxBytes)])
 	e, err := message.ReadWithOptions(bytes.NewReader(mail), &message.ReadOptions{MaxHeaderBytes: maxHeaderBytes})
@@ -67,15 +70,16 @@ var (
 	headersPattern  = regexp.MustCompile(`(?i)^content-type\s*:\s*(?:message/|text/rfc822-headers)`) // of parts that are headers
 )
 
-// withoutOddLines returns a mail without header lines that are no fields, such as the line "From "
-// of a mailbox. Readers of headers stop at such a line and miss the rest.
+// withoutOddLines returns a mail without the header lines that are not fields, such as the line
+// "From " of a mailbox file. A header parser would stop at such a line and miss the fields after
+// it.
 func withoutOddLines(mail []byte) []byte {
 	separators := map[string]bool{}
 	for _, found := range boundaryPattern.FindAllSubmatch(mail, maxParts) {
 		separators["--"+string(found[1])] = true
 	}
 	out := make([]byte, 0, len(mail))
-	header, headers, field := true, false, false // within a header; in a part of headers only; in a field that may be continued
+	header, headers, field := true, false, false // in a header; in a part of headers only; in a field that may continue
 	for line := range bytes.Lines(bytes.TrimLeft(bytes.TrimPrefix(mail, []byte("\ufeff")), "\r\n")) {
 		text := bytes.TrimRight(line, "\r\n \t")
 		found := fieldPattern.FindSubmatch(text)
@@ -114,7 +118,8 @@ type reader struct {
 	hasStatus     bool
 }
 
-// walk reads an entity and the entities in it. Of a returned mail it reads only the header.
+// walk reads an entity and the entities inside it. If an entity is a returned mail, walk reads only
+// its header.
 func (r *reader) walk(e *message.Entity, depth int) {
 	for f := e.Header.Fields(); f.Next(); {
 		raw, _ := f.Raw() // fails only for fields that were made and not read
@@ -228,8 +233,8 @@ func withoutComments(field string) string {
 	return b.String()
 }
 
-// returnedMailFields are the fields of the service's mails that have the Message-ID. The last two
-// survive a server that sets a Message-ID of its own.
+// returnedMailFields are the header fields in which the service's mails have the Message-ID. Some
+// servers replace the Message-ID of a mail, but they keep the last two fields.
 var returnedMailFields = []string{"Message-Id", "References", "X-Entity-Ref-Id"}
 
 var messageIDPattern = regexp.MustCompile(`([A-Za-z0-9.-]{1,72})@`)
@@ -249,15 +254,17 @@ func (r *reader) addIDsIn(text string) {
 // qmailOpening begins the mails of qmail (cr.yp.to/proto/qsbmf.txt).
 const qmailOpening = "Hi. This is "
 
-// delayWords say in a mail without a delivery status that the server goes on trying.
+// delayWords matches words which say that the server continues to try. It is used for mails without
+// a delivery status.
 var delayWords = regexp.MustCompile(`(?i)delayed|not yet been delivered|will be retried|continue to try|warning message only`)
 
-// readText reads a mail without a delivery status. Its text names the recipients and gives the
-// reasons. The returned mail follows, as a part or after a line of hyphens. Auto-replies have
-// neither the first line of qmail's reports nor X-Failed-Recipients.
+// readText reads a mail without a delivery status. The text of the mail has the recipients and the
+// reasons. The returned mail follows as another part, or after a line of hyphens. An auto-reply
+// does not begin like a report of qmail and has no field X-Failed-Recipients, so readText finds no
+// recipient in it.
 func (r *reader) readText(h textproto.Header) {
 	text, returned, complete := strings.Cut(r.text, "\n--")
-	if !complete && r.parts == 1 { // the whole part may be the returned mail; then its code must not be read as a reason
+	if !complete && r.parts == 1 { // the part may be the returned mail; its code must not be read as a reason
 		return
 	}
 	if strings.HasPrefix(text, qmailOpening) {

@@ -2,9 +2,10 @@ package delivery
 
 import "slices"
 
-// About is the subject of a failure. It decides which other messages fail, too. It is set once,
-// where a reply, a status or a code is read: for mail servers by ErrorByReply, for providers and
-// carriers by the tables of package providerhttp and of the carriers.
+// About is the subject of a failure. It decides which other messages would fail, too. About is set
+// once, by the code that reads a reply, a status or a reply code. For mail servers, ErrorByReply
+// sets About. For providers and carriers, the tables of package providerhttp and of the carriers
+// set it.
 type About string
 
 // From all messages to one.
@@ -24,36 +25,41 @@ const (
 // of reports whether the failure is about one of these subjects.
 func (e *Error) of(all ...About) bool { return e != nil && slices.Contains(all, e.About) }
 
-// BefallsAll reports whether all messages through this server or carrier would fail now, too.
+// BefallsAll reports whether all messages through the same server or carrier would fail now.
 func (e *Error) BefallsAll() bool {
 	return e.of(AboutServer, AboutConnection, AboutPace, AboutAccount)
 }
 
-// BadAddress reports whether a message was refused because the address takes no messages. Such a
-// send counts for the rule failures; any other failed send counts for backoff.
+// BadAddress reports whether the message was refused because the address accepts no messages. A
+// send with a bad address counts for the rule failures. Any other failed send counts for the rule
+// backoff.
 func (e *Error) BadAddress() bool { return e.of(AboutAddress, AboutMailbox) }
 
 // NoMailbox reports whether the server says that mail can never reach this address. Then the
 // address is suppressed.
 func (e *Error) NoMailbox() bool { return e.of(AboutMailbox) }
 
-// MayGoElsewhere reports whether another server or carrier may get the message after this one,
-// named way, refused it for good. There are three cases:
+// MayGoElsewhere reports whether another server or carrier may get the message after this server or
+// carrier refused it for good. The parameter way is the name of this server or carrier. The
+// parameter used has the servers and carriers that earlier messages to the recipient used, and took
+// has those that accepted such a message. MayGoElsewhere is true in three cases:
 //
 //   - Elsewhere is set.
-//   - used, the ways of the recipient's earlier messages, is not empty and lacks way, so way came
-//     first because it was unused. The refusal is not about the recipient.
-//   - Another way is in took: it accepted an earlier message, so this refusal proves nothing. The
-//     failure has no Reason, as a person's wish or a carrier's hold has.
+//   - The parameter used is not empty and does not contain way, and the refusal is not about the
+//     recipient. Then way was tried first because it was unused.
+//   - The parameter took contains another server or carrier but not way, and the failure has no
+//     Reason. The other server accepted an earlier message, so this refusal proves nothing. A
+//     recipient's opt-out and a carrier's hold have a Reason.
 func (e *Error) MayGoElsewhere(way string, used, took []string) bool {
 	return e != nil && e.Class == Rejected && (e.Elsewhere ||
 		len(used) > 0 && !slices.Contains(used, way) && !e.of(AboutRecipient, AboutAddress, AboutMailbox, AboutUs) ||
 		len(took) > 0 && !slices.Contains(took, way) && e.Reason == "" && !e.of(AboutUs))
 }
 
-// BreakerResult returns the result of the attempt for the circuit breaker of its server or carrier:
-// e, if the server or carrier is at fault; ErrHealthUnknown, if the failure says nothing about its
-// health; nil, if it works.
+// BreakerResult returns the result of the attempt for the circuit breaker of the server or carrier.
+// If the server or carrier is at fault, the result is e. If the failure says nothing about the
+// health of the server or carrier, the result is ErrHealthUnknown. If the server or carrier works,
+// the result is nil.
 func (e *Error) BreakerResult() error {
 	switch {
 	case e == nil:

@@ -12,10 +12,11 @@ import (
 	"sendcode/internal/base/panics"
 )
 
-// When a breaker opens, and how long it stays open before it allows one attempt.
+// The limits at which a breaker opens, and how long the breaker stays open before it allows one
+// attempt.
 const (
 	FaultsToOpenBreaker     = 3
-	MinAttemptsForFaultRate = 10 // the rate of faults opens a breaker only after so many attempts within faultRatePeriod
+	MinAttemptsForFaultRate = 10 // within faultRatePeriod; with fewer attempts, the rate of faults does not open a breaker
 	faultRatePeriod         = time.Minute
 	BreakerOpenFor          = 5 * time.Second
 )
@@ -33,13 +34,15 @@ type Health struct {
 	Since time.Time
 	// Why is the last fault, without private data; empty while up.
 	Why string
-	// CertificateEnd is when a mail server's certificate expires, as its last connection showed;
-	// zero if no connection of the last week used TLS.
+	// CertificateEnd is the time when a mail server's certificate expires, as seen in the last
+	// connection. It is zero if no connection of the last week used TLS with a verified
+	// certificate.
 	CertificateEnd time.Time
 }
 
 // Breaker is the circuit breaker of one mail server or carrier. It counts faults, opens after too
-// many, and keeps the reason. Its caller decides which results are faults. Safe for concurrent use.
+// many faults, and stores the reason. The caller decides which results are faults. A Breaker is
+// safe for concurrent use.
 type Breaker struct {
 	breaker *gobreaker.TwoStepCircuitBreaker[struct{}]
 
@@ -51,9 +54,9 @@ type Breaker struct {
 	onHealthChange func(Health)
 }
 
-// NewBreaker makes a breaker that opens after three faults in a row. With byRate, it also opens if
-// at least half of ten or more attempts within a minute are faults; its counts start anew each
-// minute.
+// NewBreaker returns a breaker that opens after three faults in a row. If byRate is true, the
+// breaker also opens if there were ten or more attempts within a minute and at least half of these
+// attempts were faults. Each minute, the counts for this rate start again at zero.
 func NewBreaker(name string, byRate bool) *Breaker {
 	b := &Breaker{current: Health{Server: name, Up: true}, changed: make(chan struct{})}
 	settings := gobreaker.Settings{
@@ -72,9 +75,10 @@ func NewBreaker(name string, byRate bool) *Breaker {
 	return b
 }
 
-// Allow admits an attempt; false while the breaker is open. Call report once with the result of the
-// attempt. nil is a success, ErrHealthUnknown leaves the breaker as it is, and any other error is a
-// fault. The text of a fault becomes Health.Why.
+// Allow reports in ok whether an attempt may begin. While the breaker is open, ok is false. The
+// caller must call report once with the result of the attempt. The result nil is a success. The
+// result ErrHealthUnknown does not change the breaker. Any other error is a fault, and its text
+// becomes Health.Why.
 func (b *Breaker) Allow() (report func(result error), ok bool) {
 	done, err := b.breaker.Allow()
 	if err != nil {
@@ -90,9 +94,9 @@ func (b *Breaker) Allow() (report func(result error), ok bool) {
 	}, true
 }
 
-// Recheck runs check as an attempt, if the breaker is open and would admit one: without traffic,
-// only a check can show that the server or carrier works again. check may take BreakerOpenFor at
-// most, since attempts wait for it.
+// Recheck calls check as an attempt, if the breaker is not closed and now allows one attempt.
+// Without traffic, only such a check can show that the server or carrier works again. The function
+// check may run for at most BreakerOpenFor, because other attempts must wait until it ends.
 func (b *Breaker) Recheck(ctx context.Context, check func(context.Context) error) {
 	if b.AttemptsAllowed() != 1 {
 		return
@@ -136,8 +140,9 @@ func (b *Breaker) Health() Health {
 	return b.current
 }
 
-// IsWell reports whether the breaker is closed, and the last conclusive attempt was not a fault, or
-// is long ago.
+// IsWell reports whether the breaker is closed and the server or carrier had no recent fault. A
+// fault is recent if the last attempt with a known result was a fault, less than faultRatePeriod
+// ago.
 func (b *Breaker) IsWell() bool {
 	faults := b.breaker.Counts().ConsecutiveFailures
 	b.mu.Lock()
@@ -156,9 +161,9 @@ func (b *Breaker) State() (gobreaker.State, <-chan struct{}) {
 // UnlimitedAttempts is the result of AttemptsAllowed while nothing bounds the attempts.
 const UnlimitedAttempts = math.MaxInt
 
-// AttemptsAllowed returns how many attempts Allow would admit now: UnlimitedAttempts while the
-// breaker is closed, 0 while it is open, and 1 after BreakerOpenFor, until that attempt is under
-// way.
+// AttemptsAllowed returns how many attempts may begin now. While the breaker is closed, the result
+// is UnlimitedAttempts. While the breaker is open, the result is 0. After BreakerOpenFor, the
+// result is 1 until an attempt has begun.
 func (b *Breaker) AttemptsAllowed() int {
 	switch b.breaker.State() {
 	case gobreaker.StateClosed:
@@ -170,8 +175,8 @@ func (b *Breaker) AttemptsAllowed() int {
 	return 0
 }
 
-// OnHealthChange registers f, which is called whenever Up changes. f must return soon, and must not
-// call the breaker.
+// OnHealthChange sets the function f that the breaker calls whenever Up changes. The function f
+// must return soon and must not call the breaker.
 func (b *Breaker) OnHealthChange(f func(Health)) {
 	b.mu.Lock()
 	b.onHealthChange = f

@@ -9,24 +9,24 @@ import (
 	"golang.org/x/net/idna"
 )
 
-// The greatest lengths of an address and of its local part, in octets (RFC 5321 section 4.5.3.1;
-// for the address, erratum 1690 to RFC 3696).
+// The greatest lengths of an address and of its local part, in octets (RFC 5321 section 4.5.3.1).
+// Erratum 1690 to RFC 3696 derives the length of the address.
 const (
 	maxAddress   = 254
 	maxLocalPart = 64
 )
 
-// The greatest lengths of a line in octets, without CRLF: of any line (RFC 5321 section 4.5.3.1.6),
-// and of a line with an encoded word (RFC 2047 section 2).
+// The greatest lengths of a line in octets, without CRLF. maxLine is for any line (RFC 5321 section
+// 4.5.3.1.6). maxFoldedLine is for a line with an encoded word (RFC 2047 section 2).
 const (
 	maxLine       = 998
 	maxFoldedLine = 76
 )
 
 // checkRecipientFields checks the fields that differ between recipients. It returns the recipient
-// and the Message-ID with their domains as A-labels. problem names the wrong field but not its
-// value; "" if nothing is wrong. checkRecipientFields and checkSharedFields prevent header
-// injection: they reject every character that could end a line or a bracket.
+// and the Message-ID with their domains as A-labels. If a field is wrong, problem describes the
+// field without its value. Otherwise problem is "". checkRecipientFields and checkSharedFields
+// prevent header injection by rejecting every character that could end a line or a bracket.
 func (m Mail) checkRecipientFields() (to, id string, problem SafeError) {
 	ok := false
 	if to, ok = normalizeAddress(m.To); !ok {
@@ -64,7 +64,8 @@ func (m Mail) checkSharedFields() (from *mail.Address, problem SafeError) {
 	return from, ""
 }
 
-// ParseSender parses the field From. It returns the address with its domain as A-labels.
+// ParseSender parses the field From. In the returned address, the domain is in A-labels. If the
+// field is not valid, ok is false.
 func ParseSender(text string) (from *mail.Address, ok bool) {
 	from, err := mail.ParseAddress(text)
 	// the decoded name is checked, too, since an encoded word can hide control characters
@@ -75,15 +76,15 @@ func ParseSender(text string) (from *mail.Address, ok bool) {
 	return from, ok
 }
 
-// unfitForHeader reports whether no header can carry a text: it has control characters or line
-// breaks, or is not UTF-8.
+// unfitForHeader reports whether a text cannot be in any header, because it contains control
+// characters or line breaks or is not UTF-8.
 func unfitForHeader(s string) bool {
 	return !utf8.ValidString(s) || strings.ContainsFunc(s, isControlOrLineBreak)
 }
 
 // normalizeAddress returns an address with its domain as A-labels. It returns false if the text is
-// not a dot-atom@domain (RFC 5322 section 3.4.1, RFC 6531). The dot-atom may be quoted because of
-// its dots. Other quoted texts, comments and address literals are refused.
+// not dot-atom@domain (RFC 5322 section 3.4.1, RFC 6531). Only a local part with misplaced dots may
+// be in quotes. Other quoted texts, comments and address literals are rejected.
 func normalizeAddress(text string) (string, bool) {
 	at := strings.LastIndexByte(text, '@')
 	if at < 1 || at > maxLocalPart || !utf8.ValidString(text) {
@@ -106,8 +107,8 @@ func isDotAtom(local string) bool { return isDotted(local, isForbiddenInAtom) }
 
 func isHostName(domain string) bool { return isDotted(domain, notLetterDigitHyphen) }
 
-// isDotted reports whether each part of a text between its dots has characters, and none that is
-// forbidden.
+// isDotted reports whether each part of a text between its dots is not empty and has no forbidden
+// character.
 func isDotted(text string, forbidden func(rune) bool) bool {
 	for part := range strings.SplitSeq(text, ".") {
 		if part == "" || strings.ContainsFunc(part, forbidden) {
@@ -117,8 +118,8 @@ func isDotted(text string, forbidden func(rune) bool) bool {
 	return true
 }
 
-// isIDHeader reports whether a header may be one of Mail.IDHeaders: its name begins with X-, so
-// that mail servers ignore it, and its value needs no encoding.
+// isIDHeader reports whether a header may be in Mail.IDHeaders. The name of the header must begin
+// with X-, so that mail servers ignore the header. The value must need no encoding.
 func isIDHeader(name, value string) bool {
 	plain := func(s string) bool { return s != "" && len(s) <= 80 && isLettersDigitsHyphens(s) }
 	return strings.HasPrefix(name, "X-") && plain(name) && plain(value)

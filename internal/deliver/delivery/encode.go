@@ -15,19 +15,19 @@ import (
 	"time"
 )
 
-// unfilledMail renders the texts of mails that differ only in fill, the code followed by the
-// support reference, and in the token that ends a link. Forms are compared with ==. Implementation:
-// message.unfilledMail.
+// unfilledMail renders the texts of mails that differ only in fill and token. fill is the code
+// followed by the support reference. token is the end of a link. MailEncoder compares forms with
+// ==. message.unfilledMail implements this interface.
 type unfilledMail interface {
 	Texts(fill, token string) (subject, text, html string, err error)
 }
 
-// MailEncoder encodes mails for SMTP. It keeps the encoded parts of each form, with placeholders in
-// place of the fill, so that most mails only need the fill. The zero MailEncoder is ready; safe for
-// concurrent use.
+// MailEncoder encodes mails for SMTP. For each form, it stores the encoded parts with placeholders,
+// so that for most mails it only replaces the placeholders. The zero MailEncoder is ready for use.
+// A MailEncoder is safe for concurrent use.
 type MailEncoder struct {
 	mu      sync.RWMutex
-	cached  map[sharedPartsKey]*sharedParts // if the entry of a key is nil, its mails are encoded one by one
+	cached  map[sharedPartsKey]*sharedParts // if an entry is nil, mails with its key are encoded one by one
 	buffers sync.Pool                       // of *RenderedMail
 }
 
@@ -39,7 +39,8 @@ type sharedPartsKey struct {
 	token  int // length of Mail.Token
 }
 
-// maxKeptParts bounds the forms whose parts are kept; the parts of a form take some 7 KB.
+// maxKeptParts is the greatest number of forms whose encoded parts are stored. The parts of one
+// form need about 7 KB.
 const maxKeptParts = 512
 
 // sharedParts are the encoded parts that mails of one form have in common.
@@ -55,18 +56,19 @@ type encodedPart struct {
 	placeholders []int // their offsets in content
 }
 
-// placeholderCharacters stand for the characters of a fill while a form is encoded. They are
-// control characters, since neither templates nor settings have such characters. None of them is
-// white space, which templates trim.
+// placeholderCharacters replace the characters of fill while a form is encoded. They are control
+// characters, because templates and settings contain no control characters. None of them is white
+// space, because templates trim white space.
 const placeholderCharacters = "\x01\x02\x03\x04\x05\x06\x07\x08\x0e\x0f\x10\x11\x12\x13\x14\x15\x16\x17\x18\x19\x1a\x1b\x1c\x1d\x1e\x1f\x7f"
 
-// tokenPlaceholder stands for each character of a token, in bodies alone: a sender's address may
-// have a "~". URLs have it as it is (RFC 3986 section 2.3). A mail whose body has another "~" or a
-// part of the token, or whose subject has the token, is encoded alone.
+// tokenPlaceholder replaces each character of a token in the bodies of a form. It is not used in
+// headers, because a sender's address may contain "~". In a URL, "~" needs no escape (RFC 3986
+// section 2.3). A mail is encoded without placeholders if its body has another "~" or only a part
+// of the token, or if its subject has the token.
 const tokenPlaceholder = '~'
 
-// Encode returns the mail as servers take it. The error says why the message is rejected: the same
-// message would fail again.
+// Encode returns the mail in the form in which mail servers accept it. An error means that the
+// message is rejected. The same message would fail again.
 func (e *MailEncoder) Encode(m Mail) (*RenderedMail, *Error) {
 	to, id, problem := m.checkRecipientFields()
 	if problem != "" {
@@ -87,8 +89,8 @@ func (e *MailEncoder) Encode(m Mail) (*RenderedMail, *Error) {
 	return r, nil
 }
 
-// Release lets the encoder use r's memory for another mail; nil does nothing. The caller must not
-// use r afterwards.
+// Release lets the encoder use the memory of r for another mail. The caller must not use r after
+// this call. If r is nil, Release does nothing.
 func (e *MailEncoder) Release(r *RenderedMail) {
 	if r != nil {
 		e.buffers.Put(r)
@@ -140,9 +142,9 @@ func (e *MailEncoder) keepParts(key sharedPartsKey, p *sharedParts) {
 	e.cached[key] = p
 }
 
-// partsWithPlaceholders returns the parts of a form, with placeholders. It returns nil if the parts
-// with the fill differ from the texts of the mail: a template may escape its code, as in an
-// address, or have a condition on the code.
+// partsWithPlaceholders returns the encoded parts of a form, with placeholders. It returns nil if
+// the parts, after the placeholders are replaced, would differ from the texts of the mail. Such a
+// difference occurs if a template escapes the code or has a condition on the code.
 func partsWithPlaceholders(m, filled Mail, from *mail.Address) *sharedParts {
 	fill, token := m.Fill, m.Token
 	m.Fill, m.Token = placeholderCharacters[:len(fill)], strings.Repeat(string(tokenPlaceholder), len(token))
@@ -170,7 +172,8 @@ func partsWithPlaceholders(m, filled Mail, from *mail.Address) *sharedParts {
 	return p
 }
 
-// findPlaceholders returns the offsets of the placeholders for a fill and a token; "": no token.
+// findPlaceholders returns the offsets of the placeholders for fill and token. If token is "",
+// findPlaceholders does not search for placeholders of a token.
 func findPlaceholders(text []byte, fill, token string) (offsets []int) {
 	for at, b := range text {
 		if strings.IndexByte(placeholderCharacters[:len(fill)], b) >= 0 || b == tokenPlaceholder && token != "" {
@@ -247,10 +250,12 @@ func appendField(out []byte, name, value string) []byte {
 	return append(out, '\r', '\n')
 }
 
-// appendMail appends a mail: its text, then its HTML (RFC 2046 section 5.1.4: the best alternative
-// is the last). References and X-Entity-Ref-ID have the send's ID, so that Gmail makes a thread of
-// each send. Otherwise two mails with one subject would be one thread, in which Gmail folds the
-// newer code away.
+// appendMail appends a mail to out. The text comes before the HTML, because the best alternative
+// must be last (RFC 2046 section 5.1.4).
+//
+// The fields References and X-Entity-Ref-ID contain the ID of the send, so that Gmail shows each
+// send as its own thread. Otherwise Gmail would put mails with the same subject into one thread and
+// hide the newer code.
 func (p *sharedParts) appendMail(out []byte, m Mail, to, id string) []byte {
 	const textHead = "Content-Transfer-Encoding: quoted-printable\r\nContent-Type: text/plain; charset=UTF-8\r\n\r\n"
 	const htmlHead = "Content-Transfer-Encoding: quoted-printable\r\nContent-Type: text/html; charset=UTF-8\r\n\r\n"
@@ -276,8 +281,9 @@ func (p *sharedParts) appendMail(out []byte, m Mail, to, id string) []byte {
 	return append(append(append(out, "\r\n--"...), boundary[:]...), "--\r\n"...)
 }
 
-// boundaryOf derives the boundary of the parts from the Message-ID, so that two tries have the same
-// bytes. The Message-ID contains the random ID of the send, so no content contains the boundary.
+// boundaryOf derives the boundary between the parts from the Message-ID, so that each attempt to
+// deliver a mail has the same bytes. The Message-ID contains the random ID of the send, so no text
+// of a mail contains the boundary.
 func boundaryOf(id string) (boundary [48]byte) {
 	const label = "boundary of "
 	var text [len(label) + maxAddress]byte

@@ -19,8 +19,8 @@ type Encryption struct {
 	Implicit bool      // TLS from the first byte, not by STARTTLS
 	Issuer   string    // of the server's certificate
 	Until    time.Time // when the certificate expires
-	// Unverified is why the certificate could not be verified, if the mode goes on without
-	// verification; nil: it was verified.
+	// Unverified is the reason why the certificate could not be verified. It is set only in a mode
+	// that continues without verification. Unverified is nil if the certificate was verified.
 	Unverified error
 }
 
@@ -35,8 +35,8 @@ func NewEncryption(state *tls.ConnectionState, implicit bool) Encryption {
 	return e
 }
 
-// LastCertificate has the end of the certificate that a server showed last. Safe for concurrent
-// use.
+// LastCertificate has the expiry time of the certificate that a server sent last. It is safe for
+// concurrent use.
 type LastCertificate struct {
 	end          atomic.Int64
 	seenAt       atomic.Int64
@@ -44,16 +44,17 @@ type LastCertificate struct {
 	unverified   sync.Once
 }
 
-// OnUnverified sets the function that is called, with the reason, at the first mail with an
-// unverified certificate. Call OnUnverified before the first mail.
+// OnUnverified sets the function f. At the first mail with an unverified certificate, f is called
+// with the reason. Call OnUnverified before the first mail.
 func (l *LastCertificate) OnUnverified(f func(why error)) { l.onUnverified = f }
 
-// certificateKnownFor is how long the end of a certificate is known: a server that is no longer
-// used may have another one by now.
+// certificateKnownFor is how long CertificateEnd returns the expiry time of a certificate after the
+// last connection. A server without recent connections may have another certificate by now.
 const certificateKnownFor = 7 * 24 * time.Hour
 
-// NoteCertificate notes when the certificate of a connection expires; nil: the connection is not
-// encrypted. If the certificate is unverified, its end does not matter and is not noted.
+// NoteCertificate records when the certificate of a connection expires. The parameter state is nil
+// if the connection is not encrypted. An unverified certificate may expire without harm, so
+// NoteCertificate does not record its expiry time.
 func (l *LastCertificate) NoteCertificate(state *tls.ConnectionState, unverified error) {
 	switch {
 	case unverified != nil && l.onUnverified != nil:
@@ -64,8 +65,8 @@ func (l *LastCertificate) NoteCertificate(state *tls.ConnectionState, unverified
 	}
 }
 
-// CertificateEnd returns when the certificate expires; zero if no connection of the last week was
-// by TLS.
+// CertificateEnd returns when the certificate expires. It returns the zero time if no connection of
+// the last week used TLS with a verified certificate.
 func (l *LastCertificate) CertificateEnd() time.Time {
 	if end := l.end.Load(); end != 0 && time.Since(time.Unix(l.seenAt.Load(), 0)) < certificateKnownFor {
 		return time.Unix(end, 0)

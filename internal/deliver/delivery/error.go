@@ -15,9 +15,9 @@ const (
 	Rejected ErrorClass = "rejected"
 	// Temporary: certainly not accepted. Another try may succeed.
 	Temporary ErrorClass = "temporary"
-	// Unknown: the whole mail, or some of an HTTP request, was written, and no clear answer came.
-	// The server may have accepted the message (RFC 1047). So it must not be sent again
-	// automatically, refunded or called failed.
+	// Unknown means that the whole mail, or a part of an HTTP request, was sent, and no clear
+	// answer came. The server may have accepted the message (RFC 1047). So the service must not
+	// automatically send the message again, refund it or report it as failed.
 	Unknown ErrorClass = "unknown"
 )
 
@@ -44,49 +44,54 @@ const (
 // fault.
 const ReasonTemplate = "template"
 
-// ErrConnLimit says that the mail server takes no more connections than it has, and that all of
-// them stayed in use.
+// ErrConnLimit says that the mail server accepts no further connections, and that none of the open
+// connections became free in time.
 const ErrConnLimit = SafeError("the server takes no more connections")
 
-// ErrPace says that the mail server may get no more mails in this minute. Error.RetryAfter is the
-// wait until the next mail may begin.
+// ErrPace says that the service may send no more mails to this mail server in this minute.
+// Error.RetryAfter is the time until the next mail may begin.
 const ErrPace = SafeError("the server gets no more mails in this minute (per_minute)")
 
-// Error describes why a mail or a text message was not accepted. The row in the database records
-// it. Neither an Error nor an error that it wraps has the recipient, the credentials or
-// the content. The server's words may repeat these, so RedactReply redacts them.
+// Error describes why a mail or a text message was not accepted. The database stores it in the row
+// of the attempt. Neither an Error nor an error that it wraps contains the recipient, the
+// credentials or the content. The server's words may contain these data, so RedactReply redacts the
+// words.
 type Error struct {
 	Class ErrorClass
 	Stage string
-	// Status is the server's reply code, or the HTTP status of a carrier or mail provider; 0 if no
-	// readable reply came.
+	// Status is the reply code of the mail server, or the HTTP status of a carrier or mail
+	// provider. It is 0 if there was no readable reply.
 	Status int
-	// Code is the enhanced status code such as "5.1.1", or a carrier's or provider's own code such
-	// as "isv.MOBILE_NUMBER_ILLEGAL"; empty if the reply has no code. 5.7.x is about policy, not
-	// about a bad address.
+	// Code is the enhanced status code of a mail server, such as "5.1.1". For a carrier or
+	// provider, it is their own code, such as "isv.MOBILE_NUMBER_ILLEGAL". Code is empty if the
+	// reply has no code. A code 5.7.x means a policy of the server and not a bad address.
 	Code string
-	// Text has the mail server's words, redacted by RedactReply; empty for a failed login, and for
-	// carriers.
+	// Text has the mail server's words after RedactReply has redacted them. Text is empty for a
+	// failed login and for carriers.
 	Text string
 	// About is the subject of the failure.
 	About About
 	// Reason is the reason of a rejection, such as ReasonTemplate, if a reason is stored with the
 	// send; otherwise empty.
 	Reason string
-	// RetryAfter is the wait that the carrier or provider asked for, with Temporary; 0: none.
+	// RetryAfter is how long the carrier or provider asked the service to wait. It is set only if
+	// Class is Temporary. It is 0 if there was no such wish.
 	RetryAfter time.Duration
-	// Hold is how long the carrier takes no messages for this recipient; 0: the carrier has no
-	// hold.
+	// Hold is how long the carrier will accept no messages for this recipient. It is 0 if the
+	// carrier did not say so.
 	Hold time.Duration
-	// Elsewhere: this server or carrier refuses the message for good, but another may take it, for
-	// example because it reaches the number or takes addresses of this form.
+	// Elsewhere is true if another server or carrier may accept the message that this server or
+	// carrier refused for good. For example, another carrier may reach the number, or another
+	// server may accept addresses of this form.
 	Elsewhere bool
-	// Crowded: the mail server may mean that it has too many connections or mails of this service.
+	// Crowded is true if the reply may mean that this service has too many connections to the mail
+	// server or sends it too many mails.
 	Crowded bool
-	// ConnectionEnds: the mail server closes the connection, or it is unknown to which command its
-	// next reply belongs.
+	// ConnectionEnds is true if the mail server closes the connection. It is also true if the next
+	// reply may belong to another command.
 	ConnectionEnds bool
-	// Err is a cause that the reply does not say, in our own words; nil if there is none.
+	// Err is a cause that is not in the reply, in the service's own words. Err is nil if there is
+	// no such cause.
 	Err error
 }
 
@@ -105,11 +110,12 @@ func (e *Error) Error() string {
 	return text
 }
 
-// ReplyCodes returns status and code in the form of the rows, such as "550 5.1.1".
+// ReplyCodes returns status and code in the form in which the database stores them, such as "550
+// 5.1.1".
 func (e *Error) ReplyCodes() string { return FormatReplyCodes(e.Status, e.Code) }
 
-// FormatReplyCodes returns a status and a code in the form of the rows, such as "550 5.1.1". A
-// status of 0 is left out.
+// FormatReplyCodes returns a status and a code in the form in which the database stores them, such
+// as "550 5.1.1". If the status is 0, FormatReplyCodes leaves it out.
 func FormatReplyCodes(status int, code string) string {
 	if status == 0 {
 		return code

@@ -8,14 +8,14 @@ import (
 // stopKey is the key of WithStop.
 type stopKey struct{}
 
-// WithStop returns a context with the channel stopping, for Stopping. The channel is closed when
-// the service begins to stop.
+// WithStop returns a context with the channel stopping. The function Stopping returns this channel.
+// The channel is closed when the service begins to stop.
 func WithStop(ctx context.Context, stopping <-chan struct{}) context.Context {
 	return context.WithValue(ctx, stopKey{}, stopping)
 }
 
-// Stopping returns the channel of WithStop; nil: ctx has none. When the channel is closed, messages
-// should stop waiting for their turn.
+// Stopping returns the channel that WithStop put into ctx. It returns nil if ctx has no such
+// channel. When the channel is closed, messages should stop waiting for their turn.
 func Stopping(ctx context.Context) <-chan struct{} {
 	stopping, _ := ctx.Value(stopKey{}).(<-chan struct{})
 	return stopping
@@ -29,9 +29,10 @@ func WithHandover(ctx context.Context) context.Context {
 	return context.WithValue(ctx, handoverKey{}, new(atomic.Bool))
 }
 
-// SetHandover says whether a provider may have the attempt's message: from the first byte of the
-// final dot or of a request on, it may. After a panic, the attempt returns nothing, and HandedOver
-// has the answer.
+// SetHandover records whether the provider may have received the message of the attempt. The
+// provider may have it from the first byte of the final dot, or from the first byte of an HTTP
+// request. An attempt that panics returns no result, but HandedOver then returns the recorded
+// value.
 func SetHandover(ctx context.Context, may bool) {
 	if attempt, ok := ctx.Value(handoverKey{}).(*atomic.Bool); ok {
 		attempt.Store(may)

@@ -20,9 +20,10 @@ const (
 	TooFast        Meaning = "fast"    // too many mails in a second or a minute: the server will soon take the same mail
 )
 
-// MeaningOf reads the words of a reply, before they are redacted. It ignores addresses, hosts and
-// URLs, since a mailbox may be called spam@. A reply that may have another reason has
-// AnotherReason, even if it also says that the mailbox is missing.
+// MeaningOf returns the meaning of a reply's words. The reply must not be redacted yet. MeaningOf
+// ignores addresses, hosts and URLs, because an address such as spam@example.com says nothing about
+// the reason. If a reply may have another reason, the result is AnotherReason, even if the reply
+// also says that the mailbox is missing.
 func MeaningOf(reply string) Meaning {
 	reply = strings.ToLower(reply[:min(len(reply), maxReplyBytes)])
 	text := plainWords(notWords.ReplaceAllStringFunc(reply, func(token string) string {
@@ -63,13 +64,13 @@ var (
 // anAddress stands for an address that was left out.
 const anAddress = "rcpt"
 
-// The tables of words, in the form of plainWords: without accents and punctuation. "*" stands for
-// any ending of a word. Chinese and Japanese have no blanks between words, so their phrases match
-// anywhere.
+// These variables are tables of phrases in the form of plainWords, without accents and punctuation.
+// "*" stands for any ending of a word. Chinese and Japanese have no blanks between words, so
+// Chinese and Japanese phrases match anywhere.
 var (
-	// noReasons are removed first. They sound like another reason or a missing mailbox but mean
-	// neither, such as a list of recipients, or Exchange Online's "access denied" for an address
-	// that its directory lacks.
+	// noReasons are phrases that MeaningOf removes first. They sound like another reason or a
+	// missing mailbox but mean neither of the two. One example is the name of a list of recipients.
+	// Another is Exchange Online's "access denied" for an address that its directory lacks.
 	noReasons = phrases("relay recipient table, not listed, address rejected access denied, unknown error, unknown reason, unknown host, " +
 		"reason unknown, cause unknown, invalid message, invalid header, invalid command, invalid response")
 
@@ -136,8 +137,8 @@ var (
 		"desconhecid*, nao existe*, nao encontrad*, nao foi encontrad*, sconosciut*, non esiste, non trovat*, inesistente*, non valid*, " +
 		"onbekend, bestaat niet, не существ*, не найден*, неизвест*, удален*, не зарегистрирован*")
 
-	// invalid must stand closer to its noun than missingAfter: farther away it may belong to
-	// another noun.
+	// invalid must follow a noun of mailboxes within fewer words than missingAfter. Farther away
+	// from the noun, the word may belong to another noun.
 	invalid = phrases("invalid*, not valid, not a valid, is wrong, ungultig*, ungueltig*, no es valid*, non valid*, nest pas valid*, недействител*")
 
 	missingBefore = phrases("no such, no such local, no such mail, no such virtual, unknown, invalid, nonexistent, non existent, undeliverable, wrong, bad, " +
@@ -177,8 +178,8 @@ func containsAny(text string, phrases []string) bool {
 	return slices.ContainsFunc(phrases, func(phrase string) bool { return strings.Contains(text, phrase) })
 }
 
-// containsPair reports whether a phrase of `first` is followed by a phrase of `then`, with at most
-// gap words between the two.
+// containsPair reports whether the text has a phrase of first that is followed by a phrase of then.
+// At most gap words may stand between the two phrases.
 func containsPair(text string, first, then []string, gap int) bool {
 	for _, phrase := range first {
 		for rest, found := cutAfter(text, phrase); found; rest, found = cutAfter(rest, phrase) {

@@ -1,11 +1,11 @@
-// Package delivery has the types that mail servers and carriers share: the mail to send, rendered
-// to bytes, the result of an accepted message, and the error of a message that was not accepted.
-// Package [sendcode/internal/deliver/delivery/mailserver] sends mails. Without a mail server,
-// [sendcode/internal/deliver/delivery/mailbox] receives mails on the same machine. Package sms
-// sends text messages.
+// Package delivery has the types that mail servers and carriers share: the mail to send, the mail
+// rendered to bytes, the result of an accepted message, and the error of a message that was not
+// accepted. Package [sendcode/internal/deliver/delivery/mailserver] sends mails. Without a mail
+// server, [sendcode/internal/deliver/delivery/mailbox] receives mails on the same machine. Package
+// sms sends text messages.
 //
-// The common parts of a form are encoded once for all its mails. The recipient, the ID, the date
-// and the code are written into each mail.
+// The parts that all mails of a form share are encoded once. The recipient, the ID, the date and
+// the code are written into each mail.
 package delivery
 
 import (
@@ -30,12 +30,12 @@ type Mail struct {
 	To string
 	// Subject is one line of any UTF-8.
 	Subject string
-	// Text is the plain part; required. HTML is the other alternative; if it is empty, the mail is
-	// plain text.
+	// Text is the plain part and is required. HTML is the alternative part in HTML. If HTML is
+	// empty, the mail has only plain text.
 	Text, HTML string
-	// If Form is set, Subject, Text and HTML are empty: they come from Form with Fill, the code and
-	// the support reference, and Token, the end of a link, put in. So the common parts of a form's
-	// mails are encoded once.
+	// Form makes the texts if it is set. Then Subject, Text and HTML are empty. Form puts Fill and
+	// Token into the texts: Fill is the code and the support reference, and Token is the end of a
+	// link. The parts that all mails of the form share are encoded only once.
 	Form        unfilledMail
 	Fill, Token string
 	// IDHeaders are further headers, each with the send's ID, for providers that replace the
@@ -43,18 +43,20 @@ type Mail struct {
 	IDHeaders map[string]string
 	// Date becomes the Date header, in UTC, whole seconds.
 	Date time.Time
-	// Stranger: anyone may have chosen the recipient, and therefore the server's answer to RCPT and
-	// its delay. So a failure at RCPT or later is the recipient's. After 5 s, the wait for the
-	// answer ends when GivesWay returns true; if GivesWay is nil, at once.
+	// Stranger is true if anyone may have chosen the recipient. Such a person may also have chosen
+	// how the recipient's server answers RCPT and how slowly. So a failure at RCPT or later is
+	// attributed to the recipient. After a wait of 5 s for the answer, the wait ends when GivesWay
+	// returns true. If GivesWay is nil, the wait ends after 5 s.
 	Stranger bool
 	GivesWay func() bool
-	// Used are the servers of earlier mails with the same code, by Result.Provider; other servers
-	// are tried first, if they work. Took are the servers of Used that accepted a mail.
+	// Used are the servers that earlier mails with the same code used, as named by Result.Provider.
+	// Other servers that work are tried before them. Took are the servers of Used that accepted a
+	// mail.
 	Used, Took []string
 }
 
-// UnusedFirst returns all elements in their order, except that healthy ones whose names are not in
-// used come first.
+// UnusedFirst moves each healthy element whose name is not in used to the front. Within the moved
+// and the remaining elements, the order stays the same.
 func UnusedFirst[T any](all []T, used []string, name func(T) string, isWell func(T) bool) []T {
 	if len(used) == 0 {
 		return all
@@ -81,8 +83,8 @@ type SharedFields struct {
 	Language string
 }
 
-// WithTexts returns m with Subject, Text and HTML from its Form. Without a Form, it returns m
-// unchanged. Error: that of Form.Texts.
+// WithTexts returns m with the Subject, Text and HTML that its Form makes. Without a Form, it
+// returns m unchanged. The error is that of Form.Texts.
 func (m Mail) WithTexts() (filled Mail, err error) {
 	if m.Form != nil {
 		m.Subject, m.Text, m.HTML, err = m.Form.Texts(m.Fill, m.Token)
@@ -93,12 +95,14 @@ func (m Mail) WithTexts() (filled Mail, err error) {
 // Result says which mail server or carrier accepted a message, and how. If there is an error, only
 // Provider and Took are set.
 type Result struct {
-	// Provider is the host name of the mail server, or the configured name of the carrier; empty if
-	// none was tried.
+	// Provider is the host name of the mail server, or the configured name of the carrier. It is
+	// empty if no server or carrier was tried.
 	Provider string
-	// CarrierID is the carrier's ID of the message; empty for mails, and if the carrier gave none.
+	// CarrierID is the carrier's ID of the message. It is empty for mails, and if the carrier gave
+	// no ID.
 	CarrierID string
-	// ReplyCodes is the reply in the form of the rows, such as "250 2.0.0"; see [FormatReplyCodes].
+	// ReplyCodes has the codes of the reply as they are stored, such as "250 2.0.0"; see
+	// [FormatReplyCodes].
 	ReplyCodes string
 	// Took is the time from the call to the outcome, including the wait for a connection.
 	Took time.Duration
@@ -110,14 +114,15 @@ type RenderedMail struct {
 	Message Mail
 	// From and To are the addresses of the envelope, with the domains as A-labels.
 	From, To string
-	// UTF8: From or To has a non-ASCII local part. So the server must offer SMTPUTF8 (RFC 6531).
+	// UTF8 is true if From or To has a non-ASCII local part. Then the server must offer SMTPUTF8
+	// (RFC 6531).
 	UTF8 bool
 	// Content is the mail (RFC 5322), every line ending with CRLF.
 	Content []byte
 	// Private are the texts that the server's replies must not repeat into a log.
 	Private PrivateData
-	// OtherIsFree reports whether another server that is up is tried next. Then this server's
-	// silence is tolerated for a shorter time. It may be nil.
+	// OtherIsFree reports whether another server is up and will be tried next. If it returns true,
+	// this server may be silent only for a shorter time. OtherIsFree may be nil.
 	OtherIsFree func() bool
 }
 

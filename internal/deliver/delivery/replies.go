@@ -6,12 +6,12 @@ import (
 	"strings"
 )
 
-// replyRow has the meaning of a mail server's reply. Lists are separated by blanks. An empty list
-// matches every reply.
+// replyRow has the meaning of a mail server's reply. The first four fields are lists whose elements
+// are separated by blanks. An empty list matches every reply.
 type replyRow struct {
 	stages   string
-	statuses string // a status; "4xx": every status that begins with 4; "0": the reply could not be read
-	codes    string // enhanced status codes (RFC 3463); "4.7.": all codes that begin with it; "-": no code
+	statuses string // "4xx" matches every status that begins with 4; "0" means that there was no readable reply
+	codes    string // enhanced status codes (RFC 3463); "4.7." matches all codes that begin with it; "-" means no code
 	says     string // Meanings; "-": NoMeaning
 	class    ErrorClass
 	about    About
@@ -34,45 +34,46 @@ const (
 
 // Enhanced status codes of refusals for good.
 const (
-	// noMailboxCodes are about the mailbox, its domain, its syntax, a moved mailbox, and a domain
-	// that takes no mail (RFC 7505). Other codes 5.1.x are about the sender or a relay, or have no
-	// fixed meaning, such as 5.1.0, and 5.1.90, which is Exchange Online's daily limit for the
-	// sender.
+	// noMailboxCodes mean that the mailbox or its domain does not exist, the address is malformed,
+	// the mailbox has moved, or the domain takes no mail (RFC 7505). Other codes 5.1.x are about
+	// the sender or a relay, or have no fixed meaning. Examples are 5.1.0, and 5.1.90, which
+	// Exchange Online sends when the sender's daily limit is reached.
 	noMailboxCodes = "5.1.1 5.1.2 5.1.3 5.1.6 5.1.10"
-	// vagueCodes say no more than the reply's status: no code, 5.0.0, and 5.5.0, which Outlook.com
-	// sends for any unavailable mailbox.
+	// vagueCodes say no more than the reply's status. "-" means no code. Outlook.com sends 5.5.0
+	// for any unavailable mailbox.
 	vagueCodes = "- 5.0.0 5.5.0"
-	// closedCodes say that a mailbox is disabled or, from Exchange Online, that the domain's
-	// directory lacks an address.
+	// closedCodes say that a mailbox is disabled. From Exchange Online, they may also say that the
+	// domain's directory lacks the address.
 	closedCodes = "5.2.1 5.4.1"
 )
 
 // replies has the rows of all replies. The first row that matches is used.
 var replies = []replyRow{
-	// No reply. After the final dot the server may have accepted the mail (RFC 1047), and the
-	// mail's content may have caused the server's failure.
+	// There was no readable reply. If the final dot was sent, the server may have accepted the mail
+	// (RFC 1047). Then the mail's content may have caused the server's failure.
 	{StageDot, "0 2xx 3xx", "", "", Unknown, AboutMessage, ends},
-	// A greeting of another kind comes from a web server or TLS. A reply that does not fit its
-	// command is a fault, too. Neither is about the mail, so another server gets it.
+	// A greeting with another status comes from a web server or from TLS. A reply that does not fit
+	// its command is also a fault of the server. Neither is about the mail, so another server gets
+	// the mail.
 	{"", "0 2xx 3xx", "", "", Temporary, AboutServer, ends},
 
 	// The server closes the connection (RFC 5321 section 3.8).
 	{"", "421", "", "", Temporary, AboutConnection, crowded | ends},
 	// TLS not available (RFC 3207); the login cannot be checked now (RFC 4954).
 	{StageTLS + " " + StageAuth, "454", "", "", Temporary, AboutAccount, 0},
-	// The server accepts nothing over the network at present (RFC 3463 section 3.4). Postfix and
-	// Exchange mean only one connection by this code.
+	// The server accepts nothing over the network at present (RFC 3463 section 3.4). With this
+	// code, Postfix and Exchange mean only the one connection.
 	{"", "4xx", "4.3.2", "", Temporary, AboutConnection, crowded},
 	// At the login, 432 means that the password must be changed (RFC 4954 section 6). Later it is
 	// Microsoft's limit of three mails at once.
 	{StageAuth, "432", "", "", Temporary, AboutAccount, 0},
 	{"", "432", "", "", Temporary, AboutConnection, crowded},
 
-	// Before MAIL the server knows nothing of the mail. A greeting of 4xx is also about the load:
-	// no other reason is known yet.
+	// Before MAIL the server does not know the mail. A greeting with 4xx counts as a sign of too
+	// much load, because no other reason is known yet.
 	{StageHello, "4xx", "", "", Temporary, AboutServer, crowded},
-	// Throttling at Amazon, which has no enhanced code; 454 4.7.1 of Postfix denies relaying to a
-	// domain, see below.
+	// Amazon throttles with 454 without an enhanced code. Postfix denies relaying to a domain with
+	// 454 4.7.1, which a later row matches.
 	{StageMail + " " + fromRcpt, "454", "-", "", Temporary, AboutPace, crowded},
 	// Rate (RFC 3463 section 3.8), storage.
 	{beforeMail + " " + StageMail, "452 454", "", "", Temporary, AboutAccount, crowded},
@@ -82,25 +83,26 @@ var replies = []replyRow{
 	// The server wants no mail of this service; another server may (RFC 7504 for the greeting).
 	{beforeMail, "5xx", "", "", Temporary, AboutAccount, 0},
 
-	// The login or its encryption is refused (RFC 4954 section 6). A login that was valid has ended
-	// with the connection; a new connection logs in again.
+	// The server refuses the login or its encryption (RFC 4954 section 6). A valid login ends with
+	// its connection, so a new connection logs in again.
 	{"", "530 534 535 538", "", "", Temporary, AboutAccount, ends},
-	// "Bad sequence of commands" (RFC 5321 section 4.3.2): earlier commands on this connection are
-	// the cause, even if code or words name a mailbox.
+	// The status 503 means "Bad sequence of commands" (RFC 5321 section 4.3.2). Earlier commands on
+	// this connection are the cause, even if the code or the words say something about a mailbox.
 	{StageMail + " " + StageRcpt + " " + StageData, "503", "", "", Rejected, AboutConnection, 0},
 	// Mailtrap answers 550 5.7.0 at DATA if mails come too fast, although the code means "for
 	// good".
 	{fromRcpt, "5xx", "", string(TooFast), Temporary, AboutPace, crowded},
-	// No recipient was named yet. The sender may not use this server, or the server calls the
-	// sender's address malformed. Another server may take the mail.
+	// No recipient was sent yet, so the sender is the reason. The sender may not use this server,
+	// or the server calls the sender's address malformed. Another server may accept the mail.
 	{StageMail, "5xx", "", "", Rejected, AboutSender, elsewhere},
-	// The same refusal of the sender after MAIL (RFC 3463 section 3.2; 5.7.60 and 5.2.252 of
-	// Exchange): Postfix sends it at RCPT, Exchange after the final dot.
+	// The server refuses the sender after MAIL (RFC 3463 section 3.2; 5.7.60 and 5.2.252 of
+	// Exchange). Postfix refuses the sender at RCPT, Exchange after the final dot.
 	{fromRcpt, "5xx", "5.1.7 5.1.8 5.7.60 5.2.252", "", Rejected, AboutSender, elsewhere},
 	{fromRcpt, "5xx", "", string(RefusedSender), Rejected, AboutSender, elsewhere},
 
-	// From RCPT on, most replies are about the recipient or the mail. Here, Exchange cannot open
-	// the sender's mailbox on this host now, because a right is missing or new.
+	// From RCPT on, most replies are about the recipient or the mail. This reply of Exchange is an
+	// exception. Exchange cannot open the sender's mailbox on this host now, because a permission
+	// is missing or new.
 	{fromRcpt, "430", "4.2.0", "", Temporary, AboutAccount, ends},
 	// A full, closed or unknown mailbox (RFC 3463 sections 3.2 and 3.3), as Gmail's 452 4.2.2, says
 	// nothing of our load.
@@ -108,19 +110,20 @@ var replies = []replyRow{
 	{fromRcpt, "452 454", "", "", Temporary, AboutRecipient, crowded},
 	{fromRcpt, "4xx", "4.7.", "", Temporary, AboutRecipient, crowded}, // Postfix: "too many recipients"; also greylisting
 	{fromRcpt, "4xx", "", "", Temporary, AboutRecipient, 0},
-	// Words that name another reason overrule a code of a missing mailbox; a vague code needs words
-	// of one.
+	// Words for another reason have precedence over a code for a missing mailbox. After a vague
+	// code, the words must say that the mailbox is missing.
 	{fromRcpt, "5xx", noMailboxCodes, "- missing", Rejected, AboutMailbox, 0},
 	{fromRcpt, "5xx", vagueCodes, "missing", Rejected, AboutMailbox, 0},
-	// "Mailbox unavailable" (RFC 5321 section 4.2.3), if nothing names another reason. Later on a
-	// 550 is about us or the mail.
+	// A 550 at RCPT means "Mailbox unavailable" (RFC 5321 section 4.2.3), if no code or words name
+	// another reason. After RCPT, a 550 is about us or the mail.
 	{StageRcpt, "550", vagueCodes + " " + closedCodes, "- missing", Rejected, AboutAddress, 0},
 	{"", "5xx", "", "", Rejected, AboutMessage, 0},
 	{"", "", "", "", Temporary, AboutServer, 0},
 }
 
-// ErrorByReply returns the failure of a step of which this is the reply: its status, its enhanced
-// status code and the MeaningOf its words. Status 0: there was no readable reply.
+// ErrorByReply returns the error of a step that failed with a reply. The reply has the status, the
+// enhanced status code, and the meaning says of its words. Status 0 means that there was no
+// readable reply.
 func ErrorByReply(stage string, status int, code string, says Meaning) *Error {
 	row := rowOfReply(stage, status, code, says)
 	return &Error{
@@ -135,9 +138,9 @@ func rowOfReply(stage string, status int, code string, says Meaning) replyRow {
 	})]
 }
 
-// SaysNoMailbox reports whether a final refusal with this enhanced status code and these words
-// means that the mailbox does not exist. The refusal may come from another server, so its stage and
-// status are not known.
+// SaysNoMailbox reports whether a final refusal means that the mailbox does not exist. The refusal
+// has the enhanced status code and the meaning says of its words. Its stage and status are not
+// known, because the refusal may come from another server.
 func SaysNoMailbox(code string, says Meaning) bool {
 	return rowOfReply(StageDot, 550, code, says).about == AboutMailbox
 }

@@ -12,7 +12,8 @@ import (
 	"golang.org/x/net/publicsuffix"
 )
 
-// maxReplyBytes bounds how much of a reply is read, and maxReplyRunes the redacted text.
+// maxReplyBytes is the maximum length of the part of a reply that is parsed. maxReplyRunes is the
+// maximum length of the redacted text.
 const (
 	maxReplyBytes = 4096
 	maxReplyRunes = 400
@@ -34,19 +35,19 @@ var replyWords = func() map[string]bool {
 //go:embed reply_words.txt
 var replyWordList string
 
-// PrivateData are the texts that a reply must not repeat into a log: servers quote the recipient,
-// the login and the message.
+// PrivateData are the texts that must not appear in a log. A server may quote the recipient, the
+// login or the message in its reply.
 type PrivateData struct {
 	To      string   // address of the recipient
 	Content string   // texts of the message, which hold the code
 	Login   []string // user name and password
 }
 
-// RedactReply returns the part of a server's words that may be logged, in one line of at most 400
-// characters. These are known words, statuses, IP addresses, names of registered domains, short
-// identifiers of large providers, and URLs without their query. Any other word becomes "…". So an
-// address, a local part, a name, a code or a number is left out, in whatever form the server wrote
-// it. If no word or URL is left, it returns "".
+// RedactReply returns the part of a server's reply that may be logged. The result is one line of at
+// most 400 characters. It has only known words, statuses, IP addresses, names of registered
+// domains, short identifiers of large providers, and URLs without their query. Any other word
+// becomes "…". So addresses, local parts, names, codes and numbers are left out, even if the server
+// wrote them in another form. If no word or URL is left, the result is "".
 func RedactReply(text string, p PrivateData) string {
 	if len(text) > maxReplyBytes {
 		text = text[:maxReplyBytes]
@@ -105,8 +106,8 @@ func NormalizeReply(codes, redacted string) string {
 var (
 	replyURLPattern    = regexp.MustCompile(`(?i)https?://[^\s<>"'()\[\]{}]+|www\.[^\s<>"'()\[\]{}]+`)
 	replyStatusPattern = regexp.MustCompile(`^#?(?:[0-9]{1,3}|[245]\.[0-9]{1,3}\.[0-9]{1,3})$`)
-	// identifiers of Microsoft, Yahoo, Orange, 163.com, Barracuda and others, by which their
-	// postmasters find a reason
+	// postmasterCodePattern matches identifiers of Microsoft, Yahoo, Orange, 163.com, Barracuda and
+	// others. With such an identifier, their postmasters can look up the reason of a refusal.
 	postmasterCodePattern = regexp.MustCompile(
 		`^(?:S[0-9]{3,5}|AS\(?[0-9]{3,9}|(?:OU|SC|DY|RP|CS|BL|GL|PH)-?[0-9]{2,6}|(?:IP)?TS{1,2}[0-9]{2}|VS[0-9]{1,2}-[A-Z]{2}|RFC[0-9]{4}|` +
 			`(?:OFR|LPN)[0-9]{0,3}_[0-9]{3}|[A-Z]{2,4}:[A-Z]{2,4}|BSF_[A-Z]{2,3}[0-9]{0,2}_[A-Z]{2}[0-9]{3})$`)
@@ -116,8 +117,8 @@ var (
 
 const replyPunctuation = `.,;:!?()[]{}<>"'` + "`"
 
-// redactToken returns a token, with omissionMark in place of a part that may be private. word is
-// true if a word or a URL remains.
+// redactToken returns a token with omissionMark in place of each part that may be private. The
+// result word is true if a word or a URL remains.
 func (p PrivateData) redactToken(token string, pieces []string) (safe string, word bool) {
 	if at := replyURLPattern.FindStringIndex(token); at != nil {
 		safe = p.redactURL(strings.TrimRight(token[at[0]:at[1]], replyPunctuation), pieces)
@@ -138,9 +139,10 @@ func (p PrivateData) redactToken(token string, pieces []string) (safe string, wo
 	return omissionMark, false
 }
 
-// mayHoldCode reports whether an identifier may contain a code of the message. lower is the
-// identifier in lower case. A part of it, or the identifier without its signs, may be a code if it
-// is long enough and the message contains it.
+// mayHoldCode reports whether an identifier may contain a code of the message. The parameter lower
+// is the identifier in lower case. It may contain the code if one of its parts is at least
+// minCodeLength long and appears in the message. The whole identifier without its signs counts as a
+// part, too.
 func (p PrivateData) mayHoldCode(lower string) bool {
 	const minCodeLength = 4
 	content := strings.ToLower(p.Content)
@@ -163,8 +165,9 @@ func isPublicHostName(token string) bool {
 	return icann && suffix != token && !strings.HasPrefix(token, ".")
 }
 
-// redactURL returns scheme, host and path of a URL; omissionMark if the host may be private. Parts
-// of the path that may be an encoded address, a number or a token are left out.
+// redactURL returns the scheme, host and path of a URL. If the host may be private, it returns
+// omissionMark. It leaves out parts of the path that may be an encoded address, a number or a
+// token.
 func (p PrivateData) redactURL(text string, pieces []string) string {
 	if strings.HasPrefix(strings.ToLower(text), "www.") {
 		text = "http://" + text
@@ -230,12 +233,13 @@ func (p PrivateData) privatePieces() (all []string) {
 	return slices.DeleteFunc(all, func(piece string) bool { return piece == "" })
 }
 
-// maxWholeWordPiece is the length up to which a piece counts only as a whole word: "an" is a part
-// of many words.
+// maxWholeWordPiece is the greatest length of a piece that is found only as a whole word. A short
+// piece such as "an" is also a part of many other words.
 const maxWholeWordPiece = 3
 
-// containsPrivate reports whether a text in lower case has one of the pieces. It also does if the
-// text has a character of addresses (also encoded or tagged ones) or of URL parameters.
+// containsPrivate reports whether a text in lower case contains one of the pieces. It also returns
+// true if the text has a character that occurs in addresses or URL parameters. Such a character may
+// be part of an encoded or tagged address.
 func containsPrivate(lower string, pieces []string) bool {
 	if strings.ContainsAny(lower, "@＠%=&+") {
 		return true

@@ -23,8 +23,8 @@ func ParseServerURL(text string, schemes ...string) (*url.URL, error) {
 	return u, nil
 }
 
-// ParseParameters parses the parameters of a mail server's URL, each of which is known and given
-// once. connections is another name of conns.
+// ParseParameters parses the parameters in a mail server's URL. Each parameter must be one of the
+// known parameters and may be given once. The parameter connections is another name of conns.
 func ParseParameters(query string, known ...string) (url.Values, error) {
 	all, err := url.ParseQuery(query)
 	if err != nil {
@@ -45,8 +45,8 @@ func ParseParameters(query string, known ...string) (url.Values, error) {
 	return all, nil
 }
 
-// ParseCount parses a whole number from 1 to most and stores it in into. It returns false for any
-// other text.
+// ParseCount parses a whole number from 1 to the limit most, and stores the number in into. It
+// returns false for any other text.
 func ParseCount(into *int, text string, most int) bool {
 	n, err := strconv.Atoi(text)
 	*into = n

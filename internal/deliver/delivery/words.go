@@ -6,8 +6,9 @@ import (
 	"strings"
 )
 
-// Encoded words (RFC 2047 section 2) and their greatest lengths in characters. The first word of a
-// header is shorter, so that it fits on a line behind the header's name.
+// These constants have the form of encoded words (RFC 2047 section 2), and the greatest lengths of
+// encoded words in characters. The first word of a header is shorter, so that the word fits on a
+// line behind the header's name.
 const (
 	maxEncodedWord      = 75
 	maxFirstEncodedWord = 60
@@ -15,8 +16,8 @@ const (
 	encodedWordEnd      = "?="
 )
 
-// encodeHeader returns printable ASCII unchanged if firstWordFits, and any other text in encoded
-// words.
+// encodeHeader returns text unchanged if the text is printable ASCII and firstWordFits. It returns
+// any other text in encoded words.
 func encodeHeader(text string) string {
 	if isPrintableASCIIOrPlaceholder(text) && firstWordFits(text) {
 		return text
@@ -34,8 +35,8 @@ func encodeHeader(text string) string {
 	return strings.Join(append(words, word+encodedWordEnd), " ")
 }
 
-// formatFrom returns the value of the header From. A name in ASCII with a first word that fits is
-// quoted if necessary; any other name is encoded.
+// formatFrom returns the value of the header From. If the name is ASCII and its first word fits,
+// formatFrom quotes the name where necessary. Any other name is encoded.
 func formatFrom(from *mail.Address) string {
 	if text := from.String(); isPrintableASCIIOrPlaceholder(from.Name) && firstWordFits(text) {
 		return text

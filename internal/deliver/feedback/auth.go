@@ -31,10 +31,10 @@ const (
 	SchemeDSN authScheme = "dsn" // bounce mails, posted with the secret as a bearer token
 )
 
-// MaxAge is how far from now a signed time may lie, before or after. MaxMailgunAge is how far
-// before, in Mailgun's scheme: for 8 hours Mailgun repeats a request that was not answered 200,
-// with the time of the first one
-// (documentation.mailgun.com/docs/mailgun/user-manual/webhooks/webhook-retries).
+// MaxAge is how far a signed time may differ from the current time, in the past or in the future.
+// MaxMailgunAge is how far in the past the signed time of Mailgun's scheme may be. For 8 hours
+// Mailgun repeats a request that was not answered with 200, and each repetition has the time of the
+// first request (documentation.mailgun.com/docs/mailgun/user-manual/webhooks/webhook-retries).
 const (
 	MaxAge        = standardwebhooks.MaxAge
 	MaxMailgunAge = 9 * time.Hour
@@ -51,15 +51,16 @@ type Auth struct {
 	// need `type`, `outcomes` and `message`.
 	Scheme  authScheme `yaml:"scheme" required:"yes" oneof:"standard_webhooks hmac mailgun sns header basic dsn"`
 	Secrets [][]byte   `yaml:"-"`
-	// `hmac`, `header`: the header, whose value may begin with `sha256=` or `Bearer`.
-	// `standard_webhooks`: how its headers begin, `webhook-` by default.
+	// For `hmac` and `header`, this is the name of the header, whose value may begin with `sha256=`
+	// or `Bearer`. For `standard_webhooks`, this is how the names of its headers begin, `webhook-`
+	// by default.
 	Header string `yaml:"header,omitempty" check:"header"`
 	// `sns`: the topic's ARN.
 	Topic string `yaml:"topic,omitempty" check:"sns_topic"`
 }
 
 // Verify reports whether the request comes from the provider. If the request has a signed time,
-// this must be near now. Comparisons take constant time.
+// that time must be near the parameter now. Comparisons take constant time.
 func (s Source) Verify(h http.Header, body []byte, now time.Time) bool {
 	a := s.Auth
 	switch a.Scheme {
@@ -124,9 +125,9 @@ func parseMailgunSignature(body []byte) mailgunSignature {
 	return mailgunSignature{time: text(s.Timestamp), token: text(s.Token), signature: text(s.Signature)}
 }
 
-// ReplayKey returns a hash of the signed members of a verified request from Mailgun; "" for other
-// schemes. Mailgun does not sign the events, so an attacker could send an old signature with other
-// events. Such a request has the same hash as the old one.
+// ReplayKey returns a hash of the signed members of a verified request from Mailgun. For other
+// schemes it returns "". Mailgun does not sign the events, so an attacker could send an old
+// signature with other events. Such a request has the same hash as the old request.
 func (s Source) ReplayKey(body []byte) string {
 	if s.Auth.Scheme != SchemeMailgun {
 		return ""

@@ -1,12 +1,12 @@
-// Package feedback records the reports of carriers and mail providers on messages that they have
-// accepted: receipts, bounces, complaints. It never refunds a send.
+// Package feedback records what carriers and mail providers report on messages that they have
+// accepted: receipts, bounces and complaints. It never refunds a send.
 //
-// A Source parses the requests in which mail providers report on mails that they accepted:
-// delivered, bounced, complained. Each provider has its own JSON and its own signature; a Source
-// describes both in settings, so that no provider needs code here.
+// A Source parses the requests of a mail provider. The requests report that accepted mails were
+// delivered, bounced or complained about. Each provider has its own JSON and its own signature. A
+// Source describes both in settings, so that no provider needs code here.
 //
-// Package api calls Source.Verify, which checks that a request is the provider's, and Source.Parse.
-// ProviderEvents records an event, and ReceiptRecorder a receipt.
+// Package api calls Source.Verify, which checks that a request comes from the provider, and then
+// Source.Parse. ProviderEvents records an event, and ReceiptRecorder records a receipt.
 package feedback
 
 import (
@@ -21,8 +21,9 @@ import (
 // EventMeaning is the meaning of an event, however the provider names it.
 type EventMeaning string
 
-// The meanings. Bounced: the mail came back for a reason that may pass. BouncedForGood: the mailbox
-// does not exist. OptedOut: the person wants no further mails.
+// These are the meanings. Bounced means that the mail came back for a reason that may pass.
+// BouncedForGood means that the mailbox does not exist. OptedOut means that the person wants no
+// further mails.
 const (
 	Ignored        EventMeaning = "ignored"
 	Delivered      EventMeaning = "delivered"
@@ -42,13 +43,13 @@ type Event struct {
 	Send    uuid.UUID // of the mail; uuid.Nil: the event names none of our sends
 	To      string    // the address as the provider writes it; empty: not in the event
 	At      time.Time // zero: not in the event
-	// reply code and enhanced status code, or a single word; never a sentence, which may hold an
-	// address
+	// Detail is a reply code and an enhanced status code, or a single word. It is never a sentence,
+	// because a sentence may contain an address.
 	Detail string
 	Says   delivery.Meaning // meaning of the words at EventFormat.Detail
 	Words  string           // the words of the reply with Detail, as delivery.NormalizeReply returns them
-	// Forgeable: anybody who got the mail could have written the event. So the event must name the
-	// recipient, and it counts only while the code was not entered.
+	// Forgeable is true if anybody who got the mail could have written the event. Such an event
+	// must name the recipient. It counts only if the code was not entered yet.
 	Forgeable bool
 }
 
@@ -62,13 +63,13 @@ type Source struct {
 	Format EventFormat `yaml:",inline"`
 }
 
-// EventFormat has the paths of an event's parts in the JSON. Of several paths of a part other than
-// Type, the first with a value counts.
+// EventFormat has the paths at which the parts of an event are found in the JSON. If a part other
+// than Type has several paths, the first path with a value counts.
 type EventFormat struct {
 	// Paths whose values, joined by dots, are the type.
 	Type []JSONPath `yaml:"type,omitempty"`
 	// Maps types to `delivered`, `bounced`, `bounced_for_good`, `complained`, `opted_out` or
-	// `ignored`. The type `Bounce` also stands for longer ones that begin with it, such as
+	// `ignored`. The type `Bounce` also stands for longer types that begin with `Bounce.`, such as
 	// `Bounce.General`.
 	Outcomes map[string]EventMeaning `yaml:"outcomes,omitempty" oneof:"delivered bounced bounced_for_good complained opted_out ignored"`
 	// The path of our Message-ID or of `message_header`.

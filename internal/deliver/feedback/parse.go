@@ -63,8 +63,9 @@ func (ef EventFormat) parseEvent(value any) Event {
 	return e
 }
 
-// meaning returns the meaning of an event type. It looks for the longest beginning of the type, in
-// whole parts, that s.Outcomes has; otherwise it returns Ignored and false.
+// meaning returns the meaning of an event type. The type has several parts. meaning looks up the
+// whole type in ef.Outcomes, and then shorter and shorter beginnings of it. If ef.Outcomes has none
+// of them, meaning returns Ignored and false.
 func (ef EventFormat) meaning(parts []string) (EventMeaning, bool) {
 	for n := len(parts); n > 0; n-- {
 		if o, ok := ef.Outcomes[strings.Join(parts[:n], ".")]; ok {
@@ -74,9 +75,9 @@ func (ef EventFormat) meaning(parts []string) (EventMeaning, bool) {
 	return Ignored, false
 }
 
-// parseSendID returns the send's ID in a Message-ID of the service, "<send's ID>.<HMAC>@domain",
-// with or without angle brackets, or in a text that is only the ID. It does not need the HMAC,
-// since sources are authenticated.
+// parseSendID returns the send's ID in a Message-ID of the service. The Message-ID has the form
+// "<send's ID>.<HMAC>@domain", with or without angle brackets. The text may also be only the ID.
+// parseSendID does not need the HMAC, because sources are authenticated.
 func parseSendID(text string) (uuid.UUID, bool) {
 	text = strings.TrimSuffix(strings.TrimPrefix(strings.TrimSpace(text), "<"), ">")
 	local, _, _ := strings.Cut(text, "@")
@@ -108,8 +109,8 @@ var (
 	singleWordPattern   = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_.-]{0,39}$`)
 )
 
-// extractDetail returns the part of a provider's text that may be stored, which is its codes or a
-// single word, and all words of the text.
+// extractDetail returns the part of a provider's text that may be stored, and all words of the
+// text. The storable part is the codes or a single word.
 func extractDetail(value any, paths []JSONPath) (detail, all string) {
 	var found []string
 	single := ""
@@ -123,8 +124,8 @@ func extractDetail(value any, paths []JSONPath) (detail, all string) {
 	return cmp.Or(codesIn(found...), single), strings.Join(found, "\n") + "\n"
 }
 
-// codesIn returns the first reply code and the first enhanced status code in texts, as in "550
-// 5.1.1"; "" if there is none.
+// codesIn returns the first reply code and the first enhanced status code in texts, for example
+// "550 5.1.1". It returns "" if the texts have neither code.
 func codesIn(found ...string) string {
 	var reply, enhanced string
 	for _, t := range found {
@@ -136,7 +137,8 @@ func codesIn(found ...string) string {
 	return strings.TrimSpace(reply + " " + enhanced)
 }
 
-// findEnhancedCode returns the enhanced status code in a detail; "" if there is none.
+// findEnhancedCode returns the enhanced status code in a detail. It returns "" if the detail has no
+// such code.
 func findEnhancedCode(detail string) string {
 	if m := enhancedCodePattern.FindStringSubmatch(detail); m != nil {
 		return m[1]
@@ -147,8 +149,8 @@ func findEnhancedCode(detail string) string {
 // JSONPath leads to a value.
 type JSONPath = providerhttp.JSONPath
 
-// asText returns a scalar, or a scalar that is the first element of a list, as text; "" for other
-// values.
+// asText returns a scalar as text. For a list, it returns the first element as text, if that is a
+// scalar. It returns "" for other values.
 func asText(value any) string {
 	if list, ok := value.([]any); ok && len(list) > 0 {
 		if _, nested := list[0].([]any); !nested {
@@ -159,7 +161,7 @@ func asText(value any) string {
 	return single
 }
 
-// firstText returns the text at the first path that leads to one; "" if none does.
+// firstText returns the text at the first path that leads to a text. It returns "" if no path does.
 func firstText(value any, paths []JSONPath) string {
 	for _, p := range paths {
 		if s := asText(p.Find(value)); s != "" {
@@ -169,8 +171,8 @@ func firstText(value any, paths []JSONPath) string {
 	return ""
 }
 
-// decodeJSON decodes one JSON value; if anything follows the value, it fails. Numbers keep their
-// text.
+// decodeJSON decodes one JSON value. It fails if anything follows the value. Numbers stay text
+// (json.Number).
 func decodeJSON(body []byte) (any, error) {
 	if len(body) > MaxBodyBytes {
 		return nil, errMalformed

@@ -18,9 +18,9 @@ import (
 	"sendcode/internal/store"
 )
 
-// IngestResult is the result of Ingest: the kind under which the event was recorded, or Unmapped,
-// or the reason why the event was not recorded. After any IngestResult the provider need not repeat
-// the event. After an error it should.
+// IngestResult is the result of Ingest. It is the kind under which the event was recorded, or
+// Unmapped, or the reason why the event was not recorded. After any IngestResult the provider need
+// not repeat the event. After an error the provider should repeat the event.
 type IngestResult string
 
 // The results that are not in kindByMeaning.
@@ -66,10 +66,10 @@ type ProviderEvents struct {
 	unmapped sync.Map // the keys "provider type" that logUnmapped has seen
 }
 
-// Ingest records an event that an authenticated mail provider reports on a message which it
-// accepted. It changes no send's status and refunds nothing. An event suppresses the recipient if
-// the mailbox does not exist, or if the person complained or opted out. Error: that of the
-// database.
+// Ingest records an event that an authenticated mail provider reports about a mail. The provider
+// accepted that mail before. Ingest never changes a send's status and refunds nothing. An event
+// suppresses the recipient if the mailbox does not exist, or if the person complained or opted out.
+// The error is that of the database.
 func (p *ProviderEvents) Ingest(ctx context.Context, provider string, e Event) (IngestResult, error) {
 	kind, means := kindByMeaning[e.Meaning]
 	switch {
@@ -86,9 +86,10 @@ func (p *ProviderEvents) Ingest(ctx context.Context, provider string, e Event) (
 	return p.record(ctx, provider, kind, e)
 }
 
-// IngestMail records what a posted mail claims, as Ingest does. The claim counts only if the mail
-// is a bounce, names a send by a Message-ID of the service with its HMAC, and names that send's
-// recipient. A failure with a code 4.x.x suppresses no recipient. Error: that of the database.
+// IngestMail records the claims of a posted mail in the same way as Ingest. A claim counts only if
+// the mail is a bounce, names a send by a Message-ID of the service with its HMAC, and names that
+// send's recipient. A failure with a code 4.x.x suppresses no recipient. The error is that of the
+// database.
 func (p *ProviderEvents) IngestMail(ctx context.Context, provider string, mail []byte) (IngestResult, error) {
 	report := bounce.Read(mail)
 	if len(report.Recipients) == 0 {
@@ -109,14 +110,15 @@ func (p *ProviderEvents) IngestMail(ctx context.Context, provider string, mail [
 			if err != nil || result != OtherRecipient {
 				return result, err
 			}
-			e.Says = delivery.AnotherReason // the mail was forwarded to another mailbox, and it is that mailbox which is missing
+			e.Says = delivery.AnotherReason // the mail was forwarded, so the missing mailbox is another one
 		}
 	}
 	return OtherRecipient, nil
 }
 
-// eventOf returns what a bounce mail claims about one recipient, as an event without send and
-// recipient. Words decide, too, unless one of them says that the failure may pass.
+// eventOf converts a bounce mail's claim about one recipient to an event without send and
+// recipient. The words of the reply also determine the event, unless a code says that the failure
+// may pass.
 func eventOf(r bounce.Recipient) Event {
 	e := Event{Meaning: Bounced, Forgeable: true, Detail: codesIn(r.Status, r.Words)}
 	if strings.HasSuffix(r.Status, ".0.0") { // the server's words may have a code that says more
@@ -181,8 +183,8 @@ func (p *ProviderEvents) record(ctx context.Context, provider string, kind store
 	return IngestResult(kind), nil
 }
 
-// logUnmapped logs a type that a provider's configuration does not map, once for each type, since
-// such events may mean that mails fail. It logs only types of a single word.
+// logUnmapped logs an event type that is missing in a provider's configuration, because such events
+// may mean that mails fail. It logs each type once, and only types of a single word.
 func (p *ProviderEvents) logUnmapped(provider, name string) {
 	if _, known := p.unmapped.LoadOrStore(provider+" "+name, true); !known && singleWordPattern.MatchString(name) {
 		p.Logger.Warn("provider event is not mapped: see provider_events", "provider", provider, "type", name,
@@ -190,8 +192,8 @@ func (p *ProviderEvents) logUnmapped(provider, name string) {
 	}
 }
 
-// sameRecipient reports whether named, the recipient in a provider's event, is to. named may have
-// the form "Name <address>"; an empty one matches any recipient.
+// sameRecipient reports whether the recipient named in a provider's event is the recipient to. The
+// parameter named may have the form "Name <address>". An empty named matches any recipient.
 func (p *ProviderEvents) sameRecipient(named string, to recipient.Recipient) bool {
 	if named == "" {
 		return true
@@ -203,9 +205,10 @@ func (p *ProviderEvents) sameRecipient(named string, to recipient.Recipient) boo
 	return err == nil && p.Vault.AddressHash(other) == p.Vault.AddressHash(to)
 }
 
-// suppressionCause returns why an event suppresses its recipient; empty: it does not. A bounce
-// suppresses if its code and words say that the mailbox does not exist. It also suppresses if the
-// provider says so (BouncedForGood), there is no enhanced code, and no words give another reason.
+// suppressionCause returns the reason why an event suppresses its recipient. It returns "" if the
+// event suppresses no recipient. A bounce suppresses the recipient if its code and words say that
+// the mailbox does not exist. It also does so if the provider says BouncedForGood, without an
+// enhanced code and without words for another reason.
 func suppressionCause(e Event) store.SuppressionCause {
 	switch code := findEnhancedCode(e.Detail); {
 	case e.Meaning == Complained:

@@ -50,11 +50,13 @@ const (
 )
 
 // Record records a carrier's receipt in the send's status, writes the app's event, and ends the
-// polling of this carrier. changed is false if the send did not go out, or has this or a better
-// receipt already. It is also false if the carrier did not take the message but calls it lost,
-// since the receipt is then about a refused attempt. Error: that of the database; or
-// fault.Unavailable for a receipt of a lost message while the send is Sending. Then it is not known
-// yet which carrier takes the message, so this carrier must repeat the receipt, or is polled.
+// polling of this carrier. changed is false if the send did not go out, or if the send already has
+// this receipt or a better receipt. It is also false if the receipt says that the message is lost,
+// but another carrier accepted the message. Such a receipt is about an attempt that this carrier
+// refused. The error is that of the database, or fault.Unavailable. Record returns
+// fault.Unavailable for a lost message if the send has the status Sending. In that case it is not
+// known yet which carrier will accept the message. So this carrier must repeat the receipt or be
+// polled later.
 func (r *ReceiptRecorder) Record(ctx context.Context, carrier string, send uuid.UUID, delivered bool) (changed bool, err error) {
 	status, event := store.Undelivered, store.SendUndelivered
 	if delivered {
@@ -96,8 +98,9 @@ func (r *ReceiptRecorder) RecordByCarrierID(ctx context.Context, carrier, id str
 	return r.Record(ctx, carrier, send, delivered)
 }
 
-// Poll asks the carriers for up to pollBatch receipts that are due, and records them. Package jobs
-// calls it; more is always false. Error: that of the database when it reads the due polls.
+// Poll polls the carriers for up to pollBatch receipts that are due, and records the receipts.
+// Package jobs calls Poll. The result more is always false. The error is that of the database when
+// Poll reads the due polls.
 func (r *ReceiptRecorder) Poll(ctx context.Context) (more bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, pollTimeout)
 	defer cancel()
@@ -117,8 +120,8 @@ func (r *ReceiptRecorder) Poll(ctx context.Context) (more bool, err error) {
 	return false, polls.Wait()
 }
 
-// poll polls a carrier once for a message's receipt and records the receipt. If there is none yet,
-// the next poll is already in the database.
+// poll polls a carrier once for a message's receipt and records the receipt. If the carrier has no
+// receipt yet, nothing needs to be done: the next poll is already in the database.
 func (r *ReceiptRecorder) poll(ctx context.Context, a store.PendingReceipt) {
 	q, err := r.statusQuery(ctx, a)
 	poller, can := r.Carriers.Poller(a.Carrier)
@@ -143,7 +146,8 @@ func (r *ReceiptRecorder) poll(ctx context.Context, a store.PendingReceipt) {
 	}
 }
 
-// errNoStatusQuery: the send needs no receipt any more, or its recipient cannot be decrypted.
+// errNoStatusQuery says that the send needs no receipt any more, or that its recipient cannot be
+// decrypted.
 var errNoStatusQuery = errors.New("reports: the request selects nothing")
 
 func (r *ReceiptRecorder) statusQuery(ctx context.Context, a store.PendingReceipt) (sms.StatusQuery, error) {
@@ -161,8 +165,8 @@ func (r *ReceiptRecorder) statusQuery(ctx context.Context, a store.PendingReceip
 	return sms.StatusQuery{Send: a.Send.String(), CarrierID: a.ID, To: to.Address(), Country: to.Country(), At: a.At}, nil
 }
 
-// needsNoPoll reports whether a send with this status is no longer polled. A carrier may still
-// report that a message with the status Undelivered was delivered.
+// needsNoPoll reports whether a send with this status is no longer polled. If the status is
+// Undelivered, a carrier may still report without a poll that the message was delivered.
 func needsNoPoll(s store.Status) bool {
 	return s == store.Delivered || s == store.Undelivered || s == store.Failed
 }

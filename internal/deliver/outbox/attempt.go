@@ -19,21 +19,21 @@ import (
 	"sendcode/internal/store"
 )
 
-// Reasons of a send that failed or is unknown, as rows, responses and the console show them.
+// These are reasons why a send failed or is unknown. Rows, responses and the console show them.
 // Further reasons are in the packages store, delivery, sms and policy.
 const (
 	ReasonExpired       = "expired"        // the code's life ended before the message could go out
-	ReasonUnreadable    = "unreadable"     // the recipient cannot be decrypted or the code not derived: the key left the ring
+	ReasonUnreadable    = "unreadable"     // the recipient cannot be decrypted or the code not derived, because the key was removed
 	ReasonNoAnswer      = "no_answer"      // no answer came after the whole message was transmitted
 	reasonNotConfigured = "not_configured" // no provider is configured for this channel any longer
 	temporary           = "temporary_"     // before the stage, of a send that is postponed
 	ReasonInternal      = "internal"       // a panic ended the attempt before a provider could have the message
 )
 
-// attempt makes one attempt to deliver a send: it checks whether the message is still wanted and
-// allowed, composes the message and sends it. It returns the outcome or, if postponement is not
-// nil, that. The caller must record the result in the database. A panic has a result, too: that of
-// outcomeOfPanic.
+// attempt makes one attempt to deliver a send. It checks whether the message is still wanted and
+// allowed, composes the message and sends it. If postponement is nil, out is the outcome. Otherwise
+// the send is postponed. The caller must record the result in the database. After a panic, the
+// result is that of outcomeOfPanic.
 func (o *Outbox) attempt(ctx context.Context, f *flight) (out store.Outcome, postponement *store.Postponement) {
 	ctx = delivery.WithHandover(ctx)
 	defer panics.Recover(panics.Attempt, func() { out, postponement = o.outcomeOfPanic(f.work.Send, delivery.HandedOver(ctx)) })
@@ -65,7 +65,7 @@ func (o *Outbox) attempt(ctx context.Context, f *flight) (out store.Outcome, pos
 	if fail.BadAddress() && fail.Reason == "" {
 		_, took := o.usedProviders(ctx, w.Send, true)
 		if slices.ContainsFunc(took, func(name string) bool { return name != out.Provider }) {
-			fail.Class = delivery.Temporary // a server that took an earlier message was not tried: the message waits for it
+			fail.Class = delivery.Temporary // a server that accepted an earlier message was not tried, so the send waits for it
 		}
 	}
 	w.Now = f.now()
@@ -76,9 +76,9 @@ func (o *Outbox) attempt(ctx context.Context, f *flight) (out store.Outcome, pos
 	return out, postponement
 }
 
-// outcomeOfPanic returns the outcome of an attempt that panicked, or its postponement. If a
-// provider may have the message, the send is unknown. Otherwise the send is tried once more, since
-// a provider's reply may have caused the panic. After a second panic the send ends.
+// outcomeOfPanic returns the outcome of an attempt that panicked, or the attempt's postponement. If
+// a provider may have the message, the send is unknown. Otherwise the send is tried once more,
+// because the reply of one provider may have caused the panic. After a second panic the send fails.
 func (o *Outbox) outcomeOfPanic(s store.Send, handedOver bool) (out store.Outcome, postponement *store.Postponement) {
 	switch {
 	case handedOver:
@@ -92,9 +92,9 @@ func (o *Outbox) outcomeOfPanic(s store.Send, handedOver bool) (out store.Outcom
 // rereadAfter is how old a row in memory may be before an attempt reads its verification again.
 const rereadAfter = 2 * time.Second
 
-// currentWork returns the flight's work as of now. If the flight has waited longer than
-// rereadAfter, it reads the verification again, since this may have been approved, canceled or
-// erased meanwhile. If the database fails, the old state is used.
+// currentWork returns the flight's work in its current state. If the flight has waited for at least
+// rereadAfter, currentWork reads the verification again, because the verification may have been
+// approved, canceled or erased. If the database fails, currentWork uses the old state.
 func (o *Outbox) currentWork(ctx context.Context, f *flight) store.Work {
 	if time.Since(f.read) >= rereadAfter {
 		if v, _, now, err := o.Store.Verification(ctx, f.work.Verification.ID); err == nil {
@@ -130,8 +130,9 @@ func (o *Outbox) outcomeWithoutSending(set policy.Set, w store.Work) (out store.
 	return store.Outcome{Status: store.Sent, Provider: policy.TestProvider}, test
 }
 
-// usedProviders returns the providers that a resend tries last (used), and those of them that took
-// an earlier message (took). It returns none if they are not needed, or if the database fails.
+// usedProviders returns the providers that a resend tries last (used), and the providers among them
+// that accepted an earlier message (took). It returns no providers if wanted is false, if the send
+// is the first, or if the database fails.
 func (o *Outbox) usedProviders(ctx context.Context, s store.Send, wanted bool) (used, took []string) {
 	if s.Number < 2 || !wanted {
 		return nil, nil
@@ -143,10 +144,10 @@ func (o *Outbox) usedProviders(ctx context.Context, s store.Send, wanted bool) (
 	return story.UsedProviders()
 }
 
-// stopReason returns why a send must not go out: its recipient is suppressed, or its channel, its
-// purpose, or its prefix for the caller's class is paused. Empty: the send may go out. It reads the
-// pauses of prefixes from the database at each attempt, since they change. Error: that of the
-// database.
+// stopReason returns the reason why a send must not go out. The recipient may be suppressed, or the
+// channel, the purpose, or the recipient's prefix for the caller's class may be paused. If reason
+// is empty, the send may go out. Pauses of prefixes can change at any time, so stopReason reads
+// them from the database at each attempt. The error is that of the database.
 func (o *Outbox) stopReason(ctx context.Context, set policy.Set, w store.Work) (reason string, err error) {
 	s := w.Send
 	if s.Suppression != uuid.Nil {
@@ -170,9 +171,9 @@ func (o *Outbox) prefixPaused(ctx context.Context, s store.Send, class store.Cla
 	return paused, err
 }
 
-// send sends the message, and writes to the database if a receipt is expected. The outcome names
-// the provider that answered. It has the status Sent even if fail is not nil; classifyFailure then
-// replaces it.
+// send sends the message. If a receipt is expected, send writes this to the database. The outcome
+// names the provider that answered. The outcome has the status Sent even if fail is not nil. In
+// that case classifyFailure replaces the status.
 func (o *Outbox) send(ctx context.Context, w store.Work, message transmitFunc) (out store.Outcome, fail *delivery.Error) {
 	receipt, err := message(ctx)
 	out = store.Outcome{Status: store.Sent, Provider: receipt.Provider, ProviderCode: receipt.ReplyCodes, Took: receipt.Took}
@@ -189,9 +190,9 @@ func (o *Outbox) send(ctx context.Context, w store.Work, message transmitFunc) (
 	return out, fail
 }
 
-// logAttempt logs a failed attempt. If attempts fail with StageAllSetAside or ErrPace, it logs only
-// the first such send of the lane. If the failure is not about the address, it logs a warning, at
-// most one a minute for each server, stage and reply.
+// logAttempt logs a failed attempt. If several attempts of a lane fail with StageAllSetAside or
+// ErrPace, logAttempt logs only the first of them. If the failure is not about the address, it logs
+// a warning, at most one a minute for each server, stage and status.
 func (o *Outbox) logAttempt(f *flight, out store.Outcome, fail *delivery.Error) {
 	suspended := fail != nil && (fail.Stage == delivery.StageAllSetAside || fail.Err == delivery.ErrPace)
 	o.lanesMu.Lock()
@@ -219,8 +220,9 @@ func (o *Outbox) logAttempt(f *flight, out store.Outcome, fail *delivery.Error) 
 	log("delivery attempt failed", line...)
 }
 
-// classifyFailure returns the outcome of a failure: a refund, a suppression of the address, the
-// status Unknown, or a postponement.
+// classifyFailure returns the outcome of a failure or, if the send can be tried again in time, a
+// postponement. The outcome may contain a refund, a suppression of the address, or the status
+// Unknown.
 func (o *Outbox) classifyFailure(w store.Work, out store.Outcome, fail *delivery.Error,
 	suppressFor time.Duration,
 ) (store.Outcome, *store.Postponement) {
@@ -254,7 +256,7 @@ func (o *Outbox) classifyFailure(w store.Work, out store.Outcome, fail *delivery
 }
 
 // recordCarrierHold writes to the database that a carrier accepts no messages for the recipient for
-// a while, if the failure says so for at least 1 s. It blocks until the database answers.
+// some time. It does so only if fail.Hold is at least 1 s. It blocks until the database answers.
 func (o *Outbox) recordCarrierHold(ctx context.Context, w store.Work, fail *delivery.Error) {
 	if fail.Hold < time.Second {
 		return
@@ -264,9 +266,9 @@ func (o *Outbox) recordCarrierHold(ctx context.Context, w store.Work, fail *deli
 	})
 }
 
-// suppression returns the suppression of a message's address. It returns the zero value, which
-// suppresses nothing, if the recipient cannot be decrypted, and for addresses of the simulator,
-// which must be able to bounce again.
+// suppression returns the suppression of a message's address. If the recipient cannot be decrypted,
+// it returns the zero value, which suppresses nothing. It also does so for addresses of the
+// simulator, because those must be able to bounce again.
 func (o *Outbox) suppression(v store.Verification, why store.SuppressionCause, lasts time.Duration) store.NewSuppression {
 	to, err := o.Vault.OpenRecipient(v)
 	if err != nil || to.Domain() == delivery.SimulatorDomain {
@@ -275,8 +277,9 @@ func (o *Outbox) suppression(v store.Verification, why store.SuppressionCause, l
 	return store.NewSuppression{Cause: why, Address: o.Vault.SuppressionHash(to), For: lasts}
 }
 
-// expectReceipt writes to the database that a receipt is expected, if the carrier's reports have
-// its own ID, or if it can be polled. It blocks until the database answers.
+// expectReceipt writes to the database that a receipt is expected. It does so if the carrier's
+// reports have the carrier's own ID, or if the carrier can be polled. It blocks until the database
+// answers.
 func (o *Outbox) expectReceipt(ctx context.Context, w store.Work, r delivery.Result) {
 	if o.Receipts == nil || r.CarrierID == "" {
 		return
@@ -293,9 +296,9 @@ func (o *Outbox) expectReceipt(ctx context.Context, w store.Work, r delivery.Res
 	})
 }
 
-// retryDelay returns the wait after the nth attempt: 2 s, doubling up to 30 s, plus or minus a
-// random quarter, so that replicas do not retry in step. The first retry, with the wait for a tick,
-// starts within 10 s of the failure.
+// retryDelay returns the wait after attempt n. The wait begins with 2 s and doubles up to 30 s. A
+// random part of up to a quarter is added or subtracted, so that replicas do not retry at the same
+// time. The first retry starts within 10 s of the failure, including the wait for a tick.
 func (o *Outbox) retryDelay(n int) time.Duration {
 	d := min(2*time.Second<<min(max(n-1, 0), 5), 30*time.Second)
 	return d*3/4 + o.Random(d/2)

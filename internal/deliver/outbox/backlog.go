@@ -16,8 +16,8 @@ const (
 	manyDeferred     = 20
 )
 
-// throughput counts the messages that went out within the last throughputWindow, second by second,
-// the oldest first.
+// throughput has the number of messages that went out in each second of the last throughputWindow.
+// The oldest second is first.
 type throughput []second
 
 type second struct {
@@ -25,8 +25,8 @@ type second struct {
 	count int
 }
 
-// add counts a message that goes out. since is the instant from which messages have waited;
-// messages before it are counted separately.
+// add counts a message that goes out. Messages have waited since the instant since. Messages that
+// went out before that instant are counted in separate elements.
 func (t *throughput) add(now, since time.Time) {
 	*t = slices.DeleteFunc(*t, func(s second) bool { return now.Sub(s.first) > throughputWindow+time.Second })
 	if n := len(*t) - 1; n >= 0 && now.Sub((*t)[n].first) < time.Second && (*t)[n].first.After(since) {
@@ -46,10 +46,10 @@ func (t throughput) since(from time.Time) (n int) {
 	return n
 }
 
-// backlog is why a new message of a lane may wait: earlier messages are in front of it, or the
-// server takes no more.
+// backlog has the reasons why a new message of a lane may wait. Earlier messages are before the new
+// message, or the server accepts no messages at present.
 type backlog struct {
-	waits     map[string]int // by app: messages that are queued, or deferred because the server takes no more
+	waits     map[string]int // by app: messages that are queued, or deferred because the server accepts none now
 	waiting   int            // of all apps
 	inStore   float64        // messages in the database that no replica holds, and that this process will take over
 	since     time.Time      // since when messages have waited without a pause
@@ -67,8 +67,9 @@ func (b *backlog) count(app string, n int) {
 	}
 }
 
-// full reports whether a new message would wait in a lane with at most most workers. Deferred
-// messages count only while the server takes no more, or if there are many.
+// full reports whether a new message would wait in a lane that may have at most most workers.
+// Deferred messages count only if the server accepts no messages at present, or if there are many
+// deferred messages.
 func (l *lane) full(now time.Time, most int) bool {
 	deferred := l.waiting - l.queued
 	takesNoMore := !l.suspended.IsZero() || now.Sub(l.refused) < judgedAfter || now.Sub(l.paced) < throughputWindow ||
@@ -83,8 +84,8 @@ func (l *lane) change(now time.Time, most int) {
 	}
 }
 
-// expectedWait is ExpectedWait for a lane. most is the largest number of the lane's workers, share
-// the number of an app's flights that memory keeps.
+// expectedWait is ExpectedWait for a lane. The parameter most is the largest number of the lane's
+// workers. The parameter share is how many flights of one app memory keeps.
 func (l *lane) expectedWait(app, network string, now time.Time, most, share int) (wait time.Duration, stalled bool) {
 	if !l.full(now, most) || now.Sub(l.since) < judgedAfter && l.suspended.IsZero() {
 		return 0, false
@@ -117,16 +118,18 @@ func (l *lane) expectedWait(app, network string, now time.Time, most, share int)
 	if l.behind[app] && l.held[app] >= share {
 		before += l.inStore
 	}
-	gone = max(gone, l.workers) // until the first attempts have ended, this is an upper bound of the throughput
+	gone = max(gone, l.workers) // if few attempts have ended yet, the number of workers is an upper bound of the throughput
 	return time.Duration(before / float64(gone) * float64(now.Sub(from))), false
 }
 
-// ExpectedWait returns how long a new message of an app would wait until it goes out. That is the
-// number of messages before it in its lane, divided by the throughput of the last minute in which
-// messages waited. Apps take turns, and so do the networks of an app's strangers. So of each other
-// app or network, as many messages go first as of its own. ExpectedWait is 0 while a new message is
-// tried immediately, and in the first second of a backlog. stalled: nothing has gone out since
-// messages began to wait or all servers were suspended; wait is then the time since that.
+// ExpectedWait returns how long a new message of an app would wait until it goes out. The wait is
+// the number of messages before it in its lane, divided by the throughput. The throughput is that
+// of the last minute in which messages waited. Apps take turns, and the networks of an app's
+// strangers also take turns. So each other app or network sends at most as many messages before the
+// new message as this app or network does. ExpectedWait is 0 if a new message would be tried
+// immediately, and in the first second of a backlog. stalled is true if no message has gone out
+// since messages began to wait or all servers were suspended. In that case wait is the time since
+// then.
 func (o *Outbox) ExpectedWait(q store.Queue, app, network string) (wait time.Duration, stalled bool) {
 	o.lanesMu.Lock()
 	defer o.lanesMu.Unlock()
@@ -171,17 +174,18 @@ func (o *Outbox) noteAttempt(l *lane, fail *delivery.Error) {
 	}
 }
 
-// serverTakesNoMore reports whether a failure says that the server or carrier takes no message at
-// present. Other failures concern one message, which waits for its next attempt, not for the
-// server. For example, a recipient's domain that defers mails slows no other mails.
+// serverTakesNoMore reports whether a failure says that the server or carrier accepts no message at
+// present. Any other failure concerns one message. That message waits for its next attempt, and
+// other messages do not wait. For example, a recipient's domain that defers mails delays no other
+// mails.
 func serverTakesNoMore(fail *delivery.Error) bool {
 	return fail != nil && fail.Class == delivery.Temporary && fail.BefallsAll()
 }
 
 // notePostponed counts a message as waiting until its next attempt, if the server said that it
-// takes no more. If the server did not answer, the message counts only while the lane's whole
-// channel is suspended. Otherwise a carrier of some numbers, or one recipient with slow checks,
-// would cause refusals for other messages.
+// accepts no more messages. If the server did not answer, the message counts only if all servers of
+// the channel are suspended. Otherwise a carrier for some numbers, or one recipient whose server
+// checks slowly, would cause refusals of other messages.
 func (o *Outbox) notePostponed(f *flight, fail *delivery.Error, after time.Duration) {
 	if !serverTakesNoMore(fail) {
 		return
@@ -209,9 +213,10 @@ func (o *Outbox) notePostponed(f *flight, fail *delivery.Error, after time.Durat
 // does not hold the lock.
 func (o *Outbox) suspended(l *lane) bool { return o.attemptsAllowed(l) < delivery.UnlimitedAttempts }
 
-// readBacklog reads how many messages wait in the database, while this process may not know of all
-// of them: while memory is full, or all servers of a channel are suspended. Of the messages that no
-// replica holds, it expects to take over the same part as it has of the held messages.
+// readBacklog reads how many messages wait in the database, if this process may not know of all of
+// them. That is the case when memory is full or all servers of a channel are suspended. Some of
+// these messages are held by no replica. readBacklog expects to take over the same share of them as
+// this process has of the held messages.
 func (o *Outbox) readBacklog(ctx context.Context) {
 	unknown := false
 	for _, l := range o.lanes {

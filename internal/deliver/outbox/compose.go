@@ -16,8 +16,8 @@ import (
 	"sendcode/quota"
 )
 
-// transmitFunc sends a composed message and returns the provider's answer. Only compose and this
-// function have both the code and the full recipient, and they write them only into the message.
+// transmitFunc sends a composed message and returns the provider's answer. Only compose and the
+// transmitFunc have both the code and the full recipient. They write the two only into the message.
 type transmitFunc func(context.Context) (delivery.Result, error)
 
 // failToCompose logs why a message cannot be composed, and returns the outcome of its send.
@@ -27,11 +27,11 @@ func (o *Outbox) failToCompose(w store.Work, reason string, err error) (transmit
 	return nil, store.Outcome{Status: store.Failed, Reason: reason, Refund: true}
 }
 
-// compose decrypts the recipient of a row, derives or decrypts its code, and renders the message.
-// It checks block lists and number rules again, since the configuration may have changed. It
-// returns the function that sends the message; or nil and the outcome, if the message must not or
-// cannot be sent. used are the providers to try last; took are those of them that took an earlier
-// message.
+// compose decrypts the recipient of a row, derives or decrypts the code, and renders the message.
+// It checks block lists and number rules again, because the configuration may have changed. It
+// returns the function that sends the message. If the message must not or cannot be sent, it
+// returns nil and the outcome. The parameter used has the providers that are tried last. The
+// parameter took has the providers of used that accepted an earlier message.
 func (o *Outbox) compose(set policy.Set, w store.Work, used, took []string) (transmitFunc, store.Outcome) {
 	v := w.Verification
 	app := set.Apps[v.App]

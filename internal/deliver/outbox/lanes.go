@@ -9,12 +9,12 @@ import (
 	"sendcode/internal/store"
 )
 
-// lane has the waiting messages of one queue of the database, and its workers. Each channel has its
-// own lanes and bounds, so a hanging carrier delays no mail, and a hanging mail server delays no
-// text message. In each channel, strangers' sends have their own lane, which leaves connections to
-// other sends. So other sends do not wait for strangers' sends, however many there are. Within a
-// lane the apps take turns, so that no app's backlog delays the sends of another app.
-// Outbox.lanesMu guards a lane, which is plain data.
+// lane has the waiting messages of one queue of the database, and the workers that send them. Each
+// channel has its own lanes and limits. So a hanging carrier delays no mail, and a hanging mail
+// server delays no text message. In each channel, strangers' sends have their own lane, which
+// leaves some connections to other sends. So other sends do not wait for strangers' sends, even if
+// there are many strangers' sends. Within a lane the apps take turns, so that no app's backlog
+// delays the sends of another app. The lane itself has no lock. Outbox.lanesMu guards its fields.
 type lane struct {
 	store.Queue
 	queues           map[string]*queue // by app: flights that wait for a worker
@@ -23,7 +23,7 @@ type lane struct {
 	flights          int               // all flights of this lane, in the queue or with a worker
 	held             map[string]int    // flights by app
 	workers          int               // running workers
-	patient          int               // how many workers are at a mail that gives way to others; see mayWait
+	patient          int               // workers whose mail may wait longer than others and gives way to them; see mayWait
 	behind           map[string]bool   // the apps whose rows partly wait in the database, since memory was full
 	suspensionLogged bool              // logAttempt has logged that all servers are set aside
 	backlog
@@ -93,7 +93,8 @@ func (q *queue) later(network string) int {
 	return n
 }
 
-// turnOf returns the network whose turn a flight uses, since the networks of strangers take turns.
+// turnOf returns the network in whose turn a flight is served. Only the networks of strangers take
+// turns, so in any other lane turnOf returns "".
 func (l *lane) turnOf(network string) string {
 	if l.Strangers {
 		return network
@@ -145,9 +146,9 @@ func (l *lane) pop() *flight {
 	return first
 }
 
-// mayWait lets the mail of a silent recipient wait for longer than other mails, until the caller
-// calls end. givesWay reports that the wait must end now: flights wait for a worker, and more than
-// half of the workers are at mails that wait longer.
+// mayWait lets the mail of a silent recipient wait longer than other mails, until the caller calls
+// end. givesWay reports whether the wait must end now. That is so if flights wait for a worker, and
+// more than half of the workers have a mail that waits longer.
 func (o *Outbox) mayWait(l *lane) (givesWay func() bool, end func()) {
 	o.countPatient(l, 1, func() bool { return true })
 	waits := true
@@ -155,7 +156,8 @@ func (o *Outbox) mayWait(l *lane) (givesWay func() bool, end func()) {
 	return func() bool { stop(l.needsWorker); return !waits }, func() { stop(func() bool { return true }) }
 }
 
-// countPatient adds n to the number of workers at mails that wait longer, if when returns true.
+// countPatient adds n to l.patient if the function when returns true. l.patient is the number of
+// workers with a mail that waits longer.
 func (o *Outbox) countPatient(l *lane, n int, when func() bool) bool {
 	o.lanesMu.Lock()
 	defer o.lanesMu.Unlock()
@@ -177,8 +179,8 @@ func (l *lane) needsWorker() bool {
 	return false
 }
 
-// hires reports whether a further worker must begin, since flights wait and there are fewer than
-// most workers. If so, it counts the new worker.
+// hires reports whether a further worker must start. A worker must start if flights wait and fewer
+// than most workers run. If so, hires counts the new worker.
 func (l *lane) hires(most int) bool {
 	if l.queued == 0 || l.workers >= most {
 		return false

@@ -18,12 +18,13 @@ type flight struct {
 	renewed time.Time // start of the current lease
 	read    time.Time // when the work was read from the database or written to it
 
-	postponed store.AttemptID // the attempt under which the row was postponed; zero: the row was not postponed
+	postponed store.AttemptID // the attempt under which the row was postponed; zero if the row was not postponed
 	next      *flight         // flight of the newest attempt that this process took over meanwhile
 }
 
-// now returns the time on the database's clock: the time when the work was read, plus the time
-// since then. Outbox.Now is an estimate, which is wrong for some seconds after that clock is set.
+// now returns the time on the database's clock. It adds the time since the work was read to the
+// database's time at that moment. Outbox.Now is only an estimate. After the database's clock is
+// set, that estimate is wrong for some seconds.
 func (f *flight) now() time.Time { return f.work.Now.Add(time.Since(f.read)) }
 
 // leases are the flights of this process. Safe for concurrent use.
@@ -32,17 +33,18 @@ type leases struct {
 	flights map[uuid.UUID]*flight
 }
 
-// take adds a flight for the row and returns it. If the row has a flight already, that flight goes
-// on under the new attempt, take keeps the new flight for giveBack, and it returns nil.
+// take adds a flight for the row and returns the flight. If the row already has a flight, take
+// returns nil. In that case the old flight continues under the new attempt, and take keeps the new
+// flight for giveBack.
 func (le *leases) take(w store.Work, l *lane) *flight {
 	le.mu.Lock()
 	defer le.mu.Unlock()
 	held := store.AttemptID{ID: w.Send.ID, Attempt: w.Send.Attempt}
 	next := &flight{work: w, lane: l, lease: held, inDoubt: w.Send.InDoubt, renewed: time.Now(), read: time.Now()}
 	if f, ok := le.flights[w.Send.ID]; ok {
-		// The lease ended while the database was unavailable, and this process took over its own
-		// row: the attempt under way continues under the new number. Or the row was postponed and
-		// is due again, before Postpone has returned.
+		// There are two cases. The lease may have ended while the database was unavailable, and
+		// this process took over its own row. Then the attempt under way continues under the new
+		// number. Or the row was postponed, and it is due again before Postpone has returned.
 		f.lease, f.inDoubt, f.renewed = held, w.Send.InDoubt, time.Now()
 		f.next = next
 		return nil
@@ -73,8 +75,9 @@ func (le *leases) renew(after time.Duration) (held []store.AttemptID) {
 	return held
 }
 
-// giveBack removes the flight. If its row was postponed and then taken over by this process, the
-// flight of the next attempt replaces it, and giveBack returns that flight.
+// giveBack removes the flight. If this process has taken over the row after its postponement, the
+// flight of the new attempt replaces the removed flight. In that case giveBack returns the flight
+// of the new attempt.
 func (le *leases) giveBack(f *flight) (next *flight) {
 	le.mu.Lock()
 	defer le.mu.Unlock()

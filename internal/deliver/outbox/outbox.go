@@ -1,38 +1,45 @@
-// Package outbox delivers the sends in the database: it queues the rows in flight, composes each
-// message, sends it through a mail server or a carrier, records the outcome, and refunds failed
-// sends in the limiter.
+// Package outbox delivers the sends in the database. It queues the rows in flight, composes each
+// message, sends the message through a mail server or a carrier, records the outcome, and refunds
+// failed sends in the limiter.
 //
-// Package verification passes each row that it has just written; the outbox also takes over rows
-// that other replicas left. It uses the database, the limiter, the policies and the providers, not
-// the use cases.
+// Package verification passes each row that it has just written to the outbox. The outbox also
+// takes over rows that other replicas left. It uses the database, the limiter, the policies and the
+// providers, but not the use cases.
 //
 // # What a failure means
 //
-// outcomeWithoutSending, stopReason and compose decide before the message, classifyFailure after
-// it:
+// The functions outcomeWithoutSending, stopReason and compose decide before the message is sent.
+// The function classifyFailure decides after the attempt.
 //
-//   - Accepted: sent. The place is spent.
-//   - A final refusal, a suppression, a pause, an ended code, wrong settings: failed. The
-//     recipient's places come back in both gates, not those of networks and apps. It counts for the
-//     rule failures or backoff.
-//   - Erased or blocked: failed. The place is spent.
-//   - Refused for now, or the connection broke before the mail's end: queued again. Once the code
-//     would arrive expired: failed, refunded.
-//   - No answer after the whole mail, or no readable one by HTTP: unknown. The place is spent.
-//   - The process died: another one takes the row over. If the row was sending, the mail may come
-//     twice, and its place stays spent. If no message follows, the send is unknown, not failed
-//     (knownOutcome). It is sent if its code was entered and no other send can have brought it.
+//   - The provider accepted the message: the send is sent. The place is spent.
+//   - A final refusal, a suppression, a pause, an ended code, or wrong settings: the send is
+//     failed. The recipient gets back the places in both gates. The places of networks and apps
+//     stay spent. The failure counts for the rule failures or backoff.
+//   - The verification was erased, or the recipient is blocked: the send is failed. The place is
+//     spent.
+//   - The provider refused the message for now, or the connection broke before the mail's end: the
+//     send is queued again. If the code would expire before the next attempt, the send is failed
+//     and refunded.
+//   - No answer came after the whole mail, or the HTTP answer was not readable: the send is
+//     unknown. The place is spent.
+//   - The process died: another process takes the row over. If the row had the status sending, the
+//     mail may arrive twice, and its place stays spent. If no message follows, the send is unknown,
+//     not failed (knownOutcome). But the send is sent if its code was entered and no other send can
+//     have delivered the code.
 //
 // # What a message waits for
 //
-//   - its lane: the messages of one store.Queue, and the workers that send them
-//   - capacity: how many messages of a lane memory holds. Others wait in the database, and their
-//     app is behind: takeOver takes them over when half of the capacity is free
-//   - its pace: a server takes so many a minute (per_minute). The message is postponed until its
-//     turn (delivery.ErrPace)
+//   - A message waits in its lane. A lane has the messages of one store.Queue, and the workers that
+//     send them.
+//   - A message may wait for capacity, which is how many messages of a lane memory holds. Further
+//     messages wait in the database, and their app is behind. When half of the capacity is free,
+//     takeOver takes them over.
+//   - A message may wait for the pace of its server, which accepts a limited number of messages a
+//     minute (per_minute). The message is postponed until its turn (delivery.ErrPace).
 //
-// The backlog of a lane counts them all. ExpectedWait reads it, so that verification refuses
-// messages that would go out too late. LongestWait is the metric.
+// The backlog of a lane counts the messages that wait for any of these reasons. ExpectedWait uses
+// the backlog, so that package verification can refuse messages that would go out too late.
+// LongestWait is the metric.
 package outbox
 
 import (
@@ -112,9 +119,9 @@ type Carrier interface {
 // without this method is never suspended.
 type suspendable interface{ AttemptsAllowed() int }
 
-// connLimited is a MailSender or Carrier that bounds all messages under way together. The bound may
-// change when the server's does. For any other MailSender or Carrier, Config.Workers is the only
-// bound.
+// connLimited is a MailSender or Carrier that limits how many messages are under way together. The
+// limit may change when the server's own limit changes. For any other MailSender or Carrier,
+// Config.Workers is the only limit.
 type connLimited interface{ ConnLimit() int }
 
 // ReceiptSources says which carriers can be polled for receipts (Poller), and which carriers'
@@ -126,8 +133,8 @@ type ReceiptSources interface {
 
 // Observer counts outcomes. It must not block.
 type Observer interface {
-	// Finished counts a send that ended. callers: the send has a caller's code. d is the time from
-	// Send.LoggedAt to the outcome.
+	// Finished counts a send that ended. The parameter callers is true if the send has a caller's
+	// code. The parameter d is the time from Send.LoggedAt to the outcome.
 	Finished(channel recipient.Channel, app string, s store.Status, callers bool, d time.Duration)
 }
 
@@ -143,23 +150,23 @@ type Tracer interface {
 type Config struct {
 	MailFrom  string            // Name <addr>, for apps without a sender
 	Domain    string            // right-hand side of Message-IDs
-	NotMeURL  string            // URL at which recipients report mails, without its token; empty: mails have no link
+	NotMeURL  string            // URL where recipients report mails, without the token; empty if mails have no link
 	IDHeaders []string          // names of extra mail headers to set to the send's ID
 	Lease     time.Duration     // of a row in flight; 0 means DefaultLease
 	Tick      time.Duration     // between two looks for rows to take over; 0 means DefaultTick
 	Workers   int               // sends of one channel at workers together, without strangers'; 0 means DefaultWorkers
 	Capacity  int               // sends of one channel held in memory, without strangers'; 0 means DefaultCapacity
 	Watch     store.PrefixWatch // settings of automatic pauses of prefixes; zero: pauses are ignored
-	// channels with several servers or carriers. There, a resend first tries a server or carrier
-	// that its verification has not used
+	// ResendOther has the channels with several servers or carriers. In these channels, a resend
+	// first tries a server or carrier that the verification has not used.
 	ResendOther map[recipient.Channel]bool
-	// how long the process waits for a carrier's report before it polls the carrier; 0: carriers
-	// are not polled
+	// PollAfter is how long the process waits for a carrier's report before it polls the carrier.
+	// If PollAfter is 0, carriers are not polled.
 	PollAfter time.Duration
 }
 
-// DefaultLease is the lease if Config.Lease is 0. After a crash another replica takes rows over
-// within a lease and a tick, under 10 s.
+// DefaultLease is the lease of a row if Config.Lease is 0. After a crash, another replica takes the
+// rows over within one lease and one tick, which is less than 10 s.
 var DefaultLease = 8 * time.Second
 
 const (
@@ -170,9 +177,9 @@ const (
 // Bounds of the queues in memory. Sends beyond them wait in the database.
 const (
 	DefaultCapacity = 2000 // sends that one queue holds in memory; it delivers fewer within one lease
-	// MaxPendingOutcomes bounds the outcomes that are not in the database yet. If a process dies
-	// while the database is unavailable, as many mails, and one more for each worker, can be sent
-	// twice.
+	// MaxPendingOutcomes is the maximum number of outcomes that are not in the database yet. If a
+	// process dies while the database is unavailable, that many mails, and one more for each
+	// worker, may be sent twice.
 	MaxPendingOutcomes = 256
 
 	takeOverBatch = 500 // rows taken over in one statement
@@ -248,9 +255,9 @@ func New(c Config, p Dependencies) *Outbox {
 	return o
 }
 
-// Run renews leases and takes over rows until ctx ends. Then it waits for the attempts in flight,
-// at most MaxStopWait, and returns. Unfinished rows are not lost: another replica, or the next
-// start, takes them over.
+// Run renews leases and takes over rows until ctx ends. Then it waits at most MaxStopWait for the
+// attempts under way, and returns. Unfinished rows are not lost. Another replica takes them over,
+// or this process does at its next start.
 func (o *Outbox) Run(ctx context.Context) {
 	ended := make(chan struct{})
 	var keeper sync.WaitGroup
@@ -272,8 +279,8 @@ func (o *Outbox) Run(ctx context.Context) {
 	}
 }
 
-// takeOverIfReady takes over due rows. It does not while the database is unavailable, nor for one
-// lease after that.
+// takeOverIfReady takes over due rows. It does nothing if the database is unavailable, or was
+// unavailable within the last lease.
 func (o *Outbox) takeOverIfReady(ctx context.Context) {
 	defer panics.Recover(panics.Other)
 	if !o.away && !time.Now().Before(o.noTakeoverUntil) {
@@ -295,8 +302,8 @@ func (o *Outbox) stop() {
 	o.halt()
 }
 
-// tick takes over rows. After an outage of the database, takeover pauses for one lease. So delayed
-// outcomes are written first, and no mail is sent twice.
+// tick takes over rows. After an outage of the database, it takes over no rows for one lease. In
+// that time delayed outcomes are written, so that no mail is sent twice.
 func (o *Outbox) tick(ctx context.Context) {
 	defer panics.Recover(panics.Other)
 	if o.away {
@@ -319,9 +326,9 @@ func (o *Outbox) noteAway(ctx context.Context, err error) {
 	o.away = true
 }
 
-// keepLeases renews leases until the channel is closed. It waits for nothing else: if a hanging
-// limiter or statement ended the leases of mails under way, another replica would send these mails
-// again.
+// keepLeases renews leases until the channel is closed. It must not wait for anything else. If a
+// hanging limiter or statement let the leases of mails under way end, another replica would send
+// these mails again.
 func (o *Outbox) keepLeases(ended <-chan struct{}) {
 	for renewals := time.Tick(o.Lease / 4); ; {
 		select {
@@ -333,8 +340,9 @@ func (o *Outbox) keepLeases(ended <-chan struct{}) {
 	}
 }
 
-// renew renews the leases that began at least an eighth of their length ago: most flights end
-// earlier. It ends in time for two more renewals before these leases end.
+// renew renews the leases that began at least an eighth of the lease time ago. Most flights end
+// before their lease is that old. renew ends early enough for two more renewals before these leases
+// end.
 func (o *Outbox) renew(ctx context.Context) {
 	defer panics.Recover(panics.Other)
 	held := o.leases.renew(o.Lease / 8)

@@ -31,14 +31,15 @@ func (o *Outbox) senderOrCarrier(ch recipient.Channel) any {
 	return o.Sender
 }
 
-// reservedConns is how many of more than four connections strangers' sends leave to other sends. If
-// other sends need more, a connection becomes free as soon as an attempt ends.
+// reservedConns is how many connections strangers' sends leave to other sends, if there are more
+// than four connections. If other sends need more than reservedConns, a connection becomes free as
+// soon as an attempt ends.
 const reservedConns = 2
 
-// maxWorkers returns the present bound of a lane's workers: as many as the connections can serve
-// soon. More workers would only wait for a connection. Without a bound on connections it is
-// DefaultWorkers. The strangers' lane leaves reservedConns to other sends; it leaves half if there
-// are few connections or no bound.
+// maxWorkers returns the present maximum number of a lane's workers. It is as many as the
+// connections can serve soon, because more workers would only wait for a connection. If the number
+// of connections has no limit, maxWorkers is at most DefaultWorkers. The strangers' lane leaves
+// reservedConns to other sends. If there are few connections or no limit, it leaves half.
 func (o *Outbox) maxWorkers(l *lane) int {
 	n, reserved := min(o.Workers, DefaultWorkers), o.Workers
 	if p, ok := o.senderOrCarrier(l.Channel).(connLimited); ok {
@@ -50,9 +51,9 @@ func (o *Outbox) maxWorkers(l *lane) int {
 	return n
 }
 
-// Deliver queues a send and waits for its outcome, until wait is over or ctx ends. It returns the
-// send with its outcome. If the send has not ended by then, it returns the send as queued, and
-// delivery continues.
+// Deliver queues a send and waits for the outcome, until wait is over or ctx ends. It returns the
+// send with its outcome. If the send has not ended by that time, Deliver returns the send with the
+// status Queued, and delivery continues.
 func (o *Outbox) Deliver(ctx context.Context, w store.Work, wait time.Duration) store.Send {
 	w.Send.Status = store.Queued // the status in the response if the attempt has not ended
 	if wait <= 0 || o.hurried.Load() {
@@ -78,8 +79,8 @@ func (o *Outbox) Deliver(ctx context.Context, w store.Work, wait time.Duration) 
 	return w.Send
 }
 
-// EndWaits answers all requests that wait for an outcome, as if their wait were over. No later
-// request waits.
+// EndWaits answers all requests that wait for an outcome, as if their wait were over. Later
+// requests do not wait at all.
 func (o *Outbox) EndWaits() {
 	o.hurried.Store(true)
 	o.waiters.Range(func(send, _ any) bool {
@@ -98,10 +99,10 @@ func (o *Outbox) notifyWaiter(send uuid.UUID, out store.Outcome) {
 	}
 }
 
-// queueOrPostpone queues a row that this process has just written, and whose lease it holds. In two
-// cases it postpones the row instead, so that any replica with capacity takes the row over: if
-// memory is full, and while older rows of the app wait in the database, so that these come first.
-// Rows of an app within its share (appShare) are always queued.
+// queueOrPostpone queues a row that this process has just written and leased. In two cases it
+// postpones the row, so that any replica with capacity takes the row over. The first case is that
+// memory is full. The second case is that older rows of the app wait in the database, because the
+// older rows must come first. Rows of an app within its share (appShare) are always queued.
 func (o *Outbox) queueOrPostpone(w store.Work) {
 	f := o.hold(w)
 	if f == nil {
@@ -134,8 +135,8 @@ func (o *Outbox) hasCapacityFor(f *flight) bool {
 // appShare divides Capacity: each app may hold the result when memory is full.
 const appShare = 10
 
-// takeOver leases due rows of the database, which waited there or which another process left, and
-// queues as many for each lane as fit in memory.
+// takeOver leases due rows in the database. These rows have waited there, or another process left
+// them. For each lane, takeOver queues as many rows as fit in memory.
 func (o *Outbox) takeOver(ctx context.Context) {
 	for _, q := range store.Queues() {
 		if err := o.takeOverLane(ctx, o.lanes[q]); err != nil {
@@ -145,9 +146,9 @@ func (o *Outbox) takeOver(ctx context.Context) {
 	}
 }
 
-// takeOverLane takes over rows of one lane. While all servers of the lane are suspended, it takes
-// over only rows of expired codes, and as many other rows as the servers would try. The remaining
-// rows wait unchanged in the database: an attempt could only postpone them.
+// takeOverLane takes over rows of one lane. If all servers of the lane are suspended, it takes over
+// rows of expired codes, and as many other rows as the servers would try. The remaining rows wait
+// unchanged in the database, because an attempt could only postpone them.
 func (o *Outbox) takeOverLane(ctx context.Context, l *lane) error {
 	admits := o.attemptsAllowed(l)
 	if admits < delivery.UnlimitedAttempts {
@@ -186,9 +187,9 @@ func (o *Outbox) attemptsAllowed(l *lane) int {
 // takeOverFunc is Store.TakeOver or Store.TakeOverWithExpiredCode.
 type takeOverFunc func(ctx context.Context, q store.Queue, lease time.Duration, limit int) ([]store.Work, error)
 
-// takeOverUpTo leases rows of a lane in batches, by calls of from, and queues their flights. It
-// ends when no row is left (all is true then), when the lane's memory is full, or when `most` rows
-// were leased.
+// takeOverUpTo leases rows of a lane in batches, by calls of the function from, and queues their
+// flights. It ends when no row is left, when the lane's memory is full, or when `most` rows were
+// leased. If no row is left, all is true.
 func (o *Outbox) takeOverUpTo(ctx context.Context, l *lane, most int, from takeOverFunc) (all bool, err error) {
 	for limit := min(o.freeCapacity(l), takeOverBatch, most); limit > 0; limit = min(o.freeCapacity(l), takeOverBatch, most) {
 		work, err := o.leaseRows(ctx, l.Queue, limit, from)
@@ -270,14 +271,14 @@ func (o *Outbox) addWorker(l *lane) {
 	}
 }
 
-// runWorker is a worker: it makes attempts until its lane's queue is empty. While
-// MaxPendingOutcomes outcomes wait for the database, it blocks.
+// runWorker makes attempts until the queue of its lane is empty or there are too many workers. If
+// MaxPendingOutcomes outcomes are not in the database yet, it blocks.
 func (o *Outbox) runWorker(l *lane) {
 	for f := o.dequeueOrEndWorker(l); f != nil; f = o.dequeueOrEndWorker(l) {
 		ctx := o.traceAttempt(f)
 		out, postponement := o.attempt(ctx, f)
-		// The next message does not wait until the database has this outcome; but while the
-		// database is unavailable, sending stops.
+		// The next message does not wait until this outcome is in the database. But this line
+		// blocks if too many outcomes are pending, so sending stops if the database is unavailable.
 		o.pending <- struct{}{}
 		o.work.Go(func() {
 			defer func() { <-o.pending }()

@@ -14,17 +14,17 @@ import (
 	"sendcode/quota"
 )
 
-// finish writes an outcome to the database, and repeats the write until it succeeds: without the
-// outcome another process would send the message again. It gives up only when the process stops.
-// After the write it refunds a failed send in the limiter, records the failure there if a rule
-// counts it, wakes the request that waits, and ends the attempt's trace. If another attempt holds
-// the send, nothing is written, and finish only logs a warning.
+// finish writes an outcome to the database. It repeats the write until the write succeeds, because
+// otherwise another process would send the message again. It gives up only when the process stops.
+// After the write, finish refunds a failed send in the limiter, and records the failure there if a
+// rule counts the failure. It also answers the request that waits, and ends the attempt's trace. If
+// another attempt holds the send, finish writes nothing and logs a warning.
 func (o *Outbox) finish(ctx context.Context, f *flight, out store.Outcome) {
 	s := f.work.Send
 	out = o.withEvent(ctx, f, out)
 	defer o.endAttemptTrace(ctx, out.Status, out.Reason)
 	applied := o.retryWrite(ctx, func(ctx context.Context) (bool, error) {
-		for { // once more for each time that this process took over its own row meanwhile
+		for { // repeated each time that this process has taken over its own row
 			out.AttemptID, _ = o.leases.of(f)
 			applied, err := o.Store.Finish(ctx, out)
 			if held, _ := o.leases.of(f); applied || err != nil || held == out.AttemptID {
@@ -58,8 +58,9 @@ func (o *Outbox) finish(ctx context.Context, f *flight, out store.Outcome) {
 	}
 }
 
-// withEvent returns the outcome, corrected by knownOutcome, with the event for the app. If that
-// panics, the outcome stays as it was: without a stored outcome the message would be sent again.
+// withEvent returns the outcome as corrected by knownOutcome, with the event for the app. If this
+// panics, withEvent returns the outcome unchanged. Without an outcome in the database, the message
+// would be sent again.
 func (o *Outbox) withEvent(ctx context.Context, f *flight, out store.Outcome) (done store.Outcome) {
 	done = out
 	defer panics.Recover(panics.Attempt)
@@ -75,9 +76,10 @@ func (o *Outbox) withEvent(ctx context.Context, f *flight, out store.Outcome) (d
 	return out
 }
 
-// knownOutcome corrects a failure of a send that an earlier attempt may have delivered. Such a send
-// is Unknown, not Failed, unless a server says that the address takes no messages. If its code was
-// entered, and no other send of the verification can have delivered the code, the send is Sent.
+// knownOutcome corrects the outcome of a failed send that an earlier attempt may have delivered.
+// Such a send becomes Unknown, unless a server says that the address accepts no messages. If the
+// send's code was entered and no other send of the verification can have delivered the code, the
+// send becomes Sent.
 func (o *Outbox) knownOutcome(ctx context.Context, s store.Send, out store.Outcome) store.Outcome {
 	if !s.InDoubt || out.Status != store.Failed || out.BadAddress && out.Reason != store.ReasonSuppressed {
 		return out
@@ -109,10 +111,10 @@ func (o *Outbox) postpone(ctx context.Context, f *flight, p store.Postponement) 
 	f.postponed = p.AttemptID
 }
 
-// retryWrite repeats a write to the database until it succeeds, and returns the write's result. If
-// the process stops first, it returns false. ctx is the attempt's context; its end does not end the
-// write. If a write panics each time, the pause grows to a minute, since each panic is logged with
-// its stack.
+// retryWrite repeats a write to the database until the write succeeds, and returns the result of
+// the write. If the process stops first, it returns false. The parameter ctx is the attempt's
+// context. The write continues even if ctx ends. If each write panics, the pause grows to a minute,
+// because each panic is logged with its stack.
 func (o *Outbox) retryWrite(ctx context.Context, write func(context.Context) (bool, error)) (applied bool) {
 	for wait, longest := 50*time.Millisecond, time.Second; ; wait = min(2*wait, longest) {
 		done, err := o.writeOnce(context.WithoutCancel(ctx), write)
@@ -131,14 +133,16 @@ func (o *Outbox) retryWrite(ctx context.Context, write func(context.Context) (bo
 	}
 }
 
-// writeOnce calls write. A panic is an error: without the outcome the message would be sent again.
+// writeOnce calls write. It returns an error after a panic, so that the write is repeated. Without
+// the outcome in the database, the message would be sent again.
 func (o *Outbox) writeOnce(ctx context.Context, write func(context.Context) (bool, error)) (done bool, err error) {
 	defer panics.Recover(panics.Attempt, func() { err = panics.Err })
 	return write(ctx)
 }
 
-// warnFailedWrite counts a failed write and logs a warning with the count, at most one each second:
-// while the database is unavailable, every flight repeats its write.
+// warnFailedWrite counts a failed write. At most once a second it logs a warning with the number of
+// failed writes. Every flight repeats its write if the database is unavailable, so a warning for
+// each write would be too much.
 func (o *Outbox) warnFailedWrite(err error) {
 	if n, due := o.failedWrites.Add("", time.Now()); due {
 		o.Logger.Warn("could not store outcomes; retrying", "count", n, "error", err, logs.SeeDatabaseAway)

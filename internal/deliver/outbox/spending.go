@@ -16,8 +16,8 @@ import (
 // SpendCap is the most that text messages may cost in a day or a month, in UTC.
 type SpendCap struct {
 	Name string // unique
-	// quota.App or quota.Country: the cap applies to each app or country separately. Any other
-	// value: to all messages together
+	// Scope is quota.App or quota.Country if the cap applies to each app or country separately.
+	// With any other value, the cap applies to all messages together.
 	Scope quota.Scope
 	Per   quota.Period
 	Limit int64 // millionths of the unit that prices are in
@@ -61,7 +61,7 @@ const (
 	maxLoggedKeys = 10_000
 )
 
-// NewBudget returns a budget. stopped is called for each message that a cap refused.
+// NewBudget returns a budget. The function stopped is called for each message that a cap refused.
 func NewBudget(ledger ledger, caps []SpendCap, logger *slog.Logger, stopped func(spendCap string)) *Budget {
 	return &Budget{ledger: ledger, caps: caps, logger: logger, stopped: stopped, logged: map[string]bool{}, read: map[string]readAccount{}}
 }
@@ -97,9 +97,10 @@ func (b *Budget) Reserve(ctx context.Context, m sms.Message, cost int64) (func()
 	return func() { b.undo(ctx, charged) }, nil
 }
 
-// StrangersHoldHalf implements verification.Budget. It compares half of each cap with the sum of
-// all callers, which is at most a second old, or older while a read is under way. If the database
-// does not answer, it returns false: no text message is sent then, in any case.
+// StrangersHoldHalf implements verification.Budget. It reports whether all callers together have
+// spent at least half of a cap. The spent amount is at most a second old, unless a read of the
+// amount is under way. If the database does not answer, StrangersHoldHalf returns false, because no
+// text message is sent anyway.
 func (b *Budget) StrangersHoldHalf(ctx context.Context, app, country string) bool {
 	charges, _ := b.charges(sms.Message{App: app, Country: country, Stranger: true}, 0)
 	for _, c := range charges {
@@ -114,8 +115,8 @@ func (b *Budget) StrangersHoldHalf(ctx context.Context, app, country string) boo
 	return false
 }
 
-// readSpent returns the spent amount of a charge's account. It reads the account for one caller at
-// a time, and at most once in accountReadFor.
+// readSpent returns the spent amount of a charge's account. Only one caller at a time reads the
+// account from the database, at most once in accountReadFor.
 func (b *Budget) readSpent(ctx context.Context, c store.SMSCharge) readAccount {
 	b.mu.Lock()
 	known, now := b.read[c.Cap], time.Now()

@@ -11,8 +11,8 @@ import (
 	"sendcode/internal/deliver/delivery"
 )
 
-// maxRetryAfter bounds the wait that a provider may ask for: a code of ours in a text message does
-// not live longer.
+// maxRetryAfter is the longest wait that a provider may request. A longer wait would not help,
+// because no code in a text message lives longer.
 const maxRetryAfter = 10 * time.Minute
 
 // statusRow has the meaning of a provider's HTTP status.
@@ -20,16 +20,17 @@ type statusRow struct {
 	from, to int
 	class    delivery.ErrorClass
 	about    delivery.About
-	// forAll: the status concerns all messages, even if the provider's code may concern one
-	// recipient. Any other status may concern one message, such as 404 for a number without a
-	// route.
+	// forAll is true if the status concerns all messages, even if the provider's code may concern
+	// one recipient. Any other status may concern one message. An example is 404 for a number
+	// without a route.
 	forAll bool
 	err    error
 }
 
 // statuses has a row for every status (RFC 9110 section 15). The first row that matches is used.
 var statuses = []statusRow{
-	// such an answer lacks the word for "accepted"; it may be a proxy's, or the provider's own
+	// The 2xx answers of this row lack the word for "accepted". Such an answer may come from a
+	// proxy or from the provider itself.
 	{200, 299, delivery.Unknown, delivery.AboutServer, false, ErrUnreadableAnswer},
 	{300, 399, delivery.Temporary, delivery.AboutServer, false, errRedirect},
 	{401, 401, delivery.Temporary, delivery.AboutAccount, true, nil},  // our key
@@ -50,15 +51,15 @@ func rowOfStatus(status int) statusRow {
 	return statuses[slices.IndexFunc(statuses, func(r statusRow) bool { return r.from <= status && status <= r.to })]
 }
 
-// IsProviderFault reports whether this status means that the provider failed. Then the provider's
-// code says nothing about the message, either.
+// IsProviderFault reports whether this status means that the provider failed. If so, the provider's
+// code also says nothing about the message.
 func IsProviderFault(status int) bool {
 	row := rowOfStatus(status)
 	return row.class == delivery.Unknown && row.forAll
 }
 
-// ErrorByStatus returns the error of a message that the provider did not accept. It uses only the
-// HTTP status, and never returns nil.
+// ErrorByStatus returns the error of a message that the provider did not accept. Only the HTTP
+// status determines the class of the error. ErrorByStatus never returns nil.
 func ErrorByStatus(a Response, code string) *delivery.Error {
 	row := rowOfStatus(a.Status)
 	e := Meaning{Class: row.class, About: row.about}.ToError(a, code)
@@ -75,9 +76,9 @@ type Meaning struct {
 	Elsewhere bool          // Error.Elsewhere
 }
 
-// ToError returns the error of a message with this meaning. If the error is Temporary, it has the
-// wait that the answer asks for. If the status concerns all messages, the error has the status's
-// About.
+// ToError returns the error of a message with this meaning. A Temporary error has the wait in the
+// answer's header Retry-After. If the status concerns all messages, a Temporary error also has the
+// status's About.
 func (m Meaning) ToError(a Response, code string) *delivery.Error {
 	e := &delivery.Error{
 		Class: m.Class, Stage: delivery.StageAnswer, Status: a.Status, Code: SafeErrorCode(code),
@@ -92,13 +93,14 @@ func (m Meaning) ToError(a Response, code string) *delivery.Error {
 	return e
 }
 
-// RetryAfter returns the wait in the header Retry-After, at most ten minutes; 0 if there is none.
+// RetryAfter returns the wait in the header Retry-After, at most ten minutes. It returns 0 if there
+// is no such header.
 func RetryAfter(a Response) time.Duration { return RetryAfterIn(a.Header, maxRetryAfter) }
 
-// RetryAfterIn returns the wait in the header Retry-After, which has seconds or a date (RFC 9110
-// section 10.2.3); 0 if there is none. It compares a date with the response's own Date, so that
-// this machine's clock does not matter. Both dates are whole seconds, and Date is rounded down, so
-// the wait never ends before the date.
+// RetryAfterIn returns the wait in the header Retry-After, at most the duration most. It returns 0
+// if there is no such header. The header has seconds or a date (RFC 9110 section 10.2.3). A date is
+// compared with the response's own header Date, so that this machine's clock does not matter. Both
+// dates are whole seconds, and Date is rounded down, so the wait never ends too early.
 func RetryAfterIn(h http.Header, most time.Duration) time.Duration {
 	text := h.Get("Retry-After")
 	if seconds, err := strconv.ParseUint(text, 10, 63); err == nil {
@@ -117,8 +119,8 @@ var (
 	providerIDPattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:^/+=-]{0,127}$`)
 )
 
-// SafeErrorCode returns text if it looks like a provider's error code; "" if it could be a phone
-// number or other text.
+// SafeErrorCode returns text if the text looks like a provider's error code. If the text could be a
+// phone number or other text, it returns "".
 func SafeErrorCode(text string) string {
 	if !errorCodePattern.MatchString(text) || len(text) > 5 && strings.Trim(text, "0123456789") == "" {
 		return ""

@@ -40,7 +40,8 @@ func (p *JSONPath) UnmarshalText(text []byte) (err error) {
 // MarshalText returns the text of String.
 func (p JSONPath) MarshalText() ([]byte, error) { return []byte(p.String()), nil }
 
-// Find returns the value at the path in a value that package json decoded; nil if there is none.
+// Find returns the value at the path in a value that package json decoded. It returns nil if the
+// path leads to no value.
 func (p JSONPath) Find(value any) any {
 	for _, step := range p {
 		switch v := value.(type) {

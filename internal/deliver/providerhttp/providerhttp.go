@@ -1,12 +1,12 @@
-// Package providerhttp makes one HTTP request to a provider. If no answer can be read, it reports
-// whether a byte of the request was written to the socket, below TLS. If no byte was written, the
-// provider certainly has no message; otherwise the outcome is unknown. The package also has the
-// code that providers of text messages and of mails share: errors by status, safe error codes,
-// values in JSON by a configured path, and signatures like those of AWS.
+// Package providerhttp makes one HTTP request to a provider. If it cannot read an answer, it
+// reports whether a byte of the request was written to the socket, below TLS. If no byte was
+// written, the provider certainly does not have the message. Otherwise the outcome is unknown. The
+// package also has code for providers of both text messages and mails: errors by status, safe error
+// codes, values at a configured path in JSON, and signatures like those of AWS.
 //
-// Connections are kept for IdleTimeout. If a kept connection breaks, net/http repeats some requests
-// by itself, and a repeated request may be a second message. So requests are made in such a form
-// that net/http cannot repeat them.
+// Idle connections are kept for IdleTimeout. If a kept connection breaks, net/http repeats some
+// requests itself. A repeated request might send a second message. So this package makes requests
+// in a form that net/http cannot repeat.
 package providerhttp
 
 import (
@@ -53,7 +53,8 @@ const (
 	// defaultTimeout bounds one request, from the dial to the end of the response.
 	defaultTimeout = 20 * time.Second
 	// IdleTimeout is how long an idle connection is kept. Common servers close an idle connection
-	// after 5 s. A request that meets such a close has an unknown outcome.
+	// after 5 s. If the server closes a connection just as a request begins, the outcome of the
+	// request is unknown. A short IdleTimeout avoids this.
 	IdleTimeout = 2 * time.Second
 	// maxIdleConnections bounds the connections that one Client keeps.
 	maxIdleConnections = 32
@@ -78,8 +79,8 @@ type Client struct {
 	Timeout time.Duration
 	// Dial opens the socket; nil means a [net.Dialer].
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
-	// RootCAs are the trusted certificate authorities for the server's certificate; nil: those of
-	// the system.
+	// RootCAs are the certificate authorities that are trusted for the server's certificate. If
+	// RootCAs is nil, the system's authorities are trusted.
 	RootCAs *x509.CertPool
 
 	once sync.Once // makes http
@@ -159,8 +160,8 @@ func (w *writeTracker) onConnected(info httptrace.GotConnInfo) {
 }
 
 // stopAndReportSent makes further writes fail, and reports whether a byte of the request may have
-// left. net/http may still be writing a request that was given up. Such a write fails now, so the
-// result stays true.
+// left. After the request has failed, net/http may still try to write it. Such a write now fails,
+// so the result cannot change afterwards.
 func (w *writeTracker) stopAndReportSent() (left bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -168,9 +169,9 @@ func (w *writeTracker) stopAndReportSent() (left bool) {
 	return w.left
 }
 
-// Do makes one request, and returns the response, whatever its status. The request's header
-// traceparent has the trace of ctx. The error's class says whether the provider may have the
-// message: Unknown if it may, Temporary if not.
+// Do makes one request, and returns the response for any status. The request's header traceparent
+// has the trace of ctx. The error's class is Unknown if the provider may have the message, and
+// otherwise Temporary.
 func (c *Client) Do(ctx context.Context, r Request) (Response, *delivery.Error) {
 	caller := ctx
 	ctx, cancel := context.WithTimeout(ctx, cmp.Or(c.Timeout, defaultTimeout))
@@ -211,9 +212,10 @@ func (c *Client) Do(ctx context.Context, r Request) (Response, *delivery.Error) 
 	return Response{response.StatusCode, response.Header, body, response.TLS}, nil
 }
 
-// transportError returns the error of a request without a whole response: Unknown if a byte of the
-// request may have left, otherwise Temporary. caller is the caller's context: if it has ended, the
-// service gave up. ctx ends with caller, or when the time of a request is over.
+// transportError returns the error of a request without a whole response. The error is Unknown if a
+// byte of the request may have left, otherwise Temporary. The parameter caller is the caller's
+// context. If caller has ended, the service gave up the request. The context ctx ends when caller
+// ends, or when the timeout of a request is over.
 func transportError(caller, ctx context.Context, left bool, err error) *delivery.Error {
 	e := &delivery.Error{Class: delivery.Temporary, Stage: delivery.StageDial, Err: errConnect}
 	if left {

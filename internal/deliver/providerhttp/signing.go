@@ -43,7 +43,8 @@ func BasicAuth(user, password string) string {
 	return "Basic " + base64.StdEncoding.EncodeToString([]byte(user+":"+password))
 }
 
-// EscapeURLPart escapes a text for a path, a query or a form: in all of them a space becomes %20.
+// EscapeURLPart escapes a text for a path, a query or a form. A space becomes %20, which is valid
+// in each of the three.
 func EscapeURLPart(s string) string { return strings.ReplaceAll(url.QueryEscape(s), "+", "%20") }
 
 // Host returns the host of an endpoint's URL in the form for signatures: with the port, if the URL

@@ -31,8 +31,8 @@ type aliyunCarrier struct {
 	aliyunAPI
 }
 
-// aliyunAPI is one of Aliyun's interfaces for messages. Their requests have the same signature, and
-// their reports the same form.
+// aliyunAPI is one of Aliyun's interfaces for messages. The requests to both interfaces have the
+// same signature, and the reports of both have the same form.
 type aliyunAPI struct {
 	Account
 	Endpoint string
@@ -56,8 +56,8 @@ func (a Aliyun) Open(s Setup) Carrier {
 	return &aliyunCarrier{aliyunAPI{a.Account, a.Endpoint, NewClient(s)}}
 }
 
-// Send implements Carrier. The interface has no idempotency token: OutId only comes back in
-// receipts.
+// Send implements Carrier. The interface has no idempotency token. OutId does not prevent a second
+// message, and only comes back in receipts.
 func (c *aliyunCarrier) Send(ctx context.Context, m Message) (delivery.Result, *delivery.Error) {
 	template, values, fail := c.Template(m)
 	if fail != nil {
@@ -80,8 +80,8 @@ func fillTemplate(names, values []string) string {
 	return string(filled)
 }
 
-// FormatNumber returns the national number for mainland China; for other countries, the country
-// code and the number without a plus.
+// FormatNumber returns the national number if the country is mainland China. For other countries,
+// it returns the country code and the number without a plus.
 func FormatNumber(number, country string) string {
 	digits := strings.TrimPrefix(number, "+")
 	if country == "CN" {
@@ -114,8 +114,9 @@ func (a *aliyunAPI) signedRequest(action string, params map[string]string) provi
 	}
 }
 
-// ACS3Authorization returns the Authorization header of a request to /. The names of the signed
-// headers are in lower case, and one of them is the hash of the body.
+// ACS3Authorization returns the header Authorization of a request to the path "/". The names in
+// signed must be in lower case. One of the signed headers must be x-acs-content-sha256, the hash of
+// the body.
 func ACS3Authorization(id, secret, method, query string, signed map[string]string) string {
 	canonical, list := providerhttp.CanonicalRequest(method, "/", query, signed, signed["x-acs-content-sha256"])
 	signature := hex.EncodeToString(providerhttp.HMACSHA256([]byte(secret), acs3Algorithm+"\n"+providerhttp.HexSHA256(canonical)))
@@ -136,9 +137,9 @@ const (
 	intervalErrorCode       = "biz.FREQUENCY" // of AliyunVerify: two messages to a number within 60 s
 )
 
-// limitDuration returns how long a limit on a number holds. The message names the limit: by default
-// 1 a minute, 5 an hour and 10 in 24 hours, and 40 in 24 hours over all senders. An unknown limit
-// holds for an hour.
+// limitDuration returns how long a limit on a number lasts. The message says which limit was
+// reached. The default limits are 1 message a minute, 5 an hour and 10 in 24 hours, and 40 in 24
+// hours from all senders together. An unknown limit lasts for an hour.
 func limitDuration(message string) time.Duration {
 	switch {
 	case strings.Contains(message, "分钟"), strings.Contains(strings.ToLower(message), "minute"):
@@ -190,7 +191,8 @@ var chinaTimeZone = time.FixedZone("UTC+8", 8*60*60)
 
 // PollStatus implements Poller
 // (help.aliyun.com/zh/sms/developer-reference/api-dysmsapi-2017-05-25-querysenddetails). SendStatus
-// 1 means under way, 2 failed, 3 delivered. OutId is that of the request SendSms.
+// 1 means under way, 2 means failed, and 3 means delivered. OutId has the same value as in the
+// request SendSms.
 func (c *aliyunCarrier) PollStatus(ctx context.Context, q StatusQuery) (Report, bool, error) {
 	a, err := c.Query(ctx, c.signedRequest("QuerySendDetails", map[string]string{
 		"PhoneNumber": FormatNumber(q.To, q.Country), "BizId": q.CarrierID, "SendDate": q.At.In(chinaTimeZone).Format("20060102"),
@@ -213,8 +215,9 @@ func (c *aliyunCarrier) PollStatus(ctx context.Context, q StatusQuery) (Report, 
 }
 
 // ParseReports implements ReportParser
-// (help.aliyun.com/zh/sms/developer-reference/configure-delivery-receipts-1): the account posts a
-// list to one address; out_id names the send, as in SendSms.
+// (help.aliyun.com/zh/sms/developer-reference/configure-delivery-receipts-1). Aliyun posts a list
+// of receipts to one address for the whole account. The member out_id is the ID of the send, as in
+// SendSms.
 func (a *aliyunAPI) ParseReports(in IncomingRequest, _ string) ([]Report, string, error) {
 	var all []struct {
 		OutID   string `json:"out_id"`

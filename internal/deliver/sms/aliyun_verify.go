@@ -12,9 +12,9 @@ import (
 
 // AliyunVerify is an account with the verification messages of Alibaba Cloud's Phone Number
 // Verification Service, interface Dypnsapi 2017-05-25
-// (help.aliyun.com/zh/pnvs/developer-reference/api-dypnsapi-2017-05-25-sendsmsverifycode). Its
-// signatures and templates are given; they carry our code. It reaches numbers of mainland China
-// alone.
+// (help.aliyun.com/zh/pnvs/developer-reference/api-dypnsapi-2017-05-25-sendsmsverifycode). The
+// service provides the signatures and templates, and the messages contain our code. The service
+// reaches only numbers of mainland China.
 type AliyunVerify struct {
 	Account `yaml:",inline"`
 	// The base URL, for tests.

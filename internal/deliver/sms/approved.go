@@ -19,9 +19,9 @@ const (
 	defaultLanguage = "en"
 )
 
-// findTemplate returns the ID of the first of these templates that exists: in the language, in
-// English, in any language. In each step it looks for the purpose and then for the default purpose.
-// It returns "" if no template exists.
+// findTemplate returns the ID of a template. It looks for a template in the language, then in
+// English, and then in any language. In each step it looks for the purpose first and for the
+// default purpose second. It returns "" if no template exists.
 func (a ApprovedTemplates) findTemplate(purpose, language string) string {
 	for _, l := range []string{language, defaultLanguage} {
 		for _, p := range []string{purpose, defaultPurpose} {
@@ -78,7 +78,8 @@ func (a Account) Template(m Message) (id string, values []string, fail *delivery
 	return id, values, nil
 }
 
-// CheckAccount returns the problems with the settings, by key; empty if there are none.
+// CheckAccount returns the problems with the settings, by key. The map is empty if there are no
+// problems.
 func (a Account) CheckAccount() map[string]error {
 	wrong := map[string]error{}
 	if !keyIDPattern.MatchString(a.KeyID) {

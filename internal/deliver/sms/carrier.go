@@ -7,8 +7,9 @@ import (
 	"sendcode/internal/deliver/delivery"
 )
 
-// The package of a carrier implements CarrierSettings and Carrier. Of the other interfaces in this
-// file it implements those that the carrier's API allows.
+// Each carrier has a settings type that implements CarrierSettings and a type that implements
+// Carrier. These types also implement the other interfaces in this file, as far as the carrier's
+// API allows.
 
 // Setup has the settings and dependencies that every carrier is opened with.
 type Setup struct {
@@ -28,7 +29,8 @@ func (s Setup) CurrentTime() time.Time {
 	return s.Now()
 }
 
-// CarrierSettings are the settings of one type of carrier: a pointer to a struct with yaml tags.
+// CarrierSettings are the settings of one type of carrier. The implementation is a pointer to a
+// struct with yaml tags.
 type CarrierSettings interface {
 	// Check returns the problems of the settings, by key.
 	Check() map[string]error
@@ -49,27 +51,28 @@ type SettingsWithSender interface{ NeedsSender() bool }
 // that OnlyPrefixes returns.
 type SettingsWithPrefixes interface{ OnlyPrefixes() []string }
 
-// SettingsWithCallback are CarrierSettings of requests that may contain the address for receipts.
-// If a request needs that address, sms.public_url must be set.
+// SettingsWithCallback are CarrierSettings of a carrier whose requests may contain the address for
+// receipts. If NeedsCallback returns true, the requests need that address, so sms.public_url must
+// be set.
 type SettingsWithCallback interface{ NeedsCallback() bool }
 
 // SettingsWithAccountCallback is implemented by the CarrierSettings of a carrier whose address for
 // receipts is entered in the carrier's console, once for the account.
 type SettingsWithAccountCallback interface{ HasAccountCallback() bool }
 
-// Carrier gives one message to a carrier. Send fills in ID and Code of the result; its caller fills
-// in the other fields.
+// Carrier hands single messages to a carrier. Send sets CarrierID and ReplyCodes of the result. The
+// caller of Send sets the other fields.
 type Carrier interface {
 	Name() string
 	Send(ctx context.Context, m Message) (delivery.Result, *delivery.Error)
 }
 
-// ReportParser is a Carrier that sends receipts. A receipt comes to an address with a token of
-// ours, which the caller of ParseReports has checked. send is the ID of the send in the address, or
-// "".
+// ReportParser is a Carrier that sends receipts. A carrier sends a receipt to an address with a
+// token of ours. The caller of ParseReports has checked that token. The parameter send is the ID of
+// the send in the address, or "" if the address has no ID.
 type ReportParser interface {
-	// ParseReports reads receipts and returns them with the reply that the carrier expects. Errors:
-	// ErrForged, ErrUnreadableReport.
+	// ParseReports parses receipts. It returns them with the reply that the carrier expects. The
+	// errors are ErrForged and ErrUnreadableReport.
 	ParseReports(in IncomingRequest, send string) (reports []Report, reply string, err error)
 }
 
@@ -78,8 +81,8 @@ type carrierIDReporter interface{ ReportsUseCarrierID() bool }
 
 // Poller is a Carrier that can be polled for the status of a message without a receipt.
 type Poller interface {
-	// PollStatus asks once; asking again does no harm. False: the carrier knows no final status
-	// yet. The error is a [*delivery.Error].
+	// PollStatus makes one status request. Repeating the request does no harm. The result is false
+	// if the carrier does not know a final status yet. The error is a [*delivery.Error].
 	PollStatus(ctx context.Context, q StatusQuery) (Report, bool, error)
 }
 

@@ -25,10 +25,10 @@ func NewClient(s Setup) *Client {
 // Name implements Carrier.
 func (c *Client) Name() string { return c.Setup.Name }
 
-// Attempt makes one request to send a message. read reads the response: the carrier's ID of the
-// message, the carrier's result code, and the failure, which is nil if the carrier accepted the
-// message. The result has ID and code even if read returns a failure. It is empty if no whole
-// response came.
+// Attempt makes one request to send a message. The function read parses the response. It returns
+// the carrier's ID of the message, the carrier's result code, and the failure, which is nil if the
+// carrier accepted the message. The result of Attempt has the ID and the code even if read returns
+// a failure. The result is empty if no whole response came.
 func (c *Client) Attempt(ctx context.Context, r providerhttp.Request,
 	read func(providerhttp.Response) (id, code string, fail *delivery.Error),
 ) (delivery.Result, *delivery.Error) {
@@ -62,23 +62,23 @@ var (
 	MeaningPerNumber = Meaning{Class: delivery.Temporary, About: delivery.AboutRecipient}
 	MeaningUnknown   = Meaning{Class: delivery.Unknown, About: delivery.AboutServer}
 	MeaningOptedOut  = Meaning{Class: delivery.Rejected, About: delivery.AboutAddress, Reason: ReasonOptedOut}
-	// MeaningRefusedNumber: this number is refused now. Another carrier could not reach it, either,
-	// or must not.
+	// MeaningRefusedNumber means that this number is refused now. Another carrier also could not
+	// reach the number, or must not.
 	MeaningRefusedNumber = Meaning{Class: delivery.Rejected, About: delivery.AboutRecipient}
-	// MeaningUnreachable: this carrier cannot reach the number, for example because it has no
-	// WhatsApp.
+	// MeaningUnreachable means that this carrier cannot reach the number. An example is a number
+	// without WhatsApp.
 	MeaningUnreachable = Meaning{Class: delivery.Rejected, About: delivery.AboutRecipient, Elsewhere: true}
 )
 
-// MeaningLimited returns the meaning that the carrier takes no messages for this recipient until
-// the time hold is over.
+// MeaningLimited returns a Meaning for a limit on this recipient. The carrier accepts no messages
+// for this recipient for the duration hold.
 func MeaningLimited(hold time.Duration) Meaning {
 	return Meaning{Class: delivery.Rejected, About: delivery.AboutRecipient, Reason: ReasonCarrierLimit, Hold: hold}
 }
 
-// errorByCode returns the error of a message that was not accepted, by the meaning of its code in
-// the table. A code that the table lacks has MeaningUnknown if the carrier failed, otherwise
-// MeaningPerNumber.
+// errorByCode returns the error of a message that was not accepted. The table has the meaning of
+// the code. If the status says that the carrier failed, the meaning is MeaningUnknown. If the table
+// lacks the code, the meaning is MeaningPerNumber.
 func errorByCode(a providerhttp.Response, code string, table map[string]Meaning) *delivery.Error {
 	v, known := table[code]
 	if !known {

@@ -9,11 +9,11 @@ import (
 // separated by blanks. An entry without a dot also stands for all codes that begin with it and a
 // dot, unless such a code has an entry.
 type faults struct {
-	// us: our account, sender, template or request. The next carrier is tried, and the operator is
-	// notified.
+	// us has the codes for which our account, sender, template or request is at fault. After such a
+	// code, the next carrier is tried, and the operator is notified.
 	us map[Meaning]string
-	// number: the fault of the number. Another carrier could not reach the number, either, or must
-	// not.
+	// number has the codes for which the number is at fault. Another carrier also could not reach
+	// the number, or must not.
 	number map[Meaning]string
 	// message, or the moment.
 	message map[Meaning]string
@@ -43,8 +43,8 @@ var (
 				" 21212 21267 21401 21601 21603 21607 21616 21660 21661" + // the sender
 				" 21609 21701 21704 21705 30127" + // the receipts' address, the messaging service
 				" 21611 30001", // the sender's queue is full
-			// Only some numbers fail: by region, route, registration of the sender, trial account,
-			// daily cap.
+			// Only some numbers fail. The reasons are the region, the route, the registration of
+			// the sender, a trial account, or a daily cap.
 			MeaningPerNumber: "21408 21606 21608 21612 21613 21659 21703 30010 30017 30018 30022 30023 30024 30027 30032 30033 30034" +
 				" 30035 30040 30042 30044 572005",
 		},

@@ -1,19 +1,21 @@
 // Package sms hands one text message to a carrier by HTTP and returns the outcome in the classes of
 // package delivery: rejected, temporary (certainly not accepted), or unknown.
 //
-// It has the place of SMTP for mail: the text is rendered and its row is in the database before
-// Send is called; the caller writes the outcome, refunds, and retries. Nothing here retries a
-// message that a carrier may have received, keeps a queue, or logs.
+// This package does for text messages what package smtp does for mails. Before the caller calls
+// Send, it renders the text and writes the message's row into the database. Afterwards the caller
+// writes the outcome into the database, refunds, and retries. This package never retries a message
+// that a carrier may have received. It keeps no queue and does not log.
 //
 // # A new carrier
 //
-// If type http (package generic, docs/sms.md) can describe the API, no code is needed. It fills
-// placeholders and reads one ID and one code at fixed paths. It can't sign, check a signature,
-// probe, or judge several parts. Otherwise write a file of this package that passes
-// smstest.Contract. Copy twilio.go and twilio_test.go, or those of tencent if the answer is always
-// 200 with a code in it. All carriers share the package: prefix each name at top level with the
-// carrier's, and keep unquotedDigits and WebhookSignature where they are. Outside of the package
-// only these change:
+// If the type http (package generic, docs/sms.md) can describe the API, no code is needed. That
+// type fills placeholders and reads one ID and one code at fixed paths. It can't sign requests,
+// check a signature, probe, or evaluate an answer with several parts. For any other API, write a
+// file of this package that passes smstest.Contract. Copy twilio.go and twilio_test.go. If the
+// answer always has the status 200 and a code in the body, copy the files of tencent instead. All
+// carriers share the package, so begin each name at top level with the name of the carrier. Keep
+// unquotedDigits and WebhookSignature where they are. Outside of the package, change only these
+// files:
 //
 //	internal/run/config/sms.go        {"name", func() sms.CarrierSettings { return new(sms.Name) }} in carrierTypes, and the comment of
 //	                              SMSCarrier.Type
@@ -22,11 +24,12 @@
 //	docs/sms.md                   an example, which a test loads, and a sentence under Receipts
 //	README.md, README.zh-CN.md, CHANGELOG.md
 //
-// The type of its settings implements [CarrierSettings]: its yaml tags and comments become the
-// reference, and tests need an endpoint. Setup.Secret is the only secret. If receipts are signed
-// with another secret, only the token in their address proves them, as in twilio with an API key.
-// The carrier embeds *[Client], implements [Carrier], and adds what its API allows. Where a line
-// names settings, they implement an interface, too:
+// The type of the carrier's settings implements [CarrierSettings]. The reference is made from the
+// yaml tags and comments of that type. Tests need a setting for the endpoint. Setup.Secret is the
+// only secret. If the carrier signs receipts with another secret, only the token in the receipts'
+// address authenticates the receipts, as in twilio with an API key. The type of the carrier embeds
+// *[Client], implements [Carrier], and adds what the API allows. In the following table, "settings"
+// means that the type of the settings also implements an interface:
 //
 //	it sends receipts to the address that the request gives   ReportParser; settings: SettingsWithCallback if it must be given
 //	… to an address that is entered once in its console       ReportParser; settings: SettingsWithAccountCallback
@@ -36,20 +39,24 @@
 //	it may need a sender of ours                              settings: SettingsWithSender
 //	it sends templates that it has approved                   settings embed [Account] (aliyun, tencent)
 //
-// The interfaces are in carrier.go. If an API needs the coding, call [NeedsUCS2]. If an answer has
-// a code for each part of a message, it is a failure only if no part was accepted.
+// The interfaces are in carrier.go. If a request must say how the text is encoded, call
+// [NeedsUCS2]. If an answer has a code for each part of a message, the message has failed only if
+// no part was accepted.
 //
-// Receipts come by GET or POST; those of GET are in the query of IncomingRequest.URL, beside our
-// parameters send and token. Of several receipts for one send, the first final one counts. The
-// answer to a receipt is 204 if the reply of ParseReports is empty, else 200 with the reply as
-// JSON; 400 for an error, and 403 for ErrForged. Return no error for the request that tests the
-// address from a carrier's console. The address is long. If an API does not take that length with a
-// message, enter the address once in the console; then the API's own reference carries Message.ID.
+// Receipts come by GET or POST. The data of a GET receipt are in the query of IncomingRequest.URL,
+// beside our parameters send and token. If several receipts come for one send, the first final
+// receipt counts. The answer to a receipt has the status 204 if ParseReports returns an empty
+// reply. Otherwise the answer is 200 with the reply as JSON. After an error the answer is 400, and
+// after ErrForged it is 403. A carrier's console may test the address with a request. ParseReports
+// must return no error for that request. The address for receipts is long. If an API does not allow
+// so long an address with each message, enter the address once in the console. In that case the
+// reference field of the API contains Message.ID.
 //
-// Send calls Client.Attempt with a function that reads the answer: the carrier's ID of the message,
-// its code, and the failure. For an answer with a code the failure is [errorByCode] with the
-// carrier's table of codes.go. The table says whose fault each code is; a code that is missing
-// there is MeaningPerNumber. For an answer that can't be read it is [providerhttp.ErrorByStatus].
+// Send calls Client.Attempt with a function that parses the answer. The function returns the
+// carrier's ID of the message, the code, and the failure. If the answer has a code, the failure is
+// [errorByCode] with the carrier's table in codes.go. The table has the party at fault for each
+// code. A code that is missing in the table means MeaningPerNumber. If the answer can't be parsed,
+// the failure is [providerhttp.ErrorByStatus].
 //
 // # What a failure means
 //
@@ -58,23 +65,24 @@
 //   - [MeaningBadNumber]: the number gets no text messages. It counts for the rule on failures.
 //   - [MeaningRejected]: this message is refused.
 //   - [MeaningRefusedNumber]: this number is refused now.
-//   - [MeaningOptedOut]: the person asked the carrier for no more. The recipient is suppressed,
-//     too.
-//   - [MeaningLimited]: too many messages to this recipient. Refused, with a hold, since trying
-//     again does not help.
-//   - [MeaningTemporary]: our account, template, sender or configuration, for any number. Another
-//     carrier may do better.
-//   - [MeaningPerNumber]: temporary, but perhaps about this number, such as one without a route.
-//     The carrier is set aside only after such answers for numbers of several prefixes.
-//   - [MeaningUnreachable]: this carrier certainly cannot reach the number. The next one gets the
-//     message, and this one stays in use.
-//   - [MeaningUnknown].
+//   - [MeaningOptedOut]: the person has told the carrier to send no more messages. The recipient is
+//     also suppressed.
+//   - [MeaningLimited]: this recipient got too many messages. The message is refused and the
+//     recipient is put on hold, because another attempt would not help.
+//   - [MeaningTemporary]: our account, template, sender or configuration is the cause, for any
+//     number. Another carrier may accept the message.
+//   - [MeaningPerNumber]: the failure is temporary, but this number may be the cause, for example
+//     if it has no route. The carrier is set aside only after such answers for numbers of several
+//     prefixes.
+//   - [MeaningUnreachable]: this carrier certainly cannot reach the number. The next carrier gets
+//     the message, and this carrier is not set aside.
+//   - [MeaningUnknown]: the carrier may have accepted the message.
 //
-// Without a code in the table, it matters whether a byte of the request has left this machine
-// ([sendcode/internal/deliver/providerhttp]). Before the first byte, every failure is temporary.
-// After it, the outcome is unknown unless the answer is as the carrier documents. A server's 500,
-// 502 or 504 is not such an answer.
+// If an answer has no code from the table, the outcome depends on whether a byte of the request has
+// left this machine ([sendcode/internal/deliver/providerhttp]). Before the first byte, every
+// failure is temporary. After the first byte, the outcome is unknown unless the carrier documents
+// the answer. A server's 500, 502 or 504 is not a documented answer.
 //
-// Errors contain no secret, text or number, and of the carrier's words only its code, if that can't
-// be a phone number ([providerhttp.SafeErrorCode]).
+// Errors contain no secret, text or number. They contain the carrier's code if the code can't be a
+// phone number ([providerhttp.SafeErrorCode]). They contain no other words of the carrier.
 package sms

@@ -8,21 +8,22 @@ import (
 
 // Message is one text message, rendered completely before anything is dialled.
 type Message struct {
-	// ID is the send's ID, the same for every attempt. Carriers with an idempotency token get it as
-	// that token.
+	// ID is the ID of the send. It is the same for every attempt. If a carrier's API has an
+	// idempotency token, the ID is that token.
 	ID string
 	// App is the tenant of the message.
 	App string
-	// Stranger: a browser requested the message, or a back end for a stranger. Such a message may
-	// not use the reserves of spend caps. If its failure may concern only its number, the failure
-	// does not count against the carrier.
+	// Stranger is true if a browser requested the message, or if a back end requested it for a
+	// stranger. The message of a stranger may not use the reserves of spend caps. If such a message
+	// fails and the cause may be only its number, the failure does not count against the carrier.
 	Stranger bool
 	// To is the number in E.164 form, with its plus. Country is the number's region, as in "DE".
 	To, Country string
-	// Prefix is the calling code of To and at most three digits after it, with the plus. If
-	// failures may concern only a number, they count once for each prefix.
+	// Prefix is the plus sign, the calling code of To and up to three digits that follow. Failures
+	// that may concern only the number count once for each prefix.
 	Prefix string
-	// Sender is a number, a short code or a name; empty: the carrier's own choice.
+	// Sender is a number, a short code or a name. If Sender is empty, the carrier chooses the
+	// sender.
 	Sender string
 	// Text is the text for the person. Carriers with templates of their own take Code and Minutes
 	// instead.
@@ -34,10 +35,11 @@ type Message struct {
 	Minutes int // 0: not known; a template with minutes then fails
 	// Purpose and Language (BCP 47) choose among a carrier's own templates.
 	Purpose, Language string
-	// CallbackURL is the URL to which the carrier sends the receipt; empty: the carrier sends none.
+	// CallbackURL is the URL to which the carrier sends the receipt. If CallbackURL is empty, the
+	// carrier sends no receipt.
 	CallbackURL string
-	// Used are the carriers of earlier messages with the same code; other carriers are tried first,
-	// if they work. Took are the carriers of Used that accepted a message.
+	// Used lists the carriers of earlier messages with the same code. Other working carriers are
+	// tried before them. Took lists the carriers in Used that accepted a message.
 	Used, Took []string
 	// Life is how long the code is still valid. Some carriers drop the message after that.
 	Life time.Duration
@@ -48,8 +50,8 @@ const StageBudget = "budget"
 
 // Reasons of refusals.
 const (
-	// ReasonCarrierLimit: the carrier takes no more messages for this recipient for a while; see
-	// delivery.Error.Hold.
+	// ReasonCarrierLimit means that the carrier temporarily takes no more messages for this
+	// recipient. delivery.Error.Hold is the duration.
 	ReasonCarrierLimit = "carrier_limit"
 	// ReasonOptedOut: the person asked the carrier to send nothing more.
 	ReasonOptedOut = "opted_out"
@@ -59,6 +61,6 @@ const (
 
 const errNoTemplate = delivery.SafeError("no template of the carrier is configured for this purpose and language")
 
-// ErrNoMinutes says that the carrier's template needs the minutes of the code's life, but that the
-// caller gave no ttl with its code.
+// ErrNoMinutes means that the carrier's template shows how many minutes the code is valid, but the
+// caller set no ttl for its code.
 const ErrNoMinutes = delivery.SafeError("the template takes minutes, and the code came without a ttl")

@@ -18,8 +18,8 @@ type IncomingRequest struct {
 	Body   []byte
 }
 
-// Report is a carrier's report on one send. A report that is not final, such as "queued", is no
-// Report.
+// Report is a carrier's final report on one send. A report of an intermediate state, such as
+// "queued", does not become a Report.
 type Report struct {
 	Send      string // ID of the send; empty: the report has only CarrierID
 	Delivered bool   // false: the message certainly did not arrive
@@ -33,7 +33,8 @@ var (
 	ErrUnreadableReport = errors.New("sms: a receipt can't be read")
 )
 
-// ReportParser returns the carrier with this name; false if that carrier sends no receipts.
+// ReportParser returns the carrier with this name. The result is false if the carrier sends no
+// receipts or does not exist.
 func (c *Carriers) ReportParser(name string) (ReportParser, bool) {
 	reporter, ok := c.routeByName(name).Carrier.(ReportParser)
 	return reporter, ok
@@ -48,15 +49,16 @@ type StatusQuery struct {
 	At        time.Time // when it was handed over
 }
 
-// Poller returns the carrier with this name; false if that carrier is not polled.
+// Poller returns the carrier with this name. The result is false if the carrier is not polled or
+// does not exist.
 func (c *Carriers) Poller(name string) (Poller, bool) {
 	r := c.routeByName(name)
 	poller, ok := r.Carrier.(Poller)
 	return poller, ok && r.Polled
 }
 
-// ReportsUseCarrierID reports whether the carrier called name sends receipts that identify messages
-// by the carrier's own IDs.
+// ReportsUseCarrierID reports whether the named carrier sends receipts that identify messages by
+// the carrier's own IDs.
 func (c *Carriers) ReportsUseCarrierID(name string) bool {
 	reporter, ok := c.routeByName(name).Carrier.(carrierIDReporter)
 	return ok && reporter.ReportsUseCarrierID() && c.CallbackURL != nil
@@ -77,8 +79,8 @@ func (c *Client) Query(ctx context.Context, r providerhttp.Request) (providerhtt
 	return a, nil
 }
 
-// StatusQueryError returns the error for an answer to a StatusQuery, if the answer cannot be read
-// or refuses the query.
+// StatusQueryError returns the error for an answer that cannot be read or that refuses a
+// StatusQuery.
 func StatusQueryError(a providerhttp.Response, code string) error {
 	return &delivery.Error{
 		Class: delivery.Temporary, Stage: delivery.StageAnswer, Status: a.Status,

@@ -16,8 +16,8 @@ import (
 type Route struct {
 	Carrier  Carrier
 	Prefixes []string // prefixes of the numbers that the carrier takes, with "+"; empty: all numbers
-	// Prices are the prices of a segment by country, in millionths of the currency. Other countries
-	// have DefaultPrice.
+	// Prices has the price of a segment for each country, in millionths of the currency. For other
+	// countries, DefaultPrice is the price.
 	Prices map[string]int64
 	// Polled: if the carrier is a Poller, it is polled for receipts.
 	Polled       bool
@@ -33,29 +33,32 @@ func (r Route) costOf(m Message) int64 {
 	return price * int64(max(1, m.Segments))
 }
 
-// CarriersOptions are the senders of all messages, and the functions that Carriers calls for each.
+// CarriersOptions has the senders of messages, and the functions that Carriers calls for each
+// message.
 type CarriersOptions struct {
 	Sender  string            // sender of messages; empty: the carrier's choice
 	Senders map[string]string // by country; takes the place of Sender
-	// CallbackURL returns the URL for a carrier's receipt of a send; nil: carriers get none.
+	// CallbackURL returns the URL to which the carrier posts the receipt of a send. If CallbackURL
+	// is nil, carriers get no URL.
 	CallbackURL func(carrier, send string) string
-	// Reserve reserves the cost of a message before the message is offered to a carrier, and
-	// returns a function that releases the cost again. If Reserve fails, the carrier is skipped.
-	// Send returns the error of Reserve if each other carrier of the number also fails to reserve
-	// or cannot reach the number. May be nil.
+	// Reserve reserves the cost of a message before the message is offered to a carrier. It returns
+	// a function that releases the cost again. If Reserve fails, the carrier is skipped. If each
+	// other carrier also fails to reserve the cost or cannot reach the number, Send returns the
+	// error of Reserve. If Reserve is nil, no cost is reserved.
 	Reserve func(ctx context.Context, m Message, cost int64) (back func(), fail *delivery.Error)
-	// OnHealthChange is called when a carrier is set aside, and when it is up again. It must return
-	// soon, and must not call Carriers. May be nil.
+	// OnHealthChange is called when a carrier is set aside, and when the carrier is up again. The
+	// function must return soon and must not call methods of Carriers. It may be nil.
 	OnHealthChange func(delivery.Health)
-	// OnAttempt is called after each attempt, with the context of its Send; fail is nil if the
-	// carrier accepted the message. It must not block. May be nil.
+	// OnAttempt is called after each attempt, with the context that Send got. If the carrier
+	// accepted the message, the parameter fail is nil. OnAttempt must not block. It may be nil.
 	OnAttempt func(ctx context.Context, carrier string, fail *delivery.Error, took time.Duration)
 }
 
-// Carriers are routes in order of preference, each with a circuit breaker. A carrier is set aside
-// after three failed attempts in a row, or if within a minute at least half of ten or more attempts
-// fail. Then it gets one message every five seconds. A failure that may concern only the number
-// counts once for each prefix, and never for a stranger's message.
+// Carriers has the routes in order of preference, each with a circuit breaker. A carrier is set
+// aside after three failed attempts in a row. It is also set aside if at least half of ten or more
+// attempts within a minute fail. Then the carrier gets one message every five seconds. A failure
+// that may concern only the number counts once for each prefix. For a stranger's message, such a
+// failure never counts.
 type Carriers struct {
 	CarriersOptions
 	routes []*routeWithBreaker
@@ -66,7 +69,7 @@ type routeWithBreaker struct {
 	breaker *delivery.Breaker
 
 	mu     sync.Mutex
-	failed map[string]time.Time // when a failure that may be about the number was counted, by prefix; at most maxRememberedPrefixes
+	failed map[string]time.Time // prefix -> time of the last counted failure that may concern only the number
 }
 
 const (
@@ -95,13 +98,16 @@ func NewCarriers(routes []Route, o CarriersOptions) *Carriers {
 	return c
 }
 
-// Send offers the message to one carrier after the other, in the order of delivery.UnusedFirst. It
-// tries the next carrier only if the last one certainly did not accept the message: after a
-// Temporary failure, or if delivery.Error.MayGoElsewhere is true for the failure. After any other
-// failure, no other carrier gets the message. The result and the error are those of the last
-// carrier that was tried. If no carrier was tried, or if MayGoElsewhere is true for the last
-// failure, they are those of a carrier that may take the message later. Without such a carrier, the
-// error is that of CarriersOptions.Reserve. Took is the whole time.
+// Send offers the message to the carriers one after the other, in the order of
+// delivery.UnusedFirst. Send goes on to the next carrier only if the previous carrier certainly did
+// not accept the message. That is so after a Temporary failure, or if delivery.Error.MayGoElsewhere
+// is true for the failure. Any other failure ends Send.
+//
+// Send returns the result and the error of the last carrier that it tried. It does not do so if it
+// tried no carrier, or if MayGoElsewhere is true for the last failure. Then it returns the result
+// and the error of a carrier that may take the message later. If there is no such carrier but
+// CarriersOptions.Reserve failed, it returns the error of Reserve. Took in the result is the
+// duration of the whole call.
 func (c *Carriers) Send(ctx context.Context, m Message) (delivery.Result, error) {
 	began := time.Now()
 	m.Sender = c.Sender
@@ -120,7 +126,7 @@ func (c *Carriers) tryEach(ctx context.Context, m Message) (receipt delivery.Res
 	fail = &delivery.Error{Class: delivery.Temporary, Stage: delivery.StageDial, Err: errNoRoute}
 	aside := &delivery.Error{Class: delivery.Temporary, Stage: delivery.StageAllSetAside, Err: errAllSetAside}
 	var over *delivery.Error  // why Reserve failed
-	var waits *delivery.Error // why a carrier that may take the message later did not take it now; the result is that carrier's
+	var waits *delivery.Error // error of a carrier that may take the message later; waited has that carrier's result
 	var waited delivery.Result
 	order := delivery.UnusedFirst(c.routes, m.Used, func(r *routeWithBreaker) string { return r.Carrier.Name() },
 		func(r *routeWithBreaker) bool { return r.breaker.IsWell() })
@@ -158,8 +164,8 @@ func (c *Carriers) tryEach(ctx context.Context, m Message) (receipt delivery.Res
 	return receipt, fail
 }
 
-// attempt reserves the cost and offers the message to one carrier. report is the function of the
-// carrier's breaker that takes the result. unpaid is the error of Reserve.
+// attempt reserves the cost of the message and offers the message to one carrier. It calls report,
+// a function of the carrier's breaker, with the result. unpaid is the error of Reserve.
 func (c *Carriers) attempt(ctx context.Context, r *routeWithBreaker, m Message, report func(error)) (receipt delivery.Result,
 	fail, unpaid *delivery.Error,
 ) {
@@ -195,9 +201,10 @@ func (r *routeWithBreaker) acceptsNumber(number string) bool {
 		slices.ContainsFunc(r.Prefixes, func(p string) bool { return strings.HasPrefix(number, p) })
 }
 
-// breakerResult is delivery.Error.BreakerResult with one exception. A Temporary failure that may
-// concern only the number is a fault once for each prefix, and never for a stranger's message:
-// strangers choose the numbers, and one caller can choose many numbers of one prefix.
+// breakerResult returns the result of delivery.Error.BreakerResult, with one exception. If a
+// Temporary failure may concern only the number, it is a fault once for each prefix. For a
+// stranger's message, it is never a fault. Strangers choose the numbers, and one stranger can
+// choose many numbers with the same prefix.
 func (r *routeWithBreaker) breakerResult(m Message, fail *delivery.Error) error {
 	if fail == nil || fail.Class != delivery.Temporary || fail.About != delivery.AboutRecipient {
 		return fail.BreakerResult()
@@ -208,9 +215,9 @@ func (r *routeWithBreaker) breakerResult(m Message, fail *delivery.Error) error 
 	return fail
 }
 
-// noteFirstFailure remembers a failure of a prefix. It reports whether no other failure of the
-// prefix was remembered within rememberFailuresFor. While maxRememberedPrefixes prefixes are
-// remembered, it reports false.
+// noteFirstFailure remembers a failure of a prefix. It returns true if the prefix had no remembered
+// failure within rememberFailuresFor. It returns false if maxRememberedPrefixes prefixes are
+// already remembered.
 func (r *routeWithBreaker) noteFirstFailure(prefix string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -223,7 +230,8 @@ func (r *routeWithBreaker) noteFirstFailure(prefix string) bool {
 	return true
 }
 
-// routeByName returns the route to the carrier with this name; an empty route if there is none.
+// routeByName returns the route to the carrier with this name. If no carrier has the name, it
+// returns an empty route.
 func (c *Carriers) routeByName(name string) *routeWithBreaker {
 	for _, r := range c.routes {
 		if r.Carrier.Name() == name {
@@ -233,9 +241,9 @@ func (c *Carriers) routeByName(name string) *routeWithBreaker {
 	return &routeWithBreaker{}
 }
 
-// HasUnreachableNumbers reports in suspended whether every carrier of some numbers is set aside, so
-// that messages to these numbers wait. untried: for some numbers no carrier would even try a
-// message now.
+// HasUnreachableNumbers returns whether some numbers cannot be reached now. suspended is true if,
+// for some numbers, every carrier is set aside. Messages to these numbers wait. untried is true if,
+// for some numbers, no carrier would even try a message now.
 func (c *Carriers) HasUnreachableNumbers() (suspended, untried bool) {
 	suspended = c.someNumbersUnserved(func(r *routeWithBreaker) bool { return r.breaker.Health().Up })
 	return suspended, suspended && c.someNumbersUnserved(func(r *routeWithBreaker) bool { return r.breaker.AttemptsAllowed() > 0 })
@@ -260,8 +268,9 @@ func (c *Carriers) someNumbersUnserved(usable func(*routeWithBreaker) bool) bool
 	return false
 }
 
-// AttemptsAllowed returns how many messages would be tried now: delivery.UnlimitedAttempts while a
-// carrier is up; otherwise one for each carrier that a message may try.
+// AttemptsAllowed returns how many messages would be tried now. If a carrier is up, the result is
+// delivery.UnlimitedAttempts. Otherwise the result is the number of carriers that may try a
+// message.
 func (c *Carriers) AttemptsAllowed() (n int) {
 	for _, r := range c.routes {
 		n += min(r.breaker.AttemptsAllowed(), delivery.UnlimitedAttempts-n)

@@ -5,8 +5,9 @@ import (
 	"unicode/utf16"
 )
 
-// The units (septets, or UTF-16 units) of a message in a single segment, and of each segment of a
-// longer message, where a header takes six bytes.
+// The first constant of each line is the most units that fit into a message of one segment. The
+// second is the most units in each segment of a longer message, because a header takes six bytes
+// there. Units are septets in GSM-7 and 16-bit units in UCS-2.
 const (
 	singleGSMUnits, partGSMUnits   = 160, 153
 	singleUCS2Units, partUCS2Units = 70, 67
@@ -16,8 +17,8 @@ const (
 const gsmAlphabet = "@£$¥èéùìòÇ\nØø\rÅåΔ_ΦΓΛΩΠΨΣΘΞÆæßÉ !\"#¤%&'()*+,-./0123456789:;<=>?¡" +
 	"ABCDEFGHIJKLMNOPQRSTUVWXYZÄÖÑÜ§¿abcdefghijklmnopqrstuvwxyzäöñüà"
 
-// gsmExtension has the characters of the alphabet's extension table. Each takes two septets: an
-// escape and the character.
+// gsmExtension has the characters of the extension table of the GSM alphabet. Each character takes
+// two septets: an escape, then the character.
 const gsmExtension = "\f^{}\\[~]|€"
 
 // NeedsUCS2 reports whether a text must be coded in UCS-2. One character beyond the GSM 7-bit
@@ -26,8 +27,9 @@ func NeedsUCS2(text string) bool {
 	return strings.ContainsFunc(text, func(r rune) bool { return !strings.ContainsRune(gsmAlphabet+gsmExtension, r) })
 }
 
-// Segments returns how many segments a text takes when it is sent (3GPP TS 23.038 sections 6.1 and
-// 6.2.1). A character of two units is not divided: the segment before it ends one unit early.
+// Segments returns how many segments a text needs (3GPP TS 23.038 sections 6.1 and 6.2.1). A
+// character of two units is never split between two segments. If only one unit is free in a
+// segment, that unit stays unused.
 func Segments(text string) (segments int) {
 	single, part, width := singleGSMUnits, partGSMUnits, unitsGSM
 	if NeedsUCS2(text) {

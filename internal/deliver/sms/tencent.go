@@ -56,8 +56,8 @@ func (t Tencent) Open(s Setup) Carrier {
 	return &tencentCarrier{t, NewClient(s)}
 }
 
-// Send implements Carrier. The interface has no idempotency token: SessionContext only comes back
-// in the answer.
+// Send implements Carrier. Tencent's API has no idempotency token. Tencent only returns
+// SessionContext in the answer.
 func (c *tencentCarrier) Send(ctx context.Context, m Message) (delivery.Result, *delivery.Error) {
 	template, params, fail := c.Template(m)
 	if fail != nil {
@@ -143,12 +143,14 @@ func parseTencentAnswer(a providerhttp.Response) (id, code string, fail *deliver
 	return id, code, fail
 }
 
-// ReportsUseCarrierID returns true: reports name messages by the SerialNo in the answer to SendSms.
+// ReportsUseCarrierID returns true. A report identifies its message by the SerialNo in the answer
+// to SendSms.
 func (c *tencentCarrier) ReportsUseCarrierID() bool { return true }
 
-// PollStatus implements Poller by number and time (tencentcloud.com/document/product/382/40518,
-// PullSmsSendStatusByPhoneNumber). It does not use PullSmsSendStatus, which returns each status
-// only once, to the first client of the account that asks, and which has to be applied for.
+// PollStatus implements Poller. It queries by number and time with PullSmsSendStatusByPhoneNumber
+// (tencentcloud.com/document/product/382/40518). The action PullSmsSendStatus does not suit: it
+// returns each status only once, to the first client of the account that calls it. An account must
+// also apply for that action.
 func (c *tencentCarrier) PollStatus(ctx context.Context, q StatusQuery) (Report, bool, error) {
 	a, err := c.Query(ctx, c.signedRequest("PullSmsSendStatusByPhoneNumber", map[string]any{
 		"BeginTime": q.At.Add(-maxClockDifference).Unix(), "EndTime": c.CurrentTime().Unix(), "Offset": 0, "Limit": 100,
@@ -180,8 +182,8 @@ var (
 )
 
 // ParseReports implements ReportParser (tencentcloud.com/document/product/382/43547). Tencent posts
-// a list of reports to one address for the whole application, so the address names no send. sid is
-// the SerialNo in the answer to SendSms. Nothing is signed.
+// a list of reports to one address for the whole application, so the address does not identify a
+// send. The field sid is the SerialNo in the answer to SendSms. Tencent does not sign reports.
 func (c *tencentCarrier) ParseReports(in IncomingRequest, _ string) ([]Report, string, error) {
 	var all []struct {
 		SID    string `json:"sid"`
@@ -203,8 +205,9 @@ func (c *tencentCarrier) ParseReports(in IncomingRequest, _ string) ([]Report, s
 
 func (c *tencentCarrier) EndpointURL() string { return c.Endpoint }
 
-// Probe requests the templates (tencentcloud.com/document/product/382/40524): first those of
-// mainland China, then the international ones. Status 0 means approved.
+// Probe requests the status of the templates (tencentcloud.com/document/product/382/40524). It
+// requests the templates for mainland China first, and then the international templates. Status 0
+// means approved.
 func (c *tencentCarrier) Probe(ctx context.Context) (string, error) {
 	ids := c.Templates.TemplateIDs()
 	var numbers []int

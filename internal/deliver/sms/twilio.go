@@ -93,7 +93,7 @@ func (t *twilioCarrier) messageForm(m Message) url.Values {
 	return form
 }
 
-// newRequest returns a request for a resource of the account. form is nil with GET.
+// newRequest returns a request for a resource of the account. For a GET request, form is nil.
 func (t *twilioCarrier) newRequest(method, resource string, form url.Values) providerhttp.Request {
 	r := providerhttp.Request{
 		Method: method, URL: strings.TrimSuffix(t.Endpoint, "/") + "/2010-04-01/Accounts/" + t.Account +
@@ -136,8 +136,8 @@ func parseTwilioAnswer(a providerhttp.Response) (id, code string, fail *delivery
 	return said.SID, code, fail
 }
 
-// unquotedDigits returns raw if it has only digits, so that it is a JSON number and no string;
-// otherwise "".
+// unquotedDigits returns raw if raw has only digits and is thus a JSON number, not a string.
+// Otherwise it returns "".
 func unquotedDigits(raw json.RawMessage) string {
 	text := string(raw)
 	if text == "" || strings.Trim(text, "0123456789") != "" {
@@ -147,9 +147,10 @@ func unquotedDigits(raw json.RawMessage) string {
 }
 
 // ParseReports implements ReportParser
-// (twilio.com/docs/messaging/guides/outbound-message-status-in-status-callbacks). Twilio signs with
-// the account's token. If the settings have an API key instead, only the token in the address shows
-// that the receipt is Twilio's.
+// (twilio.com/docs/messaging/guides/outbound-message-status-in-status-callbacks). Twilio signs a
+// receipt with the auth token of the account. If the settings have an API key instead of that
+// token, the signature is not checked. Then only the token in the callback URL shows that Twilio
+// sent the receipt.
 func (t *twilioCarrier) ParseReports(in IncomingRequest, send string) ([]Report, string, error) {
 	form, err := url.ParseQuery(string(in.Body))
 	if err != nil || send == "" {
@@ -169,8 +170,8 @@ func (t *twilioCarrier) ParseReports(in IncomingRequest, send string) ([]Report,
 	return nil, "", nil
 }
 
-// hasSigned reports whether the request has Twilio's signature. Twilio signs the URL with or
-// without the port, so, like Twilio's own libraries, it tries both.
+// hasSigned reports whether the request has Twilio's signature. Twilio signs the URL with the port
+// or without it. So hasSigned tries both URLs, as Twilio's own libraries do.
 func (t *twilioCarrier) hasSigned(in IncomingRequest, form url.Values) bool {
 	addresses := []string{in.URL}
 	if u, err := url.Parse(in.URL); err == nil {
@@ -188,9 +189,9 @@ func (t *twilioCarrier) hasSigned(in IncomingRequest, form url.Values) bool {
 }
 
 // WebhookSignature returns the expected X-Twilio-Signature
-// (twilio.com/docs/usage/security#validating-requests). It is the HMAC-SHA1 of the exact URL,
-// followed by name and value of each form field, sorted by name and then value; equal pairs count
-// once.
+// (twilio.com/docs/usage/security#validating-requests). The signature is the HMAC-SHA1 of the exact
+// URL and the form fields. Each field adds its name and value to the signed text. The fields are
+// sorted by name and then by value, and equal pairs count once.
 func WebhookSignature(token, address string, form url.Values) string {
 	var text strings.Builder
 	text.WriteString(address)

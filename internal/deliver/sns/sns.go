@@ -1,14 +1,14 @@
-// Package sns verifies the messages of a topic of Amazon SNS and confirms a subscription. SNS posts
+// Package sns verifies the messages of an Amazon SNS topic and confirms a subscription. SNS posts
 // the messages to subscribers over HTTPS
 // (docs.aws.amazon.com/sns/latest/dg/sns-http-https-endpoint-as-subscriber.html).
 //
-// A message names the certificate that verifies its signature. So the certificate's address must be
-// on SNS's host in the topic's region, and the certificate must be SNS's own and lead to an
-// authority that the system trusts.
+// A message contains the address of the certificate that verifies its signature. So an attacker
+// could choose the certificate. For this reason, the address must be on the host of SNS in the
+// topic's region. The certificate must be issued to SNS by an authority that the system trusts.
 //
-// Signatures of version 1 are refused. They use SHA-1, for which collisions can be made, and mail
-// servers choose parts of SES's messages. A topic with the attribute SignatureVersion 2 signs by
-// version 2.
+// Signatures of version 1 are refused. They use SHA-1, for which an attacker can make collisions,
+// and foreign mail servers choose parts of the messages that SES publishes. If the topic's
+// attribute SignatureVersion is 2, SNS signs by version 2.
 package sns
 
 import (
@@ -42,16 +42,17 @@ type Message struct {
 	token string // confirms the subscription
 }
 
-// The bounds of a message's time. SNS repeats a message for at most an hour
-// (docs.aws.amazon.com/sns/latest/dg/sns-message-delivery-retries.html); clocks may differ by five
-// minutes.
+// These constants bound the age of a message. SNS repeats a message for at most an hour
+// (docs.aws.amazon.com/sns/latest/dg/sns-message-delivery-retries.html). The clocks of SNS and of
+// this machine may differ by five minutes.
 const (
 	maxClockDifference = 5 * time.Minute
 	maxAge             = time.Hour + maxClockDifference
 )
 
 // ErrForged means that a message does not belong to the topic, is too old, or was not signed by
-// SNS. Errors that wrap ErrForged name the mistake, without any text of the message.
+// SNS. The text of an error that wraps ErrForged describes the problem and contains no text of the
+// message.
 var ErrForged = errors.New("sns: not a message of the topic")
 
 // ErrOldSignature means that a message has a signature of version 1. It wraps ErrForged.
@@ -75,11 +76,13 @@ var signedMembers = map[messageKind][]string{
 var arnPattern = regexp.MustCompile(
 	`^arn:(aws|aws-cn|aws-us-gov):sns:([a-z]{2}(?:-[a-z]+)+-[0-9]):[0-9]{12}:[A-Za-z0-9_-]{1,256}$`)
 
-// IsTopic reports whether the text is the ARN of a topic that can post to us. A FIFO topic can't.
+// IsTopic reports whether arn is the ARN of a topic that can post to HTTPS subscribers. A FIFO
+// topic can't.
 func IsTopic(arn string) bool { return arnPattern.MatchString(arn) }
 
-// Verify verifies a message and returns its content. Errors: ErrForged; other errors if the
-// certificate can't be read now. Then SNS should send the message again.
+// Verify verifies a message and returns its content. If the message is not genuine, the error wraps
+// ErrForged. Any other error means that the certificate can't be fetched now. Then the caller
+// should let SNS send the message again.
 func (t *Topic) Verify(ctx context.Context, body []byte, now time.Time) (Message, error) {
 	m, err := parseMembers(body)
 	if err != nil {
@@ -113,10 +116,10 @@ func (t *Topic) Verify(ctx context.Context, body []byte, now time.Time) (Message
 	return Message{Kind: typeOf, Text: m["Message"], token: m["Token"]}, nil
 }
 
-// parseMembers returns the members of a message that are strings and among neededMembers. It
-// decodes no others, since the message is not verified yet. Only Message may have several lines:
-// textToSign joins members by line breaks, so a line break in another member could imitate a
-// member.
+// parseMembers returns those of neededMembers that are strings. It does not decode other members,
+// because the message is not verified yet. textToSign joins members with line breaks, so a line
+// break inside a member could imitate a further member. For this reason, parseMembers refuses line
+// breaks in every member except Message.
 func parseMembers(body []byte) (map[string]string, error) {
 	d := json.NewDecoder(bytes.NewReader(body))
 	if open, err := d.Token(); err != nil || open != json.Delim('{') {
@@ -149,8 +152,8 @@ func parseMembers(body []byte) (map[string]string, error) {
 // maxMembers bounds the members of a message; SNS's messages have at most eleven.
 const maxMembers = 32
 
-// neededMembers are the signed members, the signature, its version and the address of its
-// certificate.
+// neededMembers has the names of the signed members, and of the members with the signature, its
+// version and the certificate's address.
 var neededMembers = func() map[string]bool {
 	needed := map[string]bool{"SignatureVersion": true, "Signature": true, "SigningCertURL": true}
 	for _, names := range signedMembers {

@@ -38,9 +38,9 @@ const (
 	maxConcurrentFetches  = 4
 )
 
-// NewTopic returns the topic with this ARN; IsTopic must hold for it. The client must follow no
-// redirects and reach only public addresses. Certificates are verified with the roots; nil means
-// the system's.
+// NewTopic returns the topic with this ARN. The caller must have checked the ARN with IsTopic. The
+// client must follow no redirects and must reach only public addresses. If roots is nil, the
+// system's root certificates verify SNS's certificate.
 func NewTopic(arn string, client *http.Client, roots *x509.CertPool) *Topic {
 	parts := arnPattern.FindStringSubmatch(arn)
 	partition, region, suffix := parts[1], parts[2], "amazonaws.com"
@@ -51,8 +51,8 @@ func NewTopic(arn string, client *http.Client, roots *x509.CertPool) *Topic {
 		arn: arn, host: "sns." + region + "." + suffix, http: client, roots: roots,
 		fetching: make(chan struct{}, maxConcurrentFetches), known: map[string]*x509.Certificate{},
 	}
-	// The host names as in SnsHostProvider of the AWS SDK for Java: those of most regions, of
-	// opt-in regions, and of regions of other partitions.
+	// These are the host names in SnsHostProvider of the AWS SDK for Java. The first name is for
+	// most regions, the second for opt-in regions, and the third for regions of other partitions.
 	t.owners = []string{"sns." + suffix, "sns-signing." + region + "." + suffix, "sns-" + region + "." + suffix}
 	if partition == "aws-us-gov" {
 		t.owners = []string{"sns-us-gov-west-1." + suffix}
@@ -62,7 +62,8 @@ func NewTopic(arn string, client *http.Client, roots *x509.CertPool) *Topic {
 
 var certificatePathPattern = regexp.MustCompile(`^/SimpleNotificationService-[A-Za-z0-9]+\.pem$`)
 
-// signingKey returns the public key in the certificate at the address. Errors: those of Verify.
+// signingKey returns the public key in the certificate at the address. It returns the same errors
+// as Verify.
 func (t *Topic) signingKey(ctx context.Context, address string, now time.Time) (*rsa.PublicKey, error) {
 	u, err := url.Parse(address)
 	if err != nil || !certificatePathPattern.MatchString(u.Path) || address != "https://"+t.host+u.Path {
@@ -116,9 +117,10 @@ func (t *Topic) cachedCertificate(address string) *x509.Certificate {
 	return t.known[address]
 }
 
-// verifyCertificate returns the first certificate of a PEM file, if that is SNS's own and leads to
-// an authority. If the file has no other certificate, it fetches the issuer's from the address in
-// the first certificate.
+// verifyCertificate returns the first certificate of a PEM file. It returns an error if that
+// certificate does not belong to SNS or does not lead to a trusted authority. If the file has only
+// one certificate, verifyCertificate fetches the issuer's certificate from the address in that
+// certificate.
 func (t *Topic) verifyCertificate(ctx context.Context, text []byte, now time.Time) (*x509.Certificate, error) {
 	var all []*x509.Certificate
 	for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {
@@ -156,9 +158,9 @@ func (t *Topic) verifyCertificate(ctx context.Context, text []byte, now time.Tim
 	return leaf, nil
 }
 
-// ConfirmSubscription confirms the subscription that a verified message asks for. It does not use
-// the address in the message. It makes the address from the topic's host and ARN and the message's
-// token (docs.aws.amazon.com/sns/latest/api/API_ConfirmSubscription.html).
+// ConfirmSubscription confirms the subscription that a verified message offers. It ignores the
+// address in the message. Instead, it builds the address from the topic's host, the topic's ARN and
+// the message's token (docs.aws.amazon.com/sns/latest/api/API_ConfirmSubscription.html).
 func (t *Topic) ConfirmSubscription(ctx context.Context, m Message) error {
 	if m.Kind != SubscriptionConfirmation || m.token == "" {
 		return errors.New("sns: the message asks for no subscription")
@@ -170,8 +172,8 @@ func (t *Topic) ConfirmSubscription(ctx context.Context, m Message) error {
 	return err
 }
 
-// fetch gets a file of at most maxAnswerBytes bytes. Errors leave out the address, which may have a
-// token.
+// fetch fetches a file of at most maxAnswerBytes bytes. Its errors do not contain the address,
+// because the address may contain a token.
 func (t *Topic) fetch(ctx context.Context, address string) ([]byte, error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, address, http.NoBody)
 	if err != nil {

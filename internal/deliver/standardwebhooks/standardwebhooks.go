@@ -1,5 +1,6 @@
-// Package standardwebhooks signs and verifies requests by Standard Webhooks: an HMAC-SHA256 over
-// ID, time and body.
+// Package standardwebhooks signs and verifies requests by Standard Webhooks. A signature is an
+// HMAC-SHA256 over the ID, the time and the body.
+//
 // https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md
 package standardwebhooks
 
@@ -16,16 +17,17 @@ import (
 // HeaderPrefix begins the names of the three headers. Some senders use another prefix.
 const HeaderPrefix = "webhook-"
 
-// MaxAge is the greatest difference between a signed time and now, whichever is earlier.
+// MaxAge is the greatest allowed difference between the signed time and the current time, in either
+// direction.
 const MaxAge = 5 * time.Minute
 
-// MaxSignatures is the greatest number of signatures in a header that Verify accepts. A sender
-// makes one signature for each secret, so two or three.
+// MaxSignatures is the greatest number of signatures that Verify accepts in a header. A sender
+// makes one signature for each secret, and so seldom more than three.
 const MaxSignatures = 8
 
 // Sign returns the signature header of a body, with one signature for each secret. A receiver that
-// knows one of the secrets can verify the header, so secrets can be replaced without an
-// interruption. id must contain no full stop.
+// knows one of the secrets can verify the header. So a secret can be replaced without an
+// interruption. The parameter id must not contain a full stop.
 func Sign(secrets [][]byte, id string, at time.Time, body []byte) string {
 	signatures := make([]string, len(secrets))
 	for i, secret := range secrets {
@@ -34,11 +36,11 @@ func Sign(secrets [][]byte, id string, at time.Time, body []byte) string {
 	return strings.Join(signatures, " ")
 }
 
-// Verify reports whether one of the signatures is right by one of the secrets, and the signed time
-// is within MaxAge of now. The names of the headers begin with prefix. Signatures are separated by
-// spaces, or by a comma and a space (as Supabase does). Verify refuses more than MaxSignatures
-// signatures, and computes one MAC for each secret, so a forged request costs no more than another
-// one. Comparisons take constant time.
+// Verify reports whether at least one signature was made with one of the secrets, and whether the
+// signed time is within MaxAge of now. The names of the headers begin with prefix. Signatures are
+// separated by a space, or by a comma and a space (as Supabase does). Verify refuses a header with
+// more than MaxSignatures signatures. It computes one MAC for each secret, so a forged request
+// costs no more than a genuine request. Comparisons take constant time.
 func Verify(h http.Header, prefix string, body []byte, secrets [][]byte, now time.Time) bool {
 	if !CouldVerify(h, prefix, now) {
 		return false
@@ -54,9 +56,9 @@ func Verify(h http.Header, prefix string, body []byte, secrets [][]byte, now tim
 	return right
 }
 
-// CouldVerify reports whether Verify can return true for these headers and some body: all headers
-// are there, and the time is within MaxAge of now. So a request without them is refused before its
-// body is read.
+// CouldVerify reports whether Verify can return true for these headers and some body. It checks
+// that all headers are present and that the time is within MaxAge of now. So the caller can refuse
+// other requests before it reads the body.
 func CouldVerify(h http.Header, prefix string, now time.Time) bool {
 	signatures := strings.Fields(h.Get(prefix + "signature"))
 	return h.Get(prefix+"id") != "" && IsRecent(h.Get(prefix+"timestamp"), now, MaxAge) &&
@@ -71,8 +73,8 @@ func sign(secret []byte, id, at string, body []byte) string {
 	return "v1," + base64.StdEncoding.EncodeToString(mac.Sum(nil))
 }
 
-// IsRecent reports whether a time, in seconds since 1970, is at most oldest ago, and at most MaxAge
-// ahead of now.
+// IsRecent reports whether text, a time in seconds since 1970, is recent. The time must not be
+// longer ago than oldest, and not more than MaxAge after now.
 func IsRecent(text string, now time.Time, oldest time.Duration) bool {
 	seconds, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || seconds < 0 || seconds > 1<<40 {

@@ -20,8 +20,8 @@ import (
 	"sendcode/internal/store"
 )
 
-// Bounds of an answer: of its headers, and of its body. The client reads the body so that it can
-// use the connection again.
+// These constants bound the headers and the body of an answer. The client reads the body, because
+// only then can it use the connection again.
 const (
 	maxHeaderBytes = 16 << 10
 	maxAnswerBytes = 64 << 10
@@ -39,8 +39,8 @@ type client struct {
 	timeout time.Duration // of one attempt
 }
 
-// dialSettings has the root certificates and the resolver of a client. Tests replace both; zero
-// values mean those of the system.
+// dialSettings has the root certificates and the resolver of a client. Tests set both. A nil value
+// means the system's roots or resolver.
 type dialSettings struct {
 	roots    *x509.CertPool
 	resolver *net.Resolver
@@ -50,9 +50,10 @@ func newClient(g Guard, now func() time.Time, w dialSettings) *client {
 	return &client{now: now, timeout: attemptTimeout, Client: g.NewClient(w.roots, w.resolver)}
 }
 
-// NewClient returns an HTTP client that connects only to addresses that the guard allows. It
-// follows no redirect, keeps no cookie and uses no proxy. Nil roots and a nil resolver mean those
-// of the system. Callers bound the time of a request and the bytes that they read of its answer.
+// NewClient returns an HTTP client that connects only to addresses that the guard allows. The
+// client follows no redirect, keeps no cookie and uses no proxy. If roots or resolver is nil, the
+// client uses that of the system. The caller must bound the duration of each request, and how many
+// bytes of the answer it reads.
 func (g Guard) NewClient(roots *x509.CertPool, resolver *net.Resolver) http.Client {
 	dialer := func(plain bool) *net.Dialer {
 		return &net.Dialer{Timeout: attemptTimeout, Resolver: resolver, ControlContext: g.checkDial(plain)}
@@ -114,8 +115,8 @@ func (c *client) postEvent(ctx context.Context, to Endpoint, e store.AppEvent) (
 	}
 }
 
-// failureWord returns a word for the kind of failure, since the error's own text contains
-// addresses.
+// failureWord returns a word for the kind of failure. The text of the error itself must not be
+// shown, because it contains addresses.
 func failureWord(err error) string {
 	var dns *net.DNSError
 	var cert *tls.CertificateVerificationError

@@ -11,13 +11,13 @@ import (
 	"sendcode/internal/store"
 )
 
-// Deliverer delivers events until they arrive or are given up. Safe for concurrent use.
+// Deliverer delivers events until they arrive or are given up. It is safe for concurrent use.
 type Deliverer struct {
 	Dependencies
 	wake chan struct{}
 	done sync.WaitGroup
 
-	base context.Context // context of attempts; ends when a stop has ended, at the latest maxStopWait after the stop began
+	base context.Context // context of attempts; it ends when Run has stopped, at most maxStopWait after ctx of Run ended
 	halt context.CancelFunc
 
 	mu       sync.Mutex
@@ -51,8 +51,9 @@ func New(s Settings, p Dependencies) *Deliverer {
 	return d
 }
 
-// ChangeSettings puts new settings in force. Attempts under way end with the old settings. Events
-// of an app without an endpoint are kept for keepEventsFor, and delivered if the app gets one.
+// ChangeSettings puts new settings in force. Attempts under way keep the old settings. If an app
+// has no endpoint, its events are kept for keepEventsFor. They are delivered if the app gets an
+// endpoint in that time.
 func (d *Deliverer) ChangeSettings(s Settings) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -75,8 +76,8 @@ func (d *Deliverer) Wake() {
 	}
 }
 
-// Run delivers events until ctx ends, and then waits a short time for attempts under way. Events
-// that remain are delivered by another replica, or after the next start.
+// Run delivers events until ctx ends. Then it waits at most maxStopWait for attempts under way.
+// Another replica delivers the remaining events, or this process does after its next start.
 func (d *Deliverer) Run(ctx context.Context) {
 	ticks := time.NewTicker(d.Tick)
 	defer ticks.Stop()
@@ -107,7 +108,8 @@ func (d *Deliverer) drain() {
 	d.client.CloseIdleConnections()
 }
 
-// startDue starts attempts for due events: of each app, as many as its bound allows.
+// startDue starts attempts for due events. For each app, it starts at most as many attempts as the
+// app's bound allows.
 func (d *Deliverer) startDue(ctx context.Context) {
 	defer panics.Recover(panics.Other)
 	shares := d.freeShares()
@@ -139,8 +141,8 @@ func (d *Deliverer) startDue(ctx context.Context) {
 	}
 }
 
-// freeShares returns how many more events of each app can be under way; apps without room are left
-// out.
+// freeShares returns how many more attempts each app may have under way. The result leaves out apps
+// that are at their bound.
 func (d *Deliverer) freeShares() (shares []store.AppEventLimit) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -240,9 +242,9 @@ func (d *Deliverer) logAndCount(e store.AppEvent, end store.AppEventOutcome, out
 	d.Observer.Attempted(e.App, outcome)
 }
 
-// retryDelay returns the wait after the nth attempt: 5 s, four times as long after each further
-// attempt, at most 4 h. It changes the wait by up to a quarter at random, so that events which
-// failed together are not all retried together.
+// retryDelay returns the wait after the nth attempt. The first wait is 5 s, and each further wait
+// is four times as long, up to 4 h. Each wait is changed at random by up to a quarter. So events
+// that failed at the same time are not all retried at the same time.
 func (d *Deliverer) retryDelay(n int) time.Duration {
 	wait := 4 * time.Hour
 	if n < 8 {

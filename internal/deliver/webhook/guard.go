@@ -8,22 +8,23 @@ import (
 	"syscall"
 )
 
-// Guard decides which addresses may be dialled. The zero Guard allows public addresses over TLS.
+// Guard decides which addresses may be dialled. The zero Guard allows only public addresses, and
+// only over TLS.
 //
-// The owner of a zone may answer each look-up of a name with another address. So the guard checks
-// each address when it is dialled, not when the name is configured.
+// The owner of a DNS zone can answer each query with another address. So the guard checks each
+// address when it is dialled, not when the name is configured.
 type Guard struct {
 	AlsoAllow  []netip.Prefix // networks that may be dialled although they are not public, also without TLS
 	AllowPlain bool           // allows public addresses without TLS; the caller must verify answers in another way
 }
 
-// errAddressForbidden: no event may go to the address. The error does not name the address, so that
-// answers do not reveal a network.
+// errAddressForbidden means that no event may go to the address. The text does not contain the
+// address, because answers with this error must not reveal a network.
 var errAddressForbidden = errors.New("webhook: the address is not allowed")
 
-// nonPublicNetworks are the networks that are not public: RFC 6890 and the registries that it made
-// (https://www.iana.org/assignments/iana-ipv4-special-registry, iana-ipv6-special-registry), and
-// multicast.
+// nonPublicNetworks lists the networks that are not public: those of RFC 6890 and of the two
+// registries that it created (https://www.iana.org/assignments/iana-ipv4-special-registry and
+// iana-ipv6-special-registry). It also lists multicast networks.
 var nonPublicNetworks = mustParsePrefixes(
 	"0.0.0.0/8",       // this host
 	"10.0.0.0/8",      // private
@@ -54,8 +55,8 @@ var routedIPv6 = netip.MustParsePrefix("2000::/3")
 // with only IPv6 reach IPv4 addresses through them.
 var nat64Prefix = netip.MustParsePrefix("64:ff9b::/96")
 
-// metadataAddresses are the addresses of clouds' metadata services, which give the machine's
-// secrets to any caller. No setting allows them.
+// metadataAddresses are the addresses of the metadata services of clouds. Such a service gives a
+// machine's secrets to any caller. No setting allows these addresses.
 var metadataAddresses = mustParsePrefixes(
 	"169.254.169.254/32", "169.254.170.2/32", "169.254.170.23/32", // most clouds; AWS's containers
 	"fd00:ec2::254/128", "fd00:ec2::23/128", // AWS
@@ -102,8 +103,8 @@ func (g Guard) allows(a netip.Addr, plain bool) bool {
 	return public && (!plain || g.AllowPlain)
 }
 
-// checkDial returns a net.Dialer.ControlContext, which is called for each resolved address before
-// the connection. plain means without TLS.
+// checkDial returns a function for net.Dialer.ControlContext. The dialer calls the function for
+// each resolved address before it connects. If plain is true, the connection does not use TLS.
 func (g Guard) checkDial(plain bool) func(context.Context, string, string, syscall.RawConn) error {
 	return func(_ context.Context, network, address string, _ syscall.RawConn) error {
 		to, err := netip.ParseAddrPort(address)

@@ -20,10 +20,11 @@ func (d *Deliverer) Apps() []string {
 	return slices.Sorted(maps.Keys(d.settings.Endpoints))
 }
 
-// PostSample posts a made-up event of a type, marked as a test, to an app's endpoint, once and
-// without a row. It returns the HTTP status of the endpoint's answer, or the kind of failure, and
-// whether the endpoint accepted the event. Error: *fault.InvalidError for an app without a webhook,
-// or an unknown type.
+// PostSample posts a made-up event of the given type to the app's endpoint. The event is marked as
+// a test. It is posted once and is not stored in the database. The result answer is the HTTP status
+// of the endpoint's answer, or the kind of failure. The result ok says whether the endpoint
+// accepted the event. If the app has no webhook or the type is unknown, the error is a
+// *fault.InvalidError.
 func (d *Deliverer) PostSample(ctx context.Context, app, event string) (answer string, ok bool, err error) {
 	d.mu.Lock()
 	to, found := d.settings.Endpoints[app]
@@ -41,8 +42,8 @@ func (d *Deliverer) PostSample(ctx context.Context, app, event string) (answer s
 	return got.word, got.ok, nil
 }
 
-// sampleEvent makes up an event. If the type is that of a receipt, the event is about a text
-// message, otherwise about a mail.
+// sampleEvent makes up an event. An event about a receipt is about a text message. Any other event
+// is about a mail.
 func sampleEvent(app, event string) (e store.AppEvent, err error) {
 	i := slices.IndexFunc(store.EventTypes, func(t store.EventType) bool { return t.Name == event })
 	if i < 0 {

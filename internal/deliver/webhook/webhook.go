@@ -1,15 +1,16 @@
-// Package webhook delivers events about sends and verifications to apps. An event is written to the
-// database in the transaction of its change. This package takes it from there and posts it to the
-// app's address, signed by Standard Webhooks 1.0.0
+// Package webhook delivers events about sends and verifications to apps. The database writes an
+// event in the same transaction as the change that the event describes. This package reads the
+// event from the database and posts it to the app's address. It signs the event by Standard
+// Webhooks 1.0.0
 // (https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md).
 //
-// No request and no send waits for a delivery. An event is delivered at least once, by any replica,
-// with the same webhook-id each time, or given up after a day; leases in the database ensure that.
-// Each app has its own bound on attempts under way. The bound shrinks to one while the app's
-// receiver fails, so that a dead receiver delays only its own events.
+// No API request and no send waits for a delivery. Any replica can deliver an event. An event is
+// delivered at least once, each time with the same webhook-id, or it is given up after a day.
+// Leases in the database ensure this. Each app has its own bound on attempts under way. While the
+// app's receiver fails, the bound shrinks to one. So a dead receiver delays only its own events.
 //
-// The configuration names an address, but the app decides where its name leads. So every connection
-// is checked when it is dialled, after the name was resolved (see Guard).
+// The configuration contains an address, but the app decides to which IP address the name resolves.
+// So every connection is checked when it is dialled, after the name was resolved (see Guard).
 package webhook
 
 import (
@@ -49,8 +50,8 @@ const (
 
 // Observer counts attempts, for metrics. It must not block.
 type Observer interface {
-	// Attempted counts an attempt that ended with the outcome. With an empty app, it counts an
-	// event that was given up because no process tried to deliver it any longer.
+	// Attempted counts an attempt that ended with this outcome. If app is empty, it counts an event
+	// that was given up because no process still tried to deliver it.
 	Attempted(app, outcome string)
 }
 
@@ -67,12 +68,13 @@ type Dependencies struct {
 	Logger   *slog.Logger
 	Observer Observer
 	Tracer   Tracer // nil: there are no traces
-	// nil: time.Now. Only webhook-timestamp and samples use it; all other times are on the
-	// database's clock
+	// If Now is nil, time.Now is used. Only webhook-timestamp and samples use Now. All other times
+	// come from the database's clock.
 	Now    func() time.Time
 	Tick   time.Duration                     // between two reads of due events; 0: one second
 	Random func(time.Duration) time.Duration // returns a random duration below the given one; nil: rand.N
-	// Transport carries the requests of tests; nil: connections that the guard has let through.
+	// Transport carries the requests in tests. If Transport is nil, requests use connections that
+	// the guard has allowed.
 	Transport http.RoundTripper
 }
 
@@ -80,15 +82,15 @@ type Dependencies struct {
 const (
 	// attemptTimeout bounds one attempt, from the name's look-up to the end of the answer.
 	attemptTimeout = 15 * time.Second
-	// leaseDuration is longer than an attempt and the recording of its result. After a crash an
-	// event waits until its lease ends.
+	// leaseDuration is longer than an attempt and the recording of its result take together. After
+	// a crash, an event waits until its lease ends.
 	leaseDuration = 30 * time.Second
 	// defaultTick is Dependencies.Tick unless that is set.
 	defaultTick = time.Second
 	// retryFor is the age at which a failing event is given up.
 	retryFor = 24 * time.Hour
 	// keepEventsFor is how long an event is kept after it ended. An event that is still pending at
-	// this age, for example because its app has no endpoint, is given up.
+	// this age is given up. That happens, for example, if its app has no endpoint.
 	keepEventsFor = 7 * 24 * time.Hour
 	// sweepInterval is the time between two deletions of old events, and sweepLimit the most that
 	// one step deletes.

@@ -43,7 +43,8 @@ func toQuotaJSON(a verification.Answer) *quotaJSON {
 	return &quotaJSON{quotahttp.Describe(a.Quota), a.AsksNext}
 }
 
-// codeFormatJSON is the form of a code, for the field in which a person types the code.
+// codeFormatJSON describes the form of a code. A page uses it for the field in which a person types
+// the code.
 type codeFormatJSON struct {
 	Length   int           `json:"length"`
 	Alphabet code.Alphabet `json:"alphabet"`
@@ -58,8 +59,8 @@ type sendJSON struct {
 	Counts bool         `json:"counts"` // the send holds its place in the recipient's quota
 	// FinishedAt is when the send ended; empty: it has not ended.
 	FinishedAt string `json:"finished_at,omitempty"`
-	// Support is a reference that a person may give to support. Support finds the send in the
-	// console by this reference, which gives no access.
+	// Support is a reference that a person may give to the support team. The team finds the send in
+	// the console by this reference. The reference gives no access.
 	Support string `json:"support,omitempty"`
 	// Instead is the channel to offer if a text message failed or was not delivered; otherwise
 	// empty.
@@ -80,8 +81,8 @@ type checkResultJSON struct {
 // formatTime returns a time as RFC 3339 in UTC, to the millisecond.
 func formatTime(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z07:00") }
 
-// toVerificationJSON returns an answer as JSON for a caller of this kind. Only secret keys get the
-// send's reason and the recipient's hash.
+// toVerificationJSON returns an answer as JSON for a caller of this kind. Only callers with a
+// secret key get the send's reason, the recipient's hash and the details.
 func toVerificationJSON(a verification.Answer, kind verification.CallerKind) verificationJSON {
 	v := a.View
 	send, _ := uuid.Parse(v.Send.ID) // without a send the ID is the zero UUID, whose reference is ""

@@ -1,8 +1,8 @@
-// Package api serves the HTTP API under /v1: it reads JSON, calls the use cases and writes their
-// answers, with the RateLimit and Retry-After headers.
+// Package api serves the HTTP API under /v1. It reads JSON, calls the use cases and writes their
+// answers, with the headers RateLimit and Retry-After.
 //
-// It registers its routes on package server's echo and calls package verification.
-// docs/openapi.yaml describes the API.
+// Package api registers its routes on the echo instance of package server. The use cases are in
+// package verification. docs/openapi.yaml describes the API.
 package api
 
 import (
@@ -68,8 +68,8 @@ func New(s Services, keys Keys) *API {
 // Keys returns the accepted keys.
 func (a *API) Keys() Keys { return *a.keys.Load() }
 
-// SetKeys replaces the accepted keys. Requests under way are not affected. A key that stays keeps
-// its time of last use.
+// SetKeys replaces the accepted keys. Requests under way are not affected. If a key is in the old
+// and the new set, the time of its last use is kept.
 func (a *API) SetKeys(keys Keys) {
 	for _, k := range keys {
 		for _, was := range a.Keys() {
@@ -81,12 +81,12 @@ func (a *API) SetKeys(keys Keys) {
 	a.keys.Store(&keys)
 }
 
-// Register adds the routes and the CORS middleware. Paths and responses are a contract: see
-// docs/openapi.yaml.
+// Register adds the routes and the CORS middleware. The paths and responses are a public contract.
+// docs/openapi.yaml describes them.
 func (a *API) Register(e *echo.Echo) {
 	a.UseCORS(e)
-	// The routes form no group: in echo, middleware gives a group catch-all routes, and a wrong
-	// method would get a 404.
+	// The routes do not form an echo group. A group with middleware gets catch-all routes, and then
+	// a wrong method would get a 404.
 	for _, r := range a.routes() {
 		e.Add(r.method, r.path, a.authenticate(r))
 	}
@@ -102,8 +102,9 @@ type route struct {
 	handler           handler
 	onlySecretKeysMay string // ends the refusal "Only secret keys may …" for public keys; empty: public keys may use the route
 	notFoundDetail    string // detail of a 404
-	// returns the error that refuses each request in an overload, before the request's key and body
-	// are read; nil: there is no such check
+	// overloadError returns an error if the service is overloaded. It is called before the
+	// request's key and body are read, and the error refuses the request. If overloadError is nil,
+	// the route has no such check.
 	overloadError func(CodeService) error
 }
 
@@ -122,8 +123,8 @@ func (a *API) routes() []route {
 		},
 		{http.MethodPost, "/v1/verifications/:id/outcome", KeyScopeCheck, withBody(a.report), reportPhrase, verificationNotFound, nil},
 		{http.MethodPost, "/v1/verifications/outcome", KeyScopeCheck, withBody(a.reportByRecipient), reportPhrase, reportNotFound, nil},
-		// a public key may not redeem: browsers hold the proofs, and the answer has the whole
-		// address
+		// A public key may not redeem proofs. Browsers have the proofs, and the answer contains the
+		// whole address.
 		{http.MethodPost, "/v1/proofs/redeem", KeyScopeCheck, withBody(a.redeem), "redeem proofs", "", nil},
 		{http.MethodPost, "/v1/quota", KeyScopeRead, withBody(a.quota), "ask for a recipient's quota", "", nil},
 		{http.MethodGet, "/v1/channels", KeyScopeRead, a.channels, "", "", nil},
@@ -142,8 +143,8 @@ func (a *API) routes() []route {
 	}
 }
 
-// Values of route.onlySecretKeysMay. On these routes the caller chooses whose events are counted,
-// or which code has an outcome, so browsers may not use these routes.
+// These are values of route.onlySecretKeysMay. On these routes, the caller chooses which events are
+// counted, or which code gets an outcome. So browsers may not use these routes.
 const (
 	useLimitsPhrase = "use limits"
 	reportPhrase    = "report outcomes"
@@ -168,7 +169,8 @@ func withBody[B any](next func(c echo.Context, who verification.Caller, body B) 
 	}
 }
 
-// writeJSONWithRateLimit writes a body with status 200 and the states of the rules in the headers.
+// writeJSONWithRateLimit writes the body with status 200. It writes the states of the rules to the
+// RateLimit headers.
 func writeJSONWithRateLimit(c echo.Context, d quota.Decision, body any) error {
 	if err := quotahttp.SetRateLimit(c.Response().Header(), d); err != nil {
 		return err

@@ -35,9 +35,10 @@ type countryJSON struct {
 	Example  string `json:"example,omitempty"`
 }
 
-// channels is GET /v1/channels: the channels that are not paused, and the served countries of phone
-// numbers. Refusals reveal both, so they are no secret. The answer also has what a form shows
-// before anything is sent: the purpose's title and the app's accent, as on our page.
+// channels handles GET /v1/channels. The answer has the channels that are not paused, and the
+// countries whose phone numbers are served. Neither is a secret, because refusals of sends reveal
+// them. The answer also has what a form shows before anything is sent: the purpose's title and the
+// app's accent color. Our own page shows the same.
 func (a *API) channels(c echo.Context, caller verification.Caller) error {
 	out, err := a.offer(caller, c.QueryParam("purpose"), cmp.Or(c.QueryParam("locale"), c.Request().Header.Get("Accept-Language")))
 	if err != nil {
@@ -47,9 +48,9 @@ func (a *API) channels(c echo.Context, caller verification.Caller) error {
 	return c.JSON(http.StatusOK, out)
 }
 
-// Offer returns the answer of GET /v1/channels to an app's browser, as JSON, so that our page need
-// not request it. It leaves out channels that the page does not have. For an unknown purpose it
-// returns "".
+// Offer returns what GET /v1/channels would answer to a browser of the app, as JSON. So our page
+// does not need to request it. The parameter channels has the channels of our page, and the result
+// leaves out all others. If the purpose is unknown, the result is "".
 func (a *API) Offer(app, purpose, languages string, channels []recipient.Channel) string {
 	page := &verification.PageOffer{Channels: channels, Purposes: []string{purpose}}
 	out, err := a.offer(verification.Caller{App: app, Kind: verification.Browser, Page: page}, purpose, languages)

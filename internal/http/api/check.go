@@ -46,8 +46,8 @@ type checkByRecipientBody struct {
 	ClientIP string `json:"client_ip"`
 }
 
-// checkByRecipient is POST /v1/verifications/check. It is for secret keys only: a browser that
-// knows an address could use up the attempts of another person's code.
+// checkByRecipient handles POST /v1/verifications/check. Only secret keys may use it. A browser
+// that knows a person's address could otherwise use up the attempts for that person's code.
 func (a *API) checkByRecipient(c echo.Context, who verification.Caller, body checkByRecipientBody) error {
 	if err := setKeyAndClientIP(c, &who, body.ClientIP); err != nil {
 		return err
@@ -104,8 +104,8 @@ func (a *API) reportByRecipient(c echo.Context, who verification.Caller, body re
 	})
 }
 
-// answerReport calls report for the caller with its Idempotency-Key, and answers with the recorded
-// outcome.
+// answerReport sets the caller's Idempotency-Key, calls report for the caller, and answers with the
+// recorded outcome.
 func (a *API) answerReport(c echo.Context, who verification.Caller, report func(verification.Caller) (store.Verification, error)) error {
 	if err := setKeyAndClientIP(c, &who, ""); err != nil {
 		return err

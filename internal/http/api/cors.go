@@ -10,9 +10,9 @@ import (
 	"github.com/labstack/echo/v4/middleware"
 )
 
-// UseCORS adds CORS middleware that lets pages of the keys' origins read responses (Fetch standard,
-// section 3.3). Origins are compared byte by byte; cookies are not used. If no key has origins, the
-// middleware does nothing.
+// UseCORS adds CORS middleware. The middleware lets pages read responses if a key lists the page's
+// origin (Fetch standard, section 3.3). Origins are compared byte by byte. Cookies are not used. If
+// no key lists origins, the middleware does nothing.
 func (a *API) UseCORS(e *echo.Echo) {
 	hasOrigins := func(k *Key) bool { return len(k.Origins) > 0 }
 	e.Use(checkRequestedHeaders, middleware.CORSWithConfig(middleware.CORSConfig{
@@ -44,9 +44,9 @@ var requestedHeaders = regexp.MustCompile(`^[\w!#$%&'+.^|~\x60-]+(?:[ \t]*,[ \t]
 // forwardingHeader matches a list that contains a header in which proxies name the client.
 var forwardingHeader = regexp.MustCompile(`(?i)(^|[ \t,])(x-forwarded|forwarded([ \t,]|$))`)
 
-// checkRequestedHeaders lets a preflight request any headers except those of proxies: a page's own
-// tools, such as tracing, add headers to each request. If the list of headers is missing, malformed
-// or longer than 4 KB, it uses ownHeaders.
+// checkRequestedHeaders lets a preflight request any headers except those of proxies. Tools in a
+// page, such as tracing, may add headers to each request. If the list of headers contains a proxy's
+// header, is missing or malformed, or is longer than 4 KB, ownHeaders replaces the list.
 func checkRequestedHeaders(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		r := c.Request()
@@ -60,8 +60,8 @@ func checkRequestedHeaders(next echo.HandlerFunc) echo.HandlerFunc {
 }
 
 // isFromOriginsOrSelf reports whether a request comes from a page of one of the origins or of this
-// service. With a GET to the page's own origin, a browser sends no Origin but Sec-Fetch-Site (Fetch
-// metadata, section 2.3).
+// service. With a GET to the page's own origin, a browser does not send the header Origin. It sends
+// Sec-Fetch-Site instead (Fetch metadata, section 2.3).
 func isFromOriginsOrSelf(r *http.Request, origins []string) bool {
 	if origin := r.Header.Get(echo.HeaderOrigin); origin != "" {
 		return slices.Contains(origins, origin)
@@ -84,9 +84,9 @@ func isFromOwnPage(r *http.Request) bool {
 	return false
 }
 
-// isFromOtherOriginsPage reports whether a browser sent the request for a page of another origin.
-// Only browsers send Sec-Fetch-Site; back ends may send Origin or Sec-Fetch-Mode, as Node's fetch
-// does.
+// isFromOtherOriginsPage reports whether a page of another origin sent the request. Only browsers
+// send Sec-Fetch-Site. Back ends may send Origin or Sec-Fetch-Mode, as Node's fetch does, and so
+// these two prove nothing.
 func isFromOtherOriginsPage(r *http.Request) bool {
 	site := r.Header.Get("Sec-Fetch-Site")
 	return site == "cross-site" || site == "same-site"

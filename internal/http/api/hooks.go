@@ -48,9 +48,9 @@ func NewAuthHooks(all []authhooks.Hook, codes hookCodeService, logger *slog.Logg
 // Register adds the route.
 func (h *AuthHooks) Register(e *echo.Echo) { e.POST(server.HooksPath+":name", h.receive) }
 
-// receive handles POST /v1/hooks/{name}. An answer that a person should read has the status 200:
-// after any other status an auth server repeats the request at once, and then shows no answer. A
-// forged or malformed request gets a problem.
+// receive handles POST /v1/hooks/{name}. An answer that a person should read has the status 200.
+// After any other status, an auth server repeats the request at once and then shows no answer. A
+// forged or malformed request gets a problem as its answer.
 func (h *AuthHooks) receive(c echo.Context) error {
 	hook, ok := h.hooks[c.Param("name")]
 	if !ok {
@@ -95,20 +95,22 @@ func writeHookRefusal(c echo.Context, hook authhooks.Hook, p *server.Problem) er
 	return c.JSON(http.StatusOK, hook.RefusalBody(p.Kind.Status, p.InEnglish()))
 }
 
-// A hook's request has one deadline, which is less than the 5 s for which auth servers wait. After
-// the deadline, a send under way is awaited for another hookGrace. If a send was not admitted in
-// time, no message is sent.
+// Each request of a hook has one deadline. The deadline is shorter than the 5 s that auth servers
+// wait for an answer. After the deadline, the service waits another hookGrace for sends under way.
+// If a send was not admitted before the deadline, no message of the request is sent.
 const (
 	hookDeadline = 4 * time.Second
 	hookGrace    = time.Second / 2
 )
 
-// send sends the messages of a request. First all messages are admitted or refused. If one is
-// refused, or not decided in time, none is sent. Then it waits until the deadline for their
-// outcomes. If one failed, it cancels the codes of the others. Once all are admitted, a send
-// without an answer hookGrace after the deadline cancels none. It returns the problem, whose detail
-// the person may read; nil: the messages are on their way. If the auth server hangs up, send
-// continues, since the server then repeats the request.
+// send sends the messages of a request. First, each message is admitted or refused. If a message is
+// refused or is not decided before the deadline, no message is sent. Then send waits for the
+// outcomes until hookGrace after the deadline. If a message has no outcome by then, send cancels
+// nothing. Otherwise, if a message failed, send cancels the codes of the other messages.
+//
+// send returns the problem, with a detail that the person may read. If the result is nil, the
+// messages are on their way. If the auth server hangs up, send continues, because the auth server
+// then repeats the request.
 func (h *AuthHooks) send(ctx context.Context, hook authhooks.Hook, r authhooks.Request) *server.Problem {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), hookDeadline)
 	defer cancel()
@@ -162,9 +164,10 @@ type hookResult struct {
 	err error
 }
 
-// admissionProblem returns the problem of messages that were not admitted: an error, otherwise the
-// longest wait. It returns nil if all were admitted, and Unavailable if messages were only held
-// back because others were not decided in time.
+// admissionProblem returns the problem of messages that were not admitted. If a send returned an
+// error, the problem is that error. Otherwise the problem is the longest wait of a refused message.
+// If messages were held back only because others were not decided in time, the problem is
+// Unavailable. If all messages were admitted, the result is nil.
 func (h *AuthHooks) admissionProblem(ctx context.Context, results []hookResult) *server.Problem {
 	longest, held := time.Duration(0), false
 	for _, r := range results {
@@ -187,10 +190,10 @@ func (h *AuthHooks) admissionProblem(ctx context.Context, results []hookResult) 
 	return &server.Problem{Kind: server.QuotaExceeded, Detail: "The next code can be sent in {wait}.", Wait: longest}
 }
 
-// cancelAfterFailure returns the problem of the first message that failed for good, and cancels the
-// other codes, since the server forgets all codes of the request; nil: no message failed. If the
-// recipient was refused or blocked, the problem asks for another address. For any other failure,
-// the problem is the service's.
+// cancelAfterFailure returns the problem of the first message that failed for good. It cancels the
+// other codes of the request, because the auth server forgets all codes after a failure. If no
+// message failed, it cancels nothing and returns nil. If the recipient was refused or blocked, the
+// problem asks for another address. Any other failure gets the problem Unavailable.
 func (h *AuthHooks) cancelAfterFailure(ctx context.Context, hook authhooks.Hook, caller verification.Caller,
 	results []hookResult,
 ) *server.Problem {
@@ -240,7 +243,8 @@ func (v *vote) cast(yes bool) {
 	close(v.known)
 }
 
-// wait waits for the result and returns it. If ctx ends before there is a result, it returns false.
+// wait waits for the result of the vote and returns it. If ctx ends first, the result is false for
+// all messages.
 func (v *vote) wait(ctx context.Context) bool {
 	select {
 	case <-v.known:
@@ -250,8 +254,8 @@ func (v *vote) wait(ctx context.Context) bool {
 	return v.agreed
 }
 
-// codeRequests returns the requests for codes that follow from a hook's request. Each has a
-// stranger as its caller, and its own idempotency key.
+// codeRequests returns the requests for the codes of a hook's request. The caller of each is marked
+// as a stranger. Each has its own idempotency key.
 func codeRequests(hook authhooks.Hook, r authhooks.Request) (all []verification.Request) {
 	for i, m := range r.Messages {
 		all = append(all, verification.Request{
@@ -267,8 +271,9 @@ func codeRequests(hook authhooks.Hook, r authhooks.Request) (all []verification.
 	return all
 }
 
-// problemForPerson returns the problem with a detail that a person may read. For an invalid field
-// or a wait, that is the problem's own detail, otherwise the text of its kind.
+// problemForPerson returns the problem with a detail that a person may read. A problem with an
+// invalid field or too many checks keeps its own detail. Any other problem gets the text of its
+// kind.
 func problemForPerson(p *server.Problem) *server.Problem {
 	if p.Kind.Slug == server.InvalidField.Slug || p.Kind.Slug == server.TooManyChecks.Slug {
 		return p

@@ -15,10 +15,10 @@ const (
 	maxIdempotencyKeyLength = 255
 )
 
-// idempotencyKey parses the header Idempotency-Key; "" if there is none. It accepts a
-// structured-field string in quotes (draft-ietf-httpapi-idempotency-key-header-07 section 2.1, RFC
-// 9651 section 3.3.3) and bare text, which many clients send. Both give the same key. Error: a
-// *server.Problem.
+// idempotencyKey parses the header Idempotency-Key. If there is no such header, it returns "". It
+// accepts a quoted structured-field string (draft-ietf-httpapi-idempotency-key-header-07 section
+// 2.1, RFC 9651 section 3.3.3). It also accepts bare text, which many clients send. The quoted and
+// the bare form give the same key. The error is a *server.Problem.
 func idempotencyKey(h http.Header) (string, error) {
 	values := h.Values("Idempotency-Key")
 	if len(values) == 0 {

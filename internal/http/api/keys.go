@@ -21,7 +21,7 @@ import (
 	"sendcode/internal/verify/verification"
 )
 
-// Key is one API key of an app; the service has only its hash.
+// Key is one API key of an app. The service stores the hash of the key, not the key itself.
 type Key struct {
 	App     string
 	ID      string // unique within its app
@@ -29,15 +29,15 @@ type Key struct {
 	SHA256  [sha256.Size]byte
 	Expires time.Time               // the key is refused from then on; zero: never
 	Origins []string                // of a browser's key: the origins of the pages that may use it
-	Own     *verification.PageOffer // offer of our own page, for the page's key, which only pages of this service may use
+	Own     *verification.PageOffer // for the key of our page: what the page offers; only pages of this service may use the key
 	Scopes  []KeyScope              // rights of a secret key; none: everything
 	Local   bool                    // this process generated the key, and accepts it only from programs on this machine
 
 	used atomic.Int64 // ms since 1970
 }
 
-// LastUsed returns when a request last came with this key; zero: none since the start of the
-// process.
+// LastUsed returns when a request last used this key. The result is zero if no request has used the
+// key since the process started.
 func (k *Key) LastUsed() time.Time {
 	if ms := k.used.Load(); ms != 0 {
 		return time.UnixMilli(ms)
@@ -48,8 +48,9 @@ func (k *Key) LastUsed() time.Time {
 // Keys are all keys of all apps.
 type Keys []*Key
 
-// keyFor returns the key that equals the presented text, or nil. It compares with every key in
-// constant time, so that the time reveals nothing about a text that is nearly right.
+// keyFor returns the key that equals the presented text. If no key equals the text, it returns nil.
+// It compares the text with every key in constant time. So the duration does not reveal that a text
+// is nearly right.
 func (k Keys) keyFor(presented string) (found *Key) {
 	sum := sha256.Sum256([]byte(presented))
 	for _, key := range k {
@@ -60,11 +61,19 @@ func (k Keys) keyFor(presented string) (found *Key) {
 	return found
 }
 
-// authenticate finds the API key of a request and lets the route's handler answer the request. In
-// an overload it refuses the request before it reads the key, so that refusals leave more time for
-// the admitted requests. It returns an error if the key is missing, unknown or expired, if it lacks
-// the scope, if the route is only for secret keys, if a browser's key comes from another origin or
-// too often, if a page sends a secret key, or if a generated key comes from another machine.
+// authenticate finds the API key of a request, and then calls the handler of the route. In an
+// overload, it refuses the request before it reads the key. So refusals cost little, and more time
+// is left for admitted requests. It returns an error in these cases:
+//
+//   - the key is missing, unknown or expired
+//
+//   - the key lacks the scope, or the route is only for secret keys
+//
+//   - a browser's key comes from another origin, or too often
+//
+//   - a page sends a secret key
+//
+//   - a generated key comes from another machine
 func (a *API) authenticate(r route) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		if r.overloadError != nil {
@@ -109,7 +118,8 @@ func (a *API) authenticate(r route) echo.HandlerFunc {
 		}
 		logs.AddAttrs(c.Request().Context(), slog.String("app", key.App), slog.String("key", key.ID))
 		who := verification.Caller{App: key.App, Kind: key.Kind, Page: key.Own}
-		// a back end's own address is not its client's; the back end may give that in client_ip
+		// The IP address of a back end is not that of the end user. The back end may send the end
+		// user's address in client_ip.
 		if key.Kind == verification.Browser {
 			who.IP = server.ClientIP(c)
 			if a.services.Requests != nil {
@@ -144,8 +154,8 @@ func (k *Key) mayBeUsedBy(r *http.Request) bool {
 	return isFromOriginsOrSelf(r, k.Origins)
 }
 
-// NewPageKey returns the key of an app's page, which every visitor of the page can read. Like a
-// public key, it gives no access: it names the app, and bounds what can be requested.
+// NewPageKey returns the key of an app's page. Every visitor of the page can read this key. Like a
+// public key, the key gives no access. It identifies the app and limits what a visitor can request.
 func NewPageKey(app string, offers verification.PageOffer) *Key {
 	return &Key{App: app, ID: "page", Kind: verification.Browser, Own: &offers, SHA256: sha256.Sum256([]byte(PageKey(app)))}
 }
@@ -154,7 +164,8 @@ func NewPageKey(app string, offers verification.PageOffer) *Key {
 func PageKey(app string) string { return "pk_page_" + app }
 
 // checkOffer returns an error if our page does not offer the requested channel or purpose. A resend
-// has the channel and purpose of its verification, which Caller.Page bounds.
+// is not checked here. A resend has the channel and purpose of its verification, and Caller.Page
+// limits these.
 func checkOffer(ask verification.Request) error {
 	switch p := ask.Page; {
 	case p == nil:

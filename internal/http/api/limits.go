@@ -45,8 +45,8 @@ func (a *API) limitHandler(o applimits.Operation) func(echo.Context, verificatio
 	}
 }
 
-// toLimitQuotaJSON returns the states of a limit's rules as JSON, without scopes, which mean
-// nothing outside of sends.
+// toLimitQuotaJSON returns the states of a limit's rules as JSON. It leaves out the scopes of the
+// rules, because a scope has a meaning only for sends.
 func toLimitQuotaJSON(a applimits.Answer) *quotahttp.Quota {
 	q := quotahttp.Describe(a.Decision)
 	for i := range q.Rules {

@@ -13,8 +13,9 @@ import (
 	"sendcode/internal/verify/verification"
 )
 
-// preferredWait returns the wait of "Prefer: wait=N" (RFC 7240, section 4.3): N seconds, but not
-// more than most. Without this preference it returns 0. Error: *fault.InvalidError.
+// preferredWait returns the wait of the header "Prefer: wait=N" (RFC 7240, section 4.3). The wait
+// is N seconds, but at most the parameter most. Without this preference, the result is 0. The error
+// is a *fault.InvalidError.
 func preferredWait(h http.Header, most time.Duration) (time.Duration, error) {
 	for _, header := range h.Values("Prefer") {
 		for preference := range strings.SplitSeq(header, ",") {
@@ -41,15 +42,15 @@ func allowWait(c echo.Context, wait time.Duration) {
 }
 
 // setPreferenceApplied sets the header Preference-Applied to the wait that was applied (RFC 7240,
-// section 3). Without a wait it does nothing.
+// section 3). If the wait is 0, it sets no header.
 func setPreferenceApplied(h http.Header, wait time.Duration) {
 	if wait > 0 {
 		h.Set("Preference-Applied", "wait="+strconv.Itoa(int(wait/time.Second)))
 	}
 }
 
-// deliveryFailedProblem returns the 502 for a caller that waited for its send, if the send failed
-// for good.
+// deliveryFailedProblem returns the 502 answer for a send that failed for good while its caller
+// waited.
 func deliveryFailedProblem(a verification.Answer, kind verification.CallerKind) *server.Problem {
 	v, detail := toVerificationJSON(a, kind), "The message was refused for good or not sent at all; it did not count."
 	if v.Send.Counts {

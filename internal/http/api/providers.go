@@ -34,8 +34,9 @@ type replayGuard interface {
 	Refund(ctx context.Context, id string, buckets ...string) error
 }
 
-// replayRule admits each signature once. Its window is as long as the accepted age, plus a margin
-// for clocks of providers that are ahead, and for replicas whose clocks differ by a minute.
+// replayRule admits each signature once. Its window is the greatest accepted age plus a margin. The
+// margin covers providers whose clocks are ahead, and replicas whose clocks differ by up to a
+// minute.
 var replayRule = quota.Rule{Name: "once", Scope: "signature", Limit: 1, Window: feedback.MaxMailgunAge + feedback.MaxAge + time.Minute}
 
 // EventHandlers serves /v1/events, where mail providers report what became of mails.
@@ -76,8 +77,8 @@ func ProviderOutcomes() []string {
 	return all
 }
 
-// readBody returns the body of a request, of at most the given number of bytes. Error: a
-// *server.Problem.
+// readBody returns the body of a request. A body may have at most the given number of bytes. The
+// error is a *server.Problem.
 func readBody(r *http.Request, most int64) ([]byte, error) {
 	var body []byte
 	var err error
@@ -96,9 +97,9 @@ func readBody(r *http.Request, most int64) ([]byte, error) {
 	return body, nil
 }
 
-// receive handles POST /v1/events/{name}. It answers 204 (to Mailgun 200) to every valid report,
-// even for unknown messages and ignored events, so that the provider does not send the report
-// again. While the database is away it answers 503, so that the provider does send it again.
+// receive handles POST /v1/events/{name}. It answers 204 (200 to Mailgun) to every valid report,
+// even if the message is unknown or the event is ignored. So the provider does not repeat the
+// report. If the database is down, receive answers 503, and then the provider repeats the report.
 func (eh *EventHandlers) receive(c echo.Context) error {
 	source, ok := eh.Sources[c.Param("name")]
 	if !ok {
@@ -125,8 +126,9 @@ func (eh *EventHandlers) receive(c echo.Context) error {
 	return eh.ingest(c, source, body)
 }
 
-// ingestMail records the events in a bounce mail. It answers 204 for every mail: strangers write
-// mails, and the poster cannot correct their mistakes.
+// ingestMail records the events in a bounce mail. Strangers write these mails, and the sender of
+// the request cannot correct the mistakes in a mail. So ingestMail answers 204 even if it cannot
+// use the mail.
 func (eh *EventHandlers) ingestMail(c echo.Context, provider string, mail []byte) error {
 	kind, _, _ := mime.ParseMediaType(c.Request().Header.Get(echo.HeaderContentType))
 	err := server.RefuseCoding(c.Request())
@@ -171,8 +173,9 @@ func (eh *EventHandlers) ingest(c echo.Context, source feedback.Source, body []b
 }
 
 // ingestOnce records the events, unless their signature was used before. Some signatures do not
-// cover the events, so an attacker with a copied signature could send any event. A repeated request
-// is no error, so that a provider that did not get the first answer stops sending it.
+// cover the events, so an attacker with a copied signature could send any event. A used signature
+// is not an error. So a provider that missed the first answer gets a success and stops sending the
+// request.
 func (eh *EventHandlers) ingestOnce(ctx context.Context, source feedback.Source, body []byte,
 	all []feedback.Event,
 ) error {
@@ -191,20 +194,20 @@ func (eh *EventHandlers) ingestOnce(ctx context.Context, source feedback.Source,
 		return nil
 	}
 	if err = eh.ingestAll(ctx, source.Name, all); err != nil {
-		// The refund lets the provider send the same signature again. If the refund fails, the
-		// repeated request is rejected as used.
+		// The refund lets the provider use the same signature again. If the refund fails, the
+		// repeated request counts as a replay, and its events are lost.
 		_ = eh.Used.Refund(context.WithoutCancel(ctx), id, bucket)
 	}
 	return err
 }
 
-// maxListTime is how long after the first event of a list the recording of a further event may
-// begin.
+// maxListTime bounds how long the events of one list are recorded. After that time, no further
+// event of the list is begun.
 const maxListTime = time.Minute
 
-// ingestAll records the events in order, until the first error or for maxListTime. It continues
-// after the provider has hung up: otherwise the provider would send the whole list again, and hang
-// up again. Error: fault.Unavailable if the provider should send the events again.
+// ingestAll records the events in order. It stops at the first error or after maxListTime. It does
+// not stop if the provider hangs up. Otherwise the provider would send the whole list again, and
+// hang up again. If the provider should send the events again, the error is fault.Unavailable.
 func (eh *EventHandlers) ingestAll(ctx context.Context, provider string, all []feedback.Event) error {
 	began := time.Now()
 	for _, e := range all {
@@ -219,8 +222,8 @@ func (eh *EventHandlers) ingestAll(ctx context.Context, provider string, all []f
 	return nil
 }
 
-// counted counts a result, or that there is none, and returns the error: then the provider sends
-// the event again.
+// counted counts the result of an event and returns err. If err is not nil, it counts the outcome
+// "unavailable", and the provider sends the event again.
 func (eh *EventHandlers) counted(provider string, result feedback.IngestResult, err error) error {
 	if err != nil {
 		result = outcomeUnavailable

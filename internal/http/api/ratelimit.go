@@ -21,9 +21,10 @@ func quotaProblem(a verification.Answer) *server.Problem {
 	return p
 }
 
-// humanCheckProblem returns the 428 for a send that only a pass would admit; if the request's token
-// was no pass, the 422. Both have the required check. If a rule refuses, they also have the members
-// of a 429: a page without a pass shows this wait.
+// humanCheckProblem returns the problem for a send that needs a passed human check. The status is
+// 428, or 422 if the token in the request did not pass. The problem describes the required check.
+// If a rule also refuses the send, the problem has the members of a 429 as well. A page that cannot
+// do the check shows the wait in these members.
 func humanCheckProblem(a verification.Answer) *server.Problem {
 	p := &server.Problem{Extra: map[string]any{}}
 	if a.Quota.RetryAfter() > 0 {

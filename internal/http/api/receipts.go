@@ -30,8 +30,9 @@ type ReceiptAddresses struct {
 	Key       []byte // makes the tokens of the addresses
 }
 
-// URL returns the address for a carrier's receipts of a send; if send is "", of all sends. The
-// token in the address is a secret between the carrier and this service, only for this send.
+// URL returns the address to which a carrier posts the receipts of a send. If the parameter send is
+// "", the address is for the receipts of all sends. The token in the address is a secret that only
+// the carrier and this service know. Each address has its own token.
 func (a ReceiptAddresses) URL(carrier, send string) string {
 	query := url.Values{"token": {a.token(carrier, send)}}
 	if send != "" {
@@ -110,8 +111,8 @@ func (rh *ReceiptHandlers) receive(c echo.Context) error {
 	return c.Blob(http.StatusOK, "application/json", []byte(reply))
 }
 
-// recordReport records one report. It ignores reports on unknown messages, so that the carrier does
-// not repeat them. Errors: those of the database.
+// recordReport records one report. It returns no error for an unknown message, so that the carrier
+// does not repeat the report. The error is that of the database.
 func (rh *ReceiptHandlers) recordReport(ctx context.Context, carrier string, report sms.Report) (err error) {
 	id, unreadable := uuid.Parse(report.Send)
 	switch {

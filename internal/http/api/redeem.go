@@ -24,8 +24,8 @@ type redeemedJSON struct {
 	Test           bool   `json:"test"`
 }
 
-// redeem is POST /v1/proofs/redeem. The answer is the whole address of the proof. A proof can be
-// redeemed once.
+// redeem handles POST /v1/proofs/redeem. The answer contains the whole address that the proof is
+// about. A proof can be redeemed once.
 func (a *API) redeem(c echo.Context, who verification.Caller, body redeemBody) error {
 	key, err := idempotencyKey(c.Request().Header)
 	if err != nil {

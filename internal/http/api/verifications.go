@@ -40,9 +40,10 @@ type sendBody struct {
 
 	HumanCheck string `json:"human_check"` // a token
 
-	// If Sure is set, the service asks back, before it sends anything, about a domain that looks
-	// mistyped or a number that gets no text messages. It does not ask about the domain or number
-	// that Sure names. nil: it never asks
+	// If Sure is not nil, the service may ask the caller to confirm the recipient before it sends
+	// anything. It asks if the domain looks mistyped, or if the number gets no text messages. It
+	// does not ask about the domain or number that is the value of Sure. If Sure is nil, it never
+	// asks.
 	Sure *string `json:"sure"`
 }
 
@@ -82,9 +83,9 @@ func (a *API) send(c echo.Context, who verification.Caller, body sendBody) error
 	return c.JSON(http.StatusAccepted, toVerificationJSON(answer, ask.Kind))
 }
 
-// doubtAbout returns a problem with the question whether the recipient is meant, if the request
-// asks for one: the domain looks like another one, or the number is a landline's. A wrong recipient
-// is refused later.
+// doubtAbout returns a problem that asks whether the caller means this recipient. It does so only
+// if the request sets Sure, and if the domain looks mistyped or the number is a landline. It does
+// not report an invalid recipient: the send refuses that later.
 func doubtAbout(body sendBody) error {
 	if body.Sure == nil || body.VerificationID != "" {
 		return nil
@@ -140,9 +141,9 @@ func parseSendRequest(c echo.Context, who verification.Caller, body sendBody) (v
 	return ask, err
 }
 
-// setClientIP sets the caller's IP to the end user's address, which a back end may give, for rules
-// and failed checks by network. A browser may not give an address, since it could evade these
-// rules. Error: *fault.InvalidError.
+// setClientIP sets the caller's IP to the end user's address in the parameter clientIP. Rules and
+// failed checks by network use this address. Only a back end may give an address. A browser could
+// evade the rules with a false address. The error is a *fault.InvalidError.
 func setClientIP(who *verification.Caller, clientIP string) error {
 	if clientIP == "" {
 		return nil
@@ -158,8 +159,9 @@ func setClientIP(who *verification.Caller, clientIP string) error {
 	return nil
 }
 
-// setTrust marks the caller as a back end that asks for a stranger, if trust says so. Error:
-// *fault.InvalidError.
+// setTrust marks the caller as a back end that acts for a stranger, if the parameter trust is
+// "stranger". If trust is not allowed or has another value, the error is a *fault.InvalidError. An
+// empty trust changes nothing.
 func setTrust(who *verification.Caller, trust string) error {
 	switch {
 	case trust == "":
@@ -189,8 +191,8 @@ type quotaBody struct {
 	Trust   string `json:"trust"`
 }
 
-// quota is POST /v1/quota: the states of a recipient's rules, without counting. Only for secret
-// keys: the states reveal how often another person's address was used.
+// quota handles POST /v1/quota. It returns the states of a recipient's rules and counts no event.
+// Only secret keys may use it, because the states reveal how often a person's address was used.
 func (a *API) quota(c echo.Context, who verification.Caller, body quotaBody) error {
 	if err := setTrust(&who, body.Trust); err != nil {
 		return err

@@ -1,5 +1,6 @@
-// Package authhooks verifies and parses the requests in which auth servers ask the service to send
-// their codes, and makes the bodies of the answers. Package api sends the codes.
+// Package authhooks is for the hooks of auth servers. With a hook's request, an auth server asks
+// the service to send codes. The package verifies and parses these requests, and makes the bodies
+// of the answers. Package api sends the codes.
 package authhooks
 
 import (
@@ -46,7 +47,7 @@ type Hook struct {
 // large.
 const MaxBodyBytes = 256 << 10
 
-// errMalformedBody says that a body is not of the form of the hook's server.
+// errMalformedBody means that a body does not have the form that the hook's auth server uses.
 var errMalformedBody = errors.New("hooks: the body is not of this hook")
 
 // Request is one request of an auth server.
@@ -55,12 +56,13 @@ type Request struct {
 	Action   string // what the codes are for, in the server's words
 	IP       netip.Addr
 	Messages []codeMessage // none for a notification, which has no code
-	// Missing is a text for a person. It says that the body lacks the code, the recipient or the
-	// action of a message; then there are no messages. Empty: nothing is missing
+	// Missing is a text for the person. It says that the body lacks the code, the recipient or the
+	// action of a message. In that case Messages is empty. If nothing is missing, Missing is empty.
 	Missing string
 }
 
-// codeMessage is one code and its recipient, an address or a number in E.164 form.
+// codeMessage is one code with its recipient. The recipient is a mail address or a phone number in
+// E.164 form.
 type codeMessage struct{ To, Code string }
 
 // Verify reports whether the server signed the request, at most standardwebhooks.MaxAge ago.
@@ -73,7 +75,8 @@ func (h Hook) CouldVerify(header http.Header, now time.Time) bool {
 	return standardwebhooks.CouldVerify(header, standardwebhooks.HeaderPrefix, now)
 }
 
-// Parse reads a body. Error: the body does not have the form of the hook's server.
+// Parse parses a request's body. It returns an error if the body does not have the form that the
+// hook's auth server uses.
 func (h Hook) Parse(body []byte) (Request, error) {
 	r, err := parseSupabase(h.Kind.Channel(), body)
 	if r.ID == "" { // older servers give no ID; a repeated request has the same body
@@ -83,12 +86,13 @@ func (h Hook) Parse(body []byte) (Request, error) {
 	return r, err
 }
 
-// SuccessBody returns the body of the answer, with status 200, to a request whose codes are being
-// sent.
+// SuccessBody returns the body of the answer to a request whose codes are being sent. The answer's
+// status is 200.
 func (h Hook) SuccessBody() any { return supabaseAnswer{} }
 
-// RefusalBody returns the body of the answer, with the status 200, to a refused request. The auth
-// server passes status and text on to the person. text must not be empty.
+// RefusalBody returns the body of the answer to a refused request. The answer itself has the status
+// 200. The auth server passes the parameters status and text on to the person. The text must not be
+// empty.
 func (h Hook) RefusalBody(status int, text string) any {
 	return supabaseAnswer{&supabaseError{status, text}}
 }

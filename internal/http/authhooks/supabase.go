@@ -10,10 +10,11 @@ import (
 	"sendcode/internal/base/recipient"
 )
 
-// supabaseBody has the fields that are read here of the body that Supabase Auth posts to its hooks
-// Send Email and Send SMS (github.com/supabase/auth, internal/http/hooks/v0hooks and
-// internal/mailer; before v2.170 internal/http/hooks/auth_hooks.go). In the body of one hook, the
-// field of the other (Email or SMS) is nil.
+// supabaseBody is the body that Supabase Auth posts to its hooks Send Email and Send SMS. It has
+// only the fields that this package reads. The source is github.com/supabase/auth, in
+// internal/http/hooks/v0hooks and internal/mailer, or before v2.170 in
+// internal/http/hooks/auth_hooks.go. SMS is nil in a body of Send Email, and Email is nil in a body
+// of Send SMS.
 type supabaseBody struct {
 	Metadata struct { // since v2.187
 		UUID text `json:"uuid"`
@@ -40,8 +41,9 @@ type supabaseBody struct {
 	} `json:"sms"`
 }
 
-// text is a JSON string without blanks around it, or the digits of a number. null and values of
-// other types become the empty text, so that one odd field does not make the whole body unreadable.
+// text holds a JSON string without the blanks around it, or the digits of a JSON number. null and
+// values of other types become the empty text. So one unexpected field does not make the whole body
+// unreadable.
 type text string
 
 // UnmarshalJSON implements json.Unmarshaler.
@@ -57,9 +59,9 @@ func (t *text) UnmarshalJSON(b []byte) error {
 // ActionSMS is the action of a request of the hook Send SMS. Such a request names no action.
 const ActionSMS = "sms"
 
-// Values of email_action_type. Other values with a code are signup, recovery, invite, magiclink,
-// email, email_change_current and reauthentication, each for user.email. Notifications have no
-// code.
+// These are values of email_action_type. Other values of a request with a code are signup,
+// recovery, invite, magiclink, email, email_change_current and reauthentication. With these values,
+// the code is for user.email. Notifications have no code.
 const (
 	actionEmailChange    = "email_change"
 	actionEmailChangeNew = "email_change_new"
@@ -96,10 +98,10 @@ func parseSupabase(channel recipient.Channel, body []byte) (Request, error) {
 	return r, nil
 }
 
-// number returns the phone number that must get a text message's code; empty if it is not known.
-// Before v2.180 the body does not tell it. Then it is the user's new number, if there is one, since
-// the body does not distinguish a change from a login. For a second factor it is the number that
-// all factors have in common.
+// number returns the phone number to which the code must be sent. If the number is not known, the
+// result is empty. Since v2.180 the body contains the number. In an older body, number returns the
+// user's new number if there is one, because such a body does not show whether the user changes the
+// number or logs in. For a second factor, it returns the number that all factors have in common.
 func (b supabaseBody) number() (n text) {
 	const mfa = "mfa"
 	switch {
@@ -139,8 +141,8 @@ func (r *Request) markMissing(what string) {
 	r.Missing = "The sign-in service did not say " + what + ", so nothing was sent. Please tell the people who run this site."
 }
 
-// supabaseAnswer is the form in which Supabase expects a refusal: with the status 200, and shown to
-// the person.
+// supabaseAnswer is the body of an answer to Supabase. A refusal has the HTTP status 200 and an
+// error in the body. Supabase shows the error to the person.
 type supabaseAnswer struct {
 	Error *supabaseError `json:"error,omitempty"`
 }

@@ -21,15 +21,15 @@ import (
 	"sendcode/internal/verify/verification"
 )
 
-// sendAction is an action that a page of a send offers. do performs the action; it returns the full
-// recipient if the action reveals the recipient, otherwise "".
+// sendAction is an action that the page of a send offers. The function do performs the action. If
+// the action reveals the recipient, do returns the full recipient in shown. Otherwise shown is "".
 type sendAction struct {
 	Name              string // in the roles, the audit log and the keys of texts
 	Path              string // the last part of the action's URL, after the send's
 	Sure              bool   // the action can't be undone, so its form has a box to tick
 	needsPending      bool   // it needs a pending verification
 	needsVerification bool   // it needs a verification
-	needsOwnCode      bool   // the service must have made the code: a code that the caller made is not stored, so it can't be sent again
+	needsOwnCode      bool   // the service must have made the code; it cannot resend a caller's code, which is not stored
 	do                func(a *Console, c echo.Context, s store.SendDetails, act store.AuditEntry) (shown string, err error)
 }
 
@@ -99,8 +99,8 @@ func targetOf(s store.SendOrRefusal) support.Target {
 	return support.Target{App: s.App, Channel: s.Channel, Purpose: s.Purpose, Recipient: s.Recipient, To: s.To}
 }
 
-// appliesTo reports whether a page offers the action for the send. A page offers no action if the
-// recipient was erased or forgotten.
+// appliesTo reports whether a page offers the action for the send. If the recipient was erased or
+// forgotten, the page offers no action.
 func (sa sendAction) appliesTo(s store.SendDetails) bool {
 	if sa.needsVerification && (s.Verification == nil || len(s.Verification.Sealed) == 0) || s.Send.Recipient.IsZero() {
 		return false
@@ -128,8 +128,8 @@ func (console *Console) performAction(c echo.Context, d sendAction, s store.Send
 	return d.do(console, c, s, act)
 }
 
-// actionForm returns the handler of a form on a send's page. The handler redirects to the page if
-// the action was done; otherwise it shows the page with the problem.
+// actionForm returns the handler of a form on a send's page. If the action was done, the handler
+// redirects to the page. Otherwise it shows the page with the problem.
 func (console *Console) actionForm(d sendAction) echo.HandlerFunc {
 	return layout.FormHandler(func(c echo.Context, form url.Values) error {
 		s, err := console.readStory(c.Request().Context(), c.Param("id"))
@@ -160,9 +160,9 @@ func (console *Console) actionForm(d sendAction) echo.HandlerFunc {
 	})
 }
 
-// formProblem returns the status and the text of an error that a page shows beside a form. It
-// returns 0 and "" if err is nil or an error of another kind. It sets the header Retry-After if the
-// action can be done after a wait.
+// formProblem returns the status and the text of an error that a page shows beside a form. If err
+// is nil or is not such an error, it returns 0 and "". If the action can be done after a wait, it
+// also sets the header Retry-After.
 func (console *Console) formProblem(c echo.Context, err error) (status int, text string) {
 	w := layout.Words(c)
 	var failed *actionError
@@ -181,8 +181,8 @@ func (console *Console) formProblem(c echo.Context, err error) (status int, text
 	return 0, ""
 }
 
-// actionJSON returns the handler of an action for scripts. The handler answers 204, or 200 with the
-// result.
+// actionJSON returns the handler of an action for scripts. The handler answers 200 if there is a
+// result to return, otherwise 204.
 func (console *Console) actionJSON(d sendAction) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		var body struct {
@@ -222,8 +222,8 @@ func (console *Console) recipientActionJSON(name string,
 	})
 }
 
-// recipientJSON handles a request whose body has a recipient and a reason; do performs the action
-// and answers the request.
+// recipientJSON returns the handler of an action on a recipient. The request's body has the
+// recipient and a reason. The function do performs the action and answers the request.
 func (console *Console) recipientJSON(name string, do func(echo.Context, support.Target, store.AuditEntry) error) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		var body struct {

@@ -33,7 +33,7 @@ type barPart struct{ Class, Y, Height string }
 
 type legendEntry struct{ Class, Name string }
 
-// Table is the table that has a chart's numbers, a row for each stretch of time.
+// Table has the numbers of a chart, with one row for each interval.
 type Table struct {
 	W     texts.Words
 	Heads []string
@@ -58,7 +58,8 @@ type barAmount struct {
 	n     float64
 }
 
-// chartedOutcomes are what became of requests, in the order of bars, legend and table.
+// chartedOutcomes lists the outcomes of requests that a chart shows. Bars, legend and table have
+// the outcomes in this order.
 var chartedOutcomes = []struct {
 	class, key string
 	of         func(sendCounts) int
@@ -78,8 +79,8 @@ type ChartBuilder struct {
 	Rows      func(from, to time.Time) string // address of the rows of a time
 }
 
-// bars returns a bar for each stretch, with the stretch's amounts stacked. The height of the chart
-// stands for top, which is at least the highest sum.
+// bars returns a bar for each interval, with the amounts of the interval stacked. top is the value
+// at the upper edge of the chart. No bar is higher than top.
 func (c ChartBuilder) bars(of func(interval) (stack []barAmount, said string)) (bars []barView, top float64) {
 	highest := 1.0
 	for _, s := range c.Stretches {
@@ -110,8 +111,8 @@ func (c ChartBuilder) bars(of func(interval) (stack []barAmount, said string)) (
 	return bars, top
 }
 
-// roundUpToGrid returns the top of a chart for values up to n: 2, 4, 6, 8 or 10 times a power of
-// ten. The chart has a line at half of it.
+// roundUpToGrid returns the value at the top of a chart for values up to n. The value is 2, 4, 6, 8
+// or 10 times a power of ten. The chart also has a line at half of that value.
 func roundUpToGrid(n float64) float64 {
 	for unit := 1.0; ; unit *= 10 {
 		for _, even := range []float64{2, 4, 6, 8, 10} {
@@ -122,10 +123,13 @@ func roundUpToGrid(n float64) float64 {
 	}
 }
 
-// axisLabel returns the label below the bar of an interval; "" if the bar has no label. minor: the
-// label may be left out. Charts of up to 8 days have a label for each day; charts of more days, for
-// every fifth day counted from the last. Charts of up to 4 hours have a label for each hour; charts
-// of up to 30 hours, for every sixth hour. In a chart of hours, midnight always has a label.
+// axisLabel returns the label below the bar of an interval. If the bar has no label, the result is
+// "". If minor is true, a narrow chart may leave the label out.
+//
+// A chart of up to 8 days has a label for each day. A chart of more days has a label for every
+// fifth day, counted back from the last day. A chart of up to 4 hours has a label for each hour. A
+// chart of up to 30 hours has a label for every sixth hour. In any chart of hours, midnight has a
+// label.
 func (c ChartBuilder) axisLabel(i int, at time.Time) (text string, minor bool) {
 	local, back := at.In(c.W.Zone()), len(c.Stretches)-1-i
 	switch {
@@ -141,7 +145,8 @@ func (c ChartBuilder) axisLabel(i int, at time.Time) (text string, minor bool) {
 	return "", false
 }
 
-// intervalText returns the time of a stretch: "01-31 14:00–15:00", or the day as "2026-01-31".
+// intervalText returns the time of an interval, for example "01-31 14:00–15:00". For an interval of
+// a day, it returns the date, for example "2026-01-31".
 func (c ChartBuilder) intervalText(at time.Time) string {
 	from := at.In(c.W.Zone())
 	if c.Each >= 24*time.Hour {

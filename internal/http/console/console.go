@@ -1,15 +1,15 @@
-// Package console has the administrators' pages and the JSON API for administrators, which answer
-// "where is my code?". It lists sends and refusals, newest first, finds the sends of one recipient,
-// and shows what happened to a send, in texts from package explain. Scripts get the same data as
-// JSON under /v1/admin.
+// Package console serves the administrators' pages and their JSON API. Both answer the question
+// "where is my code?". The package lists sends and refusals, newest first, and finds the sends of
+// one recipient. It shows what happened to a send, in texts from package explain. Scripts get the
+// same data as JSON under /v1/admin.
 //
-// The console reads the database, and asks the use cases for the present state of a recipient's
-// rules. Package support makes and records all changes, except the changes of accounts and logins,
-// which package auth makes.
+// The console reads the database. It calls the use cases to learn the current state of a
+// recipient's rules. Package auth changes accounts and logins. Package support makes and records
+// all other changes.
 //
 // A request has a full recipient only in its body, and the console hashes the recipient at once.
-// URLs contain the hash. A page shows a full recipient only if an operator reveals it, or in a form
-// that the account which typed it gets back after a login.
+// URLs contain the hash. A page shows a full recipient only if an operator reveals it, with one
+// exception. After a login, an account gets back the form in which it typed a recipient.
 package console
 
 import (
@@ -58,7 +58,8 @@ type Config struct {
 	// names of the mail providers that report by a topic of Amazon SNS
 	TopicProviders []string
 	Webhooks       records.Webhooks
-	// the age of the oldest rows, and the number of rows that are due to be deleted
+	// StorageStatus returns the age of the oldest rows, and the number of rows that are due to be
+	// deleted.
 	StorageStatus func(context.Context) (store.StorageStatus, error)
 }
 
@@ -96,8 +97,8 @@ func New(c Config) *Console {
 // clientRoute tells where a request comes from.
 var clientRoute = auth.Route{Method: http.MethodGet, Path: "/v1/admin/client", Handler: clientJSON, Action: auth.ActionRead}
 
-// RegisterClientAddress adds that route to the listener of the API, if the console has another one:
-// `sendcode doctor --behind` asks through the API's proxy.
+// RegisterClientAddress adds clientRoute to the API's listener. This is needed if the console has
+// its own listener, because `sendcode doctor --behind` sends its request through the API's proxy.
 func (console *Console) RegisterClientAddress(e *echo.Echo) {
 	console.auth.AddRoutes(e, []auth.Route{clientRoute})
 }

@@ -100,7 +100,7 @@ func (console *Console) verdictAndQuota(ctx context.Context, s store.SendDetails
 // errSeveralRecipients says that a row stands for several recipients, and therefore has no quota.
 var errSeveralRecipients = errors.New("console: the row stands for several recipients")
 
-// quotaOf returns what the rules of the recipient say now about another send like s. It counts
+// quotaOf returns how the recipient's rules would decide now about another send like s. It counts
 // nothing.
 func (console *Console) quotaOf(ctx context.Context, s store.SendOrRefusal) (quota.Decision, error) {
 	if s.Recipients > 0 {
@@ -123,8 +123,8 @@ func quotaViewOf(s store.SendOrRefusal, d quota.Decision, err error, w texts.Wor
 	return quotaView{Rows: quotaPips(d, w), As: as}
 }
 
-// readVerdictFacts reads the data that the verdict needs and that s lacks. decision is the quota of
-// the recipient; if quotaErr is not nil, the quota is unknown.
+// readVerdictFacts reads the data that the verdict needs and that s does not have. decision is the
+// quota of the recipient. If quotaErr is not nil, the quota is unknown.
 func (console *Console) readVerdictFacts(ctx context.Context, s store.SendDetails, decision quota.Decision,
 	quotaErr error) (known explain.VerdictFacts,
 	err error,
@@ -159,8 +159,8 @@ func (console *Console) readVerdictFacts(ctx context.Context, s store.SendDetail
 	return known, err
 }
 
-// refusingScope returns the scope of the rule that refused a request; "" if its purpose no longer
-// has the rule.
+// refusingScope returns the scope of the rule that refused a request. If the request's purpose no
+// longer has the rule, it returns "".
 func (console *Console) refusingScope(s store.SendOrRefusal) quota.Scope {
 	for _, p := range console.Administration.Policies() {
 		i := slices.IndexFunc(p.Rules, func(r quota.Rule) bool { return r.Name == s.BlockedBy })
@@ -171,8 +171,8 @@ func (console *Console) refusingScope(s store.SendOrRefusal) quota.Scope {
 	return ""
 }
 
-// latestIfNewer returns the newest request of the same recipient for the same purpose; nil if s is
-// the newest, or if the recipient was erased.
+// latestIfNewer returns the newest request of the same recipient for the same purpose. If s is the
+// newest request, or if the recipient was erased, it returns nil.
 func (console *Console) latestIfNewer(ctx context.Context, s store.SendOrRefusal) (*store.SendOrRefusal, error) {
 	if s.Recipient.IsZero() {
 		return nil, nil
@@ -190,9 +190,9 @@ func (console *Console) latestIfNewer(ctx context.Context, s store.SendOrRefusal
 	return &rows[0], nil
 }
 
-// codeBeforeRefusal returns the verification of the newest send that may have gone out before a
-// refusal. It returns nil if there is no such send, or if the refusal itself belongs to a
-// verification.
+// codeBeforeRefusal returns the verification of a send before a refusal. It chooses the newest send
+// whose message may have gone out. If there is no such send, or if the refusal itself belongs to a
+// verification, it returns nil.
 func (console *Console) codeBeforeRefusal(ctx context.Context, s store.SendDetails) (*store.Verification, error) {
 	if s.Verification != nil {
 		return nil, nil

@@ -42,8 +42,8 @@ const (
 	writeTimeout         = 10 * time.Second // a client that reads nothing for this long is disconnected
 )
 
-// separatorParameter is the parameter that chooses the separator of cells: "semicolon" for
-// spreadsheets in languages with a decimal comma, otherwise "comma".
+// separatorParameter is the parameter that chooses the separator between cells. The value
+// "semicolon" is for spreadsheets in languages with a decimal comma. The default is "comma".
 const separatorParameter = "separator"
 
 // byteOrderMark makes spreadsheets read the file as UTF-8.
@@ -80,8 +80,8 @@ func (console *Console) exportCSV(c echo.Context) error {
 	}
 	defer end()
 	q.filter.Limit = layout.MaxPageRows
-	// The rows are read before the response begins, so that the answer is 503 if the database is
-	// away.
+	// The rows are read before the response begins. So the answer can still be 503 if the database
+	// is down.
 	rows, err := console.sendsWithTimeFallback(c.Request().Context(), q.filter)
 	if err != nil {
 		return err
@@ -98,8 +98,8 @@ func (console *Console) exportCSV(c echo.Context) error {
 	return nil
 }
 
-// beginExport takes one of the places for concurrent exports; end gives the place back. It returns
-// an error if all places are taken.
+// beginExport takes one of the maxConcurrentExports places for exports. The function end gives the
+// place back. If all places are taken, it returns an error.
 func (console *Console) beginExport() (end func(), err error) {
 	select {
 	case console.exports <- struct{}{}:
@@ -138,8 +138,8 @@ func (f personFile) Write(part []byte) (int, error) {
 	return f.Response().Write(part)
 }
 
-// recordExportBegin writes the audit entry of an export. It leaves out texts that were typed, since
-// they may name a person and the audit log is kept for good.
+// recordExportBegin writes the audit entry of an export. The entry does not contain texts that the
+// administrator typed. These texts may identify a person, and the audit log is never deleted.
 func (console *Console) recordExportBegin(c echo.Context, q listQuery, rows []store.SendOrRefusal) (store.AuditEntry, error) {
 	act, err := console.auth.NewAuditEntry(c, auth.ActionExport)
 	if err != nil {
@@ -155,8 +155,8 @@ func (console *Console) recordExportBegin(c echo.Context, q listQuery, rows []st
 	return act, console.DB.AddAuditEntry(c.Request().Context(), act)
 }
 
-// filterForAudit returns the filters for the audit entry, without the values of text fields:
-// "from=… status=failed app".
+// filterForAudit returns the filters for the audit entry, for example "from=… status=failed app".
+// For a text field, it returns only the name, not the value.
 func filterForAudit(given url.Values) string {
 	var parts []string
 	for _, p := range knownFilters {
@@ -231,7 +231,8 @@ func (console *Console) writeCSV(c echo.Context, f store.Filter, rows []store.Se
 	}
 }
 
-// exportAddress returns the address that exports a list's rows with a separator; "" is the comma.
+// exportAddress returns the address that exports the rows of a list with this separator. If
+// separator is "", the export uses the comma.
 func exportAddress(given url.Values, separator string) string {
 	all := maps.Clone(given)
 	for _, name := range layout.PagingParameters {
@@ -240,7 +241,8 @@ func exportAddress(given url.Values, separator string) string {
 	return layout.ListAddress("/v1/admin/sends.csv", all, separatorParameter, separator)
 }
 
-// exportRow returns the cells of a row: the values of its JSON, and more details.
+// exportRow returns the cells of a row. The cells have the values of the row's JSON and some more
+// details.
 func (c currentCodes) exportRow(s store.SendOrRefusal) []string {
 	row := c.rowJSON(s)
 	row["number"], row["locale"], row["network"], row["country"] = s.Number, s.Locale, s.Network, s.Country
@@ -253,12 +255,12 @@ func (c currentCodes) exportRow(s store.SendOrRefusal) []string {
 	return cells
 }
 
-// cellDividers are the characters at which a spreadsheet may end a cell or a line. The comma is not
-// one of them, since the CSV writer quotes commas.
-const cellDividers = ";\t|\r\n"
+// cellDividers are the characters at which a spreadsheet may end a cell or a line. The CSV writer
+// quotes only cells with the separator of the file, but a spreadsheet may expect another separator.
+const cellDividers = ",;\t|\r\n"
 
-// withoutFormula returns a cell that no spreadsheet evaluates: it puts a quote mark before each
-// part of the cell that begins like a formula. It replaces invalid UTF-8.
+// withoutFormula returns a cell that no spreadsheet evaluates. It puts an apostrophe before each
+// part of the cell that begins like a formula. It also replaces invalid UTF-8.
 func withoutFormula(cell string) string {
 	cell = strings.ToValidUTF8(cell, "\ufffd")
 	var out strings.Builder
@@ -277,8 +279,9 @@ func withoutFormula(cell string) string {
 	return out.String()
 }
 
-// startsFormula reports whether a spreadsheet may read a text as a formula: the text begins with
-// the sign of a formula, perhaps full-width or after white space, or with an invisible character.
+// startsFormula reports whether a spreadsheet may read a text as a formula. That is so if the text
+// begins with the sign of a formula or with an invisible character. The sign may be full-width, and
+// white space or quote marks may come before it.
 func startsFormula(s string) bool {
 	begins := strings.TrimLeft(s, " \u00a0\u3000\"")
 	unseen := func(r rune) bool { return unicode.IsControl(r) || unicode.Is(unicode.Cf, r) }

@@ -292,7 +292,7 @@ func TestHarmless(t *testing.T) {
 		// Where lines are divided at semicolons, tabs or bars, or a line's end counts in the midst
 		// of a cell.
 		"x;=1;": "x;'=1;", ";+1": ";'+1", "x\t=1": "x\t'=1", "x|\u00a0@y": "x|'\u00a0@y", "x\r\n=1": "x\r\n'=1", "x;\"=1\";": "x;'\"=1\";",
-		"a\r\nb": "a\r\nb", "a; b, -1": "a; b, -1", "x;;y": "x;;y",
+		"a\r\nb": "a\r\nb", "a; b, -1": "a; b,' -1", "x;;y": "x;;y",
 	} {
 		servertest.Same(t, cell, withoutFormula(cell), want)
 	}

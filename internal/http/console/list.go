@@ -48,22 +48,23 @@ type listView struct {
 	page
 	Filter  filterView
 	Search  searchView
-	Shared  texts.Sentence   // says that the rows are unrelated except for an equal support reference; nil: not so
+	Shared  texts.Sentence   // says that several rows share a support reference but are unrelated; nil for other lists
 	Person  *recipientHeader // when the list is one recipient's
 	Rows    []sendRow
 	Count   string // of the rows
 	Nothing string // why there are no rows
-	// of a recipient's page: explains the newest row or why there is none; nil: no verdict is shown
+	// Verdict explains the newest row of a recipient, or why there is no row. If Verdict is nil,
+	// the page shows no verdict.
 	Verdict          *explain.Verdict
 	Export           string              // address of all rows as a file; empty: no rows, or not allowed
 	ExportSemicolons string              // the same with semicolons
-	Again            string              // the address from which the open page reloads its rows; empty: it does not
+	Again            string              // the address from which the open page reloads its rows; empty if the page does not reload
 	Tag              string              // differs where rows or their states do
 	Choices          map[string][]string // suggestions for filters, by name
 }
 
-// searchView is the search field with the text of a search that was refused, found nothing, or
-// comes back after a login.
+// searchView is the search field. It shows the text of a search again if the search was refused or
+// found nothing.
 type searchView struct {
 	Typed   string
 	Problem string
@@ -74,7 +75,7 @@ type recipientHeader struct {
 	FilterText texts.Sentence // "Only <the recipient>"
 	Known      bool           // the database has rows of the recipient
 	Quota      quotaView
-	Newest     uuid.UUID // the row that the verdict is on; nil UUID: there is no verdict, or no row
+	Newest     uuid.UUID // the row that the verdict explains; nil UUID if there is no verdict or no row
 }
 
 func (console *Console) listPage(c echo.Context) error {
@@ -149,8 +150,8 @@ func (console *Console) showList(c echo.Context, status int, q listQuery, s sear
 	return console.layout.Show(c, status, "list", v)
 }
 
-// filterSuggestions returns suggestions for filters, by name, from the settings. Rows may have
-// other values, of earlier settings.
+// filterSuggestions returns suggestions for filters by name. The suggestions come from the
+// settings. Rows may have values of earlier settings, which are not suggested.
 func (console *Console) filterSuggestions() map[string][]string {
 	all := map[string][]string{"carrier": console.Carriers}
 	all["app"], all["purpose"] = console.Administration.AppsAndPurposes()
@@ -166,8 +167,8 @@ func (console *Console) filterSuggestions() map[string][]string {
 	return all
 }
 
-// rowsTag returns an entity tag of the rows and their states, and of the verdict. It leaves out the
-// times that the open page counts down itself.
+// rowsTag returns an entity tag of the rows, their states and the verdict. The tag does not depend
+// on the times that the open page counts down itself.
 func (v *listView) rowsTag() string {
 	h := fnv.New128a()
 	for _, r := range v.Rows {
@@ -212,8 +213,9 @@ func listAddress(given url.Values, name, value string) string {
 	return layout.ListAddress("/admin", given, name, value)
 }
 
-// readStory reads one send from the database with all data that belong to it. Errors:
-// fault.NotFound, also if the ID is not in canonical form, and errors of the store.
+// readStory reads one send from the database with all data that belong to the send. If the ID is
+// unknown or not in canonical form, readStory returns fault.NotFound. It also returns errors of the
+// store.
 func (console *Console) readStory(ctx context.Context, id string) (store.SendDetails, error) {
 	parsed, err := uuid.Parse(id)
 	if err != nil || !strings.EqualFold(parsed.String(), id) { // uuid.Parse also takes braces and urn:uuid:
@@ -232,9 +234,9 @@ const (
 	recentSendsPeriod = 24 * time.Hour
 )
 
-// recentSends returns a send and at most maxRecentSends earlier sends of the same recipient, oldest
-// first. The earlier sends are from the recentSendsPeriod before it; the rules most likely counted
-// them.
+// recentSends returns a send and at most maxRecentSends earlier sends to the same recipient, from
+// the oldest to the newest. The earlier sends have the same app and channel and were logged in the
+// recentSendsPeriod before the send. The rules most likely counted these earlier sends.
 func (console *Console) recentSends(ctx context.Context, s store.SendOrRefusal) ([]store.SendOrRefusal, error) {
 	if s.Recipient.IsZero() { // forgotten; all such rows share this hash
 		return []store.SendOrRefusal{s}, nil

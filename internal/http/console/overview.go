@@ -20,8 +20,8 @@ import (
 	"sendcode/internal/store"
 )
 
-// overviewView is the page of statistics: numbers beside the numbers of the time range before, a
-// chart, failures and refusals.
+// overviewView is the page of statistics. It shows numbers beside the numbers of the previous time
+// range, a chart, failures and refusals.
 type overviewView struct {
 	layout.Page
 	Statistics
@@ -45,7 +45,7 @@ type figureView struct {
 	Change              string       // the change since Before, with its sign; empty: unknown
 	Better, Worse       bool         // whether the change is good or bad news; both false: neither
 	Note                string       // in place of Before
-	Status              store.Status // the status of the rows that the figure counts; empty: it counts no rows
+	Status              store.Status // the status of the rows that the figure counts; empty if the figure counts no rows
 }
 
 type nameAndCount struct {
@@ -98,7 +98,7 @@ func (console *Console) overviewPage(c echo.Context) error {
 	d := ChartBuilder{Stretches: v.Stretches, Each: v.query.Each, W: w, Rows: v.rowsAddressBetween}
 	v.Sends, v.Became = d.SendsChart()
 	dimensions := []store.Dimension{v.By}
-	if v.By == "" { // by what most codes have: a domain by mail, a country by text message
+	if v.By == "" { // the dimension with more codes: the domain for mails, the country for text messages
 		dimensions = []store.Dimension{store.ByDomain, store.ByCountry}
 	}
 	most := -1
@@ -134,8 +134,8 @@ func (v overviewView) GroupedByAddress(d store.Dimension) string {
 	return layout.ListAddress("/admin/overview", v.values, "by", string(d)) + "#codes-title"
 }
 
-// RowsAddress returns the address of the list for the page's time range, with these parameters:
-// names and values in turn.
+// RowsAddress returns the address of the list for the page's time range. The address also has the
+// parameters in pairs, in which each name is followed by its value.
 func (v overviewView) RowsAddress(pairs ...string) string {
 	given := maps.Clone(v.values)
 	for i := 0; i+1 < len(pairs); i += 2 {
@@ -144,8 +144,9 @@ func (v overviewView) RowsAddress(pairs ...string) string {
 	return listAddress(given, "", "")
 }
 
-// CodesAddress returns the address of the list of sends that a line of the table of codes counts.
-// value is the line's app, purpose or other dimension.
+// CodesAddress returns the address of a list of sends. The list has the sends that a line of the
+// table of codes counts. The parameter value is the line's value of the dimension, such as an app
+// or a purpose.
 func (v overviewView) CodesAddress(value string) string {
 	v.values = maps.Clone(v.values)
 	v.values.Set(string(v.By), value)
@@ -200,15 +201,16 @@ func (v overviewView) FormatBytes(bytes int64) string {
 }
 
 func figureViews(now, before Total, w texts.Words) (all []figureView) {
-	// good is the ratio of the change to a change by chance; it is negative if the change is bad
-	// news
+	// add appends a figure. The parameter good is the ratio of the change to a typical change by
+	// chance. It is negative if the change is bad news.
 	add := func(key, value, earlier, change string, good float64, rows store.Status) {
 		all = append(all, figureView{
 			Name: w.Get(key), Value: value, Before: earlier, Change: change, Better: change != "" && good > 1,
 			Worse: change != "" && good < -1, Status: rows,
 		})
 	}
-	// a count varies by its square root; good is 0 if a higher count is neither good nor bad news
+	// The random change of a count is about the square root of the count. The parameter good is 0
+	// if a rise is neither good nor bad news.
 	count := func(key string, now, before int, good float64, rows store.Status) {
 		rise := float64(now-before) / (2 * math.Sqrt(float64(max(1, now+before))))
 		add(key, strconv.Itoa(now), strconv.Itoa(before), percentChange(float64(now), float64(before), before), good*rise, rows)
@@ -233,7 +235,8 @@ func figureViews(now, before Total, w texts.Words) (all []figureView) {
 		good = rise / math.Sqrt(1/float64(now.Opened)+1/float64(before.Opened)) // two deviations of a rate of a half
 	}
 	add("overview.rate", rate(now), rate(before), points, good, "")
-	// one tile: the change is the median's; a quarter is beyond what servers vary
+	// This figure shows two values, but only the change of the median. A change by a quarter is
+	// beyond the usual variation of servers.
 	var change string
 	good = 0
 	if now.MedianMS != nil && before.MedianMS != nil {

@@ -42,7 +42,7 @@ var (
 type filterParameter struct {
 	name         string
 	parse        layout.ParseFunc
-	valueAudited bool // the audit entry of an export has the value; otherwise only the name, since values may name a person
+	valueAudited bool // whether the audit entry of an export has the value, not just the name; a value may name a person
 	more         bool // the field of the parameter is in the second row of the form
 }
 
@@ -77,9 +77,11 @@ func filterParameters(f *store.Filter, last *string, zone *time.Location) []filt
 var knownFilters = filterParameters(&store.Filter{}, new(string), time.UTC)
 
 // parseQuery parses a raw query. A time without a zone is in the reader's zone. In q.given all
-// times have a zone, so that the URL means the same for other readers. If no index has the query's
-// filters, and the query gives no begin of the time range, parseQuery adds last=24h or, if the
-// query gives an end, begins 24 h before the end.
+// times have a zone, so that the URL means the same for other readers.
+//
+// If no index has the query's filters and the query has no start time, parseQuery limits the time
+// range. If the query has an end time, the range begins 24 h before the end. Otherwise parseQuery
+// adds last=24h.
 func parseQuery(raw string, now time.Time, zone *time.Location) (q listQuery, err error) {
 	f := &q.filter
 	f.Limit = layout.DefaultPageRows
@@ -125,8 +127,8 @@ func parseQuery(raw string, now time.Time, zone *time.Location) (q listQuery, er
 	return q, nil
 }
 
-// The sends of a request are searched between these durations before and after the time in the
-// request's ID, since clocks differ.
+// These durations say how long before and after the time in the request's ID the sends of a request
+// are searched. The range is needed because clocks differ.
 const (
 	searchBeforeRequestTime = time.Minute
 	searchAfterRequestTime  = 2 * time.Minute
@@ -156,8 +158,8 @@ func timesByRequestID(request string) (from, to time.Time, ok bool) {
 }
 
 // sendsWithTimeFallback returns the rows that a filter selects. If the time range came from the
-// request's ID and there are no rows, it searches the last 24 h, since clients choose these IDs,
-// and an ID may contain a wrong time.
+// request's ID and has no rows, sendsWithTimeFallback searches the last 24 h. Clients choose the
+// IDs of requests, so an ID may contain a wrong time.
 func (console *Console) sendsWithTimeFallback(ctx context.Context, f store.Filter) ([]store.SendOrRefusal, error) {
 	rows, err := console.DB.Sends(ctx, f)
 	from, to, ok := timesByRequestID(f.Request)
@@ -177,8 +179,7 @@ func (q listQuery) hasLocalTimes(raw string) bool {
 	})
 }
 
-// networkParameter parses a network, or an address, which it replaces by the network of the
-// address.
+// networkParameter parses a network or an address. It replaces an address by the address's network.
 func networkParameter(to *string) layout.ParseFunc {
 	return layout.Parameter(to, func(text string) (string, bool) {
 		if address, err := netip.ParseAddr(text); err == nil {

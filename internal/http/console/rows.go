@@ -24,13 +24,13 @@ import (
 type sendRow struct {
 	store.SendOrRefusal
 	W     texts.Words
-	Code  explain.StateLabel // the state of the code; empty: the send has no code, or the state is unknown
+	Code  explain.StateLabel // the state of the code; empty if there is no code or the state is unknown
 	Left  time.Duration      // how long the code can still be entered; 0: it cannot
 	Quota []web.Pips         // the state of the recipient's rules; nil: unknown
 }
 
-// RecipientText returns the masked recipient, or "and n more recipients" for a row that stands for
-// several, or "and many more recipients".
+// RecipientText returns the masked recipient. If the row stands for several recipients,
+// RecipientText returns "and n more recipients" or "and many more recipients".
 func (r sendRow) RecipientText() string {
 	switch {
 	case r.Recipients >= store.ManyRecipients:
@@ -41,8 +41,8 @@ func (r sendRow) RecipientText() string {
 	return r.To
 }
 
-// RecipientTag returns a short text by which recipients with equal masks differ; "" for a forgotten
-// recipient, and for a row of several.
+// RecipientTag returns a short text that tells recipients with equal masks apart. It returns "" for
+// a forgotten recipient and for a row of several recipients.
 func (r sendRow) RecipientTag() string {
 	if r.Recipients > 0 {
 		return ""
@@ -101,14 +101,14 @@ func (r sendRow) Why() string {
 	return strings.Join(parts, " · ")
 }
 
-// The bounds of reading the quotas of one page. The page shows no quota that could not be read in
-// time.
+// These constants bound how the quotas of one page are read. The page omits each quota that was not
+// read in time.
 const (
 	maxConcurrentQuotas = 4
 	quotasTimeout       = 500 * time.Millisecond
 )
 
-// currentCodes are the present verifications of some sends, by ID, as read from the database.
+// currentCodes has the verifications of some sends by ID, as they were when the database read them.
 type currentCodes struct {
 	byID map[string]store.Verification
 	now  time.Time
@@ -131,7 +131,8 @@ func (console *Console) codesOf(ctx context.Context, sends []store.SendOrRefusal
 	return c, err
 }
 
-// ofSend returns the code of a send; false for refusals, and for a code that is not known any more.
+// ofSend returns the code of a send. The result is false for a refusal and for a code that the
+// database no longer has.
 func (c currentCodes) ofSend(s store.SendOrRefusal) (store.Verification, bool) {
 	v, found := c.byID[s.VerificationID]
 	return v, found && s.Number > 0
@@ -175,9 +176,9 @@ func (console *Console) rowsWithState(ctx context.Context, sends []store.SendOrR
 	return all, nil
 }
 
-// shownCodeState returns the state of a send's code. shown is false if the code is pending or
-// expired, and the message was not delivered or the recipient was erased: such a code could not be
-// entered.
+// shownCodeState returns the state of a send's code. The result shown is false for a pending or
+// expired code if the message was not delivered or the recipient was erased. In both cases the code
+// could not be entered.
 func shownCodeState(v store.Verification, s store.SendOrRefusal, now time.Time) (state store.CodeState, shown bool) {
 	state = explain.CodeStateOf(v, now)
 	over := state == store.CodeWaiting || state == store.CodeExpired
@@ -195,9 +196,9 @@ func codeLabel(state store.CodeState, w texts.Words) explain.StateLabel {
 	return l
 }
 
-// quotaPipsOf returns the pips of the quota of each recipient. The list of a recipient is empty if
-// the quota could not be read in time. Forgotten recipients, and rows of several recipients, have
-// no list.
+// quotaPipsOf returns, for each recipient, the pips that show the recipient's quota. If the quota
+// could not be read in time, the recipient's list is empty. Forgotten recipients, and rows of
+// several recipients, have no list.
 func (console *Console) quotaPipsOf(ctx context.Context, sends []store.SendOrRefusal, w texts.Words) map[support.Target]*[]web.Pips {
 	ctx, cancel := context.WithTimeout(ctx, quotasTimeout)
 	defer cancel()

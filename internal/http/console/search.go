@@ -25,9 +25,9 @@ import (
 	"sendcode/internal/verify/support"
 )
 
-// searchPage redirects a search to the page of a send, or to the list of sends by the recipient's
-// hash, a support reference, the caller's reference or the ID of a request. No address contains a
-// full recipient.
+// searchPage redirects a search to the page of a send or to the list of sends. The list is filtered
+// by the recipient's hash, a support reference, the caller's reference or the ID of a request. No
+// address contains a full recipient.
 func (console *Console) searchPage(c echo.Context, form url.Values) error {
 	typed := searchTerm(form.Get("q"))
 	to, err := console.supportReferenceAddress(c.Request().Context(), recipient.AsRead(typed))
@@ -46,8 +46,9 @@ func (console *Console) searchPage(c echo.Context, form url.Values) error {
 	return c.Redirect(http.StatusSeeOther, to)
 }
 
-// supportReferenceAddress returns the address that a support reference leads to: of its send or, if
-// several sends share it, of a list of them; "" if the text is no reference or no send has it.
+// supportReferenceAddress returns the address for a support reference. This is the page of the
+// send, or a list if several sends share the reference. If the text is no reference or no send has
+// the reference, supportReferenceAddress returns "".
 func (console *Console) supportReferenceAddress(ctx context.Context, typed string) (string, error) {
 	rows, err := console.DB.SendsBySupportReference(ctx, typed)
 	if half := "S-" + typed; err == nil && len(rows) == 0 && store.IsSupportReference(half) {
@@ -64,10 +65,13 @@ func (console *Console) supportReferenceAddress(ctx context.Context, typed strin
 	return listAddress(nil, "support", store.SupportReference(rows[0].ID)), nil
 }
 
-// searchAddress returns the address that a search leads to: a send's page, or a list by recipient,
-// reference or request. A text gets into a URL only as the reference of a send, and never if it may
-// be a recipient: the searched person's address would be kept by browsers and proxies. Errors:
-// *fault.InvalidError, also for a recipient without rows that is not served, and the store's.
+// searchAddress returns the address that a search leads to: the page of a send, or a list by
+// recipient, reference or request. Apart from IDs, hashes and addresses of the console, a URL
+// contains a typed text only if the text is the reference of a send. A URL never contains a text
+// that may be a recipient, because browsers and proxies keep URLs.
+//
+// searchAddress returns a *fault.InvalidError or an error of the store. If a recipient has no rows
+// and is not served, the error is a *fault.InvalidError.
 func (console *Console) searchAddress(ctx context.Context, typed string) (string, error) {
 	if typed == "" {
 		return "", fault.Invalid("q", "required", "")
@@ -82,7 +86,7 @@ func (console *Console) searchAddress(ctx context.Context, typed string) (string
 		return console.fallBackToRequestAddress(ctx, plain, explain.SendPageAddress(id), rows, err)
 	}
 	if _, send, _, err := console.DB.Verification(ctx, plain); !errors.Is(err, fault.NotFound) {
-		return explain.SendPageAddress(send.ID), err // the address has another ID than the typed one, which lets its holder act
+		return explain.SendPageAddress(send.ID), err // a verification ID lets its holder act, so the address has the send's ID instead
 	}
 	if h, err := recipient.ParseHash(plain); err == nil {
 		rows, err := console.DB.Sends(ctx, store.Filter{Recipient: &h, Limit: 1})
@@ -103,8 +107,9 @@ func (console *Console) searchAddress(ctx context.Context, typed string) (string
 	return list, err
 }
 
-// referenceAddress returns the address of the list by a reference, as typed or as read, or of the
-// sends of a request. Errors: *fault.InvalidError and the store's.
+// referenceAddress returns the address of the list of sends with a reference, which is typed or
+// else plain. If no send has the reference, the address is for the sends of a request with this ID.
+// Errors are a *fault.InvalidError or those of the store.
 func (console *Console) referenceAddress(ctx context.Context, typed, plain string) (string, error) {
 	if problem := layout.ShortTextParameter(new(string))(typed); problem != "" {
 		return "", fault.Invalid("q", "invalid", problem)
@@ -122,8 +127,9 @@ func (console *Console) referenceAddress(ctx context.Context, typed, plain strin
 	return address, err
 }
 
-// filterPage redirects the form of the filters to the list with these filters. The form is posted.
-// A text that may be a recipient is searched for instead, so that no URL contains it.
+// filterPage handles the posted form of filters. It redirects to the list with these filters. If a
+// field contains what may be a recipient, filterPage starts a search instead, so that no URL
+// contains the recipient.
 func (console *Console) filterPage(c echo.Context, form url.Values) error {
 	given := url.Values{}
 	for _, p := range knownFilters {
@@ -143,7 +149,8 @@ func (console *Console) filterPage(c echo.Context, form url.Values) error {
 	return c.Redirect(http.StatusSeeOther, listAddress(given, "", ""))
 }
 
-// quoted matches, within a longer text, a mail address, a support reference or, after "id", an ID.
+// quoted matches a mail address, a support reference, or an ID after the word "id" within a longer
+// text.
 var quoted = regexp.MustCompile(
 	`(?i)([^\s<>()"'“”‘’«»,;:@]+@[^\s<>()"'“”‘’«»,;:@]+\.[^\s<>()"'“”‘’«»,;:@]+|\bS-[0-9A-Z]{4}-[0-9A-Z]{4}\b)|\bid\W+([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})\b`)
 
@@ -165,10 +172,10 @@ func cutOut(typed string) string {
 	return typed
 }
 
-// searchTerm returns what a person means by a text copied from a ticket or a mail: the address in
-// "Ana <ana@example.com>", in a mailto link or in a list; or the ID of a send in a Message-ID or in
-// the address of the send's page. It removes the spaces within an address, and the punctuation
-// around it.
+// searchTerm extracts the search term from a text that was copied from a ticket or a mail. The term
+// is a mail address, for example from "Ana <ana@example.com>", a mailto link or a list. It can also
+// be the ID of a send, from a Message-ID or from the address of the send's page. searchTerm removes
+// the spaces within an address and the punctuation around the address.
 func searchTerm(typed string) string {
 	typed = strings.TrimSpace(typed)
 	_, err := recipient.Parse(recipient.Email, typed)
@@ -195,8 +202,8 @@ func searchTerm(typed string) string {
 // requestSearchTimeout bounds the search for a request's ID, which no index has.
 const requestSearchTimeout = 2 * time.Second
 
-// fallBackToRequestAddress returns address, unless found is empty and typed is the ID of a request
-// that made sends; then it returns the address of those sends.
+// fallBackToRequestAddress returns address unless found is empty and typed is the ID of a request.
+// If that request made sends, fallBackToRequestAddress returns the address of those sends.
 func (console *Console) fallBackToRequestAddress(ctx context.Context, typed, address string, found []store.SendOrRefusal,
 	err error,
 ) (string, error) {
@@ -209,7 +216,7 @@ func (console *Console) fallBackToRequestAddress(ctx context.Context, typed, add
 	}
 	ctx, cancel := context.WithTimeout(ctx, requestSearchTimeout)
 	defer cancel()
-	// if the database is away or takes too long, the request counts as not found
+	// If the database does not answer in time or fails, the request is treated as not found.
 	switch rows, _ := console.sendsWithTimeFallback(ctx, q.filter); len(rows) {
 	case 0:
 		return address, nil
@@ -219,9 +226,10 @@ func (console *Console) fallBackToRequestAddress(ctx context.Context, typed, add
 	return listAddress(nil, "request", typed), nil
 }
 
-// guessRecipient returns the channel and the text of a typed recipient; is is false if the text is
-// no recipient. A text with an at sign is a mail address. A text is a phone number if it consists
-// of at least five digits, perhaps grouped, or contains a plus with seven digits.
+// guessRecipient returns the channel and the text of a typed recipient. If the text is no
+// recipient, the third result is false. A text with an at sign is a mail address. A text with at
+// least five digits and only phone punctuation is a phone number. So is a longer text that contains
+// a plus sign with seven digits.
 func guessRecipient(typed string) (ch recipient.Channel, to string, is bool) {
 	if strings.Contains(recipient.AsRead(typed), "@") {
 		return recipient.Email, typed, true

@@ -69,8 +69,8 @@ type codeMeasures struct {
 	P95MS    *int64   `json:"p95_ms"`
 }
 
-// domainCounts are the numbers of mails to one domain. Statistics list
-// only the domains to which most mails failed.
+// domainCounts are the numbers of mails to one domain. Statistics list only the domains with the
+// most failed mails.
 type domainCounts struct {
 	Domain   string `json:"domain"`
 	Sends    int    `json:"sends"`
@@ -78,7 +78,7 @@ type domainCounts struct {
 	Rejected int    `json:"rejected"`
 }
 
-// FailedOtherwise returns how many failed for another reason than a final refusal by a server.
+// FailedOtherwise returns how many mails failed without a final refusal by a server.
 func (d domainCounts) FailedOtherwise() int { return d.Failed - d.Rejected }
 
 // interval has the numbers of one interval.
@@ -118,9 +118,9 @@ func measuresOf(m store.Measures, sent int) codeMeasures {
 
 func isoTime(t time.Time) string { return texts.DisplayTime{Time: t}.ISO() }
 
-// summarize returns the statistics for the time range of q. now has the database's numbers of that
-// range, and before has those of the equally long range before it. domains are the mail domains to
-// which most mails failed.
+// summarize returns the statistics for the time range of q. The parameter now has the database's
+// numbers of that range. The parameter before has the numbers of the range of equal length before
+// it. The parameter domains has the mail domains with the most failed mails.
 func summarize(q store.StatsQuery, now, before store.Stats, domains []store.DomainTally) Statistics {
 	out := Statistics{
 		From: isoTime(q.From), To: isoTime(q.To), Each: int(q.Each / time.Second), Total: totalOf(now), Before: totalOf(before),

@@ -14,7 +14,8 @@ import (
 	"sendcode/internal/store"
 )
 
-// The bounds of statistics: they count rows, so a longer time range would take too long.
+// These constants bound the time range of statistics. The database counts rows, so a longer time
+// range would take too long.
 const (
 	defaultStatsPeriod = 24 * time.Hour
 	maxStatsPeriod     = 31 * 24 * time.Hour
@@ -31,12 +32,12 @@ func (console *Console) statsJSON(c echo.Context) error {
 	return c.JSON(http.StatusOK, s)
 }
 
-// maxStatsTime bounds the statements of one answer: statistics of many rows take longer than
-// store.CallTimeout.
+// maxStatsTime bounds the database statements for one answer. Statistics of many rows take longer
+// than store.CallTimeout.
 const maxStatsTime = time.Minute
 
-// statsContext returns the context of the database's statements for statistics, and extends the
-// time for the answer.
+// statsContext returns the context for the database statements of statistics. It also extends the
+// time limit of the answer.
 func statsContext(c echo.Context) (context.Context, context.CancelFunc) {
 	server.SetAnswerTime(c, maxStatsTime+writeTimeout)
 	return context.WithTimeout(c.Request().Context(), maxStatsTime)

@@ -20,8 +20,8 @@ const (
 	maxClaimValues = 1000
 )
 
-// emailClaim is a name claim that counts only if verifiedClaim is true, since a person may enter
-// any address at the provider.
+// The claim "email" names a person only if the claim "email_verified" is true. At the provider, a
+// person may enter any address.
 const (
 	emailClaim    = "email"
 	verifiedClaim = "email_verified"
@@ -30,9 +30,10 @@ const (
 // claimSet has claims about a person by name.
 type claimSet map[string]json.RawMessage
 
-// claims returns the claims of an ID token. If a needed claim is missing, it requests the
-// provider's userinfo endpoint (OpenID Connect Core 1.0, section 5.3): many providers have groups
-// and addresses only there. The ID token's claims have precedence. Error: *Error.
+// claims returns the claims of an ID token. If a needed claim is missing, claims also requests the
+// provider's userinfo endpoint (OpenID Connect Core 1.0, section 5.3). Many providers return groups
+// and addresses only there. If both have a claim, the ID token's claim is used. Each error is an
+// *Error.
 func (p *Provider) claims(ctx context.Context, provider *oidc.Provider, id *oidc.IDToken, token *oauth2.Token) (claimSet, error) {
 	var all, more claimSet
 	if id.Claims(&all) != nil {
@@ -62,8 +63,8 @@ func (p *Provider) claims(ctx context.Context, provider *oidc.Provider, id *oidc
 	return more, nil
 }
 
-// find returns a claim; nil: there is none. A name with full stops that is no claim leads into
-// objects.
+// find returns a claim, or nil if there is none. If no claim has the name and the name contains
+// full stops, the name is a path into nested objects.
 func (c claimSet) find(name string) json.RawMessage {
 	if value := c[name]; value != nil {
 		return value
@@ -76,8 +77,8 @@ func (c claimSet) find(name string) json.RawMessage {
 	return inner.find(rest)
 }
 
-// personFromClaims returns the name and the groups of a person. The name must be printable, without
-// spaces. Error: *Error.
+// personFromClaims returns the name and the groups of a person. The name must be printable and
+// contain no spaces. Each error is an *Error.
 func (p *Provider) personFromClaims(claims claimSet) (Identity, error) {
 	name, ok := textClaim(claims.find(p.settings.NameClaim))
 	if !ok {

@@ -20,9 +20,9 @@ const (
 	maxResponseSize = 1 << 20
 )
 
-// newClient makes an HTTP client for a provider. It follows no redirects, since they could leak the
-// client's secret, limits the size of responses, and keeps no idle connections, since logins are
-// rare.
+// newClient makes an HTTP client for a provider. The client follows no redirects, because they
+// could leak the client's secret. It limits the size of responses. It keeps no idle connections,
+// because logins are rare.
 func newClient() *http.Client {
 	transport := &http.Transport{Proxy: http.ProxyFromEnvironment, DisableKeepAlives: true, ForceAttemptHTTP2: true}
 	return &http.Client{
@@ -31,7 +31,8 @@ func newClient() *http.Client {
 	}
 }
 
-// sizeLimitedTransport is a transport that makes reading a response fail beyond a maximum size.
+// sizeLimitedTransport is a transport that bounds the size of responses. Reading more than
+// maxResponseSize bytes of a response fails.
 type sizeLimitedTransport struct{ http.RoundTripper }
 
 func (s sizeLimitedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -42,9 +43,12 @@ func (s sizeLimitedTransport) RoundTrip(r *http.Request) (*http.Response, error)
 	return resp, err
 }
 
-// discover returns the provider's metadata, from the cache or, if that is empty or old, from the
-// provider. If the provider fails, it returns old metadata. Error: *Error if there is no metadata,
-// or if ctx ends while discover waits for another call.
+// discover returns the provider's metadata from the cache. If the cache is empty or old, discover
+// requests the metadata from the provider. If that request fails, discover returns the old
+// metadata.
+//
+// It returns an *Error if there is no metadata, or if ctx ends while discover waits for another
+// call.
 func (p *Provider) discover(ctx context.Context) (*metadata, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout) // includes the wait for p.turn
 	defer cancel()
@@ -107,8 +111,8 @@ func (p *Provider) fetchMetadata(ctx context.Context) (*metadata, error) {
 			return nil, untrustedError("address")
 		}
 	}
-	// By default a provider accepts the secret in a header (Discovery 1.0, section 3). To try both
-	// ways would use up the code.
+	// By default a provider accepts the secret in a header (Discovery 1.0, section 3). The client
+	// must not try both ways, because a failed try would use up the code.
 	endpoint.AuthStyle = oauth2.AuthStyleInHeader
 	if p.settings.ClientSecret == "" || len(more.Methods) > 0 && !slices.Contains(more.Methods, "client_secret_basic") {
 		endpoint.AuthStyle = oauth2.AuthStyleInParams

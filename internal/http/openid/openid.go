@@ -1,12 +1,12 @@
 // Package openid logs people in through an OpenID Connect provider, with the authorization code
 // flow and PKCE.
 //
-// The console uses it as an alternative to passwords. It sends a browser to the URL of Begin,
-// stores the LoginAttempt for that browser, and passes the provider's answer to Finish. A Person is
-// only a name and groups; the console decides what the person may do.
+// The console uses this package as an alternative to passwords. The console sends a browser to the
+// URL of Begin, stores the LoginAttempt for that browser, and passes the provider's answer to
+// Finish. An Identity has only a name and role values. The console decides what the person may do.
 //
-// It accepts only claims that the provider's current keys have signed, for this client and this
-// attempt. Texts of the provider are never shown or logged: an Error has fixed words.
+// The package accepts only claims for this client and this attempt, signed with the provider's
+// current keys. It never shows or logs texts of the provider. An Error has fixed words.
 package openid
 
 import (
@@ -29,9 +29,10 @@ type Settings struct {
 	ClientSecret string   // empty: a public client, which only PKCE protects
 	RedirectURL  string   // the exact address that browsers come back to
 	Scopes       []string // "openid" is among them
-	// NameClaim is the claim that names a person; "email" counts only if the provider has verified
-	// it. RoleClaim is a claim whose values may give roles; empty: no such claim. If a name with
-	// full stops is no claim, it is a path into objects: "realm_access.roles".
+	// NameClaim is the claim that names a person. The claim "email" is accepted only if the
+	// provider has verified the address. RoleClaim is a claim whose values may give roles. If
+	// RoleClaim is empty, no claim gives roles. If a name contains full stops and no claim has that
+	// name, the name is a path into objects, such as "realm_access.roles".
 	NameClaim, RoleClaim string
 }
 
@@ -59,8 +60,8 @@ type metadata struct {
 // an unknown one.
 const metadataLife = time.Hour
 
-// New makes a Provider. It connects only at the first login, so the process can start even if the
-// provider is unavailable.
+// New makes a Provider. The Provider connects at the first login. So the process can start even if
+// the provider is unavailable.
 func New(s Settings, now func() time.Time) *Provider {
 	return &Provider{settings: s, client: newClient(), now: now, turn: make(chan struct{}, 1)}
 }
@@ -79,7 +80,8 @@ type Identity struct {
 	RoleValues []string // the values of RoleClaim
 }
 
-// Begin starts an attempt and returns the URL to which to send the browser. Error: *Error.
+// Begin starts an attempt and returns the URL to which the caller must send the browser. Each error
+// is an *Error.
 func (p *Provider) Begin(ctx context.Context) (authURL string, attempt LoginAttempt, err error) {
 	f, err := p.discover(ctx)
 	if err != nil {
@@ -89,8 +91,8 @@ func (p *Provider) Begin(ctx context.Context) (authURL string, attempt LoginAtte
 	return f.config.AuthCodeURL(a.State, oidc.Nonce(a.Nonce), oauth2.S256ChallengeOption(a.Verifier)), a, nil
 }
 
-// Finish checks the answer that the browser brought back, exchanges the answer's code for an ID
-// token, and verifies the token. Error: *Error; the login has failed.
+// Finish checks the answer that the browser brought back from the provider, exchanges the answer's
+// code for an ID token, and verifies the token. If the login fails, Finish returns an *Error.
 func (p *Provider) Finish(ctx context.Context, a LoginAttempt, answer url.Values) (Identity, error) {
 	f, err := p.discover(ctx)
 	if err != nil {
@@ -123,8 +125,9 @@ func (p *Provider) Finish(ctx context.Context, a LoginAttempt, answer url.Values
 	return p.personFromClaims(claims)
 }
 
-// authorizationCode returns the authorization code of an answer. It first checks that the answer,
-// even an error answer, belongs to the attempt, so that other people cannot end the attempt.
+// authorizationCode returns the authorization code of an answer. It first checks that the answer
+// belongs to the attempt. This check includes error answers, so that other people cannot end the
+// attempt.
 func (m *metadata) authorizationCode(issuer string, a LoginAttempt, answer url.Values) (string, error) {
 	if a.State == "" || !givenOnce(answer, "state") ||
 		subtle.ConstantTimeCompare([]byte(answer.Get("state")), []byte(a.State)) != 1 {

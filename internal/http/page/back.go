@@ -56,14 +56,16 @@ func originOf(address string) string {
 	return to.Scheme + "://" + to.Host
 }
 
-// ambiguousPathPattern matches a decoded path that servers may resolve in different ways. Such a
-// path has a percent sign, which some servers decode again; a backslash or a control character; or
-// a parameter after dots ("/..;/"), which some servers remove before they resolve the dots.
+// ambiguousPathPattern matches a decoded path that servers may resolve in different ways. It
+// matches a percent sign, because some servers decode the path again. It matches a backslash and
+// control characters. It also matches a parameter after dots ("/..;/"), because some servers remove
+// the parameter before they resolve the dots.
 var ambiguousPathPattern = regexp.MustCompile(`[%\\\x00-\x1f\x7f]|(^|/)\.\.?;`)
 
-// logBadLink logs a visit by a wrong link: the app has no page, lacks the purpose of the link, or
-// does not allow its return_url. The person cannot mend the link. So a log line, at most one a
-// minute, names the app, the purpose and the origin, as far as the link's text may be logged.
+// logBadLink logs a visit by a wrong link. The link is wrong if the app has no page, lacks the
+// purpose, or does not allow the return_url. The person cannot repair the link, so a log line
+// reports it at most once a minute. The line has the app, the purpose and the origin, unless
+// loggablePart removes them.
 func (page *Page) logBadLink(c echo.Context) {
 	origin := ""
 	if to, err := url.Parse(c.QueryParam("return_url")); err == nil {
@@ -83,8 +85,8 @@ var loggablePattern = regexp.MustCompile(`^[a-zA-Z][a-zA-Z0-9.:/_-]{0,63}$`)
 // longNumberPattern matches what may be of a phone number.
 var longNumberPattern = regexp.MustCompile(`\d([.:/_-]*\d){6}`)
 
-// loggablePart returns a stranger's text for a log line. It returns "" if the text does not match
-// loggablePattern, or looks like a phone number.
+// loggablePart returns the loggable start of a text from a visitor. It returns "" if the text does
+// not match loggablePattern or if that start looks like a phone number.
 func loggablePart(text string) string {
 	part := loggablePattern.FindString(text)
 	if longNumberPattern.MatchString(part) {
@@ -93,8 +95,9 @@ func loggablePart(text string) string {
 	return part
 }
 
-// allowedReturnURL returns a normalized return URL. ok: the URL equals an allowed origin and path,
-// or is below them. The query is kept, except for the parameter reference.
+// allowedReturnURL returns a normalized return URL. The result ok reports whether the URL equals an
+// allowed origin and path or lies below them. The normalized URL keeps the query except for the
+// parameter reference.
 func allowedReturnURL(allowed []string, text string) (normalized string, ok bool) {
 	to, err := url.Parse(text)
 	if err != nil || len(text) > maxReturnURLLength || to.User != nil || to.Opaque != "" || to.RawPath != "" ||

@@ -15,8 +15,9 @@ type Mailbox interface {
 	Messages() []mailbox.Mail // newest first
 }
 
-// The mailbox shows mails unchanged, each in a frame. Under mailCSP the mail in the frame has no
-// scripts, no origin and no network. mailboxCSP is for the page around the frames.
+// The mailbox shows each mail unchanged in a frame. mailCSP is the policy of the mail in the frame.
+// It allows the mail no scripts, no origin and no network. mailboxCSP is the policy of the page
+// around the frames.
 const (
 	mailboxCSP = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; " +
 		"frame-src 'self'; base-uri 'none'; form-action 'none'; object-src 'none'; frame-ancestors 'none'"
@@ -30,7 +31,8 @@ type mailboxContent struct {
 	Ask   string         // a command that asks for a code; empty: the key is the operator's
 }
 
-// AskCommand returns a command of a shell that asks the service at base for a code, as a back end.
+// AskCommand returns a shell command that requests a code from the service at base, as a back end
+// would.
 func AskCommand(base, apiKey string) string {
 	return "curl -i " + base + "/v1/verifications \\\n    -H 'Authorization: Bearer " + apiKey + "' \\\n" +
 		"    -H 'Content-Type: application/json' \\\n" +
@@ -42,11 +44,13 @@ func AskCommand(base, apiKey string) string {
 const mailboxCookie = "sendcode_mailbox"
 
 // RegisterMailbox adds the routes of the developer's mailbox, which shows codes. A request must
-// have key: as a bearer token, in the cookie, or as the parameter k of the mailbox's link, which is
-// redirected and sets the cookie. If apiKey is not empty, it is also accepted as a bearer token.
-// The routes answer only direct requests from this machine. Call RegisterMailbox only if the server
-// listens on loopback and has no real mail server; also call RegisterStatic. If generated is true,
-// the page shows apiKey in a command, as the banner does.
+// have key as a bearer token, in the cookie, or as the parameter k. The mailbox's link has the
+// parameter k, sets the cookie and redirects. If apiKey is not empty, it is also accepted as a
+// bearer token. The routes answer only direct requests from this machine.
+//
+// Call RegisterMailbox only if the server listens on loopback and has no real mail server. Also
+// call RegisterStatic. If generated is true, the page shows apiKey in a command, as the banner
+// does.
 func RegisterMailbox(e *echo.Echo, box Mailbox, key, apiKey string, generated bool) {
 	pages := parseTemplates("mailbox/*.html")
 	g := e.Group("/mailbox", server.RequireLocal, func(next echo.HandlerFunc) echo.HandlerFunc {

@@ -19,16 +19,16 @@ import (
 // NotMePath is where a mail's link leads, before its token.
 const NotMePath = "/not-me/"
 
-// notMeReports finds and reports the verification of a mail by the token of its link.
-// Implementation: verification.Service.
+// notMeReports finds a mail's verification and reports it as unwanted. The link in the mail has the
+// token of the verification. verification.Service implements notMeReports.
 type notMeReports interface {
 	MailedCode(ctx context.Context, token string) (store.Verification, error)
 	ReportNotMe(ctx context.Context, token string) (store.Verification, error)
 }
 
-// RegisterNotMe adds the page on which the recipient of a mail reports that they did not ask for
-// it. Opening the page changes nothing, since mail scanners follow links. title returns an app's
-// name for people.
+// RegisterNotMe adds a page for the links in mails. There the recipient of a mail can report that
+// they did not request the mail. Opening the page changes nothing, because mail scanners also open
+// links. The function title returns an app's name for people.
 func RegisterNotMe(e *echo.Echo, reports notMeReports, title func(app string) string) {
 	serve := func(find func(context.Context, string) (store.Verification, error)) echo.HandlerFunc {
 		return func(c echo.Context) error {

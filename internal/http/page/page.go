@@ -1,10 +1,11 @@
-// Package page serves the page on which people ask for a code, watch the countdown to the next
-// code, and enter the code. On a developer's machine it also serves the mailbox, which shows the
-// mails.
+// Package page serves the page on which people request a code, watch the countdown to the next
+// code, and enter the code. On a developer's machine the package also serves the mailbox, which
+// shows the sent mails.
 //
-// The page is a small HTML document around the widget (web/widget). The widget calls the API, as it
-// does on other sites. The server adds the name and the brand of the app, the page's offer, and the
-// URLs to which a person may be returned. The server keeps no state; the browser does.
+// The page is a small HTML document around the widget (web/widget). On this page, as on other
+// sites, the widget calls the API. The server adds the app's name and brand, the offer of the API,
+// and the URLs to which a person may return. The browser keeps the state, and the server keeps
+// none.
 //
 //	GET /         app, purpose, return_url ─▶ HTML with <send-code>
 //	POST /return  proof of a right code ─▶ 303 return_url?reference=…
@@ -47,26 +48,28 @@ type AppPage struct {
 	Purposes   []Purpose
 }
 
-// Purpose is a purpose of an app's page. The first one is for visits that name none.
+// Purpose is a purpose of an app's page. The first purpose is used if a visit names no purpose.
 type Purpose struct {
 	Name    string
 	Code    code.Format              // of new codes
-	Subject func(lang string) string // of the mails, to look for; nil, or "" for a language: only the sender is named
+	Subject func(lang string) string // of the mails, shown to help people find the mail; if nil or "", only the sender is shown
 }
 
 // Config has the settings and services of a page.
 type Config struct {
 	AppPage // for visits that name no app
-	// Channels are the channels that the page offers if the service has them, in this order; empty:
-	// all channels, mail first.
+	// Channels are the channels in the order in which the page offers them. The page omits a
+	// channel that the service lacks. If Channels is empty, the page offers all channels, mail
+	// first.
 	Channels []recipient.Channel
-	// country of phone numbers if the browser names no served country; empty: no country
+	// Country is the country of phone numbers if the browser names no served country. If Country is
+	// empty, there is no such country.
 	Country string
 	Offer   func(app, purpose, languages string, channels []recipient.Channel) string // what the API offers a browser, as JSON
 	Now     func() time.Time                                                          // nil: time.Now
 	Logger  *slog.Logger
-	// References makes the reference that a returning person brings to the app. With the reference,
-	// the app looks up the verification. Required if an app has ReturnURLs.
+	// References makes the reference that a returning person brings to the app. The app uses the
+	// reference to look up the verification. References is required if an app has ReturnURLs.
 	References referenceIssuer
 }
 
@@ -134,7 +137,7 @@ type visit struct {
 	Preload  []string // modules of the first card
 }
 
-// errNoPurpose is the error of a request whose purpose the app's page does not have.
+// errNoPurpose is the error for a request whose purpose is not a purpose of the app's page.
 var errNoPurpose = &server.Problem{Kind: server.NotFound, Detail: "The page has no purpose of this name."}
 
 // newVisit returns a visit with the app and the purpose of the request. It returns errNoPurpose for
@@ -199,7 +202,7 @@ func (page *Page) channels() []recipient.Channel {
 	return page.Channels
 }
 
-// trustedTypes is a policy under which no script can be made from a text, except for the worker of
+// trustedTypes is a policy that forbids scripts made from texts, except the worker of
 // web/static/work.js. https://www.w3.org/TR/trusted-types/
 const trustedTypes = "; require-trusted-types-for 'script'; trusted-types sendcode-worker"
 

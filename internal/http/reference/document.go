@@ -141,8 +141,8 @@ func (s schema) Alternatives() []schema { return append(s.OneOf, s.AnyOf...) }
 // Requires reports whether an object must have this member.
 func (s schema) Requires(name string) bool { return slices.Contains(s.Required, name) }
 
-// Summary returns what a value must be, as text with code between backticks: "string or null, one
-// of `email`, `sms`".
+// Summary returns a description of the allowed values. The text marks code with backticks: "string
+// or null, one of `email`, `sms`".
 func (s schema) Summary() string {
 	var all []string
 	add := func(format string, values ...any) { all = append(all, fmt.Sprintf(format, values...)) }

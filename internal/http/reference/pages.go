@@ -15,8 +15,8 @@ import (
 	"sendcode/docs"
 )
 
-// page is a document of docs/. At /docs/<Name> the Markdown is served, for programs; at the same
-// address without .md, a page.
+// page is a document of docs/. The server serves its Markdown for programs at /docs/<Name>. It
+// serves an HTML page at the same address without .md.
 type page struct {
 	Name   string // operations.md
 	Title  string
@@ -93,8 +93,8 @@ func pages() ([]page, error) {
 }
 
 // servedLink returns a link of a document in its served form. A link to another site or within the
-// document stays. A link to a file gets the address at which the file is served; if the file is not
-// served, it becomes plain text.
+// document does not change. A link to a file gets the address at which the file is served. If the
+// file is not served, the link becomes plain text.
 func servedLink(text string) string {
 	parts := link.FindStringSubmatch(text)
 	label, target, fragment := parts[1], parts[2], parts[3]

@@ -21,8 +21,8 @@ import (
 	"sendcode/web"
 )
 
-// Register adds the routes of the page, of the documents and of /llms.txt, and a redirect to the
-// page's list of problems. All are rendered at the first request.
+// Register adds the routes of the page, of the documents and of /llms.txt. It also adds a redirect
+// to the page's list of problems. The first request renders all files.
 func Register(e *echo.Echo) {
 	files := sync.OnceValues(render)
 	serve := func(c echo.Context) error {

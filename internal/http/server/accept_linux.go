@@ -12,13 +12,17 @@ import (
 // endAcceptingTimeout is the longest time that EndAccepting waits. Tests lengthen it.
 var endAcceptingTimeout = time.Second
 
-// EndAccepting stops listening on a port without refusing connections that the kernel has already
-// made. It waits, at most a second, until all such connections are accepted. If the port were
-// closed, they would be reset: a proxy that does not ask /readyz, such as nginx, may have sent its
-// request on such a connection, and would answer 502. To refuse a later connection is harmless,
-// since the proxy then tries another replica. A handshake that is under way is still reset. An
-// InheritedListener stays open, and its connections wait for the next process. ended reports
-// whether Accept fails from now on.
+// EndAccepting stops listening on a port, but does not reset connections that the kernel has
+// already made. It first waits until all such connections are accepted. If this takes more than a
+// second, EndAccepting leaves the port open.
+//
+// Closing the port at once would reset these connections. A proxy that does not request /readyz,
+// such as nginx, may have sent a request on such a connection and would answer 502. Refusing a
+// later connection is harmless, because the proxy then tries another replica. A handshake that has
+// not ended is still reset.
+//
+// An InheritedListener stays open, and its connections wait for the next process. The result ended
+// reports whether Accept fails from now on.
 func EndAccepting(l net.Listener) (ended bool) {
 	if passed, ok := l.(InheritedListener); ok {
 		return passed.endAccepting()
@@ -43,7 +47,8 @@ func EndAccepting(l net.Listener) (ended bool) {
 	return ended
 }
 
-// MaxDescriptors returns how many files and connections this process may have open; 0: unknown.
+// MaxDescriptors returns how many files and connections this process may have open. The result 0
+// means that the limit is unknown.
 func MaxDescriptors() int {
 	var limit unix.Rlimit
 	_ = unix.Getrlimit(unix.RLIMIT_NOFILE, &limit) // fails never for the own process

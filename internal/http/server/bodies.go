@@ -12,17 +12,17 @@ import (
 	"sendcode/internal/base/logs"
 )
 
-// Bounds of bodies in memory, in bytes. Anyone may open connections and send most of a large body
-// on each. A body's signature can be verified only when the body is complete.
+// These constants bound the bodies in memory, in bytes. Any client may open connections and send
+// most of a large body on each. A body's signature can be verified only when the body is complete.
 const (
 	uncountedBody    = 4 << 10 // the beginning of each body is not counted: requests for codes are shorter
 	maxBodies        = 8 << 20 // of all requests of this process
 	maxNetworkBodies = maxBodies / 2
 )
 
-// bodyMemory bounds the bytes of bodies in a process's memory. A body counts from when it is read
-// until its request is answered. A network, a /24 or /48, has half of the bytes. Safe for
-// concurrent use.
+// bodyMemory bounds the bytes of bodies in a process's memory. The bytes of a body count from when
+// they are read until the request is answered. The bodies of one network, a /24 or /48, may use
+// half of the bytes. bodyMemory is safe for concurrent use.
 type bodyMemory struct {
 	logger *slog.Logger
 
@@ -48,7 +48,8 @@ func (m *bodyMemory) Bound(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// take counts n more bytes of a network's bodies. If there is no room for them, it returns false.
+// take counts n more bytes of a network's bodies. If the bytes would exceed a bound, take counts
+// nothing and returns false.
 func (m *bodyMemory) take(network netip.Prefix, n int) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -19,9 +19,10 @@ import (
 	"github.com/labstack/echo/v4"
 )
 
-// ReadJSON decodes the body, one JSON object, into v. Names are case-sensitive. Error: a *Problem
-// for another media type or encoding, a content coding, unknown or duplicate names, wrong types, or
-// data after the object, with the position if there is one; or echo's error for too large a body.
+// ReadJSON decodes the body, one JSON object, into v. Names are case-sensitive. ReadJSON returns a
+// *Problem for another media type or encoding, a content coding, unknown or duplicate names, wrong
+// types, or data after the object. If the error has a position in the body, the *Problem names the
+// position. If the body is too large, ReadJSON returns echo's error.
 func ReadJSON(c echo.Context, v any) error {
 	media, parameters, err := mime.ParseMediaType(c.Request().Header.Get(echo.HeaderContentType))
 	if err != nil && !errors.Is(err, mime.ErrInvalidMediaParameter) || media != echo.MIMEApplicationJSON {
@@ -51,10 +52,10 @@ func ReadJSON(c echo.Context, v any) error {
 	return nil
 }
 
-// refuseEncoding returns a 415 that names the encoding of a body, if that is not UTF-8. A charset
-// has no effect on JSON, which is UTF-8 (RFC 8259, sections 8.1 and 11). It only says what the
-// encoding may be if the bytes are not UTF-8. JSON in UTF-16 or UTF-32 has a zero among its first
-// two bytes (RFC 4627 section 3), or a byte order mark.
+// refuseEncoding returns a 415 if the encoding of a body is not UTF-8. The 415 names the encoding.
+// JSON is always UTF-8, so a charset has no effect on JSON (RFC 8259, sections 8.1 and 11). The
+// charset only helps to name the encoding of other bytes. JSON in UTF-16 or UTF-32 begins with a
+// byte order mark or has a zero among the first two bytes (RFC 4627 section 3).
 func refuseEncoding(charset string, body []byte) error {
 	start := string(body[:min(2, len(body))])
 	switch {
@@ -84,8 +85,9 @@ func readBody(r *http.Request) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// UnreadableBodyProblem returns the problem of a body that could not be read: echo's 413 for too
-// large a body, the 503 of a stop, otherwise a 400.
+// UnreadableBodyProblem returns the problem of a body that could not be read. It returns echo's 413
+// if the body is too large, and the 503 if a bound or the stop of the service ended the reading.
+// Otherwise it returns a 400.
 func UnreadableBodyProblem(err error) error {
 	_, limit := errors.AsType[*echo.HTTPError](err)
 	if _, known := errors.AsType[*Problem](err); known || limit {
@@ -98,8 +100,8 @@ func UnreadableBodyProblem(err error) error {
 // no double quotes. Such a body was written for another shell.
 var unquoted = regexp.MustCompile(`^\s*(['‘’“”^]|"?\{\s*[\w\\'‘’“”^])`)
 
-// malformedJSONProblem returns the problem of a body that is not one JSON object. at is the byte at
-// which reading stopped; the detail names its line and column.
+// malformedJSONProblem returns the problem of a body that is not one JSON object. The parameter at
+// is the byte at which reading stopped. The detail has the line and column of this byte.
 func malformedJSONProblem(detail string, body []byte, at int64) error {
 	line, column := lineAndColumn(body, at)
 	all := fmt.Sprintf("%s (line %d, column %d).", detail, line, column)
@@ -109,8 +111,8 @@ func malformedJSONProblem(detail string, body []byte, at int64) error {
 	return &Problem{Kind: MalformedJSON, Detail: all, Extra: withPositionMembers(body, at, nil)}
 }
 
-// withPositionMembers returns members with the position at in the body added: position in bytes
-// from 0, line and column from 1. Columns count characters.
+// withPositionMembers returns a copy of members with the position at added. The member position is
+// in bytes from 0. The members line and column begin at 1, and column is in characters.
 func withPositionMembers(body []byte, at int64, members map[string]any) map[string]any {
 	line, column := lineAndColumn(body, at)
 	all := map[string]any{"position": at, "line": line, "column": column}

@@ -19,15 +19,17 @@ import (
 )
 
 // InheritedListener is a port that another process, such as systemd, has opened and keeps open.
-// When accepting ends, the port must stay as it is: shutdown(2) would close it for all processes.
+// When this process stops accepting, it must not call shutdown(2), which would close the port for
+// all processes.
 type InheritedListener struct{ *net.TCPListener }
 
 func (i InheritedListener) endAccepting() (ended bool) { return i.SetDeadline(time.Unix(1, 0)) == nil }
 
-// ConnTracker has the accepted connections of a process. It bounds how long a stop waits for them,
-// and how many connections wait for their client. Make it by NewConnTracker.
+// ConnTracker has the accepted connections of a process. It bounds how long the stop of the process
+// waits for connections. It also bounds how many connections may wait for their client.
+// NewConnTracker makes a ConnTracker.
 type ConnTracker struct {
-	UnreadWait time.Duration // the longest time for which End, and writes after it, wait for a client; set it before use
+	UnreadWait time.Duration // the longest time for which End, and writes after End, wait for a client; must be set before use
 
 	max     int            // most connections that may wait for their client; 0: any number
 	proxies []netip.Prefix // connections of these proxies are not counted, and not closed because of max
@@ -42,9 +44,11 @@ type ConnTracker struct {
 	turns  int // connections that ever were in a queue
 }
 
-// NewConnTracker returns an empty ConnTracker. When more than maxWaiting connections wait for their
-// client, it closes one: the longest waiting connection of the /24 or /48 that has most. It never
-// closes one of a proxy. It logs this at most once a minute. 0 for maxWaiting means any number.
+// NewConnTracker returns an empty ConnTracker. If more than maxWaiting connections wait for their
+// client, the ConnTracker closes one of them. It selects the /24 or /48 with the most waiting
+// connections and closes the one that has waited longest. It never closes a proxy's connection. It
+// logs closed connections at most once a minute. If maxWaiting is 0, any number of connections may
+// wait.
 func NewConnTracker(maxWaiting int, proxies []netip.Prefix, logger *slog.Logger) *ConnTracker {
 	return &ConnTracker{
 		UnreadWait: DefaultUnreadWait, max: maxWaiting, proxies: proxies, logger: logger,
@@ -52,7 +56,7 @@ func NewConnTracker(maxWaiting int, proxies []netip.Prefix, logger *slog.Logger)
 	}
 }
 
-// conn is an accepted connection. The lock of set guards the fields after blocked.
+// conn is an accepted connection. The lock of the ConnTracker guards the fields after blocked.
 type conn struct {
 	*net.TCPConn
 	set     *ConnTracker
@@ -67,8 +71,8 @@ type conn struct {
 	turn      int           // of place: a lower one waits longer
 }
 
-// Write implements net.Conn. While the process stops, a client has UnreadWait to take all that is
-// written.
+// Write implements net.Conn. While the process stops, all writes to a client together may block for
+// at most UnreadWait.
 func (c *conn) Write(p []byte) (int, error) {
 	if c.set.ending.Load() {
 		began := time.Now()
@@ -78,8 +82,9 @@ func (c *conn) Write(p []byte) (int, error) {
 	return c.TCPConn.Write(p)
 }
 
-// Listener returns l, with its connections added to the ConnTracker. It is for an http.Server whose
-// ConnState is Changed. Accept errors are logged, at most once a minute.
+// Listener returns a listener that adds the connections of l to the ConnTracker. The http.Server of
+// the listener must have Changed as its ConnState. The listener logs errors of Accept at most once
+// a minute.
 func (ct *ConnTracker) Listener(l net.Listener) net.Listener { return connListener{l, ct} }
 
 type connListener struct {
@@ -129,8 +134,8 @@ func (ct *ConnTracker) Changed(accepted net.Conn, state http.ConnState) {
 	ct.update(c)
 }
 
-// TrackRequestRead is middleware that notes that a request's head has been read, and when its body
-// has been read.
+// TrackRequestRead is middleware that records that a request's head has been read. It also records
+// when the request's body has been read.
 func (ct *ConnTracker) TrackRequestRead(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c := r.Context().Value(connKey{}).(*conn)
@@ -138,7 +143,7 @@ func (ct *ConnTracker) TrackRequestRead(next http.Handler) http.Handler {
 		c.answering = true
 		if r.Body != http.NoBody {
 			c.body = &unreadBody{r.Body, c, false}
-			r = r.WithContext(r.Context()) // a copy: net/http refuses by the type of the body in its own request
+			r = r.WithContext(r.Context()) // a copy, because net/http checks the body's type in its own request
 			r.Body = c.body
 		}
 		ct.update(c)
@@ -154,8 +159,9 @@ func (ct *ConnTracker) TrackRequestRead(next http.Handler) http.Handler {
 // waits reports whether the connection waits for its client.
 func (c *conn) waits() bool { return c.set.open[c] && (!c.answering || c.body != nil) }
 
-// update adds a connection to its queue, or removes it. If the queues are too long, it closes the
-// first connection of the longest queue. The caller must hold the lock.
+// update adds a waiting connection to the queue of its network, or removes a connection that no
+// longer waits. If too many connections are queued, update closes the first connection of the
+// longest queue. The caller must hold the lock.
 func (ct *ConnTracker) update(c *conn) {
 	waits, queue := c.waits(), ct.queues[c.network]
 	switch {
@@ -190,22 +196,24 @@ func (ct *ConnTracker) update(c *conn) {
 	}
 }
 
-// end closes a connection from which no request is being read. The caller must hold the lock.
+// end closes a connection that waits for its client. The caller must hold the lock.
 func (c *conn) end() {
 	delete(c.set.open, c)
 	_ = c.Close()
 	c.set.update(c)
 }
 
-// DefaultUnreadWait is the longest time for which a stop waits for a client: for a request on an
-// open connection, for a body, and for a client that does not take an answer.
+// DefaultUnreadWait is the longest time for which a stop of the process waits for a client. The
+// stop may wait for a request on an open connection, for a body, or for a client that does not read
+// its answer.
 const DefaultUnreadWait = time.Second
 
-// End waits, at most UnreadWait, until each request that clients have begun is read. It also waits
-// for a connection without a request if the connection is new, or idle and of an InheritedListener:
-// http.Server.Shutdown would close it although a request already arrives. Then End closes all
-// connections without a request, and lets reads of unread bodies fail: those requests get 503. Call
-// it when accepting has ended.
+// End waits until each request that clients have begun is read, but at most UnreadWait. It also
+// waits for new connections without a request, and for idle connections of an InheritedListener.
+// http.Server.Shutdown would close such a connection even if a request is arriving.
+//
+// Then End closes all connections without a request and makes reads of unread bodies fail. Their
+// requests get a 503. Call End after the process has stopped accepting.
 func (ct *ConnTracker) End() {
 	for until := time.Now().Add(ct.UnreadWait); ct.unread() > 0 && time.Now().Before(until); <-time.After(10 * time.Millisecond) {
 	}
@@ -253,8 +261,9 @@ var errUnread = func() *Problem {
 	return p
 }()
 
-// Read implements io.Reader. The end of the read deadline would also cancel a request whose body
-// has just been read completely, so such a request gets errUnread, too.
+// Read implements io.Reader. After End has cut the body, Read always returns errUnread. This
+// includes a body that has just been read completely, because the expired read deadline would
+// cancel its request, too.
 func (b *unreadBody) Read(p []byte) (n int, err error) {
 	n, err = b.ReadCloser.Read(p)
 	s := b.conn.set

@@ -15,9 +15,10 @@ import (
 	"sendcode/internal/base/loopback"
 )
 
-// clientIPExtractor returns an extractor of the client's address: the last hop in X-Forwarded-For
-// that is not a trusted proxy. If the header has an invalid entry before that, the result is the
-// peer's address; "" for a peer without one, as on a Unix socket.
+// clientIPExtractor returns an extractor of the client's address. The extractor reads the hops in
+// X-Forwarded-For from the last to the first. The first hop that is not a trusted proxy is the
+// client's address. If the extractor meets an invalid entry before that hop, the result is the
+// peer's address. If the peer has no address, as on a Unix socket, the result is "".
 func clientIPExtractor(proxies []netip.Prefix) echo.IPExtractor {
 	return func(r *http.Request) string {
 		peer, _ := ParseHop(r.RemoteAddr)
@@ -62,14 +63,14 @@ func isTrustedProxy(proxies []netip.Prefix, addr netip.Addr) bool {
 	return slices.ContainsFunc(proxies, func(p netip.Prefix) bool { return p.Contains(addr) })
 }
 
-// The shortest times between two warnings of warnOfForwarding: about a peer that may be anybody,
-// and about a trusted proxy.
+// These are the shortest times between two warnings of warnOfForwarding. The first is for a peer
+// that may be any client. The second is for a trusted proxy.
 const forwardingWarnInterval, trustedWarnInterval = time.Hour, time.Minute
 
-// warnOfForwarding is middleware that warns of a proxy whose clients all count as one address. Such
-// a proxy is a peer outside of proxies that sends forwarding headers, or a trusted proxy that does
-// not send X-Forwarded-For. The warning names the peer only if its address is private, since a
-// public address may be a person's.
+// warnOfForwarding is middleware that warns of a proxy whose clients all count as one address. One
+// case is a peer outside of proxies that sends X-Forwarded-For or Forwarded. The other case is a
+// trusted proxy that sends forwarding headers but not X-Forwarded-For. The warning names the peer
+// only if its address is private, because a public address may belong to a person.
 func warnOfForwarding(proxies []netip.Prefix, logger *slog.Logger, now func() time.Time) echo.MiddlewareFunc {
 	lines, trustedLines := logs.Throttle{Every: forwardingWarnInterval}, logs.Throttle{Every: trustedWarnInterval}
 	warn := func(lines *logs.Throttle, peer netip.Addr, header, text string) {
@@ -105,9 +106,9 @@ func warnOfForwarding(proxies []netip.Prefix, logger *slog.Logger, now func() ti
 	}
 }
 
-// ClientIP returns the client's address for the rules on addresses. It is the address of the peer,
-// or the address in the header of a trusted proxy. It is the zero Addr if there is none, as on a
-// Unix socket.
+// ClientIP returns the client's address for the rules on addresses. The result is the address in
+// the header of a trusted proxy, or else the address of the peer. If there is no address, as on a
+// Unix socket, the result is the zero Addr.
 func ClientIP(c echo.Context) netip.Addr {
 	ip, err := netip.ParseAddr(c.RealIP())
 	if err != nil {
@@ -116,8 +117,8 @@ func ClientIP(c echo.Context) netip.Addr {
 	return ip.Unmap().WithZone("")
 }
 
-// forwardedHeaders are the headers that proxies and content delivery networks add to requests,
-// without those that begin with forwardedPrefix. The first two are used by any proxy.
+// forwardedHeaders are headers that proxies and content delivery networks add to requests. The
+// prefix forwardedPrefix covers further headers. Any proxy may use the first two headers.
 var forwardedHeaders = []string{
 	echo.HeaderXForwardedFor, "Forwarded", "X-Real-Ip", "X-Client-Ip", "X-Cluster-Client-Ip", "True-Client-Ip", "Cf-Connecting-Ip",
 	"Fastly-Client-Ip", "X-Envoy-External-Address", "Via", "Cdn-Loop", "X-Amzn-Trace-Id",
@@ -125,8 +126,8 @@ var forwardedHeaders = []string{
 
 const forwardedPrefix = "X-Forwarded-"
 
-// ForwardingHeader returns the name of a header that shows that a proxy passed the request on:
-// X-Forwarded-For, if the request has it, otherwise another one; "" if there is none.
+// ForwardingHeader returns the name of a header that shows that a proxy passed the request on. It
+// prefers X-Forwarded-For. If the request has no such header, ForwardingHeader returns "".
 func ForwardingHeader(h http.Header) string {
 	for _, name := range forwardedHeaders {
 		if _, ok := h[name]; ok {
@@ -141,18 +142,19 @@ func ForwardingHeader(h http.Header) string {
 	return ""
 }
 
-// isForwarded reports whether a request came through a proxy. The request has a forwarding header,
-// or is HTTP/1.0, which old versions of nginx use to the servers behind them. A proxy that adds no
-// header is not recognized.
+// isForwarded reports whether a request came through a proxy. It returns true if the request has a
+// forwarding header or uses HTTP/1.0. Old versions of nginx use HTTP/1.0 for the servers behind
+// them. isForwarded does not recognize a proxy that uses HTTP/1.1 and adds no header.
 func isForwarded(r *http.Request) bool {
 	return ForwardingHeader(r.Header) != "" || !r.ProtoAtLeast(1, 1)
 }
 
-// IsLocal reports whether a request came directly from a program on this machine: its peer is
-// loopback, and it has no headers of a proxy. Its Host must be loopback, too, so that another site
-// cannot let its own name resolve to this machine. This is a guess: a proxy on this machine that
-// adds no header may pass on a client's loopback Host. So IsLocal must never be the only
-// protection.
+// IsLocal reports whether a request came directly from a program on this machine. The peer must be
+// loopback, and the request must not have headers of a proxy. The Host must be loopback, too.
+// Otherwise another site could make its own name resolve to this machine.
+//
+// The result is a guess. A proxy on this machine that adds no header may pass on a client's
+// loopback Host. So IsLocal must never be the only protection.
 func IsLocal(r *http.Request) bool {
 	peer, ok := ParseHop(r.RemoteAddr)
 	return ok && peer.IsLoopback() && loopback.IsHost((&url.URL{Host: r.Host}).Hostname()) && !isForwarded(r)

@@ -15,8 +15,8 @@ import (
 	"sendcode/internal/base/texts"
 )
 
-// HealthReason is the error of a health check. Its Word is stable, and "ready."+Word is the key of
-// its sentence in package texts. /readyz, the console and the alerts show that sentence, which has
+// HealthReason is the error of a health check. Its Word is stable. The key "ready."+Word has a
+// sentence in package texts. /readyz, the console and the alerts show this sentence, which contains
 // no paths and no secrets.
 type HealthReason struct {
 	Part    string // the part that fails: database, clock, keys, redis, mail, sms or sends
@@ -42,8 +42,8 @@ func (r *HealthReason) Error() string { return r.Word + ": " + r.Err.Error() }
 // Unwrap returns the dependency's error.
 func (r *HealthReason) Unwrap() error { return r.Err }
 
-// HealthCheck returns why a part of the service is away or slow; nil if it works. It must return
-// soon.
+// HealthCheck returns why a part of the service fails or is slow. If the part works, HealthCheck
+// returns nil. It must return soon.
 type HealthCheck func(context.Context) *HealthReason
 
 // Health answers /livez, which checks nothing, and /readyz. The zero value is starting.
@@ -55,7 +55,7 @@ type Health struct {
 	since map[string]time.Time // start of the present failures, by word
 }
 
-// MarkStarted ends the 503 of /readyz. From now on /readyz runs these checks. If a check fails,
+// MarkStarted ends the 503 of the start. From then on, /readyz runs these checks. If a check fails,
 // /readyz answers "degraded", or 503 if the HealthReason is Unready.
 func (h *Health) MarkStarted(checks ...HealthCheck) { h.checks.Store(&checks) }
 
@@ -83,7 +83,8 @@ func (h *Health) Register(e *echo.Echo) {
 // requests.
 func (h *Health) MarkStopping() { h.stopping.Store(true) }
 
-// RunChecks runs all checks at once and returns those that failed; none while the service starts.
+// RunChecks runs all checks at once and returns the reasons of the failed checks. While the service
+// starts, it returns none.
 func (h *Health) RunChecks(ctx context.Context) (all []HealthReason) {
 	checks := h.checks.Load()
 	if checks == nil {
@@ -117,7 +118,8 @@ func (h *Health) RunChecks(ctx context.Context) (all []HealthReason) {
 	return all
 }
 
-// readiness returns the status and body of /readyz, with a line for each part that is not well.
+// readiness returns the status and the body of /readyz. The body has a line for each part that
+// fails or is slow.
 func (h *Health) readiness(ctx context.Context) (status int, body string) {
 	switch {
 	case h.stopping.Load():

@@ -7,8 +7,8 @@ import (
 	"sendcode/quota/quotahttp"
 )
 
-// ProblemKind is one kind of problem, which is explained at /problems/<slug>. Its slug, the last
-// segment of a problem's type, is part of the API, since clients compare it.
+// ProblemKind is one kind of problem. The page /problems/<slug> explains the kind. The slug is the
+// last segment of a problem's type. Clients compare the slug, so it is part of the API.
 type ProblemKind struct {
 	Slug   string
 	Status int
@@ -32,8 +32,8 @@ func registerProblemKind(k ProblemKind) ProblemKind {
 // ourFaultMessage is what to show a person after a mistake of the caller or of the service.
 const ourFaultMessage = "Something went wrong on our side. Please try again later."
 
-// The kinds of problems. There is no other list of them: docs/openapi.yaml names the slugs, and
-// package texts has titles and details in other languages; tests compare all three.
+// These are all kinds of problems. docs/openapi.yaml has the slugs, and package texts has titles
+// and details in other languages. Tests compare both with these variables.
 var (
 	MalformedJSON = registerProblemKind(ProblemKind{
 		Slug: "malformed-json", Status: http.StatusBadRequest, Title: "Not valid JSON",

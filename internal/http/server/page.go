@@ -10,11 +10,12 @@ import (
 	"github.com/labstack/echo/v4"
 )
 
-// problemsPath is the path of the pages that explain problems; each page is at its slug below it.
+// problemsPath is the path of the pages that explain problems. The address of a page is this path
+// followed by the slug.
 const problemsPath = "/problems/"
 
-// problemTemplate is an HTML page. With a detail it is the answer to a request with a problem;
-// without one it explains a kind of problem.
+// problemTemplate is an HTML page. If the page has a detail, it answers a request with a problem.
+// Otherwise it explains a kind of problem.
 var problemTemplate = template.Must(template.New("problem").Funcs(template.FuncMap{"code": BackticksToHTML}).Parse(`<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
 <title>{{.Title}} · sendcode</title><link rel="stylesheet" href="/static/page.css"></head>
@@ -47,8 +48,8 @@ func writeProblemPage(c echo.Context, status int, p problemPage) error {
 	return c.HTMLBlob(status, b.Bytes())
 }
 
-// serveProblemPage serves the page that explains a kind of problem. Its address is the member
-// `type` of such problems.
+// serveProblemPage serves the page that explains a kind of problem. The member `type` of such a
+// problem is the address of the page.
 func serveProblemPage(c echo.Context) error {
 	i := slices.IndexFunc(problemKinds, func(k ProblemKind) bool { return k.Slug == c.Param("slug") })
 	if i < 0 {

@@ -28,14 +28,15 @@ import (
 // handlers can return it.
 type Problem struct {
 	Kind ProblemKind
-	// an English sentence for the developer, without values from the request. In it, {wait} is
-	// replaced by the wait, and the name of a member by the member's value; "" means the kind's
-	// cause
+	// Detail is an English sentence for the developer, without values from the request. The
+	// placeholder {wait} is replaced by the wait. The name of a member in braces is replaced by the
+	// member's value. If Detail is "", the kind's cause is used.
 	Detail string
 	Wait   time.Duration  // until the request may be repeated; 0: the status decides, see wait
 	Extra  map[string]any // further members, such as field, position, quota
-	// Variant chooses the detail in other languages if the kind has several: it is the part of the
-	// text's key after the slug. Empty: that part is the member reason, if there is one.
+	// Variant selects the detail in other languages if the kind has several details. Variant is the
+	// part of the text's key after the slug. If Variant is empty, that part is the member reason,
+	// if the problem has one.
 	Variant string
 	closes  bool // the connection ends with the answer
 
@@ -45,8 +46,8 @@ type Problem struct {
 
 func (p *Problem) Error() string { return "problem: " + p.Kind.Slug }
 
-// wait returns the wait in the answer: of a 429 at least one second; of a 503 without a wait of its
-// own, unavailableWait.
+// wait returns the wait in the answer. For a 429, the wait is at least one second. For a 503 whose
+// Wait is 0, the wait is unavailableWait.
 func (p *Problem) wait() time.Duration {
 	switch p.Kind.Status {
 	case http.StatusTooManyRequests:
@@ -57,8 +58,8 @@ func (p *Problem) wait() time.Duration {
 	return p.Wait
 }
 
-// MarshalJSON writes Extra as members of the problem object itself: RFC 9457 section 3.2 requires
-// that of extensions. The member retry_after of a 429 is the wait.
+// MarshalJSON writes the entries of Extra as members of the problem object itself. RFC 9457 section
+// 3.2 requires this for extensions. In a 429, the member retry_after has the wait.
 func (p *Problem) MarshalJSON() ([]byte, error) {
 	members := map[string]any{}
 	maps.Copy(members, p.Extra)
@@ -75,9 +76,9 @@ func (p *Problem) MarshalJSON() ([]byte, error) {
 	return json.Marshal(members)
 }
 
-// errorHandler returns echo's error handler: it answers with the error's problem as JSON, or as a
-// page for a browser, and logs unexpected errors. The problem's type begins with publicURL; without
-// it the type is a path.
+// errorHandler returns echo's error handler. The handler answers with the error's problem, as JSON
+// or as a page for a browser. It logs unexpected errors. The problem's type begins with publicURL.
+// If publicURL is empty, the type is a path.
 func errorHandler(logger *slog.Logger, publicURL string) echo.HTTPErrorHandler {
 	return func(err error, c echo.Context) {
 		if c.Response().Committed {
@@ -91,8 +92,8 @@ func errorHandler(logger *slog.Logger, publicURL string) echo.HTTPErrorHandler {
 	}
 }
 
-// writeProblem answers with the problem: as a page if the client wants one, else as JSON with a
-// type that begins with base.
+// writeProblem answers with the problem. If the client accepts a page, the answer is a page.
+// Otherwise the answer is JSON, and the type begins with base.
 func writeProblem(c echo.Context, p *Problem, base string) error {
 	SetRetryAfter(c, p.wait())
 	h := c.Response().Header()
@@ -117,9 +118,9 @@ func writeProblem(c echo.Context, p *Problem, base string) error {
 	return c.Blob(p.Kind.Status, "application/problem+json", body)
 }
 
-// in returns the problem in a language. Names in braces, such as {blocked_by}, are replaced by
-// values; {wait} is the wait in words. In languages other than English, a problem's own detail is
-// replaced by the text for its slug or reason.
+// in returns the problem in a language. Member names in braces, such as {blocked_by}, are replaced
+// by the members' values. {wait} is replaced by the wait in words. In languages other than English,
+// the text for the slug or reason replaces a problem's own detail.
 func (p *Problem) in(words texts.Words) *Problem {
 	reason, _ := p.Extra["reason"].(string)
 	reason = cmp.Or(p.Variant, reason)
@@ -154,8 +155,8 @@ func (p *Problem) in(words texts.Words) *Problem {
 // InEnglish returns the detail in English, with the wait: "42 s", "23 h 10 min".
 func (p *Problem) InEnglish() string { return p.in(texts.PageLanguages()[0]).Detail }
 
-// unavailableWait is the Retry-After of a 503 that has no wait of its own: a limiter that failed is
-// tried again after one second.
+// unavailableWait is the Retry-After of a 503 whose Wait is 0. A limiter that failed is tried again
+// after one second, so the limiter may work again by then.
 const unavailableWait = 2 * time.Second
 
 // SetRetryAfter sets the header Retry-After of an answer that is not a Problem. A wait of 0 sets
@@ -180,9 +181,10 @@ func wantsHTML(c echo.Context) bool {
 		strings.Contains(c.Request().Header.Get("Accept"), "text/html")
 }
 
-// LogFailure logs an error of the service itself: a 500, or a 503 because the database or the
-// limiter failed. It does not log an error after the client disconnected, which cancels the
-// context, nor a fault.Kind without a cause, nor a request that was refused on purpose.
+// LogFailure logs an error of the service itself. Such an error is a 500, or a 503 because the
+// database or the limiter failed. LogFailure does not log errors after the client disconnected,
+// because the disconnect cancels the context. It does not log a fault.Kind without a cause or a
+// request that was refused on purpose.
 func LogFailure(ctx context.Context, logger *slog.Logger, err error) {
 	if _, overloaded := errors.AsType[*admission.OverloadedError](err); overloaded { // thousands a second
 		return
@@ -200,8 +202,8 @@ func LogFailure(ctx context.Context, logger *slog.Logger, err error) {
 	}
 }
 
-// ProblemOf returns an error as a problem: the error itself, if it is one, otherwise the problem by
-// errorTable, otherwise a 500.
+// ProblemOf returns the problem of an error. If the error is a *Problem, ProblemOf returns that.
+// Otherwise it uses errorTable. If errorTable has no match, it returns a 500.
 func ProblemOf(err error) *Problem {
 	if p, ok := errors.AsType[*Problem](err); ok {
 		return p

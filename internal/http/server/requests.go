@@ -10,16 +10,18 @@ import (
 	"sendcode/internal/base/logs"
 )
 
-// RequestLimiter bounds the requests that a network makes in a minute. A network is an IPv4 address
-// or an IPv6 /64. Refused requests are not counted. It decides in this process, so a flood costs
-// Redis and the database nothing.
+// RequestLimiter bounds the requests of each network in a minute. A network is an IPv4 address or
+// an IPv6 /64. Refused requests do not count. RequestLimiter decides in this process, so a flood
+// costs Redis and the database nothing.
 //
-// It is a sliding window counter: of the previous minute it counts the share that lies within the
-// last 60 s. Its memory is bounded: each of two minutes holds maxNetworks networks, about 9 MB in
-// all. When a minute is full, a new network is counted together with its /24 or /48. If there are
-// too many of these, too, a new network is admitted without a count. So attackers with that many
-// networks stop no other client, and the rules on sends still decide. All clients without an
-// address, as on a Unix socket, share one count.
+// RequestLimiter is a sliding window counter. Of the previous minute's requests, it counts the
+// share of that minute that lies within the last 60 s. Its memory is bounded. For each of two
+// minutes, it has counts of at most maxNetworks networks, about 9 MB in all. When a minute has that
+// many counts, a new network is counted together with its /24 or /48. If the wider networks are too
+// many as well, a new network is admitted without a count. So attackers with that many networks do
+// not block other clients, and the rules on sends still apply.
+//
+// All clients without an address, as on a Unix socket, share one count.
 type RequestLimiter struct {
 	limit   atomic.Int64
 	logger  *slog.Logger
@@ -39,8 +41,8 @@ const (
 	maxNetworks   = 50_000 // in a minute; beyond that, as many wider networks have counts
 )
 
-// NewRequestLimiter makes a limiter that admits perMinute requests of each network in a minute; 0
-// admits all. It calls refused at each refusal.
+// NewRequestLimiter makes a limiter that admits perMinute requests of each network in a minute. If
+// perMinute is 0, it admits all requests. It calls the function refused for each refused request.
 func NewRequestLimiter(perMinute int, logger *slog.Logger, refused func(), now func() time.Time) *RequestLimiter {
 	r := &RequestLimiter{
 		logger: logger, refused: refused, now: now, counts: map[netip.Prefix]int64{},
@@ -102,14 +104,14 @@ func (r *RequestLimiter) networkFor(ip netip.Addr) (id netip.Prefix, fits bool) 
 	return wide, r.hasCount(wide) || len(r.counts) < 2*r.largest
 }
 
-// hasCount reports whether a network has a count in this minute. It also does if the network had
-// one in the last minute and there is room in this one.
+// hasCount reports whether a network has a count in this minute. If the network had a count in the
+// last minute and this minute has room for another count, hasCount also returns true.
 func (r *RequestLimiter) hasCount(id netip.Prefix) bool {
 	return r.counts[id] > 0 || r.before[id] > 0 && len(r.counts) < 2*r.largest
 }
 
-// networksOf returns the network that an address is counted in, /32 or /64, and the wider one, /24
-// or /48; zero Prefixes without an address.
+// networksOf returns the network that counts for an address, a /32 or /64, and the wider network, a
+// /24 or /48. Without an address, both are zero Prefixes.
 func networksOf(ip netip.Addr) (narrow, wide netip.Prefix) {
 	ip = ip.Unmap().WithZone("")
 	bits, wideBits := 64, 48
@@ -121,12 +123,14 @@ func networksOf(ip netip.Addr) (narrow, wide netip.Prefix) {
 	return narrow, wide
 }
 
-// retryAfter returns how long until one more request is admitted; 0: now. since is how long ago the
-// current minute began; before and count are the requests of the previous and the current minute.
+// retryAfter returns how long a client must wait until one more request is admitted. The result 0
+// means that the request is admitted now. The parameter since is the time since the current minute
+// began. The parameters before and count are the numbers of requests in the previous and the
+// current minute.
 func retryAfter(before, count, limit int64, since time.Duration) time.Duration {
-	// The n requests of a minute are weighted by the share of that minute that is still in the
-	// sliding window. free returns how long after the end of the minute their weight first falls to
-	// room.
+	// Each of the n requests of a minute has a weight, which is the share of that minute that is
+	// still in the sliding window. free returns how long after the end of that minute the sum of
+	// the weights first falls to room.
 	free := func(n, room int64) time.Duration {
 		if n <= room {
 			return 0

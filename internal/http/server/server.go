@@ -1,8 +1,9 @@
 // Package server makes the echo instance that serves all routes. It has the common middleware,
-// reads the client's address, and maps errors to statuses: handlers return errors, and clients get
-// problems (RFC 9457) or, in a browser, a page.
+// determines the client's address, and maps errors to statuses. Handlers return errors. Clients get
+// these errors as problems (RFC 9457), and browsers get a page.
 //
-// Package app makes the instance; packages api, page and console register their routes on it.
+// Package app makes the instance. Packages api, page and console register their routes on the
+// instance.
 package server
 
 import (
@@ -39,8 +40,8 @@ type Config struct {
 	// Served is called after each request, except those of probes and metrics, with the route's
 	// template or "none". It must not block. May be nil.
 	Served      func(route string, status int, took time.Duration)
-	PublicURL   string // address of the service for its clients, without a slash at its end; "": not known
-	AssumeHTTPS bool   // browsers must use TLS: cookies are Secure, also in requests that come straight from this machine
+	PublicURL   string // the service's address for its clients, without a slash at the end; empty if not known
+	AssumeHTTPS bool   // browsers must use TLS, so cookies are Secure even in requests directly from this machine
 }
 
 // New makes an echo instance with the common middleware and the pages that explain problems,
@@ -60,8 +61,9 @@ func New(c Config) *echo.Echo {
 	if len(c.TrustedProxies) > 0 {
 		e.IPExtractor = clientIPExtractor(c.TrustedProxies)
 	}
-	// The scheme is the one that the browser uses. It decides whether cookies are Secure and named
-	// "__Host-", so it does not follow X-Forwarded-Proto, which a client could send.
+	// SchemeExtractor returns the scheme that the browser uses. The scheme decides whether cookies
+	// are Secure and have the prefix "__Host-". A client could send X-Forwarded-Proto, so
+	// SchemeExtractor ignores that header.
 	e.SchemeExtractor = func(r *http.Request) string {
 		if c.AssumeHTTPS || !IsLocal(r) {
 			return "https"
@@ -77,18 +79,18 @@ func New(c Config) *echo.Echo {
 	return e
 }
 
-// Path prefixes for mail providers' events, carriers' receipts and auth servers' hooks. Package api
-// sets larger body limits for them: one report has many events, and the body of a hook has all that
-// the auth server knows of a person.
+// These are the path prefixes for mail providers' events, carriers' receipts and auth servers'
+// hooks. Package api sets larger body limits for these paths. One report has many events, and a
+// hook's body has all data that the auth server has about a person.
 const (
 	ProviderEventsPath = "/v1/events/"
 	ReceiptsPath       = "/v1/receipts/"
 	HooksPath          = "/v1/hooks/"
 )
 
-// skipBodyLimit reports whether a path has its own limit. On the API's other paths it hides a
-// length above the limit, so that too large a body is refused only when it is read: only then has
-// the middleware run that lets a page read the answer.
+// skipBodyLimit reports whether a path has its own limit. On the API's other paths, skipBodyLimit
+// hides a length above the limit. So a body that is too large is refused only when it is read. By
+// that time, a middleware has set the headers that let a page read the answer.
 func skipBodyLimit(c echo.Context) bool {
 	r := c.Request()
 	path := r.URL.Path
@@ -108,16 +110,16 @@ func NewHTTPServer(h http.Handler, logger *slog.Logger) *http.Server {
 	}
 }
 
-// SetAnswerTime gives an answer the time d, from now until it is written. It replaces the server's
-// timeout, which is for a whole answer.
+// SetAnswerTime sets the time within which an answer must be written to d from now. This replaces
+// the server's write timeout for the answer.
 func SetAnswerTime(c echo.Context, d time.Duration) {
 	_ = http.NewResponseController(c.Response()).SetWriteDeadline(time.Now().Add(d)) // fails only for an http.ResponseWriter of a test
 }
 
-// accessLog logs one line for each request: with the route's template, since the path may have
-// secret IDs; with the client's /24 or /48, as in the send log; and with the attributes that
-// handlers added by logs.AddAttrs (app, key, send). It stops a request whose client has left; see
-// errIfClientLeft.
+// accessLog logs one line for each request. The line has the route's template, because the path may
+// contain secret IDs. It has the client's /24 or /48, like the send log. It also has the attributes
+// that handlers added with logs.AddAttrs (app, key, send). If the client has left, accessLog ends
+// the request; see errIfClientLeft.
 func accessLog(logger *slog.Logger, served func(route string, status int, took time.Duration)) echo.MiddlewareFunc {
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error {
@@ -174,14 +176,15 @@ func securityHeaders() echo.MiddlewareFunc {
 		"Referrer-Policy":            {"no-referrer"},
 		"Cross-Origin-Opener-Policy": {"same-origin"},
 		"Cache-Control":              {"no-store"},
-		// Browsers ignore this header over http (RFC 6797, section 8.1), so it is always sent.
+		// Browsers ignore this header over http (RFC 6797, section 8.1). So the server can always
+		// send it.
 		"Strict-Transport-Security": {"max-age=31536000"},
 	}
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error {
 			h := c.Response().Header()
-			// the slices are shared: Set replaces a slice, and Add copies it, since it has no spare
-			// capacity
+			// All responses share these slices. Set replaces a slice. Add copies the slice, because
+			// the slice has no spare capacity.
 			for name, values := range headers {
 				h[name] = values
 			}

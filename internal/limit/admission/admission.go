@@ -1,6 +1,6 @@
 // Package admission bounds how many requests are under way at once. A Limiter bounds all requests
-// of the process, so that all admitted ones are answered in time. Bulkhead bounds the requests for
-// one recipient, so that a flood for one recipient does not delay requests for others.
+// of the process, so that every admitted request is answered in time. A Bulkhead bounds the
+// requests for one recipient, so that a flood for one recipient does not delay requests for others.
 package admission
 
 import (
@@ -14,8 +14,8 @@ import (
 	"sendcode/internal/store"
 )
 
-// MaxUnderWay is the largest limit of requests under way. With a round trip of 600 ms to the
-// database, 1,024 requests are decided in 2.4 s; maxDecisionTime is 4 s.
+// MaxUnderWay is the largest limit of requests under way. If a round trip to the database takes 600
+// ms, 1,024 requests are decided in 2.4 s. This is less than maxDecisionTime, which is 4 s.
 const MaxUnderWay = 1024
 
 // Bounds of an admission.
@@ -32,14 +32,16 @@ const (
 func maxDecisionTime() time.Duration { return store.CallTimeout * 4 / 5 }
 
 // Limiter bounds how many requests are under way together, so that all of them are answered in
-// time. Requests beyond the limit are refused immediately (load shedding). Without a Limiter, under
-// more load than the database can serve, all requests would wait and time out together.
+// time. It refuses requests beyond the limit immediately (load shedding). Without a Limiter, a load
+// above the database's capacity would make all requests wait and time out together.
 //
 // Requests are decided first in, first out. So the time until a new request is decided is the
-// number of requests under way, divided by the rate at which requests are decided (Little's law).
-// The rate is measured over the time since the oldest request under way began. It depends on the
-// slowest of network, disk, locks, Redis and processors. Strangers have at most half of the places,
-// and other callers at least half. Safe for concurrent use.
+// number of requests under way, divided by the rate of decisions (Little's law). The Limiter
+// measures the rate since the oldest request under way began. The rate depends on the slowest of
+// network, disk, locks, Redis and processors.
+//
+// Strangers get at most half of the places, so other callers get at least half. Limiter is safe for
+// concurrent use.
 type Limiter struct {
 	mu        sync.Mutex
 	underWay  *list.List         // the instants at which the requests under way began, oldest first
@@ -63,11 +65,11 @@ func New() *Limiter {
 }
 
 // OverloadedError refuses a request because the service cannot decide more requests in time, or
-// because the request's message would go out too late. It is a fault.Unavailable: nothing was done
-// or counted for the request.
+// because the request's message would go out too late. For errors.Is, it is a fault.Unavailable.
+// Nothing was done or counted for the request.
 type OverloadedError struct {
 	RetryAfter time.Duration     // positive
-	Slow       recipient.Channel // the channel whose messages would go out too late; empty: too many requests are under way
+	Slow       recipient.Channel // the channel whose messages would go out too late; empty if too many requests are under way
 }
 
 func (e *OverloadedError) Error() string {
@@ -80,9 +82,9 @@ func (e *OverloadedError) Error() string {
 // Is reports whether target is fault.Unavailable. errors.Is calls it.
 func (e *OverloadedError) Is(target error) bool { return target == fault.Unavailable }
 
-// Enter admits a request or returns an *OverloadedError. The caller must call leave: with true when
-// the request is decided, with false if it ends without a decision. Only the first call of leave
-// has an effect.
+// Enter admits a request or returns an *OverloadedError. The caller must call leave at the end of
+// an admitted request. The argument decided is true if the request was decided. Only the first call
+// of leave has an effect.
 func (l *Limiter) Enter(stranger bool) (leave func(decided bool), err error) {
 	class := ClassOf(stranger)
 	l.mu.Lock()
@@ -100,8 +102,8 @@ func (l *Limiter) Enter(stranger bool) (leave func(decided bool), err error) {
 }
 
 // RefuseIfFull returns the *OverloadedError that Enter would return now for a request of the class,
-// and counts the refusal; nil if Enter would admit the request. With ClassUnread, it refuses only
-// if Enter would refuse requests of every class.
+// and counts the refusal. If Enter would admit the request, RefuseIfFull returns nil. It refuses
+// ClassUnread only if Enter would refuse requests of every class.
 func (l *Limiter) RefuseIfFull(class string) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -145,9 +147,9 @@ func (l *Limiter) leave(place *list.Element, stranger, decided bool) {
 	}
 }
 
-// limit returns how many requests may be under way at once: as many as are decided in
-// maxDecisionTime at the measured rate, between minUnderWayLimit and MaxUnderWay. The caller holds
-// the lock.
+// limit returns how many requests may be under way at once. This is the number of requests that are
+// decided in maxDecisionTime at the measured rate. The result is always between minUnderWayLimit
+// and MaxUnderWay. The caller must hold the lock.
 func (l *Limiter) limit(now time.Time) int {
 	if l.underWay.Len() == 0 {
 		return MaxUnderWay
@@ -164,8 +166,8 @@ func (l *Limiter) limit(now time.Time) int {
 	return min(max(decided*int(maxDecisionTime()/rateSlotLength)/int(slots), minUnderWayLimit), MaxUnderWay)
 }
 
-// advanceSlots makes the slot of now the newest one, and empties the slots that began since the
-// last call. The caller holds the lock.
+// advanceSlots makes the time slot of now the newest slot. It sets the counts of the slots that
+// began since the last call to zero. The caller must hold the lock.
 func (l *Limiter) advanceSlots(now time.Time) {
 	slot := int64(now.Sub(l.began) / rateSlotLength) // by the monotonic clock, which ignores steps of the wall clock
 	for range min(slot-l.slot, rateSlotCount) {

@@ -22,13 +22,17 @@ var MaxSlotWait = 5 * time.Second
 // errNoSlot says that no slot became free within MaxSlotWait, or that ctx ended.
 var errNoSlot = errors.New("admission: no slot became free in time")
 
-// Bulkhead keeps many requests for one recipient from delaying the requests for other recipients.
-// Each recipient has a queue with few slots, and the process works on a request only while it holds
-// a slot. A request that was not admitted keeps its slot for at least releaseDelay after its
-// answer. So each process refuses at most 1,000 requests a second for one recipient, however many
-// come; normal users never wait. To refuse the excess at once would not help, since clients would
-// retry. Strangers hold at most half of the slots, so that other callers do not wait behind
-// strangers. Safe for concurrent use.
+// Bulkhead prevents many requests for one recipient from delaying requests for other recipients.
+// Each recipient has a queue with few slots. The process works on a request only while the request
+// holds a slot.
+//
+// A request that was not admitted keeps its slot for at least releaseDelay after its answer. So
+// each process refuses at most 1,000 requests a second for one recipient, even in a flood. Normal
+// users never wait. Refusing the other requests at once would not help, because clients would
+// retry.
+//
+// Strangers hold at most half of the slots, so that other callers do not wait behind strangers.
+// Bulkhead is safe for concurrent use.
 type Bulkhead struct {
 	mu     sync.Mutex
 	queues map[string]*recipientQueue // by recipient
@@ -40,7 +44,7 @@ func NewBulkhead() *Bulkhead { return &Bulkhead{queues: map[string]*recipientQue
 type recipientQueue struct {
 	name      string // the recipient
 	slots     chan struct{}
-	strangers chan struct{} // one element for each stranger's request that may take a slot; nil before the first stranger
+	strangers chan struct{} // one element for each stranger's request that holds or waits for a slot; nil before the first stranger
 	used      int           // requests that hold a slot or wait for one
 	last      time.Time     // instant of the last planned release
 }
@@ -53,10 +57,10 @@ type Slot struct {
 	once     sync.Once
 }
 
-// Acquire takes a slot for a request for a recipient, and waits until one is free. name is the
-// recipient's name in the Bulkhead. For a stranger, the slot is also one of those that strangers
-// may hold. The caller must release the slot. Error: no slot became free within MaxSlotWait, or
-// before ctx ended.
+// Acquire takes a slot for a request for a recipient, and waits until a slot is free. The parameter
+// name identifies the recipient in the Bulkhead. A stranger's request also takes one of the slots
+// that strangers may hold. The caller must release the slot. If no slot becomes free within
+// MaxSlotWait or before ctx ends, Acquire returns an error.
 func (b *Bulkhead) Acquire(ctx context.Context, name string, stranger bool) (*Slot, error) {
 	b.mu.Lock()
 	q := b.queues[name]
@@ -119,9 +123,10 @@ func (b *Bulkhead) leave(q *recipientQueue) {
 	}
 }
 
-// Release frees the slot: at once if the request was admitted, otherwise after at least
-// releaseDelay. The slots of a queue are then freed at least releaseDelay/MaxPerRecipient apart. If
-// many waiting requests got their slots together, a later request would wait for all of them.
+// Release frees the slot at once if the request was admitted. Otherwise it frees the slot after at
+// least releaseDelay. It spaces these releases in a queue at least releaseDelay/MaxPerRecipient
+// apart. If many waiting requests got their slots together, a later request would wait for all of
+// them.
 func (s *Slot) Release(admitted bool) {
 	s.once.Do(func() {
 		if admitted {

@@ -1,12 +1,12 @@
-// Package applimits is a general rate limiter for apps, for events other than sends. A limit is a
-// named list of rules over keys that the caller chooses, such as a user, a route or an address.
-// Package api calls this package. It decides through package gates and writes nothing to the
-// database.
+// Package applimits is a general rate limiter with which apps limit events other than sends. A
+// limit is a named list of rules over keys that the caller chooses, such as a user, a route or an
+// address. Package api calls this package. This package decides through package gates and writes
+// nothing to the database.
 //
-// A rule counts its events in a bucket. There is one bucket for each app, limit, and combination of
-// values of the rule's keys, so rules with the same keys share their buckets. All rules of a limit
-// are decided in one step. A Redis Cluster decides bucket by bucket. There, too, a limit is never
-// exceeded, but a request may be refused that would be admitted a moment later.
+// A rule counts its events in a bucket. Each combination of an app, a limit, and values of the
+// rule's keys has one bucket. Rules of a limit with the same keys share their buckets. All rules of
+// a limit are decided in one step. A Redis Cluster decides bucket by bucket. Even then a limit is
+// never exceeded, but a request may be refused that would be admitted a moment later.
 package applimits
 
 import (
@@ -58,13 +58,13 @@ type Request struct {
 	Operation Operation
 	App       string
 	Limit     string
-	Keys      map[string]string // values by key name; keys that no rule of the limit has are ignored
-	ID        string            // ID of the event; events with the same ID count once. Empty: a random ID
+	Keys      map[string]string // values by key name; keys that no rule of the limit uses must be valid, but have no effect
+	ID        string            // ID of the event; events with the same ID count once; a random ID if empty
 	Wait      time.Duration     // how long a Take may wait for a place, at most MaxWait; see quota.Queue
 }
 
-// Answer is the state of the limit after the operation. Alone means that the limiter was
-// unavailable, so this process decided from its own events.
+// Answer is the state of the limit after the operation. If Alone is true, the limiter was
+// unavailable, and this process decided from its own events.
 type Answer struct{ quota.Decision }
 
 // Refused reports whether a Take was refused by a rule; false for other operations.
@@ -92,9 +92,9 @@ type preparedRules struct {
 	keys      map[quota.Scope][]string
 }
 
-// New makes a service. It hashes the values of keys with the secret before the limiter gets them.
-// counted is called after each operation on a known limit with valid keys and a valid ID. Its
-// outcome is admitted, refused, looked, recorded or unavailable.
+// New makes a service. The service hashes the values of keys with the secret before it passes them
+// to the limiter. It calls the function counted after each operation on a known limit with valid
+// keys and a valid ID. The argument outcome is admitted, refused, looked, recorded or unavailable.
 func New(limiter limiter, secret []byte, set Set, counted func(limit string, o Operation, outcome string)) *Service {
 	s := &Service{limiter: limiter, secret: secret, observe: counted, queue: quota.NewQueue()}
 	s.SetLimits(set)
@@ -124,9 +124,12 @@ func (s *Service) SetLimits(set Set) {
 // only once.
 func (s *Service) EndWaits() { s.queue.End() }
 
-// Apply applies an operation to a limit, even if ctx is canceled meanwhile: a cancellation only
-// ends a wait, with quota.ErrUnavailable. Errors: fault.NotFound and *fault.InvalidError, after
-// which nothing was done and New's counted is not called; quota.ErrUnavailable.
+// Apply applies an operation to a limit, even if ctx is canceled meanwhile. A cancellation only
+// ends a wait, with quota.ErrUnavailable.
+//
+// Apply returns fault.NotFound for an unknown limit and *fault.InvalidError for an invalid request.
+// In both cases it did nothing and did not call New's counted. It returns quota.ErrUnavailable if
+// the limit could not be decided.
 func (s *Service) Apply(ctx context.Context, ask Request) (Answer, error) {
 	l, ok := (*s.set.Load())[ask.Limit]
 	if !ok {
@@ -151,17 +154,17 @@ func outcome(o Operation, a Answer, err error) string {
 	return map[Operation]string{Take: "admitted", Peek: "looked", Record: "recorded"}[o]
 }
 
-// run runs the operation in the limiter or, while the limiter is unavailable, in this process. It
-// ignores a cancellation of ctx except while it waits: otherwise a client could hang up to leave an
-// event uncounted.
+// run runs the operation in the limiter, or in this process while the limiter is unavailable. It
+// ignores a cancellation of ctx except during a wait. Otherwise a client could disconnect so that
+// an event is not counted.
 func (s *Service) run(ctx context.Context, l preparedRules, ask Request, r quota.Request) (a Answer, err error) {
 	counting := context.WithoutCancel(ctx)
 	switch {
 	case ask.Operation == Peek:
 		a.Decision, err = s.limiter.PeekOrLocal(counting, r)
 	case ask.Operation == Record:
-		// Observing rules count and never refuse, so one Take writes the event to all buckets. The
-		// answer shows the rules as configured.
+		// Rules with Observe set count and never refuse. So one Take adds the event to all buckets.
+		// The answer shows the rules as configured.
 		r.Rules = l.observing
 		a.Decision, err = s.limiter.TakeOrLocal(counting, r)
 		for i := range a.Rules {
@@ -222,8 +225,8 @@ func (s *Service) quotaRequest(l preparedRules, ask Request) (quota.Request, err
 	return r, nil
 }
 
-// eventID hashes the caller's ID to 16 bytes; an empty ID is first replaced by a random one. Error:
-// *fault.InvalidError for an ID of more than MaxTextBytes.
+// eventID hashes the caller's ID to 16 bytes. It replaces an empty ID by a random ID first. If the
+// ID is longer than MaxTextBytes, eventID returns a *fault.InvalidError.
 func eventID(id string) (string, error) {
 	if len(id) > MaxTextBytes {
 		return "", fault.Invalid("id", "too_long", fmt.Sprintf("An ID has at most %d bytes.", MaxTextBytes))

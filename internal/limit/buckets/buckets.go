@@ -1,7 +1,7 @@
-// Package buckets names the buckets that count the events of a request: the buckets of the
-// recipient, the network, the app and the other scopes of the rules. The limiter stores events by
-// these names. Subject.SendBucket selects the recipient's sends in the database. A Plan says which
-// gate decides which rule.
+// Package buckets names the buckets that count the events of a request. There are buckets of the
+// recipient, the network, the app and the other scopes of the rules. The limiter stores events
+// under these names. Subject.SendBucket selects the recipient's sends in the database. A Plan says
+// which gate decides which rule.
 package buckets
 
 import (
@@ -17,8 +17,8 @@ import (
 )
 
 // bucket returns the name of the bucket of a scope and subject, for an app, a channel and a policy.
-// The name contains the policy. It contains the purpose only if that is the subject. So purposes
-// that share a policy share its buckets. An empty policy is for buckets that count under all
+// The name contains the policy, but not the purpose unless the subject is the purpose. So purposes
+// with the same policy share the policy's buckets. Buckets with an empty policy count under all
 // policies together.
 func bucket(app string, ch recipient.Channel, policy string, scope quota.Scope, subject string) string {
 	return quota.Bucket(app, string(ch), policy, string(scope), subject)
@@ -35,8 +35,8 @@ func Failures(app string, ch recipient.Channel, h recipient.Hash) string {
 	return bucket(app, ch, "", quota.Failures, h.String())
 }
 
-// InDatabase reports whether the database's rows of sends tell the events of the bucket with this
-// name. It is true for the names that Recipient and Failures return.
+// InDatabase reports whether the database's rows of sends also have the events of the bucket with
+// this name. It returns true for the names that Recipient and Failures return.
 func InDatabase(name string) bool {
 	for range 3 {
 		_, name, _ = strings.Cut(name, ":")
@@ -61,12 +61,12 @@ func AppFailedChecks(app string, ch recipient.Channel) string {
 	return quota.Bucket(app, string(ch), "checks", string(quota.App))
 }
 
-// Trial returns a bucket that counts trials of the limiter, which show whether it works.
+// Trial returns a bucket for trials of the limiter. A trial tests whether the limiter works.
 func Trial(number int) string { return quota.Bucket("", "", "", "trial", strconv.Itoa(number)) }
 
-// NetworkFailedChecks returns the buckets that count a failed check for the client's networks.
-// Without a client address it returns none: the back end's own address would stand for all its
-// users.
+// NetworkFailedChecks returns the buckets that count a failed check for the client's networks. If
+// the client's address is unknown, it returns no buckets. The back end's own address would stand
+// for all of its users.
 func NetworkFailedChecks(app string, ip netip.Addr, ch recipient.Channel) map[quota.Scope]string {
 	all := map[quota.Scope]string{}
 	for scope, subject := range map[quota.Scope]string{quota.IP: ClientPrefix(ip), quota.Network: WideNetworkPrefix(ip)} {
@@ -77,9 +77,9 @@ func NetworkFailedChecks(app string, ip netip.Addr, ch recipient.Channel) map[qu
 	return all
 }
 
-// RecipientGroups has the groups of a recipient that some rules count: the country and prefix of a
-// phone number, or the mailbox of a mail address. An empty field is unknown; a peek leaves out the
-// rules that count by an unknown group.
+// RecipientGroups has the groups of a recipient by which some rules count. These are the country
+// and the prefix of a phone number, or the mailbox of a mail address. An empty field is unknown. A
+// peek omits the rules that count by an unknown group.
 type RecipientGroups struct {
 	Country, Prefix string
 	Mailbox         recipient.Hash
@@ -104,27 +104,29 @@ type Subject struct {
 	Class     store.Class // of the request
 }
 
-// SendBucket returns the recipient's bucket in the database, for all purposes with the policy.
+// SendBucket returns the recipient's bucket in the database. The bucket is for all purposes that
+// share the policy.
 func (s Subject) SendBucket() store.SendBucket {
 	return store.SendBucket{App: s.App, Channel: s.Channel, Recipient: s.Recipient, Purposes: s.Purpose.PolicyPurposes}
 }
 
-// Plan says how the sends of a subject are counted and decided. It is made where the request is
-// parsed, and never changed: no later step leaves out or rewrites a rule or a limit.
+// Plan says how the sends of a subject are counted and decided. The code that parses the request
+// makes the Plan. Afterwards the Plan never changes, so no later step omits or rewrites a rule or a
+// limit.
 type Plan struct {
 	Subject
 	Rules        []quota.Rule // all, in the order of the response
 	SendRules    []quota.Rule // the rules of Rules that the database decides, too, by the recipient's sends
-	FailureRules []quota.Rule // the rules that the database decides, too, by the sends that failed because of the address
+	FailureRules []quota.Rule // the rules on sends that failed because of the address; the database decides them, too
 	LimiterRules []quota.Rule // all other rules, which only a limiter decides
 	Also         []quota.Rule // quota.Request.Also of a send
 	// Buckets has the bucket of each scope of Rules and Also. A scope is missing if the subject has
-	// no value for it, such as a client address or a country. Without the bucket of a scope, a Take
-	// fails, and a peek leaves the rules of that scope out
+	// no value for the scope, such as a client address or a country. If a scope is missing, a Take
+	// fails, and a peek omits the rules of the scope.
 	Buckets map[quota.Scope]string
 }
 
-// NewPlan makes the plan of a subject with these rules, as policy.Set.RulesFor returns them.
+// NewPlan makes the plan of a subject with rules from policy.Set.RulesFor.
 func NewPlan(s Subject, rules []quota.Rule, also ...quota.Rule) Plan {
 	p := Plan{Subject: s, Rules: rules, Also: also, Buckets: make(map[quota.Scope]string, len(rules)+len(also))}
 	p.SendRules = make([]quota.Rule, 0, len(rules)) // most are of this kind
@@ -185,7 +187,7 @@ func (s Subject) bucket(scope quota.Scope) string {
 	case quota.Prefix:
 		subject = s.Groups.Prefix
 	case quota.Global:
-		app, subject = "", globalSubject // no app has an empty name, so this is the bucket of no app
+		app, subject = "", globalSubject // app names are never empty, so this bucket belongs to no app
 	}
 	if subject == "" {
 		return ""
@@ -193,8 +195,8 @@ func (s Subject) bucket(scope quota.Scope) string {
 	return bucket(app, s.Channel, s.Purpose.Policy.Name, scope, subject)
 }
 
-// OfCountedScopes returns, in no order, the buckets in which a Take counts events and a refund
-// removes them; see quota.Scope.Counted.
+// OfCountedScopes returns the buckets in which a Take counts events and from which a refund removes
+// them. Their order is random. See quota.Scope.Counted.
 func OfCountedScopes(buckets map[quota.Scope]string) []string {
 	var all []string
 	for scope, b := range buckets {

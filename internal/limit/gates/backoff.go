@@ -9,16 +9,19 @@ import (
 	"sendcode/quota"
 )
 
-// A failed send is refunded, so the rules on the recipient do not slow its repetitions down. The
-// rule policy.BackoffRule does: it counts the sends that failed for another reason than the
-// address. Only the limiter and this process count these sends. If both lose the events, at most as
-// many sends as the rule's limit are admitted again, to a server that refuses anyway. When the rule
-// refuses, the database's rows show which sends no longer count: those before the recipient's last
-// sent message, and those that a pause stopped, if the pause is over.
+// A failed send is refunded, so the rules on the recipient do not slow down repeated sends. The
+// rule policy.BackoffRule slows them down instead. It counts the sends that failed for a reason
+// other than the address.
+//
+// Only the limiter and this process count these sends. If both lose the events, the rule admits at
+// most its limit of sends again, to a server that refuses them anyway. When the rule refuses, the
+// database's rows show which sends no longer count. These are the sends before the recipient's last
+// sent message. They are also the sends that a pause stopped, if the pause is over.
 
-// correctBackoff replaces the state of BackoffRule in d, if the rule refuses, by the state that
-// follows from the database (promise 4). If the new state admits, the sends that no longer count
-// are refunded. If the database fails, it returns d.
+// correctBackoff corrects the state of BackoffRule in d if the rule refuses. It replaces the state
+// by the state that follows from the database (promise 4 of docs/PROMISES.md). If the new state
+// admits, the sends that no longer count are refunded. If the database fails, correctBackoff
+// returns d unchanged.
 func (g *Gates) correctBackoff(ctx context.Context, p buckets.Plan, d quota.Decision) quota.Decision {
 	i := slices.IndexFunc(d.Rules, func(r quota.State) bool { return r.Scope == quota.Backoff && r.RetryAfter > 0 })
 	if i < 0 {
@@ -37,8 +40,8 @@ func (g *Gates) correctBackoff(ctx context.Context, p buckets.Plan, d quota.Deci
 }
 
 // reconcileBackoff returns the state of BackoffRule that follows from the database. If the state
-// admits, it refunds the sends that no longer count. Errors: those of the database and of the
-// limiter.
+// admits, reconcileBackoff refunds the sends that no longer count. It returns errors of the
+// database and of the limiter.
 func (g *Gates) reconcileBackoff(ctx context.Context, p buckets.Plan, bucket string, rule quota.Rule) (quota.State, error) {
 	failed, now, err := g.db.FailedSends(ctx, store.FailedSendsQuery{
 		App: p.App, Channel: p.Channel, Recipient: p.Recipient, Class: p.Class, Within: rule.Window,

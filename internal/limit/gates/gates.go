@@ -1,34 +1,36 @@
-// Package gates combines two gates: the limiter, which is fast and may lose events, and the
-// database, which counts every send of a recipient. Each gate decides alone, by its own events and
-// its own clock, and computes durations. A response has for each rule the stricter of the two
-// states. Events that the limiter lost are added to it again. While the limiter is unavailable, or
-// without Redis, the database alone decides the rules on recipients and their failures, and this
-// process decides the others.
+// Package gates combines two gates, the limiter and the database. The limiter is fast and may lose
+// events. The database counts every send of a recipient. Each gate decides alone, by its own events
+// and its own clock, and computes durations. A response has the stricter of the two states of each
+// rule. If the limiter lost events, they are added to the limiter again.
 //
-// Packages verification and outbox (for refunds) call this package, which calls package quota. The
-// database's own decision is in store/rowrules. The promises with numbers are those of
+// Without Redis, or while Redis is unavailable, the database alone decides the rules on recipients
+// and their failures. This process then decides the other rules.
+//
+// Packages verification and outbox (for refunds) call this package. This package calls package
+// quota. The database's own decision is in store/rowrules. Numbered promises are in
 // docs/PROMISES.md.
 //
 // # What adds and removes events
 //
-// A wait gets longer by these:
+// These make a wait longer:
 //
 //   - a send: takeQuota of verification, Begin of the store
 //   - a failed send: finish of the outbox, CountBadAddress of repair (the rules failures and
 //     backoff), AddCarrierHold
 //   - a check: takeNetworkQuota and CountWrongCodes of verification, Check of the store
-//   - a call of /v1/limits, a login: TakeOrLocal of limits
-//   - events that a limiter lacked: Record; for rules other than the recipient's Load, Sync and
-//     MoveTo of SavedEvents
+//   - a call of /v1/limits, a login: TakeOrLocal of this package
+//   - events that a limiter did not have: Record; for rules on other scopes than the recipient also
+//     Load, Sync and MoveTo of SavedEvents
 //
-// A wait gets shorter by these:
+// These make a wait shorter:
 //
 //   - a refund: refundRow and settle of repair; RefundLater, refundRefused, RefundOverruled and
-//     reconcileBackoff here
-//   - a right code; for backoff also a sent message, and the end of a pause
-//   - a reset: ResetQuota of support. It leaves rules of networks and apps, and a carrier's hold
+//     reconcileBackoff of this package
+//   - a right code; for the rule backoff also a sent message and the end of a pause
+//   - a reset: ResetQuota of support, which does not reset rules of networks and apps or a
+//     carrier's hold
 //
-// A changed file of settings can make a wait longer or shorter.
+// A changed settings file can make a wait longer or shorter.
 package gates
 
 import (
@@ -78,19 +80,20 @@ const (
 	maxLocalBuckets = 200_000
 )
 
-// LimiterTimeout bounds one call of the limiter. Like every timeout that is a variable, only
-// apptest changes it, before anything runs.
+// LimiterTimeout bounds one call of the limiter. It is a variable only for tests. Only package
+// apptest changes it, and only before anything runs.
 var LimiterTimeout = 2 * time.Second
 
 // Gates decides sends and other events. Without Redis, and while Redis is unavailable, the database
-// alone decides the recipient's rules, exactly. This process decides the other scopes then, from
-// all events that it has admitted. Safe for concurrent use.
+// alone decides the recipient's rules exactly. This process then decides the other scopes, from all
+// events that it has admitted. Gates is safe for concurrent use.
 //
-// Only callLimiter begins an outage, and only tryAgain ends it. Only takeLocally sets lastAlone.
+// Only callLimiter begins an outage, and only tryAgain ends an outage. Only takeLocally sets
+// lastAlone.
 type Gates struct {
 	shared Limiter // nil: without Redis
-	// the limiter in this process. Without shared, and while shared is unavailable, it decides the
-	// scopes that the database does not decide
+	// local is the limiter in this process. If shared is nil or unavailable, local decides the
+	// scopes that the database does not decide.
 	local  Limiter
 	db     Database
 	policy *policy.CurrentSet
@@ -103,7 +106,7 @@ type Gates struct {
 
 	outage    outage
 	pending   pendingRefunds
-	deciding  sync.RWMutex  // write lock: local decides alone; read lock: local counts an event that shared admitted
+	deciding  sync.RWMutex  // write-locked while local decides alone; read-locked while local counts an event that shared admitted
 	lastAlone time.Time     // when local last admitted an event alone; guarded by deciding
 	lines     logs.Throttle // of logNotAdded
 	histories sharedReads[rowrules.History]
@@ -112,9 +115,9 @@ type Gates struct {
 }
 
 // New makes a Gates of a limiter and a database. If shared is nil, a limiter in this process
-// decides only the scopes that the database does not decide. lost is called after the limiter had
-// lost events of a recipient, and they were added again; but not if a call had failed shortly
-// before.
+// decides only the scopes that the database does not decide. Gates calls the function lost when the
+// limiter had lost events of a recipient and the events were added again. For mayLackEventsFor
+// after an outage, Gates does not call lost.
 func New(shared Limiter, db Database, p *policy.CurrentSet, lost func(), now func() time.Time, logger *slog.Logger) *Gates {
 	g := &Gates{
 		shared: shared, db: db, policy: p, lost: lost, now: now, logger: logger,
@@ -160,10 +163,12 @@ func (g *Gates) Stop() {
 	g.tryAgain(context.Background(), 1)
 }
 
-// tryAgain ends the outage if the limiter counts an event in as many buckets as the failed call
-// had. Otherwise it tries again after LimiterRetryDelay. A ping does not suffice: a Redis that runs
-// no scripts answers a ping, and so does a node of a Cluster, which runs no script on several keys.
-// No request waits for the trial.
+// tryAgain makes a trial of the limiter. The trial counts an event in as many buckets as the failed
+// call had. If the trial succeeds, tryAgain ends the outage. Otherwise it makes another trial after
+// LimiterRetryDelay. No request waits for the trial.
+//
+// A ping would not be enough. A Redis that runs no scripts still answers a ping. A node of a
+// Cluster that runs no script on several keys also answers.
 func (g *Gates) tryAgain(ctx context.Context, count int) {
 	turns := g.outage.turns.Load()
 	if turns%2 == 0 {
@@ -201,8 +206,8 @@ func (g *Gates) tryLater(count int) {
 	})
 }
 
-// WhyAway returns why the limiter decides nothing: the error of the last decision or trial. nil:
-// the limiter decides.
+// WhyAway returns why the limiter decides nothing, as the error of the last failed call or trial.
+// If the limiter decides, WhyAway returns nil.
 func (g *Gates) WhyAway() error {
 	if cause := g.outage.cause.Load(); cause != nil && g.outage.lasts() {
 		return *cause
@@ -218,16 +223,18 @@ func (g *Gates) logNotAdded(ctx context.Context, err error) {
 	}
 }
 
-// errLimiterAway says that the only limiter is the one in this process, or that the limiter is
-// unavailable: the database and this process must decide.
+// errLimiterAway says that the shared limiter is missing or unavailable. Then the database and this
+// process must decide.
 var errLimiterAway = errors.New("gates: limiter unavailable")
 
 // callLimiter runs call, which is Limiter.Take or Limiter.Peek, unless there is no limiter or an
-// outage lasts. If call fails, an outage begins. own is r without the rules that the database
-// decides. refundable: if the limiter admits the event and this process refuses it, the event may
-// be refunded. Errors: errLimiterAway if the limiter was not called; errLimiterAway joined with the
-// cause if the limiter did not answer, and then it may have counted the event; other errors of
-// call, and those of confirmLocally.
+// outage lasts. If call fails, an outage begins. The request own is r without the rules that the
+// database decides. If refundable is true, the limiter may refund an event that the limiter
+// admitted and this process refused.
+//
+// If the limiter was not called, the error is errLimiterAway. If the limiter did not answer, the
+// error is errLimiterAway joined with the cause, and the limiter may have counted the event.
+// callLimiter also returns other errors of call and the errors of confirmLocally.
 func (g *Gates) callLimiter(ctx context.Context, r, own quota.Request,
 	call func(Limiter, context.Context, quota.Request) (quota.Decision, error), refundable bool,
 ) (quota.Decision, error) {
@@ -244,8 +251,8 @@ func (g *Gates) callLimiter(ctx context.Context, r, own quota.Request,
 	if !errors.Is(err, quota.ErrUnavailable) {
 		return d, err
 	}
-	// in the other cases no outage begins: the client hung up, only some nodes are away, or an
-	// outage has begun since the call began
+	// No outage begins if the client disconnected, if only some nodes are unavailable, or if
+	// another call has already begun an outage.
 	if ctx.Err() == nil && !errors.Is(err, quota.ErrPartly) && g.outage.turns.CompareAndSwap(turns, turns+1) {
 		g.outage.cause.Store(&err)
 		g.logger.Warn("Redis away: the database decides for recipients, this process for other rules", "error", err,
@@ -255,10 +262,11 @@ func (g *Gates) callLimiter(ctx context.Context, r, own quota.Request,
 	return quota.Decision{}, errors.Join(errLimiterAway, err)
 }
 
-// confirmLocally counts in this process an event that the limiter admitted (promise 1). After an
-// outage the limiter lacks the events that this process admitted alone. While these events may
-// count, this process decides, too. The states are then the stricter states of both. If this
-// process refuses the event and it is refundable, the limiter refunds it. Error: quota.ErrRefunded.
+// confirmLocally counts in this process an event that the limiter admitted (promise 1 of
+// docs/PROMISES.md). After an outage, the limiter lacks the events that this process admitted
+// alone. As long as these events may count, this process decides, too. The result then has the
+// stricter of both states of each rule. If this process refuses the event and refundable is true,
+// confirmLocally refunds the event in the limiter. It may return quota.ErrRefunded.
 func (g *Gates) confirmLocally(ctx context.Context, r, local quota.Request, d quota.Decision,
 	refundable bool,
 ) (quota.Decision, error) {
@@ -307,8 +315,8 @@ func (g *Gates) countLocally(ctx context.Context, r quota.Request,
 }
 
 // refundRefused refunds an event that the limiter admitted and this process refused. It returns d
-// with the limiter's states without the event. If the refund fails, RefundLater gets the event. If
-// the refund or the Peek fails, refundRefused returns d.
+// with the limiter's states after the refund. If the refund fails, refundRefused calls RefundLater.
+// If the refund or the Peek fails, it returns d unchanged.
 func (g *Gates) refundRefused(ctx context.Context, r quota.Request, d quota.Decision) quota.Decision {
 	if err := g.shared.Refund(ctx, r.ID, buckets.OfCountedScopes(r.Buckets)...); err != nil {
 		g.RefundLater(r.ID, buckets.OfCountedScopes(r.Buckets)...)
@@ -338,13 +346,16 @@ func (g *Gates) peekLocally(ctx context.Context, p buckets.Plan) (quota.Decision
 	return d, err
 }
 
-// TakeSend counts a send in every bucket or in none. lower are rules of the plan with lower limits.
-// They must admit the send as well; their states are first in the decision. Without the limiter,
-// this process decides the scopes that the database does not decide, and the decision has only the
-// states of their rules. A refused send is counted in no bucket. unanswered: the limiter did not
-// answer and may count the refused send; then call RefundLater, unless the send is taken again. If
-// the process dies after TakeSend, the limiter may count a send that does not exist, until its
-// windows end. Without rules the send is admitted and counted nowhere.
+// TakeSend counts a send in every bucket or in none. A refused send is counted in no bucket. The
+// rules lower are rules of the plan with lower limits. They must admit the send as well, and their
+// states come first in the decision. If the plan has no rules, TakeSend admits the send and counts
+// nothing.
+//
+// If the limiter is unavailable, this process decides the scopes that the database does not decide.
+// The decision then has only the states of these rules. If unanswered is true, the limiter did not
+// answer and may count the send. If such a send is refused and not taken again, the caller must
+// call RefundLater. If the process dies after TakeSend, the limiter may count a send that does not
+// exist until the rules' windows end.
 func (g *Gates) TakeSend(ctx context.Context, p buckets.Plan, id string,
 	lower []quota.Rule,
 ) (d quota.Decision, unanswered bool, err error) {
@@ -380,8 +391,8 @@ func (g *Gates) TakeOrLocal(ctx context.Context, r quota.Request) (quota.Decisio
 		return quota.Decision{Admitted: true}, nil
 	}
 	ctx = context.WithoutCancel(ctx)
-	// Repeated: the caller chose the ID, so another process may have admitted this event before. A
-	// refund would remove that event.
+	// If Repeated is true, the caller chose the ID, and another process may have admitted this
+	// event before. A refund would remove that event.
 	refundable := !r.Repeated
 	d, away := g.callLimiter(ctx, r, r, Limiter.Take, refundable)
 	if !errors.Is(away, errLimiterAway) {

@@ -17,13 +17,14 @@ const (
 	maxPending = 10_000
 	// retryRefundFor is how long a pending refund is repeated: the longest usual window.
 	retryRefundFor = 24 * time.Hour
-	// retryRefundAfter is the time between two trials of a refund, if no other refund failed.
+	// retryRefundAfter is the time between two trials of a refund that fails although the limiter
+	// is not away.
 	retryRefundAfter = 10 * time.Second
 )
 
 // pendingRefunds are refunds that the limiter has not made yet.
 type pendingRefunds struct {
-	making chan struct{} // has one element while MakePendingRefunds runs; a second call waits for it, at most until the end of its context
+	making chan struct{} // has one element while MakePendingRefunds runs; a second call waits, at most until its context ends
 	added  chan struct{} // signalled by RefundLater
 
 	mu   sync.Mutex
@@ -37,17 +38,17 @@ type pendingRefund struct {
 	due     time.Time // zero, unless it failed alone
 }
 
-// Away reports whether the next call after this error of Refund or Record would fail, too.
-// Otherwise only a part of a Redis Cluster is away, or only this call failed.
+// Away reports whether the next call would fail as well after this error of Refund or Record. If
+// Away returns false, only this call failed, or only a part of a Redis Cluster is unavailable.
 func (*Gates) Away(err error) bool {
 	return errors.Is(err, errLimiterAway) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) ||
 		errors.Is(err, quota.ErrUnavailable) && !errors.Is(err, quota.ErrPartly)
 }
 
-// RefundLater refunds an event that certainly has no row, such as a send that was not written or a
-// right check. It refunds the event in this process immediately, and in the limiter in the
-// background. It repeats the refund for retryRefundFor. If maxPending refunds wait already, it
-// drops the refund.
+// RefundLater refunds an event that certainly has no row. Such an event is a send that was not
+// written or a check with the right code. RefundLater refunds the event in this process
+// immediately, and in the limiter in the background. The refund is repeated for up to
+// retryRefundFor. If maxPending refunds already wait, the refund is dropped.
 func (g *Gates) RefundLater(id string, buckets ...string) {
 	if err := g.local.Refund(context.Background(), id, buckets...); err == nil && g.shared == nil {
 		return
@@ -79,8 +80,8 @@ func (g *Gates) PendingRefunds() int {
 func (g *Gates) RefundsAdded() <-chan struct{} { return g.pending.added }
 
 // MakePendingRefunds makes the pending refunds. It may be called at any time. While the limiter is
-// away, the refunds wait. If one refund fails alone, it is kept, and the next refunds are made. A
-// refund that panics is dropped.
+// unavailable, the refunds wait. If one refund fails alone, MakePendingRefunds keeps this refund
+// and makes the next refunds. It drops a refund that panics.
 func (g *Gates) MakePendingRefunds(ctx context.Context) {
 	p := &g.pending
 	select {

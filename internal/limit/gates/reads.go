@@ -13,21 +13,22 @@ import (
 )
 
 const (
-	// Two shared reads of the same rows begin minReadSpacing apart on average; up to readBurst
-	// reads may follow each other without a pause.
+	// On average, shared reads of the same rows begin at least minReadSpacing apart. Up to
+	// readBurst reads may begin without a pause.
 	minReadSpacing = 20 * time.Millisecond
 	readBurst      = 32
-	// the most shared reads under way at once. Together they are fewer than the calls that one
-	// shared statement of ReadHistory holds, so that reads for refusals cannot fill a statement
+	// These are the largest numbers of shared reads under way at once. Their sum is less than the
+	// number of calls that one shared statement of ReadHistory holds. So reads for refusals cannot
+	// fill a statement.
 	maxReadsOfStrangers, maxReadsOfOthers = 100, 150
 )
 
-// sharedReads lets requests that need the same rows share a read, so that a flood on one recipient
-// costs few reads. A request joins only a read that has not begun. So the read sees every send that
-// was answered before the request came. Safe for concurrent use.
+// sharedReads lets requests that need the same rows share a read. So a flood on one recipient costs
+// few reads. A request joins a read only if the read has not begun. So the read includes every send
+// that was answered before the request came. sharedReads is safe for concurrent use.
 type sharedReads[T any] struct {
-	// slots of the reads under way, for strangers and for other callers: reads for refusals never
-	// fill the statement that calls of ReadHistory share
+	// strangers and others have the slots of the reads under way. Because the slots are limited,
+	// reads for refusals never fill the statement that calls of ReadHistory share.
 	strangers, others chan struct{}
 
 	mu      sync.Mutex
@@ -35,8 +36,9 @@ type sharedReads[T any] struct {
 	last    map[readKey]*sharedRead[T] // the last read that has begun, until the next one may begin
 }
 
-// readKey is the key of reads that can be shared. It names the rows, says whether a stranger needs
-// them, and whether the read is a peek, which takes no slot of refusals.
+// readKey is the key by which requests share a read. It identifies the rows. It also says whether a
+// stranger needs the rows and whether the read is for a peek. The read for a peek takes no slot of
+// the reads for refusals.
 type readKey struct {
 	bucket             string
 	counting, rejected time.Duration
@@ -63,8 +65,8 @@ func newSharedReads[T any]() sharedReads[T] {
 	}
 }
 
-// read returns the answer of a read that began after the call of read. Errors: those of the read;
-// fault.Unavailable if the read did not begin within store.CallTimeout.
+// read returns the answer of a read that began after the call of this method. Its err is the error
+// of the read. If the read did not begin within store.CallTimeout, err is fault.Unavailable.
 func (r *sharedReads[T]) read(ctx context.Context, key readKey, now func() time.Time,
 	read func(context.Context) (T, error),
 ) *sharedRead[T] {
@@ -112,8 +114,9 @@ func (r *sharedReads[T]) read(ctx context.Context, key readKey, now func() time.
 	return x
 }
 
-// takeTurn waits until the read may begin, after the earlier read before (nil: none), and takes a
-// slot. Error: fault.Unavailable if ctx ends first.
+// takeTurn waits until the read may begin, and takes a slot. The parameter before is the previous
+// read of the same rows. If there is none, before is nil. If ctx ends first, takeTurn returns
+// fault.Unavailable.
 func (s *sharedRead[T]) takeTurn(ctx context.Context, before *sharedRead[T], slots chan<- struct{}) error {
 	s.turn = time.Now()
 	if before != nil {
@@ -142,9 +145,9 @@ func (s *sharedRead[T]) takeTurn(ctx context.Context, before *sharedRead[T], slo
 	}
 }
 
-// readHistory reads the rows of a subject's recipient, in a read that requests of the same kind
-// (refusals, or looks) may share. Without a rule on the recipient it reads nothing and returns nil.
-// Error: that of the database.
+// readHistory reads the rows of a subject's recipient. Refusals may share such a read with each
+// other, and so may peeks. If the plan has no rule on the recipient or its failures, readHistory
+// reads nothing and returns nil. It returns the error of the database.
 func (g *Gates) readHistory(ctx context.Context, p buckets.Plan, refusal bool) (*sharedRead[rowrules.History], error) {
 	look := rowrules.HistoryQuery{SendBucket: p.SendBucket()}
 	if window := quota.LongestKeep(p.SendRules); window > 0 {

@@ -10,21 +10,23 @@ import (
 	"sendcode/quota"
 )
 
-// maxRecordDelay is how long after events were read they may be recorded. After a reset, the
-// limiter refuses events that were read before it; maxRecordDelay is shorter than the time for
-// which it does.
+// maxRecordDelay is the longest time between reading events and recording them. After a reset, the
+// limiter refuses events that were read before the reset. The limiter does so for longer than
+// maxRecordDelay.
 const maxRecordDelay = 5 * time.Second
 
-// Record adds events to the bucket of a scope in the limiter. That only ever makes the limiter
-// stricter. read is an instant of this process's clock from before the events were read, and the
-// ages of the events are as of read. keep is as in quota.Limiter.
+// Record adds events to the bucket of a scope in the limiter. This can only make the limiter
+// stricter. The parameter read is an instant of this process's clock before the events were read.
+// The ages of the events are as of this instant. The parameter keep has the same meaning as in
+// quota.Limiter.
 //
-// Record first reads the limiter's clock with a Peek. So the events get no later instant if the
-// limiter runs the Record late. The database does not count events of the scope Backoff, so Record
-// adds these in this process, too. Without Redis it adds only these.
+// Record first gets the time of the limiter's clock with a Peek. So the events do not get a later
+// instant if the limiter runs the Record late. The database does not count events of the scope
+// Backoff, so Record also adds these events in this process. Without Redis, Record adds only these
+// events.
 //
-// Errors: those of the limiter; errLimiterAway during an outage; an error if read is more than
-// maxRecordDelay ago.
+// Record returns the errors of the limiter. During an outage, it returns errLimiterAway. If read is
+// more than maxRecordDelay ago, it returns another error.
 func (g *Gates) Record(ctx context.Context, scope quota.Scope, bucket string, keep time.Duration, read time.Time,
 	events ...quota.AgedEvent,
 ) error {
@@ -51,8 +53,8 @@ func (g *Gates) Record(ctx context.Context, scope quota.Scope, bucket string, ke
 	return g.record(ctx, bucket, keep, read, agedBy(events, g.now().Sub(read), clock.At))
 }
 
-// agedBy returns the events with ages that are greater by age and as of the instant asOf. A
-// negative age, from a clock that was set back, counts as 0.
+// agedBy returns the events with ages increased by age, as of the instant asOf. If age is negative
+// because a clock was set back, agedBy uses 0.
 func agedBy(events []quota.AgedEvent, age time.Duration, asOf time.Time) []quota.AgedEvent {
 	aged := make([]quota.AgedEvent, len(events))
 	for i, e := range events {
@@ -61,8 +63,9 @@ func agedBy(events []quota.AgedEvent, age time.Duration, asOf time.Time) []quota
 	return aged
 }
 
-// record adds events that were read at read to a bucket of the limiter. Errors: of the limiter, or
-// if read is more than maxRecordDelay ago.
+// record adds events to a bucket of the limiter. The parameter read is the instant at which they
+// were read. If that is more than maxRecordDelay ago, record returns an error. It also returns
+// errors of the limiter.
 func (g *Gates) record(ctx context.Context, bucket string, keep time.Duration, read time.Time, events []quota.AgedEvent) error {
 	if late := g.now().Sub(read); late > maxRecordDelay {
 		return fmt.Errorf("gates: events were read %v ago", late)
@@ -73,8 +76,8 @@ func (g *Gates) record(ctx context.Context, bucket string, keep time.Duration, r
 }
 
 // Refund removes an event from buckets of this process and, with Redis, of the limiter. During an
-// outage, or if ctx has ended, it removes the event only in this process. Errors: of the limiter,
-// errLimiterAway, or of ctx.
+// outage, or if ctx has ended, Refund removes the event only in this process. It returns an error
+// of the limiter, errLimiterAway, or the error of ctx.
 func (g *Gates) Refund(ctx context.Context, id string, buckets ...string) error {
 	if err := g.local.Refund(ctx, id, buckets...); err != nil || g.shared == nil {
 		return err
@@ -87,9 +90,9 @@ func (g *Gates) Refund(ctx context.Context, id string, buckets ...string) error 
 	return g.shared.Refund(ctx, id, buckets...)
 }
 
-// Reset deletes the events of buckets, in this process and in the limiter, also during an outage.
-// Reset the database first: otherwise the events that it still counts are added to the limiter
-// again. Errors: those of the limiter.
+// Reset deletes the events of buckets in this process and in the limiter, even during an outage.
+// Reset the database before calling Reset. Otherwise the events that the database still counts
+// would be added to the limiter again. Reset returns the errors of both limiters.
 func (g *Gates) Reset(ctx context.Context, buckets ...string) error {
 	err := g.local.Reset(ctx, buckets...)
 	if g.shared != nil {

@@ -23,26 +23,27 @@ type EventDatabase interface {
 
 const (
 	// KeepEvery is the time between two writes of changes. A killed process loses the changes of
-	// this time and the changes of an uncommitted write: less than a second, unless the disk is
-	// slow.
+	// this time and the changes of an uncommitted write. These are the changes of less than a
+	// second, unless the disk is slow.
 	KeepEvery = 500 * time.Millisecond
 	// longestForgotten is the longest window whose events are not saved: most such windows have
 	// ended by the next start.
 	longestForgotten = 10 * time.Second
-	// eventsPerWrite bounds the changes in one transaction, in which SQLite's only writer is busy
-	// for some 10 ms.
+	// eventsPerWrite bounds the changes in one transaction. A transaction of this size keeps
+	// SQLite's only writer busy for about 10 ms.
 	eventsPerWrite = 1000
-	// eventsPerRead is the greatest number of events that one read returns, including the process's
-	// own events.
+	// eventsPerRead is about the number of events, including the process's own events, that one
+	// read returns. A read may return more events than that.
 	eventsPerRead = 10_000
 	// maxUnwritten is the greatest number of changes that wait while the database is unavailable.
 	// Later changes are dropped.
 	maxUnwritten = 200_000
 )
 
-// SavedEvents saves the events that only this process's limiter has to the database: the events of
-// all scopes except recipient and failures. So a restart forgets no saved event, and on Postgres
-// the replicas read each other's events. Safe for concurrent use.
+// SavedEvents saves events of this process's limiter to the database. It saves the events that only
+// this limiter has, which are those of all scopes except recipient and failures. So saved events
+// survive a restart. On Postgres, the replicas read each other's events. SavedEvents is safe for
+// concurrent use.
 type SavedEvents struct {
 	limiter *quota.Memory
 	db      EventDatabase
@@ -56,16 +57,16 @@ type SavedEvents struct {
 
 	writing sync.Mutex // held during a write of the queue, so that changes are written in their order
 	reading sync.Mutex // guards read
-	read    int64      // number of the last event that was read, also of this process's own events
+	read    int64      // number of the last event that was read, including this process's own events
 	mu      sync.Mutex // guards queue
 	queue   []quota.Change
 	lines   logs.Throttle // limits the log lines about events that are not saved or not counted
 }
 
-// NewSavedEvents returns a SavedEvents with a new limiter in this process, and saves the limiter's
-// events in db. The limiter reads the time from the function now. The function ahead returns how
-// far that clock is ahead of the database's clock. If ahead is nil, the clocks are equal, and no
-// other process uses the database. seal and open encrypt and decrypt the names of buckets.
+// NewSavedEvents returns a SavedEvents with a new limiter in this process. It saves the limiter's
+// events in db. The limiter gets the time from the function now. The function ahead returns how far
+// that clock is ahead of the database's clock. If ahead is nil, the clocks are equal, and no other
+// process uses the database. The functions seal and open encrypt and decrypt the names of buckets.
 func NewSavedEvents(db EventDatabase, ahead func() time.Duration, now func() time.Time, seal func(bucket string) []byte,
 	open func(sealed []byte) (bucket string, err error), logger *slog.Logger,
 ) *SavedEvents {
@@ -101,8 +102,8 @@ func (s *SavedEvents) add(ctx context.Context, c quota.Change) {
 	}
 }
 
-// Flush writes all changes of calls that have ended. Error: of the database; the changes stay
-// queued.
+// Flush writes all changes of calls that have ended. If the database fails, Flush returns the
+// error, and the unwritten changes stay in the queue.
 func (s *SavedEvents) Flush(ctx context.Context) error {
 	s.writing.Lock()
 	defer s.writing.Unlock()
@@ -124,8 +125,8 @@ func (s *SavedEvents) Flush(ctx context.Context) error {
 	return nil
 }
 
-// rows returns the changes as rows for the database: the last change of each event. For a bucket
-// that was reset, these are the last reset and the changes after it.
+// rows returns the changes as rows for the database. It returns only the last change of each event.
+// If a bucket was reset, rows returns the last reset and the last changes after it.
 func (s *SavedEvents) rows(changes []quota.Change) (rows []store.LimiterEvent) {
 	type event struct{ bucket, id string }
 	sealed, later, wasReset := map[string][]byte{}, map[event]bool{}, map[string]bool{}
@@ -144,7 +145,7 @@ func (s *SavedEvents) rows(changes []quota.Change) (rows []store.LimiterEvent) {
 }
 
 // Load adds to the limiter the events that other processes wrote since the last call. The first
-// call adds the events of earlier processes as well. Error: that of the database.
+// call also adds the events of earlier processes. Load returns the error of the database.
 func (s *SavedEvents) Load(ctx context.Context) error {
 	s.reading.Lock()
 	defer s.reading.Unlock()
@@ -160,8 +161,9 @@ func (s *SavedEvents) loadAll(ctx context.Context, to Limiter) (all int, err err
 	return all, err
 }
 
-// Sync writes the changes. If other replicas use the database, it also reads a part of their
-// changes. more: there may be more to read. Errors: as of Flush and Load.
+// Sync writes the changes. If other replicas use the database, Sync also reads a part of their
+// changes. If more is true, there may be more changes to read. Sync returns the same errors as
+// Flush and Load.
 func (s *SavedEvents) Sync(ctx context.Context) (more bool, err error) {
 	if err := s.Flush(ctx); err != nil || !s.shared {
 		return false, err
@@ -172,9 +174,9 @@ func (s *SavedEvents) Sync(ctx context.Context) (more bool, err error) {
 	return n >= eventsPerRead, err
 }
 
-// MoveTo records the saved events in a limiter that replicas share, and deletes them from the
-// database. It returns the number of these events, including those that addTo leaves out. Errors:
-// of the database, or of the limiter; then call MoveTo again.
+// MoveTo records the saved events in a limiter that replicas share, and deletes the events from the
+// database. It returns the number of these events, including the events that addTo omits. If the
+// database or the limiter fails, MoveTo returns the error. Then call MoveTo again.
 func (s *SavedEvents) MoveTo(ctx context.Context, shared Limiter) (moved int, err error) {
 	s.reading.Lock() // an event that Load read meanwhile would be deleted without being moved
 	defer s.reading.Unlock()
@@ -184,9 +186,9 @@ func (s *SavedEvents) MoveTo(ctx context.Context, shared Limiter) (moved int, er
 	return moved, s.db.DeleteLimiterEvents(ctx, s.read)
 }
 
-// loadBatch reads the events after k.read and adds them to a limiter, in groups by bucket. An event
-// in the future, as after a clock was set back, counts as of now. n is the number of events read.
-// The caller must hold reading.
+// loadBatch reads the events after s.read and adds them to a limiter, in groups by bucket. If an
+// event is in the future because a clock was set back, the event counts as of now. The result n is
+// the number of events read. The caller must hold the lock reading.
 func (s *SavedEvents) loadBatch(ctx context.Context, to Limiter) (n int, err error) {
 	last, group := s.read, map[string][]store.LimiterEvent{}
 	add := func() error {
@@ -213,9 +215,9 @@ func (s *SavedEvents) loadBatch(ctx context.Context, to Limiter) (n int, err err
 	return n, err
 }
 
-// addTo adds events to a limiter. group has them by the encrypted name of their bucket. It leaves
-// out names that another index key encrypted: a new key frees every quota, and an old event must
-// not prevent the start of a process.
+// addTo adds events to a limiter. The map group has the events by the encrypted names of their
+// buckets. addTo omits names that were encrypted with another index key. A new index key frees
+// every quota, and an old event must not prevent the start of a process.
 func (s *SavedEvents) addTo(ctx context.Context, to Limiter, group map[string][]store.LimiterEvent) error {
 	unread := 0
 	for sealed, events := range group {

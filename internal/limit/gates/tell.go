@@ -18,24 +18,25 @@ import (
 )
 
 // Each gate computes the states of a recipient's rules from its own events on its own clock. The
-// response has the stricter state of each rule. A state has durations and no instants, so the two
-// clocks need not agree. Only the limiter is corrected: if the rows count more events, these are
-// recorded in the limiter by their age.
+// response has the stricter state of each rule. A state has durations and no instants, so the
+// clocks of the gates may differ. Only the limiter is corrected. If the database's rows count more
+// events than the limiter, these events are recorded in the limiter by their age.
 
-// Answer has the states of a subject's rules for the response to a request. At is on the database's
-// clock if the database was read, else on the limiter's.
+// Answer has the states of a subject's rules for the response to a request. If the database was
+// read, At is on the database's clock. Otherwise At is on the limiter's clock.
 type Answer struct {
 	quota.Decision
-	History *rowrules.History // the database's rows, HistoryMargin further back than the rules count; nil: they were not read
+	History *rowrules.History // the database's rows, from HistoryMargin before the rules' longest window; nil if not read
 }
 
-// HistoryMargin is how much further back than the longest window an Answer.History reaches: package
-// verification rounds waits by up to 5 minutes.
+// HistoryMargin is how much further back than the longest window an Answer.History reaches. The
+// margin is needed because package verification rounds waits by up to 5 minutes.
 const HistoryMargin = 5 * time.Minute
 
-// stricter returns the stricter of two states of a rule. That is the state with the longer wait. If
-// the waits are equal, it is the state that counts more events, then the one whose oldest event
-// leaves later. If all are equal, it returns a.
+// stricter returns the stricter of two states of a rule. The state with the longer wait is
+// stricter. If the waits are equal, the state that counts more events is stricter. If these numbers
+// are equal too, the state that takes longer to reset is stricter. If all are equal, stricter
+// returns a.
 func stricter(a, b quota.State) quota.State {
 	if cmp.Or(cmp.Compare(b.RetryAfter, a.RetryAfter), cmp.Compare(b.Used, a.Used),
 		cmp.Compare(b.ResetAfter, a.ResetAfter)) > 0 {
@@ -44,23 +45,26 @@ func stricter(a, b quota.State) quota.State {
 	return a
 }
 
-// mergeStates returns for each rule, in their order, the stricter of the limiter's state and the
-// rows' state (promise 3). The limiter computed its states between least and most ago. The states
-// are compared as of most ago: if both count the same sends, the rows' state is returned. A state
-// of the limiter is returned as of least ago, so that its waits are not too short.
+// mergeStates returns, for each rule in order, the stricter of the limiter's state and the rows'
+// state (promise 3 of docs/PROMISES.md). The limiter computed its states between least and most
+// ago. For the comparison, mergeStates shortens the limiter's waits by most. So the rows' state is
+// returned if both count the same sends. A returned state of the limiter has its waits shortened
+// only by least, so that no wait is too short.
 //
-// The limiter may be called before, after or while the rows are read. Let the limiter compute at l,
-// the rows be read at r, and t be now. Known are askedAt <= l <= answeredAt and askedAt <= r <= t.
+// The limiter may be called before, after or while the rows are read. Let l be the time at which
+// the limiter computed its states. Let r be the time at which the rows were read, and t the present
+// time. Then askedAt <= l <= answeredAt and askedAt <= r <= t.
 //
-//   - No wait is too short. A wait w of the limiter ends at l + w, at most answeredAt + w. So least
-//     may be taken off, if it is at most t - answeredAt. If r is later than l by least or more, the
-//     end is not too early either: it is computed from r.
-//   - No figure is too low. A send that was answered before askedAt is in both gates, or one gate
-//     lost it: the stricter state has it. A send or a refund between l and r is under way; the
-//     stricter gate's state is returned.
-//   - If both count the same sends, the rows' state is returned. The rows count each send no
-//     earlier than the limiter. So their wait at r is at least the limiter's wait less r - l, and
-//     most = t - askedAt is at least r - l, in either order.
+//   - No wait is too short. A wait w of the limiter ends at l + w, which is at most answeredAt + w.
+//     So least may be subtracted if least is at most t - answeredAt. Callers compute the end of a
+//     wait from r. This end is not too early if r is later than l by least or more.
+//   - No number of used places is too low. A send that was answered before askedAt is in both
+//     gates, unless one gate lost the send. Then the stricter state includes the send. A send or a
+//     refund between l and r has not been answered yet. In this case, too, the stricter state is
+//     returned.
+//   - If both gates count the same sends, the rows' state is returned. The rows count each send no
+//     earlier than the limiter. So the rows' wait at r is at least the limiter's wait minus (r -
+//     l). In either order of l and r, most = t - askedAt is at least r - l.
 func mergeStates(rules []quota.Rule, limited, rows []quota.State, least, most time.Duration) []quota.State {
 	merged := make([]quota.State, 0, len(rules))
 	for _, rule := range rules {
@@ -103,8 +107,8 @@ func newDatabaseRows(p buckets.Plan, sends, rejected []quota.Event, now, askedAt
 }
 
 // Peek returns the present state of every rule for a subject, and counts nothing. It calls the
-// limiter and the database at the same time. Without the limiter, the database and this process
-// answer. Errors: of the database, or of a bad request.
+// limiter and the database at the same time. If the limiter is unavailable, this process answers in
+// its place. Peek returns an error if the database fails or the request is bad.
 func (g *Gates) Peek(ctx context.Context, p buckets.Plan) (Answer, error) {
 	reading := &struct {
 		sync.WaitGroup
@@ -126,15 +130,15 @@ func (g *Gates) Peek(ctx context.Context, p buckets.Plan) (Answer, error) {
 	}
 	h := rows.rows // h is the history as of now, after both have answered
 	h.Now = h.Now.Add(g.now().Sub(rows.answeredAt).Truncate(time.Microsecond))
-	// recordRows needs an instant of the limiter's clock that was over by h.Now, to date the ages.
-	// The limiter computed its answer at most so long after the rows were requested as the earlier
-	// of the two answers took.
+	// recordRows computes ages as of d.At, so d.At must be an instant that was over by h.Now. The
+	// limiter may have answered after the rows were requested. So d.At is moved back by the time
+	// from the request for the rows to the earlier of the two answers.
 	d.At = d.At.Add(-max(0, min(answeredAt.Sub(rows.askedAt), rows.answeredAt.Sub(rows.askedAt))))
 	return Answer{g.correctAndMerge(ctx, p, d, askedAt, answeredAt, g.countedRows(p, h, rows.askedAt)), &h}, nil
 }
 
-// peekFirstGate is Peek of the limiter only or, without the limiter, of this process. It reads no
-// row. Error: of a bad request.
+// peekFirstGate peeks only at the limiter. If the limiter is unavailable, it peeks at this process.
+// It reads no rows. If the request is bad, peekFirstGate returns an error.
 func (g *Gates) peekFirstGate(ctx context.Context, p buckets.Plan) (quota.Decision, error) {
 	d, err := g.peekLimiter(ctx, p)
 	if errors.Is(err, errLimiterAway) {
@@ -148,9 +152,10 @@ func (g *Gates) peekLimiter(ctx context.Context, p buckets.Plan) (quota.Decision
 	return g.callLimiter(ctx, all, own, Limiter.Peek, false)
 }
 
-// AnswerRefusal returns the answer after TakeSend, called at askedAt, refused a send by d. If the
-// answer is Allowed, a wait has ended meanwhile, or the sends that the rule backoff counted no
-// longer count: repeat the Take. Error: of the database.
+// AnswerRefusal returns the answer to a send that TakeSend refused with the decision d. TakeSend
+// was called at askedAt. If the answer is Allowed, a wait has ended meanwhile, or the sends that
+// the rule backoff counted no longer count. In both cases the caller must repeat the Take.
+// AnswerRefusal returns the error of the database.
 func (g *Gates) AnswerRefusal(ctx context.Context, p buckets.Plan, d quota.Decision, askedAt time.Time) (Answer, error) {
 	d = g.correctBackoff(ctx, p, d)
 	answeredAt := g.now()
@@ -168,9 +173,9 @@ func (g *Gates) countedRows(p buckets.Plan, h rowrules.History, askedAt time.Tim
 		askedAt)
 }
 
-// AnswerAdmitted returns the decision on a send that both gates admitted. taken is what TakeSend
-// returned, which was called at askedAt; begun is what Begin returned. Without the limiter, rules
-// on other scopes than the recipient have the states of this process.
+// AnswerAdmitted returns the decision on a send that both gates admitted. The parameter taken is
+// the result of TakeSend, which was called at askedAt. The parameter begun is the result of Begin.
+// Without the limiter, rules on other scopes than the recipient have the states of this process.
 func (g *Gates) AnswerAdmitted(ctx context.Context, p buckets.Plan, taken quota.Decision, askedAt time.Time,
 	begun store.BeginAnswer,
 ) quota.Decision {
@@ -182,15 +187,15 @@ func (g *Gates) AnswerAdmitted(ctx context.Context, p buckets.Plan, taken quota.
 
 // RefundOverruled handles a send that the limiter admitted and the database refused. It refunds the
 // send, adds the events that the limiter lacked, and returns the answer. If this process took the
-// send without the limiter, or if the refund fails, it gives the send to RefundLater and answers
-// from the rows.
+// send without the limiter, or if the refund fails, RefundOverruled calls RefundLater. It then
+// answers from the rows.
 func (g *Gates) RefundOverruled(ctx context.Context, p buckets.Plan, id uuid.UUID, taken quota.Decision, askedAt time.Time,
 	begun store.BeginAnswer,
 ) (corrected Answer) {
 	r := newDatabaseRows(p, begun.History, begun.Rejected, begun.Now, askedAt)
 	g.rememberWait(p, r)
-	// If the limiter is not called again, only the rows' states are used, since the states in taken
-	// count the send.
+	// The states in taken count the send. So if the limiter is not called again, the answer has
+	// only the rows' states.
 	corrected = Answer{Decision: quota.Decision{At: r.now, Rules: r.states, Alone: taken.Alone}}
 	if taken.Alone || g.Refund(ctx, string(id[:]), buckets.OfCountedScopes(p.Buckets)...) != nil {
 		g.RefundLater(string(id[:]), buckets.OfCountedScopes(p.Buckets)...)
@@ -210,9 +215,10 @@ func (g *Gates) RefundOverruled(ctx context.Context, p buckets.Plan, id uuid.UUI
 	return corrected
 }
 
-// correctAndMerge corrects the limiter and then merges (promises 1 and 3). d is the limiter's
-// answer: it was called at askedAt and answered at answeredAt. If the rows count more events, these
-// are added to the limiter, and the limiter is called again.
+// correctAndMerge corrects the limiter and then merges the states (promises 1 and 3 of
+// docs/PROMISES.md). The decision d is the answer of the limiter, which was called at askedAt and
+// answered at answeredAt. If the rows count more events than the limiter, correctAndMerge adds
+// these events to the limiter and calls the limiter again.
 func (g *Gates) correctAndMerge(ctx context.Context, p buckets.Plan, d quota.Decision, askedAt, answeredAt time.Time,
 	r databaseRows,
 ) quota.Decision {
@@ -235,15 +241,17 @@ func (g *Gates) correctAndMerge(ctx context.Context, p buckets.Plan, d quota.Dec
 	return g.merge(p, d, askedAt, answeredAt, r)
 }
 
-// merge returns d with the stricter states of d and of the rows (promise 3), as of r.now. askedAt
-// and answeredAt have the same meaning as in correctAndMerge.
+// merge returns d with the stricter of d's state and the rows' state of each rule, as of r.now
+// (promise 3 of docs/PROMISES.md). The parameters askedAt and answeredAt have the same meaning as
+// in correctAndMerge.
 func (g *Gates) merge(p buckets.Plan, d quota.Decision, askedAt, answeredAt time.Time, r databaseRows) quota.Decision {
-	least := max(0, r.askedAt.Sub(answeredAt)) // r.now may be as early as r.askedAt, and the end of each wait is computed from r.now
+	least := max(0, r.askedAt.Sub(answeredAt)) // each wait ends relative to r.now, and r.now may be as early as r.askedAt
 	d.At, d.Rules = r.now, mergeStates(p.Rules, d.Rules, r.states, least, g.now().Sub(askedAt))
 	return d
 }
 
-// lackingScopes returns the scopes of the rules that have fewer events in the limiter than in rows.
+// lackingScopes returns the scopes of the rules for which the limiter counts fewer events than the
+// rows.
 func lackingScopes(limited, rows []quota.State) (scopes []quota.Scope) {
 	for _, r := range rows {
 		if slices.ContainsFunc(limited, func(l quota.State) bool { return l.Name == r.Name && l.Scope == r.Scope && l.Used < r.Used }) &&
@@ -254,9 +262,9 @@ func lackingScopes(limited, rows []quota.State) (scopes []quota.Scope) {
 	return scopes
 }
 
-// recordRows records the rows' events of some scopes in the limiter. at is an instant of the
-// limiter's clock that was over by r.now. With ages as of at, no event gets a later instant than it
-// had. Errors: those of record.
+// recordRows records the rows' events of some scopes in the limiter. The parameter at is an instant
+// of the limiter's clock that is not later than r.now. Because the ages are as of at, no event gets
+// a later instant than it had. recordRows returns the errors of record.
 func (g *Gates) recordRows(ctx context.Context, p buckets.Plan, r databaseRows, at time.Time, scopes ...quota.Scope) (err error) {
 	for _, scope := range scopes {
 		keep := quota.LongestKeep(p.SendRules)

@@ -13,9 +13,9 @@ import (
 // OnlyInProcess reports whether the only limiter is in this process.
 func (g *Gates) OnlyInProcess() bool { return g.shared == nil }
 
-// recipientsUntil has recipients, and until when each one is in it, as far as this process knows.
-// When another recipient takes its slot, a recipient is forgotten; no decision depends on that.
-// Safe for concurrent use.
+// recipientsUntil is a set of recipients. Each recipient stays in the set until an instant. If
+// another recipient needs the same slot, the set forgets the earlier recipient. This is safe,
+// because no decision depends on the set alone. recipientsUntil is safe for concurrent use.
 type recipientsUntil struct {
 	mu    sync.Mutex
 	seed  maphash.Seed
@@ -63,11 +63,13 @@ func (g *Gates) rememberWait(p buckets.Plan, r databaseRows) {
 	}
 }
 
-// AnswerRefusedBefore answers a send without counting it, if the rows refused the subject before
-// and still refuse. It serves a process without Redis: the rows are first read in a shared read, so
-// a flood on one recipient costs few reads, and takes no place of a wider rule. If refused is
-// false, the gates must decide the send; so it is, too, if another rule refuses, for which no row
-// is read. Error: that of the database.
+// AnswerRefusedBefore answers a send without counting the send, if the rows refused the subject
+// before and still refuse. It is for a process without Redis. The rows are read in a shared read
+// first, so a flood on one recipient costs few reads. The flood also takes no place of a rule with
+// a wider scope.
+//
+// If refused is false, the gates must decide the send. If another rule refuses, no row is read, and
+// refused is false, too. AnswerRefusedBefore returns the error of the database.
 func (g *Gates) AnswerRefusedBefore(ctx context.Context, p buckets.Plan) (answer Answer, refused bool, err error) {
 	if !g.OnlyInProcess() || !g.refused.has(g.refused.nameOf(p), g.now()) {
 		return Answer{}, false, nil

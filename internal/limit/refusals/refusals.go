@@ -3,11 +3,12 @@
 // verification adds refusals, and package jobs calls WriteDue.
 //
 // A rule that counts by recipient has one row for each recipient. The row counts further refusals
-// until its deadline. A rule of a wider scope, such as a network, can refuse requests for any
+// until the row's deadline. A rule of a wider scope, such as a network, can refuse requests for any
 // number of recipients at no cost to the client. So only the first recipients of a network have
-// rows of their own, which support can find; the other recipients share one row. When a bound of
-// the batch is reached, further refusals are counted in shared rows, so that no refusal is left
-// out. Each replica has its own rows.
+// their own rows, which support can find. The other recipients share one row.
+//
+// When the batch reaches a bound, shared rows count further refusals, so that no refusal is
+// omitted. Each replica has its own rows.
 package refusals
 
 import (
@@ -43,7 +44,8 @@ type Batch struct {
 	ids      store.IDGenerator
 }
 
-// refusalKey is the key by which refusals are counted in one row. A shared row has no recipient.
+// refusalKey is the key of a row. One row counts all refusals with the same key. A shared row has
+// no recipient.
 type refusalKey struct {
 	app          string
 	channel      recipient.Channel
@@ -77,7 +79,8 @@ type openRow struct {
 	distinct map[recipient.Hash]bool // recipients of a shared row, at most store.ManyRecipients; nil for other rows
 }
 
-// Bounds. In memory, a row takes about 1 KB, and the recipients of a shared row some 5 KB.
+// These constants bound the memory. A row takes about 1 KB. The recipients of a shared row take
+// about 5 KB.
 const (
 	MaxOwnRowsPerNetwork  = 50               // own rows of a rule for the first recipients of one network
 	maxFirstRecipientRows = 5_000            // own rows for the first recipients of all networks
@@ -85,8 +88,8 @@ const (
 	maxSharedRows         = 2_000            // shared rows of networks; beyond, all networks share one row for each rule
 	maxNetworks           = 2_000            // networks whose first recipients are counted
 	maxOpenTime           = 10 * time.Minute // longest time for which a row stays open
-	// minimum time for which a network's first recipients are counted, and a shared row stays open:
-	// waits of rules of wider scopes may be shorter than a second
+	// minOpenTime is the minimum time for which a network's first recipients are counted and a
+	// shared row stays open. The waits of rules with a wider scope may be shorter than a second.
 	minOpenTime = time.Minute
 )
 
@@ -116,8 +119,8 @@ func (b *Batch) addAt(row store.SendOrRefusal, scope quota.Scope, now time.Time)
 	}
 }
 
-// findOrOpenRow returns the open row for a refusal, and opens one if there is none; nil if no ID
-// could be made.
+// findOrOpenRow returns the open row for a refusal. If there is none, it opens a row. If no ID
+// could be made, it returns nil.
 func (b *Batch) findOrOpenRow(row store.SendOrRefusal, scope quota.Scope, now time.Time) *openRow {
 	if open := b.own[keyOf(row)]; open.accepts(now) {
 		return open
@@ -143,13 +146,14 @@ func (b *Batch) findOrOpenRow(row store.SendOrRefusal, scope quota.Scope, now ti
 }
 
 // countsByRecipient reports whether rules of the scope count by recipient. Such a rule refuses
-// requests for a recipient only after its places for this recipient have been used up.
+// requests for a recipient only after this recipient's places in the rule have been used up.
 func countsByRecipient(scope quota.Scope) bool {
 	return scope == quota.Recipient || scope == quota.Failures || scope == quota.Backoff
 }
 
-// accepts reports whether the row counts further refusals. It does until its deadline, and after
-// that while it has refusals that are not in the database. o may be nil.
+// accepts reports whether the row counts further refusals. A row accepts refusals until its
+// deadline. After the deadline, it still accepts refusals while some of its refusals are not in the
+// database. If o is nil, accepts returns false.
 func (o *openRow) accepts(now time.Time) bool {
 	return o != nil && (now.Before(o.until) || o.Count > 0)
 }
@@ -170,9 +174,10 @@ func (b *Batch) findOrAddCounter(row store.SendOrRefusal, until, now time.Time) 
 	return f
 }
 
-// findOrOpenSharedRow returns the shared row of the refusal's network, and opens it if there is
-// none. If maxSharedRows are open, it returns the row that all networks share; there is at most one
-// such row for each app, channel, purpose and rule. It returns nil if no ID could be made.
+// findOrOpenSharedRow returns the shared row of the refusal's network. If there is none, it opens a
+// row. If maxSharedRows rows are open, it returns the row that all networks share. Each combination
+// of app, channel, purpose and rule has at most one such row. If no ID could be made,
+// findOrOpenSharedRow returns nil.
 func (b *Batch) findOrOpenSharedRow(row store.SendOrRefusal, now time.Time) *openRow {
 	row.Recipient, row.To, row.VerificationID, row.Locale, row.Country, row.Prefix = recipient.Hash{}, "",
 		"", "", "", ""
@@ -212,9 +217,10 @@ func (b *Batch) closeRow(rows map[refusalKey]*openRow, key refusalKey) {
 }
 
 // takeUnwritten returns the due rows that have unwritten refusals, and resets their counts. A row
-// is due if it was never written, if it was last written at least ago before now, or if its
-// deadline has passed. takeUnwritten deletes rows without unwritten refusals, and networks, whose
-// deadlines have passed. lost is the number of refusals that no row could count.
+// is due if it was never written, or if its last write was at least the duration ago before now. A
+// row is also due if its deadline has passed. When a deadline has passed, takeUnwritten deletes the
+// network, or the row if it has no unwritten refusals. The result lost is the number of refusals
+// that no row could count.
 func (b *Batch) takeUnwritten(now time.Time, ago time.Duration) (batch []store.SendOrRefusal, lost int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -249,8 +255,9 @@ func (o *openRow) drain() store.SendOrRefusal {
 	return row
 }
 
-// putBack adds the counts of a batch to the open rows again, after a failed write. If the write
-// succeeded in fact, its refusals are counted twice, but no refusal is lost.
+// putBack adds the counts of a batch to the open rows again after a failed write. If the database
+// did the write although it reported an error, these refusals are counted twice. But no refusal is
+// lost.
 func (b *Batch) putBack(batch []store.SendOrRefusal) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -268,24 +275,24 @@ func (b *Batch) putBack(batch []store.SendOrRefusal) {
 	}
 }
 
-// rewriteAfter is the shortest time between two writes of an open row: a flood over a thousand
-// recipients refuses each of them several times a second.
+// rewriteAfter is the shortest time between two writes of an open row. A flood on a thousand
+// recipients may cause several refusals a second for each recipient.
 const rewriteAfter = 5 * time.Second
 
 // rowsAtOnce bounds the rows of one transaction. So if a stop runs out of time, only the last rows
 // are lost.
 const rowsAtOnce = 1000
 
-// WriteDue writes each row at its first refusal. Further refusals of the row are written
-// rewriteAfter later.
+// WriteDue writes each row soon after its first refusal. It writes further refusals of the row at
+// least rewriteAfter later.
 func (b *Batch) WriteDue(ctx context.Context) { b.write(ctx, rewriteAfter) }
 
 // Flush writes all that was collected.
 func (b *Batch) Flush(ctx context.Context) { b.write(ctx, 0) }
 
-// write writes the rows that takeUnwritten returns to the database. If that fails, they stay for
-// the next write. It first waits for another write under way; if ctx ends meanwhile, it does
-// nothing.
+// write writes the rows that takeUnwritten returns to the database. If the database fails, the rows
+// stay in the batch for the next write. write first waits until another write has ended. If ctx
+// ends during this wait, it does nothing.
 func (b *Batch) write(ctx context.Context, ago time.Duration) {
 	select {
 	case b.flushing <- struct{}{}:

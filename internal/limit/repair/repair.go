@@ -1,5 +1,6 @@
 // Package repair makes the limiter agree with the database. It makes the refunds that the limiter
-// has not made yet, and looks up sends that may count in only one of limiter and database.
+// has not made yet. It also looks up sends that may count only in the limiter or only in the
+// database.
 package repair
 
 import (
@@ -68,17 +69,17 @@ type unsettled struct {
 }
 
 const (
-	// maxUnsettled bounds the unsettled sends. A further send is dropped; then limiter and database
-	// may go on differing about it.
+	// maxUnsettled bounds the unsettled sends. A further send is dropped. Then the limiter and the
+	// database may continue to differ about this send.
 	maxUnsettled = 10_000
 	// repeatRecordAfter is the time after which an event is recorded a second time. An earlier
 	// request with the same Idempotency-Key has the same ID. In a stalled limiter, the refund of
 	// that request may have run late, and left a tombstone. A tombstone lasts 60 s and prevents the
 	// first record.
 	repeatRecordAfter = 65 * time.Second
-	// NeverWrittenAfter is how long a row must be missing from the database before the send counts
-	// as never written. The server may still run a transaction whose client is gone, within its own
-	// time limits for statements and locks.
+	// NeverWrittenAfter is how long a row must be missing from the database until the send is
+	// treated as never written. The database server may still run a transaction after its client
+	// has left. The server's own time limits for statements and locks bound this time.
 	NeverWrittenAfter = 10 * time.Second
 	// maxRowsPerLookup bounds the rows that one statement looks up.
 	maxRowsPerLookup = 1000
@@ -86,8 +87,8 @@ const (
 	refundBatch = 64 // refunds that one tick reads from the database
 )
 
-// Run makes refunds and settles sends until ctx ends, and then once more. At each tick, it makes
-// the refunds added so far before the refunds in the database.
+// Run makes refunds and settles sends until ctx ends. Then it does both once more. At each tick,
+// Run makes the refunds that were added so far, and then the refunds in the database.
 func (r *Repair) Run(ctx context.Context) {
 	for next := time.Now().Add(r.Tick); ; {
 		select {
@@ -107,8 +108,8 @@ func (r *Repair) Run(ctx context.Context) {
 	}
 }
 
-// refundDueRows makes the refunds that are in the database and not yet in the limiter. When the
-// limiter is away, it stops; the next call then tries only one refund.
+// refundDueRows makes the refunds that are in the database but not yet in the limiter. If the
+// limiter is unavailable, refundDueRows stops. The next call then tries only one refund.
 func (r *Repair) refundDueRows(ctx context.Context) {
 	defer panics.Recover(panics.Other)
 	r.mu.Lock()
@@ -176,10 +177,11 @@ func (r *Repair) recipientBuckets(app string, ch recipient.Channel, purpose stri
 }
 
 // SettleLater queues a send until the limiter and the database answer. The database may have
-// written the send, and the limiter may count it in these buckets. Then the row decides. If the row
-// counts, the send is recorded in the recipient's bucket; otherwise it is refunded there. If there
-// is no row for NeverWrittenAfter, the send is refunded in all buckets. Beyond maxUnsettled a send
-// is dropped.
+// written the send, and the limiter may count the send in the buckets of in. When both answer, the
+// row in the database decides. If the row counts, the send is recorded in the recipient's bucket.
+// If the row does not count, the send is refunded there. If the row is missing for
+// NeverWrittenAfter, the send is refunded in all buckets. If maxUnsettled sends are queued,
+// SettleLater drops the send.
 func (r *Repair) SettleLater(send uuid.UUID, in map[quota.Scope]string) {
 	r.enqueueUnsettled(unsettled{send: send, scope: quota.Recipient, buckets: in})
 }
@@ -226,9 +228,12 @@ func (r *Repair) settle(ctx context.Context) {
 }
 
 // settleSome settles some sends and returns the sends that are left. It first calls Store.Ping,
-// which writes: after that write, a transaction that SQLite did not commit can no longer appear. A
-// reset changes the database before the limiter. So if a send was recorded and no longer counts in
-// the database, it may have been recorded after the reset; then it is refunded.
+// which writes to the database. After this write, an uncommitted transaction of SQLite can no
+// longer appear.
+//
+// A reset changes the database before the limiter. So settleSome may record a send in the limiter
+// after the limiter's reset. If a recorded send no longer counts in the database, settleSome
+// refunds the send.
 func (r *Repair) settleSome(ctx context.Context, list []unsettled) (left []unsettled, err error) {
 	read := r.Now()
 	if err := r.Store.Ping(ctx); err != nil {
@@ -281,9 +286,10 @@ func (r *Repair) settleSome(ctx context.Context, list []unsettled) (left []unset
 	return left, cmp.Or(err, unread)
 }
 
-// countedBy returns since when a row counts, for how long at most, and whether it counts in the
-// bucket of x. A repeated request may have written the row on a replica that folds spellings of an
-// address differently. Then the row counts in another bucket.
+// countedBy returns the time since which a row counts and the longest time for which it counts. The
+// result counts reports whether the row counts in the bucket of x. A repeated request may have
+// written the row on a replica that folds spellings of an address differently. Then the row counts
+// in another bucket.
 func (r *Repair) countedBy(row store.Send, x unsettled) (at time.Time, keep time.Duration, counts bool) {
 	set := r.Policy.Get()
 	if x.scope == quota.Failures {
@@ -294,8 +300,8 @@ func (r *Repair) countedBy(row store.Send, x unsettled) (at time.Time, keep time
 		row.Counts && slices.Contains(own, x.buckets[quota.Recipient])
 }
 
-// rowsOf reads the rows of sends, by their IDs. Sends without a row are not in the map. The time is
-// on the database's clock; zero if no row was found.
+// rowsOf reads the rows of sends by their IDs. If a send has no row, the send is not in the map.
+// The result now is on the database's clock. If no row was found, now is zero.
 func (r *Repair) rowsOf(ctx context.Context, list []unsettled) (found map[uuid.UUID]store.Send, now time.Time, err error) {
 	found = map[uuid.UUID]store.Send{}
 	if len(list) == 0 {
@@ -312,8 +318,8 @@ func (r *Repair) rowsOf(ctx context.Context, list []unsettled) (found map[uuid.U
 	return found, now, err
 }
 
-// CountBadAddress counts a send whose address takes no messages in the limiter's bucket of
-// failures: now, or after the limiter is back.
+// CountBadAddress counts a send in the limiter's bucket of failures. The address of the send
+// accepts no messages. If the limiter is unavailable, the send is counted later.
 func (r *Repair) CountBadAddress(ctx context.Context, s store.Send) {
 	bucket, keep := buckets.Failures(s.App, s.Channel, s.Recipient), r.Policy.Get().LongestFailureWindow()
 	if keep == 0 { // no rule counts it

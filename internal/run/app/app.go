@@ -1,6 +1,6 @@
 // Package app builds the service from a checked configuration, runs the service, and closes its
-// parts in the reverse order. Only this package and app/core put parts together. cmd/sendcode calls
-// Run; tests call New, through package apptest.
+// parts in the reverse order. Only this package and app/core put parts together. The program
+// cmd/sendcode calls Run. Tests call New through package apptest.
 package app
 
 import (
@@ -41,9 +41,10 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// App is the service, with all parts built and its ports open. Serve makes it answer and work.
+// App is the service, with all parts built and its ports open. Serve answers requests and runs the
+// background work.
 type App struct {
-	cfg          config.Config // the configuration as at the start, with generated secrets and the listeners' actual addresses
+	cfg          config.Config // the configuration at the start, with generated secrets and the listeners' actual addresses
 	loaded       config.Config // as Load returned it, without generated secrets
 	reload       ReloadOptions
 	settingsHash atomic.Pointer[string] // the hash of the settings in force
@@ -53,7 +54,7 @@ type App struct {
 
 	logger   *slog.Logger
 	localNow func() time.Time // this machine's clock
-	now      func() time.Time // the time on the database's clock: by clock, or by localNow if clock is nil
+	now      func() time.Time // the database's time: clock.Now, or localNow if clock is nil
 	clock    *databaseClock   // nil on SQLite: localNow is its clock
 	started  time.Time
 	metrics  *metrics.Metrics
@@ -77,7 +78,7 @@ type stores struct {
 
 	limiter     gates.Limiter
 	savedEvents *gates.SavedEvents // saves the events of a limiter in this process; nil with Redis
-	redis       *quota.Redis       // the limiter, over redisClient; both are nil when the limiter is in this process
+	redis       *quota.Redis       // the limiter, which uses redisClient; nil, like redisClient, if the limiter is in this process
 	redisClient redis.UniversalClient
 }
 
@@ -106,8 +107,8 @@ type ports struct {
 	health   *server.Health
 }
 
-// Run builds the service and runs it until ctx ends. It prints the banner to out, with the
-// generated secrets; the log has the addresses, but no secret.
+// Run builds the service and runs the service until ctx ends. It prints the banner and the
+// generated secrets to out. The log shows the addresses, but no secret.
 func Run(ctx context.Context, cfg config.Config, reload ReloadOptions, logger *slog.Logger, out io.Writer) error {
 	a, err := New(ctx, cfg, logger)
 	if err != nil {
@@ -129,27 +130,32 @@ func Run(ctx context.Context, cfg config.Config, reload ReloadOptions, logger *s
 	return a.Serve(ctx)
 }
 
-// The garbage collector runs when the heap has grown by as much as is in use (GOGC is 100). Under a
-// usual load little is in use. Without the ballast a send cost up to a third more processor time.
-// The ballast counts as memory in use, but takes none, since it is never written. With it the heap
-// grows by 48 MB more. With a GOGC of 150 the program took 1.2 times the memory at 64 callers, and
-// served up to a fifth more looks.
+// The ballast makes the garbage collector run less often. With GOGC=100 the collector runs when the
+// heap has doubled. Under a usual load the heap is small, so the collector would run often: without
+// the ballast a send cost up to a third more processor time. The ballast counts as heap, so the
+// heap grows by 48 MB more before the collector runs. The program never writes to the ballast, so
+// the ballast takes no physical memory.
+//
+// A GOGC of 150 served up to a fifth more status requests, but took 1.2 times the memory with 64
+// callers.
 const (
 	ballastSize = 48 << 20
-	// minLimitForBallast is the memory limit below which there is no ballast, since the ballast
-	// counts toward the limit.
+	// minLimitForBallast is the lowest memory limit with which the program makes the ballast. The
+	// ballast counts toward the memory limit.
 	minLimitForBallast = 8 * ballastSize
 )
 
 var ballast []byte
 
-// TuneGC sets, in a container, Go's memory limit (GOMEMLIMIT), unless the environment does, and
-// makes the ballast, unless the environment sets GOGC. Without a limit the heap could grow beyond
-// the container. The limit is nine tenths of the container's memory. The rest is for what the
-// runtime does not count, such as the binary and the kernel's buffers. Call TuneGC once, at the
-// start.
+// TuneGC sets Go's memory limit (GOMEMLIMIT) in a container, unless the environment sets
+// GOMEMLIMIT. Without a limit the heap could outgrow the container. The limit is nine tenths of the
+// container's memory. The last tenth is for memory that the runtime does not count, such as the
+// binary and the kernel's buffers.
+//
+// TuneGC also makes the ballast, unless the environment sets GOGC or the memory limit is below
+// minLimitForBallast. Call TuneGC once, at the start.
 func TuneGC(options ...memlimit.Option) {
-	_, _ = memlimit.Set(options...) // it fails where the container's limit can't be read; then Go has no limit
+	_, _ = memlimit.Set(options...) // fails if the container's limit can't be read; then Go has no limit
 	if os.Getenv("GOGC") == "" && debug.SetMemoryLimit(-1) >= minLimitForBallast {
 		ballast = make([]byte, ballastSize)
 	}
@@ -204,8 +210,8 @@ func newApp(cfg config.Config, logger *slog.Logger, now func() time.Time) *App {
 	}
 }
 
-// lockDataDir locks the data directory for this process; Postgres needs no lock. If another process
-// has the lock, lockDataDir waits for the release, at most Config.StartWait.
+// lockDataDir locks the data directory for this process. With Postgres it locks nothing. If another
+// process has the lock, lockDataDir waits up to Config.StartWait.
 func (a *App) lockDataDir(ctx context.Context) error {
 	if a.cfg.DatabaseURL != "" {
 		return nil
@@ -221,8 +227,8 @@ func (a *App) lockDataDir(ctx context.Context) error {
 	return err
 }
 
-// loadSecrets fills in the secrets of the data directory that no setting gives, and parses the
-// keys.
+// loadSecrets takes the secrets that no setting gives from the data directory, and generates
+// missing secrets. Then it parses the keys.
 func (a *App) loadSecrets() (err error) {
 	if a.generated, err = a.cfg.LoadOrCreateSecrets(a.cfg.DataDir); err != nil {
 		return err
@@ -235,9 +241,9 @@ func (a *App) loadSecrets() (err error) {
 // SetReload makes Serve reload the configuration. Call it before Serve.
 func (a *App) SetReload(options ReloadOptions) { a.reload = options }
 
-// Serve answers requests and works in the background until ctx ends. Then it stops: it answers
-// requests for Config.Drain, ends the requests under way, ends or releases sends in flight, and
-// closes the parts.
+// Serve answers requests and works in the background until ctx ends. Then it stops in this order:
+// It still answers new requests for Config.Drain. It ends the requests under way. It ends or
+// releases the sends in flight. It closes the parts.
 func (a *App) Serve(ctx context.Context) error {
 	background, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
@@ -269,7 +275,7 @@ func (a *App) Serve(ctx context.Context) error {
 func (a *App) Addr() string { return a.listeners[0].Addr().String() }
 
 // adminAddr returns the address of the console's listener. If the console has no listener of its
-// own, that is Addr.
+// own, adminAddr returns the address of the API's listener.
 func (a *App) adminAddr() string { return a.listeners[len(a.listeners)-1].Addr().String() }
 
 // Mailbox returns the dev mailbox; nil when a mail server is configured.
@@ -289,6 +295,6 @@ func (a *App) close() error {
 
 func (a *App) onClose(f func() error) { a.closers = append(a.closers, f) }
 
-// databaseOpenTimeout bounds each of two steps of the start: to migrate and open the database, and
-// checkKeys.
+// databaseOpenTimeout bounds each of two steps of the start. The first step migrates and opens the
+// database. The second step is checkKeys.
 const databaseOpenTimeout = 30 * time.Second

@@ -11,9 +11,10 @@ import (
 	"sendcode/internal/http/server"
 )
 
-// databaseClock tells the time by the database's clock. Instants that outlive the process, in rows
-// and in sealed cookies, are written and compared by this one clock, on each replica. The process's
-// own clock only measures the time since the database was last asked. Safe for concurrent use.
+// databaseClock returns the time of the database's clock. Every replica writes and compares lasting
+// times by this one clock. Lasting times are those in rows and in sealed cookies. Between two
+// readings of the database's clock, the machine's own clock measures the time that has passed. It
+// is safe for concurrent use.
 type databaseClock struct {
 	localNow func() time.Time // of this machine
 	read     func(context.Context) (time.Time, error)
@@ -39,9 +40,9 @@ func (c *databaseClock) Now() time.Time {
 	return c.at.Add(c.localNow().Sub(c.heard))
 }
 
-// measure reads the database's clock. The answer's delay makes the reading inexact. If the present
-// estimate lies within that error, measure keeps the estimate, so that the time does not jump to
-// and fro.
+// measure reads the database's clock. The delay of the database's answer makes the reading inexact.
+// If the present estimate is within that inexactness, measure keeps the estimate. Otherwise the
+// time would jump to and fro.
 func (c *databaseClock) measure(ctx context.Context) error {
 	askedAt := c.localNow()
 	at, err := c.read(ctx)

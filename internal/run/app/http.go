@@ -94,14 +94,16 @@ var quietStart = 2 * time.Second
 // shutdownWait is how long a stop waits for requests under way, after Config.Drain.
 const shutdownWait = 10 * time.Second
 
-// ErrInterrupted is the cause of a context that a person ended by Ctrl-C: the stop begins without
-// Config.Drain.
+// ErrInterrupted is the cause of a context that a person ended by Ctrl-C. After ErrInterrupted the
+// stop does not wait for Config.Drain.
 var ErrInterrupted = errors.New("interrupted")
 
-// openPorts opens the port of the API, the console's own port if it has one, and the profiles'
-// port. Requests wait for Serve. After quietStart they get 503; but on a socket that another
-// process passed, they go on waiting. From here on Config.Addr and Config.AdminAddr are the
-// listeners' real addresses, since other settings depend on which machines can reach a listener.
+// openPorts opens the port of the API, the console's own port if the console has one, and the port
+// of the profiles. Requests wait until Serve runs. Requests that wait for longer than quietStart
+// get the status 503. If another process passed the socket, requests wait without a bound.
+//
+// openPorts sets Config.Addr and Config.AdminAddr to the real addresses of the listeners. Later
+// steps read them, since some settings depend on which machines can reach a listener.
 func (a *App) openPorts() error {
 	a.health = &server.Health{}
 	a.conns = server.NewConnTracker(min(server.MaxDescriptors()/2, 10_000), a.cfg.TrustedProxies, a.logger)
@@ -156,8 +158,8 @@ func (a *App) openPorts() error {
 	return a.startProfileServer()
 }
 
-// addRoutes adds all routes. Console and metrics go to the console's own port, if there is one.
-// After addRoutes, requests wait until Serve.
+// addRoutes adds all routes. If the console has its own port, the routes of the console and of the
+// metrics are on that port. After addRoutes, requests wait until Serve runs.
 func (a *App) addRoutes() error {
 	front, back := a.listeners[0].routes, a.listeners[len(a.listeners)-1].routes
 	for _, l := range a.listeners {
@@ -208,8 +210,8 @@ func (a *App) addRoutes() error {
 // registerProviderEvents adds the routes on which mail providers report events.
 func (a *App) registerProviderEvents(e *echo.Echo) {
 	sources, topics := map[string]feedback.Source{}, map[string]*sns.Topic{}
-	// AllowPlain: the certificate of the signer's issuer may be at an http URL; Topic verifies the
-	// chain
+	// AllowPlain allows http URLs. The certificate of the signer's issuer may be at an http URL,
+	// and Topic verifies the certificate chain.
 	client := webhook.Guard{AllowPlain: true}.NewClient(nil, nil)
 	for _, p := range a.cfg.Providers {
 		sources[p.Name] = p.SourceWithSecret()
@@ -225,7 +227,8 @@ func (a *App) registerProviderEvents(e *echo.Echo) {
 	events.Register(e)
 }
 
-// registerAuthHooks adds the routes by which auth servers let the service send their codes.
+// registerAuthHooks adds the routes that auth servers call. An auth server calls such a route to
+// let the service send the auth server's code.
 func (a *App) registerAuthHooks(e *echo.Echo) {
 	var all []authhooks.Hook
 	for _, h := range a.cfg.Hooks {
@@ -268,7 +271,8 @@ func (a *App) registerPages(e *echo.Echo) {
 	a.page.Register(e)
 }
 
-// configurePage gives the page the apps and purposes of cfg and of the policy set in force.
+// configurePage passes the apps and their purposes to the page. The apps are those of cfg, and the
+// purposes are those of the policy set in force.
 func (a *App) configurePage(cfg config.Config) {
 	set := a.core.Policy.Get()
 	first, others := page.AppPage{}, []page.AppPage(nil)
@@ -294,8 +298,9 @@ func (a *App) configurePage(cfg config.Config) {
 	a.page.Configure(append([]page.AppPage{first}, others...)...)
 }
 
-// subjectByLanguage returns a function that returns the subject of the mail in a language. A person
-// can search a mailbox for that subject. It returns nil if subjects contain the code.
+// subjectByLanguage returns a function from a language to the subject of the mail. With the
+// subject, a person can search a mailbox for the mail. If the subject contains the code,
+// subjectByLanguage returns nil.
 func subjectByLanguage(r *message.MailRenderer, p policy.Purpose, app, title string) func(string) string {
 	if p.Notify == message.NotifyGlance {
 		return nil
@@ -349,9 +354,9 @@ func (a *App) registerConsole(front, back *echo.Echo) {
 	}
 }
 
-// registerMetricsRoute adds /metrics. If a metrics token is set, requests need that token; a trial
-// generates one. Without a token, /metrics is only on the console's own address, and refuses
-// requests through a proxy.
+// registerMetricsRoute adds /metrics. If a metrics token is set, requests need that token. A trial
+// has a generated token. Without a token, /metrics is only on the console's own address, and
+// refuses requests through a proxy.
 func (a *App) registerMetricsRoute(e *echo.Echo) {
 	token, show := a.cfg.MetricsToken, echo.WrapHandler(a.metrics.Handler())
 	switch trial := a.cfg.TrialMetricsToken(); {
@@ -377,7 +382,7 @@ func AdminTokens(c config.Config) (all []auth.Token) {
 	if c.AdminToken.IsSet() {
 		all = append(all, auth.Token{
 			SHA256: sha256.Sum256([]byte(c.AdminToken.Reveal())),
-			Role:   auth.Reader, // all containers and charts share this token; Admin.Tokens have other roles, and names in the audit trail
+			Role:   auth.Reader, // all containers and charts share this token; each token in Admin.Tokens has its own role and audit name
 		})
 	}
 	for _, t := range c.Admin.Tokens {
@@ -386,8 +391,8 @@ func AdminTokens(c config.Config) (all []auth.Token) {
 	return all
 }
 
-// serveHTTP serves all ports until ctx ends or a port fails. Then it stops, within Config.Drain and
-// shutdownWait.
+// serveHTTP serves all ports until ctx ends or a port fails. Then it stops. The stop takes at most
+// Config.Drain plus shutdownWait.
 func (a *App) serveHTTP(ctx context.Context) error {
 	close(a.serving)
 	for _, l := range a.listeners {
@@ -418,8 +423,8 @@ func (a *App) drain(ctx context.Context) {
 }
 
 // shutdown accepts no more requests, and answers the requests that have been read, within
-// shutdownWait. Requests that wait for an outcome end in half of that time. It waits for no client
-// for longer than server.DefaultUnreadWait.
+// shutdownWait. After half of shutdownWait, requests that wait for an outcome end. shutdown waits
+// at most server.DefaultUnreadWait for a client to send the rest of a request or to read an answer.
 func (a *App) shutdown() error {
 	ctx, cancel := context.WithTimeout(context.Background(), shutdownWait)
 	defer cancel()

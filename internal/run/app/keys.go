@@ -25,9 +25,9 @@ const (
 	rowsPerKeyCheck = 2_000  // sealed rows; while rows are left, a run begins each jobs.DefaultTick
 )
 
-// keyCheck compares this process's keys with the check values in the database, and finds the keys
-// that rows need but the ring lacks. It looks only for keys with a check value. While the ring has
-// all of these, it reads nothing else.
+// keyCheck compares this process's keys with the check values in the database. It also finds the
+// missing keys: keys that rows need but the ring lacks. The database has a check value for each key
+// it knows. keyCheck reads rows only while the ring lacks a key that has a check value.
 type keyCheck struct {
 	vault  keys.Vault
 	db     *sqldb.DB
@@ -35,8 +35,9 @@ type keyCheck struct {
 	rows   int // number of sealed rows that one run reads; 0: rowsPerKeyCheck
 
 	lacking []string // IDs that the database knows and the ring lacks
-	// Where the next run goes on: an index into sqldb.SealedTables, and the key of the last row
-	// that was read there. No row before that place is sealed under a lacking key.
+	// The next run goes on at this place. The field table is an index into sqldb.SealedTables, and
+	// after is the key of the last row that was read there. No row before this place is sealed
+	// under a lacking key.
 	table int
 	after string
 	more  bool // rows are left to read, and no key is known to be missing
@@ -48,8 +49,8 @@ type keyCheck struct {
 	reason *server.HealthReason // nil: all is well
 }
 
-// vaultOf returns the keys of a configuration. It leaves out keys that the configuration does not
-// give.
+// vaultOf returns the keys that the settings of a configuration give. It does not read or generate
+// the keys of the data directory.
 func vaultOf(cfg config.Config) keys.Vault {
 	ring, err := keys.Parse(cfg.SecretKeys.Reveal())
 	if err != nil {
@@ -58,9 +59,9 @@ func vaultOf(cfg config.Config) keys.Vault {
 	return keys.Vault{IndexKey: cfg.IndexKeyBytes(), Ring: ring}
 }
 
-// checkKeys compares the configured keys with those that the database was written with, before the
-// service writes. It also starts the search for missing keys. The service starts even if a key is
-// missing.
+// checkKeys compares the configured keys with the keys that wrote the database. It runs before the
+// service writes any row. It also starts the search for missing keys. A missing key does not stop
+// the start.
 func (a *App) checkKeys(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, databaseOpenTimeout)
 	defer cancel()
@@ -73,8 +74,9 @@ func (a *App) checkKeys(ctx context.Context) error {
 	return nil
 }
 
-// run repeats the comparison, as a job: the database may have been replaced, and replicas with
-// other rings may have written rows. again reports that sealed rows are left to read.
+// run is a job that repeats the comparison. Meanwhile another database may have replaced the first
+// one, and replicas with other rings may have written rows. The result more reports that some
+// sealed rows are still unread.
 func (k *keyCheck) run(ctx context.Context) (more bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, store.CallTimeout)
 	defer cancel()
@@ -126,8 +128,8 @@ func explainOtherKeys(err error) error {
 	return fmt.Errorf("%w: %s; docs/operations.md#keys", err, strings.Join(advice, "; "))
 }
 
-// findMissing looks for missing keys in codes that have not expired, and in the next sealed rows.
-// again reports that rows are left to read.
+// findMissing looks for missing keys in unexpired codes and in the next sealed rows. The result
+// more reports that some sealed rows are still unread.
 func (k *keyCheck) findMissing(ctx context.Context) (more bool, err error) {
 	k.looked = time.Now()
 	if len(k.lacking) == 0 {
@@ -142,14 +144,15 @@ func (k *keyCheck) findMissing(ctx context.Context) (more bool, err error) {
 	return k.findMissingInRows(ctx, codes)
 }
 
-// findMissingInRows looks for missing keys in the next sealed rows. It records them together with
-// codes, the missing keys that codes need. more: rows are left to read.
+// findMissingInRows looks for missing keys in the next sealed rows. It records these keys and the
+// keys in the parameter codes, the missing keys that unexpired codes need. The result more reports
+// that some sealed rows are still unread.
 func (k *keyCheck) findMissingInRows(ctx context.Context, codes []string) (more bool, err error) {
 	missing, more, err := k.missingInNextRows(ctx)
 	if err != nil {
 		return false, err
 	}
-	if len(codes) > 0 { // when these codes have expired, read all rows again: by then, more rows may have such a key
+	if len(codes) > 0 { // the next run reads all rows again, since new rows may need the key when these codes have expired
 		k.table, k.after = 0, ""
 	}
 	missing = append(missing, codes...)
@@ -168,8 +171,9 @@ func (k *keyCheck) missingInCodes(ctx context.Context) ([]string, error) {
 	return slices.DeleteFunc(used, func(id string) bool { return !slices.Contains(k.lacking, id) }), err
 }
 
-// missingInNextRows reads the next sealed rows, and returns the lacking keys that they need. If it
-// finds such keys, the next call reads the same rows again. more: rows are left to read.
+// missingInNextRows reads the next sealed rows, and returns the lacking keys that these rows need.
+// If it finds lacking keys, the next call reads the same rows again. The result more reports that
+// some sealed rows are still unread.
 func (k *keyCheck) missingInNextRows(ctx context.Context) (missing []string, more bool, err error) {
 	if k.table == len(sqldb.SealedTables) {
 		return nil, false, nil
@@ -222,17 +226,17 @@ func (k *keyCheck) setReason(r *server.HealthReason) {
 	k.reason = r
 }
 
-// whyIncomplete returns what the last run found: keys that differ from the database's, or missing
-// keys. It returns nil if all keys are there.
+// whyIncomplete returns the fault that the last run found: some keys differ from the database's
+// keys, or some keys are missing. If the last run found no fault, it returns nil.
 func (k *keyCheck) whyIncomplete(context.Context) *server.HealthReason {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.reason
 }
 
-// CompareKeysWithDatabase compares the keys of a configuration with the database's check values. It
-// writes nothing, while a start does. It returns the IDs of keys that codes need but the ring
-// lacks.
+// CompareKeysWithDatabase compares the keys of a configuration with the database's check values.
+// Unlike a start, it writes nothing to the database. It returns the IDs of the keys that unexpired
+// codes need but the ring lacks.
 func CompareKeysWithDatabase(ctx context.Context, cfg config.Config, db *sqldb.DB) (missing []string, err error) {
 	k := keyCheck{vault: vaultOf(cfg), db: db}
 	known, err := db.KeyCheckValues(ctx)

@@ -23,8 +23,8 @@ import (
 	"sendcode/internal/store/sqldb"
 )
 
-// BackupDue is the age of the last backup from which the doctor and the alert SendcodeBackupOld
-// warn.
+// BackupDue is an age of the last backup. If the last backup is older, the doctor and the alert
+// SendcodeBackupOld warn.
 const BackupDue = 48 * time.Hour
 
 // NeedsBackup reports whether to warn about a SQLite file without a backup. It returns false in a
@@ -116,7 +116,8 @@ const (
 	slowTillLog            = 3                // slow statements of one name; fewer may come from other programs' load
 )
 
-// statementObserver counts calls of the database, logs slow ones by name, and adds spans to traces.
+// statementObserver counts database calls, logs the names of slow statements, and adds spans to
+// traces.
 type statementObserver struct {
 	*App
 	observe func(kind string, took time.Duration)
@@ -153,8 +154,8 @@ func (s *statementObserver) Ended(ctx context.Context, kind, name string, took t
 	}
 }
 
-// deliveryObserver returns a function that counts attempts at mail servers or carriers, and adds
-// the attempts to traces.
+// deliveryObserver returns a function that records each attempt to hand a message to a mail server
+// or a carrier. The function counts the attempt and adds it to the traces.
 func (a *App) deliveryObserver(ch recipient.Channel) func(ctx context.Context, server string, fail *delivery.Error,
 	took time.Duration) {
 	refused := a.refusals[ch]
@@ -171,9 +172,10 @@ func (a *App) deliveryObserver(ch recipient.Channel) func(ctx context.Context, s
 	}
 }
 
-// startProfileServer serves Go's profiles on Config.DebugAddr, if that is set. The command line has
-// checked that the address is on loopback. Requests whose Host is another machine are refused, so
-// that no page of another origin can read the profiles.
+// startProfileServer serves Go's profiles on Config.DebugAddr. If Config.DebugAddr is empty, it
+// does nothing. The command line has checked that the address is on loopback. The server refuses
+// requests whose Host header names another machine. So a web page of another origin cannot read the
+// profiles.
 func (a *App) startProfileServer() error {
 	if a.cfg.DebugAddr == "" {
 		return nil

@@ -21,8 +21,8 @@ import (
 	"sendcode/quota"
 )
 
-// registerHealthChecks gives /readyz a check of each part, and registers the gauges of limiter and
-// database.
+// registerHealthChecks adds a check of each part to /readyz, and registers the gauges of the
+// limiter and the database.
 func (a *App) registerHealthChecks() {
 	var beats heartbeats
 	var limiterUp func(context.Context) error
@@ -73,7 +73,8 @@ func (a *App) registerHealthChecks() {
 	a.health.MarkStarted(checks...)
 }
 
-// burstsCheck returns a check of /readyz that names the largest burst of the last hour.
+// burstsCheck returns a check of /readyz that reports the largest burst of suppressions in the last
+// hour.
 func burstsCheck(bursts *metrics.BackgroundCache[[]store.Burst]) server.HealthCheck {
 	return func(ctx context.Context) *server.HealthReason {
 		list := bursts.Get(ctx).Value
@@ -90,7 +91,7 @@ func burstsCheck(bursts *metrics.BackgroundCache[[]store.Burst]) server.HealthCh
 
 var errBurst = errors.New("a burst of suppressions was lifted")
 
-// Names of parts, in reasons of /readyz and in the console's line of status.
+// These names of parts are in the reasons of /readyz and in the status line of the console.
 const (
 	databasePartName = "database"
 	redisPartName    = "redis"
@@ -99,8 +100,8 @@ const (
 // reasonDatabaseSlow is what /readyz says if the database can be written, but answers late.
 const reasonDatabaseSlow = "database_slow"
 
-// Status returns the state of the service for the console's pages: the reasons of /readyz, and the
-// number of waiting messages.
+// Status returns the state of the service for the console's pages. The state has the reasons of
+// /readyz, the state of each part, and the number of waiting messages.
 func (a *App) Status(ctx context.Context) console.ServiceStatus {
 	s := console.ServiceStatus{Reasons: a.health.RunChecks(ctx)}
 	add := func(kind string) {
@@ -133,13 +134,14 @@ func (a *App) Status(ctx context.Context) console.ServiceStatus {
 	return s
 }
 
-// newBackgroundCache returns a value that the database is asked for at most once a second.
+// newBackgroundCache returns a cache of one value. The cache reads the value from the database at
+// most once a second.
 func newBackgroundCache[T any](ask func(context.Context) (T, error)) *metrics.BackgroundCache[T] {
 	return &metrics.BackgroundCache[T]{Ask: ask, Every: time.Second, Timeout: store.CallTimeout}
 }
 
-// redisPinger returns a function that pings Redis, and logs when a part of a Cluster goes away and
-// when all is back. One call at a time.
+// redisPinger returns a function that pings Redis. The function logs when a part of a Redis Cluster
+// stops answering, and when all parts answer again. Do not call the function concurrently.
 func (a *App) redisPinger() func(context.Context) (struct{}, error) {
 	partly := false
 	return func(ctx context.Context) (none struct{}, err error) {
@@ -191,8 +193,8 @@ func (a *App) carriersCheck(carriers *sms.Carriers) server.HealthCheck {
 	}
 }
 
-// slowCheck returns a health check that gives this reason while sends of a channel are refused
-// because their messages would go out too late, and for a minute after the last refusal.
+// slowCheck returns a health check for a channel. The service refuses a send if its message would
+// go out too late. The health check returns reason until a minute after the last such refusal.
 func (a *App) slowCheck(ch recipient.Channel, reason server.HealthReason) server.HealthCheck {
 	return func(context.Context) *server.HealthReason {
 		if _, _, last := a.core.Codes.SlowRefusals(ch); time.Since(last) >= time.Minute {
@@ -202,7 +204,8 @@ func (a *App) slowCheck(ch recipient.Channel, reason server.HealthReason) server
 	}
 }
 
-// refusals counts the tries of a channel since a server or a carrier last took a message.
+// refusals counts the refused attempts of a channel in a row. The count begins again when a server
+// or a carrier accepts a message.
 type refusals struct {
 	mu   sync.Mutex
 	n    int
@@ -247,10 +250,13 @@ func (a *App) waitingMessageCheck(ch recipient.Channel) func(context.Context) bo
 	}
 }
 
-// mailServersReason returns a reason if all mail servers are suspended and either mails wait or no
-// server would try a mail now. If no mail waits, a server that would try the next mail counts as
-// working: only a mail can show that the server works again. admits is how many mails the servers
-// would try. waits reports whether a mail waits; it is called only if the answer matters.
+// mailServersReason returns a reason if all mail servers are suspended and a mail waits. It also
+// returns a reason if all are suspended and no server would try a mail now.
+//
+// If no mail waits, a server that would try the next mail counts as working, since only a mail can
+// show that the server works again. The parameter admits is how many mails the servers would try
+// now. The function waits reports whether a mail waits. mailServersReason calls it only when the
+// answer matters.
 func mailServersReason(all []delivery.Health, admits int, waits func() bool) *server.HealthReason {
 	if slices.ContainsFunc(all, func(h delivery.Health) bool { return h.Up }) || admits > 0 && !waits() {
 		return nil
@@ -258,8 +264,9 @@ func mailServersReason(all []delivery.Health, admits int, waits func() bool) *se
 	return &server.HealthReason{Part: "mail", Word: "mail_servers_suspended", Err: fault.Unavailable}
 }
 
-// carriersReason returns a reason if all carriers of some numbers are suspended and either no
-// carrier would try a message now or text messages wait; see mailServersReason.
+// carriersReason returns a reason if all carriers of some numbers are suspended, and a text message
+// waits. It also returns a reason if these carriers are suspended and no carrier would try a
+// message now. For the reasons why, see mailServersReason.
 func carriersReason(suspended, untried bool, waits func() bool) *server.HealthReason {
 	if !suspended || !untried && !waits() {
 		return nil

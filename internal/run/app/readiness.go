@@ -18,12 +18,14 @@ import (
 	"sendcode/internal/store/sqldb"
 )
 
-// databaseProbe finds out whether the database can be written, for /readyz and the metrics. If the
-// last ping is newer than maxPingAge, a commit newer than commitProvesFor is proof enough.
+// databaseProbe finds out whether the database can be written, for /readyz and the metrics. A
+// commit in the last commitProvesFor proves that, if the last ping is newer than maxPingAge.
 // Otherwise the probe pings, at most once a second. The database counts as away after three failed
-// pings in a row, or after one failure with a known reason, such as a full disk. While it is away,
-// /readyz answers 503 only if another replica can write. Otherwise it still answers 200: a load
-// balancer has no better replica, and some requests need no database. Safe for concurrent use.
+// pings in a row, or after one failure with a known reason, such as a full disk.
+//
+// While the database is away, /readyz answers 503 only if another replica can write. If no replica
+// can write, /readyz still answers 200: a load balancer has no better replica, and some requests
+// need no database. A databaseProbe is safe for concurrent use.
 type databaseProbe struct {
 	latest metrics.BackgroundCache[struct{}] // calls check
 	ping   func(context.Context) error
@@ -36,7 +38,7 @@ type databaseProbe struct {
 	waits    bool                 // for that ping's answer
 	misses   int                  // failed pings in a row without a known reason
 	wrote    time.Time            // when a write last succeeded
-	late     int                  // writes that took slowWriteThreshold or longer, since one that took less than half of it
+	late     int                  // slow writes, of slowWriteThreshold or more, since the last write below half of that
 	reason   *server.HealthReason // why the database can't be written; nil: it can
 	beaten   time.Time            // the value of wrote at the last heartbeat
 	lastBeat string               // the heartbeat last read while the database is away; "": none
@@ -61,8 +63,9 @@ func newDatabaseProbe(ping func(context.Context) error, commit func() *sqldb.Com
 	return p
 }
 
-// whyUnwritable returns why the database can't be written; nil if it can. It waits up to
-// metrics.MaxCacheWait for the probe, and then takes the last result.
+// whyUnwritable returns why the database can't be written. If the database can be written, it
+// returns nil. It waits up to metrics.MaxCacheWait for the probe, and then returns the last known
+// result.
 func (p *databaseProbe) whyUnwritable(ctx context.Context) *server.HealthReason {
 	p.latest.Get(ctx)
 	p.mu.Lock()
@@ -133,8 +136,9 @@ func (p *databaseProbe) recordWrite(reason *server.HealthReason, took time.Durat
 	}
 }
 
-// whySlow returns a reason in two cases: the database can be written, but answers late; or the last
-// ping failed or has no answer yet, and the database does not count as away yet.
+// whySlow returns a reason in two cases. In the first case the database can be written, but answers
+// late. In the second case the last ping failed or has no answer yet, but the database does not
+// count as away yet.
 func (p *databaseProbe) whySlow(context.Context) *server.HealthReason {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -160,10 +164,10 @@ func (p *databaseProbe) runHeartbeats(ctx context.Context) {
 	}
 }
 
-// exchangeHeartbeats writes a heartbeat if a write has succeeded since the last heartbeat. While
-// the database is away, it looks for a new heartbeat instead, which another replica must have
-// written. It compares only the heartbeats' values, so clocks may differ. If Redis does not answer,
-// nothing changes.
+// exchangeHeartbeats writes a heartbeat if a write to the database has succeeded since the last
+// heartbeat. While the database is away for this replica, it writes no heartbeat, and looks for a
+// new heartbeat of another replica. It compares only the values of heartbeats, so the replicas'
+// clocks may differ. If Redis does not answer, nothing changes.
 func (p *databaseProbe) exchangeHeartbeats(ctx context.Context) {
 	defer panics.Recover(panics.Other)
 	ctx, cancel := context.WithTimeout(ctx, heartbeatEvery)
@@ -200,13 +204,13 @@ func (p *databaseProbe) exchangeHeartbeats(ctx context.Context) {
 // heartbeats tell replicas that another replica can write to the database.
 type heartbeats interface {
 	Write(context.Context) error
-	// Read returns the last heartbeat, which is never the same twice. It returns noHeartbeat if the
-	// heartbeat has expired or none was written.
+	// Read returns the last heartbeat. Each heartbeat has a different value. If the heartbeat has
+	// expired or none was written, Read returns noHeartbeat.
 	Read(context.Context) (string, error)
 }
 
-// redisHeartbeats keeps the last heartbeat of all replicas as the only member of a sorted set. So
-// its user needs only the commands and rights that the limiter needs.
+// redisHeartbeats keeps the last heartbeat of all replicas as the only member of a sorted set. With
+// a sorted set, the Redis user needs no more commands and rights than the limiter needs.
 type redisHeartbeats struct{ client redis.UniversalClient }
 
 const (
@@ -235,8 +239,8 @@ func (h redisHeartbeats) Read(ctx context.Context) (string, error) {
 
 const reasonDatabaseAway = "database_away"
 
-// unwritableReason returns a *server.HealthReason that tells operators why the database can't be
-// written; nil if err is nil.
+// unwritableReason returns a *server.HealthReason that explains to operators why the database can't
+// be written. If err is nil, it returns nil.
 func unwritableReason(err error) *server.HealthReason {
 	reason := server.HealthReason{Part: databasePartName, Word: reasonDatabaseAway, Err: err}
 	switch {

@@ -22,8 +22,9 @@ type ReloadOptions struct {
 	Hangup  <-chan os.Signal // each signal reloads at once; nil: only a change of the file reloads
 }
 
-// fileCheckEvery is the time between two reads of the file. The reads compare contents, not times
-// of change, to notice replaced files and the links that Kubernetes switches.
+// fileCheckEvery is the time between two reads of the file. watchedFile compares the contents, not
+// the times of change. So it also notices a replaced file, and a symbolic link that Kubernetes
+// changes.
 const fileCheckEvery = time.Second
 
 // reloader reloads the configuration of a serving App. One goroutine uses it.
@@ -33,7 +34,8 @@ type reloader struct {
 	ends    time.Time // when the next of current's stops ends; zero: no stop ends
 }
 
-// watchConfig reloads the configuration on a hangup and after a change of its file, until ctx ends.
+// watchConfig reloads the configuration after each signal of Hangup and after each change of the
+// configuration file, until ctx ends.
 func (a *App) watchConfig(ctx context.Context) {
 	if a.reload.Environ == nil {
 		return
@@ -69,18 +71,18 @@ func (r *reloader) endStops(now time.Time) {
 	r.logger.Info("stop ended")
 }
 
-// watchedFile is the file of the configuration, with hashes of the contents that were last seen and
-// last loaded.
+// watchedFile is the configuration file. It has the hash of the contents that were last read, and
+// the hash of the contents that were last loaded.
 type watchedFile struct {
 	name             string
 	read             func(string) ([]byte, error)
 	lastSeen, loaded [sha256.Size]byte
 }
 
-// readerIfChanged reads the file. If the contents are new, and the previous call read the same
-// contents, it returns a function with which config.Load reads files; otherwise nil. So no
-// half-written file is used. The first contents count as new: the file may have changed during the
-// start.
+// readerIfChanged reads the file. It returns a function with which config.Load reads files, if the
+// contents are new and two calls in a row read the same contents. Otherwise it returns nil. So
+// config.Load gets no half-written file. The first contents count as new, since the file may have
+// changed during the start.
 func (w *watchedFile) readerIfChanged() func(string) ([]byte, error) {
 	if w.name == "" {
 		return nil
@@ -140,8 +142,9 @@ func (r *reloader) reloadFrom(ctx context.Context, read func(string) ([]byte, er
 	}
 }
 
-// load loads the configuration as a start does, and the templates of its apps. needRestart has the
-// changed settings that need a restart.
+// load loads the configuration in the same way as a start does. It also loads the templates of the
+// configuration's apps. The result needRestart has the names of the changed settings that need a
+// restart.
 func (r *reloader) load(read func(string) ([]byte, error)) (renewed config.Config, own appTemplates,
 	needRestart []string, err error,
 ) {
@@ -167,7 +170,8 @@ func (r *reloader) logMistakes(err error) {
 	}
 }
 
-// apply puts a checked configuration in force. Requests under way end with the old one.
+// apply puts a checked configuration in force. Requests that have already begun use the old
+// configuration to their end.
 func (r *reloader) apply(ctx context.Context, renewed config.Config, own appTemplates) {
 	before := r.current
 	r.current = renewed

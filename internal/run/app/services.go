@@ -7,8 +7,8 @@ import (
 	"sendcode/internal/run/app/core"
 )
 
-// notMeURL returns the URL at which recipients report mails, without its token; "" if the service's
-// URL is not known.
+// notMeURL returns the URL at which recipients report unwanted mails, without the token of a mail.
+// If the service's URL is not known, it returns "".
 func (a *App) notMeURL() string {
 	if base := a.cfg.BaseURL(); base != "" {
 		return base + page.NotMePath
@@ -16,7 +16,8 @@ func (a *App) notMeURL() string {
 	return ""
 }
 
-// newCore creates the core of the service on the opened parts. Nothing runs yet.
+// newCore creates the core of the service from the opened parts. It starts no work in the
+// background.
 func (a *App) newCore() error {
 	var err error
 	if a.mails, err = a.newRenderer(""); err != nil {

@@ -16,8 +16,8 @@ import (
 // (https://www.freedesktop.org/software/systemd/man/latest/sd_listen_fds.html).
 var firstPassedSocket = 3
 
-// passedSockets returns the ports that systemd has opened for this process, by socket activation;
-// none if it has opened none. Such ports stay open while the service restarts.
+// passedSockets returns the ports that systemd has opened for this process by socket activation. If
+// systemd has opened no ports, it returns none. Such ports stay open while the service restarts.
 func passedSockets() (all []net.Listener, err error) {
 	n, _ := strconv.Atoi(os.Getenv("LISTEN_FDS"))
 	if os.Getenv("LISTEN_PID") != strconv.Itoa(os.Getpid()) {
@@ -38,9 +38,10 @@ func passedSockets() (all []net.Listener, err error) {
 	return all, nil
 }
 
-// listen returns a listener for the address. If passed has a socket with the same port, it takes
-// that socket out of passed, preferably one with the same address; otherwise it opens the address.
-// It also returns an error if more machines can reach the socket than the setting allows.
+// listen returns a listener for the address. If passed has a socket with the port of the address,
+// listen removes that socket from passed and uses it. It prefers a socket that also has the same IP
+// address. If passed has no such socket, listen opens the address. If more machines can reach the
+// socket than the setting allows, it returns an error.
 func listen(address string, passed *[]net.Listener) (net.Listener, error) {
 	wanted, err := net.ResolveTCPAddr("tcp", address)
 	if err != nil {

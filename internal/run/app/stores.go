@@ -79,10 +79,11 @@ func openStore(ctx context.Context, cfg config.Config, now func() time.Time,
 	return db.Store(), nil
 }
 
-// OpenStoreForCommand opens the store for a command, and returns a function that closes it. It can
-// open Postgres while the service runs. A SQLite file belongs to one process, so it cannot open the
-// file while the service runs; then the error ends with advice. If it creates the SQLite file, it
-// also generates the secrets: otherwise the service would report that the keys are lost.
+// OpenStoreForCommand opens the store for a command, and returns a function that closes the store.
+// It can open Postgres while the service runs. A SQLite file belongs to one process. If the service
+// uses the file, OpenStoreForCommand returns an error that ends with advice. If it creates the
+// SQLite file, it also generates the secrets. Otherwise the service would later report that the
+// keys are lost.
 func OpenStoreForCommand(ctx context.Context, cfg config.Config, advice string) (*sqldb.DB, func() error, error) {
 	unlock := func() error { return nil }
 	if cfg.DatabaseURL == "" {
@@ -136,8 +137,8 @@ func (a *App) openLimiter(ctx context.Context) error {
 	return a.warnRedis(ctx, a.redis)
 }
 
-// ExplainRedis adds to a quota.ErrClusterNode the URL that the setting should have, with its
-// password masked. It returns other errors unchanged.
+// ExplainRedis adds the correct URL to a quota.ErrClusterNode, with the password masked. It returns
+// other errors unchanged.
 func ExplainRedis(cfg config.Config, err error) error {
 	if !errors.Is(err, quota.ErrClusterNode) {
 		return err
@@ -150,9 +151,10 @@ const redisSetting = "SENDCODE_REDIS_URL"
 // waitLogEvery is the time between two log lines of retryAtStart.
 const waitLogEvery = 10 * time.Second
 
-// retryAtStart calls open again while the error says that the database or Redis does not answer, at
-// most until Config.StartWait after the start. It logs the wait. setting names the setting in the
-// last error, which says what to do.
+// retryAtStart calls open again while the database or Redis does not answer. It stops when
+// Config.StartWait has passed since the start. The function away reports whether an error means
+// that the server does not answer. retryAtStart logs the wait. Its last error contains the name of
+// the setting and advice.
 func (a *App) retryAtStart(ctx context.Context, setting string, away func(error) bool,
 	open func(context.Context) error,
 ) error {
@@ -198,8 +200,9 @@ func (l redisLogger) Printf(_ context.Context, format string, args ...any) {
 	l.Debug("Redis client message", "text", fmt.Sprintf(format, args...))
 }
 
-// warnRedis logs settings and rights of Redis that will cause trouble later. A Redis that does not
-// answer does not stop the start. Error: quota.ErrClusterNode.
+// warnRedis logs the settings and missing rights of Redis that will cause trouble later. If Redis
+// does not answer, it logs a warning, and the start goes on. Error: quota.ErrClusterNode if the URL
+// should name a cluster.
 func (a *App) warnRedis(ctx context.Context, r *quota.Redis) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
@@ -219,9 +222,9 @@ func (a *App) warnRedis(ctx context.Context, r *quota.Redis) error {
 	return nil
 }
 
-// newSavedEvents makes a limiter in this process, with SavedEvents that save its events. Both use
-// the process's clock, since a jump of the database's clock would otherwise age the events of both
-// gates.
+// newSavedEvents makes a limiter in this process, and a SavedEvents that saves the limiter's
+// events. Both use the process's clock. With the database's clock, a jump of that clock would
+// change the age of all events.
 func (a *App) newSavedEvents() *gates.SavedEvents {
 	var ahead func() time.Duration
 	if a.clock != nil {
@@ -230,12 +233,13 @@ func (a *App) newSavedEvents() *gates.SavedEvents {
 	return gates.NewSavedEvents(a.db, ahead, a.localNow, a.keys.SealBucket, a.keys.OpenBucket, a.logger)
 }
 
-// maxEventLoading bounds how long a start loads kept events: a million takes some ten seconds.
+// maxEventLoading bounds how long a start loads saved events. Loading a million events takes about
+// ten seconds.
 const maxEventLoading = 5 * time.Minute
 
-// loadSavedEvents adds the saved events to the limiter. With Redis these are events that an earlier
-// process without Redis saved, and they are moved to Redis. If Redis does not answer, the next
-// start tries again.
+// loadSavedEvents adds the saved events to the limiter. With Redis, an earlier process without
+// Redis may have saved events. Then loadSavedEvents moves the events to Redis. If Redis does not
+// answer, the next start tries again.
 func (a *App) loadSavedEvents(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, maxEventLoading)
 	defer cancel()
@@ -288,8 +292,8 @@ func (a *App) openMailServers() error {
 	return nil
 }
 
-// tokenLogger logs that a client gets no token, once for each kind of failure, and that it gets a
-// token again.
+// tokenLogger logs a warning when an OAuth client gets no token. It also logs when the client has a
+// token again. It is called once for each kind of failure.
 func (a *App) tokenLogger(client string, failure error) {
 	if failure == nil {
 		a.logger.Info("oauth client has a token again", "client", client)
@@ -299,9 +303,9 @@ func (a *App) tokenLogger(client string, failure error) {
 		"error", failure, logs.SeeSendsWait)
 }
 
-// recheckSuspended tries suspended, idle mail servers and carriers, so that their gauges are right
-// before the next message. While messages wait it does nothing: a login does not show whether the
-// server would accept a message.
+// recheckSuspended tries suspended mail servers and carriers while no message waits, so that their
+// gauges are right before the next message. If messages wait, it does nothing: the next attempts
+// show more than a login, which does not show whether the server would accept a message.
 func (a *App) recheckSuspended(ctx context.Context) {
 	mayRecheck := func(ch recipient.Channel, all []delivery.Health) bool {
 		if !slices.ContainsFunc(all, func(h delivery.Health) bool { return !h.Up }) {

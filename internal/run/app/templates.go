@@ -11,8 +11,9 @@ import (
 	"sendcode/templates"
 )
 
-// templateTrees returns the directories with files that replace built-in templates: the service's,
-// then the app's, which takes precedence. "" stands for none.
+// templateTrees returns the directories whose files replace built-in templates. The service's
+// directory comes first, then the app's directory, which takes precedence. An empty name adds no
+// directory.
 func (a *App) templateTrees(appDirectory string) (trees []fs.FS) {
 	for _, d := range []string{a.cfg.Templates, appDirectory} {
 		if d != "" {
@@ -41,8 +42,8 @@ type appTemplates struct {
 	texts map[string]*message.TextRenderer
 }
 
-// readAppTemplates reads the templates of a configuration's apps. Error: a template cannot be
-// rendered, or a text message would have too many segments.
+// readAppTemplates reads the templates of a configuration's apps. It returns an error if a template
+// cannot be rendered, or if a text message would have too many segments.
 func (a *App) readAppTemplates(cfg config.Config) (own appTemplates, err error) {
 	own = appTemplates{mails: map[string]*message.MailRenderer{}, texts: map[string]*message.TextRenderer{}}
 	for _, app := range cfg.Apps {

@@ -23,8 +23,9 @@ import (
 	"sendcode/internal/verify/verification"
 )
 
-// openCarriers opens the configured carriers. Without carriers, text messages go to the dev mailbox
-// if mails do. Otherwise there are no text messages.
+// openCarriers opens the configured carriers. If no carrier is configured and mails go to the dev
+// mailbox, text messages go to the dev mailbox, too. If no carrier is configured and mails go to a
+// mail server, there are no text messages.
 func (a *App) openCarriers() error {
 	if !a.cfg.SMSEnabled() {
 		return nil
@@ -79,9 +80,9 @@ func (a *App) openCarriers() error {
 // maxLoggedCarrierCodes bounds the codes that are remembered.
 const maxLoggedCarrierCodes = 100
 
-// newCarrierCodeLogger returns a function that logs error codes of carriers, each code once: codes
-// that show a mistake of the operator, and unknown codes. Nothing but the log shows them, since the
-// next carrier gets the message.
+// newCarrierCodeLogger returns a function that logs error codes of carriers, each code once for
+// each carrier. It logs codes that show a mistake of the operator, and unknown codes. Only the log
+// shows these codes, since the next carrier sends the message.
 func newCarrierCodeLogger(logger *slog.Logger) func(carrier string, fail *delivery.Error) {
 	var mu sync.Mutex
 	logged := map[string]bool{}
@@ -109,15 +110,16 @@ func (a *App) receiptSources() outbox.ReceiptSources {
 	return nil
 }
 
-// How long after a message its carrier is polled for the receipt. The time is long if the carrier
-// usually reports the receipt itself.
+// A receipt poll asks the carrier of a message for the receipt. These are the delays between a
+// message and the first poll. The delay is long if the carrier usually posts the receipt to the
+// service.
 const (
 	earlyReceiptPollDelay = 30 * time.Second
 	lateReceiptPollDelay  = 10 * time.Minute
 )
 
-// receiptPollDelay returns how long after a message its carrier is polled for the receipt; 0 if no
-// carrier can be polled.
+// receiptPollDelay returns how long after a message the service asks the carrier for the receipt.
+// If no carrier can be asked, it returns 0.
 func (a *App) receiptPollDelay() time.Duration {
 	switch {
 	case !slices.ContainsFunc(a.cfg.SMS.Carriers, config.SMSCarrier.Polled):
@@ -143,9 +145,9 @@ func (a *App) prefixWatch() store.PrefixWatch {
 	return w
 }
 
-// checkTexts returns an error if messages cannot contain an app's name (message.CheckName), since
-// every send of that app would fail. With text messages it also renders each text with the longest
-// code. Error: a text cannot be rendered, or takes more segments than allowed.
+// checkTexts returns an error if an app's name cannot be used in messages (message.CheckName),
+// since every send of that app would fail. If there are text messages, it also renders each text
+// with the longest code. It returns an error if a text cannot be rendered or has too many segments.
 func (a *App) checkTexts(cfg config.Config, own map[string]*message.TextRenderer) error {
 	longest := verification.LongCodeLength // under attack, codes get as long
 	for _, p := range cfg.Purposes {

@@ -16,9 +16,9 @@ import (
 )
 
 const (
-	// spanExportWait bounds the export of the last spans at a stop, after requests and sends have
-	// ended. Together with shutdownWait and outbox.MaxStopWait it is less than the 30 s that
-	// operators allow in addition to Config.Drain.
+	// spanExportWait bounds the export of the last spans at a stop. This export begins when
+	// requests and sends have ended. Operators allow a stop 30 s in addition to Config.Drain. The
+	// sum of spanExportWait, shutdownWait and outbox.MaxStopWait is below 30 s.
 	spanExportWait = 5 * time.Second
 	// exportLogEvery is the time between two log lines of spans that can't be exported.
 	exportLogEvery = time.Minute
@@ -27,8 +27,8 @@ const (
 	maxLoggedCause = 300
 )
 
-// openTraces opens the traces that the environment requests. It runs first. So the parts that open
-// later close before the traces, and the spans of their end are exported, too.
+// openTraces opens the traces if the environment requests traces. It is the first step of the
+// start, so the traces close last. Spans of the other parts' ends are therefore exported, too.
 func (a *App) openTraces(ctx context.Context) error {
 	lines := logs.Throttle{Every: exportLogEvery}
 	notExported := func(err error) {
@@ -61,8 +61,9 @@ func (a *App) traceRequests(h http.Handler) http.Handler {
 	return a.traces.Handler(h)
 }
 
-// traceRoute is middleware that adds the route, the request ID and the app to the request's span,
-// after the handler: only then are they known. It is used only with traces.
+// traceRoute is middleware that adds the route, the request ID and the app to the request's span.
+// It adds them after the handler has run, since only then are they known. It is used only if there
+// are traces.
 func traceRoute(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		err := next(c)

@@ -2,16 +2,16 @@ package app
 
 import "runtime/debug"
 
-// nextVersion is the version of the next release of this tree (Semantic Versioning 2.0.0); it
-// becomes the tag v0.1.0.
+// nextVersion is the version of the next release (Semantic Versioning 2.0.0). The tag of that
+// release is "v" and nextVersion.
 const nextVersion = "0.1.0"
 
-// version is set by the linker (see the Makefile). At the tag of nextVersion it is nextVersion,
-// otherwise nextVersion with "-dev+" and the commit.
+// The linker sets version (see the Makefile). If the commit has the tag of nextVersion, version is
+// nextVersion. Otherwise version is nextVersion, "-dev+" and the commit.
 var version string
 
-// Version returns the program's version: "0.1.0" or, between tags, "0.1.0-dev+" with the commit if
-// the build knows it.
+// Version returns the program's version. At a tag it is "0.1.0", for example. Between tags it is
+// "0.1.0-dev+" and the commit. If the build does not know the commit, it is "0.1.0-dev".
 func Version() string {
 	if version != "" {
 		return version

@@ -1,6 +1,7 @@
-// Package commands has the commands that work on the database and the files of an installation,
-// even if the service does not run: init, migrate, backup, copy and admin. Rekey and the doctor's
-// check of keys are in package app, since the service runs them, too.
+// Package commands has the commands that work on the database and the files of an installation:
+// init, migrate, backup, restore, move and admin. These commands also work if the service does not
+// run. The command bounce posts a mail to the running service. Rekey and the doctor's check of keys
+// are in package app, since the service runs them, too.
 package commands
 
 import (
@@ -19,8 +20,8 @@ import (
 	"sendcode/internal/store/sqldb"
 )
 
-// AdminCommand is a change of an account of the console, or an export, with the arguments and flags
-// of `sendcode admin`.
+// AdminCommand has the arguments and flags of `sendcode admin`. The command changes or lists
+// accounts of the console, or exports the rows of a person.
 type AdminCommand struct {
 	Do     string    `arg:"" enum:"add,role,identity,password,factor,close,open,list,export" help:"add, role, identity, password, factor, close, open or list; or export: all rows that name a person, as JSON."`
 	Name   string    `arg:"" optional:"" help:"Of the account."`
@@ -51,8 +52,8 @@ func (c AdminCommand) Validate() error {
 	return fmt.Errorf("%s needs %s", c.Do, strings.Join(missing, " and "))
 }
 
-// withOptionName returns a *fault.InvalidError with the name of an option or argument of the
-// command line in place of the field. It returns other errors unchanged.
+// withOptionName replaces the field in a *fault.InvalidError by the option or argument of the
+// command line. It returns other errors unchanged.
 func withOptionName(err error) error {
 	bad, ok := errors.AsType[*fault.InvalidError](err)
 	if !ok {
@@ -65,9 +66,10 @@ func withOptionName(err error) error {
 	return fmt.Errorf("%s: %s", field, cmp.Or(bad.Detail, bad.Reason))
 }
 
-// ChangeAccount adds or changes an account of the console, for an administrator who cannot log in,
-// and records the change as an action of "cli". It prints a new password to out, once. The action
-// "list" prints all accounts, first those in the settings; "export" prints the rows of a person.
+// ChangeAccount adds or changes an account of the console, for an administrator who cannot log in.
+// It records the change in the audit trail as an action of "cli". It prints a new password to out,
+// and never shows it again. The action "list" prints all accounts, and begins with the accounts in
+// the settings. The action "export" prints the rows of a person.
 func ChangeAccount(ctx context.Context, cfg config.Config, wish AdminCommand, out io.Writer) error {
 	if wish.Do == "export" {
 		act, err := auth.NewCommandAuditEntry()

@@ -17,11 +17,14 @@ import (
 
 const postgresBackup = "the database is Postgres: back it up with pg_dump (docs/operations.md#backup-and-restore)"
 
-// Backup copies the SQLite file to path and, with secrets, the file of secrets to
-// path.secrets.yaml. The service may run meanwhile: Backup takes none of its locks, and copies the
-// file as it is at one instant. Backup does not overwrite files, and needs room for the copy on the
-// disk. If it fails, it leaves no file. After the copy, it records the instant for metrics and the
-// doctor; if that fails, the copy stays. It prints the names of the copies to out.
+// Backup copies the SQLite file to path. If secrets is true, it also copies the file of secrets to
+// path.secrets.yaml. The service may run meanwhile, since Backup does not lock the data directory.
+// The copy shows the SQLite file at one instant.
+//
+// Backup does not overwrite files. The disk needs room for the copy. If copying fails, Backup
+// leaves no file. After the copy, Backup records the instant for the metrics and the doctor. If the
+// recording fails, Backup returns an error, and the copy stays. It prints the names of the copies
+// to out.
 func Backup(ctx context.Context, cfg config.Config, path string, secrets bool, out io.Writer) error {
 	if cfg.DatabaseURL != "" {
 		return errors.New(postgresBackup)
@@ -64,7 +67,7 @@ func Backup(ctx context.Context, cfg config.Config, path string, secrets bool, o
 	return err
 }
 
-// recordBackup records for metrics and the doctor when a backup that is whole began.
+// recordBackup records when a complete backup began. The metrics and the doctor show this time.
 func recordBackup(cfg config.Config, began time.Time) error {
 	if err := config.RecordBackup(cfg.DataDir, began); err != nil {
 		return fmt.Errorf("the backup is complete, but its time can't be recorded for the metrics: %w", err)
@@ -72,7 +75,8 @@ func recordBackup(cfg config.Config, began time.Time) error {
 	return nil
 }
 
-// createEmptyFile makes an empty file. Of two backups to one name, the second one fails here.
+// createEmptyFile creates an empty file. If the file exists, it returns an error. So of two backups
+// with the same name, the second backup fails here.
 func createEmptyFile(path string) error {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if errors.Is(err, fs.ErrExist) {
@@ -84,8 +88,9 @@ func createEmptyFile(path string) error {
 	return f.Close()
 }
 
-// checkRoomFor returns an error if the disk of path has no room for a copy of the SQLite file from,
-// with everything that its write-ahead log may add, multiplied by times.
+// checkRoomFor returns an error if the disk of path has no room for a copy of the SQLite file. The
+// parameter from is the SQLite file. The needed room is the size of the file and of its write-ahead
+// log, multiplied by times.
 func checkRoomFor(from, path string, times float64) error {
 	size := 0.0
 	for _, name := range []string{from, from + "-wal"} {

@@ -24,7 +24,7 @@ import (
 )
 
 const (
-	manifestFile = "manifest.json" // the last file of the archive, so that an archive that was cut off lacks it
+	manifestFile = "manifest.json" // the last file of the archive: a truncated archive lacks it
 	// largestManifest bounds how many bytes of a manifest Restore reads.
 	largestManifest = 1 << 16
 	// progressEvery is the number of bytes between two lines about the progress.
@@ -43,18 +43,23 @@ type archivedFile struct {
 	SHA256 string `json:"sha256"` // in hex
 }
 
-// BackupTo writes a tar archive (POSIX.1-2001, pax) to out: the SQLite file, with secrets also the
-// file of secrets, and then the manifest. The service may run meanwhile. SQLite can only copy into
-// a file, so BackupTo first copies into the data directory. The copy needs as much room as the
-// database, and a tenth more must stay free for the service. The finished copy has no name, so it
-// ends with the process. After the last byte BackupTo records the instant for metrics and the
-// doctor, unless ctx is done. progress gets lines for a person.
+// BackupTo writes a tar archive (POSIX.1-2001, pax) to out. The archive has the SQLite file and
+// then the manifest. If secrets is true, the file of secrets is between the two. The service may
+// run meanwhile.
+//
+// SQLite can copy only into a file, so BackupTo first copies into the data directory. The copy
+// needs as much room as the database. Another tenth must stay free for the service. BackupTo
+// removes the name of the finished copy, so the operating system deletes the copy when the process
+// ends.
+//
+// After the last byte, BackupTo records the instant for the metrics and the doctor, unless ctx is
+// done. It writes lines about the progress to progress, for a person.
 func BackupTo(ctx context.Context, cfg config.Config, out io.Writer, secrets bool, progress io.Writer) error {
 	if cfg.DatabaseURL != "" {
 		return errors.New(postgresBackup)
 	}
 	from := filepath.Join(cfg.DataDir, config.DatabaseFile)
-	removeUnfinished(cfg.DataDir, 23*time.Hour) // such a file may have taken the room; the next daily backup has it again
+	removeUnfinished(cfg.DataDir, 23*time.Hour) // an unfinished file may have filled the disk: the next daily backup removes it
 	if err := checkRoomFor(from, from, 1.1); err != nil {
 		return err
 	}
@@ -142,9 +147,9 @@ func addToArchive(ctx context.Context, archive *tar.Writer, name string, f *os.F
 	return archivedFile{name, info.Size(), hex.EncodeToString(sum.Sum(nil))}, err
 }
 
-// Restore reads an archive of BackupTo into the data directory, which must not have a database or
-// secrets yet. The files get their names after the manifest was read and all checksums are right.
-// Restore reads in to its end, so that the writer of in can finish.
+// Restore reads an archive of BackupTo into the data directory, which must have no database and no
+// secrets yet. The files get their final names only when all checksums match the manifest. Restore
+// reads the input to its end, so that the program that writes the archive can finish.
 func Restore(ctx context.Context, cfg config.Config, in io.Reader, out io.Writer) error {
 	if cfg.DatabaseURL != "" {
 		return errors.New("the database is Postgres, which would not use the file: leave out SENDCODE_DATABASE_URL (docs/operations.md#backup-and-restore)")
@@ -182,7 +187,7 @@ func Restore(ctx context.Context, cfg config.Config, in io.Reader, out io.Writer
 	return err
 }
 
-// formats are the first bytes of files that people confuse with an archive, and of a database.
+// formats has the first bytes of files that people confuse with an archive.
 var formats = []struct{ begins, problem string }{
 	{"\x1f\x8b", "it is compressed by gzip: gunzip -c FILE | sendcode restore -"},
 	{"\x28\xb5\x2f\xfd", "it is compressed by zstd: zstd -dc FILE | sendcode restore -"},
@@ -232,9 +237,9 @@ func readArchive(dir string, in *bufio.Reader) (at time.Time, names []string, er
 	return listed.At, names, nil
 }
 
-// readFile reads one file of an archive into dir; before has the earlier files. It accepts only
-// regular files, as BackupTo writes: a link has no content, and a sparse file may be larger than
-// the archive.
+// readFile reads one file of an archive into dir. The parameter before has the names of the earlier
+// files. readFile accepts only regular files, since BackupTo writes only regular files. A link has
+// no content, and a sparse file may be larger than the archive.
 func readFile(dir string, archive io.Reader, head *tar.Header, before []string) (archivedFile, error) {
 	if head.Name != config.DatabaseFile && head.Name != config.SecretsFile {
 		return archivedFile{}, fmt.Errorf("the archive has the file %q, which no backup has", head.Name)

@@ -28,9 +28,9 @@ const (
 	bouncePatience = 30 * time.Second
 )
 
-// PostBounce posts a mail to the running service. Without an error the caller can drop the mail:
-// the service answered 204, or the mail is too large to be a bounce of the service's mails. After
-// an error the caller should post the mail again.
+// PostBounce posts a mail to the running service. If PostBounce returns no error, the caller can
+// drop the mail. In this case the service answered 204, or the mail is too large to be a bounce of
+// the service's mails. If PostBounce returns an error, the caller should post the mail again.
 func PostBounce(ctx context.Context, b BounceTarget, settings func() (config.Config, error), mail io.Reader, out io.Writer) error {
 	url, secret, err := b.resolve(settings)
 	if err != nil {

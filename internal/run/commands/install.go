@@ -17,7 +17,8 @@ import (
 	"sendcode/internal/run/config"
 )
 
-// Installation has the answers to the questions of `sendcode init`, as arguments of the command.
+// Installation has the answers to the questions of `sendcode init`. The command line can give the
+// same answers as arguments.
 type Installation struct {
 	Origin   string `env:"SENDCODE_ORIGINS" placeholder:"ORIGIN" help:"Domain: where browsers meet the page, or the page of yours with the widget, such as https://codes.example."`
 	MailFrom string `env:"SENDCODE_MAIL_FROM" placeholder:"SENDER" help:"Sender, such as 'Shop <no-reply@shop.example>'."`
@@ -53,8 +54,8 @@ func (i *Installation) accountPath() string {
 	return "/run/credentials/sendcode.service/google.json"
 }
 
-// composeOAuth adds the client's secret to compose.yaml, and composeGoogle a copy of the service
-// account's file.
+// composeOAuth adds the OAuth client's secret to compose.yaml. composeGoogle adds a copy of the
+// service account's file.
 const (
 	composeOAuth = `services: {sendcode: {environment: {OAUTH_CLIENT_SECRET_FILE: /run/secrets/oauth_client_secret}, secrets: [oauth_client_secret]}}
 secrets: {oauth_client_secret: {file: ./secrets/oauth_client_secret}}
@@ -64,8 +65,8 @@ secrets: {google_json: {file: ./secrets/google_json}}
 `
 )
 
-// ask asks each question that the answers before leave open. An empty line keeps the answer that
-// there is.
+// ask asks the questions in turn. It leaves out a question that the earlier answers make needless.
+// If the person enters an empty line, the present answer stays.
 func (i *Installation) ask(in io.Reader, out io.Writer) error {
 	lines := bufio.NewReader(in)
 	for _, q := range []struct {
@@ -107,9 +108,9 @@ type installed struct {
 	mode          os.FileMode
 }
 
-// Install writes the files of a service on SQLite: settings, new secrets, and systemd's units or
-// the compose file. Unless Yes is set, it asks first. If an answer has a mistake or a file exists,
-// it returns an error and writes nothing.
+// Install writes the files of a service on SQLite: settings, new secrets, and either the systemd
+// units or the compose file. If i.Yes is false, it first asks the questions. If an answer has a
+// mistake or a file exists, Install returns an error and writes nothing.
 func Install(i Installation, in io.Reader, out io.Writer) error {
 	if !i.Yes {
 		if err := i.ask(in, out); err != nil {
@@ -222,8 +223,9 @@ func (i Installation) composeFiles(flow string, secrets []string) []installed {
 	}
 	for _, line := range secrets {
 		name, value, _ := strings.Cut(line, "=")
-		// compose mounts the file with its permissions, and the container runs as another user. The
-		// permissions of the folder keep other users out.
+		// Compose mounts the file with its permissions, and the container runs as a different user,
+		// so all users may read the file. The permissions of the folder keep other users of the
+		// machine out.
 		files = append(files, installed{"secrets/" + strings.ToLower(strings.TrimPrefix(name, "SENDCODE_")), value + "\n", 0o644})
 	}
 	return files

@@ -11,9 +11,9 @@ import (
 	"sendcode/migrations"
 )
 
-// Migrate brings the database to the schema of this version. The service does so at its start, too;
-// with Migrate, the schema can change before the first new replica starts. The previous version
-// works with the new schema. Migrate prints to out which migrations it applied.
+// Migrate brings the database to the schema of this version. Each start of the service does the
+// same. Migrate can change the schema before the first replica of this version starts. The previous
+// version works with the new schema. Migrate prints the applied migrations to out.
 func Migrate(ctx context.Context, cfg config.Config, out io.Writer) error {
 	said := "The schema is up to date: no migration was due.\n"
 	ctx = migrations.WithReport(ctx, func(file string) {

@@ -14,14 +14,15 @@ import (
 type adminSettings struct {
 	// For accounts with a password: `optional` or `required`.
 	SecondFactor string `yaml:"second_factor" default:"optional" oneof:"optional required"`
-	// Further bearer tokens: `openssl rand -hex 32` makes one, `printf %s TOKEN | sha256sum` its
-	// hash.
+	// Further bearer tokens. `openssl rand -hex 32` makes a token. `printf %s TOKEN | sha256sum`
+	// prints the token's hash.
 	Tokens []adminToken `yaml:"tokens,omitempty" unique:"id"`
 	// A provider of OpenID Connect.
 	OIDC oidcSettings `yaml:"oidc,omitempty"`
 }
 
-// adminToken is a bearer token of the admin API from the file; only its hash is kept.
+// adminToken is a bearer token of the admin API in the settings' file. The file has only the
+// token's hash.
 type adminToken struct {
 	// Unique.
 	ID string `yaml:"id" required:"yes" check:"name"`
@@ -37,8 +38,8 @@ type adminToken struct {
 // needs a second factor.
 const SecondFactorRequired = "required"
 
-// oidcSettings is the provider of OpenID Connect for logins to the console. Its client secret is
-// Config.OIDCSecret.
+// oidcSettings describe the OpenID Connect provider for logins to the console. The client secret is
+// in Config.OIDCSecret.
 type oidcSettings struct {
 	// Exactly as the provider writes it.
 	Issuer string `yaml:"issuer" required:"yes" check:"secure_url"`
@@ -50,9 +51,9 @@ type oidcSettings struct {
 	Scopes []string `yaml:"scopes"`
 	// Names a person; by default `email`.
 	Claim string `yaml:"claim"`
-	// The claim that gives roles to people without an account, a text or a list;
-	// `realm_access.roles` leads into an object. A claim that the ID token lacks is taken from the
-	// userinfo endpoint.
+	// The claim that gives roles to people without an account. Its value is a text or a list.
+	// `realm_access.roles` is the claim `roles` in the object `realm_access`. If the ID token lacks
+	// the claim, the service reads the claim from the userinfo endpoint.
 	RoleClaim string `yaml:"role_claim,omitempty"`
 	// The role for each value of `role_claim`; the highest of several counts.
 	Roles map[string]string `yaml:"roles,omitempty" keys:"oidc_value" oneof:"reader operator owner"`
@@ -81,8 +82,8 @@ func (a *adminSettings) Check(p *document.Mapping) {
 	}
 }
 
-// Check implements document.checker: if roles are given, role_claim must be, too. It also sets the
-// default scopes and claim.
+// Check implements document.checker. If roles are given, role_claim must be given, too. Check also
+// sets the default scopes and the default claim.
 func (o *oidcSettings) Check(p *document.Mapping) {
 	if p.Given["role_claim"] == nil && p.Given["roles"] != nil {
 		p.AddMistake("", "role_claim is missing; roles needs it")

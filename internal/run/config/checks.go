@@ -34,8 +34,8 @@ func patternCheck(pattern, problem string) func(string) string {
 	return func(text string) string { return problemIf(!expression.MatchString(text), problem) }
 }
 
-// checkName returns the problem with the name of a purpose, an app or a key, or "". Names stand in
-// answers, headers, metrics and keys of Redis.
+// checkName checks the name of a purpose, an app or a key. It returns the problem, or "". Such
+// names appear in answers, headers, metrics and keys of Redis.
 var checkName = patternCheck(`^[a-z0-9_-]{1,32}$`, "a name has 1 to 32 of a-z 0-9 _ -")
 
 // checkTitle returns the problem with an app's title, or "". Messages contain the title, so no part
@@ -63,8 +63,8 @@ func checkLanguage(text string) string {
 // hostLikePattern is a dot between letters: mail programs turn "shop.example" into a link.
 var hostLikePattern = regexp.MustCompile(`\p{L}\.\p{L}`)
 
-// appSchemes are the schemes of pages in apps (Capacitor, Ionic, Tauri) and in browser extensions.
-// Their origins are compared like those of sites.
+// appSchemes are the URL schemes of pages in apps (Capacitor, Ionic, Tauri) and in browser
+// extensions. The service compares origins with these schemes in the same way as origins of sites.
 var appSchemes = []string{"capacitor", "ionic", "tauri", "chrome-extension", "moz-extension"}
 
 // checkPageOrigin returns a problem unless text is the origin of a site or of an app's pages.
@@ -107,8 +107,8 @@ func canonicalOrigin(u *url.URL) string {
 	return u.Scheme + "://" + host
 }
 
-// checkReturnURL returns a problem unless text is an origin, with or without a path, in the form in
-// which return URLs are compared.
+// checkReturnURL returns "" if text is an origin, with or without a path, in the form that the
+// service compares return URLs in. Otherwise it returns the problem.
 func checkReturnURL(text string) string {
 	u, err := url.Parse(text)
 	if err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" ||
@@ -132,8 +132,9 @@ func checkHomeLink(text string) string {
 		"must be a URL such as https://shop.example/, with https")
 }
 
-// logoPathPattern excludes characters that end a source in a content security policy. It also
-// excludes escapes, since browsers compare the decoded path.
+// logoPathPattern matches the paths that a logo's URL may have. It excludes characters that end a
+// source in a content security policy. It excludes escapes such as %41, since browsers compare the
+// decoded path with the policy.
 var logoPathPattern = regexp.MustCompile(`^(/[A-Za-z0-9._~-]+)+$`)
 
 func checkLogo(text string) string {
@@ -143,8 +144,8 @@ func checkLogo(text string) string {
 		"must be the URL of an image such as https://shop.example/logo.svg, with https, a plain path and no query")
 }
 
-// sha256Check returns a check for a SHA-256 in hex. The check rejects zeros, and the hash of the
-// empty text, which an empty token would match.
+// sha256Check returns a check for a SHA-256 in hex. The check rejects a hash of all zeros. It also
+// rejects the hash of the empty text, since an empty token would match that hash.
 func sha256Check(of, complaint string) func(string) string {
 	return func(text string) string {
 		sum, err := hex.DecodeString(text)
@@ -185,8 +186,8 @@ func networkCheck(problem string) func(string) string {
 	}
 }
 
-// checkMailFrom returns the problem with the sender of mails, or "": it must be one plain address,
-// with a printable name if any.
+// checkMailFrom checks the sender of mails. It returns the problem, or "". The sender must be one
+// plain address, with or without a name. The name must be printable.
 func checkMailFrom(value string) string {
 	const want = "must be one sender such as Shop <no-reply@shop.example>"
 	sender, err := mail.ParseAddress(value)
@@ -210,12 +211,12 @@ func checkMailFrom(value string) string {
 	return ""
 }
 
-// plainLocalPattern is dot-atom of RFC 5322 section 3.2.3. Quoted local parts are not needed in a
-// sender that administrators choose.
+// plainLocalPattern matches a dot-atom (RFC 5322 section 3.2.3). It excludes quoted local parts,
+// since administrators choose the sender and do not need them.
 var plainLocalPattern = regexp.MustCompile("^[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+(\\.[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+)*$")
 
-// checkTimeZone returns the problem with the name of a zone of the IANA database, or "". "Local" is
-// rejected, since it differs between machines.
+// checkTimeZone checks the name of a time zone in the IANA database. It returns the problem, or "".
+// It rejects "Local", since the local zone differs between machines.
 func checkTimeZone(text string) string {
 	_, err := time.LoadLocation(text)
 	problem := "there is no time zone " + document.Printable(text) + "; they have names such as Asia/Shanghai"

@@ -1,16 +1,17 @@
-// Package config turns the environment, one YAML file and the defaults into a checked Config, or
-// into a list of all mistakes.
+// Package config reads the environment, one YAML file and the defaults. The result is a checked
+// Config, or a list of all mistakes.
 //
-// cmd/sendcode calls Load before a port, a database or a file of the data directory is opened, and
-// hands the Config to package app. Load reads only the files that the settings name.
-// LoadOrCreateSecrets adds the generated keys later, when package app opens the data directory.
+// The program cmd/sendcode first calls Load. Only then does it pass the Config to package app,
+// which opens ports, the database and the data directory. Load reads only the files that the
+// settings name. Package app later calls LoadOrCreateSecrets, which adds the generated keys from
+// the data directory.
 //
-// Two rules protect secrets: a Secret prints as "[secret]" under every verb, and no mistake repeats
-// the value of a setting that may hold a secret.
+// Two rules protect secrets. A Secret prints as "[secret]" under every formatting verb. No mistake
+// repeats the value of a setting that may contain a secret.
 //
 // # A new setting
 //
-// Files without a directory are in this package.
+// To add a setting, change the files of this list. A file without a directory is in this package.
 //
 //	config.go, sections.go            the field, its tags, its comment; in Reloadable if it may change while the service runs
 //	load.go, checks.go                a new check tag
@@ -29,9 +30,9 @@
 //	docs/decisions/0012-settings.md   which administrator sets it, and when; CHANGELOG.md
 //	internal/run/app/strangers_test.go    if it refuses requests: SECURITY.md says what strangers can do
 //
-// Then `go test ./internal/run/config -update` writes docs/configuration.md, schema.json,
-// example.yaml and default.yaml. If full.yaml lacks the setting, it adds it with its default. No
-// test finds a setting that is never used.
+// Then run `go test ./internal/run/config -update`. The command writes docs/configuration.md,
+// schema.json, example.yaml and default.yaml. If full.yaml lacks the setting, the command adds the
+// setting with its default. No test finds a setting that the code never uses.
 package config
 
 import (
@@ -49,24 +50,24 @@ import (
 	"sendcode/internal/run/config/document"
 )
 
-// Config is the effective configuration. Its tags say how it is read and printed (see
-// document.Decoder). The comments of its fields are the reference in docs/configuration.md, in the
-// schema and in the example. Tags of this package:
+// Config is the effective configuration. Its struct tags say how the package reads and prints the
+// configuration (see document.Decoder). The comments of its fields become the reference in
+// docs/configuration.md, in the schema and in the example. This package adds these tags:
 //
-//	env     it is a variable too: plain, file (SENDCODE_…_FILE may name a file that holds it) or list (by commas)
+//	env     the field is also a variable: plain, file (SENDCODE_…_FILE may name a file with the value) or list (by commas)
 //	unset   what an empty value means, for people
 type Config struct {
 	// `host:port` of the API and the page; `:8080` is every interface.
 	Addr string `yaml:"addr" env:"plain" default:"127.0.0.1:8080" check:"addr"`
 	// `host:port` for `/admin` and `/metrics` alone.
 	AdminAddr string `yaml:"admin_addr" env:"plain" check:"addr" unset:"/admin and /metrics are on addr"`
-	// The URL at which people, clients and carriers reach this service. Without it mails have no
-	// link to report them by, carriers send no receipts, texts do not name the page, and the `type`
-	// of a problem is a path. A trial knows its own.
+	// The URL at which people, clients and carriers reach this service. Without this URL, mails
+	// have no link to report the mail, and carriers send no receipts. Text messages do not name the
+	// page, and the `type` of a problem is a path. A trial uses its own address.
 	PublicURL string `yaml:"public_url" env:"plain" check:"public_url"`
-	// After SIGTERM: how long `/readyz` is 503 and requests are still answered, `0s` to `10m`.
-	// Longer than a load balancer needs to notice. With SQLite by default `0s`, since no other
-	// replica could answer instead.
+	// How long after SIGTERM the service still answers requests, `0s` to `10m`. Meanwhile `/readyz`
+	// answers 503. Choose a time longer than a load balancer needs to notice. With SQLite the
+	// default is `0s`, since no other replica could answer instead.
 	Drain time.Duration `yaml:"drain" env:"plain" default:"10s" range:"0s 10m"`
 	// The directory of the SQLite file and the generated secrets.
 	DataDir string `yaml:"data_dir" env:"plain" default:"./data"`
@@ -82,11 +83,11 @@ type Config struct {
 	// `smtp://user:password@host:587`, `smtps://host:465`; by HTTPS `resend://:key@api.resend.com`;
 	// several by commas, the preferred one first.
 	SMTPURL string `yaml:"smtp_url" env:"file" check:"smtp_url" unset:"the dev mailbox"`
-	// [Clients whose tokens log in](mail-servers.md#microsoft-365) at mail servers with
-	// `?oauth=NAME`, instead of a password.
+	// [OAuth clients](mail-servers.md#microsoft-365), by name. Their tokens replace the password at
+	// mail servers whose URL has `?oauth=NAME`.
 	OAuth map[string]oauthClient `yaml:"oauth" keys:"name"`
-	// `other`: a second message of a code goes by a mail server or carrier that the code has not
-	// used, where there is one. `same`: all go by the preferred one.
+	// `other`: if a code is sent again, another mail server or carrier sends it, if there is
+	// another. `same`: the preferred mail server or carrier sends all messages.
 	Resend string `yaml:"resend" default:"other" oneof:"other same"`
 	// The sender, `Name <address>`. Message-IDs have its domain.
 	MailFrom string `yaml:"mail_from" env:"plain" default:"sendcode <no-reply@localhost>" check:"mail_from"`
@@ -102,8 +103,8 @@ type Config struct {
 	Providers []eventProvider `yaml:"provider_events" unique:"name"`
 	// [Auth servers](supabase.md) that have their own codes sent.
 	Hooks []authHook `yaml:"hooks" unique:"name"`
-	// What is one mailbox at a domain, for all callers and rules: `plus_tags` (`ana+shop` is
-	// `ana`), `dots` (`a.na` is `ana`), or both.
+	// Which addresses of a domain are the same mailbox, for all callers and rules. `plus_tags`:
+	// `ana+shop` is `ana`. `dots`: `a.na` is `ana`. A domain may have both.
 	Folds map[string][]string `yaml:"folding" keys:"domain" oneof:"plus_tags dots" unique:"yes"`
 	// [Text messages](sms.md).
 	SMS smsSettings `yaml:"sms"`
@@ -113,36 +114,39 @@ type Config struct {
 	Admin adminSettings `yaml:"admin"`
 
 	File string `yaml:"-"` // path of the YAML file
-	// A public key of the app default, for pages at LocalOrigins. It is set only if the service
-	// generated the app's secret key and no app has another.
+	// LocalPublicKey is a public key of the app default, for pages at LocalOrigins. It is set only
+	// if the service generated the app's secret key and no other app has a key.
 	LocalPublicKey string `yaml:"-"`
 
 	Warnings []string `yaml:"-"` // settings that work but may surprise, one sentence each, for the log
-	// How long the start waits if the database or Redis does not answer, or if another process has
-	// the data directory. With 0 it does not wait, and starts without Redis. Set on the command
-	// line.
+	// StartWait is how long the start waits if the database or Redis does not answer, or if another
+	// process has the data directory. If StartWait is 0, the start does not wait, and goes on
+	// without Redis. The command line sets StartWait.
 	StartWait time.Duration `yaml:"-"`
 	// Terminal: a person reads what the service prints.
 	Terminal bool `yaml:"-"`
 	// Until when sends are refused; zero: they are not. Of the command line.
 	HoldUntil time.Time `yaml:"-"`
-	// `host:port` on loopback for Go's profiles, which show the memory's contents; empty: none. Set
-	// on the command line.
+	// DebugAddr is a `host:port` on loopback for Go's profiles. The profiles show the contents of
+	// the memory. If DebugAddr is empty, there are no profiles. The command line sets DebugAddr.
 	DebugAddr string `yaml:"-"`
-	// The DKIM selector (`s=`) whose key the doctor looks up; empty: none. Set on the command line.
+	// DKIMSelector is the DKIM selector (`s=`) of the key that the doctor checks. If it is empty,
+	// the doctor checks no key. The command line sets DKIMSelector.
 	DKIMSelector string `yaml:"-"`
-	// BehindURL is the URL of the proxy through which the doctor asks the service; empty: none.
+	// BehindURL is the URL of the proxy through which the doctor sends a request to the service. If
+	// it is empty, the doctor sends no such request.
 	BehindURL string `yaml:"-"`
 }
 
-// Secrets have their values only from variables, so that the file can be shared. They are never
-// printed. The public key and its origins are not secret: in the file, apps have such keys.
+// Secrets are settings that only variables can set, so that the settings' file can be shared. The
+// service never prints them. The public key and its origins are not secret. In the settings' file,
+// apps can have public keys and origins of their own.
 type Secrets struct {
-	// `id:base64,id:base64`, at least 32 bytes each. The first serves new codes and recipients, the
-	// others older ones. `sendcode key --kind ring` makes one.
+	// `id:base64,id:base64`, at least 32 bytes each. The first key is for new codes and recipients.
+	// The other keys are for older codes and recipients. `sendcode key --kind ring` makes a key.
 	SecretKeys Secret `yaml:"secret_keys,omitempty" env:"file" check:"ring" unset:"generated"`
-	// base64, at least 32 bytes: the key of recipients' hashes. `sendcode key --kind index` makes
-	// one.
+	// base64, at least 32 bytes. With this key the service hashes recipients. `sendcode key --kind
+	// index` makes a key.
 	IndexKey Secret `yaml:"index_key,omitempty" env:"file" check:"index_key" unset:"generated"`
 	// `sk_…`: the secret key of the app `default`. `sendcode key` makes one.
 	APIKey Secret `yaml:"api_key,omitempty" env:"file" check:"api_key" unset:"generated in a trial"`
@@ -155,8 +159,8 @@ type Secrets struct {
 	AdminPassword Secret `yaml:"admin_password,omitempty" env:"file" check:"password" unset:"generated in a trial"`
 	// Instead of the password: `$argon2id$v=19$m=65536,t=3,p=4$…$…`, m × t at least 35840 KiB.
 	AdminPasswordHash Secret `yaml:"admin_password_hash,omitempty" env:"file" check:"password_hash"`
-	// Bearer token of the admin API, at least 20 characters. It may read; tokens of other roles are
-	// in [`admin: tokens`](operations.md#accounts).
+	// A bearer token of the admin API, at least 20 characters. The token may only read. Tokens with
+	// other roles are in [`admin: tokens`](operations.md#accounts).
 	AdminToken Secret `yaml:"admin_token,omitempty" env:"file" check:"token"`
 	// Bearer token of `/metrics`, at least 20 characters.
 	MetricsToken Secret `yaml:"metrics_token,omitempty" env:"file" check:"token"`
@@ -167,11 +171,11 @@ type Secrets struct {
 	WebhookSecrets Secret `yaml:"webhook_secrets,omitempty" env:"file" check:"webhook_secrets"`
 }
 
-// Reloadable are the settings that can change while the service runs. Some of Secrets can change,
-// too; see WithReloadable.
+// Reloadable are the settings that can change while the service runs. Some fields of Secrets can
+// change, too; see WithReloadable.
 type Reloadable struct {
-	// Lists of rules by name; a send must pass all rules of its policy. A list named `default`
-	// replaces the built-in one.
+	// Lists of rules, by name of the policy. A send must pass all rules of its policy. A list named
+	// `default` replaces the built-in list.
 	Policies map[string][]policyRule `yaml:"policies" keys:"policy" unique:"name"`
 	// Lists of rules for [`/v1/limits`](limits.md).
 	Limits map[string][]limitRule `yaml:"limits" keys:"name" unique:"name"`
@@ -179,22 +183,26 @@ type Reloadable struct {
 	Purposes map[string]purpose `yaml:"purposes" keys:"name"`
 	// Tenants. `default` always exists.
 	Apps []App `yaml:"apps" unique:"name"`
-	// A bound on the sends of all apps together, well above your busiest minute; `{}`: none.
+	// A bound on the sends of all apps together. Choose a bound well above your busiest minute.
+	// `{}` means no bound.
 	Breaker breakerSettings `yaml:"breaker"`
 	// At most 20 recipients with a known code, to which nothing is sent.
 	TestRecipients []testRecipient `yaml:"test_recipients"`
-	// Stops of sends. Sends that `to` stops are `failed`, `blocked`, and count; sends of a stopped
-	// channel or purpose are `failed`, `paused`, and do not count.
+	// Stops of sends. A send that `to` stops gets the state `failed` and the reason `blocked`, and
+	// counts in the limits. A send of a stopped channel or purpose gets `failed` and `paused`, and
+	// does not count.
 	Stops []stop `yaml:"stop"`
-	// How long rows are kept, `768h` to `87840h`; `0s`: for ever. Whole weeks are dropped.
+	// How long rows are kept, `768h` to `87840h`. `0s` means for ever. The service deletes rows of
+	// whole weeks.
 	Retention time.Duration `yaml:"retention" default:"2160h" range:"768h 87840h, or 0s for ever"`
-	// Requests of browsers of one network, at each replica; more are a 429 without a row. `0`: no
-	// bound.
+	// How many requests the browsers of one network may send in a minute, at each replica. Further
+	// requests get 429 and make no row. `0` means no bound.
 	RequestsPerMinute int `yaml:"requests_per_minute" default:"300" range:"1 1000000, or 0 for no limit"`
-	// How many checks may fail from one IPv4 address or IPv6 /64 of clients, for each app and
-	// channel; from a /24 or /48 three times as many.
+	// How many checks may fail in an hour from one IPv4 address or IPv6 /64 of clients, for each
+	// app and channel. From a /24 or /48, three times as many may fail.
 	FailedChecksPerHour int `yaml:"failed_checks_per_hour" default:"100" range:"1 100000"`
-	// A file of mail domains, one a line, whose addresses are refused (422 `disposable`).
+	// A file with one mail domain on each line. Addresses at these domains are refused (422
+	// `disposable`).
 	DisposableFile string `yaml:"disposable_domains"`
 	// Private networks that [webhooks](webhooks.md) may call, there also without TLS.
 	WebhookNetworks []netip.Prefix `yaml:"webhook_networks" check:"callee"`
@@ -209,8 +217,9 @@ type breakerSettings struct {
 	Limit int `yaml:"limit,omitempty" range:"1 100000"`
 	// `1s` to `744h`, sliding.
 	Window time.Duration `yaml:"window,omitempty" range:"1s 744h"`
-	// [Strangers](policies.md#reserve) are refused once `limit` less this number is used. Below
-	// `limit`; by default a fifth of a `limit` above 2.
+	// The number of sends that are kept free of [strangers](policies.md#reserve). Strangers are
+	// refused once `limit` less this number is used. It must be below `limit`. By default it is a
+	// fifth of `limit`, if `limit` is above 2.
 	Reserve int `yaml:"reserve,omitempty"`
 }
 
@@ -230,14 +239,15 @@ func (b *breakerSettings) Check(p *document.Mapping) {
 
 // purpose is what codes are for. PolicySet fills in the rules of the purpose's policy.
 type purpose struct {
-	// The name of a policy, which must have an enforced rule of `scope: recipient`. Purposes with
-	// the same policy share its counts.
+	// The name of a policy. The policy must have an enforced rule of `scope: recipient`. Purposes
+	// with the same policy share the policy's counts.
 	PolicyName string `yaml:"policy" default:"default"`
-	// `confirm`: its codes confirm an address, but do not sign people in. They have at least 8
-	// characters.
+	// `confirm`: the codes of this purpose confirm an address, but do not sign people in. Such
+	// codes have at least 8 characters.
 	Kind string `yaml:"kind,omitempty" oneof:"confirm"`
-	// What its codes are for, by language, in words that follow "Your code for Shop": `{en: to sign
-	// in, es: para entrar, zh: 用于登录}`. With `kind: confirm` by default "to confirm your address".
+	// What the codes of this purpose are for, by language. The words follow "Your code for Shop":
+	// `{en: to sign in, es: para entrar, zh: 用于登录}`. With `kind: confirm` the default is "to
+	// confirm your address".
 	Title          map[string]string `yaml:"title,omitempty" keys:"language" check:"title"`
 	policy.Purpose `yaml:",inline"`
 	// Its length and characters.
@@ -264,14 +274,15 @@ type App struct {
 	Templates string `yaml:"templates"`
 	// Its looks on the page and in mails.
 	Brand brandSettings `yaml:"brand"`
-	// Origins of its pages, exactly: `https://shop.example`. A public key works there and on our
-	// page.
+	// The exact origins of the app's pages: `https://shop.example`. A public key works on these
+	// pages and on our page.
 	Origins []string `yaml:"origins" check:"origin" unique:"yes"`
-	// The host in the last line `@host #code` of text messages that the app's back end requests; by
-	// default the page's. In a widget's messages it is the widget's site, if the line fits
-	// `sms.segments`.
+	// The host in the last line `@host #code` of text messages that the app's back end requests.
+	// The default is the page's host. Messages that a widget requests have the host of the widget's
+	// site, if the line fits into `sms.segments`.
 	SMSOrigin string `yaml:"sms_origin,omitempty" check:"page_host"`
-	// The 11 characters by which Android's SMS Retriever knows its app: `{{.Hash}}` in templates.
+	// The 11 characters by which Android's SMS Retriever finds the app of a message. Templates have
+	// them as `{{.Hash}}`.
 	SMSHash string `yaml:"sms_hash,omitempty" check:"sms_hash"`
 	// As `sms.watch`, for its messages; what is left out is as there.
 	SMSWatch watchSettings `yaml:"sms_watch,omitempty"`
@@ -293,7 +304,7 @@ type brandSettings struct {
 	Logo string `yaml:"logo,omitempty" check:"logo"`
 	// A colour, `"#1f5fd1"`; adjusted for contrast.
 	Accent string `yaml:"accent,omitempty" check:"accent"`
-	// The app's https address: logo and name link to it, and mails name it.
+	// The app's https address. The logo and the name link to this address, and mails contain it.
 	Home string `yaml:"home,omitempty" check:"home"`
 }
 
@@ -307,7 +318,8 @@ type appKey struct {
 	SHA256 [32]byte `yaml:"sha256" required:"yes" check:"key_hash"`
 	// A day (to its end in UTC) or a time.
 	Expires time.Time `yaml:"expires,omitempty"`
-	// What a secret key may do, of `send`, `check`, `read` and `limit`; by default everything.
+	// What a secret key may do: any of `send`, `check`, `read` and `limit`. By default it may do
+	// everything.
 	Scopes []string `yaml:"scopes,omitempty" oneof:"send check read limit" unique:"yes"`
 }
 
@@ -322,19 +334,19 @@ const (
 
 // pageSettings is the public page at /.
 type pageSettings struct {
-	// The app of the page; `""` turns it off. `/?app=NAME` is the page of an app with
-	// `return_urls`.
+	// The app of the page at `/`. `""` turns the page off. An app with `return_urls` also has a
+	// page at `/?app=NAME`.
 	App string `yaml:"app"`
-	// The channels that the page offers, the first one first: `[email]`, `[sms]` or both; by
-	// default all that work.
+	// The channels that the page offers, in this order: `[email]`, `[sms]` or both. By default the
+	// page offers all channels that work.
 	Channels []recipient.Channel `yaml:"channels" oneof:"email sms" unique:"yes"`
 }
 
 // defaultApp is the app that always exists. SENDCODE_API_KEY is its secret key.
 const defaultApp = "default"
 
-// apiKeyID and publicKeyID name SENDCODE_API_KEY and SENDCODE_PUBLIC_KEY among the keys of
-// defaultApp, pageKeyID the key of each app's page (api.NewPageKey).
+// apiKeyID and publicKeyID are the IDs of SENDCODE_API_KEY and SENDCODE_PUBLIC_KEY among the keys
+// of defaultApp. pageKeyID is the ID of the key of each app's page (api.NewPageKey).
 const (
 	apiKeyID    = "api_key"
 	publicKeyID = "public_key"
@@ -346,14 +358,15 @@ func (c Config) Loopback() bool {
 	return isLoopbackAddr(c.Addr) && (c.AdminAddr == "" || isLoopbackAddr(c.AdminAddr))
 }
 
-// isTrial reports whether this seems to be a trial on one machine: the service listens only on
-// loopback, trusts no proxy, and uses SQLite. An API key and a password are generated only in a
-// trial.
+// isTrial reports whether the service seems to be a trial on one machine. In a trial the service
+// listens only on loopback, trusts no proxy, and uses SQLite. Only a trial generates an API key and
+// a password.
 func (c Config) isTrial() bool {
 	return c.Loopback() && len(c.TrustedProxies) == 0 && c.DatabaseURL == ""
 }
 
-// BaseURL returns PublicURL, or in a trial the URL of its own address; "" if neither is known.
+// BaseURL returns PublicURL. If a trial has no PublicURL, BaseURL returns the URL of the trial's
+// own address. If no URL is known, it returns "".
 func (c Config) BaseURL() string {
 	if c.PublicURL == "" && c.isTrial() {
 		return "http://" + c.Addr
@@ -365,7 +378,7 @@ func (c Config) BaseURL() string {
 func (c Config) hasSecretKeys() bool { return slices.ContainsFunc(c.Apps, App.hasSecretKey) }
 
 // GeneratesAPIKey reports whether LoadOrCreateSecrets generates, or has generated, the secret key
-// of the app default: in a trial in which no app has a secret key.
+// of the app default. It generates this key in a trial in which no app has a secret key.
 func (c Config) GeneratesAPIKey() bool {
 	return c.isTrial() && !c.hasSecretKeys() || c.LocalPublicKey != ""
 }
@@ -374,8 +387,8 @@ func (c Config) GeneratesAPIKey() bool {
 // machines can reach that listener.
 func (c Config) PublicConsole() bool { return c.AdminAddr == "" && !isLoopbackAddr(c.Addr) }
 
-// RequiresHTTPS reports whether browsers must use TLS to reach a listener: cookies and codes pass
-// there. False on loopback.
+// RequiresHTTPS reports whether browsers must use TLS to reach a listener, since they send cookies
+// and codes. It returns false for an address on loopback.
 func RequiresHTTPS(addr string) bool { return !isLoopbackAddr(addr) }
 
 // AdminLoginEnabled reports whether there is a way to log in to the console.
@@ -416,8 +429,8 @@ func (a App) hasPublicKey() bool {
 	return slices.ContainsFunc(a.Keys, func(k appKey) bool { return k.Kind == publicKeyKind })
 }
 
-// ResendsOther reports whether a resend prefers a mail server or carrier that its code has not
-// used.
+// ResendsOther reports whether a second message of a code goes to another mail server or carrier
+// than the first message, if possible.
 func (c Config) ResendsOther() bool { return c.Resend == "other" }
 
 // MailDomain returns the domain of MailFrom, which Message-IDs have too.
@@ -445,8 +458,8 @@ func (c Config) MailDomains() (all []string) {
 	return all
 }
 
-// senderDomain returns the domain of a sender such as "Shop <codes@shop.example>"; "localhost" if
-// it can't be parsed.
+// senderDomain returns the domain of a sender such as "Shop <codes@shop.example>". If it can't
+// parse the sender, it returns "localhost".
 func senderDomain(from string) string {
 	sender, err := mail.ParseAddress(from)
 	if err != nil {
@@ -455,8 +468,8 @@ func senderDomain(from string) string {
 	return strings.ToLower(sender.Address[strings.LastIndexByte(sender.Address, '@')+1:])
 }
 
-// reachedByStrangers reports whether strangers' browsers can request codes of the app: with a
-// public key, or on the app's page if that is not on loopback.
+// reachedByStrangers reports whether strangers' browsers can request codes of the app. They can if
+// the app has a public key, or if the app has a page and the page is not on loopback.
 func (c Config) reachedByStrangers(a App) bool {
 	return a.hasPublicKey() || !isLoopbackAddr(c.Addr) && c.HasPage(a)
 }
@@ -470,7 +483,8 @@ func (c Config) HasPage(a App) bool {
 	return c.Page.App != "" && (a.Name == c.Page.App || c.Loopback() || len(a.ReturnURLs) > 0)
 }
 
-// Folding returns the rules by which several spellings of an address are hashed as one mailbox.
+// Folding returns the folding rules of each domain. By these rules, several spellings of an address
+// get the same hash, as one mailbox.
 func (c Config) Folding() recipient.Folding {
 	all := recipient.Folding{}
 	for domain, what := range c.Folds {

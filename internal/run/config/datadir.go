@@ -23,7 +23,7 @@ import (
 const DatabaseFile = "sendcode.db"
 
 // DatabaseFileMayExist reports whether the data directory has a SQLite file. If it cannot find out,
-// it returns true, so that an existing file never gets other keys.
+// it returns true. Otherwise the service could generate other keys beside an existing file.
 func DatabaseFileMayExist(dir string) bool {
 	_, err := os.Stat(filepath.Join(dir, DatabaseFile))
 	return !errors.Is(err, fs.ErrNotExist)
@@ -36,9 +36,9 @@ const secretsFileHead = `# Made by sendcode and read at every start: what no set
 # these keys, codes under way cannot be checked and limits start again. No other user may read it.
 `
 
-// loadOrCreateSecrets returns the secrets of the file in dir, by setting. It generates the secrets
-// of missing that the file lacks, under a lock against other processes. If a database may have been
-// written with a key that the file lacks, it returns an error.
+// loadOrCreateSecrets returns the secrets in the file of dir, by the key of each setting. It
+// generates each secret of missing that the file lacks. Meanwhile a lock keeps other processes out.
+// If a database may have been written with a key that the file lacks, it returns an error.
 func loadOrCreateSecrets(dir string, missing []storedSecret) (secrets map[string]string, err error) {
 	if err := makeDataDir(dir); err != nil {
 		return nil, err
@@ -81,8 +81,9 @@ func loadOrCreateSecrets(dir string, missing []storedSecret) (secrets map[string
 	return secrets, nil
 }
 
-// WithStoredKeys returns the configuration with the database's keys. A key that no setting gives
-// comes from the data directory. It writes nothing; a missing key is an error.
+// WithStoredKeys returns the configuration with the keys of the database. It reads a key that no
+// setting gives from the data directory. If the data directory lacks a key, it returns an error. It
+// writes nothing.
 func (c Config) WithStoredKeys() (Config, error) {
 	missing := slices.DeleteFunc(c.missingSecrets(), func(s storedSecret) bool { return !s.isDatabaseKey() })
 	if len(missing) == 0 {
@@ -109,15 +110,16 @@ func lostKeysError(path string) error {
 		document.Printable(path), DatabaseFile)
 }
 
-// damagedError returns the error for a file of secrets that lacks some or was changed.
+// damagedError returns the error for a file of secrets that lacks some secrets, or that was changed
+// by hand.
 func damagedError(path string, what ...string) error {
 	return fmt.Errorf("%s is damaged (%s): restore a copy of it, or set its secrets as variables; "+
 		"it is not generated again, since other keys would make pending codes invalid and begin all counts again",
 		document.Printable(path), strings.Join(what, ", "))
 }
 
-// readSecrets reads and checks the file of secrets. The error is fs.ErrNotExist only if there is no
-// file, and never repeats its contents.
+// readSecrets reads and checks the file of secrets. If the file does not exist, the error is
+// fs.ErrNotExist. No error repeats the contents of the file.
 func readSecrets(path string) (map[string]string, error) {
 	info, err := os.Stat(path)
 	var content []byte
@@ -136,9 +138,9 @@ func readSecrets(path string) (map[string]string, error) {
 	return parseSecrets(path, content)
 }
 
-// sharedByFSGroup reports whether a file is readable by its group because of Kubernetes' fsGroup:
-// that gives the files of a volume to a group of the pod, with the permission bits of the owner.
-// https://kubernetes.io/docs/tasks/configure-pod-container/security-context/
+// sharedByFSGroup reports whether Kubernetes' fsGroup made a file readable by its group. With
+// fsGroup, the files of a volume belong to a group of the pod. The group gets the permission bits
+// of the owner. https://kubernetes.io/docs/tasks/configure-pod-container/security-context/
 func sharedByFSGroup(info os.FileInfo) bool {
 	perm := info.Mode().Perm()
 	return perm&0o070 != 0 && perm&0o007 == 0 && os.Getenv("KUBERNETES_SERVICE_HOST") != "" && disk.OfOwnGroup(info)
@@ -204,8 +206,8 @@ func HasSecretsFile(dir string) bool {
 
 const lastBackupFileName = "last_backup"
 
-// RecordBackup keeps the instant of the last backup in a file of the data directory. All users may
-// read the file, since another user than the service's may make backups.
+// RecordBackup writes the instant of the last backup into a file of the data directory. All users
+// may read this file, since the user who makes backups may not be the user of the service.
 func RecordBackup(dir string, at time.Time) error {
 	return WriteFile(filepath.Join(dir, lastBackupFileName), func(f *os.File) error {
 		_, err := f.WriteString(at.UTC().Format(time.RFC3339) + "\n")
@@ -213,16 +215,17 @@ func RecordBackup(dir string, at time.Time) error {
 	})
 }
 
-// LastBackup returns what RecordBackup kept, to the second; zero if nothing can be read.
+// LastBackup returns the instant that RecordBackup wrote, to the second. If it cannot read the
+// instant, it returns the zero time.
 func LastBackup(dir string) time.Time {
 	text, _ := os.ReadFile(filepath.Join(dir, lastBackupFileName))
 	at, _ := time.Parse(time.RFC3339, strings.TrimSpace(string(text)))
 	return at
 }
 
-// WriteFile makes a file that only its owner may read. fill writes the file under a temporary name.
-// When the contents are on the disk, the file is renamed to path. So after a crash the file is
-// complete or missing.
+// WriteFile makes a file that only its owner may read. The function fill writes the contents to a
+// file with a temporary name. When the contents are on the disk, WriteFile renames the file to
+// path. So after a crash the file at path is complete, or does not exist.
 func WriteFile(path string, fill func(f *os.File) error) error {
 	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*") // 0600
 	if err != nil {
@@ -257,11 +260,12 @@ const lockRetryEvery = 20 * time.Millisecond
 // ErrDataDirInUse is the error if another process has locked the data directory.
 var ErrDataDirInUse = errors.New("is in use by another sendcode process")
 
-// LockDataDir locks a data directory for this process; a missing directory it creates (0700). While
-// another process has the lock, it tries again until wait is over, and then returns
-// ErrDataDirInUse. If ctx ends first, its error wraps that of ctx. The lock ends with release or
-// with the process. The lock file stays: if it were removed, two processes could lock two files of
-// the same name.
+// LockDataDir locks a data directory for this process. If the directory does not exist, LockDataDir
+// creates it (0700). While another process has the lock, LockDataDir tries again. After wait it
+// returns ErrDataDirInUse. If ctx ends first, it returns an error that wraps the error of ctx.
+//
+// The lock ends when release is called or the process ends. The lock file stays. If it were
+// removed, two processes could lock two files with the same name.
 func LockDataDir(ctx context.Context, dir string, wait time.Duration) (release func() error, err error) {
 	if err := makeDataDir(dir); err != nil {
 		return nil, err
@@ -297,23 +301,25 @@ func makeDataDir(dir string) error {
 	return nil
 }
 
-// ShownSecret is a secret of the data directory that a person needs: the API key and the password
-// of the console.
+// ShownSecret is a generated secret that a person needs: the API key, or the password of the
+// console.
 type ShownSecret struct {
 	Name  string // the variable that would replace it: "SENDCODE_API_KEY"
 	Label string // for people: "API key", "password"
 	Value string // in the clear, to be shown at the terminal
 }
 
-// LoadOrCreateSecrets gets the secrets that no setting gives from <dir>/secrets.yaml, and returns
-// those that a person needs. It generates secrets that the file lacks, and writes the file
-// atomically, for the owner only. On a server that other machines can reach, it does nothing:
-// there, Load refuses a configuration that would need generated secrets. A damaged file is an error
-// and stays as it is. A missing file is an error if a database was written with its keys: with
-// other keys, pending codes would be invalid and every recipient would count anew.
+// LoadOrCreateSecrets reads the secrets that no setting gives from <dir>/secrets.yaml. It returns
+// the secrets that a person needs. It generates secrets that the file lacks, and writes the file
+// atomically. Only the file's owner may read the file. If other machines can reach the service,
+// LoadOrCreateSecrets does nothing. In that case Load refuses a configuration that lacks secrets.
 //
-// The caller may hold the lock of LockDataDir or not. LoadOrCreateSecrets has a lock of its own, so
-// that replicas on one host have the same secrets.
+// A damaged file is an error, and the file stays unchanged. A missing file is an error if a
+// database was written with its keys. With other keys, pending codes would be invalid, and the
+// counts of every recipient would begin again.
+//
+// The caller may have the lock of LockDataDir, but does not need it. LoadOrCreateSecrets has its
+// own lock, so that replicas on one host get the same secrets.
 func (c *Config) LoadOrCreateSecrets(dir string) ([]ShownSecret, error) {
 	missing := c.missingSecrets()
 	if len(missing) == 0 {
@@ -339,7 +345,7 @@ func (c *Config) LoadOrCreateSecrets(dir string) ([]ShownSecret, error) {
 
 // storedSecret is a secret that the data directory may hold.
 type storedSecret struct {
-	key, label string // label is shown with the secret; "" for a key that the database is written with
+	key, label string // label is shown with the secret; it is "" for a key of the database
 	of         func(*Config) *Secret
 	generated  func(Config) bool // whether the secret is generated if no setting gives it
 	check      func(string) string
@@ -349,8 +355,9 @@ type storedSecret struct {
 // isDatabaseKey reports whether the secret is a key that encrypts or hashes data in the database.
 func (s storedSecret) isDatabaseKey() bool { return s.label == "" }
 
-// storedSecrets are all secrets of the data directory, in the order of their file. The database's
-// keys come last. So if the file was cut off, these keys are missing, which shows the damage.
+// storedSecrets are all secrets of the data directory, in the order of their file. The keys of the
+// database come last. So if the end of the file is lost, these keys are missing, and the service
+// notices the damage.
 var storedSecrets = []storedSecret{
 	{
 		"api_key", "API key", func(c *Config) *Secret { return &c.APIKey }, Config.GeneratesAPIKey,

@@ -28,19 +28,21 @@ type envVariable struct {
 	secret bool   // only the environment may give it
 }
 
-// Variables that are not settings: SENDCODE_CONFIG names the file, SENDCODE_CONFIG_YAML has the
-// file's text, and platforms set PORT.
+// These variables are not settings. SENDCODE_CONFIG is the path of the file. SENDCODE_CONFIG_YAML
+// has the text of the file. Platforms set PORT.
 const (
 	configFileKey = "config"
 	configTextKey = "config_yaml"
 	portVariable  = "PORT"
 )
 
-// envVariables are all settings that the environment may give, and the variables for the file.
+// envVariables are all variables that the service reads, except PORT: the settings that the
+// environment may give, SENDCODE_CONFIG and SENDCODE_CONFIG_YAML.
 var envVariables = append(envVariablesOf(reflect.TypeFor[Config]()), envVariable{key: configFileKey, kind: "plain"},
 	envVariable{key: configTextKey, kind: "plain"})
 
-// envVariablesOf returns the variables in the tags "env" of a struct and of its embedded structs.
+// envVariablesOf returns the variables that a struct and its embedded structs declare by the tag
+// "env".
 func envVariablesOf(t reflect.Type) (all []envVariable) {
 	for f := range t.Fields() {
 		name, _, _ := strings.Cut(f.Tag.Get("yaml"), ",")
@@ -93,9 +95,9 @@ type locatedValue struct {
 	value, where string
 }
 
-// readEnviron returns, by key, the values of variables and of the files that …_FILE variables name.
-// An empty variable counts as missing, because container tools set empty variables. Values are
-// trimmed, since editors end a file with a line break.
+// readEnviron returns the values of variables, and of the files that …_FILE variables name, by key.
+// An empty variable counts as missing, because container tools set empty variables. readEnviron
+// trims the values, since editors end a file with a line break.
 func (ss *settingsSource) readEnviron() map[string]locatedValue {
 	ss.reportUnknown()
 	given := map[string]locatedValue{}
@@ -116,8 +118,9 @@ func (ss *settingsSource) readEnviron() map[string]locatedValue {
 	return given
 }
 
-// readVariable returns the value of the variable with this name. With mayBeFile, the value may also
-// be in a file that the variable …_FILE names. If neither is given, value and problem are "".
+// readVariable returns the value of the variable with this name. If mayBeFile is true, the variable
+// …_FILE may instead name a file with the value. If neither variable is given, the value and
+// problem are "".
 func (ss *settingsSource) readVariable(name string, mayBeFile bool) (s locatedValue, problem string) {
 	s = locatedValue{strings.TrimSpace(ss.environ[name]), name}
 	path := strings.TrimSpace(ss.environ[name+"_FILE"])
@@ -130,7 +133,7 @@ func (ss *settingsSource) readVariable(name string, mayBeFile bool) (s locatedVa
 	return ss.readSecretFile(path, name+"_FILE")
 }
 
-// readSecretFile returns the value in a file. where names the setting and the file's path, for
+// readSecretFile returns the value in a file. The parameter where is the name of the setting, for
 // messages.
 func (ss *settingsSource) readSecretFile(path, where string) (s locatedValue, problem string) {
 	content, err := ss.readFile(path)
@@ -196,9 +199,10 @@ func (ss *settingsSource) reportUnknown() {
 	}
 }
 
-// Kubernetes and Docker links set variables for services near a container: {NAME}_SERVICE_HOST and
-// {NAME}_PORT=tcp://… (kubernetes.io, "Discovering services"). For a service called "sendcode" or
-// "sendcode-redis" their names begin with SENDCODE_. Such variables must not stop the start.
+// Kubernetes and Docker links set variables for the services near a container: {NAME}_SERVICE_HOST
+// and {NAME}_PORT=tcp://… (kubernetes.io, "Discovering services"). If a service is called
+// "sendcode" or "sendcode-redis", these variables begin with SENDCODE_. They must not stop the
+// start.
 var (
 	serviceNamePattern = regexp.MustCompile(`^SENDCODE_(\w+_)?SERVICE_(HOST|PORT(_\w+)?)$`)
 	linkNamePattern    = regexp.MustCompile(`^SENDCODE_(\w+_)?PORT_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?$`)

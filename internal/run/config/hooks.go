@@ -10,8 +10,8 @@ import (
 	"sendcode/internal/run/config/document"
 )
 
-// authHook is a route for an auth server, which calls it so that the service sends a code that the
-// auth server made.
+// authHook is a route that an auth server calls. The auth server makes a code, and the service
+// sends this code.
 type authHook struct {
 	// In the address: `POST /v1/hooks/NAME`.
 	Name string `yaml:"name" required:"yes" check:"name"`
@@ -20,14 +20,15 @@ type authHook struct {
 	// `supabase-email` or `supabase-sms`.
 	Server       authhooks.HookKind `yaml:"server" required:"yes" oneof:"supabase-email supabase-sms"`
 	SecretSource `yaml:",inline"`
-	// Purposes of its codes by the server's action: `signup`, `recovery`, `invite`, `magiclink`,
-	// `email_change`, `email`, `reauthentication`; of text messages: `sms`. Other actions have the
-	// purpose `default`.
+	// The purpose of the codes, by the action of the auth server. The actions for mails are
+	// `signup`, `recovery`, `invite`, `magiclink`, `email_change`, `email` and `reauthentication`.
+	// The action for text messages is `sms`. An action that is not listed has the purpose
+	// `default`.
 	Purposes map[string]string `yaml:"purposes,omitempty" keys:"hook_action"`
-	// How long the server's codes are good, `1m` to `24h`. Messages say it; by default they say
-	// nothing.
+	// How long the auth server's codes are valid, `1m` to `24h`. Messages mention this time. By
+	// default they mention no time.
 	TTL time.Duration `yaml:"ttl,omitempty" range:"1m 24h"`
-	// The app [reports each code that was entered](supabase.md#reports), so one without a report
+	// The app [reports each code that was entered](supabase.md#reports). A code without a report
 	// counts as not entered.
 	Reports bool `yaml:"reports,omitempty"`
 }
@@ -50,7 +51,7 @@ func checkHookAction(text string) string {
 	return problemIf(!slices.Contains(hookActions, text), "is none of "+strings.Join(hookActions, ", "))
 }
 
-// secrets returns the keys of the hook's secrets; for a secret that can't be decoded, nil.
+// secrets returns the keys of the hook's secrets. If a secret can't be decoded, its key is nil.
 func (h authHook) secrets() (all [][]byte) {
 	for text := range strings.SplitSeq(h.Secret.Reveal(), hookSecretSeparator) {
 		encoded, found := strings.CutPrefix(strings.TrimSpace(text), hookSecretPrefix+webhookSecretPrefix)
@@ -63,8 +64,8 @@ func (h authHook) secrets() (all [][]byte) {
 	return all
 }
 
-// Check implements document.checker: the hook's app and purposes must exist, each action must be
-// one of the hook's server, and the secret must be long enough.
+// Check implements document.checker. The hook's app and purposes must exist. Each action must be an
+// action of the hook's server. The secret must be long enough.
 func (h *authHook) Check(p *document.Mapping) {
 	addReference(p, "app", "app", h.App)
 	for _, action := range slices.Sorted(maps.Keys(h.Purposes)) {

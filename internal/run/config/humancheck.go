@@ -14,20 +14,22 @@ import (
 type humanCheckSettings struct {
 	// `work`: a proof of work, without a vendor. Or the vendor.
 	By string `yaml:"by,omitempty" oneof:"work turnstile hcaptcha recaptcha http"`
-	// `pressed`: when strangers have used half of what they share. `always`: each stranger's first
-	// send of a verification, too.
+	// `pressed`: strangers get the check when they have used half of their shared limits. `always`:
+	// a stranger also gets the check before the first send of each verification.
 	When string `yaml:"when,omitempty" oneof:"pressed always"`
 	// The vendor's public key of the site; of `recaptcha` one of v2.
 	SiteKey      string `yaml:"site_key,omitempty"`
 	SecretSource `yaml:",inline"`
-	// Instead of the vendor's own URL, and of `http` yours. `https`, or `http` on loopback.
+	// The URL to use in place of the vendor's own URL. With `http` it is your own service's URL. It
+	// is `https`, or `http` on loopback.
 	URL string `yaml:"url,omitempty"`
-	// Hosts of the pages that show the check. `recaptcha`: by default those of `origins`; the
-	// others bind a site key to its hosts themselves.
+	// The hosts of the pages that show the check. With `recaptcha` the default is the hosts of
+	// `origins`. The other vendors tie a site key to its hosts themselves.
 	Hostnames []string `yaml:"hostnames,omitempty" unique:"yes"`
 	// The person's address goes to the vendor.
 	SendIP bool `yaml:"send_ip,omitempty"`
-	// How often the vendor is asked for the app, by default 10000; beyond it work is offered.
+	// How many requests about this app the vendor may get in an hour, by default 10000. Above this
+	// number, strangers get a proof of work instead.
 	AsksPerHour int `yaml:"asks_per_hour,omitempty" range:"1 1000000"`
 }
 
@@ -67,7 +69,8 @@ func (a App) checkHumanCheck(p *document.Mapping) {
 	}
 }
 
-// HumanCheckVendor returns the vendor of the app's human check. False: the check has no vendor.
+// HumanCheckVendor returns the vendor of the app's human check. The bool is false if the check has
+// no vendor.
 func (a App) HumanCheckVendor() (vendors.Config, bool) {
 	h := a.HumanCheck
 	if h.By == "" || h.By == humancheck.ByWork {
@@ -85,15 +88,16 @@ func (a App) HumanCheckVendor() (vendors.Config, bool) {
 	}, true
 }
 
-// HumanCheckOf returns the app's human check, without its vendor. False: the app has no human
-// check.
+// HumanCheckOf returns the app's human check, without its vendor. The bool is false if the app has
+// no human check.
 func (a App) HumanCheckOf() (humancheck.Check, bool) {
 	h := a.HumanCheck
 	return humancheck.Check{Always: h.When == always, Cost: humancheck.DefaultCost}, h.By != ""
 }
 
-// checkHumanChecks reports apps that cannot have a human check. The strangers of an app with a hook
-// have no browser. A check without hosts is reported once all origins are known.
+// checkHumanChecks adds a mistake for each app that cannot have a human check. An app with a hook
+// cannot have one, since the hook's strangers use no browser. It also adds a mistake for a check
+// whose vendor needs hosts and has none, since only now are all origins known.
 func (l *loader) checkHumanChecks() {
 	c := l.config
 	for i, app := range l.root.Children["apps"] {

@@ -16,10 +16,12 @@ import (
 // Errors is everything that is wrong with a configuration.
 type Errors = document.Errors
 
-// Load builds the configuration. The environment ("NAME=value" entries) overrides the file that
-// SENDCODE_CONFIG names, and the file overrides the defaults. The error is a *document.Errors with
-// all mistakes. Load opens no port and no connection. It reads all files through readFile: the
-// configuration file, the files of …_FILE variables, and the file of disposable domains.
+// Load builds the configuration. The environment overrides the file that SENDCODE_CONFIG names, and
+// the file overrides the defaults. The entries of environ have the form "NAME=value". The error is
+// a *document.Errors with all mistakes.
+//
+// Load opens no port and no connection. It reads all files through readFile: the configuration
+// file, the files of …_FILE variables, and the file of disposable domains.
 func Load(environ []string, readFile func(string) ([]byte, error)) (Config, error) {
 	var c Config
 	from := &settingsSource{readFile: readFile, environ: environMap(environ), hasFailuresRule: map[string]bool{}}
@@ -61,8 +63,8 @@ type loader struct {
 	root   *document.Mapping // the file's settings and the environment's
 }
 
-// parseFile returns the root of the YAML file, or of the text that a variable has instead of a
-// file; an empty mapping if there is neither.
+// parseFile returns the root of the YAML file. The variable SENDCODE_CONFIG_YAML may have the text
+// in place of the file. If neither is given, parseFile returns an empty mapping.
 func (l *loader) parseFile(from, text locatedValue) *yaml.Node {
 	l.Name = document.Printable(from.value)
 	switch {
@@ -107,7 +109,8 @@ func (l *loader) locationOf(key string) string {
 	return envName(key)
 }
 
-// checksByName are the checks that tags name. Each returns the problem with a text, or "".
+// checksByName are the checks that tags refer to by name. Each check returns the problem with a
+// text, or "".
 var checksByName = map[string]func(text string) string{
 	"addr": checkAddr, "database_url": checkDatabaseURL, "redis_url": checkRedisURL, "smtp_url": checkSMTPURL,
 	// An identifier without quotes. Reserved words match, too, since statements quote the name.
@@ -148,8 +151,8 @@ var checksByName = map[string]func(text string) string{
 	// A watched prefix has at most a calling code and three more digits.
 	"unwatched": patternCheck(`^\+([1-9][0-9]{0,5})?$`,
 		`must be the beginning of numbers with its plus, of six digits at most, as in "+49151"`),
-	// A field name (RFC 9110 section 5.1) of letters, digits and hyphens. In mails it must begin
-	// with X-, so that it has no other meaning.
+	// A name of a header field (RFC 9110 section 5.1) has letters, digits and hyphens. A name in
+	// mails must begin with X-, so that mail programs give it no other meaning.
 	"header":      patternCheck(`^[A-Za-z][A-Za-z0-9-]{0,63}$`, "is not the name of a header"),
 	"mail_header": patternCheck(`^X-[A-Za-z0-9-]{1,62}$`, "must begin with X-"),
 	"sns_topic": func(text string) string {

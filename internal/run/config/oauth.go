@@ -21,18 +21,20 @@ type oauthClient struct {
 	ClientID string `yaml:"client_id,omitempty"`
 	// The path of a file with the client's secret.
 	SecretFile string `yaml:"client_secret_file,omitempty"`
-	// Or: the `NAME` of an environment variable that holds the secret, not `SENDCODE_…`.
-	// `NAME_FILE` may hold a file's path.
+	// In place of the file: the `NAME` of an environment variable with the client's secret. The
+	// name must not begin with `SENDCODE_`. `NAME_FILE` may have the path of a file with the
+	// secret.
 	SecretEnv string `yaml:"client_secret_env,omitempty"`
 	// By default that of Microsoft's mail servers, with `tenant`, or Google's, with
 	// `service_account_file`.
 	Scope string `yaml:"scope,omitempty"`
-	// Instead of a tenant or URL, at Google: the path of the JSON file of a service account.
+	// At Google, in place of a tenant or URL: the path of the JSON file of a service account.
 	ServiceAccountFile string `yaml:"service_account_file,omitempty"`
 	// The mailbox that the service account logs in for.
 	Subject string `yaml:"subject,omitempty"`
-	// Instead: a program with its arguments. It prints a token, or JSON with `access_token` and
-	// `expires_in`, within 10 s. It runs without a shell, with only `PATH` and `HOME` set.
+	// In place of a tenant, a URL or a service account: a program with its arguments. The program
+	// prints a token, or JSON with `access_token` and `expires_in`, within 10 s. It runs without a
+	// shell, and only `PATH` and `HOME` are set.
 	Command []string `yaml:"command,omitempty"`
 
 	Secret Secret `yaml:"-"`
@@ -40,7 +42,8 @@ type oauthClient struct {
 	Key Secret `yaml:"-"`
 }
 
-// credentials are the keys for credentials; a client of a token server has one of them.
+// credentials are the configuration keys for a client's secret. A client of a token server has
+// exactly one of these keys.
 var credentials = []string{"client_secret_file", "client_secret_env"}
 
 // oauthWays has the keys that go with each way to a token.
@@ -91,8 +94,8 @@ func (c *oauthClient) Check(p *document.Mapping) {
 	}
 }
 
-// systemdCredentials is the directory in which systemd shows a service its credentials while the
-// service runs (systemd.exec(5), Credentials).
+// systemdCredentials is the directory with the credentials that systemd gives to a service. It
+// exists only while the service runs (systemd.exec(5), Credentials).
 const systemdCredentials = "/run/credentials/"
 
 // readSecrets reads the variable and the files.
@@ -120,11 +123,12 @@ func (c *oauthClient) readSecrets(p *document.Mapping) {
 	}
 }
 
-// readFile reads a key's file. problem checks its contents, and returns "" if they are valid.
+// readFile reads the file that a configuration key names. The function problem checks the contents,
+// and returns "" if the contents are valid.
 func (c *oauthClient) readFile(p *document.Mapping, key, path string, problem func(text string) string) Secret {
 	s, wrong := settingsSourceOf(p).readSecretFile(path, p.LocationOf(key))
 	if wrong != "" && strings.HasPrefix(path, systemdCredentials) {
-		return Secret{} // commands run beside a service that is stopped; without the file systemd starts none
+		return Secret{} // a command may run while the service, and so the file, is not there; systemd starts no service without the file
 	}
 	if wrong == "" {
 		wrong = problem(s.value)

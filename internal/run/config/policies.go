@@ -21,13 +21,15 @@ const failuresRuleName = "failures"
 type policyRule struct {
 	// Unique within the policy.
 	Name string `yaml:"name" required:"yes"`
-	// Whose sends are counted: of a `recipient`, `ip`, `network`, `app`, `purpose`, `country` or
-	// `prefix`, or `global`; or `failures`.
+	// Whose sends the rule counts together: the sends of one `recipient`, `ip`, `network`, `app`,
+	// `purpose`, `country` or `prefix`, or all sends (`global`). `failures` counts only rejected
+	// sends.
 	Scope     quota.Scope `yaml:"scope" required:"yes" oneof:"recipient ip network app purpose country prefix global failures"`
 	Allowance `yaml:",inline"`
-	// [Strangers](policies.md#reserve) are refused once only this many are left of `limit`. Below
-	// `limit`; by default 0; with scope `app`, `purpose`, `country`, `prefix` or `global` a fifth
-	// of a `limit` above 2. Not with scope `failures`.
+	// The number of sends that are kept free of [strangers](policies.md#reserve). Strangers are
+	// refused when only this many sends are left of `limit`. It must be below `limit`, and cannot
+	// be used with scope `failures`. By default it is 0. With scope `app`, `purpose`, `country`,
+	// `prefix` or `global` the default is a fifth of `limit`, if `limit` is above 2.
 	Reserve int `yaml:"reserve,omitempty"`
 }
 
@@ -60,8 +62,8 @@ func (a Allowance) quotaRule(name string, scope quota.Scope) quota.Rule {
 	return q
 }
 
-// checkByQuota lets package quota check the rule, and adds the errors as mistakes. noWindow is the
-// mistake for a rule without window, per and days.
+// checkByQuota lets package quota check the rule, and adds the errors as mistakes. If the rule has
+// no window, per or days, it adds the mistake noWindow.
 func (a Allowance) checkByQuota(p *document.Mapping, name, noWindow string) {
 	noDays := a.Days == 0 && p.Given["days"] != nil // quota would take 0 for a rule without days
 	var problems []error
@@ -114,7 +116,7 @@ func (r *policyRule) Check(p *document.Mapping) {
 	}
 }
 
-// checkReserve adds a mistake unless a reserve that is given is above 0 and below the limit.
+// checkReserve adds a mistake if a reserve is given and is not above 0 and below the limit.
 func checkReserve[N int | int64](p *document.Mapping, reserve, limit N) {
 	if p.Given["reserve"] != nil && !p.Faulty["limit"] &&
 		(reserve <= 0 || p.Given["limit"] != nil && reserve >= limit) {
@@ -122,9 +124,9 @@ func checkReserve[N int | int64](p *document.Mapping, reserve, limit N) {
 	}
 }
 
-// defaultReserve returns the reserve of a limit that counts many recipients together, if no reserve
-// is given: a fifth, and at least 1. A limit of 1 or 2 has no reserve, since strangers would
-// otherwise have half of it or nothing.
+// defaultReserve returns the default reserve of a limit that counts many recipients together. It is
+// a fifth of the limit, and at least 1. A limit of 1 or 2 has no reserve. With a reserve of 1,
+// strangers could use nothing of a limit of 1, and only half of a limit of 2.
 func defaultReserve[N int | int64](limit N) N {
 	if limit <= 2 {
 		return 0
@@ -132,15 +134,16 @@ func defaultReserve[N int | int64](limit N) N {
 	return max(1, limit/5)
 }
 
-// countsManyRecipients reports whether the rule counts many recipients and clients together. By
-// default such a rule has a reserve: otherwise one stranger could use it up and stop all other
-// callers. Rules on recipients and networks have none, since a stranger uses up the places of only
-// one recipient or network.
+// countsManyRecipients reports whether the rule counts many recipients and clients together. Such a
+// rule has a reserve by default. Otherwise one stranger could use up the whole limit and stop all
+// other callers. Rules on recipients and networks have no default reserve, since a stranger can use
+// up the limit of only one recipient or network.
 func (r policyRule) countsManyRecipients() bool {
 	return policy.IsWiderScope(r.Scope) && !policy.CountsByClient(r.Scope)
 }
 
-// checkPolicyName returns what package quota finds wrong with the name of a policy, or "".
+// checkPolicyName checks the name of a policy. It returns the problem that package quota finds, or
+// "".
 func checkPolicyName(name string) string {
 	if err := (quota.Policy{
 		Name:  name,
@@ -151,9 +154,9 @@ func checkPolicyName(name string) string {
 	return ""
 }
 
-// failuresRule bounds rejected sends. Rejected sends are refunded, so no other rule stops repeated
-// mails to a bad address. The rule is added to each policy that limits recipients and has no rule
-// with scope failures.
+// failuresRule limits rejected sends. The other rules do not count rejected sends, since rejected
+// sends are refunded. So only failuresRule stops repeated mails to a bad address. Load adds
+// failuresRule to each policy that limits recipients and has no rule with scope failures.
 var failuresRule = policyRule{
 	Name: failuresRuleName, Scope: quota.Failures,
 	Allowance: Allowance{Limit: 20, Window: 24 * time.Hour},
@@ -166,14 +169,16 @@ func limitsRecipients(rules []policyRule) bool {
 	})
 }
 
-// maxLimitKeys is how many keys a rule may name; a request has at most as many (applimits.MaxKeys).
+// maxLimitKeys is the highest number of keys in a rule. A request has at most as many keys
+// (applimits.MaxKeys).
 const maxLimitKeys = 8
 
 // limitRule is one rule of an app's own limit, which /v1/limits decides.
 type limitRule struct {
 	// Unique within the limit.
 	Name string `yaml:"name" required:"yes"`
-	// The key that the rule counts by, or several: the same values of all count together.
+	// One key or several keys. The rule counts requests together if they have the same values of
+	// all these keys.
 	Keys      []string `yaml:"key" required:"yes" check:"name" unique:"yes"`
 	Allowance `yaml:",inline"`
 }
@@ -181,8 +186,8 @@ type limitRule struct {
 // QuotaRule returns the rule for the limiter, without scope and keys.
 func (r limitRule) QuotaRule() quota.Rule { return r.quotaRule(r.Name, "") }
 
-// Check implements document.checker: package quota must accept the rule, and it must name 1 to
-// maxLimitKeys keys.
+// Check implements document.checker. Package quota must accept the rule, and the rule must have 1
+// to maxLimitKeys keys.
 func (r *limitRule) Check(p *document.Mapping) {
 	r.checkByQuota(p, r.Name, "window, per or days is missing")
 	if p.Given["key"] != nil && (len(r.Keys) == 0 || len(r.Keys) > maxLimitKeys) {

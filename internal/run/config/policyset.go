@@ -19,8 +19,8 @@ const (
 	suppressionTime        = 30 * 24 * time.Hour // after a permanent bounce, a complaint or an opt-out
 )
 
-// PolicySet returns the policies, purposes and apps in force at an instant, without stops that have
-// ended by then.
+// PolicySet returns the policies, purposes, apps and stops in force at the instant now. It leaves
+// out stops that have ended.
 func (c Config) PolicySet(now time.Time) policy.Set {
 	breaker, hourly := c.Breaker, c.FailedChecksPerHour
 	set := policy.Set{
@@ -85,7 +85,8 @@ func (c Config) purpose(name string, p purpose) policy.Purpose {
 	return of
 }
 
-// titles returns, by language, the words that say what the purpose's codes are for.
+// titles returns the words that say what the purpose's codes are for. The keys of the map are
+// languages.
 func (p purpose) titles() map[string]string {
 	if p.Kind != purposeKindConfirm || len(p.Title) > 0 {
 		return p.Title
@@ -120,8 +121,8 @@ func (a App) EffectiveBrand() message.Brand {
 	return message.NewBrand(a.Brand.Logo, a.Brand.Accent, a.Brand.Home)
 }
 
-// TitleOf returns an app's name in messages. The app default has the sender's name, since
-// "default" means nothing to people.
+// TitleOf returns an app's name in messages: its title, or its name. Without a title, the app
+// default has the name of the sender, since "default" means nothing to people.
 func (c Config) TitleOf(a App) string {
 	if a.Name == defaultApp {
 		return cmp.Or(a.Title, c.SenderOf(a).Name, a.Name)

@@ -33,9 +33,9 @@ var maskingEncoder = document.Encoder{
 	"smtp_url": maskURLs,
 }
 
-// YAML returns the effective configuration for people. It only counts secrets, and masks passwords
-// in URLs. If nothing is masked and no single recipient is hidden, the result is a file with the
-// same meaning.
+// YAML returns the effective configuration for people. It masks passwords in URLs. For secrets it
+// shows only whether they are set, and how many keys they contain. If YAML masks nothing and hides
+// no single recipient, the result is a settings file with the same meaning.
 func (c Config) YAML() string {
 	var body strings.Builder
 	out := yaml.NewEncoder(&body)
@@ -46,9 +46,9 @@ func (c Config) YAML() string {
 	return yamlHead + body.String() + c.secretsComment()
 }
 
-// yamlNode returns the configuration as YAML, with comments on the empty settings. It only counts
-// single recipients, since no output shows a whole address. API keys that variables give are left
-// out, since the file does not have them.
+// yamlNode returns the configuration as YAML, with comments on the empty settings. It shows only
+// the number of single recipients, since no output shows a whole address. It leaves out API keys
+// from variables, since the settings file does not have these keys.
 func (c Config) yamlNode() *yaml.Node {
 	shown := c
 	shown.Secrets, shown.TestRecipients, shown.Apps = Secrets{}, nil, slices.Clone(c.Apps)
@@ -82,10 +82,10 @@ func (c Config) yamlNode() *yaml.Node {
 	return root
 }
 
-// Hash returns 12 hexadecimal digits, the same for the same settings. It is an HMAC of YAML without
-// the comment on secrets and without addr, admin_addr and data_dir, which differ between replicas.
-// Its key is derived from the index key, so that without that key, guessed settings cannot be
-// tested.
+// Hash returns 12 hexadecimal digits. The same settings give the same digits. The hash is an HMAC
+// of YAML, without the comment on secrets. It leaves out addr, admin_addr and data_dir, since these
+// settings differ between replicas. The HMAC's key is derived from the index key. So without the
+// index key, an attacker cannot test guessed settings against the hash.
 func (c Config) Hash() string {
 	shown := c
 	shown.Addr, shown.AdminAddr, shown.DataDir = "", "", ""

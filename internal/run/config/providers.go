@@ -10,11 +10,12 @@ import (
 	"sendcode/internal/run/config/document"
 )
 
-// SecretSource names the variable with a secret. The variable with _FILE appended may name a file
-// with the secret instead.
+// SecretSource has the name of the variable that has a secret. Instead, a second variable, with
+// _FILE appended to the name, may name a file with the secret.
 type SecretSource struct {
-	// The environment variable `NAME` that holds the secret, not `SENDCODE_…`. Instead, `NAME_FILE`
-	// may hold the path of a file with it.
+	// The `NAME` of the environment variable with the secret. The name must not begin with
+	// `SENDCODE_`. Instead of the variable, `NAME_FILE` may have the path of a file with the
+	// secret.
 	SecretEnv string `yaml:"secret_env,omitempty"`
 	Secret    Secret `yaml:"-"`
 }
@@ -31,8 +32,8 @@ func (s *SecretSource) Check(p *document.Mapping) {
 	}
 }
 
-// read reads the secret. It returns the problem with the variable or the value; "" if there is
-// none.
+// read reads the secret. It returns the problem with the variable or the value. If there is no
+// problem, it returns "".
 func (s *SecretSource) read(d *settingsSource) string {
 	switch {
 	case !envNamePattern.MatchString(s.SecretEnv):
@@ -49,8 +50,8 @@ func (s *SecretSource) read(d *settingsSource) string {
 	return ""
 }
 
-// eventProvider is a mail provider that reports the outcome of mails. Its Source has no secret;
-// SourceWithSecret adds it.
+// eventProvider is a mail provider that reports the outcome of mails. The field Source does not
+// include the secret. SourceWithSecret returns the Source with the secret.
 type eventProvider struct {
 	feedback.Source `yaml:",inline"`
 	SecretSource    `yaml:",inline"`
@@ -65,8 +66,8 @@ func (e eventProvider) SourceWithSecret() feedback.Source {
 	return e.Source
 }
 
-// BounceSource returns the source of bounce mails, the first one with the scheme dsn; false if
-// there is none.
+// BounceSource returns the source of bounce mails. It is the first provider with the scheme dsn. If
+// there is no such provider, ok is false.
 func (c Config) BounceSource() (source eventProvider, ok bool) {
 	i := slices.IndexFunc(c.Providers, func(p eventProvider) bool { return p.Auth.Scheme == feedback.SchemeDSN })
 	if i < 0 {

@@ -8,8 +8,8 @@ import (
 	"sendcode/internal/run/config/document"
 )
 
-// testRecipient has a fixed code, and no message is sent to it. It is for reviewers of app stores
-// and for tests in browsers.
+// testRecipient is a recipient with a fixed code, to which the service sends no message. Reviewers
+// of app stores use test recipients, and so do tests in browsers.
 type testRecipient struct {
 	// An address or number.
 	Address string `yaml:"to" required:"yes"`
@@ -42,7 +42,8 @@ func parseRecipient(p *document.Mapping, to string) recipient.Recipient {
 	return r
 }
 
-// normalizeMailDomain returns the domain in lower-case A-labels; "" if no mail can go there.
+// normalizeMailDomain returns the domain in lower-case A-labels. If the domain cannot be part of a
+// mail address, it returns "".
 func normalizeMailDomain(text string) string {
 	r, err := recipient.Parse(recipient.Email, "x@"+text)
 	if err != nil {

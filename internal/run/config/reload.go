@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// WithReloadable returns c with the reloadable settings of next: Reloadable, the API keys, the
-// origins of the public key, and the webhook secrets. A generated API key stays until an app has a
-// configured secret key.
+// WithReloadable returns c with the reloadable settings of next. These are Reloadable, the API
+// keys, the origins of the public key, and the webhook secrets. If c has a generated API key, the
+// key stays valid until an app of next has a configured secret key.
 func (c Config) WithReloadable(next Config) Config {
 	key := c.APIKey
 	c.Reloadable, c.APIKey, c.WebhookSecrets = next.Reloadable, next.APIKey, next.WebhookSecrets

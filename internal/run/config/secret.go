@@ -5,16 +5,17 @@ import (
 	"log/slog"
 )
 
-// Secret holds a value that must not be shown. Printing or marshalling it gives "[secret]", or
-// nothing if it is not set. Only Reveal returns the value. The zero Secret is not set.
+// Secret holds a value that must not be shown. If the value is set, printing or marshalling a
+// Secret gives "[secret]". If the value is not set, it gives an empty text. Only Reveal returns the
+// value. In the zero Secret, the value is not set.
 type Secret struct {
-	// value is a pointer, because fmt ignores the methods of a value in an unexported field of
-	// another package's struct and prints its fields. Of a pointer at that depth, fmt prints only
-	// the address.
+	// value is a pointer, since fmt would print a plain value. If another package's struct has the
+	// Secret in an unexported field, fmt ignores the methods of Secret and prints its fields. At
+	// that depth fmt prints only the address of a pointer.
 	value *string
 }
 
-// newSecret wraps a value. An empty one is a Secret that is not set.
+// newSecret returns a Secret with the value. If the value is empty, the Secret is not set.
 func newSecret(value string) Secret {
 	if value == "" {
 		return Secret{}

@@ -33,7 +33,8 @@ func checkIndexKey(value string) string {
 	return ""
 }
 
-// IndexKeyBytes decodes IndexKey to at least 32 bytes; nil if it is not set.
+// IndexKeyBytes returns the decoded IndexKey, at least 32 bytes. If IndexKey is not set, it returns
+// nil.
 func (c Config) IndexKeyBytes() []byte {
 	if !c.IndexKey.IsSet() {
 		return nil
@@ -42,12 +43,13 @@ func (c Config) IndexKeyBytes() []byte {
 	return key
 }
 
-// apiKeyShape matches a secret key: the prefix that distinguishes it from a public key, and
-// characters that fit a header.
+// apiKeyShape matches a secret key. The prefix distinguishes a secret key from a public key. All
+// characters are allowed in a header.
 var apiKeyShape = regexp.MustCompile(`^sk_[A-Za-z0-9_-]{8,200}$`)
 
-// minAPIKeyLength is the least length of an API key on a server that other machines can reach: 20
-// characters after the prefix, which have 119 bits if they are random letters and digits.
+// minAPIKeyLength is the shortest length of an API key if other machines can reach the service. The
+// prefix has 3 characters. The other 20 characters have 119 bits if they are random letters and
+// digits.
 const minAPIKeyLength = 23
 
 func checkDefaultAppKey(value string) string {
@@ -96,9 +98,9 @@ func checkAdminPassword(value string) string {
 var argon2Pattern = regexp.MustCompile(
 	`^\$argon2id\$v=19\$m=([1-9]\d{0,9}),t=([1-9]\d{0,9}),p=([1-9]\d{0,2})\$([A-Za-z0-9+/]+)\$([A-Za-z0-9+/]+)$`)
 
-// checkAdminPasswordHash returns the problem with an argon2id hash, or "". The hash must be at
-// least as strong as the minimum of OWASP's password storage cheat sheet (7 MiB, five passes). It
-// must not be so expensive that a few logins stop the server.
+// checkAdminPasswordHash checks an argon2id hash. It returns the problem, or "". The hash must be
+// at least as strong as the minimum in OWASP's password storage cheat sheet (7 MiB, five passes). A
+// few logins with the hash must not overload the server.
 func checkAdminPasswordHash(value string) string {
 	found := argon2Pattern.FindStringSubmatch(value)
 	if found == nil {
@@ -149,7 +151,8 @@ func (c *Config) addPublicKey() {
 	}
 }
 
-// apiKeyBytes is how many random bytes make an API key: 192 bits, 32 characters.
+// apiKeyBytes is the number of random bytes in an API key. 24 bytes are 192 bits, or 32 characters
+// in base64.
 const apiKeyBytes = 24
 
 // NewAPIKey makes an API key, sk_… or pk_…, and returns it with its SHA-256 in hex. The hash goes
@@ -189,8 +192,9 @@ func (c *Config) addLocalPublicKey() {
 // stays the same without being stored. Call it after LoadOrCreateSecrets.
 func (c Config) MailboxKey() string { return c.derivedSecret("mailbox") }
 
-// TrialMetricsToken returns the token that opens /metrics in a trial. It returns "" outside of a
-// trial, and if a token is set or not needed. Call it, like MailboxKey, after LoadOrCreateSecrets.
+// TrialMetricsToken returns the token of /metrics in a trial. It returns "" if this is no trial, if
+// MetricsToken is set, or if the console has its own address and needs no token. Call
+// LoadOrCreateSecrets first.
 func (c Config) TrialMetricsToken() string {
 	if !c.isTrial() || c.MetricsToken.IsSet() || c.AdminAddr != "" {
 		return ""
@@ -204,9 +208,9 @@ func (c Config) derivedSecret(label string) string {
 	return base64.RawURLEncoding.EncodeToString(mac.Sum(nil)[:apiKeyBytes])
 }
 
-// GenerateSecretVariables returns NAME=value lines for a deployment that uses only variables: every
-// secret that the service would otherwise generate in the data directory, a public key, and the
-// doctor's token.
+// GenerateSecretVariables returns lines of the form NAME=value. They are for a deployment that
+// gives all secrets by variables. The lines have every secret that the service would otherwise
+// generate in the data directory, a public key, and the admin token that the doctor needs.
 func GenerateSecretVariables() string {
 	secret, _ := NewAPIKey(SecretKeyKind)
 	public, _ := NewAPIKey(publicKeyKind)

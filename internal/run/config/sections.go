@@ -59,8 +59,8 @@ func (k *appKey) Check(p *document.Mapping) {
 	}
 }
 
-// Check implements document.checker. It notes the name of the app; complete reports an app that
-// does not exist.
+// Check implements document.checker. It adds a reference to the app. If the app does not exist,
+// complete reports a mistake.
 func (ps *pageSettings) Check(p *document.Mapping) {
 	if ps.App != "" {
 		addReference(p, "app", "app", ps.App)
@@ -158,8 +158,9 @@ func (l *loader) completeApps() {
 // can be read in the settings.
 const maxTestRecipients = 20
 
-// checkTestRecipients records a mistake for a test recipient that is listed twice, or that has the
-// same hash as another address: its code must be known for exactly one address.
+// checkTestRecipients records a mistake for a test recipient that is listed twice, or that the
+// setting folding changes. Folding gives several addresses the same hash, and the code of a test
+// recipient must be valid for exactly one address.
 func (l *loader) checkTestRecipients() {
 	c, key := l.config, []byte("any key, to compare with only") // addresses that folding makes one have equal hashes
 	if len(c.TestRecipients) > maxTestRecipients {
@@ -177,8 +178,8 @@ func (l *loader) checkTestRecipients() {
 	}
 }
 
-// normalizeFolding converts the domains of folding to the form of recipients' domains. It records a
-// mistake for a domain that is listed in two spellings.
+// normalizeFolding converts the domains in folding to the form of domains in addresses. It records
+// a mistake for a domain that is listed in two spellings.
 func (l *loader) normalizeFolding() {
 	all := map[string][]string{}
 	for _, text := range slices.Sorted(maps.Keys(l.config.Folds)) {
@@ -223,8 +224,8 @@ func (l *loader) readDisposableDomains() {
 	}
 }
 
-// checkCombinations reports settings that are wrong only together, and sets the default of
-// page.app.
+// checkCombinations reports settings that are valid alone but wrong together. It also sets the
+// default of page.app.
 func (l *loader) checkCombinations() {
 	c, errs, page := l.config, l.Errs, &document.Mapping{}
 	if at := l.root.Children["page"]; at != nil {
@@ -277,9 +278,9 @@ func (l *loader) checkCombinations() {
 	}
 }
 
-// checkRequiredIfReachable reports settings that are missing although other machines can
-// connect. Generated keys would differ on the next replica, and the dev mailbox shows codes to
-// every visitor.
+// checkRequiredIfReachable reports missing settings that are required if other machines can
+// connect. In that case no keys are generated, since they would differ on the next replica. The dev
+// mailbox is not allowed, since it would show codes to every visitor.
 func (l *loader) checkRequiredIfReachable() {
 	c, addr := l.config, l.config.Addr
 	if isLoopbackAddr(addr) {
@@ -319,9 +320,10 @@ func (c *Config) indexKeyOnRing() bool {
 	return false
 }
 
-// completePolicies adds the default policy, if the file has none: 1 send per 60 s, 5 per hour and
-// 10 per 24 h for each recipient, with a reserve if strangers' browsers reach an app. It also adds
-// failuresRule to the policies that need it.
+// completePolicies adds the default policy if the file has none. The default policy allows each
+// recipient 1 send in 60 s, 5 sends in an hour and 10 sends in 24 h. If strangers' browsers reach
+// an app, it also has a reserve. completePolicies adds failuresRule to each policy that limits
+// recipients and has no rule on failures.
 func (l *loader) completePolicies() {
 	c := l.config
 	if c.Policies == nil {

@@ -31,38 +31,41 @@ var carrierTypes = []struct {
 	{"tencent", func() sms.CarrierSettings { return new(sms.Tencent) }},
 }
 
-// smsSettings is how text messages are sent. Without carriers they go to the dev mailbox, or the
-// channel is off (SMSToDevMailbox).
+// smsSettings describe how text messages are sent. If no carrier is configured, text messages go to
+// the dev mailbox, or there are none (SMSToDevMailbox).
 type smsSettings struct {
-	// Served countries, ISO 3166-1 (`DE`); `"001"` is satellite and international networks. Other
-	// numbers are refused (422 `country_not_served`). The page selects the first country if the
-	// browser suggests none of them.
+	// The countries whose numbers get codes, by ISO 3166-1 (`DE`). `"001"` means satellite and
+	// international networks. Other numbers are refused (422 `country_not_served`). If the browser
+	// suggests no country of this list, the page selects the first country.
 	Countries []string `yaml:"countries" check:"country" unique:"yes"`
-	// `allow` or `refuse` internet telephony numbers (422). Premium-rate and shared-cost numbers
-	// are always refused.
+	// `allow` or `refuse`: whether numbers of internet telephony get codes or a 422. Premium-rate
+	// and shared-cost numbers are always refused.
 	VoIP string `yaml:"voip" default:"allow" oneof:"allow refuse"`
-	// Segments of one text, 1 to 4. Checked at the start, for every language and app.
+	// How many segments a text message may have, 1 to 4. The start checks this for every language
+	// and app.
 	Segments int `yaml:"segments" default:"1" range:"1 4"`
-	// A number, a short code, or a name of up to 11 characters by country; `default` for all
-	// others. Without one the carrier chooses.
+	// The sender for each country: a number, a short code, or a name of up to 11 characters.
+	// `default` is the sender for all other countries. If a country has no sender, the carrier
+	// chooses one.
 	Senders map[string]string `yaml:"senders" keys:"country_or_default" check:"sender"`
 	// In order of preference.
 	Carriers []SMSCarrier `yaml:"carriers" unique:"name"`
 	// [Caps](#spend-caps) on what text messages may cost.
 	Spend []spendCap `yaml:"spend"`
-	// Prefixes that are never [paused](#the-watch-on-pumping) because their codes are rarely
-	// entered, up to six digits: `"+49"`; `"+"`: no prefix is.
+	// Prefixes that are never [paused](#the-watch-on-pumping), even if their codes are rarely
+	// entered. A prefix has up to six digits: `"+49"`. With `"+"` no prefix is ever paused.
 	Unwatched []string `yaml:"unwatched" check:"unwatched"`
 	// When text messages to all other prefixes are [paused](#the-watch-on-pumping).
 	Watch watchSettings `yaml:"watch"`
 }
 
-// watchSettings say when text messages to a prefix are paused. The zero value of a field is filled
-// in from defaultWatch, or for an app from sms.watch.
+// watchSettings say when text messages to a prefix are paused. A field with the zero value gets the
+// value of defaultWatch. In the settings of an app, such a field gets the value of sms.watch.
 type watchSettings struct {
-	// From this number of messages within an hour on a prefix is judged, 1 to 100000.
+	// How many messages in an hour a prefix must have before it can be paused, 1 to 100000.
 	Sends int `yaml:"sends,omitempty" range:"1 100000"`
-	// It is paused for an hour if a smaller part of the codes was entered, in percent, 1 to 50.
+	// If less than this percentage of a prefix's codes was entered, the prefix is paused for an
+	// hour, 1 to 50.
 	ApprovedPercent int `yaml:"approved_percent,omitempty" range:"1 50"`
 }
 
@@ -85,16 +88,16 @@ type SMSCarrier struct {
 	// `http`, `twilio`, `aliyun`, `aliyun-verify` or `tencent`.
 	Type         string `yaml:"type" required:"yes"`
 	SecretSource `yaml:",inline"`
-	// Prefixes of the numbers that it takes; by default all, of `aliyun-verify` `["+86"]`. Each
-	// country needs a carrier.
+	// Prefixes of the numbers that the carrier accepts. The default is all numbers, and `["+86"]`
+	// for `aliyun-verify`. Each country needs a carrier that accepts its numbers.
 	Prefixes []string `yaml:"prefixes,omitempty" check:"prefix"`
 	// The price of a segment by country; `default` for all others.
 	Prices   map[string]int64    `yaml:"prices,omitempty" keys:"country_or_default"`
 	Settings sms.CarrierSettings `yaml:",inline"`
 }
 
-// Prepare chooses the type of Settings by the carrier's type, since the other keys depend on it. It
-// returns false for an unknown type.
+// Prepare sets Settings to the settings of the carrier's type. The type decides which other keys
+// are valid. If the type is unknown, Prepare returns false.
 func (c *SMSCarrier) Prepare(p *document.Mapping) bool {
 	var names []string
 	_, kind := document.FindEntry(p.Node, "type")
@@ -152,8 +155,8 @@ func (s *smsSettings) Check(p *document.Mapping) {
 	}
 }
 
-// checkRoutes reports each served country without a carrier: its codes would be queued until they
-// expire.
+// checkRoutes reports each served country that no carrier accepts. Codes to such a country would
+// wait in the queue until they expire.
 func (s *smsSettings) checkRoutes(p *document.Mapping) {
 	for _, country := range s.Countries {
 		code := recipient.DialCode(country) // "" for "001", whose numbers have several calling codes
@@ -169,8 +172,9 @@ func (s *smsSettings) checkRoutes(p *document.Mapping) {
 	}
 }
 
-// checkSpend reports, if there are caps, each country without a price: messages without a price
-// would never reach a cap. It also reports a cap with the same scope and period as another cap.
+// checkSpend reports each country without a price, if there are caps. The cost of messages without
+// a price would never count toward a cap. checkSpend also reports a cap with the same scope and
+// period as another cap.
 func (s *smsSettings) checkSpend(p *document.Mapping) {
 	for i, c := range s.Spend {
 		same := func(other spendCap) bool { return other.Scope == c.Scope && other.Per == c.Per }
@@ -191,7 +195,8 @@ func (s *smsSettings) checkSpend(p *document.Mapping) {
 // spendCap bounds what text messages may cost.
 type spendCap struct {
 	Name string `yaml:"-"` // in metrics and the log: scope and period, as in country_day
-	// What the cap sums: `global`, all messages; `app` or `country`, the messages of each one.
+	// Which messages the cap adds up: `global` means all messages, `app` the messages of each app,
+	// `country` the messages to each country.
 	Scope quota.Scope `yaml:"scope" required:"yes" oneof:"global app country"`
 	// A `day` or a `month`, in UTC.
 	Per quota.Period `yaml:"per" required:"yes" oneof:"day month"`
@@ -208,15 +213,15 @@ func (c *spendCap) Check(p *document.Mapping) {
 	c.Reserve = cmp.Or(c.Reserve, defaultReserve(c.Limit))
 }
 
-// checkCountry returns a problem unless text is a country. YAML 1.1 reads NO as false; here, NO is
-// Norway.
+// checkCountry returns a problem if text is not a country. In YAML 1.1, NO means false. In the
+// settings, NO means Norway.
 func checkCountry(country string) string {
 	return problemIf(!recipient.KnownCountry(country), document.Printable(country)+
 		` is no country such as DE (ISO 3166-1), nor "001" for satellite and international numbers`)
 }
 
-// senderPattern is a number, a short code, or a name of 11 characters at most (3GPP TS 23.040
-// section 9.1.2.5).
+// senderPattern matches a number, a short code, or a name. A name has at most 11 characters (3GPP
+// TS 23.040 section 9.1.2.5), and checkSender checks this length.
 var senderPattern = regexp.MustCompile(`^(\+?[0-9]{3,15}|[A-Za-z0-9 ._-]{0,10}[A-Za-z][A-Za-z0-9 ._-]{0,10})$`)
 
 func checkSender(text string) string {
@@ -225,8 +230,9 @@ func checkSender(text string) string {
 		"must be a number, a short code, or a name of at most 11 letters and digits")
 }
 
-// PageHost returns the public page's host, for the last line of text messages (WICG
-// sms-one-time-codes); "" if there is no page, or its URL is not https at the default port.
+// PageHost returns the public page's host. The last line of text messages has this host (WICG
+// sms-one-time-codes). If there is no page, or the page's URL is not https at the default port,
+// PageHost returns "".
 func (c Config) PageHost() string {
 	u, err := url.Parse(c.PublicURL)
 	if err != nil || c.Page.App == "" || u.Scheme != "https" || u.Port() != "" {

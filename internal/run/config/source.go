@@ -22,8 +22,8 @@ type nameReference struct {
 // settingsSourceOf returns the source of a mapping.
 func settingsSourceOf(p *document.Mapping) *settingsSource { return p.Owner.(*settingsSource) }
 
-// addReference notes that the value of a key names a policy, purpose or app; complete checks that
-// this exists.
+// addReference records that the value of a key is the name of a policy, purpose or app. Later,
+// complete checks that this policy, purpose or app exists.
 func addReference(p *document.Mapping, kind, key, name string) {
 	d := settingsSourceOf(p)
 	d.references = append(d.references, nameReference{kind, name, p.LocationOf(key)})

@@ -10,19 +10,21 @@ import (
 	"sendcode/internal/run/config/document"
 )
 
-// stop is an entry with which an administrator stops sends to recipients, or sends on a channel,
-// for a purpose, or both.
+// stop is an entry by which an administrator stops sends. It stops the sends to recipients, the
+// sends on a channel, the sends for a purpose, or the sends for a purpose on a channel.
 type stop struct {
 	// An address, a number, a mail domain with its subdomains (`"*@spam.example"`), or all numbers
-	// that begin so (`"+882*"`).
+	// with the same beginning (`"+882*"`).
 	To string `yaml:"to,omitempty"`
 	// The sends of `email` or `sms`.
 	Channel recipient.Channel `yaml:"channel,omitempty" oneof:"email sms"`
 	// The sends of this purpose; with `channel`, only those on that channel.
 	Purpose string `yaml:"purpose,omitempty"`
-	// Why. The console shows it at sends of a channel or purpose that is stopped.
+	// The reason for the stop. If the stop is for a channel or purpose, the console shows the
+	// reason with each stopped send.
 	Reason string `yaml:"reason"`
-	// The last day, or a time at which it ends; by default it ends with this entry.
+	// The last day of the stop, or the time at which it ends. By default the stop lasts until this
+	// entry is removed.
 	Until time.Time `yaml:"until,omitempty"`
 
 	// To, parsed: one of these is set if To is given.
@@ -88,7 +90,8 @@ func (c Config) stopsInForce(now time.Time) (policy.BlockLists, []policy.Pause) 
 	return blocks, pauses
 }
 
-// NextStopEnd returns the earliest end of a stop after an instant; zero if there is none.
+// NextStopEnd returns the earliest time after now at which a stop ends. If no stop ends, it returns
+// the zero time.
 func (c Config) NextStopEnd(now time.Time) (next time.Time) {
 	for _, s := range c.Stops {
 		if !s.Until.IsZero() && !s.isOver(now) && (next.IsZero() || s.Until.Before(next)) {

@@ -18,14 +18,15 @@ import (
 	"sendcode/quota"
 )
 
-// maskStars replace a password. A URL that has them was copied from the output of `sendcode
-// config`.
+// maskStars replaces a password in the output of `sendcode config`. If a URL in the settings has
+// maskStars, the administrator has copied it from that output.
 const (
 	maskStars          = "***"
 	problemStillMasked = "still has *** where `sendcode config` has masked a password"
 )
 
-// problemUnreadableURL is the message for a URL that does not parse; url.Error would quote the URL.
+// problemUnreadableURL is the message for a URL that cannot be parsed. The error of package url is
+// not used, since it quotes the URL.
 const problemUnreadableURL = "is not a URL that can be read (write special characters of user and password as %XX)"
 
 // urlParts are the parts of "scheme://user:password@hosts/path?query". net/url cannot parse lists
@@ -34,9 +35,9 @@ type urlParts struct {
 	scheme, userinfo, hosts, path, query string
 }
 
-// splitURL splits a URL into its parts. It returns false for a second @, or an @ outside the
-// authority. Then a password with / ? or # may have been split, and would show as part of a path or
-// query.
+// splitURL splits a URL into its parts. It returns false if the URL has a second @, or an @ outside
+// the authority. Such a URL may have a password with / ? or #. Splitting it would show a part of
+// the password as path or query.
 func splitURL(text string) (urlParts, bool) {
 	var p urlParts
 	scheme, rest, found := strings.Cut(text, "://")
@@ -101,8 +102,9 @@ func checkDatabaseURL(value string) string {
 	return checkDatabaseParameters(value, query)
 }
 
-// otherClients has parameters of other Postgres clients, in lower case, with what to write instead.
-// The server would take such a parameter for a setting of its own, and refuse the connection.
+// otherClients has parameters of other Postgres clients, in lower case. The keys say what to write
+// instead. If the service accepted such a parameter, the server would treat it as a server setting
+// and refuse the connection.
 var otherClients = map[string]string{
 	"write search_path":    "schema currentschema",
 	"write pool_max_conns": "connection_limit max maxpoolsize pool pool_size",
@@ -146,8 +148,9 @@ func checkDatabaseParameters(value string, query url.Values) string {
 	return problemUnreadableURL
 }
 
-// checkRedisURL returns a problem if the URL of a Redis is wrong. It lets package quota parse the
-// URL, but without min_idle_conns, with which the client would connect.
+// checkRedisURL returns a problem if the Redis URL is wrong. Package quota parses the URL.
+// checkRedisURL first removes min_idle_conns, since with this parameter the Redis client would
+// connect at once.
 func checkRedisURL(value string) string {
 	p, problem := parseURL(value)
 	if problem != "" {
@@ -231,9 +234,8 @@ func isLoopbackAddr(addr string) bool {
 	return err == nil && loopback.IsHost(host)
 }
 
-// shownURLParameters are parameters of URLs that contain no secret. Of any other parameter at most
-// the name is shown. If the name may be the end of a password with an & in it, not even the name is
-// shown.
+// shownURLParameters are URL parameters that contain no secret. For any other parameter, only the
+// name is shown. If the name may be the end of a password that contains &, the name is hidden, too.
 var shownURLParameters = []string{
 	"tls", "hello", "ca", "auth", "oauth", "conns", "connections", "conns_min", "per_minute", "sslmode", "sslrootcert", "host", "port",
 	"dbname", "user", "application_name",
@@ -251,7 +253,7 @@ func maskURLs(list string) string {
 	return strings.Join(shown, ",")
 }
 
-// maskURL returns a URL without its secrets; if it can't parse the URL, it returns only stars.
+// maskURL returns a URL without its secrets. If it can't parse the URL, it returns only maskStars.
 func maskURL(text string) string {
 	p, ok := splitURL(text)
 	switch {
@@ -263,8 +265,8 @@ func maskURL(text string) string {
 	return p.masked()
 }
 
-// ClusterURL returns the URL of a Cluster, given the redis:// or rediss:// URL of one of its nodes,
-// without its secrets.
+// ClusterURL returns the URL of a Redis Cluster without its secrets. The parameter redisURL is the
+// redis:// or rediss:// URL of one node of the Cluster.
 func ClusterURL(redisURL string) string {
 	p, _ := splitURL(redisURL)
 	query, _ := url.ParseQuery(p.query)
@@ -286,8 +288,9 @@ func (p urlParts) masked() string {
 	return shown
 }
 
-// maskUserinfo masks the user information of a URL. It keeps the user name only if there is a
-// password and neither contains the other, since some mail services use one token as both.
+// maskUserinfo masks the user information of a URL. Some mail services use one token as user name
+// and as password. So maskUserinfo keeps the user name only if there is a password, and neither the
+// user name nor the password contains the other.
 func maskUserinfo(userinfo string) string {
 	user, password, _ := strings.Cut(userinfo, ":")
 	plainUser, _ := url.PathUnescape(user)

@@ -17,8 +17,9 @@ import (
 	"sendcode/quota"
 )
 
-// UpdateWarnings sets Warnings: one for each setting that works but may surprise. Call it again
-// when Addr or AdminAddr has become a listener's own address.
+// UpdateWarnings sets Warnings. There is a warning for each setting that works but may surprise the
+// administrator. Call UpdateWarnings again after Addr or AdminAddr has been set to the real address
+// of a listener.
 func (c *Config) UpdateWarnings(now time.Time) {
 	c.Warnings = nil
 	add := func(when bool, format string, args ...any) {
@@ -126,8 +127,8 @@ func (c *Config) warnOfApps(now time.Time, add func(when bool, format string, ar
 	}
 }
 
-// warnOfReserves warns of policies without a reserve if strangers' browsers reach an app. There,
-// strangers could use up all places, so that secret keys get none.
+// warnOfReserves warns of policies without a reserve, if strangers' browsers reach an app. Without
+// a reserve, strangers could use up the whole limit, and sends with a secret key would be refused.
 func (c *Config) warnOfReserves(add func(when bool, format string, args ...any)) {
 	for _, name := range slices.Sorted(maps.Keys(c.Policies)) {
 		purposes := c.purposesWithPolicy(name)
@@ -148,9 +149,10 @@ func (c *Config) warnOfReserves(add func(when bool, format string, args ...any))
 	}
 }
 
-// rulesWithoutReserve returns the names of a policy's rules that lack a reserve: rules that count
-// many recipients, and rules on recipients with a limit above 1. Rules on recipients with a limit
-// of 1 are included only if no other rule on recipients has a reserve or is included.
+// rulesWithoutReserve returns the names of a policy's rules that should have a reserve but have
+// none. These rules count many recipients, or count recipients with a limit above 1. A rule on
+// recipients with a limit of 1 cannot have a reserve. It is in the result only if no other rule on
+// recipients has a reserve or is in the result.
 func (c *Config) rulesWithoutReserve(policy string) (names []string) {
 	var single []string
 	decided := false // a rule on recipients has a reserve, or is among names
@@ -173,8 +175,8 @@ func (c *Config) rulesWithoutReserve(policy string) (names []string) {
 	return names
 }
 
-// warnOfNetworks warns of rules on networks: they count a back end's send only if it names the
-// client's address in client_ip.
+// warnOfNetworks warns of rules on networks. These rules count a send of a back end only if the
+// send has the client's address in client_ip.
 func (c *Config) warnOfNetworks(add func(when bool, format string, args ...any)) {
 	for _, name := range slices.Sorted(maps.Keys(c.Policies)) {
 		for _, r := range c.policy(name).Rules {

@@ -14,9 +14,10 @@ import (
 type webhookSettings struct {
 	// https; http only in `webhook_networks`.
 	URL string `yaml:"url,omitempty" check:"webhook_url"`
-	// Of `send.sent`, `send.failed`, `send.unknown`, `send.bounced`, `send.delivered`,
-	// `send.undelivered`, `verification.approved`, `verification.expired`, `verification.canceled`,
-	// `verification.locked`, `verification.reported`; by default all.
+	// Which events the webhook gets, by default all: `send.sent`, `send.failed`, `send.unknown`,
+	// `send.bounced`, `send.delivered`, `send.undelivered`, `verification.approved`,
+	// `verification.expired`, `verification.canceled`, `verification.locked`,
+	// `verification.reported`.
 	Events  []string `yaml:"events,omitempty" oneof:"send.sent send.failed send.unknown send.bounced send.delivered send.undelivered verification.approved verification.expired verification.canceled verification.locked verification.reported" unique:"yes"`
 	Secrets []Secret `yaml:"-"` // of SENDCODE_WEBHOOK_SECRETS; one, or two while they are exchanged
 }
@@ -25,8 +26,8 @@ type webhookSettings struct {
 var webhookEvents = strings.Fields(`send.sent send.failed send.unknown send.bounced send.delivered send.undelivered
 	verification.approved verification.expired verification.canceled verification.locked verification.reported`)
 
-// Sizes of a webhook's secret in bytes (Standard Webhooks 1.0.0, "Signature scheme"), and the
-// highest number of secrets that an app has.
+// These are the shortest and the longest length of a webhook's secret in bytes (Standard Webhooks
+// 1.0.0, "Signature scheme"), and the highest number of an app's secrets.
 const (
 	minWebhookSecretLength = 24
 	maxWebhookSecretLength = 64
@@ -42,7 +43,8 @@ func NewWebhookSecret() string {
 	return webhookSecretPrefix + base64.StdEncoding.EncodeToString(key)
 }
 
-// DecodeWebhookSecret returns the key that a secret "whsec_…" encodes; nil if it encodes no key.
+// DecodeWebhookSecret returns the key that a secret of the form "whsec_…" encodes. If the secret
+// encodes no key, it returns nil.
 func DecodeWebhookSecret(s Secret) []byte {
 	key, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(s.Reveal(), webhookSecretPrefix))
 	if err != nil {
@@ -51,8 +53,8 @@ func DecodeWebhookSecret(s Secret) []byte {
 	return key
 }
 
-// Check implements document.checker: a webhook with any other setting must have a URL. It also sets
-// the default events and sorts the events.
+// Check implements document.checker. If any other setting of a webhook is given, the URL must be
+// given, too. Check sorts the events. If no events are given, it sets all events.
 func (w *webhookSettings) Check(p *document.Mapping) {
 	if p.Given["url"] == nil && len(p.Given) > 0 {
 		p.AddMistake("", "url is missing")

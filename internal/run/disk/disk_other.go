@@ -5,7 +5,8 @@ package disk
 
 import "os"
 
-// Space returns ok false: on these systems this package cannot find out free space and size.
+// Space returns ok = false. On these systems this package cannot find out the free space and the
+// size of a disk.
 func Space(string) (free, size float64, ok bool) { return 0, 0, false }
 
 // OfOwnGroup returns false, as SameOwner.

@@ -17,8 +17,9 @@ import (
 type Job struct {
 	Name  string
 	Every time.Duration
-	// Run does the work, or a part of the work. If more is true, Run is called again after a tick,
-	// otherwise after Every. An error is only logged and counted.
+	// Run does the work, or a part of the work. If more is true, Run is called again after a tick.
+	// Otherwise Run is called again after Every. Errors are logged and counted, and have no other
+	// effect.
 	Run func(ctx context.Context) (more bool, err error)
 	// AtStop: the job runs once more when the process ends.
 	AtStop bool
@@ -31,9 +32,9 @@ const DefaultTick = 500 * time.Millisecond
 // stopTimeout bounds the last runs of all jobs together, when the process ends.
 const stopTimeout = 5 * time.Second
 
-// Run runs each job in its own goroutine, at once and then whenever the job is due, until ctx ends.
-// Then it runs the jobs with AtStop once more, one after another. A tick of 0 means DefaultTick.
-// observer may be nil.
+// Run starts each job in its own goroutine. Each job runs immediately, and then whenever the job is
+// due, until ctx ends. Then Run runs the jobs with AtStop once more, one after another. If tick is
+// 0, Run uses DefaultTick. The parameter observer may be nil.
 func Run(ctx context.Context, table []Job, tick time.Duration, observer Observer, logger *slog.Logger) {
 	if tick == 0 {
 		tick = DefaultTick
@@ -92,8 +93,8 @@ func (j Job) loop(ctx context.Context, tick time.Duration, observer Observer, lo
 // While the database is unavailable, a job may fail at every tick.
 const failureLogInterval = 10 * time.Minute
 
-// InfallibleRun converts a function to a Job.Run that never fails and never asks for another run
-// after a tick.
+// InfallibleRun converts the function run to a Job.Run. The Job.Run returns no error, and its
+// result more is always false.
 func InfallibleRun(run func(ctx context.Context)) func(context.Context) (bool, error) {
 	return func(ctx context.Context) (bool, error) { run(ctx); return false, nil }
 }

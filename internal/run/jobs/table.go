@@ -47,8 +47,8 @@ type Maintenance struct {
 	bursts    []store.Burst      // bursts that the last run of settleSuppressions found
 }
 
-// The intervals of the jobs, and how much work a job does in one run. Runs are short, so that no
-// other work waits for them.
+// The intervals of the jobs, and the largest amounts of work in one run. A run is short, so that no
+// other work waits for it.
 const (
 	RetentionEvery    = 10 * time.Minute // while no old row is left
 	rollUpEvery       = time.Minute      // while no hour is left to count
@@ -85,8 +85,9 @@ func (m *Maintenance) Jobs() []Job {
 	return table
 }
 
-// deleteAged deletes rows and partitions that are older than the retention: in one run up to
-// RetentionRowsPerRun rows of each table and at most one partition. more: rows may be left.
+// deleteAged deletes rows and partitions that are older than the retention. One run deletes up to
+// RetentionRowsPerRun rows of each table and at most one partition. If more is true, old rows may
+// be left.
 func (m *Maintenance) deleteAged(ctx context.Context) (more bool, err error) {
 	gone, err := m.Store.DeleteAged(ctx, m.Policy.Get().Retention, RetentionRowsPerRun)
 	m.expired += gone.Rows
@@ -103,9 +104,9 @@ func (m *Maintenance) deleteAged(ctx context.Context) (more bool, err error) {
 	return false, nil
 }
 
-// addExpiryEvents writes the events of some expired codes, for the apps that subscribe to such
-// events. more: rows may be left. Every replica runs it; the database keeps one event for each
-// code.
+// addExpiryEvents writes expiry events for some expired codes. It writes them only for apps that
+// subscribe to this type of event. If more is true, further codes may need an event. Every replica
+// runs this job. The database stores only one event for each code.
 func (m *Maintenance) addExpiryEvents(ctx context.Context) (more bool, err error) {
 	apps := m.Policy.Get().Subscriptions.To(store.VerificationExpired)
 	if len(apps) == 0 {
@@ -125,8 +126,9 @@ func (m *Maintenance) addExpiryEvents(ctx context.Context) (more bool, err error
 	return read == expiryEventsPerRun, nil
 }
 
-// countPastHours counts the rows of some past hours for statistics. more: hours may be left.
-// Until an hour is counted, statistics read its rows.
+// countPastHours counts the rows of some past hours and stores the counts for statistics. If more
+// is true, further hours may be uncounted. Statistics read the rows of an hour that is not counted
+// yet.
 func (m *Maintenance) countPastHours(ctx context.Context) (more bool, err error) {
 	set := m.Policy.Get()
 	keep := set.Retention
@@ -137,8 +139,8 @@ func (m *Maintenance) countPastHours(ctx context.Context) (more bool, err error)
 	return n >= hoursPerRun, err
 }
 
-// makePartitions creates partitions for the coming weeks. If there are fewer than
-// minPartitionWeeksAhead, it logs an alarm, and tries again at every tick.
+// makePartitions creates partitions for the coming weeks. If there are partitions for fewer than
+// minPartitionWeeksAhead weeks, makePartitions logs an alarm. Then it tries again at every tick.
 func (m *Maintenance) makePartitions(ctx context.Context) (more bool, err error) {
 	now := m.Now()
 	until, err := m.Store.EnsurePartitions(ctx)
@@ -153,8 +155,8 @@ func (m *Maintenance) makePartitions(ctx context.Context) (more bool, err error)
 	return true, nil
 }
 
-// deleteErasedHashes deletes hashes of erased recipients when no rule needs them any longer. more
-// is always false.
+// deleteErasedHashes deletes the hashes of erased recipients that no rule needs any longer. The
+// result more is always false.
 func (m *Maintenance) deleteErasedHashes(ctx context.Context) (more bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, eraseTimeout)
 	defer cancel()
@@ -165,8 +167,9 @@ func (m *Maintenance) deleteErasedHashes(ctx context.Context) (more bool, err er
 	return false, err
 }
 
-// settleSuppressions lifts the suppressions that prove wrong, and logs each burst, once in each
-// process. more is always false.
+// settleSuppressions lifts the suppressions that turn out to be wrong. It logs each burst of
+// suppressions when the burst appears. Each process logs the burst. The result more is always
+// false.
 func (m *Maintenance) settleSuppressions(ctx context.Context) (more bool, err error) {
 	if err := m.Store.SettleSuppressions(ctx); err != nil {
 		return false, err
@@ -185,8 +188,9 @@ func (m *Maintenance) settleSuppressions(ctx context.Context) (more bool, err er
 	return false, nil
 }
 
-// pausePrefixes pauses prefixes to which many codes are sent, but of which few are entered: a sign
-// of fraud. By a lease, one replica does this for all.
+// pausePrefixes pauses prefixes to which many codes are sent, but of which few codes are entered.
+// Such prefixes are a sign of fraud. A lease ensures that one replica does this work for all
+// replicas.
 func (m *Maintenance) pausePrefixes(ctx context.Context) (more bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, prefixWatchTimeout)
 	defer cancel()
@@ -210,7 +214,8 @@ func (m *Maintenance) pausePrefixes(ctx context.Context) (more bool, err error) 
 	return false, nil
 }
 
-// watches returns the watch of each app with its own settings, and the watch of all other apps.
+// watches returns one watch for each app that has its own watch settings, and one watch for all
+// other apps.
 func (m *Maintenance) watches() (all []store.PrefixWatch) {
 	apps, others := m.Policy.Get().Apps, m.Watch
 	for _, name := range slices.Sorted(maps.Keys(apps)) {
@@ -222,7 +227,7 @@ func (m *Maintenance) watches() (all []store.PrefixWatch) {
 	return append(all, others)
 }
 
-// reportPause logs a new pause, so that an operator checks it, and counts it.
+// reportPause counts a new pause. It also logs an error, so that an operator checks the pause.
 func (m *Maintenance) reportPause(p store.PrefixPause) {
 	args := []any{
 		"app", p.App, "prefix", p.Prefix, "country", p.Country, "class", p.Class.Name(), "sends", p.Sends, "approved",

@@ -11,21 +11,22 @@ import (
 // MaxCacheWait is how long Get waits at most for a newer answer.
 const MaxCacheWait = 250 * time.Millisecond
 
-// BackgroundCache calls Ask for a value in the background and keeps the last answer, so that a slow
-// source delays a caller by at most MaxCacheWait. Set the fields before the first Get. Safe for
-// concurrent use.
+// BackgroundCache calls Ask in the background and keeps the last answer. So a slow source delays a
+// caller by at most MaxCacheWait. Set the exported fields before the first Get. A BackgroundCache
+// is safe for concurrent use.
 type BackgroundCache[T any] struct {
 	Ask         func(context.Context) (T, error) // called without the deadline of Get's caller
 	Every       time.Duration                    // least time between the beginnings of two calls of Ask
 	PauseFactor int                              // after a call of Ask, no call begins for PauseFactor times its duration
-	Timeout     time.Duration                    // timeout of one call of Ask; 0: Ask has a timeout of its own
+	Timeout     time.Duration                    // timeout of one call of Ask; 0: BackgroundCache sets no timeout
 
 	mu      sync.Mutex
 	running chan struct{} // closed when the call under way ends; nil: no call is under way
 	last    CachedAnswer[T]
 }
 
-// CachedAnswer is the result of the calls of Ask; zero before the first call has ended.
+// CachedAnswer is the result of the calls of Ask. Until the first call has ended, CachedAnswer is
+// the zero value.
 type CachedAnswer[T any] struct {
 	Value T         // of the last call that did not fail
 	Asked time.Time // when the call that returned Value began
@@ -33,8 +34,9 @@ type CachedAnswer[T any] struct {
 	Next  time.Time // when the next call may begin
 }
 
-// Get returns the last answer. If a call of Ask may begin, Get begins one. If a call is under way,
-// Get first waits for its end, at most MaxCacheWait, or until ctx ends.
+// Get returns the last answer. If a call of Ask may begin, Get begins a call. While a call of Ask
+// is under way, Get first waits until the call ends, until MaxCacheWait has passed, or until ctx
+// ends.
 func (b *BackgroundCache[T]) Get(ctx context.Context) CachedAnswer[T] {
 	b.mu.Lock()
 	if b.running == nil && !time.Now().Before(b.last.Next) {

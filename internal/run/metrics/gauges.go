@@ -63,7 +63,8 @@ func (m *Metrics) RegisterClock(ahead func() time.Duration) {
 		func() float64 { return ahead().Seconds() })
 }
 
-// RegisterPausedPrefixes adds a gauge of how many prefixes are paused now; -1 if count fails.
+// RegisterPausedPrefixes adds a gauge of the number of prefixes that are paused now. If the
+// database does not answer, the gauge is -1.
 func (m *Metrics) RegisterPausedPrefixes(count func(context.Context) (int, error)) {
 	paused := newReading(count)
 	m.registerGauge("sendcode_prefixes_paused",
@@ -76,8 +77,8 @@ func (m *Metrics) RegisterPausedPrefixes(count func(context.Context) (int, error
 		})
 }
 
-// RegisterBursts adds a gauge of the recipients of each burst of suppressions of the last hour.
-// While the database does not answer, it is missing.
+// RegisterBursts adds a gauge for each burst of suppressions in the last hour. The gauge is the
+// number of recipients in the burst. While the database does not answer, the gauge is missing.
 func (m *Metrics) RegisterBursts(read func(context.Context) ([]store.Burst, error)) {
 	recipients := prometheus.NewDesc("sendcode_suppressions_held", "Recipients of a burst of the last hour, which is not suppressed, "+
 		"one of whom entered a code within 90 days.", []string{"server", "words"}, nil)
@@ -130,8 +131,8 @@ func isUp(h delivery.Health) float64 {
 	return 0
 }
 
-// registerHealth adds a gauge of a value of each server or carrier. A label has the server's place
-// in the configuration, since a host may be configured twice with two logins.
+// registerHealth adds one gauge for each server or carrier. The label "order" is the server's place
+// in the configuration, because the configuration may contain the same host twice, with two logins.
 func (m *Metrics) registerHealth(name, help, label string, health func() []delivery.Health, value func(delivery.Health) float64) {
 	for n, h := range health() {
 		m.registerGauge(name, help, prometheus.Labels{label: h.Server, "order": strconv.Itoa(n + 1)},
@@ -168,9 +169,9 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 	})
 }
 
-// RegisterAPIKeys adds a gauge of when each key of an app was last used, so that unused keys can be
-// removed. each calls show for every present key. used is zero for a key that was not used since
-// the start of this process.
+// RegisterAPIKeys adds a gauge of the time of each API key's last use, so that an operator can
+// remove unused keys. The function each calls show for every present key. If a key was not used
+// since the start of this process, the argument used is zero.
 func (m *Metrics) RegisterAPIKeys(each func(show func(app, key string, used time.Time))) {
 	last := prometheus.NewDesc("sendcode_api_key_last_used_timestamp_seconds",
 		"When a request came with the key; 0: not since this process started.", []string{"app", "key"}, nil)
@@ -179,7 +180,8 @@ func (m *Metrics) RegisterAPIKeys(each func(show func(app, key string, used time
 	}})
 }
 
-// unixSeconds returns the seconds since 1970, to a millisecond; 0 for the zero time.
+// unixSeconds returns the seconds since 1970, rounded down to a millisecond. For the zero time it
+// returns 0.
 func unixSeconds(t time.Time) float64 {
 	if t.IsZero() {
 		return 0
@@ -187,10 +189,15 @@ func unixSeconds(t time.Time) float64 {
 	return float64(t.UnixMilli()) / 1000
 }
 
-// RegisterStorage adds gauges of the database: its size, how many sends it has by age, how far
-// ahead its partitions reach, when its oldest row was logged, and how many rows and how many erased
-// persons' hashes are overdue for deletion. While the database does not answer, these gauges are
-// missing.
+// RegisterStorage adds gauges of the database. While the database does not answer, the gauges are
+// missing. The gauges are:
+//
+//   - the size of the database
+//   - the number of sends, by age
+//   - the number of weeks ahead that have a partition
+//   - the time of the oldest send
+//   - the number of rows that are overdue for deletion
+//   - the number of erased recipients' hashes that are overdue for deletion
 func (m *Metrics) RegisterStorage(status func(context.Context) (store.StorageStatus, error)) {
 	desc := func(name, help string) *prometheus.Desc { return prometheus.NewDesc(name, help, nil, nil) }
 	ahead := desc("sendcode_database_weeks_ahead",
@@ -247,8 +254,9 @@ func sendsByAge(s store.StorageStatus) map[string]int64 {
 	return all
 }
 
-// RegisterRedis adds gauges of the number of keys and the memory of Redis; on a Cluster, of all
-// masters together. If Redis does not permit the commands, the gauges are missing.
+// RegisterRedis adds gauges of the number of keys in Redis and of the memory that Redis uses. For a
+// Redis Cluster, the gauges are the sums over all masters. If Redis does not permit the commands,
+// the gauges are missing.
 func (m *Metrics) RegisterRedis(size func(context.Context) (keys, bytes int64, err error)) {
 	desc := func(name, help string) *prometheus.Desc { return prometheus.NewDesc(name, help, nil, nil) }
 	keys := desc("sendcode_redis_keys",

@@ -1,15 +1,19 @@
-// Package metrics has the service's metrics for Prometheus. A label has few possible values, never
-// a recipient, an address or the ID of a request.
+// Package metrics has the service's metrics for Prometheus. A label has few possible values. No
+// label contains a recipient, an address or the ID of a request.
 //
 // # A new metric
 //
-// For an event, add a counter or histogram to New, with a method that counts it. The package in
-// which the event happens has an interface for it, or a field in its Settings, which
-// internal/run/app fills. If an alert uses the counter, show it with 0 at the start. For a state,
-// add a method Register… to gauges.go or parts.go; observe.go, probes.go or stores.go of
-// internal/run/app calls it. A value that cannot be read is missing, not 0. The text of Help is the
-// only documentation. For an alert see docs/ARCHITECTURE.md. Panels are in
-// deploy/grafana/sendcode.json; prove/e2e/outages runs their queries.
+// For an event, add a counter or histogram to New, and a method that counts the event. The package
+// in which the event happens declares an interface for the method, or a field in its Settings.
+// internal/run/app sets the interface or the field. If an alert uses the counter, create the
+// counter with the value 0 at the start.
+//
+// For a state, add a method Register… to gauges.go or parts.go. The files observe.go, probes.go and
+// stores.go of internal/run/app call these methods. If a state cannot be read, its metric is
+// missing, not 0.
+//
+// The text of Help is the only documentation of a metric. For an alert see docs/ARCHITECTURE.md.
+// Panels are in deploy/grafana/sendcode.json. prove/e2e/outages runs the queries of the panels.
 package metrics
 
 import (
@@ -145,8 +149,8 @@ func (m *Metrics) RuleWouldRefuse(ch recipient.Channel, app, rule string) {
 	m.observed.WithLabelValues(string(ch), app, rule).Inc()
 }
 
-// CountRebuild counts a history that was added to the limiter from the database, since the limiter
-// had lost events.
+// CountRebuild counts one rebuild of a history. In a rebuild, the service copies lost events from
+// the database to the limiter.
 func (m *Metrics) CountRebuild() { m.rebuilt.Inc() }
 
 // Checked implements verification.Observer.
@@ -164,10 +168,10 @@ func (m *Metrics) HumanChecked(app, vendor, result string) {
 	m.humans.WithLabelValues(app, vendor, result).Inc()
 }
 
-// labelOurCode is the value of the label code for a send with a code that the service made.
+// labelOurCode is the value of the label "code" for sends whose code the service made.
 const labelOurCode = "ours"
 
-// labelCallersCode is the label's value for a send with a code that its caller made.
+// labelCallersCode is the value of the label "code" for sends whose code the caller made.
 const labelCallersCode = "caller"
 
 // Finished implements outbox.Observer.
@@ -194,7 +198,7 @@ func (m *Metrics) PrefixPaused(app, country string) { m.paused.WithLabelValues(a
 // Attempted implements webhook.Observer.
 func (m *Metrics) Attempted(app, outcome string) { m.attempts.WithLabelValues(app, outcome).Inc() }
 
-// AdminRefused counts an attempt to log in, or a wrong admin token, that a rule refused.
+// AdminRefused counts a login, or a request with a wrong admin token, that a rule refused.
 func (m *Metrics) AdminRefused(what, rule string) { m.logins.WithLabelValues(what, rule).Inc() }
 
 // LimitAnswered counts an answer under /v1/limits.

@@ -17,11 +17,12 @@ import (
 	"sendcode/internal/verify/verification"
 )
 
-// callBuckets are the histogram buckets for calls of Redis and the database and for HTTP
-// requests, in seconds.
+// callBuckets are histogram buckets in seconds. They are used for calls of Redis, calls of the
+// database and HTTP requests.
 var callBuckets = []float64{.001, .005, .025, .1, .25, .5, 1, 2.5, 5, 30}
 
-// RegisterBuild adds a gauge, always 1, whose labels name the program's version and the compiler's.
+// RegisterBuild adds a gauge that is always 1. Its labels are the version of the program and the
+// version of Go.
 func (m *Metrics) RegisterBuild(version string) {
 	labels := prometheus.Labels{"version": version, "go": runtime.Version()}
 	m.registerGauge("sendcode_build_info", "1; the labels name the version.", labels, func() float64 { return 1 })
@@ -38,8 +39,8 @@ func (m *Metrics) RegisterSettings(hash func() string) {
 	})
 }
 
-// RegisterBacklog adds gauges of the sends without an outcome. While the database does not answer,
-// they are missing.
+// RegisterBacklog adds gauges of the sends that have no outcome yet. While the database does not
+// answer, the gauges are missing.
 func (m *Metrics) RegisterBacklog(ask func(context.Context) (map[recipient.Channel]store.Backlog, error)) {
 	backlog := newReading(ask)
 	desc := func(name, help string) *prometheus.Desc {
@@ -77,8 +78,8 @@ func (m *Metrics) RegisterPools(read func() []store.PoolStats) {
 	})
 }
 
-// RegisterAdmissions adds metrics of the requests under way, by kind: sends or checks. read must
-// not block.
+// RegisterAdmissions adds metrics of the requests under way, by kind. The kinds are sends and
+// checks. The function read must not block.
 func (m *Metrics) RegisterAdmissions(read func() map[string]admission.Stats) {
 	most := prometheus.NewDesc("sendcode_admission_places",
 		"How many sends or checks may be under way at once: as many as are decided in 4 s, "+
@@ -107,7 +108,8 @@ func (m *Metrics) RegisterAdmissions(read func() map[string]admission.Stats) {
 }
 
 // RegisterSlowRefusals adds a counter of the sends that were refused because their messages would
-// go out too late, and a gauge of the expected wait. read must not block.
+// go out too late. It also adds a gauge of the expected wait of a new message. The function read
+// must not block.
 func (m *Metrics) RegisterSlowRefusals(read func(recipient.Channel) (known, strangers int, wait time.Duration)) {
 	refusals := prometheus.NewDesc("sendcode_delivery_refusals_total",
 		"Sends that were refused at once, since their messages would go out too late, "+
@@ -137,8 +139,8 @@ func (m *Metrics) RegisterDisk(dir string) {
 	}})
 }
 
-// RegisterLastBackup adds a gauge of the instant of the last backup of SQLite's file. While watched
-// is false, it is missing.
+// RegisterLastBackup adds a gauge of the time of the last backup of SQLite's file. While read
+// returns watched = false, the gauge is missing.
 func (m *Metrics) RegisterLastBackup(read func() (at time.Time, watched bool)) {
 	last := prometheus.NewDesc("sendcode_last_backup_timestamp_seconds",
 		"What instant the last copy by sendcode backup has; 0: there is none. Missing with Postgres, and before the first one "+
@@ -150,22 +152,24 @@ func (m *Metrics) RegisterLastBackup(read func() (at time.Time, watched bool)) {
 	}})
 }
 
-// RegisterStatementObserver returns a function that records a call of the database, by kind. All
-// kinds begin at 0.
+// RegisterStatementObserver adds a histogram of the durations of database calls, and returns a
+// function that records one call. The histograms of all kinds begin at 0.
 func (m *Metrics) RegisterStatementObserver(kinds []string) func(kind string, took time.Duration) {
 	return m.registerCallObserver("sendcode_statement_seconds", "Calls of the database, by kind, the wait for a connection included.",
 		"kind", kinds)
 }
 
-// RegisterRedisCallObserver returns a function that records a call of Redis, by command; "pipeline"
-// is several commands at once.
+// RegisterRedisCallObserver adds a histogram of the durations of Redis calls, and returns a
+// function that records one call. The argument call is the Redis command, or "pipeline" for several
+// commands in one round trip.
 func (m *Metrics) RegisterRedisCallObserver() func(call string, took time.Duration) {
 	return m.registerCallObserver("sendcode_redis_seconds", "Calls of Redis, by command.", "call",
 		[]string{"evalsha", "pipeline", "ping"})
 }
 
-// registerCallObserver returns a function that records how long a call took, by the value of one
-// label. Known values begin at 0; other values appear with their first call.
+// registerCallObserver adds a histogram with one label, and returns a function that records the
+// duration of one call. The histograms of the values in known begin at 0. The histogram of another
+// value appears with the first call.
 func (m *Metrics) registerCallObserver(name, help, label string, known []string) func(value string, took time.Duration) {
 	seconds := promauto.With(m.registry).NewHistogramVec(
 		prometheus.HistogramOpts{Name: name, Help: help, Buckets: callBuckets}, []string{label})
@@ -194,7 +198,8 @@ var deliveryClasses = []string{DeliveryAccepted, "rejected", "temporary", "unkno
 // DeliveryAccepted is the class of an attempt that did not fail.
 const DeliveryAccepted = "accepted"
 
-// InitDeliveryServer creates the metrics of attempts at a mail server or carrier, at 0.
+// InitDeliveryServer creates the metrics of attempts at a mail server or carrier. The metrics begin
+// at 0.
 func (m *Metrics) InitDeliveryServer(ch recipient.Channel, server string) {
 	for _, class := range deliveryClasses {
 		m.tried.WithLabelValues(string(ch), server, class)
@@ -225,8 +230,8 @@ func (m *Metrics) Served(route string, status int, took time.Duration) {
 	m.served.WithLabelValues(route, statusClasses[min(max(status/100, 1), 5)-1]).Observe(took.Seconds())
 }
 
-// InitApp creates, at 0, the counters of an app for which there are alerts. rules are the rules
-// that the database counts, too.
+// InitApp creates the counters of an app for which there are alerts. The counters begin at 0. The
+// parameter rules has the rules that the database checks, too.
 func (m *Metrics) InitApp(app string, channels []recipient.Channel, rules []string) {
 	for _, ch := range channels {
 		for _, outcome := range []string{"admitted", "unavailable"} {

@@ -12,8 +12,8 @@ const (
 	readingValidFor    = 15 * time.Second // how long a value is shown after the next reading could have begun
 )
 
-// reading is a value of the database or of Redis for gauges. A scrape waits at most MaxCacheWait
-// for a new value.
+// reading is a value that a gauge shows and that the database or Redis supplies. A scrape waits at
+// most MaxCacheWait for a new value.
 type reading[T any] struct{ BackgroundCache[T] }
 
 func newReading[T any](ask func(context.Context) (T, error)) *reading[T] {

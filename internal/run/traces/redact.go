@@ -43,8 +43,8 @@ const (
 	serverAddressKey = attribute.Key("server.address")
 )
 
-// exportedKeys are the keys of the exported attributes. A caller can choose only one of their
-// values, the request ID, which is checked (logs.IsRequestID) and logged, too.
+// exportedKeys are the keys of the exported attributes. A caller can choose only the value of the
+// request ID. The service validates this ID (logs.IsRequestID), and also logs it.
 var exportedKeys = map[attribute.Key]bool{
 	requestIDKey: true, appKey: true, channelKey: true, eventKey: true, attemptKey: true, providerKey: true, outcomeKey: true,
 	reasonKey: true,
@@ -68,9 +68,9 @@ func (s redactedSpan) Attributes() (all []attribute.KeyValue) {
 	return all
 }
 
-// Name implements sdktrace.ReadOnlySpan. A request's name is its method and the template of its
-// route. The name of another span is a command or a name of this program; if it has other
-// characters, it becomes the span's kind.
+// Name implements sdktrace.ReadOnlySpan. The name of a request's span is the method and the
+// template of the route. The name of any other span is a command or a name from this program. If
+// that name contains unexpected characters, Name returns the span's kind.
 func (s redactedSpan) Name() string {
 	if s.SpanKind() == trace.SpanKindServer {
 		var name [2]string
@@ -101,8 +101,8 @@ func (s redactedSpan) SpanContext() trace.SpanContext {
 // Parent implements sdktrace.ReadOnlySpan.
 func (s redactedSpan) Parent() trace.SpanContext { return withoutTraceState(s.ReadOnlySpan.Parent()) }
 
-// Events implements sdktrace.ReadOnlySpan. It returns no events, since the texts of errors may
-// quote what was sent.
+// Events implements sdktrace.ReadOnlySpan. It returns no events, because the error texts in events
+// may quote data of a request.
 func (s redactedSpan) Events() []sdktrace.Event { return nil }
 
 // Links implements sdktrace.ReadOnlySpan.

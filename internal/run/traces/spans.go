@@ -29,8 +29,8 @@ func (t *Traces) Handler(h http.Handler) http.Handler {
 		}))
 }
 
-// AnnotateRequest adds to the request's span its route's template, its ID, and the calling app. An
-// empty text adds nothing.
+// AnnotateRequest adds three attributes to the request's span: the template of the route, the
+// request ID and the name of the calling app. It does not add empty attributes.
 func AnnotateRequest(ctx context.Context, template, id, app string) {
 	span := trace.SpanFromContext(ctx)
 	for _, a := range []attribute.KeyValue{routeKey.String(template), requestIDKey.String(id), appKey.String(app)} {
@@ -52,14 +52,15 @@ func (t traceparentOnly) Extract(ctx context.Context, from propagation.TextMapCa
 	return ctx
 }
 
-// TraceRedis makes the client add a span to each round trip that is part of a trace.
+// TraceRedis adds tracing to the client. If a round trip belongs to a trace, the client adds a span
+// for the round trip.
 func (t *Traces) TraceRedis(client redis.UniversalClient) error {
 	return redisotel.InstrumentTracing(client, redisotel.WithTracerProvider(childSpansOnly{t.provider}),
 		redisotel.WithDBStatement(false))
 }
 
 // PostgresTracer returns a tracer for connections. If a round trip belongs to a trace, the tracer
-// adds a span for the trip, and one for each of its statements.
+// adds a span for the round trip. It also adds a span for each statement in the round trip.
 func (t *Traces) PostgresTracer() pgx.QueryTracer {
 	return otelpgx.NewTracer(otelpgx.WithTracerProvider(t.provider),
 		otelpgx.WithMeterProvider(noMetrics.NewMeterProvider()),
@@ -87,9 +88,9 @@ func (t childTracer) Start(ctx context.Context, name string, options ...trace.Sp
 	return t.Tracer.Start(ctx, name, options...)
 }
 
-// BeginCall begins a span if ctx belongs to a trace; EndCall ends the span. Several calls may share
-// one round trip. Its span then belongs to the first call, and the spans of the other calls show
-// only their wait.
+// BeginCall begins a span if ctx belongs to a trace. EndCall ends the span. Several calls may share
+// one round trip. Then the span of the round trip belongs to the trace of the first call. The spans
+// of the other calls show only how long these calls waited.
 func (t *Traces) BeginCall(ctx context.Context) context.Context {
 	if !trace.SpanFromContext(ctx).IsRecording() {
 		return ctx
@@ -98,8 +99,8 @@ func (t *Traces) BeginCall(ctx context.Context) context.Context {
 	return ctx
 }
 
-// EndCall ends the span of the context that BeginCall returned, and names it by name. Without a
-// span it does not call name.
+// EndCall ends the span in the context that BeginCall returned. It gives the span the name that the
+// function name returns. If there is no span, EndCall does not call name.
 func (t *Traces) EndCall(ctx context.Context, name func() string) {
 	if span := trace.SpanFromContext(ctx); span.IsRecording() {
 		span.SetName(name())
@@ -107,9 +108,9 @@ func (t *Traces) EndCall(ctx context.Context, name func() string) {
 	}
 }
 
-// StartAttemptTrace begins a trace for an attempt to deliver a send. The trace is not the
-// request's, since the attempt may be made much later or by another process; the request ID leads
-// to the request's. StartAttemptTrace and EndAttempt implement outbox.Tracer.
+// StartAttemptTrace begins a trace for an attempt to deliver a send. This trace is separate from
+// the request's trace, because the attempt may be made much later or by another process. Both
+// traces have the same request ID. StartAttemptTrace and EndAttempt implement outbox.Tracer.
 func (t *Traces) StartAttemptTrace(ctx context.Context, s store.Send) context.Context {
 	ctx, _ = t.tracer.Start(ctx, "attempt", trace.WithNewRoot(),
 		trace.WithAttributes(requestIDKey.String(s.RequestID), appKey.String(s.App),
@@ -122,9 +123,10 @@ func (t *Traces) EndAttempt(ctx context.Context, s store.Status, why string) {
 	endSpan(ctx, string(s), why, s == store.Failed || s == store.Unknown)
 }
 
-// RecordProviderAttempt adds to an attempt's trace a span for offering the message to a mail server
-// or carrier. Call it after the offer. to is host:port or the carrier's name. class is "accepted"
-// or the class of the failure.
+// RecordProviderAttempt adds a span to the trace of an attempt. The span covers the transfer of the
+// message to a mail server or carrier. Call RecordProviderAttempt after the transfer. The parameter
+// to is host:port or the carrier's name. The parameter class is "accepted" or the class of the
+// failure.
 func (t *Traces) RecordProviderAttempt(ctx context.Context, to, class string, failed bool, took time.Duration) {
 	now := time.Now()
 	_, span := t.tracer.Start(ctx, "offer", trace.WithSpanKind(trace.SpanKindClient),
@@ -145,7 +147,8 @@ func (t *Traces) BeginEvent(ctx context.Context, e store.AppEvent) context.Conte
 	return ctx
 }
 
-// EndEvent ends the trace with the answer: a status, or the kind of failure.
+// EndEvent ends the trace that BeginEvent began. The parameter answer is the webhook's HTTP status,
+// or the kind of failure.
 func (t *Traces) EndEvent(ctx context.Context, answer string, failed bool) {
 	endSpan(ctx, answer, "", failed)
 }

@@ -1,7 +1,7 @@
-// Package traces makes spans of OpenTelemetry and exports them by OTLP over HTTP, if the standard
-// variables name an exporter (OpenTelemetry Specification, "Environment Variable Specification" and
-// "OTLP Exporter Configuration"). Other libraries record more of a request than may leave this
-// process; redact.go lists what is exported.
+// Package traces makes OpenTelemetry spans and exports them by OTLP over HTTP. It does so if the
+// standard environment variables name an exporter (OpenTelemetry Specification, "Environment
+// Variable Specification" and "OTLP Exporter Configuration"). Other libraries record more data of a
+// request than may leave this process. redact.go lists the data that is exported.
 package traces
 
 import (
@@ -20,16 +20,17 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// Traces makes spans. Safe for concurrent use. No caller waits for the exporter. Spans wait in a
-// queue of OTEL_BSP_MAX_QUEUE_SIZE (2048); while the queue is full, spans are dropped.
+// Traces makes spans. Traces is safe for concurrent use. No caller waits for the exporter, because
+// spans wait in a queue of OTEL_BSP_MAX_QUEUE_SIZE spans (default 2048). While the queue is full,
+// new spans are dropped.
 type Traces struct {
 	provider *sdktrace.TracerProvider
 	tracer   trace.Tracer
 }
 
-// Open returns the traces that the environment requests; nil if it requests none. A variable that
-// can't be used is logged without its value; its feature is then off or has its default. failed is
-// called with each failed export's error.
+// Open returns the traces that the environment variables request, or nil if they request none. If a
+// variable cannot be used, Open logs the problem without the variable's value. Then the feature of
+// the variable is off or has its default. Open calls failed with the error of each failed export.
 func Open(ctx context.Context, version string, logger *slog.Logger, failed func(error)) *Traces {
 	on, problem := exporterConfigured(os.Getenv)
 	if problem != "" {
@@ -59,13 +60,16 @@ func newTraces(ctx context.Context, out sdktrace.SpanExporter, version string) *
 	return &Traces{p, p.Tracer("sendcode")}
 }
 
-// Close exports the spans that have ended, until ctx ends at the latest, and drops all others.
+// Close exports the spans that have ended, and drops all other spans. If ctx ends first, Close
+// stops exporting.
 func (t *Traces) Close(ctx context.Context) error { return t.provider.Shutdown(ctx) }
 
-// exporterConfigured reports whether the variables name an exporter that this program has. problem
-// names a variable that cannot be used. It does not show the value, which may contain a password.
+// exporterConfigured reports whether the variables name an exporter that this program has. If a
+// variable cannot be used, the result problem names the variable. The result problem does not
+// contain the variable's value, which may contain a password.
 func exporterConfigured(getenv func(string) string) (on bool, problem string) {
-	// first returns the variable of traces or, if that is empty, of all signals.
+	// first returns the variable for traces. If that variable is empty, first returns the variable
+	// for all signals.
 	first := func(what string) (name, value string) {
 		for _, name = range []string{"OTEL_EXPORTER_OTLP_TRACES_" + what, "OTEL_EXPORTER_OTLP_" + what} {
 			value = getenv(name)
@@ -92,8 +96,8 @@ func exporterConfigured(getenv func(string) string) (on bool, problem string) {
 	return true, ""
 }
 
-// redactedLog logs the messages of OpenTelemetry's libraries without their values, which may be
-// secrets from variables.
+// redactedLog logs the messages of OpenTelemetry's libraries without attributes, because an
+// attribute may contain a secret from an environment variable.
 type redactedLog struct{ slog.Handler }
 
 // Enabled implements slog.Handler. The libraries log warnings one level below

@@ -1,5 +1,5 @@
-// Package batch lets calls to a database share transactions: calls that arrive while the writers
-// are busy run in the next batch.
+// Package batch lets several calls to a database share one transaction. Calls that arrive while all
+// writers are busy run together in the next batch.
 package batch
 
 import (
@@ -48,7 +48,8 @@ func NewCall[In, Answer any](in In, key int64) *Call[In, Answer] {
 	return &Call[In, Answer]{In: in, Key: key, ctx: context.Background(), done: make(chan struct{})}
 }
 
-// SetAnswer sets the answer of a call. It must be called for each call; a second answer is ignored.
+// SetAnswer sets the answer of a call. The function that runs a batch must set an answer for each
+// call. If a call already has an answer, SetAnswer does nothing.
 func (c *Call[In, Answer]) SetAnswer(answer Answer, err error) {
 	c.once.Do(func() {
 		c.Answer, c.Err = answer, err
@@ -56,8 +57,8 @@ func (c *Call[In, Answer]) SetAnswer(answer Answer, err error) {
 	})
 }
 
-// Answered reports whether the call has its answer. If so, its caller may have left with the
-// answer.
+// Answered reports whether the call has its answer. If so, Submit may already have returned the
+// answer to the caller.
 func (c *Call[In, Answer]) Answered() bool {
 	select {
 	case <-c.done:
@@ -68,28 +69,30 @@ func (c *Call[In, Answer]) Answered() bool {
 }
 
 // RoundTripContext returns the context for the round trip of a batch whose first call is c. The
-// context has the values of the call's context, so that the round trip belongs to its trace, but it
-// does not end with that context.
+// context has the values of the caller's context, so that the round trip belongs to the caller's
+// trace. But it does not end when the caller's context ends.
 func (c *Call[In, Answer]) RoundTripContext() context.Context { return context.WithoutCancel(c.ctx) }
 
-// Batcher runs calls in batches. Calls that arrive while a batch runs share the next batch;
-// otherwise a call runs immediately. At most one call of each key runs at a time, for two reasons.
-// Two calls of one key in the same batch would not see each other's rows. In two batches, the
-// second call would wait for the first call's lock and delay its whole batch.
+// Batcher runs calls in batches. A call that arrives while no batch runs begins immediately. Calls
+// that arrive while a batch runs share the next batch.
+//
+// Calls with the same key never run at the same time, for two reasons. In the same batch, two calls
+// with one key would not see each other's rows. In two parallel batches, the second call would wait
+// for the first call's lock and delay its whole batch.
 type Batcher[In, Answer any] struct {
-	// WaitsOnceBegun: if ctx ends after the call has begun, Submit still waits for the call's end.
-	// Set it before the first call.
+	// WaitsOnceBegun: if ctx ends after the call's batch has begun, Submit still waits until the
+	// call has an answer. Set the field before the first call.
 	WaitsOnceBegun bool
-	// Precedence: of the waiting calls, those with the lowest Precedence go into the next batch
-	// first. Among equal calls, the oldest go first. nil: all are equal. Set it before the first
-	// call.
+	// Precedence: calls with the lowest Precedence go into the next batch first. Among calls with
+	// the same Precedence, the oldest calls go first. If Precedence is nil, the oldest calls go
+	// first. Set the field before the first call.
 	Precedence func(In) int
 	// MinInterval is the least time between the starts of two batches of one writer. Set it before
 	// the first call.
 	MinInterval time.Duration
-	// Slow: after a batch that took longer than Slow, batches become half as large, so that they do
-	// not time out. After a full batch that took less than half of Slow, they become twice as
-	// large. 0: the size is fixed. Set it before the first call.
+	// Slow: if a batch takes longer than Slow, the size of later batches is halved, so that they do
+	// not time out. If a full batch takes less than half of Slow, the size is doubled. If Slow is
+	// 0, the size is fixed. Set the field before the first call.
 	Slow time.Duration
 
 	run        func([]*Call[In, Answer]) // runs a batch and calls SetAnswer for every call
@@ -103,15 +106,16 @@ type Batcher[In, Answer any] struct {
 	closed     bool
 }
 
-// New makes a batcher with up to maxWriters writers. Each writer runs one batch after the other.
-// run must call SetAnswer for every call.
+// New makes a batcher with up to maxWriters writers. Each writer runs its batches one after
+// another. The function run must call SetAnswer for every call.
 func New[In, Answer any](maxWriters int, run func([]*Call[In, Answer])) *Batcher[In, Answer] {
 	return &Batcher[In, Answer]{run: run, maxWriters: maxWriters, maxSize: maxBatchSize, busy: map[int64]bool{}}
 }
 
-// Submit queues a call and waits for its answer, within store.WithCallTimeout. If ctx ends before
-// the call's batch begins, the call is withdrawn and certainly wrote nothing. If ctx ends later,
-// the call goes on and the error wraps fault.Uncertain, unless WaitsOnceBegun is set.
+// Submit queues a call and waits for the answer, at most for the time that store.WithCallTimeout
+// allows. If ctx ends before the call's batch begins, Submit withdraws the call, which has
+// certainly written nothing. If ctx ends later, the call continues. Then, if WaitsOnceBegun is
+// false, Submit returns an error that wraps fault.Uncertain.
 func (batcher *Batcher[In, Answer]) Submit(ctx context.Context, in In, key int64) (none Answer, err error) {
 	ctx, cancel := store.WithCallTimeout(ctx)
 	defer cancel()
@@ -203,8 +207,9 @@ func (batcher *Batcher[In, Answer]) runBatches() {
 	}
 }
 
-// runBatch runs a batch. If it panics, the calls without an answer fail, and have certainly written
-// nothing: a run that may have written recovers from its own panics.
+// runBatch runs a batch. If the function run panics, every call without an answer fails with
+// fault.Unavailable. These calls have certainly written nothing, because run itself recovers from
+// any panic after a possible write.
 func (batcher *Batcher[In, Answer]) runBatch(batch []*Call[In, Answer]) {
 	defer panics.Recover(panics.Batch, func() {
 		for _, x := range batch {
@@ -214,9 +219,9 @@ func (batcher *Batcher[In, Answer]) runBatch(batch []*Call[In, Answer]) {
 	batcher.run(batch)
 }
 
-// takeBatch removes the next calls with free keys from the queue, marks their keys busy and
-// returns the calls. If it returns nil, the calling writer must end: the keys of all queued calls
-// are in other writers' batches, and those writers take the calls next.
+// takeBatch takes the next calls with free keys from the queue, marks the keys as busy and returns
+// the calls. If takeBatch returns nil, the writer that called it must end. Then the keys of all
+// queued calls are busy in the batches of other writers. Those writers run the queued calls later.
 func (batcher *Batcher[In, Answer]) takeBatch() []*Call[In, Answer] {
 	batcher.mu.Lock()
 	defer batcher.mu.Unlock()

@@ -17,16 +17,18 @@ import (
 	"sendcode/internal/store/sqlgen"
 )
 
-// A batch of Begins is one transaction of two round trips:
+// A batch of Begins is one transaction. It usually takes two round trips: the first for
+// lockAndRead, the second for write. The steps are:
 //
-//   - lockAndRead locks the recipients, in a statement of its own, and then reads the rows by which
-//     the gate decides. Under READ COMMITTED, the snapshot of the later statements is younger than
-//     the locks, so they see all commits of earlier holders of the locks. If a send may join a
-//     verification of its holder, a further trip locks that verification and reads again.
-//   - decide calls package rowrules. A refusal writes nothing, so it is answered immediately.
+//   - lockAndRead locks the recipients in a separate statement. Then it reads the rows that the
+//     decision needs. Under READ COMMITTED, the later statements have a snapshot that is younger
+//     than the locks. So they see all commits of earlier holders of the locks. If a send may join a
+//     verification of its holder, a further round trip locks that verification and reads the rows
+//     again.
+//   - decide calls package rowrules. A refused call writes nothing, so it is answered immediately.
 //   - write writes the rows of the admitted sends and commits.
 //
-// After a failure before the last trip, certainly nothing was written.
+// If the batch fails before the last round trip, certainly nothing was written.
 
 const (
 	savepointSQL           = "SAVEPOINT candidates"
@@ -44,8 +46,8 @@ var beginStatements = []string{
 	gateCountedAndHoldersSQL, updateJoinedSQL, insertSQL,
 }
 
-// beginTimeout bounds a Begin, including its retries. It is less than store.CallTimeout, so that
-// callers still wait for the answer.
+// beginTimeout limits the duration of a Begin, including its retries. beginTimeout is less than
+// store.CallTimeout, so that callers still wait when the answer comes.
 func beginTimeout() time.Duration { return store.CallTimeout * 4 / 5 }
 
 // Begin implements sqldb.PerDatabase.
@@ -64,9 +66,10 @@ func (db *DB) beginBatch(batch []*beginCall) {
 	runTogether(ctx, false, batch, db.beginTogether)
 }
 
-// beginTogether runs the transaction of a batch of Begins. A Begin can be repeated even if its
-// first transaction was committed: the second transaction finds the rows by their IDs. If the first
-// transaction still runs, the second waits for its locks on the recipients.
+// beginTogether runs the transaction of a batch of Begins. It may repeat a Begin whose first
+// transaction was perhaps committed. If it was committed, the second transaction finds the rows by
+// their IDs. If the first transaction still runs, the second transaction waits for the locks on the
+// recipients.
 func (db *DB) beginTogether(ctx context.Context, brief bool, batch []*beginCall) error {
 	var admitted, repeated []*beginCall
 	err := db.withRetry(ctx, true, func(conn *pgxpool.Conn) (notCommitted bool, err error) {
@@ -84,11 +87,13 @@ func (db *DB) beginTogether(ctx context.Context, brief bool, batch []*beginCall)
 	return nil
 }
 
-// beginOnConn runs a batch of Begins in one transaction on a connection, and answers the refused
-// calls. admitted are the calls whose rows it wrote; repeated are the calls whose sends had rows
-// already. The read assumes bounds of the database's time. If the time is outside, beginOnConn
-// rolls back and reads again, at most maxClockTries times. notCommitted means, with an error, that
-// nothing was committed.
+// beginOnConn runs a batch of Begins in one transaction on a connection. It answers the refused
+// calls. It returns the calls whose rows it wrote (admitted) and the calls whose sends already had
+// rows (repeated).
+//
+// The read covers only IDs that matter while the database's time is within certain bounds. If the
+// time is outside the bounds, beginOnConn rolls back and reads again. It reads at most
+// maxClockTries times. If err is not nil and notCommitted is true, nothing was committed.
 func (db *DB) beginOnConn(ctx context.Context, conn *pgxpool.Conn, brief bool, batch []*beginCall) (admitted, repeated []*beginCall,
 	notCommitted bool, err error,
 ) {
@@ -122,10 +127,11 @@ func sortedLockKeys(batch []*beginCall) []int64 {
 	return list
 }
 
-// lockAndRead opens a transaction, locks the recipients and the verifications that calls name, and
-// reads the facts for the gate. A call may instead join an open verification of its holder. Then a
-// second trip locks all such verifications in one order and reads the facts of these calls again,
-// since meanwhile a check may have ended a verification or locked out its recipient.
+// lockAndRead opens a transaction and reads the facts for the decision. First it locks the
+// recipients, and the verifications whose IDs are in Intent.Join. Other calls may join an open
+// verification of their holder. For these calls, a second round trip locks all such verifications
+// in one order, and reads the facts again. A check may have changed the facts after the first read:
+// it may have ended a verification, or locked out the recipient.
 func (db *DB) lockAndRead(ctx context.Context, conn *pgxpool.Conn, brief bool, batch []*beginCall, b idBounds) (v batchFacts, err error) {
 	named := listCandidates(batch, nil)
 	mixed := len(named) > 0 && slices.ContainsFunc(batch, func(x *beginCall) bool { return x.In.HolderToJoin() != "" })
@@ -162,8 +168,8 @@ func (db *DB) lockAndRead(ctx context.Context, conn *pgxpool.Conn, brief bool, b
 	return v, nil
 }
 
-// readFacts makes one round trip: it runs the queued statements, which return nothing, locks the
-// verifications of list, and reads the rows by which the gate decides the calls.
+// readFacts makes one round trip. It runs the queued statements, which return no rows. Then it
+// locks the verifications in list and reads the rows that the decision about the calls needs.
 func (db *DB) readFacts(ctx context.Context, conn *pgxpool.Conn, queued *pgx.Batch, calls []*beginCall, list []joinCandidate,
 	b idBounds,
 ) (v batchFacts, err error) {
@@ -192,9 +198,9 @@ func (db *DB) readFacts(ctx context.Context, conn *pgxpool.Conn, queued *pgx.Bat
 	return v, err
 }
 
-// decide answers two kinds of calls: those that the gate refuses, and those whose send's ID has a
-// wrong time. It returns the admitted calls, with their Answer set, and the calls whose sends have
-// rows already (repeated).
+// decide answers the calls that the rules refuse, and the calls whose send has an ID with a wrong
+// time. It returns the admitted calls with their Answer set. It also returns the calls whose sends
+// already have rows (repeated).
 func (b batchFacts) decide(batch []*beginCall) (admitted, repeated []*beginCall) {
 	for i, x := range batch {
 		if b.repeated[i] {
@@ -210,8 +216,8 @@ func (b batchFacts) decide(batch []*beginCall) (admitted, repeated []*beginCall)
 	return admitted, repeated
 }
 
-// write writes the rows of the admitted sends and commits. notCommitted means, with an error, that
-// nothing was committed.
+// write writes the rows of the admitted sends and commits. If err is not nil and notCommitted is
+// true, nothing was committed.
 func (db *DB) write(ctx context.Context, conn *pgxpool.Conn, admitted []*beginCall) (notCommitted bool, err error) {
 	var sends []*store.Send
 	var opened, joined []*store.Verification
@@ -238,7 +244,8 @@ func (db *DB) write(ctx context.Context, conn *pgxpool.Conn, admitted []*beginCa
 	return notCommitted, err
 }
 
-// joinedRows are the rows of verifications that a send joins, with their new number of sends.
+// joinedRows are the rows of verifications that sends join. Each row has the new number of sends of
+// its verification.
 var joinedRows = sqlgen.NewList("joined", new(store.Verification), func(v *store.Verification, to *sqlgen.Row) {
 	to.Text("id", v.ID)
 	to.Integer("sends", v.Sends)
@@ -263,8 +270,9 @@ var (
 	})
 )
 
-// insertSQL writes the rows of admitted sends, and of the verifications that they open. One
-// statement serves three tables, since each statement starts an executor in the server.
+// insertSQL writes the rows of admitted sends and of the verifications that these sends open. One
+// statement inserts into three tables, because each further statement would start another executor
+// in the server.
 var insertSQL = `
 WITH opened AS (` + openedRows.InsertSQL() + `
 ), logged AS (` + sendRows.InsertSQL() + `
@@ -279,9 +287,10 @@ type joinCandidate struct {
 	id string
 }
 
-// listCandidates lists the verifications that the calls of a batch may join: the one that a call
-// names (Join), or the open verifications of the call's holder. held has the IDs of the latter, for
-// each call; nil: none.
+// listCandidates lists the verifications that the calls of a batch may join. For a call with Join,
+// this is the verification with that ID. For any other call, these are the open verifications of
+// the call's holder. The parameter held has their IDs, by call. If held is nil, only calls with
+// Join are considered.
 func listCandidates(batch []*beginCall, held [][]string) (list []joinCandidate) {
 	for i, x := range batch {
 		if x.In.Join != "" {
@@ -306,9 +315,9 @@ var candidates = sqlgen.NewList("u", joinCandidate{beginCall: new(beginCall)}, f
 	to.Bytes("recipient", s.Recipient[:])
 })
 
-// lockCandidatesSQL reads and locks the verifications that calls u may join. The row locks keep
-// checks from changing the verifications meanwhile. Both lock in the order of the IDs, so no
-// deadlock is possible.
+// lockCandidatesSQL reads and locks the verifications that the calls u may join. While a
+// verification is locked, no check can change it. Begins and checks both lock verifications in the
+// order of their IDs, so they cannot deadlock.
 var lockCandidatesSQL = `
 SELECT u.i, ` + sqldb.VerificationColumns + `
 FROM (
@@ -349,10 +358,11 @@ func (db *DB) answerRepeated(ctx context.Context, calls []*beginCall) {
 	}
 }
 
-// awaitStandby waits until a synchronous standby, if there is one, has all visible commits. If a
-// COMMIT that waits for the standby is interrupted, its rows are visible, but the standby may lack
-// them. A read does not wait for the standby. So awaitStandby locks a row, which is a write: its
-// COMMIT waits for all commits before it in the log.
+// awaitStandby waits until a synchronous standby has all visible commits. Without a synchronous
+// standby, it does not wait. If a COMMIT is interrupted while it waits for the standby, its rows
+// are visible, but the standby may lack them. A read does not wait for the standby, but a COMMIT
+// after a write waits for all earlier commits in the log. So awaitStandby locks a row, which is a
+// write.
 func (db *DB) awaitStandby(ctx context.Context, send uuid.UUID) error {
 	_, err := db.pool.Exec(ctx, "SELECT FROM sends WHERE id = @id FOR KEY SHARE", pgx.NamedArgs{"id": send})
 	return err

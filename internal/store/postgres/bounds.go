@@ -16,13 +16,13 @@ import (
 
 var errClockJumps = errors.New("store: the database's clock keeps jumping")
 
-// maxClockTries is how often a batch reads at most. It reads again while the database's clock is
-// outside the bounds that the read assumed.
+// maxClockTries is the largest number of reads of one batch. A batch reads again if the database's
+// clock is outside the bounds that the read assumed.
 const maxClockTries = 3
 
 // idBounds are the ranges of IDs that a batch reads, so that Postgres skips all other partitions.
 type idBounds struct {
-	from, to         time.Time // assumed range of the database's time; if its time is outside, the batch is read again
+	from, to         time.Time // assumed range of the database's time; if the time is outside, the batch reads again
 	first, last      uuid.UUID // range of the rows that may count
 	earliest, latest uuid.UUID // range of the batch's own IDs
 }
@@ -38,13 +38,14 @@ func (b idBounds) args() sqldb.Args {
 // uuidParameter wraps an ID so that pgx writes it as bytes, without its text form.
 func uuidParameter(id uuid.UUID) any { return pgtype.UUID{Bytes: id, Valid: true} }
 
-// maxClockSetBack is how far the database's clock may be set back. If it is set back farther,
-// earlier rows may not count.
+// maxClockSetBack is the longest time by which the database's clock may be set back. If the clock
+// is set back by more, rows from before the change may not count.
 const maxClockSetBack = 31 * 24 * time.Hour
 
-// idBoundsOfBatch returns the ranges of IDs that a batch needs. It assumes that the database's
-// clock is at most an hour before and a day after near. The ranges end a month later than that:
-// after the clock was set back, rows with a time in its future still count.
+// idBoundsOfBatch returns the ranges of IDs that a batch needs. It assumes that the database's time
+// is between an hour before near and a day after near. The range of rows ends maxClockSetBack after
+// the latest assumed time. So rows whose time is in the future, because the clock was set back,
+// still count.
 func idBoundsOfBatch(batch []*beginCall, near time.Time) idBounds {
 	reach := rowrules.ResendWithin
 	for _, x := range batch {

@@ -7,19 +7,17 @@ import (
 	"sendcode/internal/store/batch"
 )
 
-// maxWriters is how many batches of Begins run at once; as many batches of checks, and of claims,
-// run beside them. With two writers, one uses the database while the other waits for the disk. More
-// writers would add contention and make the batches smaller.
+// maxWriters is the largest number of batches of Begins that run at once. Checks and claims each
+// have the same limit of their own. With two writers, one writer uses the database while the other
+// waits for the disk. More writers would cause contention and make the batches smaller.
 const maxWriters = 2
 
-// finishPause is the MinInterval of outcomes: the least time between the starts of two batches. All
-// outcomes of 10 ms share one commit. The delay harms little, since few callers wait for an
-// outcome.
+// finishPause is the MinInterval for outcomes, so outcomes that arrive within 10 ms share one
+// commit. The delay does little harm, because few callers wait for an outcome to be written.
 const finishPause = 10 * time.Millisecond
 
-// The calls of Begin, Check, Finish, Postpone, ConfirmRefund and EndAppEventAttempt. The key of a
-// Begin in its batch is the key of the recipient's advisory lock. The key of any other call is a
-// hash of its row's ID.
+// The calls that run in batches. The key of a Begin is the key of the recipient's advisory lock.
+// The key of any other call is a hash of the ID of its row.
 type (
 	beginCall     = batch.Call[store.Intent, store.BeginAnswer]
 	checkCall     = batch.Call[store.CheckRequest, store.CheckAnswer]

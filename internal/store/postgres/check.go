@@ -18,12 +18,14 @@ import (
 	"sendcode/internal/store/sqlgen"
 )
 
-// Checks that come together share one transaction of two trips, as Begins do. The first trip locks
-// and reads. Then package rowrules and the caller's Judge decide. The second trip writes and
-// commits; only then does a caller get an answer. The first trip takes two locks, always in the
-// same order. The first lock is on the checks of a recipient, since the bounds on failed checks
-// cover all codes of the recipient. The second lock is on the row; Cancel, Erase and Begin wait for
-// it. A batch decides one check of each recipient; further checks of a recipient form the next
+// Checks that arrive together share one transaction of two round trips, as Begins do. The first
+// trip locks and reads rows. Then package rowrules and the caller's Judge decide. The second trip
+// writes and commits. After the commit, the callers get their answers.
+//
+// The first trip takes two locks for each check, always in the same order. The first lock is on all
+// checks of the recipient, because the limits on failed checks cover all codes of the recipient.
+// The second lock is on the verification's row. Cancel, Erase and Begin wait for the second lock. A
+// batch decides only one check of each recipient. Further checks of the recipient run in a next
 // batch.
 
 // checkStatements are the statements of checks.
@@ -41,8 +43,8 @@ SELECT pg_advisory_xact_lock(key) FROM (
     FROM verifications v WHERE v.id = ANY (@ids::text[]) ORDER BY key OFFSET 0
 ) k`
 
-// readCheckedSQL reads and locks the verifications, each with all verifications of its recipient
-// that have checks.
+// readCheckedSQL reads and locks the verifications to check. For each of them, it also reads all
+// verifications of the same recipient that have checks.
 var readCheckedSQL = `
 SELECT @now, o.approved_at, o.expires_at, o.attempts, o.attempts_reset, o.class, o.checks, ` + sqldb.VerificationColumns + `
 FROM verifications v LEFT JOIN LATERAL (` + verificationsWithChecksSQL("v", "(SELECT @now)") + `) o ON true
@@ -96,8 +98,8 @@ func (db *DB) checkBatch(batch []*checkCall) {
 	runTogether(ctx, false, batch, db.checkTogether)
 }
 
-// checkTogether makes the round trips to the database for a batch of checks, and then those for the
-// checks that decideChecks did not decide.
+// checkTogether makes the round trips for a batch of checks. Then it makes the round trips for the
+// checks that decideChecks left undecided.
 func (db *DB) checkTogether(ctx context.Context, brief bool, batch []*checkCall) error {
 	var left []*checkCall
 	decided := batch
@@ -120,8 +122,8 @@ func (db *DB) checkTogether(ctx context.Context, brief bool, batch []*checkCall)
 }
 
 // decideChecks opens a transaction, locks and reads the rows of a batch, and decides one check of
-// each recipient: it sets Answer and Err of the decided calls. left are the calls that it did not
-// decide, since another call of the batch has the same recipient.
+// each recipient. It sets Answer and Err of the decided calls. The result left has the undecided
+// calls: for each of them, another call of the batch has the same recipient.
 func (db *DB) decideChecks(ctx context.Context, conn *pgxpool.Conn, brief bool, batch []*checkCall) (decided, left []*checkCall,
 	err error,
 ) {
@@ -190,8 +192,8 @@ func readCheckedRows(rows pgx.Rows) (map[string]*checkedRow, error) {
 // errCheckNotCounted cannot occur while the row is locked.
 var errCheckNotCounted = store.WrapUnavailable(errors.New("store: the verification ended during its check"))
 
-// writeChecks writes the counted checks and commits. notCommitted means, with an error, that
-// nothing was committed. Only checks that the statement returns were counted.
+// writeChecks writes the counted checks and commits. Only the checks whose IDs the statement
+// returns were counted. If err is not nil and notCommitted is true, nothing was committed.
 func (db *DB) writeChecks(ctx context.Context, conn *pgxpool.Conn, decided []*checkCall) (notCommitted bool, err error) {
 	var trip pgx.Batch
 	counted := map[string]*checkCall{}

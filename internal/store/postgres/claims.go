@@ -18,12 +18,14 @@ import (
 	"sendcode/internal/store/sqlgen"
 )
 
-// Claims and releases of Idempotency-Keys that arrive during a round trip share the next one, as
-// Begins do. A batch has at most one call of each key. The keys are sorted, so that two replicas
-// lock them in one order. The COMMIT of a claim does not wait for the disk. The send is committed
-// later, in the same log, and its COMMIT waits until the log up to there is on the disk, or at a
-// synchronous standby. So no crash can lose a claim and keep its send. If the send exists already,
-// the COMMIT of the read that finds it waits for the disk, too.
+// Claims and releases of Idempotency-Keys that arrive during a round trip share the next batch, as
+// Begins do. A batch has at most one call for each key. The keys are sorted, so that all replicas
+// lock them in the same order.
+//
+// The COMMIT of a claim does not wait for the disk. The send is committed later in the same log.
+// The COMMIT of the send waits until all earlier parts of the log are on the disk, or on a
+// synchronous standby. So a crash cannot lose a claim and keep its send. If the send exists
+// already, a read finds the send. The COMMIT of this read also waits for the disk.
 
 // idempotencyChange claims an Idempotency-Key or releases it; see ClaimIdempotencyKey and
 // ReleaseIdempotencyKey of sqldb.PerDatabase.
@@ -35,7 +37,8 @@ type idempotencyChange struct {
 
 type idempotencyCall = batch.Call[idempotencyChange, store.IdempotencyClaimAnswer]
 
-// releasedClaims are the rows r of claims to release, newClaims the rows u of claims to make.
+// releasedClaims has the rows r of the claims to release. newClaims has the rows u of the claims to
+// make.
 var (
 	releasedClaims = sqlgen.NewList("r", new(idempotencyCall), func(x *idempotencyCall, to *sqlgen.Row) {
 		to.Bytes("key", x.In.Key[:])
@@ -83,8 +86,8 @@ WHERE ` + claimIsOldSQL + ` OR k.held_until <= excluded.created_at AND k.fingerp
 RETURNING k.key, k.send_id, @now`
 
 	// The next three statements read the claims of keys that were used before. They are separate
-	// from claimKeysSQL, so that they also see what another transaction committed while
-	// claimKeysSQL waited for it.
+	// from claimKeysSQL, because claimKeysSQL may wait for another transaction. The separate
+	// statements see what that transaction committed.
 	readClaimsSQL = `SELECT k.key, @now, k.fingerprint, k.send_id FROM idempotency_keys k WHERE k.key = ANY (@keys::bytea[])`
 	// Its lock is a write; see awaitStandby.
 	readClaimedSendsSQL = `SELECT k.key, ` + sqldb.SendColumns + claimedSendsSQL + `
@@ -114,7 +117,7 @@ func (db *DB) ReleaseIdempotencyKey(ctx context.Context, key [32]byte, id uuid.U
 // batchKeyOfClaim returns the batcher's key for an Idempotency-Key, which is a hash.
 func batchKeyOfClaim(key [32]byte) int64 { return int64(binary.BigEndian.Uint64(key[:])) }
 
-// changeIdempotencyClaims makes the round trip of a batch within beginTimeout. Every call gets an
+// changeIdempotencyClaims makes the round trips of a batch within beginTimeout. Every call gets an
 // answer or an error.
 func (db *DB) changeIdempotencyClaims(batch []*idempotencyCall) {
 	ctx, cancel := context.WithTimeout(batch[0].RoundTripContext(), beginTimeout())
@@ -123,11 +126,11 @@ func (db *DB) changeIdempotencyClaims(batch []*idempotencyCall) {
 	runTogether(ctx, false, batch, db.changeClaimsTogether)
 }
 
-// changeClaimsTogether makes one round trip for a batch of claims and releases. If the claims
-// differ in their leases or lifetimes, it makes one trip for each call. A further trip reads the
-// claims of keys that were used before; all other calls are answered before that trip. A claim can
-// be repeated even if it was committed and its answer was lost, because the row has the ID of the
-// call's send.
+// changeClaimsTogether makes one round trip for a batch of claims and releases. If the claims have
+// different leases or lifetimes, it makes one round trip for each call. A further round trip reads
+// the claims of keys that were used before. All other calls are answered before that further round
+// trip. A claim may be repeated even if it was committed and its answer was lost. The claim's row
+// has the ID of the call's send, so the repetition recognizes the row.
 func (db *DB) changeClaimsTogether(ctx context.Context, brief bool, batch []*idempotencyCall) error {
 	var answers map[[32]byte]store.IdempotencyClaimAnswer
 	var claims, ended, forgotten, used []*idempotencyCall
@@ -173,8 +176,9 @@ func (db *DB) changeClaimsTogether(ctx context.Context, brief bool, batch []*ide
 	})
 }
 
-// changeClaimsOnConn sends the claims and releases of a batch in one trip. It returns the claims
-// whose callers hold their keys now. notCommitted means, with an error, that nothing was committed.
+// changeClaimsOnConn makes and releases the claims of a batch in one round trip. The result held
+// has the claims whose callers now hold their keys. If err is not nil and notCommitted is true,
+// nothing was committed.
 func (db *DB) changeClaimsOnConn(ctx context.Context, conn *pgxpool.Conn, brief bool, claims, ended, forgotten []*idempotencyCall) (
 	held map[[32]byte]store.IdempotencyClaimAnswer, notCommitted bool, err error,
 ) {
@@ -214,8 +218,9 @@ func (db *DB) queueClaims(trip *pgx.Batch, claims []*idempotencyCall) {
 	db.queue(trip, claimKeysSQL, newClaims.Args(claims), args)
 }
 
-// readHeldClaims reads the result of claimKeysSQL: the claims that their callers hold
-// now. A claim with the caller's own send ID is new, and nothing else needs to be read.
+// readHeldClaims reads the rows of claimKeysSQL into held. Each row is a claim whose caller now
+// holds the key. If the row has the caller's own send ID, the claim is new and no further read is
+// needed.
 func readHeldClaims(results pgx.BatchResults, held map[[32]byte]store.IdempotencyClaimAnswer) error {
 	var key []byte
 	var c store.IdempotencyClaimAnswer
@@ -225,9 +230,9 @@ func readHeldClaims(results pgx.BatchResults, held map[[32]byte]store.Idempotenc
 	return err
 }
 
-// readEarlierClaims answers claims of keys that were used before. answers has the claims whose
-// callers hold their keys now. repeated means that an earlier run of the same claims may have been
-// committed.
+// readEarlierClaims answers the claims of keys that were used before. The parameter answers has the
+// claims whose callers now hold their keys. If repeated is true, an earlier run of the same claims
+// may have been committed.
 func (db *DB) readEarlierClaims(ctx context.Context, conn *pgxpool.Conn, used []*idempotencyCall,
 	answers map[[32]byte]store.IdempotencyClaimAnswer,
 	repeated bool,

@@ -17,8 +17,8 @@ import (
 	"sendcode/quota"
 )
 
-// This file reads the facts for package rowrules, which decides a batch of Begins. One statement,
-// gateSQL, returns them as rows of several kinds.
+// This file reads the facts by which package rowrules decides a batch of Begins. One statement,
+// which gateSQL builds, returns the facts as rows of several kinds.
 
 // gateCalls is the SQL table u: the parameters of each call of a batch.
 var gateCalls = sqlgen.NewList("u", new(beginCall), func(x *beginCall, to *sqlgen.Row) {
@@ -36,8 +36,9 @@ var gateCalls = sqlgen.NewList("u", new(beginCall), func(x *beginCall, to *sqlge
 	to.Bool("once", holderSendsCoverRules(*in))
 })
 
-// extraHistoryRows is how many rows of a bucket are read beyond the largest limit. After a change
-// of the policy, more rows than the limit may count, and the answer says when the oldest leaves.
+// extraHistoryRows is the number of rows that are read beyond the largest limit of a bucket. After
+// a change of the policy, more rows than the limit may count. The answer contains the time when the
+// oldest of these rows stops counting.
 const extraHistoryRows = 100
 
 // maxHistoryRows returns how many rows of the recipient's history are read; 0 if the intent has no
@@ -55,8 +56,8 @@ func holderSendsCoverRules(in store.Intent) bool {
 	return in.HolderToJoin() != "" && quota.LongestKeep(in.Rules) <= rowrules.ResendWithin
 }
 
-// Three variants of the statement that reads the facts. They differ in the sends that a batch
-// needs.
+// Three variants of the statement that reads the facts. Each variant reads different sends.
+// gateStatement chooses the variant that a batch needs.
 var (
 	gateCountedSQL           = gateSQL(countedSendsSQL)
 	gateHoldersSQL           = gateSQL(sendsOfHoldersSQL)
@@ -101,8 +102,8 @@ var gateColumns = [][2]string{
 	{"held", "text"},
 }
 
-// selectGateRow returns the SELECT of rows of one kind about the call u. is has the SQL of each
-// value, by the name of its column in gateColumns.
+// selectGateRow returns a SELECT of rows of one kind about the calls u. The map is has the SQL
+// expression of each column's value, by the name in gateColumns.
 func selectGateRow(kind string, is map[string]string) string {
 	var list []string
 	is["i"], is["kind"] = cmp.Or(is["i"], "u.i"), cmp.Or(is["kind"], "'"+kind+"'")
@@ -112,12 +113,14 @@ func selectGateRow(kind string, is map[string]string) string {
 	return "\nSELECT " + strings.Join(list, ", ")
 }
 
-// gateSQL returns the statement that reads all facts of a batch, as rows of several kinds. sends
-// are the queries of the recipients' sends that the batch needs: each costs about 40 µs, even if it
-// finds nothing. The bounds and the order on recipients match only one index, and no index can be
-// used for the other conditions. So the planner can only choose one plan, even without statistics
-// on a new partition. The bounds on IDs let Postgres skip partitions. @first_id and @last_id leave
-// out no row that counts, while the database's clock is within the bounds of idBoundsOfBatch.
+// gateSQL returns the statement that reads all facts of a batch, as rows of several kinds. The
+// parameter sends has the queries of the recipients' sends that the batch needs. Each query costs
+// about 40 µs, even if it finds nothing.
+//
+// The conditions and the order on recipients match only one index, and no index fits the other
+// conditions. So the planner can choose only one plan, even without statistics on a new partition.
+// The conditions on IDs let Postgres skip partitions. While the database's clock is within the
+// bounds of idBoundsOfBatch, @first_id and @last_id exclude no row that counts.
 func gateSQL(sends ...string) string {
 	return `
 WITH clock AS MATERIALIZED (
@@ -148,9 +151,9 @@ WITH clock AS MATERIALIZED (
 	}, sends...), "\nUNION ALL")
 }
 
-// verificationsWithChecksSQL returns the query for the recipient's verifications that have checks,
-// as far back as checks can count. of is the SQL alias of the row with the recipient; now is the
-// SQL of the time.
+// verificationsWithChecksSQL returns the query for those verifications of a recipient whose checks
+// may still count. The parameter of is the SQL alias of the row with the recipient. The parameter
+// now is the SQL expression for the time.
 func verificationsWithChecksSQL(of, now string) string {
 	key := of + ".recipient, " + of + ".app, " + of + ".channel"
 	return `
@@ -171,9 +174,9 @@ var countedSendsSQL = selectGateRow(countedSendRow, map[string]string{"id": "s.i
     ORDER BY s.recipient DESC, s.logged_at DESC LIMIT u.most
 ) s WHERE NOT u.once`
 
-// sendsOfHoldersSQL reads the open verifications of each call's holder, by all sends of the last
-// day, and the counted sends of calls with u.once. It locks no verification. So a call that may
-// join one of them is decided by a later read.
+// sendsOfHoldersSQL reads all sends of the last day to find the open verifications of each call's
+// holder. For calls with u.once, it also returns the counted sends. It locks no verification. So if
+// a call may join one of these verifications, a later read is needed to decide the call.
 var sendsOfHoldersSQL = selectGateRow("", map[string]string{
 	"kind": `CASE WHEN s.past THEN '` + countedSendRow + `' ELSE '` + verificationOfHolderRow + `' END`,
 	"id":   "s.id", "at": "s.logged_at", "held": "v.id",
@@ -193,12 +196,13 @@ var sendsOfHoldersSQL = selectGateRow("", map[string]string{
     OFFSET 0
 ) v ON true WHERE u.holder <> '' AND (s.past OR v.id IS NOT NULL)`
 
-// bucketConditionEnd ends a condition on the sends s of u: they belong to the bucket of u and lie
-// in the partitions that are read.
+// bucketConditionEnd is the end of a condition on the sends s. It selects the sends that belong to
+// the bucket of u and to the partitions that are read.
 const bucketConditionEnd = `s.app = u.app AND s.channel = u.channel AND s.purpose = ANY (string_to_array(u.purposes, E'\x1f'))) IS TRUE
       AND ` + inPartitionsRead
 
-// inPartitionsRead is the condition that a send s is in the partitions that idBounds.args names.
+// inPartitionsRead is the condition that the send s is in the range of IDs of idBounds.args. This
+// range determines the partitions that are read.
 const inPartitionsRead = `(s.id >= @first_id OR s.id > @first_id) AND (s.id < @last_id OR s.id <= @last_id) -- an OR is of use to no index`
 
 // gateRow is one row of gateSQL. All but i and kind may be NULL.
@@ -216,8 +220,8 @@ type gateRow struct {
 	held pgtype.Text // an open verification of the call's holder, not locked
 }
 
-// withChecksFields returns the destinations to scan the columns of verificationsWithChecksSQL into.
-// All are NULL if the row is missing.
+// withChecksFields returns the scan destinations for the columns of verificationsWithChecksSQL. In
+// a LEFT JOIN that finds no such row, all these columns are NULL.
 func (r *gateRow) withChecksFields() []any {
 	return []any{&r.approved, &r.at, &r.attempts, &r.attemptsReset, &r.class, sqlgen.ScannerFor(&r.checks)}
 }
@@ -243,8 +247,8 @@ type batchFacts struct {
 	now      time.Time
 	facts    []rowrules.RecipientHistory // of each call
 	repeated []bool                      // by call: whether its send has a row already
-	// by call without Join: the IDs of the open verifications of its holder; facts has these
-	// verifications only after they are locked
+	// The IDs of the open verifications of the call's holder, for each call without Join. The field
+	// facts gets these verifications only after they are locked.
 	ofHolders [][]string
 }
 

@@ -19,7 +19,8 @@ import (
 	"sendcode/migrations"
 )
 
-// FileQuery reads rows of a SQLite file, as the method QueryContext of its pool does.
+// FileQuery reads rows of a SQLite file. It has the signature of the method QueryContext of the
+// file's pool.
 type FileQuery func(ctx context.Context, statement string, args ...any) (*sql.Rows, error)
 
 // notCopied has the tables that Fill does not copy, and why.
@@ -30,13 +31,13 @@ var notCopied = map[string]string{
 	"write_probe":              "it has no rows",
 }
 
-// rebuilt are the tables that are computed anew, not copied. Fill computes the rows of
-// minute_index. Afterwards CountHours computes the counts of hours, four hours a second; until
-// then, statistics read the sends.
+// rebuilt are the tables whose rows are computed instead of copied. Fill computes the rows of
+// minute_index. After Fill, CountHours computes the hourly counts in the background. Statistics
+// read the sends of an hour that is not counted yet.
 var rebuilt = append([]string{"minute_index"}, sqldb.AllHourTableNames...)
 
-// maxFillClockDifference is how far the clocks of file and database may differ. Each copied wait
-// becomes wrong by this difference.
+// maxFillClockDifference is the largest allowed difference between the clock of the file's machine
+// and the clock of the database. Each copied wait becomes wrong by this difference.
 const maxFillClockDifference = 5 * time.Second
 
 // fillMinutesSQL makes the rows of minute_index for the copied sends.
@@ -45,12 +46,14 @@ INSERT INTO minute_index (field, value, minute) SELECT DISTINCT m.field, m.value
   CROSS JOIN LATERAL (VALUES ('provider', s.provider), ('receipt', s.receipt)) AS m (field, value)
   WHERE m.field = 'provider' AND m.value <> '' OR m.value = 'delivered' ON CONFLICT DO NOTHING`
 
-// Fill copies all rows of a SQLite file into the migrated and empty database at url, in one
-// transaction: after an error the database is empty as before. No process may use the file
-// meanwhile. Sends in flight are due immediately. Before the commit, Fill compares the number of
-// rows and the check values of keys, and then calls beforeCommit, which may still fail. It calls
-// report after each table. url must log in as the tables' owner. An error of the commit wraps
-// fault.Uncertain if the rows may be there.
+// Fill copies all rows of a SQLite file into the database at url. The database must be migrated and
+// empty. The URL must log in as the owner of the tables. No other process may use the file during
+// the copy. After the copy, sends in flight are due immediately.
+//
+// Fill uses one transaction, so that the database is still empty after an error. It calls report
+// after each table. Before the commit, Fill compares the numbers of rows and the check values of
+// keys. Then it calls beforeCommit. If beforeCommit fails, Fill does not commit. If the commit
+// fails but the rows may have been written, the error wraps fault.Uncertain.
 func Fill(ctx context.Context, url string, from FileQuery, report func(table string, rows int64), beforeCommit func() error) error {
 	parsed, err := parseURL(url)
 	if err != nil {
@@ -177,9 +180,9 @@ func (f *fill) checkTarget(tables []string) error {
 	return nil
 }
 
-// makePartitions makes partitions for the file's sends. A new database has empty partitions that
-// begin a month ago. If the oldest send is older, makePartitions drops them and makes all
-// partitions from the week of that send on.
+// makePartitions creates partitions for the file's sends. A new database has empty partitions that
+// begin a month ago. If the oldest send is older than these partitions, makePartitions drops them.
+// Then it creates all partitions from the week of the oldest send on.
 func (f *fill) makePartitions() error {
 	oldest, err := f.fileTexts(`SELECT min(id) FROM sends`)
 	if err != nil || oldest[0] == "" {
@@ -270,8 +273,8 @@ func (f *fill) copyTable(table string) error {
 	return f.agree("number of rows", "SELECT count(*) FROM "+table, "SELECT count(*)::text FROM "+table)
 }
 
-// fromFile converts a value of a SQLite file (migrations/sqlite describes these) for a column of
-// Postgres; of is the OID of the column's type.
+// fromFile converts a value of a SQLite file for a column of Postgres. The parameter of is the OID
+// of the column's type. For the values of the file see migrations/sqlite.
 func fromFile(of uint32, value any) (any, error) {
 	switch v := value.(type) {
 	case []byte:

@@ -16,16 +16,16 @@ func (db *DB) SendsQuery(f sqldb.SendFilter) (string, sqldb.Args) {
 // postgresFilter converts a filter to the SQL of Postgres.
 type postgresFilter struct{ sqldb.SendFilter }
 
-// matchesMany reports whether the filter has no condition that usually matches few rows, apart from
-// app, channel, purpose and provider.
+// matchesMany reports whether the filter usually matches many rows. A condition on app, channel,
+// purpose or provider does not make the result false.
 func (f postgresFilter) matchesMany() bool {
 	return f.Recipient == nil && f.Labels == store.Labels{} && f.BlockedBy+f.Country+f.Domain+f.Support == "" &&
 		(f.Status == "" || f.Status == store.Sent || f.Status == store.Delivered || f.Status == store.Refused)
 }
 
-// postgresQuery builds the statement and its arguments. In a large table, a value with few rows
-// must be found by an index, not by a scan in the order of time. So each kind of filter has a query
-// of its own, whose index fits the filter.
+// postgresQuery builds the statement and its arguments. In a large table, Postgres must find rare
+// values by an index, not by a scan in the order of time. So each kind of filter has its own query,
+// which uses a suitable index.
 func (f postgresFilter) postgresQuery() (string, sqldb.Args) {
 	switch {
 	case f.Provider != "" && f.matchesMany():
@@ -43,19 +43,21 @@ func (f postgresFilter) postgresQuery() (string, sqldb.Args) {
 	return f.Query(sqldb.Postgres)
 }
 
-// The first columns of one index: of a send s, and of kind, which has each combination of values
-// that occurs in these columns. See appChannelPurposeQuery.
+// The first columns of one index: as columns of a send s, and as columns of the table kind. The
+// table kind has each combination of values that occurs in these columns. See
+// appChannelPurposeQuery.
 const (
 	appChannelPurposeColumns = "s.app, s.channel, s.purpose"
 	combinationColumns       = "kind.app, kind.channel, kind.purpose"
 )
 
 // appChannelPurposeQuery builds the statement for a filter by app, channel or purpose. The
-// statement first lists the few combinations of the three that exist, each by one look at the index
-// (a loose index scan, https://wiki.postgresql.org/wiki/Loose_indexscan). Then it reads the first
-// rows of each combination that matches. So it never searches all rows for a rare or missing
-// combination. The bounds and the order begin with these columns, which only one index has, so the
-// planner can choose no other index.
+// statement first lists the existing combinations of app, channel and purpose, of which there are
+// few. For each combination it reads one index entry (a loose index scan,
+// https://wiki.postgresql.org/wiki/Loose_indexscan). Then it reads the first rows of each
+// combination that matches the filter. So it never searches all rows for a rare or missing
+// combination. The bounds and the order begin with these three columns. Only one index begins with
+// them, so the planner can choose no other index.
 func (f postgresFilter) appChannelPurposeQuery(from sqldb.RowSource, args sqldb.Args) (string, sqldb.Args) {
 	c := f.Conditions(sqldb.Postgres, args)
 	f.addBounds(&c, from, appChannelPurposeColumns, combinationColumns)
@@ -76,10 +78,13 @@ WITH RECURSIVE kind AS (
 SELECT s.* FROM kind CROSS JOIN LATERAL (` + inner + `) s` + fits.Where() + f.OrderLimitSQL(), fits.Args
 }
 
-// addBounds adds a lower and an upper bound to c. Each bound compares the columns of a row, its
-// logged_at and its id with values (SQL with the parameters args) and with the filter's After or
-// Before. It compares fewer columns if the filter has only a time, or neither. Since the columns
-// then equal values, Postgres reads an index on the columns and the time only between the bounds.
+// addBounds adds a lower and an upper bound to the conditions c. Each bound compares a row's
+// columns, logged_at and id with values and with the filter's After or Before. The parameter values
+// is SQL with the parameters args. If the filter has only a time instead of After or Before, the
+// bound does not compare id. If the filter has neither, the bound compares only columns.
+//
+// For every matching row, the columns equal the values. So Postgres reads an index on the columns
+// and the time only between the two bounds.
 func (f postgresFilter) addBounds(c *sqldb.Conditions, from sqldb.RowSource, columns, values string, args ...any) {
 	bound := func(with, sign string, more ...any) {
 		c.Add("("+columns+with+") "+sign+" ("+values+strings.Repeat(", ?", len(more))+")",
@@ -99,12 +104,14 @@ func (f postgresFilter) addBounds(c *sqldb.Conditions, from sqldb.RowSource, col
 			bound("", edge.elsewhere)
 		}
 	}
-	// the bounds leave out From if there is an After, and To if there is a Before
+	// If the filter has After, the bounds do not contain From. If the filter has Before, the bounds
+	// do not contain To.
 	f.AddTimeRange(c, sqldb.Postgres, from, true)
 }
 
-// rareColumn returns a column with an index of its own and few rows with the filter's value, that
-// value, and the filter without it (rest). Without such a column, column is "".
+// rareColumn returns a column that has its own index, and in which few rows have the filter's
+// value. It also returns this value, and the filter without the condition on the column (rest). If
+// there is no such column, the result column is "".
 func (f postgresFilter) rareColumn() (column, value string, rest postgresFilter) {
 	if f.Recipient != nil || f.Labels != (store.Labels{}) || f.Support != "" || f.Status.InFlight() || f.ReadsFailuresFirst() {
 		return "", "", f
@@ -122,9 +129,9 @@ func (f postgresFilter) rareColumn() (column, value string, rest postgresFilter)
 	return "", "", f
 }
 
-// rareColumnQuery builds the statement that reads rows by the index of one column. Its bounds and
-// its order begin with that column, as in appChannelPurposeQuery. Otherwise a planner that takes
-// the value for a frequent one would scan all rows of the time range.
+// rareColumnQuery builds the statement that reads rows by the index of one column. The bounds and
+// the order begin with that column, as in appChannelPurposeQuery. Otherwise the planner may assume
+// that the value is frequent, and scan all rows of the time range.
 func (f postgresFilter) rareColumnQuery(from sqldb.RowSource, args sqldb.Args, column, value string) (string, sqldb.Args) {
 	c := f.Conditions(sqldb.Postgres, args)
 	if column != "blocked_by" {

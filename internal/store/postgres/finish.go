@@ -25,9 +25,10 @@ var finishStatements = []string{
 	waitBrieflySQL,
 }
 
-// Finishing and postponing first lock the rows of outbox, which have the current attempt. Then they
-// change the rows of sends, by their IDs, in the partitions between the smallest and the largest
-// ID. The parameters are sorted by ID, so that two statements cannot deadlock.
+// The statements that finish or postpone sends first lock the rows of outbox, which have the
+// current attempt. Then they change the rows of sends by ID. They use only the partitions between
+// the smallest and the largest ID. The parameters are sorted by ID, so that two statements cannot
+// deadlock.
 
 // attempts are the attempts a of a batch.
 var attempts = sqlgen.NewList("a", store.AttemptID{}, func(held store.AttemptID, to *sqlgen.Row) {
@@ -74,8 +75,8 @@ var postponements = sqlgen.NewList("p", new(postponeCall), func(x *postponeCall,
 	to.Text("provider_code", o.ProviderCode)
 })
 
-// addToMinuteIndexSQL adds the minutes of a provider's sends to the table minute_index, sorted, so
-// that two statements cannot deadlock.
+// addToMinuteIndexSQL adds the minutes in which a provider's sends were logged to the table
+// minute_index. The rows are sorted, so that two statements cannot deadlock.
 const addToMinuteIndexSQL = `, indexed AS (
 INSERT INTO minute_index (field, value, minute)
 SELECT DISTINCT 'provider', provider, date_trunc('minute', logged_at) FROM ended WHERE provider <> '' ORDER BY 1, 2, 3
@@ -116,8 +117,8 @@ DELETE FROM outbox f USING ` + attempts.SQL() + `
 WHERE f.id = ANY (@a_id::uuid[]) AND f.id = a.id AND f.attempt = a.attempt
 RETURNING f.id`
 
-// finishSQL writes the outcomes of any batch, with its failures, refunds, suppressions and the
-// apps' events.
+// finishSQL writes the outcomes of any batch. It also writes the failures, refunds, suppressions
+// and app events of these outcomes.
 var finishSQL = `
 WITH clock AS MATERIALIZED (SELECT @now AS now), held AS (` + deleteHeldOutboxSQL + `
 ), ended AS (
@@ -162,8 +163,9 @@ func (db *DB) Postpone(ctx context.Context, postponement store.Postponement) (bo
 	return db.postponements.Submit(ctx, postponement.Sanitized(), batchKeyOfRow(postponement.ID))
 }
 
-// batchKeyOfRow returns the batcher's key for a row: a hash of the row's ID. Two changes of one row
-// have the same key, so they never share a statement, which would apply only one of them.
+// batchKeyOfRow returns the batcher's key for a row. The key is a hash of the row's ID. Two changes
+// of one row have the same key, so they never share a statement. If they shared a statement, the
+// statement would apply only one of them.
 func batchKeyOfRow(id uuid.UUID) int64 {
 	return int64(binary.BigEndian.Uint64(id[:8]) ^ binary.BigEndian.Uint64(id[8:]))
 }
@@ -182,10 +184,11 @@ func (db *DB) postponeBatch(batch []*postponeCall) {
 	changeBatch(batch[0].RoundTripContext(), db, postponeSQL, batch, postponements.Args)
 }
 
-// changeBatch runs a statement on a batch of calls, which it sorts by ID. The statement takes
-// parameters, attempts and the smallest and the largest ID. The answer to each call is whether its
-// row was changed. No statement begins after the end of ctx or store.CallTimeout; then the
-// remaining calls get an error, and their callers repeat them.
+// changeBatch sorts the calls by ID and runs the statement for all of them. The arguments of the
+// statement are the result of parameters, the attempts, and the smallest and the largest ID. The
+// answer to a call says whether its row was changed. No statement begins after ctx has ended or
+// store.CallTimeout has passed. Then the remaining calls get an error, and their callers repeat
+// them.
 func changeBatch[In rowChange](ctx context.Context, p *DB, statement string, calls []*batch.Call[In, bool],
 	parameters func([]*batch.Call[In, bool]) map[string]any,
 ) {
@@ -262,8 +265,8 @@ var eventEnds = sqlgen.NewList("o", new(eventEndCall), func(x *eventEndCall, to 
 	to.Duration("after", e.After)
 })
 
-// endEventsSQL ends a batch of attempts of events. Its condition is on state, not on due_at, so
-// that the planner does not read the index of all due events.
+// endEventsSQL ends a batch of attempts to deliver events. It has a condition on state instead of
+// due_at, so that the planner does not use the index of all due events.
 var endEventsSQL = `
 WITH clock AS MATERIALIZED (SELECT @now AS now)
 UPDATE app_events e SET state = o.state, answer = o.answer,
@@ -289,8 +292,9 @@ DELETE FROM refunds r USING ` + attempts.SQL() + `
 WHERE r.id = ANY (@a_id::uuid[]) AND r.id = a.id AND r.attempt = a.attempt
 RETURNING r.id`
 
-// ConfirmRefund implements sqldb.PerDatabase. Like outcomes, the refunds of 10 ms share one commit:
-// a flood of sends to suppressed addresses has one refund for each send.
+// ConfirmRefund implements sqldb.PerDatabase. Refunds that arrive within 10 ms share one commit, as
+// outcomes do. Many sends to suppressed addresses may arrive at once, and each of them has a
+// refund.
 func (db *DB) ConfirmRefund(ctx context.Context, held store.AttemptID) error {
 	_, err := db.refundEnds.Submit(ctx, held, batchKeyOfRow(held.ID))
 	return err

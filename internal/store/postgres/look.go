@@ -19,12 +19,12 @@ import (
 	"sendcode/internal/store/sqlgen"
 )
 
-// maxReaders is how many batches of each kind of read run at once. They have connections of their
-// own, so that reads and Begins do not delay each other.
+// maxReaders is the largest number of batches of one kind of read that run at once. These reads
+// have their own connections, so that reads and Begins do not delay each other.
 const maxReaders = 2
 
-// historyCall is a call of ReadHistory, verificationCall a call of Verification or VerificationRow,
-// and sharedReadCall a call of ReadShared.
+// historyCall is a call of ReadHistory. verificationCall is a call of Verification or
+// VerificationRow. sharedReadCall is a call of ReadShared.
 type (
 	historyCall      = batch.Call[rowrules.HistoryQuery, rowrules.History]
 	verificationCall = batch.Call[verificationQuery, storedVerification]
@@ -36,8 +36,8 @@ type verificationQuery struct {
 	withSend bool
 }
 
-// storedVerification is a verification. It has the newest send, if a call of the batch asks for
-// sends.
+// storedVerification is a verification. If any call of the batch needs the newest send,
+// storedVerification also has the newest send.
 type storedVerification struct {
 	store.Work
 	now time.Time // zero: it was not found
@@ -53,9 +53,9 @@ var historyCalls = sqlgen.NewList("u", new(historyCall), func(x *historyCall, to
 	to.Duration("rejecting", x.In.RejectedWithin)
 })
 
-// historySQL reads, for each call, the counted sends of the bucket and then the rejected sends of
-// the recipient, the latter without their verifications. Its first row has the database's time. As
-// in gateSQL, the planner can only choose one plan, and the bounds on IDs let Postgres skip
+// historySQL reads two kinds of rows for each call: the counted sends of the bucket, and the
+// recipient's rejected sends, without their verifications. The first row has the database's time.
+// As in gateSQL, the planner can choose only one plan, and the conditions on IDs let Postgres skip
 // partitions.
 var historySQL = `
 WITH clock AS MATERIALIZED (
@@ -91,8 +91,8 @@ SELECT @now, ` + sqldb.SendColumns + `, ` + sqldb.VerificationColumns + ` FROM v
     ORDER BY s.number DESC LIMIT 1
 ) s WHERE v.id = ANY (@ids::text[])`
 
-// rowsSQL reads verifications without their sends: a search for the sends in all partitions costs
-// several times as much.
+// rowsSQL reads verifications without their sends. A query that also searches all partitions for
+// the sends costs several times as much.
 var rowsSQL = `SELECT @now, ` + sqldb.VerificationColumns + ` FROM verifications v WHERE v.id = ANY (@ids::text[])`
 
 // readStatements are the statements of the readers' pool.
@@ -132,8 +132,8 @@ func (db *DB) ReadShared(ctx context.Context, _ string, s *sqldb.Statement) erro
 	return err
 }
 
-// submitRead waits for the answer of a shared read. A read changes nothing, so its failure is never
-// uncertain.
+// submitRead submits a shared read and waits for the answer. Its error never wraps fault.Uncertain,
+// because a read changes nothing.
 func submitRead[In, Answer any](ctx context.Context, p *DB, reads *batch.Batcher[In, Answer], in In) (Answer, error) {
 	answer, err := reads.Submit(ctx, in, p.lastReadKey.Add(1)) // each read has its own key, so any two can share a batch
 	if errors.Is(err, fault.Uncertain) {
@@ -150,8 +150,8 @@ func (db *DB) answerVerifications(finds []*verificationCall) {
 }
 func (db *DB) answerSharedReads(steps []*sharedReadCall) { answerReads(db, steps, db.runSharedReads) }
 
-// answerReads answers a batch of reads by one round trip, read, which returns an answer for each
-// call. After a lost connection it makes the trip once more.
+// answerReads answers a batch of reads. The function trip makes one round trip and returns an
+// answer for each call. If the connection is lost, answerReads calls trip once more.
 func answerReads[In, Answer any](p *DB, calls []*batch.Call[In, Answer],
 	trip func(ctx context.Context, calls []*batch.Call[In, Answer]) ([]Answer, error),
 ) {
@@ -216,8 +216,9 @@ func (db *DB) runSharedReads(ctx context.Context, steps []*sharedReadCall) ([]st
 		})
 }
 
-// readHistories reads the histories of a batch of calls. It assumes bounds of the database's time,
-// and reads again if the time is outside, at most maxClockTries times.
+// readHistories reads the histories for a batch of calls. The read assumes that the database's time
+// is within certain bounds. If the time is outside the bounds, readHistories reads again. It reads
+// at most maxClockTries times.
 func (db *DB) readHistories(ctx context.Context, looks []*historyCall) (histories []rowrules.History, err error) {
 	reach := slices.MaxFunc(looks, func(x, y *historyCall) int { return int(x.In.CountedWithin - y.In.CountedWithin) }).In.CountedWithin
 	for range maxClockTries {

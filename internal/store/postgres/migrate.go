@@ -20,15 +20,20 @@ import (
 
 const (
 	migrationLockKey = 0x73656e64636f6465 // "sendcode", key of the advisory lock; must never change, since old and new versions use it
-	// how often a migration tries to lock a table, each time for lock_timeout: a minute in all
+	// The number of times that a migration tries to lock a table. Each try takes up to
+	// lock_timeout, so all tries take up to a minute.
 	maxLockTries = 12
 )
 
-// Migrate brings the schema of the database at url up to date. If several replicas call it
-// together, one migrates and the others wait; ctx bounds the wait. A schema newer than this program
-// stays as it is, since migrations only add. role is the login of the service. Migrate creates a
-// missing role and grants its rights; empty: no role. If the URL logs in as role, Migrate does
-// nothing: the owner must have migrated before. Errors do not contain the URL.
+// Migrate updates the schema of the database at url. If several replicas call Migrate at the same
+// time, one replica migrates and the others wait until ctx ends. If the schema is newer than this
+// program, Migrate does not change it. The program can use a newer schema, because migrations only
+// add to it.
+//
+// The parameter role is the login of the service. Migrate creates the role if it is missing, and
+// grants its rights. If role is empty, Migrate handles no role. If the URL logs in as role, Migrate
+// does nothing, because the owner of the tables must have migrated before. Errors do not contain
+// the URL.
 func Migrate(ctx context.Context, url, role string) (err error) {
 	parsed, err := parseURL(url)
 	if err != nil {
@@ -62,7 +67,8 @@ func Migrate(ctx context.Context, url, role string) (err error) {
 		if err := migrations.Migrate(ctx, goose.DialectPostgres, db, migrations.Postgres, "postgres"); err != nil {
 			return err
 		}
-		// needed even if no migration is due: partitions are made for a few weeks ahead
+		// This is needed even if there is no new migration, because partitions exist only for a few
+		// weeks ahead.
 		if _, err := db.ExecContext(ctx, `SELECT sendcode_make_partitions()`); err != nil {
 			return err
 		}
@@ -70,8 +76,8 @@ func Migrate(ctx context.Context, url, role string) (err error) {
 	})
 }
 
-// retryWhileLocked repeats migrate, up to maxLockTries times, while it fails because a table's lock
-// was not free within lock_timeout.
+// retryWhileLocked calls migrate. If migrate fails because it could not lock a table within
+// lock_timeout, retryWhileLocked calls it again. It makes at most maxLockTries calls.
 func retryWhileLocked(ctx context.Context, migrate func() error) (err error) {
 	for range maxLockTries {
 		if err = migrate(); sqlState(err) != lockNotAvailable || ctx.Err() != nil {
@@ -81,9 +87,9 @@ func retryWhileLocked(ctx context.Context, migrate func() error) (err error) {
 	return err
 }
 
-// lockSchema takes the advisory lock that lets one process migrate, on its own connection, and
-// returns a function that releases it. The locker polls: a wait inside the database would hold a
-// snapshot, and CREATE INDEX CONCURRENTLY waits for snapshots.
+// lockSchema takes an advisory lock on its own connection, so that only one process migrates. It
+// returns a function that releases the lock. The locker polls. If it waited inside the database, it
+// would keep a snapshot, and CREATE INDEX CONCURRENTLY waits for all snapshots.
 func lockSchema(ctx context.Context, db *sql.DB) (unlock func() error, err error) {
 	locker, err := lock.NewPostgresSessionLocker(lock.WithLockID(migrationLockKey),
 		lock.WithLockTimeout(1, math.MaxUint32))
@@ -104,16 +110,16 @@ func lockSchema(ctx context.Context, db *sql.DB) (unlock func() error, err error
 		nil
 }
 
-// ownFingerprints returns the fingerprints of this program's migrations. It computes them once,
-// since the migrations are embedded.
+// ownFingerprints returns the fingerprints of this program's migrations. It computes them only
+// once, because the embedded migrations cannot change.
 var ownFingerprints = sync.OnceValues(func() (map[int64]string,
 	error,
 ) {
 	return migrations.Fingerprints(migrations.Postgres, "postgres")
 })
 
-// otherSchemaSQL selects the schema that has the service's tables, if the search path of the login
-// does not lead there.
+// otherSchemaSQL selects the schema that has the service's tables. It returns no row if the login
+// finds the tables through its search path.
 const otherSchemaSQL = `
 SELECT n.nspname, current_user, current_setting('search_path') FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
 WHERE c.relname = '` + migrations.MigrationsTable + `' AND to_regclass(c.relname) IS NULL LIMIT 1`
@@ -132,8 +138,8 @@ func (db *DB) explainSchema(ctx context.Context, err error) error {
 		"or give it USAGE on the schema", err, schema, role, path, role, schema)
 }
 
-// checkSchema returns an error if the database lacks migrations of this program. The error wraps
-// store.ErrSchema.
+// checkSchema returns an error if the login lacks rights, or if the database lacks migrations of
+// this program. In the second case the error wraps store.ErrSchema.
 func (db *DB) checkSchema(ctx context.Context) error {
 	if err := db.checkRights(ctx); err != nil {
 		return err

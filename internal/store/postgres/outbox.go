@@ -34,10 +34,11 @@ FROM ` + attempts.SQL() + `
 WHERE f.id = ANY (@a_id::uuid[]) AND f.id = a.id AND f.attempt = a.attempt AND NOT f.queued
 RETURNING f.id`
 
-// newTakeOverSQL returns the statement that takes over the due rows of a queue that also meet a
+// newTakeOverSQL returns the statement that takes over the due rows of a queue which also meet the
 // condition. It locks the rows of outbox first, as the statements in finish.go do. SKIP LOCKED
-// leaves out rows that another replica is taking over or finishing. Of the queue's 10,000 longest
-// overdue rows, it takes those whose codes expire first. So it never sorts more than 10,000 rows.
+// skips rows that another replica is taking over or finishing. The statement considers only the
+// 10,000 rows that have been due for the longest time. Of these rows, it takes those whose codes
+// expire first. So it never sorts more than 10,000 rows.
 func newTakeOverSQL(condition string) string {
 	return `
 WITH due AS MATERIALIZED (
@@ -105,9 +106,9 @@ func (db *DB) takeOver(ctx context.Context, statement string, q store.Queue, lea
 	return sqlgen.MapSlice(rows, func(d due) store.Work { d.Send.DueAt, d.Now = d.at, now; return d.Work }), err
 }
 
-// takeOverSearches remembers the last search of each queue, so that TakeOver need not search from
-// the oldest row on. Deleted rows leave dead index entries until no transaction can see the rows,
-// and a search from the oldest would read all these entries.
+// takeOverSearches has the last search of each queue, so that TakeOver can begin a search later
+// than at the oldest row. A search from the oldest row would also read the index entries of deleted
+// rows. These entries stay until no transaction can see the rows.
 type takeOverSearches struct {
 	mu    sync.Mutex
 	marks map[store.Queue]takeOverSearch
@@ -121,15 +122,16 @@ type takeOverSearch struct {
 
 const (
 	// longestTransaction is longer than any transaction of the service may take. If a row was due
-	// that long before a search, its transaction has ended, so the search has seen the row.
+	// by this time before a search, the transaction that wrote the row had ended. So the search has
+	// seen the row.
 	longestTransaction = 10 * time.Second
-	// wholeSearchInterval is how often a search starts from the oldest row in any case.
+	// wholeSearchInterval is the longest time between two searches that begin at the oldest row.
 	wholeSearchInterval = 10 * time.Minute
 )
 
-// searchStart returns the due time from which TakeOver searches at now. Zero means from the oldest
-// row on: if the last search left rows over, if the clock went back, and once every
-// wholeSearchInterval.
+// searchStart returns the due time at which TakeOver begins a search. Zero means that the search
+// begins at the oldest row. The result is zero if the last search left due rows, if the clock was
+// set back, and once every wholeSearchInterval.
 func (o *takeOverSearches) searchStart(q store.Queue, now time.Time) time.Time {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -140,7 +142,8 @@ func (o *takeOverSearches) searchStart(q store.Queue, now time.Time) time.Time {
 	return m.now.Add(-longestTransaction)
 }
 
-// recordSearch records that TakeOver searched at now. empty: it took all rows that were due.
+// recordSearch records that TakeOver searched at the time now. If empty is true, the search took
+// all rows that were due.
 func (o *takeOverSearches) recordSearch(q store.Queue, now time.Time, empty bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -28,8 +28,9 @@ func (db *DB) pools() []namedPool {
 	}
 }
 
-// OpenConns opens all connections of all pools within store.CallTimeout, as under load. If a pooler
-// or a server has fewer places, it returns an error with the first cause.
+// OpenConns opens all connections of all pools within store.CallTimeout, as many as under full
+// load. If the server or a pooler does not accept so many connections, OpenConns returns an error
+// that contains the first cause.
 func (db *DB) OpenConns(ctx context.Context) error {
 	ctx, cancel := store.WithCallTimeout(ctx)
 	defer cancel()

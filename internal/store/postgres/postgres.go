@@ -46,7 +46,7 @@ type DB struct {
 	histories        *batch.Batcher[rowrules.HistoryQuery, rowrules.History]
 	verifications    *batch.Batcher[verificationQuery, storedVerification]
 	sharedStatements *batch.Batcher[*sqldb.Statement, struct{}]
-	lastReadKey      atomic.Int64 // number of shared reads so far; it is the key of the newest read in its batch
+	lastReadKey      atomic.Int64 // number of shared reads so far; each read uses its number as its key in the batcher
 
 	searches takeOverSearches // up to where TakeOver has searched
 	stuck    stuckRows        // of outcomes, postponements and ends of events
@@ -61,20 +61,20 @@ type DB struct {
 }
 
 const (
-	serverClockSQL = "clock_timestamp()" // not now(), which is the start of the transaction: the lock was taken later
+	serverClockSQL = "clock_timestamp()" // not now(), the start of the transaction, because the statements run only after a wait for locks
 
 	otherConns = 4 // unless the URL says pool_max_conns
 	// Finish, Postpone, ConfirmRefund and EndAppEventAttempt each make one round trip at a time.
-	// Each waits, as RenewLeases and TakeOver do, for one of these connections, which no other
-	// calls use
+	// They, RenewLeases and TakeOver wait for one of these connections. No other calls use these
+	// connections.
 	finisherConns   = 3
 	maxConnIdleTime = 5 * time.Minute
 	maxConnLifetime = time.Hour
 )
 
-// ConnsPerReplica is how many connections one process opens at most. ClaimIdempotencyKey, Begin and
-// Check have maxWriters each; the shared reads have twice maxReaders. If the URL has
-// pool_max_conns, that number replaces otherConns.
+// ConnsPerReplica is the largest number of connections that one process opens. ClaimIdempotencyKey,
+// Begin and Check have maxWriters connections each. The shared reads have twice maxReaders
+// connections. If the URL has pool_max_conns, pool_max_conns replaces otherConns.
 const ConnsPerReplica = writerConns + finisherConns + readerConns + otherConns
 
 const (
@@ -82,23 +82,24 @@ const (
 	readerConns = 2 * maxReaders
 )
 
-// connectTimeout bounds the opening of a connection to one host, unless connect_timeout in the URL
-// is shorter. With TLS and a password, opening takes six round trips: 3.6 s if one trip takes 600
-// ms. The bound is less than store.CallTimeout, so that the call still returns the error of the
-// opening.
+// connectTimeout is the longest time to open a connection to one host, unless connect_timeout in
+// the URL is shorter. With TLS and a password, opening takes six round trips. This is 3.6 s if a
+// round trip takes 600 ms. connectTimeout is less than store.CallTimeout, so that a call can still
+// return the error of the opening.
 func connectTimeout() time.Duration { return store.CallTimeout * 9 / 10 }
 
 // sessionSettings has the settings of all connections, unless the URL has other values.
 var sessionSettings = map[string]string{
 	"application_name": "sendcode",
 	"timezone":         "UTC",
-	// All statements are short. A lock on one recipient must not delay the rest of a batch for
-	// long: first the whole batch waits for the lock, then each part of the batch waits briefly.
-	// One deadline bounds all.
+	// All statements are short. A lock on one recipient must not delay the other calls of a batch
+	// for long. So the batch waits for the lock once. If the lock is not free, the batch runs in
+	// parts, and each part waits only briefly. One deadline applies to all these waits.
 	"statement_timeout":                   "5s",
 	"lock_timeout":                        "1s",
 	"idle_in_transaction_session_timeout": "5s",
-	// If a client vanishes during a transaction, its locks stay until the server notices.
+	// If a client disappears during a transaction, its locks stay until the server notices. These
+	// settings let the server notice soon.
 	"tcp_keepalives_idle":     "10",
 	"tcp_keepalives_interval": "5",
 	"tcp_keepalives_count":    "3",
@@ -115,26 +116,27 @@ var sessionSettings = map[string]string{
 var writerSettings = map[string]string{"idle_in_transaction_session_timeout": maxIdleInTransaction}
 
 // finisherSettings is added to sessionSettings for statements that join a list of IDs with rows.
-// Whatever the length of the list, the planner expects one row from the join. So it may choose a
-// nested loop, which compares each ID with each row: 256 outcomes took 0.3 s, and 4,000 leases more
-// than 1 s. A hash join is as fast for one ID, and its time is proportional to the length of the
-// list.
+// The planner expects one row from this join, even if the list is long. So it may choose a nested
+// loop, which compares each ID with each row. With a nested loop, 256 outcomes took 0.3 s, and
+// 4,000 leases took more than 1 s. A hash join is equally fast for one ID, and its time is
+// proportional to the length of the list.
 var finisherSettings = map[string]string{"enable_nestloop": "off"}
 
-// maxIdleInTransaction is how long a transaction of Begin or Check may wait for its second trip. It
-// is less than lock_timeout: if a replica stands still, the database releases its locks before the
-// transactions that wait for these locks fail.
+// maxIdleInTransaction is the longest time that a transaction of Begin or Check may wait for its
+// second round trip. It is less than lock_timeout. So if a replica hangs, the database ends the
+// replica's transactions before the transactions that wait for their locks fail.
 const maxIdleInTransaction = "800ms"
 
-// Open connects to the database at url, a postgres:// URL, and works there as role (empty: as the
-// user of the URL). It fails if Migrate has not brought the schema up to date. ctx bounds the
-// opening. A tracer gets the events of every connection. Errors do not contain the URL.
+// Open connects to the database at url, a postgres:// URL, and works there as role. If role is
+// empty, it works as the user in the URL. Open fails if Migrate has not updated the schema. Open
+// returns at the latest when ctx ends. If there is a tracer, it gets the events of every
+// connection. Errors do not contain the URL.
 func Open(ctx context.Context, url, role string, tracer ...pgx.QueryTracer) (*DB, error) {
 	return openWithClock(ctx, url, serverClockSQL, role, tracer...)
 }
 
-// openWithClock is Open with now, an SQL expression, as the database's clock; tests set another
-// one.
+// openWithClock is Open with a different clock: the SQL expression now is the database's time.
+// Tests set this expression.
 func openWithClock(ctx context.Context, url, now, role string, tracer ...pgx.QueryTracer) (*DB, error) {
 	p := &DB{now: now, prepared: map[string]preparedStatement{}}
 	p.DB = sqldb.DB{Dialect: sqldb.Postgres, Engine: p, PerDatabase: p, LongReads: make(chan struct{}, 1)}
@@ -206,9 +208,9 @@ func (db *DB) closePools() {
 	}
 }
 
-// parseURL returns the configuration of connections to the database at url, and of the pool of
-// otherConns. The parameters of the pool, such as pool_max_conns, are not among the server's
-// settings. Errors do not contain the URL.
+// parseURL returns the configuration of connections to the database at url. Its pool settings are
+// those for otherConns. The parameters of the pool, such as pool_max_conns, are not sent to the
+// server as settings. Errors do not contain the URL.
 func parseURL(url string) (*pgxpool.Config, error) {
 	config, err := pgxpool.ParseConfig(url)
 	server, failed := pgx.ParseConfig(url) // leaves the parameters of the pool among the settings
@@ -221,8 +223,9 @@ func parseURL(url string) (*pgxpool.Config, error) {
 	return config, nil
 }
 
-// OpenConnsAhead is whether pools open their connections before they are used. Tests set it to
-// false: most tests use two of the eleven connections, and each one prepares its statements.
+// OpenConnsAhead says whether pools open their connections before they are used. Tests set it to
+// false, because most tests need only two of these eleven connections, and each connection prepares
+// its statements.
 var OpenConnsAhead = true
 
 // poolOptions are the differences between the pools.
@@ -246,9 +249,10 @@ func newPool(ctx context.Context, url, role string, o poolOptions) (*pgxpool.Poo
 	if OpenConnsAhead {
 		config.MinConns = o.open
 	}
-	// A connection that died while it was idle must not make a write uncertain. So pools without
-	// prepared statements ping a connection that was idle for 1 s. Pools with prepared statements
-	// only look for unread bytes, since their calls can be repeated after a lost connection.
+	// If a connection was lost while it was idle, the result of the next write must not be
+	// uncertain. So pools without prepared statements ping a connection that was idle for more than
+	// 1 s. Pools with prepared statements only check for unread bytes, because their calls can be
+	// repeated after a lost connection.
 	config.ShouldPing = func(_ context.Context, p pgxpool.ShouldPingParams) bool {
 		return hasUnreadBytes(p.Conn.PgConn().Conn()) || o.statements == nil && p.IdleDuration > time.Second
 	}
@@ -261,8 +265,8 @@ func newPool(ctx context.Context, url, role string, o poolOptions) (*pgxpool.Poo
 		config.ConnConfig.ConnectTimeout = connectTimeout()
 	}
 	settings := maps.Clone(sessionSettings)
-	// The server plans each statement once: the arrays' lengths make each batch look different, and
-	// planning costs as much as running.
+	// The server makes one generic plan for each statement. Otherwise it would plan each batch
+	// anew, because the lengths of the arrays differ. Planning costs as much as running.
 	if len(o.statements) > 0 {
 		settings["plan_cache_mode"] = "force_generic_plan"
 	}
@@ -323,17 +327,17 @@ func (db *DB) changeOnPool(ctx context.Context, f func(context.Context, *pgxpool
 	return wrapWriteError(withConn(ctx, db.pool, f))
 }
 
-// wrapWriteError wraps the error of a statement that writes in fault.Unavailable, and also in
-// fault.Uncertain if the write may have been committed.
+// wrapWriteError wraps the error of a writing statement in fault.Unavailable. If the write may have
+// been committed, the error also wraps fault.Uncertain.
 func wrapWriteError(err error) error {
 	return uncertainUnlessNotCommitted(store.IsStoreError(err) || pgconn.SafeToRetry(err) || isRolledBack(err), err)
 }
 
-// withConn runs f on a pooled connection. ctx, within store.WithCallTimeout, bounds the wait for
-// the connection. If there is none, the error wraps fault.Unavailable, since nothing was sent. f
-// gets a context of its own: pgx closes a connection when the context of a statement ends, and a
-// new connection costs several round trips. withConn closes a connection to a server that has
-// become read-only.
+// withConn runs f on a pooled connection. It waits for the connection until ctx ends, at most for
+// the time that store.WithCallTimeout allows. If it gets no connection, the error wraps
+// fault.Unavailable, because nothing was sent. The function f gets a separate context: pgx closes a
+// connection if the context of a statement ends, and a new connection costs several round trips. If
+// the server has become read-only, withConn closes the connection.
 func withConn(ctx context.Context, pool *pgxpool.Pool, f func(context.Context, *pgxpool.Conn) error) error {
 	ctx, cancel := store.WithCallTimeout(ctx)
 	defer cancel()
@@ -346,13 +350,13 @@ func withConn(ctx context.Context, pool *pgxpool.Pool, f func(context.Context, *
 	defer cancel()
 	err = f(own, conn)
 	if isServerReadOnly(err) {
-		_ = conn.Conn().Close(own) // this server is no longer the primary; a new connection may reach the new one
+		_ = conn.Conn().Close(own) // this server is no longer the primary; a new connection may reach the new primary
 	}
 	return err
 }
 
 // statementDeadline returns the deadline of statements that begin now. It is the deadline of ctx,
-// which must have one, but at least store.CallTimeout from now.
+// or store.CallTimeout from now if that is later. The context ctx must have a deadline.
 func statementDeadline(ctx context.Context) time.Time {
 	end, _ := ctx.Deadline()
 	if least := time.Now().Add(store.CallTimeout); end.Before(least) {
@@ -368,7 +372,7 @@ func isRolledBack(err error) bool {
 	return ok && e.SeverityUnlocalized == "ERROR"
 }
 
-// isConnectionLost reports whether err may come from the connection, so that a new connection may
+// isConnectionLost reports whether the connection may have caused err. Then a new connection may
 // succeed.
 func isConnectionLost(err error) bool {
 	return !store.IsStoreError(err) && !isRolledBack(err) && !errors.Is(err, context.Canceled) &&
@@ -382,7 +386,7 @@ func isServerReadOnly(err error) bool { return sqlState(err) == "25006" }
 // IsUnreachable reports whether an error of Migrate or Open means that no server accepts
 // connections now.
 func IsUnreachable(err error) bool {
-	if code := sqlState(err); code != "" { // the server starts or shuts down, has too many connections, or PgBouncer says so in its words
+	if code := sqlState(err); code != "" { // the server starts, shuts down or has too many connections, or PgBouncer reports such a state
 		return strings.HasPrefix(code, "57P") || code == "53300" || strings.HasPrefix(code, "08")
 	}
 	_, notConnected := errors.AsType[*pgconn.ConnectError](err)
@@ -404,8 +408,8 @@ func sqlState(err error) string {
 // server's, unless a test sets another expression.
 func (db *DB) replaceNow(statement string) string { return replaceNow(statement, db.now, nil) }
 
-// seenClock is a reading of the database's clock (now), with this process's time of the reading
-// (read).
+// seenClock is one reading of the database's clock. The field now is the database's time. The field
+// read is this process's time at the reading.
 type seenClock struct{ now, read time.Time }
 
 func (db *DB) sawClock(now time.Time) { db.lastClock.Store(&seenClock{now, time.Now()}) }
@@ -416,8 +420,9 @@ func (db *DB) likelyNow() time.Time {
 	return store.TruncateToMicroseconds(last.now.Add(time.Since(last.read)))
 }
 
-// hasUnreadBytes reports whether bytes, or the end of the stream, wait on an idle connection. If
-// the system can't say, it returns false, and a lost connection is noticed when it is used.
+// hasUnreadBytes reports whether an idle connection has unread bytes or has ended. If the system
+// does not report this, the result is false. Then a lost connection is noticed only when it is
+// used.
 func hasUnreadBytes(conn net.Conn) bool {
 	if secure, ok := conn.(*tls.Conn); ok {
 		conn = secure.NetConn()

@@ -17,9 +17,9 @@ import (
 	"sendcode/migrations"
 )
 
-// The owner of a table can always grant itself rights on it. So, if a role is configured, the
-// service works as that role, and another user owns and migrates the tables. The role gets its
-// rights here, after each migration; on audit_entries it may only SELECT and INSERT.
+// The owner of a table can always grant itself rights on the table. So if a role is configured, the
+// service works as that role, and another user owns and migrates the tables. grantRights gives the
+// role its rights after each migration. The role has only SELECT and INSERT on audit_entries.
 
 // tableRights has the role's rights on some tables; on any other table the role has defaultRights.
 var tableRights = map[string]string{
@@ -45,9 +45,9 @@ SELECT current_schema(), ARRAY(
 
 const defaultRights = "SELECT, INSERT, UPDATE, DELETE"
 
-// missingRightsSQL selects the rights that the login lacks, the tables that hide rows from the
-// login (at most four of each), and the remedy; NULL: nothing is missing. It ignores missing
-// tables; checkSchema finds those.
+// missingRightsSQL selects one text. The text has up to four rights that the login lacks, up to
+// four tables that hide rows from the login, and the remedy. If nothing is missing, the result is
+// NULL. missingRightsSQL ignores missing tables, because checkSchema finds them.
 var missingRightsSQL = func() string {
 	var needed []string
 	for _, table := range sqldb.TableNames() {
@@ -93,8 +93,9 @@ func logsInAs(ctx context.Context, db *sql.DB, role string) (is bool, err error)
 	return is, err
 }
 
-// grantRights gives the role its rights to the tables of the present schema and revokes all rights
-// of PUBLIC, in one transaction. Without a role it does nothing.
+// grantRights gives the role its rights on the tables and functions of the current schema. It
+// revokes all rights of PUBLIC on these tables. It does this in one transaction. If role is empty,
+// grantRights does nothing.
 func grantRights(ctx context.Context, db *sql.DB, role string) error {
 	if role == "" {
 		return nil
@@ -131,8 +132,8 @@ func grantRights(ctx context.Context, db *sql.DB, role string) error {
 	return tx.Commit()
 }
 
-// makeRole creates the role if it is missing. It tries to make the user of the URL a member, so
-// that a service with the same URL can switch to the role.
+// makeRole creates the role if it is missing. It also tries to make the current user a member of
+// the role. Then a service with the same URL can switch to the role.
 func makeRole(ctx context.Context, db *sql.DB, role string) error {
 	var exists, member bool
 	err := db.QueryRowContext(ctx, `SELECT count(*) > 0, coalesce(bool_and(pg_has_role(oid, 'MEMBER')), false) FROM pg_catalog.pg_roles
@@ -148,8 +149,8 @@ func makeRole(ctx context.Context, db *sql.DB, role string) error {
 		}
 	}
 	if !member {
-		// If the user may not do so, this statement fails. Then the service needs a URL that logs
-		// in as the role, and its error at start says so.
+		// If the user may not grant the membership, this statement fails. Then the service needs a
+		// URL that logs in as the role. The service's error at start says this.
 		_, _ = db.ExecContext(ctx, "GRANT "+name+" TO CURRENT_USER")
 	}
 	return nil
@@ -183,8 +184,8 @@ var errMayNotMigrate = errors.New(
 	"store: the URL logs in as the role that the service works as, which may not migrate; migrate as the " +
 		"tables' owner")
 
-// CheckMayMigrate returns an error if the URL logs in as the service's role, which must not
-// migrate.
+// CheckMayMigrate returns an error if the URL logs in as the service's role, because that role must
+// not migrate.
 func CheckMayMigrate(url, role string) error {
 	config, err := parseURL(url)
 	if err != nil {

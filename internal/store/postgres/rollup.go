@@ -11,7 +11,8 @@ import (
 	"sendcode/internal/store/sqlgen"
 )
 
-// countHoursLockKey is the key of the advisory lock that lets one replica count hours at a time.
+// countHoursLockKey is the key of an advisory lock. The lock ensures that only one replica counts
+// hours at a time.
 const countHoursLockKey = 0x73656e64636f6475
 
 // nextHourToCountSQL selects the newest hour that ended @delay ago, is at most @age old, and has no
@@ -43,7 +44,7 @@ WITH counted AS MATERIALIZED (` + sqldb.HourRowsSQL(sqldb.Postgres) + `)` +
 INSERT INTO counted_hours (hour) VALUES (@hour)`
 
 // CountHours implements sqldb.PerDatabase. Each hour has its own transaction, so that an erasure
-// waits while one hour is counted, at most.
+// waits at most until one hour is counted.
 func (db *DB) CountHours(ctx context.Context, life, keep time.Duration, limit int) (n int, err error) {
 	ctx, cancel := store.WithCallTimeout(ctx)
 	defer cancel()
@@ -80,17 +81,17 @@ func countNextHour(q sqldb.Tx, delay, age time.Duration) (bool, error) {
 	return err == nil, err
 }
 
-// BeforeErase implements sqldb.Engine. The lock keeps CountHours from counting an hour during the
-// erasure.
+// BeforeErase implements sqldb.Engine. It subtracts the recipient's sends from the hourly counts.
+// It also takes a lock, so that CountHours does not count an hour during the erasure.
 func (db *DB) BeforeErase(q sqldb.Tx, h recipient.Hash) error {
 	return q.ExecAll(sqldb.Args{"recipient": h, "key": int64(countHoursLockKey)}, sqldb.LongTimeoutSQL.Postgres,
 		`SELECT pg_advisory_xact_lock(@key)`,
 		subtractDomainsSQL, subtractCodesSQL)
 }
 
-// DeleteCountsOfHour implements sqldb.Engine. It takes a lock, so that CountHours does not count
-// the hour again before this change is committed. An hour has no counts until sqldb.HourCountDelay
-// after its end.
+// DeleteCountsOfHour implements sqldb.Engine. It takes a lock, so that CountHours cannot count the
+// hour again before this change is committed. If at is less than sqldb.HourCountDelay ago, the hour
+// has no counts yet, and DeleteCountsOfHour does nothing.
 func (db *DB) DeleteCountsOfHour(q sqldb.Tx, at time.Time) error {
 	if q.Now.Sub(at) < sqldb.HourCountDelay {
 		return nil
@@ -117,9 +118,9 @@ var (
 		[]string{"dimension", "value"}, "opened", "approved")
 )
 
-// subtractCountsSQL returns the statement that subtracts counts from the rows of a table. query
-// finds the counts and the key of the row that each is subtracted from. A row whose first count
-// would be 0 is deleted.
+// subtractCountsSQL returns the statement that subtracts counts from the rows of a table. The
+// parameter query selects the counts to subtract, each with the key of its row in the table. If the
+// first count of a row would become 0, the statement deletes the row.
 func subtractCountsSQL(table, query string, key []string, counts ...string) string {
 	key = append([]string{"hour", "app", "channel", "purpose"}, key...)
 	same := "(h." + strings.Join(key, ", h.") + ") = (m." + strings.Join(key, ", m.") + ")"

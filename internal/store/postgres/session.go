@@ -13,16 +13,16 @@ import (
 	"sendcode/internal/store"
 )
 
-// A pooler such as PgBouncer rejects a connection whose first message has settings that the pooler
-// does not know. So a statement makes those settings after the start; every pooler passes
-// statements on.
+// A pooler such as PgBouncer rejects a connection if the first message has settings that the pooler
+// does not know. So the service makes these settings by a statement on the open connection. Every
+// pooler forwards statements.
 
 // startupSettings are the settings that stay in the first message, because the protocol needs them
 // there or because PgBouncer knows them.
 var startupSettings = map[string]bool{"application_name": true, "client_encoding": true, "options": true, "replication": true}
 
-// deferSettings removes all settings that are not in startupSettings from the configuration. It
-// returns a function that makes the removed settings by a statement on a new connection.
+// deferSettings removes every setting outside startupSettings from the configuration. It returns a
+// function that makes the removed settings by a statement on a new connection.
 func deferSettings(config *pgx.ConnConfig) func(context.Context, *pgx.Conn) error {
 	var names, values []string
 	for _, name := range slices.Sorted(maps.Keys(config.RuntimeParams)) {
@@ -32,9 +32,10 @@ func deferSettings(config *pgx.ConnConfig) func(context.Context, *pgx.Conn) erro
 		}
 	}
 	return func(ctx context.Context, conn *pgx.Conn) error {
-		// The statement is not prepared: it must also work with a pooler that divides sessions,
-		// since a later step detects such poolers. It turns synchronous_commit on if the server's
-		// default is off, since a committed row must be on the disk.
+		// The statement is not prepared, because it must also work with a pooler that gives a
+		// server connection to each transaction. A later step detects such poolers. If the server's
+		// default for synchronous_commit is off, the statement turns it on, because a committed row
+		// must be on the disk.
 		_, err := conn.Exec(ctx, `SELECT set_config(name, value, false) FROM unnest(@names::text[], @values::text[]) AS s (name, value)
 UNION ALL SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'`,
 			pgx.QueryExecModeExec, pgx.NamedArgs{"names": names, "values": values})
@@ -54,10 +55,11 @@ var (
 		"set default_pool_size in PgBouncer to %d for each replica, and 6 more", ConnsPerReplica)
 )
 
-// checkServer returns an error if the database is not in UTF-8, if a pooler gives connections to
-// transactions and not to sessions (prepared statements and settings belong to a session), or if
-// one session's advisory lock does not lock out another session. It opens a second connection to
-// find out.
+// checkServer returns an error in three cases. In the first case, the database's encoding is not
+// UTF-8. In the second case, a pooler gives a server connection to each transaction instead of each
+// session. The service needs sessions for its prepared statements and settings. In the third case,
+// an advisory lock of one session does not lock out another session. checkServer opens a second
+// connection to test the last two cases.
 func checkServer(ctx context.Context, conn *pgx.Conn) error {
 	if encoding := conn.PgConn().ParameterStatus("server_encoding"); encoding != "" && encoding != "UTF8" {
 		return fmt.Errorf("store: the database has the encoding %s: create one with ENCODING 'UTF8' TEMPLATE template0", encoding)
@@ -68,7 +70,8 @@ func checkServer(ctx context.Context, conn *pgx.Conn) error {
 	}
 	// an equal process ID means that no pooler is in between
 	pooled := server != conn.PgConn().PID()
-	// the timeout is for a pooler without a second connection: it would let the client wait
+	// A pooler that has no second connection lets the client wait. So the second connection needs a
+	// timeout.
 	bounded, cancel := context.WithTimeout(ctx, store.CallTimeout)
 	defer cancel()
 	second, err := pgx.ConnectConfig(bounded, conn.Config())
@@ -99,14 +102,14 @@ func checkServer(ctx context.Context, conn *pgx.Conn) error {
 const probeLockKey = migrationLockKey + 1
 
 // checkLocks returns errSharedLocks if both sessions get the same advisory lock. If another process
-// holds it, the lock works, and the result is nil.
+// holds the lock, advisory locks work and the result is nil.
 func checkLocks(ctx context.Context, first, second *pgx.Conn) error {
 	if _, err := first.Exec(ctx, "BEGIN"); err != nil {
 		return err
 	}
 	defer func() { _, _ = first.Exec(context.WithoutCancel(ctx), "ROLLBACK") }()
-	// first is in a transaction and keeps its lock. second is in none, so its lock ends with the
-	// statement.
+	// The connection first is in a transaction and keeps its lock. The connection second is in no
+	// transaction, so its lock ends with the statement.
 	for _, conn := range []*pgx.Conn{first, second} {
 		var locked bool
 		err := conn.QueryRow(ctx, "SELECT pg_try_advisory_xact_lock(@key)", pgx.QueryExecModeSimpleProtocol,
@@ -127,9 +130,10 @@ func secondConnError(ctx context.Context, err error) error {
 	return store.WrapUnavailable(withCause(err))
 }
 
-// dividesSessions reports whether a pooler runs the statements of one connection in changing server
-// processes. It asks both connections several times for their process, while the second connection
-// has a transaction open: without one, a pooler may keep a process for a while.
+// dividesSessions reports whether a pooler runs the statements of one connection in different
+// server processes. It compares the server processes of both connections several times. Meanwhile
+// the second connection has an open transaction. Without the transaction, a pooler may keep the
+// same process for a while.
 func dividesSessions(ctx context.Context, first, second *pgx.Conn, server, other uint32) (bool, error) {
 	const rounds = 8
 	for range rounds {

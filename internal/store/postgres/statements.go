@@ -46,7 +46,8 @@ func (p preparedStatement) arguments(args ...sqldb.Args) []any {
 	})
 }
 
-// queue adds a prepared statement to a trip. args may have more than the statement takes.
+// queue adds a prepared statement to a trip. args may contain parameters that the statement does
+// not have.
 func (db *DB) queue(trip *pgx.Batch, statement string, args ...sqldb.Args) {
 	p := db.prepared[statement]
 	trip.Queue(p.sql, p.arguments(args...)...)
@@ -71,10 +72,10 @@ func (db *DB) prepare(statements ...[]string) []string {
 // failingStatement is a statement that can't run without its parameter.
 var failingStatement = numbered("SELECT @missing::int").sql
 
-// prepareStatements prepares the statements on a new connection in one round trip, and runs none.
-// pgx prepares all statements of a batch before it binds parameters, and then stops, since
-// failingStatement has no parameter. If a later pgx did otherwise, the first use would prepare a
-// statement.
+// prepareStatements prepares the statements on a new connection in one round trip, but runs none of
+// them. pgx first prepares all statements of a batch. Then it binds the parameters and stops with
+// an error, because failingStatement gets no argument. If a later version of pgx does not prepare
+// them here, each statement is prepared at its first use.
 func prepareStatements(ctx context.Context, conn *pgx.Conn, statements []string) error {
 	if len(statements) == 0 {
 		return nil

@@ -16,19 +16,21 @@ import (
 	"sendcode/internal/store/batch"
 )
 
-// together runs a batch of calls and answers every call, or returns an error. Calls that were
-// answered before the error are not run again. If brief is set, its statements wait only briefly
-// for a lock.
+// together runs a batch of calls. It answers every call or returns an error. After an error,
+// runTogether runs only the calls that are not answered yet. If brief is true, the statements wait
+// only briefly for locks.
 type together[In, Answer any] func(ctx context.Context, brief bool, calls []*batch.Call[In, Answer]) error
 
-// parts is in how many parts a batch that failed runs: 256 calls run 32 by 32, 4 by 4, and then one
-// by one.
+// parts is the number of parts into which a failed batch is divided. So a batch of 256 calls runs
+// in parts of 32, then in parts of 4, and then each call runs alone.
 const parts = 8
 
-// runTogether runs a batch. If the data or the lock of one call may have made the batch fail, it
-// runs the batch in parts, and these again in parts, until that call is alone; only that call gets
-// the error. The parts wait only briefly for locks, so that a call that waits for a lock does not
-// delay the others. All parts have the deadline of ctx. Calls that remain after the deadline get an
+// runTogether runs a batch. If the batch fails and one call may be the cause, by its data or by a
+// lock, runTogether divides the batch into parts. It runs each part, and divides a failed part
+// again, until the failing call runs alone. Only that call gets the error.
+//
+// The parts wait only briefly for locks, so that a call that waits for a lock does not delay the
+// other calls. All parts have the deadline of ctx. Calls that remain after the deadline get an
 // error.
 func runTogether[In, Answer any](ctx context.Context, brief bool, calls []*batch.Call[In, Answer], run together[In, Answer]) {
 	err := run(ctx, brief, calls)
@@ -47,7 +49,7 @@ func runTogether[In, Answer any](ctx context.Context, brief bool, calls []*batch
 	}
 }
 
-// errPanicBefore is the error of a batch if a panic ended it before its statement began.
+// errPanicBefore is the error of a batch that a panic ended before the batch's statement began.
 var errPanicBefore = store.WrapUnavailable(panics.Err)
 
 // causedByOneCall reports whether one call may have made its whole batch fail: by its data
@@ -60,23 +62,24 @@ func causedByOneCall(err error) bool {
 		c == lockNotAvailable || c == "57014")
 }
 
-// briefLockTimeout is the lock_timeout of parts. If five of 256 calls wait for locks, 15 of 68
-// repetitions fail, which takes 0.75 s. On most disks, other replicas' batches hold a lock for
-// less.
+// briefLockTimeout is the lock_timeout of parts. If five of 256 calls wait for locks, runTogether
+// runs 68 parts. Of these, 15 parts fail, which takes 0.75 s in total. On most disks, the batches
+// of other replicas keep a lock for a shorter time than briefLockTimeout.
 const briefLockTimeout = 50 * time.Millisecond
 
 // waitBrieflySQL begins a transaction whose statements wait only briefly for a lock.
 var waitBrieflySQL = fmt.Sprintf("SELECT set_config('lock_timeout', '%d', true)", briefLockTimeout.Milliseconds())
 
-// stuckRows are the IDs of rows that a call could not lock although it ran alone. If such a call is
-// repeated, it runs alone again: its batch would fail with it. Safe for concurrent use; the zero
-// value is empty.
+// stuckRows has the IDs of rows that a call could not lock although the call ran alone. If such a
+// call is repeated, it runs alone again, because a batch with this call would fail. stuckRows is
+// safe for concurrent use. The zero value is empty.
 type stuckRows struct {
 	mu  sync.Mutex
 	ids map[uuid.UUID]bool
 }
 
-// maxStuckRows bounds the rows that stuckRows remembers. When there are more, it forgets all rows.
+// maxStuckRows is the largest number of rows in stuckRows. If another row is added, stuckRows first
+// forgets all rows.
 const maxStuckRows = 1000
 
 func (s *stuckRows) has(id uuid.UUID) bool {
@@ -85,7 +88,8 @@ func (s *stuckRows) has(id uuid.UUID) bool {
 	return s.ids[id]
 }
 
-// note remembers a row if its call got no lock, and forgets it if its call succeeded.
+// note adds the row id to the stuck rows if its call could not lock the row. It removes the row if
+// the call succeeded.
 func (s *stuckRows) note(id uuid.UUID, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

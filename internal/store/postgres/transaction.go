@@ -13,8 +13,9 @@ import (
 	"sendcode/internal/store"
 )
 
-// This file has the transactions of Begin, Check and the claims of keys. They use a connection of
-// the pool writers. Each trip sends several prepared statements and then reads all answers.
+// This file has the transactions of Begin, Check and the claims of Idempotency-Keys. These
+// transactions use connections of the pool writers. Each round trip sends several prepared
+// statements and then reads all answers.
 
 const (
 	// The isolation level is explicit, since the server's default may be REPEATABLE READ. Then the
@@ -26,10 +27,10 @@ const (
 // transactionStatements are the statements that open and end a transaction.
 var transactionStatements = []string{beginTransactionSQL, waitBrieflySQL, commitSQL}
 
-// withRetry runs a transaction. It runs the transaction once more if the connection was lost, the
-// server is read-only, or a deadlock or a conflict rolled it back. If the first run may have been
-// committed, the second run needs repeatable. The error wraps fault.Uncertain if rows may have been
-// written.
+// withRetry runs a transaction. It runs the transaction a second time if the connection was lost,
+// if the server is read-only, or if a deadlock or a conflict rolled the transaction back. If the
+// first run may have been committed, withRetry runs the second only if repeatable is true. If rows
+// may have been written, the error wraps fault.Uncertain.
 func (db *DB) withRetry(ctx context.Context, repeatable bool,
 	transaction func(*pgxpool.Conn) (notCommitted bool, err error),
 ) error {
@@ -57,13 +58,14 @@ func uncertainUnlessNotCommitted(notCommitted bool, err error) error {
 	return store.WrapUncertain(withCause(err))
 }
 
-// runOnWriter runs a transaction on a connection of the pool writers. notCommitted means, with an
-// error, that nothing was committed.
+// runOnWriter runs a transaction on a connection of the pool writers. If err is not nil and
+// notCommitted is true, nothing was committed.
 func (db *DB) runOnWriter(ctx context.Context,
 	transaction func(*pgxpool.Conn) (notCommitted bool, err error),
 ) (notCommitted bool, err error) {
-	// Nothing is committed before runAndCommit, which recovers from its own panics. The error of a
-	// panic here is one of the store's, so that withRetry does not repeat the transaction.
+	// Nothing is committed before runAndCommit, and runAndCommit recovers from its own panics. So
+	// after a panic here, nothing was committed. The error is one of the store's own errors, so
+	// that withRetry does not repeat the transaction.
 	defer panics.Recover(panics.Batch, func() { notCommitted, err = true, store.WrapUnavailable(panics.Err) })
 	conn, err := db.writers.Acquire(ctx)
 	if err != nil {
@@ -83,15 +85,15 @@ func (db *DB) runOnWriter(ctx context.Context,
 	return notCommitted, err
 }
 
-// forgetSuccess notes a failed transaction of the pool writers: LastSendCommit returns nil until a
-// send is committed, and the next Ping looks for disk space.
+// forgetSuccess records that a transaction of the pool writers failed. After that, LastSendCommit
+// returns nil until a send is committed, and the next Ping checks whether the disk has free space.
 func (db *DB) forgetSuccess() {
 	db.committed.Store(nil)
 	db.roomy.Store(false)
 }
 
-// runAndCommit sends the queued statements and a COMMIT; read reads the results of the statements.
-// notCommitted means, with an error, that nothing was committed.
+// runAndCommit sends the queued statements and a COMMIT. The function read reads the results of the
+// statements. If err is not nil and notCommitted is true, nothing was committed.
 func (db *DB) runAndCommit(ctx context.Context, conn *pgxpool.Conn, queued *pgx.Batch,
 	read func(pgx.BatchResults) error,
 ) (notCommitted bool, err error) {
@@ -103,9 +105,9 @@ func (db *DB) runAndCommit(ctx context.Context, conn *pgxpool.Conn, queued *pgx.
 	})
 	results := conn.SendBatch(ctx, queued)
 	defer results.Close()
-	// The server answers in order. If it reports an error before the COMMIT, nothing was committed.
-	// If the connection ends without an answer, the COMMIT may have taken effect, since all
-	// statements were already sent.
+	// The server answers the statements in order. If a statement before the COMMIT fails, nothing
+	// was committed. If the connection ends without an answer, the COMMIT may have taken effect,
+	// because it was already sent.
 	if err := read(results); err != nil {
 		return failedBeforeCommit(err), err
 	}
@@ -121,15 +123,15 @@ func (db *DB) runAndCommit(ctx context.Context, conn *pgxpool.Conn, queued *pgx.
 	return false, nil
 }
 
-// failedBeforeCommit reports whether err shows that nothing was committed: a statement before the
-// COMMIT failed in the server, or nothing was sent.
+// failedBeforeCommit reports whether err shows that nothing was committed. This is so if the server
+// reported that a statement before the COMMIT failed, or if nothing was sent.
 func failedBeforeCommit(err error) bool {
 	_, ok := errors.AsType[*pgconn.PgError](err)
 	return ok || pgconn.SafeToRetry(err)
 }
 
-// open returns a trip that opens a transaction. If brief is set, its statements wait only briefly
-// for a lock.
+// open returns a trip whose first statement begins a transaction. If brief is true, the statements
+// of the transaction wait only briefly for locks.
 func (db *DB) open(brief bool) *pgx.Batch {
 	var trip pgx.Batch
 	db.queue(&trip, beginTransactionSQL)

@@ -17,9 +17,10 @@ import (
 	"sendcode/migrations"
 )
 
-// withCause adds the cause to err, if Postgres says why it cannot write: ErrNoSpace, ErrReadOnly,
-// ErrNoPermission or ErrNoPartition. The cause is errFewPlaces if PgBouncer ended a wait for a
-// connection. If another account has the identity, withCause returns ErrIdentityTaken.
+// withCause adds the cause to err if Postgres says why it cannot write. The cause is ErrNoSpace,
+// ErrReadOnly, ErrNoPermission or ErrNoPartition. If PgBouncer ended a wait for a connection, the
+// cause is errFewPlaces. If err says that another account has the identity, withCause returns
+// ErrIdentityTaken instead.
 func withCause(err error) error {
 	switch sqlState(err) {
 	case "53100", "53200": // disk_full, out_of_memory
@@ -45,12 +46,14 @@ func withCause(err error) error {
 // disk again.
 const diskSpaceCheckInterval = time.Minute
 
-// pingSQL locks one row, which is a small write. If no replica looked for room within
-// diskSpaceCheckInterval, or if @anyway is set, it also writes as many pages as a few sends need,
-// since a full disk may still have room for the small write. It returns whether there is a
-// partition for the present time, the fingerprints of the migrations, and the result of
-// missingRightsSQL. It locks the same tables as sends and checks do, so it waits where they would
-// wait. Concurrent Pings wait at most for each other's commit.
+// pingSQL locks one row, which is a small write. A full disk may still have room for a small write.
+// So the statement also writes as many pages as a few sends need. It does this if no replica has
+// done it within diskSpaceCheckInterval, or if @anyway is true.
+//
+// pingSQL locks the same tables as sends and checks do, so it waits where they would wait.
+// Concurrent Pings wait at most for each other's commit. The result says whether there is a
+// partition for the present time. It also has the fingerprints of the migrations, and the result of
+// missingRightsSQL.
 var pingSQL = `
 WITH turn AS (
     INSERT INTO leases AS t (name, until) SELECT 'room', clock.now + CAST(@lasts AS interval) FROM (SELECT @now AS now) AS clock WHERE true
@@ -70,15 +73,17 @@ SELECT EXISTS (SELECT FROM sendcode_partitions p WHERE coalesce(p.begins, '-infi
        (` + missingRightsSQL + `)`
 
 // deleteProbeRowsSQL runs in the transaction of pingSQL, so no row of write_probe is ever visible.
-// Each VACUUM gives all pages of the table back, so the next look for room needs new pages.
+// Each VACUUM returns all pages of the table to the system, so the next check of the disk space
+// needs new pages.
 const deleteProbeRowsSQL = `DELETE FROM write_probe`
 
 // recheckDiskSpaceSQL makes the next Ping of a replica look for room.
 const recheckDiskSpaceSQL = `UPDATE leases SET until = @now WHERE name = 'room'`
 
-// Ping implements sqldb.PerDatabase. It makes one round trip, and a second one after a lost
-// connection. One look for room in diskSpaceCheckInterval serves all replicas. While the last send
-// or Ping of this process failed, each Ping looks for room.
+// Ping implements sqldb.PerDatabase. It makes one round trip, and a second round trip after a lost
+// connection. One replica checks the disk space for all replicas, once in each
+// diskSpaceCheckInterval. If the last send or Ping of this process failed, each Ping checks the
+// disk space.
 func (db *DB) Ping(ctx context.Context) error {
 	own, err := ownFingerprints()
 	if err != nil {
@@ -126,9 +131,10 @@ func (db *DB) Ping(ctx context.Context) error {
 	return store.WrapUnavailable(err)
 }
 
-// explainStandby wraps err, which has no known cause, in store.ErrStandbyAway if synchronous
-// standbys are its likely cause. To find out, it tries a small write: within a second, the write
-// must succeed without the standbys and fail with them. apply makes the settings of a connection.
+// explainStandby wraps err in store.ErrStandbyAway if synchronous standbys probably caused err. It
+// considers only a timeout and a lock that was not free. To find out, it makes two small writes,
+// each within a second. The write that does not wait for standbys must succeed, and the write that
+// waits for standbys must fail. The function apply makes the settings of a connection.
 func explainStandby(config *pgx.ConnConfig, apply func(context.Context, *pgx.Conn) error, err error) error {
 	if !errors.Is(err, context.DeadlineExceeded) && sqlState(err) != lockNotAvailable {
 		return err

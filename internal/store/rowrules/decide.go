@@ -1,6 +1,7 @@
-// Package rowrules makes the database's decisions: whether the rules on a recipient admit a send,
-// which verification the send joins, and whether the recipient is locked out after failed checks.
-// It reads no database; postgres and sqlite pass it the rows as RecipientHistory.
+// Package rowrules makes the decisions that depend on a recipient's rows in the database. It
+// decides whether the rules admit a send, and which verification the send joins. It also decides
+// whether the recipient is locked out after failed checks. The package reads no database: the
+// packages postgres and sqlite pass the rows as a RecipientHistory.
 package rowrules
 
 import (
@@ -14,8 +15,8 @@ import (
 	"sendcode/quota"
 )
 
-// RecipientHistory has the rows on which the gate's decision about an intent depends. All rows are
-// of the intent's recipient.
+// RecipientHistory has the rows on which Decide bases its decision about an intent. All rows belong
+// to the intent's recipient.
 type RecipientHistory struct {
 	Past        []PastSend           // counted sends of the bucket
 	Rejections  []PastSend           // rejected sends that Intent.RejectionRules may count
@@ -30,9 +31,10 @@ type Decision struct {
 	Joined bool // the send joins an existing verification
 }
 
-// Decide admits or refuses a new intent by the rules on sends and on rejected sends, and by the
-// lockout. now is on the database's clock. An admitted send joins a verification or opens one; the
-// caller writes the rows. For a send that already has a row, call RepeatedAnswer instead.
+// Decide admits or refuses a new intent. It applies the rules on sends, the rules on rejected
+// sends, and the lockout. The parameter now is the time on the database's clock. An admitted send
+// joins a verification or opens a new one. Decide writes nothing: the caller writes the rows. For a
+// send that already has a row, call RepeatedAnswer instead.
 func Decide(in store.Intent, now time.Time, has RecipientHistory) Decision {
 	events, failed := eventsWithin(quota.LongestKeep(in.Rules), now, has.Past),
 		eventsWithin(quota.LongestKeep(in.RejectionRules), now, has.Rejections)
@@ -53,8 +55,8 @@ func Decide(in store.Intent, now time.Time, has RecipientHistory) Decision {
 	return Decision{newAdmittedAnswer(in, v, has.Suppression, now, events, failed), joined}
 }
 
-// joinOrOpen returns the newest candidate that the intent may resend, with joined set. If there is
-// none, it returns a new verification.
+// joinOrOpen returns the newest candidate whose code the intent may resend, and sets joined. If
+// there is no such candidate, joinOrOpen returns a new verification.
 func joinOrOpen(in store.Intent, now time.Time, candidates []store.Verification) (best store.Verification,
 	joined bool,
 ) {
@@ -77,8 +79,8 @@ func LargestLimit(in store.Intent) (n int) {
 	return n
 }
 
-// ResendWithin is how long after a send another send may join its verification: the longest life of
-// a code.
+// ResendWithin limits how long after a send of a verification another send may join the
+// verification. The limit equals the longest life of a code.
 const ResendWithin = store.MaxCodeLife
 
 // PastSend is a counted send of the intent's bucket, or a rejected send of the recipient.
@@ -88,8 +90,9 @@ type PastSend struct {
 	Verification string    // ID; only set in a History
 }
 
-// eventsWithin returns the rows younger than window as events, oldest first; none if window is 0.
-// If the database's clock was set back, the time of a row may be in the future; such a row counts.
+// eventsWithin returns the rows that are younger than the duration window. It returns them as
+// events, oldest first. If window is 0, eventsWithin returns none. If the database's clock was set
+// back, a row may have a time in the future. Such a row counts.
 func eventsWithin(window time.Duration, now time.Time, rows []PastSend) (events []quota.Event) {
 	for _, row := range rows {
 		if window > 0 && now.Sub(row.At) < window {
@@ -117,9 +120,10 @@ func fullRules(rules []quota.Rule, now time.Time, events []quota.Event) (full []
 	return full
 }
 
-// isJoinable reports whether the intent may resend the code of v. It may if v is pending with at
-// least MinLife left, if no caller made the code, if v has the intent's app, channel,
-// recipient, purpose and details, and if v has the ID or the holder that the intent names.
+// isJoinable reports whether the intent may resend the code of v. v must not have a code that a
+// caller made. v must be pending and have at least MinLife left. v must have the intent's app,
+// channel, recipient, purpose and details. If the intent's Join is set, v must have this ID.
+// Otherwise v must have the holder that HolderToJoin returns.
 func isJoinable(v store.Verification, in store.Intent, now time.Time) bool {
 	s := in.Send
 	if v.CallerChecks || v.App != s.App || v.Channel != s.Channel || v.Recipient != s.Recipient ||

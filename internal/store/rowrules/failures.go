@@ -8,28 +8,29 @@ import (
 	"sendcode/internal/store"
 )
 
-// The bound on failed checks in a day: in any FailedCheckWindow, at most FailedCheckLimit checks
-// may fail of the codes of one recipient, in one app and channel, and of one class of callers, who
-// opened the verifications. The classes are counted separately: wrong codes from strangers'
-// browsers lock out neither back ends nor known browsers. A failure counts from the instant of its
-// check, however long its code lives.
+// These constants limit the failed checks in a day. In any FailedCheckWindow, at most
+// FailedCheckLimit checks of a recipient's codes may fail. The limit applies to each app, channel
+// and class of callers separately. The class is that of the caller who opened the verification. So
+// wrong codes from strangers' browsers lock out neither back ends nor known browsers. A failure
+// counts from the instant of the check, however long the code lives.
 const (
 	FailedCheckLimit  = 20
 	FailedCheckWindow = 24 * time.Hour
 )
 
-// The bound on failed checks in a row: in any ConsecutiveFailedCheckWindow, at most
-// ConsecutiveFailedCheckLimit checks may fail without a right code between them, of all classes
-// together (NIST SP 800-63B). This stops an attacker who guesses a few codes each day.
+// These constants limit the failed checks in a row (NIST SP 800-63B). In any
+// ConsecutiveFailedCheckWindow, at most ConsecutiveFailedCheckLimit checks may fail without a right
+// code between them. The limit applies to all classes together. It stops an attacker who guesses a
+// few codes each day.
 const (
 	ConsecutiveFailedCheckLimit  = 100
 	ConsecutiveFailedCheckWindow = 30 * 24 * time.Hour
 )
 
-// DecideCheck decides a check of v. tried are the recipient's verifications with checks, of all
-// classes; now is on the database's clock. If the check is Counted, the caller writes it, with its
-// approval and event. If the check is KeyReused, the caller writes CheckKey. Errors: those of
-// Judge.
+// DecideCheck decides the outcome of a check of v. The parameter tried has the recipient's
+// verifications with checks, of all classes. The parameter now is the time on the database's clock.
+// If the answer is Counted, the caller writes the check, the approval and the event. If the answer
+// is KeyReused, the caller writes CheckKey. DecideCheck returns the errors of Judge.
 func DecideCheck(c store.CheckRequest, v store.Verification, tried []store.Verification,
 	now time.Time,
 ) (d store.CheckAnswer, err error) {
@@ -58,9 +59,10 @@ func DecideCheck(c store.CheckRequest, v store.Verification, tried []store.Verif
 	return d, nil
 }
 
-// checkKeyAfterReuse returns v's new CheckKey after a check with the same Idempotency-Key and
-// another code. Such checks count as no attempts, so the CheckKey bounds their number. Otherwise a
-// caller that knows the key could guess an approved code without end.
+// checkKeyAfterReuse returns the new CheckKey of v after a check with the same Idempotency-Key and
+// another code. A check of this kind does not count as an attempt, so the length of the CheckKey
+// limits the number of these checks. Without the limit, a caller that knows the key could guess an
+// approved code without end.
 func checkKeyAfterReuse(v store.Verification) []byte {
 	const hashes = 2 * store.CheckKeyHashSize
 	if n := len(v.CheckKey); n < hashes || n >= hashes+v.MaxAttempts-1 {
@@ -69,9 +71,9 @@ func checkKeyAfterReuse(v store.Verification) []byte {
 	return append(slices.Clip(v.CheckKey), 0)
 }
 
-// LockoutOf returns the lockout of a class. all are the recipient's verifications, of all classes.
-// There are two bounds, in a day and in a row; Wait and Failures are of the bound with the longer
-// wait.
+// LockoutOf returns the lockout of a class. The parameter all has the recipient's verifications of
+// all classes. One limit applies to failures in a day, the other to failures in a row. Wait and
+// Failures belong to the limit with the longer wait.
 func LockoutOf(all []store.Verification, class store.Class, now time.Time) store.Lockout {
 	var last time.Time // time of the newest right code, which ends a row
 	for _, t := range all {
@@ -116,8 +118,8 @@ func failedCheckTimes(t store.Verification) (failed []time.Time) {
 	return failed
 }
 
-// waitUntilBelow returns the wait until fewer than limit failures are in the window; 0 if fewer are
-// in it already.
+// waitUntilBelow returns how long it takes until the window has fewer than limit failures. If the
+// window has fewer than limit failures now, waitUntilBelow returns 0.
 func waitUntilBelow(limit int, failed []time.Time, window time.Duration, now time.Time) time.Duration {
 	if len(failed) < limit {
 		return 0

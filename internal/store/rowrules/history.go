@@ -12,7 +12,7 @@ import (
 type HistoryQuery struct {
 	store.SendBucket
 	CountedWithin  time.Duration // largest age of the bucket's counted sends; 0: none are read
-	RejectedWithin time.Duration // largest time since the end of the recipient's rejected sends; 0: none are read
+	RejectedWithin time.Duration // rejected sends that ended at most this long ago are read; 0: none
 }
 
 // History has a recipient's rows at an instant. It is read without a lock, so a Begin may add a
@@ -23,8 +23,8 @@ type History struct {
 	Now        time.Time  // on the database's clock
 }
 
-// Sends returns the counted sends younger than within as events, oldest first, as a Begin would see
-// them.
+// Sends returns the counted sends that are younger than the duration within. It returns them as
+// events, oldest first. A Begin would see the same events.
 func (h History) Sends(within time.Duration) []quota.Event {
 	return eventsWithin(within, h.Now, h.Past)
 }
@@ -35,7 +35,8 @@ func (h History) SendsOfVerifications(verifications []string, within time.Durati
 		func(p PastSend) bool { return !slices.Contains(verifications, p.Verification) }))
 }
 
-// RejectedSends returns the rejected sends that ended less than within ago as events, oldest first.
+// RejectedSends returns the rejected sends that ended less than the duration within ago. It returns
+// these sends as events, oldest first.
 func (h History) RejectedSends(within time.Duration) []quota.Event {
 	return eventsWithin(within, h.Now, h.Rejections)
 }

@@ -48,8 +48,8 @@ func (db *DB) AddAccount(ctx context.Context, a store.Account, act store.AuditEn
 	})
 }
 
-// ChangeAccount sets the fields of c in the account and adds the audit entry. The entry's Detail
-// becomes the account's role after the change. Errors: fault.NotFound, ErrIdentityTaken.
+// ChangeAccount sets the fields of c in the account and adds the audit entry. The entry's Detail is
+// set to the role that the account has after the change. Errors: fault.NotFound, ErrIdentityTaken.
 func (db *DB) ChangeAccount(ctx context.Context, name string, c store.AccountChange, act store.AuditEntry) error {
 	act, err := c.Validated(name, act)
 	if err != nil {
@@ -103,7 +103,8 @@ func (db *DB) Accounts(ctx context.Context) ([]store.Account, error) {
 }
 
 // BeginSession adds a session that starts now, and the audit entry of the login. It returns the
-// session with its instants set. It deletes all sessions that started longer than life ago.
+// session with its instants set. It also deletes all sessions that started more than the duration
+// life ago.
 func (db *DB) BeginSession(ctx context.Context, s store.Session, life time.Duration,
 	act store.AuditEntry,
 ) (store.Session, error) {
@@ -144,8 +145,9 @@ func (db *DB) EndSession(ctx context.Context, id [32]byte) error {
 	return err
 }
 
-// EndSessions deletes the account's sessions, and adds the audit entry with the number of deleted
-// sessions as its Detail. False: the account had none, and nothing was changed.
+// EndSessions deletes the account's sessions and adds the audit entry. The entry's Detail is the
+// number of deleted sessions. If the account had no sessions, EndSessions changes nothing and
+// returns false.
 func (db *DB) EndSessions(ctx context.Context, account string, act store.AuditEntry) (ended bool, err error) {
 	act, err = store.Session{Account: account}.Validated(act)
 	if err != nil {

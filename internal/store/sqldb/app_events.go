@@ -30,10 +30,11 @@ SELECT @event, s.app, @type, s.id, s.verification_id, @told, @why, @test, @now, 
     SELECT id FROM app_events WHERE due_at IS NOT NULL AND at < (SELECT @now - CAST(@keep AS interval)) ORDER BY at, id LIMIT @limit`
 )
 
-// ExpiredVerificationsSQL returns the statement that selects the verifications of @apps that
-// expired at @from or later, and before @until. It leaves out verifications that ended before they
-// expired, and codes that do not meet CountedCodeSQL. Of the verifications that expired exactly at
-// @from, it selects those with IDs after @after; the caller has read the others.
+// ExpiredVerificationsSQL returns the statement that selects the expired verifications of @apps.
+// These verifications expired at @from or later, and before @until. The statement leaves out
+// verifications that ended before they expired, and codes that do not meet CountedCodeSQL. Of the
+// verifications that expired exactly at @from, the statement selects those with IDs after @after.
+// The caller has already read those with earlier IDs.
 func (d dialect) ExpiredVerificationsSQL() string {
 	return `
 SELECT ` + VerificationColumns + ` FROM verifications v
@@ -45,7 +46,7 @@ ORDER BY v.expires_at, v.id LIMIT @limit`
 
 // appEventSQL reads events with the columns of their sends and verifications.
 var appEventSQL = dialectSQL{
-	// LATERAL with LIMIT 1: the planner can only look up each row by its key.
+	// LATERAL with LIMIT 1 forces the planner to look up each row by its key.
 	Postgres: `SELECT ` + appEventTable.SelectList() + ` FROM app_events e
 LEFT JOIN LATERAL (SELECT * FROM sends s WHERE s.id = e.send_id LIMIT 1) s ON true
 LEFT JOIN LATERAL (SELECT * FROM verifications v WHERE v.id = e.verification_id LIMIT 1) v ON true`,
@@ -53,8 +54,9 @@ LEFT JOIN LATERAL (SELECT * FROM verifications v WHERE v.id = e.verification_id 
 LEFT JOIN sends s ON s.id = e.send_id LEFT JOIN verifications v ON v.id = e.verification_id`,
 }
 
-// takeEventsSQL returns the statement that starts the next attempt of due events. It takes no more
-// events of an app than the app's limit. It adds the apps and limits to args.
+// takeEventsSQL returns the statement that starts the next attempt of due events. For each app, the
+// statement takes at most as many events as the app's limit. takeEventsSQL adds the apps and the
+// limits to args.
 func (d dialect) takeEventsSQL(shares []store.AppEventLimit, args Args) string {
 	var due []string
 	for i, s := range shares {
@@ -68,9 +70,9 @@ func (d dialect) takeEventsSQL(shares []store.AppEventLimit, args Args) string {
 UPDATE app_events SET attempt = attempt + 1, due_at = @leased WHERE id ` + d.inSubquery(strings.Join(due, " UNION ALL ")) + ` RETURNING id`
 }
 
-// noEventDue reports in idle that no event of the apps is due, and returns the database's time. It
-// saves a transaction, as usually no event is due, and takes no lock. If the read fails, idle is
-// false: then the caller's transaction returns the error.
+// noEventDue sets idle if no event of the apps is due, and returns the database's time. Usually no
+// event is due. Then noEventDue saves the caller a transaction. noEventDue takes no lock. If the
+// read fails, idle is false, and the caller's transaction returns the error.
 func (db *DB) noEventDue(ctx context.Context, shares []store.AppEventLimit) (now time.Time, idle bool) {
 	apps := sqlgen.MapSlice(shares, func(s store.AppEventLimit) string { return s.App })
 	due, err := readFirst(ctx, db, "LeaseDueAppEvents", withClockColumn(&now, OneColumn[bool]), `
@@ -106,9 +108,10 @@ func (db *DB) LeaseDueAppEvents(ctx context.Context, lease time.Duration,
 	return events, now, err
 }
 
-// ForgetAppEvents deletes up to limit events that ended longer than keep ago. It also gives up at
-// most limit pending events that happened longer than keep ago: their app has no webhook any more,
-// so they are never delivered. It returns how many it deleted, and how many it gave up.
+// ForgetAppEvents deletes at most limit events that ended more than the duration keep ago. It also
+// gives up at most limit pending events that happened more than keep ago. Their app has no webhook
+// any more, so the events are never delivered. ForgetAppEvents returns the number of deleted events
+// and the number of events that it gave up.
 func (db *DB) ForgetAppEvents(ctx context.Context, keep time.Duration, limit int) (forgotten, givenUp int, err error) {
 	args := Args{"keep": keep, "limit": limit}
 	ended, old := db.Dialect.inSubquery(db.Dialect.lockRows(endedEventsSQL)),
@@ -143,8 +146,9 @@ func (db *DB) AppEvents(ctx context.Context, f store.AppEventFilter) ([]store.Ap
 		db.Dialect.pick(appEventSQL)+c.Where()+fmt.Sprint(` ORDER BY e.id DESC LIMIT `, f.Limit), c.Args)
 }
 
-// AddAppEvents writes events of a verification if id is a string (its ID), or of a send if id is a
-// UUID. why is the reason in the events of a send. Events without a Type are not written.
+// AddAppEvents writes events of a verification or of a send. If id is a string, it is the ID of a
+// verification. If id is a UUID, it is the ID of a send. The parameter why is the reason in the
+// events of a send. AddAppEvents does not write events without a Type.
 func (t Tx) AddAppEvents(id any, why string, events ...store.NewEvent) error {
 	statement := addVerificationEventSQL
 	if _, send := id.(uuid.UUID); send {
@@ -162,12 +166,13 @@ func (t Tx) AddAppEvents(id any, why string, events ...store.NewEvent) error {
 	return nil
 }
 
-// AddExpiryEvents writes an event for each expired verification of the apps. It begins after the
-// place from, with the oldest, and reads up to limit verifications. It returns the place where the
-// next call continues, and how many verifications it read: if that is limit, more may be left.
-// Repeated calls write no second event, since the event's ID is store.ExpiryEventID. It leaves out
-// verifications that expired less than two store.CallTimeout ago, since a check of them may be
-// about to commit, and those that expired more than an hour before that.
+// AddExpiryEvents writes an event for each expired verification of the apps. It begins with the
+// oldest verification after the place from, and reads at most limit verifications. It returns the
+// place where the next call continues, and the number of verifications that it read. If this number
+// equals limit, more verifications may be left. A repeated call writes no second event, because the
+// ID of the event is always store.ExpiryEventID. AddExpiryEvents leaves out verifications that
+// expired less than two store.CallTimeout ago, because a check of these may be about to commit. It
+// also leaves out verifications that expired more than an hour before that time.
 func (db *DB) AddExpiryEvents(ctx context.Context, apps []string, from store.ExpiryCursor, limit int,
 	event func(store.Verification) (store.NewEvent, error),
 ) (to store.ExpiryCursor, read int, err error) {

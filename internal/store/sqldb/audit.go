@@ -11,8 +11,8 @@ import (
 	"sendcode/internal/store/sqlgen"
 )
 
-// addAuditRecipientSQL gives the entry that ends an action the recipient's mask of the entry that
-// began it: an erasure may have removed that mask meanwhile.
+// addAuditRecipientSQL adds the recipient of an entry. If the entry ends an action, it gets the
+// mask of the entry that began the action. An erasure may have removed that mask in the meantime.
 const addAuditRecipientSQL = `INSERT INTO audit_recipients (entry, recipient, masked)
 VALUES (@id, @recipient, coalesce((SELECT p.masked FROM audit_recipients p WHERE p.entry = @completes), @masked)) ON CONFLICT (entry) DO NOTHING`
 
@@ -58,8 +58,8 @@ func (db *DB) writeWithPrecedence(ctx context.Context, name string, precedence P
 	return nil
 }
 
-// logAction logs an action. It leaves out the recipient, and the reason, since an administrator
-// typed it.
+// logAction logs an action. It leaves out the recipient. It also leaves out the reason, because an
+// administrator typed the reason and may have named a person there.
 func logAction(ctx context.Context, logger *slog.Logger, a store.AuditEntry) {
 	fields := []slog.Attr{slog.String("event", "action"), slog.String("id", a.ID.String())}
 	for _, f := range []struct{ name, value string }{
@@ -84,8 +84,8 @@ func logAction(ctx context.Context, logger *slog.Logger, a store.AuditEntry) {
 	logger.LogAttrs(ctx, slog.LevelInfo, "administrator's action", fields...)
 }
 
-// AddAuditEntry adds an entry. If an entry with the same ID exists, it changes nothing. Errors:
-// ErrBadRequest, fault.Unavailable.
+// AddAuditEntry adds an entry. If an entry with the same ID exists, AddAuditEntry changes nothing.
+// Errors: ErrBadRequest, fault.Unavailable.
 func (db *DB) AddAuditEntry(ctx context.Context, act store.AuditEntry) error {
 	a, err := act.Validated()
 	if err != nil {

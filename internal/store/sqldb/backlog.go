@@ -12,8 +12,8 @@ import (
 	"sendcode/internal/store/sqlgen"
 )
 
-// backlogSQL reads the MaxBacklogCounted oldest rows of the outbox by ID, even if there are more.
-// The texts of IDs sort as the IDs do.
+// backlogSQL counts the MaxBacklogCounted oldest rows of the outbox by ID, and ignores further
+// rows. The texts of IDs have the same order as the IDs, so min finds the oldest ID.
 var backlogSQL = fmt.Sprintf(`
 SELECT o.channel, count(*), min(CAST(o.id AS text))
 FROM (SELECT channel, id FROM outbox ORDER BY id LIMIT %d) o GROUP BY o.channel`, store.MaxBacklogCounted)
@@ -30,7 +30,7 @@ var outboxCountsSQL = fmt.Sprintf(`
 SELECT o.channel, o.stranger, count(CASE WHEN o.due_at <= @now THEN 1 END), count(CASE WHEN o.due_at > @now AND o.queued = false THEN 1 END)
 FROM (SELECT channel, stranger, due_at, queued FROM outbox ORDER BY id LIMIT %d) o GROUP BY o.channel, o.stranger`, store.MaxBacklogCounted)
 
-// OutboxCounts counts two kinds of rows of the outbox: rows that wait, and rows whose lease a
+// OutboxCounts counts two kinds of rows of the outbox: rows that are due, and rows whose lease a
 // replica holds.
 func (db *DB) OutboxCounts(ctx context.Context) (map[store.Queue]store.OutboxCount, error) {
 	type row struct {
@@ -47,8 +47,8 @@ func (db *DB) OutboxCounts(ctx context.Context) (map[store.Queue]store.OutboxCou
 	return all, err
 }
 
-// AnySendWaits reports whether a send of a channel waits for its next attempt. It looks at the
-// oldest MaxBacklogCounted sends of all channels.
+// AnySendWaits reports whether a send of a channel waits for its next attempt. The query reads only
+// the oldest MaxBacklogCounted sends of all channels.
 func (db *DB) AnySendWaits(ctx context.Context, ch recipient.Channel) (bool, error) {
 	found, err := ReadAll(ctx, db, "AnySendWaits", OneColumn[bool], anySendWaitsSQL, Args{"channel": ch})
 	return err == nil && found[0], err

@@ -17,14 +17,14 @@ const reportSQL = `
 UPDATE verifications SET reported = @report, approved_at = CASE WHEN @approves THEN @now END, check_key = @key
 WHERE id = @id AND masked <> '•••' AND caller_checks AND reported NOT IN (@report, 'approved')`
 
-// confirmSQL changes nothing. It is a write, so its COMMIT waits for a synchronous standby, which
-// may lack the rows that were read.
+// confirmSQL changes no value. But the statement is a write, so its COMMIT waits for a synchronous
+// standby. Without this wait, the standby might lack the rows that were read.
 const confirmSQL = `UPDATE verifications SET reported = reported WHERE id = @id`
 
-// Report writes the caller's report on a code that the caller checks, with the hash of the report's
-// Idempotency-Key (nil: none). If r is ReportApproved, it also writes the event tell. A repeated
-// report changes nothing, nor does any report after an approval. Report returns the verification
-// after the report. Error: fault.NotFound.
+// Report writes the caller's report on a code that the caller checks. The parameter key is the hash
+// of the report's Idempotency-Key; nil means no key. If r is ReportApproved, Report also writes the
+// event tell. A repeated report changes nothing. After an approval, no report changes anything.
+// Report returns the verification after the report. Error: fault.NotFound.
 func (db *DB) Report(ctx context.Context, id string, r store.Report, key []byte, tell store.NewEvent) (v store.Verification, err error) {
 	if !store.AreValidTexts(id) {
 		return v, fault.NotFound
@@ -53,16 +53,17 @@ func (db *DB) Report(ctx context.Context, id string, r store.Report, key []byte,
 	return v, err
 }
 
-// callerCodeSQL selects one code of a recipient that the caller checks: the code reported with
-// @key, otherwise the newest code without a report, otherwise the newest code.
+// callerCodeSQL selects one code of a recipient that the caller checks. It prefers the code
+// reported with @key, then the newest code without a report, then the newest code.
 func (d dialect) callerCodeSQL() string {
 	return recipientVerificationsSQL(d, ` AND s.status <> 'failed'`) + ` AND v.caller_checks
 ORDER BY (` + checkedWithKeySQL +
 		`) IS TRUE DESC, v.canceled_at IS NULL AND v.reported IN ('', 'due') DESC, v.created_at DESC, v.id DESC LIMIT 1`
 }
 
-// NewestCallerCode returns the verification that a report on an app, recipient and purpose refers
-// to, or fault.NotFound. It looks back for the longest life of a code and an hour. h has no Holder.
+// NewestCallerCode returns the verification to which a report on an app, recipient and purpose
+// refers. It considers only verifications with a send of this period: the longest life of a code,
+// plus an hour. If it finds no verification, it returns fault.NotFound. The Holder of h is empty.
 func (db *DB) NewestCallerCode(ctx context.Context, h store.RecipientVerificationsQuery) (store.Verification, error) {
 	return db.firstOfRecipient(ctx, "NewestCallerCode", db.Dialect.callerCodeSQL(), h, store.MaxCodeLife+time.Hour)
 }

@@ -12,7 +12,7 @@ import (
 )
 
 // personalTable has the statements that Erase and ForgetDueErased run on a table with data about
-// recipients; "": none.
+// recipients. An empty string means no statement.
 type personalTable struct{ Erase, Forget string }
 
 // personalTables are the tables with data about recipients. Erase removes the data about @recipient
@@ -48,8 +48,8 @@ INSERT INTO failures (status, logged_at, id, finished_at, counts, app, channel, 
 SELECT s.status, s.logged_at, s.id, s.finished_at, false, s.app, s.channel, s.recipient
 FROM sends s WHERE s.recipient = @recipient AND s.reason = 'erased' ON CONFLICT DO NOTHING`,
 		},
-		// The index of sends finds the verifications. So neither DeleteAged nor Forget removes a
-		// send before its verification.
+		// The statement finds the verifications through the index of sends. So DeleteAged and
+		// Forget must not remove a send before its verification.
 		{Forget: `UPDATE verifications SET recipient = @none WHERE masked = '•••'` + ofSends},
 		{Erase: eraseRowsSQL(SendTable, store.InsertedByBegin), Forget: forgetHashSQL("sends")},
 		{
@@ -61,8 +61,8 @@ WHERE masked <> '•••'` + ofSends,
 		},
 		{Erase: eraseRowsSQL(RefusalTable, store.InsertedByRefusal), Forget: forgetHashSQL("refusals")},
 		{
-			// This comes after the table sends, since a failure keeps its hash until the send has
-			// lost its hash.
+			// This statement comes after the table sends, because a failure keeps its hash as long
+			// as its send has the hash.
 			Forget: `
 UPDATE failures SET recipient = @none
 WHERE recipient = @recipient AND NOT EXISTS (SELECT 1 FROM sends s WHERE s.id = failures.id AND s.recipient = @recipient)`,
@@ -99,8 +99,8 @@ func forgetHashSQL(table string) string {
 }
 
 const (
-	// addErasureSQL schedules ForgetDueErased. If a recipient is erased again, forget_at is set
-	// anew, also for the rows that the first erasure changed.
+	// addErasureSQL schedules ForgetDueErased. If a recipient is erased again, the statement sets
+	// forget_at again. The new time also applies to the rows that the first erasure changed.
 	addErasureSQL = `
 INSERT INTO erasures (recipient, forget_at) VALUES (@recipient, @until)
 ON CONFLICT (recipient) DO UPDATE SET forget_at = excluded.forget_at`
@@ -128,10 +128,10 @@ WHERE a.action = '` + store.ErasureAction + `' AND a.at <= @now AND p.recipient 
 	ofRecipientsSQL = dialectSQL{`= ANY (CAST(@recipients AS bytea[]))`, `IN (SELECT unhex(value) FROM json_each(@recipients))`}
 )
 
-// MaskErased masks refusals that are older than their recipient's erasure but that a process has
-// not yet written. The same transaction must write them. Refusals of a person who came back after
-// the erasure stay unmasked. The time in an ID is the process's estimate of the database's clock,
-// so refusals of the second after the erasure are masked, too.
+// MaskErased masks refusals that happened before the erasure of their recipient but were not yet
+// written. The same transaction must write the refusals. If a person came back after the erasure,
+// the new refusals stay unmasked. The time in an ID is the process's estimate of the database's
+// clock. So MaskErased also masks refusals of the second after the erasure.
 func (t Tx) MaskErased(refusals []store.SendOrRefusal) error {
 	of := sqlgen.MapSlice(refusals, func(r store.SendOrRefusal) recipient.Hash { return r.Recipient })
 	if err := t.ExecAll(Args{"key": eraseLockKey}, t.Dialect.pick(shareEraseLockSQL)); err != nil {
@@ -168,11 +168,12 @@ func (t Tx) ExecAll(args Args, statements ...string) error {
 	return nil
 }
 
-// Erase removes all data about the recipient from every row, except the keyed hash, which
-// ForgetDueErased deletes after keep. It cancels the recipient's codes. It ends the sends that wait
-// for their next attempt, with ReasonErased and without a refund: as Unknown if they are in doubt,
-// otherwise as Failed. An attempt under way goes on to its outcome. Erase writes the audit entry,
-// with the hash, in the same transaction; ForgetDueErased deletes the hash there, too.
+// Erase removes all data about the recipient from every row, except the keyed hash. ForgetDueErased
+// deletes the hash when the duration keep has passed. Erase cancels the recipient's codes. It ends
+// the sends that wait for their next attempt, with ReasonErased and without a refund. If such a
+// send is in doubt, the status becomes Unknown; otherwise it becomes Failed. An attempt under way
+// goes on to its outcome. In the same transaction, Erase writes the audit entry with the hash.
+// ForgetDueErased later deletes this hash, too.
 func (db *DB) Erase(ctx context.Context, h recipient.Hash, keep time.Duration, act store.AuditEntry) error {
 	if h == store.NoRecipient {
 		return store.BadRequestf("no recipient to erase")
@@ -205,10 +206,10 @@ func (db *DB) Erase(ctx context.Context, h recipient.Hash, keep time.Duration, a
 	return db.PurgeDeleted(ctx)
 }
 
-// ForgetDueErased deletes the hashes of erased recipients after keep has passed, each in a
-// transaction of its own. If a suppression of the recipient is in force, the suppression keeps the
-// hash until its end. ForgetDueErased returns the number of recipients that were due, at most 100
-// in one call.
+// ForgetDueErased deletes the hashes of erased recipients whose time to keep the hash has passed.
+// Each recipient gets its own transaction. If a suppression of the recipient is in force, the
+// suppression keeps the hash until the suppression ends. ForgetDueErased returns the number of
+// recipients that were due. One call handles at most 100 recipients.
 func (db *DB) ForgetDueErased(ctx context.Context) (n int, err error) {
 	for due := true; due && n < 100; {
 		due, err = WriteWithPrecedence(ctx, db, "ForgetDueErased", Behind, Tx.forgetDueErased)
@@ -216,11 +217,11 @@ func (db *DB) ForgetDueErased(ctx context.Context) (n int, err error) {
 			n++
 		}
 	}
-	return n, errors.Join(err, db.PurgeDeleted(ctx)) // this also purges what an earlier erasure had to leave because of a reader
+	return n, errors.Join(err, db.PurgeDeleted(ctx)) // also purges the data that a reader kept an earlier erasure from purging
 }
 
-// forgetDueErased deletes the hash of the recipient that has been due longest. False: no recipient
-// is due.
+// forgetDueErased deletes the hash of the recipient that has been due longest. If no recipient is
+// due, forgetDueErased returns false.
 func (t Tx) forgetDueErased() (due bool, err error) {
 	if err := t.ExecAll(nil, t.Dialect.pick(LongTimeoutSQL)); err != nil {
 		return false, err

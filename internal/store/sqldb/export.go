@@ -19,11 +19,11 @@ import (
 // exportTable says which columns of a table t the export of a person has, and why other columns are
 // left out.
 type exportTable struct {
-	about string // see store.ExportedTable; of a table without columns: the reason why it is left out
+	about string // see store.ExportedTable; if columns is empty: why the table is left out
 	where string // condition of the rows that name @recipient, perhaps after a JOIN
-	key   string // columns by which the rows differ, in the order of an index if there is one for the recipient; as in columns
-	// names of the columns; # is a number, ? true or false, @ an instant, all others are texts or
-	// IDs
+	key   string // columns that identify a row, written as in columns; in the order of the recipient's index, if there is one
+	// columns has the names of the columns. A name that ends in # is a number, in ? a boolean, in @
+	// an instant. All other columns are texts or IDs.
 	columns string
 	instead map[string]string // SQL that is read in place of a column
 	leftOut map[string]string // columns, by the reason
@@ -43,10 +43,11 @@ const (
 	byApprovedSQL = `CASE WHEN (SELECT v.approved_at FROM verifications v WHERE v.id = t.verification_id) IS NOT NULL THEN t.network ELSE '' END`
 )
 
-// onlyOwnVerificationsSQL bounds the verifications that an export reads in SQLite, which has no
-// index of verifications by recipient. An export reads the verifications of the recipient's sends.
-// It also reads those that expired before @outlived, since these may have outlived their sends.
-// Postgres does not use this condition: with it, each page would read all IDs again.
+// onlyOwnVerificationsSQL limits the verifications that an export reads in SQLite. SQLite has no
+// index of verifications by recipient. So the export reads the verifications of the recipient's
+// sends. It also reads the verifications that expired before @outlived, because their sends may be
+// deleted already. Postgres does not use this condition, because each page would read all IDs
+// again.
 const onlyOwnVerificationsSQL = ` AND t.id IN (SELECT s.verification_id FROM sends s WHERE s.recipient = @recipient
 UNION ALL SELECT o.id FROM verifications o WHERE o.expires_at < @outlived AND o.recipient = @recipient)`
 
@@ -153,7 +154,7 @@ func (e exportTable) reasons() map[string]string {
 	return all
 }
 
-// exportedColumn has the name of one column, and how its value is read and added to JSON.
+// exportedColumn has the name of one column. It also says how the value is read and added to JSON.
 type exportedColumn struct {
 	name, sql string
 	new       func() (destination any, value func() any)
@@ -193,10 +194,10 @@ type exportedRow struct {
 	json store.ExportedRow
 }
 
-// ExportPerson calls page with all rows that name the recipient, table by table, with at most limit
-// rows at a time. It calls page once for a table without rows. The rows contain no code and no
-// other person: ExportedTable.LeftOut says what is missing. Errors: those of page;
-// fault.Unavailable.
+// ExportPerson calls page with all rows that name the recipient, table by table. Each call gets at
+// most limit rows. If a table has no rows, ExportPerson calls page once for this table. The rows
+// contain no code and name no other person: ExportedTable.LeftOut says what is missing. Errors:
+// those of page; fault.Unavailable.
 func (db *DB) ExportPerson(ctx context.Context, h recipient.Hash, limit int,
 	page func(store.ExportedTable, []store.ExportedRow) error,
 ) error {
@@ -223,8 +224,9 @@ func (db *DB) ExportPerson(ctx context.Context, h recipient.Hash, limit int,
 	return nil
 }
 
-// ExportPageSQL returns the statement that reads one page of a table. The page begins after the row
-// with the key @after0, @after1 and so on; if first is set, with the first row.
+// ExportPageSQL returns the statement that reads one page of a table. If first is set, the page
+// begins with the first row. Otherwise the page begins after the row with the key @after0, @after1
+// and so on.
 func (d dialect) ExportPageSQL(table string, first bool) string {
 	x := exportTables[table]
 	if d == SQLite && table == "verifications" {
@@ -244,9 +246,9 @@ func (d dialect) ExportPageSQL(table string, first bool) string {
 	return "SELECT " + strings.Join(list, ", ") + " FROM " + table + " t " + x.where + place + " ORDER BY " + order + " LIMIT @limit"
 }
 
-// exportPage reads the page of a table that follows the row with the key after. If after is nil, it
-// reads the first page. Some tables
-// have no index by recipient, so a page may take longer than other reads.
+// exportPage reads the page of a table that follows the row with the key after. If after is nil,
+// exportPage reads the first page. Some tables have no index by recipient, so a page may take
+// longer than other reads.
 func (db *DB) exportPage(ctx context.Context, name string, h recipient.Hash, after []any, limit int) ([]exportedRow, error) {
 	ctx, cancel := context.WithTimeout(ctx, exportPageTimeout)
 	defer cancel()
@@ -308,8 +310,9 @@ func scanExported(scan Scan, keys int, all []exportedColumn) (r exportedRow, err
 	return r, nil
 }
 
-// ExportedColumns returns, by table, the names of all columns that an export has or names as left
-// out. A table that is left out whole has no columns here.
+// ExportedColumns returns the column names of each table. These are the columns that an export has,
+// and the columns that an export names as left out. If a whole table is left out, it has no columns
+// here.
 func ExportedColumns() map[string][]string {
 	all := map[string][]string{}
 	for name, x := range exportTables {

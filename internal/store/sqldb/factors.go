@@ -20,8 +20,8 @@ func factorFields(f *store.SecondFactor) []any {
 	return []any{&f.Account, &f.Sealed, &f.Step, sqlgen.ScannerFor(&f.MadeAt)}
 }
 
-// AddSecondFactor gives an account a second factor. False: the account has one already, and nothing
-// was changed.
+// AddSecondFactor adds a second factor to an account. If the account already has a second factor,
+// AddSecondFactor changes nothing and returns false.
 func (db *DB) AddSecondFactor(ctx context.Context, f store.SecondFactor, act store.AuditEntry) (bool, error) {
 	return db.changeAndAudit(ctx, "AddSecondFactor", act, addFactorSQL, Args{"account": f.Account, "sealed": f.Sealed, "step": f.Step})
 }
@@ -55,10 +55,10 @@ func (db *DB) SecondFactor(ctx context.Context, account string) (store.SecondFac
 	return readFirst(ctx, db, "SecondFactor", factorFields, factorSQL, Args{"account": account})
 }
 
-// TakeTOTPStep marks the code of a time step as used, and replaces Sealed, which must equal
-// oldSealed, by newSealed. False: the code of this step or of a later step was used before, or
-// Sealed is not oldSealed; nothing was changed. If several replicas call it for one step at once,
-// one call returns true.
+// TakeTOTPStep marks the code of a time step as used, and replaces Sealed by newSealed. If Sealed
+// does not equal oldSealed, TakeTOTPStep changes nothing and returns false. It does the same if the
+// code of this step or of a later step was used before. If several replicas call TakeTOTPStep for
+// one step at once, one call returns true.
 func (db *DB) TakeTOTPStep(ctx context.Context, account string, step int64, oldSealed, newSealed []byte) (bool, error) {
 	return db.runOne(ctx,
 		"TakeTOTPStep", `UPDATE second_factors SET step = @step, sealed = @to WHERE account = @account AND step < @step AND sealed = @from`,

@@ -16,7 +16,7 @@ type Conditions struct {
 	Args  Args // nil: none yet
 }
 
-// Add appends a condition in which each "?" stands for the next of args.
+// Add appends a condition. Each "?" in text stands for the next value of args.
 func (c *Conditions) Add(text string, args ...any) {
 	for _, arg := range args {
 		text = strings.Replace(text, "?", c.addArg(arg), 1)
@@ -32,8 +32,8 @@ func AddIfSet[T comparable](c *Conditions, text string, value T) {
 	}
 }
 
-// addBefore appends the condition that a row is older than the mark; without a mark it does
-// nothing. columns are the row's time and ID.
+// addBefore appends the condition that a row is older than the mark. If mark is nil, addBefore does
+// nothing. The parameter columns names the row's time and ID.
 func (c *Conditions) addBefore(columns string, mark *store.Cursor) {
 	if mark != nil {
 		c.Add("("+columns+") < (?, ?)", mark.At, mark.ID)
@@ -50,11 +50,12 @@ func (c *Conditions) addArg(value any) string {
 	return "@" + name
 }
 
-// sendColumnEquals is the text for AddAppChannelPurpose for rows s of sends or of counted hours.
+// sendColumnEquals is the argument text of AddAppChannelPurpose if the rows s are sends or counted
+// hours.
 const sendColumnEquals = "s.%s = ?"
 
 // AddAppChannelPurpose appends a condition on each of app, channel and purpose that is not empty.
-// In text, %s is the column's name and ? its value.
+// In the parameter text, %s stands for the column's name and ? for its value.
 func (c *Conditions) AddAppChannelPurpose(text, app string, ch recipient.Channel, purpose string) {
 	AddIfSet(c, fmt.Sprintf(text, "app"), app)
 	AddIfSet(c, fmt.Sprintf(text, "channel"), ch)
@@ -84,10 +85,10 @@ const openCodeSQL = "v.approved_at IS NULL AND v.canceled_at IS NULL"
 // SendFilter converts a Filter to SQL.
 type SendFilter struct{ store.Filter }
 
-// Conditions returns the filter's conditions, without those on app, channel, purpose, provider and
-// the support reference, and without the conditions on times and marks, which AddTimeRange adds.
-// Some conditions seem redundant; they let the planner use a partial index. New parameters are
-// added to args.
+// Conditions returns the filter's conditions, and adds new parameters to args. It leaves out the
+// conditions on app, channel, purpose, provider and support reference. It also leaves out the
+// conditions on times and marks: AddTimeRange adds those. Some conditions seem redundant, but they
+// let the planner use a partial index.
 func (f SendFilter) Conditions(d dialect, args Args) Conditions {
 	c := Conditions{Args: args}
 	if f.Recipient != nil {
@@ -120,9 +121,9 @@ func (f SendFilter) Conditions(d dialect, args Args) Conditions {
 	return c
 }
 
-// AddTimeRange adds the conditions on times and marks. Set sought if the query already has these
-// bounds for the index that it should use. Then the added conditions have a form for which Postgres
-// can use no index, so that the planner does not choose another index.
+// AddTimeRange adds the conditions on times and marks. If the query already has these bounds for
+// the index that it should use, set sought. Then AddTimeRange writes the conditions in a form for
+// which Postgres can use no index. So the planner does not choose another index.
 func (f SendFilter) AddTimeRange(c *Conditions, d dialect, from RowSource, sought bool) {
 	partitioned := d == Postgres && from == SendRows
 	add := func(text string, args ...any) {
@@ -179,8 +180,8 @@ func (s RowSource) selectWhere(where string) string {
 	return "SELECT " + s.Columns + " FROM " + s.Table + " s WHERE " + where
 }
 
-// sendsAndRefusalsSQL returns the statement that reads the sends and the refusals s with a
-// condition.
+// sendsAndRefusalsSQL returns the statement that reads the sends and the refusals that meet a
+// condition. In the condition, a row has the name s.
 func sendsAndRefusalsSQL(where string) string {
 	return SendRows.selectWhere(where) + " UNION ALL " + refusalRows.selectWhere(where)
 }
@@ -191,8 +192,8 @@ func (f SendFilter) Query(d dialect) (string, Args) {
 }
 
 // MergePages returns the statement that merges a page of sends with a page of refusals. If only one
-// of the two tables can have rows of the filter, it reads only that table. page returns the
-// statement for one table, and adds its arguments to args.
+// of the two tables can have rows of the filter, the statement reads only that table. The function
+// page returns the statement for one table, and adds its arguments to args.
 func (f SendFilter) MergePages(page func(from RowSource, args Args) (string, Args)) (string, Args) {
 	switch {
 	case !f.MayMatchRefusals():
@@ -206,7 +207,8 @@ func (f SendFilter) MergePages(page func(from RowSource, args Args) (string, Arg
 		f.OrderLimitSQL(), args
 }
 
-// tableQuery returns the statement for the rows of one table, and its arguments added to args.
+// tableQuery returns the statement for the rows of one table. It also returns args with the
+// statement's arguments added.
 func (f SendFilter) tableQuery(d dialect, from RowSource, args Args) (string, Args) {
 	c := f.Conditions(d, args)
 	c.AddAppChannelPurpose(sendColumnEquals, f.App, f.Channel, f.Purpose)
@@ -244,7 +246,8 @@ func (f SendFilter) failureQuery(d dialect, c Conditions) (string, Args) {
 }
 
 // supportReferenceSubquery returns a subquery s with the rows of a table that have a support
-// reference. OFFSET 0 makes the planner find these rows by their IDs, whatever else the filter has.
+// reference. OFFSET 0 makes the planner find these rows by their IDs, even if the filter has other
+// conditions.
 func supportReferenceSubquery(source RowSource, r store.SupportRange, c *Conditions) string {
 	from, to := r.IDRange()
 	parity := "NOT IN"
@@ -257,17 +260,19 @@ func supportReferenceSubquery(source RowSource, r store.SupportRange, c *Conditi
 		store.MaxSupportSearchRows)
 }
 
-// PostgresPartitionsSinceSQL returns the condition that a send s was logged at or after an instant
-// (at, in SQL). It bounds the IDs, so that earlier partitions are left out. Each side of the OR
-// alone is the whole condition. Since no index can serve an OR, the planner still uses the index of
-// the recipient, and does not read all rows of the time range.
+// PostgresPartitionsSinceSQL returns the condition that a send s was logged at or after an instant.
+// The parameter at is the instant, as an SQL expression. The condition limits the IDs, so Postgres
+// skips earlier partitions. The second half of the OR adds no rows. But because no index can serve
+// an OR, the planner still uses the index of the recipient. Without the OR, the planner might read
+// all rows of the time range.
 func PostgresPartitionsSinceSQL(at string) string {
 	at = "sendcode_lowest_id(CAST(" + at + " AS timestamptz) - " + PostgresIntervalSQL(store.MaxIDTimeDrift) + ")"
 	return "(s.id >= " + at + " OR s.id > " + at + ")"
 }
 
-// addIDRange adds the condition of PostgresPartitionsSinceSQL for a time range from … to; a zero
-// time means no bound at that end. If the table is not partitioned, it adds nothing.
+// addIDRange adds the condition of PostgresPartitionsSinceSQL for the time range between the
+// parameters from and to. A zero time means no bound on that side. If the table is not partitioned,
+// addIDRange adds nothing.
 func (c *Conditions) addIDRange(partitioned bool, from, to time.Time) {
 	if partitioned && !from.IsZero() {
 		lowest := store.LowestID(from.Add(-store.MaxIDTimeDrift))

@@ -8,16 +8,18 @@ import (
 )
 
 const (
-	// HourCountDelay: an hour is counted when the longest life of a code and then this delay have
-	// passed since its end. After that, no refusal is added to its rows.
+	// HourCountDelay is a pause before an hour is counted. The pause begins when the longest life
+	// of a code has passed since the end of the hour. After the pause, no refusal is added to the
+	// rows of the hour.
 	HourCountDelay = 50 * time.Minute
-	// MaxCountedAge bounds the age of hours with stored counts: older ones are deleted and not
-	// counted again. It is twice the longest time range of the console's statistics.
+	// MaxCountedAge limits the age of hours with stored counts. Counts of older hours are deleted,
+	// and these hours are not counted again. MaxCountedAge is twice the longest time range of the
+	// console's statistics.
 	MaxCountedAge = 2 * 31 * 24 * time.Hour
 )
 
 // HourTable is a table that CountHours fills. Query computes the values of Columns for one hour. It
-// reads from a subquery named counted, which is HourRowsSQL of that hour.
+// reads from a subquery named counted. That subquery is the result of HourRowsSQL for the hour.
 type HourTable struct{ Name, Columns, Query string }
 
 // HourTables are the tables that CountHours fills, beside counted_hours.

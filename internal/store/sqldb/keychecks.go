@@ -29,10 +29,10 @@ func (db *DB) KeyCheckValues(ctx context.Context) (store.KeyCheckValues, error) 
 	return ReadWithResult(ctx, db, "KeyCheckValues", readKeyCheckValues)
 }
 
-// AddKeyCheckValues adds the check values of own that the database lacks, and returns all check
-// values that the database then has. If processes add different values of one name at once, one
-// process succeeds. The other processes, and all later ones, get *store.OtherKeysError and add
-// nothing.
+// AddKeyCheckValues adds the check values of the parameter own that the database lacks. It returns
+// all check values that the database then has. If several processes add different values under one
+// name at once, one process succeeds. The other processes, and all later processes, get
+// *store.OtherKeysError and add nothing.
 func (db *DB) AddKeyCheckValues(ctx context.Context, own store.KeyCheckValues) (store.KeyCheckValues, error) {
 	ctx, cancel := store.WithCallTimeout(ctx)
 	defer cancel()
@@ -63,9 +63,9 @@ func (db *DB) AddKeyCheckValues(ctx context.Context, own store.KeyCheckValues) (
 	})
 }
 
-// SampleCodeKeyIDs returns the IDs of the keys of some unexpired codes: the limit codes that expire
-// first, and the limit codes that expire last. Keys seldom change, so nearly all codes have one of
-// these keys.
+// SampleCodeKeyIDs returns the IDs of the keys of some unexpired codes. The sample has the codes
+// that expire first and the codes that expire last, at most limit of each. Keys seldom change, so
+// nearly all codes have one of these keys.
 func (db *DB) SampleCodeKeyIDs(ctx context.Context, limit int) ([]string, error) {
 	return ReadAll(ctx, db, "SampleCodeKeyIDs", OneColumn[string], `
 SELECT DISTINCT key_id FROM (

@@ -18,7 +18,8 @@ const limiterEventsLockKey = 0x73656e64636f6476
 // read.
 const refundedEventLife = time.Minute
 
-// changesSQL returns a subquery with the events in the parameter list, made by limiterEventsJSON.
+// changesSQL returns a subquery with the events of the parameter that list names. The function
+// limiterEventsJSON makes the parameter's value.
 func (d dialect) changesSQL(list string) string {
 	return d.pick(dialectSQL{
 		`(SELECT decode(x.value ->> 0, 'hex') AS bucket, decode(x.value ->> 1, 'hex') AS id,
@@ -30,9 +31,9 @@ func (d dialect) changesSQL(list string) string {
 	})
 }
 
-// endEventsSQL returns the statement that marks rows as refunded. list names the parameter with the
-// events c that a refund or a reset ended; same is the condition that a row e is the row of c. The
-// INSERT gives each row a new number.
+// endEventsSQL returns the statement that marks rows as refunded. The events c were ended by a
+// refund or a reset; list names their parameter. The condition same is true if a row e belongs to
+// an event c. The INSERT gives each row a new number.
 func (d dialect) endEventsSQL(list, same string) string {
 	return `
 INSERT INTO limiter_events (bucket, id, at, until, refunded, writer)
@@ -41,8 +42,8 @@ FROM ` + d.changesSQL(list) + ` c CROSS JOIN limiter_events e WHERE ` + same + `
 ON CONFLICT (bucket, id) DO UPDATE SET until = excluded.until, refunded = @refunded, writer = excluded.writer, seq = excluded.seq`
 }
 
-// addEventsSQL returns the statement that adds events. If an event is there and still counts, it
-// keeps its instant, as in the limiter.
+// addEventsSQL returns the statement that adds events. If the table has the event and the event
+// still counts, the event keeps its instant. The limiter does the same.
 func (d dialect) addEventsSQL() string {
 	return `
 INSERT INTO limiter_events AS e (bucket, id, at, until, writer) SELECT c.bucket, c.id, c.at, c.until, CAST(@writer AS bigint)
@@ -51,9 +52,10 @@ ON CONFLICT (bucket, id) DO UPDATE SET at = excluded.at, until = excluded.until,
 WHERE e.refunded = @refunded OR e.until <= @now`
 }
 
-// SaveLimiterEvents writes changes of a limiter in one transaction: first the events that a reset
-// or a refund ended, then the added events. writer is a random number of the process. If an added
-// event is there and still counts, it stays as it is.
+// SaveLimiterEvents writes changes of a limiter in one transaction. It first writes the events that
+// a reset or a refund ended, then the added events. The parameter writer is a random number of the
+// process. If the table has an added event already and the event still counts, its row stays
+// unchanged.
 func (db *DB) SaveLimiterEvents(ctx context.Context, writer int64, changes []store.LimiterEvent) error {
 	var added, refunded, reset []store.LimiterEvent
 	for _, e := range changes {
@@ -103,11 +105,11 @@ func limiterEventsJSON(events []store.LimiterEvent) string {
 	return string(append(list, ']'))
 }
 
-// LimiterEvents calls yield for each event with a number (Seq) greater than after and an Until in
-// the future, also for refunded events and for events that the reader wrote. In Postgres it yields
-// the limit events with the lowest numbers, in order, and all further events with the last number,
-// as all rows of a copied file have one number. In SQLite, which only one process uses, it ignores
-// limit and the order.
+// LimiterEvents calls yield for each event whose number (Seq) is greater than after and whose Until
+// is in the future. These include refunded events and events that the reader wrote. In Postgres,
+// LimiterEvents yields events in the order of numbers, at most limit. It then also yields all other
+// events with the last number, because all rows of a copied file have one number. In SQLite,
+// LimiterEvents ignores limit and the order, because only one process uses the database.
 func (db *DB) LimiterEvents(ctx context.Context, reader, after int64, limit int, yield func(store.LimiterEvent) error) error {
 	order := db.Dialect.pick(dialectSQL{Postgres: ` ORDER BY seq FETCH FIRST (@limit) ROWS WITH TIES`})
 	return db.Read(ctx, "LimiterEvents", func(q Tx) error {
@@ -127,8 +129,8 @@ SELECT bucket, id, at, until, refunded, seq, writer = @reader FROM limiter_event
 	})
 }
 
-// DeleteLimiterEvents deletes the events with numbers up to last. Call it after these events were
-// copied into Redis.
+// DeleteLimiterEvents deletes the events with numbers up to and including last. Call
+// DeleteLimiterEvents after these events were copied into Redis.
 func (db *DB) DeleteLimiterEvents(ctx context.Context, last int64) error {
 	_, err := db.runOne(ctx, "DeleteLimiterEvents", `DELETE FROM limiter_events WHERE seq <= @last`, Args{"last": last})
 	return err

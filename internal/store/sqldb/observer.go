@@ -10,9 +10,10 @@ import (
 	"sendcode/internal/store/rowrules"
 )
 
-// CallKinds are the kinds of calls that an Observer distinguishes. Each method of PerDatabase has a
-// kind; but both TakeOver methods share one, and ConfirmRefund is a write. ReadHistory is a look.
-// Verification and VerificationRow share a kind. Any other call is a read or a write.
+// CallKinds are the kinds of calls that an Observer distinguishes. Each method of PerDatabase has
+// its own kind, with these exceptions: both TakeOver methods share a kind, and ConfirmRefund has
+// the kind write. ReadHistory has the kind look. Verification and VerificationRow share a kind. Any
+// other call has the kind read or write.
 var CallKinds = []string{
 	"read", "write", "look", "verification", "claim", "release", "begin", "refused", "check", "renew",
 	"finish", "postpone", "take_over", "refunds_due",
@@ -23,8 +24,9 @@ var CallKinds = []string{
 type Observer interface {
 	// Began is called with the kind of a call, and returns the context in which the call continues.
 	Began(ctx context.Context, kind string) context.Context
-	// Ended is called with the context that Began returned, and how long the call took, with its
-	// wait for a connection. name is the name of the store's method, or the kind.
+	// Ended receives the context that Began returned, and the kind of the call. The parameter took
+	// is how long the call took, including the wait for a connection. The parameter name is the
+	// name of the store's method, or the kind.
 	Ended(ctx context.Context, kind, name string, took time.Duration)
 }
 

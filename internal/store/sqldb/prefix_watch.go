@@ -44,8 +44,8 @@ SELECT count(*) FROM prefix_pauses p WHERE p.app = @app AND p.prefix = @prefix A
 	currentPauseSQL = ` WHERE p.app = @app AND p.prefix = @prefix AND p.class = @class AND p.lifted_at IS NULL AND p.until > (SELECT @now)
   ORDER BY p.since DESC LIMIT 1`
 
-	// pauseAtSendEndSQL selects the newest pause of a verification's class that was in force at
-	// @at, the end of its send.
+	// pauseAtSendEndSQL selects the newest pause that was in force at the instant @at. The pause
+	// must be for the class of the verification. @at is the end of the verification's send.
 	pauseAtSendEndSQL = ` WHERE p.app = @app AND p.prefix = @prefix AND p.since <= @at AND coalesce(p.lifted_at, p.until) >= @at
   AND p.class = (SELECT v.class FROM verifications v WHERE v.id = @verification)
   ORDER BY p.since DESC LIMIT 1`
@@ -58,10 +58,11 @@ INSERT INTO leases AS t (name, until) SELECT @name, clock.now + CAST(@lasts AS i
 ON CONFLICT (name) DO UPDATE SET until = excluded.until WHERE t.until <= @now`
 )
 
-// Bounds of the watch. One hour has enough messages to judge a prefix, and fraud for an hour costs
-// little. If a first pause stops honest people, it ends before most of them ask for help.
+// These constants are the limits of the watch on prefixes. One hour has enough messages to judge a
+// prefix, and fraud for an hour costs little. If a first pause stops honest people, the pause ends
+// before most of them ask for help.
 const (
-	watchedSpan       = time.Hour // the sends of an hour are counted; the hour ended one life of a code ago
+	watchedSpan       = time.Hour // sends of this time are counted; it ended one life of a code ago
 	firstPrefixPause  = time.Hour // doubled for each pause of the last week that was not lifted
 	maxPrefixPause    = 24 * time.Hour
 	usualPercentSpan  = 7 * 24 * time.Hour // how far back the usual percentage and earlier pauses are read
@@ -69,8 +70,8 @@ const (
 	maxNewPauses      = 100                // new pauses in one run
 )
 
-// prefixConversion has the number of sends to a prefix, and the number of these with approved
-// codes.
+// prefixConversion has the number of sends to a prefix, and the number of sends whose code was
+// approved.
 type prefixConversion struct {
 	app, country, prefix string
 	class                store.Class
@@ -114,10 +115,12 @@ func (t Tx) pausePrefixes(w store.PrefixWatch) (started []store.PrefixPause, err
 	return started, nil
 }
 
-// usualPercent returns how many percent of the class's codes outside the prefix were approved in
-// the week that ended at before. The week ends before the watched hour, so an attack on a country
-// does not lower the result. It is the higher percentage of two: in the prefix's country, and in
-// all countries. After too few sends it is store.UnknownUsualPercent.
+// usualPercent returns how many percent of the class's codes outside the prefix were approved. It
+// counts the week that ended at the parameter before. That week ends before the watched hour, so an
+// attack on a country does not lower the result. The function computes one percentage for the
+// prefix's country and one for all countries, and returns the higher percentage. A percentage from
+// too few sends does not count. If both percentages come from too few sends, it returns
+// store.UnknownUsualPercent.
 func (t Tx) usualPercent(w store.PrefixWatch, c prefixConversion, before time.Time) (int, error) {
 	most := store.UnknownUsualPercent
 	for _, country := range []string{c.country, ""} {
@@ -182,8 +185,8 @@ func (db *DB) PausePrefixes(ctx context.Context, w store.PrefixWatch) ([]store.P
 	})
 }
 
-// PrefixPaused returns the pause that now stops an app's messages to a prefix for a class. False:
-// there is none.
+// PrefixPaused returns the pause that now stops an app's messages to a prefix for a class. If there
+// is no such pause, PrefixPaused returns false.
 func (db *DB) PrefixPaused(ctx context.Context, app, prefix string, class store.Class) (p store.PrefixPause,
 	paused bool, err error,
 ) {
@@ -195,8 +198,8 @@ func (db *DB) PrefixPaused(ctx context.Context, app, prefix string, class store.
 	return p, err == nil, err
 }
 
-// PrefixPauses returns pauses, newest first, by Since and then ID, and the time on the database's
-// clock.
+// PrefixPauses returns pauses and the time on the database's clock. The pauses are sorted by Since
+// and then by ID, newest first.
 func (db *DB) PrefixPauses(ctx context.Context,
 	f store.PrefixPauseFilter,
 ) (list []store.PrefixPause, now time.Time, err error) {
@@ -213,8 +216,9 @@ func (db *DB) PrefixPauses(ctx context.Context,
 	return list, now, err
 }
 
-// LiftPrefixPause ends a pause, writes the audit entry (nil: none), and returns the pause. False:
-// the pause had ended before; nothing was written. Error: fault.NotFound.
+// LiftPrefixPause ends a pause, writes the audit entry, and returns the pause. If act is nil, it
+// writes no audit entry. If the pause had ended already, LiftPrefixPause writes nothing and returns
+// false. Error: fault.NotFound.
 func (db *DB) LiftPrefixPause(ctx context.Context, l store.LiftPauseRequest,
 	act *store.AuditEntry,
 ) (lifted store.PrefixPause, done bool, err error) {
@@ -234,8 +238,9 @@ func (db *DB) LiftPrefixPause(ctx context.Context, l store.LiftPauseRequest,
 	return lifted, done && err == nil, err
 }
 
-// AcquireJobLease takes the named lease, for work that one replica does for all. False: the lease
-// of an earlier call, of any replica, has not ended. A lease cannot be released early.
+// AcquireJobLease takes the named lease for a job that one replica does for all replicas. If the
+// lease of an earlier call has not ended, AcquireJobLease returns false. The earlier call may come
+// from any replica. A lease cannot be released early.
 func (db *DB) AcquireJobLease(ctx context.Context, name string, lasts time.Duration) (bool, error) {
 	return db.runOne(ctx, "AcquireJobLease", acquireJobLeaseSQL, Args{"name": name, "lasts": lasts})
 }

@@ -14,8 +14,8 @@ UPDATE sends SET receipt = @status WHERE id = @id AND channel = 'sms'
    AND (status IN ('sending', 'sent', 'unknown') OR status = 'queued' AND in_doubt)
    AND (receipt = '' OR receipt = 'undelivered' AND @status = 'delivered')`
 
-	// addUndeliveredSQL adds a row to failures for a lost message, as its receipt says, even if its
-	// send has no outcome yet.
+	// addUndeliveredSQL adds a row to failures for a message that its receipt reports as lost. It
+	// adds the row even if the send has no outcome yet.
 	addUndeliveredSQL = `
 INSERT INTO failures (status, logged_at, id, finished_at, counts, app, channel, recipient)
 SELECT 'undelivered', s.logged_at, s.id, coalesce(s.finished_at, s.logged_at), false, s.app, s.channel, s.recipient
@@ -23,7 +23,7 @@ FROM sends s WHERE s.id = @id AND s.receipt = 'undelivered' ON CONFLICT DO NOTHI
 )
 
 // addDeliveredMinuteSQL adds the minute of a delivered message to the table minute_index. Postgres
-// uses it to find such messages.
+// uses the table to find delivered messages.
 var addDeliveredMinuteSQL = dialectSQL{Postgres: `
 INSERT INTO minute_index (field, value, minute) SELECT 'receipt', 'delivered', date_trunc('minute', s.logged_at) FROM sends s
   WHERE s.id = @id
@@ -44,11 +44,12 @@ func eventRankSQL(of string) string {
 var providerEventsSQL = `SELECT ` + providerEventTable.SelectList() +
 	` FROM provider_events e WHERE e.send_id = @id ORDER BY e.at, e.kind`
 
-// IngestProviderEvent records a provider's event on a send that the provider accepted. In the same
-// transaction it adds the suppression if suppress.For > 0, and writes the event tell. A hard bounce
-// marks the send as bounced; the status stays. False: the send has an event of this kind already,
-// and no second event was recorded. A hard bounce after a temporary bounce still marks the send and
-// suppresses. Errors: fault.NotFound, fault.Unavailable.
+// IngestProviderEvent records a provider's event on a send that the provider accepted. If
+// suppress.For > 0, the same transaction adds the suppression. The transaction also writes the
+// event tell. A hard bounce marks the send as bounced, and does not change the status. If the send
+// has an event of this kind already, IngestProviderEvent records no second event and returns false.
+// But a hard bounce after a temporary bounce still marks the send and adds the suppression. Errors:
+// fault.NotFound, fault.Unavailable.
 func (db *DB) IngestProviderEvent(ctx context.Context, e store.ProviderEvent, suppress store.NewSuppression,
 	tell ...store.NewEvent,
 ) (bool, error) {
@@ -82,9 +83,10 @@ func (db *DB) IngestProviderEvent(ctx context.Context, e store.ProviderEvent, su
 	return recorded, err
 }
 
-// RecordReceipt records the receipt of a text message; status is Delivered or Undelivered. False:
-// nothing was changed, since the send cannot have gone out or already has a receipt. A send with
-// the receipt Undelivered may still become Delivered.
+// RecordReceipt records the receipt of a text message. The parameter status is Delivered or
+// Undelivered. If the send cannot have gone out or already has a receipt, RecordReceipt changes
+// nothing and returns false. There is one exception: a send with the receipt Undelivered may still
+// become Delivered.
 func (db *DB) RecordReceipt(ctx context.Context, id uuid.UUID, status store.Status,
 	tell ...store.NewEvent,
 ) (bool, error) {

@@ -17,8 +17,9 @@ INSERT INTO pending_receipts (carrier, message_id, send_id, at, ask_at)
 SELECT @carrier, @message, @send, clock.now, clock.now + CAST(@ask AS interval) FROM (SELECT @now AS now) AS clock WHERE true
 ON CONFLICT (carrier, message_id) DO NOTHING`
 
-// duePollsSQL returns the messages that are due, and schedules the next poll of each: after
-// FirstPollPause, doubled with each poll, and after PollDoublings polls LongestPollPause.
+// duePollsSQL returns a statement that selects the due messages and schedules the next poll of each
+// message. The first pause is FirstPollPause, and each further pause is twice as long. After
+// PollDoublings polls, the pause is LongestPollPause.
 func (d dialect) duePollsSQL() string {
 	return `
 UPDATE pending_receipts SET asked = asked + 1,
@@ -29,11 +30,11 @@ WHERE (carrier, message_id) IN (
 RETURNING ` + pendingReceiptTable.SelectList()
 }
 
-// ExpectReceipt adds a message that a carrier has just taken. The message is due for its first poll
-// after firstPollAfter. If that is 0, the message is never polled, and only SendByMessageID finds
-// it. If the message was added before, nothing is changed.
+// ExpectReceipt adds a message that a carrier has just accepted. The first poll of the message is
+// due after firstPollAfter. If firstPollAfter is 0, the message is never polled, and only
+// SendByMessageID finds it. If the message was added before, ExpectReceipt changes nothing.
 func (db *DB) ExpectReceipt(ctx context.Context, a store.PendingReceipt, firstPollAfter time.Duration) error {
-	if !store.AreValidTexts(a.Carrier, a.ID) { // the carrier made the ID, so the text may be one that no database can store
+	if !store.AreValidTexts(a.Carrier, a.ID) { // the carrier chose the ID, and a database may not be able to store its text
 		return store.BadRequestf("a text is not plain UTF-8 of at most %d bytes", store.MaxTextBytes)
 	}
 	// with NULL for ask, ask_at is NULL, and the message is never polled
@@ -42,8 +43,8 @@ func (db *DB) ExpectReceipt(ctx context.Context, a store.PendingReceipt, firstPo
 	return err
 }
 
-// SendByMessageID returns the ID of the send whose message has this ID at the carrier. Error:
-// fault.NotFound if no receipt of such a message is awaited.
+// SendByMessageID returns the ID of the send whose message has the given ID at the carrier. If the
+// service awaits no receipt of that message, SendByMessageID returns fault.NotFound.
 func (db *DB) SendByMessageID(ctx context.Context, carrier, id string) (uuid.UUID, error) {
 	a, err := readFirst(ctx, db, "SendByMessageID", pendingReceiptTable.Destinations,
 		`SELECT `+pendingReceiptTable.SelectList()+
@@ -52,11 +53,11 @@ func (db *DB) SendByMessageID(ctx context.Context, carrier, id string) (uuid.UUI
 	return a.Send, err
 }
 
-// TakeDuePolls takes the messages that are longest overdue for a poll, up to limit, and returns
-// them in the order in which carriers took them. It schedules the next poll of each message after a
-// pause, which doubles each time, up to six hours. So no other replica polls these messages now,
-// and they are polled again even if the caller dies. It gives up messages that have waited for
-// three days.
+// TakeDuePolls takes the messages that are longest overdue for a poll, at most limit. It returns
+// the messages in the order in which carriers accepted them. It schedules the next poll of each
+// message after a pause. The pause doubles each time, up to six hours. So no other replica polls
+// these messages now. If the caller dies, the messages are polled again after the pause.
+// TakeDuePolls gives up messages that have waited for three days.
 func (db *DB) TakeDuePolls(ctx context.Context, limit int) (list []store.PendingReceipt, err error) {
 	err = db.Run(ctx,
 		"TakeDuePolls", InOrder, &Statement{

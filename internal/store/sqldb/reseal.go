@@ -10,7 +10,8 @@ import (
 	"sendcode/internal/store"
 )
 
-// SealedTables are the tables with a column "sealed", which keys.Ring.Seal made for the row's key.
+// SealedTables are the tables with a column "sealed". keys.Ring.Seal made the data in this column,
+// and bound the data to the key of the row.
 var SealedTables = []store.SealedTable{
 	{Name: "verifications", Key: "id"},
 	{Name: "second_factors", Key: "account"},
@@ -23,9 +24,10 @@ const sealedPrefixLength = 2 + 16
 
 func sealedRowDestinations(r *store.SealedRow) []any { return []any{&r.Key, &r.Sealed} }
 
-// Reseal replaces the sealed data of the rows by the result of seal, in one transaction. rows are
-// keys of the table. It never waits: it skips rows that another transaction has locked. It also
-// skips rows for which seal returns nil. It returns the number of changed rows.
+// Reseal replaces the sealed data of rows by the results of seal, in one transaction. The parameter
+// rows has the rows' keys. Reseal never waits for a lock: it skips rows that another transaction
+// has locked. It also skips rows for which seal returns nil. Reseal returns the number of changed
+// rows.
 func (db *DB) Reseal(ctx context.Context, t store.SealedTable, rows []string,
 	seal func(store.SealedRow) []byte,
 ) (int, error) {
@@ -80,8 +82,8 @@ func keysParameter(t store.SealedTable, names []string) (any, error) {
 	return ids, nil
 }
 
-// EachSealedPage calls page for all rows of the sealed tables except erased ones, up to limit rows
-// at a time. Only the first bytes of Sealed are set.
+// EachSealedPage calls page for all rows of the sealed tables, except erased rows. Each call gets
+// at most limit rows. Sealed has only the first bytes of the sealed data.
 func (db *DB) EachSealedPage(ctx context.Context, limit int, page func(store.SealedTable, []store.SealedRow) error) error {
 	for _, t := range SealedTables {
 		for after, more := "", true; more; {
@@ -98,9 +100,10 @@ func (db *DB) EachSealedPage(ctx context.Context, limit int, page func(store.Sea
 	return nil
 }
 
-// SealedPage returns the sealed rows among the next limit rows of a table, in the order of keys
-// after the key after. It also returns the key of the last row read; "" if no more rows follow. Of
-// Sealed, only the first bytes are set.
+// SealedPage reads the next limit rows of a table, in the order of keys, and returns the sealed
+// rows among them. The first row that it reads follows the key after. SealedPage also returns the
+// key of the last row that it read, or "" if no more rows follow. Sealed has only the first bytes
+// of the sealed data.
 func (db *DB) SealedPage(ctx context.Context, t store.SealedTable, after string, limit int) (rows []store.SealedRow,
 	next string, err error,
 ) {

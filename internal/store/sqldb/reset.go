@@ -23,10 +23,10 @@ WHERE attempts > 0 AND attempts > attempts_reset AND recipient = @recipient AND 
 	}
 }
 
-// ResetCounters ends the counting of the buckets' sends, and of the rejected sends and failed
-// checks of their recipients. Sends in flight no longer count, either, whatever their outcome. The
-// number of checks that a code still allows stays the same. The audit entry is written in the same
-// transaction. The limiter is not changed.
+// ResetCounters makes the sends of the buckets count no longer. The rejected sends and the failed
+// checks of the buckets' recipients do not count any longer, either. The same is true for sends in
+// flight, whatever their outcome. The number of checks that a code still allows stays the same.
+// ResetCounters writes the audit entry in the same transaction. It does not change the limiter.
 func (db *DB) ResetCounters(ctx context.Context, buckets []store.SendBucket, act store.AuditEntry) error {
 	act, err := act.Validated()
 	if err != nil {

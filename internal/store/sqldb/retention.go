@@ -19,22 +19,23 @@ const (
 	expiredSendsSQL = `SELECT s.id FROM sends s WHERE s.logged_at < @before AND ` + settledSendSQL +
 		` ORDER BY s.logged_at, s.id LIMIT @limit`
 
-	// settledVerificationSQL is the condition that a verification o, which expired before @before,
-	// has no send in flight or with a refund due.
+	// settledVerificationSQL is a condition on a verification o that expired before @before. The
+	// verification must have no send in flight and no send with a refund due.
 	settledVerificationSQL = `o.id NOT IN (
         SELECT s.verification_id FROM sends s
         WHERE s.id = ANY (ARRAY(SELECT f.id FROM outbox f UNION ALL SELECT r.id FROM refunds r)) AND s.logged_at < @before)`
 )
 
-// agedTables are the tables whose rows o are deleted by their own age. SQLite, which has no
-// partitions, deletes verifications and failures together with their sends instead. In Postgres a
-// verification stays while it has a send in flight or with a refund due. A dropped partition has a
-// week of sends, so verifications are deleted in larger steps than other rows: 24,000 take 100 ms.
+// agedTables are the tables whose rows o are deleted when the rows reach a certain age. SQLite has
+// no partitions, and deletes verifications and failures together with their sends instead. In
+// Postgres, a verification stays as long as it has a send in flight or a send with a refund due. A
+// dropped partition has the sends of a week. So verifications are deleted in larger steps than
+// other rows: 24,000 take 100 ms.
 var agedTables = [...]struct {
 	table, due, order string
 	times             int  // at most times @limit rows are deleted in one step
 	partitioned       bool // only in Postgres, where sends have partitions
-	endsByItself      bool // rows end at an instant of their own, so they may exceed no retention period
+	endsByItself      bool // every row has its own end, so no row can exceed a retention period
 }{
 	{"verifications", `o.expires_at < @before AND ` + settledVerificationSQL, "o.expires_at", 12, true, false},
 	{
@@ -62,9 +63,9 @@ func (d dialect) deleteAgedSQL(table, due, order string, times int) string {
 			order, times))))
 }
 
-// deleteWithSendsSQL returns the statements that delete the sends @ids. The rows of other tables
-// that belong to these sends are deleted first: since Erase finds a verification by its sends, a
-// send must not go before its verification.
+// deleteWithSendsSQL returns the statements that delete the sends @ids. They first delete the rows
+// of other tables that belong to these sends. Erase finds a verification through its sends, so a
+// send must not be deleted before its verification.
 func (d dialect) deleteWithSendsSQL() []string {
 	among := d.inList("ids")
 	due := `o.id ` + d.inSubquery(`SELECT s.verification_id FROM sends s WHERE s.id `+among)
@@ -80,8 +81,8 @@ func (d dialect) deleteWithSendsSQL() []string {
 	}
 }
 
-// storageStatusSQL reads the fields of a StorageStatus. @before is the instant before which rows
-// are due; see store.RetentionCutoff.
+// storageStatusSQL reads the fields of a StorageStatus. Rows from before the instant @before are
+// due to be deleted; see store.RetentionCutoff.
 func (d dialect) storageStatusSQL() string {
 	count := func(from string) string {
 		return `, (SELECT count(*) FROM (SELECT 1 FROM ` + from + ` LIMIT 10000) old)`
@@ -124,12 +125,13 @@ func (s storageStatus) combined() store.StorageStatus {
 	return s.StorageStatus
 }
 
-// DeleteAged deletes rows that were logged before the store.RetentionCutoff of age: up to limit
-// sends, oldest first, and up to a multiple of limit rows of each of agedTables. A send in flight
-// stays until it has its outcome, a send with a refund due until its refund, and so does the
-// verification of either. With partitions, DeleteAged first drops the oldest partition if no row in
-// it has to stay. If age is 0, it deletes only events of the limiter and carriers' holds that have
-// ended. Several replicas may call it at once.
+// DeleteAged deletes rows that were logged before the store.RetentionCutoff of age. It deletes at
+// most limit sends, oldest first, and at most a multiple of limit rows of each of agedTables. A
+// send in flight stays until it has an outcome. A send with a refund due stays until the refund is
+// made. The verification of such a send stays as long as the send. If the database has partitions,
+// DeleteAged first drops the oldest partition, unless a row in the partition has to stay. If age is
+// 0, DeleteAged deletes only limiter events and carriers' holds that have ended. Several replicas
+// may call DeleteAged at once.
 func (db *DB) DeleteAged(ctx context.Context, age time.Duration, limit int) (gone store.DeletedRows, err error) {
 	ctx, cancel := store.WithCallTimeout(ctx)
 	defer cancel()
@@ -150,14 +152,15 @@ const (
 	maxHeld = 5 * time.Millisecond
 	// maxDeleting is how long one call of deleteInSteps goes on.
 	maxDeleting = time.Second
-	// minStep is the limit of the first and of the smallest step of deleteInSteps: some 5 ms, plus
-	// the disk's sync.
+	// minStep is the limit of the first step of deleteInSteps, and the smallest limit of any step.
+	// A step with this limit takes some 5 ms, plus the disk's sync.
 	minStep = 10
 )
 
-// deleteInSteps is DeleteAged in small transactions. On a fast disk each transaction ends within
-// maxHeld. After each transaction, the writer is free for other writes for four times as long as
-// the transaction took. After maxDeleting it leaves the rest to the next call.
+// deleteInSteps does the work of DeleteAged in small transactions. On a fast disk, each transaction
+// ends within maxHeld. After each transaction, deleteInSteps pauses four times as long as the
+// transaction took. In the pause, SQLite's writer is free for other writes. After maxDeleting,
+// deleteInSteps leaves the remaining rows to the next call.
 func (db *DB) deleteInSteps(ctx context.Context, age time.Duration, limit int) (gone store.DeletedRows, err error) {
 	began, size := time.Now(), minStep
 	for done := 0; ; {
@@ -182,8 +185,8 @@ func (db *DB) deleteInSteps(ctx context.Context, age time.Duration, limit int) (
 	}
 }
 
-// deleteStep is DeleteAged in one transaction. took is how long the transaction took, with its
-// COMMIT.
+// deleteStep does the work of DeleteAged in one transaction. The result took is how long the
+// transaction took, including the COMMIT.
 func (db *DB) deleteStep(ctx context.Context, precedence Precedence, age time.Duration, limit int) (gone store.DeletedRows,
 	took time.Duration, err error,
 ) {
@@ -219,8 +222,8 @@ func (t Tx) deleteAged(before time.Time, limit int) (gone store.DeletedRows, err
 	return gone, t.ExecAll(args, t.Dialect.deleteWithSendsSQL()...)
 }
 
-// StorageStatus returns the age of the oldest row, the size of the database, and how much
-// DeleteAged and ForgetDueErased still have to do.
+// StorageStatus returns the time of the oldest row and the size of the database. It also returns
+// how many rows DeleteAged and ForgetDueErased still have to process.
 func (db *DB) StorageStatus(ctx context.Context, age time.Duration) (e store.StorageStatus, err error) {
 	_, err = db.readWithClock(ctx, "StorageStatus", func(q Tx, now time.Time) error {
 		before := store.RetentionCutoff(now, age)

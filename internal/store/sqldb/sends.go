@@ -48,8 +48,8 @@ func (db *DB) Sends(ctx context.Context, filter store.Filter) ([]store.SendOrRef
 	return rows, err
 }
 
-// SendsByID reads up to 1,000 rows, in no order. Unknown IDs are left out. The time is on the
-// database's clock; zero if no row was found.
+// SendsByID reads up to 1,000 rows, in no particular order. It leaves out unknown IDs. The result
+// now is the time on the database's clock. If no row was found, now is zero.
 func (db *DB) SendsByID(ctx context.Context, ids []uuid.UUID) (all []store.SendOrRefusal, now time.Time, err error) {
 	if len(ids) == 0 {
 		return nil, now, nil
@@ -60,8 +60,9 @@ func (db *DB) SendsByID(ctx context.Context, ids []uuid.UUID) (all []store.SendO
 	return all, now, err
 }
 
-// VerificationsByID reads up to 1,000 verifications by their IDs, in no order. Unknown IDs are left
-// out. The time is on the database's clock; zero if no verification was found.
+// VerificationsByID reads up to 1,000 verifications, in no particular order. It leaves out unknown
+// IDs. The result now is the time on the database's clock. If no verification was found, now is
+// zero.
 func (db *DB) VerificationsByID(ctx context.Context, ids []string) (all []store.Verification, now time.Time, err error) {
 	if len(ids) == 0 || !store.AreValidTexts(ids...) {
 		return nil, now, nil
@@ -73,8 +74,8 @@ func (db *DB) VerificationsByID(ctx context.Context, ids []string) (all []store.
 
 func compareIDs(a, b uuid.UUID) int { return slices.Compare(a[:], b[:]) }
 
-// SendsBySupportReference returns the rows with a support reference, sorted by ID; none if the text
-// is not a reference.
+// SendsBySupportReference returns the rows with a support reference, sorted by ID. If the text is
+// not a support reference, it returns no rows.
 func (db *DB) SendsBySupportReference(ctx context.Context, support string) ([]store.SendOrRefusal, error) {
 	r, ok := store.ParseSupportReference(support)
 	if !ok {
@@ -130,9 +131,9 @@ func (t Tx) sendDetails(id uuid.UUID) (story store.SendDetails, err error) {
 	return story, err
 }
 
-// SendsOfVerificationSQL is the condition for the sends of the verification @id. The recipient
-// @its_recipient and the time @since, before the verification existed, let the planner use one
-// index and no other.
+// SendsOfVerificationSQL is the condition that selects the sends of the verification @id.
+// @its_recipient is the recipient of the verification. @since is a time before the verification
+// existed. With both, the planner can use only one index.
 const SendsOfVerificationSQL = `s.recipient <= @its_recipient AND (s.recipient, s.logged_at) > (@its_recipient, @since) AND s.verification_id = @id`
 
 // relatedRows returns SendDetails.Related of a verification.

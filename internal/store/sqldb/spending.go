@@ -34,9 +34,9 @@ ON CONFLICT (recipient, channel) DO UPDATE SET since = excluded.since, until = e
 	carrierHoldSQL = `SELECT since, until, @now FROM carrier_holds WHERE recipient = @recipient AND channel = @channel AND until > @now`
 )
 
-// Spend makes all charges, or none: if a charge would exceed its Limit, refusedBy is the Cap of
-// that charge, otherwise "". Together, parallel calls never exceed a limit. After an error nothing
-// was charged, unless the error is fault.Uncertain.
+// Spend makes all charges, or none. If a charge would exceed its Limit, Spend makes none, and
+// refusedBy is the Cap of that charge. Otherwise refusedBy is "". Parallel calls together never
+// exceed a limit. If Spend returns an error other than fault.Uncertain, nothing was charged.
 func (db *DB) Spend(ctx context.Context, charges []store.SMSCharge) (charged []store.SpentCharge, refusedBy string, err error) {
 	charges = slices.Clone(charges) // sorted: all callers lock the caps in one order, so they cannot deadlock
 	slices.SortFunc(charges, func(a, b store.SMSCharge) int { return strings.Compare(a.Cap, b.Cap) })
@@ -89,8 +89,8 @@ func (db *DB) UndoSpend(ctx context.Context, charged []store.SpentCharge) error 
 	})
 }
 
-// AddCarrierHold adds a hold that begins now. If the recipient has a hold that ends later, it
-// changes nothing.
+// AddCarrierHold adds a hold that begins now. If the recipient has a hold that ends later,
+// AddCarrierHold changes nothing.
 func (db *DB) AddCarrierHold(ctx context.Context, ch recipient.Channel, h recipient.Hash, lasts time.Duration) error {
 	_, err := db.runOne(ctx, "AddCarrierHold", addCarrierHoldSQL, Args{"channel": ch, "recipient": h, "lasts": lasts})
 	return err

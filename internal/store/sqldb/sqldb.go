@@ -1,6 +1,7 @@
-// Package sqldb has the store's methods, and the statements that Postgres and SQLite share. A
-// statement that differs is a dialectSQL, with one text for each database. The statements that run
-// for each send are in packages postgres and sqlite; see docs/decisions/0007-storage.md.
+// Package sqldb has the store's methods, and the statements that Postgres and SQLite share. If a
+// statement differs between the databases, it is a dialectSQL, with one text for each database. The
+// packages postgres and sqlite have the statements that run for each send; see
+// docs/decisions/0007-storage.md.
 package sqldb
 
 import (
@@ -21,8 +22,8 @@ import (
 type Precedence int
 
 const (
-	// Ahead is for outcomes of attempts: if the process is killed before it writes one, the attempt
-	// is repeated, and a message may come twice.
+	// Ahead is for the outcomes of attempts. If the process dies before it writes an outcome, the
+	// attempt is repeated, and a message may be sent twice.
 	Ahead Precedence = iota - 1
 	// InOrder is for all other writes.
 	InOrder
@@ -37,8 +38,8 @@ type DB struct {
 	Engine
 	PerDatabase
 	Actions *slog.Logger // gets a line for each committed audit entry; nil: none
-	// LongReads has room for one read that may take a minute. The other connections stay free for
-	// short reads. Only in Postgres.
+	// LongReads is used only with Postgres. It has room for one read that may take a minute. So the
+	// other connections stay free for short reads.
 	LongReads chan struct{}
 }
 
@@ -48,20 +49,20 @@ type CommitTiming struct {
 	Took time.Duration // the round trip that wrote and committed
 }
 
-// Store returns db. A postgres.DB and a sqlite.DB embed a DB; Store gives callers the same type for
-// both.
+// Store returns db. postgres.DB and sqlite.DB embed DB. Through Store, callers get the same type
+// for both databases.
 func (db *DB) Store() *DB { return db }
 
 // Engine runs statements in one database. It returns the database's errors as errors of package
 // store.
 type Engine interface {
-	// Read runs f, which must only read, outside of a transaction. It may run f twice. Here and
-	// below, name is the name of the store's method, for an Observer.
+	// Read runs f outside of a transaction. The function f must only read, and Read may run f
+	// twice. Here and below, name is the name of the store's method, for an Observer.
 	Read(ctx context.Context, name string, f func(q Tx) error) error
 	// Write runs f once in a transaction (in Postgres READ COMMITTED), and rolls back if f fails.
 	Write(ctx context.Context, name string, precedence Precedence, f func(q Tx) error) error
-	// Run runs the steps in one transaction, in Postgres in one round trip, and sets RowsAffected
-	// of each.
+	// Run runs the steps in one transaction, and sets RowsAffected of each step. In Postgres, Run
+	// needs one round trip.
 	Run(ctx context.Context, name string, precedence Precedence, steps ...*Statement) error
 	// ReadHistory reads a recipient's counted and rejected sends, without a lock.
 	ReadHistory(ctx context.Context, l rowrules.HistoryQuery) (rowrules.History, error)
@@ -75,62 +76,65 @@ type Engine interface {
 	ReadShared(ctx context.Context, name string, s *Statement) error
 	// SendsQuery returns the statement for a filter, and its arguments.
 	SendsQuery(f SendFilter) (string, Args)
-	// DropPartition drops the oldest partition if all its rows are older than age and none of them
-	// has to stay. It returns the name of the partition; "": none was dropped.
+	// DropPartition drops the oldest partition if all its rows are older than age and no row has to
+	// stay. It returns the name of the dropped partition, or "" if it dropped none.
 	DropPartition(ctx context.Context, age time.Duration) (name string, err error)
-	// BeforeErase runs in the transaction of Erase, before anything is erased. The counts of hours
-	// must lose the recipient's sends: BeforeErase subtracts them, or lets those hours be counted
-	// again.
+	// BeforeErase runs in the transaction of Erase, before the transaction erases data. The counts
+	// of hours must lose the recipient's sends. So BeforeErase subtracts the sends from the counts,
+	// or makes CountHours count those hours again.
 	BeforeErase(q Tx, h recipient.Hash) error
 	// DeleteCountsOfHour deletes the counts of the hour that contains the instant at, if there are
 	// any. Call it in the transaction that changes a row of that hour; CountHours counts the hour
 	// again.
 	DeleteCountsOfHour(q Tx, at time.Time) error
-	// PurgeDeleted removes what a committed deletion left on the disk. If it fails, the deletion
-	// stays committed.
+	// PurgeDeleted removes the data that a committed deletion left on the disk. If PurgeDeleted
+	// fails, the deletion stays committed.
 	PurgeDeleted(ctx context.Context) error
-	// LastSendCommit returns the last committed send; nil if there is none, if a send failed since,
-	// or in SQLite.
+	// LastSendCommit returns the timing of the last committed send. It returns nil if there is no
+	// such send, or if a send has failed since then. In SQLite, it always returns nil.
 	LastSendCommit() *CommitTiming
 	// Pools returns the state of each pool of connections.
 	Pools() []store.PoolStats
 	Close() error
 }
 
-// PerDatabase has the methods for which each database has statements of its own: the methods of
-// each send and check, and maintenance.
+// PerDatabase has the methods that need different statements in each database. These are the
+// methods of each send and check, and the methods for maintenance.
 type PerDatabase interface {
-	// Begin decides and writes one send. If the rules or the bounds on failed checks refuse the
-	// send, the answer says so, without an error, and nothing is written. With an error, nothing
-	// was written unless the error is fault.Uncertain. A repeated call with the same Send.ID writes
-	// no second row, and returns the row as the first call wrote it.
+	// Begin decides on one send and writes the send. If the rules or the limits on failed checks
+	// refuse the send, Begin writes nothing. Then it returns an answer with the refusal, and no
+	// error. If Begin returns an error other than fault.Uncertain, it wrote nothing. A repeated
+	// call with the same Send.ID writes no second row, and returns the row as the first call wrote
+	// it.
 	Begin(ctx context.Context, intent store.Intent) (store.BeginAnswer, error)
 	// ClaimIdempotencyKey claims an idempotency key for a request; see the type
-	// store.IdempotencyClaim. While another request holds the claim, the answer is
-	// IdempotencyClaimBusy. If its lease has ended and there is no send, the next request with the
-	// same fingerprint gets the claim.
+	// store.IdempotencyClaim. As long as another request holds the claim, the answer is
+	// IdempotencyClaimBusy. If the lease of the claim has ended and there is no send, the next
+	// request with the same fingerprint gets the claim.
 	ClaimIdempotencyKey(ctx context.Context, c store.IdempotencyClaim) (store.IdempotencyClaimAnswer, error)
-	// ReleaseIdempotencyKey ends the lease of a claim that led to no send, so that the next request
-	// can get the claim at once. If forget is set, it deletes the claim, so that the key can also
-	// be used for a different request. If the claim's SendID is not id, it changes nothing.
+	// ReleaseIdempotencyKey ends the lease of a claim that led to no send. So the next request can
+	// get the claim at once. If forget is set, ReleaseIdempotencyKey deletes the claim. Then a
+	// different request can use the key, too. If the claim's SendID is not id,
+	// ReleaseIdempotencyKey changes nothing.
 	ReleaseIdempotencyKey(ctx context.Context, key [32]byte, id uuid.UUID, forget bool) error
 	// RecordRefusals records refusals. A refusal whose ID has a row is merged into that row: Count
 	// is added, RetryAfter replaced, and the larger Recipients kept. Refusals from before the
 	// erasure of their recipient are masked.
 	RecordRefusals(ctx context.Context, refusals []store.SendOrRefusal) error
-	// Check checks a code: it counts the check, and approves the verification if Judge finds the
-	// code right. Both happen in one transaction, committed when Check returns. If several right
-	// checks come at once, exactly one approves. Errors are fault.NotFound and the errors of Parse
-	// and Judge; then nothing was written.
+	// Check counts a check of a code. If Judge finds the code right, Check approves the
+	// verification. Both happen in one transaction, which is committed when Check returns. If
+	// several right checks come at once, exactly one check approves the verification. Check may
+	// return fault.NotFound and the errors of Parse and Judge. After these errors, nothing was
+	// written.
 	Check(ctx context.Context, c store.CheckRequest) (store.CheckAnswer, error)
-	// RenewLeases makes the leases of held rows end one lease from now. It skips rows that are not
-	// Sending, and rows whose current attempt is another one.
+	// RenewLeases makes the leases of the rows in held end one lease from now. It skips rows that
+	// are not Sending. It also skips rows whose current attempt differs from the attempt in held.
 	RenewLeases(ctx context.Context, lease time.Duration, held []store.AttemptID) error
-	// Finish writes the outcome of a send. False: another attempt holds the send, or it has ended;
-	// nothing was changed.
+	// Finish writes the outcome of a send. If another attempt holds the send or the send has ended,
+	// Finish changes nothing and returns false.
 	Finish(ctx context.Context, outcome store.Outcome) (bool, error)
-	// Postpone sets a send back to Queued; its next attempt is due after p.After. False: as for
-	// Finish.
+	// Postpone sets a send back to Queued. The next attempt is due after p.After. In the same cases
+	// as Finish, Postpone changes nothing and returns false.
 	Postpone(ctx context.Context, p store.Postponement) (bool, error)
 	// TakeOver starts the next attempt of up to limit rows of a queue that are due or whose lease
 	// has ended. It takes the rows whose codes expire first. If there are more than 10,000 such
@@ -145,26 +149,27 @@ type PerDatabase interface {
 	LeaseDueRefunds(ctx context.Context, lease time.Duration, limit int) ([]store.Refund, error)
 	// ConfirmRefund confirms that the limiter has made a refund.
 	ConfirmRefund(ctx context.Context, held store.AttemptID) error
-	// EndAppEventAttempt ends an attempt. False: another attempt holds the event, or the event has
-	// ended; nothing was changed.
+	// EndAppEventAttempt ends an attempt to deliver an event. If another attempt holds the event or
+	// the event has ended, EndAppEventAttempt changes nothing and returns false.
 	EndAppEventAttempt(ctx context.Context, end store.AppEventOutcome) (bool, error)
-	// CountHours stores the counts of up to limit past hours that have no counts yet, newest first.
-	// An hour can be counted when none of its sends is in flight and all its codes have ended; life
-	// is the longest life of a code. CountHours returns how many hours it counted. It deletes
-	// counts older than keep, at most 62 days. If several replicas call it at once, one counts.
+	// CountHours stores the counts of past hours that have no counts yet, newest first. It counts
+	// at most limit hours. An hour can be counted when none of its sends is in flight and all its
+	// codes have ended. The parameter life is the longest life of a code. CountHours returns how
+	// many hours it counted. It also deletes counts older than keep, at most 62 days. If several
+	// replicas call CountHours at once, one replica counts.
 	CountHours(ctx context.Context, life, keep time.Duration, limit int) (int, error)
 	// EnsurePartitions creates the missing partitions of this week and the next four. It returns
 	// the end of the last partition; the zero time means that there are no partitions, and none are
 	// needed. Several replicas may call it at once.
 	EnsurePartitions(ctx context.Context) (until time.Time, err error)
-	// Ping writes a little, and returns an error if the database cannot take a send now. With
-	// SQLite, after a Ping without error, no earlier write with fault.Uncertain can still take
-	// effect; see commitUndone in package sqlite.
+	// Ping writes a little data. If the database cannot store a send now, Ping returns an error. In
+	// SQLite, a Ping without an error ensures one more thing. No earlier write with fault.Uncertain
+	// can take effect after the Ping; see commitUndone in package sqlite.
 	Ping(ctx context.Context) error
 }
 
-// Conn runs a statement. It calls each, if that is not nil, for every row. It returns how many rows
-// were changed or read.
+// Conn runs a statement. If the function each is not nil, Run calls it for every row. Run returns
+// how many rows were changed or read.
 type Conn interface {
 	Run(statement string, args Args, each func(Scan) error) (rows int64, err error)
 }
@@ -176,8 +181,8 @@ type Scan = func(dest ...any) error
 type Tx struct {
 	Conn
 	Dialect dialect
-	// the database's time at the start of a transaction; zero in a read of Postgres, where Clock
-	// returns the time
+	// Now is the database's time at the start of the transaction. In a read of Postgres, Now is
+	// zero, and Clock returns the time.
 	Now     time.Time
 	audited *[]store.AuditEntry // the entries that the transaction wrote; nil: they are not collected
 }
@@ -220,8 +225,8 @@ func (t Tx) Clock() (now time.Time, err error) {
 	return now, err
 }
 
-// readWithClock is Read for a function that needs the time on the database's clock. It also returns
-// that time; zero with an error.
+// readWithClock calls Read with a function that needs the time on the database's clock. It also
+// returns that time, or zero with an error.
 func (db *DB) readWithClock(ctx context.Context, name string, read func(q Tx, now time.Time) error) (now time.Time, err error) {
 	err = db.Read(ctx, name, func(q Tx) error {
 		if now, err = q.Clock(); err != nil {
@@ -272,8 +277,9 @@ func ReadWithResult[T any](ctx context.Context, db *DB, name string, f func(q Tx
 	return withResult(ctx, name, db.Read, f)
 }
 
-// readLong is ReadWithResult for an f with statements that may take long. In Postgres only a
-// transaction can have a longer timeout, and such reads wait for one another.
+// readLong does the same as ReadWithResult, for a function f whose statements may take long. In
+// Postgres, readLong uses a transaction, because only a transaction can have a longer timeout.
+// There, only one of these reads runs at a time.
 func readLong[T any](ctx context.Context, db *DB, name string, f func(q Tx) (T, error)) (none T, err error) {
 	if db.Dialect == SQLite {
 		return ReadWithResult(ctx, db, name, f)
@@ -292,7 +298,8 @@ func readLong[T any](ctx context.Context, db *DB, name string, f func(q Tx) (T, 
 	})
 }
 
-// WriteWithResult is DB.Write for an f with a result; zero unless the transaction was committed.
+// WriteWithResult calls DB.Write with a function f that has a result, and returns the result. If
+// the transaction was not committed, it returns zero.
 func WriteWithResult[T any](ctx context.Context, db *DB, name string, f func(q Tx) (T, error)) (T, error) {
 	return WriteWithPrecedence(ctx, db, name, InOrder, f)
 }
@@ -304,7 +311,7 @@ func WriteWithPrecedence[T any](ctx context.Context, db *DB, name string, preced
 	}, f)
 }
 
-// withResult runs f by run (Read or Write) and returns f's result, or zero with an error.
+// withResult passes f to run, which is Read or Write. It returns f's result, or zero with an error.
 func withResult[T any](ctx context.Context, name string, run func(context.Context, string, func(Tx) error) error,
 	f func(q Tx) (T, error),
 ) (T, error) {

@@ -21,8 +21,9 @@ type statsPart struct {
 }
 
 // statsParts divides the time range of q into three parts: the hours with stored counts, the time
-// before them, and the time after them. There is only one part, which is read from rows, if no
-// counts are stored, if the counts have a gap, or if q.Each is not whole hours.
+// before these hours, and the time after these hours. If no counts are stored or the counts have a
+// gap, statsParts returns one part, which is read from rows. It does the same if q.Each is not a
+// whole number of hours.
 func (t Tx) statsParts(q store.StatsQuery) ([]statsPart, error) {
 	if q.Each%time.Hour != 0 {
 		return []statsPart{{q, false}}, nil
@@ -114,7 +115,7 @@ func (t Tx) stats(q store.StatsQuery) (s store.Stats, err error) {
 }
 
 // tallies counts rows by interval, status, reason and rule. It also adds the numbers of opened and
-// approved verifications to by, the measures of each interval.
+// approved verifications to measures, which has the measures of each interval.
 func (t Tx) tallies(q store.StatsQuery, parts []statsPart, measures map[time.Time]store.Measures) ([]store.StatusCount, error) {
 	type row struct {
 		store.StatusCount
@@ -183,8 +184,9 @@ FROM sends s%s AND s.status IN ('sent', 'delivered', 'undelivered') AND s.finish
 	return percentile(all, 50), percentile(all, 95), err
 }
 
-// percentile returns the time within which percent of the messages were delivered, by the nearest
-// rank; 0 if there are none. list must be sorted, shortest time first.
+// percentile returns the time within which percent of the messages were delivered, by the
+// nearest-rank method. If there are no messages, it returns 0. The list must be sorted, with the
+// shortest time first.
 func percentile(list []deliveryTimeCount, percent int) time.Duration {
 	sum := 0
 	for _, d := range list {
@@ -230,7 +232,8 @@ func (d dialect) intervalSQL(column string, q store.StatsQuery) string {
 }
 
 // zoneIntervalSQL returns the SQL for the number of the interval that contains the column's time.
-// Intervals have the length each, and are numbered from 1970 in a zone with this offset.
+// Each interval has the length of the parameter each. The numbers start in 1970, in a time zone
+// with the given offset.
 func (d dialect) zoneIntervalSQL(column string, offset, each time.Duration) string {
 	if d == SQLite {
 		return fmt.Sprintf("(%s + %d) / %d", column, offset.Microseconds(), each.Microseconds())
@@ -266,8 +269,8 @@ const (
 	maxApprovals = 20
 )
 
-// DomainTallies returns the mail domains with the most failed sends in that time, at most
-// maxDomains, most failed sends first.
+// DomainTallies returns the mail domains with the most failed sends in the time range of q. It
+// returns at most maxDomains, and the domain with the most failed sends comes first.
 func (db *DB) DomainTallies(ctx context.Context, q store.StatsQuery) ([]store.DomainTally, error) {
 	q, err := q.Validated()
 	if err != nil {
@@ -317,8 +320,8 @@ var DimensionColumns = map[store.Dimension]string{
 	store.ByCarrier: "s.provider", store.ByDomain: "s.domain",
 }
 
-// ApprovalsBy returns how many codes were sent and entered for each value of a dimension: at most
-// maxApprovals values, the one with the most codes first.
+// ApprovalsBy returns how many codes were sent and how many were entered, for each value of a
+// dimension. It returns at most maxApprovals values. The value with the most codes comes first.
 func (db *DB) ApprovalsBy(ctx context.Context, q store.StatsQuery, dimension store.Dimension) ([]store.ApprovalTally, error) {
 	q, err := q.Validated()
 	column, known := DimensionColumns[dimension]

@@ -44,10 +44,11 @@ GROUP BY x.server, x.words HAVING max(CASE WHEN EXISTS (
   ) THEN 1 ELSE 0 END) = 1 ORDER BY 3 DESC, 1, 2 LIMIT 20`
 )
 
-// LiftDisprovedSQL returns the statement that lifts disproved suppressions. scope is a further
-// condition on them. Such a suppression was caused by a bounce or a refusal, and disproved by a
-// later fact: the code was entered, or a server took a mail with the code and did not bounce it.
-// The statement only reads rows, so the order of bounce and fact does not matter.
+// LiftDisprovedSQL returns the statement that lifts disproved suppressions. The parameter scope is
+// a further condition on the suppressions. A bounce or a refusal caused the suppression, and one of
+// two facts disproves it. Either the code was entered, or a server accepted a mail with the code
+// and did not bounce the mail. The statement finds both the bounce and the fact in rows, so their
+// order does not matter.
 func LiftDisprovedSQL(scope string) string {
 	return `
 UPDATE suppressions SET lifted_at = @now, lifted_why = '` + store.LiftedAccepted + `'
@@ -63,8 +64,8 @@ WHERE lifted_at IS NULL AND reason = '` + string(store.CauseHardBounce) + `' AND
 // LiftDisprovedOfRecipientSQL is LiftDisprovedSQL of a recipient's suppressions.
 var LiftDisprovedOfRecipientSQL = LiftDisprovedSQL(`recipient = @recipient`)
 
-// classOfSQL returns the class of the caller that caused the suppression x by a send; without a row
-// of its verification, the class of secret keys.
+// classOfSQL returns the SQL for the class of the caller whose send caused the suppression x. If
+// the verification of that send has no row, the SQL returns the class of secret keys.
 func classOfSQL(x string) string {
 	return `coalesce((SELECT v.class FROM sends c JOIN verifications v ON v.id = c.verification_id WHERE c.id = ` + x + `.send_id), '')`
 }
@@ -75,10 +76,10 @@ const knownRecipient = 90 * 24 * time.Hour
 // settleLockKey is the key of the lock that lets one replica at a time settle suppressions.
 const settleLockKey = 0x6275727374
 
-// SettleNew lifts the suppression that a send has just caused, if a row disproves it, and all
-// bursts. Finish and IngestProviderEvent call it after they have committed: if several sends do so
-// at once, the last call sees all their suppressions. SettleSuppressions repeats the work, so an
-// error does not matter.
+// SettleNew lifts the suppression that a send has just caused, if a row disproves the suppression.
+// It also lifts the suppressions of all bursts. Finish and IngestProviderEvent call SettleNew after
+// their commit. So if several sends do this at once, the last call sees the suppressions of all
+// sends. SettleNew ignores errors, because SettleSuppressions repeats the work.
 func (db *DB) SettleNew(ctx context.Context, send uuid.UUID, n store.NewSuppression) {
 	if n.For > 0 && n.Cause == store.CauseHardBounce {
 		_ = db.settle(ctx, `id = @id`, store.SuppressionID(send, n.Cause))
@@ -102,8 +103,8 @@ func (db *DB) settle(ctx context.Context, scope string, id uuid.UUID) error {
 	})
 }
 
-// Bursts returns the bursts of the last BurstTold of which one recipient had an approved code
-// within 90 days, the largest 20.
+// Bursts returns the largest 20 bursts of the last BurstTold. It returns only bursts with a
+// recipient who had an approved code within the last 90 days.
 func (db *DB) Bursts(ctx context.Context) (list []store.Burst, err error) {
 	_, err = db.readWithClock(ctx, "Bursts", func(q Tx, now time.Time) error {
 		list, err = QueryAll(q, func(b *store.Burst) []any { return []any{&b.Server, &b.Words, &b.Recipients} }, burstsSQL,
@@ -113,7 +114,8 @@ func (db *DB) Bursts(ctx context.Context) (list []store.Burst, err error) {
 	return list, err
 }
 
-// Suppress adds a suppression. False: there is one with this ID already, and nothing was changed.
+// Suppress adds a suppression. If a suppression with the same ID exists, Suppress changes nothing
+// and returns false.
 func (t Tx) Suppress(x store.Suppression) (added bool, err error) {
 	insert, args := suppressionTable.InsertSQL(store.InsertedColumn, &x)
 	return t.Change(insert+` ON CONFLICT (id) DO NOTHING`, args)
@@ -125,8 +127,9 @@ func (t Tx) suppressions(ids []uuid.UUID) ([]store.Suppression, error) {
 		Args{"ids": ids})
 }
 
-// Suppress adds a suppression that begins now, and returns it. False: a suppression with this ID,
-// perhaps lifted, exists; it is returned unchanged. The audit entry is written in both cases.
+// Suppress adds a suppression that begins now, and returns the suppression. If a suppression with
+// the same ID exists, even a lifted one, Suppress returns the existing suppression unchanged, and
+// false. It writes the audit entry in both cases.
 func (db *DB) Suppress(ctx context.Context, x store.Suppression, lasts time.Duration,
 	act *store.AuditEntry,
 ) (out store.Suppression, added bool, err error) {
@@ -157,8 +160,8 @@ func (db *DB) Suppress(ctx context.Context, x store.Suppression, lasts time.Dura
 	return out, added, nil
 }
 
-// Suppressions returns suppressions, newest first, by Since and then ID, and the time on the
-// database's clock.
+// Suppressions returns suppressions and the time on the database's clock. The suppressions are
+// sorted by Since and then by ID, newest first.
 func (db *DB) Suppressions(ctx context.Context, f store.SuppressionFilter) (list []store.Suppression, now time.Time,
 	err error,
 ) {

@@ -36,19 +36,21 @@ var (
 	})
 )
 
-// Fields of a send that are not columns of sends: they are read from the small tables refunds and
-// outbox, by their keys. With EXISTS, Postgres could read the whole small table instead.
+// These fields of a send are not columns of the table sends. The statements find them in the small
+// tables refunds and outbox, by the keys of these tables. With EXISTS, Postgres could read the
+// whole small table instead.
 const (
 	refundDueSQL = `CASE WHEN s.status = 'failed' THEN (SELECT true FROM refunds r WHERE r.id = s.id) IS NOT NULL ELSE false END`
 	dueAtSQL     = `CASE WHEN s.status IN ('queued', 'sending') THEN (SELECT f.due_at FROM outbox f WHERE f.id = s.id) END`
 )
 
-// statusSQL is the status of a send: its receipt, if there is a receipt and the message went out or
-// may have gone out. A receipt that comes before the outcome is shown only after the outcome.
+// statusSQL is the status of a send. If there is a receipt and the message went out or may have
+// gone out, the receipt is the status. A receipt that comes before the outcome is shown only after
+// the outcome.
 const statusSQL = `CASE WHEN s.receipt <> '' AND s.status IN ('sent', 'unknown') THEN s.receipt ELSE s.status END`
 
-// SELECT lists: of sends s, of sends s as SendOrRefusal, of refusals s as SendOrRefusal, and of
-// verifications v.
+// These are SELECT lists for rows s of sends, or v of verifications. SendOrRefusalColumns and
+// refusalColumns read sends and refusals as SendOrRefusal.
 var (
 	SendColumns          = SendTable.SelectList()
 	SendOrRefusalColumns = sendOrRefusalTable.SelectList()
@@ -76,8 +78,9 @@ func WorkAndCodeDestinations(w *store.Work) []any {
 	return append([]any{&w.Code}, WorkDestinations(w)...)
 }
 
-// RefundColumns are the columns that LeaseDueRefunds reads of sends s and their verifications v,
-// after the attempt's: a send may outlive its verification.
+// RefundColumns are the columns that LeaseDueRefunds reads from sends s and their verifications v.
+// They follow the columns of the attempt. A verification may be deleted before its send, so the
+// class may be NULL.
 const RefundColumns = `s.app, s.channel, s.purpose, s.recipient, s.verification_id, coalesce(v.class, ''), v.sealed`
 
 // RefundFields returns the destinations to scan an attempt and RefundColumns into.

@@ -13,8 +13,9 @@ const cancelSQL = `
 UPDATE verifications SET canceled_at = @now
 WHERE id = @id AND approved_at IS NULL AND canceled_at IS NULL AND expires_at > @now`
 
-// Cancel cancels a verification unless it is approved, canceled or expired. In the same transaction
-// it writes the event tell. False: the verification has ended or is unknown; nothing was changed.
+// Cancel cancels a verification unless it is approved, canceled or expired. In the same
+// transaction, Cancel writes the event tell. If the verification has ended or is unknown, Cancel
+// changes nothing and returns false.
 func (db *DB) Cancel(ctx context.Context, id string, tell ...store.NewEvent) (bool, error) {
 	if !store.AreValidTexts(id) {
 		return false, nil
@@ -41,9 +42,10 @@ const notMeSQL = `
 UPDATE verifications SET not_me_at = @now,` + setCanceledIfOpenSQL + `
 WHERE id = @id AND not_me_at IS NULL`
 
-// ReportNotMe records that a verification's recipient did not ask for it: it cancels the
-// verification unless that is approved or has expired, and writes the event tell with the status
-// that the verification then has. A repetition changes nothing. Error: fault.NotFound.
+// ReportNotMe records that the recipient of a verification did not ask for the verification. If the
+// verification is neither approved nor expired, ReportNotMe cancels it. ReportNotMe also writes the
+// event tell with the status that the verification then has. A repeated call changes nothing.
+// Error: fault.NotFound.
 func (db *DB) ReportNotMe(ctx context.Context, id string, tell store.NewEvent) (store.Verification, error) {
 	return WriteWithResult(ctx, db, "ReportNotMe", func(q Tx) (store.Verification, error) {
 		first, err := q.Change(notMeSQL, Args{"id": id})
@@ -69,11 +71,11 @@ const redeemSQL = `
 UPDATE verifications SET redeemed_at = coalesce(redeemed_at, @now), redeemed_by = @by
 WHERE id = @id AND approved_at IS NOT NULL AND (redeemed_at IS NULL OR redeemed_by = @by)`
 
-// Redeem records that the proof of an approved verification was redeemed, with the hash of the
-// request's Idempotency-Key, or nil. False: another request redeemed the proof before, or the
-// verification is unknown or not approved; nothing was changed. A repeated request with the same
-// key writes the same values again, so it waits for a synchronous standby that may lack the first
-// write.
+// Redeem records that the proof of an approved verification was redeemed. The parameter keyHash is
+// the hash of the request's Idempotency-Key, or nil. If another request redeemed the proof before,
+// Redeem changes nothing and returns false. It does the same if the verification is unknown or not
+// approved. A repeated request with the same key writes the same values again. So it waits for a
+// synchronous standby, which may lack the first write.
 func (db *DB) Redeem(ctx context.Context, id string, keyHash []byte) (bool, error) {
 	if !store.AreValidTexts(id) {
 		return false, nil
@@ -84,8 +86,8 @@ func (db *DB) Redeem(ctx context.Context, id string, keyHash []byte) (bool, erro
 // SetCheckKeySQL sets the CheckKey of a verification whose check does not count.
 const SetCheckKeySQL = `UPDATE verifications SET check_key = @key WHERE id = @id AND masked <> '•••'`
 
-// CancelByAdministrator is Cancel, and also writes the audit entry. If it returns false, the entry
-// has the outcome AuditFailed.
+// CancelByAdministrator does the same as Cancel, and also writes the audit entry. If the
+// verification has ended or is unknown, the entry has the outcome AuditFailed.
 func (db *DB) CancelByAdministrator(ctx context.Context, id string, act store.AuditEntry, tell ...store.NewEvent) (bool, error) {
 	act, err := act.Validated()
 	if err != nil || !store.AreValidTexts(id) {
@@ -104,8 +106,8 @@ func (db *DB) CancelByAdministrator(ctx context.Context, id string, act store.Au
 }
 
 // recipientVerificationsSQL returns the statement that selects the verifications of an app,
-// channel, recipient and purpose with a send s of the last @life. sends is a further condition on
-// s, or "".
+// channel, recipient and purpose. It selects a verification only if one of its sends s is from the
+// last @life. The parameter sends is a further condition on s, or "".
 func recipientVerificationsSQL(d dialect, sends string) string {
 	return `
 SELECT ` + VerificationColumns + ` FROM verifications v
@@ -116,8 +118,9 @@ WHERE v.id ` + d.inSubquery(`
   AND v.recipient = @recipient AND v.app = @app AND v.channel = @channel AND v.purpose = @purpose`
 }
 
-// verificationToCheckSQL selects a verification of the holder with a recent send to the recipient:
-// the one whose last counted check had @key, otherwise the newest pending one.
+// verificationToCheckSQL selects a verification of the holder with a recent send to the recipient.
+// It prefers the verification whose last counted check had @key. Otherwise it selects the newest
+// pending verification.
 func (d dialect) verificationToCheckSQL() string {
 	return recipientVerificationsSQL(d, "") + ` AND v.holder = @holder
   AND (` + checkedWithKeySQL + ` OR v.approved_at IS NULL AND v.canceled_at IS NULL AND v.attempts < v.max_attempts AND v.expires_at > @now)
@@ -126,14 +129,15 @@ ORDER BY (` + checkedWithKeySQL + `) IS TRUE DESC, v.created_at DESC, v.id DESC 
 
 const checkedWithKeySQL = `substr(v.check_key, 1, 32) = @key` // 32 is store.CheckKeyHashSize
 
-// VerificationToCheck returns a verification of a holder for a recipient and purpose: the one that
-// was last checked with h.CheckKey, otherwise the newest pending one. Error: fault.NotFound.
+// VerificationToCheck returns a verification of a holder for a recipient and purpose. It prefers
+// the verification that was last checked with h.CheckKey. Otherwise it returns the newest pending
+// verification. Error: fault.NotFound.
 func (db *DB) VerificationToCheck(ctx context.Context, h store.RecipientVerificationsQuery) (store.Verification, error) {
 	if err := h.Validate(); err != nil {
 		return store.Verification{}, err
 	}
-	// An hour more than codes live, since an approved check can be repeated as long as its proof is
-	// valid.
+	// A caller may repeat an approved check as long as the proof is valid. So this time is an hour
+	// longer than the longest life of a code.
 	return db.firstOfRecipient(ctx, "VerificationToCheck", db.Dialect.verificationToCheckSQL(), h, rowrules.ResendWithin+time.Hour)
 }
 
@@ -157,8 +161,8 @@ func (db *DB) firstOfRecipient(
 }
 
 // VerificationsWithChecks returns the verifications of v's recipient, app and channel that have
-// checks, for all classes of callers. It leaves out verifications that expired longer than
-// rowrules.ConsecutiveFailedCheckWindow before now.
+// checks, for all classes of callers. It leaves out verifications that expired more than
+// rowrules.ConsecutiveFailedCheckWindow before the parameter now.
 func (t Tx) VerificationsWithChecks(v store.Verification, now time.Time) ([]store.Verification, error) {
 	return QueryAll(t, VerificationFields, `
 SELECT `+VerificationColumns+` FROM verifications v
@@ -166,8 +170,8 @@ WHERE v.recipient = @recipient AND v.app = @app AND v.channel = @channel AND v.a
 		Args{"recipient": v.Recipient, "app": v.App, "channel": v.Channel, "after": now.Add(-rowrules.ConsecutiveFailedCheckWindow)})
 }
 
-// Lockout returns the state of the bounds on failed checks, for v's recipient and the class of
-// callers that opened v.
+// Lockout returns the lockout after failed checks, for v's recipient and the class of callers that
+// opened v.
 func (db *DB) Lockout(ctx context.Context, v store.Verification) (out store.Lockout, err error) {
 	_, err = db.readWithClock(ctx, "Lockout", func(q Tx, now time.Time) error {
 		list, err := q.VerificationsWithChecks(v, now)

@@ -13,17 +13,17 @@ import (
 	"sendcode/internal/store"
 )
 
-// List is a list of rows that a statement on Postgres takes as a parameter. It makes the SQL that
-// names the columns, and an array of values for each column. The parameter of an array is named
-// after the list and the column, as @u_app.
+// List is a list of rows that a statement on Postgres receives as parameters. A List makes the SQL
+// with the names of the columns, and an array of values for each column. The parameter of an array
+// has the name of the list and the name of the column, as in @u_app.
 type List[R any] struct {
 	name    string
 	columns []listColumn
 	values  func(R, *Row)
 }
 
-// NewList returns a list with this name. values writes the values of a row. NewList calls values
-// with sample to find the columns.
+// NewList returns a list with the given name. The function values writes the values of a row.
+// NewList calls values with sample to find the columns.
 func NewList[R any](name string, sample R, values func(R, *Row)) List[R] {
 	var row Row
 	values(sample, &row)
@@ -44,8 +44,8 @@ func (l List[R]) table(with, more string) string {
 	return "unnest(" + l.join("@%[2]s::%[3]s[]") + ")" + with + " AS " + l.name + "(" + l.join("%[1]s") + more + ")"
 }
 
-// SelectSQL returns the columns as items of a SELECT list, which then returns one row after the
-// other. In FROM, Postgres would first copy each array into a table of its own.
+// SelectSQL returns the columns as items of a SELECT list. A SELECT with these items returns the
+// rows one after the other. In FROM, Postgres would first copy each array into a table.
 func (l List[R]) SelectSQL() string { return l.join("unnest(@%[2]s::%[3]s[]) AS %[1]s") }
 
 // InsertSQL returns the statement that inserts the rows into the table with the list's name.
@@ -53,8 +53,8 @@ func (l List[R]) InsertSQL() string {
 	return "INSERT INTO " + l.name + " (" + l.join("%[1]s") + ")\nSELECT " + l.SelectSQL()
 }
 
-// join formats each column by item, with the column's name, parameter and type, and joins the
-// texts.
+// join formats each column with the format item, and joins the texts. The arguments of the format
+// are the column's name, parameter and type.
 func (l List[R]) join(item string) string {
 	return strings.Join(MapSlice(l.columns, func(c listColumn) string { return fmt.Sprintf(item, c.name, c.parameter, c.of) }), ", ")
 }
@@ -76,7 +76,8 @@ func (l List[R]) Args(rows []R) map[string]any {
 	return args
 }
 
-// Row takes the values of a row in the order of the list's columns, each with the column's name.
+// Row collects the values of a row in the order of the list's columns. Each value comes with the
+// column's name.
 type Row struct {
 	columns []listColumn
 	next    int // of columns
@@ -156,8 +157,8 @@ func (r *Row) column(c store.Column) {
 	}
 }
 
-// array has the values of a column as pgx takes an array. It gives pgx pointers to the values: of
-// another slice, pgx would copy each element to the heap.
+// array has the values of a column in the form that pgx accepts as an array. It gives pgx pointers
+// to the values. If pgx got a plain slice, pgx would copy each element to the heap.
 type array struct {
 	values    []value
 	dimension [1]pgtype.ArrayDimension
@@ -175,8 +176,8 @@ func (a *array) Index(i int) any { return &a.values[i] }
 // IndexType implements pgtype.ArrayGetter.
 func (*array) IndexType() any { return new(value) }
 
-// value has a value of any type of column; pgx asks for the field of the parameter's type. So one
-// block of memory holds all values of a list.
+// value can have the value of a column of any type. pgx calls the method for the type of the
+// parameter. Because all columns use this one type, one block of memory has all values of a list.
 type value struct {
 	valid, bool bool
 	number      int64 // a number, or a time in µs since 1970

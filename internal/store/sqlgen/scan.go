@@ -13,10 +13,10 @@ import (
 	"sendcode/internal/store"
 )
 
-// ScannerFor returns the destination that scans a column into a variable, given the variable's
-// address. NULL becomes the zero time, hash or UUID; an empty value becomes the zero hash. In the
-// column, a time is a timestamptz or µs since 1970, a duration a number of µs, a []string a text
-// with commas between the elements.
+// ScannerFor returns the destination that scans a column into a variable. The argument is the
+// variable's address. NULL becomes the zero time, hash or UUID. An empty value becomes the zero
+// hash. The column stores a time as a timestamptz or as µs since 1970, and a duration as a number
+// of µs. It stores a []string as a text with commas between the elements.
 func ScannerFor(variable any) any {
 	switch variable.(type) {
 	case *time.Time, *time.Duration, *[32]byte, *recipient.Hash, *[]string, *[]store.Check, *uuid.UUID:

@@ -1,5 +1,6 @@
-// Package sqlgen makes SQL and parameters from the columns of a type: SELECT lists and their
-// scan destinations, INSERTs, and lists of rows that a statement on Postgres takes.
+// Package sqlgen makes SQL and parameters from the columns of a type. It makes SELECT lists with
+// their scan destinations, and INSERTs. It also makes lists of rows as parameters of statements on
+// Postgres.
 package sqlgen
 
 import (
@@ -27,9 +28,9 @@ type Table[T any] struct {
 	columns []column // in the order of fields
 }
 
-// New returns the description of the table called name; alias is its alias in queries. fields is
-// T's method Columns. read has the SQL expressions for columns that are not read as stored, by the
-// column's name.
+// New returns the description of the table with the given name. The parameter alias is the table's
+// alias in queries. The parameter fields is the method Columns of T. If queries do not read a
+// column as stored, the map read has the SQL expression for the column's name.
 func New[T any](name, alias string, fields func(*T) []store.Column, read map[string]string) Table[T] {
 	t := Table[T]{Name: name, fields: fields}
 	for _, c := range fields(new(T)) {
@@ -39,8 +40,8 @@ func New[T any](name, alias string, fields func(*T) []store.Column, read map[str
 }
 
 // AsRefusals returns the table refusals with the columns of t, so that one query can read both
-// tables. A column that refusals lacks is read by the expression in read; without one, its value is
-// zero.
+// tables. If refusals lacks a column, the query reads the expression in read instead. If read has
+// no expression for the column, the value is zero.
 func (t Table[T]) AsRefusals(read map[string]string) Table[T] {
 	t.Name, t.columns = "refusals", slices.Clone(t.columns)
 	for i := range t.columns {
@@ -102,8 +103,8 @@ func (t Table[T]) List(flags store.ColumnFlags) List[*T] {
 	})
 }
 
-// InsertSQL returns the INSERT of one row, with the columns that have one of the flags, and its
-// parameters.
+// InsertSQL returns the INSERT of one row, and the parameters of the INSERT. It inserts the columns
+// that have at least one of the flags.
 func (t Table[T]) InsertSQL(flags store.ColumnFlags, row *T) (string, map[string]any) {
 	var names []string
 	args := map[string]any{}

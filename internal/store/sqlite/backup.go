@@ -11,10 +11,11 @@ import (
 	"sendcode/migrations"
 )
 
-// Backup copies the store in the file at path, as it is at one instant, to the empty file at to. It
-// only reads the store; another process may write the store meanwhile. It syncs the copy at
-// intervals, since one sync at the end would delay the commits of that process. The caller must
-// sync the last writes. Only commands call Backup: a panic ends the process.
+// Backup copies the store in the file at path to the empty file at the path to. The copy shows the
+// store at one instant. Backup only reads the store, and another process may write the store at the
+// same time. Backup syncs the copy at intervals, because one sync at the end would delay the
+// commits of the other process. The caller must sync the last writes. Only commands call Backup,
+// because a panic ends the process.
 func Backup(ctx context.Context, path, to string) error {
 	db, err := OpenReadOnly(path, time.Now)
 	if err != nil {
@@ -65,9 +66,9 @@ func (db *DB) CheckSchema(ctx context.Context) error {
 	return migrations.Check(ctx, db.readers, migrations.SQLite, "sqlite")
 }
 
-// BytesADay estimates how much the file grew in the last 24 hours: the number of sends in these
-// hours, times the file's size per send; 0 without sends. It does not deduct rows that retention
-// deletes.
+// BytesADay estimates by how many bytes the file grew in the last 24 hours. It multiplies the
+// number of sends in these hours by the file's size per send. If there are no sends, it returns 0.
+// It does not subtract the rows that retention deletes.
 func (db *DB) BytesADay(ctx context.Context) (n float64, err error) {
 	err = db.readers.QueryRowContext(ctx, `
 SELECT coalesce((SELECT count(*) FROM sends WHERE logged_at > ?) * page_count * page_size * 1.0 / (SELECT count(*) FROM sends), 0)
@@ -76,8 +77,8 @@ FROM pragma_page_count(), pragma_page_size()`, db.now().Add(-24*time.Hour).UnixM
 }
 
 // OpenReadOnly opens the store in an existing file only for reading. Another process may write the
-// file meanwhile. OpenReadOnly neither migrates nor compares the schema. now is the database's
-// clock.
+// file at the same time. OpenReadOnly neither migrates the schema nor compares it with the
+// program's schema. The function now is the database's clock.
 func OpenReadOnly(path string, now func() time.Time) (*DB, error) {
 	pool, err := openPool(path, commonPragmas+"&mode=ro", readerConnections)
 	if err != nil {
@@ -103,8 +104,8 @@ func (db *DB) Query(ctx context.Context, statement string, args ...any) (*sql.Ro
 	return db.readers.QueryContext(ctx, statement, args...)
 }
 
-// SetMoved marks the file as moved to Postgres, so that Open fails, or removes the mark. The mark
-// is in user_version of the file's header, so copies of the file have it, too.
+// SetMoved marks the file as moved to Postgres, or removes the mark. Open fails on a marked file.
+// The mark is in user_version of the file's header, so copies of the file have the mark, too.
 func (db *DB) SetMoved(ctx context.Context, moved bool) error {
 	_, err := db.writer.ExecContext(ctx, map[bool]string{false: `PRAGMA user_version = 0`, true: `PRAGMA user_version = 1`}[moved])
 	return err

@@ -40,9 +40,9 @@ func (db *DB) Begin(ctx context.Context, intent store.Intent) (store.BeginAnswer
 	})
 }
 
-// decide decides an intent by the rows that read returns. If the intent's send already has a row,
-// it returns rowrules.RepeatedAnswer. Errors: store.ErrIDTimeDrift, and those of RepeatedAnswer and
-// of read.
+// decide decides on an intent from the rows that the function read returns. If the intent's send
+// already has a row, decide returns rowrules.RepeatedAnswer. Errors: store.ErrIDTimeDrift, and
+// those of RepeatedAnswer and of read.
 func decide(q sqldb.Tx, in store.Intent, read func() (rowrules.RecipientHistory, error)) (d rowrules.Decision, err error) {
 	earlier, err := q.Send(in.Send.ID)
 	if err == nil {
@@ -97,9 +97,10 @@ ORDER BY until DESC, id DESC LIMIT 1`, sqldb.Args{"address": in.Address, "channe
 	return has, err
 }
 
-// joinCandidates returns the verifications that a send may join: the one that Intent.Join names;
-// with a HolderToJoin, the verifications of the recipient's recent sends, of all holders. The gate
-// chooses one of them.
+// joinCandidates returns the verifications that a send may join. If Intent.Join is set,
+// joinCandidates returns the verification with this ID. If there is a HolderToJoin, it returns the
+// verifications of the recipient's recent sends, of all holders. rowrules.Decide chooses one of
+// them.
 func joinCandidates(q sqldb.Tx, in store.Intent) ([]store.Verification, error) {
 	switch s := in.Send; {
 	case in.Join != "":

@@ -62,9 +62,9 @@ func (c statementConn) Run(statement string, params sqldb.Args, each func(sqldb.
 	return n, rows.Err()
 }
 
-// toDriverArgs returns the parameters of a statement as the driver takes them, in the order of
-// names: instants and durations as numbers of µs, lists as JSON. now is the value of @now. Error: a
-// parameter is missing.
+// toDriverArgs converts the parameters of a statement to the form that the driver accepts, in the
+// order of names. Instants and durations become numbers of µs. Lists become JSON. The parameter now
+// is the value of @now. If a parameter is missing, toDriverArgs returns an error.
 func toDriverArgs(names []string, params sqldb.Args, now time.Time) ([]any, error) {
 	args := make([]any, len(names))
 	for i, name := range names {
@@ -101,16 +101,17 @@ func jsonList[T any](list []T, text func(T) string) string {
 	return string(b)
 }
 
-// pointReads are the reads that a send, a check or a look waits for: they read few rows by an
-// index, in microseconds.
+// pointReads are the names of reads for which a send, a check or a status request waits. These
+// reads find few rows through an index, in microseconds.
 var pointReads = map[string]bool{
 	"Begin": true, "ReadHistory": true, "Verification": true, "VerificationsByID": true,
 	"VerificationToCheck": true, "CarrierHold": true, "Lockout": true, "PrefixPaused": true, "Session": true,
 }
 
-// Read implements sqldb.Engine: f runs outside of a transaction, so two of its statements may see
-// different states. In one of pointReads, ctx can end only the wait for a connection. If ctx could
-// end a statement, the driver and database/sql would each start a goroutine for it.
+// Read implements sqldb.Engine. The function f runs outside of a transaction, so two statements of
+// f may see different states. In a read of pointReads, ctx can end only the wait for a connection.
+// If ctx could end a statement, the driver and database/sql would each start a goroutine for the
+// statement.
 func (db *DB) Read(ctx context.Context, name string, f func(sqldb.Tx) error) error {
 	ctx, cancel := store.WithCallTimeout(ctx)
 	defer cancel()

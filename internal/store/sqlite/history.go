@@ -13,9 +13,9 @@ import (
 )
 
 // countedSQL reads the counted sends of a bucket after @counted_after. SQLite can use only the
-// index by recipient and time for it: IS TRUE excludes an index on app, channel and purpose, which
-// would read the rows of all recipients. historySQL also reads the recipient's rejected sends that
-// ended after @rejected_after, with an empty verification.
+// index by recipient and time. IS TRUE excludes an index on app, channel and purpose, because that
+// index would read the rows of all recipients. historySQL also reads the recipient's rejected sends
+// that ended after @rejected_after. These rows have an empty verification.
 const (
 	countedSQL = `
 SELECT s.id, s.logged_at, s.verification_id FROM sends s

@@ -12,8 +12,9 @@ import (
 	"sendcode/internal/store/sqlgen"
 )
 
-// nextHourToCountSQL selects the newest hour that ended @delay ago, is at most @age old, and has no
-// counts yet. It leaves out hours before the first row, and those with a send in flight.
+// nextHourToCountSQL selects the newest hour that has no counts yet. The hour ended at least @delay
+// ago and is at most @age old. The statement leaves out hours before the first row, and hours with
+// a send in flight.
 const nextHourToCountSQL = `
 WITH RECURSIVE hours (hour, since) AS (
     SELECT (@now - @delay) / @each * @each - @each, max(@now - @age, (SELECT min(first) FROM (
@@ -58,9 +59,9 @@ func (db *DB) CountHours(ctx context.Context, life, keep time.Duration, limit in
 	return n, nil
 }
 
-// countNextHour deletes counts older than age, counts the newest hour that is due, and reports
-// whether it counted one. False: no hour is due, the hour has counts now, or counts were deleted
-// during the read of the hour's rows.
+// countNextHour deletes counts older than age. Then it counts the newest hour that is due, and
+// returns true. It returns false if no hour is due or if the hour now has counts from another call.
+// It also returns false if counts were deleted during the read of the hour's rows.
 func (db *DB) countNextHour(ctx context.Context, delay, age time.Duration) (bool, error) {
 	var hours []time.Time
 	var forgotten int

@@ -29,10 +29,11 @@ func Migrate(ctx context.Context, db *sql.DB) error {
 	return migrations.Migrate(ctx, goose.DialectSQLite3, db, migrations.SQLite, "sqlite")
 }
 
-// DB is the database in one file, for one process; the default if no Postgres is configured. One
-// connection writes, one transaction after the other. A commit returns after the data is on the
-// disk (synchronous=FULL). Writes that wait share a transaction; see Write. Other connections read
-// meanwhile (WAL). The database's clock is the clock of the program. Safe for concurrent use.
+// DB is the database in one file, for one process. It is the default if no Postgres is configured.
+// One connection writes, one transaction after the other. A commit returns after the data is on the
+// disk (synchronous=FULL). Waiting writes share a transaction; see Write. Other connections can
+// read during a write (WAL). The database's clock is the clock of the program. A DB is safe for
+// concurrent use.
 type DB struct {
 	sqldb.DB
 
@@ -40,13 +41,14 @@ type DB struct {
 	readers *sql.DB
 	now     func() time.Time
 	writes  *batch.Batcher[write, struct{}]
-	written atomic.Int64 // number of writes so far; it is the key of the newest write in writes
+	written atomic.Int64 // number of writes so far; also the key of the newest write in writes
 
 	forgotten int // how often counts of hours were forgotten; only transactions that write use it
 }
 
-// Pragmas of each connection. https://www.sqlite.org/pragma.html. temp_store: memory
-// holds what the writer's savepoints may have to undo, the pages of one write at a time.
+// These are the pragmas of each connection; see https://www.sqlite.org/pragma.html. With
+// temp_store=MEMORY, SQLite keeps the undo data of the writer's savepoints in memory. This data has
+// the pages of one write at a time.
 const (
 	commonPragmas = "_pragma=busy_timeout(5000)&_pragma=foreign_keys(1)"
 	writerPragmas = commonPragmas +
@@ -55,9 +57,9 @@ const (
 	readerConnections = 4
 )
 
-// Open opens the store in the file at path and migrates its schema. The directory must exist. Only
-// the file's owner gets access to the file. now is the database's clock. If SetMoved has marked the
-// file, the error is ErrMoved.
+// Open opens the store in the file at path and migrates the schema. The directory must exist. Only
+// the file's owner gets access to the file. The function now is the database's clock. If SetMoved
+// has marked the file, Open returns ErrMoved.
 func Open(ctx context.Context, path string, now func() time.Time) (*DB, error) {
 	if err := makePrivate(path); err != nil {
 		return nil, fmt.Errorf("store: database file: %w", err)
@@ -84,8 +86,9 @@ func Open(ctx context.Context, path string, now func() time.Time) (*DB, error) {
 	return s, nil
 }
 
-// New returns the store on two pools, which may be the same one. The schema must exist. writer has
-// one connection and IMMEDIATE transactions. now is the database's clock.
+// New returns the store on two pools. Both parameters may be the same pool. The schema must exist.
+// The pool writer has one connection and IMMEDIATE transactions. The function now is the database's
+// clock.
 func New(writer, readers *sql.DB, now func() time.Time) *DB {
 	s := &DB{writer: writer, readers: readers, now: now}
 	s.DB = sqldb.DB{Dialect: sqldb.SQLite, Engine: s, PerDatabase: s}
@@ -205,9 +208,9 @@ func (w write) apply(q sqldb.Tx) (err error) {
 	return w.run(q)
 }
 
-// writeShared runs a write in a transaction that it shares with others. failure is the error of the
-// write alone, whose changes are undone. err means that the whole transaction is lost: SQLite rolls
-// it back if the disk is full or fails.
+// writeShared runs a write in a transaction that has other writes, too. If only this write fails,
+// writeShared undoes its changes and returns failure. If err is not nil, the whole transaction is
+// lost. SQLite rolls the transaction back if the disk is full or fails.
 func (db *DB) writeShared(ctx context.Context, conn *sql.Conn, f func(sqldb.Tx) error) (failure, err error) {
 	q := db.tx(ctx, conn)
 	if err := q.ExecAll(nil, "SAVEPOINT one"); err != nil {
@@ -252,10 +255,10 @@ func (db *DB) Pools() (all []store.PoolStats) {
 	return all
 }
 
-// PurgeDeleted implements sqldb.Engine. SQLite overwrites freed space by itself (secure_delete), so
-// PurgeDeleted only copies the write-ahead log into the database file and empties the log. If a
-// reader such as a backup still needs the log after 50 ms, a later call does so. During these 50 ms
-// no other write runs.
+// PurgeDeleted implements sqldb.Engine. SQLite itself overwrites freed space (secure_delete). So
+// PurgeDeleted only copies the write-ahead log into the database file and empties the log. A
+// reader, such as a backup, may still need the log after 50 ms. Then a later call empties the log.
+// During these 50 ms, no other write runs.
 func (db *DB) PurgeDeleted(ctx context.Context) error {
 	ctx, cancel := store.WithCallTimeout(ctx)
 	defer cancel()

@@ -133,8 +133,8 @@ func (c *stmtCachingConn) putStatement(text string, stmt preparedStmt) error {
 	return nil
 }
 
-// mustRunUnprepared reports whether a text must not be prepared. It may have several statements, or
-// be a PRAGMA, which can take effect when it is prepared.
+// mustRunUnprepared reports whether a text must not be prepared. A text may have several
+// statements. A PRAGMA can take effect as soon as it is prepared.
 func mustRunUnprepared(text string) bool {
 	return strings.Contains(text, ";") || strings.HasPrefix(text, "PRAGMA")
 }

@@ -22,11 +22,13 @@ const (
 	sqliteIOErrShmSize                    = sqliteIOErr | 19<<8
 )
 
-// commitUndone reports whether a failed COMMIT certainly committed nothing: whether SQLite did not
-// write the last frame of the write-ahead log. Then SQLite or the driver has rolled back. After
-// another error, such as a failed sync, the last frame may be in the file. Then the transaction may
-// take effect after a crash, until a later commit overwrites the frame.
-// https://www.sqlite.org/lang_transaction.html, https://www.sqlite.org/walformat.html
+// commitUndone reports whether a failed COMMIT certainly committed nothing.
+//
+// This is certain if SQLite did not write the last frame of the write-ahead log. Then SQLite or the
+// driver has rolled the transaction back. After another error, such as a failed sync, the last
+// frame may be in the file. Then the transaction may take effect after a crash, until a later
+// commit overwrites the frame. See https://www.sqlite.org/lang_transaction.html and
+// https://www.sqlite.org/walformat.html.
 func commitUndone(err error) bool { return commitUndoneCode(sqliteCode(err)) }
 
 func commitUndoneCode(code int) bool {

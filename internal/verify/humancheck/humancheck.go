@@ -1,5 +1,5 @@
-// Package humancheck asks a stranger for a proof of work or a vendor's token when strangers are
-// many.
+// Package humancheck demands a proof of work or a vendor's token from a stranger if many requests
+// come from strangers.
 package humancheck
 
 import (
@@ -20,16 +20,17 @@ const (
 type VendorQuery struct {
 	Token    string
 	App      string
-	Network  string // the peer's network as rules count it, for the bound of 30 an hour; empty: unknown
+	Network  string // network of the client, for the limit of 30 questions an hour; empty: unknown
 	ClientIP string // given to the vendor only if the app says send_ip
 }
 
-// Result is a vendor's answer. Either Passed is set, or Reason has the reason. Away: the vendor
-// could not be asked, or answered that it has a fault; then work is offered instead.
+// Result is a vendor's answer about a token. Either Passed is set, or Reason has the reason of the
+// rejection. Away means that the vendor could not be asked, or that the vendor reported a fault of
+// its own. Then the service offers a proof of work instead.
 type Result struct {
 	Passed bool
 	Reason Reason
-	Host   string // of OtherHost: the host on which the token was made, as the vendor says
+	Host   string // only with OtherHost: the host on which the token was made, as the vendor reports it
 	Away   bool
 }
 

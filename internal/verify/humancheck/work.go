@@ -19,7 +19,8 @@ import (
 // ByWork is the check by proof of work, which needs no vendor.
 const ByWork = "work"
 
-// WorkPrefix begins a token that solves a challenge. The base64 of ALTCHA's payload follows it.
+// WorkPrefix is the start of a token that solves a challenge. The rest of the token is the base64
+// of ALTCHA's payload.
 const WorkPrefix = "work:"
 
 // WorkChallengeLife is how long a challenge may be solved.
@@ -35,8 +36,8 @@ type Check struct {
 	Cost   int64  // greatest number of a challenge; a solution costs half as many hashes on average
 }
 
-// By names the check that is in use: the vendor, or ByWork if there is no vendor or the vendor is
-// away.
+// By returns the name of the check that is in use. It returns the name of the vendor. If there is
+// no vendor or the vendor is away, it returns ByWork.
 func (c Check) By() string {
 	if c.VendorAnswers() {
 		return c.Vendor.By()
@@ -67,9 +68,9 @@ type Offer struct {
 
 const workLabel = "human check"
 
-// NewWorkChallenge makes a challenge of ALTCHA's protocol, version 1, with a signature by the
-// current key of the ring. A solution is accepted only with the same binding, and until
-// WorkChallengeLife after now. Challenges are not stored.
+// NewWorkChallenge makes a challenge of ALTCHA's protocol, version 1. The current key of the ring
+// signs the challenge. CheckWorkSolution accepts a solution only with the same binding, and only
+// until WorkChallengeLife after the instant now. Challenges are not stored.
 func NewWorkChallenge(ring *keys.Ring, binding string, cost int64, now time.Time) (*Challenge, error) {
 	id := ring.CurrentID()
 	key, err := ring.Subkey(id, workLabel)
@@ -84,9 +85,9 @@ func NewWorkChallenge(ring *keys.Ring, binding string, cost int64, now time.Time
 	return &c, err
 }
 
-// CheckWorkSolution checks the base64 of a solution's payload, by one hash and one HMAC. It returns
-// the challenge's signature, which identifies the challenge: the caller must accept each signature
-// only once. If the solution is right, reason is empty.
+// CheckWorkSolution checks the base64 of a solution's payload. The check costs one hash and one
+// HMAC. CheckWorkSolution returns the challenge's signature, which identifies the challenge. The
+// caller must accept each signature only once. If the solution is right, reason is empty.
 func CheckWorkSolution(ring *keys.Ring, encoded, binding string, now time.Time) (signature string, reason Reason) {
 	var p altcha.Payload
 	text, err := base64.StdEncoding.DecodeString(encoded)

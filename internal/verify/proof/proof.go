@@ -1,12 +1,14 @@
-// Package proof signs proofs of approvals: JWTs (RFC 7519) with EdDSA (RFC 8037). With the public
-// keys (RFC 7517), a back end can check offline a proof that a browser sends. In exchange for a
-// proof or a reference, a back end gets the full address of an approved verification, once. The
-// hosted page adds the reference to the URL to which the person returns.
+// Package proof signs proofs of approvals. A proof is a JWT (RFC 7519) with EdDSA (RFC 8037). If a
+// browser sends a proof to a back end, the back end can check the proof offline, with the public
+// keys (RFC 7517). In exchange for a proof or a reference, a back end gets the full address of an
+// approved verification, once. The hosted page adds the reference to the URL to which the person
+// returns.
 //
-// Package verification signs a proof after an approved check, package api returns the proof, and
-// package app serves the public keys; package api calls Redeem, package page calls NewReference.
-// Each key of the ring gives one Ed25519 key with the same ID. New proofs are signed with the first
-// key; older proofs stay valid while their key is in the ring.
+// Package verification signs a proof after an approved check. Package api returns the proof and
+// calls Redeem. Package app serves the public keys. Package page calls NewReference.
+//
+// Each key of the ring gives one Ed25519 key with the same ID. The current key of the ring signs
+// new proofs. Older proofs stay valid as long as their key is in the ring.
 package proof
 
 import (
@@ -41,12 +43,12 @@ const seedLabel = "proof ed25519"
 type Claims struct {
 	ID  string // jti: the verification's ID. A verification has one proof, so a back end can detect a replayed proof by this ID
 	App string // aud
-	// RecipientHash is sub: the keyed hash of the address as spelled, as in responses to secret
-	// keys.
+	// RecipientHash is the claim sub. It is the keyed hash of the address as spelled. Responses to
+	// callers with a secret key contain the same hash.
 	RecipientHash string
 	Channel       string
 	Purpose       string
-	Details       string // what was confirmed, as the message said it; the proof has its SHA-256, too, in hex
+	Details       string // what the person confirmed, as written in the message; the proof also has the SHA-256 of it, in hex
 	Test          bool   // the approval is of a test recipient, whose code is known
 }
 
@@ -83,7 +85,8 @@ func (s *Signer) key(id string) (ed25519.PrivateKey, error) {
 	return key.(ed25519.PrivateKey), nil
 }
 
-// Sign makes a proof that is valid from now for Life. Error: the ring has no key.
+// Sign makes a proof that is valid from the instant now for the duration Life. If the ring has no
+// key, Sign returns an error.
 func (s *Signer) Sign(f Claims, now time.Time) (string, error) {
 	id := s.ring.CurrentID()
 	key, err := s.key(id)
@@ -95,7 +98,8 @@ func (s *Signer) Sign(f Claims, now time.Time) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	// Package jwt would marshal the claims twice, which is a fifth of the time of a proof.
+	// Sign marshals the claims here, because package jwt would marshal the claims twice. That takes
+	// a fifth of the time of a proof.
 	digest := ""
 	if f.Details != "" {
 		digest = fmt.Sprintf("%x", sha256.Sum256([]byte(f.Details)))
@@ -126,8 +130,8 @@ var errInvalid = errors.New("proof: not a proof of this service")
 // validity. The caller must check that the proof has not expired. Error: the token is not a proof
 // of this service.
 func (s *Signer) VerifySignature(token string) (f Claims, expires time.Time, err error) {
-	// go-jose ignores line ends and the last bits of a part. So one proof would have many valid
-	// texts.
+	// go-jose ignores line ends and the last bits of a part. So without this check, one proof would
+	// have many valid texts.
 	for part := range strings.SplitSeq(token, ".") {
 		decoded, err := base64.RawURLEncoding.DecodeString(part)
 		if err != nil || base64.RawURLEncoding.EncodeToString(decoded) != part {

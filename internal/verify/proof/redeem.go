@@ -61,11 +61,12 @@ type RedeemedVerification struct {
 	Test          bool
 }
 
-// Redeem returns the address of an approval and marks the approval as redeemed. A later call gets
-// the address again if it has the Idempotency-Key of the first call; otherwise ErrRedeemed. Other
-// errors: *fault.InvalidError if neither or both of proof and reference are given, or if the given
-// one is expired, forged, or belongs to another app; ErrErased; fault.Unavailable if the database
-// fails or the address cannot be decrypted.
+// Redeem returns the address of an approval and marks the approval as redeemed. A later call with
+// the Idempotency-Key of the first call gets the address again. Any other later call gets
+// ErrRedeemed. If the recipient was erased, Redeem returns ErrErased. It returns
+// *fault.InvalidError if neither or both of proof and reference are given. It also returns
+// *fault.InvalidError if the given proof or reference is expired, forged or of another app. It
+// returns fault.Unavailable if the database fails or the address cannot be decrypted.
 func (redeemer *Redeemer) Redeem(ctx context.Context, app string, r RedeemRequest) (RedeemedVerification, error) {
 	id, expires, err := redeemer.openToken(app, r)
 	if err != nil {
@@ -149,8 +150,8 @@ func invalidProofError(r RedeemRequest) error {
 	return fault.Invalid(r.fieldName(), "invalid", "This is not a proof or reference of this app, or it is not complete.")
 }
 
-// ReferenceTo makes a reference to the approval that an app's proof names. Error:
-// *fault.InvalidError if the proof is expired, forged, or of another app.
+// ReferenceTo makes a reference to the approval for which an app has a proof. If the proof is
+// expired, forged or of another app, ReferenceTo returns *fault.InvalidError.
 func (redeemer *Redeemer) ReferenceTo(app, proof string) (string, error) {
 	r := RedeemRequest{Proof: proof}
 	id, expires, err := redeemer.openToken(app, r)

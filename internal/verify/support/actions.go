@@ -54,8 +54,8 @@ func (ad *Administration) ParseTarget(app, channel, to, purpose, reason string) 
 		nil
 }
 
-// mailbox returns the hash of the recipient's mailbox; the recipient's own hash if the mailbox is
-// not known.
+// mailbox returns the hash of the recipient's mailbox. If the mailbox is not known, it returns the
+// recipient's own hash.
 func (t Target) mailbox() recipient.Hash {
 	if t.Mailbox.IsZero() {
 		return t.Recipient
@@ -77,13 +77,13 @@ func (ad *Administration) affectedApps(p Target) []string {
 	return slices.Collect(maps.Keys(ad.Policy.Get().Apps))
 }
 
-// ResetQuota removes the recipient's past sends under the purpose's policy from the counts. It also
-// removes, for all policies, the recipient's rejections, pauses after failures (backoff), spellings
-// and failed checks. Rules of networks and apps and a carrier's hold keep their counts. The
-// database is reset first: otherwise the database's old events would be added to the limiter again.
-// If the limiter does not answer, only the database is reset, and the limiter still refuses. After
-// fault.Unavailable the caller should repeat the reset. Errors: *fault.InvalidError if the purpose
-// is not configured, fault.Unavailable.
+// ResetQuota removes the recipient's past sends under the purpose's policy from the counts. For all
+// policies, it also removes the recipient's rejections, pauses after failures (backoff), spellings
+// and failed checks. Rules of networks and apps keep their counts, and a carrier's hold stays.
+// ResetQuota resets the database first. Otherwise the database's old events would be added to the
+// limiter again. If the limiter does not answer, only the database is reset, and the limiter still
+// refuses sends. After fault.Unavailable, the caller should repeat the reset. Errors:
+// *fault.InvalidError if the purpose is not configured; fault.Unavailable.
 func (ad *Administration) ResetQuota(ctx context.Context, p Target, act store.AuditEntry) error {
 	set := ad.Policy.Get()
 	purpose, err := verification.FindPurpose(set, p.Purpose)
@@ -123,8 +123,8 @@ func (ad *Administration) ResetQuota(ctx context.Context, p Target, act store.Au
 	return nil
 }
 
-// recordEnd records how an action ended. If that cannot be written, the audit log shows the action
-// as begun, and the process's own log has the outcome.
+// recordEnd records how an action ended. If the database does not accept the entry, the audit log
+// shows the action as begun. Then the process's own log has the outcome.
 func (ad *Administration) recordEnd(ctx context.Context, act store.AuditEntry, outcome store.AuditOutcome, detail string) {
 	end, err := store.AuditEntryCompletion(act, outcome, detail)
 	if err == nil {
@@ -167,11 +167,12 @@ func targetOf(v store.Verification) Target {
 	return Target{App: v.App, Channel: v.Channel, Purpose: v.Purpose, Recipient: v.Recipient, To: v.To}
 }
 
-// Resend sends the code of a pending verification again for an administrator, as if the app had
-// requested it with its secret key. It records the request before it sends, and the outcome
-// afterwards. Both gates decide; a refusal is an Answer that is not Admitted. from is the
-// administrator's address, which rules on addresses and networks count. Errors: *fault.InvalidError
-// if the code has ended or will soon end, and those of verification.Service.Send.
+// Resend sends the code of a pending verification again for an administrator. It acts as if the app
+// had requested the code with its secret key. It records the request before the send, and the
+// outcome after the send. The limiter and the database both decide. If one of them refuses, the
+// Answer is not Admitted. The parameter from is the administrator's address; rules on addresses and
+// networks count this address. If the code has ended or will soon end, Resend returns
+// *fault.InvalidError. It also returns the errors of verification.Service.Send.
 func (ad *Administration) Resend(ctx context.Context, v store.Verification, from netip.Addr,
 	act store.AuditEntry,
 ) (verification.Answer, error) {
@@ -203,9 +204,10 @@ func (ad *Administration) Resend(ctx context.Context, v store.Verification, from
 	return answer, err
 }
 
-// loadResendable reads a verification again before a resend. Errors: *fault.InvalidError if the
-// verification has ended or will soon end, since a resend would open a new one, or if a caller made
-// the code, since such a code is not kept; those of the store.
+// loadResendable reads a verification again before a resend. If the verification has ended or will
+// soon end, it returns *fault.InvalidError, because a resend would open a new verification. If a
+// caller made the code, it also returns *fault.InvalidError, because the service does not keep such
+// a code. It also returns the errors of the store.
 func (ad *Administration) loadResendable(ctx context.Context, v store.Verification) (store.Verification, error) {
 	v, _, now, err := ad.Store.Verification(ctx, v.ID)
 	if err != nil {
@@ -221,8 +223,9 @@ func (ad *Administration) loadResendable(ctx context.Context, v store.Verificati
 	return v, nil
 }
 
-// RevealRecipient records the access, and returns the full recipient of a verification. Errors:
-// *fault.InvalidError if the recipient was erased or its key has left the ring; fault.Unavailable.
+// RevealRecipient records the access, and returns the full recipient of a verification. If the
+// recipient was erased or the recipient's key has left the ring, RevealRecipient returns
+// *fault.InvalidError. Error: fault.Unavailable.
 func (ad *Administration) RevealRecipient(ctx context.Context, v store.Verification, act store.AuditEntry) (string, error) {
 	if err := ad.Store.AddAuditEntry(ctx, targetOf(v).auditEntryWithTarget(act)); err != nil {
 		return "", err

@@ -15,10 +15,11 @@ import (
 // exportPageRows is how many rows of an export are in memory at once.
 const exportPageRows = 500
 
-// ExportRecipient writes all rows that name the recipient to w, for the person (GDPR, article 15).
-// The JSON object has a key for each table, with the table's rows, the meaning of a row, how long
-// rows are kept, and why columns are left out. ExportRecipient records the export before it reads a
-// row, and again at its end. After an error w may have a part of the export. Errors: those of w;
+// ExportRecipient writes all rows about the recipient to w as a JSON object. The recipient has a
+// right to these data (GDPR, article 15). The object has a key for each table. The value has the
+// table's rows, what a row means, how long rows are kept, and why columns are omitted.
+// ExportRecipient adds an audit entry before it reads a row, and another audit entry after the
+// export. If ExportRecipient fails, w may contain a part of the export. Errors: the errors of w;
 // fault.Unavailable.
 func (ad *Administration) ExportRecipient(ctx context.Context, p Target, act store.AuditEntry, w io.Writer) error {
 	p.App, p.Purpose = "", ""

@@ -10,16 +10,17 @@ import (
 	"sendcode/internal/verify/verification"
 )
 
-// The longest reasons that the database accepts, in characters: of an action, and of a suppression
-// or its end.
+// MaxReasonLength is the length, in characters, of the longest reason for an action that the
+// database accepts. MaxSuppressionReasonLength is the limit for the reason of a suppression, or of
+// the end of a suppression.
 const (
 	MaxReasonLength            = 500
 	MaxSuppressionReasonLength = 200
 )
 
-// A plus sign with minDigitsAfterPlus digits, or minNumberDigits digits without a plus, count as a
-// phone number; ticket numbers are shorter. A local part with fewer than minLocalPartLength
-// characters is not looked for.
+// A phone number has a plus sign and at least minDigitsAfterPlus digits, or at least
+// minNumberDigits digits without a plus sign. Ticket numbers are shorter. containsLocalPart does
+// not search for a local part with fewer than minLocalPartLength characters.
 const (
 	minNumberDigits    = 10
 	minDigitsAfterPlus = 7
@@ -27,8 +28,9 @@ const (
 )
 
 // CheckReason checks an administrator's reason for an action. The reason is required. The audit log
-// keeps it for good, so it must not contain an address, a phone number, or the local part of
-// address, the recipient of the action ("": unknown). Error: *fault.InvalidError.
+// keeps the reason for good, so the reason must not contain an address or a phone number. The
+// reason must also not contain the local part of the parameter address. The parameter address is
+// the recipient of the action, or empty if the recipient is unknown. Error: *fault.InvalidError.
 func CheckReason(reason, address string) error {
 	switch {
 	case strings.TrimSpace(reason) == "":
@@ -52,8 +54,9 @@ func isHiddenInMultiline(r rune) bool {
 	return verification.IsHiddenCharacter(r) && !strings.ContainsRune("\n\r\t", r)
 }
 
-// ContainsPhoneNumber reports whether a text contains what a person reads as a phone number, also
-// with separators: a plus and seven digits or, without a plus, at least minDigits digits.
+// ContainsPhoneNumber reports whether a person would see a phone number in a text. A phone number
+// has a plus sign and at least seven digits, or at least minDigits digits without a plus sign. The
+// digits may have separators between them.
 func ContainsPhoneNumber(text string, minDigits int) bool {
 	digits, plus := 0, false
 	for _, r := range recipient.AsRead(text) {
@@ -73,8 +76,9 @@ func ContainsPhoneNumber(text string, minDigits int) bool {
 	return false
 }
 
-// containsLocalPart reports whether the text contains the local part of the address, or the part
-// before its plus sign, as whole words, with any signs between them and in any case.
+// containsLocalPart reports whether the text contains the words of the address's local part. If the
+// local part has a plus sign, only the words before the plus sign are compared. Case does not
+// matter, and any signs may separate the words.
 func containsLocalPart(text, address string) bool {
 	local, _, found := strings.Cut(address, "@")
 	base, _, _ := strings.Cut(local, "+")

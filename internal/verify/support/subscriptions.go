@@ -12,16 +12,17 @@ import (
 // AcceptSubscriptionAction is the action of AcceptSubscription in the audit log.
 const AcceptSubscriptionAction = "subscription.accept"
 
-// How long an administrator's acceptance waits for the subscription, and how many audit entries are
-// searched for an acceptance.
+// acceptancePeriod is how long an administrator's acceptance of a subscription is valid.
+// maxSearchedEntries is how many audit entries are searched for an acceptance.
 const (
 	acceptancePeriod   = time.Hour
 	maxSearchedEntries = 200
 )
 
-// AcceptSubscription allows the next subscription that a provider's topic requests, within
-// acceptancePeriod, to be confirmed. Only the audit log keeps the acceptance: as a begun entry,
-// until the subscription is confirmed. Errors: *fault.InvalidError, fault.Unavailable.
+// AcceptSubscription allows the confirmation of the next subscription that a provider's topic
+// requests within acceptancePeriod. Only the audit log stores the acceptance. The audit entry stays
+// a begun entry until the subscription is confirmed. Errors: *fault.InvalidError,
+// fault.Unavailable.
 func (ad *Administration) AcceptSubscription(ctx context.Context, provider, reason string, act store.AuditEntry) error {
 	if err := CheckReason(reason, ""); err != nil {
 		return err

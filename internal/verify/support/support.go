@@ -93,7 +93,8 @@ func (ad *Administration) AppsAndPurposes() (apps, purposes []string) {
 	return slices.Sorted(maps.Keys(set.Apps)), slices.Sorted(maps.Keys(set.Purposes))
 }
 
-// Paused returns the pause that stops sends of the channel and purpose; false if there is none.
+// Paused returns the pause that stops sends on the channel for the purpose. The result is false if
+// there is no such pause.
 func (ad *Administration) Paused(ch recipient.Channel, purpose string) (policy.Pause, bool) {
 	return ad.Policy.Get().Paused(ch, purpose)
 }

@@ -23,8 +23,8 @@ type SuppressRequest struct {
 	For     time.Duration `json:"-"`      // at most MaxSuppressionPeriod; 0: as long as a bounce suppresses
 }
 
-// MaxSuppressionPeriod is the longest suppression. DefaultSuppressionPeriod is the length if
-// neither the request nor the configuration has one.
+// MaxSuppressionPeriod is the length of the longest suppression. DefaultSuppressionPeriod applies
+// if neither the request nor the configuration sets a length.
 const (
 	MaxSuppressionPeriod     = 366 * 24 * time.Hour
 	DefaultSuppressionPeriod = 30 * 24 * time.Hour
@@ -101,7 +101,8 @@ func (ad *Administration) parseSuppressible(channel, address, app, why string) (
 	return to, checkSuppressionReason(why, to.Address())
 }
 
-// checkSuppressionReason checks the reason of a suppression, which the audit log keeps for good.
+// checkSuppressionReason checks the reason for a suppression. The audit log keeps the reason for
+// good.
 func checkSuppressionReason(why, address string) error {
 	switch {
 	case why == "":
@@ -114,8 +115,9 @@ func checkSuppressionReason(why, address string) error {
 	return CheckReason(why, address)
 }
 
-// LiftPrefixPause ends the pause of a prefix early, and records the action, unless the pause had
-// ended before. Errors: fault.NotFound, *fault.InvalidError, fault.Unavailable.
+// LiftPrefixPause ends the pause of a prefix early, and records the action. If the pause has
+// already ended, LiftPrefixPause changes and records nothing. Errors: fault.NotFound,
+// *fault.InvalidError, fault.Unavailable.
 func (ad *Administration) LiftPrefixPause(ctx context.Context, id uuid.UUID, reason string,
 	act store.AuditEntry,
 ) (store.PrefixPause, error) {

@@ -12,7 +12,8 @@ import (
 	"sendcode/quota"
 )
 
-// alarm counts events by name, for a log line at most once every alarmInterval.
+// alarm counts events by name. logIfDue logs the counts in one line, at most once every
+// alarmInterval.
 type alarm struct {
 	mu     sync.Mutex
 	counts map[string]int
@@ -22,7 +23,8 @@ type alarm struct {
 // alarmInterval is the least time between two log lines of one alarm.
 const alarmInterval = time.Minute
 
-// count counts an event. There must be few different names; they come from the configuration.
+// count counts an event under a name. The names come from the configuration, so there are few
+// different names.
 func (a *alarm) count(name string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -41,9 +43,10 @@ type alarms struct {
 	apps     alarm // checks beyond the bound of an app
 }
 
-// logIfDue writes a log line with args, the alarm's counts under the key what, and the runbook
-// section see. Then it resets the counts. It writes nothing if there are no counts, or if the last
-// line is younger than alarmInterval.
+// logIfDue writes a log line with args, the runbook section see, and the alarm's counts. The
+// parameter what is the key of the counts in the line. Then logIfDue resets the counts. logIfDue
+// writes nothing if there are no counts, or if the last line was written less than alarmInterval
+// ago.
 func (a *alarms) logIfDue(of *alarm, level slog.Level, text string, see slog.Attr, what string, args ...any) {
 	of.mu.Lock()
 	defer of.mu.Unlock()
@@ -53,8 +56,9 @@ func (a *alarms) logIfDue(of *alarm, level slog.Level, text string, see slog.Att
 	}
 }
 
-// LogAlarms logs the counts of checks beyond a bound, and of refusals by overload, if a line is
-// due. Package jobs calls it.
+// LogAlarms logs how many failed checks exceeded an app's bound, how many checks a network's bound
+// refused, and how many requests were refused by overload. Each count is logged at most once every
+// alarmInterval. Package jobs calls LogAlarms.
 func (a *alarms) LogAlarms(context.Context) {
 	bound := a.Policy.Get().Checks.App
 	a.logIfDue(&a.apps, slog.LevelError,
@@ -84,7 +88,8 @@ func (a *alarms) countCheckOverBound(ch recipient.Channel, app string) {
 }
 
 // countBreakerRefusal counts a send of an app that the breaker refused. It ignores refusals by
-// other rules. If a line is due, it logs the count, since an operator must act.
+// other rules. An operator must act, so countBreakerRefusal logs the count at once if a line is
+// due.
 func (a *alarms) countBreakerRefusal(app string, rule quota.State) {
 	if rule.Scope == policy.BreakerScope {
 		a.breaker.count(app)

@@ -19,8 +19,8 @@ type Request struct {
 	Caller
 	Channel string
 	To      string
-	// ISO 3166-1 alpha-2: country of a phone number in national form; empty: To must have the
-	// international form
+	// Country is the country of a phone number in national form, as an ISO 3166-1 alpha-2 code. If
+	// Country is empty, a phone number in To must have the international form.
 	Country      string
 	Purpose      string        // empty: default
 	Locale       string        // a BCP 47 tag of at most 35 characters; empty: see LocaleChooser
@@ -28,26 +28,28 @@ type Request struct {
 	Site         string        // browsers: host of the page that asks; empty: our own
 	store.Labels               // each of at most 64 characters
 	Session      string        // secret keys: names the end user's session, at most 128 characters
-	Details      string        // secret keys: what the code confirms, in at most 100 characters without a URL
-	Wait         time.Duration // secret keys: how long to wait for the outcome, at most MaxWait; 0: answer at once
+	Details      string        // only with a secret key: what the code confirms; at most 100 characters, no URL
+	Wait         time.Duration // only with a secret key: how long to wait for the outcome, at most MaxWait; 0: do not wait
 	Resend       string        // ID of a verification; Channel, To and Purpose may then be left out
-	// browsers: tokens of earlier right codes, the newest first, at most MaxKnownTokens; see
-	// CheckResult.KnownToken
+	// KnownTokens are a browser's tokens of earlier right codes, the newest first. At most
+	// MaxKnownTokens tokens are allowed. See CheckResult.KnownToken.
 	KnownTokens []string
-	// only secret keys: the caller's code, 4 to 12 ASCII letters and digits, which the caller
-	// checks itself; empty: the service makes the code
+	// Code is the caller's own code, which has 4 to 12 ASCII letters and digits. Only callers with
+	// a secret key set Code, and such a caller checks the code itself. If Code is empty, the
+	// service makes and checks the code.
 	Code string
-	TTL  time.Duration // life of Code, 1 min to store.MaxCodeLife, which the message tells; 0: the purpose's, not told
-	// with Code: the caller reports each approval, so a code without a report was not entered
+	TTL  time.Duration // life of Code, 1 minute to store.MaxCodeLife, stated in the message; 0: the purpose's life, not stated
+	// Reports is true if the caller will report each approval of Code. Then a code without a report
+	// counts as not entered.
 	Reports bool
-	// token of a human check: a vendor's token, or a solution after humancheck.WorkPrefix. It is
-	// only used if the request needs a pass
+	// HumanCheck is the token of a human check. It is a vendor's token, or a solution that follows
+	// humancheck.WorkPrefix. The token is used only if the request needs a pass.
 	HumanCheck string
-	// Only callers with a secret key set MaySend. Send calls it when the send is admitted, before
-	// the message leaves. If MaySend returns false, the code is canceled, no message leaves, and
-	// Send returns ErrKeptBack. A repeated request does not call MaySend. If this process dies
+	// Only callers with a secret key set MaySend. Send calls MaySend when the send is admitted,
+	// before the message leaves. If MaySend returns false, the code is canceled, no message leaves,
+	// and Send returns ErrKeptBack. A repeated request does not call MaySend. If this process dies
 	// before MaySend has returned, or before the cancellation is written, another process sends the
-	// message. nil: the message leaves at once
+	// message. If MaySend is nil, the message leaves at once.
 	MaySend func() bool
 }
 
@@ -136,8 +138,9 @@ func IsPlainText(s string, limit int) bool {
 	return utf8.ValidString(s) && utf8.RuneCountInString(s) <= limit && !strings.ContainsFunc(s, IsHiddenCharacter)
 }
 
-// IsHiddenCharacter reports whether a character is invisible and may control, hide or reorder text:
-// a control or format character, or one that ends a line or paragraph.
+// IsHiddenCharacter reports whether a character is a control character, a format character, a line
+// separator or a paragraph separator. Such a character is invisible, and may control, hide or
+// reorder text.
 func IsHiddenCharacter(r rune) bool {
 	return unicode.IsControl(r) || unicode.In(r, unicode.Cf, unicode.Zl, unicode.Zp)
 }

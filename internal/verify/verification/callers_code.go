@@ -9,8 +9,8 @@ import (
 	"sendcode/internal/store"
 )
 
-// Bounds of the length of a caller's code, in characters, and the shortest TTL. Messages tell a TTL
-// in whole minutes.
+// A caller's code has minCallerCodeLength to maxCallerCodeLength characters. The code's TTL is at
+// least minCallerCodeTTL, because messages state a TTL in whole minutes.
 const (
 	minCallerCodeLength = 4
 	maxCallerCodeLength = 12

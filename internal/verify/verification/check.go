@@ -18,27 +18,33 @@ type CheckResult struct {
 	View
 	Valid      bool
 	Proof      string // when valid: a signed token that a back end can check offline
-	KnownToken string // when valid, for a browser: the token for Request.KnownTokens, to be kept for KnownTokenLife
+	KnownToken string // if valid, for a browser: a token for Request.KnownTokens; the browser keeps it for KnownTokenLife
 }
 
-// Check compares a typed code with a verification's code and approves the verification if they are
-// equal. The database counts the check and approves in one transaction, which is committed before
-// any caller learns the result. If several right checks come at once, exactly one approves. A check
-// with the Idempotency-Key and the code of the last counted check counts nothing and gets the
-// answer of that check. If that check approved, the answer has the same proof, while the proof is
-// valid. Errors: *fault.InvalidError for a text without the code's characters or length, and
-// ErrKeyOfOtherCode, which cost no attempt; fault.NotFound, ErrCallerCode, *FailedCheckLimitError,
-// *admission.OverloadedError, fault.Unavailable, and fault.Uncertain if the attempt may count.
+// Check compares a typed code with a verification's code, and approves the verification if the
+// codes are equal. The database counts the check and approves the verification in one transaction.
+// The transaction is committed before any caller learns the result. If several right checks arrive
+// at the same time, exactly one check approves the verification.
+//
+// A check repeats the last counted check if the Idempotency-Key and the code are the same. A
+// repeated check counts nothing and gets the answer of the last counted check. If that check
+// approved the verification, the answer has the same proof. After the proof has expired, the answer
+// has only the state of the verification.
+//
+// Errors that cost no attempt: *fault.InvalidError if the text does not have the code's characters
+// or length; ErrKeyOfOtherCode. Other errors: fault.NotFound, ErrCallerCode,
+// *FailedCheckLimitError, *admission.OverloadedError, fault.Unavailable, and fault.Uncertain if the
+// attempt may be counted.
 func (s *checkService) Check(ctx context.Context, c Caller, id, typed string) (CheckResult, error) {
 	return s.check(ctx, c, id, storedVerification{}, s.judgeOf(c, typed))
 }
 
 // CheckByRecipient is Check for a back end that did not keep the ID. It checks the newest pending
-// verification that a secret key requested for the recipient, purpose and session of ask, and never
-// a verification of a browser or of another session. It prefers a verification whose last counted
-// check has the Idempotency-Key of ask, even if that verification has ended. Errors: those of
-// Check; *fault.InvalidError for ask; fault.NotFound also if there is no such verification, or if
-// the caller has no secret key.
+// verification that a secret key requested for the recipient, purpose and session in ask. It never
+// checks a verification of a browser or of another session. It prefers a verification whose last
+// counted check has the Idempotency-Key in ask, even if that verification has ended. Errors: the
+// errors of Check; *fault.InvalidError for ask. fault.NotFound also means that there is no such
+// verification, or that the caller has no secret key.
 func (s *checkService) CheckByRecipient(ctx context.Context, ask Request, typed string) (CheckResult, error) {
 	if ask.Kind != BackEnd {
 		return CheckResult{}, fault.NotFound
@@ -61,9 +67,10 @@ func (s *checkService) CheckByRecipient(ctx context.Context, ask Request, typed 
 	return s.check(ctx, r.Caller, v.ID, storedVerification{Verification: v}, judge)
 }
 
-// check acquires what a check needs, in the order of the code, and lets the database compare the
-// codes by judge. v is the verification, if the caller has read it; readAt is zero if v was not
-// read at an instant of the database's clock. Errors: those of Check.
+// check takes a place in the admission, counts the check for the client's networks, and lets the
+// database compare the codes with judge. v is the verification if the caller has already read it.
+// v.readAt is zero if the caller does not know when, by the database's clock, the verification was
+// read. Errors: the errors of Check.
 func (s *checkService) check(ctx context.Context, c Caller, id string, v storedVerification, judge judge) (_ CheckResult, err error) {
 	leave, err := s.places.enter(c.classWithoutTokens())
 	if err != nil {
@@ -74,8 +81,9 @@ func (s *checkService) check(ctx context.Context, c Caller, id string, v storedV
 	if err != nil {
 		return CheckResult{}, err
 	}
-	// An ended verification stays ended, so no check is needed. With an Idempotency-Key the
-	// database is asked anyway, since it may repeat an answer.
+	// An ended verification stays ended, so the database need not check the code. If the check has
+	// an Idempotency-Key, the database checks the code nevertheless, because the database may have
+	// an answer to repeat.
 	if !v.readAt.IsZero() && c.IdempotencyKey == "" && v.state() != Pending {
 		return s.observedResult(store.CheckAnswer{Verification: v.Verification, Now: v.readAt}, "ended", recipient.Hash{}), nil
 	}
@@ -143,8 +151,8 @@ func (s *checkService) approvedResult(c Caller, checked store.CheckAnswer) Check
 	return result
 }
 
-// observedResult returns the result of a check and counts the check for the metrics. address is the
-// argument of view.
+// observedResult returns the result of a check, and counts the check in the metrics. The parameter
+// address is passed to view.
 func (s *checkService) observedResult(checked store.CheckAnswer, outcome string, address recipient.Hash) CheckResult {
 	s.Observer.Checked(checked.Verification.Channel, checked.Verification.App, outcome)
 	return CheckResult{View: s.view(checked.Verification, store.Send{}, checked.Now, address)}

@@ -14,17 +14,19 @@ import (
 	"sendcode/quota"
 )
 
-// Three bounds limit failed checks. The database counts a recipient's failed checks together with
-// the check (rowrules.FailedCheckLimit), separately for each class of callers. The limiter counts
-// those of the client's networks: it counts each check before the comparison, and refunds it unless
-// the code was wrong. The limiter also counts those of the app, in the background. The app's bound
-// refuses no check: while it is exceeded, an alarm is logged and new codes of browsers are longer.
+// Three bounds limit failed checks. The first bound is on a recipient (rowrules.FailedCheckLimit).
+// The database counts these failed checks in the transaction of the check, separately for each
+// class of callers. The second bound is on the client's networks. The limiter counts each check
+// before the codes are compared, and the check is refunded unless the code was wrong. The third
+// bound is on the app. The limiter counts wrong codes in the background, and this bound refuses no
+// check. While an app exceeds its bound, an alarm is logged, and new codes for browsers are longer.
 
-// takeNetworkQuota counts a check as failed for the client's networks, before the comparison.
-// failure is the event to refund if the code proves not to be wrong. Without an ID, nothing was
-// counted: the caller has no address, or the verification is not pending or not found. Before it
-// counts, it reads the verification, unless v has it, and lets judge refuse a text that is no code.
-// Errors: *fault.InvalidError, ErrCallerCode, *FailedCheckLimitError, fault.Unavailable.
+// takeNetworkQuota counts a check as failed for the client's networks, before the codes are
+// compared. The result failure is the counted event. The caller refunds failure if the code was not
+// wrong. failure has no ID if nothing was counted: the caller has no address, or the verification
+// is unknown or not pending. If v is empty, takeNetworkQuota first reads the verification. Then
+// judge refuses a text that cannot be a code, before anything is counted. Errors:
+// *fault.InvalidError, ErrCallerCode, *FailedCheckLimitError, fault.Unavailable.
 func (s *checkService) takeNetworkQuota(ctx context.Context, c Caller, id string, v storedVerification, judge judge) (
 	_ storedVerification, failure quota.Request, err error,
 ) {
@@ -52,8 +54,8 @@ func (s *checkService) takeNetworkQuota(ctx context.Context, c Caller, id string
 	return v, failure, err
 }
 
-// networkFailure returns the request that counts a failed check for the client's networks, without
-// an ID.
+// networkFailure returns the quota request that counts a failed check for the client's networks.
+// The quota request has no ID yet.
 func (s *checkService) networkFailure(c Caller, ch recipient.Channel) quota.Request {
 	checks := s.Policy.Get().Checks
 	return quota.Request{
@@ -62,8 +64,8 @@ func (s *checkService) networkFailure(c Caller, ch recipient.Channel) quota.Requ
 	}
 }
 
-// takeWithNewID counts an event under a new ID, and returns the event with that ID. This process
-// may decide without the limiter; see gates.Gates.TakeOrLocal.
+// takeWithNewID counts an event under a new ID, and returns the event with the ID. If the limiter
+// is unavailable, this process decides; see gates.Gates.TakeOrLocal.
 func (s *checkService) takeWithNewID(ctx context.Context, event quota.Request) (quota.Request, quota.Decision, error) {
 	id, err := s.newID()
 	if err != nil {
@@ -74,7 +76,8 @@ func (s *checkService) takeWithNewID(ctx context.Context, event quota.Request) (
 	return event, d, err
 }
 
-// appFailure returns the request that counts a wrong code for an app, without an ID.
+// appFailure returns the quota request that counts a wrong code for an app. The quota request has
+// no ID yet.
 func (s *checkService) appFailure(app string, ch recipient.Channel) quota.Request {
 	return quota.Request{
 		Buckets: map[quota.Scope]string{quota.App: buckets.AppFailedChecks(app, ch)},
@@ -82,7 +85,8 @@ func (s *checkService) appFailure(app string, ch recipient.Channel) quota.Reques
 	}
 }
 
-// wrongCodes are the wrong codes that are not in the apps' rules on failed checks yet.
+// wrongCodes has the wrong codes that the limiter has not yet counted for the apps' rules on failed
+// checks.
 type wrongCodes struct {
 	mu     sync.Mutex
 	counts map[wrongCodesOf]int
@@ -103,10 +107,11 @@ func (s *checkService) countWrongCode(app string, ch recipient.Channel) {
 	s.wrong.counts[wrongCodesOf{app, ch}]++
 }
 
-// CountWrongCodes counts the wrong codes since its last run in the apps' rules on failed checks. It
-// runs in the background, since these rules refuse no check. Wrong codes beyond a rule are counted
-// in the metrics and logged (alarm.go). After one such code, this run does not ask the limiter
-// again. Package jobs calls it. If the process dies, uncounted codes are lost.
+// CountWrongCodes lets the limiter count the wrong codes since the last run, by the apps' rules on
+// failed checks. It runs in the background, because these rules refuse no check. If an app exceeds
+// its rule, this run does not call the limiter again for that app and channel. The wrong codes
+// beyond the rule are counted in the metrics and logged (alarm.go). Package jobs calls
+// CountWrongCodes. If the process dies, uncounted codes are lost.
 func (s *checkService) CountWrongCodes(ctx context.Context) {
 	s.wrong.mu.Lock()
 	counts := s.wrong.counts
@@ -128,7 +133,7 @@ func (s *checkService) CountWrongCodes(ctx context.Context) {
 }
 
 // refuseCheckByLockout returns the *FailedCheckLimitError for a check that the database refused
-// because of a lockout. It caches and records the lockout.
+// because of a lockout. It caches the lockout, and records the refusal.
 func (s *checkService) refuseCheckByLockout(c Caller, checked store.CheckAnswer) error {
 	v, wait := checked.Verification, checked.Lockout.Wait
 	s.Observer.Checked(v.Channel, v.App, "locked_out")

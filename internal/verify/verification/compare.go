@@ -11,10 +11,11 @@ import (
 // judge compares a typed code with a verification's; see store.CheckRequest.Judge.
 type judge func(v store.Verification, counts bool) (store.Judgement, error)
 
-// judgeOf returns the judge of a typed text: a code, perhaps pasted with the message around it.
-// Errors of the judge: fault.NotFound for another app's verification, and for a browser if a back
-// end opened the verification; ErrCallerCode; *fault.InvalidError for a text without the code's
-// characters or length; fault.Unavailable if it cannot derive the code or make the event.
+// judgeOf returns the judge of a typed text. The text may be a whole message that contains the
+// code. The judge returns fault.NotFound for a verification of another app. It also returns
+// fault.NotFound if the caller is a browser and a back end opened the verification. Other errors of
+// the judge: ErrCallerCode; *fault.InvalidError if the text has no code of the right characters and
+// length; fault.Unavailable if the judge cannot derive the code or make the event.
 func (s *checkService) judgeOf(c Caller, typed string) judge {
 	return func(v store.Verification, counts bool) (j store.Judgement, err error) {
 		switch {
@@ -48,9 +49,9 @@ func (s *checkService) judgeOf(c Caller, typed string) judge {
 	}
 }
 
-// checkKey returns the hash of the caller's Idempotency-Key, for store.CheckRequest.Key; nil: the
-// caller gave no key. The kind of caller is not hashed. So if another kind of caller used the same
-// key, this is noticed (KeyReused), and costs no attempt.
+// checkKey returns the hash of the caller's Idempotency-Key for store.CheckRequest.Key, or nil if
+// the caller gave no key. The hash does not depend on the kind of caller. So the database notices
+// if another kind of caller uses the same key (KeyReused), and the check costs no attempt.
 func (s *checkService) checkKey(c Caller) []byte {
 	if c.IdempotencyKey == "" {
 		return nil
@@ -59,8 +60,8 @@ func (s *checkService) checkKey(c Caller) []byte {
 	return key[:]
 }
 
-// rightCode returns the right code for v. For a test recipient that is the configured code,
-// otherwise the derived code.
+// rightCode returns the right code for v. The code of a test recipient is in the configuration. Any
+// other code is derived from v.
 func (s *checkService) rightCode(v store.Verification) (string, error) {
 	if t, ok := s.testCodeOf(v); ok {
 		return t.Code, nil
@@ -68,9 +69,8 @@ func (s *checkService) rightCode(v store.Verification) (string, error) {
 	return s.Vault.DeriveCode(v)
 }
 
-// codeFormat returns the format of the right code for v: for a test recipient that of the
-// configured code, otherwise that of the derived code. It is zero if a caller made the code. test:
-// v belongs to a test recipient.
+// codeFormat returns the format of the right code for v; see rightCode. The format is zero if a
+// caller made the code. The result test is true if v belongs to a test recipient.
 func (s *readService) codeFormat(v store.Verification) (format code.Format, test bool) {
 	t, test := s.testCodeOf(v)
 	switch {

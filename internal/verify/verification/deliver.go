@@ -33,8 +33,8 @@ func (s *sendService) deliver(ctx context.Context, send writtenSend) Answer {
 	return Answer{Admitted: true, View: view, Quota: visible, AsksNext: s.asksNext(send.plan, states.Decision)}
 }
 
-// keepBack cancels a send that Request.MaySend forbade. A later request with its Idempotency-Key
-// starts anew. Error: ErrKeptBack.
+// keepBack cancels a send whose message Request.MaySend kept back. It releases the request's
+// Idempotency-Key, so a later request with the key makes a new send. Error: ErrKeptBack.
 func (s *sendService) keepBack(ctx context.Context, t sendTime, send writtenSend) error {
 	defer s.releaseClaims(t, send.claimedSend, ErrKeptBack)
 	work := send.work()

@@ -10,11 +10,11 @@ import (
 	"sendcode/quota"
 )
 
-// takeQuota lets the limiter, the first gate, count the send. If the wait of a refusal has ended
-// while takeQuota read the recipient's rows, it asks the limiter once more. If the process dies
-// before write has ended, the limiter may count a send without a row until its windows end. A
-// repeated request with the key has the same ID, so it counts once. Errors: *earlyAnswer,
-// fault.Unavailable.
+// takeQuota lets the limiter, the first gate, count the send. After a refusal, takeQuota reads the
+// recipient's rows. If the wait ends during this read, takeQuota calls the limiter once more. If
+// the process dies before write has returned, the limiter may count a send without a row until the
+// windows of the rules end. A repeated request with the Idempotency-Key has the same send ID, so
+// the limiter counts the send once. Errors: *earlyAnswer, fault.Unavailable.
 func (s *sendService) takeQuota(ctx context.Context, send claimedSend) (counted countedSend, err error) {
 	if send.checkRequired && send.pass.checker == "" {
 		return counted, s.refuseWithoutPass(ctx, send, quota.Decision{})
@@ -31,7 +31,7 @@ func (s *sendService) takeQuota(ctx context.Context, send claimedSend) (counted 
 		askedAt := s.Now()
 		taken, unanswered, err := s.Gates.TakeSend(ctx, send.plan, send.limiterID(), lower)
 		mayCount = mayCount || unanswered
-		if errors.Is(err, quota.ErrRefunded) { // an earlier refunded request had this ID; the next one gets a new ID
+		if errors.Is(err, quota.ErrRefunded) { // an earlier send with this ID was refunded; the next request gets a new ID
 			err = fault.Unavailable
 		}
 		if err != nil {
@@ -56,10 +56,12 @@ func (s *sendService) takeQuota(ctx context.Context, send claimedSend) (counted 
 	return counted, s.refuse(ctx, send.parsedRequest, refusal, "refused")
 }
 
-// refuseWithoutPass answers a request that lacks a pass: it asks for a human check if a pass would
-// admit the request. taken is the refusal by the limits of the request's pass; zero: the request
-// needs a pass even if the rules have places. It reads the recipient's rows. It is not called if
-// all places are taken, so that a flood reads no rows. Errors: *earlyAnswer, fault.Unavailable.
+// refuseWithoutPass answers a request that lacks a pass. If a pass would admit the request, the
+// answer asks for a human check. Otherwise the answer is a refusal. taken is the refusal by the
+// limits of the request's pass. taken is zero if the request needs a pass even if the rules have
+// places. refuseWithoutPass reads the recipient's rows. If the limiter's full limits refuse a send,
+// refuseWithoutPass is not called. So a flood beyond these limits reads no rows. Errors:
+// *earlyAnswer, fault.Unavailable.
 func (s *sendService) refuseWithoutPass(ctx context.Context, send claimedSend, taken quota.Decision) error {
 	current, err := s.peek(ctx, send.plan)
 	if err != nil {

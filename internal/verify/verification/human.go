@@ -19,12 +19,13 @@ import (
 	"sendcode/quota"
 )
 
-// An app may require a human check from strangers. Without a pass, a send may use only half of the
-// places that strangers have in a scope that many recipients share; see policy.Pass. So the limiter
-// first decides by the lower limits. If they refuse, but the full limits and the recipient's rules
-// would not, the caller is asked for a check, or the request's token is checked. Meanwhile the
-// request holds neither a slot of the recipient nor a place in the admission, since a vendor may
-// take seconds. One admitted send spends the pass.
+// An app may require a human check from strangers. In a scope that many recipients share, a send
+// without a pass may use only half of the strangers' places; see policy.Pass. So the limiter first
+// decides by these lower limits. A pass helps if the lower limits refuse the request, but the full
+// limits and the recipient's rules admit the request. Then Send checks the request's token, or asks
+// the caller for a human check. A vendor may take seconds to check a token. Meanwhile the request
+// has neither a slot of the recipient nor a place in the admission. One admitted send spends the
+// pass.
 
 // The results of human checks in metrics.
 const (
@@ -46,8 +47,8 @@ type Budget interface {
 // SetHumanChecks replaces the human checks, by app. Apps without one ask nobody.
 func (s *readService) SetHumanChecks(checks map[string]humancheck.Check) { s.human.Store(&checks) }
 
-// humanCheckOf returns the human check for a plan; nil: the app has no check, or none for the
-// plan's class.
+// humanCheckOf returns the human check for a plan, or nil if the app or the plan's class has no
+// human check.
 func (s *readService) humanCheckOf(plan buckets.Plan) *humancheck.Check {
 	all := s.human.Load()
 	if all == nil || plan.Class == store.SecretKeyClass {
@@ -59,8 +60,8 @@ func (s *readService) humanCheckOf(plan buckets.Plan) *humancheck.Check {
 	return nil
 }
 
-// asksNext reports whether, in these states of its rules, a send of the plan would need a human
-// check.
+// asksNext reports whether the next send of the plan would need a human check. d has the states of
+// the plan's rules.
 func (s *readService) asksNext(plan buckets.Plan, d quota.Decision) bool {
 	return s.humanCheckOf(plan) != nil && slices.ContainsFunc(d.Rules, func(x quota.State) bool {
 		return !x.Observe && policy.IsWiderScope(x.Scope) && x.Used >= policy.NoPass.Limit(plan.Class, x.Rule)
@@ -68,14 +69,14 @@ func (s *readService) asksNext(plan buckets.Plan, d quota.Decision) bool {
 }
 
 // isAlwaysAsked reports whether a send to a recipient needs a pass even if the rules have places.
-// first: it is the first send of its verification.
+// The parameter first is true for the first send of a verification.
 func (s *readService) isAlwaysAsked(ctx context.Context, c humancheck.Check, plan buckets.Plan, to recipient.Recipient, first bool) bool {
 	return c.Always && plan.Class.IsStranger() && first ||
 		to.Channel() == recipient.SMS && s.Budget != nil && s.Budget.StrangersHoldHalf(ctx, plan.App, to.Country())
 }
 
-// addHumanCheck adds the human check that a send may need to its request. Error:
-// *fault.InvalidError for too long a token.
+// addHumanCheck sets the fields of r for the human check that the send may need. Error:
+// *fault.InvalidError if the token is too long.
 func (s *sendService) addHumanCheck(ctx context.Context, r *parsedRequest) error {
 	var c humancheck.Check
 	if check := s.humanCheckOf(r.plan); check != nil && !s.Policy.Get().TestRecipients.Has(r.addressHash, s.Now()) {
@@ -94,7 +95,7 @@ func (s *sendService) addHumanCheck(ctx context.Context, r *parsedRequest) error
 // humanPass is the result of the request's human check.
 type humanPass struct {
 	policy.Pass
-	checker string   // the vendor or work that checked the token; empty: the token was not checked
+	checker string   // the vendor that checked the token, or humancheck.ByWork; empty: no token was checked
 	key     [32]byte // ID of the claim by which one send spends the pass
 }
 
@@ -106,8 +107,8 @@ func (p *parsedRequest) passWithoutToken() humanPass {
 	return humanPass{Pass: policy.NoPass}
 }
 
-// passByWork returns the pass that a solution is. While a vendor answers, an attacker shall gain
-// little by choosing work.
+// passByWork returns the pass for a solution of work. While a vendor answers, a solution gives only
+// WorkPass, so that an attacker gains little by work.
 func (p *parsedRequest) passByWork() policy.Pass {
 	if p.check.VendorAnswers() {
 		return policy.WorkPass
@@ -124,9 +125,10 @@ func (s *sendService) newWork(r *parsedRequest) (*humancheck.Challenge, error) {
 	return humancheck.NewWorkChallenge(s.Vault.Ring, r.workBinding(), r.check.Cost, s.Now())
 }
 
-// askForCheck returns, as an *earlyAnswer, the answer to a request that only a pass would admit.
-// current has the states of the request's rules by their full limits. taken is the refusal by the
-// limits of the request's pass; if it has no rules, no rule refuses.
+// askForCheck returns an *earlyAnswer that asks for a human check. The request is one that only a
+// pass would admit. current has the states of the request's rules by their full limits. taken is
+// the refusal by the limits of the request's pass. If taken has no rules, no rule refuses the
+// request.
 func (s *sendService) askForCheck(ctx context.Context, send claimedSend, current, taken quota.Decision) error {
 	offer := &humancheck.Offer{By: send.check.By()}
 	switch {
@@ -151,8 +153,8 @@ func (s *sendService) askForCheck(ctx context.Context, send claimedSend, current
 	return &earlyAnswer{Answer{HumanCheck: offer, View: send.refusedView(), Quota: visible}}
 }
 
-// askedForCheck returns the answer of askForCheck in an error of decide; nil: the request is not
-// asked.
+// askedForCheck returns the answer in err if err asks for a human check. Otherwise it returns nil.
+// err is an error of decide.
 func askedForCheck(err error) *Answer {
 	if early, is := errors.AsType[*earlyAnswer](err); is && early.HumanCheck != nil {
 		return &early.Answer
@@ -163,9 +165,9 @@ func askedForCheck(err error) *Answer {
 // maxHostName is the length of the longest name of a host (RFC 1035 section 2.3.4).
 const maxHostName = 253
 
-// checkToken returns the pass for the request's token. A vendor's check may take seconds. demand is
-// the answer to the request without a token. Errors: *earlyAnswer if the token is rejected;
-// fault.Unavailable.
+// checkToken returns the pass for the request's token. A vendor may take seconds to check a token.
+// demand is the answer that the request would get without a token. Errors: *earlyAnswer if the
+// token gives no pass; fault.Unavailable.
 func (s *sendService) checkToken(ctx context.Context, r *parsedRequest, demand Answer) (humanPass, error) {
 	pass, result := s.resultOfToken(ctx, r)
 	switch {
@@ -182,8 +184,8 @@ func (s *sendService) checkToken(ctx context.Context, r *parsedRequest, demand A
 	return humanPass{}, s.askAgain(r, demand, result)
 }
 
-// resultOfToken checks the request's token. The returned pass names the checker. It is valid only
-// if the token has passed the check.
+// resultOfToken checks the request's token. The returned pass names the checker. The pass is valid
+// only if the token has passed the check.
 func (s *sendService) resultOfToken(ctx context.Context, r *parsedRequest) (humanPass, humancheck.Result) {
 	if payload, is := strings.CutPrefix(r.HumanCheck, humancheck.WorkPrefix); is {
 		signature, reason := humancheck.CheckWorkSolution(s.Vault.Ring, payload, r.workBinding(), s.Now())
@@ -207,10 +209,11 @@ func (s *sendService) resultOfToken(ctx context.Context, r *parsedRequest) (huma
 	return humanPass{policy.FullPass, vendor.By(), s.Vault.KeyedHash(humanCheckLabel, vendor.By(), r.HumanCheck)}, result
 }
 
-// askAgain returns the answer to a request whose token is not a pass. If the vendor is away, the
-// answer is the same as without a token, with work as the check. While the vendor is in use, work
-// is not offered if it would not be accepted: then a bound on the vendor's questions is reached, or
-// the vendor has just failed.
+// askAgain returns the answer to a request whose token gives no pass. If the vendor is away, the
+// answer is the answer without a token, but names work as the check. The vendor may be away for
+// this request but still in use. Then a bound on questions to the vendor is reached, or the vendor
+// has just failed. In this case a solution gives only WorkPass, so askAgain offers work only if
+// WorkPass would admit the request.
 func (s *sendService) askAgain(r *parsedRequest, answer Answer, v humancheck.Result) error {
 	answer.CheckFailed = v.Reason
 	if v.Away {
@@ -226,10 +229,10 @@ func (s *sendService) askAgain(r *parsedRequest, answer Answer, v humancheck.Res
 	return &earlyAnswer{answer}
 }
 
-// spendPass claims the pass of a request for its send, as claimKey claims its key. Only the send's
-// row completes the claim. So if two requests have the same pass, only one continues. It returns
-// the send even with an error. Errors: *earlyAnswer, which asks for a check, if another send has
-// spent the pass; fault.Unavailable.
+// spendPass claims the request's pass for the send, in the same way as claimKey claims the key.
+// Only the send's row completes the claim. So if two requests have the same pass, only one request
+// continues. spendPass returns the send even with an error. Errors: *earlyAnswer, which asks for a
+// human check, if another send has spent the pass; fault.Unavailable.
 func (s *sendService) spendPass(ctx context.Context, send claimedSend, pass humanPass) (claimedSend, error) {
 	send.pass = pass
 	if pass.checker == "" {
@@ -252,8 +255,8 @@ func (s *sendService) spendPass(ctx context.Context, send claimedSend, pass huma
 	return send, err
 }
 
-// countPass counts a token that has passed its check, after the request is decided: another send
-// may have spent the pass.
+// countPass counts, in the metrics, a token that has passed its check. It runs after the request is
+// decided, because another send may have spent the pass.
 func (s *sendService) countPass(r *parsedRequest, pass humanPass, err error) {
 	if pass.checker == "" {
 		return

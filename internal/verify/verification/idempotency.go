@@ -16,11 +16,11 @@ import (
 	"sendcode/internal/store"
 )
 
-// A request with an idempotency key runs once. Before the gates decide, the database claims the
-// key. The claim fixes the ID of the send, by which both gates recognize the send. A refusal
-// releases the key, so that the caller may try again after the wait. An outage also releases the
-// key, if the database certainly has no row and can store the release. After an outage that may
-// have written the send, the next request with the key continues with the same send ID.
+// A request with an idempotency key runs once. The database claims the key before the gates decide.
+// The claim fixes the ID of the send. Both gates recognize the send by this ID. A refusal releases
+// the key, so that the caller can try again after the wait. If an outage ends the request, and
+// certainly no row was written, the key is also released. If the row may be written, the next
+// request with the key continues with the same send ID.
 
 // IdempotencyKeyLife is how long an idempotency key is kept.
 const IdempotencyKeyLife = 24 * time.Hour
@@ -55,8 +55,8 @@ func (s *sendService) claimKey(ctx context.Context, r *parsedRequest) (claimedSe
 	return send, nil
 }
 
-// claim claims a key for a send. Error: fault.Unavailable, also if the claim may have been made:
-// nothing was counted.
+// claim claims a key for a send. Error: fault.Unavailable. The error is not fault.Uncertain even if
+// the claim may have been made, because nothing was counted.
 func (s *sendService) claim(ctx context.Context, c store.IdempotencyClaim) (store.IdempotencyClaimAnswer, error) {
 	c.Lease, c.Life = claimLease(), IdempotencyKeyLife
 	ctx, cancel := context.WithTimeout(ctx, store.CallTimeout) // the deadline of a send is later
@@ -68,9 +68,9 @@ func (s *sendService) claim(ctx context.Context, c store.IdempotencyClaim) (stor
 	return got, err
 }
 
-// releaseClaims releases the key and the pass of a request that ended with err; nil: the send was
-// written. If a release fails, the key stays bound to this request and send ID, and the next
-// request with the key can continue after the lease.
+// releaseClaims releases the key and the pass of a request that ended with err. If err is nil, the
+// send was written, and nothing is released. If a release fails, the key stays bound to this
+// request and send ID. The next request with the key can continue after the lease.
 func (s *sendService) releaseClaims(t sendTime, send claimedSend, err error) {
 	if early, is := errors.AsType[*earlyAnswer](err); err == nil || is && early.Admitted {
 		return
@@ -86,9 +86,10 @@ func (s *sendService) releaseClaims(t sendTime, send claimedSend, err error) {
 	}
 }
 
-// replay repeats the answer of the first request with the key as an *earlyAnswer, but with the
+// replay returns an *earlyAnswer with the answer of the first request with the key, but with the
 // current states of the rules. If r.Wait is set, the answer shows the send and the verification as
-// they are in done; otherwise as they were at admission. Error: fault.Unavailable.
+// they are in done. Otherwise the answer shows them as they were at admission. Error:
+// fault.Unavailable.
 func (s *sendService) replay(ctx context.Context, r *parsedRequest, done store.IdempotencyClaimAnswer) error {
 	current, err := s.peek(ctx, r.plan)
 	if err != nil {
@@ -133,7 +134,7 @@ func (s *readService) idempotencyKeyHash(label string, c Caller) [32]byte {
 	return s.Vault.KeyedHash(label, c.App, kind, c.IdempotencyKey)
 }
 
-// The labels of idempotencyKeyHash: a send, a check and a report never share a key.
+// These labels of idempotencyKeyHash ensure that a send, a check and a report never share a key.
 const (
 	sendKeyLabel   = "idempotency key"
 	checkKeyLabel  = "check key"
@@ -141,8 +142,9 @@ const (
 )
 
 // fingerprint hashes the content of a request, to distinguish a repeated request from another
-// request with the same key. It ignores the client's address, which may change at a retry (see
-// idempotencyKeyHash), and HumanCheck, which a request has only after the caller was asked for one.
+// request with the same key. It ignores the client's address, because the address may change before
+// a retry (see idempotencyKeyHash). It ignores HumanCheck, because a caller sets HumanCheck only
+// after an answer has asked for a human check.
 func (s *sendService) fingerprint(r *parsedRequest) [32]byte {
 	parts := []string{
 		string(r.to.Channel()), r.to.Address(), r.plan.Purpose.Name, cmp.Or(r.Locale, r.Languages),
@@ -165,10 +167,10 @@ func (s *sendService) fingerprint(r *parsedRequest) [32]byte {
 	return s.Vault.KeyedHash("idempotency request", parts...)
 }
 
-// isRandomHex reports whether an Idempotency-Key looks random: it has only hexadecimal digits, an
-// even number of at least 32, with letters and at least 8 different digits. Words, counters and
-// times never look like that. In doubt it returns false: base64 may consist of words, and a UUID
-// with dashes may be made from a time.
+// isRandomHex reports whether an Idempotency-Key looks random. A random key has only hexadecimal
+// digits: at least 32, an even number, with letters and at least 8 different digits. Words,
+// counters and times never look like that. isRandomHex returns false for any other format. For
+// example, base64 may consist of words, and a UUID with dashes may be made from a time.
 func isRandomHex(key string) bool {
 	key = strings.ToLower(key)
 	different := slices.Compact(slices.Sorted(slices.Values([]byte(key))))

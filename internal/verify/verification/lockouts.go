@@ -12,8 +12,9 @@ import (
 	"sendcode/quota"
 )
 
-// LockoutRuleName is the rule's name in records of refusals by a lockout. A lockout follows too
-// many wrong codes for a recipient, among the codes that one class of callers requested.
+// LockoutRuleName is the name of the rule in the record of a refusal by a lockout. A lockout starts
+// after too many wrong codes for a recipient. Each class of callers that request codes has its own
+// lockout.
 const LockoutRuleName = "checks"
 
 var lockoutRule = quota.Rule{
@@ -30,10 +31,10 @@ type lockoutKey struct {
 	class     store.Class
 }
 
-// lockouts caches lockouts that the database reported, until they end. So the limiter does not
-// count repeated requests during a lockout: otherwise each would take a place of the recipient's
-// quota from other callers, until the database refuses the request. A lockout that was reported
-// longer than lockoutFreshFor ago is read again before it refuses.
+// lockouts caches each lockout that the database reported, until the lockout ends. Without the
+// cache, the limiter would count each request during a lockout until the database refuses the
+// request. Meanwhile the request would take a place in the recipient's quota from other callers. A
+// lockout that was reported at least lockoutFreshFor ago is read again before it refuses a request.
 type lockouts struct {
 	mu    sync.Mutex
 	known map[lockoutKey]lockoutEntry
@@ -67,9 +68,9 @@ func (l *lockouts) remember(key lockoutKey, wait time.Duration, now time.Time) {
 	}
 }
 
-// find returns the remaining wait of a cached lockout; 0 if none is cached, or if it has ended. old
-// is true if the lockout was reported lockoutFreshFor ago or earlier. Then the caller must read the
-// lockout again; meanwhile, other requests use the cached one.
+// find returns the remaining wait of a cached lockout, or 0 if the cache has no current lockout.
+// The result old is true if the lockout was reported at least lockoutFreshFor ago. Then the caller
+// must read the lockout again. Meanwhile, other requests use the cached lockout.
 func (l *lockouts) find(key lockoutKey, now time.Time) (left time.Duration, old bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -95,11 +96,11 @@ func (p *parsedRequest) lockoutKey(class store.Class) lockoutKey {
 	return lockoutKey{p.App, p.to.Channel(), p.plan.Recipient, class}
 }
 
-// knownLockout returns the wait of a cached lockout that applies to the code to send; 0 if there is
-// none. It returns 0 for a caller's code, which the service does not check. It also returns 0 if a
-// resend names a verification of another class: only the database knows whether the code of that
-// verification or a new code will be sent. Errors: those of Store.Lockout, which reads an old
-// lockout again.
+// knownLockout returns the wait of the cached lockout that applies to the requested code, or 0 if
+// there is no such lockout. It returns 0 for a caller's code, because the service does not check a
+// caller's code. It also returns 0 if a resend names a verification of another class. In this case
+// only the database knows whether the old code or a new code will be sent. Errors: those of
+// Store.Lockout, which knownLockout calls to read an old lockout again.
 func (s *sendService) knownLockout(ctx context.Context, r *parsedRequest) (time.Duration, error) {
 	if r.Code != "" || r.resendOf.ID != "" && r.resendOf.Class != r.plan.Class {
 		return 0, nil

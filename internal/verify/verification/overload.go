@@ -11,13 +11,13 @@ import (
 	"sendcode/internal/store"
 )
 
-// Checks that refuse a send before the gates, in order:
+// These checks refuse a send before the gates, in this order:
 //
-// 	SendsOverloadError   no class has a place: refused before its key and body are read
-// 	refuseIfOverloaded   its class has no place: refused before it is parsed and waits for a turn and a slot
-// 	Bulkhead.Acquire     its recipient has too many sends, and no slot becomes free in time
-// 	entrance.enter       its class is known only after parsing, or its place was taken meanwhile
-// 	refuseIfLate         it could be decided in time, but its message would go out too late
+// 	SendsOverloadError   no class has a place; the request is refused before its key and body are read
+// 	refuseIfOverloaded   the request's class has no place; the request is refused before it is parsed or waits
+// 	Bulkhead.Acquire     the recipient has too many sends, and no slot becomes free in time
+// 	entrance.enter       the class has no place; the class was unknown before parsing, or the last place was taken meanwhile
+// 	refuseIfLate         the send could be decided in time, but the message would go out too late
 //
 // The first two checks refuse nothing that enter would admit. They only save work.
 
@@ -34,8 +34,8 @@ func (e entrance) enter(class store.Class) (leave func(decided bool), err error)
 	return leave, e.counted(err)
 }
 
-// refuseIfFull returns the *admission.OverloadedError with which enter would refuse a request now;
-// nil: enter would admit the request. class is one of package admission.
+// refuseIfFull returns the *admission.OverloadedError that enter would return for a request now, or
+// nil if enter would admit the request. The parameter class is a class of package admission.
 func (e entrance) refuseIfFull(class string) error { return e.counted(e.RefuseIfFull(class)) }
 
 func (e entrance) counted(err error) error {
@@ -52,9 +52,9 @@ func (s *Service) AdmissionStats() map[string]admission.Stats {
 	return map[string]admission.Stats{sends.name: sends.Stats(), checks.name: checks.Stats()}
 }
 
-// SendsOverloadError returns the *admission.OverloadedError with which Send would refuse any
-// request now, and counts that as a refusal; nil: Send would not. Callers call it before they read
-// a request, because reading costs more than refusing.
+// SendsOverloadError returns an *admission.OverloadedError if Send would refuse any request now,
+// and counts a refusal. Otherwise it returns nil. Callers call SendsOverloadError before they read
+// a request, because reading a request costs more than refusing it.
 func (s *sendService) SendsOverloadError() error { return s.places.refuseIfFull(admission.ClassUnread) }
 
 // ChecksOverloadError is SendsOverloadError for Check and CheckByRecipient.
@@ -62,9 +62,9 @@ func (s *checkService) ChecksOverloadError() error {
 	return s.places.refuseIfFull(admission.ClassUnread)
 }
 
-// refuseIfOverloaded returns the *admission.OverloadedError with which Send would refuse a request
-// of this class, or nil. It also returns nil while the class is unknown, since the browser may be a
-// known browser.
+// refuseIfOverloaded returns the *admission.OverloadedError that Send would return now for a
+// request of this class, or nil. It also returns nil while the class is unknown, because the caller
+// may prove to be a known browser.
 func (s *sendService) refuseIfOverloaded(ask Request) error {
 	if ask.Kind == Browser && (ask.Resend != "" || len(ask.KnownTokens) > 0) {
 		return nil
@@ -72,12 +72,13 @@ func (s *sendService) refuseIfOverloaded(ask Request) error {
 	return s.places.refuseIfFull(admission.ClassOf(ask.Caller.classWithoutTokens().IsStranger()))
 }
 
-// The parts of a code's life for which its message may wait. If the message would wait longer, the
-// send is refused: an expired code helps no person, and would take a place.
+// A message may wait for a part of its code's life: the life divided by lateForStrangers or
+// lateForAll. If the message would wait longer, the send is refused. An expired code would help no
+// person, but the send would take a place.
 const (
-	lateForStrangers = 5 // the divisor for requests without a secret key, and for all while no message goes out
+	lateForStrangers = 5 // the divisor for requests without a secret key, and for all requests while no message goes out
 	lateForAll       = 2 // the divisor for others
-	lateMargin       = 4 // 1/lateMargin of the expected wait is added to it: lanes and replicas share a server's pace unevenly
+	lateMargin       = 4 // 1/lateMargin of the expected wait is added, because lanes and replicas share a server's pace unevenly
 	minLateRetry     = 5 * time.Second
 	maxLateRetry     = time.Minute
 )
@@ -89,9 +90,9 @@ type lateRefusals struct {
 	last  map[recipient.Channel]time.Time
 }
 
-// refuseIfLate returns an *admission.OverloadedError for a send whose message would go out too
-// late, or nil. A known browser counts as a stranger here, since many recipients share the queue. A
-// repeated request is not refused if its first request may have written the send.
+// refuseIfLate returns an *admission.OverloadedError if the send's message would go out too late. A
+// known browser counts as a stranger here, because many recipients share the queue. A repeated
+// request is not refused if the first request with the key may have written the send.
 func (s *sendService) refuseIfLate(send claimedSend) error {
 	ch, class := send.to.Channel(), send.plan.Class
 	wait, stalled := s.Outbox.ExpectedWait(store.Queue{Channel: ch, Strangers: class.IsStranger()}, send.App, send.network())
@@ -126,8 +127,8 @@ func (s *sendService) refuseIfLate(send claimedSend) error {
 }
 
 // SlowRefusals returns how many sends of a channel were refused because their messages would go out
-// too late, with a secret key (known) and without (strangers). last is the time of the last such
-// refusal; zero: never.
+// too late. known counts sends with a secret key. strangers counts sends without a secret key. last
+// is the time of the last such refusal, or zero if there was none.
 func (s *sendService) SlowRefusals(ch recipient.Channel) (known, strangers int, last time.Time) {
 	s.late.mu.Lock()
 	defer s.late.mu.Unlock()

@@ -19,8 +19,8 @@ import (
 	"sendcode/quota"
 )
 
-// parsedRequest is a Request after parsing, with its recipient and the rules that apply. It is
-// never changed afterwards.
+// parsedRequest is a Request after parsing, with the recipient and the rules that apply. After
+// parseSend, a parsedRequest never changes.
 type parsedRequest struct {
 	Request                         // of a resend: completed from the verification that the request names
 	requestID   string              // ID of the HTTP request; empty: none
@@ -31,8 +31,8 @@ type parsedRequest struct {
 	plan        buckets.Plan        // the request's rules, each with its gate, limit and bucket
 	holder      string              // of a verification that the request opens
 	check       *humancheck.Check   // that a send may be asked for; nil: none
-	// by pass: the rules with a lower limit than the plan's, which a send without FullPass keeps as
-	// well
+	// lower has, for each pass, the plan's rules with lower limits. A send with that pass must keep
+	// the rules in lower and the plan's own rules. FullPass has no lower limits.
 	lower         [policy.FullPass + 1][]quota.Rule
 	checkRequired bool // also where the rules have places
 }
@@ -60,8 +60,9 @@ func (s *readService) parseRequest(ctx context.Context, ask Request) (*parsedReq
 	return r, nil
 }
 
-// parseSend is parseRequest for a request that makes a send. A recipient that is not served is a
-// *fault.InvalidError. It records that refusal, so that administrators see why there is no send.
+// parseSend is parseRequest for a request that makes a send. If the recipient is not served,
+// parseSend returns a *fault.InvalidError. It also records this refusal, so that administrators see
+// why there is no send.
 func (s *sendService) parseSend(t sendTime, ask Request) (*parsedRequest, error) {
 	r, err := s.parseRequest(t.client, ask)
 	if err != nil {
@@ -100,8 +101,8 @@ func (s *readService) parseFields(ctx context.Context, ask Request) (*parsedRequ
 	return r, err
 }
 
-// fillResend fills the empty fields of a resend from the verification that it names. To, Channel,
-// Purpose and Details must match the verification if they are given; labels and Languages may
+// fillResend fills the empty fields of a resend from the verification that the resend names. If To,
+// Channel, Purpose or Details are given, they must match the verification. Labels and Languages may
 // differ. Errors: *fault.InvalidError; fault.NotFound, also if the recipient was erased;
 // ErrCallerCode; fault.Unavailable.
 func (s *readService) fillResend(ctx context.Context, r *parsedRequest) error {
@@ -173,9 +174,9 @@ const (
 )
 
 // isKnownBrowser reports whether a browser sends a token of this app and address. The token's
-// verification must have been approved less than KnownTokenLife ago, and its address not erased. It
-// reads at most one verification, and none without a token of this app and address. If the database
-// does not answer, it returns false.
+// verification must have been approved less than KnownTokenLife ago, and its address must not be
+// erased. isKnownBrowser reads at most one verification. It reads none if no token belongs to this
+// app and address. If the database does not answer, isKnownBrowser returns false.
 func (s *readService) isKnownBrowser(ctx context.Context, r *parsedRequest) bool {
 	for _, token := range r.KnownTokens {
 		id, err := s.Vault.OpenKnownToken(token, r.App, r.to.Channel(), r.addressHash)
@@ -193,9 +194,9 @@ func (s *readService) isKnownBrowser(ctx context.Context, r *parsedRequest) bool
 	return false
 }
 
-// planFor returns the plan of a caller's request for a recipient with these hashes. If the code can
-// be guessed, the plan has the app's rule on failed checks, since codeLength needs the state of
-// that rule.
+// planFor returns the plan of a caller's request for the recipient with the hashes h. For all
+// classes but SecretKeyClass, the plan also has the app's rule on failed checks. codeLength needs
+// the state of that rule.
 func (s *readService) planFor(set policy.Set, c Caller, class store.Class, p policy.Purpose, to recipient.Recipient,
 	h recipient.Hashes,
 ) buckets.Plan {
@@ -220,10 +221,11 @@ func (s *readService) rulesFor(set policy.Set, c Caller, class store.Class, p po
 	})
 }
 
-// newHolder returns the holder of a verification that the request opens. It is empty for a browser,
-// and random for a stranger and for a caller's code. Otherwise it is a hash of the session. If the
-// address differs from the canonical spelling of its mailbox, the address as typed is hashed, too.
-// A later request with the same holder may resend without the verification's ID.
+// newHolder returns the holder of a verification that the request opens. The holder is empty for a
+// browser. The holder is random for a stranger and for a caller's code. Otherwise the holder is a
+// hash of the session. If the address is not the canonical spelling of its mailbox, the address as
+// typed is hashed, too. A later request with the same holder may resend without the verification's
+// ID.
 func (p *parsedRequest) newHolder() string {
 	switch {
 	case p.Stranger, p.Code != "":
@@ -239,8 +241,8 @@ func (p *parsedRequest) newHolder() string {
 	return "s:" + base64.RawURLEncoding.EncodeToString(sum[:16])
 }
 
-// sendRow returns the fields of the database's row that do not depend on whether the request is
-// admitted.
+// sendRow returns the fields of the send's row that are the same for an admitted and for a refused
+// request.
 func (p *parsedRequest) sendRow() store.Send {
 	return store.Send{
 		App: p.App, Channel: p.to.Channel(), Purpose: p.plan.Purpose.Name, Recipient: p.plan.Recipient,
@@ -251,8 +253,8 @@ func (p *parsedRequest) sendRow() store.Send {
 	}
 }
 
-// recordRefusal records a refusal, and counts it in the metrics. scope is the rule's scope, which
-// decides which refusals share a row.
+// recordRefusal records a refusal, and counts the refusal in the metrics. The parameter scope is
+// the rule's scope. The scope decides which refusals share a row.
 func (s *sendService) recordRefusal(r *parsedRequest, outcome, rule string, scope quota.Scope, wait time.Duration) {
 	row := store.SendOrRefusal{Send: r.sendRow(), Refusal: store.Refusal{BlockedBy: rule, RetryAfter: wait, Count: 1}}
 	row.Status = store.Refused

@@ -4,9 +4,9 @@ import (
 	"context"
 )
 
-// refuseBeforeGates refuses a send if this needs no gate. It counts nothing. Errors:
-// *HoldUntilError, *admission.OverloadedError if the message would go out too late,
-// *FailedCheckLimitError, *earlyAnswer, fault.Unavailable.
+// refuseBeforeGates refuses a send for a reason that is known before the gates count the send. It
+// counts nothing. Errors: *HoldUntilError, *admission.OverloadedError if the message would go out
+// too late, *FailedCheckLimitError, *earlyAnswer, fault.Unavailable.
 func (s *sendService) refuseBeforeGates(ctx context.Context, send claimedSend) error {
 	if left := s.HoldUntil.Sub(s.Now()); left > 0 {
 		return &HoldUntilError{s.HoldUntil, left}
@@ -20,16 +20,16 @@ func (s *sendService) refuseBeforeGates(ctx context.Context, send claimedSend) e
 	return s.refuseIfRefusedBefore(ctx, send)
 }
 
-// refuseIfLockedOutOrHeld refuses a send during a cached lockout of the recipient or a carrier's
-// hold. If a rule also refuses, the refusal shows that rule and not the lockout. So a caller over
-// its own limits learns nothing about the recipient. A hold is shown as one of the rules. Errors:
-// *earlyAnswer, *FailedCheckLimitError; fault.Unavailable.
+// refuseIfLockedOutOrHeld refuses a send while the recipient has a cached lockout or a carrier's
+// hold. If a rule also refuses the send, the answer shows that rule and not the lockout. So a
+// caller over its own limits learns nothing about the recipient. A hold is shown as one of the
+// rules. Errors: *earlyAnswer, *FailedCheckLimitError, fault.Unavailable.
 func (s *sendService) refuseIfLockedOutOrHeld(ctx context.Context, r *parsedRequest) error {
 	lockout, err := s.knownLockout(ctx, r)
 	if err != nil {
 		return err
 	}
-	// After an error here, peek below asks the database again, and returns its error.
+	// If carrierHold fails, peek below reads the database again and returns the error of that read.
 	if _, held, err := s.carrierHold(ctx, r.plan); lockout == 0 && !held && err == nil {
 		return nil
 	}
@@ -45,9 +45,9 @@ func (s *sendService) refuseIfLockedOutOrHeld(ctx context.Context, r *parsedRequ
 	return nil
 }
 
-// refuseIfRefusedBefore is for a process without Redis. It refuses a send to a recipient whose rows
-// refused an earlier send and still refuse; see gates.Gates.AnswerRefusedBefore. Errors:
-// *earlyAnswer, fault.Unavailable.
+// refuseIfRefusedBefore acts only in a process without Redis. It refuses a send if the recipient's
+// rows caused a refusal before and would still cause a refusal; see
+// gates.Gates.AnswerRefusedBefore. Errors: *earlyAnswer, fault.Unavailable.
 func (s *sendService) refuseIfRefusedBefore(ctx context.Context, send claimedSend) error {
 	if send.mayBeWritten { // the rows may have this send
 		return nil

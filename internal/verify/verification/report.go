@@ -20,9 +20,10 @@ func (s *checkService) Report(ctx context.Context, c Caller, id, outcome string)
 	return s.report(ctx, c, v.Verification, outcome)
 }
 
-// ReportByRecipient is Report for a back end that has no ID, such as a back end with a hook. It
-// chooses the code that was last reported with ask.IdempotencyKey; otherwise the recipient's newest
-// code without a report, otherwise the newest code. Errors: those of Report.
+// ReportByRecipient is Report for a back end that has no ID, such as a back end with a hook. If a
+// code was last reported with ask.IdempotencyKey, ReportByRecipient chooses that code. Otherwise it
+// chooses the recipient's newest code without a report. If there is no such code, it chooses the
+// newest code. Errors: those of Report.
 func (s *checkService) ReportByRecipient(ctx context.Context, ask Request, outcome string) (store.Verification, error) {
 	r, err := s.parseRequest(ctx, ask)
 	if err != nil {
@@ -59,7 +60,7 @@ func (s *checkService) report(ctx context.Context, c Caller, v store.Verificatio
 	return v, err
 }
 
-// reportKey returns the hash of the caller's Idempotency-Key; nil: the caller gave no key.
+// reportKey returns the hash of the caller's Idempotency-Key, or nil if the caller gave no key.
 func (s *checkService) reportKey(c Caller) []byte {
 	if c.IdempotencyKey == "" {
 		return nil
@@ -68,16 +69,16 @@ func (s *checkService) reportKey(c Caller) []byte {
 	return key[:]
 }
 
-// Cancel ends a pending verification: its code is never accepted or sent again. A verification that
-// has ended is not changed, so a repeated Cancel is harmless. Errors: fault.NotFound,
-// fault.Unavailable.
+// Cancel ends a pending verification: its code is never accepted or sent again. Cancel also cancels
+// a verification without attempts left. It does not change an approved, canceled or expired
+// verification, so a repeated Cancel is harmless. Errors: fault.NotFound, fault.Unavailable.
 func (s *checkService) Cancel(ctx context.Context, c Caller, id string) (Answer, error) {
 	v, err := s.lookup(ctx, c, id)
 	if err != nil {
 		return Answer{}, err
 	}
-	// a code without attempts left can still be canceled; the store confirms that a canceled code
-	// is canceled
+	// A code without attempts left can still be canceled. If the code is already canceled, the
+	// store confirms the cancellation.
 	if state := v.state(); state == Pending || state == MaxAttemptsReached || state == Canceled {
 		err = cancel(ctx, s.Checks, s.Events, v.Verification)
 	}

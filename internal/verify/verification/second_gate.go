@@ -16,10 +16,10 @@ import (
 	"sendcode/quota"
 )
 
-// write lets the database, the second gate, decide the send and write it. This is the commit point:
-// before it no message was sent. If the process dies afterwards, another replica takes the send
-// over after the lease, delivers it and settles it in the limiter. Errors: *earlyAnswer,
-// *FailedCheckLimitError, fault.Unavailable, fault.Uncertain.
+// write lets the database, the second gate, decide the send and write its row. The write is the
+// commit point: no message is sent before the write. If the process dies after the write, another
+// replica takes over the send when the lease ends. That replica delivers the send and settles it in
+// the limiter. Errors: *earlyAnswer, *FailedCheckLimitError, fault.Unavailable, fault.Uncertain.
 func (s *sendService) write(ctx context.Context, send countedSend) (writtenSend, error) {
 	begun, err := s.begin(ctx, send)
 	// The limiter must count the send if, and only if, the send has a row. If the process dies
@@ -101,8 +101,8 @@ func (s *sendService) newIntent(send countedSend) (store.Intent, error) {
 	return intent, err
 }
 
-// newVerification builds the verification that Begin opens if the send joins none. Begin copies the
-// fields that the send has, too.
+// newVerification builds the verification that Begin opens if the send joins no other verification.
+// Begin copies the fields that a verification and its send share.
 func (s *sendService) newVerification(send countedSend, id string) (store.Verification, error) {
 	nonce, replaced := make([]byte, 16), send.resendOf.IDsWithReplaced()
 	_, _ = rand.Read(nonce) // never fails
@@ -137,9 +137,9 @@ func (c countedSend) codeLength() int {
 	return length
 }
 
-// Bounds of MinResendLife, which returns min(minResendLifeCap, life/minResendLifeDivisor). If a
-// code has less life left, a resend opens a new verification, since the old code would expire soon
-// after its arrival.
+// MinResendLife returns the smaller of minResendLifeCap and life/minResendLifeDivisor. If a code
+// has less life left than that, a resend opens a new verification. The old code would expire soon
+// after the message arrives.
 const (
 	minResendLifeCap     = 120 * time.Second
 	minResendLifeDivisor = 5

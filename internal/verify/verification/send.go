@@ -13,25 +13,25 @@ import (
 	"sendcode/quota"
 )
 
-// The way of a send. Each step takes the result of the previous step:
+// A send has the following steps. Each step takes the result of the previous step:
 //
-// 	Send                  parses the request (parse_ask.go), waits for the turn of its Idempotency-Key (turns.go)
-// 	  decideInTurn        decides, again if another process has the key or a token is a pass
+// 	Send                  parses the request (parse_ask.go), and waits for the turn of its Idempotency-Key (turns.go)
+// 	  decideInTurn        calls decide, again after another process had the key or after a token gave a pass
 // 	    decide            takes a slot, a place, the send's ID (idempotency.go) and its pass (human.go)
-// 	      refuseBeforeGates   what refuses and counts nothing (refuse_early.go)
-// 	      takeQuota           the limiter, the first gate (first_gate.go)
-// 	      write               the database, the second gate (second_gate.go)
+// 	      refuseBeforeGates   refuses for reasons that count nothing (refuse_early.go)
+// 	      takeQuota           lets the limiter, the first gate, decide (first_gate.go)
+// 	      write               lets the database, the second gate, decide (second_gate.go)
 // 	  deliver             gives the send to the outbox, and answers (deliver.go)
 //
-// A function gives back what it takes by a defer, depending on how the request has ended. If the
-// send was written, the key and the pass stay taken, unless the send's message is kept back.
+// Each function releases in a defer what it has taken. If the send was written, the key and the
+// pass are not released, unless the send's message is kept back.
 
-// Send decides a request for a code. If both gates admit it, Send starts its delivery before it
-// returns. A deadline of ctx also bounds the decision. If another request with the same
-// Idempotency-Key is under way, Send waits for its answer. Errors: *fault.InvalidError,
-// *FailedCheckLimitError during a lockout, *HoldUntilError before SendDependencies.HoldUntil,
-// *admission.OverloadedError, ErrCallerCode, fault.NotFound, fault.Unavailable, fault.Uncertain,
-// ErrKeyInProgress, ErrKeyReused, ErrKeptBack.
+// Send decides a request for a code. If both gates admit the request, Send starts the delivery
+// before it returns. A deadline of ctx also bounds the time for the decision. If another request
+// with the same Idempotency-Key is under way, Send waits for the answer to that request. Errors:
+// *fault.InvalidError, *FailedCheckLimitError during a lockout, *HoldUntilError before
+// SendDependencies.HoldUntil, *admission.OverloadedError, ErrCallerCode, fault.NotFound,
+// fault.Unavailable, fault.Uncertain, ErrKeyInProgress, ErrKeyReused, ErrKeptBack.
 func (s *sendService) Send(ctx context.Context, ask Request) (answer Answer, err error) {
 	if err := s.refuseIfOverloaded(ask); err != nil {
 		return Answer{}, err
@@ -59,9 +59,9 @@ func (s *sendService) Send(ctx context.Context, ask Request) (answer Answer, err
 	if err != nil {
 		return Answer{}, err
 	}
-	// From here on only the answer can be lost, and a request with the same key repeats it. If the
-	// process dies before MaySend has returned, or before its false is written, another process
-	// sends the message.
+	// After this point only the answer can be lost, and a request with the same key gets the answer
+	// again. If the process dies before MaySend has returned, or before the cancellation is
+	// written, another process sends the message.
 	mayLeave := send.MaySend == nil || send.MaySend()
 	s.countAdmitted(send)
 	if !mayLeave {
@@ -71,9 +71,10 @@ func (s *sendService) Send(ctx context.Context, ask Request) (answer Answer, err
 	return s.deliver(ctx, send), nil
 }
 
-// decideInTurn decides a request that has its turn. It decides again in two cases: after another
-// process has worked on a request with the same Idempotency-Key, and when the request's token has
-// proved to be a pass. In between it holds no slot and no place. Errors: those of decide.
+// decideInTurn decides a request that has its turn. It decides again after another process has
+// worked on a request with the same Idempotency-Key. It also decides again if the request's token
+// has proved to be a pass. Between two decisions, the request has no slot and no place. Errors:
+// those of decide.
 func (s *sendService) decideInTurn(t sendTime, r *parsedRequest) (writtenSend, error) {
 	pass := r.passWithoutToken()
 	for wait := minClaimInterval; ; {
@@ -93,12 +94,13 @@ func (s *sendService) decideInTurn(t sendTime, r *parsedRequest) (writtenSend, e
 	}
 }
 
-// decide acquires what a send needs, in the order of the code, until the send is in the database.
-// After an error this request has written no send, unless the error is fault.Uncertain. Errors:
-// *earlyAnswer, *FailedCheckLimitError, *HoldUntilError, *admission.OverloadedError,
-// fault.Unavailable, fault.Uncertain, ErrKeyInProgress, ErrKeyReused.
+// decide takes a slot, a place, the key and the pass, and lets both gates decide, until the send is
+// in the database. If decide returns an error, this request has written no send, unless the error
+// is fault.Uncertain. Errors: *earlyAnswer, *FailedCheckLimitError, *HoldUntilError,
+// *admission.OverloadedError, fault.Unavailable, fault.Uncertain, ErrKeyInProgress, ErrKeyReused.
 func (s *sendService) decide(t sendTime, r *parsedRequest, pass humanPass) (written writtenSend, err error) {
-	// A slot of the recipient, so that a flood on one recipient delays no other recipient.
+	// The request takes a slot of the recipient, so that a flood of requests for one recipient
+	// delays no other recipient.
 	slot, err := s.recipients.Acquire(t.client, r.plan.Buckets[quota.Recipient], r.plan.Class.IsStranger())
 	if err != nil { // none in time, or the client hung up
 		return written, fault.Unavailable
@@ -161,9 +163,9 @@ type writtenSend struct {
 	states quota.Decision // states of the send's rules in both gates
 }
 
-// earlyAnswer ends a request with an answer before its send is written: a rule refuses the request,
-// the request needs a human check, or it repeats an earlier request. Inside of Send it is an error,
-// so that each step continues or ends in the same way.
+// earlyAnswer is an answer that ends a request before its send is written. A rule refuses the
+// request, the request needs a human check, or the request repeats an earlier request. Inside Send,
+// an earlyAnswer is an error, so that a step handles it like any other error.
 type earlyAnswer struct{ Answer }
 
 func (*earlyAnswer) Error() string { return "verification: answered early" }
@@ -187,16 +189,16 @@ func (p *parsedRequest) refusedView() View {
 // sendTime bounds a send.
 type sendTime struct {
 	client context.Context // ends when the client hangs up: for what only waits
-	// ends with the time for the decision. It does not end when the client hangs up, since a send
-	// could then be counted and never delivered
+	// deciding ends when the time for the decision is over. It does not end when the client hangs
+	// up. Otherwise a send could be counted and never delivered.
 	deciding context.Context
 	answerBy time.Time // when an answer is due, unless the caller waits for the outcome
 }
 
-// decisionTimeout bounds the time until a send is decided. The key, the limiter and the database
-// have bounds of their own, but their sum is longer than a proxy waits. The rest of answerTimeout
-// is for releasing the Idempotency-Key of a request that was not decided in time. Then another
-// replica can serve the request at once.
+// decisionTimeout bounds the time until a send is decided. The calls for the key, the limiter and
+// the database have their own timeouts. But the sum of these timeouts is longer than a proxy waits.
+// If a request is not decided in time, the rest of answerTimeout is for the release of its
+// Idempotency-Key. Then another replica can serve the request at once.
 func decisionTimeout() time.Duration { return store.CallTimeout * 6 / 5 }
 
 // answerTimeout is the longest time until a send has its answer, unless the caller waits for the
@@ -204,8 +206,8 @@ func decisionTimeout() time.Duration { return store.CallTimeout * 6 / 5 }
 // deploy/ ask another replica.
 func answerTimeout() time.Duration { return store.CallTimeout * 3 / 2 }
 
-// newSendTime returns the bounds of a send that begins now. If client has a deadline, that bounds
-// the decision, too.
+// newSendTime returns the time bounds of a send that begins now. If the context client has an
+// earlier deadline, that deadline also bounds the decision and the answer.
 func newSendTime(client context.Context) (sendTime, context.CancelFunc) {
 	now := time.Now()
 	decideBy, answerBy := now.Add(decisionTimeout()), now.Add(answerTimeout())

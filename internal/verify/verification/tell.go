@@ -13,11 +13,11 @@ import (
 	"sendcode/quota"
 )
 
-// The waits in an answer: peek and statesOfRefusal ask the gates, and redact removes states that
-// the caller must not know. docs/ARCHITECTURE.md has the table of what changes a wait.
+// peek and statesOfRefusal get the waits in an answer from the gates. redact removes the states
+// that the caller must not know. docs/ARCHITECTURE.md has a table of the events that change a wait.
 
-// peek returns the present states of a plan's rules, with a carrier's hold as one of them (promise
-// 3). Error: fault.Unavailable.
+// peek returns the present states of a plan's rules (promise 3). If a carrier holds messages to the
+// recipient, the hold is shown as one more rule. Error: fault.Unavailable.
 func (s *readService) peek(ctx context.Context, plan buckets.Plan) (gates.Answer, error) {
 	current, err := s.Gates.Peek(ctx, plan)
 	if err != nil {
@@ -30,9 +30,10 @@ func (s *readService) peek(ctx context.Context, plan buckets.Plan) (gates.Answer
 	return current, err
 }
 
-// carrierHold reads the carrier's hold on a text message's recipient from the database. Until the
-// hold ends, the carrier would refuse messages to the recipient. The hold is returned as the state
-// of a rule named CarrierRuleName that is used up until then. False: there is no hold.
+// carrierHold reads from the database the carrier's hold on the recipient of a text message. Until
+// the hold ends, the carrier would refuse messages to the recipient. carrierHold returns the hold
+// as the state of a rule with the name CarrierRuleName. Until the hold ends, this rule has no free
+// place. The result is false if there is no hold.
 func (s *readService) carrierHold(ctx context.Context, plan buckets.Plan) (quota.State, bool, error) {
 	if plan.Channel != recipient.SMS || s.Texts == nil {
 		return quota.State{}, false, nil
@@ -46,10 +47,11 @@ func (s *readService) carrierHold(ctx context.Context, plan buckets.Plan) (quota
 }
 
 // statesOfRefusal returns the answer to a refusal by the limiter or this process (promise 3); see
-// gates.Gates.AnswerRefusal. If a browser is shown a rule with another scope than recipient,
-// failures or backoff, it is shown nothing of the recipient's rules. Then the database is read only
-// if the browser has a verification, and need not answer. Error: fault.Unavailable if the database
-// does not answer, since the wait depends on both gates.
+// gates.Gates.AnswerRefusal. If the answer shows a browser a rule with a scope other than
+// recipient, failures or backoff, the answer shows nothing of the recipient's rules. Then the
+// database is read only if the browser names a verification, and an error of the database is
+// ignored. In all other cases the wait depends on both gates, so fault.Unavailable is returned if
+// the database does not answer.
 func (s *sendService) statesOfRefusal(ctx context.Context, r *parsedRequest, refused quota.Decision, askedAt time.Time) (
 	gates.Answer, error,
 ) {
@@ -65,10 +67,10 @@ func (s *sendService) statesOfRefusal(ctx context.Context, r *parsedRequest, ref
 	return refusal, err
 }
 
-// An answer to a browser does not show whether or when others requested codes for a recipient,
-// except as far as the browser's own wait depends on it. For a rule that does not refuse, the
-// answer follows from the browser's own sends. A wait that depends on others' events is rounded up
-// to a whole instant (roundedWait), which stays the same in later answers.
+// An answer to a browser does not show whether or when other callers requested codes for a
+// recipient. The only exception is a wait of the browser that depends on these requests. If a rule
+// does not refuse, its state is computed from the browser's own sends. A wait that depends on other
+// callers' events ends at a rounded instant (roundedWait). Later answers show the same instant.
 
 // MinRoundedWindow is the shortest window of a rule whose waits are rounded up for browsers.
 const MinRoundedWindow = time.Hour
@@ -76,10 +78,10 @@ const MinRoundedWindow = time.Hour
 // roundingStep is the unit to which roundedWait rounds an instant up.
 const roundingStep = gates.HistoryMargin
 
-// roundedWait returns the wait that a browser is told at an instant, until the end of a rule's
-// refusal (promise 3); ends is the actual end. If the rule's window is an hour or longer, ends is
-// rounded up to a multiple of 5 minutes in UTC. The rounding never makes the wait longer than the
-// window.
+// roundedWait returns the wait that a browser sees at the instant at, until the end of a rule's
+// refusal (promise 3). The parameter ends is the actual end of the refusal. If the rule's window is
+// an hour or longer, the end is rounded up to a multiple of 5 minutes in UTC. The rounding never
+// makes the wait longer than the window.
 func roundedWait(r quota.Rule, ends, at time.Time) time.Duration {
 	wait := ends.Sub(at)
 	if before := ends.Truncate(roundingStep); r.Window >= MinRoundedWindow && before.Before(ends) {
@@ -90,19 +92,20 @@ func roundedWait(r quota.Rule, ends, at time.Time) time.Duration {
 
 // sendHistory has counted sends to a recipient, oldest first.
 type sendHistory struct {
-	Own []quota.Event // sends of the verification that a browser names or has just opened, and of those that it replaces
-	All []quota.Event // by all callers, for at least 5 minutes longer than the longest window; empty after an admission
+	Own []quota.Event // sends of the verification that a browser names or has just opened, and of the verifications it replaces
+	All []quota.Event // sends of all callers, for at least 5 minutes longer than the longest window; empty after an admission
 }
 
-// redact returns what the caller may see of the states of a plan's rules (promise 3: browsers are
-// told less). state is the state of the verification that the caller names or has just opened. own
-// has the ID of that verification and the IDs of those that it replaces. Both are empty if there is
-// none. If the database does not answer, a browser sees as much as a browser that names no
-// verification.
+// redact returns what the caller may see of the states of a plan's rules (promise 3: browsers see
+// less). The caller may name a verification, or may have just opened one. The parameter state is
+// the state of this verification. own has the ID of this verification and the IDs of the
+// verifications that it replaces. If there is no verification, state and own are empty. If the
+// database does not answer, a browser sees as much as a browser that names no verification.
 //
-// A secret key sees every public rule exactly. A browser sees a rule as sendHistory.visibleState
-// returns it. While its verification is pending, it sees all rules, but the rule on spellings only
-// while that rule refuses. Any other browser sees only the rule that refuses it, if one does.
+// A caller with a secret key sees every public rule exactly. For a browser,
+// sendHistory.visibleState returns the state of a rule. While the browser's verification is
+// pending, the browser sees all rules. But it sees the rule on spellings only while that rule
+// refuses. Any other browser sees only the rule that refuses its request, if there is one.
 func (s *readService) redact(ctx context.Context, plan buckets.Plan, states gates.Answer, c Caller, state State,
 	own []string,
 ) quota.Decision {
@@ -141,11 +144,11 @@ func (s *readService) redact(ctx context.Context, plan buckets.Plan, states gate
 	return d
 }
 
-// visibleState returns the state of a rule that a browser sees in place of the actual state. It is
-// computed from the browser's own sends, unless the events of others make the browser wait longer.
-// Then the rule is shown as used up until the actual end of the wait, rounded up if the rule's
-// window is an hour or longer. A later answer shows the same rounded end, even after the actual
-// end.
+// visibleState returns the state of a rule that a browser sees in place of the actual state. The
+// visible state is computed from the browser's own sends, unless other callers' events make the
+// browser wait longer. In that case the rule has no free place until the actual end of the wait. If
+// the rule's window is an hour or longer, the end is rounded up. A later answer shows the same
+// rounded end, even after the actual end.
 func (s sendHistory) visibleState(actual quota.State, at time.Time) quota.State {
 	own := s.Own
 	if actual.Name == CarrierRuleName || !actual.Scope.Counted() {
@@ -166,9 +169,9 @@ func (s sendHistory) visibleState(actual quota.State, at time.Time) quota.State 
 	return visible
 }
 
-// tooManyChecksError returns the error for a caller that must wait (promise 3) because bound allows
-// no more failed checks. wait was measured at the instant at. A caller without a secret key is told
-// a rounded wait (roundedWait).
+// tooManyChecksError returns the error for a caller that must wait (promise 3) because the rule
+// bound allows no more failed checks. The parameter wait was measured at the instant at. A caller
+// without a secret key gets a rounded wait (roundedWait).
 func tooManyChecksError(c Caller, bound quota.Rule, wait time.Duration, at time.Time) *FailedCheckLimitError {
 	if c.Kind != BackEnd {
 		wait = roundedWait(bound, at.Add(wait), at)
@@ -176,9 +179,9 @@ func tooManyChecksError(c Caller, bound quota.Rule, wait time.Duration, at time.
 	return &FailedCheckLimitError{RetryAfter: wait}
 }
 
-// refusedByOthersUntil returns the end of the last refusal by a rule on the recipient that others'
-// sends had used up. It is zero if there was no such refusal, if a later send shows that the
-// refusal had ended, or if the rule's waits are not rounded.
+// refusedByOthersUntil returns the end of the last refusal by a rule on the recipient, if other
+// callers' sends had used up the rule. It returns zero if there was no such refusal, or if a later
+// send shows that the refusal had ended. It also returns zero if the rule's waits are not rounded.
 func (s sendHistory) refusedByOthersUntil(r quota.Rule) (ends time.Time) {
 	if r.Name == CarrierRuleName || r.Scope != quota.Recipient || r.Calendar() || r.Window < MinRoundedWindow ||
 		len(s.All) < r.Limit {
@@ -192,10 +195,10 @@ func (s sendHistory) refusedByOthersUntil(r quota.Rule) (ends time.Time) {
 	return time.Time{}
 }
 
-// visibleRefusal returns the one rule of a refusal that a browser sees. That is the rule of a wider
-// scope that blocks longest. If no wider rule blocks, it is the rule on the recipient that blocks
-// longest. So a client over its own limits gets the same answer for every recipient. False: no rule
-// blocks.
+// visibleRefusal returns the one rule of a refusal that a browser sees. Among the rules of a wider
+// scope that block, it is the rule that blocks longest. If no rule of a wider scope blocks, it is
+// the rule on the recipient that blocks longest. So a client over its own limits gets the same
+// answer for every recipient. The result is false if no rule blocks.
 func visibleRefusal(d quota.Decision) (quota.State, bool) {
 	wide := d
 	wide.Rules = slices.DeleteFunc(slices.Clone(d.Rules), func(s quota.State) bool { return !policy.IsWiderScope(s.Scope) })

@@ -5,10 +5,11 @@ import (
 	"time"
 )
 
-// A repeated request waits for the answer of the first request with its key, within its own
-// deadline. If both are in one process, it waits in keyTurns, without a slot, a place in the
-// admission or a statement. In another process, the first repeated request tries to claim the key
-// again and again, and all others wait for it. Beyond these bounds a repeated request gets
+// A repeated request waits for the answer to the first request with its key, until its own
+// deadline. If the first request is in this process, the repeated request waits in keyTurns. It
+// waits without a slot, a place in the admission or a database statement. If the first request is
+// in another process, one repeated request tries again and again to claim the key. All other
+// repeated requests wait for that one. Beyond these bounds, a repeated request gets
 // ErrKeyInProgress at once.
 const (
 	maxWaitingPerKey = 32   // requests of this process that wait for one key
@@ -38,10 +39,10 @@ type keyTurn struct {
 	admitted bool // set before ended is closed
 }
 
-// takeTurn waits for the turn of the request's Idempotency-Key in this process. If the request that
-// had the turn was admitted, it returns nil, since a repeated request needs no turn then. The
-// caller must end the turn. Error: ErrKeyInProgress after the end of the client or of the
-// decision's time, or if too many requests wait.
+// takeTurn waits for the turn of the request's Idempotency-Key in this process. The caller must end
+// the turn. If the request has no key, or if the previous request with the turn was admitted, no
+// turn is needed and takeTurn returns nil. Error: ErrKeyInProgress if the client hangs up, if the
+// time for the decision ends, or if too many requests wait.
 func (s *sendService) takeTurn(t sendTime, r *parsedRequest) (*keyTurn, error) {
 	if r.IdempotencyKey == "" {
 		return nil, nil
@@ -61,8 +62,9 @@ func (s *sendService) takeTurn(t sendTime, r *parsedRequest) (*keyTurn, error) {
 	}
 }
 
-// takeOrJoin takes the turn of a name (own). If another request has the turn (before), it joins the
-// requests that wait for that one. If too many requests wait, both are nil.
+// takeOrJoin takes the turn with the name and returns the turn as own. If another request has the
+// turn, the caller joins the requests that wait for that turn, and takeOrJoin returns that turn as
+// before. If too many requests wait, both results are nil.
 func (k *keyTurns) takeOrJoin(name turnName) (own, before *keyTurn) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -82,7 +84,8 @@ func (k *keyTurns) takeOrJoin(name turnName) (own, before *keyTurn) {
 	return nil, before
 }
 
-// waitFor waits for the end of a turn that the caller has joined. False: as of wait.
+// waitFor waits for the end of a turn that the caller has joined. It returns false in the same
+// cases as wait.
 func (k *keyTurns) waitFor(t sendTime, turn *keyTurn) bool {
 	ended := k.wait(t, turn.ended)
 	k.mu.Lock()
@@ -91,8 +94,8 @@ func (k *keyTurns) waitFor(t sendTime, turn *keyTurn) bool {
 	return ended
 }
 
-// end ends the turn, and the waiting requests continue. If the request was admitted, they continue
-// without a turn of their own. Only the first call counts.
+// end ends the turn, so that the waiting requests continue. If the request was admitted, the
+// waiting requests continue without a turn. Later calls of end do nothing.
 func (k *keyTurn) end(admitted bool) {
 	if k == nil {
 		return
@@ -113,8 +116,8 @@ func (k *keyTurns) pause(t sendTime, d time.Duration) bool {
 	return k.wait(t, over)
 }
 
-// wait waits until over is closed. False: the client hung up, the time of the decision ended, or
-// too many requests wait.
+// wait waits until over is closed. It returns false if the client hung up, if the time for the
+// decision ended, or if too many requests wait.
 func (k *keyTurns) wait(t sendTime, over <-chan struct{}) bool {
 	k.mu.Lock()
 	full := k.waiting >= maxWaiting

@@ -1,18 +1,20 @@
-// Package verification has the use cases: request a code, view, check and cancel a verification.
-// The steps of one send:
+// Package verification has the use cases: request a code, and view, check or cancel a verification.
+// One send has these steps:
 //
 //	Send ─▶ gates.TakeSend ─ refused ─▶ refusals.Add (batched)
-//	     ─▶ Store.Begin    ─ refused ─▶ gates.RefundOverruled: the place is given back
+//	     ─▶ Store.Begin    ─ refused ─▶ gates.RefundOverruled: the limiter's count is refunded
 //	     ─▶ Outbox.Deliver ─▶ answer 202
 //
-// Files: ask.go, callers_code.go and parse_ask.go read a request. send.go has the way of a send;
-// its steps are in idempotency.go, human.go, refuse_early.go with lockouts.go and overload.go,
-// first_gate.go, second_gate.go and deliver.go. view.go and, below it, tell.go decide what a
-// caller may see; check.go, check_bounds.go and compare.go compare codes; report.go takes reports
-// of callers' own checks, and cancellations; alarm.go logs alarms.
+// After gates.TakeSend, the work continues even if the client hangs up. Package outbox delivers the
+// sends that Begin wrote. Package support has the actions of administrators. The files are:
 //
-// After the Take, work continues even if the client hangs up. Package outbox delivers the sends
-// that Begin wrote; package support has the actions of administrators.
+//   - ask.go, callers_code.go and parse_ask.go read a request.
+//   - send.go has the order of a send's steps. The steps are in idempotency.go, human.go,
+//     refuse_early.go, lockouts.go, overload.go, first_gate.go, second_gate.go and deliver.go.
+//   - view.go and tell.go decide what a caller may see.
+//   - check.go, check_bounds.go and compare.go check codes.
+//   - report.go handles cancellations, and reports on codes that callers check.
+//   - alarm.go logs alarms.
 package verification
 
 import (
@@ -81,11 +83,12 @@ type readStore interface {
 
 // Outbox delivers sends. Implementation: *outbox.Outbox.
 type Outbox interface {
-	// Deliver starts a send and waits for its outcome, until wait is over. It returns the send with
-	// its outcome, or as Queued.
+	// Deliver starts a send and waits for the outcome, at most for the duration wait. It returns
+	// the send with the outcome, or with the status Queued.
 	Deliver(ctx context.Context, w store.Work, wait time.Duration) store.Send
-	// ExpectedWait returns how long a new message of an app would wait until it goes out. stalled:
-	// no message goes out, and the wait is the time for which that has lasted.
+	// ExpectedWait returns how long a new message of an app would wait until it goes out. The
+	// result stalled is true if no message goes out. Then the result wait is how long no message
+	// has gone out.
 	ExpectedWait(q store.Queue, app, network string) (wait time.Duration, stalled bool)
 }
 
@@ -109,9 +112,9 @@ type ProofSigner interface {
 
 // Observer counts what happened, for metrics. Implementations must not block.
 type Observer interface {
-	// outcome: admitted, refused, unavailable; with Redis also refused_by_database (after Redis had
-	// admitted the send) and, while Redis is away, admitted_by_database_alone and
-	// refused_by_database_alone
+	// outcome is admitted, refused or unavailable. With Redis, outcome can be refused_by_database
+	// after Redis has admitted the send. While Redis is unavailable, outcome can be
+	// admitted_by_database_alone or refused_by_database_alone.
 	Decided(channel recipient.Channel, app, outcome, rule string)
 	RuleWouldRefuse(channel recipient.Channel, app, rule string) // an observing rule would have refused a send
 	// outcome: approved, repeated (answered again), wrong, ended,
@@ -120,13 +123,13 @@ type Observer interface {
 	// by: humancheck.ByWork, or the vendor. result: CheckAsked, CheckPassed, CheckFailed,
 	// CheckVendorError
 	HumanChecked(app, vendor, result string)
-	// a check exceeded a bound on failed checks: a network's bound, which refuses the check, or the
-	// app's bound, which only logs an alarm
+	// CheckBoundExceeded counts a check that exceeded a bound on failed checks. A network's bound
+	// refuses the check. An app's bound only logs an alarm.
 	CheckBoundExceeded(channel recipient.Channel, app, rule string)
 }
 
-// State is the state of a verification. It is computed from its row and the database's clock, and
-// not stored.
+// State is the state of a verification. A State is not stored. It is computed from the
+// verification's row and the database's clock.
 type State string
 
 // The states of a verification.
@@ -225,7 +228,8 @@ type checkService struct {
 	wrong    wrongCodes
 }
 
-// New makes a service. It starts nothing in the background. humans are as for SetHumanChecks.
+// New makes a service. It starts nothing in the background. humans has the human checks by app, as
+// for SetHumanChecks.
 func New(r ReadDependencies, s SendDependencies, c CheckDependencies, humans map[string]humancheck.Check) *Service {
 	read, lockouts := &readService{ReadDependencies: r}, &lockouts{}
 	read.SetHumanChecks(humans)
@@ -254,15 +258,15 @@ const (
 type Caller struct {
 	App  string
 	Kind CallerKind
-	IP   netip.Addr // of the end user's client, which a back end may name; invalid: not known
+	IP   netip.Addr // address of the end user's client; a back end may name the address; invalid: not known
 
-	Page *PageOffer // the offer of our own page; the caller may request and see only that; nil: another caller
+	Page *PageOffer // what our own page offers; the caller may request and see nothing else; nil: the caller is not our page
 
 	Stranger bool // a back end requests a code for a person that it does not know: the request has the class UnknownBrowser
 
-	// IdempotencyKey is the Idempotency-Key of a send or a check: requests of one caller with the
-	// same key are one request. A send's is kept for IdempotencyKeyLife, a check's until the next
-	// check of the verification that costs a try or approves. Empty: none
+	// IdempotencyKey is the Idempotency-Key of a send or a check, or empty. Requests of one caller
+	// with the same key are one request. The key of a send is kept for IdempotencyKeyLife. The key
+	// of a check is kept until the verification's next check that costs an attempt or approves.
 	IdempotencyKey string
 }
 
@@ -290,7 +294,8 @@ func (c Caller) clientIP() string {
 	return c.IP.String()
 }
 
-// network returns the client's network in the form that rows have; empty: not known.
+// network returns the client's network in the form that is stored in rows, or an empty string if
+// the client's address is unknown.
 func (c Caller) network() string {
 	if !c.IP.IsValid() {
 		return ""
@@ -319,8 +324,8 @@ var (
 	ErrCallerCode = errors.New("verification: the code is the caller's")
 	// ErrOurCode: this service checks the code, so a caller cannot report its outcome.
 	ErrOurCode = errors.New("verification: the code is ours")
-	// ErrKeptBack: Request.MaySend kept the message back. The send failed and gave the
-	// recipient's places back.
+	// ErrKeptBack: Request.MaySend returned false, so no message was sent. The send failed, and no
+	// longer takes places of the recipient.
 	ErrKeptBack = errors.New("verification: the message was kept back")
 	// ErrKeyReused: the idempotency key was used with another request.
 	ErrKeyReused = errors.New("verification: the key belongs to another request")
@@ -338,8 +343,8 @@ type FailedCheckLimitError struct {
 
 func (e *FailedCheckLimitError) Error() string { return "verification: too many failed checks" }
 
-// HoldUntilError refuses a send before SendDependencies.HoldUntil. It is a fault.Unavailable:
-// nothing was sent or counted.
+// HoldUntilError is the error for a send before SendDependencies.HoldUntil. errors.Is treats the
+// error as fault.Unavailable, because nothing was sent or counted.
 type HoldUntilError struct {
 	Until      time.Time
 	RetryAfter time.Duration // positive

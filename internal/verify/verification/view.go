@@ -16,8 +16,9 @@ import (
 	"sendcode/quota"
 )
 
-// Answer is the result of a request for a code. A refusal is a result, not an error: Admitted is
-// false, and View has only the recipient, the channel and the purpose.
+// Answer is the result of a request for a code. A refusal is also an Answer and not an error. If
+// the request is refused, Admitted is false, and View has only the recipient, the channel and the
+// purpose.
 type Answer struct {
 	Admitted bool
 	Replayed bool // an earlier request with the same key was admitted, so this request did nothing
@@ -25,9 +26,10 @@ type Answer struct {
 	Quota    quota.Decision
 	// AsksNext: the next send would be asked for a human check.
 	AsksNext bool
-	// HumanCheck is the check that a refused request needs; nil: a pass would not admit the
-	// request. Quota then has the rules that refuse a request without a pass. CheckFailed says why
-	// the request's token was no pass; empty: the request had no token.
+	// HumanCheck is the check that a refused request needs, or nil if a pass would not admit the
+	// request. If HumanCheck is set, Quota has the rules that refuse a request without a pass.
+	// CheckFailed says why the request's token gave no pass. CheckFailed is empty if the request
+	// had no token, or if the vendor was away.
 	HumanCheck  *humancheck.Offer
 	CheckFailed humancheck.Reason
 }
@@ -47,8 +49,9 @@ type View struct {
 	AttemptsRemaining int
 	Send              SendView
 	Now               time.Time // on the database's clock
-	// hash of the address as spelled, the same as sub in a proof; the API shows it only to secret
-	// keys; empty if the address was erased or cannot be decrypted
+	// RecipientHash is the hash of the address as spelled, the same as sub in a proof. It is empty
+	// if the address was erased or cannot be decrypted. The API shows RecipientHash only to secret
+	// keys.
 	RecipientHash string
 	Details       string      // what the code confirms; the API shows it to secret keys alone
 	Test          bool        // a test recipient: nothing is sent, and its code is configured
@@ -59,7 +62,8 @@ type View struct {
 type SendView struct {
 	ID     string
 	Number int
-	// Undelivered also for a mail that bounced for good; the row of such a mail has Sent or Unknown
+	// Status is Undelivered also for a mail that bounced for good. The row of such a mail has the
+	// status Sent or Unknown.
 	Status     store.Status
 	Final      bool   // the status does not change any more
 	Reason     string // with Failed and Unknown; for secret keys and the administrator
@@ -68,9 +72,9 @@ type SendView struct {
 	FinishedAt time.Time // zero while in flight
 }
 
-// view returns what a caller may see. address is the hash of the address as spelled; if it is zero,
-// view decrypts the address to compute the hash. RecipientHash is empty if the address was erased
-// or cannot be decrypted.
+// view returns what a caller may see of a verification. The parameter address is the hash of the
+// address as spelled. If address is zero, view decrypts the address and computes the hash.
+// RecipientHash is empty if the address was erased or cannot be decrypted.
 func (s *readService) view(v store.Verification, send store.Send, now time.Time, address recipient.Hash) View {
 	format, test := s.codeFormat(v)
 	if address.IsZero() {
@@ -101,8 +105,8 @@ type storedVerification struct {
 
 func (s storedVerification) state() State { return StateOf(s.Verification, s.readAt) }
 
-// lookup reads a verification for a caller. Errors: fault.NotFound, also for another app's
-// verification, and for a browser if a back end opened the verification; fault.Unavailable.
+// lookup reads a verification for a caller. Errors: fault.NotFound, also if the caller may not read
+// the verification (see mayRead); fault.Unavailable.
 func (s *readService) lookup(ctx context.Context, c Caller, id string) (storedVerification, error) {
 	v, now, err := s.Rows.VerificationRow(ctx, id)
 	if err == nil && !c.mayRead(v) {
@@ -114,14 +118,15 @@ func (s *readService) lookup(ctx context.Context, c Caller, id string) (storedVe
 	return storedVerification{v, now}, nil
 }
 
-// mayRead reports whether the caller may read v. v must belong to the caller's app and, for a
-// browser, must not be opened by a back end. Our page may read what it offers.
+// mayRead reports whether the caller may read v. v must belong to the caller's app. A browser may
+// not read a verification that a back end opened. Our page may read only verifications whose
+// channel and purpose the page offers.
 func (c Caller) mayRead(v store.Verification) bool {
 	return v.App == c.App && (c.Kind == BackEnd || v.Holder == "") && c.Page.HasChannel(v.Channel) && c.Page.HasPurpose(v.Purpose)
 }
 
-// Get returns a verification and the current states of its recipient's rules. If its purpose is no
-// longer configured, Quota is empty. Errors: fault.NotFound, fault.Unavailable.
+// Get returns a verification and the current states of the recipient's rules. If the verification's
+// purpose is no longer configured, Quota is empty. Errors: fault.NotFound, fault.Unavailable.
 func (s *readService) Get(ctx context.Context, c Caller, id string) (Answer, error) {
 	v, newest, now, err := s.Rows.Verification(ctx, id)
 	if err == nil && !c.mayRead(v) {
@@ -149,8 +154,8 @@ func (s *readService) Get(ctx context.Context, c Caller, id string) (Answer, err
 	return Answer{View: view, Quota: visible, AsksNext: s.asksNext(plan, current.Decision)}, nil
 }
 
-// recipientGroups returns the groups of a verification's recipient that the rules count. It is zero
-// if no rule needs a group, or if the recipient cannot be decrypted.
+// recipientGroups returns the groups to which a verification's recipient belongs. The result is
+// zero if no rule counts by group, or if the recipient cannot be decrypted.
 func (s *readService) recipientGroups(rules []quota.Rule, v store.Verification) buckets.RecipientGroups {
 	if !slices.ContainsFunc(rules, func(r quota.Rule) bool {
 		return r.Scope == quota.Country || r.Scope == quota.Prefix || r.Scope == policy.SpellingsScope
@@ -185,15 +190,15 @@ func (s *readService) Quota(ctx context.Context, c Caller, channel, to, purpose 
 	view := View{Channel: r.Channel(), To: r.Masked(), Purpose: p.Name}
 	asks := false
 	if check := s.humanCheckOf(plan); check != nil && !set.TestRecipients.Has(hashes.Address, s.Now()) {
-		// without the end of ctx, since other callers get the result of the read, too
+		// The read does not end with ctx, because other callers get the result of the same read.
 		asks = s.asksNext(plan, current.Decision) || s.isAlwaysAsked(context.WithoutCancel(ctx), *check, plan, r, true)
 	}
 	return Answer{Quota: s.redact(ctx, plan, current, c, "", nil), View: view, AsksNext: asks}, nil
 }
 
-// NeverTogether reports whether a rule has too few places for a send to each of these recipients at
-// once, because they share one of the rule's buckets. It returns false for an invalid request,
-// which Send refuses.
+// NeverTogether reports whether a rule can never admit one send to each of these recipients at the
+// same time. Then more of the recipients share a bucket of the rule than the rule has places. It
+// returns false for an invalid request, because Send refuses such a request.
 func (s *readService) NeverTogether(c Caller, channel, purpose string, to ...string) bool {
 	set := s.Policy.Get()
 	p, err := FindPurpose(set, purpose)
@@ -219,10 +224,10 @@ func (s *readService) NeverTogether(c Caller, channel, purpose string, to ...str
 	return false
 }
 
-// RecipientQuota is Quota for administrators, by the recipient's hash, with the limits of a class.
-// It also returns the rules that quota.Decision.Public removes. It returns no rules on networks,
-// countries, prefixes and spellings, whose subjects cannot be computed from the hash. Errors:
-// *fault.InvalidError, fault.Unavailable.
+// RecipientQuota is Quota for administrators. It finds the recipient by hash, and uses the limits
+// of a class. It also returns the rules that quota.Decision.Public removes. It returns no rules on
+// networks, countries, prefixes and spellings, because the buckets of these rules cannot be
+// computed from the hash. Errors: *fault.InvalidError, fault.Unavailable.
 func (s *readService) RecipientQuota(
 	ctx context.Context, app string, ch recipient.Channel, purpose string, h recipient.Hash,
 	class store.Class,
@@ -252,8 +257,8 @@ func (s *readService) ValidateRecipient(channel, to string) error {
 	return nil
 }
 
-// AlternativeChannel returns the channel to offer if a message failed or was not delivered: email
-// for a text message, otherwise "".
+// AlternativeChannel returns email if a text message failed or was not delivered. Otherwise it
+// returns "", which means that no other channel is offered.
 func AlternativeChannel(ch recipient.Channel, s store.Status) recipient.Channel {
 	if ch == recipient.SMS && (s == store.Failed || s == store.Undelivered) {
 		return recipient.Email
@@ -265,16 +270,16 @@ func AlternativeChannel(ch recipient.Channel, s store.Status) recipient.Channel 
 type ChannelInfo struct {
 	Channel recipient.Channel
 	Paused  bool // nothing is sent on it for now
-	// served countries of phone numbers, as ISO 3166-1 alpha-2, sorted; "001" for international
-	// numbers
+	// Countries are the served countries of phone numbers, as sorted ISO 3166-1 alpha-2 codes. The
+	// code "001" stands for international numbers.
 	Countries []string
 }
 
-// Appearance has the title and colours with which a form shows an app and a purpose before anything
-// is sent.
+// Appearance has the title and the colours of a form for an app and a purpose. The form uses the
+// Appearance before anything is sent.
 type Appearance struct {
 	Title       string // of the purpose; "" without a title in the reader's languages
-	Light, Dark string // the app's accent in light and in dark colours, as #rrggbb; "" without one
+	Light, Dark string // the app's accent colour for a light and for a dark page, as #rrggbb; "" if the app has none
 }
 
 // Appearance returns the purpose's title and the accent colours of the caller's app. languages is a

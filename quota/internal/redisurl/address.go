@@ -12,8 +12,8 @@ import (
 	"strings"
 )
 
-// address is a parsed URL. url and query lack the parts that go-redis does not read: all hosts
-// after the first, the second half of the scheme, and the parameter ca.
+// address is a parsed URL. The fields url and query lack the parts that go-redis does not read.
+// These are all hosts after the first host, the second half of the scheme, and the parameter ca.
 type address struct {
 	url   *url.URL
 	query url.Values
@@ -76,8 +76,9 @@ func (a *address) redact(err error) error {
 	return fmt.Errorf("redis URL: %w", err)
 }
 
-// takeCA reads the certificate authorities from the file that the parameter ca names. Its errors do
-// not show the file's path: if the URL has an unescaped &, the path may be a part of a password.
+// takeCA reads the certificate authorities from the file that the URL's parameter ca names. The
+// errors do not show the path of the file. If the URL has an unescaped &, the path may be a part of
+// a password.
 func (a *address) takeCA() error {
 	files := a.query["ca"]
 	a.query.Del("ca")
@@ -105,8 +106,8 @@ func (a *address) takeCA() error {
 	return nil
 }
 
-// trust adds the certificate authorities to a TLS configuration, if there is one. Without a name,
-// each certificate must match the host name that was dialled.
+// trust adds the certificate authorities to the TLS configuration c, unless c is nil. If name is
+// empty, each certificate must match the host name that was dialled.
 func (a *address) trust(c *tls.Config, name string) {
 	if c != nil {
 		c.MinVersion, c.RootCAs, c.ServerName = tls.VersionTLS12, a.pool, name

@@ -1,4 +1,5 @@
-// Package redisurl makes a Redis client from a URL: for a single server, Sentinel or Cluster.
+// Package redisurl makes a Redis client from a URL. The URL names a single server, Sentinel or
+// Cluster.
 package redisurl
 
 import (
@@ -24,8 +25,8 @@ var defaults = map[string]string{
 	"pool_timeout": "1s", "min_retry_backoff": "10ms", "max_retry_backoff": "100ms",
 }
 
-// How often a failed call is repeated, and how often each try dials: once, since a repeated call
-// dials again.
+// retries is how often a failed call is repeated. dials is how often each try dials. One dial is
+// enough, because a repeated call dials again.
 const (
 	retries = "2"
 	dials   = 1
@@ -56,7 +57,8 @@ func Open(rawURL string) (redis.UniversalClient, error) {
 	}
 }
 
-// newFailoverClient makes a client with errors that name a master unknown to all Sentinels.
+// newFailoverClient makes a client for Sentinel. If no Sentinel knows the master, the client's
+// errors name the master.
 func newFailoverClient(o *redis.FailoverOptions) *redis.Client {
 	client := redis.NewFailoverClient(o)
 	client.AddHook(masterNamer(o.MasterName))
@@ -142,8 +144,8 @@ func SentinelOptions(rawURL string) (*redis.FailoverOptions, error) {
 	return o, nil
 }
 
-// ClusterOptions parses a Cluster URL. The cluster client repeats a call up to MaxRedirects times;
-// the node clients repeat none unless the URL says max_retries.
+// ClusterOptions parses a Cluster URL. The cluster client repeats a failed call up to MaxRedirects
+// times. The clients of the nodes repeat no call, unless the URL sets max_retries.
 func ClusterOptions(rawURL string) (*redis.ClusterOptions, error) {
 	a, err := parse(rawURL, "6379", refused...)
 	if err != nil {

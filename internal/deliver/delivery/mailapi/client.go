@@ -49,17 +49,20 @@ func (c *Client) ConnLimit() int { return cap(c.slots) }
 // LoginProblem returns nil: a key is always there.
 func (c *Client) LoginProblem() (since time.Time, why error) { return time.Time{}, nil }
 
-// ConnCounts returns how many requests are under way, and how many mails have waited for their turn
-// since the start. It does not count idle connections.
+// ConnCounts returns how many requests are in progress, and how many mails have had to wait for a
+// slot since the start. The result idle is always 0, because the client does not count idle
+// connections.
 func (c *Client) ConnCounts() (inUse, idle int, waits int64) { return len(c.slots), 0, c.waits.Load() }
 
 // Close makes later deliveries fail as Temporary. Deliveries under way continue.
 func (c *Client) Close() { c.closed.Store(true) }
 
-// Deliver waits at most patience for a free slot, and calls begin. If begin returns true, it offers
-// the mail and returns the status of the answer that accepted the mail. tried is false if the mail
-// was not offered. Then fail says that ctx ended or the server is closed; if fail is nil, begin
-// returned false or no slot became free.
+// Deliver waits for a free slot for at most the duration patience, and then calls begin. If begin
+// returns true, Deliver sends the mail. If the provider accepts the mail, reply is the status of
+// the answer.
+//
+// If the mail was not sent, tried is false. Then an error in fail says that ctx ended or that the
+// client is closed. If tried is false and fail is nil, begin returned false or no slot became free.
 func (c *Client) Deliver(ctx context.Context, patience time.Duration, begin func() bool,
 	mail *delivery.RenderedMail,
 ) (reply string, tried bool, fail *delivery.Error) {
@@ -107,8 +110,8 @@ func (c *Client) acquire(ctx context.Context, patience time.Duration) (ok bool, 
 // repeatPauses are the waits before each repetition of a request whose outcome is unknown.
 var repeatPauses = []time.Duration{time.Second, 3 * time.Second}
 
-// send makes the request of a mail. If its outcome is unknown, send repeats the request; the
-// provider recognizes the repetition.
+// send makes the request for a mail. If the outcome of the request is unknown, send repeats it. The
+// provider recognizes a repeated request.
 func (c *Client) send(ctx context.Context, mail *delivery.RenderedMail) (reply string, fail *delivery.Error) {
 	r, fail := c.config.mailRequest(mail)
 	if fail != nil {
@@ -157,17 +160,17 @@ func (c *Client) requestOnce(ctx context.Context, r providerhttp.Request, privat
 	return "", fail
 }
 
-// sendIDOf returns the ID of the send, with which the Message-ID begins. Provider events name the
-// send by this ID.
+// sendIDOf returns the ID of the mail's send. The Message-ID of the mail begins with this ID. The
+// provider's events also contain this ID.
 func sendIDOf(mail *delivery.RenderedMail) string {
 	id, _, _ := strings.Cut(mail.Message.MessageID, "@")
 	id, _, _ = strings.Cut(id, ".")
 	return id
 }
 
-// Examine lists the domains, logged in and encrypted as configured. It sends no
-// mail. It returns how the connection was encrypted. The error is a [*delivery.Error], or describes
-// the problem with the configuration.
+// Examine tests the login and the encryption of the configuration by listing the domains of the
+// account. It sends no mail. Examine returns how the connection was encrypted. The error is a
+// [*delivery.Error] or describes the problem with the configuration.
 func Examine(ctx context.Context, c Config) (delivery.Encryption, error) {
 	s, err := New(c)
 	if err != nil {

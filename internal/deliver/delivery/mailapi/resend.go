@@ -55,9 +55,10 @@ func (c *Config) request(method, path string) providerhttp.Request {
 	}}
 }
 
-// readAnswer reads an answer. accepted: it has Resend's ID of the mail. A 2xx without one is not
-// accepted: a proxy on the way may have sent it. code and words are those of a failure; empty if
-// the answer has none.
+// readAnswer reads an answer. The result accepted is true if the answer has Resend's ID of the
+// mail. A 2xx answer without an ID does not accept the mail, because a proxy may have sent the
+// answer. The results code and words describe a failure. They are empty if the answer does not have
+// them.
 func readAnswer(a providerhttp.Response) (accepted bool, code, words string) {
 	var said struct{ ID, Name, Message string }
 	_ = json.Unmarshal(a.Body, &said) // if this fails, there is no code, and the status decides

@@ -25,8 +25,8 @@ type Config struct {
 	Password string // the API key
 	// Cleartext speaks HTTP without TLS, on loopback alone.
 	Cleartext bool
-	// RootCAs are the authorities that the server's certificate may come from; nil means the
-	// system's.
+	// RootCAs are the authorities that may have issued the server's certificate. If RootCAs is nil,
+	// the authorities of the system are used.
 	RootCAs *x509.CertPool
 	// MaxConns bounds the requests at once; by default 4.
 	MaxConns int
@@ -39,13 +39,19 @@ const (
 	maxConns     = 1000
 )
 
-// ParseURL parses the URL of an account, such as resend://:key@api.resend.com. The API key is
-// its password.
+// ParseURL parses the URL of an account, such as resend://:key@api.resend.com. The password in the
+// URL is the API key.
 //
-// conns is how many requests may be under way together, 1 to 1,000. Another host, port and
-// tls=none, which is the default on loopback hosts, are for tests and for proxies on this machine.
-// ca is a PEM file that replaces the system's authorities. Special characters of user and password
-// are written as %XX. Errors never quote the URL, which contains the key.
+// The URL may have these parameters:
+//
+//   - conns is the greatest number of requests at the same time, 1 to 1,000.
+//   - tls=none turns off encryption. It is the default on loopback hosts and is not allowed on
+//     other hosts.
+//   - ca is a PEM file with authorities that replace the authorities of the system.
+//
+// Another host or port, and tls=none, are for tests and for proxies on this machine. Special
+// characters in user and password must be written as %XX. The URL contains the key, so errors never
+// quote the URL.
 func ParseURL(text string) (Config, error) {
 	u, err := delivery.ParseServerURL(text, Scheme)
 	if err != nil {

@@ -1,6 +1,6 @@
-// Package mailbox is a mail server for a developer's machine on which no other mail server is
-// configured. It receives mails by SMTP on loopback and keeps them in memory. For some recipients
-// it simulates outcomes, such as a bounce.
+// Package mailbox is a mail server for a developer's machine. The service uses it when no other
+// mail server is configured. The mailbox receives mails by SMTP on loopback and stores them in
+// memory. For some recipients, it simulates an outcome, such as a bounce.
 package mailbox
 
 import (
@@ -19,14 +19,15 @@ import (
 
 // Mail is one received mail, decoded.
 type Mail struct {
-	// ID is the Message-ID without angle brackets, or a number where the mail has none.
+	// ID is the Message-ID without angle brackets. If the mail has no Message-ID, ID is a number.
 	ID string `json:"id"`
 	// At is the time of arrival, UTC.
 	At time.Time `json:"at"`
-	// To is the recipient of the envelope; if there are several, commas join them.
+	// To is the recipient of the SMTP envelope. If there are several recipients, To has all of them
+	// with commas between them.
 	To      string `json:"to"`
 	Subject string `json:"subject"`
-	// Text and HTML are the decoded bodies, whose lines end in \n. If a mail is not valid MIME,
+	// Text and HTML are the decoded bodies. Their lines end in \n. If the mail is not valid MIME,
 	// Text has the undecoded mail.
 	Text string `json:"text"`
 	HTML string `json:"html"`
@@ -36,9 +37,9 @@ type Mail struct {
 	Code string `json:"code"`
 }
 
-// Mailbox is a mail server for a developer's machine: it receives mails by SMTP on loopback and
-// keeps them, with their codes, in memory. It must only run where no other mail server is
-// configured. Safe for concurrent use.
+// Mailbox is a mail server for a developer's machine. It receives mails by SMTP on loopback and
+// stores them in memory with their codes. Use a Mailbox only if no other mail server is configured.
+// A Mailbox is safe for concurrent use.
 type Mailbox struct {
 	slow     time.Duration // how long a mail to slow@simulator.test takes
 	listener net.Listener
@@ -57,12 +58,13 @@ const (
 	maxMails = 200
 	// maxMailBytes bounds one mail. A larger one is refused with 552.
 	maxMailBytes = 1 << 20
-	// clientIdleTimeout is how long a client may stay silent; longer than senders keep connections.
+	// clientIdleTimeout is how long a client may be silent. It is longer than the time for which
+	// senders keep idle connections open.
 	clientIdleTimeout = 5 * time.Minute
 )
 
-// Listen listens on a free port of 127.0.0.1, since the mails hold codes in the clear, and receives
-// until Close.
+// Listen opens a free port of 127.0.0.1 and receives mails until Close. Other machines cannot
+// connect to this address, because the mails contain codes in the clear.
 func Listen() (*Mailbox, error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -116,8 +118,8 @@ func (m *Mailbox) AddText(id, to, text, code string) {
 	m.add(Mail{ID: id, To: to, Text: text, Channel: "sms", Code: code})
 }
 
-// codeLinePattern matches a code that stands alone on a line of a mail's text: digits, or letters
-// without vowels.
+// codeLinePattern matches a line of a mail's text that consists of a code. A code consists of
+// digits, or of letters without vowels.
 var codeLinePattern = regexp.MustCompile(`(?m)^(\d{4,16}|[B-DF-HJ-NP-TV-XZ]{4,16})$`)
 
 func (m *Mailbox) add(mail Mail) {

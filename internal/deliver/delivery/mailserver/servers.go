@@ -1,7 +1,7 @@
 // Package mailserver offers mails to mail servers in order of preference. Each server has a circuit
-// breaker, so that a dead or slow server delays only a few mails. The kinds of servers are in
-// [sendcode/internal/deliver/delivery/smtp] and [sendcode/internal/deliver/delivery/mailapi];
-// [ParseURLs] chooses between them by URL.
+// breaker, so that a dead or slow server delays only a few mails. Packages
+// [sendcode/internal/deliver/delivery/smtp] and [sendcode/internal/deliver/delivery/mailapi]
+// implement the two kinds of servers. [ParseURLs] chooses the kind by the URL.
 package mailserver
 
 import (
@@ -22,25 +22,26 @@ import (
 type Server interface {
 	// Address returns host:port, the name of the server in health, logs and metrics.
 	Address() string
-	// Deliver waits for a connection for at most patience, and calls begin. If begin returns true,
-	// Deliver offers the mail once, and tried is true. If the server accepts the mail, reply is the
-	// server's reply as it is stored with the send; otherwise fail has the reason. If tried is
-	// false, the mail was not offered: fail says that ctx ended or the server is closed. If fail is
-	// nil or ErrPace then, another server should get the mail.
+	// Deliver waits for a connection for at most patience, and then calls begin. If begin returns
+	// true, Deliver offers the mail once and returns true as tried. If the server accepts the mail,
+	// reply is the server's reply as it is stored with the send. Otherwise fail has the reason. If
+	// tried is false, the mail was not offered. In that case fail is nil if begin returned false or
+	// no connection became free, or it is ErrPace. The caller should then offer the mail to another
+	// server. Any other fail says that ctx ended or that the server is closed.
 	Deliver(ctx context.Context, patience time.Duration, begin func() bool, mail *delivery.RenderedMail) (reply string,
 		tried bool, fail *delivery.Error)
-	// MaxConns returns how many mails can be under way at the same time at most, and ConnLimit how
-	// many can soon be.
+	// MaxConns returns how many mails at most can be under way at the same time. ConnLimit returns
+	// how many mails can soon be under way at the same time.
 	MaxConns() int
 	ConnLimit() int
 	// ConnCounts returns how many connections are in use, how many are idle, and how many mails
 	// have waited for a connection since the start.
 	ConnCounts() (inUse, idle int, waits int64)
-	// CertificateEnd returns when the server's certificate expires, as seen on the last connection;
-	// zero if no connection of the last week was by TLS.
+	// CertificateEnd returns when the server's certificate expires. The certificate is that of the
+	// last connection. The result is zero if no connection of the last week used TLS.
 	CertificateEnd() time.Time
-	// LoginProblem returns why no mail can log in now, and since when; nil if no such reason is
-	// known.
+	// LoginProblem returns the reason why no mail can log in now, and the time when this problem
+	// began. The error is nil if no such reason is known.
 	LoginProblem() (since time.Time, why error)
 	// OnUnverified is that of delivery.LastCertificate.
 	OnUnverified(f func(why error))
@@ -49,9 +50,9 @@ type Server interface {
 }
 
 // Servers are mail servers in order of preference. A server is set aside after three failures in a
-// row: then it gets one mail every five seconds, until one of these does not fail. If an attempt
-// takes longer than slowAfter while another server is up, this is also a failure. The refusal of a
-// recipient or a message is not.
+// row. A server that is set aside gets one mail every five seconds, until one of these mails does
+// not fail. An attempt that takes longer than slowAfter is also a failure, if another server is up.
+// The refusal of a recipient or a message is not a failure.
 type Servers []*serverWithBreaker
 
 // serverWithBreaker is a server with its circuit breaker.
@@ -64,7 +65,8 @@ type serverWithBreaker struct {
 	examine func(ctx context.Context, senders []string) error                                  // Config.Examine; nil: not by Open
 }
 
-// New returns Servers that prefer the servers in the order of all, which must not be empty.
+// New returns Servers that prefer the servers in the order of the parameter all. At least one
+// server is required.
 func New(all ...Server) Servers {
 	servers := make(Servers, len(all))
 	for n, server := range all {
@@ -84,9 +86,9 @@ const (
 )
 
 const (
-	// slowAfter is how long an attempt may take. A longer attempt is a fault of the server, if
-	// another server is up. While all servers are set aside, Send waits as long for the outcome of
-	// a trial.
+	// slowAfter is how long an attempt may take. If another server is up, a longer attempt counts
+	// as a fault of the server. If all servers are set aside, Send waits for slowAfter for the
+	// outcome of another mail's attempt.
 	slowAfter = 5 * time.Second
 	// maxConnWait is how long a mail waits for a connection to a server if another server is up.
 	maxConnWait = time.Second
@@ -95,11 +97,12 @@ const (
 )
 
 // Send tries one server after the other, except servers that are set aside. It tries the next
-// server only after a Temporary failure, when the message was certainly not accepted, and in the
-// further cases of tryEach. If a server rejected the message otherwise, or may have accepted it, no
-// other server gets it. If all servers are set aside and a mail is trying one of them, Send waits
-// up to slowAfter for that mail's outcome; otherwise it fails immediately, Temporary. The result
-// and the error are those of the last server that was tried; Took is the whole time.
+// server after a Temporary failure, when the message was certainly not accepted. It also does so in
+// the further cases of tryEach. After any other rejection, or if the server may have accepted the
+// message, no other server gets the message. If all servers are set aside and a mail is trying one
+// of them, Send waits up to slowAfter for that mail's outcome. If no mail is trying one of them,
+// Send fails immediately with a Temporary error. The result and the error are those of the last
+// server that was tried. Took is the time of the whole call.
 func (s Servers) Send(ctx context.Context, message delivery.Mail) (delivery.Result, error) {
 	began := time.Now()
 	receipt := delivery.Result{}
@@ -131,11 +134,12 @@ func (s Servers) send(ctx context.Context, mail *delivery.RenderedMail) (receipt
 // server was tried.
 func allSetAside(fail *delivery.Error) bool { return fail != nil && fail.Err == errAllSetAside }
 
-// tryEach offers the mail to one server after the other, in the order of delivery.UnusedFirst,
-// except servers that are set aside. It ends when a server accepts the mail, or when a failure is
-// neither Temporary nor one for which delivery.Error.MayGoElsewhere is true. If the remaining
-// servers have no turn yet, it returns ErrPace; if they are set aside or busy after a refusal,
-// errOtherAside. After a Temporary failure it does not return a refusal that MayGoElsewhere.
+// tryEach offers the mail to one server after the other, in the order of delivery.UnusedFirst. It
+// leaves out servers that are set aside. It ends when a server accepts the mail. It also ends when
+// a failure is neither Temporary nor one for which delivery.Error.MayGoElsewhere is true. If the
+// pace of the remaining servers allows no mail yet, tryEach returns ErrPace. If a server has
+// refused the mail and the remaining servers are set aside or busy, tryEach returns errOtherAside.
+// After a Temporary failure it does not return a refusal for which MayGoElsewhere is true.
 func (s Servers) tryEach(ctx context.Context, mail *delivery.RenderedMail) (receipt delivery.Result,
 	fail *delivery.Error,
 ) {
@@ -186,7 +190,7 @@ func (s *serverWithBreaker) host() string {
 }
 
 // try offers the mail to the server if the server's breaker admits an attempt; see Server.Deliver.
-// all are the servers to which this one belongs.
+// The parameter all has every server of the Servers, including this one.
 func (s *serverWithBreaker) try(ctx context.Context, all Servers, mail *delivery.RenderedMail) (reply string, tried bool,
 	fail *delivery.Error,
 ) {
@@ -218,10 +222,10 @@ func (s *serverWithBreaker) try(ctx context.Context, all Servers, mail *delivery
 	return reply, true, fail
 }
 
-// startAttempt starts an attempt, unless the breaker admits none. The caller calls end once, with
+// startAttempt starts an attempt, unless the breaker admits none. The caller calls end once with
 // the result of the attempt. An attempt that takes longer than slowAfter counts as a fault if
-// another server is up by then. Attempts for strangers do not: a stranger may have chosen a slow
-// recipient.
+// another server is up by then. A slow attempt to a stranger does not count as a fault, because a
+// stranger may have chosen a slow recipient.
 func (s *serverWithBreaker) startAttempt(all Servers, stranger bool) (end func(result error), ok bool) {
 	report, ok := s.health.Allow()
 	switch {
@@ -270,8 +274,8 @@ func (s Servers) awaitTrial(ctx context.Context, patience <-chan time.Time) bool
 	return false
 }
 
-// AttemptsAllowed returns how many mails would be tried now: delivery.UnlimitedAttempts while a
-// server is up; otherwise one for each server that a mail may try.
+// AttemptsAllowed returns how many mails would be tried now. The result is
+// delivery.UnlimitedAttempts if a server is up. Otherwise each server that a mail may try adds one.
 func (s Servers) AttemptsAllowed() (n int) {
 	for _, server := range s {
 		n += min(server.health.AttemptsAllowed(), delivery.UnlimitedAttempts-n)
@@ -296,8 +300,9 @@ func (s Servers) Health() []delivery.Health {
 	return all
 }
 
-// RecheckSuspended connects to each server that is set aside and has no mail under way, and logs in
-// as each of the senders. If both succeed, the server is up again.
+// RecheckSuspended connects to each server that is set aside and has no mail under way. It logs in
+// to the server as each of the senders. If the connection and the logins succeed, the server is up
+// again.
 func (s Servers) RecheckSuspended(ctx context.Context, senders []string) {
 	for _, server := range s {
 		if server.examine != nil {
@@ -314,18 +319,18 @@ func (s Servers) OnHealthChange(f func(delivery.Health)) {
 	}
 }
 
-// OnAttempt sets the function that is called after each attempt at a server (host:port), with the
-// context of its Send; fail is nil if the server accepted the mail. Call OnAttempt before the first
-// Send. f must not block.
+// OnAttempt sets the function that is called after each attempt at a server. The parameter server
+// is host:port, and ctx is the context of the Send. fail is nil if the server accepted the mail.
+// Call OnAttempt before the first Send. f must not block.
 func (s Servers) OnAttempt(f func(ctx context.Context, server string, fail *delivery.Error, took time.Duration)) {
 	for _, server := range s {
 		server.tried = f
 	}
 }
 
-// OnUnverified sets the function that is called once for each server with an unverified
-// certificate, with the reason, at the server's first mail. Call OnUnverified before the first
-// Send.
+// OnUnverified sets the function that is called with the reason why a server's certificate is not
+// verified. It is called once for each such server, at the server's first mail. Call OnUnverified
+// before the first Send.
 func (s Servers) OnUnverified(f func(server string, why error)) {
 	for _, server := range s {
 		server.OnUnverified(func(why error) { f(server.address, why) })
@@ -341,8 +346,9 @@ func (s Servers) MaxConns() (n int) {
 	return n
 }
 
-// ConnLimit returns how many mails can soon be under way at once at one server: the largest such
-// number of all servers that are not set aside. Of several servers, one is meant to take all mails.
+// ConnLimit returns how many mails can soon be under way at once at one server. The result is the
+// largest such number of all servers that are not set aside. ConnLimit does not add the numbers up,
+// because one server should be able to take all mails.
 func (s Servers) ConnLimit() (n int) {
 	aside := 0
 	for _, server := range s {

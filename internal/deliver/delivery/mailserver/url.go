@@ -16,25 +16,27 @@ import (
 type Config struct {
 	Host    string
 	Address string // host:port
-	// API is true for a provider's HTTPS API. Its mails leave from other hosts than Host.
+	// API is true if the URL is that of a provider's HTTPS API. Mails of an API leave from other
+	// hosts than Host.
 	API bool
 	// OAuth names the client whose tokens are used for the login; empty: none.
 	OAuth string
 	// RequiresTLS is false if mails may go to the server in the clear.
 	RequiresTLS bool
-	// Hint is advice if the URL may not work, now or soon; otherwise empty.
+	// Hint is advice if the URL may not work now or soon. Otherwise Hint is empty.
 	Hint string
-	// Open makes the server. hello is the name in EHLO, unless the URL has one. Open does not
-	// connect.
+	// Open makes the server without connecting to it. The parameter hello is the name that EHLO
+	// sends, unless the URL has another name.
 	Open func(hello string) (Server, error)
 	// Examine connects and logs in as an opened server does, as each of the senders. It sends no
 	// mail.
 	Examine func(ctx context.Context, hello string, senders []string) (delivery.Encryption, error)
 }
 
-// ParseURLs parses the URLs of mail servers, separated by commas, the preferred one first. Each is
-// a URL for smtp.ParseURL or mailapi.ParseURL. If tokens lacks the client that a URL names, the
-// server can't log in. Errors never quote a URL, which contains a password.
+// ParseURLs parses a list of mail server URLs that are separated by commas. The first URL is the
+// preferred one. Each URL must be valid for smtp.ParseURL or mailapi.ParseURL. If a URL names a
+// client that is not in tokens, the server can't log in. Errors never quote a URL, because it
+// contains a password.
 func ParseURLs(list string, tokens oauth.Sources) ([]Config, error) {
 	var configs []Config
 	for n, text := range strings.Split(list, ",") {
@@ -75,8 +77,8 @@ func parseURL(text string, tokens oauth.Sources) (Config, error) {
 	return Config{}, delivery.SafeError("the scheme must be one of smtp, smtps, " + mailapi.Scheme)
 }
 
-// Open makes the servers of the configurations. hello is the name in EHLO, unless a URL has one.
-// Open does not connect.
+// Open makes the servers of the configurations without connecting to them. The parameter hello is
+// the name that EHLO sends, unless a URL has another name.
 func Open(configs []Config, hello string) (Servers, error) {
 	var all []Server
 	for _, c := range configs {

@@ -99,8 +99,8 @@ const (
 	// maxToken bounds a token, in bytes. A token and its user then fit on a line of 12,288 bytes
 	// (RFC 4954 section 4).
 	maxToken = 8 << 10
-	// defaultLife is how long a token is valid if the server does not say, and maxLife how long any
-	// token is.
+	// defaultLife is how long a token is valid if the server does not say how long. maxLife is the
+	// longest time that any token is used.
 	defaultLife, maxLife = 5 * time.Minute, 24 * time.Hour
 )
 
@@ -109,8 +109,8 @@ var (
 	microsoftPattern = regexp.MustCompile(`AADSTS([0-9]{4,9})\b`)
 )
 
-// knownErrors are the codes of RFC 6749 sections 4.1.2.1 and 5.2, RFC 8707 and Microsoft. Another
-// text may be private.
+// knownErrors are the error codes of RFC 6749 sections 4.1.2.1 and 5.2, of RFC 8707 and of
+// Microsoft. Any other error text may contain a secret and is not shown.
 var knownErrors = []string{
 	"invalid_request", "invalid_client", "invalid_grant", "invalid_scope", "invalid_resource", "invalid_target",
 	"unauthorized_client", "unsupported_grant_type", "access_denied", "server_error", "temporarily_unavailable", "interaction_required",
@@ -139,7 +139,7 @@ var accountErrors = map[string]string{
 // fetch gets a token once. It returns the token and when the token ends, by the monotonic clock.
 // The error is a delivery.SafeError.
 func (s *Source) fetch(ctx context.Context) (token string, until time.Time, err error) {
-	began := time.Now() // from here on, a token's life is counted too short rather than too long
+	began := time.Now() // counted from before the request, so that the token never expires before until
 	ask := s.client.ask
 	if s.client.Command != nil {
 		ask = s.client.run
@@ -160,8 +160,8 @@ func (s *Source) fetch(ctx context.Context) (token string, until time.Time, err 
 	return t.AccessToken, began.Add(min(time.Until(t.Expiry), maxLife)), nil
 }
 
-// wire makes the requests of golang.org/x/oauth2. It keeps the answer from that library, whose
-// errors would repeat the text.
+// wire makes the HTTP requests of golang.org/x/oauth2. It keeps the response itself, because the
+// errors of that library would repeat the response's text.
 type wire struct {
 	ctx      context.Context
 	client   *providerhttp.Client
@@ -238,8 +238,8 @@ func (c Client) refusal(r providerhttp.Response) error {
 	return delivery.SafeError(text)
 }
 
-// LoginProblem returns the remedy if a mail server refused a token with 535 and this enhanced
-// status code.
+// LoginProblem returns advice for a login that a mail server refused with 535. The parameter code
+// is the enhanced status code of the refusal, and token is the token that was refused.
 func (s *Source) LoginProblem(code, token string) string {
 	switch {
 	case code == SwitchedOff:

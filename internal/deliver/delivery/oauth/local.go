@@ -70,8 +70,8 @@ func (b *boundedBuffer) Write(p []byte) (int, error) {
 	return n, nil
 }
 
-// run runs a command. No shell reads the arguments, and the environment has only PATH and HOME. All
-// processes that the command started end with it.
+// run runs a command. No shell parses the arguments. The environment has only PATH and HOME. When
+// the command ends, all processes that it started end, too.
 func (b *boundedBuffer) run(ctx context.Context, argv []string) error {
 	ctx, cancel := context.WithTimeout(ctx, fetchTimeout)
 	defer cancel()

@@ -1,8 +1,9 @@
 // Package oauth gets access tokens for mail servers from a token server or a command. A [Source]
-// keeps one token for all connections, and renews it apart from any send.
+// keeps one token for all connections, and renews the token in the background, independently of
+// sends.
 //
-// No text of a token server leaves the package, since it may repeat the secret. Only error codes
-// that the package knows leave it, and the numbers of Microsoft's errors.
+// No text of a token server leaves the package, because the text may repeat the secret. Only error
+// codes that the package knows and the numbers of Microsoft's errors leave the package.
 package oauth
 
 import (
@@ -33,9 +34,10 @@ const (
 // Sources are the sources of tokens, by the name of their client.
 type Sources map[string]*Source
 
-// Start lets each source get its first token. changed is called for a client whose source fails,
-// again if a failure of another kind follows, and with nil when there is a token again. Its calls
-// do not overlap. changed must not call the source.
+// Start lets each source get its first token. Start sets the function changed, which is called when
+// a client's source fails. It is called again when a failure of another kind follows, and with nil
+// when there is a token again. The calls for one source do not overlap. The function changed must
+// not call the source.
 func (sources Sources) Start(changed func(client string, failure error)) {
 	for name, s := range sources {
 		s.mu.Lock()
@@ -63,7 +65,7 @@ type Source struct {
 	mu       sync.Mutex
 	token    string
 	until    time.Time     // when the token ends, by the monotonic clock
-	renewal  chan struct{} // closed when the request under way has ended; nil: no request is under way
+	renewal  chan struct{} // closed when the request under way ends; nil if no request is under way
 	timer    *time.Timer   // starts the next renewal
 	replaced bool          // a mail server's refusal has renewed the token
 	failure  error         // failure of the last request; nil if that gave a token
@@ -78,11 +80,11 @@ func New(client Client) *Source {
 	return s
 }
 
-// Token returns the token. If refused is a token that the mail server has refused, it returns
-// another one. Token waits for the first request, and for the request after a refusal. Between two
-// renewals there is only one request after a refusal, so that a wrong setting does not burden the
-// token server. After a failure Token does not wait. Error: why there is no token, without any
-// secret, or the error of ctx.
+// Token returns the token. If the mail server has refused the token refused, Token returns another
+// token. Token waits for the first request, and for the request after a refusal. Refusals cause
+// only one request between two renewals, so that a wrong setting does not burden the token server.
+// After a failed request Token does not wait. The error says why there is no token, without any
+// secret, or is that of ctx.
 func (s *Source) Token(ctx context.Context, refused string) (string, error) {
 	for s != nil {
 		token, renewal, failure := s.state(refused)
@@ -98,8 +100,9 @@ func (s *Source) Token(ctx context.Context, refused string) (string, error) {
 	return "", errNoClient
 }
 
-// state returns the token if it is valid and not refused. Otherwise it returns the request to wait
-// for (renewal), or the reason why there is no token (failure).
+// state returns the token if the token is valid and is not the parameter refused. Otherwise it
+// returns either the channel renewal, which is closed when the request under way ends, or the
+// reason failure why there is no token.
 func (s *Source) state(refused string) (token string, renewal chan struct{}, failure error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -116,7 +119,8 @@ func (s *Source) state(refused string) (token string, renewal chan struct{}, fai
 	return "", s.startLocked(), nil
 }
 
-// Problem returns since when there is no token, and why; nil if there is one, or no failure yet.
+// Problem returns the time since when there is no token, and the reason. The error is nil if there
+// is a token, or if no request has failed yet.
 func (s *Source) Problem() (since time.Time, why error) {
 	if s == nil {
 		return time.Time{}, nil
@@ -145,8 +149,8 @@ func (s *Source) startLocked() chan struct{} {
 	return s.renewal
 }
 
-// renewInTime is called by a timer at a part of the token's life or, after a failure, at the end of
-// the wait.
+// renewInTime is called by the timer. The timer fires when a part of the token's life is over or,
+// after a failure, when the wait is over.
 func (s *Source) renewInTime() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

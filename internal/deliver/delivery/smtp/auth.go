@@ -13,10 +13,10 @@ import (
 	"sendcode/internal/deliver/delivery"
 )
 
-// authenticate logs in (RFC 4954). Without TLS with a verified certificate it refuses, unless the
-// peer is this machine: otherwise an attacker on the network could forge the refusal of a stronger
-// mechanism, and then read the password. It notes in config.preferPlain how the next session must
-// log in.
+// authenticate logs in (RFC 4954). It refuses to log in without TLS with a verified certificate,
+// unless the peer is this machine. Otherwise an attacker on the network could forge the refusal of
+// a stronger mechanism and then read the password. authenticate stores in config.preferPlain
+// whether the next session must log in with PLAIN or LOGIN.
 func (s *session) authenticate() error {
 	switch {
 	case s.peerIsLoopback():
@@ -62,8 +62,8 @@ var mechanisms = []string{
 
 func showsPassword(mechanism string) bool { return mechanism == "PLAIN" || mechanism == "LOGIN" }
 
-// chooseMechanism returns the strongest mechanism on offer that the configuration allows, "" if
-// there is none.
+// chooseMechanism returns the strongest mechanism that the server offers and the configuration
+// allows. It returns "" if there is no such mechanism.
 func chooseMechanism(offered []string, config Config, state *tls.ConnectionState) string {
 	if config.OAuth != "" {
 		for _, name := range tokenMechanisms {

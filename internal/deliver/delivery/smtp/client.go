@@ -36,9 +36,10 @@ func (c *Client) Address() string { return c.config.Address() }
 // MaxConns returns how many connections there may ever be at once.
 func (c *Client) MaxConns() int { return c.config.MaxConns }
 
-// ConnLimit returns how many connections there may be soon. That is one more than may be open now,
-// so that a backlog has a mail that asks for it. While the server has refused a connection, it is
-// the number that has worked.
+// ConnLimit returns how many connections there may be soon. Normally that is one more than may be
+// open now. With the additional one, a backlog has a mail for which the pool opens a further
+// connection. For a while after the server refused a connection, ConnLimit is the number of
+// connections that have worked.
 func (c *Client) ConnLimit() int {
 	c.pool.mu.Lock()
 	defer c.pool.mu.Unlock()
@@ -48,7 +49,8 @@ func (c *Client) ConnLimit() int {
 	return c.pool.worked
 }
 
-// LoginProblem returns why no mail can log in now, and since when; nil if no such reason is known.
+// LoginProblem returns the reason why no mail can log in now, and the time when this problem began.
+// The error is nil if no such reason is known.
 func (c *Client) LoginProblem() (since time.Time, why error) { return c.config.Tokens.Problem() }
 
 // ConnCounts returns how many connections are in use, how many are idle, and how many mails have
@@ -63,12 +65,12 @@ func (c *Client) ConnCounts() (inUse, idle int, waits int64) {
 // later delivery fails as Temporary.
 func (c *Client) Close() { c.pool.close() }
 
-// Deliver acquires a connection, or the right to open one, within patience, and calls begin. If
-// begin returns true, it offers the mail once, and returns the reply that accepted the mail. tried
-// is false if the mail was not offered: because begin returned false, because all connections
-// stayed in use, or, with fail, because ctx ended, the server is closed, or the pace allows no mail
-// now (ErrPace). If the server refuses a further connection, the mail waits for one of the others,
-// within patience again.
+// Deliver acquires a connection, or the right to open one, within patience. Then it calls begin. If
+// begin returns true, Deliver offers the mail once and returns the reply that accepted the mail. If
+// the mail was not offered, tried is false. Without fail, the reason is that begin returned false
+// or that all connections stayed in use. With fail, the reason is that ctx ended, that the server
+// is closed, or that the pace allows no mail now (ErrPace). If the server refuses a further
+// connection, the mail waits for another connection, again within patience.
 func (c *Client) Deliver(ctx context.Context, patience time.Duration, begin func() bool,
 	mail *delivery.RenderedMail,
 ) (reply string, tried bool, fail *delivery.Error) {
@@ -91,8 +93,8 @@ func (c *Client) Deliver(ctx context.Context, patience time.Duration, begin func
 	return reply, true, fail
 }
 
-// mayBegin returns the result of begin. If the mail is not offered, or if begin panics, it gives
-// the session that acquire returned back.
+// mayBegin returns the result of begin. If begin returns false or panics, mayBegin gives back the
+// session that acquire returned.
 func (c *Client) mayBegin(pooled *session, begin func() bool) (ok bool) {
 	defer func() {
 		if !ok {
@@ -103,14 +105,14 @@ func (c *Client) mayBegin(pooled *session, begin func() bool) (ok bool) {
 	return begin()
 }
 
-// deliver offers the mail, and gives back the session that acquire returned (held). refused: the
-// server has accepted other connections, but refuses this new one or its first mail; see
-// refusesConnection.
+// deliver offers the mail, and gives back the session held that acquire returned. The result
+// refused is true if the server has accepted other connections but refuses this new connection or
+// its first mail; see refusesConnection.
 //
 // If a kept connection fails before the server asked for the content, deliver tries once more on a
-// new connection; it retries nothing else. If ctx ends before the final dot, the message was not
-// sent (Temporary); after the dot, the outcome is Unknown. A slow server may answer up to ten
-// minutes after the dot.
+// new connection. No other failure is retried. If ctx ends before the final dot, the message was
+// not sent, and the error is Temporary. If ctx ends after the dot, the outcome is Unknown. A slow
+// server may answer up to ten minutes after the dot.
 func (c *Client) deliver(ctx context.Context, held *session, mail *delivery.RenderedMail) (reply string,
 	fail *delivery.Error, refused bool,
 ) {
@@ -153,10 +155,11 @@ func (c *Client) deliver(ctx context.Context, held *session, mail *delivery.Rend
 	return reply, fail, refused
 }
 
-// worthFreshConnection reports whether a kept connection ended before the server asked for the
-// content, or whether the server refused a command because of the connection. Then the server has
-// accepted nothing. It is false if the server was silent after its answer to MAIL, or if the
-// failure is the recipient's: a new connection would end in the same way.
+// worthFreshConnection reports whether a new connection may help after a failure on a kept
+// connection. It returns true if the connection ended before the server asked for the content, or
+// if the server refused a command because of the connection. In both cases the server has accepted
+// nothing. It returns false if the server was silent after its answer to MAIL, or if the recipient
+// caused the failure. Then a new connection would fail in the same way.
 func worthFreshConnection(fail *delivery.Error) bool {
 	early := fail.Stage == delivery.StageMail ||
 		(fail.Stage == delivery.StageRcpt || fail.Stage == delivery.StageData) && !errors.Is(fail.Err, os.ErrDeadlineExceeded)

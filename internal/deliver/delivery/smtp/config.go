@@ -24,8 +24,8 @@ type tlsRequirement int
 const (
 	// TLSRequired: STARTTLS must be offered, and the certificate must be valid for the host.
 	TLSRequired tlsRequirement = iota
-	// TLSOpportunistic: STARTTLS with any certificate, if the server offers it; otherwise without
-	// encryption (RFC 7435).
+	// TLSOpportunistic means STARTTLS with any certificate if the server offers STARTTLS. Otherwise
+	// the connection is not encrypted (RFC 7435).
 	TLSOpportunistic
 	// TLSNone: in the clear.
 	TLSNone
@@ -42,40 +42,42 @@ type Config struct {
 	// RootCAs are the authorities that the server's certificate may come from; nil means the
 	// system's.
 	RootCAs *x509.CertPool
-	// Username and Password are for the login, if Username is set. The login uses Mechanism; if
-	// that is empty, the strongest mechanism that the server offers. Without a verified
-	// certificate, a login is only possible at a loopback address.
+	// Username and Password are for the login. If Username is empty, there is no login. The login
+	// uses Mechanism. If Mechanism is empty, the login uses the strongest mechanism that the server
+	// offers. Without a verified certificate, a login is only possible at a loopback address.
 	Username, Password string
 	Mechanism          string
-	// OAuth names the client. Its Tokens are for the login of Username, in place of a password;
-	// empty: no client.
+	// OAuth is the name of the OAuth client; empty means no client. Username logs in with a token
+	// of Tokens in place of a password.
 	OAuth  string
 	Tokens *oauth.Source
-	// preferPlain: the server refused (535) a mechanism that hides the password, and offers PLAIN
-	// or LOGIN. The next session begins with these; see openSession. withDefaults sets the pointer.
+	// preferPlain is true if the server refused a mechanism that hides the password with 535, and
+	// offers PLAIN or LOGIN. Then the next session begins with PLAIN or LOGIN; see openSession.
+	// withDefaults sets the pointer.
 	preferPlain *atomic.Bool
-	// hasty reports whether to give up a server that has been silent for the time waited, while a
-	// connection is opened. If it is nil, do not give up.
+	// hasty is called when a server has been silent for the time waited, as the connection is
+	// opened. It reports whether to give up. A nil hasty never gives up.
 	hasty func(waited time.Duration) bool
 	// Hello is our name in EHLO, by default "localhost". A public relay wants the sending domain
 	// here.
 	Hello string
 
-	// MaxConns bounds the connections open at once. By default their number follows the server: it
-	// begins with MinConns, and rises up to 20 while mails wait and the server accepts connections.
-	// At Microsoft's hosts it is 3.
+	// MaxConns is the maximum number of connections open at once. By default the number is dynamic:
+	// it begins with MinConns, and rises to at most 20 if mails wait and the server accepts
+	// connections. At Microsoft's hosts the default is 3.
 	MaxConns int
-	// beginConns is how many connections may be open before the server has shown that it accepts
-	// more: MaxConns if that is set, otherwise MinConns. withDefaults sets it.
+	// beginConns is how many connections may be open before the server has accepted more
+	// connections. It is MaxConns if that is set, otherwise MinConns. withDefaults sets beginConns.
 	beginConns int
-	// MinConns is how many connections are opened without a backlog, each as soon as a mail finds
-	// none free; by default 4, or MaxConns if that is less. They are kept for 30 s without work.
-	// Further connections are opened only for mails that have waited, and end soon after the
-	// backlog.
+	// MinConns is how many connections are opened without a backlog. Each of them is opened as soon
+	// as a mail finds no free connection. The default is 4, or MaxConns if that is less than 4.
+	// These connections stay open for 30 s without work. Further connections are opened only for
+	// mails that have waited, and are closed soon after the backlog.
 	MinConns int
 	// MaxMails bounds the mails over one connection; by default 100.
 	MaxMails int
-	// PerMinute bounds the mails within any minute; 0: no bound, or with a login at Microsoft 30.
+	// PerMinute is the maximum number of mails within any minute. By default there is no maximum,
+	// except 30 for a login at Microsoft.
 	PerMinute int
 
 	// Dial opens the socket; nil means a [net.Dialer].
@@ -116,12 +118,12 @@ func (c Config) port() int {
 	return cmp.Or(c.Port, portSubmission)
 }
 
-// microsoftHosts are the hosts where Microsoft ends logins by password; smtp-hve.office365.com is
-// not one.
+// microsoftHosts are the hosts where Microsoft is ending logins with passwords. The host
+// smtp-hve.office365.com does not belong to them.
 var microsoftHosts = regexp.MustCompile(`(?i)^(smtp|smtp-legacy|smtp-mail|outlook)\.(office365\.(com|us)|(outlook|hotmail|live)\.com)\.?$`)
 
-// Hint is advice if the port is that of the other kind of encryption, or if the server will soon
-// accept no passwords; otherwise empty.
+// Hint returns advice if the port belongs to the other kind of encryption, if the server will soon
+// accept no passwords, or if the login may be impossible. Otherwise it returns "".
 func (c Config) Hint() string {
 	switch implicit := c.TLS == TLSImplicit; {
 	case c.Username != "" && c.TLS == TLSOpportunistic && !loopback.IsHost(c.Host):

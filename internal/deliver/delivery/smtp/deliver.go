@@ -51,7 +51,7 @@ func (s *session) openTransaction(ctx context.Context, mail *delivery.RenderedMa
 	}
 	opening := s.openingCommands(mail)
 	commands := opening[:]
-	if mail.Message.Stranger { // RCPT is sent alone: a server may delay earlier answers until that to RCPT
+	if mail.Message.Stranger { // RCPT is sent alone, because a server may delay its earlier answers until it answers RCPT
 		if fail := s.runStep(ctx, delivery.StageMail, func() error { return s.sendCommands(commands[0]) }); fail != nil {
 			return fail
 		}
@@ -69,9 +69,10 @@ func (s *session) openTransaction(ctx context.Context, mail *delivery.RenderedMa
 	return nil
 }
 
-// sendContent sends the content with the final dot in one write. It returns the reply in the form
-// of the rows. Any 2xx is acceptance (RFC 5321 section 4.3.2). If the write fails before a byte of
-// the dot has left, the mail was not sent. The bytes are counted below TLS, which only adds bytes.
+// sendContent sends the content and the final dot in one write. It returns the reply in the form in
+// which replies are stored. Any 2xx is acceptance (RFC 5321 section 4.3.2). If the write fails
+// before a byte of the dot has left, the mail was not sent. The bytes are counted below TLS. TLS
+// only adds bytes, so the count is never too low.
 func (s *session) sendContent(ctx context.Context, content []byte) (accepted string, fail *delivery.Error) {
 	s.lines = append(appendDotStuffed(s.lines[:0], content), ".\r\n"...)
 	before := s.conn.sent
@@ -141,7 +142,7 @@ func (s *session) openingCommands(mail *delivery.RenderedMail) [3]command {
 	if s.offers("8BITMIME") {
 		options = " BODY=8BITMIME"
 	}
-	if mail.UTF8 { // only if needed: with SMTPUTF8 a relay may be unable to pass the mail on
+	if mail.UTF8 { // only if needed, because a relay may be unable to pass on a mail with SMTPUTF8
 		options += " SMTPUTF8"
 	}
 	return [3]command{
@@ -173,9 +174,9 @@ func (s *session) readExpected(c command) error {
 	return err
 }
 
-// readReply reads one reply. It fails if codeMatches is false for the reply's code. It parses a
-// reply of one line with the expected code itself, which saves allocations; net/textproto reads any
-// other reply.
+// readReply reads one reply. It fails if codeMatches returns false for the reply's code. If a reply
+// has one line and the expected code, readReply parses the reply itself, which saves allocations.
+// net/textproto parses any other reply.
 func (s *session) readReply(expect int) (code int, text string, err error) {
 	if line, ok := s.awaitBufferedLine(); ok && line[3] == ' ' && codeMatches(line[:3], expect) {
 		code, _ = strconv.Atoi(string(line[:3]))
@@ -209,10 +210,10 @@ func codeMatches(digits []byte, expect int) bool {
 	return code >= 100 && (code == expect || code/10 == expect || code/100 == expect)
 }
 
-// sendPipelined sends all commands in one write and reads their replies in turn (RFC 2920): one
-// round trip instead of three. It returns the first refusal; later refusals are its consequences.
-// If the server asks for content after a refusal, the connection is closed without the final dot,
-// so that the server does not accept a mail that it refused before.
+// sendPipelined sends all commands in one write and reads their replies in order (RFC 2920). This
+// takes one round trip instead of three. sendPipelined returns the first refusal, because later
+// refusals follow from the first. If the server asks for content after a refusal, the connection is
+// closed without the final dot. So the server does not accept a mail that it has refused before.
 func (s *session) sendPipelined(ctx context.Context, commands []command) (first *delivery.Error) {
 	first = s.runStep(ctx, commands[0].stage, func() error { return s.sendCommands(commands...) })
 	last := first

@@ -39,8 +39,9 @@ const (
 	errUTF8    = delivery.SafeError("the server does not take non-ASCII local parts (SMTPUTF8)")
 )
 
-// newError returns the error of a step that failed with err. If err is a whole reply, the reply
-// decides the error's About, and its text is redacted. At the login, the text is left out.
+// newError returns the error of a step that failed with err. If err is a whole reply of the server,
+// the reply determines the error's About. The text of the reply is redacted. At the login, the text
+// is left out.
 func newError(ctx context.Context, stage string, err error, private delivery.PrivateData) *delivery.Error {
 	reply, ok := errors.AsType[*textproto.Error](err)
 	if !ok || reply.Code < 200 || reply.Code >= 600 {
@@ -77,8 +78,8 @@ func refusesConnection(fail *delivery.Error) bool {
 	return fail != nil && fail.Crowded && fail.BefallsAll() && fail.About != delivery.AboutPace
 }
 
-// refusesSilently is refusesConnection for a failure without a reply: a server, or a firewall
-// before it, ended the connection or was silent before the mail was begun.
+// refusesSilently is like refusesConnection, but for a failure without a reply. The server, or a
+// firewall before the server, ended the connection or was silent before the mail began.
 func refusesSilently(fail *delivery.Error) bool {
 	if fail == nil || fail.Status != 0 || fail.About != delivery.AboutServer {
 		return false
@@ -94,15 +95,16 @@ func refusesSilently(fail *delivery.Error) bool {
 }
 
 // aboutRecipient reports whether two connections ended at the same step after MAIL. Then the
-// recipient is the cause, since used had delivered other mails: some servers answer 421 to one
-// recipient.
+// recipient is the cause, because the connection of used had delivered other mails before. Some
+// servers answer 421 to one recipient.
 func aboutRecipient(used, fresh *delivery.Error) bool {
 	return used != nil && fresh != nil && used.About == delivery.AboutConnection && fresh.About == delivery.AboutConnection &&
 		used.Stage == fresh.Stage && used.Stage != delivery.StageMail
 }
 
-// blameRecipient sets the About of a stranger's mail that failed Temporary at RCPT or later to the
-// recipient, whose domain the stranger chose. After RCPT, AboutPace and AboutAccount stay.
+// blameRecipient marks a stranger's mail as failed because of the recipient. It sets About of a
+// Temporary failure at RCPT or later, because the stranger chose the recipient's domain. After
+// RCPT, the values AboutPace and AboutAccount stay.
 func blameRecipient(fail *delivery.Error) {
 	if fail == nil || fail.Class != delivery.Temporary || fail.About == delivery.AboutUs {
 		return
@@ -149,8 +151,9 @@ func withoutEnhancedCode(text, code string) string {
 	return b.String()
 }
 
-// safeCause returns the cause of err if its text has nothing private, as of a timeout. The text of
-// any other error may quote the server; then it returns genericCause.
+// safeCause returns the cause of err if the cause's text has nothing private. A timeout is an
+// example. The text of any other error may quote the server, so for such an error safeCause returns
+// genericCause.
 func safeCause(stage string, err error) error {
 	var own delivery.SafeError
 	var errno syscall.Errno

@@ -10,15 +10,15 @@ import (
 	"sendcode/internal/deliver/delivery"
 )
 
-// pool keeps the connections to one server. There are at most `most`, including those that are
-// saying QUIT.
+// pool keeps the connections to one server. Their maximum number is the field most. Connections
+// that are sending QUIT count, too.
 //
-// The pool begins with `begin` connections. While a backlog needs more, it tries at most two at a
-// time, until each of them has served a mail. If the server says that it has too many connections
-// or mails of this service, the pool opens no more connections than have worked, for
-// growAfterRefusal.
+// The pool begins with `begin` connections. If a backlog needs more connections, the pool opens new
+// ones. At most two of them at a time have not yet served a mail. If the server says that there are
+// too many connections or mails of this service, the pool opens no more connections than have
+// worked. This limit lasts for growAfterRefusal.
 //
-// If all connections are in use and fewer than `least` are open, a mail opens another one
+// If all connections are in use and fewer than `least` are open, a mail opens another connection
 // immediately. Otherwise the mail first waits for growAfter, so that only a backlog opens further
 // connections. Idle connections beyond `least` are closed after shrinkAfter.
 type pool struct {
@@ -54,15 +54,15 @@ type waiter struct {
 const (
 	// If no connection is free, a mail waits for growAfter before one more connection is opened.
 	growAfter = 2 * time.Millisecond
-	// maxPaceWait is how long a mail waits for its turn by perMinute. Meanwhile its code may be
-	// used or expire.
+	// maxPaceWait is how long a mail may wait until perMinute allows it. During a longer wait, its
+	// code might be used or expire.
 	maxPaceWait = 5 * time.Second
 	// shrinkAfter is how long a connection beyond pool.least is kept idle.
 	shrinkAfter = 5 * time.Second
 	// maxIdleTime is how long any connection is kept idle.
 	maxIdleTime = 30 * time.Second
-	// growAfterRefusal is the time after which the pool again tries one connection more than the
-	// server had when it refused one.
+	// growAfterRefusal is how long the pool waits after a refusal until it tries one connection
+	// more than the server accepted then.
 	growAfterRefusal = 10 * time.Minute
 	growAfterFault   = time.Minute // see heldLocked
 	maxTrials        = 2
@@ -79,9 +79,10 @@ func (p *pool) limitLocked() int {
 	return min(p.most, p.worked+trials)
 }
 
-// trialsLocked returns how many connections beyond those that have worked may be tried together.
-// Without a refusal these are two, so that a slow mail on one of them keeps no other mail waiting.
-// After a refusal it is none for a while, and then one. The caller must hold the lock.
+// trialsLocked returns how many connections may be tried together, beyond those that have worked.
+// Without a refusal the result is two, so that a slow mail on one connection keeps no other mail
+// waiting. After a refusal the result is none for a while, and then one. The caller must hold the
+// lock.
 func (p *pool) trialsLocked() int {
 	switch {
 	case p.refused.IsZero():
@@ -92,9 +93,10 @@ func (p *pool) trialsLocked() int {
 	return 1
 }
 
-// heldLocked reports whether the server refused a connection within growAfterRefusal. If only one
-// of several connections is left, the time is growAfterFault: the refusals may have been a passing
-// fault, or the connections of an ended process may have counted. The caller holds the lock.
+// heldLocked reports whether the server refused a connection within the last growAfterRefusal. If
+// only one of several connections is left, the time is growAfterFault instead. In that case a short
+// fault may have caused the refusals, or the server may have counted connections of a process that
+// has ended. The caller must hold the lock.
 func (p *pool) heldLocked() bool {
 	lasts := growAfterRefusal
 	if p.worked == 1 && p.begin > 1 {
@@ -103,12 +105,12 @@ func (p *pool) heldLocked() bool {
 	return !p.refused.IsZero() && time.Since(p.refused) < lasts
 }
 
-// acquire returns the idle session that was used last, or waits for one. If s is nil and ok is
-// true, the caller opens a session, which is counted already. In both cases the caller must call
-// release. If patience ends first, ok is false and fail is nil. fail says that ctx ended, that the
-// pool is closed, or that the mail's turn does not come within patience, maxPaceWait, or a stop
-// (ErrPace). With a patience of 0 it still waits for growAfter, if one more connection may be
-// opened.
+// acquire returns the idle session that was used last, or waits for a session. If s is nil and ok
+// is true, the caller may open a session, which the pool counts already. Whenever ok is true, the
+// caller must call release. If patience ends first, ok is false and fail is nil. The error fail
+// says that ctx ended, that the pool is closed, or ErrPace. ErrPace means that perMinute does not
+// allow the mail within patience, within maxPaceWait, or before the process stops. Even with a
+// patience of 0, acquire waits for growAfter if one more connection may be opened.
 func (p *pool) acquire(ctx context.Context, patience time.Duration) (s *session, ok bool, fail *delivery.Error) {
 	if ctx.Err() != nil { // select picks among ready cases at random
 		return nil, false, newError(ctx, delivery.StageDial, ctx.Err(), delivery.PrivateData{})
@@ -152,9 +154,10 @@ func (p *pool) acquire(ctx context.Context, patience time.Duration) (s *session,
 	}
 }
 
-// acquireOrQueue returns the result of takeOrReserveLocked. If that is false, it queues the mail
-// and returns its waiter. If all connections are in use and patience is 0, it returns neither. It
-// returns an error if the pool is closed, or if the mail's turn does not come soon enough.
+// acquireOrQueue returns the result of takeOrReserveLocked. If that result is false, acquireOrQueue
+// queues the mail and returns its waiter t. If all connections are in use and patience is 0, it
+// returns no session and no waiter. It returns an error if the pool is closed, or if perMinute does
+// not allow the mail soon enough.
 func (p *pool) acquireOrQueue(patience time.Duration) (s *session, ok bool, t *waiter, fail *delivery.Error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -182,8 +185,8 @@ func (p *pool) markOverdue(t *waiter) {
 	p.serveWaitingLocked()
 }
 
-// leaveQueue removes a mail from the queue. It returns false if the mail was served in the
-// meantime.
+// leaveQueue removes a mail from the queue. It returns false if the mail has already got a session
+// or the right to open one.
 func (p *pool) leaveQueue(t *waiter) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -196,8 +199,8 @@ func (p *pool) leaveQueue(t *waiter) bool {
 	return true
 }
 
-// takeOrReserveLocked returns an idle session, or nil as the right to open one; false: a mail has
-// to wait. The caller holds the lock.
+// takeOrReserveLocked returns an idle session. If it returns nil and true, the caller may open a
+// session. If it returns false, the mail has to wait. The caller must hold the lock.
 func (p *pool) takeOrReserveLocked(overdue bool) (s *session, ok bool) {
 	if left := p.paceLeftLocked(); left > 0 {
 		p.serveAfterLocked(left)
@@ -211,8 +214,8 @@ func (p *pool) takeOrReserveLocked(overdue bool) (s *session, ok bool) {
 	return s, ok
 }
 
-// paceLeftLocked returns the time until perMinute lets one more mail begin; 0: now. The caller must
-// hold the lock.
+// paceLeftLocked returns the time until perMinute lets one more mail begin. It returns 0 if a mail
+// may begin now. The caller must hold the lock.
 func (p *pool) paceLeftLocked() time.Duration {
 	if p.perMinute == 0 || len(p.begun) < p.perMinute {
 		return 0
@@ -249,8 +252,8 @@ func newPaceError(left time.Duration) *delivery.Error {
 	}
 }
 
-// forgetLast removes the last mail from the count of the pace, since that mail got its turn but did
-// not begin.
+// forgetLast removes the last mail from the mails that count against perMinute. It is for a mail
+// that was allowed to begin but did not begin.
 func (p *pool) forgetLast() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -290,9 +293,9 @@ func (p *pool) serveWaitingLocked() {
 	}
 }
 
-// release takes back a session, or with nil the right to open one. A usable session becomes idle,
-// or goes to a waiting mail. After maxMails mails it ends with QUIT, in the background. A session
-// that is not usable is closed without QUIT.
+// release takes back a session. A nil session stands for the right to open one. A usable session
+// becomes idle, or goes to a waiting mail. After maxMails mails, the session is ended with QUIT in
+// the background. A session that is not usable is closed without QUIT.
 func (p *pool) release(s *session, usable bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -316,10 +319,11 @@ func (p *pool) release(s *session, usable bool) {
 	p.serveWaitingLocked()
 }
 
-// limitToOthers is called after the server refused a connection. It bounds the connections to the
-// others that are open. It reports whether there are others, since the server may work then. If the
-// server refuses all others, too, only one connection at a time is opened until the server accepts
-// one. A refusal without a reply (silent) bounds the connections only if the server is alive.
+// limitToOthers is called after the server refused a connection. It limits the pool to the other
+// connections that are open. It reports whether there are other connections, because then the
+// server may still be working. If the server refuses the last connection, too, only one connection
+// at a time is opened until the server accepts one. If the refusal was silent (without a reply),
+// the limit applies only if the server is alive.
 func (p *pool) limitToOthers(silent bool) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -332,23 +336,26 @@ func (p *pool) limitToOthers(silent bool) bool {
 	return others > 0
 }
 
-// noteOpened is called when the server has accepted a connection; took is how long that took.
+// noteOpened is called when the server has accepted a connection. The parameter took is how long
+// the server needed.
 func (p *pool) noteOpened(took time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.alive, p.slowest = time.Now(), max(p.slowest, took)
 }
 
-// isSilent reports whether a server may be refusing one more connection by its silence: it has kept
-// this one waiting for the time waited, others work, and none took half as long to open.
+// isSilent reports whether the server may be refusing one more connection by its silence. The new
+// connection has waited for the time waited. The result is true if other connections work, and if
+// each of them took at most half of that time to open.
 func (p *pool) isSilent(waited time.Duration) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.open > p.unproven && time.Since(p.alive) < aliveFor && waited >= 2*p.slowest
 }
 
-// limitToLeast bounds the connections as limitToOthers does, but no connection was refused, so not
-// below least. It reports whether the caller should close the connection.
+// limitToLeast limits the number of connections, like limitToOthers. But the limit is at least
+// `least`, because the server refused no connection. It reports whether the caller should close the
+// connection.
 func (p *pool) limitToLeast() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -407,8 +414,8 @@ func (p *pool) quitLaterLocked(s *session) {
 	})
 }
 
-// expire closes a session that has been idle too long. If no more than p.least sessions are open,
-// the session stays until maxIdleTime.
+// expire closes a session that has been idle too long. If at most p.least sessions are open, the
+// session stays open until it has been idle for maxIdleTime.
 func (p *pool) expire(s *session) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -427,8 +434,9 @@ func (p *pool) expire(s *session) {
 	}
 }
 
-// replace is called before a new session replaces the most recently used one, which was dead. It
-// closes every idle session without QUIT, since these have been idle for longer.
+// replace is called before a new session replaces the most recently used session, which was broken.
+// replace closes every idle session without QUIT, because those sessions have been idle for even
+// longer.
 func (p *pool) replace() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -22,22 +22,24 @@ type session struct {
 	client *smtp.Client
 	// state is the TLS state, nil in the clear.
 	state *tls.ConnectionState
-	// unverified is why the certificate is not trusted, with TLSOpportunistic; nil if it is
-	// verified.
+	// unverified is the reason why the certificate is not trusted, if the mode is TLSOpportunistic.
+	// It is nil if the certificate is verified.
 	unverified error
-	// private is redacted from replies: the login, and the recipient and texts of the last mail.
+	// private has the texts that are redacted from replies: the login, and the recipient and texts
+	// of the last mail.
 	private delivery.PrivateData
 	// mails counts the messages tried.
 	mails int
 	// reused: the session was idle, and the server has answered nothing since.
 	reused bool
-	// proven: the server has answered a mail over this session, and did not refuse the session as
-	// one too many.
+	// proven is true if the server has answered a mail over this session, and did not refuse the
+	// session as one too many.
 	proven bool
-	// stale: the last transaction was refused half-way, so the next one needs RSET first.
+	// stale is true if the last transaction was refused before its end. Then the next transaction
+	// must send RSET first.
 	stale bool
-	// adrift: replies may no longer match commands, or the server may be waiting for content, so
-	// the session cannot be used again.
+	// adrift is true if the session cannot be used again. The replies may no longer match the
+	// commands, or the server may be waiting for content.
 	adrift bool
 	// lines is a buffer in which commands and content are assembled before they are sent.
 	lines []byte
@@ -51,10 +53,11 @@ type session struct {
 	idleSince time.Time
 }
 
-// openSession dials, greets, encrypts and logs in. Some servers offer mechanisms that they cannot
-// check. So if no Mechanism is set and the server refuses SCRAM or CRAM-MD5 with 535, openSession
-// tries PLAIN or LOGIN, if offered, once on a new connection. Later sessions begin with PLAIN or
-// LOGIN, until these get a 535, too. If ctx is canceled, the socket is closed.
+// openSession opens a connection, says EHLO, starts TLS and logs in. Some servers offer mechanisms
+// that they cannot check. If the server refuses SCRAM or CRAM-MD5 with 535 and no Mechanism is set,
+// openSession tries PLAIN or LOGIN. It does so once, on a new connection, if the server offers
+// PLAIN or LOGIN. Later sessions begin with PLAIN or LOGIN, until the server refuses that login
+// with 535, too. If ctx is canceled, the socket is closed.
 func openSession(ctx context.Context, config Config) (*session, *delivery.Error) {
 	if config.OAuth != "" {
 		return openWithToken(ctx, config)
@@ -182,8 +185,9 @@ func (s *session) startTLS() error {
 	return nil
 }
 
-// tlsConfig refuses no certificate with TLSOpportunistic: that mode even accepts a connection
-// without TLS, which is weaker.
+// tlsConfig returns the configuration of TLS. In the mode TLSOpportunistic, the configuration
+// refuses no certificate. That mode also accepts a connection without TLS, which is even less
+// secure.
 func (s *session) tlsConfig() *tls.Config {
 	config := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: s.config.Host, RootCAs: s.config.RootCAs}
 	if s.config.TLS == TLSOpportunistic {
@@ -192,8 +196,8 @@ func (s *session) tlsConfig() *tls.Config {
 	return config
 }
 
-// verify returns why tlsConfig would refuse the connection with TLSRequired; nil if it would accept
-// it.
+// verify returns the reason why tlsConfig would refuse the connection in the mode TLSRequired. It
+// returns nil if tlsConfig would accept the connection.
 func (s *session) verify(state tls.ConnectionState) error {
 	if state.Version < tls.VersionTLS12 {
 		return errOldTLS

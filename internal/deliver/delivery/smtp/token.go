@@ -54,8 +54,8 @@ func (s *session) showToken(mechanism string) error {
 	return err
 }
 
-// maxAuthLine is how long AUTH with the first response may be; a longer one follows the server's
-// 334 (RFC 4954 section 4).
+// maxAuthLine is how long a line with AUTH and the first response may be. A longer response is sent
+// after the server's 334 (RFC 4954 section 4).
 const maxAuthLine = 512
 
 // tokenAuth is the client's side of tokenMechanisms. The caller has checked the encryption.
@@ -81,8 +81,9 @@ func (a *tokenAuth) Start(*smtp.ServerInfo) (mechanism string, first []byte, err
 	return a.mechanism, first, nil
 }
 
-// Next implements the Auth of go-mail/smtp. It notes the JSON of a refusal. Then it sends an empty
-// line, or with OAUTHBEARER one byte, to request the reply itself (RFC 7628 section 3.2.3).
+// Next implements the interface Auth of go-mail/smtp. It stores the JSON of a refusal. Then it
+// sends an empty line, or one byte for OAUTHBEARER, so that the server sends its reply (RFC 7628
+// section 3.2.3).
 func (a *tokenAuth) Next(challenge []byte, more bool) ([]byte, error) {
 	var refusal struct{ Status, Scope string }
 	response := []byte(a.response)

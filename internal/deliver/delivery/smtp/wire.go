@@ -21,8 +21,8 @@ type countedConn struct {
 	sent int64
 	// room is how many more bytes may be read in this step.
 	room int
-	// began is when the step began, and until when it ends. After shortTimeout the step ends as
-	// soon as hasty returns true; hasty may be nil.
+	// began is when the step began, and until is when the step must end. After shortTimeout the
+	// step ends as soon as hasty returns true. hasty may be nil.
 	began, until time.Time
 	hasty        func(waited time.Duration) bool
 }
@@ -37,8 +37,8 @@ func (c *countedConn) startStep(limit time.Duration, hasty func(waited time.Dura
 	}
 }
 
-// waitsOn reports whether the read must be repeated after it failed with err. It then sets the next
-// deadline.
+// waitsOn reports whether a read that failed with err must be repeated. If so, waitsOn sets the
+// next deadline.
 func (c *countedConn) waitsOn(err error) bool {
 	now := time.Now()
 	if c.hasty == nil || !errors.Is(err, os.ErrDeadlineExceeded) || !now.Before(c.until) {

@@ -18,8 +18,8 @@ var placeholderPattern = regexp.MustCompile(`\{([a-z_]+)\}`)
 
 const secretPlaceholder = "secret"
 
-// placeholderValues returns the value of each placeholder that a template may have. Its keys are
-// also the list of known names.
+// placeholderValues returns the value of each placeholder that a template may have. The keys of the
+// map are also the list of known placeholders.
 func placeholderValues(m sms.Message, secret string) map[string]string {
 	return map[string]string{
 		"id": m.ID, "to": m.To, "to_digits": strings.TrimPrefix(m.To, "+"), "country": m.Country, "sender": m.Sender,
@@ -30,8 +30,8 @@ func placeholderValues(m sms.Message, secret string) map[string]string {
 	}
 }
 
-// dataCoding returns the data coding scheme in the numbers of gateways: 0 for GSM-7, 2 for UCS-2
-// (3GPP TS 23.038 section 4).
+// dataCoding returns the data coding scheme of the text, as SMS gateways number the schemes: 0 is
+// GSM-7, 2 is UCS-2 (3GPP TS 23.038 section 4).
 func dataCoding(text string) string {
 	if sms.NeedsUCS2(text) {
 		return "2"
@@ -51,8 +51,8 @@ func unknownPlaceholders(template string) []string {
 	return unknown
 }
 
-// fillIn replaces each placeholder in the template by its value, which escape has escaped. A
-// placeholder without a value becomes empty.
+// fillIn replaces each placeholder in the template by its value. The function escape escapes each
+// value first. A placeholder without a value becomes empty.
 func fillIn(template string, values map[string]string, escape func(string) string) string {
 	return placeholderPattern.ReplaceAllStringFunc(template, func(name string) string {
 		return escape(values[name[1:len(name)-1]])
@@ -69,8 +69,8 @@ func escapeJSON(s string) string {
 	return text[1 : len(text)-1]
 }
 
-// keepPrintableASCII returns the printable ASCII characters of s, so that a value cannot end its
-// header.
+// keepPrintableASCII returns s without the characters that are not printable ASCII. So a value
+// cannot contain the line break that ends a header.
 func keepPrintableASCII(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r < ' ' || r > '~' {
@@ -80,7 +80,8 @@ func keepPrintableASCII(s string) string {
 	}, s)
 }
 
-// bodyFormat is the Content-Type of a request's body, and how values in that body are escaped.
+// bodyFormat has the Content-Type of a request's body and the function that escapes values for the
+// body.
 type bodyFormat struct {
 	contentType string
 	escape      func(string) string
@@ -91,7 +92,8 @@ var (
 	jsonBodyFormat = bodyFormat{"application/json; charset=utf-8", escapeJSON}
 )
 
-// formatOf returns the format of a body: a form begins with a name, JSON with a bracket.
+// formatOf returns the format of a body. A JSON body begins with a brace or a bracket. A form
+// begins with the name of a field.
 func formatOf(body string) bodyFormat {
 	if strings.HasPrefix(body, "{") || strings.HasPrefix(body, "[") {
 		return jsonBodyFormat

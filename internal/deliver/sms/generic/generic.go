@@ -1,5 +1,5 @@
-// Package generic is a carrier with an HTTP API that the settings describe, for example a Kannel
-// gateway.
+// Package generic sends text messages through any carrier with an HTTP API. The settings describe
+// the API. Kannel, a gateway, is an example.
 package generic
 
 import (
@@ -21,9 +21,9 @@ import (
 	"sendcode/internal/deliver/sms"
 )
 
-// Config describes a carrier's HTTP interface. Placeholders in braces, such as {to} and {text}, may
-// stand in URL, headers and body, and are escaped for where they stand; {secret} is the carrier's
-// secret.
+// Config describes a carrier's HTTP interface. The URL, the headers and the body may have
+// placeholders in braces, such as {to} and {text}. Each value is escaped as its place requires.
+// {secret} is the carrier's secret.
 type Config struct {
 	// https, or http to loopback. Redirects are not followed.
 	URL string `yaml:"url,omitempty"`
@@ -31,7 +31,7 @@ type Config struct {
 	User string `yaml:"user,omitempty"`
 	// Further headers.
 	Header map[string]string `yaml:"headers,omitempty"`
-	// The body of a POST, JSON or a form; without it the request is a GET.
+	// The body of a POST request, as JSON or as a form. Without a body the request is a GET.
 	Body string `yaml:"body,omitempty"`
 	// How the answer is read.
 	Answer answerSettings `yaml:"answer,omitempty"`
@@ -45,18 +45,21 @@ type Config struct {
 	Undelivered []string `yaml:"undelivered,omitempty"`
 }
 
-// answerSettings says how a carrier's answer is read. The first of these that applies decides: a
-// code of failure, Statuses, an HTTP status other than 2xx, the codes of acceptance.
+// answerSettings says how a carrier's answer is read. Four rules are tried in this order, and the
+// first rule that applies decides: a code that means a failure, an HTTP status in Statuses, an HTTP
+// status other than 2xx, a code that means acceptance.
 type answerSettings struct {
-	// The carrier's message ID: a path such as `$.messages.0.id`, or a regular expression with a
-	// group.
+	// Where the answer has the carrier's message ID: a path such as `$.messages.0.id`, or a regular
+	// expression with a group.
 	ID extraction `yaml:"id,omitempty"`
 	// The carrier's code, likewise.
 	Code extraction `yaml:"code,omitempty"`
-	// Code to `accepted`, `rejected`, `temporary`, `unreachable`, `unknown`, `opted_out`, or a
-	// limit such as `limit 60s`. Unless a code is `accepted`, every 2xx accepts.
+	// The meaning of each code: `accepted`, `rejected`, `temporary`, `unreachable`, `unknown`,
+	// `opted_out`, or a limit such as `limit 60s`. If no code means `accepted`, every 2xx status
+	// means acceptance.
 	Codes map[string]codeMeaning `yaml:"codes,omitempty"`
-	// Meanings of HTTP statuses if no code decides, in the same words except `accepted`.
+	// The meaning of each HTTP status, for answers whose code means no failure. The words are those
+	// of `codes`, without `accepted`.
 	Statuses map[string]codeMeaning `yaml:"statuses,omitempty"`
 }
 
@@ -76,7 +79,8 @@ func (a answerSettings) acceptsByCode() bool {
 	return slices.Contains(slices.Collect(maps.Values(a.Codes)), meansAccepted)
 }
 
-// meaning returns the meaning of a failure. Error: the text is "accepted", or is not a meaning.
+// meaning returns the meaning of a failure. It returns an error if m is "accepted" or is not a
+// known meaning.
 func (m codeMeaning) meaning() (sms.Meaning, error) {
 	if wait, isLimit := strings.CutPrefix(string(m), "limit "); isLimit {
 		hold, err := time.ParseDuration(strings.TrimSpace(wait))
@@ -151,8 +155,8 @@ func (c Config) usesPlaceholder(name string) bool {
 	return slices.ContainsFunc(texts, func(t string) bool { return strings.Contains(t, "{"+name+"}") })
 }
 
-// checkTemplateURL returns an error if the URL is invalid, or if a placeholder stands before the
-// end of the host, which must not vary.
+// checkTemplateURL returns an error if the URL is invalid, or if its scheme or host contains a
+// placeholder. The host must be the same for every message.
 func checkTemplateURL(text string) error {
 	fixed := placeholderPattern.ReplaceAllString(text, "x")
 	if problem := loopback.URLProblem(fixed); problem != "" {

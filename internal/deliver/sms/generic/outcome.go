@@ -16,8 +16,8 @@ import (
 	"sendcode/internal/deliver/sms"
 )
 
-// checkReceipts notes problems with the settings that say how receipts and answers to polls are
-// read.
+// checkReceipts checks the settings for reading receipts and answers to polls. It calls note for
+// each problem.
 func (c Config) checkReceipts(note func(string, error)) {
 	if (c.Receipt != "" || c.Poll.isSet()) != (len(c.Delivered)+len(c.Undelivered) > 0) {
 		note("delivered", errors.New(
@@ -45,8 +45,8 @@ func (c *carrier) ParseReports(in sms.IncomingRequest, send string) ([]sms.Repor
 	return nil, "", nil
 }
 
-// findStatus returns the status in a receipt, or in an answer to a poll; false if there is none at
-// the place where.
+// findStatus returns the status in a receipt or in an answer to a poll. The parameter where names
+// the place of the status. The result is false if that place has no status.
 func findStatus(where string, in sms.IncomingRequest) (string, bool) {
 	if strings.HasPrefix(where, "$") {
 		e, err := parseExtraction(where)
@@ -76,8 +76,8 @@ type extraction struct {
 	pattern *regexp.Regexp
 }
 
-// parseExtraction parses the text of an extraction. The error is the end of a sentence that begins
-// with the setting's name.
+// parseExtraction parses the text of an extraction. The error's text continues a sentence that
+// begins with the name of the setting.
 func parseExtraction(text string) (extraction, error) {
 	e := extraction{text: text}
 	if rest, isPath := strings.CutPrefix(text, "$."); isPath {

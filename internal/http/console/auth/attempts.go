@@ -18,16 +18,16 @@ import (
 	"sendcode/quota"
 )
 
-// limiter counts attempts to log in, over all replicas together. While Redis is away it counts them
-// in this process, since people need the console most when something is down. Implementation:
-// gates.WriteThrough.
+// limiter counts attempts to log in, over all replicas together. If Redis is down, it counts the
+// attempts in this process only. People must be able to log in to the console when a service is
+// down. gates.WriteThrough implements limiter.
 type limiter interface {
 	TakeOrLocal(ctx context.Context, r quota.Request) (quota.Decision, error)
 	Refund(ctx context.Context, id string, buckets ...string) error
 }
 
-// attemptLimiter counts logins, codes, logins by the provider, and tokens, and decides whether one
-// more may be tried.
+// attemptLimiter counts attempts with passwords, second-factor codes, the identity provider and
+// tokens. It decides whether one more attempt is allowed.
 type attemptLimiter struct{ limiter limiter }
 
 // accountScope is the scope of rules that count the attempts at one account name, even if no
@@ -42,12 +42,13 @@ const (
 )
 
 var (
-	// loginRules hold for unknown browsers, which have not logged in before. They allow 50 attempts
-	// a day from one address, 100 from one network (a /24 or /48) and 2,000 at one account. Even
-	// twelve networks together cannot reach the limits of an account, so they cannot keep out an
-	// unknown browser that has the right password. No rule counts all accounts together, since a
-	// few addresses could reach its limit. Browsers that logged in before have knownBrowserRules
-	// instead, so no attack keeps these browsers out.
+	// loginRules apply to unknown browsers. An unknown browser has not logged in before. In a day,
+	// the rules allow 50 attempts from one address, 100 from one network (a /24 or /48) and 2,000
+	// for one account. Even twelve networks together cannot reach the limits of an account. So they
+	// cannot keep out an unknown browser that has the right password. No rule counts the attempts
+	// for all accounts together, because a few addresses could reach the limit of such a rule. For
+	// browsers that logged in before, knownBrowserRules apply instead. So no attack keeps these
+	// browsers out.
 	loginRules = []quota.Rule{
 		{Name: accountRuleName, Scope: accountScope, Limit: 400, Window: 15 * time.Minute},
 		{Name: accountDayRuleName, Scope: accountScope, Limit: 2000, Window: 24 * time.Hour},
@@ -56,22 +57,22 @@ var (
 		{Name: "network", Scope: quota.Network, Limit: 30, Window: 15 * time.Minute},
 		{Name: "network_day", Scope: quota.Network, Limit: 100, Window: 24 * time.Hour},
 	}
-	// knownBrowserRules count the attempts with one cookie of a known browser, so a thief of the
-	// cookie gets only these guesses.
+	// knownBrowserRules count the attempts with one cookie of a known browser. So a thief of the
+	// cookie gets only this number of guesses.
 	knownBrowserRules = []quota.Rule{
 		{Name: "browser", Scope: accountScope, Limit: 10, Window: 15 * time.Minute},
 		{Name: "browser_day", Scope: accountScope, Limit: 30, Window: 24 * time.Hour},
 	}
-	// secondFactorRules limit the chance to guess a code to one in ten thousand a day, since three
-	// of a million codes are right at any time. Only a person who has the password can use up these
-	// rules.
+	// secondFactorRules limit the chance of guessing a code to about one in ten thousand a day. At
+	// any time, three of a million codes are right. Only a person who has the password can use up
+	// these limits.
 	secondFactorRules = []quota.Rule{
 		{Name: "code", Scope: accountScope, Limit: 5, Window: 15 * time.Minute},
 		{Name: "codes", Scope: accountScope, Limit: 30, Window: 24 * time.Hour},
 	}
-	// providerLoginRules limit how often one address or network makes the console call the identity
-	// provider. Nobody can guess a secret by such a login, so no rule counts all networks together.
-	// Attempts with a password are counted in other buckets.
+	// providerLoginRules limit how often the console calls the identity provider for one address or
+	// network. A login by the provider gives no chance to guess a secret, so no rule counts all
+	// networks together. Attempts with a password are counted separately.
 	providerLoginRules = []quota.Rule{
 		{Name: "address", Scope: quota.IP, Limit: 10, Window: 15 * time.Minute},
 		{Name: "network", Scope: quota.Network, Limit: 100, Window: 15 * time.Minute},
@@ -102,7 +103,7 @@ func (a attemptLimiter) takeLogin(ctx context.Context, account, browser string, 
 	return a.takeAttempt(ctx, loginRules, buckets)
 }
 
-// giveBack refunds an attempt whose password was right. If the limiter is away, the attempt stays
+// giveBack refunds an attempt whose password was right. If the limiter fails, the attempt stays
 // counted.
 func (a attemptLimiter) giveBack(ctx context.Context, t attempt) {
 	_ = a.limiter.Refund(context.WithoutCancel(ctx), t.id, slices.Collect(maps.Values(t.buckets))...)
@@ -118,8 +119,8 @@ func (a attemptLimiter) takeProviderLogin(ctx context.Context, address netip.Add
 	return a.take(ctx, providerLoginRules, networkBuckets(viaProvider, address))
 }
 
-// useOnce marks a secret value as used for the duration life, on all replicas. first: the value was
-// not yet marked.
+// useOnce marks a secret value as used on all replicas, for the duration life. It returns true if
+// the value was not yet marked.
 func (a attemptLimiter) useOnce(ctx context.Context, value string, life time.Duration) (first bool, err error) {
 	once, sum := []quota.Rule{{Name: "once", Scope: accountScope, Limit: 1, Window: life}}, sha256.Sum256([]byte(value))
 	d, err := a.take(ctx, once, accountBucket("provider", accountScope, hex.EncodeToString(sum[:])))
@@ -168,8 +169,8 @@ func attemptsLeft(d quota.Decision) int {
 	return strictest.Remaining()
 }
 
-// clientNetwork returns the network that stands for a client in the log: an IPv4 address or an IPv6
-// /64; "none" without an address.
+// clientNetwork returns the text that the log shows for a client's network: an IPv4 address or an
+// IPv6 /64. If the client has no address, the text is "none".
 func clientNetwork(c echo.Context) string {
 	return cmp.Or(buckets.ClientPrefix(server.ClientIP(c)), "none")
 }

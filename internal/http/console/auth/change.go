@@ -22,7 +22,8 @@ var reservedNames = map[string]bool{configuredAccount.Name: true, tokenActorName
 // commandLineActor is the actor in the audit entries of commands.
 const commandLineActor = "cli"
 
-// The errors of ChangeAccount, which also returns them if a concurrent change causes the conflict.
+// ChangeAccount returns these errors. It also returns them if another change at the same time
+// causes the conflict.
 var (
 	errNameTaken      = fault.Invalid("name", "taken", "There already is an account with this name.")
 	errUnknownAccount = fault.Invalid("name", "unknown_account", "There is no account with this name.")
@@ -39,8 +40,9 @@ type AccountChangeRequest struct {
 	Identity string // the person's name at the provider; a new account with an identity gets no password
 }
 
-// ChangeAccount changes an account. It returns the new password if it made one; the database has
-// only the hash of the password. Errors: *fault.InvalidError, fault.Unavailable.
+// ChangeAccount changes an account. If it made a new password, it returns the password. The
+// database stores only the hash of the password. The error is a *fault.InvalidError or
+// fault.Unavailable.
 func ChangeAccount(ctx context.Context, db accountStore, w AccountChangeRequest, now time.Time,
 	act store.AuditEntry,
 ) (password string, err error) {
@@ -142,8 +144,8 @@ func checkIdentity(ctx context.Context, db accountStore, w AccountChangeRequest)
 // maxIdentityLength is the longest identity, in bytes.
 const maxIdentityLength = 200
 
-// NewCommandAuditEntry returns an audit entry of an action from the command line, and writes
-// nothing.
+// NewCommandAuditEntry returns an audit entry for an action from the command line. It does not
+// write the entry.
 func NewCommandAuditEntry() (store.AuditEntry, error) {
 	id, err := uuid.NewV7()
 	return store.AuditEntry{ID: id, Who: commandLineActor, Role: string(Owner), Outcome: store.AuditDone}, err

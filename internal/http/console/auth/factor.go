@@ -18,8 +18,9 @@ import (
 	"sendcode/internal/store"
 )
 
-// The labels of seals (keys.Ring). SecondFactorSealLabel is for the second factors in the database.
-// enrolSealLabel is for a new secret, which a page keeps until a first code confirms the secret.
+// These are labels of seals (see keys.Ring). SecondFactorSealLabel is for the second factors in the
+// database. enrolSealLabel is for a new secret. A page keeps the new secret until the first code
+// confirms it.
 const (
 	SecondFactorSealLabel = "second factor"
 	enrolSealLabel        = "second factor to be"
@@ -61,8 +62,8 @@ func (a *Auth) showCodePage(c echo.Context, status int, next, problem string) er
 	return a.layout.Show(c, status, "code", v)
 }
 
-// submitCode checks the code of the second factor. It replaces the session, so that a cookie set
-// before the code was entered becomes worthless.
+// submitCode checks the code of the second factor. If the code is right, it replaces the session.
+// So a session cookie from before the code becomes worthless.
 func (a *Auth) submitCode(c echo.Context, form url.Values) error {
 	next := consolePageOrEmpty(form.Get("next"))
 	v, ok, err := a.sessionAwaitingCode(c)
@@ -86,8 +87,9 @@ func (a *Auth) submitCode(c echo.Context, form url.Values) error {
 	return c.Redirect(http.StatusSeeOther, cmp.Or(next, startPagePath))
 }
 
-// replaceSession begins a session that has passed the second factor, and then ends the session v,
-// which had not. If the account may no longer log in, replaceSession only ends v.
+// replaceSession begins a new session that has passed the second factor. Then it ends the old
+// session v, which had not passed it. If the account may no longer log in, replaceSession only ends
+// v.
 func (a *Auth) replaceSession(c echo.Context, v session) error {
 	ctx := c.Request().Context()
 	who, err := a.principalOrNone(ctx, v.Session)
@@ -109,8 +111,8 @@ type codeRefusal struct {
 // codeFormat is the format of all authenticator apps' codes.
 var codeFormat = code.Format{Alphabet: code.Digits, Length: int(totpOptions.Digits)}
 
-// findCode returns the code that a typed text contains, found as the pages of codes find it;
-// otherwise the refusal to show.
+// findCode returns the code in a typed text. It accepts the same forms as the pages on which people
+// type verification codes. If there is no code, it returns the refusal to show.
 func findCode(typed string, w texts.Words) (string, *codeRefusal) {
 	found, err := codeFormat.Find(typed)
 	if bad, ok := errors.AsType[*fault.InvalidError](err); ok && bad.Reason == "required" {
@@ -123,8 +125,8 @@ func findCode(typed string, w texts.Words) (string, *codeRefusal) {
 }
 
 // tryCode checks a code of the account's second factor. Each code is valid once. tryCode counts the
-// attempt before it compares the code; a text that cannot be a code is not counted. It returns nil
-// if the code is right, otherwise the refusal to show.
+// attempt before it compares the code. It does not count a text that cannot be a code. If the code
+// is right, the result is nil. Otherwise the result is the refusal to show.
 func (a *Auth) tryCode(c echo.Context, v session, typed string) (*codeRefusal, error) {
 	ctx, w := c.Request().Context(), layout.Words(c)
 	code, refusal := findCode(typed, w)

@@ -15,7 +15,8 @@ import (
 	"sendcode/internal/store"
 )
 
-// factorView is the page of a person's own login: the second factor, and the end of all sessions.
+// factorView is the page for a person's own login. There the person sets up or removes the second
+// factor, and can end all sessions.
 type factorView struct {
 	layout.Page
 	Account    string
@@ -51,8 +52,8 @@ func (a *Auth) showFactorPage(c echo.Context, s session, status int, v factorVie
 	return a.layout.Show(c, status, "factor", v)
 }
 
-// changeFactor handles the form of the second factor. The form begins a factor (with the password),
-// confirms a factor with a first code, or removes a factor (with a code).
+// changeFactor handles the form of the second factor. With a password, the form begins a new
+// factor. With a first code, it confirms the new factor. With a code, it removes the factor.
 func (a *Auth) changeFactor(c echo.Context, form url.Values) error {
 	s, w := sessionOf(c), layout.Words(c)
 	if s.Account == "" || s.Via == viaProvider {
@@ -75,8 +76,8 @@ func (a *Auth) changeFactor(c echo.Context, form url.Values) error {
 	return a.showFactorPage(c, s, http.StatusUnprocessableEntity, factorView{Problem: w.Get("factor.again")})
 }
 
-// showSecretAfterPassword shows a new secret if the typed password is right, so that a thief of the
-// session can't lock the owner out of the account.
+// showSecretAfterPassword shows a new secret if the typed password is right. So a thief of the
+// session can't add a factor and lock the owner out of the account.
 func (a *Auth) showSecretAfterPassword(c echo.Context, s session, form url.Values) error {
 	ctx, w := c.Request().Context(), layout.Words(c)
 	count, err := a.attempts.takeLogin(ctx, s.Account, a.knownBrowserID(c, s.Account), server.ClientIP(c))
@@ -126,8 +127,8 @@ func groupByFour(s string) string {
 	return strings.Join(groups, " ")
 }
 
-// confirmFactor stores a secret once a right code shows that the authenticator app has the secret.
-// The code is then marked as used.
+// confirmFactor stores the new secret if the typed code is right. A right code proves that the
+// authenticator app has the secret. The code is then marked as used.
 func (a *Auth) confirmFactor(c echo.Context, s session, form url.Values) error {
 	ctx, w := c.Request().Context(), layout.Words(c)
 	secret, ok := unseal[[]byte](a, enrolSealLabel, s.ID[:], form.Get("kept"))

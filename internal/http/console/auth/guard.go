@@ -13,9 +13,9 @@ import (
 	"sendcode/internal/http/server"
 )
 
-// requireSession redirects a request without a session to the login page, which redirects back
-// after the login. It redirects a session that lacks the code or the second factor to the page on
-// which the person adds it.
+// requireSession redirects a request without a session to the login page. After the login, the
+// login page redirects back. If a session lacks the code or the second factor, requireSession
+// redirects to the page where the person adds it.
 func (a *Auth) requireSession(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		v, ok, err := a.currentSession(c)
@@ -41,8 +41,9 @@ func (a *Auth) requireSession(next echo.HandlerFunc) echo.HandlerFunc {
 // startPagePath is where a login leads if no page was asked for.
 const startPagePath = "/admin"
 
-// loginAddress returns the address login with the page to return to as a parameter: the requested
-// page, or the page whose form was posted. The parameter is missing if that page is startPagePath.
+// loginAddress returns the address login with a parameter that has the page to return to. That page
+// is the requested page, or the page whose form was posted. For startPagePath, the parameter is
+// left out.
 func loginAddress(c echo.Context, login string) string {
 	u := *c.Request().URL
 	if c.Request().Method == http.MethodPost && !inMenu(u.Path) {
@@ -73,8 +74,9 @@ func inMenu(path string) bool {
 	return slices.ContainsFunc(layout.MenuEntries, func(s layout.MenuEntry) bool { return s.Path == path })
 }
 
-// requireTokenOrSession admits requests with a valid bearer token or session. If there is a token,
-// the session is ignored. A link of a page leads to the login once the session has ended.
+// requireTokenOrSession admits requests with a valid bearer token or a valid session. If the
+// request has a token, the session is ignored. If a person follows a link without a valid session,
+// requireTokenOrSession redirects to the login page.
 func (a *Auth) requireTokenOrSession(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		if c.Request().Header.Get(echo.HeaderAuthorization) != "" {

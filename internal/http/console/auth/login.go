@@ -37,9 +37,9 @@ func (a *Auth) loginPage(c echo.Context) error {
 	return a.showLogin(c, http.StatusOK, next, "", "")
 }
 
-// loginCookieName is the name of a cookie without content. The login page sets the cookie, and a
-// field of the form says so. If the form then comes without the cookie, the browser would lose the
-// session's cookie too.
+// loginCookieName is the name of an empty cookie that the login page sets. The form has a field
+// that says so. If the form arrives with the field but without the cookie, the browser does not
+// keep cookies. Then the session's cookie would be lost too.
 const loginCookieName = sessionCookieName + "-login"
 
 func setLoginCookie(c echo.Context) { c.SetCookie(newCookie(c, loginCookieName, "set", 0)) }
@@ -59,9 +59,9 @@ func (a *Auth) showLogin(c echo.Context, status int, next, name, problem string)
 // maxNameLength is the longest name of an account.
 const maxNameLength = 32
 
-// login checks a name and a password. It counts the attempt before it compares the password, so
-// that guesses in parallel gain nothing. An empty name means the configured account. The answer
-// does not tell whether an account of this name exists.
+// login checks a name and a password. It counts the attempt before it compares the password. So
+// attempts in parallel cannot evade the limit. An empty name means the configured account. The
+// answer does not reveal whether an account of this name exists.
 func (a *Auth) login(c echo.Context, form url.Values) error {
 	w, next, name := layout.Words(c), consolePageOrEmpty(form.Get("next")),
 		strings.ToLower(strings.TrimSpace(form.Get("username")))
@@ -100,7 +100,8 @@ func (a *Auth) login(c echo.Context, form url.Values) error {
 	return c.Redirect(http.StatusSeeOther, cmp.Or(next, startPagePath))
 }
 
-// secondFactorOf returns the second factor of an account; has is false if the account has none.
+// secondFactorOf returns the second factor of an account. If the account has no second factor, has
+// is false.
 func (a *Auth) secondFactorOf(ctx context.Context, account string) (f store.SecondFactor, has bool, err error) {
 	f, err = a.Factors.SecondFactor(ctx, account)
 	if errors.Is(err, fault.NotFound) {
@@ -109,9 +110,9 @@ func (a *Auth) secondFactorOf(ctx context.Context, account string) (f store.Seco
 	return f, err == nil, err
 }
 
-// answerIfRefused returns true and shows the login page if a rule refused the attempt (429), or if
-// the attempt could not be counted (503). If the attempt was admitted, it does nothing and returns
-// false.
+// answerIfRefused shows the login page and returns true if the attempt was not admitted. The status
+// is 429 if a rule refused the attempt, and 503 if the attempt could not be counted. If the attempt
+// was admitted, it does nothing and returns false.
 func (a *Auth) answerIfRefused(c echo.Context, count quota.Decision, err error, next,
 	name string,
 ) (answered bool, _ error) {
@@ -131,8 +132,8 @@ func (a *Auth) logUncountedLogin(ctx context.Context, err error) {
 	a.logger.ErrorContext(ctx, "could not count login attempts", "error", err, logs.SeeConsole)
 }
 
-// showTooManyAttempts answers an attempt that a rule refused, and logs at most one line a minute
-// for each rule.
+// showTooManyAttempts answers an attempt that a rule refused. For each rule, it logs at most one
+// line a minute.
 func (a *Auth) showTooManyAttempts(c echo.Context, next, name string, refusal quota.Decision) error {
 	rule, _ := refusal.Blocking()
 	attacked := rule.Name == accountRuleName || rule.Name == accountDayRuleName
@@ -156,9 +157,9 @@ func (a *Auth) showTooManyAttempts(c echo.Context, next, name string, refusal qu
 	return a.showLogin(c, http.StatusTooManyRequests, next, name, w.Get(text, "wait", w.Wait(wait)))
 }
 
-// checkPassword compares a typed password with the password of an account. Since argon2id is slow
-// and needs much memory on purpose, at most maxConcurrentPasswordChecks comparisons run at once,
-// and the others wait.
+// checkPassword compares a typed password with the password of an account. argon2id is slow and
+// needs much memory by design. So at most maxConcurrentPasswordChecks comparisons run at the same
+// time, and further comparisons wait.
 func (a *Auth) checkPassword(ctx context.Context, account, typed string) (who principal, right bool, err error) {
 	if who, err = a.passwordPrincipal(ctx, account); err != nil {
 		return who, false, err

@@ -13,8 +13,8 @@ import (
 	"golang.org/x/crypto/argon2"
 )
 
-// credential is the password of an account, or an identity that the provider vouches for. No typed
-// text matches an identity. With the zero credential, no login is possible.
+// credential is the password of an account, or an identity that the provider confirmed. No typed
+// text matches an identity. The zero credential allows no login.
 type credential struct {
 	hash     argon2Hash
 	identity [sha256.Size]byte // a hash that is different for each credential; sessions end when the hash changes
@@ -51,21 +51,21 @@ func newHash(plain string) argon2Hash {
 // newPassword returns a random password of 120 bits that can be typed.
 func newPassword() string { return rand.Text()[:24] }
 
-// unmatchableHash is a hash that no password has. Comparing a password with this hash costs as much
-// as with a new hash, about 20 ms, the cost that OWASP's password storage cheat sheet recommends.
+// unmatchableHash is a hash that no password matches. Comparing a password with this hash takes as
+// long as with a new hash, about 20 ms. OWASP's password storage cheat sheet recommends this cost.
 var unmatchableHash = argon2Hash{memory: 19 * 1024, time: 2, threads: 1, salt: make([]byte, 16), hash: make([]byte, 32)}
 
-// CheapHashesForTests reduces the cost of new hashes and of unmatchableHash to the least, since
-// tests log in hundreds of times. Only a TestMain calls it, before any test runs.
+// CheapHashesForTests sets the cost of new hashes and of unmatchableHash to the minimum, because
+// tests log in hundreds of times. Only a TestMain may call it, before any test runs.
 func CheapHashesForTests() { unmatchableHash.memory, unmatchableHash.time = 64, 1 }
 
 // isSet reports whether the credential is not the zero credential.
 func (c credential) isSet() bool { return c.identity != [sha256.Size]byte{} }
 
-// comparisons returns the hashes that a login computes. Only the first, the hash of the credential,
-// may match the typed password. The others have the costs of other accounts' hashes, since the
-// configured account's hash may have another cost. So a login takes the same time whether or not
-// the account exists.
+// comparisons returns the hashes that a login computes. The first is the hash of the credential,
+// and no other hash may match the typed password. The others make a login take the same time
+// whether or not the account exists. They are needed because the configured account's hash may have
+// another cost than the hashes of other accounts.
 func (c credential) comparisons(configured credential) []argon2Hash {
 	all := []argon2Hash{unmatchableHash}
 	if len(c.hash.hash) > 0 {
@@ -90,8 +90,8 @@ type argon2Hash struct {
 	hash    []byte
 }
 
-// Within these bounds of a hash's parameters, argon2 does not panic or exhaust the machine. They do
-// not require a strong hash.
+// These constants bound the parameters of a hash. Within the bounds, argon2 does not panic and does
+// not exhaust the machine. The bounds do not ensure a strong hash.
 const (
 	maxArgon2Memory              = 1 << 20 // KiB
 	maxArgon2Time                = 64

@@ -20,10 +20,10 @@ import (
 	"sendcode/internal/store"
 )
 
-// Provider is an OpenID Connect provider by which people may log in, with the roles that it gives.
-// A person gets the account whose identity equals the person's name at the provider. If there is no
-// such account, the person gets the highest role that the values of the role claim give. A person
-// without a role has no access.
+// Provider is an OpenID Connect provider by which people may log in. A person gets the account
+// whose identity equals the person's name at the provider. If there is no such account, the person
+// gets a role without an account: the highest role in Roles among the values of the role claim. A
+// person without a role has no access.
 type Provider struct {
 	Client      *openid.Provider
 	Title       string          // title that people read
@@ -37,15 +37,15 @@ const (
 	ProviderCallbackPath = "/admin/oidc/callback"
 )
 
-// viaProvider marks the sessions that began with a login by the provider. It is also the prefix of
-// the names of people whom the provider admits without an account.
+// viaProvider marks the sessions that began with a login by the provider. If a person has no
+// account, viaProvider is also the prefix of the person's name.
 const viaProvider = "oidc"
 
 // oauthStateLife is how long a person may take at the provider.
 const oauthStateLife = 10 * time.Minute
 
-// oauthState is the state of a login that the browser keeps, sealed, while the person is at the
-// provider.
+// oauthState is the state of a login. The browser keeps the state in sealed form while the person
+// is at the provider.
 type oauthState struct {
 	openid.LoginAttempt
 	Next string `json:"to"`
@@ -60,9 +60,9 @@ const (
 	maxOAuthStates      = 8
 )
 
-// startProviderLogin sends the browser to the identity provider by a page. A redirect would fail:
-// browsers apply the policy form-action, which allows only this site, also to a redirect after a
-// form.
+// startProviderLogin answers with a page that sends the browser to the identity provider. A
+// redirect would fail. Browsers apply the policy form-action to a redirect after a form too, and
+// the policy allows only this site.
 func (a *Auth) startProviderLogin(c echo.Context, form url.Values) error {
 	next := consolePageOrEmpty(form.Get("next"))
 	address, attempt, err := a.Provider.Client.Begin(c.Request().Context())
@@ -95,8 +95,8 @@ func (a *Auth) showRedirectPage(c echo.Context, address string) error {
 }
 
 // finishProviderLogin handles the redirect from the provider. It answers with a page that leads to
-// the console, since the new cookie (SameSite=Strict) is not sent in a chain of redirects that
-// began at another site.
+// the console. A redirect would fail: the new cookie is SameSite=Strict, and browsers do not send
+// such a cookie in a chain of redirects that began at another site.
 func (a *Auth) finishProviderLogin(c echo.Context) error {
 	state := c.QueryParam("state")
 	sealed, ok := unseal[oauthState](a, oauthStateSealLabel, nil, cookieValue(c, oauthStateCookie+state))
@@ -159,9 +159,10 @@ func (a *Auth) showProviderError(c echo.Context, next string, err error) error {
 		layout.Words(c).Get("provider."+string(known.Kind), "provider", a.Provider.Title))
 }
 
-// principalOfPerson returns the account of a person whom the provider identified or, without an
-// account, an actor with the role that the claims give; and the fields of a new session. For a
-// person without access, it returns the zero principal and no error.
+// principalOfPerson returns the principal of a person whom the provider identified, and the fields
+// of a new session. If the person has an account, the principal is that account. Otherwise the
+// principal is an actor with the role that the claims give. If the person has no access, the
+// principal is zero and the error is nil.
 func (a *Auth) principalOfPerson(ctx context.Context, person openid.Identity) (principal, store.Session, error) {
 	s := store.Session{Via: viaProvider}
 	known, err := a.Accounts.AccountByIdentity(ctx, person.Name)
@@ -203,13 +204,13 @@ func (a *Auth) providerPrincipal(ctx context.Context, s store.Session) (principa
 	case mapped && err != nil && a.Provider.Roles[s.Granted] != "":
 		return a.newProviderPrincipal(Actor{s.Account, a.Provider.Roles[s.Granted]}, name), nil
 	case mapped || err != nil:
-		return principal{}, nil // the role is lost, or the person now has an account and must log in to the account
+		return principal{}, nil // the role is lost, or the person now has an account and must log in again
 	}
 	return a.principalByIdentity(known), nil
 }
 
-// principalByIdentity returns the principal of an account to which people log in by the provider;
-// the zero principal if the account is closed or has no identity.
+// principalByIdentity returns the principal of an account to which people log in by the provider.
+// If the account is closed or has no identity, the principal is zero.
 func (a *Auth) principalByIdentity(known store.Account) principal {
 	if !known.DisabledAt.IsZero() || known.Identity == "" {
 		return principal{}
@@ -217,8 +218,8 @@ func (a *Auth) principalByIdentity(known store.Account) principal {
 	return a.newProviderPrincipal(Actor{known.Name, Role(known.Role)}, known.Identity)
 }
 
-// newProviderPrincipal returns the actor with the credential of a person whom the provider calls
-// name.
+// newProviderPrincipal returns the actor with a credential. The credential is made from the
+// provider's fingerprint and the parameter name, the person's name at the provider.
 func (a *Auth) newProviderPrincipal(who Actor, name string) principal {
 	return principal{
 		who,
@@ -226,8 +227,8 @@ func (a *Auth) newProviderPrincipal(who Actor, name string) principal {
 	}
 }
 
-// newStateCookie returns the cookie of a login by the provider. Its SameSite is Lax, since browsers
-// must send the cookie with the redirect from the provider.
+// newStateCookie returns the cookie of a login by the provider. The cookie is SameSite=Lax, because
+// browsers must send it with the redirect from the provider.
 func newStateCookie(c echo.Context, state, value string, maxAge int) *http.Cookie {
 	cookie := newCookie(c, oauthStateCookie+state, value, maxAge)
 	cookie.SameSite = http.SameSiteLaxMode

@@ -27,9 +27,10 @@ const (
 
 var roleRanks = map[Role]int{Reader: 1, Operator: 2, Owner: 3}
 
-// actionsByMinRole has for each role the actions that it allows and lower roles do not. Each route
-// has an action and refuses actors whose role is lower. An action missing here is refused to
-// everyone. The audit entry of a change has the action as its name.
+// actionsByMinRole lists for each role the actions that this role allows and lower roles do not
+// allow. Each route has an action, and refuses actors whose role does not allow the action. If an
+// action is missing here, it is refused to everyone. The audit entry of a change is named after the
+// action.
 var actionsByMinRole = map[Role][]string{
 	Reader: {ActionRead, actionFactor, actionSession}, // the second factor and sessions of the actor's own account
 	Operator: {
@@ -81,14 +82,15 @@ func (a Actor) May(action string) bool {
 	return false
 }
 
-// The actors of the settings, which have no account in the database: configuredAccount has the
-// configured password; tokenActorName, perhaps with a token's ID, names the bearer of a token.
+// These are the actors that the settings define. They have no account in the database.
+// configuredAccount logs in with the configured password. tokenActorName is the name of a token's
+// bearer. A token's ID may follow the name.
 var configuredAccount = Actor{"admin", Owner}
 
 const tokenActorName = "token"
 
-// ConfiguredActors returns the actors that the settings define: the account admin if password is
-// true, and the bearers of the tokens.
+// ConfiguredActors returns the actors that the settings define. They are the bearers of the tokens
+// and, if password is true, the account admin.
 func ConfiguredActors(password bool, tokens []Token) (all []Actor) {
 	if password {
 		all = append(all, configuredAccount)
@@ -107,8 +109,8 @@ func (a Actor) attachTo(c echo.Context) {
 	layout.SetAccount(c, a.Name, string(a.Role))
 }
 
-// ActorOf returns the request's actor; the zero Actor, which may do nothing, if no session and no
-// token was checked.
+// ActorOf returns the actor of the request. If no session and no token was checked, it returns the
+// zero Actor. The zero Actor may do nothing.
 func ActorOf(c echo.Context) Actor {
 	w, _ := c.Get(actorContextKey).(Actor)
 	return w
@@ -129,15 +131,16 @@ func (a *Auth) requirePermission(action string) echo.MiddlewareFunc {
 	}
 }
 
-// Route is a method and a path, with the handler, for actors whose role allows the action.
+// Route is a method and a path with their handler. Only actors whose role allows the action may use
+// the route.
 type Route struct {
 	Method, Path string
 	Handler      echo.HandlerFunc
 	Action       string
 }
 
-// AddRoutes registers routes. Each route has its own middleware: if a group of routes had the
-// middleware, a wrong method would get 404 in place of 405.
+// AddRoutes registers routes. Each route gets its own middleware. If a group of routes had the
+// middleware, a request with a wrong method would get 404 instead of 405.
 func (a *Auth) AddRoutes(e *echo.Echo, routes []Route) {
 	for _, r := range routes {
 		before := a.pageMiddleware(r.Action)
@@ -148,22 +151,22 @@ func (a *Auth) AddRoutes(e *echo.Echo, routes []Route) {
 	}
 }
 
-// pageMiddleware returns the middleware of a page: the request needs a session with a role that
-// allows the action.
+// pageMiddleware returns the middleware of a page. The middleware requires a session with a role
+// that allows the action.
 func (a *Auth) pageMiddleware(action string) []echo.MiddlewareFunc {
 	return append(a.layout.PageMiddleware(), a.requireSession, a.requirePermission(action))
 }
 
-// apiMiddleware returns the middleware of a route of the JSON API: the request needs a token or a
-// session with a role that allows the action.
+// apiMiddleware returns the middleware of a route of the JSON API. The middleware requires a token
+// or a session, with a role that allows the action.
 func (a *Auth) apiMiddleware(action string) []echo.MiddlewareFunc {
 	return []echo.MiddlewareFunc{server.RequireSameOrigin, a.requireTokenOrSession, a.requirePermission(action)}
 }
 
 // NewAuditEntry returns an audit entry for an action, with the account and the network of the
-// request, and does not write the entry. The caller fills in the other fields. If the action has
-// its effect in the store, the store's method writes the entry; otherwise the caller writes it by
-// AddAuditEntry before the effect.
+// request. It does not write the entry. The caller sets the other fields. If a method of the store
+// performs the action, that method writes the entry. Otherwise the caller writes the entry by
+// AddAuditEntry before it performs the action.
 func (a *Auth) NewAuditEntry(c echo.Context, action string) (store.AuditEntry, error) {
 	id, err := uuid.NewV7()
 	w := ActorOf(c)

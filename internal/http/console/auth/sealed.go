@@ -8,14 +8,14 @@ import (
 	"github.com/labstack/echo/v4"
 )
 
-// expiringValue is a value V that a browser keeps until Ends and cannot read.
+// expiringValue is a value that a browser keeps but cannot read. It expires at the time Ends.
 type expiringValue[V any] struct {
 	V    V         `json:"v"`
 	Ends time.Time `json:"end"`
 }
 
-// seal encrypts the value v, which a browser keeps, and which is valid for the duration life.
-// unseal needs the same label and the same data about.
+// seal encrypts the value v for the browser, which keeps it. The value is valid for the duration
+// life. To decrypt it, unseal needs the same label and the same data in about.
 func seal[V any](a *Auth, label string, about []byte, v V, life time.Duration) (string, error) {
 	plain, err := json.Marshal(expiringValue[V]{v, a.now().Add(life)})
 	if err != nil {
@@ -25,8 +25,8 @@ func seal[V any](a *Auth, label string, about []byte, v V, life time.Duration) (
 	return base64.RawURLEncoding.EncodeToString(sealed), err
 }
 
-// unseal decrypts a text that seal returned. ok is false for any other text, and once the value has
-// expired.
+// unseal decrypts a text that seal returned. If the text is any other text, or if the value has
+// expired, ok is false.
 func unseal[V any](a *Auth, label string, about []byte, text string) (v V, ok bool) {
 	sealed, err := base64.RawURLEncoding.DecodeString(text)
 	if err != nil {
@@ -40,7 +40,8 @@ func unseal[V any](a *Auth, label string, about []byte, text string) (v V, ok bo
 	return s.V, true
 }
 
-// cookieValue returns the value of a cookie; "" if the request lacks the cookie.
+// cookieValue returns the value of a cookie. If the request does not have the cookie, it returns
+// "".
 func cookieValue(c echo.Context, name string) string {
 	cookie, err := c.Cookie(cookieNameFor(c, name))
 	if err != nil {

@@ -32,13 +32,14 @@ func cookieNameFor(c echo.Context, name string) string {
 
 // setSessionCookie writes the session's cookie, which expires with the session.
 func (a *Auth) setSessionCookie(c echo.Context, key string, v session) {
-	// The seconds are rounded up, and are at least 1: for MaxAge 0, net/http omits Max-Age, and the
-	// cookie would not expire.
+	// The seconds are rounded up and are at least 1. If MaxAge were 0, net/http would leave out
+	// Max-Age, and the cookie would not expire.
 	seconds := int((v.expiry().Sub(v.now) + time.Second - 1) / time.Second)
 	c.SetCookie(newCookie(c, sessionCookieName, key, max(seconds, 1)))
 }
 
-// newCookie returns a cookie that scripts and other sites cannot use; maxAge is in seconds.
+// newCookie returns a cookie that scripts cannot read. Browsers do not send the cookie with
+// requests from other sites. maxAge is in seconds.
 func newCookie(c echo.Context, name, value string, maxAge int) *http.Cookie {
 	return &http.Cookie{
 		Name: cookieNameFor(c, name), Value: value, Path: "/", MaxAge: maxAge,
@@ -54,10 +55,10 @@ func sessionOf(c echo.Context) session {
 	return v
 }
 
-// attachAndTouchSession attaches the session and its actor to the request. At most once a minute it
-// also stores the time of use, so that the session does not expire as idle, and renews the cookie.
-// Requests that a page's script makes by itself are no use
-// (https://www.w3.org/TR/fetch-metadata/#sec-fetch-dest-header): otherwise an open list would keep
+// attachAndTouchSession attaches the session and its actor to the request. At most once a minute,
+// it also stores the time of use and renews the cookie. So a session in use does not expire as
+// idle. Requests that a page's script makes by itself do not count as use
+// (https://www.w3.org/TR/fetch-metadata/#sec-fetch-dest-header). Otherwise an open list would keep
 // its session alive for hours.
 func (a *Auth) attachAndTouchSession(c echo.Context, v session) error {
 	v.who.attachTo(c)
@@ -82,8 +83,8 @@ const (
 )
 
 // session is a stored session with its state at the time of the request. Sessions are in the
-// database, so that a logout holds on every replica. The cookie has only a random key, of which the
-// database has the hash.
+// database, so that a logout takes effect on every replica. The cookie has only a random key. The
+// database has the hash of that key.
 type session struct {
 	store.Session
 	who   Actor
@@ -97,12 +98,12 @@ const (
 	lacksFactor = "factor" // no second factor, but the settings demand one
 )
 
-// secondFactorTimeout is how long a login may take from the password to the code.
+// secondFactorTimeout is how much time a person has between the password and the code.
 const secondFactorTimeout = 10 * time.Minute
 
-// missingLoginStep returns what a session lacks of the second factor; "" if nothing. A session
-// lacks the code again if the factor was replaced after the session began. Sessions by the provider
-// lack nothing.
+// missingLoginStep returns which step of the second factor a session lacks. If no step is missing,
+// it returns "". If the factor was replaced after the session began, the session lacks the code
+// again. Sessions by the provider lack no step.
 func (s session) missingLoginStep(demanded bool) string {
 	switch {
 	case s.Via == viaProvider:
@@ -124,9 +125,9 @@ type principal struct {
 	credential
 }
 
-// sessionBinding returns the value that a session stores to end when its principal's credential
-// changes: a MAC of the credential. The MAC's key is the value of the cookie, so that a reader of
-// the table can't try passwords.
+// sessionBinding returns a MAC of the principal's credential. A session stores the MAC, and ends
+// when the credential changes and the MAC no longer matches. The MAC's key is the value of the
+// cookie. So a reader of the table can't use the MAC to try passwords.
 func (p principal) sessionBinding(key []byte) [32]byte {
 	mac := hmac.New(sha256.New, key)
 	mac.Write([]byte("sendcode session 1\x00"))
@@ -134,14 +135,14 @@ func (p principal) sessionBinding(key []byte) [32]byte {
 	return [32]byte(mac.Sum(nil))
 }
 
-// isLive reports whether the session has not expired. A session whose last use is more than
-// maxClockSetback in the future counts as expired: the clock was set back, which would prolong the
-// session.
+// isLive reports whether the session has not expired. If the last use is more than maxClockSetback
+// in the future, the clock was set back. Then the session counts as expired, because the clock
+// change would prolong the session.
 func (s session) isLive() bool {
 	return s.now.Before(s.expiry()) && !s.SeenAt.After(s.now.Add(maxClockSetback))
 }
 
-// maxClockSetback is how far the database's clock may be set back without ending sessions.
+// maxClockSetback is how far the database's clock may be set back before sessions end.
 const maxClockSetback = 5 * time.Minute
 
 // expiry returns when the session expires: idleTimeout after its last use, but at most
@@ -158,16 +159,16 @@ func (s session) expiry() time.Time {
 	return end
 }
 
-// currentSession returns the session of a request. It returns false if the request has no session,
-// if the session has ended, or if the account may no longer log in the way that it did. The session
-// may still lack the second factor.
+// currentSession returns the session of a request. The session may still lack the second factor.
+// The result is false if the request has no session, or if the session has ended. It is also false
+// if the account may no longer log in as it did for this session.
 func (a *Auth) currentSession(c echo.Context) (session, bool, error) {
 	key, err := base64.RawURLEncoding.Strict().DecodeString(cookieValue(c, sessionCookieName))
 	if err != nil || len(key) != sessionKeySize {
 		return session{}, false, nil
 	}
-	// a page must not wait longer than this for a database that stopped without closing its
-	// connections
+	// If the database stopped without closing its connections, the page must not wait longer than
+	// store.CallTimeout.
 	ctx, cancel := context.WithTimeout(c.Request().Context(), store.CallTimeout)
 	defer cancel()
 	s, now, err := a.Sessions.Session(ctx, sha256.Sum256(key))
@@ -192,8 +193,8 @@ func (a *Auth) currentSession(c echo.Context) (session, bool, error) {
 	return v, true, nil
 }
 
-// principalOrNone returns the present principal of a session; the zero principal if the account may
-// no longer log in the way that it did.
+// principalOrNone returns the current principal of a session. If the account may no longer log in
+// as it did for this session, the principal is zero.
 func (a *Auth) principalOrNone(ctx context.Context, s store.Session) (principal, error) {
 	if s.Via == viaProvider {
 		return a.providerPrincipal(ctx, s)
@@ -201,9 +202,9 @@ func (a *Auth) principalOrNone(ctx context.Context, s store.Session) (principal,
 	return a.passwordPrincipal(ctx, s.Account)
 }
 
-// passwordPrincipal returns an account with its password as the credential. It returns the zero
-// principal, which cannot log in, if the account is unknown or closed, or if its hash is
-// unreadable; an unreadable hash is logged.
+// passwordPrincipal returns an account with its password as the credential. If the account is
+// unknown or closed, or if its hash cannot be parsed, the result is the zero principal. The zero
+// principal cannot log in. A hash that cannot be parsed is logged.
 func (a *Auth) passwordPrincipal(ctx context.Context, name string) (principal, error) {
 	if name == configuredAccount.Name {
 		return principal{configuredAccount, a.adminPassword}, nil

@@ -8,8 +8,8 @@ import (
 
 const sessionsPath = "/admin/sessions"
 
-// endSessions ends every session of the account, also the session of the request: a copy of its
-// cookie would otherwise stay valid.
+// endSessions ends every session of the account, including the session of the request. If that
+// session stayed, a stolen copy of its cookie would stay valid.
 func (a *Auth) endSessions(c echo.Context, _ url.Values) error {
 	act, err := a.NewAuditEntry(c, actionSession+".end")
 	if err != nil {

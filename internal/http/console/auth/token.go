@@ -14,7 +14,7 @@ import (
 	"sendcode/quota"
 )
 
-// Token is a bearer token of the JSON API, of which only the hash is known.
+// Token is a bearer token of the JSON API. The service knows only the hash of the token.
 type Token struct {
 	ID      string // the name of the token in audit entries and logs; empty: the token is from the environment
 	SHA256  [sha256.Size]byte
@@ -33,9 +33,9 @@ func (t Token) actor() Actor {
 func (t Token) expired(now time.Time) bool { return !t.Expires.IsZero() && !now.Before(t.Expires) }
 
 // authenticateToken returns the actor of the request's bearer token. Only wrong tokens count
-// against the limit, so a right token is always accepted. A token is too long to be guessed; the
-// limit bounds the work that wrong tokens cause. The error is the problem that the handler answers
-// with.
+// towards the limit, so a right token is always accepted. Nobody can guess a token, because it is
+// too long. The limit bounds the work that wrong tokens cause. The error is the problem with which
+// the handler answers.
 func (a *Auth) authenticateToken(c echo.Context) (Actor, error) {
 	ctx := c.Request().Context()
 	token, known := a.findToken(c)
@@ -54,8 +54,8 @@ func (a *Auth) authenticateToken(c echo.Context) (Actor, error) {
 	return Actor{}, &server.Problem{Kind: server.Unauthorized, Detail: "The admin token is not known."}
 }
 
-// refuseWrongTokens returns the problem (429) for a network that sent too many wrong tokens. It
-// counts and logs the refusal.
+// refuseWrongTokens returns the problem (429) for a client whose address or network sent too many
+// wrong tokens. It counts and logs the refusal.
 func (a *Auth) refuseWrongTokens(c echo.Context, d quota.Decision) error {
 	rule, _ := d.Blocking()
 	a.Refused("token", rule.Name)
@@ -80,9 +80,9 @@ func (a *Auth) logRefusedToken(c echo.Context, expired string) {
 	}
 }
 
-// findToken returns the configured token that equals the request's token; known is false if there
-// is none. It compares with all configured tokens, so that the time does not depend on which one is
-// equal.
+// findToken returns the configured token that equals the request's token. If there is no such
+// token, known is false. findToken compares with all configured tokens. So the time that it takes
+// does not reveal which token is equal.
 func (a *Auth) findToken(c echo.Context) (found Token, known bool) {
 	presented, ok := server.BearerToken(c)
 	if !ok {

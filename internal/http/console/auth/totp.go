@@ -30,7 +30,8 @@ var totpOptions = totp.ValidateOpts{
 // totpSecretSize is in bytes (RFC 4226 section 4, R6).
 const totpSecretSize = 20
 
-// newTOTPSecret returns a secret of 160 random bits. The caller stores the secret encrypted.
+// newTOTPSecret returns a secret of 160 random bits. The caller must encrypt the secret before
+// storing it.
 func newTOTPSecret() []byte {
 	secret := make([]byte, totpSecretSize)
 	rand.Read(secret) // never fails: the program stops when the system has no randomness
@@ -42,8 +43,9 @@ func encodeSecret(secret []byte) string {
 	return base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(secret)
 }
 
-// matchTOTPStep returns the time step whose code equals the typed text: at most totpTolerance steps
-// from now, and later than the step after. It returns false if there is no such step.
+// matchTOTPStep returns the time step whose code equals the typed text. The step is at most
+// totpTolerance steps away from the current step, and later than the step after. If there is no
+// such step, it returns false.
 func matchTOTPStep(secret []byte, typed string, now time.Time, after int64) (int64, bool) {
 	middle := now.Unix() / int64(totpPeriod/time.Second)
 	found, ok := int64(0), false
@@ -57,9 +59,9 @@ func matchTOTPStep(secret []byte, typed string, now time.Time, after int64) (int
 	return found, ok
 }
 
-// otpauthURL returns the otpauth URL for the QR code. The issuer in the URL is the console's host,
-// since an app keeps one secret for an issuer and an account, and a person may also have an account
-// of a test console.
+// otpauthURL returns the otpauth URL for the QR code. The issuer in the URL contains the console's
+// host. An app keeps one secret for each issuer and account. So a person may also have an account
+// of the same name in a test console.
 func otpauthURL(host, account string, secret []byte) (string, error) {
 	key, err := totp.Generate(totp.GenerateOpts{
 		Issuer: "sendcode " + strings.ReplaceAll(host, ":", " "), AccountName: account, Secret: secret, Period: totpOptions.Period,
@@ -72,8 +74,8 @@ func otpauthURL(host, account string, secret []byte) (string, error) {
 	return key.URL(), nil
 }
 
-// qrCode is a QR code for SVG: the length of a side, with a margin of four modules (ISO/IEC 18004),
-// and a path of the dark modules.
+// qrCode is a QR code for SVG. Side is the length of a side, with a margin of four modules (ISO/IEC
+// 18004). Path is a path of the dark modules.
 type qrCode struct {
 	Side int
 	Path template.HTMLAttr

@@ -8,9 +8,9 @@ import (
 	"sendcode/internal/verify/verification"
 )
 
-// providerEventKinds has for each kind of event its tone, and the cause of the suppression to which
-// the event may lead. The worst kind is first. The kinds delayed and unmapped have no rank and are
-// last.
+// providerEventKinds has an entry for each kind of provider event, with the tone of the kind and
+// the cause of the suppression that may follow. The worst kind is first. The kinds delayed and
+// unmapped are last and have no rank.
 var providerEventKinds = []struct {
 	kind  store.ProviderEventKind
 	tone  Tone
@@ -25,8 +25,8 @@ var providerEventKinds = []struct {
 	{kind: store.ProviderUnmapped, tone: Warn},
 }
 
-// withProviderEvent adds the worst provider event to a verdict. The next step stays if the code was
-// entered, since the message then arrived.
+// withProviderEvent adds the worst provider event to a verdict. If the code was entered, the
+// message arrived, and so the next step of the verdict stays.
 func (vi verdictInput) withProviderEvent(v Verdict) Verdict {
 	for _, t := range providerEventKinds {
 		i := slices.IndexFunc(vi.story.Events, func(e store.ProviderEvent) bool { return e.Kind == t.kind })

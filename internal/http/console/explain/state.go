@@ -41,8 +41,8 @@ func NotDelivered(s store.SendOrRefusal) bool {
 	return s.Status == store.Failed || s.Status == store.Undelivered || s.WorstEvent == store.ProviderBounced
 }
 
-// RequestedLocale returns the language that was asked for; "" for any language, which is "*" or
-// "mul".
+// RequestedLocale returns the language that the caller requested. The values "*" and "mul" mean any
+// language, and for them the result is "".
 func RequestedLocale(s store.SendOrRefusal) string {
 	if s.Locale == "*" || s.Locale == "mul" {
 		return ""
@@ -50,7 +50,8 @@ func RequestedLocale(s store.SendOrRefusal) string {
 	return s.Locale
 }
 
-// codeStates has for each state of a verification the state of its code, as lists show it.
+// codeStates maps the state of a verification to the state of its code. Lists show the state of the
+// code.
 var codeStates = map[verification.State]store.CodeState{
 	verification.Approved: store.CodeEntered, verification.Canceled: store.CodeCanceled,
 	verification.MaxAttemptsReached: store.CodeUsedUp,
@@ -65,8 +66,8 @@ func CodeStateOf(v store.Verification, now time.Time) store.CodeState {
 	return codeStates[verification.StateOf(v, now)]
 }
 
-// CodeEndedAt returns when a code ended; zero while the code can be entered, and if the time is
-// unknown.
+// CodeEndedAt returns when a code ended. If the code can still be entered, or if the time is
+// unknown, the result is zero.
 func CodeEndedAt(v store.Verification, now time.Time) time.Time {
 	if v.CallerChecks && v.ApprovedAt.IsZero() {
 		return v.CanceledAt

@@ -63,8 +63,8 @@ type rowTimeline struct {
 	over bool // its code has ended
 }
 
-// codeHasEnded reports whether the code of a send can no longer be entered, so that no message with
-// it leaves.
+// codeHasEnded reports whether the code of a send can no longer be entered. In that case, no
+// message with the code is sent any more.
 func codeHasEnded(s store.SendDetails) bool {
 	return s.Verification != nil && verification.StateOf(*s.Verification, s.Now) != verification.Pending
 }
@@ -124,8 +124,8 @@ func (t rowTimeline) datedEntry(when time.Time, tone Tone, key string) TimelineE
 	return TimelineEntry{At: t.WithMilliseconds(when), Tone: tone, What: t.sentence(key), order: when}
 }
 
-// undatedEntry returns an entry for an event whose time is not stored. The entry is sorted behind
-// the entries at the time after.
+// undatedEntry returns an entry for an event whose time is not stored. In the time line, the entry
+// comes after the entries with the time after.
 func (t rowTimeline) undatedEntry(after time.Time, tone Tone, key string) TimelineEntry {
 	return TimelineEntry{Tone: tone, What: t.sentence(key), order: after}
 }
@@ -143,7 +143,8 @@ func (t rowTimeline) sentence(key string) texts.Sentence {
 		texts.Plain("took", t.Took(r.Took)))
 }
 
-// textIfKnown returns the text of a key for a value; "" if the value is not known.
+// textIfKnown returns the text of a key with the value filled in. If the value is "" and thus not
+// known, it returns "".
 func textIfKnown(w texts.Words, key, value string) string {
 	if value == "" {
 		return ""
@@ -202,8 +203,8 @@ func codeEntries(v store.Verification, now time.Time, w texts.Words) []TimelineE
 	return append(all, until)
 }
 
-// wrongChecks returns the checks of wrong codes, oldest first; none if the recipient was erased.
-// The last check of an approved verification was right.
+// wrongChecks returns the checks of wrong codes, oldest first. If the verification is approved, its
+// last check was right and is left out. If the recipient was erased, the result is empty.
 func wrongChecks(v store.Verification) []store.Check {
 	if v.ApprovedAt.IsZero() {
 		return v.Checks
@@ -211,7 +212,8 @@ func wrongChecks(v store.Verification) []store.Check {
 	return v.Checks[:max(len(v.Checks)-1, 0)]
 }
 
-// lastWrongCheckAt returns when the last wrong code was entered; zero if that is not known.
+// lastWrongCheckAt returns when the last wrong code was entered. If that is not known, the result
+// is zero.
 func lastWrongCheckAt(v store.Verification) time.Time {
 	if wrong := wrongChecks(v); len(wrong) > 0 {
 		return wrong[len(wrong)-1].At

@@ -1,5 +1,6 @@
-// Package explain describes one send in texts: what happened, what to do next, and a time line. It
-// makes the texts from the data in its arguments, and reads nothing.
+// Package explain describes one send in texts. The texts say what happened and what to do next, and
+// form a time line. The package makes the texts from the data in its arguments. It reads no other
+// data.
 package explain
 
 import (
@@ -16,7 +17,7 @@ import (
 	"sendcode/quota"
 )
 
-// Verdict is what a send's page opens with: what happened, and what to do next.
+// Verdict is the beginning of a send's page. It says what happened and what to do next.
 type Verdict struct {
 	Tone       Tone
 	What, Next texts.Sentence
@@ -36,14 +37,14 @@ type verdictInput struct {
 	story     store.SendDetails
 	facts     VerdictFacts
 	state     verification.State  // the state of the code; empty: the send has no code, or only the caller checks the code
-	validCode *store.Verification // the pending code of a message that reached the recipient; nil: there is none
+	validCode *store.Verification // pending code that may have reached the recipient; nil: no such code
 }
 
 // VerdictFacts are the data that a verdict depends on beside the row's story.
 type VerdictFacts struct {
 	Quota *quota.Decision // what the recipient's rules say now; nil: not known
-	// Reserved says that Quota is the quota of unknown browsers, and that the rules admit secret
-	// keys now, because of a reserve.
+	// If Reserved is true, Quota is the quota of unknown browsers. The rules would admit a secret
+	// key now, because secret keys may use a reserve.
 	Reserved bool
 
 	Pause *policy.Pause // the pause that stops the row's channel or purpose now; nil: none
@@ -53,11 +54,11 @@ type VerdictFacts struct {
 	RuleScope   quota.Scope          // scope of the rule that refused the row; empty: not known
 	Newer       *store.SendOrRefusal // a newer request of the recipient for the same purpose; nil: there is none
 	Locks       []store.Lockout      // if a refusal was caused by failed checks: the classes of callers that are locked out now
-	CodeBefore  *store.Verification  // if a refusal belongs to no code: the newest code that may have gone out before the refusal
+	CodeBefore  *store.Verification  // for a refusal without a code: the newest earlier code that may have gone out
 }
 
-// Judge returns what became of a row and what to do next.
-// testdata/stories.txt has the text of each combination of states.
+// Judge returns the verdict on a row. The verdict says what became of the row and what to do next.
+// testdata/stories.txt has the text for each combination of states.
 func Judge(s store.SendDetails, facts VerdictFacts, w texts.Words) Verdict {
 	c := verdictInput{SendOrRefusal: s.Send, Words: w, story: s, facts: facts}
 	if s.Verification != nil && CodeStateOf(*s.Verification, s.Now) != store.CodeOfCaller {
@@ -139,8 +140,8 @@ func MayHaveGoneOut(s store.SendOrRefusal) bool {
 		s.Status == store.Unknown || s.InDoubt
 }
 
-// text returns a text with the values of the send and its code filled in. It uses the variant for
-// text messages if the send is a text message and the variant exists.
+// text returns the text of a key, with the values of the send and its code filled in. For a text
+// message, it uses the key's variant for text messages if that variant exists.
 func (vi verdictInput) text(key string, more ...texts.Substitution) texts.Sentence {
 	key = vi.channelKey(key)
 	ended := vi.FinishedAt
@@ -195,9 +196,9 @@ func isInferred(r store.SendOrRefusal) bool {
 	return r.Status == store.Sent && r.InDoubt && r.Provider == "" && r.Took == 0
 }
 
-// earlierAttemptWarning returns a warning that an earlier attempt ended without a result and may
-// have delivered the message. It returns nil if there was no such attempt, or if the outcome of the
-// send is known by now.
+// earlierAttemptWarning returns a warning about an earlier attempt that ended without a result.
+// That attempt may have delivered the message. If there was no earlier attempt like this, or if the
+// message is known to be delivered or undelivered, it returns nil.
 func (vi verdictInput) earlierAttemptWarning() texts.Sentence {
 	switch {
 	case !vi.InDoubt || vi.Status == store.Delivered || vi.Status == store.Undelivered:

@@ -8,8 +8,8 @@ import (
 	"sendcode/internal/verify/verification"
 )
 
-// failedTexts returns the verdict on a send that was not delivered: what happened, and what to do
-// next.
+// failedTexts returns the verdict on a send that was not delivered. The result what says what
+// happened. The result next says what to do.
 func (vi verdictInput) failedTexts() (what, next texts.Sentence) {
 	switch vi.Reason {
 	case store.ReasonSuppressed:
@@ -33,8 +33,9 @@ func (vi verdictInput) failedTexts() (what, next texts.Sentence) {
 	return what, vi.Join(next, vi.quotaCostText())
 }
 
-// failureKind returns the end of the keys of the texts on a failure: the reason, perhaps with what
-// the server's code is about; "other" for a reason without a text.
+// failureKind returns the last part of the keys of the texts about a failure. It is the reason of
+// the failure, and may be followed by the topic of the server's code. If no text has this key, it
+// is "other".
 func (vi verdictInput) failureKind() string {
 	switch {
 	case vi.Reason == "ended" && (vi.state == verification.Canceled || vi.state == verification.MaxAttemptsReached):
@@ -52,8 +53,9 @@ func (vi verdictInput) failureKind() string {
 	return strings.TrimPrefix(key, failed)
 }
 
-// serverCodeTopic returns the topic of a mail server's code: the address (x.1.x), the mailbox
-// (x.2.x) or a policy (x.7.x), by RFC 3463 section 3. It returns "" for other codes.
+// serverCodeTopic returns the topic of a mail server's code by RFC 3463 section 3. The topic is
+// "address" for x.1.x, "mailbox" for x.2.x and "policy" for x.7.x. For x.2.2, the topic is "full".
+// For any other code, it is "".
 func serverCodeTopic(code string) string {
 	for word := range strings.FieldsSeq(code) {
 		class, about, _ := strings.Cut(word, ".")
@@ -72,8 +74,9 @@ func serverCodeTopic(code string) string {
 	return ""
 }
 
-// FailureText returns in a few words why a send failed, or waits: our reason, and what the server's
-// code is about in place of "rejected by the server". "" if there is nothing to say.
+// FailureText returns in a few words why a send failed or waits. It returns our reason, the topic
+// of the server's code, or both. If our reason says only that the server rejected the message, it
+// returns only the topic. If there is nothing to say, it returns "".
 func FailureText(s store.Send, w texts.Words) string {
 	topic, reason := serverCodeTopic(s.ProviderCode), w.Or("reason", s.Reason)
 	about := w.Or("why.topic", topic)

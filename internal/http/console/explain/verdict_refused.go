@@ -13,8 +13,8 @@ import (
 	"sendcode/quota"
 )
 
-// refusedTexts returns the verdict on a refusal: whose requests the rule counts, and when the rule
-// admits the next request.
+// refusedTexts returns the verdict on a refusal. The result what says whose requests the rule
+// counts. The result next says when the rule admits another request.
 func (vi verdictInput) refusedTexts() (what, next texts.Sentence) {
 	switch {
 	case vi.BlockedBy == verification.LockoutRuleName: // no code was sent, since a code could not have been entered
@@ -40,8 +40,8 @@ func (vi verdictInput) refusedTexts() (what, next texts.Sentence) {
 	return what, next
 }
 
-// recipientCountText returns a sentence about the number of recipients of a row; nil if the row has
-// one recipient.
+// recipientCountText returns a sentence about the number of recipients of a row. If the row has one
+// recipient, it returns nil.
 func (vi verdictInput) recipientCountText() texts.Sentence {
 	switch {
 	case vi.Recipients == 0:
@@ -78,9 +78,9 @@ func (vi verdictInput) databaseTimeAfter(wait time.Duration) time.Time {
 	return roundedUpToSecond(vi.story.Now.Add(wait))
 }
 
-// countedScopeKey returns the end of the keys of texts about whose requests the rule counts: the
-// scope of the rule, or the name of a rule without a scope. It returns "" if the rule counts only
-// the recipient's requests, or if the scope is unknown.
+// countedScopeKey returns the last part of the keys of texts that say whose requests the rule
+// counts. It is the scope of the rule. For a rule without a scope, it is the name of the rule. If
+// the rule counts only the recipient's requests, or if the scope is unknown, it is "".
 func (vi verdictInput) countedScopeKey() string {
 	switch {
 	case vi.BlockedBy == policy.BreakerName, vi.BlockedBy == verification.CarrierRuleName,

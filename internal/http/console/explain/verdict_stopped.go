@@ -14,8 +14,8 @@ import (
 	"sendcode/internal/store"
 )
 
-// suppressionOf returns the suppression with this ID among the suppressions of the send; false if
-// there is none.
+// suppressionOf returns the suppression with this ID among the suppressions of the send. If there
+// is no such suppression, the result is false.
 func (vi verdictInput) suppressionOf(id uuid.UUID) (store.Suppression, bool) {
 	i := slices.IndexFunc(vi.story.Suppressions, func(s store.Suppression) bool { return s.ID == id })
 	if i < 0 {
@@ -50,7 +50,8 @@ func (vi verdictInput) prefixPausedTexts(p store.PrefixPause) (what, next texts.
 			texts.AtTime("lifted", p.LiftedAt))
 }
 
-// activeKeySuffix returns the end of a key: whether something still holds, has ended or was lifted.
+// activeKeySuffix returns the last part of a key. It says whether a suppression or a pause is
+// active, was lifted or has ended.
 func activeKeySuffix(active bool, lifted time.Time) string {
 	switch {
 	case active:
@@ -61,8 +62,8 @@ func activeKeySuffix(active bool, lifted time.Time) string {
 	return ".ended"
 }
 
-// suppressionStateText returns the text on whether a suppression still holds; nil if there is no
-// text for that state.
+// suppressionStateText returns the text about whether a suppression is active, was lifted or has
+// ended. If this state has no text, it returns nil.
 func (vi verdictInput) suppressionStateText(key string, s store.Suppression) texts.Sentence {
 	return vi.text(key+activeKeySuffix(s.Active(vi.story.Now), s.LiftedAt), texts.AtTime("suntil", s.Until),
 		texts.AtTime("lifted", s.LiftedAt))

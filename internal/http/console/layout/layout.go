@@ -1,7 +1,8 @@
-// Package layout has what all pages of the console share: the frame with the menu, templates and
-// static files, forms, error pages, and lists. A page that lists rows defines a [List]: the
-// parameters of its filter, a function that reads rows, and the cursor of a row. This package then
-// handles cursors, the addresses of other pages, and JSON.
+// Package layout has what all pages of the console share: the frame with the menu, templates,
+// static files, forms, error pages and lists. A page that lists rows defines a [List]. The List has
+// the parameters of its filter, a function that reads rows, and a function that returns the cursor
+// of a row. This package then handles the cursors, the addresses of other pages, and the JSON of
+// the list.
 package layout
 
 import (
@@ -81,7 +82,7 @@ func must[T any](v T, err error) T {
 	return v
 }
 
-// filePath returns the address of a static file; the address contains the version of the file.
+// filePath returns the address of a static file. The address contains the version of the file.
 func (l *Layout) filePath(name string) string {
 	return "/admin/static/" + name + "?v=" + l.files[name].Version()
 }

@@ -19,9 +19,10 @@ import (
 	"sendcode/internal/store"
 )
 
-// A cursor is a position in a list: version (1 byte) | time (8 bytes, µs since 1970) | ID of a row
-// (16 bytes), in base64. Callers return a cursor unchanged. New rows do not move the position, as
-// they would move a page number, and the cursor is also valid with other filters.
+// A cursor is a position in a list, in base64. It has the version (1 byte), the time (8 bytes, µs
+// since 1970) and the ID of a row (16 bytes). Callers return a cursor unchanged. New rows do not
+// change the position of a cursor, though they would change the position of a page number. A cursor
+// is also valid with other filters.
 const (
 	cursorVersion = 1
 	cursorSize    = 1 + 8 + 16
@@ -37,7 +38,8 @@ func EncodeCursor(m store.Cursor) string {
 
 // DecodeCursor decodes a cursor that EncodeCursor made; false for every other text.
 func DecodeCursor(text string) (store.Cursor, bool) {
-	// the decoder would skip line ends: a text with some is longer, and refused here
+	// The decoder would skip line breaks. A text with line breaks is longer than a cursor, so this
+	// check refuses it.
 	if len(text) != base64.RawURLEncoding.EncodedLen(cursorSize) {
 		return store.Cursor{}, false
 	}
@@ -53,7 +55,7 @@ func DecodeCursor(text string) (store.Cursor, bool) {
 type PagingFields struct {
 	Limit  *int           // rows of a page
 	Before **store.Cursor // rows older than *Before; *Before nil: the newest
-	After  **store.Cursor // only rows newer than *After; *After nil: no bound; After nil: the list can't go back
+	After  **store.Cursor // rows newer than *After; *After nil: no bound; After nil: the list has no links to newer pages
 }
 
 // List is one kind of rows, read by a filter F, newest first.
@@ -74,15 +76,15 @@ type PaginatedRows[F, R any] struct {
 	Now        time.Time
 	NextCursor string // the cursor of the next page; empty: this page is the last
 	Older      string // the address of the next page; empty: this page is the last
-	Newer      string // the address of the page before; empty: this page is the first, or the list can't go back
+	Newer      string // address of the previous page; empty: this is the first page, or the list has no such links
 	Newest     string // the address of the first page; empty: this page is the first
 
 	path  string
 	given url.Values
 }
 
-// PageForRawQuery parses a raw query and reads the page that the query asks for. f is the filter
-// that a query without parameters means.
+// PageForRawQuery parses a raw query and reads the page that the query selects. The parameter f is
+// the filter of a query without parameters.
 func (l List[F, R]) PageForRawQuery(ctx context.Context, raw string, f F) (PaginatedRows[F, R], error) {
 	place, known := l.Place(&f), l.Parameters(&f)
 	*place.Limit, known["limit"], known["cursor"] = DefaultPageRows, LimitParameter(place.Limit), CursorParameter(place.Before)
@@ -93,8 +95,8 @@ func (l List[F, R]) PageForRawQuery(ctx context.Context, raw string, f F) (Pagin
 	return l.Page(ctx, f, given)
 }
 
-// Page reads the page that a filter selects; given are the parameters that made the filter, for the
-// addresses of other pages.
+// Page reads the page that the filter f selects. given has the parameters that made the filter. The
+// addresses of other pages contain these parameters.
 func (l List[F, R]) Page(ctx context.Context, f F, given url.Values) (p PaginatedRows[F, R], err error) {
 	p = PaginatedRows[F, R]{Filter: f, path: l.Path, given: given}
 	place := l.Place(&f)
@@ -113,7 +115,7 @@ func (l List[F, R]) Page(ctx context.Context, f F, given url.Values) (p Paginate
 		return p, nil
 	}
 	last := l.Cursor(p.Rows[len(p.Rows)-1])
-	// one more row is read to find out whether there is a next page
+	// This second read finds out whether there is a next page. It reads at most one row.
 	*place.Before, *place.Limit = &last, 1
 	if back {
 		*place.After = nil
@@ -131,8 +133,8 @@ func (p PaginatedRows[F, R]) AddressWith(name, value string) string {
 	return ListAddress(p.path, p.given, name, value)
 }
 
-// FormAddress returns the address of a form of the list: the path of the list, then part, then the
-// parameters of this page. So a refused form is shown among the same rows.
+// FormAddress returns the address of a form of the list. The address is the path of the list, then
+// part, then the parameters of this page. So if a form is refused, the same rows are shown with it.
 func (p PaginatedRows[F, R]) FormAddress(part string) string {
 	if len(p.given) == 0 {
 		return p.path + part
@@ -140,11 +142,12 @@ func (p PaginatedRows[F, R]) FormAddress(part string) string {
 	return p.path + part + "?" + p.given.Encode()
 }
 
-// PagingParameters are the parameters of a list that are no filters: they choose the page to show.
+// PagingParameters are the parameters of a list that choose the page. All other parameters of a
+// list are filters.
 var PagingParameters = []string{"cursor", "newer", "limit"}
 
-// FilterTexts returns the filters of this page in words, without the paging parameters; "" if the
-// page has no filters.
+// FilterTexts returns the filters of this page in words, without the paging parameters. If the page
+// has no filters, it returns "".
 func (p PaginatedRows[F, R]) FilterTexts(w texts.Words) string { return FilterTexts(p.given, w) }
 
 // FilterTexts returns the filters among the parameters in words: "App: shop, State: sent".
@@ -185,9 +188,9 @@ func FilterValue(name, value string, w texts.Words) string {
 	return w.Or(cmp.Or(words[name], name), value)
 }
 
-// ListAddress returns a list's address with the given parameters but without the cursors (cursor
-// and newer), and sets the parameter name to value. An empty value removes it. The address leads to
-// the first page, unless name is a cursor.
+// ListAddress returns a list's address with the given parameters, but without the cursors (cursor
+// and newer). It sets the parameter name to value. If value is empty, it removes that parameter. If
+// name is not a cursor, the address leads to the first page.
 func ListAddress(path string, given url.Values, name, value string) string {
 	next := url.Values{}
 	for k, v := range given {
@@ -216,8 +219,8 @@ func (l List[F, R]) ServeJSON(c echo.Context) error {
 	return l.WriteJSON(c, p)
 }
 
-// WriteJSON answers with a page as JSON: an array of the rows, whose key is the name of the list,
-// and "next", the cursor of the next page or null.
+// WriteJSON answers with a page as JSON. The name of the list is the key of the array of rows. The
+// key "next" has the cursor of the next page, or null.
 func (l List[F, R]) WriteJSON(c echo.Context, p PaginatedRows[F, R]) error {
 	return c.JSON(http.StatusOK, JSONObject{
 		l.Name: JSONObjects(p.Rows, func(r R) JSONObject { return l.JSON(r, p.Now) }),
@@ -246,7 +249,8 @@ func OrNull[T comparable](value T) any {
 	return value
 }
 
-// Timestamp returns a time as RFC 3339 in UTC, to the millisecond; nil for the zero time.
+// Timestamp returns a time as RFC 3339 in UTC, to the millisecond. For the zero time, it returns
+// nil.
 func Timestamp(t time.Time) any {
 	if t.IsZero() {
 		return nil

@@ -37,7 +37,7 @@ type Page struct {
 	Title  string
 	Reader string // the account that is logged in; empty: none is
 	Role   string // of the account, in words
-	Here   string // the name of the page's section in the menu; empty: the menu has none
+	Here   string // name of the page's entry in the menu; empty: the page is not in the menu
 	Back   string // where a change of language or zone leads back to
 
 	Onward string      // the page that this page opens by itself at once; empty: none
@@ -47,8 +47,9 @@ type Page struct {
 // statusLine returns the line that Show fills in.
 func (p Page) statusLine() *statusLine { return p.Health }
 
-// NewPage returns the layout of a page. title is the key of the page's title. here is the name of
-// the page's section in the menu, or "".
+// NewPage returns the common fields of a page. The parameter title is the key of the page's title.
+// The parameter here is the name of the page's entry in the menu, or "" if the page is not in the
+// menu.
 func NewPage(c echo.Context, title, here string) Page {
 	w := Words(c)
 	p := Page{W: w, Title: w.Get(title), Here: here, Back: homePath}
@@ -90,8 +91,9 @@ const accountContextKey = "sendcode.admin.reader"
 // SetAccount stores the request's account, which the page's layout shows.
 func SetAccount(c echo.Context, name, role string) { c.Set(accountContextKey, account{name, role}) }
 
-// The names of the cookies with a reader's language and time zone. The pages' script sets the
-// cookie of the zone if the cookie is missing, since the server does not know the browser's zone.
+// These are the names of the cookies with a reader's language and time zone. The server does not
+// know the browser's time zone. So a script in the pages sets the cookie of the zone if the cookie
+// is missing.
 const (
 	languageCookie  = "sendcode_language"
 	zoneCookie      = "sendcode_zone"
@@ -100,9 +102,9 @@ const (
 	preferenceLife  = 365 * 24 * time.Hour
 )
 
-// Words returns the texts in the language that the reader chose; otherwise in the browser's
-// language; otherwise in English. Times are in the zone that the reader chose; otherwise in the
-// browser's zone; otherwise in UTC.
+// Words returns the texts for the reader. They are in the language that the reader chose, or else
+// in the browser's language, or else in English. Times are in the zone that the reader chose, or
+// else in the browser's zone, or else in UTC.
 func Words(c echo.Context) texts.Words {
 	w := texts.ConsoleTextsFor(c.Request().Header.Get("Accept-Language"))
 	if chosen, ok := texts.ConsoleByTag(cookieValue(c, languageCookie)); ok {
@@ -127,8 +129,8 @@ func cookieValue(c echo.Context, name string) string {
 	return value
 }
 
-// loadZone loads a zone of the time zone database. It returns false for an unknown zone, and for
-// "Local", the zone of this machine.
+// loadZone loads a zone of the time zone database. For an unknown zone, and for "Local", it returns
+// false. "Local" is the zone of this machine.
 func loadZone(name string) (*time.Location, bool) {
 	if name == "" || name == "Local" || len(name) > 64 {
 		return nil, false
@@ -137,8 +139,8 @@ func loadZone(name string) (*time.Location, bool) {
 	return zone, err == nil
 }
 
-// savePreferences stores the language or the zone that a form names and redirects to the form's
-// page.
+// savePreferences stores the language or the zone in the form. Then it redirects to the page from
+// which the form was sent.
 func savePreferences(c echo.Context, form url.Values) error {
 	if _, ok := texts.ConsoleByTag(form.Get("language")); ok {
 		setPreferenceCookie(c, languageCookie, form.Get("language"))

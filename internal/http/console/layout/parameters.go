@@ -35,10 +35,10 @@ type ParseFunc func(value string) (problem string)
 // Parameters are the parameters that an address may have, by name.
 type Parameters map[string]ParseFunc
 
-// Parse parses a raw query and sets the variables of its parameters. An unknown, repeated or wrong
-// parameter is an error that names the parameter: a list without the filter would answer another
-// question. If several parameters are wrong, the error is about the one whose name sorts first.
-// given has the parameters that are not empty.
+// Parse parses a raw query and sets the variables of its parameters. If a parameter is unknown,
+// repeated or wrong, Parse returns an error with the name of the parameter. A list that ignored a
+// filter would answer another question. If several parameters are wrong, the error is about the
+// first name in alphabetical order. The result given has the parameters that are not empty.
 func (p Parameters) Parse(raw string) (given url.Values, err error) {
 	values, err := ParseRawQuery(raw)
 	if err != nil {
@@ -92,8 +92,8 @@ func shortenName(name string) string {
 // maxShortText is the longest name or reference that a row can have, in characters.
 const maxShortText = 64
 
-// Parameter sets to to what read returns of the parameter's text; problem is the answer to a text
-// that read refuses.
+// Parameter returns a function that parses the text of a parameter with the function read and
+// stores the value in *to. If read refuses the text, the function returns problem.
 func Parameter[T any](to *T, read func(string) (T, bool), problem string) ParseFunc {
 	return func(value string) string {
 		x, ok := read(value)
@@ -129,8 +129,8 @@ func OneOfParameter[T ~string](to *T, values ...T) ParseFunc {
 	}
 }
 
-// ActiveOnlyParameter parses "active" as true and "all" as false. true means: only the entries that
-// apply now.
+// ActiveOnlyParameter parses "active" as true and "all" as false. The value true selects the
+// entries that apply now.
 func ActiveOnlyParameter(to *bool) ParseFunc {
 	return func(value string) string {
 		var state string

@@ -13,8 +13,9 @@ import (
 	"sendcode/internal/http/server"
 )
 
-// ReasonProblem returns a text about what is wrong with the reason of an action; "" if no text
-// describes the mistake. most is the greatest allowed number of characters of a reason.
+// ReasonProblem returns a text about what is wrong with the reason of an action. It returns "" if
+// no text describes the mistake. The parameter most is the maximum length of a reason, in
+// characters.
 func ReasonProblem(w texts.Words, bad *fault.InvalidError, most int) string {
 	return w.Get("action.problem."+bad.Reason, "n", strconv.Itoa(most))
 }
@@ -26,15 +27,15 @@ type problemView struct {
 	Field  string // the address's parameter that is wrong; empty: another problem
 }
 
-// problemPages has the kinds of problems for which the console has a page of its own, with the key
-// of the page's texts.
+// problemPages has the kinds of problems for which the console has its own page. The values are
+// parts of the keys of the page's texts.
 var problemPages = map[server.ProblemKind]string{
 	server.InvalidField: "invalid", server.NotFound: "notfound",
 	server.Unavailable: "unavailable",
 }
 
-// showErrorsAsPages shows invalid parameters, unknown rows and a database that failed as pages of
-// the console. Other errors are left to the server.
+// showErrorsAsPages shows a page of the console if a parameter is invalid, a row is unknown or the
+// database failed. The server answers other errors.
 func (l *Layout) showErrorsAsPages(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		err := next(c)

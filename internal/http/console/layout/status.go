@@ -24,8 +24,8 @@ type ServiceStatus struct {
 type ServicePart struct {
 	Kind string // database, redis, mail or sms
 	Name string // host:port of a mail server, or the name of a carrier
-	// whether the part works; for a mail server or carrier: whether its circuit breaker is closed.
-	// An open circuit breaker admits one attempt every five seconds
+	// Up reports whether the part works. A mail server or carrier works if its circuit breaker is
+	// closed. An open circuit breaker admits one attempt every five seconds.
 	Up    bool
 	Slow  bool // it answers, but late
 	Since time.Time
@@ -47,7 +47,7 @@ type servicePartView struct {
 	State string // up, slow, away or suspended
 }
 
-// state returns how the part is, in the words of /readyz and the alerts.
+// state returns the state of the part in the words of /readyz and the alerts.
 func (p ServicePart) state() string {
 	switch {
 	case p.Up && p.Slow:

@@ -33,9 +33,9 @@ func (v policiesView) PurposesText(p support.PolicyWithPurposes) string {
 // ScopeText returns in words whose events a rule with the scope counts.
 func (v policiesView) ScopeText(s quota.Scope) string { return v.W.Or("scope", string(s)) }
 
-// LimitText returns the limit of a rule and, if the rule has a reserve, the limit for strangers.
-// The text depends on the scope: a known browser is a stranger only to rules with a wider scope
-// than the recipient.
+// LimitText returns the limit of a rule. If the rule has a reserve, the text also has the limit for
+// strangers. The text depends on the rule's scope. A known browser is a stranger to a rule whose
+// scope is wider than the recipient, but not to a rule on recipients.
 func (v policiesView) LimitText(p support.PolicyWithPurposes, r quota.Rule) string {
 	if n := p.Reserve[r.Name]; n > 0 {
 		key := "policies.reserve.wide"

@@ -1,7 +1,7 @@
 // Package records has the console's lists of records other than sends: administrators' actions,
 // suppressed recipients, paused number prefixes, webhook events, and the rules in force. Each list
-// except the rules is a page and, below /v1, JSON. Administrators can add and end suppressions, and
-// end pauses.
+// is a page. Each list except the rules is also available as JSON below /v1. Administrators can add
+// and end suppressions, and can end pauses.
 package records
 
 import (
@@ -44,8 +44,8 @@ type Handlers struct {
 	TopicProviders []string // the names of the mail providers whose subscription can be accepted
 }
 
-// formProblemText returns what is wrong with the form of a list, in the reader's language. most is
-// the greatest allowed number of characters of the reason.
+// formProblemText returns what is wrong with the form of a list, in the reader's language. The
+// parameter most is the maximum length of the reason, in characters.
 func formProblemText(w texts.Words, list string, bad *fault.InvalidError, most int) string {
 	if bad.Field == "reason" {
 		return layout.ReasonProblem(w, bad, most)

@@ -103,8 +103,8 @@ func (v suppressionsView) StateText(s store.Suppression) texts.Sentence {
 	return liftedSentence(s.LiftedAt, s.LiftedBy, s.LiftedWhy, v.W)
 }
 
-// suppressionOrPauseLabel returns the state of a suppression or a pause; holds is the key of the
-// word for one that holds.
+// suppressionOrPauseLabel returns the state of a suppression or a pause. The parameter holds is the
+// key of the word for an active suppression or pause.
 func suppressionOrPauseLabel(active, lifted bool, holds string, w texts.Words) explain.StateLabel {
 	switch {
 	case active:
@@ -115,8 +115,8 @@ func suppressionOrPauseLabel(active, lifted bool, holds string, w texts.Words) e
 	return explain.StateLabel{Sign: "–", Word: w.Get("suppressions.ended"), Tone: explain.Neutral}
 }
 
-// liftedSentence returns a sentence about who lifted a suppression or a pause, when and why; nil if
-// nobody lifted it.
+// liftedSentence returns a sentence about who lifted a suppression or a pause, when and why. If the
+// time at is zero, liftedSentence returns nil.
 func liftedSentence(at time.Time, actor, why string, w texts.Words) texts.Sentence {
 	if at.IsZero() {
 		return nil
@@ -160,8 +160,9 @@ func (handlers *Handlers) suppressJSON(c echo.Context) error {
 	return c.JSON(http.StatusCreated, SuppressionJSON(s, s.Since))
 }
 
-// suppressForm handles the form that suppresses a recipient. Like liftSuppressionsForm, it
-// redirects to the list, or shows the list again with what is wrong in the form.
+// suppressForm handles the form that suppresses a recipient. It redirects to the list. If the form
+// is wrong, suppressForm shows the list again with the problem. liftSuppressionsForm answers in the
+// same way.
 func (handlers *Handlers) suppressForm(c echo.Context, form url.Values) error {
 	w := suppressBody{SuppressRequest: support.SuppressRequest{
 		Channel: form.Get("channel"),

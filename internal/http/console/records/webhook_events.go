@@ -58,8 +58,8 @@ func webhookEventJSON(e store.AppEvent, _ time.Time) layout.JSONObject {
 	}
 }
 
-// webhookEventsView is the page of apps' webhook events, to find out why a back end did not get
-// one.
+// webhookEventsView is the page of apps' webhook events. The page helps to find out why a back end
+// did not receive an event.
 type webhookEventsView struct {
 	layout.Page
 	layout.PaginatedRows[webhookEventFilter, store.AppEvent]

@@ -1,10 +1,10 @@
-// Package core puts together the parts that need no port, file or connection: gates, outbox, use
-// cases, the deliverer of webhooks and the jobs. Package app passes the parts that the
-// configuration names. Tests pass parts in memory and a clock, in testing/synctest the clock of the
-// bubble. The demonstration passes its own clock and mail servers.
+// Package core builds the parts that need no port, file or connection: gates, outbox, use cases,
+// the deliverer of webhooks and the jobs. Package app passes the parts that the configuration
+// selects. Tests pass parts in memory and a clock. In testing/synctest that clock is the clock of
+// the bubble. The demonstration passes its own clock and mail servers.
 //
-// To add a service that Core uses, add a field to Dependencies. newCore of package app sets the
-// field; New of verificationtest sets it to a stand-in.
+// To add a service that Core uses, add a field to Dependencies. Set the field in newCore of package
+// app, and set it to a stand-in in New of verificationtest.
 package core
 
 import (
@@ -92,7 +92,7 @@ type Observer interface {
 type Dependencies struct {
 	DB          Database
 	Limiter     gates.Limiter
-	SavedEvents *gates.SavedEvents // saves the events of a Limiter in this process; nil: they are not saved
+	SavedEvents *gates.SavedEvents // saves the events of a Limiter in this process; if nil, they are not saved
 	Mails       MailRenderer
 	Sender      outbox.MailSender
 	Texts       TextRenderer          // set if Carrier is
@@ -106,7 +106,7 @@ type Dependencies struct {
 	Random      func(time.Duration) time.Duration // returns a random duration below the given one; nil: rand.N
 	Transport   http.RoundTripper                 // of webhooks; nil: dials only what Settings.Webhooks.Guard allows
 	// Around wraps the outbox. For example, a wrapper may deliver each send before its request
-	// ends. nil: the outbox delivers in the background.
+	// ends. If Around is nil, the outbox delivers in the background.
 	Around func(*outbox.Outbox) verification.Outbox
 }
 
@@ -204,13 +204,13 @@ func (c *Core) jobs() []jobs.Job {
 	return table
 }
 
-// lastWriteWait bounds how long a stop waits for refunds that the limiter has not made yet, and for
-// the write of the last refusals.
+// lastWriteWait bounds two steps of a stop: to make the refunds that the limiter has not made yet,
+// and to write the last refusals.
 const lastWriteWait = 5 * time.Second
 
-// Run delivers messages and webhooks, and runs the jobs and the jobs of more, until ctx ends. Then
-// it ends or releases the sends in flight, and writes the events of Dependencies.SavedEvents that
-// are not yet written.
+// Run delivers messages and webhooks until ctx ends. It also runs the core's own jobs and the jobs
+// in more. After ctx ends, Run ends or releases the sends in flight. Last, it writes the unwritten
+// events of Dependencies.SavedEvents.
 func (c *Core) Run(ctx context.Context, more ...jobs.Job) {
 	repairs, endRepairs := context.WithCancel(context.WithoutCancel(ctx))
 	var work, repairing sync.WaitGroup

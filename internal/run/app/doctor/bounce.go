@@ -16,9 +16,9 @@ import (
 	"sendcode/internal/run/config"
 )
 
-// checkBounces posts a bounce mail to the running service, as `sendcode bounce` does. The mail
-// names a send that does not exist, so nothing is recorded. If the service does not run yet, that
-// is no failure.
+// checkBounces posts a bounce mail to the running service, as `sendcode bounce` does. The service
+// records nothing, since the mail names a send that does not exist. If the service does not run
+// yet, checkBounces prints a remark and counts no failure.
 func (d *doctor) checkBounces(ctx context.Context) {
 	const what = "bounce mails"
 	source, ok := d.cfg.BounceSource()
@@ -51,8 +51,8 @@ func (d *doctor) checkBounces(ctx context.Context) {
 	}
 }
 
-// trialBounce returns a bounce mail of a send that does not exist, with a Message-ID that the ring
-// signs and verifies.
+// trialBounce returns a bounce mail for a send that does not exist. The ring signs the Message-ID
+// of that send, and trialBounce checks that the ring also verifies the Message-ID.
 func trialBounce(secretKeys string) (string, error) {
 	ring, err := keys.Parse(secretKeys)
 	if err != nil {

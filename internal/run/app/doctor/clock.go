@@ -6,12 +6,13 @@ import (
 	"time"
 )
 
-// maxDrift is how far another clock may differ from this machine's clock without a remark: waits
-// depend on Redis's clock, expiries on the database's.
+// maxDrift is the largest difference between another clock and this machine's clock without a
+// remark. Redis's clock decides when waits end, and the database's clock decides when codes expire.
 const maxDrift = time.Second
 
-// compareClock reads another clock. It prints the difference from this machine's time at the middle
-// of the call, with a remark if that is more than maxDrift. If read fails, it prints nothing.
+// compareClock reads another clock. It prints the difference between that clock and this machine's
+// clock at the middle of the call. If the difference is more than maxDrift, it prints a remark. If
+// read fails, it prints nothing.
 func (d *doctor) compareClock(ctx context.Context, whose string, read func(context.Context) (time.Time, error)) {
 	askedAt := d.now()
 	at, err := read(ctx)

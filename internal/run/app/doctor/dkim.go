@@ -22,9 +22,9 @@ func ValidateSelector(text string) error {
 	return nil
 }
 
-// checkDKIM looks at the keys that the mail server signs with (RFC 6376 section 3.6.1). A key's
-// name in the DNS contains the selector, which is known only from signed mails and to the
-// administrator.
+// checkDKIM checks the DNS records of the keys that the mail server signs with (RFC 6376 section
+// 3.6.1). The DNS name of a key contains the selector. The doctor cannot find the selector, so the
+// administrator passes it.
 func (d *doctor) checkDKIM(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
@@ -56,7 +56,7 @@ func (d *doctor) checkDKIMOf(ctx context.Context, sender string) {
 	d.fail("DKIM", "there is no key at "+name+": mails signed with it count as unsigned")
 }
 
-// parseDKIMTags returns the tags of a DKIM record; nil if the record is no DKIM record.
+// parseDKIMTags returns the tags of a DKIM record. If the record is no DKIM record, it returns nil.
 func parseDKIMTags(record string) map[string]string {
 	tags := map[string]string{}
 	for tag := range strings.SplitSeq(record, ";") {
@@ -89,8 +89,8 @@ func (d *doctor) judgeDKIMKey(name string, tags map[string]string) {
 	}
 }
 
-// describeDKIMKey describes the key of a record; "" if the key cannot be read. bits is the length
-// of an RSA key, 0 for other keys.
+// describeDKIMKey describes the key of a record. If the key cannot be read, kind is "". The result
+// bits is the length of an RSA key, and 0 for other keys.
 func describeDKIMKey(tags map[string]string) (kind string, bits int) {
 	der, err := base64.StdEncoding.DecodeString(tags["p"])
 	switch {

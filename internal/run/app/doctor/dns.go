@@ -18,8 +18,8 @@ type resolver interface {
 	LookupAddr(ctx context.Context, address string) ([]string, error)
 }
 
-// senderDomains returns the domains from which mails are sent; none if mails do not leave this
-// machine.
+// senderDomains returns the domains from which mails are sent. If mails do not leave this machine,
+// it returns none.
 func (d *doctor) senderDomains() []string {
 	if d.cfg.SMTPURL == "" {
 		return nil
@@ -27,8 +27,8 @@ func (d *doctor) senderDomains() []string {
 	return slices.DeleteFunc(d.cfg.MailDomains(), func(name string) bool { return name == "localhost" })
 }
 
-// checkDNSAnswer reports whether the name servers answered; "no such name" is also an answer. If
-// they did not answer, it prints a remark.
+// checkDNSAnswer reports whether the name servers answered. The answer "no such name" counts as an
+// answer. If the name servers did not answer, checkDNSAnswer prints a remark.
 func (d *doctor) checkDNSAnswer(what, name string, err error) bool {
 	dns, ok := errors.AsType[*net.DNSError](err)
 	if err == nil || ok && dns.IsNotFound {
@@ -57,8 +57,8 @@ func (d *doctor) checkSenderDomains(ctx context.Context) {
 	}
 }
 
-// checkRecord reports whether a TXT record of the name begins with prefix. If none does, it prints
-// the remark `otherwise`.
+// checkRecord reports whether a TXT record of the name begins with prefix. If no record begins with
+// prefix, checkRecord prints the remark in `otherwise`.
 func (d *doctor) checkRecord(ctx context.Context, name, prefix, otherwise string) bool {
 	records, err := d.resolver.LookupTXT(ctx, name)
 	if !d.checkDNSAnswer("sender domain", name, err) {
@@ -72,8 +72,8 @@ func (d *doctor) checkRecord(ctx context.Context, name, prefix, otherwise string
 	return has
 }
 
-// checkPTRs checks the reverse names (PTR records) of the mail servers. Mails may leave from
-// another address, so it prints only remarks.
+// checkPTRs checks the reverse names (PTR records) of the mail servers. A wrong name is only a
+// remark, since a mail server may send mails from another address.
 func (d *doctor) checkPTRs(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
@@ -117,8 +117,8 @@ func isPublicAddress(address string) bool {
 	return err == nil && a.IsGlobalUnicast() && !a.IsPrivate()
 }
 
-// checkPTRLeadsBack checks that the address has a name that resolves to the same address, as
-// receivers check, too (RFC 1912 section 2.1).
+// checkPTRLeadsBack checks that the address has a name, and that this name resolves to the same
+// address (RFC 1912 section 2.1). Receivers of mails make the same check.
 func (d *doctor) checkPTRLeadsBack(ctx context.Context, host, address string) {
 	names, err := d.resolver.LookupAddr(ctx, address)
 	if !d.checkDNSAnswer("PTR", address, err) {

@@ -1,6 +1,6 @@
-// Package doctor is `sendcode doctor`: it tries every connection of a configuration and looks for
-// common faults. It can run beside the service, and opens connections in the same way as
-// internal/run/app.
+// Package doctor is the command `sendcode doctor`. The doctor tries every connection of a
+// configuration and looks for common faults. It can run while the service runs. It opens
+// connections in the same way as internal/run/app.
 package doctor
 
 import (
@@ -25,8 +25,9 @@ import (
 const checkTimeout = 5 * time.Second
 
 // Examine tries every connection, looks for common faults, and prints one line for each check. It
-// sends no message. In a Postgres database it changes only the tables write_probe and leases, to
-// see that there is room for rows. The error has the number of faults; remarks do not count.
+// sends no message. To see whether a Postgres database has room for rows, it writes to the tables
+// write_probe and leases, and to no other table. The error has the number of faults. Remarks are
+// not faults.
 func Examine(ctx context.Context, cfg config.Config, out io.Writer) error {
 	app.SetRedisLogger(slog.New(slog.DiscardHandler))
 	return newDoctor(cfg, out).examine(ctx)
@@ -98,8 +99,8 @@ func (d *doctor) fail(what, said string) {
 	fmt.Fprintf(d.out, "✗ %s: %s\n", what, said)
 }
 
-// uniqueLines joins the different lines of a text: pgx tries an address with TLS and without, and
-// may report two failures in the same words.
+// uniqueLines joins the lines of a text and drops repeated lines. The database driver pgx tries an
+// address with TLS and without TLS, and may report both failures in the same words.
 func uniqueLines(said string) string {
 	var lines []string
 	for line := range strings.SplitSeq(said, "\n") {

@@ -22,7 +22,7 @@ const (
 	fewDays           = 14        // with room for fewer days of growth, there is a remark
 )
 
-// checkFile looks at the SQLite file, whether the service runs or not, and leaves nothing changed.
+// checkFile checks the SQLite file, and leaves the file unchanged. The service may run meanwhile.
 func (d *doctor) checkFile(ctx context.Context) {
 	const what = "database"
 	path := filepath.Join(d.cfg.DataDir, config.DatabaseFile)
@@ -127,8 +127,8 @@ func (d *doctor) checkBackup() {
 	}
 }
 
-// tryToWrite writes some pages into a file in a directory, and removes the file. An empty file
-// would not do, since a full disk still has room for its name.
+// tryToWrite writes 64 KB into a new file in a directory, and removes the file. An empty file would
+// prove nothing, since a full disk still has room for a file name.
 func tryToWrite(dir string) error {
 	probe, err := os.CreateTemp(dir, "doctor-*.tmp")
 	if err != nil {

@@ -14,14 +14,15 @@ import (
 	"sendcode/internal/base/loopback"
 )
 
-// ProxyURLProblem returns the problem with a URL to which the admin token will be sent. It returns
-// "" for https, and for http on this machine.
+// ProxyURLProblem checks a URL to which the admin token will be sent, and describes the problem. It
+// returns "" for an https URL, and for an http URL on this machine.
 func ProxyURLProblem(text string) string { return loopback.URLProblem(text) }
 
 const forwardedFor = "X-Forwarded-For"
 
-// checkProxy asks the service, through its proxy, which client address it sees. It sends the token
-// only to that URL, and follows no redirect.
+// checkProxy sends a request to the service through the service's proxy, and the service answers
+// with the client address that it sees. checkProxy sends the admin token only to the configured
+// URL, and follows no redirect.
 func (d *doctor) checkProxy(ctx context.Context) (string, error) {
 	if !d.cfg.AdminToken.IsSet() {
 		return "", errors.New("SENDCODE_ADMIN_TOKEN is not set: the service shows the address only with this token")

@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// checkService asks the running service about its last requests. They show faults that the doctor's
-// own checks miss, such as a carrier that accepts the login but no message. If the service does not
-// run, that is no failure.
+// checkService asks the running service for its readiness, which depends on its last requests. The
+// answer shows faults that the doctor's own checks miss. For example, a carrier may accept the
+// login but no message. If the service does not run, checkService prints nothing.
 func (d *doctor) checkService(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
@@ -46,5 +46,6 @@ func AskReadiness(ctx context.Context, addr string) (status int, body string, er
 	return answer.StatusCode, string(text), err
 }
 
-// whileItWorks are the reasons in /readyz with which the service works, or is set to send nothing.
+// whileItWorks are the reasons in /readyz that are only a remark: the service works, or is set to
+// send nothing.
 var whileItWorks = []string{"database_slow", "clock_off", "suppressions_held", "held"}

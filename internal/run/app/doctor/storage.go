@@ -13,13 +13,13 @@ import (
 	"sendcode/internal/store/sqldb"
 )
 
-// minPartitionWeeksAhead is how many coming weeks need partitions. With fewer the doctor prints a
-// remark.
+// minPartitionWeeksAhead is how many coming weeks need partitions. If fewer coming weeks have
+// partitions, the doctor prints a remark.
 const minPartitionWeeksAhead = 2
 
-// checkKeys compares the keys with the database's check values, and counts the rows that are
-// encrypted under each key. It stops after half of checkTimeout; sendcode rekey counts any
-// number of rows.
+// checkKeys compares the keys with the database's check values. It also counts the rows that are
+// encrypted under each key. It stops after half of checkTimeout, so the counts may be incomplete.
+// The command sendcode rekey counts all rows.
 func (d *doctor) checkKeys(ctx context.Context, cfg config.Config, db *sqldb.DB) {
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout/2)
 	defer cancel()
@@ -46,8 +46,8 @@ func (d *doctor) checkKeys(ctx context.Context, cfg config.Config, db *sqldb.DB)
 	}
 }
 
-// describeRowsByKey says how many rows are encrypted under each key. complete: all rows were
-// counted in time.
+// describeRowsByKey says how many rows are encrypted under each key. The parameter complete means
+// that all rows were counted in time.
 func describeRowsByKey(first string, counts map[string]int, complete bool) string {
 	switch {
 	case len(counts) > 0 && complete:
@@ -60,8 +60,8 @@ func describeRowsByKey(first string, counts map[string]int, complete bool) strin
 	return "no rows were counted in time; the first key is " + first
 }
 
-// checkStorage returns the end of a sentence about what the database holds, and prints remarks on
-// faults.
+// checkStorage returns the end of a sentence about the rows and partitions of the database. It
+// prints a remark for each fault.
 func (d *doctor) checkStorage(ctx context.Context, db *sqldb.DB) (string, error) {
 	e, err := db.StorageStatus(ctx, d.cfg.Retention)
 	if err != nil {

@@ -1,11 +1,11 @@
-// Package document reads YAML into structs, as the tags of their fields say, and prints structs by
-// the same tags. It does not know what the settings mean: internal/run/config declares the
-// settings, and the checks that tags name.
+// Package document reads YAML into structs and prints structs as YAML. The tags of the struct
+// fields control both. The package does not know what the settings mean. Package
+// internal/run/config declares the settings, and the checks to which the tags refer.
 //
-// yaml.Unmarshal is not enough: it stops at the first mistake, and checks that run after a mapping
-// was read do not get line numbers. Validation by a JSON Schema (santhosh-tekuri/jsonschema) was
-// tried: lines, suggestions, defaults and readable messages needed as much code in addition to the
-// schema.
+// The function yaml.Unmarshal is not enough. It stops at the first mistake, and checks after the
+// decoding of a mapping do not get line numbers. A JSON Schema (santhosh-tekuri/jsonschema) was
+// tried, too. Line numbers, suggestions, defaults and readable messages needed as much code as this
+// package, in addition to the schema.
 package document
 
 import (
@@ -35,19 +35,19 @@ type Decoder struct {
 	Name    string // the name of the file, as the user gave it
 	Errs    *Errors
 	Checks  map[string]func(text string) string // by name; each returns the problem with a text, or ""
-	Sources map[*yaml.Node]string               // where a node is from if it is not from the file, such as the name of a variable
+	Sources map[*yaml.Node]string               // the source of a node that is not from the file, such as the name of a variable
 	Owner   any                                 // for Check methods that need more than the file
 }
 
-// Mapping is a mapping of the file, from which a struct was decoded. Checks of the struct's fields
-// get it.
+// Mapping is a mapping in the file, decoded into a struct. The method Check of the struct gets the
+// Mapping.
 type Mapping struct {
 	*Decoder
 	Node     *yaml.Node
 	Path     string
 	Given    map[string]*yaml.Node // the values, by key
 	Faulty   map[string]bool       // keys with a mistake
-	Children map[string][]*Mapping // the decoded mappings under each key: one, or one for each element of a list
+	Children map[string][]*Mapping // the decoded mappings under each key: one mapping, or one for each element of a list
 	before   int                   // the number of mistakes found in the file before this mapping
 }
 
@@ -91,8 +91,8 @@ type Field struct {
 	omit  bool
 }
 
-// FlattenedFields returns the fields of a struct and of the structs that it inlines. parts has the
-// struct itself and the inlined structs.
+// FlattenedFields returns the fields of a struct and of the structs that it inlines. The result
+// parts has the struct itself and the inlined structs.
 func FlattenedFields(v reflect.Value) (all []Field, parts []reflect.Value) {
 	parts = append(parts, v)
 	for i := range v.NumField() {
@@ -176,7 +176,7 @@ func (d *Decoder) DecodeStruct(n *yaml.Node, path string, v reflect.Value) *Mapp
 	return p
 }
 
-// decodeValue decodes a node into a field. places are the mappings in the node.
+// decodeValue decodes a node into a field. The result places has the mappings in the node.
 func (d *Decoder) decodeValue(n *yaml.Node, path string, v reflect.Value, tag reflect.StructTag) (places []*Mapping) {
 	_, unmarshals := v.Addr().Interface().(encoding.TextUnmarshaler)
 	switch {
@@ -229,7 +229,8 @@ func (d *Decoder) decodeItem(n *yaml.Node, path string, list reflect.Value, tag 
 	return places
 }
 
-// checkUnique returns a problem if the list already has an equal element by the tag unique.
+// checkUnique returns a problem if the list already has an equal element. The tag unique tells
+// which key of an element is compared.
 func checkUnique(list, one reflect.Value, tag reflect.StructTag) string {
 	key := tag.Get("unique")
 	part := func(v reflect.Value) any {

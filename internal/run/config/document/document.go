@@ -12,8 +12,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// MaxSize is the greatest size of the YAML file, and MaxValueSize that of one value, in bytes. A
-// key ring of some hundred keys is smaller.
+// MaxSize is the largest size of the YAML file, in bytes. MaxValueSize is the largest size of one
+// value, in bytes. A key ring with some hundred keys is smaller than MaxValueSize.
 const (
 	MaxSize      = 256 << 10
 	MaxValueSize = 64 << 10
@@ -33,8 +33,8 @@ func (d *Decoder) Parse(content []byte) *yaml.Node {
 		return nil
 	case err != nil:
 		said := ": " + strings.TrimPrefix(err.Error(), "yaml: ")
-		// The parser returns the line in which it noticed the mistake; the mistake may be in an
-		// earlier line.
+		// The parser returns the line in which it noticed the mistake. The mistake itself may be in
+		// an earlier line.
 		if line, ok := strings.CutPrefix(said, ": line "); ok {
 			said = ", near line " + line
 		}
@@ -99,8 +99,8 @@ func (d *Decoder) eachItem(n *yaml.Node, path string, yield func(v *yaml.Node, p
 	}
 }
 
-// scalar returns a single value as text, exactly as written, so a name of digits or a hash like
-// 1e10 needs no quotes. For any other node it adds a mistake and returns false.
+// scalar returns a single value as text, exactly as it is written. So a name of digits, or a hash
+// such as 1e10, needs no quotes. For any other node it adds a mistake and returns false.
 func (d *Decoder) scalar(n *yaml.Node, path string) (string, bool) {
 	if !d.checkKind(n, path, yaml.ScalarNode, "a single value") {
 		return "", false
@@ -112,8 +112,8 @@ func (d *Decoder) scalar(n *yaml.Node, path string) (string, bool) {
 	return strings.TrimSpace(n.Value), true
 }
 
-// checkKind reports whether a node has the kind and can be decoded. If not, it adds a mistake; want
-// says what the node should be.
+// checkKind reports whether a node has the kind and can be decoded. If not, it adds a mistake. The
+// parameter want describes the kind for the message.
 func (d *Decoder) checkKind(n *yaml.Node, path string, kind yaml.Kind, want string) bool {
 	switch {
 	case n.Kind == yaml.AliasNode:
@@ -131,8 +131,8 @@ func (d *Decoder) checkKind(n *yaml.Node, path string, kind yaml.Kind, want stri
 // IsNull reports whether a node is null, as the value of "key:" is.
 func IsNull(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.Tag == "!!null" }
 
-// FindEntry returns the nodes of a key and of its value in a mapping; nil if the mapping lacks the
-// key.
+// FindEntry returns two nodes of a mapping: a key and its value. If the mapping lacks the key, both
+// are nil.
 func FindEntry(n *yaml.Node, key string) (name, value *yaml.Node) {
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		if n.Content[i].Value == key {

@@ -13,8 +13,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Encoder writes structs in the form that Decoder reads. Its functions mask the secrets in values.
-// The key of a function is the content of the field's tag check.
+// Encoder writes structs in the form that Decoder reads. Each function of an Encoder masks the
+// secrets in a value. The function applies to the fields whose tag check equals the function's key.
 type Encoder map[string]func(text string) string
 
 // maxLineWidth bounds a mapping or list on one line, in bytes.
@@ -36,8 +36,8 @@ func (e Encoder) Encode(v reflect.Value) *yaml.Node {
 
 func isComposite(n *yaml.Node) bool { return n.Kind != yaml.ScalarNode }
 
-// layOut puts a mapping or a list on one line if the line is short enough; otherwise it lays out
-// each element in the same way.
+// layOut puts a mapping or a list on one line if the line has at most maxLineWidth bytes. Otherwise
+// it lays out each element in the same way.
 func layOut(n *yaml.Node) {
 	if !isComposite(n) {
 		return
@@ -99,8 +99,8 @@ func appendEntry(n *yaml.Node, key string, value *yaml.Node) {
 	n.Content = append(n.Content, name, value)
 }
 
-// encodeScalar returns a single value in the form that the decoder reads: a text, a number, or true
-// or false; nil for a struct, map or list.
+// encodeScalar returns a single value in the form that the decoder reads: a text, a number, or a
+// bool. For a struct, a map or a list it returns nil.
 func (e Encoder) encodeScalar(v reflect.Value, tag reflect.StructTag) any {
 	switch value := v.Interface().(type) {
 	case time.Duration:
@@ -130,8 +130,8 @@ func (e Encoder) encodeScalar(v reflect.Value, tag reflect.StructTag) any {
 	return nil
 }
 
-// formatDuration formats a duration in the largest unit of which it is a whole number: 1h, 10m,
-// 60s.
+// formatDuration formats a duration with one unit, as 1h, 10m or 60s. It uses the largest unit in
+// which the duration is a whole number.
 func formatDuration(d time.Duration) string {
 	switch {
 	case d >= time.Hour && d%time.Hour == 0:

@@ -45,8 +45,8 @@ func (e *Errors) OrNil() error {
 	return e
 }
 
-// DidYouMean returns ", did you mean …?" with the known word nearest to the typed one; "" if none
-// is near.
+// DidYouMean returns ", did you mean …?" with the known word that is most similar to the typed
+// word. If no known word is similar, it returns "".
 func DidYouMean(typed string, known []string) string {
 	if len(typed) > 64 {
 		return ""

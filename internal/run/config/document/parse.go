@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// IsScalar reports whether a value of the type is a single value in the file. Maps, lists that do
-// not parse their own text, and structs with exported fields are not.
+// IsScalar reports whether a value of the type is a single value in the file. It returns false for
+// a map, for a struct with exported fields, and for a list that does not parse its own text.
 func IsScalar(t reflect.Type) bool {
 	switch t.Kind() {
 	case reflect.Struct:
@@ -110,8 +110,8 @@ func parseInt(text string) (i int, problem string) {
 	return i, ""
 }
 
-// parseDuration parses "60s", "1h30m": Go's form, in whole seconds, without days. problem is "" if
-// the text is valid.
+// parseDuration parses a duration in Go's form, such as "60s" or "1h30m". The duration must be in
+// whole seconds. Days are not a unit. If the text is valid, problem is "".
 func parseDuration(text string) (d time.Duration, problem string) {
 	v, err := time.ParseDuration(text)
 	switch {
@@ -161,8 +161,8 @@ const millionthsPerUnit = 1_000_000
 
 var amountPattern = regexp.MustCompile(`^([0-9]{1,9})(?:\.([0-9]{1,6}))?$`)
 
-// parseAmount parses an amount such as "0.045", exactly and without floating point, and returns it
-// in millionths.
+// parseAmount parses an amount such as "0.045" and returns the amount in millionths. It uses no
+// floating point, so the result is exact.
 func parseAmount(text string) (millionths int64, problem string) {
 	parts := amountPattern.FindStringSubmatch(text)
 	if parts == nil {

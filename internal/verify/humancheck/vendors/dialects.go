@@ -15,8 +15,8 @@ import (
 	"sendcode/internal/verify/humancheck"
 )
 
-// dialect is how one vendor differs from the others. All vendors use the form of reCAPTCHA's
-// siteverify.
+// dialect describes how one vendor differs from other vendors. All vendors except the operator's
+// own URL use the request form of reCAPTCHA's siteverify.
 type dialect struct {
 	url          string // of the questions, if the settings have none; empty: of the operator's own
 	takesSiteKey bool   // and refuses the tokens of other sites
@@ -81,7 +81,7 @@ const (
 // answer is the outcome of a question to a vendor.
 type answer struct {
 	result    humancheck.Result
-	suspicion error // the fault of the vendor or the settings, if our own test token caused the answer; nil: none
+	suspicion error // the fault of the vendor or settings, unless a bad token caused the answer; nil: none
 	certain   bool  // no token can cause the answer: the suspicion is a fault
 }
 
@@ -114,10 +114,10 @@ func unanswered(fail *delivery.Error) answer {
 	return unjudged(errBroken)
 }
 
-// byCode has the answers by the vendors' codes; any other code is a rejection. bad-request and
-// not-using-dummy-passcode are also rejections: a malformed token causes the first, and the test
-// token that hCaptcha has published causes the second. The mismatch is caused by another site's
-// token.
+// byCode has the answers by the vendors' error codes. Any other code is a rejection. The codes
+// bad-request and not-using-dummy-passcode are also rejections. A malformed token causes
+// bad-request. hCaptcha's published test token causes not-using-dummy-passcode. The token of
+// another site causes sitekey-secret-mismatch.
 var byCode = map[string]answer{
 	"timeout-or-duplicate": refused(humancheck.Used), "already-seen-response": refused(humancheck.Used),
 	"invalid-or-already-seen-response": refused(humancheck.Used), "expired-input-response": refused(humancheck.Expired),
@@ -175,8 +175,8 @@ func (d dialect) judge(c Config, r providerhttp.Response) answer {
 	return answer{result: humancheck.Result{Passed: true}}
 }
 
-// unknownHosts are names that vendors answer instead of an unknown or undisclosed host: hCaptcha
-// under unusual load, reCAPTCHA in apps.
+// unknownHosts are the values that vendors return in place of an unknown or undisclosed host.
+// hCaptcha returns one under unusual load, and reCAPTCHA returns one in apps.
 var unknownHosts = []string{"", "not-provided"}
 
 // refusesHost reports whether a token was made on a host that is not listed. A vendor that binds a

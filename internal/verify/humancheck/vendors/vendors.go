@@ -1,10 +1,10 @@
 // Package vendors asks the vendor of an app's human check about one token. The vendor is Turnstile,
 // hCaptcha, reCAPTCHA v2, or a URL of the operator.
 //
-// Strangers send the tokens, so a token must not switch a vendor off. Only these count as faults of
+// Strangers send the tokens, so a token must not put a vendor out of use. Only these are faults of
 // the vendor or of the settings: no connection, no answer in time, a status of 5xx, an error that
-// names the secret or the site key, and a failed [Verifier.Probe]. An answer that a token can cause
-// is a rejection. If the answer may also have another cause, Probe asks with a token of its own.
+// names the secret, and a failed [Verifier.Probe]. An answer that a token can cause is a rejection.
+// If the answer may also have another cause, Probe asks about a test token.
 package vendors
 
 import (
@@ -30,7 +30,8 @@ const (
 	asksPerNetwork = 30              // questions for one network in an hour, over all apps
 	timeout        = 3 * time.Second // of one question
 	action         = "sendcode"      // what a token must have been made for, if the vendor tells that
-	// retryAfter is the time from a failed probe, or an answer that needs one, to the next.
+	// retryAfter is the pause before the next probe. The pause follows a failed probe, or an answer
+	// that needs a probe.
 	retryAfter = delivery.BreakerOpenFor + time.Second
 )
 
@@ -40,8 +41,8 @@ type Config struct {
 	SiteKey string // public
 	Secret  string
 	URL     string // empty: the vendor's own
-	// Hostnames are the hosts of pages that may show the check. OwnHostnames: the operator
-	// configured them; otherwise they are those of the app's origins.
+	// Hostnames are the hosts of pages that may show the check. If OwnHostnames is set, the
+	// operator configured the Hostnames. Otherwise they are the hosts of the app's origins.
 	Hostnames    []string
 	OwnHostnames bool
 	SendIP       bool // the client's address is given to the vendor
@@ -89,9 +90,10 @@ type Bounds struct {
 // NewBounds makes the bounds. The limiter counts the questions of networks and apps.
 func NewBounds(l limiter) *Bounds { return &Bounds{l, make(chan struct{}, maxAtOnce)} }
 
-// admit counts a question of an app, unless the app or the network has asked too many. If the
-// network is unknown, for example because a back end gives no address, only the app's bound
-// applies: otherwise all apps would share one count.
+// admit counts a question of an app and reports whether the question is allowed. It refuses the
+// question if the app or the network has asked too many. A back end may give no client address.
+// Then the network is unknown, and only the app's limit applies. Otherwise all apps would share one
+// count.
 func (b *Bounds) admit(ctx context.Context, app, network string, perApp int) bool {
 	r := quota.Request{
 		ID: rand.Text(), Tenant: app,
@@ -118,8 +120,8 @@ type Verifier struct {
 
 var _ humancheck.Vendor = (*Verifier)(nil)
 
-// New makes the client of an app's vendor, and dials nothing. changed is called when the vendor
-// goes out of use and comes back.
+// New makes the client of an app's vendor. It opens no connection. The vendor's client calls
+// changed when the vendor goes out of use and when the vendor comes back.
 func New(c Config, app string, b *Bounds, changed func(delivery.Health)) (*Verifier, error) {
 	for key, problem := range c.Check() {
 		return nil, fmt.Errorf("human_check.%s %w", key, problem)
@@ -200,8 +202,8 @@ func (v *Verifier) ask(ctx context.Context, q humancheck.VendorQuery) answer {
 	return v.judge(v.Config, r)
 }
 
-// Probe asks about a test token that no person made; no bound counts this question. It returns a
-// sentence about the vendor, without secrets. The error names the fault of the vendor or the
+// Probe asks the vendor about a test token. This question counts toward no limit. Probe returns a
+// sentence about the vendor, without secrets. The error names the fault of the vendor or of the
 // settings.
 func (v *Verifier) Probe(ctx context.Context) (string, error) {
 	a := v.ask(ctx, humancheck.VendorQuery{Token: cmp.Or(v.testToken, "sendcode-probe")})
