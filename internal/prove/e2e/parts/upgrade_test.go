@@ -23,7 +23,7 @@ import (
 
 // olderVersion is the version before this one, from which the upgrade is tested. Until the first
 // tag, it is a commit whose schema this version can migrate. Empty: there is none.
-const olderVersion = "09f0201d1"
+const olderVersion = "d5bac7d99"
 
 // buildOlder builds sendcode of the older version, and that version's test program, which serves as
 // sendcode does and prints its address as this version does.
