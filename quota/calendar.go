@@ -76,9 +76,10 @@ func (r Rule) daysAsOneDay() Rule {
 	return r
 }
 
-// expiryByDate returns the instant at which a rule with Days stops counting an event. The parameter
-// at is the instant of the event. The result is the start of the date that is Days dates after the
-// event's date.
+// expiryByDate returns the instant at which a rule with Days stops counting an event that happened
+// at the given instant. The result is the start of the date that is Days dates after the event's
+// date. The result is never after the end of the date on which the duration Keep has passed since
+// the event.
 func (r Rule) expiryByDate(at time.Time) time.Time {
 	wall, _, _ := r.daysAsOneDay().periodAround(at)
 	end := time.Unix(firstInstantOf(wall+int64(r.Days)*secondsPerDay, r.zone()), 0).UTC()
@@ -110,8 +111,9 @@ func (r Rule) periodAround(now time.Time) (wall int64, start, end time.Time) {
 }
 
 // periodStarts returns the starts of four periods: the previous period, the current period and the
-// next two periods. For a rule with Days, each period is one date. The clock of a script may differ
-// a little from the instant now. Such a script finds the start of its own period in the result.
+// next two periods. For a rule with Days, each period is one date. The limiter's script in Redis
+// uses its own clock, which may differ a little from the instant now. Even then, the script finds
+// the start of its current period in the result.
 func (r Rule) periodStarts(now time.Time) [4]time.Time {
 	one := r.daysAsOneDay()
 	start, end := one.Period(now)

@@ -53,9 +53,9 @@ func NewMemory(now func() time.Time) *Memory {
 	return m
 }
 
-// NewBoundedMemory is NewMemory with a bound on the number of buckets. The bound is about the
-// parameter buckets, but at least 64. If the bound is reached, a new bucket replaces a random
-// bucket.
+// NewBoundedMemory is NewMemory with a bound on the number of buckets. The parameter buckets gives
+// the approximate bound. The bound is at least 64. If the bound is reached, a new bucket replaces a
+// random bucket.
 func NewBoundedMemory(now func() time.Time, buckets int) *Memory {
 	m := NewMemory(now)
 	m.most = max(1, buckets/shards)

@@ -21,8 +21,8 @@ const (
 	// gracePeriod is how long a caller stays in line after its deadline, if a place is free for the
 	// caller. During this time, the callers ahead in the line take their places.
 	gracePeriod = time.Second
-	// minSleep is the shortest sleep after a refusal. A Cluster may refuse without a wait, while
-	// another call is under way.
+	// minSleep is the shortest sleep after a refusal. It is needed because a Cluster may refuse
+	// with a wait of 0 while another call is under way.
 	minSleep = time.Millisecond
 )
 
@@ -89,11 +89,12 @@ func (q *Queue) Take(ctx context.Context, req Request, take func(context.Context
 }
 
 // Wait calls the function take until the event is admitted. Wait returns a refusal at the deadline
-// of ctx, or as soon as the event cannot be admitted before that deadline. A refusal counts
-// nothing. If MaxWaiting callers of the tenant already wait, or after End, Wait does not wait. The
-// end of ctx interrupts no call of the function take. A Cluster may refund the ID of a refused
-// call. So with a Cluster, the function take must use a new ID for each call. Errors: the errors of
-// the function take; ErrUnavailable if ctx is canceled, and then nothing is counted.
+// of ctx, or as soon as the event cannot be admitted before that deadline. A refused event is not
+// counted. If MaxWaiting callers of the tenant already wait, or after End, Wait does not wait. The
+// end of ctx interrupts no call of the function take. With a Cluster, the function take must use a
+// new ID for each call: a refused call may refund its ID, and a later call with a refunded ID fails
+// with ErrRefunded. Errors: the errors of the function take; ErrUnavailable if ctx is canceled, and
+// then nothing is counted.
 //
 // If two Repeated requests with the same event wait, the second request shares the wait of the
 // first request. If the first request is admitted, the second request is admitted, too. Otherwise
@@ -182,7 +183,7 @@ func (q *Queue) waitUnshared(ctx context.Context, key string, req Request,
 	}
 	w := q.join(ctx, key, req.Tenant)
 	if w == nil {
-		return q.Take(ctx, req, take)
+		return q.Take(counting, req, take)
 	}
 	defer q.leave(key, w)
 	late, inGrace := ctx.Done(), false
@@ -350,9 +351,9 @@ func (q *Queue) refusalBehindLine(req Request) (Decision, bool) {
 	return l.answerBehind(len(l.waiters)), true
 }
 
-// finalRefusal returns the answer to a waiter whose wait has ended. If leave is true, the waiter
-// must leave the line with that answer or error. If leave is false, the limiter's last answer does
-// not refuse the waiter.
+// finalRefusal decides whether a waiter must leave its line now that its wait has ended. If leave
+// is true, the waiter leaves the line with the answer d, or with the error. If leave is false, the
+// limiter's last answer does not refuse the waiter.
 func (q *Queue) finalRefusal(ctx context.Context, key string, w *waiter) (d Decision, leave bool, err error) {
 	if err := cancelError(ctx); err != nil {
 		return d, true, err
@@ -415,8 +416,8 @@ func (l *waitingLine) answerBehind(ahead int) Decision {
 
 // minWaitBehind returns the shortest time until the rule admits an event after other events. The
 // parameter ahead is the number of the other events. The time begins at the parameter now, the
-// instant of the decision. One window admits at most Limit events, so each further Limit events add
-// a window.
+// instant of the decision. One window admits at most s.Limit events. So the wait grows by one
+// window whenever ahead grows by s.Limit.
 func (s State) minWaitBehind(ahead int, now time.Time) time.Duration {
 	free := s.Remaining()
 	if s.RetryAfter > 0 {

@@ -1,6 +1,7 @@
 package quota
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -63,6 +64,7 @@ func (w *waiters) ask(ctx context.Context, r Request) (Decision, error) {
 	defer w.mu.Unlock()
 	w.calls++
 	d, err := w.Memory.Take(ctx, r)
+	err = cmp.Or(err, ctx.Err())
 	if i, bad := strconv.Atoi(r.ID); bad == nil && d.Admitted && !r.Repeated {
 		w.admitted, w.at = append(w.admitted, i), append(w.at, time.Since(w.began))
 	}
@@ -206,7 +208,7 @@ func TestQueueIsBoundedAndEnds(t *testing.T) {
 		w.End()
 		w.all.Wait()
 		same(w.T, "refused at the end", w.refused[time.Second], MaxWaiting)
-		w.come(w.Context(), 0, 1, time.Minute)
+		w.come(w.Context(), 0, 1, 0)
 		w.all.Wait()
 		same(w.T, "refused after the end", w.refused[0], 11)
 		same(w.T, "kept", len(w.lines)+len(w.Queue.waiting), 0)

@@ -9,9 +9,9 @@
 // window, an event at the instant t counts while now−t < Window. So the event leaves (stops
 // counting) exactly at t+Window. A calendar rule with Per counts the events since the start of the
 // current hour, day, week or month, until that period ends. A calendar rule with Days counts the
-// events of today and of some dates before today. Times are whole microseconds on the limiter's own
-// clock. If that clock is set back, the first call that finds an event in the future moves the
-// event to the present instant.
+// events of today and of the Days−1 dates before today. Times are whole microseconds on the
+// limiter's own clock. If that clock is set back, the first call that finds an event in the future
+// moves the event to the present instant.
 //
 // Evaluate computes decisions for any list of events. Memory keeps events in one process and uses
 // the same functions. Redis keeps events for all replicas and decides in take.lua. Tests compare
@@ -86,9 +86,9 @@ type Event struct {
 type AgedEvent struct {
 	ID  string        // as Event.ID
 	Age time.Duration // a negative age counts as 0
-	// AsOf is the instant, on the limiter's clock, at which the event had this age. A Decision's At
-	// is an example. With AsOf, a late Record does not date the event too late. If AsOf is zero,
-	// the event has this age when Record runs.
+	// AsOf is the instant, on the limiter's clock, at which the event had this age. A caller can
+	// get such an instant from a Decision (At). If Record runs late, AsOf keeps the event from
+	// being dated too late. If AsOf is zero, the event has this age when Record runs.
 	AsOf time.Time
 }
 
@@ -174,8 +174,8 @@ func (d Decision) Violated() []string {
 }
 
 // Public returns the decision without the rules that clients must not see. These are the rules of
-// Also, observing rules, and rules of a scope that is not Counted, unless such a rule blocks. If no
-// rule is removed, the result shares Rules with d.
+// Also and the observing rules. A rule whose scope is not Counted is also removed, unless the rule
+// blocks. If no rule of Rules is removed, the result shares Rules with d.
 func (d Decision) Public() Decision {
 	d.Also = nil
 	hidden := func(s State) bool { return s.Observe || !s.Scope.Counted() && !s.blocks() }
@@ -215,8 +215,8 @@ type Limiter interface {
 	// in the rule's bucket. A rule of a scope that is not Counted decides, but Take does not change
 	// the rule's bucket. If a bucket already counts the ID, the rules of the bucket do not decide,
 	// and the bucket does not count the ID again. So a repeated Take of an admitted ID is admitted,
-	// and counts once. If an ID is older than the longest rule of a bucket, the bucket treats the
-	// ID as new. Errors: ErrBadRequest, ErrRefunded, ErrUnavailable.
+	// and counts once. If the event with an ID is older than LongestKeep of the bucket's rules, the
+	// bucket treats the ID as new. Errors: ErrBadRequest, ErrRefunded, ErrUnavailable.
 	Take(ctx context.Context, req Request) (Decision, error)
 
 	// Peek returns the state of each rule that has a bucket. It counts nothing, leaves Admitted
@@ -237,9 +237,10 @@ type Limiter interface {
 	Record(ctx context.Context, bucket string, keep time.Duration, events []AgedEvent) error
 
 	// Reset deletes the events of the buckets and leaves a mark for 60 s. Until the mark ends,
-	// Record skips events that are dated up to 10 s after the reset. An event has the age that it
-	// had when it was read. So an event from before the reset may seem younger when Record runs. A
-	// refunded ID stays refunded. Errors: ErrBadRequest, ErrUnavailable.
+	// Record skips events that are dated up to 10 s after the reset. The reason is a caller that
+	// has read events before the reset and records them after it. These events have the ages that
+	// they had when they were read, so Record may date them after the reset. A refunded ID stays
+	// refunded. Errors: ErrBadRequest, ErrUnavailable.
 	Reset(ctx context.Context, buckets ...string) error
 }
 

@@ -197,10 +197,10 @@ func (r *Redis) runOnBuckets(ctx context.Context, script *redis.Script, buckets 
 	return err
 }
 
-// runTake runs take.lua in the mode take or look. A refused ID gets a tombstone for the duration
-// tombstone. If tombstone is 0, a refused ID gets none. The script fails if the server's clock is
-// outside of the calendar periods in the arguments. Then runTake runs the script again, up to
-// takeTries times in all. Errors: ErrRefunded, ErrUnavailable.
+// runTake runs take.lua in the mode take or look. A refused ID gets a tombstone, which lasts as
+// long as the parameter tombstone says. If the parameter is 0, a refused ID gets no tombstone. The
+// script fails if the server's clock is outside of the calendar periods in the arguments. Then
+// runTake runs the script again, up to takeTries times in all. Errors: ErrRefunded, ErrUnavailable.
 func (r *Redis) runTake(ctx context.Context, id, mode string, tombstone time.Duration, p requestPlan) (scriptAnswer, error) {
 	for range takeTries {
 		cmd, err := r.runScript(ctx, r.take, p.buckets, p.scriptArgs(id, mode, tombstone, microsToTime(r.serverTime.Load())))

@@ -132,8 +132,8 @@ type nodeState struct {
 }
 
 // availability reports whether a node is paused, and whether another node answers. The first call
-// after a pause begins the next pause. So only this call tries a node that may hang, until note
-// records the result.
+// after a pause begins the next pause. So during this pause only this call tries a node that may
+// hang. If the call succeeds, the method note ends the pause.
 func (n *nodeHealth) availability(addr string) (paused, otherAnswers bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -8,9 +8,9 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// A callBatcher has these bounds. A lane runs one round trip at a time. There are two lanes. While
-// the callers of one lane read their answers, the round trip of the other lane is under way. If one
-// lane hangs, the other lane still works.
+// The bounds of a callBatcher. Each lane runs one round trip at a time. With two lanes, one round
+// trip can be under way while the callers of the other lane read their answers. If one lane hangs,
+// the other lane still works.
 const (
 	roundTripLanes = 2   // round trips at once
 	maxBatch       = 256 // calls in one round trip

@@ -32,10 +32,10 @@ const (
 	modeTake = "take"
 )
 
-// scriptArgs returns the arguments of take.lua. A refused ID gets a tombstone for the duration
-// tombstone. If tombstone is 0, a refused ID gets none. near is a guess of the server's time. The
-// arguments have the calendar periods around near. The script finds the current period by the
-// server's clock.
+// scriptArgs returns the arguments of take.lua. The parameter tombstone is how long a refused ID
+// has a tombstone. If it is 0, a refused ID gets no tombstone. The parameter near is an estimate of
+// the server's time. The arguments have the calendar periods around near. The script finds the
+// current period by the server's clock.
 func (p requestPlan) scriptArgs(id, mode string, tombstone time.Duration, near time.Time) []any {
 	numbers := make([]int64, 0, 1+len(p.keeps)+10*len(p.rules))
 	numbers = append(numbers, tombstone.Microseconds())

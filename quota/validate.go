@@ -74,8 +74,8 @@ func problems(rules []Rule) (all []error) {
 	return all
 }
 
-// checkBounds calls the function wrong for each invalid limit, window, period, number of days or
-// zone.
+// checkBounds calls wrong once for each limit, window, period, number of days or zone that is
+// invalid.
 func (r Rule) checkBounds(wrong func(field, problem string)) {
 	if r.Limit < 1 || r.Limit > MaxLimit {
 		wrong("limit", fmt.Sprintf("%d is not within 1 and %d", r.Limit, MaxLimit))

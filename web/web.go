@@ -3,9 +3,9 @@
 //
 // Packages page and console parse their templates from FS. The directories page/ and mailbox/
 // belong to package page. The directories admin/ and shared/ belong to package console. The modules
-// and style sheets of static/ and widget/ import each other. The directory bundled/ has them joined
-// and minified, so that each needs one request. A test fails if bundled/ is stale, and go generate
-// ./web makes bundled/ anew.
+// and style sheets of static/ and widget/ import each other. The directory bundled/ has each of
+// them joined with its imports and minified, so that a browser needs one request for it. A test
+// fails if bundled/ is stale, and go generate ./web makes bundled/ anew.
 //
 // The page is the widget with a document around it (page.html, page.js, page.css).
 package web

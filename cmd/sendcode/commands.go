@@ -207,7 +207,8 @@ func (p program) printWarnings(cfg config.Config) {
 	}
 }
 
-// logger writes lines for people at a terminal and JSON elsewhere, with times in UTC.
+// logger returns a logger that writes lines for people at a terminal, and JSON elsewhere. Its times
+// are in UTC.
 func (p program) logger(level slog.Level) *slog.Logger {
 	options := &slog.HandlerOptions{Level: level, ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
 		if a.Value.Kind() == slog.KindTime {

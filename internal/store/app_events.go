@@ -9,8 +9,8 @@ import (
 	"sendcode/internal/base/recipient"
 )
 
-// NewEvent is an event for the app. The store writes the event in the same transaction as a change.
-// For the zero value, the store writes no event.
+// NewEvent is an event for the app. If the event reports a change, the store writes the event and
+// the change in one transaction. For the zero value, the store writes no event.
 type NewEvent struct {
 	ID   uuid.UUID // version 7; repeated deliveries of an event have the same ID, so that the receiver recognizes them
 	Type string    // of EventTypes; empty: write no event

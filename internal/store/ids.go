@@ -43,13 +43,14 @@ type IDGenerator struct {
 	last uint64 // 48 bits of ms since 1970, 12 bits of a fraction
 }
 
-// maxAheadOfClock limits how far the time of new IDs may run ahead of the clock to keep the order
-// of IDs. It is 1 s, in the unit of IDGenerator.last. If the clock is set back by 1 s or more, the
-// next ID has the clock's time.
+// maxAheadOfClock limits how far the time of new IDs may be ahead of the clock. If the clock is set
+// back by less than this, the times of new IDs continue from the last ID, so that the IDs keep
+// their order. If the clock is set back further, the next ID has the clock's time. The limit is 1
+// s, in the unit of IDGenerator.last.
 const maxAheadOfClock = 1000 << 12
 
-// New makes an ID with the time at. If this ID would not sort after the last ID, New uses a
-// slightly later time. New fails if the system cannot supply random bytes.
+// New makes an ID that begins with the given time. If this ID would not sort after the last ID, New
+// uses a slightly later time. New fails if the system cannot supply random bytes.
 func (g *IDGenerator) New(at time.Time) (uuid.UUID, error) {
 	id, err := uuid.NewRandom()
 	if err != nil {
@@ -66,8 +67,8 @@ func (g *IDGenerator) New(at time.Time) (uuid.UUID, error) {
 	return id, nil
 }
 
-// LowestID returns the smallest ID that a send can have in the millisecond of the time at. The SQL
-// function sendcode_lowest_id returns the same ID.
+// LowestID returns the smallest ID that a send can have in the millisecond of the given time. The
+// SQL function sendcode_lowest_id returns the same ID.
 func LowestID(at time.Time) (id uuid.UUID) {
 	binary.BigEndian.PutUint64(id[:], uint64(max(0, at.UnixMilli()))<<16)
 	return id
@@ -89,7 +90,7 @@ func CheckIDTimeDrift(id uuid.UUID, now time.Time) error {
 	return nil
 }
 
-// NewVerificationID returns an ID for a verification that begins at the time at. The first three
+// NewVerificationID returns an ID for a verification that begins at the given time. The first three
 // characters of the ID are the week, so that the database can store the rows of one week together.
 // They are followed by 128 random bits, because a caller who knows the ID may read, check and
 // cancel the verification.
@@ -99,8 +100,8 @@ func NewVerificationID(at time.Time) string {
 	return verificationIDFromBits(at, random)
 }
 
-// verificationIDFromBits returns an ID with the week of the time at and the 128 bits of secret. The
-// bits must not be guessable.
+// verificationIDFromBits returns an ID with the week of the given time and the 128 bits of secret.
+// The bits must not be guessable.
 func verificationIDFromBits(at time.Time, secret [16]byte) string {
 	week := max(0, (at.Unix()+3*86400)/(7*86400)) // 1970 began on a Thursday
 	var id [3 + 26]byte

@@ -259,8 +259,8 @@ type Send struct {
 
 // StatusForApp returns the status that the app sees. For a mail that bounced permanently, this is
 // Undelivered. The result final is true if the status cannot change any more. The parameter reports
-// says whether the provider of this send's messages reports later. If reports is true, Sent and
-// Unknown may still change.
+// is true if the provider of this send's messages sends receipts, bounces or complaints later. Then
+// Sent and Unknown may still change.
 func (s Send) StatusForApp(reports bool) (status Status, final bool) {
 	switch {
 	case s.Status == Queued || s.Status == Sending:

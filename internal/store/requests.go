@@ -25,7 +25,7 @@ type Intent struct {
 	RejectionRules []quota.Rule
 	// the purposes whose sends Rules count together, including Send.Purpose
 	Purposes     []string
-	Verification Verification  // the new verification, if the send joins none; Begin copies the fields that Send also has
+	Verification Verification  // the new verification, if the send joins none; Begin copies the fields that it shares with Send
 	TTL          time.Duration // life of a new verification
 	Join         string        // ID of the verification to resend; empty: see HolderToJoin
 	MinLife      time.Duration // the send joins no verification with less life left
@@ -111,11 +111,12 @@ type Outcome struct {
 	Provider     string
 	ProviderCode string
 	Took         time.Duration
-	// Refund, only with Failed: the send no longer counts, and RefundDue is set. A send that is
-	// InDoubt is not refunded, since its message may have been delivered.
+	// Refund is only for sends with the status Failed. If Refund is true, the send no longer
+	// counts, and RefundDue is set. A send that is InDoubt is not refunded, since its message may
+	// have been delivered.
 	Refund bool
-	// BadAddress, only for Failed: the address accepts no messages. So the rule on rejected sends
-	// counts the send.
+	// BadAddress is only for sends with the status Failed. If BadAddress is true, the address
+	// accepts no messages, so the rule on rejected sends counts the send.
 	BadAddress bool
 	Suppress   NewSuppression
 	Event      NewEvent // written in the same transaction; zero: none
@@ -162,8 +163,8 @@ type Filter struct {
 // MaxBacklogCounted is the largest number of sends that Backlog counts, over all channels.
 const MaxBacklogCounted = 100_000
 
-// Backlog is about the sends of a channel that have no outcome yet, because they wait or are being
-// sent. Sends is their number.
+// Backlog describes the sends of a channel that have no outcome yet, because they wait or are being
+// sent. Sends is the number of these sends.
 type Backlog struct {
 	Sends int
 	Age   time.Duration // age of the oldest, on the database's clock
@@ -221,8 +222,8 @@ type SendDetails struct {
 
 // UsedProviders returns the mail servers or carriers of the verification's earlier sends (used). It
 // also returns the subset that accepted a message which did not bounce (took). Both results omit a
-// carrier that refused the message because of its own limit on the number. So the service does not
-// choose another carrier to avoid this limit.
+// carrier that refused the message because the carrier itself limits messages to the number. So a
+// refusal by this limit does not lead the service to another carrier.
 func (d SendDetails) UsedProviders() (used, took []string) {
 	for _, r := range d.Related {
 		if r.VerificationID == d.Send.VerificationID && r.Number > 0 && r.Number < d.Send.Number && r.Provider != "" &&

@@ -6,8 +6,8 @@ import (
 	"sendcode/internal/base/recipient"
 )
 
-// PartitionWeeksAhead returns the number of whole weeks after the week of now that have partitions.
-// The parameter until is the end of the last partition.
+// PartitionWeeksAhead returns how many whole weeks after the current week have partitions. The
+// parameter until is the end of the last partition.
 func PartitionWeeksAhead(until, now time.Time) int {
 	return int(until.Sub(now.Truncate(Week))/Week) - 1
 }

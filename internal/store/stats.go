@@ -85,14 +85,14 @@ func (q StatsQuery) IntervalStart(at time.Time) time.Time {
 	return q.StartOfInterval(q.intervalNumber(at))
 }
 
-// NextIntervalStart returns the start of the interval that follows the interval with the instant
-// at.
+// NextIntervalStart returns the start of the next interval, which follows the interval of the given
+// instant.
 func (q StatsQuery) NextIntervalStart(at time.Time) time.Time {
 	return q.StartOfInterval(q.intervalNumber(at) + 1)
 }
 
-// intervalNumber returns the number of the interval that contains the instant at. Numbers begin in
-// 1970.
+// intervalNumber returns the number of the interval to which the given instant belongs. The numbers
+// count intervals from 1970.
 func (q StatsQuery) intervalNumber(at time.Time) int64 {
 	var offset time.Duration
 	for i, s := range q.ZoneOffsets() {

@@ -16,10 +16,10 @@
 //
 // # A new field of a send
 //
-// A label, such as "campaign", is a text by which callers find their sends. Refusals have none, and
-// a resend inherits it. These places are all, also for the list, its filter, the export, the page
-// of a send and the erasure. Each new file of migrations also has a line in
-// migrations/released.sha256.
+// A label, such as "campaign", is a text by which callers find their sends. Refusals have no
+// labels, and a resend inherits the labels of its verification. To add a label, change only the
+// places below. The list, its filter, the export, the page of a send and the erasure then have the
+// label, too. Each new file of migrations also has a line in migrations/released.sha256.
 //
 //	internal/store/labels.go              Labels, with the name in requests; LabelColumns
 //	migrations/{postgres,sqlite}          a new file: sends and verifications: campaign text NOT NULL DEFAULT ''; an index as sends_reference
@@ -31,7 +31,7 @@
 // Webhooks, the widget and client.js know only the reference: deliver/webhook/payload.go,
 // web/widget/flow.js and client.d.ts.
 //
-// Another field has these places:
+// A field that is not a label has these places:
 //
 //	internal/store/records.go              Send; its Columns: InsertedByBegin unless an attempt finds it, PersonalColumn if it reveals a person
 //	migrations/{postgres,sqlite}           a new file: sends; refusals, too, with the flag InsertedByRefusal
@@ -47,7 +47,7 @@
 //	docs/openapi.yaml                      Story, or Row; docs/compliance.md, if it reveals a person
 //	internal/http/console/testdata/pages.txt   go test ./internal/http/console -update
 //
-// A filter by it:
+// A filter by such a field has these places:
 //
 //	migrations/{postgres,sqlite}          indexes of sends and, if they have it, refusals
 //	internal/store/requests.go, check.go  Filter; MayMatchAny, MayMatchSends, MayMatchRefusals
@@ -57,8 +57,8 @@
 //
 // # A new table
 //
-// The base list is for "notes": personal notes about a recipient. TestEveryColumnIsNamed fails
-// until erasable names each column.
+// The list below has the places that every table needs. Its example is the table "notes", with
+// personal notes about a recipient. TestEveryColumnIsNamed fails until erasable names each column.
 //
 //	migrations/{postgres,sqlite}           the same columns in both, and an index for each condition, in a new file
 //	internal/store/records.go              the type of a row and its Columns, or in a file of its own
@@ -70,13 +70,14 @@
 //	internal/store/postgres/erase_test.go  erasable
 //	docs/compliance.md                     its content, how long rows are kept, who reads them
 //
-// Some tables have one more place. A table that the service may not change or delete is in
-// postgres/rights.go, one that grows with the sends in postgres/plan_test.go, and one that each
-// send writes in postgres/fixture_test.go and model_test.go.
+// Some tables have more places. A table whose rows the service may not change or delete is in
+// postgres/rights.go. A table that grows with the sends is in postgres/plan_test.go. A table that
+// each send writes is in postgres/fixture_test.go and model_test.go.
 //
 // # Instants
 //
-// Instants are whole microseconds, UTC, and on the database's clock. Begin reads it after the lock.
+// Instants are whole microseconds, UTC, and on the database's clock. Begin reads the clock after it
+// has taken the lock.
 package store
 
 import (

@@ -86,8 +86,9 @@ func IsSupportReference(text string) bool {
 	return ok
 }
 
-// IDRange returns the range of the IDs of all sends of the reference's second. The range includes
-// from and excludes to. Callers must compare Tail, too.
+// IDRange returns the range of the IDs of all sends of the reference's second. The result from is
+// the least ID of the range, and to is the first ID after the range. Callers must compare Tail,
+// too.
 func (r SupportRange) IDRange() (from, to uuid.UUID) {
 	binary.BigEndian.PutUint64(from[:], uint64(r.second*1000)<<16)
 	binary.BigEndian.PutUint64(to[:], uint64((r.second+1)*1000)<<16)

@@ -59,8 +59,8 @@ type Config struct {
 	ProblemType string
 
 	// Refuse replaces the default 429 response. The headers are already set when Refuse is called.
-	// Unavailable replaces the default 503 response. Do not show its error to the client, because
-	// the error may contain the limiter's address.
+	// Unavailable replaces the default 503 response. Unavailable should not show err to the client,
+	// because err may contain the limiter's address.
 	Refuse      func(w http.ResponseWriter, r *http.Request, d quota.Decision)
 	Unavailable func(w http.ResponseWriter, r *http.Request, err error)
 }

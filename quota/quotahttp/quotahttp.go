@@ -107,8 +107,9 @@ func tightest(d quota.Decision) (quota.State, time.Duration) {
 	return least, least.ResetAfter
 }
 
-// fieldList builds the text of a structured-field list (RFC 9651 section 3.1). For speed, fieldList
-// uses no library, because every send has two lists. Tests compare fieldList with a library.
+// fieldList builds the text of a structured-field list (RFC 9651 section 3.1). Every send has two
+// lists, so fieldList is written for speed and uses no library. Tests compare fieldList with a
+// library.
 type fieldList struct {
 	text []byte
 	err  error

@@ -56,9 +56,10 @@ func (r *requestContext) Value(name any) any {
 // Otherwise the client's ID is the trace ID of the header traceparent (W3C Trace Context, section
 // 3.2).
 //
-// If the header X-Request-Id is not adopted, its text is logged as client_request_id. The text may
-// have up to 128 characters: the above and "=", ";", ":", "/". If "=", ";", ":" and "/" split the
-// text into parts, each part with seven or more characters must contain a letter.
+// If the header X-Request-Id is not adopted, its text is logged as client_request_id, on two
+// conditions. The text has at most 128 characters: letters, digits, and the marks "-", "_", ".",
+// "=", ";", ":" and "/", and at least one letter. If the marks "=", ";", ":" and "/" split the text
+// into parts, each part with seven or more characters contains a letter.
 func WithRequestID(ctx context.Context, requestIDHeader, traceparentHeader string) (_ context.Context, id string) {
 	// NewV7 fails only without randomness, with which Go ends the process
 	r := &requestContext{Context: ctx, id: uuid.Must(uuid.NewV7()).String(), trace: traceID(traceparentHeader)}

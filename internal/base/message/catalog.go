@@ -132,8 +132,8 @@ type appRenderers[R any] struct {
 // are being rendered.
 func (a *appRenderers[R]) SetApps(apps map[string]*R) { a.apps.Store(&apps) }
 
-// forApp returns the app's own renderer. If the app has no templates of its own, it returns the
-// shared renderer.
+// forApp returns the app's own renderer, or the shared renderer if the app has no templates of its
+// own.
 func (a *appRenderers[R]) forApp(app string, shared *R) *R {
 	if apps := a.apps.Load(); apps != nil && (*apps)[app] != nil {
 		return (*apps)[app]

@@ -35,8 +35,9 @@ type PreparedMail struct {
 
 // Prepare returns a mail that Form.Texts renders later. Prepare also renders the first mail of each
 // form at once, and returns the errors of Render. For later mails of the same form, Prepare checks
-// only Notify and the code. So support references and tokens must come from the caller and not from
-// user input.
+// only Notify and the code. So the caller must have made the support reference and the token
+// itself; they must not be user input. The caller must also have checked the details with
+// CheckText.
 func (r *MailRenderer) Prepare(req RenderRequest) (PreparedMail, error) {
 	if err := checkCodeAndNotifyMode(req); err != nil {
 		return PreparedMail{}, err

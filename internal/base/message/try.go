@@ -10,9 +10,10 @@ import (
 	"golang.org/x/text/width"
 )
 
-// The number of characters that an inbox or a notification may show of a part. A wide character
-// counts as two. Exchange sends the first 256 characters of the displayed part to phones. If the
-// mail has an HTML part, the HTML part is the displayed part.
+// The number of characters that an inbox or a notification may show of one part of a mail:
+// htmlPreviewLength for the HTML part, previewLength for any other part. A wide character counts as
+// two. Exchange sends the first 256 characters of the displayed part to phones. If the mail has an
+// HTML part, the HTML part is the displayed part.
 const (
 	previewLength     = 120
 	htmlPreviewLength = 256
@@ -23,8 +24,8 @@ const (
 const sampleCode = "739154"
 
 // sampleData has the shortest and the longest possible values of Data. With these values, templates
-// execute both branches of conditions. The shortest text before the code shows whether the code of
-// a private mail stays out of the preview.
+// execute both branches of conditions. The shortest values leave the least text before the code. So
+// they show whether the code of a private mail stays out of the preview in every mail.
 var sampleData = []Data{
 	{App: "A", Code: sampleCode, Minutes: 1},
 	{App: "A", Code: sampleCode},

@@ -95,7 +95,7 @@ type Hashes struct {
 	Counted Hash
 	// Mailbox is a hash that is equal for all spellings that are probably one mailbox. It ignores
 	// tags at all domains. It treats the two domains of Gmail as one, and ignores dots there. Two
-	// different mailboxes may have the same hash, so use Mailbox only for limits that are wide.
+	// different mailboxes may have the same hash, so use Mailbox only for generous limits.
 	Mailbox Hash
 }
 

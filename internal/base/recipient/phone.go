@@ -179,8 +179,8 @@ func toASCIIDigit(r rune) (rune, bool) {
 }
 
 // maskNumber masks a phone number. It shows the country code and at most three digits at each end
-// of the national number. It hides at least four digits of the national number. If the national
-// number has fewer digits than four, maskNumber hides all of them.
+// of the national number. It hides at least four digits of the national number, or all of them if
+// there are fewer than four.
 func maskNumber(countryCode, national string) string {
 	shown := max(0, min(6, len(national)-4))
 	tail := (shown + 1) / 2

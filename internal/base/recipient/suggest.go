@@ -7,7 +7,7 @@ import (
 	"golang.org/x/net/publicsuffix"
 )
 
-// wellKnownDomains lists the mail domains of many people. If two domains are equally close to the
+// wellKnownDomains lists mail domains that many people use. If two domains are equally close to the
 // typed domain, SuggestDomain suggests the domain that is listed first.
 var wellKnownDomains = []string{
 	"gmail.com", "outlook.com", "hotmail.com", "yahoo.com", "icloud.com", "qq.com", "163.com", "126.com",

@@ -1,7 +1,7 @@
 // Package texts holds the texts of the page, the widget and the console. Each language has one
-// file, such as en.json. A file has sections, and a section maps keys to texts.
-// "{name}" in a text is replaced by a value. A text about {n} things has a form for each CLDR
-// plural category of its language: ".one" and ".other" in English, six in Arabic.
+// file, such as en.json. A file has sections, and a section maps keys to texts. "{name}" in a text
+// is replaced by a value. A text about {n} things has a form for each CLDR plural category of its
+// language: ".one" and ".other" in English, six in Arabic.
 //
 // All files have the sections of the page and the widget. A language without the section of the
 // console is not offered there. Each language but English has a section with problems of the API;
@@ -13,10 +13,10 @@
 // These files change for a new language, here "fr". Begin with copies of es. Tests name each text,
 // form and file that is missing.
 //
-//	internal/base/texts/fr.json       Lang and Dir are texts, too; ToConfirm follows "your code"
+//	internal/base/texts/fr.json       Lang and Dir are texts, too; the words of ToConfirm come after "your code"
 //	templates/mail/default/fr         subject.txt, text.txt, html.html
 //	templates/sms/default/fr          text.txt: one segment with the longest code (run/app/languages_test.go)
-//	templates/README.md               whether a native speaker has read it, as in "about" of the file
+//	templates/README.md               say whether a native speaker has read the texts, as "about" in fr.json does
 //	internal/base/message             units of TestLifeInWords; the golden files by go test ./internal/base/message -update: read them
 //	internal/http/page/pagetest       confirmTitles of world.go
 //	CHANGELOG.md

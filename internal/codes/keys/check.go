@@ -34,8 +34,8 @@ func (vault Vault) KeyCheckValues() store.KeyCheckValues {
 	return all
 }
 
-// MissingKeys returns the IDs of keys that have a check value in the parameter checks but are not
-// in the ring. The IDs are sorted.
+// MissingKeys returns the sorted IDs of keys that are not in the ring although the given map has a
+// check value for them.
 func (r *Ring) MissingKeys(checks store.KeyCheckValues) (ids []string) {
 	have := r.IDs()
 	for name := range checks {

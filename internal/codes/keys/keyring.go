@@ -31,8 +31,8 @@ import (
 const subkeySize = 32
 
 // ErrUnknownKey says that the ring has no key with the given ID, for example because the key was
-// removed too early. This is a fault of the operation (status 503) and does not mean that a code is
-// wrong. If the ID is well-formed, the error that wraps ErrUnknownKey includes the ID.
+// removed too early. This is a mistake in operating the service (status 503). It does not mean that
+// a code is wrong. If the ID is well-formed, the error that wraps ErrUnknownKey includes the ID.
 var ErrUnknownKey = errors.New("keys: unknown key id")
 
 // Ring is an ordered set of keys. Parse returns a Ring. A Ring is immutable and safe for concurrent

@@ -92,8 +92,8 @@ func DecodeKey(encoded string) ([]byte, error) {
 	return secret, nil
 }
 
-// checkDuplicate records in seen that the entry with number at has this value. It returns an error
-// if an earlier entry has the same value.
+// checkDuplicate records the value of an entry in seen. The parameter at is the number of the
+// entry. checkDuplicate returns an error if an earlier entry has the same value.
 func checkDuplicate(seen map[string]int, what, value string, at int) error {
 	if first := seen[what+value]; first != 0 {
 		return fmt.Errorf("the same %s as entry %d", what, first)

@@ -36,9 +36,9 @@ func (r *Ring) Seal(label string, plaintext, additional []byte) ([]byte, error) 
 	return d.aead.Seal(out, nonce, plaintext, slices.Concat(out[:header], additional)), nil
 }
 
-// Open decrypts sealed data. If the ring has no such key, Open returns ErrUnknownKey. If the data
-// were damaged or never sealed, or if Seal was called with another label or other additional data,
-// Open returns errCannotOpen.
+// Open decrypts sealed data. If the ring lacks the key that sealed the data, Open returns
+// ErrUnknownKey. If the data were damaged or never sealed, or if Seal was called with another label
+// or other additional data, Open returns errCannotOpen.
 func (r *Ring) Open(label string, sealed, additional []byte) ([]byte, error) {
 	header, rest, ok := splitHeader(sealed)
 	if !ok {

@@ -48,8 +48,8 @@ func (vault Vault) CountedHash(r recipient.Recipient) recipient.Hash { return va
 func (vault Vault) AddressHash(r recipient.Recipient) recipient.Hash { return r.Hash(vault.IndexKey) }
 
 // SuppressionHash returns the hash under which a recipient is suppressed. For a mail address, this
-// is the hash of the address as spelled. For a phone number, it is the counted hash, because all
-// numbers of one phone have the same owner.
+// is the hash of the address as spelled. For a phone number, it is the counted hash: all spellings
+// of a number that share this hash reach one phone, and so one person.
 func (vault Vault) SuppressionHash(r recipient.Recipient) recipient.Hash {
 	if r.Channel() == recipient.SMS {
 		return vault.CountedHash(r)
@@ -79,8 +79,8 @@ func (vault Vault) OpenRecipient(v store.Verification) (recipient.Recipient, err
 	return recipient.Parse(v.Channel, string(address))
 }
 
-// AddressHashOfVerification decrypts a verification's address and returns the AddressHash of it.
-// Errors: those of OpenRecipient.
+// AddressHashOfVerification decrypts the address of a verification and returns its AddressHash. It
+// returns the errors of OpenRecipient.
 func (vault Vault) AddressHashOfVerification(v store.Verification) (recipient.Hash, error) {
 	r, err := vault.OpenRecipient(v)
 	if err != nil {

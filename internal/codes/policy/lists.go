@@ -11,7 +11,7 @@ import (
 
 // BlockLists are recipients that get no codes.
 type BlockLists struct {
-	Recipients map[recipient.Hash]bool // key: hash of the mail address as spelled, or of the phone number as counted
+	Recipients map[recipient.Hash]bool // key: keys.Vault.SuppressionHash of the recipient
 	Domains    map[string]bool         // blocked domains of mail addresses, with their subdomains; lower-case A-labels
 	Prefixes   []string                // blocked prefixes of phone numbers, as recipient.NormalizePhonePrefix returns them
 	Disposable map[string]bool         // domains of throw-away addresses, with their subdomains
@@ -132,8 +132,8 @@ func (s Set) Paused(ch recipient.Channel, purpose string) (Pause, bool) {
 	return Pause{}, false
 }
 
-// withPauseStarts returns the pauses of the parameter after, with the field Since set. A pause that
-// is also in the parameter before keeps its old Since. For any other pause, Since is now.
+// withPauseStarts returns the new pauses, the parameter after, with Since set. If the same pause is
+// among the old pauses, the parameter before, it keeps its old Since. Otherwise Since is now.
 func withPauseStarts(before, after []Pause, now time.Time) []Pause {
 	after = slices.Clone(after)
 	for i := range after {

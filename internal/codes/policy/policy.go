@@ -13,8 +13,9 @@
 // row of SECURITY.md that is missing:
 //
 //	quota/quota.go                             the constant; Counted, if not each send is an event
-//	internal/codes/policy/rules.go             RuleScopes; recipientScopes, if it counts the sends to one recipient; CountsByClient, if a
-//	                                           back end need not name it: then its rules are left out, have no reserve by default, and warn;
+//	internal/codes/policy/rules.go             RuleScopes; recipientScopes, if it counts the sends to one recipient; CountsByClient, if it
+//	                                           counts by a property of the client that a back end may leave out: then its rules do not
+//	                                           apply to requests without the property, have no reserve by default, and cause a warning;
 //	                                           RulesFor, if recipients of one channel have none
 //	internal/limit/buckets/buckets.go          Subject and its bucket; planFor (verification/parse_ask.go) fills it
 //	internal/verify/verification               the field of the request, if it has one: "A new field of a send" in package store
@@ -49,7 +50,7 @@ import (
 type Purpose struct {
 	Name   string
 	Policy quota.Policy
-	// The key is the name of a rule of the policy. The value is the number of last places that
+	// The key is the name of a rule of the policy. The value is the part of the rule's Limit that
 	// strangers may not use; see IsStrangerInScope.
 	Reserve        map[string]int
 	BuiltIn        bool     // the policy is the built-in one; its reserve applies only in apps that strangers reach
@@ -58,8 +59,8 @@ type Purpose struct {
 	Alphabet       code.Alphabet
 	Titles         message.PurposeTitles // use of the codes, in words for messages
 
-	// Life of a code, `30s` to `10m`; with `kind: confirm` to `24h`, but a code in a text message
-	// has at most `10m`. A resend does not prolong it.
+	// Life of a code, `30s` to `10m`, or up to `24h` with `kind: confirm`. A code in a text message
+	// has at most `10m`. A resend does not prolong the life.
 	TTL time.Duration `yaml:"ttl" default:"10m" range:"30s 24h: a code may not live longer than a day"` // see Life
 	// `private`, or `glance`: the code in subject and preview.
 	Notify message.NotifyMode `yaml:"notify" default:"private" oneof:"private glance"`

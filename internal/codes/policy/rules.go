@@ -135,9 +135,9 @@ const (
 	FullPass             // all places; also of a request that is not asked
 )
 
-// Below returns the rules that have a lower limit for requests of this class with this pass. Each
-// returned rule has the lower limit. A rule on one recipient keeps its limit, and a rule that only
-// observes keeps its limit, too.
+// Below returns the rules whose limit for requests of this class with this pass is lower than the
+// rule's own limit. Each returned rule has the lower limit. Rules on one recipient and rules that
+// only observe have no lower limit, so Below leaves them out.
 func (p Pass) Below(class store.Class, rules []quota.Rule) (lower []quota.Rule) {
 	for _, r := range rules {
 		if limit := p.Limit(class, r); limit < r.Limit {
@@ -168,8 +168,8 @@ var RuleScopes = []quota.Scope{
 // recipientScopes count the sends to one recipient, or to one mailbox.
 var recipientScopes = []quota.Scope{quota.Recipient, quota.Failures, quota.Backoff, SpellingsScope}
 
-// IsWiderScope reports whether a scope counts the sends of many recipients together. If such a rule
-// refuses a browser, the refusal is the same for every recipient.
+// IsWiderScope reports whether a scope counts the sends of many recipients together. If a rule with
+// such a scope refuses a browser, it refuses this browser for every recipient.
 func IsWiderScope(scope quota.Scope) bool { return !slices.Contains(recipientScopes, scope) }
 
 // CountsByClient reports whether a scope counts by a property of the client, such as its network. A

@@ -39,27 +39,26 @@ func (e *Error) BadAddress() bool { return e.of(AboutAddress, AboutMailbox) }
 // address is suppressed.
 func (e *Error) NoMailbox() bool { return e.of(AboutMailbox) }
 
-// MayGoElsewhere reports whether another server or carrier may get the message after this server or
-// carrier refused it for good. The parameter way is the name of this server or carrier. The
-// parameter used has the servers and carriers that earlier messages to the recipient used, and took
-// has those that accepted such a message. MayGoElsewhere is true in three cases:
+// MayGoElsewhere reports whether the message may go to another server or carrier after one of them
+// refused it for good. The parameter way is the name of the one that refused. The parameter used
+// has the names of those that earlier messages to the recipient used. The parameter took has the
+// names of those that accepted such a message. MayGoElsewhere is true in three cases:
 //
 //   - Elsewhere is set.
-//   - The parameter used is not empty and does not contain way, and the refusal is not about the
-//     recipient. Then way was tried first because it was unused.
-//   - The parameter took contains another server or carrier but not way, and the failure has no
-//     Reason. The other server accepted an earlier message, so this refusal proves nothing. A
-//     recipient's opt-out and a carrier's hold have a Reason.
+//   - The parameter used is not empty and does not contain way, and the refusal is about neither
+//     the recipient nor us. Then way was tried first because it was unused.
+//   - The parameter took contains a name but not way, the failure has no Reason, and the refusal is
+//     not about us. Another server or carrier accepted an earlier message, so this refusal proves
+//     nothing. A recipient's opt-out and a carrier's hold have a Reason.
 func (e *Error) MayGoElsewhere(way string, used, took []string) bool {
 	return e != nil && e.Class == Rejected && (e.Elsewhere ||
 		len(used) > 0 && !slices.Contains(used, way) && !e.of(AboutRecipient, AboutAddress, AboutMailbox, AboutUs) ||
 		len(took) > 0 && !slices.Contains(took, way) && e.Reason == "" && !e.of(AboutUs))
 }
 
-// BreakerResult returns the result of the attempt for the circuit breaker of the server or carrier.
-// If the server or carrier is at fault, the result is e. If the failure says nothing about the
-// health of the server or carrier, the result is ErrHealthUnknown. If the server or carrier works,
-// the result is nil.
+// BreakerResult returns what the attempt means for the circuit breaker of the server or carrier. If
+// the server or carrier is at fault, the result is e. If it works, the result is nil. If the
+// failure says nothing about its health, the result is ErrHealthUnknown.
 func (e *Error) BreakerResult() error {
 	switch {
 	case e == nil:

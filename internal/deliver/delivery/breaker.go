@@ -141,8 +141,7 @@ func (b *Breaker) Health() Health {
 }
 
 // IsWell reports whether the breaker is closed and the server or carrier had no recent fault. A
-// fault is recent if the last attempt with a known result was a fault, less than faultRatePeriod
-// ago.
+// fault is recent if it is the newest known result and is less than faultRatePeriod old.
 func (b *Breaker) IsWell() bool {
 	faults := b.breaker.Counts().ConsecutiveFailures
 	b.mu.Lock()

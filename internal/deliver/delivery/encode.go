@@ -15,9 +15,9 @@ import (
 	"time"
 )
 
-// unfilledMail renders the texts of mails that differ only in fill and token. fill is the code
-// followed by the support reference. token is the end of a link. MailEncoder compares forms with
-// ==. message.unfilledMail implements this interface.
+// unfilledMail is the form of mails that differ only in fill and token. Texts returns the texts of
+// one such mail. fill is the code followed by the support reference. token is the end of a link.
+// MailEncoder compares forms with ==. message.unfilledMail implements this interface.
 type unfilledMail interface {
 	Texts(fill, token string) (subject, text, html string, err error)
 }
@@ -202,8 +202,8 @@ func (e encodedPart) appendFilled(out []byte, m Mail) []byte {
 	return out
 }
 
-// encodeSharedParts encodes the fields that all recipients share. The problem is "" if there is
-// none.
+// encodeSharedParts encodes the fields that all recipients share. If it succeeds, the second result
+// is "". Otherwise the second result is the problem.
 func encodeSharedParts(m Mail, from *mail.Address) (*sharedParts, SafeError) {
 	head := appendField(nil, "From", formatFrom(from))
 	head = appendField(head, "Subject", encodeHeader(m.Subject))

@@ -8,8 +8,8 @@ import (
 // stopKey is the key of WithStop.
 type stopKey struct{}
 
-// WithStop returns a context with the channel stopping. The function Stopping returns this channel.
-// The channel is closed when the service begins to stop.
+// WithStop returns a context that carries the given channel. The function Stopping gets the channel
+// from the context. The channel is closed when the service begins to stop.
 func WithStop(ctx context.Context, stopping <-chan struct{}) context.Context {
 	return context.WithValue(ctx, stopKey{}, stopping)
 }
@@ -29,10 +29,10 @@ func WithHandover(ctx context.Context) context.Context {
 	return context.WithValue(ctx, handoverKey{}, new(atomic.Bool))
 }
 
-// SetHandover records whether the provider may have received the message of the attempt. The
-// provider may have it from the first byte of the final dot, or from the first byte of an HTTP
-// request. An attempt that panics returns no result, but HandedOver then returns the recorded
-// value.
+// SetHandover records whether the provider may have received the message of the attempt. With SMTP,
+// this is so once the first byte of the final dot has left. With an HTTP API, it is so once the
+// first byte of the request has left. An attempt that panics returns no result, but HandedOver then
+// returns the recorded value.
 func SetHandover(ctx context.Context, may bool) {
 	if attempt, ok := ctx.Value(handoverKey{}).(*atomic.Bool); ok {
 		attempt.Store(may)

@@ -137,8 +137,8 @@ var (
 		"desconhecid*, nao existe*, nao encontrad*, nao foi encontrad*, sconosciut*, non esiste, non trovat*, inesistente*, non valid*, " +
 		"onbekend, bestaat niet, не существ*, не найден*, неизвест*, удален*, не зарегистрирован*")
 
-	// invalid must follow a noun of mailboxes within fewer words than missingAfter. Farther away
-	// from the noun, the word may belong to another noun.
+	// A phrase of invalid must follow a noun for a mailbox more closely than a phrase of
+	// missingAfter. Farther away, the phrase may belong to another noun.
 	invalid = phrases("invalid*, not valid, not a valid, is wrong, ungultig*, ungueltig*, no es valid*, non valid*, nest pas valid*, недействител*")
 
 	missingBefore = phrases("no such, no such local, no such mail, no such virtual, unknown, invalid, nonexistent, non existent, undeliverable, wrong, bad, " +
@@ -178,8 +178,8 @@ func containsAny(text string, phrases []string) bool {
 	return slices.ContainsFunc(phrases, func(phrase string) bool { return strings.Contains(text, phrase) })
 }
 
-// containsPair reports whether the text has a phrase of first that is followed by a phrase of then.
-// At most gap words may stand between the two phrases.
+// containsPair reports whether the text has a phrase from the list first, and after it a phrase
+// from the list then. At most gap words may stand between the two phrases.
 func containsPair(text string, first, then []string, gap int) bool {
 	for _, phrase := range first {
 		for rest, found := cutAfter(text, phrase); found; rest, found = cutAfter(rest, phrase) {

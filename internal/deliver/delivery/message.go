@@ -4,8 +4,8 @@
 // server, [sendcode/internal/deliver/delivery/mailbox] receives mails on the same machine. Package
 // sms sends text messages.
 //
-// The parts that all mails of a form share are encoded once. The recipient, the ID, the date and
-// the code are written into each mail.
+// The parts that all mails with the same [Mail].Form share are encoded once. The recipient, the ID,
+// the date and the code are written into each mail.
 package delivery
 
 import (
@@ -43,10 +43,10 @@ type Mail struct {
 	IDHeaders map[string]string
 	// Date becomes the Date header, in UTC, whole seconds.
 	Date time.Time
-	// Stranger is true if anyone may have chosen the recipient. Such a person may also have chosen
-	// how the recipient's server answers RCPT and how slowly. So a failure at RCPT or later is
-	// attributed to the recipient. After a wait of 5 s for the answer, the wait ends when GivesWay
-	// returns true. If GivesWay is nil, the wait ends after 5 s.
+	// Stranger is true if anyone may have chosen the recipient. Such a person may have chosen a
+	// recipient whose server refuses RCPT or answers it slowly. So a failure at RCPT or later is
+	// attributed to the recipient. After 5 s, the wait for the answer to RCPT ends as soon as
+	// GivesWay returns true. If GivesWay is nil, the wait ends after 5 s.
 	Stranger bool
 	GivesWay func() bool
 	// Used are the servers that earlier mails with the same code used, as named by Result.Provider.
@@ -119,10 +119,10 @@ type RenderedMail struct {
 	UTF8 bool
 	// Content is the mail (RFC 5322), every line ending with CRLF.
 	Content []byte
-	// Private are the texts that the server's replies must not repeat into a log.
+	// Private are the texts that must not appear in a log. A reply of the server may quote them.
 	Private PrivateData
 	// OtherIsFree reports whether another server is up and will be tried next. If it returns true,
-	// this server may be silent only for a shorter time. OtherIsFree may be nil.
+	// the attempt gives up a silent server earlier than it otherwise would. OtherIsFree may be nil.
 	OtherIsFree func() bool
 }
 

@@ -61,8 +61,8 @@ var replies = []replyRow{
 	{"", "421", "", "", Temporary, AboutConnection, crowded | ends},
 	// TLS not available (RFC 3207); the login cannot be checked now (RFC 4954).
 	{StageTLS + " " + StageAuth, "454", "", "", Temporary, AboutAccount, 0},
-	// The server accepts nothing over the network at present (RFC 3463 section 3.4). With this
-	// code, Postfix and Exchange mean only the one connection.
+	// The server accepts nothing over the network at present (RFC 3463 section 3.4). But when
+	// Postfix or Exchange sends this code, it refuses only this one connection.
 	{"", "4xx", "4.3.2", "", Temporary, AboutConnection, crowded},
 	// At the login, 432 means that the password must be changed (RFC 4954 section 6). Later it is
 	// Microsoft's limit of three mails at once.
@@ -80,7 +80,8 @@ var replies = []replyRow{
 	{beforeMail + " " + StageMail, "4xx", "4.7.", "", Temporary, AboutAccount, crowded},
 	// The server has a fault, for example of its disk, or cannot look up the sender.
 	{beforeMail + " " + StageMail, "4xx", "", "", Temporary, AboutServer, 0},
-	// The server wants no mail of this service; another server may (RFC 7504 for the greeting).
+	// The server wants no mail from this service. Another server may accept the mail (RFC 7504 for
+	// the greeting).
 	{beforeMail, "5xx", "", "", Temporary, AboutAccount, 0},
 
 	// The server refuses the login or its encryption (RFC 4954 section 6). A valid login ends with
@@ -104,14 +105,14 @@ var replies = []replyRow{
 	// exception. Exchange cannot open the sender's mailbox on this host now, because a permission
 	// is missing or new.
 	{fromRcpt, "430", "4.2.0", "", Temporary, AboutAccount, ends},
-	// A full, closed or unknown mailbox (RFC 3463 sections 3.2 and 3.3), as Gmail's 452 4.2.2, says
-	// nothing of our load.
+	// A reply about a full, closed or unknown mailbox (RFC 3463 sections 3.2 and 3.3) says nothing
+	// about our load. An example is Gmail's 452 4.2.2.
 	{fromRcpt, "4xx", "4.1. 4.2.", "", Temporary, AboutRecipient, 0},
 	{fromRcpt, "452 454", "", "", Temporary, AboutRecipient, crowded},
 	{fromRcpt, "4xx", "4.7.", "", Temporary, AboutRecipient, crowded}, // Postfix: "too many recipients"; also greylisting
 	{fromRcpt, "4xx", "", "", Temporary, AboutRecipient, 0},
-	// Words for another reason have precedence over a code for a missing mailbox. After a vague
-	// code, the words must say that the mailbox is missing.
+	// If the words of a reply name another reason, they override a code for a missing mailbox.
+	// After a vague code, the words must say that the mailbox is missing.
 	{fromRcpt, "5xx", noMailboxCodes, "- missing", Rejected, AboutMailbox, 0},
 	{fromRcpt, "5xx", vagueCodes, "missing", Rejected, AboutMailbox, 0},
 	// A 550 at RCPT means "Mailbox unavailable" (RFC 5321 section 4.2.3), if no code or words name
@@ -121,9 +122,9 @@ var replies = []replyRow{
 	{"", "", "", "", Temporary, AboutServer, 0},
 }
 
-// ErrorByReply returns the error of a step that failed with a reply. The reply has the status, the
-// enhanced status code, and the meaning says of its words. Status 0 means that there was no
-// readable reply.
+// ErrorByReply returns the error of a step that failed with a reply. The parameters are the reply's
+// status, its enhanced status code, and the meaning of its words (says). Status 0 means that there
+// was no readable reply.
 func ErrorByReply(stage string, status int, code string, says Meaning) *Error {
 	row := rowOfReply(stage, status, code, says)
 	return &Error{
@@ -138,9 +139,9 @@ func rowOfReply(stage string, status int, code string, says Meaning) replyRow {
 	})]
 }
 
-// SaysNoMailbox reports whether a final refusal means that the mailbox does not exist. The refusal
-// has the enhanced status code and the meaning says of its words. Its stage and status are not
-// known, because the refusal may come from another server.
+// SaysNoMailbox reports whether a final refusal means that the mailbox does not exist. The
+// parameters are the refusal's enhanced status code and the meaning of its words (says). The stage
+// and the status of the refusal are not known, because the refusal may come from another server.
 func SaysNoMailbox(code string, says Meaning) bool {
 	return rowOfReply(StageDot, 550, code, says).about == AboutMailbox
 }

@@ -85,8 +85,8 @@ func shortenReply(line string) string {
 const maxBurstWords = 160
 
 // NormalizeReply returns the codes and the redacted words of a reply in a form that is the same for
-// all recipients, to find bursts of suppressions. It removes omissions, hosts, URLs, numbers and
-// identifiers.
+// all recipients. The service compares these forms to find bursts of suppressions. NormalizeReply
+// removes omission marks, hosts, URLs, numbers and identifiers.
 func NormalizeReply(codes, redacted string) string {
 	words := codes
 	for token := range strings.FieldsSeq(strings.ToLower(redacted)) {
@@ -141,8 +141,8 @@ func (p PrivateData) redactToken(token string, pieces []string) (safe string, wo
 
 // mayHoldCode reports whether an identifier may contain a code of the message. The parameter lower
 // is the identifier in lower case. It may contain the code if one of its parts is at least
-// minCodeLength long and appears in the message. The whole identifier without its signs counts as a
-// part, too.
+// minCodeLength long and appears in the message. The whole identifier without its punctuation
+// counts as a part, too.
 func (p PrivateData) mayHoldCode(lower string) bool {
 	const minCodeLength = 4
 	content := strings.ToLower(p.Content)

@@ -45,7 +45,7 @@ func ParseParameters(query string, known ...string) (url.Values, error) {
 	return all, nil
 }
 
-// ParseCount parses a whole number from 1 to the limit most, and stores the number in into. It
+// ParseCount parses a whole number from 1 to the given maximum, and stores the number in *into. It
 // returns false for any other text.
 func ParseCount(into *int, text string, most int) bool {
 	n, err := strconv.Atoi(text)

@@ -44,11 +44,11 @@ const (
 // secrets can be replaced without an interruption.
 type Auth struct {
 	// `standard_webhooks` ([signature](https://www.standardwebhooks.com) over ID, time and body),
-	// `hmac` (HMAC-SHA256 of the body in a header), `mailgun` (of members of the body), `sns`
-	// (Amazon SNS), `header` (the secret in a header), `basic` (the secret as password of any
-	// user), `dsn` (bounce mails that a mail server [passes on](mail-servers.md#bounce-mails), the
-	// secret as a bearer token). Use the last three over TLS or on one machine only. All but `dsn`
-	// need `type`, `outcomes` and `message`.
+	// `hmac` (HMAC-SHA256 of the body in a header), `mailgun` (HMAC-SHA256 of members of the body),
+	// `sns` (Amazon SNS), `header` (the secret in a header), `basic` (the secret as password of any
+	// user), `dsn` (bounce mails that a mail server [passes on](mail-servers.md#bounce-mails), with
+	// the secret as a bearer token). Use the last three over TLS or on one machine only. All but
+	// `dsn` need `type`, `outcomes` and `message`.
 	Scheme  authScheme `yaml:"scheme" required:"yes" oneof:"standard_webhooks hmac mailgun sns header basic dsn"`
 	Secrets [][]byte   `yaml:"-"`
 	// For `hmac` and `header`, this is the name of the header, whose value may begin with `sha256=`

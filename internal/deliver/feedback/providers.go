@@ -192,8 +192,9 @@ func (p *ProviderEvents) logUnmapped(provider, name string) {
 	}
 }
 
-// sameRecipient reports whether the recipient named in a provider's event is the recipient to. The
-// parameter named may have the form "Name <address>". An empty named matches any recipient.
+// sameRecipient reports whether a provider's event names the recipient in the parameter to. The
+// parameter named is the recipient in the event. It may have the form "Name <address>". An empty
+// named matches any recipient.
 func (p *ProviderEvents) sameRecipient(named string, to recipient.Recipient) bool {
 	if named == "" {
 		return true
@@ -207,8 +208,8 @@ func (p *ProviderEvents) sameRecipient(named string, to recipient.Recipient) boo
 
 // suppressionCause returns the reason why an event suppresses its recipient. It returns "" if the
 // event suppresses no recipient. A bounce suppresses the recipient if its code and words say that
-// the mailbox does not exist. It also does so if the provider says BouncedForGood, without an
-// enhanced code and without words for another reason.
+// the mailbox does not exist. BouncedForGood suppresses the recipient also without an enhanced
+// code, unless the words give another reason.
 func suppressionCause(e Event) store.SuppressionCause {
 	switch code := findEnhancedCode(e.Detail); {
 	case e.Meaning == Complained:

@@ -32,9 +32,9 @@ type pollers interface {
 	Poller(name string) (sms.Poller, bool)
 }
 
-// ReceiptRecorder records the receipts of text messages. Carriers report receipts, or are polled
-// for them. The outbox writes each message that can be polled to the database. The database gives
-// each due poll to one replica.
+// ReceiptRecorder records the receipts of text messages. Some carriers report receipts, and others
+// are polled for them. If a message's carrier can be polled, the outbox writes a row for the
+// receipt to the database. When a poll is due, the database gives the poll to one replica.
 type ReceiptRecorder struct {
 	webhook.Events
 	Store    ReceiptStore

@@ -65,7 +65,7 @@ func (o *Outbox) attempt(ctx context.Context, f *flight) (out store.Outcome, pos
 	if fail.BadAddress() && fail.Reason == "" {
 		_, took := o.usedProviders(ctx, w.Send, true)
 		if slices.ContainsFunc(took, func(name string) bool { return name != out.Provider }) {
-			fail.Class = delivery.Temporary // a server that accepted an earlier message was not tried, so the send waits for it
+			fail.Class = delivery.Temporary // the send waits for a server that accepted an earlier message but was not tried now
 		}
 	}
 	w.Now = f.now()
@@ -278,8 +278,8 @@ func (o *Outbox) suppression(v store.Verification, why store.SuppressionCause, l
 }
 
 // expectReceipt writes to the database that a receipt is expected. It does so if the carrier's
-// reports have the carrier's own ID, or if the carrier can be polled. It blocks until the database
-// answers.
+// reports identify a message by the carrier's own ID, or if the carrier can be polled. It blocks
+// until the database answers.
 func (o *Outbox) expectReceipt(ctx context.Context, w store.Work, r delivery.Result) {
 	if o.Receipts == nil || r.CarrierID == "" {
 		return
@@ -298,7 +298,8 @@ func (o *Outbox) expectReceipt(ctx context.Context, w store.Work, r delivery.Res
 
 // retryDelay returns the wait after attempt n. The wait begins with 2 s and doubles up to 30 s. A
 // random part of up to a quarter is added or subtracted, so that replicas do not retry at the same
-// time. The first retry starts within 10 s of the failure, including the wait for a tick.
+// time. A replica looks for due sends only once every Tick. Even so, the first retry starts within
+// 10 s of the failure.
 func (o *Outbox) retryDelay(n int) time.Duration {
 	d := min(2*time.Second<<min(max(n-1, 0), 5), 30*time.Second)
 	return d*3/4 + o.Random(d/2)

@@ -25,8 +25,8 @@ type second struct {
 	count int
 }
 
-// add counts a message that goes out. Messages have waited since the instant since. Messages that
-// went out before that instant are counted in separate elements.
+// add counts a message that goes out. The parameter since is the instant since which messages have
+// waited. Messages that went out before that instant are counted in separate elements.
 func (t *throughput) add(now, since time.Time) {
 	*t = slices.DeleteFunc(*t, func(s second) bool { return now.Sub(s.first) > throughputWindow+time.Second })
 	if n := len(*t) - 1; n >= 0 && now.Sub((*t)[n].first) < time.Second && (*t)[n].first.After(since) {
@@ -46,8 +46,8 @@ func (t throughput) since(from time.Time) (n int) {
 	return n
 }
 
-// backlog has the reasons why a new message of a lane may wait. Earlier messages are before the new
-// message, or the server accepts no messages at present.
+// backlog has what makes a new message of a lane wait. That is either earlier messages, or a server
+// that accepts no messages at present.
 type backlog struct {
 	waits     map[string]int // by app: messages that are queued, or deferred because the server accepts none now
 	waiting   int            // of all apps
@@ -67,9 +67,9 @@ func (b *backlog) count(app string, n int) {
 	}
 }
 
-// full reports whether a new message would wait in a lane that may have at most most workers.
-// Deferred messages count only if the server accepts no messages at present, or if there are many
-// deferred messages.
+// full reports whether a new message would wait in the lane. The parameter most is the largest
+// number of the lane's workers. Deferred messages count only if the server accepts no messages at
+// present, or if there are many deferred messages.
 func (l *lane) full(now time.Time, most int) bool {
 	deferred := l.waiting - l.queued
 	takesNoMore := !l.suspended.IsZero() || now.Sub(l.refused) < judgedAfter || now.Sub(l.paced) < throughputWindow ||
@@ -85,7 +85,7 @@ func (l *lane) change(now time.Time, most int) {
 }
 
 // expectedWait is ExpectedWait for a lane. The parameter most is the largest number of the lane's
-// workers. The parameter share is how many flights of one app memory keeps.
+// workers. The parameter share is the number of flights of one app that are kept in memory.
 func (l *lane) expectedWait(app, network string, now time.Time, most, share int) (wait time.Duration, stalled bool) {
 	if !l.full(now, most) || now.Sub(l.since) < judgedAfter && l.suspended.IsZero() {
 		return 0, false
@@ -118,18 +118,18 @@ func (l *lane) expectedWait(app, network string, now time.Time, most, share int)
 	if l.behind[app] && l.held[app] >= share {
 		before += l.inStore
 	}
-	gone = max(gone, l.workers) // if few attempts have ended yet, the number of workers is an upper bound of the throughput
+	gone = max(gone, l.workers) // if few attempts have ended yet, count at least one message for each worker
 	return time.Duration(before / float64(gone) * float64(now.Sub(from))), false
 }
 
 // ExpectedWait returns how long a new message of an app would wait until it goes out. The wait is
-// the number of messages before it in its lane, divided by the throughput. The throughput is that
-// of the last minute in which messages waited. Apps take turns, and the networks of an app's
-// strangers also take turns. So each other app or network sends at most as many messages before the
-// new message as this app or network does. ExpectedWait is 0 if a new message would be tried
-// immediately, and in the first second of a backlog. stalled is true if no message has gone out
-// since messages began to wait or all servers were suspended. In that case wait is the time since
-// then.
+// the number of messages in the lane before the new message, divided by the throughput. The
+// throughput is measured over the last minute, or since messages began to wait if that is shorter.
+// Apps take turns, and the networks of an app's strangers also take turns. So each other app or
+// network is counted with at most as many messages as the new message's own app or network has,
+// including the new message. ExpectedWait is 0 if a new message would be tried immediately, and in
+// the first second of a backlog. stalled is true if no message has gone out since messages began to
+// wait or all servers were suspended. In that case wait is the time since then.
 func (o *Outbox) ExpectedWait(q store.Queue, app, network string) (wait time.Duration, stalled bool) {
 	o.lanesMu.Lock()
 	defer o.lanesMu.Unlock()
@@ -184,8 +184,9 @@ func serverTakesNoMore(fail *delivery.Error) bool {
 
 // notePostponed counts a message as waiting until its next attempt, if the server said that it
 // accepts no more messages. If the server did not answer, the message counts only if all servers of
-// the channel are suspended. Otherwise a carrier for some numbers, or one recipient whose server
-// checks slowly, would cause refusals of other messages.
+// the channel are suspended. Otherwise the service would refuse other messages because of one
+// silent carrier that serves only some numbers, or because of one recipient whose server checks
+// slowly.
 func (o *Outbox) notePostponed(f *flight, fail *delivery.Error, after time.Duration) {
 	if !serverTakesNoMore(fail) {
 		return

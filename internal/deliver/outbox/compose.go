@@ -31,7 +31,7 @@ func (o *Outbox) failToCompose(w store.Work, reason string, err error) (transmit
 // It checks block lists and number rules again, because the configuration may have changed. It
 // returns the function that sends the message. If the message must not or cannot be sent, it
 // returns nil and the outcome. The parameter used has the providers that are tried last. The
-// parameter took has the providers of used that accepted an earlier message.
+// parameter took has those of them that accepted an earlier message.
 func (o *Outbox) compose(set policy.Set, w store.Work, used, took []string) (transmitFunc, store.Outcome) {
 	v := w.Verification
 	app := set.Apps[v.App]
@@ -69,8 +69,8 @@ func (o *Outbox) compose(set policy.Set, w store.Work, used, took []string) (tra
 	return o.composeMail(w, to, request, cmp.Or(app.Sender, o.MailFrom), used, took)
 }
 
-// recipientOf returns the recipient and the hash of its address. If the work does not have them, it
-// decrypts the recipient.
+// recipientOf returns the recipient and the hash of its address. If the work does not have them,
+// recipientOf decrypts the recipient.
 func (o *Outbox) recipientOf(w store.Work) (to recipient.Recipient, address recipient.Hash, err error) {
 	if !w.To.IsZero() {
 		return w.To, w.Address, nil

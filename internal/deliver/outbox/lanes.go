@@ -11,10 +11,10 @@ import (
 
 // lane has the waiting messages of one queue of the database, and the workers that send them. Each
 // channel has its own lanes and limits. So a hanging carrier delays no mail, and a hanging mail
-// server delays no text message. In each channel, strangers' sends have their own lane, which
-// leaves some connections to other sends. So other sends do not wait for strangers' sends, even if
-// there are many strangers' sends. Within a lane the apps take turns, so that no app's backlog
-// delays the sends of another app. The lane itself has no lock. Outbox.lanesMu guards its fields.
+// server delays no text message. In each channel, strangers' sends have their own lane. It leaves
+// some connections free, so that even a flood of strangers' sends does not delay the sends of other
+// callers. Within a lane the apps take turns, so that no app's backlog delays the sends of another
+// app. The lane itself has no lock. Outbox.lanesMu guards its fields.
 type lane struct {
 	store.Queue
 	queues           map[string]*queue // by app: flights that wait for a worker
@@ -23,7 +23,7 @@ type lane struct {
 	flights          int               // all flights of this lane, in the queue or with a worker
 	held             map[string]int    // flights by app
 	workers          int               // running workers
-	patient          int               // workers whose mail may wait longer than others and gives way to them; see mayWait
+	patient          int               // workers with a mail that may wait longer than other mails; see mayWait
 	behind           map[string]bool   // the apps whose rows partly wait in the database, since memory was full
 	suspensionLogged bool              // logAttempt has logged that all servers are set aside
 	backlog
@@ -156,8 +156,9 @@ func (o *Outbox) mayWait(l *lane) (givesWay func() bool, end func()) {
 	return func() bool { stop(l.needsWorker); return !waits }, func() { stop(func() bool { return true }) }
 }
 
-// countPatient adds n to l.patient if the function when returns true. l.patient is the number of
-// workers with a mail that waits longer.
+// countPatient calls the function in the parameter when. If the function returns true, countPatient
+// adds n to l.patient, the number of workers with a mail that may wait longer; see mayWait. It
+// returns the function's result.
 func (o *Outbox) countPatient(l *lane, n int, when func() bool) bool {
 	o.lanesMu.Lock()
 	defer o.lanesMu.Unlock()
@@ -169,7 +170,8 @@ func (o *Outbox) countPatient(l *lane, n int, when func() bool) bool {
 	return true
 }
 
-// needsWorker reports whether a worker at a mail that waits longer must end that wait.
+// needsWorker reports whether a worker with a mail that may wait longer must end the wait; see
+// mayWait.
 func (l *lane) needsWorker() bool {
 	for _, q := range l.queues {
 		if len(q.turns) > 0 {
@@ -179,8 +181,8 @@ func (l *lane) needsWorker() bool {
 	return false
 }
 
-// hires reports whether a further worker must start. A worker must start if flights wait and fewer
-// than most workers run. If so, hires counts the new worker.
+// hires reports whether a further worker must start. A worker must start if flights wait and the
+// number of workers is less than the parameter most. If so, hires counts the new worker.
 func (l *lane) hires(most int) bool {
 	if l.queued == 0 || l.workers >= most {
 		return false

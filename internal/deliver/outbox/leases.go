@@ -22,9 +22,9 @@ type flight struct {
 	next      *flight         // flight of the newest attempt that this process took over meanwhile
 }
 
-// now returns the time on the database's clock. It adds the time since the work was read to the
-// database's time at that moment. Outbox.Now is only an estimate. After the database's clock is
-// set, that estimate is wrong for some seconds.
+// now returns the time on the database's clock: the database's time when the work was read, plus
+// the time since then. It does not use Outbox.Now, an estimate that is wrong for some seconds after
+// the database's clock is set.
 func (f *flight) now() time.Time { return f.work.Now.Add(time.Since(f.read)) }
 
 // leases are the flights of this process. Safe for concurrent use.
@@ -42,9 +42,10 @@ func (le *leases) take(w store.Work, l *lane) *flight {
 	held := store.AttemptID{ID: w.Send.ID, Attempt: w.Send.Attempt}
 	next := &flight{work: w, lane: l, lease: held, inDoubt: w.Send.InDoubt, renewed: time.Now(), read: time.Now()}
 	if f, ok := le.flights[w.Send.ID]; ok {
-		// There are two cases. The lease may have ended while the database was unavailable, and
-		// this process took over its own row. Then the attempt under way continues under the new
-		// number. Or the row was postponed, and it is due again before Postpone has returned.
+		// This happens in two cases. In the first case the lease ended while the database was
+		// unavailable, and this process took over its own row. Then the attempt under way continues
+		// under the new number. In the second case the row was postponed, and became due again
+		// before Postpone has returned.
 		f.lease, f.inDoubt, f.renewed = held, w.Send.InDoubt, time.Now()
 		f.next = next
 		return nil

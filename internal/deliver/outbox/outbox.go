@@ -23,17 +23,17 @@
 //   - No answer came after the whole mail, or the HTTP answer was not readable: the send is
 //     unknown. The place is spent.
 //   - The process died: another process takes the row over. If the row had the status sending, the
-//     mail may arrive twice, and its place stays spent. If no message follows, the send is unknown,
-//     not failed (knownOutcome). But the send is sent if its code was entered and no other send can
-//     have delivered the code.
+//     mail may arrive twice, and its place stays spent. If the other process sends no message, the
+//     send is unknown, not failed (knownOutcome). But the send is sent if its code was entered and
+//     no other send can have delivered the code.
 //
 // # What a message waits for
 //
 //   - A message waits in its lane. A lane has the messages of one store.Queue, and the workers that
 //     send them.
-//   - A message may wait for capacity, which is how many messages of a lane memory holds. Further
-//     messages wait in the database, and their app is behind. When half of the capacity is free,
-//     takeOver takes them over.
+//   - A message may wait for capacity. The capacity is the number of messages of one lane that fit
+//     in memory. Further messages wait in the database, and their app is behind. When half of the
+//     capacity is free, takeOver takes them over.
 //   - A message may wait for the pace of its server, which accepts a limited number of messages a
 //     minute (per_minute). The message is postponed until its turn (delivery.ErrPace).
 //

@@ -31,15 +31,16 @@ func (o *Outbox) senderOrCarrier(ch recipient.Channel) any {
 	return o.Sender
 }
 
-// reservedConns is how many connections strangers' sends leave to other sends, if there are more
-// than four connections. If other sends need more than reservedConns, a connection becomes free as
-// soon as an attempt ends.
+// reservedConns is how many connections strangers' sends leave free for other sends, if there are
+// more than four connections. It can be small, because more connections become free as soon as
+// attempts end.
 const reservedConns = 2
 
-// maxWorkers returns the present maximum number of a lane's workers. It is as many as the
-// connections can serve soon, because more workers would only wait for a connection. If the number
-// of connections has no limit, maxWorkers is at most DefaultWorkers. The strangers' lane leaves
-// reservedConns to other sends. If there are few connections or no limit, it leaves half.
+// maxWorkers returns how many workers a lane may have now. It is at most Workers. It is also at
+// most the number of connections, because more workers would only wait for a connection. If the
+// number of connections has no limit, maxWorkers is at most DefaultWorkers. The strangers' lane
+// gets reservedConns fewer workers. If there are few connections or no limit, it gets half of the
+// workers, but at least one.
 func (o *Outbox) maxWorkers(l *lane) int {
 	n, reserved := min(o.Workers, DefaultWorkers), o.Workers
 	if p, ok := o.senderOrCarrier(l.Channel).(connLimited); ok {
@@ -187,9 +188,9 @@ func (o *Outbox) attemptsAllowed(l *lane) int {
 // takeOverFunc is Store.TakeOver or Store.TakeOverWithExpiredCode.
 type takeOverFunc func(ctx context.Context, q store.Queue, lease time.Duration, limit int) ([]store.Work, error)
 
-// takeOverUpTo leases rows of a lane in batches, by calls of the function from, and queues their
-// flights. It ends when no row is left, when the lane's memory is full, or when `most` rows were
-// leased. If no row is left, all is true.
+// takeOverUpTo leases rows of a lane in batches, and queues their flights. It calls the function
+// `from` to lease a batch. It ends when no row is left, when the lane's memory is full, or when
+// `most` rows were leased. If no row is left, all is true.
 func (o *Outbox) takeOverUpTo(ctx context.Context, l *lane, most int, from takeOverFunc) (all bool, err error) {
 	for limit := min(o.freeCapacity(l), takeOverBatch, most); limit > 0; limit = min(o.freeCapacity(l), takeOverBatch, most) {
 		work, err := o.leaseRows(ctx, l.Queue, limit, from)

@@ -58,9 +58,9 @@ func (o *Outbox) finish(ctx context.Context, f *flight, out store.Outcome) {
 	}
 }
 
-// withEvent returns the outcome as corrected by knownOutcome, with the event for the app. If this
-// panics, withEvent returns the outcome unchanged. Without an outcome in the database, the message
-// would be sent again.
+// withEvent returns the outcome as corrected by knownOutcome, with the event for the app. It
+// recovers from a panic and then returns the outcome unchanged. The outcome must be written to the
+// database, because otherwise the message would be sent again.
 func (o *Outbox) withEvent(ctx context.Context, f *flight, out store.Outcome) (done store.Outcome) {
 	done = out
 	defer panics.Recover(panics.Attempt)

@@ -97,10 +97,10 @@ func (b *Budget) Reserve(ctx context.Context, m sms.Message, cost int64) (func()
 	return func() { b.undo(ctx, charged) }, nil
 }
 
-// StrangersHoldHalf implements verification.Budget. It reports whether all callers together have
-// spent at least half of a cap. The spent amount is at most a second old, unless a read of the
-// amount is under way. If the database does not answer, StrangersHoldHalf returns false, because no
-// text message is sent anyway.
+// StrangersHoldHalf implements verification.Budget. It reports whether at least half of the amount
+// that strangers may spend under a cap is spent, by strangers or other callers. The spent amount is
+// at most a second old, unless a read of the amount is under way. If the database does not answer,
+// StrangersHoldHalf returns false, because no text message is sent anyway.
 func (b *Budget) StrangersHoldHalf(ctx context.Context, app, country string) bool {
 	charges, _ := b.charges(sms.Message{App: app, Country: country, Stranger: true}, 0)
 	for _, c := range charges {
@@ -115,8 +115,8 @@ func (b *Budget) StrangersHoldHalf(ctx context.Context, app, country string) boo
 	return false
 }
 
-// readSpent returns the spent amount of a charge's account. Only one caller at a time reads the
-// account from the database, at most once in accountReadFor.
+// readSpent returns the spent amount of a charge's account. Within accountReadFor, only one caller
+// reads the account from the database. All other callers get the result of the last read.
 func (b *Budget) readSpent(ctx context.Context, c store.SMSCharge) readAccount {
 	b.mu.Lock()
 	known, now := b.read[c.Cap], time.Now()

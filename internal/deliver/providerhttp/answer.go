@@ -29,8 +29,8 @@ type statusRow struct {
 
 // statuses has a row for every status (RFC 9110 section 15). The first row that matches is used.
 var statuses = []statusRow{
-	// The 2xx answers of this row lack the word for "accepted". Such an answer may come from a
-	// proxy or from the provider itself.
+	// This row is for 2xx answers without the words by which the provider says that it accepted the
+	// message. Such an answer may come from a proxy or from the provider itself.
 	{200, 299, delivery.Unknown, delivery.AboutServer, false, ErrUnreadableAnswer},
 	{300, 399, delivery.Temporary, delivery.AboutServer, false, errRedirect},
 	{401, 401, delivery.Temporary, delivery.AboutAccount, true, nil},  // our key
@@ -97,10 +97,10 @@ func (m Meaning) ToError(a Response, code string) *delivery.Error {
 // is no such header.
 func RetryAfter(a Response) time.Duration { return RetryAfterIn(a.Header, maxRetryAfter) }
 
-// RetryAfterIn returns the wait in the header Retry-After, at most the duration most. It returns 0
-// if there is no such header. The header has seconds or a date (RFC 9110 section 10.2.3). A date is
-// compared with the response's own header Date, so that this machine's clock does not matter. Both
-// dates are whole seconds, and Date is rounded down, so the wait never ends too early.
+// RetryAfterIn returns the wait in the header Retry-After, but at most the parameter most. It
+// returns 0 if there is no such header. The header has seconds or a date (RFC 9110 section 10.2.3).
+// A date is compared with the response's own header Date, so that this machine's clock does not
+// matter. Both dates are whole seconds, and Date is rounded down, so the wait never ends too early.
 func RetryAfterIn(h http.Header, most time.Duration) time.Duration {
 	text := h.Get("Retry-After")
 	if seconds, err := strconv.ParseUint(text, 10, 63); err == nil {
@@ -119,8 +119,8 @@ var (
 	providerIDPattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:^/+=-]{0,127}$`)
 )
 
-// SafeErrorCode returns text if the text looks like a provider's error code. If the text could be a
-// phone number or other text, it returns "".
+// SafeErrorCode returns text if the text looks like a provider's error code. It returns "" if the
+// text could be a phone number or other text.
 func SafeErrorCode(text string) string {
 	if !errorCodePattern.MatchString(text) || len(text) > 5 && strings.Trim(text, "0123456789") == "" {
 		return ""

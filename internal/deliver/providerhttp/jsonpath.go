@@ -8,7 +8,7 @@ import (
 )
 
 // JSONPath is the member names and list indexes that lead to a value in JSON from another service,
-// as "event-data.message.headers.message-id" or "data.to.0".
+// such as "event-data.message.headers.message-id" or "data.to.0".
 type JSONPath []string
 
 // Bounds of a path: its steps, and the bytes of one step.

@@ -10,11 +10,11 @@ import (
 	"sendcode/internal/deliver/providerhttp"
 )
 
-// AliyunVerify is an account with the verification messages of Alibaba Cloud's Phone Number
+// AliyunVerify is an account for verification messages through Alibaba Cloud's Phone Number
 // Verification Service, interface Dypnsapi 2017-05-25
-// (help.aliyun.com/zh/pnvs/developer-reference/api-dypnsapi-2017-05-25-sendsmsverifycode). The
-// service provides the signatures and templates, and the messages contain our code. The service
-// reaches only numbers of mainland China.
+// (help.aliyun.com/zh/pnvs/developer-reference/api-dypnsapi-2017-05-25-sendsmsverifycode). Aliyun
+// provides the signatures and templates, and the messages contain our code. The interface reaches
+// only numbers of mainland China.
 type AliyunVerify struct {
 	Account `yaml:",inline"`
 	// The base URL, for tests.

@@ -68,8 +68,8 @@ type Carrier interface {
 }
 
 // ReportParser is a Carrier that sends receipts. A carrier sends a receipt to an address with a
-// token of ours. The caller of ParseReports has checked that token. The parameter send is the ID of
-// the send in the address, or "" if the address has no ID.
+// token of ours. The caller of ParseReports has checked that token. The address may also contain
+// the ID of a send. The parameter send of ParseReports is this ID, or "" if there is none.
 type ReportParser interface {
 	// ParseReports parses receipts. It returns them with the reply that the carrier expects. The
 	// errors are ErrForged and ErrUnreadableReport.

@@ -62,8 +62,8 @@ var (
 	MeaningPerNumber = Meaning{Class: delivery.Temporary, About: delivery.AboutRecipient}
 	MeaningUnknown   = Meaning{Class: delivery.Unknown, About: delivery.AboutServer}
 	MeaningOptedOut  = Meaning{Class: delivery.Rejected, About: delivery.AboutAddress, Reason: ReasonOptedOut}
-	// MeaningRefusedNumber means that this number is refused now. Another carrier also could not
-	// reach the number, or must not.
+	// MeaningRefusedNumber means that this number is refused now. Another carrier could not reach
+	// the number either, or must not try.
 	MeaningRefusedNumber = Meaning{Class: delivery.Rejected, About: delivery.AboutRecipient}
 	// MeaningUnreachable means that this carrier cannot reach the number. An example is a number
 	// without WhatsApp.
@@ -76,9 +76,10 @@ func MeaningLimited(hold time.Duration) Meaning {
 	return Meaning{Class: delivery.Rejected, About: delivery.AboutRecipient, Reason: ReasonCarrierLimit, Hold: hold}
 }
 
-// errorByCode returns the error of a message that was not accepted. The table has the meaning of
-// the code. If the status says that the carrier failed, the meaning is MeaningUnknown. If the table
-// lacks the code, the meaning is MeaningPerNumber.
+// errorByCode returns the error of a message that was not accepted. If the status says that the
+// carrier failed, the meaning is MeaningUnknown. Otherwise the table gives the meaning of the code,
+// or of the part of the code before the first full stop. If the table has neither, the meaning is
+// MeaningPerNumber.
 func errorByCode(a providerhttp.Response, code string, table map[string]Meaning) *delivery.Error {
 	v, known := table[code]
 	if !known {

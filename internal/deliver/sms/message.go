@@ -51,7 +51,7 @@ const StageBudget = "budget"
 // Reasons of refusals.
 const (
 	// ReasonCarrierLimit means that the carrier temporarily takes no more messages for this
-	// recipient. delivery.Error.Hold is the duration.
+	// recipient. delivery.Error.Hold says for how long.
 	ReasonCarrierLimit = "carrier_limit"
 	// ReasonOptedOut: the person asked the carrier to send nothing more.
 	ReasonOptedOut = "opted_out"

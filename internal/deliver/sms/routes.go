@@ -42,9 +42,9 @@ type CarriersOptions struct {
 	// is nil, carriers get no URL.
 	CallbackURL func(carrier, send string) string
 	// Reserve reserves the cost of a message before the message is offered to a carrier. It returns
-	// a function that releases the cost again. If Reserve fails, the carrier is skipped. If each
-	// other carrier also fails to reserve the cost or cannot reach the number, Send returns the
-	// error of Reserve. If Reserve is nil, no cost is reserved.
+	// a function that releases the cost again. If Reserve fails, the carrier is skipped. If Reserve
+	// fails for all other carriers too, or these cannot reach the number, Send returns the error of
+	// Reserve. If Reserve is nil, no cost is reserved.
 	Reserve func(ctx context.Context, m Message, cost int64) (back func(), fail *delivery.Error)
 	// OnHealthChange is called when a carrier is set aside, and when the carrier is up again. The
 	// function must return soon and must not call methods of Carriers. It may be nil.
@@ -103,11 +103,11 @@ func NewCarriers(routes []Route, o CarriersOptions) *Carriers {
 // not accept the message. That is so after a Temporary failure, or if delivery.Error.MayGoElsewhere
 // is true for the failure. Any other failure ends Send.
 //
-// Send returns the result and the error of the last carrier that it tried. It does not do so if it
-// tried no carrier, or if MayGoElsewhere is true for the last failure. Then it returns the result
-// and the error of a carrier that may take the message later. If there is no such carrier but
-// CarriersOptions.Reserve failed, it returns the error of Reserve. Took in the result is the
-// duration of the whole call.
+// Send normally returns the result and the error of the last carrier that it tried. There is an
+// exception if it tried no carrier, or if MayGoElsewhere is true for the last failure. If another
+// carrier may take the message later, Send then returns the result and the error of that carrier.
+// Otherwise, if CarriersOptions.Reserve failed, Send returns the error of Reserve. Took in the
+// result is the duration of the whole call.
 func (c *Carriers) Send(ctx context.Context, m Message) (delivery.Result, error) {
 	began := time.Now()
 	m.Sender = c.Sender
@@ -216,8 +216,8 @@ func (r *routeWithBreaker) breakerResult(m Message, fail *delivery.Error) error 
 }
 
 // noteFirstFailure remembers a failure of a prefix. It returns true if the prefix had no remembered
-// failure within rememberFailuresFor. It returns false if maxRememberedPrefixes prefixes are
-// already remembered.
+// failure within rememberFailuresFor. If maxRememberedPrefixes prefixes are already remembered, it
+// remembers nothing and returns false.
 func (r *routeWithBreaker) noteFirstFailure(prefix string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

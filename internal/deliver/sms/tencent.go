@@ -56,8 +56,8 @@ func (t Tencent) Open(s Setup) Carrier {
 	return &tencentCarrier{t, NewClient(s)}
 }
 
-// Send implements Carrier. Tencent's API has no idempotency token. Tencent only returns
-// SessionContext in the answer.
+// Send implements Carrier. Tencent's API has no idempotency token. SessionContext is not one,
+// because Tencent only returns it in the answer.
 func (c *tencentCarrier) Send(ctx context.Context, m Message) (delivery.Result, *delivery.Error) {
 	template, params, fail := c.Template(m)
 	if fail != nil {

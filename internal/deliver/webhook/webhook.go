@@ -68,8 +68,8 @@ type Dependencies struct {
 	Logger   *slog.Logger
 	Observer Observer
 	Tracer   Tracer // nil: there are no traces
-	// If Now is nil, time.Now is used. Only webhook-timestamp and samples use Now. All other times
-	// come from the database's clock.
+	// If Now is nil, time.Now is used. Only webhook-timestamp and the events of PostSample use Now.
+	// All other times come from the database's clock.
 	Now    func() time.Time
 	Tick   time.Duration                     // between two reads of due events; 0: one second
 	Random func(time.Duration) time.Duration // returns a random duration below the given one; nil: rand.N

@@ -34,7 +34,7 @@ func (a *API) UseCORS(e *echo.Echo) {
 	}))
 }
 
-// ownHeaders are the names of the headers that the service reads of a page's request.
+// ownHeaders are the names of the request headers that the service reads when a page calls it.
 const ownHeaders = "authorization,content-type,idempotency-key"
 
 // requestedHeaders matches a list of at most 32 field names (RFC 9110, sections 5.1 and 5.6.1),

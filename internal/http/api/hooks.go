@@ -165,9 +165,9 @@ type hookResult struct {
 }
 
 // admissionProblem returns the problem of messages that were not admitted. If a send returned an
-// error, the problem is that error. Otherwise the problem is the longest wait of a refused message.
-// If messages were held back only because others were not decided in time, the problem is
-// Unavailable. If all messages were admitted, the result is nil.
+// error, the problem is that error. Otherwise, if messages were refused, the problem has the
+// longest of their waits. If messages were held back only because others were not decided in time,
+// the problem is Unavailable. If all messages were admitted, the result is nil.
 func (h *AuthHooks) admissionProblem(ctx context.Context, results []hookResult) *server.Problem {
 	longest, held := time.Duration(0), false
 	for _, r := range results {

@@ -8,8 +8,7 @@
 // all other changes.
 //
 // A request has a full recipient only in its body, and the console hashes the recipient at once.
-// URLs contain the hash. A page shows a full recipient only if an operator reveals it, with one
-// exception. After a login, an account gets back the form in which it typed a recipient.
+// URLs contain the hash. A page shows a full recipient only if an operator reveals it.
 package console
 
 import (
@@ -63,8 +62,8 @@ type Config struct {
 	StorageStatus func(context.Context) (store.StorageStatus, error)
 }
 
-// ServiceStatus and ServicePart are the state of the service and of a part, for the line on each
-// page.
+// ServiceStatus is the state of the service. ServicePart is the state of one part that the service
+// needs, such as the database. Each page shows them in its status line.
 type (
 	ServiceStatus = layout.ServiceStatus
 	ServicePart   = layout.ServicePart

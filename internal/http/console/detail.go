@@ -84,8 +84,8 @@ func (console *Console) showSend(c echo.Context, status int, s store.SendDetails
 	return console.layout.Show(c, status, "send", v)
 }
 
-// verdictAndQuota returns the verdict on a send, and the quota of its recipient as the rules say
-// now. If the limiter fails, only the quota is missing.
+// verdictAndQuota returns the verdict on a send, and the quota that its recipient has now. If the
+// limiter fails, only the quota is missing.
 func (console *Console) verdictAndQuota(ctx context.Context, s store.SendDetails, w texts.Words) (explain.Verdict,
 	quotaView, error,
 ) {

@@ -95,7 +95,8 @@ func (console *Console) listPage(c echo.Context) error {
 func (console *Console) showList(c echo.Context, status int, q listQuery, s searchView) error {
 	ctx := c.Request().Context()
 	found, err := console.sendList().Page(ctx, q.filter, q.given)
-	// If a page of newer rows is not full, the first page is shown instead, read from its start.
+	// If a page of newer rows is not full, the list is read again from its start, and its first
+	// page is shown instead.
 	if err == nil && q.filter.After != nil && len(found.Rows) < q.filter.Limit {
 		q.given.Del("newer")
 		q.filter.After = nil

@@ -134,8 +134,8 @@ func (v overviewView) GroupedByAddress(d store.Dimension) string {
 	return layout.ListAddress("/admin/overview", v.values, "by", string(d)) + "#codes-title"
 }
 
-// RowsAddress returns the address of the list for the page's time range. The address also has the
-// parameters in pairs, in which each name is followed by its value.
+// RowsAddress returns the address of the list for the page's time range. The parameter pairs has
+// names and values in turn. RowsAddress adds them to the parameters of the address.
 func (v overviewView) RowsAddress(pairs ...string) string {
 	given := maps.Clone(v.values)
 	for i := 0; i+1 < len(pairs); i += 2 {

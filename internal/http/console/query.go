@@ -127,8 +127,9 @@ func parseQuery(raw string, now time.Time, zone *time.Location) (q listQuery, er
 	return q, nil
 }
 
-// These durations say how long before and after the time in the request's ID the sends of a request
-// are searched. The range is needed because clocks differ.
+// The search for the sends of a request begins searchBeforeRequestTime before the time in the
+// request's ID. It ends searchAfterRequestTime after that time. The range is needed because clocks
+// differ.
 const (
 	searchBeforeRequestTime = time.Minute
 	searchAfterRequestTime  = 2 * time.Minute

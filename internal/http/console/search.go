@@ -66,12 +66,12 @@ func (console *Console) supportReferenceAddress(ctx context.Context, typed strin
 }
 
 // searchAddress returns the address that a search leads to: the page of a send, or a list by
-// recipient, reference or request. Apart from IDs, hashes and addresses of the console, a URL
-// contains a typed text only if the text is the reference of a send. A URL never contains a text
-// that may be a recipient, because browsers and proxies keep URLs.
+// recipient, reference or request. The URL may contain an ID, a hash, or an address of the console.
+// It contains another typed text only if that text is the reference of a send. A URL never contains
+// a text that may be a recipient, because browsers and proxies keep URLs.
 //
 // searchAddress returns a *fault.InvalidError or an error of the store. If a recipient has no rows
-// and is not served, the error is a *fault.InvalidError.
+// and the service refuses to send codes to it, the error is a *fault.InvalidError.
 func (console *Console) searchAddress(ctx context.Context, typed string) (string, error) {
 	if typed == "" {
 		return "", fault.Invalid("q", "required", "")
@@ -107,9 +107,10 @@ func (console *Console) searchAddress(ctx context.Context, typed string) (string
 	return list, err
 }
 
-// referenceAddress returns the address of the list of sends with a reference, which is typed or
-// else plain. If no send has the reference, the address is for the sends of a request with this ID.
-// Errors are a *fault.InvalidError or those of the store.
+// referenceAddress returns the address of the list of sends with a reference. The reference is the
+// text typed or, if no send has that reference, the text plain. If no send has either reference,
+// the address is for the sends of the request whose ID is plain. Errors are a *fault.InvalidError
+// or those of the store.
 func (console *Console) referenceAddress(ctx context.Context, typed, plain string) (string, error) {
 	if problem := layout.ShortTextParameter(new(string))(typed); problem != "" {
 		return "", fault.Invalid("q", "invalid", problem)

@@ -118,9 +118,9 @@ func measuresOf(m store.Measures, sent int) codeMeasures {
 
 func isoTime(t time.Time) string { return texts.DisplayTime{Time: t}.ISO() }
 
-// summarize returns the statistics for the time range of q. The parameter now has the database's
-// numbers of that range. The parameter before has the numbers of the range of equal length before
-// it. The parameter domains has the mail domains with the most failed mails.
+// summarize returns the statistics for the time range of q. The parameter `now` has the database's
+// numbers of this range. The parameter `before` has the numbers of the previous range, which has
+// the same length. The parameter domains has the mail domains with the most failed mails.
 func summarize(q store.StatsQuery, now, before store.Stats, domains []store.DomainTally) Statistics {
 	out := Statistics{
 		From: isoTime(q.From), To: isoTime(q.To), Each: int(q.Each / time.Second), Total: totalOf(now), Before: totalOf(before),

@@ -44,9 +44,10 @@ func AskCommand(base, apiKey string) string {
 const mailboxCookie = "sendcode_mailbox"
 
 // RegisterMailbox adds the routes of the developer's mailbox, which shows codes. A request must
-// have key as a bearer token, in the cookie, or as the parameter k. The mailbox's link has the
-// parameter k, sets the cookie and redirects. If apiKey is not empty, it is also accepted as a
-// bearer token. The routes answer only direct requests from this machine.
+// contain the mailbox's key (the parameter key) as a bearer token, in the cookie, or as the URL
+// parameter k. The mailbox's link has the parameter k. A request to this link gets the cookie and a
+// redirect. If apiKey is not empty, it is also accepted as a bearer token. The routes answer only
+// direct requests from this machine.
 //
 // Call RegisterMailbox only if the server listens on loopback and has no real mail server. Also
 // call RegisterStatic. If generated is true, the page shows apiKey in a command, as the banner

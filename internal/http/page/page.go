@@ -3,9 +3,9 @@
 // shows the sent mails.
 //
 // The page is a small HTML document around the widget (web/widget). On this page, as on other
-// sites, the widget calls the API. The server adds the app's name and brand, the offer of the API,
-// and the URLs to which a person may return. The browser keeps the state, and the server keeps
-// none.
+// sites, the widget calls the API. The server adds the app's name and brand, what the API offers to
+// the browser, and the URLs to which a person may return. The browser keeps the state, and the
+// server keeps none.
 //
 //	GET /         app, purpose, return_url ─▶ HTML with <send-code>
 //	POST /return  proof of a right code ─▶ 303 return_url?reference=…

@@ -21,8 +21,8 @@ var endAcceptingTimeout = time.Second
 // later connection is harmless, because the proxy then tries another replica. A handshake that has
 // not ended is still reset.
 //
-// An InheritedListener stays open, and its connections wait for the next process. The result ended
-// reports whether Accept fails from now on.
+// An InheritedListener stays open, and its connections wait for the next process. EndAccepting
+// returns true if Accept fails from now on.
 func EndAccepting(l net.Listener) (ended bool) {
 	if passed, ok := l.(InheritedListener); ok {
 		return passed.endAccepting()

@@ -4,8 +4,8 @@ package server
 
 import "net"
 
-// EndAccepting stops accepting on an InheritedListener. For other listeners it does nothing: only
-// Linux tells how many connections wait to be accepted.
+// EndAccepting stops accepting on an InheritedListener. For any other listener it does nothing and
+// returns false, because only Linux tells how many connections still wait to be accepted.
 func EndAccepting(l net.Listener) (ended bool) {
 	passed, ok := l.(InheritedListener)
 	return ok && passed.endAccepting()

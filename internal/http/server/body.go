@@ -86,8 +86,8 @@ func readBody(r *http.Request) ([]byte, error) {
 }
 
 // UnreadableBodyProblem returns the problem of a body that could not be read. It returns echo's 413
-// if the body is too large, and the 503 if a bound or the stop of the service ended the reading.
-// Otherwise it returns a 400.
+// if the body is too large. It returns a 503 if too many bytes of bodies are being read, or if the
+// service stops. Otherwise it returns a 400.
 func UnreadableBodyProblem(err error) error {
 	_, limit := errors.AsType[*echo.HTTPError](err)
 	if _, known := errors.AsType[*Problem](err); known || limit {
@@ -111,8 +111,9 @@ func malformedJSONProblem(detail string, body []byte, at int64) error {
 	return &Problem{Kind: MalformedJSON, Detail: all, Extra: withPositionMembers(body, at, nil)}
 }
 
-// withPositionMembers returns a copy of members with the position at added. The member position is
-// in bytes from 0. The members line and column begin at 1, and column is in characters.
+// withPositionMembers returns a copy of members with the position of a byte of the body added. The
+// member position is this byte's index, from 0. The members line and column begin at 1, and column
+// is in characters.
 func withPositionMembers(body []byte, at int64, members map[string]any) map[string]any {
 	line, column := lineAndColumn(body, at)
 	all := map[string]any{"position": at, "line": line, "column": column}

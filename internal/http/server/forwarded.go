@@ -68,9 +68,9 @@ func isTrustedProxy(proxies []netip.Prefix, addr netip.Addr) bool {
 const forwardingWarnInterval, trustedWarnInterval = time.Hour, time.Minute
 
 // warnOfForwarding is middleware that warns of a proxy whose clients all count as one address. One
-// case is a peer outside of proxies that sends X-Forwarded-For or Forwarded. The other case is a
-// trusted proxy that sends forwarding headers but not X-Forwarded-For. The warning names the peer
-// only if its address is private, because a public address may belong to a person.
+// case is a peer that sends X-Forwarded-For or Forwarded, but is not a trusted proxy. The other
+// case is a trusted proxy that sends forwarding headers but not X-Forwarded-For. The warning names
+// the peer only if its address is private, because a public address may belong to a person.
 func warnOfForwarding(proxies []netip.Prefix, logger *slog.Logger, now func() time.Time) echo.MiddlewareFunc {
 	lines, trustedLines := logs.Throttle{Every: forwardingWarnInterval}, logs.Throttle{Every: trustedWarnInterval}
 	warn := func(lines *logs.Throttle, peer netip.Addr, header, text string) {

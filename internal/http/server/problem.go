@@ -34,9 +34,9 @@ type Problem struct {
 	Detail string
 	Wait   time.Duration  // until the request may be repeated; 0: the status decides, see wait
 	Extra  map[string]any // further members, such as field, position, quota
-	// Variant selects the detail in other languages if the kind has several details. Variant is the
-	// part of the text's key after the slug. If Variant is empty, that part is the member reason,
-	// if the problem has one.
+	// Variant selects one of several details of the kind in other languages. The key of such a
+	// detail is the kind's slug, a dot and Variant. If Variant is empty, the member reason of the
+	// problem takes its place.
 	Variant string
 	closes  bool // the connection ends with the answer
 
@@ -183,8 +183,8 @@ func wantsHTML(c echo.Context) bool {
 
 // LogFailure logs an error of the service itself. Such an error is a 500, or a 503 because the
 // database or the limiter failed. LogFailure does not log errors after the client disconnected,
-// because the disconnect cancels the context. It does not log a fault.Kind without a cause or a
-// request that was refused on purpose.
+// because the disconnect cancels the context. It also does not log a request that was refused on
+// purpose, or a bare fault.Kind, which has no cause.
 func LogFailure(ctx context.Context, logger *slog.Logger, err error) {
 	if _, overloaded := errors.AsType[*admission.OverloadedError](err); overloaded { // thousands a second
 		return

@@ -14,12 +14,15 @@ import (
 // an IPv6 /64. Refused requests do not count. RequestLimiter decides in this process, so a flood
 // costs Redis and the database nothing.
 //
-// RequestLimiter is a sliding window counter. Of the previous minute's requests, it counts the
-// share of that minute that lies within the last 60 s. Its memory is bounded. For each of two
-// minutes, it has counts of at most maxNetworks networks, about 9 MB in all. When a minute has that
-// many counts, a new network is counted together with its /24 or /48. If the wider networks are too
-// many as well, a new network is admitted without a count. So attackers with that many networks do
-// not block other clients, and the rules on sends still apply.
+// RequestLimiter is a sliding window counter. It counts the requests of the current minute, and a
+// part of the requests of the previous minute. This part is the share of the previous minute that
+// lies within the last 60 s.
+//
+// The memory of a RequestLimiter is bounded: the counts of both minutes need at most about 9 MB. If
+// the current minute has counts of maxNetworks networks, a new network is counted together with its
+// /24 or /48. If the wider networks are too many as well, a new network is admitted without a
+// count. So attackers with that many networks do not block other clients, and the rules on sends
+// still apply.
 //
 // All clients without an address, as on a Unix socket, share one count.
 type RequestLimiter struct {
@@ -110,8 +113,8 @@ func (r *RequestLimiter) hasCount(id netip.Prefix) bool {
 	return r.counts[id] > 0 || r.before[id] > 0 && len(r.counts) < 2*r.largest
 }
 
-// networksOf returns the network that counts for an address, a /32 or /64, and the wider network, a
-// /24 or /48. Without an address, both are zero Prefixes.
+// networksOf returns the network in which an address is counted first, a /32 or /64, and the wider
+// network, a /24 or /48. Without an address, both are zero Prefixes.
 func networksOf(ip netip.Addr) (narrow, wide netip.Prefix) {
 	ip = ip.Unmap().WithZone("")
 	bits, wideBits := 64, 48
@@ -128,9 +131,9 @@ func networksOf(ip netip.Addr) (narrow, wide netip.Prefix) {
 // began. The parameters before and count are the numbers of requests in the previous and the
 // current minute.
 func retryAfter(before, count, limit int64, since time.Duration) time.Duration {
-	// Each of the n requests of a minute has a weight, which is the share of that minute that is
-	// still in the sliding window. free returns how long after the end of that minute the sum of
-	// the weights first falls to room.
+	// A minute had n requests. The weight of each request is the share of that minute that is still
+	// in the sliding window. free returns how long after the end of that minute the sum of the
+	// weights is no longer greater than room.
 	free := func(n, room int64) time.Duration {
 		if n <= room {
 			return 0

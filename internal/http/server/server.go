@@ -89,8 +89,8 @@ const (
 )
 
 // skipBodyLimit reports whether a path has its own limit. On the API's other paths, skipBodyLimit
-// hides a length above the limit. So a body that is too large is refused only when it is read. By
-// that time, a middleware has set the headers that let a page read the answer.
+// sets a ContentLength above the limit to unknown. So a body that is too large is refused only when
+// it is read. By that time, a middleware has set the headers that let a web page read the answer.
 func skipBodyLimit(c echo.Context) bool {
 	r := c.Request()
 	path := r.URL.Path
@@ -110,8 +110,8 @@ func NewHTTPServer(h http.Handler, logger *slog.Logger) *http.Server {
 	}
 }
 
-// SetAnswerTime sets the time within which an answer must be written to d from now. This replaces
-// the server's write timeout for the answer.
+// SetAnswerTime sets the deadline for writing the answer: the duration d from now. This replaces
+// the server's write timeout for this answer.
 func SetAnswerTime(c echo.Context, d time.Duration) {
 	_ = http.NewResponseController(c.Response()).SetWriteDeadline(time.Now().Add(d)) // fails only for an http.ResponseWriter of a test
 }
@@ -183,8 +183,8 @@ func securityHeaders() echo.MiddlewareFunc {
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error {
 			h := c.Response().Header()
-			// All responses share these slices. Set replaces a slice. Add copies the slice, because
-			// the slice has no spare capacity.
+			// All responses share these slices. So a handler must not change a slice itself: Set
+			// replaces the slice, and Add copies it, because it has no spare capacity.
 			for name, values := range headers {
 				h[name] = values
 			}

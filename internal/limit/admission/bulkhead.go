@@ -28,8 +28,8 @@ var errNoSlot = errors.New("admission: no slot became free in time")
 //
 // A request that was not admitted keeps its slot for at least releaseDelay after its answer. So
 // each process refuses at most 1,000 requests a second for one recipient, even in a flood. Normal
-// users never wait. Refusing the other requests at once would not help, because clients would
-// retry.
+// users never wait. It would not help to refuse the waiting requests of a flood at once, because
+// clients would retry.
 //
 // Strangers hold at most half of the slots, so that other callers do not wait behind strangers.
 // Bulkhead is safe for concurrent use.
@@ -57,10 +57,10 @@ type Slot struct {
 	once     sync.Once
 }
 
-// Acquire takes a slot for a request for a recipient, and waits until a slot is free. The parameter
-// name identifies the recipient in the Bulkhead. A stranger's request also takes one of the slots
-// that strangers may hold. The caller must release the slot. If no slot becomes free within
-// MaxSlotWait or before ctx ends, Acquire returns an error.
+// Acquire takes a slot for a request for a recipient, and waits until a slot is free. The Bulkhead
+// knows the recipient by the given name. A stranger's request also takes one of the slots that
+// strangers may hold. The caller must release the slot. If no slot becomes free within MaxSlotWait
+// or before ctx ends, Acquire returns an error.
 func (b *Bulkhead) Acquire(ctx context.Context, name string, stranger bool) (*Slot, error) {
 	b.mu.Lock()
 	q := b.queues[name]
@@ -124,9 +124,9 @@ func (b *Bulkhead) leave(q *recipientQueue) {
 }
 
 // Release frees the slot at once if the request was admitted. Otherwise it frees the slot after at
-// least releaseDelay. It spaces these releases in a queue at least releaseDelay/MaxPerRecipient
-// apart. If many waiting requests got their slots together, a later request would wait for all of
-// them.
+// least releaseDelay. Two such releases for one recipient are at least releaseDelay/MaxPerRecipient
+// apart. Otherwise many waiting requests would get their slots at the same instant, and a later
+// request would have to wait for all of them.
 func (s *Slot) Release(admitted bool) {
 	s.once.Do(func() {
 		if admitted {

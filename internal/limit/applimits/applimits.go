@@ -93,8 +93,9 @@ type preparedRules struct {
 }
 
 // New makes a service. The service hashes the values of keys with the secret before it passes them
-// to the limiter. It calls the function counted after each operation on a known limit with valid
-// keys and a valid ID. The argument outcome is admitted, refused, looked, recorded or unavailable.
+// to the limiter. After each operation on a known limit with valid keys and a valid ID, the service
+// calls counted. The outcome that it passes to counted is "admitted", "refused", "looked",
+// "recorded" or "unavailable".
 func New(limiter limiter, secret []byte, set Set, counted func(limit string, o Operation, outcome string)) *Service {
 	s := &Service{limiter: limiter, secret: secret, observe: counted, queue: quota.NewQueue()}
 	s.SetLimits(set)
@@ -128,8 +129,8 @@ func (s *Service) EndWaits() { s.queue.End() }
 // ends a wait, with quota.ErrUnavailable.
 //
 // Apply returns fault.NotFound for an unknown limit and *fault.InvalidError for an invalid request.
-// In both cases it did nothing and did not call New's counted. It returns quota.ErrUnavailable if
-// the limit could not be decided.
+// In both cases Apply did nothing, and did not call the function counted that New received. It
+// returns quota.ErrUnavailable if the limit could not be decided.
 func (s *Service) Apply(ctx context.Context, ask Request) (Answer, error) {
 	l, ok := (*s.set.Load())[ask.Limit]
 	if !ok {

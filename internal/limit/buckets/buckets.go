@@ -65,8 +65,8 @@ func AppFailedChecks(app string, ch recipient.Channel) string {
 func Trial(number int) string { return quota.Bucket("", "", "", "trial", strconv.Itoa(number)) }
 
 // NetworkFailedChecks returns the buckets that count a failed check for the client's networks. If
-// the client's address is unknown, it returns no buckets. The back end's own address would stand
-// for all of its users.
+// the client's address is unknown, NetworkFailedChecks returns no buckets. It does not use the back
+// end's own address instead, because that would stand for all users of the back end.
 func NetworkFailedChecks(app string, ip netip.Addr, ch recipient.Channel) map[quota.Scope]string {
 	all := map[quota.Scope]string{}
 	for scope, subject := range map[quota.Scope]string{quota.IP: ClientPrefix(ip), quota.Network: WideNetworkPrefix(ip)} {

@@ -13,10 +13,11 @@ import (
 // rule policy.BackoffRule slows them down instead. It counts the sends that failed for a reason
 // other than the address.
 //
-// Only the limiter and this process count these sends. If both lose the events, the rule admits at
-// most its limit of sends again, to a server that refuses them anyway. When the rule refuses, the
-// database's rows show which sends no longer count. These are the sends before the recipient's last
-// sent message. They are also the sends that a pause stopped, if the pause is over.
+// Only the limiter and this process count these sends. If both lose the events, the rule starts
+// again from zero. Then it admits at most its limit of further sends, to a server that refuses them
+// anyway. When the rule refuses, the database's rows show which sends no longer count. Two kinds of
+// sends no longer count: sends before the last message that was sent to the recipient, and sends
+// that a pause stopped, if the pause is over.
 
 // correctBackoff corrects the state of BackoffRule in d if the rule refuses. It replaces the state
 // by the state that follows from the database (promise 4 of docs/PROMISES.md). If the new state

@@ -1,13 +1,14 @@
 // Package gates combines two gates, the limiter and the database. The limiter is fast and may lose
-// events. The database counts every send of a recipient. Each gate decides alone, by its own events
-// and its own clock, and computes durations. A response has the stricter of the two states of each
-// rule. If the limiter lost events, they are added to the limiter again.
+// events. The database counts every send of a recipient. Each gate decides alone, by its own
+// events. Each gate measures on its own clock and returns durations, so the two clocks may differ.
+// A response has the stricter of the two states of each rule. If the limiter lost events, they are
+// added to the limiter again.
 //
 // Without Redis, or while Redis is unavailable, the database alone decides the rules on recipients
 // and their failures. This process then decides the other rules.
 //
-// Packages verification and outbox (for refunds) call this package. This package calls package
-// quota. The database's own decision is in store/rowrules. Numbered promises are in
+// Package verification calls this package, and so does package outbox for refunds. This package
+// calls package quota. The database's own decision is in store/rowrules. Numbered promises are in
 // docs/PROMISES.md.
 //
 // # What adds and removes events
@@ -114,10 +115,10 @@ type Gates struct {
 	refused   recipientsUntil          // only without Redis: the recipients that the rows refused, until their wait ends
 }
 
-// New makes a Gates of a limiter and a database. If shared is nil, a limiter in this process
-// decides only the scopes that the database does not decide. Gates calls the function lost when the
-// limiter had lost events of a recipient and the events were added again. For mayLackEventsFor
-// after an outage, Gates does not call lost.
+// New makes a Gates of a limiter and a database. If shared is nil or a limiter in this process (see
+// InProcess), the limiter decides only the scopes that the database does not decide. Gates calls
+// the function lost when the limiter had lost events of a recipient and the events were added
+// again. After an outage, Gates does not call lost until mayLackEventsFor has passed.
 func New(shared Limiter, db Database, p *policy.CurrentSet, lost func(), now func() time.Time, logger *slog.Logger) *Gates {
 	g := &Gates{
 		shared: shared, db: db, policy: p, lost: lost, now: now, logger: logger,
@@ -155,9 +156,9 @@ type outage struct {
 
 func (o *outage) lasts() bool { return o.turns.Load()%2 == 1 }
 
-// Stop ends the trials that test whether the limiter is back. During an outage it makes a last
-// trial immediately, because waiting refunds are lost when the process ends. Call Stop after the
-// last send and before the limiter is closed.
+// Stop ends the trials that test whether the limiter is back. During an outage, it makes a last
+// trial immediately. If that trial succeeds, the waiting refunds are made; otherwise they are lost
+// when the process ends. Call Stop after the last send and before the limiter is closed.
 func (g *Gates) Stop() {
 	g.endTrials()
 	g.tryAgain(context.Background(), 1)
@@ -167,8 +168,8 @@ func (g *Gates) Stop() {
 // call had. If the trial succeeds, tryAgain ends the outage. Otherwise it makes another trial after
 // LimiterRetryDelay. No request waits for the trial.
 //
-// A ping would not be enough. A Redis that runs no scripts still answers a ping. A node of a
-// Cluster that runs no script on several keys also answers.
+// A ping would not be enough. A Redis that cannot run scripts still answers a ping. So does a node
+// of a Cluster that cannot run a script on several keys.
 func (g *Gates) tryAgain(ctx context.Context, count int) {
 	turns := g.outage.turns.Load()
 	if turns%2 == 0 {
@@ -215,7 +216,7 @@ func (g *Gates) WhyAway() error {
 	return nil
 }
 
-// logNotAdded logs that the limiter was not corrected by the database's events. It logs at most
+// logNotAdded logs that events of the database could not be added to the limiter. It logs at most
 // once a minute, since a slow limiter causes this error in every request.
 func (g *Gates) logNotAdded(ctx context.Context, err error) {
 	if _, due := g.lines.Add("not added", g.now()); due {
@@ -227,14 +228,15 @@ func (g *Gates) logNotAdded(ctx context.Context, err error) {
 // process must decide.
 var errLimiterAway = errors.New("gates: limiter unavailable")
 
-// callLimiter runs call, which is Limiter.Take or Limiter.Peek, unless there is no limiter or an
-// outage lasts. If call fails, an outage begins. The request own is r without the rules that the
-// database decides. If refundable is true, the limiter may refund an event that the limiter
-// admitted and this process refused.
+// callLimiter calls the function call, which is Limiter.Take or Limiter.Peek. It does not call the
+// function without a limiter or during an outage. If the function fails, an outage begins. The
+// parameter own is the request r without the rules that the database decides. The parameter
+// refundable says whether callLimiter may refund an event that the limiter admitted and this
+// process refused.
 //
 // If the limiter was not called, the error is errLimiterAway. If the limiter did not answer, the
 // error is errLimiterAway joined with the cause, and the limiter may have counted the event.
-// callLimiter also returns other errors of call and the errors of confirmLocally.
+// callLimiter also returns other errors of the function and the errors of confirmLocally.
 func (g *Gates) callLimiter(ctx context.Context, r, own quota.Request,
 	call func(Limiter, context.Context, quota.Request) (quota.Decision, error), refundable bool,
 ) (quota.Decision, error) {
@@ -264,9 +266,10 @@ func (g *Gates) callLimiter(ctx context.Context, r, own quota.Request,
 
 // confirmLocally counts in this process an event that the limiter admitted (promise 1 of
 // docs/PROMISES.md). After an outage, the limiter lacks the events that this process admitted
-// alone. As long as these events may count, this process decides, too. The result then has the
-// stricter of both states of each rule. If this process refuses the event and refundable is true,
-// confirmLocally refunds the event in the limiter. It may return quota.ErrRefunded.
+// alone. As long as a rule's window can still contain such events, this process decides, too. The
+// result then has the stricter of both states of each rule. If this process refuses the event and
+// refundable is true, confirmLocally refunds the event in the limiter. It may return
+// quota.ErrRefunded.
 func (g *Gates) confirmLocally(ctx context.Context, r, local quota.Request, d quota.Decision,
 	refundable bool,
 ) (quota.Decision, error) {
@@ -284,8 +287,8 @@ func (g *Gates) confirmLocally(ctx context.Context, r, local quota.Request, d qu
 	return d, nil
 }
 
-// countLocally counts an event in this process if the limiter admitted the event and a rule counts
-// it here. If decides is true, this process decided, too, and own is its decision.
+// countLocally counts an event in this process if the limiter admitted the event and Scope.Counted
+// is true for a rule of r. If decides is true, this process decided, too, and own is its decision.
 func (g *Gates) countLocally(ctx context.Context, r quota.Request,
 	admitted bool,
 ) (own quota.Decision, decides bool, err error) {
@@ -347,15 +350,15 @@ func (g *Gates) peekLocally(ctx context.Context, p buckets.Plan) (quota.Decision
 }
 
 // TakeSend counts a send in every bucket or in none. A refused send is counted in no bucket. The
-// rules lower are rules of the plan with lower limits. They must admit the send as well, and their
-// states come first in the decision. If the plan has no rules, TakeSend admits the send and counts
-// nothing.
+// parameter lower has rules of the plan with lower limits. These rules must admit the send as well,
+// and their states come first in the decision. If the plan has no rules, TakeSend admits the send
+// and counts nothing.
 //
 // If the limiter is unavailable, this process decides the scopes that the database does not decide.
 // The decision then has only the states of these rules. If unanswered is true, the limiter did not
-// answer and may count the send. If such a send is refused and not taken again, the caller must
-// call RefundLater. If the process dies after TakeSend, the limiter may count a send that does not
-// exist until the rules' windows end.
+// answer, but it may have counted the send. If such a send is refused and the caller does not call
+// TakeSend for it again, the caller must call RefundLater. If the process dies after TakeSend, the
+// limiter may count a send that does not exist, until the rules' windows end.
 func (g *Gates) TakeSend(ctx context.Context, p buckets.Plan, id string,
 	lower []quota.Rule,
 ) (d quota.Decision, unanswered bool, err error) {

@@ -17,8 +17,8 @@ const (
 	maxPending = 10_000
 	// retryRefundFor is how long a pending refund is repeated: the longest usual window.
 	retryRefundFor = 24 * time.Hour
-	// retryRefundAfter is the time between two trials of a refund that fails although the limiter
-	// is not away.
+	// retryRefundAfter is the time until a failed refund is tried again, if the limiter is not
+	// away.
 	retryRefundAfter = 10 * time.Second
 )
 
@@ -38,7 +38,7 @@ type pendingRefund struct {
 	due     time.Time // zero, unless it failed alone
 }
 
-// Away reports whether the next call would fail as well after this error of Refund or Record. If
+// Away reports whether an error of Refund or Record means that the next call would fail as well. If
 // Away returns false, only this call failed, or only a part of a Redis Cluster is unavailable.
 func (*Gates) Away(err error) bool {
 	return errors.Is(err, errLimiterAway) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) ||
@@ -80,8 +80,8 @@ func (g *Gates) PendingRefunds() int {
 func (g *Gates) RefundsAdded() <-chan struct{} { return g.pending.added }
 
 // MakePendingRefunds makes the pending refunds. It may be called at any time. While the limiter is
-// unavailable, the refunds wait. If one refund fails alone, MakePendingRefunds keeps this refund
-// and makes the next refunds. It drops a refund that panics.
+// unavailable, the refunds wait. If a refund fails although the limiter is available,
+// MakePendingRefunds keeps this refund and makes the next refunds. It drops a refund that panics.
 func (g *Gates) MakePendingRefunds(ctx context.Context) {
 	p := &g.pending
 	select {

@@ -76,8 +76,8 @@ func (g *Gates) record(ctx context.Context, bucket string, keep time.Duration, r
 }
 
 // Refund removes an event from buckets of this process and, with Redis, of the limiter. During an
-// outage, or if ctx has ended, Refund removes the event only in this process. It returns an error
-// of the limiter, errLimiterAway, or the error of ctx.
+// outage, or if ctx has ended, Refund removes the event only in this process. Then the error is
+// that of ctx, or else errLimiterAway. Other errors are those of the limiter.
 func (g *Gates) Refund(ctx context.Context, id string, buckets ...string) error {
 	if err := g.local.Refund(ctx, id, buckets...); err != nil || g.shared == nil {
 		return err

@@ -22,9 +22,9 @@ type EventDatabase interface {
 }
 
 const (
-	// KeepEvery is the time between two writes of changes. A killed process loses the changes of
-	// this time and the changes of an uncommitted write. These are the changes of less than a
-	// second, unless the disk is slow.
+	// KeepEvery is the time between two writes of changes. A killed process loses the changes since
+	// the last write, and the changes of a write that was not committed. Unless the disk is slow,
+	// these are the changes of less than a second.
 	KeepEvery = 500 * time.Millisecond
 	// longestForgotten is the longest window whose events are not saved: most such windows have
 	// ended by the next start.
@@ -64,9 +64,10 @@ type SavedEvents struct {
 }
 
 // NewSavedEvents returns a SavedEvents with a new limiter in this process. It saves the limiter's
-// events in db. The limiter gets the time from the function now. The function ahead returns how far
-// that clock is ahead of the database's clock. If ahead is nil, the clocks are equal, and no other
-// process uses the database. The functions seal and open encrypt and decrypt the names of buckets.
+// events in db. The function now is the limiter's clock. The function ahead returns how far the
+// limiter's clock is ahead of the database's clock. If ahead is nil, the clocks are equal, and no
+// other process uses the database. The functions seal and open encrypt and decrypt the names of
+// buckets.
 func NewSavedEvents(db EventDatabase, ahead func() time.Duration, now func() time.Time, seal func(bucket string) []byte,
 	open func(sealed []byte) (bucket string, err error), logger *slog.Logger,
 ) *SavedEvents {
@@ -188,7 +189,7 @@ func (s *SavedEvents) MoveTo(ctx context.Context, shared Limiter) (moved int, er
 
 // loadBatch reads the events after s.read and adds them to a limiter, in groups by bucket. If an
 // event is in the future because a clock was set back, the event counts as of now. The result n is
-// the number of events read. The caller must hold the lock reading.
+// the number of events read. The caller must hold s.reading.
 func (s *SavedEvents) loadBatch(ctx context.Context, to Limiter) (n int, err error) {
 	last, group := s.read, map[string][]store.LimiterEvent{}
 	add := func() error {
@@ -216,8 +217,9 @@ func (s *SavedEvents) loadBatch(ctx context.Context, to Limiter) (n int, err err
 }
 
 // addTo adds events to a limiter. The map group has the events by the encrypted names of their
-// buckets. addTo omits names that were encrypted with another index key. A new index key frees
-// every quota, and an old event must not prevent the start of a process.
+// buckets. addTo omits names that were encrypted with another index key, and returns no error for
+// them. With a new index key every quota is empty, so these events no longer count. They must not
+// prevent the start of a process.
 func (s *SavedEvents) addTo(ctx context.Context, to Limiter, group map[string][]store.LimiterEvent) error {
 	unread := 0
 	for sealed, events := range group {

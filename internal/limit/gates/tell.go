@@ -17,10 +17,11 @@ import (
 	"sendcode/quota"
 )
 
-// Each gate computes the states of a recipient's rules from its own events on its own clock. The
-// response has the stricter state of each rule. A state has durations and no instants, so the
-// clocks of the gates may differ. Only the limiter is corrected. If the database's rows count more
-// events than the limiter, these events are recorded in the limiter by their age.
+// Each gate computes the states of a recipient's rules from its own events on its own clock. For
+// each rule, the response has the stricter state of the two gates (limiter and database). A state
+// has durations and no instants, so the clocks of the gates may differ. Only the limiter is
+// corrected. If the database's rows count more events than the limiter, these events are recorded
+// in the limiter by their age.
 
 // Answer has the states of a subject's rules for the response to a request. If the database was
 // read, At is on the database's clock. Otherwise At is on the limiter's clock.
@@ -46,10 +47,11 @@ func stricter(a, b quota.State) quota.State {
 }
 
 // mergeStates returns, for each rule in order, the stricter of the limiter's state and the rows'
-// state (promise 3 of docs/PROMISES.md). The limiter computed its states between least and most
-// ago. For the comparison, mergeStates shortens the limiter's waits by most. So the rows' state is
-// returned if both count the same sends. A returned state of the limiter has its waits shortened
-// only by least, so that no wait is too short.
+// state (promise 3 of docs/PROMISES.md). The parameters least and most are the smallest and the
+// greatest possible age of the limiter's states. For the comparison, mergeStates shortens the
+// limiter's waits by the greatest age. So the rows' state is returned if both count the same sends.
+// If mergeStates returns a state of the limiter, it shortens the waits only by the smallest age, so
+// that no wait is too short.
 //
 // The limiter may be called before, after or while the rows are read. Let l be the time at which
 // the limiter computed its states. Let r be the time at which the rows were read, and t the present
@@ -62,9 +64,10 @@ func stricter(a, b quota.State) quota.State {
 //     gates, unless one gate lost the send. Then the stricter state includes the send. A send or a
 //     refund between l and r has not been answered yet. In this case, too, the stricter state is
 //     returned.
-//   - If both gates count the same sends, the rows' state is returned. The rows count each send no
-//     earlier than the limiter. So the rows' wait at r is at least the limiter's wait minus (r -
-//     l). In either order of l and r, most = t - askedAt is at least r - l.
+//   - If both gates count the same sends, the rows' state is returned. The instant of a send in the
+//     rows is not earlier than its instant in the limiter. So the rows' wait at r is at least the
+//     limiter's wait minus (r - l). In either order of l and r, most = t - askedAt is at least r -
+//     l.
 func mergeStates(rules []quota.Rule, limited, rows []quota.State, least, most time.Duration) []quota.State {
 	merged := make([]quota.State, 0, len(rules))
 	for _, rule := range rules {
@@ -80,8 +83,8 @@ func mergeStates(rules []quota.Rule, limited, rows []quota.State, least, most ti
 	return merged
 }
 
-// later returns the state after the time passed, if no new event came; Used may then be too high,
-// so the result may be stricter than the true state.
+// later returns the state that s becomes after the duration passed, if no new event comes. Used may
+// then be too high, so the result may be stricter than the true state.
 func later(s quota.State, passed time.Duration) quota.State {
 	if s.RetryAfter > 0 && s.RetryAfter <= passed {
 		s.Used = min(s.Used, s.Limit-1)
@@ -130,15 +133,15 @@ func (g *Gates) Peek(ctx context.Context, p buckets.Plan) (Answer, error) {
 	}
 	h := rows.rows // h is the history as of now, after both have answered
 	h.Now = h.Now.Add(g.now().Sub(rows.answeredAt).Truncate(time.Microsecond))
-	// recordRows computes ages as of d.At, so d.At must be an instant that was over by h.Now. The
-	// limiter may have answered after the rows were requested. So d.At is moved back by the time
-	// from the request for the rows to the earlier of the two answers.
+	// recordRows computes ages as of d.At, so the instant d.At must not be later than the instant
+	// h.Now. But h.Now may be behind the present by as long as reading the rows took. So d.At is
+	// moved back by the time from the request for the rows to the earlier of the two answers.
 	d.At = d.At.Add(-max(0, min(answeredAt.Sub(rows.askedAt), rows.answeredAt.Sub(rows.askedAt))))
 	return Answer{g.correctAndMerge(ctx, p, d, askedAt, answeredAt, g.countedRows(p, h, rows.askedAt)), &h}, nil
 }
 
-// peekFirstGate peeks only at the limiter. If the limiter is unavailable, it peeks at this process.
-// It reads no rows. If the request is bad, peekFirstGate returns an error.
+// peekFirstGate peeks only at the limiter, or at this process if the limiter is unavailable. It
+// reads no rows. If the request is bad, peekFirstGate returns an error.
 func (g *Gates) peekFirstGate(ctx context.Context, p buckets.Plan) (quota.Decision, error) {
 	d, err := g.peekLimiter(ctx, p)
 	if errors.Is(err, errLimiterAway) {
@@ -154,8 +157,8 @@ func (g *Gates) peekLimiter(ctx context.Context, p buckets.Plan) (quota.Decision
 
 // AnswerRefusal returns the answer to a send that TakeSend refused with the decision d. TakeSend
 // was called at askedAt. If the answer is Allowed, a wait has ended meanwhile, or the sends that
-// the rule backoff counted no longer count. In both cases the caller must repeat the Take.
-// AnswerRefusal returns the error of the database.
+// the rule backoff counted no longer count. In both cases the caller must call TakeSend again. If
+// the database fails, AnswerRefusal returns its error.
 func (g *Gates) AnswerRefusal(ctx context.Context, p buckets.Plan, d quota.Decision, askedAt time.Time) (Answer, error) {
 	d = g.correctBackoff(ctx, p, d)
 	answeredAt := g.now()
@@ -241,11 +244,11 @@ func (g *Gates) correctAndMerge(ctx context.Context, p buckets.Plan, d quota.Dec
 	return g.merge(p, d, askedAt, answeredAt, r)
 }
 
-// merge returns d with the stricter of d's state and the rows' state of each rule, as of r.now
-// (promise 3 of docs/PROMISES.md). The parameters askedAt and answeredAt have the same meaning as
-// in correctAndMerge.
+// merge returns d as of r.now. For each rule, the result has the stricter of the state in d and the
+// rows' state (promise 3 of docs/PROMISES.md). The parameters askedAt and answeredAt have the same
+// meaning as in correctAndMerge.
 func (g *Gates) merge(p buckets.Plan, d quota.Decision, askedAt, answeredAt time.Time, r databaseRows) quota.Decision {
-	least := max(0, r.askedAt.Sub(answeredAt)) // each wait ends relative to r.now, and r.now may be as early as r.askedAt
+	least := max(0, r.askedAt.Sub(answeredAt)) // callers compute the end of a wait from r.now, which may be as early as r.askedAt
 	d.At, d.Rules = r.now, mergeStates(p.Rules, d.Rules, r.states, least, g.now().Sub(askedAt))
 	return d
 }
@@ -263,8 +266,8 @@ func lackingScopes(limited, rows []quota.State) (scopes []quota.Scope) {
 }
 
 // recordRows records the rows' events of some scopes in the limiter. The parameter at is an instant
-// of the limiter's clock that is not later than r.now. Because the ages are as of at, no event gets
-// a later instant than it had. recordRows returns the errors of record.
+// of the limiter's clock that is not later than r.now. The limiter subtracts an event's age from
+// at, so no event gets a later instant than it had. recordRows returns the errors of record.
 func (g *Gates) recordRows(ctx context.Context, p buckets.Plan, r databaseRows, at time.Time, scopes ...quota.Scope) (err error) {
 	for _, scope := range scopes {
 		keep := quota.LongestKeep(p.SendRules)

@@ -63,13 +63,13 @@ func (g *Gates) rememberWait(p buckets.Plan, r databaseRows) {
 	}
 }
 
-// AnswerRefusedBefore answers a send without counting the send, if the rows refused the subject
-// before and still refuse. It is for a process without Redis. The rows are read in a shared read
-// first, so a flood on one recipient costs few reads. The flood also takes no place of a rule with
-// a wider scope.
+// AnswerRefusedBefore is for a process without Redis. If the database's rows refused the subject
+// before and still refuse it, AnswerRefusedBefore answers a send without counting the send.
+// Concurrent calls for a recipient share one read of the rows, so a flood on one recipient costs
+// few reads. The sends of the flood are also not counted by rules with a wider scope.
 //
-// If refused is false, the gates must decide the send. If another rule refuses, no row is read, and
-// refused is false, too. AnswerRefusedBefore returns the error of the database.
+// If refused is false, the gates must decide the send. If a rule in this process refuses the send,
+// AnswerRefusedBefore reads no row, and refused is false, too. The error is that of the database.
 func (g *Gates) AnswerRefusedBefore(ctx context.Context, p buckets.Plan) (answer Answer, refused bool, err error) {
 	if !g.OnlyInProcess() || !g.refused.has(g.refused.nameOf(p), g.now()) {
 		return Answer{}, false, nil

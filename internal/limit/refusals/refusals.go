@@ -159,8 +159,9 @@ func (o *openRow) accepts(now time.Time) bool {
 }
 
 // findOrAddCounter returns the counter of first recipients of the row's network. If there is none,
-// or if the counter's deadline has passed, it makes a counter with the deadline until. It returns
-// nil if there would be more than maxNetworks counters.
+// or if the counter's deadline has passed, it makes a new counter. The parameter until is the
+// deadline of the new counter. findOrAddCounter returns nil if there would be more than maxNetworks
+// counters.
 func (b *Batch) findOrAddCounter(row store.SendOrRefusal, until, now time.Time) *firstRecipientCounter {
 	key := networkKey{row.App, row.BlockedBy, row.Network}
 	f := b.networks[key]
@@ -217,10 +218,10 @@ func (b *Batch) closeRow(rows map[refusalKey]*openRow, key refusalKey) {
 }
 
 // takeUnwritten returns the due rows that have unwritten refusals, and resets their counts. A row
-// is due if it was never written, or if its last write was at least the duration ago before now. A
-// row is also due if its deadline has passed. When a deadline has passed, takeUnwritten deletes the
-// network, or the row if it has no unwritten refusals. The result lost is the number of refusals
-// that no row could count.
+// is due if it was never written, if its deadline has passed, or if its last write was long enough
+// before now. The parameter ago is the shortest such time. takeUnwritten also deletes each network
+// whose deadline has passed, and each row without unwritten refusals whose deadline has passed. The
+// result lost is the number of refusals that no row could count.
 func (b *Batch) takeUnwritten(now time.Time, ago time.Duration) (batch []store.SendOrRefusal, lost int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -290,9 +291,9 @@ func (b *Batch) WriteDue(ctx context.Context) { b.write(ctx, rewriteAfter) }
 // Flush writes all that was collected.
 func (b *Batch) Flush(ctx context.Context) { b.write(ctx, 0) }
 
-// write writes the rows that takeUnwritten returns to the database. If the database fails, the rows
-// stay in the batch for the next write. write first waits until another write has ended. If ctx
-// ends during this wait, it does nothing.
+// write takes rows from takeUnwritten and writes them to the database. If the database fails, the
+// rows stay in the batch for the next write. write first waits until another write has ended. If
+// ctx ends during this wait, it does nothing.
 func (b *Batch) write(ctx context.Context, ago time.Duration) {
 	select {
 	case b.flushing <- struct{}{}:

@@ -72,14 +72,16 @@ const (
 	// maxUnsettled bounds the unsettled sends. A further send is dropped. Then the limiter and the
 	// database may continue to differ about this send.
 	maxUnsettled = 10_000
-	// repeatRecordAfter is the time after which an event is recorded a second time. An earlier
-	// request with the same Idempotency-Key has the same ID. In a stalled limiter, the refund of
-	// that request may have run late, and left a tombstone. A tombstone lasts 60 s and prevents the
-	// first record.
+	// repeatRecordAfter is the time after which an event is recorded a second time, because the
+	// first record may have had no effect. An earlier request with the same Idempotency-Key has the
+	// same send ID. If the limiter stalled, the refund of that request may have run late and left a
+	// tombstone. A tombstone lasts 60 s. During this time, the limiter records no event with that
+	// ID.
 	repeatRecordAfter = 65 * time.Second
 	// NeverWrittenAfter is how long a row must be missing from the database until the send is
 	// treated as never written. The database server may still run a transaction after its client
-	// has left. The server's own time limits for statements and locks bound this time.
+	// has left. The server's own time limits for statements and locks bound how long such a
+	// transaction runs.
 	NeverWrittenAfter = 10 * time.Second
 	// maxRowsPerLookup bounds the rows that one statement looks up.
 	maxRowsPerLookup = 1000
@@ -139,8 +141,8 @@ func (r *Repair) Refund(ctx context.Context, row store.Refund) {
 // refundRow refunds a send in the limiter and confirms the refund to the database. It refunds the
 // send in the recipient's buckets under each policy that the purpose has had, since policies may
 // have changed after the send was counted. For a stranger's mail, it also refunds the send in the
-// bucket of the rule on spellings, unless the address was erased. If the limiter fails several
-// times in a row, only the first failure is logged.
+// bucket that all spellings of the address share, unless the address was erased. If the limiter
+// fails several times in a row, only the first failure is logged.
 func (r *Repair) refundRow(ctx context.Context, row store.Refund) error {
 	defer panics.Recover(panics.Other) // so that the next refunds are still made
 	err := r.Limiter.Refund(ctx, string(row.ID[:]), r.refundBuckets(row.Verification)...)
@@ -177,7 +179,7 @@ func (r *Repair) recipientBuckets(app string, ch recipient.Channel, purpose stri
 }
 
 // SettleLater queues a send until the limiter and the database answer. The database may have
-// written the send, and the limiter may count the send in the buckets of in. When both answer, the
+// written the send, and the limiter may count the send in the given buckets. When both answer, the
 // row in the database decides. If the row counts, the send is recorded in the recipient's bucket.
 // If the row does not count, the send is refunded there. If the row is missing for
 // NeverWrittenAfter, the send is refunded in all buckets. If maxUnsettled sends are queued,
@@ -228,8 +230,8 @@ func (r *Repair) settle(ctx context.Context) {
 }
 
 // settleSome settles some sends and returns the sends that are left. It first calls Store.Ping,
-// which writes to the database. After this write, an uncommitted transaction of SQLite can no
-// longer appear.
+// which writes to the database. After this write, an earlier transaction of SQLite whose commit
+// failed can no longer take effect.
 //
 // A reset changes the database before the limiter. So settleSome may record a send in the limiter
 // after the limiter's reset. If a recorded send no longer counts in the database, settleSome
@@ -286,10 +288,10 @@ func (r *Repair) settleSome(ctx context.Context, list []unsettled) (left []unset
 	return left, cmp.Or(err, unread)
 }
 
-// countedBy returns the time since which a row counts and the longest time for which it counts. The
-// result counts reports whether the row counts in the bucket of x. A repeated request may have
-// written the row on a replica that folds spellings of an address differently. Then the row counts
-// in another bucket.
+// countedBy returns the time since which a row counts and the longest time for which it counts. It
+// also reports whether the row counts in the bucket of x. A repeated request may have written the
+// row on a replica that folds spellings of an address differently. Then the row counts in another
+// bucket.
 func (r *Repair) countedBy(row store.Send, x unsettled) (at time.Time, keep time.Duration, counts bool) {
 	set := r.Policy.Get()
 	if x.scope == quota.Failures {
@@ -301,7 +303,7 @@ func (r *Repair) countedBy(row store.Send, x unsettled) (at time.Time, keep time
 }
 
 // rowsOf reads the rows of sends by their IDs. If a send has no row, the send is not in the map.
-// The result now is on the database's clock. If no row was found, now is zero.
+// rowsOf also returns the time on the database's clock. If no row was found, this time is zero.
 func (r *Repair) rowsOf(ctx context.Context, list []unsettled) (found map[uuid.UUID]store.Send, now time.Time, err error) {
 	found = map[uuid.UUID]store.Send{}
 	if len(list) == 0 {
@@ -318,8 +320,8 @@ func (r *Repair) rowsOf(ctx context.Context, list []unsettled) (found map[uuid.U
 	return found, now, err
 }
 
-// CountBadAddress counts a send in the limiter's bucket of failures. The address of the send
-// accepts no messages. If the limiter is unavailable, the send is counted later.
+// CountBadAddress counts a send to an address that accepts no messages. It counts the send in the
+// limiter's bucket of failures. If the limiter is unavailable, the send is counted later.
 func (r *Repair) CountBadAddress(ctx context.Context, s store.Send) {
 	bucket, keep := buckets.Failures(s.App, s.Channel, s.Recipient), r.Policy.Get().LongestFailureWindow()
 	if keep == 0 { // no rule counts it

@@ -227,8 +227,8 @@ func (a *App) lockDataDir(ctx context.Context) error {
 	return err
 }
 
-// loadSecrets takes the secrets that no setting gives from the data directory, and generates
-// missing secrets. Then it parses the keys.
+// loadSecrets sets the secrets that no setting gives. It reads them from the data directory, and
+// generates the missing ones. Then it parses the keys.
 func (a *App) loadSecrets() (err error) {
 	if a.generated, err = a.cfg.LoadOrCreateSecrets(a.cfg.DataDir); err != nil {
 		return err

@@ -13,8 +13,8 @@ import (
 
 // databaseClock returns the time of the database's clock. Every replica writes and compares lasting
 // times by this one clock. Lasting times are those in rows and in sealed cookies. Between two
-// readings of the database's clock, the machine's own clock measures the time that has passed. It
-// is safe for concurrent use.
+// readings of the database's clock, the machine's own clock measures the time that has passed. A
+// databaseClock is safe for concurrent use.
 type databaseClock struct {
 	localNow func() time.Time // of this machine
 	read     func(context.Context) (time.Time, error)

@@ -298,8 +298,8 @@ func (a *App) configurePage(cfg config.Config) {
 	a.page.Configure(append([]page.AppPage{first}, others...)...)
 }
 
-// subjectByLanguage returns a function from a language to the subject of the mail. With the
-// subject, a person can search a mailbox for the mail. If the subject contains the code,
+// subjectByLanguage returns a function that returns the subject of the mail in a given language.
+// With the subject, a person can search a mailbox for the mail. If the subject contains the code,
 // subjectByLanguage returns nil.
 func subjectByLanguage(r *message.MailRenderer, p policy.Purpose, app, title string) func(string) string {
 	if p.Notify == message.NotifyGlance {
@@ -423,8 +423,9 @@ func (a *App) drain(ctx context.Context) {
 }
 
 // shutdown accepts no more requests, and answers the requests that have been read, within
-// shutdownWait. After half of shutdownWait, requests that wait for an outcome end. shutdown waits
-// at most server.DefaultUnreadWait for a client to send the rest of a request or to read an answer.
+// shutdownWait. After half of shutdownWait, it answers the requests that still wait for an outcome.
+// shutdown waits at most server.DefaultUnreadWait for a client to send the rest of a request or to
+// read an answer.
 func (a *App) shutdown() error {
 	ctx, cancel := context.WithTimeout(context.Background(), shutdownWait)
 	defer cancel()

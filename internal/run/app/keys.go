@@ -37,7 +37,7 @@ type keyCheck struct {
 	lacking []string // IDs that the database knows and the ring lacks
 	// The next run goes on at this place. The field table is an index into sqldb.SealedTables, and
 	// after is the key of the last row that was read there. No row before this place is sealed
-	// under a lacking key.
+	// under a key that the ring lacks.
 	table int
 	after string
 	more  bool // rows are left to read, and no key is known to be missing
@@ -74,9 +74,9 @@ func (a *App) checkKeys(ctx context.Context) error {
 	return nil
 }
 
-// run is a job that repeats the comparison. Meanwhile another database may have replaced the first
-// one, and replicas with other rings may have written rows. The result more reports that some
-// sealed rows are still unread.
+// run is a job that repeats the comparison of the start. Since then another database may have
+// replaced the first one, and replicas with other rings may have written rows. The result more
+// reports that some sealed rows are still unread.
 func (k *keyCheck) run(ctx context.Context) (more bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, store.CallTimeout)
 	defer cancel()
@@ -144,9 +144,9 @@ func (k *keyCheck) findMissing(ctx context.Context) (more bool, err error) {
 	return k.findMissingInRows(ctx, codes)
 }
 
-// findMissingInRows looks for missing keys in the next sealed rows. It records these keys and the
-// keys in the parameter codes, the missing keys that unexpired codes need. The result more reports
-// that some sealed rows are still unread.
+// findMissingInRows looks for missing keys in the next sealed rows. The parameter codes has the
+// missing keys that unexpired codes need. findMissingInRows records these keys together with the
+// keys that it finds. The result more reports that some sealed rows are still unread.
 func (k *keyCheck) findMissingInRows(ctx context.Context, codes []string) (more bool, err error) {
 	missing, more, err := k.missingInNextRows(ctx)
 	if err != nil {
@@ -171,9 +171,9 @@ func (k *keyCheck) missingInCodes(ctx context.Context) ([]string, error) {
 	return slices.DeleteFunc(used, func(id string) bool { return !slices.Contains(k.lacking, id) }), err
 }
 
-// missingInNextRows reads the next sealed rows, and returns the lacking keys that these rows need.
-// If it finds lacking keys, the next call reads the same rows again. The result more reports that
-// some sealed rows are still unread.
+// missingInNextRows reads the next sealed rows, and returns the keys that these rows need but the
+// ring lacks. If it finds such keys, the next call reads the same rows again. The result more
+// reports that some sealed rows are still unread.
 func (k *keyCheck) missingInNextRows(ctx context.Context) (missing []string, more bool, err error) {
 	if k.table == len(sqldb.SealedTables) {
 		return nil, false, nil

@@ -23,8 +23,8 @@ import (
 	"sendcode/internal/store/sqldb"
 )
 
-// BackupDue is an age of the last backup. If the last backup is older, the doctor and the alert
-// SendcodeBackupOld warn.
+// BackupDue is how old the last backup may be. If the last backup is older, the doctor and the
+// alert SendcodeBackupOld warn.
 const BackupDue = 48 * time.Hour
 
 // NeedsBackup reports whether to warn about a SQLite file without a backup. It returns false in a

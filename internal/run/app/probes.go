@@ -266,7 +266,7 @@ func mailServersReason(all []delivery.Health, admits int, waits func() bool) *se
 
 // carriersReason returns a reason if all carriers of some numbers are suspended, and a text message
 // waits. It also returns a reason if these carriers are suspended and no carrier would try a
-// message now. For the reasons why, see mailServersReason.
+// message now. The comment of mailServersReason explains these rules.
 func carriersReason(suspended, untried bool, waits func() bool) *server.HealthReason {
 	if !suspended || !untried && !waits() {
 		return nil

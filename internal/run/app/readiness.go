@@ -18,10 +18,10 @@ import (
 	"sendcode/internal/store/sqldb"
 )
 
-// databaseProbe finds out whether the database can be written, for /readyz and the metrics. A
-// commit in the last commitProvesFor proves that, if the last ping is newer than maxPingAge.
-// Otherwise the probe pings, at most once a second. The database counts as away after three failed
-// pings in a row, or after one failure with a known reason, such as a full disk.
+// databaseProbe finds out whether the database can be written, for /readyz and the metrics. It
+// pings the database at most once a second. It needs no new ping if the last ping is newer than
+// maxPingAge and a commit succeeded in the last commitProvesFor. The database counts as away after
+// three failed pings in a row, or after one failure with a known reason, such as a full disk.
 //
 // While the database is away, /readyz answers 503 only if another replica can write. If no replica
 // can write, /readyz still answers 200: a load balancer has no better replica, and some requests
@@ -38,7 +38,7 @@ type databaseProbe struct {
 	waits    bool                 // for that ping's answer
 	misses   int                  // failed pings in a row without a known reason
 	wrote    time.Time            // when a write last succeeded
-	late     int                  // slow writes, of slowWriteThreshold or more, since the last write below half of that
+	late     int                  // writes of slowWriteThreshold or more since the last write of less than half of it
 	reason   *server.HealthReason // why the database can't be written; nil: it can
 	beaten   time.Time            // the value of wrote at the last heartbeat
 	lastBeat string               // the heartbeat last read while the database is away; "": none

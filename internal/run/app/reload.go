@@ -79,8 +79,8 @@ type watchedFile struct {
 	lastSeen, loaded [sha256.Size]byte
 }
 
-// readerIfChanged reads the file. It returns a function with which config.Load reads files, if the
-// contents are new and two calls in a row read the same contents. Otherwise it returns nil. So
+// readerIfChanged reads the file. If the contents are new and the previous call read the same
+// contents, it returns a function with which config.Load reads files. Otherwise it returns nil. So
 // config.Load gets no half-written file. The first contents count as new, since the file may have
 // changed during the start.
 func (w *watchedFile) readerIfChanged() func(string) ([]byte, error) {

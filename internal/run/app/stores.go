@@ -201,8 +201,8 @@ func (l redisLogger) Printf(_ context.Context, format string, args ...any) {
 }
 
 // warnRedis logs the settings and missing rights of Redis that will cause trouble later. If Redis
-// does not answer, it logs a warning, and the start goes on. Error: quota.ErrClusterNode if the URL
-// should name a cluster.
+// does not answer, warnRedis logs a warning, and the start goes on. Error: quota.ErrClusterNode if
+// the URL should name a cluster.
 func (a *App) warnRedis(ctx context.Context, r *quota.Redis) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()

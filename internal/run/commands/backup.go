@@ -90,7 +90,7 @@ func createEmptyFile(path string) error {
 
 // checkRoomFor returns an error if the disk of path has no room for a copy of the SQLite file. The
 // parameter from is the SQLite file. The needed room is the size of the file and of its write-ahead
-// log, multiplied by times.
+// log, multiplied by the parameter times.
 func checkRoomFor(from, path string, times float64) error {
 	size := 0.0
 	for _, name := range []string{from, from + "-wal"} {

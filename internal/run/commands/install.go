@@ -207,7 +207,8 @@ func (i Installation) settings() (lines []string, public string, err error) {
 	}
 }
 
-// composeFiles returns the compose file, its settings as one YAML flow, and a file for each secret.
+// composeFiles returns the compose file, the file .env with the settings, and a file for each
+// secret. The parameter flow has the settings as one YAML flow mapping.
 func (i Installation) composeFiles(flow string, secrets []string) []installed {
 	files := []installed{
 		{"compose.yaml", sendcode.Compose, 0o644},

@@ -107,8 +107,8 @@ func canonicalOrigin(u *url.URL) string {
 	return u.Scheme + "://" + host
 }
 
-// checkReturnURL returns "" if text is an origin, with or without a path, in the form that the
-// service compares return URLs in. Otherwise it returns the problem.
+// checkReturnURL returns "" if text is an origin, with or without a path. The text must have the
+// form in which the service compares return URLs. Otherwise checkReturnURL returns the problem.
 func checkReturnURL(text string) string {
 	u, err := url.Parse(text)
 	if err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" ||

@@ -18,13 +18,14 @@
 //	warn.go                           a warning about values that work but may surprise
 //	sections.go                       Check, if valid values depend on other settings
 //	policyset.go                      settings of policies, purposes and apps: package internal/codes/policy takes them from the PolicySet
-//	internal/run/app/services.go, stores.go, texting.go, http.go  other settings: to the parts, or to the server and its routes; settings.go converts
-//	internal/run/app/reload.go            apply: settings in Reloadable
-//	internal/deliver/delivery/message.go      a setting that changes mails: SharedFields; TestEverySharedFieldIsSent fails until
-//	                                  check.go, encode.go and mailapi/resend.go beside it know it, and the lists of mailapi/shared_test.go;
-//	                                  internal/deliver/outbox/compose.go fills it, by Config of outbox.go
-//	internal/base/message             a setting for the words of messages: RenderRequest; compose.go
-//	                                  and run/app/http.go make one
+//	internal/run/app/services.go, stores.go, texting.go, http.go  all other settings: pass them to the parts, or to the server and its routes;
+//	                                  settings.go converts them
+//	internal/run/app/reload.go            apply, for settings in Reloadable
+//	internal/deliver/delivery/message.go      a setting that changes mails: a field in SharedFields; TestEverySharedFieldIsSent fails until
+//	                                  check.go, encode.go and mailapi/resend.go beside it handle the field, and mailapi/shared_test.go lists it;
+//	                                  internal/deliver/outbox/compose.go fills the field from Config in outbox.go
+//	internal/base/message             a setting for the words of messages: a field in RenderRequest; outbox/compose.go
+//	                                  and run/app/http.go make RenderRequests
 //	testdata/full.yaml                a value that is not the default
 //	reload_test.go, testdata/load.txt what changes at once, what needs a restart, and what is refused
 //	docs/decisions/0012-settings.md   which administrator sets it, and when; CHANGELOG.md
@@ -54,20 +55,20 @@ import (
 // configuration (see document.Decoder). The comments of its fields become the reference in
 // docs/configuration.md, in the schema and in the example. This package adds these tags:
 //
-//	env     the field is also a variable: plain, file (SENDCODE_…_FILE may name a file with the value) or list (by commas)
-//	unset   what an empty value means, for people
+//	env     the field is also an environment variable: plain, file (SENDCODE_…_FILE may name a file with the value) or list (separated by commas)
+//	unset   what an empty value means, in words for people
 type Config struct {
 	// `host:port` of the API and the page; `:8080` is every interface.
 	Addr string `yaml:"addr" env:"plain" default:"127.0.0.1:8080" check:"addr"`
 	// `host:port` for `/admin` and `/metrics` alone.
 	AdminAddr string `yaml:"admin_addr" env:"plain" check:"addr" unset:"/admin and /metrics are on addr"`
 	// The URL at which people, clients and carriers reach this service. Without this URL, mails
-	// have no link to report the mail, and carriers send no receipts. Text messages do not name the
+	// have no link for reporting the mail, carriers send no receipts, text messages do not name our
 	// page, and the `type` of a problem is a path. A trial uses its own address.
 	PublicURL string `yaml:"public_url" env:"plain" check:"public_url"`
 	// How long after SIGTERM the service still answers requests, `0s` to `10m`. Meanwhile `/readyz`
-	// answers 503. Choose a time longer than a load balancer needs to notice. With SQLite the
-	// default is `0s`, since no other replica could answer instead.
+	// answers 503. Choose a longer time than a load balancer needs to notice the 503. With SQLite
+	// the default is `0s`, since no other replica could answer instead.
 	Drain time.Duration `yaml:"drain" env:"plain" default:"10s" range:"0s 10m"`
 	// The directory of the SQLite file and the generated secrets.
 	DataDir string `yaml:"data_dir" env:"plain" default:"./data"`
@@ -86,8 +87,8 @@ type Config struct {
 	// [OAuth clients](mail-servers.md#microsoft-365), by name. Their tokens replace the password at
 	// mail servers whose URL has `?oauth=NAME`.
 	OAuth map[string]oauthClient `yaml:"oauth" keys:"name"`
-	// `other`: if a code is sent again, another mail server or carrier sends it, if there is
-	// another. `same`: the preferred mail server or carrier sends all messages.
+	// `other`: a code that is sent again goes through another mail server or carrier, if there is
+	// one. `same`: all messages go through the preferred mail server or carrier.
 	Resend string `yaml:"resend" default:"other" oneof:"other same"`
 	// The sender, `Name <address>`. Message-IDs have its domain.
 	MailFrom string `yaml:"mail_from" env:"plain" default:"sendcode <no-reply@localhost>" check:"mail_from"`
@@ -188,9 +189,9 @@ type Reloadable struct {
 	Breaker breakerSettings `yaml:"breaker"`
 	// At most 20 recipients with a known code, to which nothing is sent.
 	TestRecipients []testRecipient `yaml:"test_recipients"`
-	// Stops of sends. A send that `to` stops gets the state `failed` and the reason `blocked`, and
-	// counts in the limits. A send of a stopped channel or purpose gets `failed` and `paused`, and
-	// does not count.
+	// Stops of sends. A send to a recipient that `to` matches gets the state `failed` and the
+	// reason `blocked`, and counts in the limits. A send of a stopped channel or purpose gets
+	// `failed` and `paused`, and does not count.
 	Stops []stop `yaml:"stop"`
 	// How long rows are kept, `768h` to `87840h`. `0s` means for ever. The service deletes rows of
 	// whole weeks.
@@ -217,9 +218,9 @@ type breakerSettings struct {
 	Limit int `yaml:"limit,omitempty" range:"1 100000"`
 	// `1s` to `744h`, sliding.
 	Window time.Duration `yaml:"window,omitempty" range:"1s 744h"`
-	// The number of sends that are kept free of [strangers](policies.md#reserve). Strangers are
-	// refused once `limit` less this number is used. It must be below `limit`. By default it is a
-	// fifth of `limit`, if `limit` is above 2.
+	// How many of the `limit` sends [strangers](policies.md#reserve) may not use. Strangers are
+	// refused when only this many sends are left. The number must be below `limit`. By default it
+	// is a fifth of `limit`, if `limit` is above 2.
 	Reserve int `yaml:"reserve,omitempty"`
 }
 

@@ -23,7 +23,8 @@ import (
 const DatabaseFile = "sendcode.db"
 
 // DatabaseFileMayExist reports whether the data directory has a SQLite file. If it cannot find out,
-// it returns true. Otherwise the service could generate other keys beside an existing file.
+// it returns true. If it returned false instead, the service could generate new keys, although an
+// existing file was written with other keys.
 func DatabaseFileMayExist(dir string) bool {
 	_, err := os.Stat(filepath.Join(dir, DatabaseFile))
 	return !errors.Is(err, fs.ErrNotExist)
@@ -36,9 +37,10 @@ const secretsFileHead = `# Made by sendcode and read at every start: what no set
 # these keys, codes under way cannot be checked and limits start again. No other user may read it.
 `
 
-// loadOrCreateSecrets returns the secrets in the file of dir, by the key of each setting. It
-// generates each secret of missing that the file lacks. Meanwhile a lock keeps other processes out.
-// If a database may have been written with a key that the file lacks, it returns an error.
+// loadOrCreateSecrets returns the secrets in the file of dir, by the key of each setting. If the
+// file lacks a secret of the list missing, loadOrCreateSecrets generates the secret. Meanwhile a
+// lock keeps other processes out. If a database may have been written with a key that the file
+// lacks, it returns an error.
 func loadOrCreateSecrets(dir string, missing []storedSecret) (secrets map[string]string, err error) {
 	if err := makeDataDir(dir); err != nil {
 		return nil, err
@@ -81,9 +83,9 @@ func loadOrCreateSecrets(dir string, missing []storedSecret) (secrets map[string
 	return secrets, nil
 }
 
-// WithStoredKeys returns the configuration with the keys of the database. It reads a key that no
-// setting gives from the data directory. If the data directory lacks a key, it returns an error. It
-// writes nothing.
+// WithStoredKeys returns the configuration with the keys of the database. If no setting gives a
+// key, WithStoredKeys reads the key from the data directory. If the data directory lacks the key,
+// it returns an error. It writes nothing.
 func (c Config) WithStoredKeys() (Config, error) {
 	missing := slices.DeleteFunc(c.missingSecrets(), func(s storedSecret) bool { return !s.isDatabaseKey() })
 	if len(missing) == 0 {
@@ -261,8 +263,9 @@ const lockRetryEvery = 20 * time.Millisecond
 var ErrDataDirInUse = errors.New("is in use by another sendcode process")
 
 // LockDataDir locks a data directory for this process. If the directory does not exist, LockDataDir
-// creates it (0700). While another process has the lock, LockDataDir tries again. After wait it
-// returns ErrDataDirInUse. If ctx ends first, it returns an error that wraps the error of ctx.
+// creates it (0700). While another process has the lock, LockDataDir tries again, for the duration
+// wait. Then it returns ErrDataDirInUse. If ctx ends first, it returns an error that wraps the
+// error of ctx.
 //
 // The lock ends when release is called or the process ends. The lock file stays. If it were
 // removed, two processes could lock two files with the same name.
@@ -309,10 +312,11 @@ type ShownSecret struct {
 	Value string // in the clear, to be shown at the terminal
 }
 
-// LoadOrCreateSecrets reads the secrets that no setting gives from <dir>/secrets.yaml. It returns
-// the secrets that a person needs. It generates secrets that the file lacks, and writes the file
-// atomically. Only the file's owner may read the file. If other machines can reach the service,
-// LoadOrCreateSecrets does nothing. In that case Load refuses a configuration that lacks secrets.
+// LoadOrCreateSecrets reads <dir>/secrets.yaml, which has the secrets that no setting gives. It
+// returns the secrets that a person needs. It generates secrets that the file lacks, and writes the
+// file atomically. Only the file's owner may read the file. If other machines can reach the
+// service, LoadOrCreateSecrets does nothing. In that case Load refuses a configuration that lacks
+// secrets.
 //
 // A damaged file is an error, and the file stays unchanged. A missing file is an error if a
 // database was written with its keys. With other keys, pending codes would be invalid, and the

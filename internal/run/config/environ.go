@@ -28,8 +28,8 @@ type envVariable struct {
 	secret bool   // only the environment may give it
 }
 
-// These variables are not settings. SENDCODE_CONFIG is the path of the file. SENDCODE_CONFIG_YAML
-// has the text of the file. Platforms set PORT.
+// These variables are not settings. SENDCODE_CONFIG is the path of the settings' file.
+// SENDCODE_CONFIG_YAML has the text of that file. Platforms set PORT.
 const (
 	configFileKey = "config"
 	configTextKey = "config_yaml"

@@ -20,8 +20,8 @@ type humanCheckSettings struct {
 	// The vendor's public key of the site; of `recaptcha` one of v2.
 	SiteKey      string `yaml:"site_key,omitempty"`
 	SecretSource `yaml:",inline"`
-	// The URL to use in place of the vendor's own URL. With `http` it is your own service's URL. It
-	// is `https`, or `http` on loopback.
+	// The URL to use in place of the vendor's own URL. With `by: http` it is the URL of your own
+	// service. The URL begins with `https`, or on loopback with `http`.
 	URL string `yaml:"url,omitempty"`
 	// The hosts of the pages that show the check. With `recaptcha` the default is the hosts of
 	// `origins`. The other vendors tie a site key to its hosts themselves.
@@ -96,8 +96,9 @@ func (a App) HumanCheckOf() (humancheck.Check, bool) {
 }
 
 // checkHumanChecks adds a mistake for each app that cannot have a human check. An app with a hook
-// cannot have one, since the hook's strangers use no browser. It also adds a mistake for a check
-// whose vendor needs hosts and has none, since only now are all origins known.
+// cannot have one, since sends through a hook come without a browser. It also adds a mistake for a
+// check whose vendor needs hosts and has none. Only here can it check this, because the default
+// hosts are those of the origins, and all origins are known only now.
 func (l *loader) checkHumanChecks() {
 	c := l.config
 	for i, app := range l.root.Children["apps"] {

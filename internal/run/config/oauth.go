@@ -11,7 +11,7 @@ import (
 )
 
 // oauthClient is a client that gets tokens for mail servers. It has credentials of its own (RFC
-// 6749 section 4.4), or gets tokens by a service account or a command.
+// 6749 section 4.4), or it gets tokens through a service account or from a command.
 type oauthClient struct {
 	// At Microsoft 365: the tenant's ID or domain.
 	Tenant string `yaml:"tenant,omitempty" check:"tenant"`
@@ -128,7 +128,7 @@ func (c *oauthClient) readSecrets(p *document.Mapping) {
 func (c *oauthClient) readFile(p *document.Mapping, key, path string, problem func(text string) string) Secret {
 	s, wrong := settingsSourceOf(p).readSecretFile(path, p.LocationOf(key))
 	if wrong != "" && strings.HasPrefix(path, systemdCredentials) {
-		return Secret{} // a command may run while the service, and so the file, is not there; systemd starts no service without the file
+		return Secret{} // if the service is stopped, a command finds no file; systemd starts no service without the file
 	}
 	if wrong == "" {
 		wrong = problem(s.value)

@@ -63,7 +63,7 @@ func (a Allowance) quotaRule(name string, scope quota.Scope) quota.Rule {
 }
 
 // checkByQuota lets package quota check the rule, and adds the errors as mistakes. If the rule has
-// no window, per or days, it adds the mistake noWindow.
+// none of the keys `window`, `per` and `days`, checkByQuota adds the mistake noWindow.
 func (a Allowance) checkByQuota(p *document.Mapping, name, noWindow string) {
 	noDays := a.Days == 0 && p.Given["days"] != nil // quota would take 0 for a rule without days
 	var problems []error

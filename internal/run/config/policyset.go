@@ -19,8 +19,9 @@ const (
 	suppressionTime        = 30 * 24 * time.Hour // after a permanent bounce, a complaint or an opt-out
 )
 
-// PolicySet returns the policies, purposes, apps and stops in force at the instant now. It leaves
-// out stops that have ended.
+// PolicySet returns the policies, purposes and apps, and the stops in force at the instant now.
+// Stops are blocked recipients, and paused channels and purposes. PolicySet leaves out stops that
+// have ended.
 func (c Config) PolicySet(now time.Time) policy.Set {
 	breaker, hourly := c.Breaker, c.FailedChecksPerHour
 	set := policy.Set{

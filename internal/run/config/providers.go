@@ -79,8 +79,8 @@ func (c Config) BounceSource() (source eventProvider, ok bool) {
 // minProviderSecretLength is the least length of a provider's secret, in bytes.
 const minProviderSecretLength = 16
 
-// Check implements document.checker: the settings that the scheme needs are given, and the secret
-// is long enough.
+// Check implements document.checker. It checks that the settings that the scheme needs are given,
+// and that the secret is long enough.
 func (e *eventProvider) Check(p *document.Mapping) {
 	a := &e.Auth
 	dsn := a.Scheme == feedback.SchemeDSN

@@ -22,7 +22,8 @@ func checkSecretKeys(value string) string {
 	return ""
 }
 
-// checkIndexKey returns a problem if the index key is weaker than a key of the ring may be.
+// checkIndexKey returns a problem if the index key is not as strong as every key of the ring must
+// be.
 func checkIndexKey(value string) string {
 	if strings.ContainsAny(value, ":,") {
 		return "must be only base64, without an id"
@@ -43,8 +44,8 @@ func (c Config) IndexKeyBytes() []byte {
 	return key
 }
 
-// apiKeyShape matches a secret key. The prefix distinguishes a secret key from a public key. All
-// characters are allowed in a header.
+// apiKeyShape matches a secret key. The prefix distinguishes a secret key from a public key. A
+// secret key has only characters that are allowed in a header.
 var apiKeyShape = regexp.MustCompile(`^sk_[A-Za-z0-9_-]{8,200}$`)
 
 // minAPIKeyLength is the shortest length of an API key if other machines can reach the service. The

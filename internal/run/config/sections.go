@@ -158,9 +158,9 @@ func (l *loader) completeApps() {
 // can be read in the settings.
 const maxTestRecipients = 20
 
-// checkTestRecipients records a mistake for a test recipient that is listed twice, or that the
-// setting folding changes. Folding gives several addresses the same hash, and the code of a test
-// recipient must be valid for exactly one address.
+// checkTestRecipients records a mistake for a test recipient that is listed twice, or whose address
+// would be folded by the setting folding. Folding gives several addresses the same hash, and the
+// code of a test recipient must be valid for exactly one address.
 func (l *loader) checkTestRecipients() {
 	c, key := l.config, []byte("any key, to compare with only") // addresses that folding makes one have equal hashes
 	if len(c.TestRecipients) > maxTestRecipients {
@@ -178,8 +178,8 @@ func (l *loader) checkTestRecipients() {
 	}
 }
 
-// normalizeFolding converts the domains in folding to the form of domains in addresses. It records
-// a mistake for a domain that is listed in two spellings.
+// normalizeFolding converts the domains of the setting folding to the form that domains have in
+// addresses. It records a mistake for a domain that is listed in two spellings.
 func (l *loader) normalizeFolding() {
 	all := map[string][]string{}
 	for _, text := range slices.Sorted(maps.Keys(l.config.Folds)) {
@@ -322,8 +322,9 @@ func (c *Config) indexKeyOnRing() bool {
 
 // completePolicies adds the default policy if the file has none. The default policy allows each
 // recipient 1 send in 60 s, 5 sends in an hour and 10 sends in 24 h. If strangers' browsers reach
-// an app, it also has a reserve. completePolicies adds failuresRule to each policy that limits
-// recipients and has no rule on failures.
+// an app, the rules on the hour and the day of the default policy also have a reserve.
+// completePolicies adds failuresRule to each policy that limits recipients and has no rule on
+// failures.
 func (l *loader) completePolicies() {
 	c := l.config
 	if c.Policies == nil {

@@ -31,8 +31,8 @@ var carrierTypes = []struct {
 	{"tencent", func() sms.CarrierSettings { return new(sms.Tencent) }},
 }
 
-// smsSettings describe how text messages are sent. If no carrier is configured, text messages go to
-// the dev mailbox, or there are none (SMSToDevMailbox).
+// smsSettings describe how text messages are sent. Without a carrier, text messages go to the dev
+// mailbox if SMSToDevMailbox returns true. Otherwise the service sends no text messages.
 type smsSettings struct {
 	// The countries whose numbers get codes, by ISO 3166-1 (`DE`). `"001"` means satellite and
 	// international networks. Other numbers are refused (422 `country_not_served`). If the browser
@@ -64,8 +64,8 @@ type smsSettings struct {
 type watchSettings struct {
 	// How many messages in an hour a prefix must have before it can be paused, 1 to 100000.
 	Sends int `yaml:"sends,omitempty" range:"1 100000"`
-	// If less than this percentage of a prefix's codes was entered, the prefix is paused for an
-	// hour, 1 to 50.
+	// The percentage of a prefix's codes that must be entered, 1 to 50. If fewer codes were
+	// entered, the prefix is paused for an hour.
 	ApprovedPercent int `yaml:"approved_percent,omitempty" range:"1 50"`
 }
 
@@ -213,8 +213,8 @@ func (c *spendCap) Check(p *document.Mapping) {
 	c.Reserve = cmp.Or(c.Reserve, defaultReserve(c.Limit))
 }
 
-// checkCountry returns a problem if text is not a country. In YAML 1.1, NO means false. In the
-// settings, NO means Norway.
+// checkCountry returns a problem if the parameter country is neither a country's code nor "001". In
+// YAML 1.1, NO means false. In the settings, NO means Norway.
 func checkCountry(country string) string {
 	return problemIf(!recipient.KnownCountry(country), document.Printable(country)+
 		` is no country such as DE (ISO 3166-1), nor "001" for satellite and international numbers`)
@@ -241,8 +241,8 @@ func (c Config) PageHost() string {
 	return strings.ToLower(u.Host)
 }
 
-// checkPageHost returns the problem with the host of a page, or "". The last line of a text has
-// the host without scheme and port.
+// checkPageHost returns the problem with the host of a page, or "". The last line of a text message
+// has the host without scheme and port.
 func checkPageHost(text string) string {
 	return problemIf(normalizeMailDomain(text) != text || strings.ContainsAny(text, ":/"),
 		"must be only the page's host, in lower case, such as shop.example")

@@ -23,7 +23,7 @@ type nameReference struct {
 func settingsSourceOf(p *document.Mapping) *settingsSource { return p.Owner.(*settingsSource) }
 
 // addReference records that the value of a key is the name of a policy, purpose or app. Later,
-// complete checks that this policy, purpose or app exists.
+// loader.complete checks that this policy, purpose or app exists.
 func addReference(p *document.Mapping, kind, key, name string) {
 	d := settingsSourceOf(p)
 	d.references = append(d.references, nameReference{kind, name, p.LocationOf(key)})

@@ -35,8 +35,8 @@ type stop struct {
 
 var numberPrefixPattern = regexp.MustCompile(`^\+[0-9]+$`)
 
-// Check implements document.checker: either recipients are stopped, or a channel, a purpose or
-// both. It also parses To.
+// Check implements document.checker. An entry must stop either recipients, or a channel, a purpose
+// or both. Check also parses To.
 func (s *stop) Check(p *document.Mapping) {
 	before, ofDomain := strings.CutPrefix(s.To, "*@")
 	prefix, ofNumbers := strings.CutSuffix(s.To, "*")

@@ -184,8 +184,8 @@ func checkSMTPURL(value string) string {
 	return ""
 }
 
-// withoutQuotedParts returns the message. If the message quotes a part of the URL, which may belong
-// to a password, it returns a general message instead.
+// withoutQuotedParts returns the message, or a general message if the message quotes a part of the
+// URL. The quoted part may belong to a password.
 func withoutQuotedParts(message string) string {
 	if strings.ContainsAny(message, `"'`) || strings.HasPrefix(message, "redis: ") {
 		return "has a path or a parameter that is not known or not valid; docs/configuration.md has the form"

@@ -150,9 +150,9 @@ func (c *Config) warnOfReserves(add func(when bool, format string, args ...any))
 }
 
 // rulesWithoutReserve returns the names of a policy's rules that should have a reserve but have
-// none. These rules count many recipients, or count recipients with a limit above 1. A rule on
-// recipients with a limit of 1 cannot have a reserve. It is in the result only if no other rule on
-// recipients has a reserve or is in the result.
+// none. These are rules that count many recipients together, and rules on single recipients with a
+// limit above 1. A rule on single recipients with a limit of 1 cannot have a reserve. It is in the
+// result only if no other rule on single recipients has a reserve or is in the result.
 func (c *Config) rulesWithoutReserve(policy string) (names []string) {
 	var single []string
 	decided := false // a rule on recipients has a reserve, or is among names

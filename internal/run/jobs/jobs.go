@@ -93,8 +93,8 @@ func (j Job) loop(ctx context.Context, tick time.Duration, observer Observer, lo
 // While the database is unavailable, a job may fail at every tick.
 const failureLogInterval = 10 * time.Minute
 
-// InfallibleRun converts the function run to a Job.Run. The Job.Run returns no error, and its
-// result more is always false.
+// InfallibleRun converts the function run to a Job.Run. The Job.Run returns no error, and never
+// reports that there is more work.
 func InfallibleRun(run func(ctx context.Context)) func(context.Context) (bool, error) {
 	return func(ctx context.Context) (bool, error) { run(ctx); return false, nil }
 }

@@ -170,8 +170,8 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 }
 
 // RegisterAPIKeys adds a gauge of the time of each API key's last use, so that an operator can
-// remove unused keys. The function each calls show for every present key. If a key was not used
-// since the start of this process, the argument used is zero.
+// remove unused keys. The function each calls show for every present key. For a key without a use
+// since the start of this process, show gets the zero time.
 func (m *Metrics) RegisterAPIKeys(each func(show func(app, key string, used time.Time))) {
 	last := prometheus.NewDesc("sendcode_api_key_last_used_timestamp_seconds",
 		"When a request came with the key; 0: not since this process started.", []string{"app", "key"}, nil)

@@ -230,8 +230,8 @@ func (m *Metrics) Served(route string, status int, took time.Duration) {
 	m.served.WithLabelValues(route, statusClasses[min(max(status/100, 1), 5)-1]).Observe(took.Seconds())
 }
 
-// InitApp creates the counters of an app for which there are alerts. The counters begin at 0. The
-// parameter rules has the rules that the database checks, too.
+// InitApp creates those counters of an app that alerts use. The counters begin at 0. The parameter
+// rules has the names of the rules that both the limiter and the database check.
 func (m *Metrics) InitApp(app string, channels []recipient.Channel, rules []string) {
 	for _, ch := range channels {
 		for _, outcome := range []string{"admitted", "unavailable"} {

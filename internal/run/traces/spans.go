@@ -99,8 +99,9 @@ func (t *Traces) BeginCall(ctx context.Context) context.Context {
 	return ctx
 }
 
-// EndCall ends the span in the context that BeginCall returned. It gives the span the name that the
-// function name returns. If there is no span, EndCall does not call name.
+// EndCall ends the span in the context that BeginCall returned. It calls the function in the
+// parameter name, and gives the span the resulting name. If there is no span, EndCall does not call
+// the function.
 func (t *Traces) EndCall(ctx context.Context, name func() string) {
 	if span := trace.SpanFromContext(ctx); span.IsRecording() {
 		span.SetName(name())

@@ -30,7 +30,8 @@ type Traces struct {
 
 // Open returns the traces that the environment variables request, or nil if they request none. If a
 // variable cannot be used, Open logs the problem without the variable's value. Then the feature of
-// the variable is off or has its default. Open calls failed with the error of each failed export.
+// the variable is off or has its default. The function failed is called with the error of each
+// failed export.
 func Open(ctx context.Context, version string, logger *slog.Logger, failed func(error)) *Traces {
 	on, problem := exporterConfigured(os.Getenv)
 	if problem != "" {

@@ -91,9 +91,10 @@ func (db *DB) beginTogether(ctx context.Context, brief bool, batch []*beginCall)
 // calls. It returns the calls whose rows it wrote (admitted) and the calls whose sends already had
 // rows (repeated).
 //
-// The read covers only IDs that matter while the database's time is within certain bounds. If the
-// time is outside the bounds, beginOnConn rolls back and reads again. It reads at most
-// maxClockTries times. If err is not nil and notCommitted is true, nothing was committed.
+// beginOnConn assumes bounds for the database's time and reads only the IDs that matter within
+// these bounds. If the time proves to be outside the bounds, beginOnConn rolls back and reads
+// again. It reads at most maxClockTries times. If err is not nil and notCommitted is true, nothing
+// was committed.
 func (db *DB) beginOnConn(ctx context.Context, conn *pgxpool.Conn, brief bool, batch []*beginCall) (admitted, repeated []*beginCall,
 	notCommitted bool, err error,
 ) {
@@ -129,9 +130,10 @@ func sortedLockKeys(batch []*beginCall) []int64 {
 
 // lockAndRead opens a transaction and reads the facts for the decision. First it locks the
 // recipients, and the verifications whose IDs are in Intent.Join. Other calls may join an open
-// verification of their holder. For these calls, a second round trip locks all such verifications
-// in one order, and reads the facts again. A check may have changed the facts after the first read:
-// it may have ended a verification, or locked out the recipient.
+// verification of their holder. If there are such verifications, a second round trip locks them and
+// the first verifications together, in one order. It also reads the facts of the calls again,
+// because a check may have changed them after the first read. The check may have ended a
+// verification, or locked out the recipient.
 func (db *DB) lockAndRead(ctx context.Context, conn *pgxpool.Conn, brief bool, batch []*beginCall, b idBounds) (v batchFacts, err error) {
 	named := listCandidates(batch, nil)
 	mixed := len(named) > 0 && slices.ContainsFunc(batch, func(x *beginCall) bool { return x.In.HolderToJoin() != "" })
@@ -315,9 +317,9 @@ var candidates = sqlgen.NewList("u", joinCandidate{beginCall: new(beginCall)}, f
 	to.Bytes("recipient", s.Recipient[:])
 })
 
-// lockCandidatesSQL reads and locks the verifications that the calls u may join. While a
-// verification is locked, no check can change it. Begins and checks both lock verifications in the
-// order of their IDs, so they cannot deadlock.
+// lockCandidatesSQL reads and locks the verifications that the calls may join. Its rows u are the
+// calls and the IDs of these verifications. While a verification is locked, no check can change it.
+// Begins and checks both lock verifications in the order of their IDs, so they cannot deadlock.
 var lockCandidatesSQL = `
 SELECT u.i, ` + sqldb.VerificationColumns + `
 FROM (

@@ -39,13 +39,13 @@ func (b idBounds) args() sqldb.Args {
 func uuidParameter(id uuid.UUID) any { return pgtype.UUID{Bytes: id, Valid: true} }
 
 // maxClockSetBack is the longest time by which the database's clock may be set back. If the clock
-// is set back by more, rows from before the change may not count.
+// is set back by more, rows from before the change might not be counted.
 const maxClockSetBack = 31 * 24 * time.Hour
 
 // idBoundsOfBatch returns the ranges of IDs that a batch needs. It assumes that the database's time
-// is between an hour before near and a day after near. The range of rows ends maxClockSetBack after
-// the latest assumed time. So rows whose time is in the future, because the clock was set back,
-// still count.
+// is at most an hour earlier than the parameter near, and less than a day later. The range of rows
+// ends maxClockSetBack after the latest assumed time. So rows whose time is in the future, because
+// the clock was set back, still count.
 func idBoundsOfBatch(batch []*beginCall, near time.Time) idBounds {
 	reach := rowrules.ResendWithin
 	for _, x := range batch {

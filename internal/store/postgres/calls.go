@@ -7,13 +7,15 @@ import (
 	"sendcode/internal/store/batch"
 )
 
-// maxWriters is the largest number of batches of Begins that run at once. Checks and claims each
-// have the same limit of their own. With two writers, one writer uses the database while the other
-// waits for the disk. More writers would cause contention and make the batches smaller.
+// maxWriters is the largest number of batches of Begins that run at once. The same limit applies
+// separately to batches of checks and to batches of claims. With two writers, one writer uses the
+// database while the other waits for the disk. More writers would cause contention and make the
+// batches smaller.
 const maxWriters = 2
 
-// finishPause is the MinInterval for outcomes, so outcomes that arrive within 10 ms share one
-// commit. The delay does little harm, because few callers wait for an outcome to be written.
+// finishPause is the least time between two batches of outcomes (batch.Batcher.MinInterval), so
+// outcomes that arrive within 10 ms share one commit. The delay does little harm, because few
+// callers wait for an outcome to be written.
 const finishPause = 10 * time.Millisecond
 
 // The calls that run in batches. The key of a Begin is the key of the recipient's advisory lock.

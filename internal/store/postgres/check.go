@@ -25,8 +25,8 @@ import (
 // The first trip takes two locks for each check, always in the same order. The first lock is on all
 // checks of the recipient, because the limits on failed checks cover all codes of the recipient.
 // The second lock is on the verification's row. Cancel, Erase and Begin wait for the second lock. A
-// batch decides only one check of each recipient. Further checks of the recipient run in a next
-// batch.
+// batch decides only one check of each recipient. Further checks of the recipient then run in
+// another batch.
 
 // checkStatements are the statements of checks.
 var checkStatements = []string{lockChecksSQL, readCheckedSQL, countChecksSQL, liftDisprovedSQL, sqldb.SetCheckKeySQL}

@@ -33,8 +33,8 @@ func (c pgConn) Run(statement string, args sqldb.Args, each func(sqldb.Scan) err
 	return drainRows(rows, each)
 }
 
-// replaceNow replaces @now in the statement by the SQL expression now. If args has a value for
-// @now, replaceNow returns the statement unchanged.
+// replaceNow replaces @now in the statement by the SQL expression in the parameter `now`. If args
+// has a value for @now, replaceNow returns the statement unchanged.
 func replaceNow(statement, now string, args sqldb.Args) string {
 	if _, given := args["now"]; given {
 		return statement
@@ -61,8 +61,9 @@ func toNamedArgs(args sqldb.Args) pgx.NamedArgs {
 	return values
 }
 
-// drainRows reads and closes the rows. If each is not nil, drainRows calls each for every row and
-// stops at its first error. It returns the number of rows that the statement changed or returned.
+// drainRows reads and closes the rows. If the function each is not nil, drainRows calls it for
+// every row and stops at its first error. It returns the number of rows that the statement changed
+// or returned.
 func drainRows(rows pgx.Rows, each func(sqldb.Scan) error) (int64, error) {
 	defer rows.Close()
 	for each != nil && rows.Next() {

@@ -102,8 +102,9 @@ var gateColumns = [][2]string{
 	{"held", "text"},
 }
 
-// selectGateRow returns a SELECT of rows of one kind about the calls u. The map is has the SQL
-// expression of each column's value, by the name in gateColumns.
+// selectGateRow returns a SELECT of rows of one kind about the calls u. The map `is` gives the SQL
+// expression of each column, by the column's name in gateColumns. The columns i and kind have
+// defaults. Any other column that is not in the map is NULL.
 func selectGateRow(kind string, is map[string]string) string {
 	var list []string
 	is["i"], is["kind"] = cmp.Or(is["i"], "u.i"), cmp.Or(is["kind"], "'"+kind+"'")
@@ -114,8 +115,8 @@ func selectGateRow(kind string, is map[string]string) string {
 }
 
 // gateSQL returns the statement that reads all facts of a batch, as rows of several kinds. The
-// parameter sends has the queries of the recipients' sends that the batch needs. Each query costs
-// about 40 µs, even if it finds nothing.
+// parameter sends has the queries for the recipients' sends. The statement contains only the
+// queries that the batch needs, because each query costs about 40 µs, even if it finds nothing.
 //
 // The conditions and the order on recipients match only one index, and no index fits the other
 // conditions. So the planner can choose only one plan, even without statistics on a new partition.
@@ -151,9 +152,9 @@ WITH clock AS MATERIALIZED (
 	}, sends...), "\nUNION ALL")
 }
 
-// verificationsWithChecksSQL returns the query for those verifications of a recipient whose checks
-// may still count. The parameter of is the SQL alias of the row with the recipient. The parameter
-// now is the SQL expression for the time.
+// verificationsWithChecksSQL returns the query for a recipient's verifications that have checks
+// which may still count. The parameter `of` is the SQL alias of the row with the recipient. The
+// parameter `now` is the SQL expression for the time.
 func verificationsWithChecksSQL(of, now string) string {
 	key := of + ".recipient, " + of + ".app, " + of + ".channel"
 	return `

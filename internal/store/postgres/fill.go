@@ -37,7 +37,8 @@ var notCopied = map[string]string{
 var rebuilt = append([]string{"minute_index"}, sqldb.AllHourTableNames...)
 
 // maxFillClockDifference is the largest allowed difference between the clock of the file's machine
-// and the clock of the database. Each copied wait becomes wrong by this difference.
+// and the clock of the database. The copied rows have times on the clock of the file's machine. So
+// each wait for such a time becomes longer or shorter by this difference.
 const maxFillClockDifference = 5 * time.Second
 
 // fillMinutesSQL makes the rows of minute_index for the copied sends.
@@ -273,8 +274,8 @@ func (f *fill) copyTable(table string) error {
 	return f.agree("number of rows", "SELECT count(*) FROM "+table, "SELECT count(*)::text FROM "+table)
 }
 
-// fromFile converts a value of a SQLite file for a column of Postgres. The parameter of is the OID
-// of the column's type. For the values of the file see migrations/sqlite.
+// fromFile converts a value of a SQLite file for a column of Postgres. Its first parameter is the
+// OID of the column's type. The directory migrations/sqlite shows which values the file has.
 func fromFile(of uint32, value any) (any, error) {
 	switch v := value.(type) {
 	case []byte:

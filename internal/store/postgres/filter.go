@@ -43,9 +43,9 @@ func (f postgresFilter) postgresQuery() (string, sqldb.Args) {
 	return f.Query(sqldb.Postgres)
 }
 
-// The first columns of one index: as columns of a send s, and as columns of the table kind. The
-// table kind has each combination of values that occurs in these columns. See
-// appChannelPurposeQuery.
+// The first columns of one index: as columns of a send s, and as columns of kind. In
+// appChannelPurposeQuery, kind is a subquery with each combination of values that occurs in these
+// columns.
 const (
 	appChannelPurposeColumns = "s.app, s.channel, s.purpose"
 	combinationColumns       = "kind.app, kind.channel, kind.purpose"
@@ -78,10 +78,12 @@ WITH RECURSIVE kind AS (
 SELECT s.* FROM kind CROSS JOIN LATERAL (` + inner + `) s` + fits.Where() + f.OrderLimitSQL(), fits.Args
 }
 
-// addBounds adds a lower and an upper bound to the conditions c. Each bound compares a row's
-// columns, logged_at and id with values and with the filter's After or Before. The parameter values
-// is SQL with the parameters args. If the filter has only a time instead of After or Before, the
-// bound does not compare id. If the filter has neither, the bound compares only columns.
+// addBounds adds a lower and an upper bound to the conditions c. Each bound compares two tuples.
+// The left one has the row's columns (the parameter columns), logged_at and id. The right one has
+// the parameter values, and the time and ID of the filter's After or Before. The parameter values
+// is SQL text, and args are its arguments. If the filter has only a time instead of After or
+// Before, the bound does not compare id. If the filter has neither, the bound compares only
+// columns.
 //
 // For every matching row, the columns equal the values. So Postgres reads an index on the columns
 // and the time only between the two bounds.
@@ -104,8 +106,8 @@ func (f postgresFilter) addBounds(c *sqldb.Conditions, from sqldb.RowSource, col
 			bound("", edge.elsewhere)
 		}
 	}
-	// If the filter has After, the bounds do not contain From. If the filter has Before, the bounds
-	// do not contain To.
+	// If the filter has After, the bounds above do not contain From. If it has Before, they do not
+	// contain To. So the time range is added, too.
 	f.AddTimeRange(c, sqldb.Postgres, from, true)
 }
 

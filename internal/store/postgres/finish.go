@@ -184,11 +184,11 @@ func (db *DB) postponeBatch(batch []*postponeCall) {
 	changeBatch(batch[0].RoundTripContext(), db, postponeSQL, batch, postponements.Args)
 }
 
-// changeBatch sorts the calls by ID and runs the statement for all of them. The arguments of the
-// statement are the result of parameters, the attempts, and the smallest and the largest ID. The
-// answer to a call says whether its row was changed. No statement begins after ctx has ended or
-// store.CallTimeout has passed. Then the remaining calls get an error, and their callers repeat
-// them.
+// changeBatch sorts the calls by ID and runs the statement for all of them. The function parameters
+// returns the arguments for the batch. changeBatch adds the attempts, and the smallest and the
+// largest ID. The answer to a call says whether its row was changed. No statement begins after ctx
+// has ended or store.CallTimeout has passed. Then the remaining calls get an error, and their
+// callers repeat them.
 func changeBatch[In rowChange](ctx context.Context, p *DB, statement string, calls []*batch.Call[In, bool],
 	parameters func([]*batch.Call[In, bool]) map[string]any,
 ) {

@@ -54,9 +54,9 @@ var historyCalls = sqlgen.NewList("u", new(historyCall), func(x *historyCall, to
 })
 
 // historySQL reads two kinds of rows for each call: the counted sends of the bucket, and the
-// recipient's rejected sends, without their verifications. The first row has the database's time.
-// As in gateSQL, the planner can choose only one plan, and the conditions on IDs let Postgres skip
-// partitions.
+// recipient's rejected sends. It does not read the verifications of these sends. The first row has
+// the database's time. As in gateSQL, the planner can choose only one plan, and the conditions on
+// IDs let Postgres skip partitions.
 var historySQL = `
 WITH clock AS MATERIALIZED (
     SELECT @now AS now

@@ -121,9 +121,9 @@ type takeOverSearch struct {
 }
 
 const (
-	// longestTransaction is longer than any transaction of the service may take. If a row was due
-	// by this time before a search, the transaction that wrote the row had ended. So the search has
-	// seen the row.
+	// longestTransaction is longer than any transaction of the service may take. If a row became
+	// due this long before a search, or earlier, the transaction that wrote the row had ended by
+	// the time of the search. So the search has seen the row.
 	longestTransaction = 10 * time.Second
 	// wholeSearchInterval is the longest time between two searches that begin at the oldest row.
 	wholeSearchInterval = 10 * time.Minute

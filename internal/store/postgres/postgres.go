@@ -1,6 +1,6 @@
-// Package postgres is the store in a Postgres that replicas share. It has the statements that run
-// for each send and check, the counts by hour, the partitions, the migrations and the role's
-// rights. Package sqldb has all other statements.
+// Package postgres keeps the data in a Postgres database that replicas share. It has the statements
+// for sending and checking codes, the hourly counts, the partitions, the migrations and the rights
+// of the service's role. Package sqldb has all other statements.
 package postgres
 
 import (
@@ -64,9 +64,9 @@ const (
 	serverClockSQL = "clock_timestamp()" // not now(), the start of the transaction, because the statements run only after a wait for locks
 
 	otherConns = 4 // unless the URL says pool_max_conns
-	// Finish, Postpone, ConfirmRefund and EndAppEventAttempt each make one round trip at a time.
-	// They, RenewLeases and TakeOver wait for one of these connections. No other calls use these
-	// connections.
+	// Finish, Postpone, ConfirmRefund, EndAppEventAttempt, RenewLeases and TakeOver share these
+	// connections. No other calls use them. Each of the first four makes only one round trip at a
+	// time.
 	finisherConns   = 3
 	maxConnIdleTime = 5 * time.Minute
 	maxConnLifetime = time.Hour
@@ -135,8 +135,8 @@ func Open(ctx context.Context, url, role string, tracer ...pgx.QueryTracer) (*DB
 	return openWithClock(ctx, url, serverClockSQL, role, tracer...)
 }
 
-// openWithClock is Open with a different clock: the SQL expression now is the database's time.
-// Tests set this expression.
+// openWithClock is Open with a different clock. The parameter now is the SQL expression for the
+// database's time. Tests set their own expression.
 func openWithClock(ctx context.Context, url, now, role string, tracer ...pgx.QueryTracer) (*DB, error) {
 	p := &DB{now: now, prepared: map[string]preparedStatement{}}
 	p.DB = sqldb.DB{Dialect: sqldb.Postgres, Engine: p, PerDatabase: p, LongReads: make(chan struct{}, 1)}
@@ -192,8 +192,8 @@ func (db *DB) openPools(ctx context.Context, url, role string, tracer []pgx.Quer
 	if db.readers, err = newPool(ctx, url, role, o); err != nil {
 		return now, err
 	}
-	// Open opens one connection of writers now. Otherwise the first Begin would spend its timeout
-	// on it.
+	// The pool writers opens one connection now. Otherwise the first Begin would spend its timeout
+	// on opening the connection.
 	if err = withConn(ctx, db.writers, func(context.Context, *pgxpool.Conn) error { return nil }); err != nil {
 		return now, err
 	}
@@ -223,9 +223,9 @@ func parseURL(url string) (*pgxpool.Config, error) {
 	return config, nil
 }
 
-// OpenConnsAhead says whether pools open their connections before they are used. Tests set it to
-// false, because most tests need only two of these eleven connections, and each connection prepares
-// its statements.
+// OpenConnsAhead says whether pools open their connections before they are used. Then each process
+// opens eleven connections ahead, and each connection prepares its statements. Tests set
+// OpenConnsAhead to false, because most tests need only two of the eleven connections.
 var OpenConnsAhead = true
 
 // poolOptions are the differences between the pools.
@@ -372,8 +372,8 @@ func isRolledBack(err error) bool {
 	return ok && e.SeverityUnlocalized == "ERROR"
 }
 
-// isConnectionLost reports whether the connection may have caused err. Then a new connection may
-// succeed.
+// isConnectionLost reports whether err may mean that the connection was lost. Then a new connection
+// may succeed.
 func isConnectionLost(err error) bool {
 	return !store.IsStoreError(err) && !isRolledBack(err) && !errors.Is(err, context.Canceled) &&
 		!errors.Is(err, context.DeadlineExceeded)

@@ -15,8 +15,8 @@ import (
 // hours at a time.
 const countHoursLockKey = 0x73656e64636f6475
 
-// nextHourToCountSQL selects the newest hour that ended @delay ago, is at most @age old, and has no
-// counts yet. It leaves out hours before the first row, and those with a send in flight.
+// nextHourToCountSQL selects the newest hour that has no counts yet, ended at least @delay ago, and
+// is at most @age old. It leaves out hours before the first row, and hours with a send in flight.
 var nextHourToCountSQL = `
 WITH clock AS MATERIALIZED (
     SELECT @now AS now, @now - CAST(@age AS interval) AS since,

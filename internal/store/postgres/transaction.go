@@ -130,8 +130,8 @@ func failedBeforeCommit(err error) bool {
 	return ok || pgconn.SafeToRetry(err)
 }
 
-// open returns a trip whose first statement begins a transaction. If brief is true, the statements
-// of the transaction wait only briefly for locks.
+// open returns the batch for a round trip. The first statement of the batch begins a transaction.
+// If brief is true, the statements of the transaction wait only briefly for locks.
 func (db *DB) open(brief bool) *pgx.Batch {
 	var trip pgx.Batch
 	db.queue(&trip, beginTransactionSQL)

@@ -19,8 +19,8 @@ import (
 
 // withCause adds the cause to err if Postgres says why it cannot write. The cause is ErrNoSpace,
 // ErrReadOnly, ErrNoPermission or ErrNoPartition. If PgBouncer ended a wait for a connection, the
-// cause is errFewPlaces. If err says that another account has the identity, withCause returns
-// ErrIdentityTaken instead.
+// cause is errFewPlaces. If the write gave an account an identity that another account has,
+// withCause returns ErrIdentityTaken instead.
 func withCause(err error) error {
 	switch sqlState(err) {
 	case "53100", "53200": // disk_full, out_of_memory

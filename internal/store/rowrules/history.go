@@ -23,8 +23,8 @@ type History struct {
 	Now        time.Time  // on the database's clock
 }
 
-// Sends returns the counted sends that are younger than the duration within. It returns them as
-// events, oldest first. A Begin would see the same events.
+// Sends returns the counted sends as events, oldest first. The age of these sends is less than the
+// parameter within. A Begin would see the same events.
 func (h History) Sends(within time.Duration) []quota.Event {
 	return eventsWithin(within, h.Now, h.Past)
 }
@@ -35,8 +35,8 @@ func (h History) SendsOfVerifications(verifications []string, within time.Durati
 		func(p PastSend) bool { return !slices.Contains(verifications, p.Verification) }))
 }
 
-// RejectedSends returns the rejected sends that ended less than the duration within ago. It returns
-// these sends as events, oldest first.
+// RejectedSends returns rejected sends as events, oldest first. The time since the end of these
+// sends is less than the parameter within.
 func (h History) RejectedSends(within time.Duration) []quota.Event {
 	return eventsWithin(within, h.Now, h.Rejections)
 }

@@ -103,8 +103,8 @@ func (db *DB) Accounts(ctx context.Context) ([]store.Account, error) {
 }
 
 // BeginSession adds a session that starts now, and the audit entry of the login. It returns the
-// session with its instants set. It also deletes all sessions that started more than the duration
-// life ago.
+// session with StartedAt and SeenAt set. It also deletes all sessions that started longer ago than
+// the duration life.
 func (db *DB) BeginSession(ctx context.Context, s store.Session, life time.Duration,
 	act store.AuditEntry,
 ) (store.Session, error) {

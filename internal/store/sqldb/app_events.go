@@ -108,9 +108,9 @@ func (db *DB) LeaseDueAppEvents(ctx context.Context, lease time.Duration,
 	return events, now, err
 }
 
-// ForgetAppEvents deletes at most limit events that ended more than the duration keep ago. It also
-// gives up at most limit pending events that happened more than keep ago. Their app has no webhook
-// any more, so the events are never delivered. ForgetAppEvents returns the number of deleted events
+// ForgetAppEvents deletes at most limit events that ended longer ago than keep. It also gives up at
+// most limit pending events that happened longer ago than keep. Their app has no webhook any more,
+// so these events would never be delivered. ForgetAppEvents returns the number of deleted events
 // and the number of events that it gave up.
 func (db *DB) ForgetAppEvents(ctx context.Context, keep time.Duration, limit int) (forgotten, givenUp int, err error) {
 	args := Args{"keep": keep, "limit": limit}
@@ -166,13 +166,13 @@ func (t Tx) AddAppEvents(id any, why string, events ...store.NewEvent) error {
 	return nil
 }
 
-// AddExpiryEvents writes an event for each expired verification of the apps. It begins with the
-// oldest verification after the place from, and reads at most limit verifications. It returns the
-// place where the next call continues, and the number of verifications that it read. If this number
-// equals limit, more verifications may be left. A repeated call writes no second event, because the
-// ID of the event is always store.ExpiryEventID. AddExpiryEvents leaves out verifications that
-// expired less than two store.CallTimeout ago, because a check of these may be about to commit. It
-// also leaves out verifications that expired more than an hour before that time.
+// AddExpiryEvents writes an event for each expired verification of the apps. It reads at most limit
+// verifications, in order of expiry, and begins at the cursor from. It returns the cursor for the
+// next call, and the number of verifications that it read. If this number equals limit, more
+// verifications may be left. A repeated call writes no second event, because the ID of the event is
+// always store.ExpiryEventID. AddExpiryEvents leaves out verifications that expired less than two
+// store.CallTimeout ago, because a check of these may be about to commit. It also leaves out
+// verifications that expired more than an hour before that time.
 func (db *DB) AddExpiryEvents(ctx context.Context, apps []string, from store.ExpiryCursor, limit int,
 	event func(store.Verification) (store.NewEvent, error),
 ) (to store.ExpiryCursor, read int, err error) {

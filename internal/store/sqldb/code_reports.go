@@ -8,9 +8,9 @@ import (
 	"sendcode/internal/store"
 )
 
-// CountedCodeSQL is the condition that the code of a verification v counts in statistics, in the
-// watch on prefixes and in the events of expiry. A code counts if the service checks it, or if its
-// caller reports the outcome.
+// CountedCodeSQL is the condition that the code of a verification v counts. It is used for
+// statistics, for the pauses of prefixes (store.PrefixPause), and for the events of expired
+// verifications. A code counts if the service checks it, or if its caller reports the outcome.
 const CountedCodeSQL = `(NOT v.caller_checks OR v.reported <> '')`
 
 const reportSQL = `
@@ -22,9 +22,9 @@ WHERE id = @id AND masked <> '•••' AND caller_checks AND reported NOT IN (
 const confirmSQL = `UPDATE verifications SET reported = reported WHERE id = @id`
 
 // Report writes the caller's report on a code that the caller checks. The parameter key is the hash
-// of the report's Idempotency-Key; nil means no key. If r is ReportApproved, Report also writes the
-// event tell. A repeated report changes nothing. After an approval, no report changes anything.
-// Report returns the verification after the report. Error: fault.NotFound.
+// of the report's Idempotency-Key; nil means no key. If r is ReportApproved, Report also writes an
+// event, which the parameter tell has. A repeated report changes nothing. After an approval, no
+// report changes anything. Report returns the verification after the report. Error: fault.NotFound.
 func (db *DB) Report(ctx context.Context, id string, r store.Report, key []byte, tell store.NewEvent) (v store.Verification, err error) {
 	if !store.AreValidTexts(id) {
 		return v, fault.NotFound
@@ -54,7 +54,8 @@ func (db *DB) Report(ctx context.Context, id string, r store.Report, key []byte,
 }
 
 // callerCodeSQL selects one code of a recipient that the caller checks. It prefers the code
-// reported with @key, then the newest code without a report, then the newest code.
+// reported with @key, then the newest code that is neither reported nor canceled, then the newest
+// code.
 func (d dialect) callerCodeSQL() string {
 	return recipientVerificationsSQL(d, ` AND s.status <> 'failed'`) + ` AND v.caller_checks
 ORDER BY (` + checkedWithKeySQL +
@@ -62,8 +63,9 @@ ORDER BY (` + checkedWithKeySQL +
 }
 
 // NewestCallerCode returns the verification to which a report on an app, recipient and purpose
-// refers. It considers only verifications with a send of this period: the longest life of a code,
-// plus an hour. If it finds no verification, it returns fault.NotFound. The Holder of h is empty.
+// refers. It considers only verifications with a recent send. A send is recent if it is not older
+// than the longest life of a code plus an hour. If NewestCallerCode finds no verification, it
+// returns fault.NotFound. The Holder of h is empty.
 func (db *DB) NewestCallerCode(ctx context.Context, h store.RecipientVerificationsQuery) (store.Verification, error) {
 	return db.firstOfRecipient(ctx, "NewestCallerCode", db.Dialect.callerCodeSQL(), h, store.MaxCodeLife+time.Hour)
 }

@@ -53,8 +53,8 @@ FROM sends s WHERE s.recipient = @recipient AND s.reason = 'erased' ON CONFLICT 
 		{Forget: `UPDATE verifications SET recipient = @none WHERE masked = '•••'` + ofSends},
 		{Erase: eraseRowsSQL(SendTable, store.InsertedByBegin), Forget: forgetHashSQL("sends")},
 		{
-			// This comes after the table sends. So if a Begin adds a send in between, a second
-			// Erase finds that send.
+			// This statement comes after the statement on the table sends. If a Begin adds a send
+			// between the two statements, that send stays unmasked. So a second Erase finds it.
 			Erase: `
 UPDATE verifications SET ` + VerificationTable.EraseSetList(store.InsertedByBegin) + `, checks = '', check_key = NULL,` + setCanceledIfOpenSQL + `
 WHERE masked <> '•••'` + ofSends,
@@ -206,10 +206,10 @@ func (db *DB) Erase(ctx context.Context, h recipient.Hash, keep time.Duration, a
 	return db.PurgeDeleted(ctx)
 }
 
-// ForgetDueErased deletes the hashes of erased recipients whose time to keep the hash has passed.
-// Each recipient gets its own transaction. If a suppression of the recipient is in force, the
-// suppression keeps the hash until the suppression ends. ForgetDueErased returns the number of
-// recipients that were due. One call handles at most 100 recipients.
+// ForgetDueErased deletes the hashes of erased recipients that Erase has scheduled for deletion,
+// when they are due. Each recipient gets its own transaction. If a suppression of the recipient is
+// in force, the suppression keeps the hash until the suppression ends. ForgetDueErased returns the
+// number of recipients that were due. One call handles at most 100 recipients.
 func (db *DB) ForgetDueErased(ctx context.Context) (n int, err error) {
 	for due := true; due && n < 100; {
 		due, err = WriteWithPrecedence(ctx, db, "ForgetDueErased", Behind, Tx.forgetDueErased)

@@ -50,8 +50,8 @@ func (c *Conditions) addArg(value any) string {
 	return "@" + name
 }
 
-// sendColumnEquals is the argument text of AddAppChannelPurpose if the rows s are sends or counted
-// hours.
+// sendColumnEquals is the argument text of AddAppChannelPurpose for queries in which s is a send or
+// a counted hour.
 const sendColumnEquals = "s.%s = ?"
 
 // AddAppChannelPurpose appends a condition on each of app, channel and purpose that is not empty.
@@ -121,8 +121,8 @@ func (f SendFilter) Conditions(d dialect, args Args) Conditions {
 	return c
 }
 
-// AddTimeRange adds the conditions on times and marks. If the query already has these bounds for
-// the index that it should use, set sought. Then AddTimeRange writes the conditions in a form for
+// AddTimeRange adds the conditions on times and marks. Set sought if the query already bounds the
+// columns of the index that it should use. Then AddTimeRange writes the conditions in a form for
 // which Postgres can use no index. So the planner does not choose another index.
 func (f SendFilter) AddTimeRange(c *Conditions, d dialect, from RowSource, sought bool) {
 	partitioned := d == Postgres && from == SendRows

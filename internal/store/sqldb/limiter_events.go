@@ -18,8 +18,8 @@ const limiterEventsLockKey = 0x73656e64636f6476
 // read.
 const refundedEventLife = time.Minute
 
-// changesSQL returns a subquery with the events of the parameter that list names. The function
-// limiterEventsJSON makes the parameter's value.
+// changesSQL returns a subquery that reads events from a statement parameter. The argument list is
+// the name of this statement parameter. limiterEventsJSON makes its value.
 func (d dialect) changesSQL(list string) string {
 	return d.pick(dialectSQL{
 		`(SELECT decode(x.value ->> 0, 'hex') AS bucket, decode(x.value ->> 1, 'hex') AS id,
@@ -31,9 +31,9 @@ func (d dialect) changesSQL(list string) string {
 	})
 }
 
-// endEventsSQL returns the statement that marks rows as refunded. The events c were ended by a
-// refund or a reset; list names their parameter. The condition same is true if a row e belongs to
-// an event c. The INSERT gives each row a new number.
+// endEventsSQL returns the statement that marks rows as refunded. It reads the events c, which a
+// refund or a reset ended, from the statement parameter with the name list. The argument same is a
+// condition that is true if a row e belongs to an event c. The INSERT gives each row a new number.
 func (d dialect) endEventsSQL(list, same string) string {
 	return `
 INSERT INTO limiter_events (bucket, id, at, until, refunded, writer)

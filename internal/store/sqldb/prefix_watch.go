@@ -62,7 +62,7 @@ ON CONFLICT (name) DO UPDATE SET until = excluded.until WHERE t.until <= @now`
 // prefix, and fraud for an hour costs little. If a first pause stops honest people, the pause ends
 // before most of them ask for help.
 const (
-	watchedSpan       = time.Hour // sends of this time are counted; it ended one life of a code ago
+	watchedSpan       = time.Hour // sends in this span are counted; the span ended one code lifetime ago
 	firstPrefixPause  = time.Hour // doubled for each pause of the last week that was not lifted
 	maxPrefixPause    = 24 * time.Hour
 	usualPercentSpan  = 7 * 24 * time.Hour // how far back the usual percentage and earlier pauses are read
@@ -115,12 +115,12 @@ func (t Tx) pausePrefixes(w store.PrefixWatch) (started []store.PrefixPause, err
 	return started, nil
 }
 
-// usualPercent returns how many percent of the class's codes outside the prefix were approved. It
-// counts the week that ended at the parameter before. That week ends before the watched hour, so an
-// attack on a country does not lower the result. The function computes one percentage for the
-// prefix's country and one for all countries, and returns the higher percentage. A percentage from
-// too few sends does not count. If both percentages come from too few sends, it returns
-// store.UnknownUsualPercent.
+// usualPercent returns the percentage of the class's codes outside the prefix that were approved.
+// It counts one week, which ends at the time in the parameter before. That week ends before the
+// watched hour, so an attack on a country does not lower the result. The function computes one
+// percentage for the prefix's country and one for all countries, and returns the higher percentage.
+// A percentage from too few sends does not count. If both percentages come from too few sends, it
+// returns store.UnknownUsualPercent.
 func (t Tx) usualPercent(w store.PrefixWatch, c prefixConversion, before time.Time) (int, error) {
 	most := store.UnknownUsualPercent
 	for _, country := range []string{c.country, ""} {

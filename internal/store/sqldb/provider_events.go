@@ -46,10 +46,10 @@ var providerEventsSQL = `SELECT ` + providerEventTable.SelectList() +
 
 // IngestProviderEvent records a provider's event on a send that the provider accepted. If
 // suppress.For > 0, the same transaction adds the suppression. The transaction also writes the
-// event tell. A hard bounce marks the send as bounced, and does not change the status. If the send
-// has an event of this kind already, IngestProviderEvent records no second event and returns false.
-// But a hard bounce after a temporary bounce still marks the send and adds the suppression. Errors:
-// fault.NotFound, fault.Unavailable.
+// events in the parameter tell. A hard bounce marks the send as bounced, and does not change the
+// status. If the send has an event of this kind already, IngestProviderEvent records no second
+// event and returns false. But a hard bounce after a temporary bounce still marks the send and adds
+// the suppression. Errors: fault.NotFound, fault.Unavailable.
 func (db *DB) IngestProviderEvent(ctx context.Context, e store.ProviderEvent, suppress store.NewSuppression,
 	tell ...store.NewEvent,
 ) (bool, error) {

@@ -18,8 +18,8 @@ SELECT @carrier, @message, @send, clock.now, clock.now + CAST(@ask AS interval) 
 ON CONFLICT (carrier, message_id) DO NOTHING`
 
 // duePollsSQL returns a statement that selects the due messages and schedules the next poll of each
-// message. The first pause is FirstPollPause, and each further pause is twice as long. After
-// PollDoublings polls, the pause is LongestPollPause.
+// message. The first pause is FirstPollPause, and each further pause is twice as long as the one
+// before. After PollDoublings polls, the pause is LongestPollPause.
 func (d dialect) duePollsSQL() string {
 	return `
 UPDATE pending_receipts SET asked = asked + 1,
@@ -55,8 +55,8 @@ func (db *DB) SendByMessageID(ctx context.Context, carrier, id string) (uuid.UUI
 
 // TakeDuePolls takes the messages that are longest overdue for a poll, at most limit. It returns
 // the messages in the order in which carriers accepted them. It schedules the next poll of each
-// message after a pause. The pause doubles each time, up to six hours. So no other replica polls
-// these messages now. If the caller dies, the messages are polled again after the pause.
+// message after a pause, so that no other replica polls these messages now. If the caller dies, the
+// messages are polled again after the pause. The pause doubles each time, up to six hours.
 // TakeDuePolls gives up messages that have waited for three days.
 func (db *DB) TakeDuePolls(ctx context.Context, limit int) (list []store.PendingReceipt, err error) {
 	err = db.Run(ctx,

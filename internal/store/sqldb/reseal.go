@@ -82,8 +82,9 @@ func keysParameter(t store.SealedTable, names []string) (any, error) {
 	return ids, nil
 }
 
-// EachSealedPage calls page for all rows of the sealed tables, except erased rows. Each call gets
-// at most limit rows. Sealed has only the first bytes of the sealed data.
+// EachSealedPage calls the function page for all rows of the sealed tables, except erased rows.
+// Each call gets at most limit rows. The field Sealed of each row has only the first bytes of the
+// sealed data.
 func (db *DB) EachSealedPage(ctx context.Context, limit int, page func(store.SealedTable, []store.SealedRow) error) error {
 	for _, t := range SealedTables {
 		for after, more := "", true; more; {
@@ -100,10 +101,10 @@ func (db *DB) EachSealedPage(ctx context.Context, limit int, page func(store.Sea
 	return nil
 }
 
-// SealedPage reads the next limit rows of a table, in the order of keys, and returns the sealed
-// rows among them. The first row that it reads follows the key after. SealedPage also returns the
-// key of the last row that it read, or "" if no more rows follow. Sealed has only the first bytes
-// of the sealed data.
+// SealedPage reads at most limit rows of a table, in the order of keys, and returns the sealed rows
+// among them. It begins with the row that follows the key in the parameter after. SealedPage also
+// returns the key of the last row that it read, or "" if no more rows follow. The field Sealed of
+// each row has only the first bytes of the sealed data.
 func (db *DB) SealedPage(ctx context.Context, t store.SealedTable, after string, limit int) (rows []store.SealedRow,
 	next string, err error,
 ) {

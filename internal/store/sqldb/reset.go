@@ -23,9 +23,9 @@ WHERE attempts > 0 AND attempts > attempts_reset AND recipient = @recipient AND 
 	}
 }
 
-// ResetCounters makes the sends of the buckets count no longer. The rejected sends and the failed
-// checks of the buckets' recipients do not count any longer, either. The same is true for sends in
-// flight, whatever their outcome. The number of checks that a code still allows stays the same.
+// ResetCounters makes the sends of the buckets stop counting. The rejected sends and the failed
+// checks of the buckets' recipients stop counting, too. The same is true for sends in flight,
+// whatever their outcome. The number of checks that a code still allows stays the same.
 // ResetCounters writes the audit entry in the same transaction. It does not change the limiter.
 func (db *DB) ResetCounters(ctx context.Context, buckets []store.SendBucket, act store.AuditEntry) error {
 	act, err := act.Validated()

@@ -133,7 +133,8 @@ func (t Tx) sendDetails(id uuid.UUID) (story store.SendDetails, err error) {
 
 // SendsOfVerificationSQL is the condition that selects the sends of the verification @id.
 // @its_recipient is the recipient of the verification. @since is a time before the verification
-// existed. With both, the planner can use only one index.
+// existed. The conditions on the recipient and the time leave the planner only one index that it
+// can use.
 const SendsOfVerificationSQL = `s.recipient <= @its_recipient AND (s.recipient, s.logged_at) > (@its_recipient, @since) AND s.verification_id = @id`
 
 // relatedRows returns SendDetails.Related of a verification.

@@ -22,8 +22,9 @@ import (
 type Precedence int
 
 const (
-	// Ahead is for the outcomes of attempts. If the process dies before it writes an outcome, the
-	// attempt is repeated, and a message may be sent twice.
+	// Ahead is for the outcomes of attempts, which are written before all other waiting writes. If
+	// the process dies before it writes an outcome, the attempt is repeated, and a message may be
+	// sent twice.
 	Ahead Precedence = iota - 1
 	// InOrder is for all other writes.
 	InOrder
@@ -38,8 +39,8 @@ type DB struct {
 	Engine
 	PerDatabase
 	Actions *slog.Logger // gets a line for each committed audit entry; nil: none
-	// LongReads is used only with Postgres. It has room for one read that may take a minute. So the
-	// other connections stay free for short reads.
+	// LongReads is used only with Postgres. It has room for one entry, so only one read that may
+	// take a minute runs at a time. The other connections stay free for short reads.
 	LongReads chan struct{}
 }
 
@@ -79,9 +80,9 @@ type Engine interface {
 	// DropPartition drops the oldest partition if all its rows are older than age and no row has to
 	// stay. It returns the name of the dropped partition, or "" if it dropped none.
 	DropPartition(ctx context.Context, age time.Duration) (name string, err error)
-	// BeforeErase runs in the transaction of Erase, before the transaction erases data. The counts
-	// of hours must lose the recipient's sends. So BeforeErase subtracts the sends from the counts,
-	// or makes CountHours count those hours again.
+	// BeforeErase runs in the transaction of Erase, before the transaction erases data. After the
+	// erasure, the stored counts per hour must not include the recipient's sends. So BeforeErase
+	// subtracts the sends from the counts, or makes CountHours count those hours again.
 	BeforeErase(q Tx, h recipient.Hash) error
 	// DeleteCountsOfHour deletes the counts of the hour that contains the instant at, if there are
 	// any. Call it in the transaction that changes a row of that hour; CountHours counts the hour
@@ -127,8 +128,9 @@ type PerDatabase interface {
 	// return fault.NotFound and the errors of Parse and Judge. After these errors, nothing was
 	// written.
 	Check(ctx context.Context, c store.CheckRequest) (store.CheckAnswer, error)
-	// RenewLeases makes the leases of the rows in held end one lease from now. It skips rows that
-	// are not Sending. It also skips rows whose current attempt differs from the attempt in held.
+	// RenewLeases renews the leases of the rows in held. Each lease then ends after the duration
+	// lease, counted from now. RenewLeases skips rows that are not Sending, and rows whose current
+	// attempt differs from the attempt in held.
 	RenewLeases(ctx context.Context, lease time.Duration, held []store.AttemptID) error
 	// Finish writes the outcome of a send. If another attempt holds the send or the send has ended,
 	// Finish changes nothing and returns false.
@@ -136,16 +138,16 @@ type PerDatabase interface {
 	// Postpone sets a send back to Queued. The next attempt is due after p.After. In the same cases
 	// as Finish, Postpone changes nothing and returns false.
 	Postpone(ctx context.Context, p store.Postponement) (bool, error)
-	// TakeOver starts the next attempt of up to limit rows of a queue that are due or whose lease
-	// has ended. It takes the rows whose codes expire first. If there are more than 10,000 such
-	// rows, Postgres chooses among the 10,000 longest overdue. A row whose lease ended is InDoubt
-	// from then on.
+	// TakeOver starts the next attempt of at most limit rows of the queue q. It takes rows that are
+	// due, and rows whose lease has ended. The rows whose codes expire first come first. If more
+	// than 10,000 rows can be taken, Postgres chooses among the 10,000 longest overdue. A row whose
+	// lease ended is InDoubt from then on.
 	TakeOver(ctx context.Context, q store.Queue, lease time.Duration, limit int) ([]store.Work, error)
 	// TakeOverWithExpiredCode is TakeOver, but only for rows whose code has expired.
 	TakeOverWithExpiredCode(ctx context.Context, q store.Queue, lease time.Duration, limit int) ([]store.Work, error)
-	// LeaseDueRefunds returns up to limit unconfirmed refunds, oldest first, and leases them:
-	// during the lease, no other call returns them. A refund is due one lease after Finish, and one
-	// lease after each call that returned it.
+	// LeaseDueRefunds returns at most limit unconfirmed refunds, oldest first, and leases them:
+	// during the lease, no other call returns them. A refund is due when the duration lease has
+	// passed since Finish, and since the last call that returned the refund.
 	LeaseDueRefunds(ctx context.Context, lease time.Duration, limit int) ([]store.Refund, error)
 	// ConfirmRefund confirms that the limiter has made a refund.
 	ConfirmRefund(ctx context.Context, held store.AttemptID) error
@@ -155,16 +157,17 @@ type PerDatabase interface {
 	// CountHours stores the counts of past hours that have no counts yet, newest first. It counts
 	// at most limit hours. An hour can be counted when none of its sends is in flight and all its
 	// codes have ended. The parameter life is the longest life of a code. CountHours returns how
-	// many hours it counted. It also deletes counts older than keep, at most 62 days. If several
-	// replicas call CountHours at once, one replica counts.
+	// many hours it counted. It also deletes counts older than the duration keep. If keep is longer
+	// than 62 days, CountHours uses 62 days. If several replicas call CountHours at once, one
+	// replica counts.
 	CountHours(ctx context.Context, life, keep time.Duration, limit int) (int, error)
 	// EnsurePartitions creates the missing partitions of this week and the next four. It returns
 	// the end of the last partition; the zero time means that there are no partitions, and none are
 	// needed. Several replicas may call it at once.
 	EnsurePartitions(ctx context.Context) (until time.Time, err error)
-	// Ping writes a little data. If the database cannot store a send now, Ping returns an error. In
-	// SQLite, a Ping without an error ensures one more thing. No earlier write with fault.Uncertain
-	// can take effect after the Ping; see commitUndone in package sqlite.
+	// Ping writes a little data. If the database cannot store a send now, Ping returns an error. If
+	// Ping succeeds in SQLite, an earlier write that failed with fault.Uncertain can no longer take
+	// effect; see commitUndone in package sqlite.
 	Ping(ctx context.Context) error
 }
 

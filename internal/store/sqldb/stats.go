@@ -184,9 +184,9 @@ FROM sends s%s AND s.status IN ('sent', 'delivered', 'undelivered') AND s.finish
 	return percentile(all, 50), percentile(all, 95), err
 }
 
-// percentile returns the time within which percent of the messages were delivered, by the
-// nearest-rank method. If there are no messages, it returns 0. The list must be sorted, with the
-// shortest time first.
+// percentile returns the time within which the given percentage of the messages was delivered, by
+// the nearest-rank method. If there are no messages, it returns 0. The list must be sorted, with
+// the shortest time first.
 func percentile(list []deliveryTimeCount, percent int) time.Duration {
 	sum := 0
 	for _, d := range list {

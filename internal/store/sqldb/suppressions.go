@@ -70,7 +70,8 @@ func classOfSQL(x string) string {
 	return `coalesce((SELECT v.class FROM sends c JOIN verifications v ON v.id = c.verification_id WHERE c.id = ` + x + `.send_id), '')`
 }
 
-// knownRecipient is how long after an approved code Bursts assumes that the address works.
+// knownRecipient is a duration. Bursts assumes that an address works for this long after a code was
+// approved.
 const knownRecipient = 90 * 24 * time.Hour
 
 // settleLockKey is the key of the lock that lets one replica at a time settle suppressions.
@@ -86,9 +87,9 @@ func (db *DB) SettleNew(ctx context.Context, send uuid.UUID, n store.NewSuppress
 	}
 }
 
-// SettleSuppressions does the work of SettleNew for the suppressions of the last BurstTold: a
-// process may have died before it called SettleNew, and parallel calls may have missed each other's
-// rows.
+// SettleSuppressions does the work of SettleNew for the suppressions that began within the last
+// BurstTold (an hour). A process may have died before it called SettleNew, and parallel calls may
+// have missed each other's rows.
 func (db *DB) SettleSuppressions(ctx context.Context) error {
 	return db.settle(ctx, `since > @told`, uuid.Nil)
 }
@@ -103,8 +104,9 @@ func (db *DB) settle(ctx context.Context, scope string, id uuid.UUID) error {
 	})
 }
 
-// Bursts returns the largest 20 bursts of the last BurstTold. It returns only bursts with a
-// recipient who had an approved code within the last 90 days.
+// Bursts returns the largest 20 bursts among the suppressions that began within the last BurstTold
+// (an hour). It returns only bursts with a recipient who had an approved code within the last 90
+// days.
 func (db *DB) Bursts(ctx context.Context) (list []store.Burst, err error) {
 	_, err = db.readWithClock(ctx, "Bursts", func(q Tx, now time.Time) error {
 		list, err = QueryAll(q, func(b *store.Burst) []any { return []any{&b.Server, &b.Words, &b.Recipients} }, burstsSQL,

@@ -14,8 +14,8 @@ UPDATE verifications SET canceled_at = @now
 WHERE id = @id AND approved_at IS NULL AND canceled_at IS NULL AND expires_at > @now`
 
 // Cancel cancels a verification unless it is approved, canceled or expired. In the same
-// transaction, Cancel writes the event tell. If the verification has ended or is unknown, Cancel
-// changes nothing and returns false.
+// transaction, Cancel writes the events in the parameter tell. If the verification has ended or is
+// unknown, Cancel changes nothing and returns false.
 func (db *DB) Cancel(ctx context.Context, id string, tell ...store.NewEvent) (bool, error) {
 	if !store.AreValidTexts(id) {
 		return false, nil
@@ -43,9 +43,9 @@ UPDATE verifications SET not_me_at = @now,` + setCanceledIfOpenSQL + `
 WHERE id = @id AND not_me_at IS NULL`
 
 // ReportNotMe records that the recipient of a verification did not ask for the verification. If the
-// verification is neither approved nor expired, ReportNotMe cancels it. ReportNotMe also writes the
-// event tell with the status that the verification then has. A repeated call changes nothing.
-// Error: fault.NotFound.
+// verification is neither approved nor expired, ReportNotMe cancels it. ReportNotMe also writes an
+// event, the parameter tell, with the status that the verification then has. A repeated call
+// changes nothing. Error: fault.NotFound.
 func (db *DB) ReportNotMe(ctx context.Context, id string, tell store.NewEvent) (store.Verification, error) {
 	return WriteWithResult(ctx, db, "ReportNotMe", func(q Tx) (store.Verification, error) {
 		first, err := q.Change(notMeSQL, Args{"id": id})
@@ -136,8 +136,9 @@ func (db *DB) VerificationToCheck(ctx context.Context, h store.RecipientVerifica
 	if err := h.Validate(); err != nil {
 		return store.Verification{}, err
 	}
-	// A caller may repeat an approved check as long as the proof is valid. So this time is an hour
-	// longer than the longest life of a code.
+	// A caller may repeat an approved check as long as the proof is valid (proof.Life after the
+	// approval). A code may be approved at the end of its life, so this time is an hour longer than
+	// the longest life of a code.
 	return db.firstOfRecipient(ctx, "VerificationToCheck", db.Dialect.verificationToCheckSQL(), h, rowrules.ResendWithin+time.Hour)
 }
 

@@ -176,8 +176,8 @@ func (a *array) Index(i int) any { return &a.values[i] }
 // IndexType implements pgtype.ArrayGetter.
 func (*array) IndexType() any { return new(value) }
 
-// value can have the value of a column of any type. pgx calls the method for the type of the
-// parameter. Because all columns use this one type, one block of memory has all values of a list.
+// value holds one value of a column of any type. pgx calls the method for the type of the
+// parameter. All columns share the type value, so one block of memory holds all values of a list.
 type value struct {
 	valid, bool bool
 	number      int64 // a number, or a time in µs since 1970

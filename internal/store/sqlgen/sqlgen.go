@@ -40,8 +40,8 @@ func New[T any](name, alias string, fields func(*T) []store.Column, read map[str
 }
 
 // AsRefusals returns the table refusals with the columns of t, so that one query can read both
-// tables. If refusals lacks a column, the query reads the expression in read instead. If read has
-// no expression for the column, the value is zero.
+// tables. If refusals lacks a column, the query uses the SQL expression that the map read has for
+// the column. If the map has no expression for it, the value is zero.
 func (t Table[T]) AsRefusals(read map[string]string) Table[T] {
 	t.Name, t.columns = "refusals", slices.Clone(t.columns)
 	for i := range t.columns {

@@ -11,11 +11,11 @@ import (
 	"sendcode/migrations"
 )
 
-// Backup copies the store in the file at path to the empty file at the path to. The copy shows the
-// store at one instant. Backup only reads the store, and another process may write the store at the
-// same time. Backup syncs the copy at intervals, because one sync at the end would delay the
-// commits of the other process. The caller must sync the last writes. Only commands call Backup,
-// because a panic ends the process.
+// Backup copies the store in the file at path. The parameter to is the path of the copy, an empty
+// file. The copy shows the store at one instant. Backup only reads the store, and another process
+// may write the store at the same time. Backup syncs the copy at intervals, because one sync at the
+// end would delay the commits of the other process. The caller must sync the last writes. A panic
+// in Backup ends the process, so only commands call it.
 func Backup(ctx context.Context, path, to string) error {
 	db, err := OpenReadOnly(path, time.Now)
 	if err != nil {

@@ -29,7 +29,8 @@ type querier interface {
 	QueryContext(ctx context.Context, statement string, args ...any) (*sql.Rows, error)
 }
 
-// tx returns a Tx on a transaction or a reader, at the present time.
+// tx returns a Tx that runs its statements on q, in a transaction or as reads. The time of the Tx
+// is the present time.
 func (db *DB) tx(ctx context.Context, q querier) sqldb.Tx {
 	now := store.TruncateToMicroseconds(db.now())
 	return sqldb.Tx{Conn: statementConn{ctx, now, q}, Dialect: sqldb.SQLite, Now: now}

@@ -41,7 +41,7 @@ type DB struct {
 	readers *sql.DB
 	now     func() time.Time
 	writes  *batch.Batcher[write, struct{}]
-	written atomic.Int64 // number of writes so far; also the key of the newest write in writes
+	written atomic.Int64 // number of writes so far; each write has its number as its key in the batcher
 
 	forgotten int // how often counts of hours were forgotten; only transactions that write use it
 }
@@ -58,7 +58,7 @@ const (
 )
 
 // Open opens the store in the file at path and migrates the schema. The directory must exist. Only
-// the file's owner gets access to the file. The function now is the database's clock. If SetMoved
+// the file's owner gets access to the file. The database's clock is the function now. If SetMoved
 // has marked the file, Open returns ErrMoved.
 func Open(ctx context.Context, path string, now func() time.Time) (*DB, error) {
 	if err := makePrivate(path); err != nil {
@@ -87,8 +87,8 @@ func Open(ctx context.Context, path string, now func() time.Time) (*DB, error) {
 }
 
 // New returns the store on two pools. Both parameters may be the same pool. The schema must exist.
-// The pool writer has one connection and IMMEDIATE transactions. The function now is the database's
-// clock.
+// The pool writer has one connection and IMMEDIATE transactions. The database's clock is the
+// function now.
 func New(writer, readers *sql.DB, now func() time.Time) *DB {
 	s := &DB{writer: writer, readers: readers, now: now}
 	s.DB = sqldb.DB{Dialect: sqldb.SQLite, Engine: s, PerDatabase: s}
@@ -128,10 +128,10 @@ func (db *DB) Close() error {
 }
 
 // Write implements sqldb.Engine. If ctx ends before f has begun, f does not run. If f has begun, it
-// runs to its end, which takes milliseconds. Writes that wait run in up to three transactions:
-// first those with sqldb.Ahead, then those with sqldb.InOrder, then those with sqldb.Behind, each
-// in the order of their arrival. A write sees the rows of the writes before it, and has a time of
-// its own. If f fails, only the changes of f are undone.
+// runs to its end, which takes milliseconds. All waiting writes run in up to three transactions:
+// first the writes with sqldb.Ahead, then those with sqldb.InOrder, then those with sqldb.Behind.
+// Within a transaction, the writes run in the order of their arrival. A write sees the rows of the
+// writes before it, and has a time of its own. If f fails, only the changes of f are undone.
 func (db *DB) Write(ctx context.Context, _ string, precedence sqldb.Precedence, f func(sqldb.Tx) error) error {
 	_, err := db.writes.Submit(ctx, write{f, precedence}, db.written.Add(1)) // each write has its own key
 	return err
@@ -145,8 +145,9 @@ type write struct {
 
 type queuedWrite = batch.Call[write, struct{}]
 
-// writeInOrder runs the writes of each precedence in one transaction. So no outcome waits for
-// sends, and no send waits for a write with sqldb.Behind.
+// writeInOrder runs the writes of each precedence in one transaction. So the outcome of an attempt
+// (sqldb.Ahead) does not wait for the writes of new sends, and no send waits for a write with
+// sqldb.Behind.
 func (db *DB) writeInOrder(writes []*queuedWrite) {
 	byPrecedence := map[sqldb.Precedence][]*queuedWrite{}
 	for _, x := range writes {
@@ -256,9 +257,9 @@ func (db *DB) Pools() (all []store.PoolStats) {
 }
 
 // PurgeDeleted implements sqldb.Engine. SQLite itself overwrites freed space (secure_delete). So
-// PurgeDeleted only copies the write-ahead log into the database file and empties the log. A
-// reader, such as a backup, may still need the log after 50 ms. Then a later call empties the log.
-// During these 50 ms, no other write runs.
+// PurgeDeleted only copies the write-ahead log into the database file and empties the log. If a
+// reader, such as a backup, still needs the log, PurgeDeleted waits for up to 50 ms. During this
+// wait, no other write runs. If the reader needs the log longer, a later call empties the log.
 func (db *DB) PurgeDeleted(ctx context.Context) error {
 	ctx, cancel := store.WithCallTimeout(ctx)
 	defer cancel()

@@ -37,7 +37,7 @@ type positional struct {
 
 var (
 	parameters = regexp.MustCompile(`'[^']*'|(LIMIT )?@([a-z_0-9]+)`)
-	positions  sync.Map // the positional form of each statement, by its text with names; as many as the program has statements
+	positions  sync.Map // the positional form of each statement, by its text with names; one for each statement of the program
 )
 
 // positionalText returns the positional form of a statement. It replaces a parameter of LIMIT by an
@@ -114,8 +114,8 @@ func (c *stmtCachingConn) takeStatement(ctx context.Context, text string) (prepa
 	return stmt.(preparedStmt), nil
 }
 
-// putStatement adds a statement that has run to the idle statements. If there are too many idle
-// statements, it first closes one of them.
+// putStatement puts a statement back among the idle statements after it has run. If there are too
+// many idle statements, it first closes one of them.
 func (c *stmtCachingConn) putStatement(text string, stmt preparedStmt) error {
 	if _, twice := c.idle[text]; twice {
 		return stmt.Close()
@@ -133,8 +133,9 @@ func (c *stmtCachingConn) putStatement(text string, stmt preparedStmt) error {
 	return nil
 }
 
-// mustRunUnprepared reports whether a text must not be prepared. A text may have several
-// statements. A PRAGMA can take effect as soon as it is prepared.
+// mustRunUnprepared reports whether a text must not be prepared. That is so if the text may have
+// several statements. It is also so for a PRAGMA, because a PRAGMA can take effect as soon as it is
+// prepared.
 func mustRunUnprepared(text string) bool {
 	return strings.Contains(text, ";") || strings.HasPrefix(text, "PRAGMA")
 }

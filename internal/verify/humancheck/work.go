@@ -33,7 +33,7 @@ const DefaultCost = 100_000
 type Check struct {
 	Vendor Vendor // nil: only work
 	Always bool   // each stranger's first send of a verification is asked, not only under pressure
-	Cost   int64  // greatest number of a challenge; a solution costs half as many hashes on average
+	Cost   int64  // greatest number that can be the solution of a challenge; a solution costs half as many hashes on average
 }
 
 // By returns the name of the check that is in use. It returns the name of the vendor. If there is
@@ -70,7 +70,7 @@ const workLabel = "human check"
 
 // NewWorkChallenge makes a challenge of ALTCHA's protocol, version 1. The current key of the ring
 // signs the challenge. CheckWorkSolution accepts a solution only with the same binding, and only
-// until WorkChallengeLife after the instant now. Challenges are not stored.
+// for WorkChallengeLife after the time in the parameter now. Challenges are not stored.
 func NewWorkChallenge(ring *keys.Ring, binding string, cost int64, now time.Time) (*Challenge, error) {
 	id := ring.CurrentID()
 	key, err := ring.Subkey(id, workLabel)

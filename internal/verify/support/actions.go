@@ -77,13 +77,13 @@ func (ad *Administration) affectedApps(p Target) []string {
 	return slices.Collect(maps.Keys(ad.Policy.Get().Apps))
 }
 
-// ResetQuota removes the recipient's past sends under the purpose's policy from the counts. For all
-// policies, it also removes the recipient's rejections, pauses after failures (backoff), spellings
-// and failed checks. Rules of networks and apps keep their counts, and a carrier's hold stays.
-// ResetQuota resets the database first. Otherwise the database's old events would be added to the
-// limiter again. If the limiter does not answer, only the database is reset, and the limiter still
-// refuses sends. After fault.Unavailable, the caller should repeat the reset. Errors:
-// *fault.InvalidError if the purpose is not configured; fault.Unavailable.
+// ResetQuota resets the counts of a recipient. The recipient's past sends under the purpose's
+// policy no longer count. The recipient's rejections, pauses after failures (backoff), spellings
+// and failed checks no longer count under any policy. Rules of networks and apps keep their counts,
+// and a carrier's hold stays. ResetQuota resets the database first. Otherwise the database's old
+// events would be added to the limiter again. If the limiter does not answer, only the database is
+// reset, and the limiter still refuses sends. After fault.Unavailable, the caller should repeat the
+// reset. Errors: *fault.InvalidError if the purpose is not configured; fault.Unavailable.
 func (ad *Administration) ResetQuota(ctx context.Context, p Target, act store.AuditEntry) error {
 	set := ad.Policy.Get()
 	purpose, err := verification.FindPurpose(set, p.Purpose)

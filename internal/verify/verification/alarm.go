@@ -43,10 +43,10 @@ type alarms struct {
 	apps     alarm // checks beyond the bound of an app
 }
 
-// logIfDue writes a log line with args, the runbook section see, and the alarm's counts. The
-// parameter what is the key of the counts in the line. Then logIfDue resets the counts. logIfDue
-// writes nothing if there are no counts, or if the last line was written less than alarmInterval
-// ago.
+// logIfDue writes a log line with args, the alarm's counts, and the attribute see, which names a
+// section of the runbook. In the line, the counts have the key that the parameter `what` gives.
+// Then logIfDue resets the counts. logIfDue writes nothing if there are no counts, or if the last
+// line was written less than alarmInterval ago.
 func (a *alarms) logIfDue(of *alarm, level slog.Level, text string, see slog.Attr, what string, args ...any) {
 	of.mu.Lock()
 	defer of.mu.Unlock()

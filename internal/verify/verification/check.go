@@ -39,12 +39,13 @@ func (s *checkService) Check(ctx context.Context, c Caller, id, typed string) (C
 	return s.check(ctx, c, id, storedVerification{}, s.judgeOf(c, typed))
 }
 
-// CheckByRecipient is Check for a back end that did not keep the ID. It checks the newest pending
-// verification that a secret key requested for the recipient, purpose and session in ask. It never
-// checks a verification of a browser or of another session. It prefers a verification whose last
-// counted check has the Idempotency-Key in ask, even if that verification has ended. Errors: the
-// errors of Check; *fault.InvalidError for ask. fault.NotFound also means that there is no such
-// verification, or that the caller has no secret key.
+// CheckByRecipient is Check for a back end that did not keep the ID. The request ask gives the
+// recipient, the purpose and the session. CheckByRecipient checks the newest pending verification
+// that a secret key requested for all three. It never checks a verification of a browser or of
+// another session. It prefers a verification whose last counted check has the Idempotency-Key of
+// ask, even if that verification has ended. Errors: the errors of Check; *fault.InvalidError for
+// ask. fault.NotFound also means that there is no such verification, or that the caller has no
+// secret key.
 func (s *checkService) CheckByRecipient(ctx context.Context, ask Request, typed string) (CheckResult, error) {
 	if ask.Kind != BackEnd {
 		return CheckResult{}, fault.NotFound

@@ -24,9 +24,9 @@ import (
 // takeNetworkQuota counts a check as failed for the client's networks, before the codes are
 // compared. The result failure is the counted event. The caller refunds failure if the code was not
 // wrong. failure has no ID if nothing was counted: the caller has no address, or the verification
-// is unknown or not pending. If v is empty, takeNetworkQuota first reads the verification. Then
-// judge refuses a text that cannot be a code, before anything is counted. Errors:
-// *fault.InvalidError, ErrCallerCode, *FailedCheckLimitError, fault.Unavailable.
+// is unknown or not pending. If v is empty, takeNetworkQuota first reads the verification and calls
+// the function judge, which refuses a text that cannot be a code. Nothing is counted for such a
+// text. Errors: *fault.InvalidError, ErrCallerCode, *FailedCheckLimitError, fault.Unavailable.
 func (s *checkService) takeNetworkQuota(ctx context.Context, c Caller, id string, v storedVerification, judge judge) (
 	_ storedVerification, failure quota.Request, err error,
 ) {

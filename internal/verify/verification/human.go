@@ -23,9 +23,9 @@ import (
 // without a pass may use only half of the strangers' places; see policy.Pass. So the limiter first
 // decides by these lower limits. A pass helps if the lower limits refuse the request, but the full
 // limits and the recipient's rules admit the request. Then Send checks the request's token, or asks
-// the caller for a human check. A vendor may take seconds to check a token. Meanwhile the request
-// has neither a slot of the recipient nor a place in the admission. One admitted send spends the
-// pass.
+// the caller for a human check. A vendor may take seconds to check a token. During these seconds
+// the request does not hold one of the recipient's slots, and package admission does not count it.
+// One admitted send spends the pass.
 
 // The results of human checks in metrics.
 const (
@@ -68,8 +68,8 @@ func (s *readService) asksNext(plan buckets.Plan, d quota.Decision) bool {
 	})
 }
 
-// isAlwaysAsked reports whether a send to a recipient needs a pass even if the rules have places.
-// The parameter first is true for the first send of a verification.
+// isAlwaysAsked reports whether a send to a recipient needs a pass even if the rules have free
+// places. The parameter first is true for the first send of a verification.
 func (s *readService) isAlwaysAsked(ctx context.Context, c humancheck.Check, plan buckets.Plan, to recipient.Recipient, first bool) bool {
 	return c.Always && plan.Class.IsStranger() && first ||
 		to.Channel() == recipient.SMS && s.Budget != nil && s.Budget.StrangersHoldHalf(ctx, plan.App, to.Country())
@@ -209,11 +209,13 @@ func (s *sendService) resultOfToken(ctx context.Context, r *parsedRequest) (huma
 	return humanPass{policy.FullPass, vendor.By(), s.Vault.KeyedHash(humanCheckLabel, vendor.By(), r.HumanCheck)}, result
 }
 
-// askAgain returns the answer to a request whose token gives no pass. If the vendor is away, the
-// answer is the answer without a token, but names work as the check. The vendor may be away for
-// this request but still in use. Then a bound on questions to the vendor is reached, or the vendor
-// has just failed. In this case a solution gives only WorkPass, so askAgain offers work only if
-// WorkPass would admit the request.
+// askAgain returns the answer to a request whose token gives no pass. If the vendor did not judge
+// the token, askAgain returns the answer that a request without a token gets, but offers work
+// instead of the vendor's check.
+//
+// A vendor may be in use even if it did not judge this token. In that case it was asked too often,
+// or it has just failed. While a vendor is in use, a solution of work gives only WorkPass, so
+// askAgain offers work only if WorkPass would admit the request.
 func (s *sendService) askAgain(r *parsedRequest, answer Answer, v humancheck.Result) error {
 	answer.CheckFailed = v.Reason
 	if v.Away {
@@ -229,10 +231,11 @@ func (s *sendService) askAgain(r *parsedRequest, answer Answer, v humancheck.Res
 	return &earlyAnswer{answer}
 }
 
-// spendPass claims the request's pass for the send, in the same way as claimKey claims the key.
-// Only the send's row completes the claim. So if two requests have the same pass, only one request
-// continues. spendPass returns the send even with an error. Errors: *earlyAnswer, which asks for a
-// human check, if another send has spent the pass; fault.Unavailable.
+// spendPass claims the request's pass for the send, as claimKey claims the idempotency key. If two
+// requests have the same pass, only one of them gets the claim and continues. The claim is
+// completed when the send's row is written. spendPass returns the send even with an error. Errors:
+// *earlyAnswer, which asks for a human check, if another send has spent the pass;
+// fault.Unavailable.
 func (s *sendService) spendPass(ctx context.Context, send claimedSend, pass humanPass) (claimedSend, error) {
 	send.pass = pass
 	if pass.checker == "" {

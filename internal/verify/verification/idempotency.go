@@ -18,9 +18,9 @@ import (
 
 // A request with an idempotency key runs once. The database claims the key before the gates decide.
 // The claim fixes the ID of the send. Both gates recognize the send by this ID. A refusal releases
-// the key, so that the caller can try again after the wait. If an outage ends the request, and
-// certainly no row was written, the key is also released. If the row may be written, the next
-// request with the key continues with the same send ID.
+// the key, so that the caller can try again after the wait. The key is also released if an outage
+// ends the request and it is certain that no row was written. If the row may have been written, the
+// next request with the key continues with the same send ID.
 
 // IdempotencyKeyLife is how long an idempotency key is kept.
 const IdempotencyKeyLife = 24 * time.Hour
@@ -68,9 +68,10 @@ func (s *sendService) claim(ctx context.Context, c store.IdempotencyClaim) (stor
 	return got, err
 }
 
-// releaseClaims releases the key and the pass of a request that ended with err. If err is nil, the
-// send was written, and nothing is released. If a release fails, the key stays bound to this
-// request and send ID. The next request with the key can continue after the lease.
+// releaseClaims releases the key of a request that ended with err, and the pass of its human check.
+// If err is nil, the send was written, and nothing is released. If a release fails, the key stays
+// bound to this request and its send ID. After the claim's lease, the next request with the key can
+// continue.
 func (s *sendService) releaseClaims(t sendTime, send claimedSend, err error) {
 	if early, is := errors.AsType[*earlyAnswer](err); err == nil || is && early.Admitted {
 		return
@@ -87,9 +88,9 @@ func (s *sendService) releaseClaims(t sendTime, send claimedSend, err error) {
 }
 
 // replay returns an *earlyAnswer with the answer of the first request with the key, but with the
-// current states of the rules. If r.Wait is set, the answer shows the send and the verification as
-// they are in done. Otherwise the answer shows them as they were at admission. Error:
-// fault.Unavailable.
+// current states of the rules. If r.Wait is set, the answer shows the send and the verification in
+// their present state, which done has. Otherwise the answer shows them as they were at admission.
+// Error: fault.Unavailable.
 func (s *sendService) replay(ctx context.Context, r *parsedRequest, done store.IdempotencyClaimAnswer) error {
 	current, err := s.peek(ctx, r.plan)
 	if err != nil {

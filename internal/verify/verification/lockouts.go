@@ -12,7 +12,7 @@ import (
 	"sendcode/quota"
 )
 
-// LockoutRuleName is the name of the rule in the record of a refusal by a lockout. A lockout starts
+// LockoutRuleName is the rule name under which a refusal by a lockout is recorded. A lockout starts
 // after too many wrong codes for a recipient. Each class of callers that request codes has its own
 // lockout.
 const LockoutRuleName = "checks"

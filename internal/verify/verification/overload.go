@@ -11,7 +11,9 @@ import (
 	"sendcode/internal/store"
 )
 
-// These checks refuse a send before the gates, in this order:
+// Package admission bounds the requests that are under way. A class of callers has a place as long
+// as package admission would admit a request of this class. These checks refuse a send before the
+// gates, in this order:
 //
 // 	SendsOverloadError   no class has a place; the request is refused before its key and body are read
 // 	refuseIfOverloaded   the request's class has no place; the request is refused before it is parsed or waits
@@ -73,8 +75,8 @@ func (s *sendService) refuseIfOverloaded(ask Request) error {
 }
 
 // A message may wait for a part of its code's life: the life divided by lateForStrangers or
-// lateForAll. If the message would wait longer, the send is refused. An expired code would help no
-// person, but the send would take a place.
+// lateForAll. If the message would wait longer, the send is refused. A message with an expired code
+// would help nobody, but its send would count in the recipient's rules.
 const (
 	lateForStrangers = 5 // the divisor for requests without a secret key, and for all requests while no message goes out
 	lateForAll       = 2 // the divisor for others

@@ -31,8 +31,9 @@ type parsedRequest struct {
 	plan        buckets.Plan        // the request's rules, each with its gate, limit and bucket
 	holder      string              // of a verification that the request opens
 	check       *humancheck.Check   // that a send may be asked for; nil: none
-	// lower has, for each pass, the plan's rules with lower limits. A send with that pass must keep
-	// the rules in lower and the plan's own rules. FullPass has no lower limits.
+	// lower has, for each policy.Pass, those rules of the plan that have a lower limit for a send
+	// with this pass. Such a send must keep these rules and the plan's own rules.
+	// lower[policy.FullPass] is empty.
 	lower         [policy.FullPass + 1][]quota.Rule
 	checkRequired bool // also where the rules have places
 }

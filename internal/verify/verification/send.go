@@ -202,7 +202,7 @@ type sendTime struct {
 func decisionTimeout() time.Duration { return store.CallTimeout * 6 / 5 }
 
 // answerTimeout is the longest time until a send has its answer, unless the caller waits for the
-// outcome or the process gets no processor. It is less than the 8 s after which the proxies of
+// outcome or the process gets no CPU time. It is less than the 8 s after which the proxies of
 // deploy/ ask another replica.
 func answerTimeout() time.Duration { return store.CallTimeout * 3 / 2 }
 

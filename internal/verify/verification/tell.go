@@ -13,8 +13,9 @@ import (
 	"sendcode/quota"
 )
 
-// peek and statesOfRefusal get the waits in an answer from the gates. redact removes the states
-// that the caller must not know. docs/ARCHITECTURE.md has a table of the events that change a wait.
+// The waits in an answer come from the gates: peek and statesOfRefusal ask the gates for them.
+// redact removes the states that the caller must not know. docs/ARCHITECTURE.md has a table of the
+// events that change a wait.
 
 // peek returns the present states of a plan's rules (promise 3). If a carrier holds messages to the
 // recipient, the hold is shown as one more rule. Error: fault.Unavailable.
@@ -47,11 +48,12 @@ func (s *readService) carrierHold(ctx context.Context, plan buckets.Plan) (quota
 }
 
 // statesOfRefusal returns the answer to a refusal by the limiter or this process (promise 3); see
-// gates.Gates.AnswerRefusal. If the answer shows a browser a rule with a scope other than
-// recipient, failures or backoff, the answer shows nothing of the recipient's rules. Then the
-// database is read only if the browser names a verification, and an error of the database is
-// ignored. In all other cases the wait depends on both gates, so fault.Unavailable is returned if
-// the database does not answer.
+// gates.Gates.AnswerRefusal. If the caller is a browser, and visibleRefusal returns a rule whose
+// scope is not recipient, failures or backoff, the wait does not depend on the database. In that
+// case, statesOfRefusal reads the database only if the browser names a verification, and ignores an
+// error of the database. If the browser names none, the answer shows nothing of the recipient's
+// rules. In all other cases the wait depends on both gates, so statesOfRefusal returns
+// fault.Unavailable if the database does not answer.
 func (s *sendService) statesOfRefusal(ctx context.Context, r *parsedRequest, refused quota.Decision, askedAt time.Time) (
 	gates.Answer, error,
 ) {
@@ -78,8 +80,8 @@ const MinRoundedWindow = time.Hour
 // roundingStep is the unit to which roundedWait rounds an instant up.
 const roundingStep = gates.HistoryMargin
 
-// roundedWait returns the wait that a browser sees at the instant at, until the end of a rule's
-// refusal (promise 3). The parameter ends is the actual end of the refusal. If the rule's window is
+// roundedWait returns the wait from the instant at to the end of a rule's refusal, as a browser
+// sees it (promise 3). The parameter ends is the actual end of the refusal. If the rule's window is
 // an hour or longer, the end is rounded up to a multiple of 5 minutes in UTC. The rounding never
 // makes the wait longer than the window.
 func roundedWait(r quota.Rule, ends, at time.Time) time.Duration {
@@ -169,9 +171,10 @@ func (s sendHistory) visibleState(actual quota.State, at time.Time) quota.State 
 	return visible
 }
 
-// tooManyChecksError returns the error for a caller that must wait (promise 3) because the rule
-// bound allows no more failed checks. The parameter wait was measured at the instant at. A caller
-// without a secret key gets a rounded wait (roundedWait).
+// tooManyChecksError returns the error for a caller that must wait (promise 3) because there were
+// too many failed checks. The parameter bound is the rule that allows no more of them. The
+// parameter wait counts from the instant at. A caller without a secret key gets a rounded wait
+// (roundedWait).
 func tooManyChecksError(c Caller, bound quota.Rule, wait time.Duration, at time.Time) *FailedCheckLimitError {
 	if c.Kind != BackEnd {
 		wait = roundedWait(bound, at.Add(wait), at)
@@ -195,10 +198,10 @@ func (s sendHistory) refusedByOthersUntil(r quota.Rule) (ends time.Time) {
 	return time.Time{}
 }
 
-// visibleRefusal returns the one rule of a refusal that a browser sees. Among the rules of a wider
-// scope that block, it is the rule that blocks longest. If no rule of a wider scope blocks, it is
-// the rule on the recipient that blocks longest. So a client over its own limits gets the same
-// answer for every recipient. The result is false if no rule blocks.
+// visibleRefusal returns the one rule of a refusal that a browser sees. If rules with a wider scope
+// block, it is the one of them that blocks longest. Otherwise it is the rule on the recipient that
+// blocks longest. So a client over its own limits gets the same answer for every recipient. The
+// result is false if no rule blocks.
 func visibleRefusal(d quota.Decision) (quota.State, bool) {
 	wide := d
 	wide.Rules = slices.DeleteFunc(slices.Clone(d.Rules), func(s quota.State) bool { return !policy.IsWiderScope(s.Scope) })

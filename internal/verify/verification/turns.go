@@ -62,9 +62,9 @@ func (s *sendService) takeTurn(t sendTime, r *parsedRequest) (*keyTurn, error) {
 	}
 }
 
-// takeOrJoin takes the turn with the name and returns the turn as own. If another request has the
-// turn, the caller joins the requests that wait for that turn, and takeOrJoin returns that turn as
-// before. If too many requests wait, both results are nil.
+// takeOrJoin takes the turn with the name, if it is free. The result own is the caller's new turn.
+// If another request has the turn, the caller joins the requests that wait for it, and the result
+// before is the turn of that request. If too many requests wait, both results are nil.
 func (k *keyTurns) takeOrJoin(name turnName) (own, before *keyTurn) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -325,7 +325,7 @@ var (
 	// ErrOurCode: this service checks the code, so a caller cannot report its outcome.
 	ErrOurCode = errors.New("verification: the code is ours")
 	// ErrKeptBack: Request.MaySend returned false, so no message was sent. The send failed, and no
-	// longer takes places of the recipient.
+	// longer counts toward the recipient's limits.
 	ErrKeptBack = errors.New("verification: the message was kept back")
 	// ErrKeyReused: the idempotency key was used with another request.
 	ErrKeyReused = errors.New("verification: the key belongs to another request")

@@ -26,10 +26,10 @@ type Answer struct {
 	Quota    quota.Decision
 	// AsksNext: the next send would be asked for a human check.
 	AsksNext bool
-	// HumanCheck is the check that a refused request needs, or nil if a pass would not admit the
-	// request. If HumanCheck is set, Quota has the rules that refuse a request without a pass.
-	// CheckFailed says why the request's token gave no pass. CheckFailed is empty if the request
-	// had no token, or if the vendor was away.
+	// HumanCheck is the human check that a refused request needs, or nil if passing a check would
+	// not admit the request. If HumanCheck is set, Quota has the rules that refuse a request that
+	// has passed no check. CheckFailed says why the request's token was not accepted. CheckFailed
+	// is empty if the request had no token, or if the vendor of the check was not available.
 	HumanCheck  *humancheck.Offer
 	CheckFailed humancheck.Reason
 }
@@ -197,8 +197,8 @@ func (s *readService) Quota(ctx context.Context, c Caller, channel, to, purpose 
 }
 
 // NeverTogether reports whether a rule can never admit one send to each of these recipients at the
-// same time. Then more of the recipients share a bucket of the rule than the rule has places. It
-// returns false for an invalid request, because Send refuses such a request.
+// same time. That is so if more of the recipients share a bucket of the rule than the rule's Limit
+// allows. It returns false for an invalid request, because Send refuses such a request.
 func (s *readService) NeverTogether(c Caller, channel, purpose string, to ...string) bool {
 	set := s.Policy.Get()
 	p, err := FindPurpose(set, purpose)

@@ -135,7 +135,7 @@ func (c *Client) send(ctx context.Context, mail *delivery.RenderedMail) (reply s
 	return "", fail
 }
 
-// requestOnce makes the request once, and returns the outcome of the mail by the answer.
+// requestOnce makes the request once. It derives the outcome of the mail from the answer.
 func (c *Client) requestOnce(ctx context.Context, r providerhttp.Request, private delivery.PrivateData) (reply string,
 	fail *delivery.Error,
 ) {

@@ -63,8 +63,8 @@ const (
 	clientIdleTimeout = 5 * time.Minute
 )
 
-// Listen opens a free port of 127.0.0.1 and receives mails until Close. Other machines cannot
-// connect to this address, because the mails contain codes in the clear.
+// Listen opens a free port of 127.0.0.1 and receives mails until Close. The mails contain codes in
+// the clear, so other machines must not be able to connect.
 func Listen() (*Mailbox, error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -22,16 +22,20 @@ import (
 type Server interface {
 	// Address returns host:port, the name of the server in health, logs and metrics.
 	Address() string
-	// Deliver waits for a connection for at most patience, and then calls begin. If begin returns
-	// true, Deliver offers the mail once and returns true as tried. If the server accepts the mail,
-	// reply is the server's reply as it is stored with the send. Otherwise fail has the reason. If
-	// tried is false, the mail was not offered. In that case fail is nil if begin returned false or
-	// no connection became free, or it is ErrPace. The caller should then offer the mail to another
-	// server. Any other fail says that ctx ended or that the server is closed.
+	// Deliver waits for a connection for at most the duration patience, and then calls begin. If
+	// begin returns true, Deliver offers the mail once, and tried is true. If the server accepts
+	// the mail, reply is the server's reply as it is stored with the send. Otherwise fail has the
+	// reason.
+	//
+	// If the mail was not offered, tried is false. Then fail is nil if begin returned false or no
+	// connection became free. If the server's pace allows no mail yet, fail is ErrPace. In both
+	// cases the caller should offer the mail to another server. Any other fail says that ctx ended
+	// or that the server is closed.
 	Deliver(ctx context.Context, patience time.Duration, begin func() bool, mail *delivery.RenderedMail) (reply string,
 		tried bool, fail *delivery.Error)
 	// MaxConns returns how many mails at most can be under way at the same time. ConnLimit returns
-	// how many mails can soon be under way at the same time.
+	// how many mails can be under way now or soon. It may be lower than MaxConns as long as the
+	// server has not shown that it accepts more connections.
 	MaxConns() int
 	ConnLimit() int
 	// ConnCounts returns how many connections are in use, how many are idle, and how many mails
@@ -86,8 +90,8 @@ const (
 )
 
 const (
-	// slowAfter is how long an attempt may take. If another server is up, a longer attempt counts
-	// as a fault of the server. If all servers are set aside, Send waits for slowAfter for the
+	// slowAfter has two uses. If another server is up, an attempt that takes longer counts as a
+	// fault of its server. If all servers are set aside, Send waits at most this long for the
 	// outcome of another mail's attempt.
 	slowAfter = 5 * time.Second
 	// maxConnWait is how long a mail waits for a connection to a server if another server is up.
@@ -97,12 +101,13 @@ const (
 )
 
 // Send tries one server after the other, except servers that are set aside. It tries the next
-// server after a Temporary failure, when the message was certainly not accepted. It also does so in
-// the further cases of tryEach. After any other rejection, or if the server may have accepted the
-// message, no other server gets the message. If all servers are set aside and a mail is trying one
-// of them, Send waits up to slowAfter for that mail's outcome. If no mail is trying one of them,
-// Send fails immediately with a Temporary error. The result and the error are those of the last
-// server that was tried. Took is the time of the whole call.
+// server after a Temporary failure, because the message was certainly not accepted. It also tries
+// the next server after a failure for which delivery.Error.MayGoElsewhere is true; see tryEach.
+// After any other rejection, or if the server may have accepted the message, no other server gets
+// the message. If all servers are set aside and a mail is trying one of them, Send waits up to
+// slowAfter for that mail's outcome. If no mail is trying one of them, Send fails immediately with
+// a Temporary error. The result and the error are those of the last server that was tried, with the
+// exceptions that tryEach names. Took in the result is the duration of the whole call.
 func (s Servers) Send(ctx context.Context, message delivery.Mail) (delivery.Result, error) {
 	began := time.Now()
 	receipt := delivery.Result{}
@@ -139,7 +144,8 @@ func allSetAside(fail *delivery.Error) bool { return fail != nil && fail.Err == 
 // a failure is neither Temporary nor one for which delivery.Error.MayGoElsewhere is true. If the
 // pace of the remaining servers allows no mail yet, tryEach returns ErrPace. If a server has
 // refused the mail and the remaining servers are set aside or busy, tryEach returns errOtherAside.
-// After a Temporary failure it does not return a refusal for which MayGoElsewhere is true.
+// If one server has failed as Temporary and a later server refuses the mail in a way for which
+// MayGoElsewhere is true, tryEach returns the Temporary failure.
 func (s Servers) tryEach(ctx context.Context, mail *delivery.RenderedMail) (receipt delivery.Result,
 	fail *delivery.Error,
 ) {
@@ -224,8 +230,8 @@ func (s *serverWithBreaker) try(ctx context.Context, all Servers, mail *delivery
 
 // startAttempt starts an attempt, unless the breaker admits none. The caller calls end once with
 // the result of the attempt. An attempt that takes longer than slowAfter counts as a fault if
-// another server is up by then. A slow attempt to a stranger does not count as a fault, because a
-// stranger may have chosen a slow recipient.
+// another server is up by then. A slow attempt does not count as a fault if a stranger requested
+// the mail, because a stranger may have chosen a recipient whose server is slow.
 func (s *serverWithBreaker) startAttempt(all Servers, stranger bool) (end func(result error), ok bool) {
 	report, ok := s.health.Allow()
 	switch {
@@ -274,8 +280,8 @@ func (s Servers) awaitTrial(ctx context.Context, patience <-chan time.Time) bool
 	return false
 }
 
-// AttemptsAllowed returns how many mails would be tried now. The result is
-// delivery.UnlimitedAttempts if a server is up. Otherwise each server that a mail may try adds one.
+// AttemptsAllowed returns how many mails would be tried now. If a server is up, the result is
+// delivery.UnlimitedAttempts. Otherwise the result is the number of servers that may try a mail.
 func (s Servers) AttemptsAllowed() (n int) {
 	for _, server := range s {
 		n += min(server.health.AttemptsAllowed(), delivery.UnlimitedAttempts-n)
@@ -347,8 +353,8 @@ func (s Servers) MaxConns() (n int) {
 }
 
 // ConnLimit returns how many mails can soon be under way at once at one server. The result is the
-// largest such number of all servers that are not set aside. ConnLimit does not add the numbers up,
-// because one server should be able to take all mails.
+// largest ConnLimit of the servers that are up. If all servers are set aside, it is the largest
+// ConnLimit of all. The numbers are not added up, because all mails may go to one server.
 func (s Servers) ConnLimit() (n int) {
 	aside := 0
 	for _, server := range s {

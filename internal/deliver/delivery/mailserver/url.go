@@ -28,8 +28,8 @@ type Config struct {
 	// Open makes the server without connecting to it. The parameter hello is the name that EHLO
 	// sends, unless the URL has another name.
 	Open func(hello string) (Server, error)
-	// Examine connects and logs in as an opened server does, as each of the senders. It sends no
-	// mail.
+	// Examine connects and logs in like a server that Open has made. With SMTP it also tests each
+	// of the senders. It sends no mail.
 	Examine func(ctx context.Context, hello string, senders []string) (delivery.Encryption, error)
 }
 

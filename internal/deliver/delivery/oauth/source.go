@@ -34,10 +34,10 @@ const (
 // Sources are the sources of tokens, by the name of their client.
 type Sources map[string]*Source
 
-// Start lets each source get its first token. Start sets the function changed, which is called when
-// a client's source fails. It is called again when a failure of another kind follows, and with nil
-// when there is a token again. The calls for one source do not overlap. The function changed must
-// not call the source.
+// Start begins the request for each source's first token. From then on, a source that fails calls
+// changed with the name of its client and the failure. It calls changed again when a failure of
+// another kind follows. When there is a token again, it calls changed with a nil failure. The calls
+// for one source do not overlap. They must not call the source.
 func (sources Sources) Start(changed func(client string, failure error)) {
 	for name, s := range sources {
 		s.mu.Lock()
@@ -80,11 +80,11 @@ func New(client Client) *Source {
 	return s
 }
 
-// Token returns the token. If the mail server has refused the token refused, Token returns another
-// token. Token waits for the first request, and for the request after a refusal. Refusals cause
-// only one request between two renewals, so that a wrong setting does not burden the token server.
-// After a failed request Token does not wait. The error says why there is no token, without any
-// secret, or is that of ctx.
+// Token returns the token. The parameter refused is the token that the mail server refused; ""
+// means none. Token never returns the refused token. Token waits for the first request, and for the
+// request after a refusal. Refusals cause only one request between two renewals, so that a wrong
+// setting does not burden the token server. After a failed request Token does not wait. The error
+// is that of ctx, or says why there is no token. It contains no secret.
 func (s *Source) Token(ctx context.Context, refused string) (string, error) {
 	for s != nil {
 		token, renewal, failure := s.state(refused)
@@ -100,9 +100,9 @@ func (s *Source) Token(ctx context.Context, refused string) (string, error) {
 	return "", errNoClient
 }
 
-// state returns the token if the token is valid and is not the parameter refused. Otherwise it
-// returns either the channel renewal, which is closed when the request under way ends, or the
-// reason failure why there is no token.
+// state returns the token if it is valid and differs from the refused token. Otherwise state
+// returns one of two other results. The channel renewal is closed when the request under way ends.
+// The error failure says why there is no token.
 func (s *Source) state(refused string) (token string, renewal chan struct{}, failure error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -119,8 +119,8 @@ func (s *Source) state(refused string) (token string, renewal chan struct{}, fai
 	return "", s.startLocked(), nil
 }
 
-// Problem returns the time since when there is no token, and the reason. The error is nil if there
-// is a token, or if no request has failed yet.
+// Problem returns the reason why there is no token, and the time when the problem began. The error
+// is nil if there is a token, or if no request has failed yet.
 func (s *Source) Problem() (since time.Time, why error) {
 	if s == nil {
 		return time.Time{}, nil
@@ -158,8 +158,8 @@ func (s *Source) renewInTime() {
 	s.startLocked()
 }
 
-// renew makes one request, and plans the next request at 80 % of the token's life. After a failure
-// the old token serves until its end.
+// renew makes one request, and schedules the next request for when 80 % of the token's life have
+// passed. After a failure the old token stays in use until it expires.
 func (s *Source) renew() {
 	token, until, err := "", time.Time{}, panics.Err
 	defer func() {

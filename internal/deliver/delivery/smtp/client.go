@@ -37,8 +37,8 @@ func (c *Client) Address() string { return c.config.Address() }
 func (c *Client) MaxConns() int { return c.config.MaxConns }
 
 // ConnLimit returns how many connections there may be soon. Normally that is one more than may be
-// open now. With the additional one, a backlog has a mail for which the pool opens a further
-// connection. For a while after the server refused a connection, ConnLimit is the number of
+// open now. So if there is a backlog, the client gets one more mail, for which the pool can open a
+// further connection. For a while after the server refused a connection, ConnLimit is the number of
 // connections that have worked.
 func (c *Client) ConnLimit() int {
 	c.pool.mu.Lock()
@@ -49,8 +49,8 @@ func (c *Client) ConnLimit() int {
 	return c.pool.worked
 }
 
-// LoginProblem returns the reason why no mail can log in now, and the time when this problem began.
-// The error is nil if no such reason is known.
+// LoginProblem returns the reason why the client cannot log in now, and the time when this problem
+// began. The error is nil if no such reason is known.
 func (c *Client) LoginProblem() (since time.Time, why error) { return c.config.Tokens.Problem() }
 
 // ConnCounts returns how many connections are in use, how many are idle, and how many mails have
@@ -67,10 +67,10 @@ func (c *Client) Close() { c.pool.close() }
 
 // Deliver acquires a connection, or the right to open one, within patience. Then it calls begin. If
 // begin returns true, Deliver offers the mail once and returns the reply that accepted the mail. If
-// the mail was not offered, tried is false. Without fail, the reason is that begin returned false
-// or that all connections stayed in use. With fail, the reason is that ctx ended, that the server
-// is closed, or that the pace allows no mail now (ErrPace). If the server refuses a further
-// connection, the mail waits for another connection, again within patience.
+// the mail was not offered, tried is false and fail has the reason: ctx ended, the client is
+// closed, or the pace allows no mail now (ErrPace). But fail is nil if begin returned false or if
+// all connections stayed in use. If the server refuses a further connection, the mail waits for
+// another connection, again within patience.
 func (c *Client) Deliver(ctx context.Context, patience time.Duration, begin func() bool,
 	mail *delivery.RenderedMail,
 ) (reply string, tried bool, fail *delivery.Error) {
@@ -105,9 +105,9 @@ func (c *Client) mayBegin(pooled *session, begin func() bool) (ok bool) {
 	return begin()
 }
 
-// deliver offers the mail, and gives back the session held that acquire returned. The result
-// refused is true if the server has accepted other connections but refuses this new connection or
-// its first mail; see refusesConnection.
+// deliver offers the mail, and gives back the session that acquire returned (held, which may be
+// nil). The result refused is true if the server has accepted other connections but refuses this
+// new connection or its first mail; see refusesConnection.
 //
 // If a kept connection fails before the server asked for the content, deliver tries once more on a
 // new connection. No other failure is retried. If ctx ends before the final dot, the message was

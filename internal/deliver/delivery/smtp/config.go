@@ -47,16 +47,17 @@ type Config struct {
 	// offers. Without a verified certificate, a login is only possible at a loopback address.
 	Username, Password string
 	Mechanism          string
-	// OAuth is the name of the OAuth client; empty means no client. Username logs in with a token
-	// of Tokens in place of a password.
+	// OAuth is the name of the OAuth client; empty means no client. With a client, Username logs in
+	// with a token from Tokens, and not with a password.
 	OAuth  string
 	Tokens *oauth.Source
-	// preferPlain is true if the server refused a mechanism that hides the password with 535, and
-	// offers PLAIN or LOGIN. Then the next session begins with PLAIN or LOGIN; see openSession.
-	// withDefaults sets the pointer.
+	// preferPlain is true if the server offers PLAIN or LOGIN, but refused another mechanism with
+	// the reply 535. The other mechanism does not show the password to the server. Then the next
+	// session begins with PLAIN or LOGIN; see openSession. withDefaults sets the pointer.
 	preferPlain *atomic.Bool
-	// hasty is called when a server has been silent for the time waited, as the connection is
-	// opened. It reports whether to give up. A nil hasty never gives up.
+	// hasty decides whether to give up a server that is silent while a connection is opened. The
+	// parameter waited is how long the server has been silent. If hasty returns true, the attempt
+	// ends. If hasty is nil, the attempt never ends early.
 	hasty func(waited time.Duration) bool
 	// Hello is our name in EHLO, by default "localhost". A public relay wants the sending domain
 	// here.
@@ -66,8 +67,9 @@ type Config struct {
 	// it begins with MinConns, and rises to at most 20 if mails wait and the server accepts
 	// connections. At Microsoft's hosts the default is 3.
 	MaxConns int
-	// beginConns is how many connections may be open before the server has accepted more
-	// connections. It is MaxConns if that is set, otherwise MinConns. withDefaults sets beginConns.
+	// beginConns is how many connections may be open at once before the server has shown that it
+	// accepts more. It is MaxConns if that is set, otherwise MinConns. withDefaults sets
+	// beginConns.
 	beginConns int
 	// MinConns is how many connections are opened without a backlog. Each of them is opened as soon
 	// as a mail finds no free connection. The default is 4, or MaxConns if that is less than 4.
@@ -122,8 +124,8 @@ func (c Config) port() int {
 // smtp-hve.office365.com does not belong to them.
 var microsoftHosts = regexp.MustCompile(`(?i)^(smtp|smtp-legacy|smtp-mail|outlook)\.(office365\.(com|us)|(outlook|hotmail|live)\.com)\.?$`)
 
-// Hint returns advice if the port belongs to the other kind of encryption, if the server will soon
-// accept no passwords, or if the login may be impossible. Otherwise it returns "".
+// Hint returns advice in three cases: the port does not fit the kind of encryption, the server will
+// soon accept no passwords, or the login may be impossible. Otherwise it returns "".
 func (c Config) Hint() string {
 	switch implicit := c.TLS == TLSImplicit; {
 	case c.Username != "" && c.TLS == TLSOpportunistic && !loopback.IsHost(c.Host):

@@ -51,7 +51,7 @@ func (s *session) openTransaction(ctx context.Context, mail *delivery.RenderedMa
 	}
 	opening := s.openingCommands(mail)
 	commands := opening[:]
-	if mail.Message.Stranger { // RCPT is sent alone, because a server may delay its earlier answers until it answers RCPT
+	if mail.Message.Stranger { // MAIL is sent alone, because a server may delay its answer to MAIL until it answers RCPT
 		if fail := s.runStep(ctx, delivery.StageMail, func() error { return s.sendCommands(commands[0]) }); fail != nil {
 			return fail
 		}

@@ -61,7 +61,8 @@ func newError(ctx context.Context, stage string, err error, private delivery.Pri
 	return withOwnCause(e, err)
 }
 
-// withOwnCause sets e.Err to a cause in our own words, if there is one.
+// withOwnCause sets e.Err to the cause of err in our own words, if err has one. If the reply is no
+// refusal (its status is below 400), withOwnCause sets e.Err to errUnexpectedReply.
 func withOwnCause(e *delivery.Error, err error) *delivery.Error {
 	if own, ok := errors.AsType[delivery.SafeError](err); ok {
 		e.Err = own
@@ -94,9 +95,9 @@ func refusesSilently(fail *delivery.Error) bool {
 	return false
 }
 
-// aboutRecipient reports whether two connections ended at the same step after MAIL. Then the
-// recipient is the cause, because the connection of used had delivered other mails before. Some
-// servers answer 421 to one recipient.
+// aboutRecipient reports whether a used and a fresh connection ended at the same step after MAIL.
+// Then the recipient is the cause, because the used connection had delivered other mails before.
+// Some servers answer 421 to one recipient.
 func aboutRecipient(used, fresh *delivery.Error) bool {
 	return used != nil && fresh != nil && used.About == delivery.AboutConnection && fresh.About == delivery.AboutConnection &&
 		used.Stage == fresh.Stage && used.Stage != delivery.StageMail

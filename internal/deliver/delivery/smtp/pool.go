@@ -13,10 +13,10 @@ import (
 // pool keeps the connections to one server. Their maximum number is the field most. Connections
 // that are sending QUIT count, too.
 //
-// The pool begins with `begin` connections. If a backlog needs more connections, the pool opens new
-// ones. At most two of them at a time have not yet served a mail. If the server says that there are
-// too many connections or mails of this service, the pool opens no more connections than have
-// worked. This limit lasts for growAfterRefusal.
+// At first, the pool may open `begin` connections. If a backlog needs more connections, the pool
+// opens new ones. It does so only while fewer than two open connections have not served a mail yet.
+// If the server says that there are too many connections or mails of this service, the pool opens
+// no more connections than have worked. This limit lasts for growAfterRefusal.
 //
 // If all connections are in use and fewer than `least` are open, a mail opens another connection
 // immediately. Otherwise the mail first waits for growAfter, so that only a backlog opens further
@@ -37,9 +37,9 @@ type pool struct {
 
 	worked     int           // connections that may be open at once without a trial
 	unproven   int           // of open: connections that have served no mail yet
-	refused    time.Time     // when the server last refused a connection or mail as one too many; zero: never, or not since it refused all
+	refused    time.Time     // when the server last refused anything as one too many; zero: never, or it served again after refusing all
 	refusesAll bool          // the server refused the only connection, and has accepted none since
-	alive      time.Time     // when the server last took a mail or a connection, or when the only connection was begun
+	alive      time.Time     // when the server last took a mail or a connection; also set when the first connection is begun
 	slowest    time.Duration // that the server took until a connection was open
 
 	quitting sync.WaitGroup
@@ -61,8 +61,8 @@ const (
 	shrinkAfter = 5 * time.Second
 	// maxIdleTime is how long any connection is kept idle.
 	maxIdleTime = 30 * time.Second
-	// growAfterRefusal is how long the pool waits after a refusal until it tries one connection
-	// more than the server accepted then.
+	// growAfterRefusal is how long the pool waits after a refusal. Then it tries one connection
+	// more than the number that the server accepted.
 	growAfterRefusal = 10 * time.Minute
 	growAfterFault   = time.Minute // see heldLocked
 	maxTrials        = 2
@@ -107,10 +107,11 @@ func (p *pool) heldLocked() bool {
 
 // acquire returns the idle session that was used last, or waits for a session. If s is nil and ok
 // is true, the caller may open a session, which the pool counts already. Whenever ok is true, the
-// caller must call release. If patience ends first, ok is false and fail is nil. The error fail
-// says that ctx ended, that the pool is closed, or ErrPace. ErrPace means that perMinute does not
-// allow the mail within patience, within maxPaceWait, or before the process stops. Even with a
-// patience of 0, acquire waits for growAfter if one more connection may be opened.
+// caller must call release. If patience ends first, ok is false and fail is nil. If fail is not
+// nil, it says that ctx ended or that the pool is closed, or it is ErrPace. ErrPace means that
+// perMinute allows the mail too late: only after patience, after maxPaceWait, or after the stop of
+// the process has begun. Even with a patience of 0, acquire waits for growAfter if one more
+// connection may be opened.
 func (p *pool) acquire(ctx context.Context, patience time.Duration) (s *session, ok bool, fail *delivery.Error) {
 	if ctx.Err() != nil { // select picks among ready cases at random
 		return nil, false, newError(ctx, delivery.StageDial, ctx.Err(), delivery.PrivateData{})
@@ -154,8 +155,8 @@ func (p *pool) acquire(ctx context.Context, patience time.Duration) (s *session,
 	}
 }
 
-// acquireOrQueue returns the result of takeOrReserveLocked. If that result is false, acquireOrQueue
-// queues the mail and returns its waiter t. If all connections are in use and patience is 0, it
+// acquireOrQueue calls takeOrReserveLocked and returns its s and ok. If ok is false, acquireOrQueue
+// queues the mail and returns its waiter t. But if all connections are in use and patience is 0, it
 // returns no session and no waiter. It returns an error if the pool is closed, or if perMinute does
 // not allow the mail soon enough.
 func (p *pool) acquireOrQueue(patience time.Duration) (s *session, ok bool, t *waiter, fail *delivery.Error) {
@@ -176,8 +177,8 @@ func (p *pool) acquireOrQueue(patience time.Duration) (s *session, ok bool, t *w
 	return s, ok, t, nil
 }
 
-// markOverdue lets the pool open one connection beyond least for a mail that has waited for
-// growAfter.
+// markOverdue lets the pool open one connection for a mail that has waited for growAfter, even if
+// p.least connections are open already.
 func (p *pool) markOverdue(t *waiter) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -320,10 +321,11 @@ func (p *pool) release(s *session, usable bool) {
 }
 
 // limitToOthers is called after the server refused a connection. It limits the pool to the other
-// connections that are open. It reports whether there are other connections, because then the
+// connections that are open. It returns true if there are other connections, because then the
 // server may still be working. If the server refuses the last connection, too, only one connection
-// at a time is opened until the server accepts one. If the refusal was silent (without a reply),
-// the limit applies only if the server is alive.
+// at a time is opened until the server has served a mail. A silent refusal (without a reply) limits
+// the pool only if there are other connections and the server has worked within aliveFor. Otherwise
+// the result is false.
 func (p *pool) limitToOthers(silent bool) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -344,9 +346,10 @@ func (p *pool) noteOpened(took time.Duration) {
 	p.alive, p.slowest = time.Now(), max(p.slowest, took)
 }
 
-// isSilent reports whether the server may be refusing one more connection by its silence. The new
-// connection has waited for the time waited. The result is true if other connections work, and if
-// each of them took at most half of that time to open.
+// isSilent reports whether the server may be refusing one more connection by not replying. The
+// parameter waited is how long the new connection has waited. The result is true if other
+// connections work, and if waited is at least twice the longest time that any connection took to
+// open.
 func (p *pool) isSilent(waited time.Duration) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -367,7 +370,7 @@ func (p *pool) limitToLeast() bool {
 }
 
 // noteServed is called when the server has accepted a mail over a connection, or refused only that
-// mail.
+// mail. For a stranger's mail, it is called as soon as the server has accepted the command MAIL.
 func (p *pool) noteServed(s *session) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -450,8 +453,8 @@ func (p *pool) replace() {
 	p.serveWaitingLocked()
 }
 
-// close ends the idle sessions with QUIT and waits for their ends. A session in use is closed when
-// it is released.
+// close ends the idle sessions with QUIT and waits until they have ended. A session in use is
+// closed when it is released.
 func (p *pool) close() {
 	p.mu.Lock()
 	p.closed = true

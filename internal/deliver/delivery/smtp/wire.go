@@ -67,8 +67,8 @@ func (c *countedConn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Write closes the socket if it fails. Otherwise a later write could complete a half-written mail,
-// and half of the final dot would never get a reply.
+// Write closes the socket if it fails. Otherwise a later write could complete a half-written mail.
+// And a server that got only half of the final dot would never reply.
 func (c *countedConn) Write(p []byte) (int, error) {
 	n, err := c.Conn.Write(p)
 	c.sent += int64(n)

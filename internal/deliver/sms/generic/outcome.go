@@ -45,8 +45,9 @@ func (c *carrier) ParseReports(in sms.IncomingRequest, send string) ([]sms.Repor
 	return nil, "", nil
 }
 
-// findStatus returns the status in a receipt or in an answer to a poll. The parameter where names
-// the place of the status. The result is false if that place has no status.
+// findStatus returns the status in a receipt or in an answer to a poll. The parameter where is the
+// place of the status: a path in JSON that begins with "$", or the name of a parameter of the URL
+// or the form. The result is false if that place has no status.
 func findStatus(where string, in sms.IncomingRequest) (string, bool) {
 	if strings.HasPrefix(where, "$") {
 		e, err := parseExtraction(where)

@@ -18,9 +18,9 @@ import (
 	"sendcode/quota"
 )
 
-// limiter counts attempts to log in, over all replicas together. If Redis is down, it counts the
-// attempts in this process only. People must be able to log in to the console when a service is
-// down. gates.WriteThrough implements limiter.
+// limiter counts attempts to log in, for all replicas together. While Redis is down, it counts the
+// attempts in this process only, because people must be able to log in to the console during an
+// outage. gates.WriteThrough implements limiter.
 type limiter interface {
 	TakeOrLocal(ctx context.Context, r quota.Request) (quota.Decision, error)
 	Refund(ctx context.Context, id string, buckets ...string) error

@@ -92,8 +92,8 @@ func ChangeAccount(ctx context.Context, db accountStore, w AccountChangeRequest,
 	return "", err
 }
 
-// prepareChange returns the store's change for the requested one, and the new password if one was
-// made.
+// prepareChange returns the change that the store has to make for the request. It also returns the
+// new password if one was made.
 func prepareChange(ctx context.Context, db accountStore, w AccountChangeRequest, now time.Time) (c store.AccountChange, password string,
 	err error,
 ) {

@@ -49,8 +49,8 @@ func (a *Auth) codePage(c echo.Context) error {
 	return a.showCodePage(c, http.StatusOK, next, "")
 }
 
-// sessionAwaitingCode returns the session of the request, and true if the session lacks only the
-// code after the password.
+// sessionAwaitingCode returns the session of the request. It also returns true if the session lacks
+// only the code of the second factor.
 func (a *Auth) sessionAwaitingCode(c echo.Context) (session, bool, error) {
 	v, ok, err := a.currentSession(c)
 	return v, ok && v.lacks == lacksCode, err
@@ -62,8 +62,8 @@ func (a *Auth) showCodePage(c echo.Context, status int, next, problem string) er
 	return a.layout.Show(c, status, "code", v)
 }
 
-// submitCode checks the code of the second factor. If the code is right, it replaces the session.
-// So a session cookie from before the code becomes worthless.
+// submitCode checks the code of the second factor. If the code is right, submitCode replaces the
+// session. So a session cookie from before the code becomes worthless.
 func (a *Auth) submitCode(c echo.Context, form url.Values) error {
 	next := consolePageOrEmpty(form.Get("next"))
 	v, ok, err := a.sessionAwaitingCode(c)

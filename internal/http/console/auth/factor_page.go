@@ -21,7 +21,7 @@ type factorView struct {
 	layout.Page
 	Account    string
 	Demanded   bool // the settings demand a second factor
-	ByProvider bool // the reader logged in by the provider, which has a second factor of its own
+	ByProvider bool // the person logged in through the identity provider, which has a second factor of its own
 	Has        bool
 	Since      texts.DisplayTime
 	Problem    string
@@ -52,8 +52,9 @@ func (a *Auth) showFactorPage(c echo.Context, s session, status int, v factorVie
 	return a.layout.Show(c, status, "factor", v)
 }
 
-// changeFactor handles the form of the second factor. With a password, the form begins a new
-// factor. With a first code, it confirms the new factor. With a code, it removes the factor.
+// changeFactor handles the forms of the second factor. The first form takes the password and begins
+// a new factor. The second form takes a code of the new factor and confirms the factor. The third
+// form takes a code of the confirmed factor and removes the factor.
 func (a *Auth) changeFactor(c echo.Context, form url.Values) error {
 	s, w := sessionOf(c), layout.Words(c)
 	if s.Account == "" || s.Via == viaProvider {

@@ -41,9 +41,9 @@ func (a *Auth) requireSession(next echo.HandlerFunc) echo.HandlerFunc {
 // startPagePath is where a login leads if no page was asked for.
 const startPagePath = "/admin"
 
-// loginAddress returns the address login with a parameter that has the page to return to. That page
-// is the requested page, or the page whose form was posted. For startPagePath, the parameter is
-// left out.
+// loginAddress returns the address in the argument login, with a query parameter that has the page
+// to return to. That page is the requested page, or the page whose form was posted. For
+// startPagePath, the query parameter is left out.
 func loginAddress(c echo.Context, login string) string {
 	u := *c.Request().URL
 	if c.Request().Method == http.MethodPost && !inMenu(u.Path) {

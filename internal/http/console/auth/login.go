@@ -37,9 +37,9 @@ func (a *Auth) loginPage(c echo.Context) error {
 	return a.showLogin(c, http.StatusOK, next, "", "")
 }
 
-// loginCookieName is the name of an empty cookie that the login page sets. The form has a field
-// that says so. If the form arrives with the field but without the cookie, the browser does not
-// keep cookies. Then the session's cookie would be lost too.
+// loginCookieName is the name of an empty cookie that the login page sets. A field of the form says
+// that the page has set the cookie. If the form arrives with the field but without the cookie, the
+// browser does not keep cookies. Then the session's cookie would be lost too.
 const loginCookieName = sessionCookieName + "-login"
 
 func setLoginCookie(c echo.Context) { c.SetCookie(newCookie(c, loginCookieName, "set", 0)) }
@@ -111,8 +111,8 @@ func (a *Auth) secondFactorOf(ctx context.Context, account string) (f store.Seco
 }
 
 // answerIfRefused shows the login page and returns true if the attempt was not admitted. The status
-// is 429 if a rule refused the attempt, and 503 if the attempt could not be counted. If the attempt
-// was admitted, it does nothing and returns false.
+// is 429 if a rule refused the attempt, and 503 if the attempt could not be counted. For an
+// admitted attempt, answerIfRefused does nothing and returns false.
 func (a *Auth) answerIfRefused(c echo.Context, count quota.Decision, err error, next,
 	name string,
 ) (answered bool, _ error) {
@@ -126,8 +126,8 @@ func (a *Auth) answerIfRefused(c echo.Context, count quota.Decision, err error, 
 	return false, nil
 }
 
-// logUncountedLogin logs that the limiter could not count an attempt to log in or to begin a
-// factor.
+// logUncountedLogin logs that the limiter could not count an attempt to log in or to set up a
+// second factor.
 func (a *Auth) logUncountedLogin(ctx context.Context, err error) {
 	a.logger.ErrorContext(ctx, "could not count login attempts", "error", err, logs.SeeConsole)
 }
@@ -196,7 +196,8 @@ func clearCookieAndRedirect(c echo.Context) error {
 	return c.Redirect(http.StatusSeeOther, "/admin/login")
 }
 
-// withReturnPage returns the address of a page with the page to go to afterwards.
+// withReturnPage returns the address of a page, with the parameter next. The parameter names the
+// page that is shown afterwards. If next is empty, withReturnPage adds no parameter.
 func withReturnPage(page, next string) string {
 	if next == "" {
 		return page

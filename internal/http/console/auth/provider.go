@@ -61,7 +61,7 @@ const (
 )
 
 // startProviderLogin answers with a page that sends the browser to the identity provider. A
-// redirect would fail. Browsers apply the policy form-action to a redirect after a form too, and
+// redirect would fail: after a form, browsers apply the policy form-action to the redirect too, and
 // the policy allows only this site.
 func (a *Auth) startProviderLogin(c echo.Context, form url.Values) error {
 	next := consolePageOrEmpty(form.Get("next"))

@@ -58,8 +58,8 @@ func sessionOf(c echo.Context) session {
 // attachAndTouchSession attaches the session and its actor to the request. At most once a minute,
 // it also stores the time of use and renews the cookie. So a session in use does not expire as
 // idle. Requests that a page's script makes by itself do not count as use
-// (https://www.w3.org/TR/fetch-metadata/#sec-fetch-dest-header). Otherwise an open list would keep
-// its session alive for hours.
+// (https://www.w3.org/TR/fetch-metadata/#sec-fetch-dest-header). Otherwise a list that is left open
+// in a browser, and reloads itself, would keep its session alive for hours.
 func (a *Auth) attachAndTouchSession(c echo.Context, v session) error {
 	v.who.attachTo(c)
 	c.Set(sessionContextKey, v)
@@ -103,7 +103,7 @@ const secondFactorTimeout = 10 * time.Minute
 
 // missingLoginStep returns which step of the second factor a session lacks. If no step is missing,
 // it returns "". If the factor was replaced after the session began, the session lacks the code
-// again. Sessions by the provider lack no step.
+// again. A session that began with a login through the identity provider lacks no step.
 func (s session) missingLoginStep(demanded bool) string {
 	switch {
 	case s.Via == viaProvider:

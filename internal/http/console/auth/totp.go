@@ -38,14 +38,14 @@ func newTOTPSecret() []byte {
 	return secret
 }
 
-// encodeSecret returns a secret in base32, in which people type it and apps read it.
+// encodeSecret returns a secret in base32, the form that people type and apps read.
 func encodeSecret(secret []byte) string {
 	return base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(secret)
 }
 
 // matchTOTPStep returns the time step whose code equals the typed text. The step is at most
-// totpTolerance steps away from the current step, and later than the step after. If there is no
-// such step, it returns false.
+// totpTolerance steps away from the current step, and later than the step that the parameter after
+// names. If there is no such step, it returns false.
 func matchTOTPStep(secret []byte, typed string, now time.Time, after int64) (int64, bool) {
 	middle := now.Unix() / int64(totpPeriod/time.Second)
 	found, ok := int64(0), false

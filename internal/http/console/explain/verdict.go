@@ -111,8 +111,9 @@ func Judge(s store.SendDetails, facts VerdictFacts, w texts.Words) Verdict {
 	return c.reduceIfErased(c.withWrongCodes(c.withProviderEvent(v)))
 }
 
-// withWrongCodes puts a sentence about wrong codes before the verdict if wrong codes are the cause:
-// no right code was entered, and the code did not end for another reason.
+// withWrongCodes puts a sentence about wrong codes before the verdict if wrong codes were entered
+// and the right code was not. It does so for a pending code and for a code that too many wrong
+// checks ended. It does not if the code ended for another reason.
 func (vi verdictInput) withWrongCodes(v Verdict) Verdict {
 	switch {
 	case vi.Status == store.Refused || vi.isToTestRecipient():
@@ -209,7 +210,8 @@ func (vi verdictInput) earlierAttemptWarning() texts.Sentence {
 	return vi.text("doubt.else")
 }
 
-// nextStep returns what became of the sent code and what to do next. how is the state of the send.
+// nextStep returns what became of the sent code and what to do next. The parameter how is the state
+// of the send.
 func (vi verdictInput) nextStep(how string) texts.Sentence {
 	key := "next." + how + "." + cmp.Or(string(vi.state), "none")
 	if vi.hasWrongCodes() {

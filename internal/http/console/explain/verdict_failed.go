@@ -8,8 +8,8 @@ import (
 	"sendcode/internal/verify/verification"
 )
 
-// failedTexts returns the verdict on a send that was not delivered. The result what says what
-// happened. The result next says what to do.
+// failedTexts returns the verdict on a send that was not delivered, as two texts. The first text
+// says what happened. The second text says what to do.
 func (vi verdictInput) failedTexts() (what, next texts.Sentence) {
 	switch vi.Reason {
 	case store.ReasonSuppressed:

@@ -13,8 +13,9 @@ import (
 	"sendcode/quota"
 )
 
-// refusedTexts returns the verdict on a refusal. The result what says whose requests the rule
-// counts. The result next says when the rule admits another request.
+// refusedTexts returns the verdict on a refusal, as two texts. The first text says what refused the
+// request and, for a rule, whose requests the rule counts. The second text says when the next
+// request is admitted.
 func (vi verdictInput) refusedTexts() (what, next texts.Sentence) {
 	switch {
 	case vi.BlockedBy == verification.LockoutRuleName: // no code was sent, since a code could not have been entered
@@ -52,7 +53,7 @@ func (vi verdictInput) recipientCountText() texts.Sentence {
 	return vi.text(texts.PluralKey("verdict.refused.several", vi.Recipients))
 }
 
-// lockoutsText returns sentences about the classes of callers that are locked out, and until when.
+// lockoutsText returns sentences that say which classes of callers are locked out, and until when.
 func (vi verdictInput) lockoutsText() (next texts.Sentence) {
 	if len(vi.facts.Locks) == 0 {
 		return vi.text("next.refused.free")
@@ -78,9 +79,10 @@ func (vi verdictInput) databaseTimeAfter(wait time.Duration) time.Time {
 	return roundedUpToSecond(vi.story.Now.Add(wait))
 }
 
-// countedScopeKey returns the last part of the keys of texts that say whose requests the rule
-// counts. It is the scope of the rule. For a rule without a scope, it is the name of the rule. If
-// the rule counts only the recipient's requests, or if the scope is unknown, it is "".
+// countedScopeKey returns a word for the callers or recipients whose requests the rule counts. The
+// keys of texts end with this word. It is the scope of the rule. For a rule without a scope, it is
+// the name of the rule. If the rule counts only the recipient's requests, or if the scope is
+// unknown, it is "".
 func (vi verdictInput) countedScopeKey() string {
 	switch {
 	case vi.BlockedBy == policy.BreakerName, vi.BlockedBy == verification.CarrierRuleName,
@@ -92,9 +94,10 @@ func (vi verdictInput) countedScopeKey() string {
 	return string(vi.facts.RuleScope)
 }
 
-// nextAdmittedText returns a sentence about when the next request is admitted. It uses the present
-// quota if that includes the rule that refused. The quota does not include a rule that counts more
-// than one recipient, such as a network's rule.
+// nextAdmittedText returns a sentence about when the next request is admitted. If the rule that
+// refused the request is in the present quota, the time comes from the quota. Otherwise the time
+// comes from the row. The quota does not include a rule that counts more than one recipient, such
+// as a network's rule.
 func (vi verdictInput) nextAdmittedText() texts.Sentence {
 	switch {
 	case vi.facts.Quota != nil && vi.quotaHasRule(vi.BlockedBy):

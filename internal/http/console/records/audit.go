@@ -72,7 +72,7 @@ func (handlers *Handlers) showAuditPage(c echo.Context, status int, rawQuery str
 	if err != nil {
 		return err
 	}
-	// if both the begin and the end of an action are on this page, only the end is shown
+	// if this page has both the beginning and the end of an action, only the end is shown
 	p.Rows = slices.DeleteFunc(p.Rows, func(begun store.AuditEntry) bool {
 		return slices.ContainsFunc(p.Rows, func(end store.AuditEntry) bool { return begun.ID != uuid.Nil && end.Completes == begun.ID })
 	})

@@ -34,8 +34,8 @@ func (v policiesView) PurposesText(p support.PolicyWithPurposes) string {
 func (v policiesView) ScopeText(s quota.Scope) string { return v.W.Or("scope", string(s)) }
 
 // LimitText returns the limit of a rule. If the rule has a reserve, the text also has the limit for
-// strangers. The text depends on the rule's scope. A known browser is a stranger to a rule whose
-// scope is wider than the recipient, but not to a rule on recipients.
+// strangers. For a rule on recipients, a known browser is no stranger. For a rule with a wider
+// scope, a known browser is a stranger, so the text has other words.
 func (v policiesView) LimitText(p support.PolicyWithPurposes, r quota.Rule) string {
 	if n := p.Reserve[r.Name]; n > 0 {
 		key := "policies.reserve.wide"

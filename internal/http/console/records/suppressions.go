@@ -103,8 +103,8 @@ func (v suppressionsView) StateText(s store.Suppression) texts.Sentence {
 	return liftedSentence(s.LiftedAt, s.LiftedBy, s.LiftedWhy, v.W)
 }
 
-// suppressionOrPauseLabel returns the state of a suppression or a pause. The parameter holds is the
-// key of the word for an active suppression or pause.
+// suppressionOrPauseLabel returns the state of a suppression or a pause. If the suppression or
+// pause is active, the label's word is the text whose key is the parameter holds.
 func suppressionOrPauseLabel(active, lifted bool, holds string, w texts.Words) explain.StateLabel {
 	switch {
 	case active:
@@ -116,7 +116,7 @@ func suppressionOrPauseLabel(active, lifted bool, holds string, w texts.Words) e
 }
 
 // liftedSentence returns a sentence about who lifted a suppression or a pause, when and why. If the
-// time at is zero, liftedSentence returns nil.
+// parameter at is the zero time, liftedSentence returns nil.
 func liftedSentence(at time.Time, actor, why string, w texts.Words) texts.Sentence {
 	if at.IsZero() {
 		return nil

@@ -8,9 +8,10 @@ import (
 	"strings"
 )
 
-// checkService asks the running service for its readiness, which depends on its last requests. The
-// answer shows faults that the doctor's own checks miss. For example, a carrier may accept the
-// login but no message. If the service does not run, checkService prints nothing.
+// checkService asks the running service for its readiness. The readiness depends on how the
+// service's latest requests to other systems ended. So it shows faults that the doctor's own checks
+// miss. For example, a carrier may accept the login but no message. If the service does not run,
+// checkService prints nothing.
 func (d *doctor) checkService(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()

@@ -91,8 +91,8 @@ type Field struct {
 	omit  bool
 }
 
-// FlattenedFields returns the fields of a struct and of the structs that it inlines. The result
-// parts has the struct itself and the inlined structs.
+// FlattenedFields returns all fields of a struct and of the structs that it inlines. As parts, it
+// returns the struct itself and the inlined structs.
 func FlattenedFields(v reflect.Value) (all []Field, parts []reflect.Value) {
 	parts = append(parts, v)
 	for i := range v.NumField() {
@@ -176,7 +176,7 @@ func (d *Decoder) DecodeStruct(n *yaml.Node, path string, v reflect.Value) *Mapp
 	return p
 }
 
-// decodeValue decodes a node into a field. The result places has the mappings in the node.
+// decodeValue decodes a node into a field. It returns the decoded mappings in the node (places).
 func (d *Decoder) decodeValue(n *yaml.Node, path string, v reflect.Value, tag reflect.StructTag) (places []*Mapping) {
 	_, unmarshals := v.Addr().Interface().(encoding.TextUnmarshaler)
 	switch {

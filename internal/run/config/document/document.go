@@ -49,8 +49,9 @@ func (d *Decoder) Parse(content []byte) *yaml.Node {
 	return root.Content[0]
 }
 
-// location returns the location of a node, for messages: file, line and path, or the name of the
-// variable from which the node is.
+// location returns the location of a node, for messages. It consists of the file, the line and the
+// path. For a node that is not from the file, location returns the node's source, such as the name
+// of a variable.
 func (d *Decoder) location(n *yaml.Node, path string) string {
 	if other := d.Sources[n]; other != "" {
 		return other

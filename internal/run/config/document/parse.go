@@ -13,7 +13,8 @@ import (
 )
 
 // IsScalar reports whether a value of the type is a single value in the file. It returns false for
-// a map, for a struct with exported fields, and for a list that does not parse its own text.
+// a map and for a struct with exported fields. It also returns false for a list, unless the list's
+// type implements encoding.TextUnmarshaler.
 func IsScalar(t reflect.Type) bool {
 	switch t.Kind() {
 	case reflect.Struct:
@@ -90,7 +91,7 @@ func parseByType(v reflect.Value, tag reflect.StructTag, text string) (problem s
 	return problem
 }
 
-// checkRange returns a problem if the value is out of the range of the tag.
+// checkRange returns a problem if the value is outside the range that the tag gives.
 func checkRange[T int | time.Duration](tag reflect.StructTag, v T, read func(string) (T, string)) string {
 	least, rest, given := strings.Cut(tag.Get("range"), " ")
 	most, _, _ := strings.Cut(strings.ReplaceAll(rest, ":", ","), ",")

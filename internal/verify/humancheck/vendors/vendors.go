@@ -91,9 +91,8 @@ type Bounds struct {
 func NewBounds(l limiter) *Bounds { return &Bounds{l, make(chan struct{}, maxAtOnce)} }
 
 // admit counts a question of an app and reports whether the question is allowed. It refuses the
-// question if the app or the network has asked too many. A back end may give no client address.
-// Then the network is unknown, and only the app's limit applies. Otherwise all apps would share one
-// count.
+// question if the app or the network has asked too many. If a back end gives no client address,
+// only the app's limit applies. A count for the unknown network would be shared by all apps.
 func (b *Bounds) admit(ctx context.Context, app, network string, perApp int) bool {
 	r := quota.Request{
 		ID: rand.Text(), Tenant: app,
@@ -120,7 +119,7 @@ type Verifier struct {
 
 var _ humancheck.Vendor = (*Verifier)(nil)
 
-// New makes the client of an app's vendor. It opens no connection. The vendor's client calls
+// New makes the client of an app's vendor. It opens no connection. The client calls the function
 // changed when the vendor goes out of use and when the vendor comes back.
 func New(c Config, app string, b *Bounds, changed func(delivery.Health)) (*Verifier, error) {
 	for key, problem := range c.Check() {
