@@ -143,11 +143,11 @@ type Config struct {
 // service never prints them. The public key and its origins are not secret. In the settings' file,
 // apps can have public keys and origins of their own.
 type Secrets struct {
-	// `id:base64,id:base64`, at least 32 bytes each. The first key is for new codes and recipients.
-	// The other keys are for older codes and recipients. `sendcode key --kind ring` makes a key.
+	// `id:base64,id:base64`, at least 32 bytes each. The first is for new codes and recipients, the
+	// others for older ones. `sendcode key --kind ring` makes one.
 	SecretKeys Secret `yaml:"secret_keys,omitempty" env:"file" check:"ring" unset:"generated"`
-	// base64, at least 32 bytes. With this key the service hashes recipients. `sendcode key --kind
-	// index` makes a key.
+	// base64, at least 32 bytes: the key of recipients' hashes. `sendcode key --kind index` makes
+	// one.
 	IndexKey Secret `yaml:"index_key,omitempty" env:"file" check:"index_key" unset:"generated"`
 	// `sk_…`: the secret key of the app `default`. `sendcode key` makes one.
 	APIKey Secret `yaml:"api_key,omitempty" env:"file" check:"api_key" unset:"generated in a trial"`
@@ -160,8 +160,8 @@ type Secrets struct {
 	AdminPassword Secret `yaml:"admin_password,omitempty" env:"file" check:"password" unset:"generated in a trial"`
 	// Instead of the password: `$argon2id$v=19$m=65536,t=3,p=4$…$…`, m × t at least 35840 KiB.
 	AdminPasswordHash Secret `yaml:"admin_password_hash,omitempty" env:"file" check:"password_hash"`
-	// A bearer token of the admin API, at least 20 characters. The token may only read. Tokens with
-	// other roles are in [`admin: tokens`](operations.md#accounts).
+	// Bearer token of the admin API, at least 20 characters. It may only read. Tokens with other
+	// roles: [`admin: tokens`](operations.md#accounts).
 	AdminToken Secret `yaml:"admin_token,omitempty" env:"file" check:"token"`
 	// Bearer token of `/metrics`, at least 20 characters.
 	MetricsToken Secret `yaml:"metrics_token,omitempty" env:"file" check:"token"`
