@@ -160,7 +160,7 @@ type Secrets struct {
 	AdminPassword Secret `yaml:"admin_password,omitempty" env:"file" check:"password" unset:"generated in a trial"`
 	// Instead of the password: `$argon2id$v=19$m=65536,t=3,p=4$…$…`, m × t at least 35840 KiB.
 	AdminPasswordHash Secret `yaml:"admin_password_hash,omitempty" env:"file" check:"password_hash"`
-	// Bearer token of the admin API, at least 20 characters. It may only read. Tokens with other
+	// Bearer token of the admin API, at least 20 characters. It only reads. Tokens with other
 	// roles: [`admin: tokens`](operations.md#accounts).
 	AdminToken Secret `yaml:"admin_token,omitempty" env:"file" check:"token"`
 	// Bearer token of `/metrics`, at least 20 characters.
