@@ -36,14 +36,14 @@ func (t *throughput) add(now, since time.Time) {
 	*t = append(*t, second{now, 1})
 }
 
-// since returns how many messages went out after an instant.
-func (t throughput) since(from time.Time) (n int) {
-	for _, s := range t {
+// since returns how many messages went out after an instant, and when the first of them did.
+func (t throughput) since(from time.Time) (n int, first time.Time) {
+	for _, s := range slices.Backward(t) {
 		if s.first.After(from) {
-			n += s.count
+			n, first = n+s.count, s.first
 		}
 	}
-	return n
+	return n, first
 }
 
 // backlog has what makes a new message of a lane wait. That is either earlier messages, or a server
@@ -53,6 +53,7 @@ type backlog struct {
 	waiting   int            // of all apps
 	inStore   float64        // messages in the database that no replica holds, and that this process will take over
 	since     time.Time      // since when messages have waited without a pause
+	fullUntil time.Time      // when the lane was last full
 	suspended time.Time      // since when all servers have been suspended; zero: a server is in use
 	refused   time.Time      // when the server last said that it takes no more at present
 	paced     time.Time      // when a mail last had to wait for its turn by per_minute (delivery.ErrPace)
@@ -77,9 +78,13 @@ func (l *lane) full(now time.Time, most int) bool {
 	return l.queued > 0 || l.workers-l.patient >= most || l.inStore > 0 || deferred > 0 && takesNoMore
 }
 
-// change is called before anything that full reads changes.
+// change is called before anything that full reads changes. While the lane is not full for less
+// than judgedAfter, the backlog continues. For example, if the server accepts one more connection,
+// a worker is free until the next message.
 func (l *lane) change(now time.Time, most int) {
-	if !l.full(now, most) {
+	if l.full(now, most) {
+		l.fullUntil = now
+	} else if now.Sub(l.fullUntil) >= judgedAfter {
 		l.since = now
 	}
 }
@@ -87,14 +92,15 @@ func (l *lane) change(now time.Time, most int) {
 // expectedWait is ExpectedWait for a lane. The parameter most is the largest number of the lane's
 // workers. The parameter share is the number of flights of one app that are kept in memory.
 func (l *lane) expectedWait(app, network string, now time.Time, most, share int) (wait time.Duration, stalled bool) {
-	if !l.full(now, most) || now.Sub(l.since) < judgedAfter && l.suspended.IsZero() {
+	l.change(now, most)
+	if now.Sub(l.fullUntil) >= judgedAfter || now.Sub(l.since) < judgedAfter && l.suspended.IsZero() {
 		return 0, false
 	}
 	from := now.Add(-throughputWindow)
 	if l.since.After(from) && now.Sub(l.paced) >= throughputWindow { // with per_minute a minute's mails begin together
 		from = l.since
 	}
-	gone := l.sent.since(from)
+	gone, first := l.sent.since(from)
 	if gone == 0 {
 		from = l.since
 	}
@@ -118,7 +124,9 @@ func (l *lane) expectedWait(app, network string, now time.Time, most, share int)
 	if l.behind[app] && l.held[app] >= share {
 		before += l.inStore
 	}
-	gone = max(gone, l.workers) // if few attempts have ended yet, count at least one message for each worker
+	if now.Sub(first) < first.Sub(from) || gone == 0 {
+		gone = max(gone, l.workers) // the other workers' first attempts may also end soon
+	}
 	return time.Duration(before / float64(gone) * float64(now.Sub(from))), false
 }
 
@@ -127,9 +135,10 @@ func (l *lane) expectedWait(app, network string, now time.Time, most, share int)
 // throughput is measured over the last minute, or since messages began to wait if that is shorter.
 // Apps take turns, and the networks of an app's strangers also take turns. So each other app or
 // network is counted with at most as many messages as the new message's own app or network has,
-// including the new message. ExpectedWait is 0 if a new message would be tried immediately, and in
-// the first second of a backlog. stalled is true if no message has gone out since messages began to
-// wait or all servers were suspended. In that case wait is the time since then.
+// including the new message. ExpectedWait is 0 if new messages would have been tried immediately
+// for a second, and in the first second of a backlog. stalled is true if no message has gone out
+// since messages began to wait or all servers were suspended. In that case wait is the time since
+// then.
 func (o *Outbox) ExpectedWait(q store.Queue, app, network string) (wait time.Duration, stalled bool) {
 	o.lanesMu.Lock()
 	defer o.lanesMu.Unlock()

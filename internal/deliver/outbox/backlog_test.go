@@ -164,10 +164,6 @@ func TestExpectedWait(t *testing.T) {
 			time.Sleep(25 * time.Second)
 			l.workers = 1
 		}, 0, false},
-		"few were refused, and a new one went out": {func(l *lane, end ends) {
-			postponed(l, "shop", 19)
-			end(1, 25*time.Second, nil)
-		}, 0, false},
 		"few were refused, and all workers have just begun": {func(l *lane, _ ends) {
 			postponed(l, "shop", 5)
 			time.Sleep(25 * time.Second)
@@ -196,16 +192,20 @@ func TestExpectedWait(t *testing.T) {
 			l.workers = 16
 			end(1, 3*time.Second/2, nil)
 		}, 75 * time.Second / 2, false},
-		"a cold start": {func(l *lane, end ends) {
-			wait(l, "shop", 400)
+		"each worker takes as long as all of them": {func(l *lane, end ends) {
+			wait(l, "shop", 14)
 			l.workers = 16
-			end(54, time.Second/53, nil)
-		}, 416 * time.Second / 53, false},
-		"slow recipients hold most workers": {func(l *lane, end ends) {
-			wait(l, "shop", 12)
+			end(3, 2*time.Second, nil)
+		}, 60 * time.Second, false},
+		"a worker is free for an instant, since the server takes one more connection": {func(l *lane, end ends) {
+			l.change(time.Now(), 15)
+			l.workers = 15
+			end(10, 2*time.Second, nil)
+			l.change(time.Now(), 15)
+			l.change(time.Now(), 16)
 			l.workers = 16
-			end(40, time.Second/10, nil)
-		}, 28 * time.Second / 10, false},
+			end(1, 2*time.Second, nil)
+		}, 32 * time.Second, false},
 
 		"ten were refused, one of them just now": {func(l *lane, end ends) {
 			for range 10 {

@@ -177,7 +177,7 @@ BEGIN IF OLD.id = (SELECT id FROM stop_at) THEN PERFORM pg_sleep(60); END IF; RE
 	}
 	t.Logf("%d rows, %d sends meanwhile, the last %d in %v", *rekeyRows, sent, *rekeyRows-before, time.Since(began).Round(time.Millisecond))
 	few := *rekeyRows <= 100_000 // which the doctor counts in its time
-	if said, _ := examined(s); few && (!strings.Contains(said, "is k2: k1 1, k2 ") ||
+	if said, _ := examined(s); few && (!strings.Contains(said, "first key k2: k1 1, k2 ") ||
 		!strings.Contains(said, "! keys: k1 is needed until")) {
 		t.Errorf("the doctor says %s", said)
 	}
