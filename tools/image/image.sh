@@ -78,7 +78,7 @@ golang || { echo "image: skipped: $base cannot be made: $(tail -1 "$kept/log")";
 failed=0
 for arch in "${@:-$own}"; do
   # The machine's modules and compiled packages are lent, so that a night compiles what has changed.
-  buildah bud -q --format docker --platform "linux/$arch" --build-arg BUILDPLATFORM="linux/$own" --build-arg VERSION="$(make -s version)" --tag "sendcode:$arch" \
+  buildah bud -q --format docker --platform "linux/$arch" --build-arg BUILDPLATFORM="linux/$own" --build-arg VERSION="$(make -s --no-print-directory version)" --tag "sendcode:$arch" \
     --volume "$(go env GOMODCACHE):/root/go/pkg/mod" --volume "$(go env GOCACHE):/root/.cache/go-build" . > /dev/null
   container=$(buildah from --platform "linux/$arch" "sendcode:$arch") volume=$(mktemp -d)
   tries "$arch" || { failed=1; tail -5 "$volume.log"; stop || true; }
