@@ -46,14 +46,24 @@ func (t throughput) since(from time.Time) (n int, first time.Time) {
 	return n, first
 }
 
+// delay moves the messages that went out until an instant to a later time.
+func (t throughput) delay(until time.Time, by time.Duration) {
+	for i, s := range t {
+		if !s.first.After(until) {
+			t[i].first = s.first.Add(by)
+		}
+	}
+}
+
 // backlog has what makes a new message of a lane wait. That is either earlier messages, or a server
 // that accepts no messages at present.
 type backlog struct {
 	waits     map[string]int // by app: messages that are queued, or deferred because the server accepts none now
 	waiting   int            // of all apps
 	inStore   float64        // messages in the database that no replica holds, and that this process will take over
-	since     time.Time      // since when messages have waited without a pause
+	since     time.Time      // since when messages have waited, without the pauses
 	fullUntil time.Time      // when the lane was last full
+	freeUntil time.Time      // when the lane was last not full
 	suspended time.Time      // since when all servers have been suspended; zero: a server is in use
 	refused   time.Time      // when the server last said that it takes no more at present
 	paced     time.Time      // when a mail last had to wait for its turn by per_minute (delivery.ErrPace)
@@ -78,15 +88,21 @@ func (l *lane) full(now time.Time, most int) bool {
 	return l.queued > 0 || l.workers-l.patient >= most || l.inStore > 0 || deferred > 0 && takesNoMore
 }
 
-// change is called before anything that full reads changes. While the lane is not full for less
-// than judgedAfter, the backlog continues. For example, if the server accepts one more connection,
-// a worker is free until the next message.
+// change is called before anything that full reads changes. A pause between two backlogs is left
+// out of the time for which messages have waited, unless the pause is as long as throughputWindow:
+// what goes out while a worker is free does not show how much could go out.
 func (l *lane) change(now time.Time, most int) {
-	if l.full(now, most) {
-		l.fullUntil = now
-	} else if now.Sub(l.fullUntil) >= judgedAfter {
-		l.since = now
+	switch pause := l.freeUntil.Sub(l.fullUntil); {
+	case !l.full(now, most):
+		l.freeUntil = now
+		return
+	case pause >= throughputWindow:
+		l.since = l.freeUntil
+	case pause > 0:
+		l.since = l.since.Add(pause)
+		l.sent.delay(l.fullUntil, pause)
 	}
+	l.fullUntil = now
 }
 
 // expectedWait is ExpectedWait for a lane. The parameter most is the largest number of the lane's
@@ -175,10 +191,10 @@ func (o *Outbox) noteAttempt(l *lane, fail *delivery.Error) {
 	o.lanesMu.Lock()
 	defer o.lanesMu.Unlock()
 	now := time.Now()
+	l.change(now, o.maxWorkers(l))
 	if !serverTakesNoMore(fail) {
 		l.sent.add(now, l.since)
 	} else if fail.Err == delivery.ErrPace {
-		l.change(now, o.maxWorkers(l))
 		l.paced = now
 	}
 }

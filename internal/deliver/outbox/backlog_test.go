@@ -144,10 +144,10 @@ func TestExpectedWait(t *testing.T) {
 		}, 16 * time.Second, false},
 
 		"a worker is free": {func(l *lane, end ends) {
-			l.change(time.Now(), 16)
 			l.workers = 16
 			end(40, time.Second, nil)
 			l.workers = 15
+			time.Sleep(judgedAfter)
 		}, 0, false},
 
 		"one attempt was slow, another hangs, and more would begin at once": {func(l *lane, end ends) {
@@ -197,11 +197,12 @@ func TestExpectedWait(t *testing.T) {
 			l.workers = 16
 			end(3, 2*time.Second, nil)
 		}, 60 * time.Second, false},
-		"a worker is free for an instant, since the server takes one more connection": {func(l *lane, end ends) {
-			l.change(time.Now(), 15)
-			l.workers = 15
+		"a worker was free for three seconds": {func(l *lane, end ends) {
+			l.change(time.Now(), 16)
+			l.workers = 16
 			end(10, 2*time.Second, nil)
-			l.change(time.Now(), 15)
+			l.workers = 15
+			time.Sleep(3 * time.Second)
 			l.change(time.Now(), 16)
 			l.workers = 16
 			end(1, 2*time.Second, nil)
