@@ -106,7 +106,7 @@ func (r *MailRenderer) PreferredLocale(app, list string) string {
 // Render renders a mail. The error has the name of the invalid field of the request or the name of
 // the failed template. The error contains neither the code nor any text of the request.
 func (r *MailRenderer) Render(req RenderRequest) (MailTexts, error) {
-	if err := checkRequest(req); err != nil {
+	if err := checkRenderRequest(req); err != nil {
 		return MailTexts{}, err
 	}
 	return r.formOf(req).render(req.Data.Code, req.Data.Support, req.Data.Details, tokenOf(req.Data.NotMe))

@@ -56,7 +56,7 @@ func checkCodeAndNotifyMode(req RenderRequest) error {
 	return nil
 }
 
-func checkRequest(req RenderRequest) error {
+func checkRenderRequest(req RenderRequest) error {
 	d := req.Data
 	for _, field := range []struct{ name, text string }{
 		{"app", d.App},

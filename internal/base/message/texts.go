@@ -82,7 +82,7 @@ func originLine(site, code string) string { return "@" + site + " #" + code }
 func (t *TextRenderer) Render(req RenderRequest) (RenderedText, error) {
 	t = t.forApp(req.App, t)
 	req.Notify = NotifyGlance
-	if err := checkRequest(req); err != nil {
+	if err := checkRenderRequest(req); err != nil {
 		return RenderedText{}, err
 	}
 	key, s := t.find(req.Purpose, req.Locale)

@@ -197,7 +197,7 @@ func (vault Vault) SendOfMessageID(local string) (uuid.UUID, bool) {
 	if err != nil { // as of most mails: no key is derived
 		return uuid.Nil, false
 	}
-	return vault.ifMailToken(send, local)
+	return vault.sendOfMailToken(send, local)
 }
 
 // SendOfNotMeToken returns the send that belongs to the token of a mail's link, under any key of
@@ -208,11 +208,11 @@ func (vault Vault) SendOfNotMeToken(token string) (send uuid.UUID, ok bool) {
 		return uuid.Nil, false
 	}
 	copy(send[:], given)
-	return vault.ifMailToken(send, token)
+	return vault.sendOfMailToken(send, token)
 }
 
-// ifMailToken returns the send if one of its MailTokens is given.
-func (vault Vault) ifMailToken(send uuid.UUID, given string) (uuid.UUID, bool) {
+// sendOfMailToken returns the send if one of its MailTokens is given.
+func (vault Vault) sendOfMailToken(send uuid.UUID, given string) (uuid.UUID, bool) {
 	for _, id := range vault.Ring.IDs() {
 		messageID, notMe, err := vault.MailTokens(send, id)
 		if err == nil && (hmac.Equal([]byte(messageID), []byte(given)) || hmac.Equal([]byte(notMe), []byte(given))) {

@@ -33,10 +33,10 @@ const (
 // attempt makes one attempt to deliver a send. It checks whether the message is still wanted and
 // allowed, composes the message and sends it. If postponement is nil, out is the outcome. Otherwise
 // the send is postponed. The caller must record the result in the database. After a panic, the
-// result is that of outcomeOfPanic.
+// result is that of outcomeAfterPanic.
 func (o *Outbox) attempt(ctx context.Context, f *flight) (out store.Outcome, postponement *store.Postponement) {
 	ctx = delivery.WithHandover(ctx)
-	defer panics.Recover(panics.Attempt, func() { out, postponement = o.outcomeOfPanic(f.work.Send, delivery.HandedOver(ctx)) })
+	defer panics.Recover(panics.Attempt, func() { out, postponement = o.outcomeAfterPanic(f.work.Send, delivery.HandedOver(ctx)) })
 	set := o.Policy.Get()
 	w := o.currentWork(ctx, f)
 	if out, ends := o.outcomeWithoutSending(set, w); ends {
@@ -76,10 +76,10 @@ func (o *Outbox) attempt(ctx context.Context, f *flight) (out store.Outcome, pos
 	return out, postponement
 }
 
-// outcomeOfPanic returns the outcome of an attempt that panicked, or the attempt's postponement. If
-// a provider may have the message, the send is unknown. Otherwise the send is tried once more,
+// outcomeAfterPanic returns the outcome of an attempt that panicked, or the attempt's postponement.
+// If a provider may have the message, the send is unknown. Otherwise the send is tried once more,
 // because the reply of one provider may have caused the panic. After a second panic the send fails.
-func (o *Outbox) outcomeOfPanic(s store.Send, handedOver bool) (out store.Outcome, postponement *store.Postponement) {
+func (o *Outbox) outcomeAfterPanic(s store.Send, handedOver bool) (out store.Outcome, postponement *store.Postponement) {
 	switch {
 	case handedOver:
 		return store.Outcome{Status: store.Unknown, Reason: ReasonNoAnswer}, nil

@@ -170,11 +170,11 @@ func (d *Deliverer) startAttempt(e store.AppEvent, now time.Time) {
 		defer end()
 		ctx := d.base
 		if d.Tracer != nil {
-			ctx = d.Tracer.BeginEvent(ctx, e)
+			ctx = d.Tracer.BeginWebhookAttempt(ctx, e)
 		}
 		got = c.postEvent(ctx, to, e)
 		if d.Tracer != nil {
-			d.Tracer.EndEvent(ctx, got.word, !got.ok)
+			d.Tracer.EndWebhookAttempt(ctx, got.word, !got.ok)
 		}
 		end()
 		d.recordResult(e, now.Sub(e.At), got)

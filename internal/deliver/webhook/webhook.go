@@ -55,11 +55,11 @@ type Observer interface {
 	Attempted(app, outcome string)
 }
 
-// Tracer makes a trace of each attempt. BeginEvent begins the trace and returns a context with it.
-// EndEvent ends the trace, with the answer. Implementation: traces.Traces.
+// Tracer makes a trace of each attempt. BeginWebhookAttempt begins the trace and returns a context
+// with it. EndWebhookAttempt ends the trace, with the answer. Implementation: traces.Traces.
 type Tracer interface {
-	BeginEvent(ctx context.Context, e store.AppEvent) context.Context
-	EndEvent(ctx context.Context, answer string, failed bool)
+	BeginWebhookAttempt(ctx context.Context, e store.AppEvent) context.Context
+	EndWebhookAttempt(ctx context.Context, answer string, failed bool)
 }
 
 // Dependencies are the services that a Deliverer uses.

@@ -133,9 +133,10 @@ func (g *Gates) Peek(ctx context.Context, p buckets.Plan) (Answer, error) {
 	}
 	h := rows.rows // h is the history as of now, after both have answered
 	h.Now = h.Now.Add(g.now().Sub(rows.answeredAt).Truncate(time.Microsecond))
-	// recordRows computes ages as of d.At, so the instant d.At must not be later than the instant
-	// h.Now. But h.Now may be behind the present by as long as reading the rows took. So d.At is
-	// moved back by the time from the request for the rows to the earlier of the two answers.
+	// addRowsToLimiter computes ages as of d.At, so the instant d.At must not be later than the
+	// instant h.Now. But h.Now may be behind the present by as long as reading the rows took. So
+	// d.At is moved back by the time from the request for the rows to the earlier of the two
+	// answers.
 	d.At = d.At.Add(-max(0, min(answeredAt.Sub(rows.askedAt), rows.answeredAt.Sub(rows.askedAt))))
 	return Answer{g.correctAndMerge(ctx, p, d, askedAt, answeredAt, g.countedRows(p, h, rows.askedAt)), &h}, nil
 }
@@ -207,7 +208,7 @@ func (g *Gates) RefundOverruled(ctx context.Context, p buckets.Plan, id uuid.UUI
 	peek := g.peekLocally
 	if g.shared != nil {
 		peek = g.peekLimiter
-		if err := g.recordRows(ctx, p, r, taken.At, quota.Recipient, quota.Failures); err != nil {
+		if err := g.addRowsToLimiter(ctx, p, r, taken.At, quota.Recipient, quota.Failures); err != nil {
 			g.logNotAdded(ctx, err)
 		}
 	}
@@ -227,7 +228,7 @@ func (g *Gates) correctAndMerge(ctx context.Context, p buckets.Plan, d quota.Dec
 ) quota.Decision {
 	if scopes := lackingScopes(d.Rules, r.states); g.shared != nil && len(scopes) > 0 && !d.Alone {
 		againAt := g.now()
-		err := g.recordRows(ctx, p, r, d.At, scopes...)
+		err := g.addRowsToLimiter(ctx, p, r, d.At, scopes...)
 		if err == nil {
 			var added quota.Decision
 			if added, err = g.peekLimiter(ctx, p); err == nil {
@@ -265,10 +266,11 @@ func lackingScopes(limited, rows []quota.State) (scopes []quota.Scope) {
 	return scopes
 }
 
-// recordRows records the rows' events of some scopes in the limiter. The parameter at is an instant
-// of the limiter's clock that is not later than r.now. The limiter subtracts an event's age from
-// at, so no event gets a later instant than it had. recordRows returns the errors of record.
-func (g *Gates) recordRows(ctx context.Context, p buckets.Plan, r databaseRows, at time.Time, scopes ...quota.Scope) (err error) {
+// addRowsToLimiter records the rows' events of some scopes in the limiter. The parameter at is an
+// instant of the limiter's clock that is not later than r.now. The limiter subtracts an event's age
+// from at, so no event gets a later instant than it had. addRowsToLimiter returns the errors of
+// record.
+func (g *Gates) addRowsToLimiter(ctx context.Context, p buckets.Plan, r databaseRows, at time.Time, scopes ...quota.Scope) (err error) {
 	for _, scope := range scopes {
 		keep := quota.LongestKeep(p.SendRules)
 		if scope == quota.Failures { // all purposes share the bucket

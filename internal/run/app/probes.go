@@ -64,9 +64,9 @@ func (a *App) registerHealthChecks() {
 			return &server.HealthReason{Part: "sends", Word: "held", Values: []string{"until", text}, Err: fault.Unavailable}
 		})
 	}
-	a.metrics.RegisterBursts(a.db.Bursts)
+	a.metrics.RegisterBursts(a.db.LiftedBursts)
 	checks = append(checks, burstsCheck(&metrics.BackgroundCache[[]store.Burst]{
-		Ask: a.db.Bursts, Every: 10 * time.Second,
+		Ask: a.db.LiftedBursts, Every: 10 * time.Second,
 		Timeout: store.CallTimeout,
 	}))
 	a.backlog = newBackgroundCache(a.db.Backlog)

@@ -23,7 +23,7 @@ type Store interface {
 	AcquireJobLease(ctx context.Context, name string, lasts time.Duration) (bool, error)
 	PausePrefixes(ctx context.Context, w store.PrefixWatch) ([]store.PrefixPause, error)
 	SettleSuppressions(ctx context.Context) error
-	Bursts(ctx context.Context) ([]store.Burst, error)
+	LiftedBursts(ctx context.Context) ([]store.Burst, error)
 }
 
 // Observer counts runs of jobs and automatic pauses. It must not block.
@@ -174,7 +174,7 @@ func (m *Maintenance) settleSuppressions(ctx context.Context) (more bool, err er
 	if err := m.Store.SettleSuppressions(ctx); err != nil {
 		return false, err
 	}
-	bursts, err := m.Store.Bursts(ctx)
+	bursts, err := m.Store.LiftedBursts(ctx)
 	if err != nil {
 		return false, err
 	}

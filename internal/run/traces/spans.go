@@ -139,18 +139,18 @@ func (t *Traces) RecordProviderAttempt(ctx context.Context, to, class string, fa
 	span.End(trace.WithTimestamp(now))
 }
 
-// BeginEvent begins the trace of an attempt to deliver an event to an app's webhook. BeginEvent
-// and EndEvent implement webhook.Tracer.
-func (t *Traces) BeginEvent(ctx context.Context, e store.AppEvent) context.Context {
+// BeginWebhookAttempt begins the trace of an attempt to deliver an event to an app's webhook.
+// BeginWebhookAttempt and EndWebhookAttempt implement webhook.Tracer.
+func (t *Traces) BeginWebhookAttempt(ctx context.Context, e store.AppEvent) context.Context {
 	ctx, _ = t.tracer.Start(ctx, "webhook", trace.WithNewRoot(), trace.WithSpanKind(trace.SpanKindClient),
 		trace.WithAttributes(
 			appKey.String(e.App), eventKey.String(e.Type), attemptKey.Int(e.Attempt)))
 	return ctx
 }
 
-// EndEvent ends the trace that BeginEvent began. The parameter answer is the webhook's HTTP status,
-// or the kind of failure.
-func (t *Traces) EndEvent(ctx context.Context, answer string, failed bool) {
+// EndWebhookAttempt ends the trace that BeginWebhookAttempt began. The parameter answer is the
+// webhook's HTTP status, or the kind of failure.
+func (t *Traces) EndWebhookAttempt(ctx context.Context, answer string, failed bool) {
 	endSpan(ctx, answer, "", failed)
 }
 

@@ -25,7 +25,7 @@ WHERE lifted_at IS NULL AND until > @now AND (@app = '' OR app = @app) AND chann
 	// the statement reads only as many rows as prove the burst.
 	liftBurstsSQL = `
 WITH fresh AS MATERIALIZED (
-    SELECT x.id, x.server, x.words, ` + classOfSQL("x") + ` AS class FROM suppressions x
+    SELECT x.id, x.server, x.words, ` + callerClassSQL("x") + ` AS class FROM suppressions x
     WHERE x.words <> '' AND x.since > @window AND x.lifted_at IS NULL
 )
 UPDATE suppressions SET lifted_at = @now, lifted_why = '` + store.LiftedBurst + `' WHERE id IN (
@@ -33,7 +33,7 @@ UPDATE suppressions SET lifted_at = @now, lifted_why = '` + store.LiftedBurst + 
         SELECT g.server, g.words, g.class FROM (SELECT DISTINCT server, words, class FROM fresh) g
         WHERE (SELECT count(DISTINCT r.recipient) FROM (
             SELECT x.recipient FROM suppressions x
-            WHERE x.server = g.server AND x.words = g.words AND x.words <> '' AND x.since > @window AND ` + classOfSQL("x") + ` = g.class
+            WHERE x.server = g.server AND x.words = g.words AND x.words <> '' AND x.since > @window AND ` + callerClassSQL("x") + ` = g.class
             LIMIT 100) r) > @limit))`
 
 	burstsSQL = `
@@ -64,14 +64,14 @@ WHERE lifted_at IS NULL AND reason = '` + string(store.CauseHardBounce) + `' AND
 // LiftDisprovedOfRecipientSQL is LiftDisprovedSQL of a recipient's suppressions.
 var LiftDisprovedOfRecipientSQL = LiftDisprovedSQL(`recipient = @recipient`)
 
-// classOfSQL returns the SQL for the class of the caller whose send caused the suppression x. If
-// the verification of that send has no row, the SQL returns the class of secret keys.
-func classOfSQL(x string) string {
+// callerClassSQL returns the SQL for the class of the caller whose send caused the suppression x.
+// If the verification of that send has no row, the SQL returns the class of secret keys.
+func callerClassSQL(x string) string {
 	return `coalesce((SELECT v.class FROM sends c JOIN verifications v ON v.id = c.verification_id WHERE c.id = ` + x + `.send_id), '')`
 }
 
-// knownRecipient is a duration. Bursts assumes that an address works for this long after a code was
-// approved.
+// knownRecipient is a duration. LiftedLiftedBursts assumes that an address works for this long
+// after a code was approved.
 const knownRecipient = 90 * 24 * time.Hour
 
 // settleLockKey is the key of the lock that lets one replica at a time settle suppressions.
@@ -104,11 +104,11 @@ func (db *DB) settle(ctx context.Context, scope string, id uuid.UUID) error {
 	})
 }
 
-// Bursts returns the largest 20 bursts among the suppressions that began within the last BurstTold
-// (an hour). It returns only bursts with a recipient who had an approved code within the last 90
-// days.
-func (db *DB) Bursts(ctx context.Context) (list []store.Burst, err error) {
-	_, err = db.readWithClock(ctx, "Bursts", func(q Tx, now time.Time) error {
+// LiftedBursts returns the largest 20 bursts among the suppressions that began within the last
+// BurstTold (an hour). It returns only bursts with a recipient who had an approved code within the
+// last 90 days.
+func (db *DB) LiftedBursts(ctx context.Context) (list []store.Burst, err error) {
+	_, err = db.readWithClock(ctx, "LiftedBursts", func(q Tx, now time.Time) error {
 		list, err = QueryAll(q, func(b *store.Burst) []any { return []any{&b.Server, &b.Words, &b.Recipients} }, burstsSQL,
 			Args{"told": now.Add(-store.BurstTold), "known": now.Add(-knownRecipient)})
 		return err

@@ -361,8 +361,8 @@ func approvalLifts(t *testing.T, f *Fixture) {
 
 // burstIsNotBelieved checks a burst: if one server refuses more than five addresses within ten
 // minutes with the same words, none is suppressed, and the first five suppressions are lifted. Each
-// class of callers has bursts of its own. Bursts returns a burst only if one of its recipients has
-// entered a code.
+// class of callers has bursts of its own. LiftedBursts returns a burst only if one of its
+// recipients has entered a code.
 func burstIsNotBelieved(t *testing.T, f *Fixture) {
 	const words = "550 5.1.1 unknown"
 	stranger := func(in *store.Intent) { in.Verification.Class = store.UnknownBrowser }
@@ -375,14 +375,14 @@ func burstIsNotBelieved(t *testing.T, f *Fixture) {
 	f.refuse(t, 2000, 6, words, stranger)
 	f.settle(t)
 	Equal(t, "in force: by hand, before, other words, five", f.inForce(t), 8)
-	Equal(t, "told: strangers alone", len(Must(f.Bursts(t.Context()))(t)), 0)
+	Equal(t, "told: strangers alone", len(Must(f.LiftedBursts(t.Context()))(t)), 0)
 	f.refuse(t, 6, 45, words)
 	Equal(t, "in force: by hand, before, other words", f.inForce(t), 3)
-	Equal(t, "told", Must(f.Bursts(t.Context()))(t), []store.Burst{{Server: "mx", Words: words, Recipients: 56}})
+	Equal(t, "told", Must(f.LiftedBursts(t.Context()))(t), []store.Burst{{Server: "mx", Words: words, Recipients: 56}})
 	f.Pass(store.BurstTold)
 	f.settle(t)
 	Equal(t, "in force, later", f.inForce(t), 3)
-	Equal(t, "told, later", len(Must(f.Bursts(t.Context()))(t)), 0)
+	Equal(t, "told, later", len(Must(f.LiftedBursts(t.Context()))(t)), 0)
 	of := f.person(7).Send.Recipient
 	Equal(t, "why", f.suppressions(t, store.SuppressionFilter{Recipient: &of})[0].LiftedWhy, store.LiftedBurst)
 	f.refuse(t, 7, 1, words)

@@ -87,10 +87,10 @@ func (redeemer *Redeemer) Redeem(ctx context.Context, app string, r RedeemReques
 	case len(v.Sealed) == 0:
 		return RedeemedVerification{}, ErrErased
 	}
-	return redeemer.redeem(ctx, v, r)
+	return redeemer.markRedeemed(ctx, v, r)
 }
 
-func (redeemer *Redeemer) redeem(ctx context.Context, v store.Verification, r RedeemRequest) (RedeemedVerification, error) {
+func (redeemer *Redeemer) markRedeemed(ctx context.Context, v store.Verification, r RedeemRequest) (RedeemedVerification, error) {
 	var keyHash []byte
 	if r.IdempotencyKey != "" {
 		hash := redeemer.Vault.KeyedHash("redemption", v.App, r.IdempotencyKey)

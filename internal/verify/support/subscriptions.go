@@ -9,7 +9,7 @@ import (
 	"sendcode/internal/store"
 )
 
-// AcceptSubscriptionAction is the action of AcceptSubscription in the audit log.
+// AcceptSubscriptionAction is the action of AllowSubscription in the audit log.
 const AcceptSubscriptionAction = "subscription.accept"
 
 // acceptancePeriod is how long an administrator's acceptance of a subscription is valid.
@@ -19,11 +19,11 @@ const (
 	maxSearchedEntries = 200
 )
 
-// AcceptSubscription allows the confirmation of the next subscription that a provider's topic
+// AllowSubscription allows the confirmation of the next subscription that a provider's topic
 // requests within acceptancePeriod. Only the audit log stores the acceptance. The audit entry stays
 // a begun entry until the subscription is confirmed. Errors: *fault.InvalidError,
 // fault.Unavailable.
-func (ad *Administration) AcceptSubscription(ctx context.Context, provider, reason string, act store.AuditEntry) error {
+func (ad *Administration) AllowSubscription(ctx context.Context, provider, reason string, act store.AuditEntry) error {
 	if err := CheckReason(reason, ""); err != nil {
 		return err
 	}

@@ -29,7 +29,7 @@ func TestAcceptedSubscriptions(t *testing.T) {
 		}
 		accept := func() {
 			t.Helper()
-			r.NoError(r.Svc.Administration.AcceptSubscription(r.Context(), "ses", "ticket 7", vtest.AuditEntry("subscription.accept")))
+			r.NoError(r.Svc.Administration.AllowSubscription(r.Context(), "ses", "ticket 7", vtest.AuditEntry("subscription.accept")))
 		}
 		ask("ses", false, 0)
 		accept()
@@ -51,7 +51,7 @@ func TestAcceptedSubscriptions(t *testing.T) {
 		r.Sleep(time.Hour)
 		ask("ses", true, 3)
 
-		err = r.Svc.Administration.AcceptSubscription(r.Context(), "ses", "for ana@example.com", vtest.AuditEntry("subscription.accept"))
+		err = r.Svc.Administration.AllowSubscription(r.Context(), "ses", "for ana@example.com", vtest.AuditEntry("subscription.accept"))
 		if _, bad := errors.AsType[*fault.InvalidError](err); !bad {
 			t.Errorf("a reason with an address: %v", err)
 		}

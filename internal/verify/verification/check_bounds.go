@@ -49,7 +49,7 @@ func (s *checkService) takeNetworkQuota(ctx context.Context, c Caller, id string
 	if err == nil && !d.Admitted {
 		blocking, _ := d.Blocking()
 		s.alarms.countRefusedCheck(v.Channel, c.App, blocking.Name)
-		err = tooManyChecksError(c, blocking.Rule, blocking.RetryAfter, d.At)
+		err = newFailedCheckLimitError(c, blocking.Rule, blocking.RetryAfter, d.At)
 	}
 	return v, failure, err
 }
@@ -145,5 +145,5 @@ func (s *checkService) refuseCheckByLockout(c Caller, checked store.CheckAnswer)
 	}
 	s.Refusals.Add(store.SendOrRefusal{Send: refused, Refusal: store.Refusal{BlockedBy: LockoutRuleName, RetryAfter: wait, Count: 1}},
 		quota.Recipient)
-	return tooManyChecksError(c, lockoutRule, wait, s.Now())
+	return newFailedCheckLimitError(c, lockoutRule, wait, s.Now())
 }

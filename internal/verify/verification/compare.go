@@ -37,7 +37,7 @@ func (s *checkService) judgeOf(c Caller, typed string) judge {
 		if !counts {
 			return j, nil
 		}
-		expected, err := s.rightCode(v)
+		expected, err := s.expectedCode(v)
 		if err != nil { // the key is no longer in the ring
 			return j, fault.Unavailable.Wrap(err)
 		}
@@ -60,16 +60,16 @@ func (s *checkService) checkKey(c Caller) []byte {
 	return key[:]
 }
 
-// rightCode returns the right code for v. The code of a test recipient is in the configuration. Any
-// other code is derived from v.
-func (s *checkService) rightCode(v store.Verification) (string, error) {
+// expectedCode returns the right code for v. The code of a test recipient is in the configuration.
+// Any other code is derived from v.
+func (s *checkService) expectedCode(v store.Verification) (string, error) {
 	if t, ok := s.testCodeOf(v); ok {
 		return t.Code, nil
 	}
 	return s.Vault.DeriveCode(v)
 }
 
-// codeFormat returns the format of the right code for v; see rightCode. The format is zero if a
+// codeFormat returns the format of the right code for v; see expectedCode. The format is zero if a
 // caller made the code. The result test is true if v belongs to a test recipient.
 func (s *readService) codeFormat(v store.Verification) (format code.Format, test bool) {
 	t, test := s.testCodeOf(v)

@@ -129,7 +129,7 @@ func (s *sendService) knownLockout(ctx context.Context, r *parsedRequest) (time.
 // *FailedCheckLimitError.
 func (s *sendService) refuseSendByLockout(r *parsedRequest, wait time.Duration) error {
 	s.recordRefusal(r, "refused", LockoutRuleName, quota.Recipient, wait)
-	refused := tooManyChecksError(r.Caller, lockoutRule, wait, s.Now())
+	refused := newFailedCheckLimitError(r.Caller, lockoutRule, wait, s.Now())
 	refused.Send = true
 	return refused
 }

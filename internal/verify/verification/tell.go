@@ -171,11 +171,11 @@ func (s sendHistory) visibleState(actual quota.State, at time.Time) quota.State 
 	return visible
 }
 
-// tooManyChecksError returns the error for a caller that must wait (promise 3) because there were
-// too many failed checks. The parameter bound is the rule that allows no more of them. The
+// newFailedCheckLimitError returns the error for a caller that must wait (promise 3) because there
+// were too many failed checks. The parameter bound is the rule that allows no more of them. The
 // parameter wait counts from the instant at. A caller without a secret key gets a rounded wait
 // (roundedWait).
-func tooManyChecksError(c Caller, bound quota.Rule, wait time.Duration, at time.Time) *FailedCheckLimitError {
+func newFailedCheckLimitError(c Caller, bound quota.Rule, wait time.Duration, at time.Time) *FailedCheckLimitError {
 	if c.Kind != BackEnd {
 		wait = roundedWait(bound, at.Add(wait), at)
 	}

@@ -92,7 +92,7 @@ func (handlers *Handlers) acceptSubscription(c echo.Context, provider, reason st
 	if err != nil {
 		return err
 	}
-	return handlers.Administration.AcceptSubscription(c.Request().Context(), provider, strings.TrimSpace(reason), act)
+	return handlers.Administration.AllowSubscription(c.Request().Context(), provider, strings.TrimSpace(reason), act)
 }
 
 func (handlers *Handlers) acceptSubscriptionJSON(c echo.Context) error {

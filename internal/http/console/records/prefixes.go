@@ -79,8 +79,8 @@ func (handlers *Handlers) showPrefixes(c echo.Context, status int, raw string, t
 // ReasonText returns the numbers that led to a pause.
 func (v prefixesView) ReasonText(p store.PrefixPause) string { return explain.PauseCountsText(p, v.W) }
 
-// ClassText returns for which callers a prefix is paused.
-func (v prefixesView) ClassText(p store.PrefixPause) string {
+// CallerClassText returns for which callers a prefix is paused.
+func (v prefixesView) CallerClassText(p store.PrefixPause) string {
 	return v.W.Get("prefixes.class." + p.Class.Name())
 }
 
