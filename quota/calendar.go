@@ -78,7 +78,7 @@ func (r Rule) daysAsOneDay() Rule {
 
 // expiryByDate returns the instant at which a rule with Days stops counting an event that happened
 // at the given instant. The result is the start of the date that is Days dates after the event's
-// date. The result is never after the end of the date on which the duration Keep has passed since
+// date. The result is never after the start of the date on which the duration Keep has passed since
 // the event.
 func (r Rule) expiryByDate(at time.Time) time.Time {
 	wall, _, _ := r.daysAsOneDay().periodAround(at)

@@ -57,7 +57,7 @@ func Seconds(d time.Duration) int { return int(ceil(d, time.Second)) }
 // Milliseconds returns d in whole milliseconds, rounded up; 0 if d is 0 or negative.
 func Milliseconds(d time.Duration) int64 { return ceil(d, time.Millisecond) }
 
-// ceil returns d in units, rounded up; 0 if d is 0 or negative.
+// ceil returns how many units d has, rounded up; 0 if d is 0 or negative.
 func ceil(d, unit time.Duration) int64 {
 	if d <= 0 {
 		return 0
@@ -102,8 +102,8 @@ func (r Rule) tally(times []int64, now int64) tally {
 	return t
 }
 
-// state computes the rule's State from the tally. Memory, Redis and Evaluate use state. Evaluate
-// also computes the answers of the database.
+// state computes the rule's State from the tally. Memory, Redis and Evaluate use state, so all
+// three give the same answers. For events that a database stores, callers use Evaluate.
 func (t tally) state(r Rule, now int64) State {
 	s := State{Rule: r, Used: t.used}
 	if r.Calendar() {

@@ -114,8 +114,8 @@ func (m *Memory) Peek(_ context.Context, req Request) (Decision, error) {
 	return m.states(p, now), nil
 }
 
-// Refund removes the event, and leaves a tombstone for 60 s even in buckets that did not count the
-// ID; see [Limiter].
+// Refund removes the event with this ID from the buckets. It leaves a tombstone for 60 s, even in
+// buckets that did not count the ID; see [Limiter].
 func (m *Memory) Refund(ctx context.Context, id string, buckets ...string) error {
 	if err := checkID(id); err != nil {
 		return err
@@ -134,8 +134,8 @@ func (m *Memory) Reset(ctx context.Context, buckets ...string) error {
 	})
 }
 
-// updateEach calls do for every bucket, with the same value of now. During the calls, the shards of
-// all these buckets are locked. Error: ErrBadRequest if a name is empty.
+// updateEach calls the function do for every bucket, with the same value of now. During the calls,
+// the shards of all these buckets are locked. If a name is empty, updateEach returns ErrBadRequest.
 func (m *Memory) updateEach(buckets []string, do func(name string, now int64)) error {
 	if err := checkBuckets(buckets); err != nil {
 		return err

@@ -90,11 +90,11 @@ func (q *Queue) Take(ctx context.Context, req Request, take func(context.Context
 
 // Wait calls the function take until the event is admitted. Wait returns a refusal at the deadline
 // of ctx, or as soon as the event cannot be admitted before that deadline. A refused event is not
-// counted. If MaxWaiting callers of the tenant already wait, or after End, Wait does not wait. The
-// end of ctx interrupts no call of the function take. With a Cluster, the function take must use a
-// new ID for each call: a refused call may refund its ID, and a later call with a refunded ID fails
-// with ErrRefunded. Errors: the errors of the function take; ErrUnavailable if ctx is canceled, and
-// then nothing is counted.
+// counted. If MaxWaiting callers of the tenant already wait, or after End, Wait returns at once,
+// like Take. The end of ctx interrupts no call of the function take. With a Cluster, the function
+// take must use a new ID for each call: a refused call may refund its ID, and a later call with a
+// refunded ID fails with ErrRefunded. Errors: the errors of the function take; ErrUnavailable if
+// ctx is canceled, and then nothing is counted.
 //
 // If two Repeated requests with the same event wait, the second request shares the wait of the
 // first request. If the first request is admitted, the second request is admitted, too. Otherwise

@@ -1,6 +1,7 @@
-// Package quota is a rate limiter. It decides in one atomic step whether all rules of a policy
-// admit one more event. A Redis Cluster needs one atomic step for each bucket. The rules may have
-// different scopes. If a rule refuses, the limiter returns the exact time to wait.
+// Package quota is a rate limiter. It decides whether all rules of a policy admit one more event.
+// The rules may have different scopes. The decision is one atomic step; only in a Redis Cluster,
+// each bucket has an atomic step of its own. If a rule refuses, the limiter returns the exact time
+// to wait.
 //
 // In sendcode, Take runs before a send is rendered or written. Only an admitted send reaches the
 // database. This package knows nothing of mail, SMS or HTTP.
@@ -230,10 +231,10 @@ type Limiter interface {
 	Refund(ctx context.Context, id string, buckets ...string) error
 
 	// Record adds events to a bucket without a decision, so the bucket may exceed a limit. Record
-	// never makes a bucket less strict. If the bucket already counts an ID, the later instant
-	// stays. The parameter keep is LongestKeep of the bucket's rules. Record skips events that are
-	// at least as old as keep, and events that a refund or a reset excludes. A repeated Record is
-	// harmless. Errors: ErrBadRequest, ErrUnavailable.
+	// never makes a bucket less strict. If the bucket already counts an ID, it keeps the later of
+	// the two instants of this ID. The parameter keep is LongestKeep of the bucket's rules. Record
+	// skips events that are at least as old as keep, and events that a refund or a reset excludes.
+	// A repeated Record is harmless. Errors: ErrBadRequest, ErrUnavailable.
 	Record(ctx context.Context, bucket string, keep time.Duration, events []AgedEvent) error
 
 	// Reset deletes the events of the buckets and leaves a mark for 60 s. Until the mark ends,

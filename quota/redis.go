@@ -165,7 +165,7 @@ func (r *Redis) Peek(ctx context.Context, req Request) (Decision, error) {
 }
 
 // Refund removes the event, and leaves a tombstone for 60 s even in buckets that did not count the
-// ID; see [Limiter].
+// ID, so that a late Take of the ID is refused; see [Limiter].
 func (r *Redis) Refund(ctx context.Context, id string, buckets ...string) error {
 	if err := errors.Join(checkID(id), checkBuckets(buckets)); err != nil {
 		return err
@@ -239,7 +239,7 @@ func (r *Redis) runScript(ctx context.Context, script *redis.Script, buckets []s
 		cmd, err = r.pipe.run(ctx, script, r.keys(buckets), args)
 	case r.cluster != nil && len(buckets) > 0:
 		cmd, err = r.runOnNode(ctx, script, r.keys(buckets), args)
-	default: // on Cluster without keys, where any node can run the script; or in a benchmark without a pipe
+	default: // without a pipe, as in a benchmark; or on Cluster without keys, so any node can run the script
 		cmd = script.Run(ctx, r.client, r.keys(buckets), args...)
 		err = cmd.Err()
 	}

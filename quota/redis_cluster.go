@@ -39,8 +39,9 @@ func (p requestPlan) byBucket() []planPart {
 	return parts
 }
 
-// merge combines the answers of the parts into one Decision. In the Decision, Admitted is false,
-// and At is the instant from the answer of the first bucket.
+// merge combines the answers of the parts into one Decision. At is the instant from the answer of
+// the first bucket. merge leaves Admitted false; takeEach sets it when all buckets have counted the
+// event.
 func (p requestPlan) merge(parts []planPart, answers []scriptAnswer) Decision {
 	if answers == nil {
 		return Decision{}

@@ -63,7 +63,7 @@ const datesMarker = -1
 
 // appendCutoffs appends the numbers from which the script computes the rule's cutoff by its own
 // clock. For a sliding window, the only number is the window. For a calendar rule, the first number
-// is 0 or datesMarker. The following numbers are instants of the calendar.
+// is 0 or datesMarker. The following numbers are the instants at which calendar periods begin.
 func (r Rule) appendCutoffs(numbers []int64, near time.Time) []int64 {
 	if !r.Calendar() {
 		return append(numbers, r.Window.Microseconds())

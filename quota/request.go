@@ -9,13 +9,14 @@ import (
 // maxIDBytes is the length of the longest ID that a request may have, in bytes.
 const maxIDBytes = 64
 
-// tombstoneLife is how long a refunded ID cannot be counted again. A copy of a call is never under
-// way for as long as this.
+// tombstoneLife is how long a refunded ID cannot be counted again. It is longer than any copy of a
+// repeated call can be under way, so a late copy does not count the refunded ID.
 const tombstoneLife = time.Minute
 
-// resetSlack applies while the mark of a reset lasts. In that time, Record adds an event only if
-// the event is dated more than resetSlack after the reset. resetSlack is longer than the time
-// between the read of the events and the call of Record.
+// resetSlack applies while the mark that a reset leaves lasts. In that time, Record adds an event
+// only if the event is dated more than resetSlack after the reset. The caller of Record reads the
+// events before, and resetSlack is longer than the time between this read and the call of Record.
+// So events that the reset ended are not added again.
 const resetSlack = 10 * time.Second
 
 // requestPlan is a checked request, with its buckets sorted and deduplicated.

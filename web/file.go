@@ -18,8 +18,8 @@ const (
 	encodingNone   = ""
 )
 
-// File is a body that does not change. The body is compressed once for each encoding, when a client
-// first accepts that encoding.
+// File is a response body that does not change. The body is compressed once for each encoding, when
+// a client first accepts that encoding.
 type File struct {
 	kind    string
 	body    []byte
@@ -37,8 +37,7 @@ func NewFile(contentType string, body []byte) *File {
 	return f
 }
 
-// encodeIfSmaller returns the encoded body, or nil if the encoded body is not smaller than the
-// body.
+// encodeIfSmaller returns the encoded body, or nil if encoding does not make the body smaller.
 func encodeIfSmaller(body []byte, encoding string) []byte {
 	var b bytes.Buffer
 	w := takeEncoder(&b, encoding)

@@ -6,8 +6,9 @@ import "sendcode/quota"
 // bar.
 const maxPips = 12
 
-// Pips is one rule of a quota for the shared templates. The template "pips" draws rows with words.
-// The template "pips-marks" draws only marks, for lists. Both templates get a slice of Pips.
+// Pips shows one rule of a quota as a row of marks, in the shared templates. The template "pips"
+// draws each row with words. The template "pips-marks" draws only the marks, for lists. Both
+// templates get a slice of Pips.
 type Pips struct {
 	Name    string // "this minute"
 	Note    string // beside the marks: "3 left", "free in 0:42"

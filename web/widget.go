@@ -118,8 +118,9 @@ func WidgetPhonePreloads(lang string) (urls []string) {
 // RegisterWidget adds the widget to a server.
 func RegisterWidget(e *echo.Echo) {
 	e.GET("/widget.js", serveWidget)
-	// This route answers a browser's preflight. The browser sends a preflight if a page's own tools
-	// add headers to the fetch that tests whether the service can be reached.
+	// The client module fetches /widget.js to test whether the service can be reached. If a tool in
+	// the page, such as tracing, adds headers to this fetch, the browser first sends a preflight.
+	// This route answers the preflight.
 	e.OPTIONS("/widget.js", func(echo.Context) error { return nil }, middleware.CORS())
 	e.GET("/"+widgetModulePath+":name", serveModule)
 	for _, name := range append(typeDeclarations, "client.js") {

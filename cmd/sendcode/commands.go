@@ -32,9 +32,9 @@ type serveCommand struct {
 	DebugAddr string `placeholder:"ADDR" help:"Serve Go's profiles (/debug/pprof/) at this address of this machine, such as 127.0.0.1:6060. They show what is in memory."`
 }
 
-// maxHoldUntilDistance is the greatest distance between HoldUntil and now, in the future or in the
-// past. HoldUntil may be past, because a service may restart soon after HoldUntil with the same
-// command line.
+// maxHoldUntilDistance is the greatest distance between HoldUntil (--hold-until) and now, in the
+// future or in the past. HoldUntil may be past, because a service may restart soon after HoldUntil
+// with the same command line.
 const maxHoldUntilDistance = 48 * time.Hour
 
 // Validate checks HoldUntil and DebugAddr; kong calls it.

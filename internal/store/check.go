@@ -79,9 +79,9 @@ func ValidatedIntent(in Intent) (Intent, error) {
 // PurposeSeparator joins a list of purposes to one text, for a statement's parameter.
 const PurposeSeparator = "\x1f"
 
-// Sanitized returns the outcome in the form that the store writes. If no database can store a text
-// of a mail server, Sanitized repairs the text. It does not reject the outcome, because a send
-// without a stored outcome would stay in flight.
+// Sanitized returns the outcome in the form that the store writes. If a text of a mail server is
+// not one that every database can store, Sanitized repairs the text. It does not reject the
+// outcome, because a send without a stored outcome would stay in flight.
 func (o Outcome) Sanitized() Outcome {
 	o.Reason, o.Provider, o.ProviderCode = sanitized(o.Reason), sanitized(o.Provider), sanitized(o.ProviderCode)
 	o.Took, o.Suppress = max(0, o.Took).Truncate(time.Microsecond), o.Suppress.sanitized()
@@ -135,9 +135,9 @@ func MergeRefusals(refusals []SendOrRefusal) []SendOrRefusal {
 	return rows
 }
 
-// sanitizeRefusal sets the fields of a refusal as its row needs them, except LoggedAt. If no
-// database can store a text, sanitizeRefusal repairs the text. It does not reject the refusal,
-// because every refused request must be recorded.
+// sanitizeRefusal sets the fields of a refusal as its row needs them, except LoggedAt. If a text is
+// not one that every database can store, sanitizeRefusal repairs the text. It does not reject the
+// refusal, because every refused request must be recorded.
 func sanitizeRefusal(r *SendOrRefusal, columns []Column) {
 	for _, c := range columns {
 		if text, ok := c.Field.(*string); ok && c.Flags&InsertedByRefusal != 0 {

@@ -40,8 +40,9 @@ type IdempotencyClaimAnswer struct {
 	Now          time.Time    // on the database's clock
 }
 
-// OldClaimsDeletedPerCall is the number of claims that each call of ClaimIdempotencyKey deletes
-// when their Life has passed. So no background job is needed to delete old claims.
+// OldClaimsDeletedPerCall is how many expired claims each call of ClaimIdempotencyKey deletes at
+// most. A claim expires when its Life has passed. So no background job is needed to delete old
+// claims.
 const OldClaimsDeletedPerCall = 2
 
 // IdempotencyClaimRow is a claim as it is stored.

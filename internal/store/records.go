@@ -43,8 +43,8 @@ const (
 	UnknownBrowser Class = "unknown" // any other browser, or a back end that asks for such a browser
 )
 
-// Name returns the name of the class in log lines, in the admin API and in keys of texts: secret,
-// known or unknown.
+// Name returns the name of the class: secret, known or unknown. Log lines and the admin API contain
+// this name. It is also part of the keys under which the console looks up its translated texts.
 func (c Class) Name() string { return cmp.Or(string(c), "secret") }
 
 // Classes are all classes.
@@ -100,9 +100,9 @@ type Verification struct {
 	Sends       int       // sends so far
 	ApprovedAt  time.Time // zero: not approved
 	CanceledAt  time.Time // zero: not canceled
-	NotMeAt     time.Time // when the recipient reported that they did not ask for it; zero: they did not
+	NotMeAt     time.Time // when the recipient reported that they had not asked for the code; zero: not reported
 	RedeemedAt  time.Time // zero: its proof was not redeemed
-	RedeemedBy  []byte    // hash of the Idempotency-Key of the redemption; empty: not redeemed, or without a key
+	RedeemedBy  []byte    // hash of the Idempotency-Key of the request that redeemed the proof; empty: not redeemed, or without a key
 	Replaces    []string  // IDs of the verifications that it replaced, newest first, at most MaxReplacedIDs
 	// number of Attempts that a reset of the quota took back: the bounds on failed checks ignore
 	// them
@@ -129,8 +129,9 @@ type Verification struct {
 // CheckKeyHashSize is the size in bytes of each hash in Verification.CheckKey.
 const CheckKeyHashSize = 32
 
-// Report is a caller's report on a code that the caller checks itself. Statistics, the watch on
-// prefixes and the expiry events ignore such a code if it has no Report.
+// Report is a caller's report on a code that the caller checks itself. If such a code has no
+// Report, statistics ignore it, it gets no expiry event for the app, and it does not count when
+// prefixes of phone numbers are judged (see PrefixWatch).
 type Report string
 
 // The reports. ReportDue means that the caller reports each approval. So if no further report
@@ -251,7 +252,7 @@ type Send struct {
 	Bounced      bool              // a provider reported later that the address takes no mail
 	Suppression  uuid.UUID         // the suppression in force at Begin, because of which no message is sent; Nil: none
 	WasReset     bool              // a reset of the quota took this send back, so it no longer counts
-	Site         string            // host of the site where the code of a text message is entered; empty: the host of the page
+	Site         string            // host on which the code of a text message is entered; empty: the host of the service's own page
 	RequestID    string            // ID of the HTTP request, as in log lines; empty: no HTTP request made the send
 	HumanCheck   string            // the passed human check, as humancheck.Offer.By; empty: none was needed
 	Observed     []string          // names of observing rules that would have refused this send; empty for a refusal

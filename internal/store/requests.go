@@ -35,10 +35,10 @@ type Intent struct {
 	Code []byte
 }
 
-// HolderToJoin returns Verification.Holder if the send may resend a verification of this holder.
-// That verification is the holder's newest one with the same app, channel, recipient and purpose.
-// HolderToJoin returns "" in three cases: Join is the ID of a verification, the caller is a browser
-// or another stranger, or the caller made the code itself.
+// HolderToJoin returns Verification.Holder if the send may join an existing verification of this
+// holder. That verification is the holder's newest one with the same app, channel, recipient and
+// purpose. HolderToJoin returns "" in three cases: Join is the ID of a verification, the caller is
+// a browser or another stranger, or the caller made the code itself.
 func (in Intent) HolderToJoin() string {
 	if in.Join != "" || in.Verification.Class != SecretKeyClass || in.Verification.CallerChecks {
 		return ""
@@ -75,7 +75,7 @@ type RecipientVerificationsQuery struct {
 	Channel   recipient.Channel
 	Recipient recipient.Hash
 	Purpose   string
-	Holder    string // must not be empty: a caller that knows an address has no right to its verifications
+	Holder    string // must not be empty: knowing an address gives no right to see its verifications
 	CheckKey  []byte // hash of an Idempotency-Key; a verification whose CheckKey begins with it comes first; nil: none
 }
 
@@ -156,7 +156,7 @@ type Filter struct {
 	Request  string    // as Send.RequestID; refusals have none
 	From, To time.Time // LoggedAt in [From, To)
 	Before   *Cursor   // only older rows
-	After    *Cursor   // selects the rows after this mark that are nearest to it; the result is sorted newest first
+	After    *Cursor   // selects the rows that come next after this one in time; the result is still sorted newest first
 	Limit    int       // 1 to 200; of the console's stream 500
 }
 

@@ -2,17 +2,17 @@
 // row, and nothing is sent without its row. The rows serve three purposes.
 //
 //   - The record answers "did the mail to this person go out, and if not, why?".
-//   - The second gate: Begin decides the recipient's rules again, under a lock on that recipient,
-//     in the transaction that writes the send. So a lost or stale Redis never admits one send too
-//     many.
+//   - The second gate, behind the limiter (usually Redis): Begin decides the recipient's rules
+//     again, under a lock on that recipient, in the transaction that writes the send. So a lost or
+//     stale Redis never admits one send too many.
 //   - The outbox: a send in flight has a lease. Only the process with the latest attempt can finish
-//     the send. After the lease ends, any replica can take the send over. Leases, and refunds that
-//     are due, have small tables of their own.
+//     the send. After the lease ends, any replica can take the send over. Leases have a small table
+//     of their own. So have the refunds that the limiter must still make.
 //
-// This package validates rows and has no SQL. Package rowrules decides. Package sqldb has the
-// store's methods and the statements that both databases run; postgres and sqlite have the
-// statements of each send. Package storetest has the tests that both must pass. Packages that use
-// the store declare the methods that they need.
+// This package validates rows and has no SQL. Package rowrules decides, by the rows, whether a send
+// is admitted. Package sqldb has the store's methods and the statements that both databases run;
+// postgres and sqlite have the statements of each send. Package storetest has the tests that both
+// databases must pass. Packages that use the store declare the methods that they need.
 //
 // # A new field of a send
 //

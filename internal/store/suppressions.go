@@ -23,8 +23,8 @@ const (
 	CauseManual     SuppressionCause = "manual"      // an administrator's decision
 )
 
-// Suppression stops all messages to one address, for all purposes. The spelling of the address
-// matters. The suppression applies from Since to Until, or until it is lifted.
+// Suppression stops all messages to one address, for all purposes. It does not stop messages to
+// another spelling of the address. It applies from Since to Until, or until it is lifted.
 type Suppression struct {
 	ID        uuid.UUID
 	App       string // empty: of every app
@@ -43,7 +43,7 @@ type Suppression struct {
 	LiftedWhy string
 
 	Server string // mail server that refused the mail, or that accepted the mail before a provider reported the bounce
-	Words  string // server's words, normalised; Server and Words identify a burst; empty: the suppression is part of no burst
+	Words  string // text of the refusal or bounce, normalised; Server and Words identify a burst; empty: the suppression is in no burst
 }
 
 // Columns returns the columns of the row.
@@ -74,9 +74,9 @@ func (s *Suppression) Columns() []Column {
 func (s Suppression) Active(now time.Time) bool { return s.LiftedAt.IsZero() && now.Before(s.Until) }
 
 // A burst means that one mail server refused many recipients with the same words. More than
-// BurstLimit recipients within BurstWindow are a burst. All must be recipients of one class of
-// callers. The server may be at fault, so all suppressions of a burst are lifted. A burst is shown
-// for BurstTold.
+// BurstLimit recipients within BurstWindow are a burst. The callers who sent to them must be of one
+// class. The server may be at fault, so all suppressions of a burst are lifted. The metrics can
+// show a burst for BurstTold.
 const (
 	BurstLimit  = 5
 	BurstWindow = 10 * time.Minute

@@ -179,7 +179,8 @@ func (g *Guard) Record(next http.Handler) http.Handler {
 	})
 }
 
-// pass calls next if there is no error, or if the limiter is unavailable and the Guard is open.
+// pass calls next if there is no error, or if the limiter is unavailable and Config.Open is set.
+// Otherwise it calls Config.Unavailable.
 func (g *Guard) pass(w http.ResponseWriter, r *http.Request, next http.Handler, err error) {
 	if err == nil || g.c.Open && errors.Is(err, quota.ErrUnavailable) {
 		next.ServeHTTP(w, r)

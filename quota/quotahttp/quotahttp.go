@@ -107,9 +107,9 @@ func tightest(d quota.Decision) (quota.State, time.Duration) {
 	return least, least.ResetAfter
 }
 
-// fieldList builds the text of a structured-field list (RFC 9651 section 3.1). Every send has two
-// lists, so fieldList is written for speed and uses no library. Tests compare fieldList with a
-// library.
+// fieldList builds the text of a structured-field list (RFC 9651 section 3.1). The response to
+// every send has two lists, so fieldList is written for speed and uses no library. Tests compare
+// fieldList with a library.
 type fieldList struct {
 	text []byte
 	err  error

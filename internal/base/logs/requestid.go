@@ -1,8 +1,9 @@
 // Package logs has the common parts of all log lines:
 //
-//   - the ID of the HTTP request, which is also in the access line and in the message's row
-//   - a limit for repeated log lines of one event
-//   - the section of docs/runbooks.md for a warning or an error
+//   - the ID of the HTTP request, which is also in the access log and in the database's row of the
+//     send
+//   - a limit for repeated log lines about one event
+//   - the section of docs/runbooks.md that a warning or an error names
 package logs
 
 import (
@@ -106,8 +107,8 @@ func IsRequestID(id string) bool {
 }
 
 // isLoggable reports whether a client's text may be logged although the text is not the ID of the
-// request. A loggable text must not be an e-mail address or a number. It must not contain a phone
-// number, as "tel:0049151…" does.
+// request. A loggable text must not be an e-mail address or a number. It must also not contain a
+// phone number, so "tel:0049151…" is not loggable.
 func isLoggable(text string) bool {
 	isLetter := func(c rune) bool { return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' }
 	isMark := func(c rune) bool { return strings.ContainsRune("=;:/", c) }

@@ -2,9 +2,9 @@ package logs
 
 import "log/slog"
 
-// The values of the attribute "see" in warnings and errors. Each value links to the section of
-// docs/runbooks.md that says how to solve the problem. A test compares the values with the
-// document.
+// These are the values of the attribute "see" in warnings and errors. Each value links to the
+// section of docs/runbooks.md that says how to solve the problem. A test compares the values with
+// the document.
 var (
 	SeeDatabaseAway  = see("database-away")
 	SeeDatabaseSlow  = see("database-slow")

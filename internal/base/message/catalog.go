@@ -21,7 +21,8 @@ type template interface {
 }
 
 // templateSet has the templates of all parts for one purpose and locale. A part is nil if it did
-// not compile, or if the kind has no such part.
+// not compile. A part is also nil if messages of this kind do not have it, as text messages have no
+// HTML.
 type templateSet [partCount]template
 
 // catalog has the checked templates of mails or of text messages, by purpose and locale.

@@ -6,8 +6,8 @@
 // differ only in code, token and similar values. The cache does not contain the codes.
 //
 // NewMailRenderer checks all templates of mails: it parses every file, looks up every field, and
-// renders samples of every purpose, locale and setting. The samples also show whether the code of a
-// private mail stays out of the preview.
+// renders samples of every purpose, locale and setting. The samples also show whether a mail with
+// NotifyPrivate keeps the code out of the preview that notifications show.
 package message
 
 import (
@@ -122,9 +122,10 @@ type templateData struct {
 	// Groups are the groups of characters in which the code is shown, such as "482" and "913".
 	// Templates must separate the groups only by styles, so that a copied code contains no space.
 	Groups []string
-	// OutlookTable and OutlookTableEnd enclose the card for Outlook on Windows, because Outlook
-	// ignores max-width. The two texts are fields because html/template removes comments from
-	// templates.
+	// OutlookTable and OutlookTableEnd are comments with the begin and the end of a table of fixed
+	// width around the mail's content. Only Outlook on Windows reads them. It needs the table,
+	// because it ignores max-width. The two texts are fields because html/template removes comments
+	// from templates.
 	OutlookTable, OutlookTableEnd htmltemplate.HTML
 	// OriginLine ends a mail that may show its code; empty for other mails.
 	OriginLine string

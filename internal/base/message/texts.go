@@ -15,8 +15,8 @@ type TextLimits struct {
 	Measure func(text string) int
 	// Segments is how many one text may take.
 	Segments int
-	// Site is the host of the page. It is used if a request names no other site. If Site is empty,
-	// such a message has no origin line.
+	// Site is the host that the last line of a text message names if the request names no other
+	// site; see originLine. If both are empty, the message has no such line.
 	Site string
 }
 
@@ -47,8 +47,9 @@ func NewTextRenderer(limits TextLimits, builtin fs.FS, overrides ...fs.FS) (*Tex
 	return &TextRenderer{catalog: c, limits: limits}, nil
 }
 
-// CheckLength renders all templates with a code of codeLength characters and with the title, site
-// and hash of an app. The error lists the templates whose messages need too many segments.
+// CheckLength renders all templates with a code of codeLength characters, the site, and the title
+// and the hash in the parameter app. The error lists the templates whose messages need too many
+// segments.
 func (t *TextRenderer) CheckLength(app Data, site string, codeLength int) error {
 	app.Code, app.Minutes = strings.Repeat("7", codeLength), 10
 	var errs []error

@@ -25,7 +25,8 @@ const sampleCode = "739154"
 
 // sampleData has the shortest and the longest possible values of Data. With these values, templates
 // execute both branches of conditions. The shortest values leave the least text before the code. So
-// they show whether the code of a private mail stays out of the preview in every mail.
+// if a mail must not show its code in the preview, these values show whether the code is too near
+// to the beginning.
 var sampleData = []Data{
 	{App: "A", Code: sampleCode, Minutes: 1},
 	{App: "A", Code: sampleCode},

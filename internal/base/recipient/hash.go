@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// Hash identifies a recipient without revealing the address. The quota and the database use it. A
-// Hash is 128 bits of a keyed hash.
+// Hash identifies a recipient without revealing the address. The limiter and the database count and
+// find a recipient by this hash. A Hash is 128 bits of a keyed hash.
 type Hash [16]byte
 
 // hashLabel makes these hashes differ from other values that are computed with the same key. The

@@ -20,8 +20,8 @@ import (
 // Channel is the way of sending a code.
 type Channel string
 
-// The channels. The texts are part of the HTTP API, and each recipient's hash is computed with
-// them, so do not change them.
+// These are the channels. Their values are part of the HTTP API, and each recipient's hash is
+// computed with them, so do not change them.
 const (
 	Email Channel = "email"
 	SMS   Channel = "sms"
@@ -55,7 +55,7 @@ type recipientData struct {
 	channel Channel
 	address string
 	folded  string // the form that Hash hashes
-	counted string // form of a phone number for counting; equal for all numbers of one phone
+	counted string // form of a phone number under which its sends are counted; the same for all ways to dial one phone
 	masked  string
 	country string
 	kind    phonenumbers.PhoneNumberType

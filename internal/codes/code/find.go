@@ -20,9 +20,9 @@ var (
 
 // Find returns a typed code, or the code in a pasted message such as "293848 is your code for
 // Shop". In a message, Find searches for words with the length of the code. If there are none, Find
-// joins words that have one mark between them, such as "293 848". Then it searches for joined words
-// of this length. If the same code is in the message twice, it counts once. Text messages repeat
-// the code in a line for browsers.
+// joins words that have only one space or punctuation mark between them, such as "293 848". Then it
+// searches for joined words of this length. If the same code is in the message twice, it counts
+// once. Text messages repeat the code in a line for browsers.
 //
 // Find returns normalize(typed) if it finds no code or several codes. It also returns
 // normalize(typed) if typed has only spaces, dashes and characters that a code may have. The

@@ -66,7 +66,8 @@ type derivedKey struct {
 	aead cipher.AEAD
 }
 
-// The uses. Because of the use, Subkey and Seal have different keys even for the same label.
+// These are the uses in a derivation. Subkey and Seal have different uses, so they have different
+// keys even for the same label.
 const (
 	subkeyUse = "subkey"
 	sealUse   = "seal"

@@ -28,7 +28,7 @@ func Parse(value string) (*Ring, error) {
 	}
 	var keys []ringKey
 	var errs []error
-	seen := map[string]int{} // both IDs and secrets: the same secret under a new ID would be no rotation
+	seen := map[string]int{} // the entry's number, by ID and by secret; the same secret under a new ID would be no rotation
 	for i, text := range strings.Split(value, ",") {
 		e, err := parseEntry(strings.TrimSpace(text))
 		if err == nil {

@@ -77,7 +77,8 @@ func isPrintableText(secret []byte) bool {
 }
 
 // looksTyped reports whether the base64 text contains a word that people type, or lacks upper-case
-// or lower-case letters. A typed base64 text decodes to bytes that look random.
+// or lower-case letters. It looks at the text, because a typed base64 text decodes to bytes that
+// look random.
 func looksTyped(encoded string) bool {
 	lower := strings.ToLower(strings.NewReplacer("-", "", "_", "", "+", "", "/", "").Replace(encoded))
 	for _, word := range []string{"changeme", "example", "password", "replace", "secret", "sample", "insert"} {

@@ -89,9 +89,9 @@ func (vault Vault) AddressHashOfVerification(v store.Verification) (recipient.Ha
 	return vault.AddressHash(r), nil
 }
 
-// SealKnownToken returns a token for a browser in which a person entered the code of the
-// verification v. The parameter address is the AddressHashOfVerification of v. SealKnownToken
-// returns an error if the ring has no key.
+// SealKnownToken returns the token that makes a browser known for an address. A person has entered
+// the code of the verification v in this browser. The parameter address is the
+// AddressHashOfVerification of v. SealKnownToken returns an error if the ring has no key.
 func (vault Vault) SealKnownToken(v store.Verification, address recipient.Hash) (string, error) {
 	sealed, err := vault.Ring.Seal(knownTokenLabel, []byte(v.ID), knownTokenBinding(v.App, v.Channel, address))
 	return base64.RawURLEncoding.EncodeToString(sealed), err
@@ -138,8 +138,8 @@ func (vault Vault) SealCustomCode(code string, timed bool, send uuid.UUID) ([]by
 	return vault.Ring.Seal(CallerCodeLabel, []byte(plain), []byte(send.String()))
 }
 
-// The first character of a sealed code of a caller. The character says whether the message shows
-// how long the code is valid.
+// The text that SealCustomCode encrypts begins with one of these characters, and the caller's code
+// follows. The character says whether the message shows how long the code is valid.
 const timedPrefix, untimedPrefix = "t", "u"
 
 // CodeForSend returns the code of a send that is being delivered. A caller's code is decrypted, and
@@ -168,8 +168,8 @@ const notMeTokenLength = 43
 
 // MailTokens returns the two texts that identify the send of a mail. Only a process with the key
 // can compute these texts. The result messageID is the local part of the Message-ID: the send's ID,
-// a dot and 80 bits of an HMAC. The result notMe is the token of the mail's link: the send's ID and
-// 128 other bits of the HMAC, in base64url.
+// a dot and 80 bits of an HMAC. The result notMe is the token in the link with which a person
+// reports an unwanted mail: the send's ID and 128 other bits of the HMAC, in base64url.
 //
 // The parameter keyID is the key ID of the send's verification, so all attempts to deliver a send
 // have the same texts. If the ring has no such key, MailTokens returns ErrUnknownKey.
@@ -187,9 +187,9 @@ func (vault Vault) MailTokens(send uuid.UUID, keyID string) (messageID, notMe st
 	return messageID, base64.RawURLEncoding.EncodeToString(all[:32]), nil
 }
 
-// SendOfMessageID returns the send that has this local part of a Message-ID under any key of the
-// ring. Otherwise it returns false. The send's ID without the HMAC is not enough, because browsers
-// know the ID.
+// SendOfMessageID returns the send whose Message-ID has this local part, under any key of the ring.
+// If there is no such send, it returns false. A local part without the right HMAC is not accepted,
+// because browsers know the send's ID and could make such a local part.
 func (vault Vault) SendOfMessageID(local string) (uuid.UUID, bool) {
 	local = strings.ToLower(local)
 	text, _, _ := strings.Cut(local, ".")
@@ -200,8 +200,8 @@ func (vault Vault) SendOfMessageID(local string) (uuid.UUID, bool) {
 	return vault.sendOfMailToken(send, local)
 }
 
-// SendOfNotMeToken returns the send that belongs to the token of a mail's link, under any key of
-// the ring. Otherwise it returns false.
+// SendOfNotMeToken returns the send whose mail has this token in its link for reporting an unwanted
+// mail, under any key of the ring. If there is no such send, it returns false.
 func (vault Vault) SendOfNotMeToken(token string) (send uuid.UUID, ok bool) {
 	given, err := base64.RawURLEncoding.DecodeString(token)
 	if err != nil || len(token) != notMeTokenLength {

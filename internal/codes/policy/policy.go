@@ -4,13 +4,13 @@
 //
 // The package decides nothing: package buckets names the buckets in which a request is counted,
 // package quota evaluates the rules, packages gates and store count events. Packages verification,
-// outbox, jobs and support read the settings. The built-in policy is completePolicies of
+// outbox, jobs and support read the settings. The built-in policy is made by completePolicies of
 // run/config.
 //
 // # A new scope of rules
 //
-// These files change for a new scope, here "device". Tests name a bucket, a setting, a text or a
-// row of SECURITY.md that is missing:
+// For a new scope, here "device", change the following files. If a bucket, a setting, a text or a
+// row of SECURITY.md is missing, a test fails and names it.
 //
 //	quota/quota.go                             the constant; Counted, if not each send is an event
 //	internal/codes/policy/rules.go             RuleScopes; recipientScopes, if it counts the sends to one recipient; CountsByClient, if it
@@ -50,8 +50,8 @@ import (
 type Purpose struct {
 	Name   string
 	Policy quota.Policy
-	// The key is the name of a rule of the policy. The value is the part of the rule's Limit that
-	// strangers may not use; see IsStrangerInScope.
+	// Reserve maps the name of a rule of the policy to the part of that rule's Limit that strangers
+	// may not use; see IsStrangerInScope.
 	Reserve        map[string]int
 	BuiltIn        bool     // the policy is the built-in one; its reserve applies only in apps that strangers reach
 	PolicyPurposes []string // all purposes with the same policy and its buckets, including this purpose; sorted

@@ -47,8 +47,8 @@ type Request struct {
 //   - the breaker, if it is configured
 //
 // For a test recipient, RulesFor returns only the rules on recipients. These rules count events but
-// refuse no request. Package buckets then assigns each rule to a gate. No later step changes the
-// rules.
+// refuse no request. Package buckets then decides for each rule whether the limiter or the database
+// decides it. No later step changes the rules.
 func (s Set) RulesFor(p Purpose, from Request) []quota.Rule {
 	rules := make([]quota.Rule, 0, len(p.Policy.Rules)+len(browserRules)+3)
 	add := func(r quota.Rule) { // names in answers must be unique
@@ -182,8 +182,9 @@ func CountsByClient(scope quota.Scope) bool { return scope == quota.IP || scope 
 const BackoffName = "backoff"
 
 // BackoffRule limits the sends to one recipient that failed and were refunded for a reason that is
-// not the recipient's address. Such a reason is a pause, a mail server that refuses the service, or
-// a wrong setting. So a client in a loop cannot flood the mail server.
+// not the recipient's address. Such a reason is a stop of the channel or purpose (reason `paused`),
+// a mail server that refuses the service, or a wrong setting. So a client in a loop cannot flood
+// the mail server.
 //
 // The rule counts the sends of each class of callers separately, so that strangers do not use up
 // the places of other callers. backoff.go in package gates says when the rule stops counting a

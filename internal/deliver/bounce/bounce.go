@@ -79,7 +79,7 @@ func withoutOddLines(mail []byte) []byte {
 		separators["--"+string(found[1])] = true
 	}
 	out := make([]byte, 0, len(mail))
-	header, headers, field := true, false, false // in a header; in a part of headers only; in a field that may continue
+	header, headers, field := true, false, false // the line is in a header; the part has only headers; the line may continue a field
 	for line := range bytes.Lines(bytes.TrimLeft(bytes.TrimPrefix(mail, []byte("\ufeff")), "\r\n")) {
 		text := bytes.TrimRight(line, "\r\n \t")
 		found := fieldPattern.FindSubmatch(text)

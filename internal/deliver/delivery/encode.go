@@ -67,8 +67,8 @@ const placeholderCharacters = "\x01\x02\x03\x04\x05\x06\x07\x08\x0e\x0f\x10\x11\
 // of the token, or if its subject has the token.
 const tokenPlaceholder = '~'
 
-// Encode returns the mail in the form in which mail servers accept it. An error means that the
-// message is rejected. The same message would fail again.
+// Encode returns the mail in the form in which mail servers accept it. An error means that the mail
+// cannot be encoded. The send is then rejected, since another attempt would fail, too.
 func (e *MailEncoder) Encode(m Mail) (*RenderedMail, *Error) {
 	to, id, problem := m.checkRecipientFields()
 	if problem != "" {
@@ -97,8 +97,9 @@ func (e *MailEncoder) Release(r *RenderedMail) {
 	}
 }
 
-// partsOf returns the kept parts of a mail's form. If there are none, it encodes the form and keeps
-// its parts. If placeholders do not work for this mail, it encodes only the mail.
+// partsOf returns the encoded parts of a mail's form. If they are not stored yet, it encodes the
+// form with placeholders and stores the parts. If placeholders do not work for the form or for the
+// code, it encodes this mail alone, without placeholders.
 func (e *MailEncoder) partsOf(m Mail) (*sharedParts, *Error) {
 	key := sharedPartsKey{m.Form, m.SharedFields, len(m.Fill), len(m.Token)}
 	e.mu.RLock()

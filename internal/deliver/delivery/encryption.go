@@ -48,8 +48,8 @@ type LastCertificate struct {
 // with the reason. Call OnUnverified before the first mail.
 func (l *LastCertificate) OnUnverified(f func(why error)) { l.onUnverified = f }
 
-// certificateKnownFor is how long CertificateEnd returns the expiry time of a certificate after the
-// last connection. A server without recent connections may have another certificate by now.
+// certificateKnownFor is how long after the last connection CertificateEnd still returns the expiry
+// time of its certificate. A server without recent connections may have another certificate by now.
 const certificateKnownFor = 7 * 24 * time.Hour
 
 // NoteCertificate records when the certificate of a connection expires. The parameter state is nil

@@ -90,8 +90,8 @@ type Error struct {
 	// ConnectionEnds is true if the mail server closes the connection. It is also true if the next
 	// reply may belong to another command.
 	ConnectionEnds bool
-	// Err is a cause that is not in the reply, in the service's own words. Err is nil if there is
-	// no such cause.
+	// Err is a cause that the service itself found, such as ErrPace, and that is not in the reply.
+	// Its text comes from the service, not from the server. Err is nil if there is no such cause.
 	Err error
 }
 
@@ -130,7 +130,8 @@ func (e *Error) MayBeAccepted() bool { return e == nil || e.Class == Unknown }
 // Unwrap returns Err.
 func (e *Error) Unwrap() error { return e.Err }
 
-// SafeError is an error in the service's own words, so it contains nothing private.
+// SafeError is an error whose text is written in this program. It contains no text of a server or a
+// user, so it contains nothing private.
 type SafeError string
 
 func (s SafeError) Error() string { return string(s) }

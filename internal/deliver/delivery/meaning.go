@@ -22,8 +22,8 @@ const (
 
 // MeaningOf returns the meaning of a reply's words. The reply must not be redacted yet. MeaningOf
 // ignores addresses, hosts and URLs, because an address such as spam@example.com says nothing about
-// the reason. If a reply may have another reason, the result is AnotherReason, even if the reply
-// also says that the mailbox is missing.
+// the reason. If a reply may name a reason other than a missing mailbox, the result is
+// AnotherReason, even if the reply also says that the mailbox is missing.
 func MeaningOf(reply string) Meaning {
 	reply = strings.ToLower(reply[:min(len(reply), maxReplyBytes)])
 	text := plainWords(notWords.ReplaceAllStringFunc(reply, func(token string) string {
@@ -111,7 +111,8 @@ var (
 		// relay, host, network
 		"relay*, loop, loops, hops, client, ip, ptr, dns, rdns, reverse, network, country, relais, 中继, 中繼, 转发, 轉發")
 
-	// weakReasons mean another reason, but a phrase for a missing mailbox has precedence over them.
+	// weakReasons mean a reason other than a missing mailbox, but a phrase for a missing mailbox
+	// has precedence over them.
 	weakReasons = phrases("拒绝, 拒絕, 拒收, 拒否")
 
 	// missing alone means that the mailbox does not exist.
@@ -137,8 +138,8 @@ var (
 		"desconhecid*, nao existe*, nao encontrad*, nao foi encontrad*, sconosciut*, non esiste, non trovat*, inesistente*, non valid*, " +
 		"onbekend, bestaat niet, не существ*, не найден*, неизвест*, удален*, не зарегистрирован*")
 
-	// A phrase of invalid must follow a noun for a mailbox more closely than a phrase of
-	// missingAfter. Farther away, the phrase may belong to another noun.
+	// invalid has phrases that must follow a noun for a mailbox more closely than the phrases of
+	// missingAfter. Farther away from the noun, such a phrase may belong to another noun.
 	invalid = phrases("invalid*, not valid, not a valid, is wrong, ungultig*, ungueltig*, no es valid*, non valid*, nest pas valid*, недействител*")
 
 	missingBefore = phrases("no such, no such local, no such mail, no such virtual, unknown, invalid, nonexistent, non existent, undeliverable, wrong, bad, " +
@@ -178,8 +179,9 @@ func containsAny(text string, phrases []string) bool {
 	return slices.ContainsFunc(phrases, func(phrase string) bool { return strings.Contains(text, phrase) })
 }
 
-// containsPair reports whether the text has a phrase from the list first, and after it a phrase
-// from the list then. At most gap words may stand between the two phrases.
+// containsPair reports whether the text has a phrase of one list and, after it, a phrase of another
+// list. The parameters first and then are the two lists. At most gap words may stand between the
+// two phrases.
 func containsPair(text string, first, then []string, gap int) bool {
 	for _, phrase := range first {
 		for rest, found := cutAfter(text, phrase); found; rest, found = cutAfter(rest, phrase) {

@@ -46,7 +46,8 @@ type Mail struct {
 	// Stranger is true if anyone may have chosen the recipient. Such a person may have chosen a
 	// recipient whose server refuses RCPT or answers it slowly. So a failure at RCPT or later is
 	// attributed to the recipient. After 5 s, the wait for the answer to RCPT ends as soon as
-	// GivesWay returns true. If GivesWay is nil, the wait ends after 5 s.
+	// GivesWay returns true, because waiting mails need a worker. If GivesWay is nil, the wait ends
+	// after 5 s.
 	Stranger bool
 	GivesWay func() bool
 	// Used are the servers that earlier mails with the same code used, as named by Result.Provider.
@@ -72,9 +73,9 @@ func UnusedFirst[T any](all []T, used []string, name func(T) string, isWell func
 	return append(first, last...)
 }
 
-// SharedFields are the fields that mails of one form may share. A [MailEncoder] keeps parts for
-// each form with the same fields. TestEverySharedFieldIsSent fails if a field is not checked, or if
-// one kind of server does not send it.
+// SharedFields are the fields that mails of one form may share. A [MailEncoder] stores encoded
+// parts for each combination of a form and these fields. TestEverySharedFieldIsSent fails if a
+// field is not checked, or if one kind of server does not send it.
 type SharedFields struct {
 	// From is "Name <addr>" as configured. Its address is also the sender of the envelope, so that
 	// bounces come back.
@@ -126,8 +127,8 @@ type RenderedMail struct {
 	OtherIsFree func() bool
 }
 
-// FromHeader returns the sender as "Name <address>" in plain UTF-8, with the domain as A-labels,
-// for servers that write the header themselves.
+// FromHeader returns the sender as "Name <address>" in plain UTF-8, with the domain as A-labels. It
+// is for mail servers that take the sender as text and write the From header themselves.
 func (r *RenderedMail) FromHeader() string {
 	from, err := mail.ParseAddress(r.Message.From)
 	if err != nil || from.Name == "" { // err is nil: Encode has parsed From

@@ -49,12 +49,12 @@ const (
 
 // replies has the rows of all replies. The first row that matches is used.
 var replies = []replyRow{
-	// There was no readable reply. If the final dot was sent, the server may have accepted the mail
-	// (RFC 1047). Then the mail's content may have caused the server's failure.
+	// There was no readable reply after the final dot, so the server may have accepted the mail
+	// (RFC 1047). The mail's content may have caused the server's failure.
 	{StageDot, "0 2xx 3xx", "", "", Unknown, AboutMessage, ends},
-	// A greeting with another status comes from a web server or from TLS. A reply that does not fit
-	// its command is also a fault of the server. Neither is about the mail, so another server gets
-	// the mail.
+	// In a greeting, such a status comes from a web server or from TLS. Later, such a reply does
+	// not fit its command, which is also a fault of the server. Neither is about the mail, so
+	// another server gets the mail.
 	{"", "0 2xx 3xx", "", "", Temporary, AboutServer, ends},
 
 	// The server closes the connection (RFC 5321 section 3.8).
@@ -80,12 +80,12 @@ var replies = []replyRow{
 	{beforeMail + " " + StageMail, "4xx", "4.7.", "", Temporary, AboutAccount, crowded},
 	// The server has a fault, for example of its disk, or cannot look up the sender.
 	{beforeMail + " " + StageMail, "4xx", "", "", Temporary, AboutServer, 0},
-	// The server wants no mail from this service. Another server may accept the mail (RFC 7504 for
-	// the greeting).
+	// The server wants no mail from this service (for a greeting, see RFC 7504). Another server may
+	// accept the mail.
 	{beforeMail, "5xx", "", "", Temporary, AboutAccount, 0},
 
-	// The server refuses the login or its encryption (RFC 4954 section 6). A valid login ends with
-	// its connection, so a new connection logs in again.
+	// The server refuses the login or its encryption (RFC 4954 section 6). A login is valid only on
+	// its own connection. So the connection ends, and a new connection logs in again.
 	{"", "530 534 535 538", "", "", Temporary, AboutAccount, ends},
 	// The status 503 means "Bad sequence of commands" (RFC 5321 section 4.3.2). Earlier commands on
 	// this connection are the cause, even if the code or the words say something about a mailbox.
@@ -122,9 +122,9 @@ var replies = []replyRow{
 	{"", "", "", "", Temporary, AboutServer, 0},
 }
 
-// ErrorByReply returns the error of a step that failed with a reply. The parameters are the reply's
-// status, its enhanced status code, and the meaning of its words (says). Status 0 means that there
-// was no readable reply.
+// ErrorByReply returns the error of a stage of the SMTP dialogue that failed with a reply. The
+// other parameters are the reply's status, its enhanced status code, and the meaning of its words
+// (says). Status 0 means that there was no readable reply.
 func ErrorByReply(stage string, status int, code string, says Meaning) *Error {
 	row := rowOfReply(stage, status, code, says)
 	return &Error{

@@ -84,9 +84,10 @@ func shortenReply(line string) string {
 // maxBurstWords bounds the result of NormalizeReply, in bytes.
 const maxBurstWords = 160
 
-// NormalizeReply returns the codes and the redacted words of a reply in a form that is the same for
-// all recipients. The service compares these forms to find bursts of suppressions. NormalizeReply
-// removes omission marks, hosts, URLs, numbers and identifiers.
+// NormalizeReply returns the status codes and the redacted words of a reply in a form that is the
+// same for all recipients. The service compares these forms to notice when many recipients are
+// suppressed for the same reply in a short time. NormalizeReply removes omission marks, hosts,
+// URLs, numbers and identifiers.
 func NormalizeReply(codes, redacted string) string {
 	words := codes
 	for token := range strings.FieldsSeq(strings.ToLower(redacted)) {

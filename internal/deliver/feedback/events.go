@@ -21,9 +21,9 @@ import (
 // EventMeaning is the meaning of an event, however the provider names it.
 type EventMeaning string
 
-// These are the meanings. Bounced means that the mail came back for a reason that may pass.
-// BouncedForGood means that the mailbox does not exist. OptedOut means that the person wants no
-// further mails.
+// These are the meanings of an event. Bounced means that the mail came back for a reason that may
+// pass. BouncedForGood means that the mailbox does not exist. OptedOut means that the person wants
+// no further mails.
 const (
 	Ignored        EventMeaning = "ignored"
 	Delivered      EventMeaning = "delivered"

@@ -86,10 +86,10 @@ func (p *ProviderEvents) Ingest(ctx context.Context, provider string, e Event) (
 	return p.record(ctx, provider, kind, e)
 }
 
-// IngestMail records the claims of a posted mail in the same way as Ingest. A claim counts only if
-// the mail is a bounce, names a send by a Message-ID of the service with its HMAC, and names that
-// send's recipient. A failure with a code 4.x.x suppresses no recipient. The error is that of the
-// database.
+// IngestMail reads a mail that was posted by HTTP, and records what it says about a send's
+// recipient in the same way as Ingest. It records this only if the mail is a bounce, names the send
+// by a Message-ID of the service with its HMAC, and names that send's recipient. A failure with a
+// code 4.x.x suppresses no recipient. The error is that of the database.
 func (p *ProviderEvents) IngestMail(ctx context.Context, provider string, mail []byte) (IngestResult, error) {
 	report := bounce.Read(mail)
 	if len(report.Recipients) == 0 {

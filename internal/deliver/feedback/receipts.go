@@ -50,13 +50,13 @@ const (
 )
 
 // Record records a carrier's receipt in the send's status, writes the app's event, and ends the
-// polling of this carrier. changed is false if the send did not go out, or if the send already has
-// this receipt or a better receipt. It is also false if the receipt says that the message is lost,
-// but another carrier accepted the message. Such a receipt is about an attempt that this carrier
-// refused. The error is that of the database, or fault.Unavailable. Record returns
-// fault.Unavailable for a lost message if the send has the status Sending. In that case it is not
-// known yet which carrier will accept the message. So this carrier must repeat the receipt or be
-// polled later.
+// polling of this carrier. changed is false if the send did not go out, if the send already has
+// this receipt, or if the send was already reported as delivered. It is also false if the receipt
+// says that the message is lost, but another carrier accepted the message. Such a receipt is about
+// an attempt that this carrier refused. The error is that of the database, or fault.Unavailable.
+// Record returns fault.Unavailable for a lost message if the send has the status Sending. In that
+// case it is not known yet which carrier will accept the message. So this carrier must repeat the
+// receipt or be polled later.
 func (r *ReceiptRecorder) Record(ctx context.Context, carrier string, send uuid.UUID, delivered bool) (changed bool, err error) {
 	status, event := store.Undelivered, store.SendUndelivered
 	if delivered {

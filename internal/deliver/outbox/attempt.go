@@ -23,7 +23,7 @@ import (
 // Further reasons are in the packages store, delivery, sms and policy.
 const (
 	ReasonExpired       = "expired"        // the code's life ended before the message could go out
-	ReasonUnreadable    = "unreadable"     // the recipient cannot be decrypted or the code not derived, because the key was removed
+	ReasonUnreadable    = "unreadable"     // a key was removed from secret_keys: the recipient can't be decrypted, or the code not derived
 	ReasonNoAnswer      = "no_answer"      // no answer came after the whole message was transmitted
 	reasonNotConfigured = "not_configured" // no provider is configured for this channel any longer
 	temporary           = "temporary_"     // before the stage, of a send that is postponed
@@ -65,7 +65,7 @@ func (o *Outbox) attempt(ctx context.Context, f *flight) (out store.Outcome, pos
 	if fail.BadAddress() && fail.Reason == "" {
 		_, took := o.usedProviders(ctx, w.Send, true)
 		if slices.ContainsFunc(took, func(name string) bool { return name != out.Provider }) {
-			fail.Class = delivery.Temporary // the send waits for a server that accepted an earlier message but was not tried now
+			fail.Class = delivery.Temporary // not final: another server accepted an earlier message, and a later attempt may use it
 		}
 	}
 	w.Now = f.now()
@@ -78,7 +78,8 @@ func (o *Outbox) attempt(ctx context.Context, f *flight) (out store.Outcome, pos
 
 // outcomeAfterPanic returns the outcome of an attempt that panicked, or the attempt's postponement.
 // If a provider may have the message, the send is unknown. Otherwise the send is tried once more,
-// because the reply of one provider may have caused the panic. After a second panic the send fails.
+// because the panic may be due to one reply of one provider, which the next attempt may not get.
+// After a second panic the send fails.
 func (o *Outbox) outcomeAfterPanic(s store.Send, handedOver bool) (out store.Outcome, postponement *store.Postponement) {
 	switch {
 	case handedOver:
@@ -130,9 +131,10 @@ func (o *Outbox) outcomeWithoutSending(set policy.Set, w store.Work) (out store.
 	return store.Outcome{Status: store.Sent, Provider: policy.TestProvider}, test
 }
 
-// usedProviders returns the providers that a resend tries last (used), and the providers among them
-// that accepted an earlier message (took). It returns no providers if wanted is false, if the send
-// is the first, or if the database fails.
+// usedProviders returns the mail servers or carriers of the verification's earlier sends (used). A
+// resend tries them last. It also returns those among them that accepted an earlier message (took).
+// It returns no providers if the caller does not want them (wanted is false), if the send is the
+// verification's first, or if the database fails.
 func (o *Outbox) usedProviders(ctx context.Context, s store.Send, wanted bool) (used, took []string) {
 	if s.Number < 2 || !wanted {
 		return nil, nil
@@ -190,9 +192,10 @@ func (o *Outbox) send(ctx context.Context, w store.Work, message transmitFunc) (
 	return out, fail
 }
 
-// logAttempt logs a failed attempt. If several attempts of a lane fail with StageAllSetAside or
-// ErrPace, logAttempt logs only the first of them. If the failure is not about the address, it logs
-// a warning, at most one a minute for each server, stage and status.
+// logAttempt logs a failed attempt. If several attempts for one queue (a lane) fail with
+// StageAllSetAside or ErrPace, logAttempt logs only the first of them. If the failure is not about
+// the address, it logs a warning, at most one a minute for each server, stage and status. It logs
+// the remaining failures at level info.
 func (o *Outbox) logAttempt(f *flight, out store.Outcome, fail *delivery.Error) {
 	suspended := fail != nil && (fail.Stage == delivery.StageAllSetAside || fail.Err == delivery.ErrPace)
 	o.lanesMu.Lock()
@@ -267,8 +270,8 @@ func (o *Outbox) recordCarrierHold(ctx context.Context, w store.Work, fail *deli
 }
 
 // suppression returns the suppression of a message's address. If the recipient cannot be decrypted,
-// it returns the zero value, which suppresses nothing. It also does so for addresses of the
-// simulator, because those must be able to bounce again.
+// it returns the zero value, which suppresses nothing. It also does so for an address of
+// delivery.SimulatorDomain, because a developer may simulate a bounce of the same address again.
 func (o *Outbox) suppression(v store.Verification, why store.SuppressionCause, lasts time.Duration) store.NewSuppression {
 	to, err := o.Vault.OpenRecipient(v)
 	if err != nil || to.Domain() == delivery.SimulatorDomain {

@@ -46,7 +46,8 @@ func (t throughput) since(from time.Time) (n int, first time.Time) {
 	return n, first
 }
 
-// delay moves the messages that went out until an instant to a later time.
+// delay adds the duration by to the times of messages that went out no later than a given instant.
+// So a pause of the backlog after that instant is left out of the measured throughput.
 func (t throughput) delay(until time.Time, by time.Duration) {
 	for i, s := range t {
 		if !s.first.After(until) {
@@ -88,9 +89,10 @@ func (l *lane) full(now time.Time, most int) bool {
 	return l.queued > 0 || l.workers-l.patient >= most || l.inStore > 0 || deferred > 0 && takesNoMore
 }
 
-// change is called before anything that full reads changes. A pause between two backlogs is left
-// out of the time for which messages have waited, unless the pause is as long as throughputWindow:
-// what goes out while a worker is free does not show how much could go out.
+// change is called before anything that full reads changes. It leaves a pause between two backlogs
+// out of the time for which messages have waited. In a pause a worker is free, so the messages that
+// go out then do not show how many could go out. After a pause of throughputWindow or longer, the
+// time for which messages have waited begins anew.
 func (l *lane) change(now time.Time, most int) {
 	switch pause := l.freeUntil.Sub(l.fullUntil); {
 	case !l.full(now, most):
@@ -106,7 +108,8 @@ func (l *lane) change(now time.Time, most int) {
 }
 
 // expectedWait is ExpectedWait for a lane. The parameter most is the largest number of the lane's
-// workers. The parameter share is the number of flights of one app that are kept in memory.
+// workers. The parameter share is how many messages of one app this process may hold when its
+// memory for messages is full.
 func (l *lane) expectedWait(app, network string, now time.Time, most, share int) (wait time.Duration, stalled bool) {
 	l.change(now, most)
 	if now.Sub(l.fullUntil) >= judgedAfter || now.Sub(l.since) < judgedAfter && l.suspended.IsZero() {
@@ -151,10 +154,10 @@ func (l *lane) expectedWait(app, network string, now time.Time, most, share int)
 // throughput is measured over the last minute, or since messages began to wait if that is shorter.
 // Apps take turns, and the networks of an app's strangers also take turns. So each other app or
 // network is counted with at most as many messages as the new message's own app or network has,
-// including the new message. ExpectedWait is 0 if new messages would have been tried immediately
-// for a second, and in the first second of a backlog. stalled is true if no message has gone out
-// since messages began to wait or all servers were suspended. In that case wait is the time since
-// then.
+// including the new message. ExpectedWait is 0 in the first second of a backlog, and if a new
+// message would have been tried at once during the whole last second. stalled is true if no message
+// has gone out in the measured time, and all servers are suspended or no worker runs. Then wait is
+// the time since the servers were suspended, or else since messages began to wait.
 func (o *Outbox) ExpectedWait(q store.Queue, app, network string) (wait time.Duration, stalled bool) {
 	o.lanesMu.Lock()
 	defer o.lanesMu.Unlock()
@@ -185,8 +188,9 @@ func (o *Outbox) appsThatWait(q store.Queue) (all []string) {
 	return all
 }
 
-// noteAttempt records that an attempt has ended. Each answer about a message counts for the
-// throughput, since the next message may then begin.
+// noteAttempt records that an attempt has ended. Each answer about a single message counts for the
+// throughput, even a failure, since the worker can then begin the next message. An answer that the
+// server accepts no messages at present does not count.
 func (o *Outbox) noteAttempt(l *lane, fail *delivery.Error) {
 	o.lanesMu.Lock()
 	defer o.lanesMu.Unlock()
@@ -235,14 +239,14 @@ func (o *Outbox) notePostponed(f *flight, fail *delivery.Error, after time.Durat
 	})
 }
 
-// suspended reports whether all servers or carriers of a lane's channel are suspended. The caller
-// does not hold the lock.
+// suspended reports whether all servers or carriers of a lane's channel are suspended. Callers do
+// not hold lanesMu.
 func (o *Outbox) suspended(l *lane) bool { return o.attemptsAllowed(l) < delivery.UnlimitedAttempts }
 
 // readBacklog reads how many messages wait in the database, if this process may not know of all of
-// them. That is the case when memory is full or all servers of a channel are suspended. Some of
-// these messages are held by no replica. readBacklog expects to take over the same share of them as
-// this process has of the held messages.
+// them. That is the case when this process holds as many messages as it may, or when all servers of
+// a channel are suspended. Some of these messages are held by no replica. readBacklog expects to
+// take over the same share of them as this process has of the held messages.
 func (o *Outbox) readBacklog(ctx context.Context) {
 	unknown := false
 	for _, l := range o.lanes {

@@ -11,10 +11,10 @@ import (
 
 // lane has the waiting messages of one queue of the database, and the workers that send them. Each
 // channel has its own lanes and limits. So a hanging carrier delays no mail, and a hanging mail
-// server delays no text message. In each channel, strangers' sends have their own lane. It leaves
-// some connections free, so that even a flood of strangers' sends does not delay the sends of other
-// callers. Within a lane the apps take turns, so that no app's backlog delays the sends of another
-// app. The lane itself has no lock. Outbox.lanesMu guards its fields.
+// server delays no text message. In each channel, strangers' sends have their own lane. This lane
+// leaves some connections free, so that even a flood of strangers' sends does not delay the sends
+// of other callers. Within a lane the apps take turns, so that no app's backlog delays the sends of
+// another app. The lane itself has no lock. Outbox.lanesMu guards its fields.
 type lane struct {
 	store.Queue
 	queues           map[string]*queue // by app: flights that wait for a worker
@@ -42,12 +42,13 @@ func byExpiry(a, b *flight) int {
 		bytes.Compare(a.work.Send.ID[:], b.work.Send.ID[:]))
 }
 
-// queue has the waiting flights of one app. The networks of strangers take turns, so that no
-// network waits for all flights of another.
+// queue has the flights of one app that wait for a worker. A flight is a send that this process has
+// leased. The networks of strangers take turns, so that no network waits for all flights of
+// another.
 type queue struct {
 	byNetwork map[string][]*flight // in the order of byExpiry; none is empty
 	turns     []string             // the networks; the first one is served next
-	silent    []*flight            // of recipients that were silent (see wasSilent), in the order of byExpiry; served last
+	silent    []*flight            // of mails whose last RCPT got no answer (see wasSilent), in the order of byExpiry; served last
 }
 
 func (q *queue) empty() bool { return len(q.turns)+len(q.silent) == 0 }
@@ -146,9 +147,10 @@ func (l *lane) pop() *flight {
 	return first
 }
 
-// mayWait lets the mail of a silent recipient wait longer than other mails, until the caller calls
-// end. givesWay reports whether the wait must end now. That is so if flights wait for a worker, and
-// more than half of the workers have a mail that waits longer.
+// mayWait lets a mail whose last RCPT got no answer (see wasSilent) wait longer for the server than
+// other mails, until the caller calls end. givesWay reports whether this wait must end now. That is
+// so if flights of other mails wait for a worker, and more than half of the workers have a mail
+// that may wait longer.
 func (o *Outbox) mayWait(l *lane) (givesWay func() bool, end func()) {
 	o.countPatient(l, 1, func() bool { return true })
 	waits := true

@@ -33,9 +33,9 @@ type leases struct {
 	flights map[uuid.UUID]*flight
 }
 
-// take adds a flight for the row and returns the flight. If the row already has a flight, take
-// returns nil. In that case the old flight continues under the new attempt, and take keeps the new
-// flight for giveBack.
+// take adds a flight (a row that this process holds by a lease) for the work w, and returns the
+// flight. If the row already has a flight, take returns nil. In that case the old flight continues
+// under the new attempt, and take keeps the new flight for giveBack.
 func (le *leases) take(w store.Work, l *lane) *flight {
 	le.mu.Lock()
 	defer le.mu.Unlock()
@@ -54,7 +54,8 @@ func (le *leases) take(w store.Work, l *lane) *flight {
 	return next
 }
 
-// of returns the attempt under which this process holds the row of a flight.
+// of returns the attempt under which this process holds the row of a flight. The result inDoubt is
+// true if an earlier attempt may have delivered the message.
 func (le *leases) of(f *flight) (held store.AttemptID, inDoubt bool) {
 	le.mu.Lock()
 	defer le.mu.Unlock()
@@ -62,7 +63,7 @@ func (le *leases) of(f *flight) (held store.AttemptID, inDoubt bool) {
 }
 
 // renew returns the attempts of flights whose lease began at least `after` ago, and marks these
-// leases as renewed.
+// leases as renewed. The caller then renews them in the database.
 func (le *leases) renew(after time.Duration) (held []store.AttemptID) {
 	le.mu.Lock()
 	defer le.mu.Unlock()

@@ -8,13 +8,14 @@
 //
 // # What a failure means
 //
-// The functions outcomeWithoutSending, stopReason and compose decide before the message is sent.
-// The function classifyFailure decides after the attempt.
+// A send takes a place in each of its quotas. A place that is spent is not given back. The
+// functions outcomeWithoutSending, stopReason and compose decide before the message is sent. The
+// function classifyFailure decides after the attempt.
 //
 //   - The provider accepted the message: the send is sent. The place is spent.
 //   - A final refusal, a suppression, a pause, an ended code, or wrong settings: the send is
-//     failed. The recipient gets back the places in both gates. The places of networks and apps
-//     stay spent. The failure counts for the rule failures or backoff.
+//     failed. The recipient gets back the places in both gates (limiter and database). The places
+//     of networks and apps stay spent. The failure counts for the rule failures or backoff.
 //   - The verification was erased, or the recipient is blocked: the send is failed. The place is
 //     spent.
 //   - The provider refused the message for now, or the connection broke before the mail's end: the
@@ -32,8 +33,8 @@
 //   - A message waits in its lane. A lane has the messages of one store.Queue, and the workers that
 //     send them.
 //   - A message may wait for capacity. The capacity is the number of messages of one lane that fit
-//     in memory. Further messages wait in the database, and their app is behind. When half of the
-//     capacity is free, takeOver takes them over.
+//     in memory. Further messages wait in the database, and the lane marks their app as behind.
+//     When half of the capacity is free, takeOver takes them over.
 //   - A message may wait for the pace of its server, which accepts a limited number of messages a
 //     minute (per_minute). The message is postponed until its turn (delivery.ErrPace).
 //
@@ -115,8 +116,8 @@ type Carrier interface {
 }
 
 // suspendable is a MailSender or Carrier that may be suspended. AttemptsAllowed returns how many
-// messages it would try now; delivery.UnlimitedAttempts means any number. A MailSender or Carrier
-// without this method is never suspended.
+// messages the MailSender or Carrier would try to send now; delivery.UnlimitedAttempts means any
+// number. A MailSender or Carrier without this method is never suspended.
 type suspendable interface{ AttemptsAllowed() int }
 
 // connLimited is a MailSender or Carrier that limits how many messages are under way together. The
@@ -190,7 +191,7 @@ var MaxStopWait = 10 * time.Second
 
 // Dependencies are the services that an Outbox uses.
 type Dependencies struct {
-	webhook.Events // has the policies, the keys and the clock, too; but waits are measured by time.Now
+	webhook.Events // has the policies, the encryption keys and the database's clock, too; but waits are measured by time.Now
 	Store          Store
 	Limiter        limiter
 	Repair         repairer
@@ -219,7 +220,7 @@ type Outbox struct {
 	leases         leases
 	lanesMu        sync.Mutex // guards what is in the lanes
 	lanes          map[store.Queue]*lane
-	free           chan struct{} // signalled when half of a capacity is free for rows that wait in the database
+	free           chan struct{} // signalled when half of a lane's capacity is free again, so that rows in the database can be taken over
 	work           sync.WaitGroup
 	failedWrites   logs.Throttle // of warnFailedWrite
 	failedAttempts logs.Throttle // of logAttempt
@@ -340,9 +341,9 @@ func (o *Outbox) keepLeases(ended <-chan struct{}) {
 	}
 }
 
-// renew renews the leases that began at least an eighth of the lease time ago. Most flights end
-// before their lease is that old. renew ends early enough for two more renewals before these leases
-// end.
+// renew renews the leases that began at least an eighth of Config.Lease ago. Most sends have an
+// outcome before their lease is that old. If renew fails, two more renewals follow before these
+// leases end.
 func (o *Outbox) renew(ctx context.Context) {
 	defer panics.Recover(panics.Other)
 	held := o.leases.renew(o.Lease / 8)

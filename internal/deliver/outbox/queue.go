@@ -31,9 +31,9 @@ func (o *Outbox) senderOrCarrier(ch recipient.Channel) any {
 	return o.Sender
 }
 
-// reservedConns is how many connections strangers' sends leave free for other sends, if there are
-// more than four connections. It can be small, because more connections become free as soon as
-// attempts end.
+// reservedConns is how many connections to mail servers or carriers strangers' sends leave free for
+// other sends, if there are more than four connections. It can be small, because more connections
+// become free as soon as attempts end.
 const reservedConns = 2
 
 // maxWorkers returns how many workers a lane may have now. It is at most Workers. It is also at
@@ -227,8 +227,8 @@ func (o *Outbox) leaseRows(ctx context.Context, q store.Queue, limit int, from t
 	work, err := from(ctx, q, o.Lease, limit)
 	for _, w := range work {
 		if s := w.Send; s.InDoubt {
-			// The process that admitted the send without the limiter may have died before the
-			// limiter counted the send.
+			// If the limiter was unavailable when a process admitted this send, that process had to
+			// count the send in the limiter later. The process may have died before it did so.
 			name := o.Policy.Get().Purposes[s.Purpose].SharedBucketName()
 			o.Repair.SettleLater(s.ID, map[quota.Scope]string{quota.Recipient: buckets.Recipient(s.App, s.Channel, name, s.Recipient)})
 			o.Logger.Warn("abandoned send taken over", "send", w.Send.ID, "attempt", w.Send.Attempt,
@@ -244,8 +244,8 @@ func (o *Outbox) freeCapacity(l *lane) int {
 	return max(0, o.capacity(l)-l.flights)
 }
 
-// hold begins a flight for a row that this process has leased. It returns nil if the row already
-// has a flight.
+// hold begins a flight, which is the delivery of a row that this process has leased. It returns nil
+// if the row already has a flight.
 func (o *Outbox) hold(w store.Work) *flight {
 	f := o.leases.take(w, o.lanes[w.Queue()])
 	if f != nil {

@@ -47,7 +47,8 @@ type Budget struct {
 	read   map[string]readAccount // by account
 }
 
-// readAccount is the amount that a cap's account had spent when it was last read.
+// readAccount is the amount that an account had spent when it was last read. A cap has one account,
+// or one for each app or country.
 type readAccount struct {
 	used   int64
 	failed bool // the read failed
@@ -134,8 +135,8 @@ func (b *Budget) readSpent(ctx context.Context, c store.SMSCharge) readAccount {
 	return known
 }
 
-// charges returns a charge for each cap, and the caps by account. Strangers share an account with
-// all other callers, but have a lower limit.
+// charges returns a charge for each cap, and a map from each charge's account to its cap. Strangers
+// share an account with all other callers, but have a lower limit.
 func (b *Budget) charges(m sms.Message, cost int64) ([]store.SMSCharge, map[string]SpendCap) {
 	var all []store.SMSCharge
 	caps := map[string]SpendCap{}

@@ -72,8 +72,8 @@ const (
 	errRedirect          = delivery.SafeError("the provider redirects elsewhere; redirects are not followed")
 )
 
-// Client makes requests to one provider. A zero field means its default. Safe for concurrent use;
-// it must not be copied after the first request.
+// Client makes requests to one provider. A zero field means its default. A Client is safe for
+// concurrent use. It must not be copied after the first request.
 type Client struct {
 	// Timeout bounds one request; by default 20 s.
 	Timeout time.Duration

@@ -186,7 +186,8 @@ func (a aliyunAnswer) loginRefused() bool {
 	return slices.Contains([]string{"SignatureDoesNotMatch", "IncompleteSignature", "InvalidAccessKeyId"}, family)
 }
 
-// chinaTimeZone is the time zone of Aliyun's days, also for recipients in other countries.
+// chinaTimeZone is the time zone in which Aliyun dates messages, for example in SendDate. Aliyun
+// uses it also for recipients in other countries.
 var chinaTimeZone = time.FixedZone("UTC+8", 8*60*60)
 
 // PollStatus implements Poller

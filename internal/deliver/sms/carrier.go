@@ -43,8 +43,9 @@ type CarrierSettings interface {
 	Open(s Setup) Carrier
 }
 
-// SettingsWithSender are CarrierSettings of a carrier that may need a sender of ours. `sendcode
-// doctor` warns if the carrier needs a sender and the settings have none.
+// SettingsWithSender are CarrierSettings of a carrier that may need a sender, which the
+// administrator sets. `sendcode doctor` warns if the carrier needs a sender and the settings have
+// none.
 type SettingsWithSender interface{ NeedsSender() bool }
 
 // SettingsWithPrefixes are CarrierSettings of a carrier that reaches only numbers with the prefixes

@@ -12,8 +12,8 @@ type faults struct {
 	// us has the codes for which our account, sender, template or request is at fault. After such a
 	// code, the next carrier is tried, and the operator is notified.
 	us map[Meaning]string
-	// number has the codes for which the number is at fault. Another carrier also could not reach
-	// the number, or must not.
+	// number has the codes for which the number is at fault. Another carrier could not reach the
+	// number either, or must not send to it.
 	number map[Meaning]string
 	// message, or the moment.
 	message map[Meaning]string

@@ -20,7 +20,7 @@ type Message struct {
 	// To is the number in E.164 form, with its plus. Country is the number's region, as in "DE".
 	To, Country string
 	// Prefix is the plus sign, the calling code of To and up to three digits that follow. Failures
-	// that may concern only the number count once for each prefix.
+	// that may concern only the number count against the carrier only once for each prefix.
 	Prefix string
 	// Sender is a number, a short code or a name. If Sender is empty, the carrier chooses the
 	// sender.

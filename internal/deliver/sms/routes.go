@@ -56,9 +56,9 @@ type CarriersOptions struct {
 
 // Carriers has the routes in order of preference, each with a circuit breaker. A carrier is set
 // aside after three failed attempts in a row. It is also set aside if at least half of ten or more
-// attempts within a minute fail. Then the carrier gets one message every five seconds. A failure
-// that may concern only the number counts once for each prefix. For a stranger's message, such a
-// failure never counts.
+// attempts within a minute fail. Then the carrier gets one message every five seconds. If a failure
+// may concern only the number, the breaker counts one such failure for each prefix of numbers
+// within rememberFailuresFor. For a stranger's message, such a failure never counts.
 type Carriers struct {
 	CarriersOptions
 	routes []*routeWithBreaker
@@ -103,11 +103,15 @@ func NewCarriers(routes []Route, o CarriersOptions) *Carriers {
 // not accept the message. That is so after a Temporary failure, or if delivery.Error.MayGoElsewhere
 // is true for the failure. Any other failure ends Send.
 //
-// Send normally returns the result and the error of the last carrier that it tried. There is an
-// exception if it tried no carrier, or if MayGoElsewhere is true for the last failure. If another
-// carrier may take the message later, Send then returns the result and the error of that carrier.
-// Otherwise, if CarriersOptions.Reserve failed, Send returns the error of Reserve. Took in the
-// result is the duration of the whole call.
+// Send normally returns the result and the error of the last carrier that it tried. There are two
+// exceptions, which apply only if Send tried no carrier or if MayGoElsewhere is true for the last
+// failure:
+//
+//   - If another carrier may take the message later, Send returns the result and the error of that
+//     carrier.
+//   - Otherwise, if CarriersOptions.Reserve failed, Send returns the error of Reserve.
+//
+// Took in the result is the duration of the whole call.
 func (c *Carriers) Send(ctx context.Context, m Message) (delivery.Result, error) {
 	began := time.Now()
 	m.Sender = c.Sender
@@ -202,9 +206,9 @@ func (r *routeWithBreaker) acceptsNumber(number string) bool {
 }
 
 // breakerResult returns the result of delivery.Error.BreakerResult, with one exception. If a
-// Temporary failure may concern only the number, it is a fault once for each prefix. For a
-// stranger's message, it is never a fault. Strangers choose the numbers, and one stranger can
-// choose many numbers with the same prefix.
+// Temporary failure may concern only the number, breakerResult returns a fault only for the first
+// such failure of a prefix; see noteFirstFailure. For a stranger's message, such a failure is never
+// a fault. Strangers choose the numbers, and one stranger can choose many of them.
 func (r *routeWithBreaker) breakerResult(m Message, fail *delivery.Error) error {
 	if fail == nil || fail.Class != delivery.Temporary || fail.About != delivery.AboutRecipient {
 		return fail.BreakerResult()

@@ -108,8 +108,9 @@ func (d *Deliverer) drain() {
 	d.client.CloseIdleConnections()
 }
 
-// startDue starts attempts for due events. For each app, it starts at most as many attempts as the
-// app's bound allows.
+// startDue starts attempts for due events. Each app has a bound on its attempts under way, which
+// rises after a success and falls after a failure. startDue starts only as many attempts as the
+// bounds allow.
 func (d *Deliverer) startDue(ctx context.Context) {
 	defer panics.Recover(panics.Other)
 	shares := d.freeShares()
@@ -142,7 +143,7 @@ func (d *Deliverer) startDue(ctx context.Context) {
 }
 
 // freeShares returns how many more attempts each app may have under way. The result leaves out apps
-// that are at their bound.
+// that have as many attempts under way as their bound allows.
 func (d *Deliverer) freeShares() (shares []store.AppEventLimit) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -182,7 +183,7 @@ func (d *Deliverer) startAttempt(e store.AppEvent, now time.Time) {
 }
 
 // endAttempt counts an attempt as ended, before its result is recorded. It raises the app's bound
-// after a success and lowers it after a failure.
+// on attempts under way after a success, and lowers the bound after a failure.
 func (d *Deliverer) endAttempt(l *appLane, got attemptResult) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

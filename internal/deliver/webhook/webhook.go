@@ -51,7 +51,8 @@ const (
 // Observer counts attempts, for metrics. It must not block.
 type Observer interface {
 	// Attempted counts an attempt that ended with this outcome. If app is empty, it counts an event
-	// that was given up because no process still tried to deliver it.
+	// that was given up without a further attempt, because the event was still pending after
+	// keepEventsFor.
 	Attempted(app, outcome string)
 }
 
@@ -89,11 +90,12 @@ const (
 	defaultTick = time.Second
 	// retryFor is the age at which a failing event is given up.
 	retryFor = 24 * time.Hour
-	// keepEventsFor is how long an event is kept after it ended. An event that is still pending at
-	// this age is given up. That happens, for example, if its app has no endpoint.
+	// keepEventsFor is how long an event is kept after it was delivered or given up. An event that
+	// is still pending at this age is given up. That happens, for example, if its app has no
+	// endpoint.
 	keepEventsFor = 7 * 24 * time.Hour
-	// sweepInterval is the time between two deletions of old events, and sweepLimit the most that
-	// one step deletes.
+	// sweepInterval is the time between two deletions of old events. sweepLimit is the largest
+	// number of events that one call of the database deletes.
 	sweepInterval = 10 * time.Minute
 	sweepLimit    = 1000
 	// maxStopWait is how long a stop waits for attempts under way.

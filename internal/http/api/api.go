@@ -100,7 +100,7 @@ type route struct {
 	method, path      string
 	scope             KeyScope
 	handler           handler
-	onlySecretKeysMay string // ends the refusal "Only secret keys may …" for public keys; empty: public keys may use the route
+	onlySecretKeysMay string // words after "Only secret keys may" in the refusal of a public key; empty: public keys may use it
 	notFoundDetail    string // detail of a 404
 	// overloadError returns an error if the service is overloaded. It is called before the
 	// request's key and body are read, and the error refuses the request. If overloadError is nil,
@@ -123,8 +123,8 @@ func (a *API) routes() []route {
 		},
 		{http.MethodPost, "/v1/verifications/:id/outcome", KeyScopeCheck, withBody(a.report), reportPhrase, verificationNotFound, nil},
 		{http.MethodPost, "/v1/verifications/outcome", KeyScopeCheck, withBody(a.reportByRecipient), reportPhrase, reportNotFound, nil},
-		// A public key may not redeem proofs. Browsers have the proofs, and the answer contains the
-		// whole address.
+		// A public key may not redeem proofs, because browsers have the proofs, and the answer to a
+		// redemption would show them the whole address.
 		{http.MethodPost, "/v1/proofs/redeem", KeyScopeCheck, withBody(a.redeem), "redeem proofs", "", nil},
 		{http.MethodPost, "/v1/quota", KeyScopeRead, withBody(a.quota), "ask for a recipient's quota", "", nil},
 		{http.MethodGet, "/v1/channels", KeyScopeRead, a.channels, "", "", nil},

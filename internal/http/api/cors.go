@@ -37,16 +37,18 @@ func (a *API) UseCORS(e *echo.Echo) {
 // ownHeaders are the names of the request headers that the service reads when a page calls it.
 const ownHeaders = "authorization,content-type,idempotency-key"
 
-// requestedHeaders matches a list of at most 32 field names (RFC 9110, sections 5.1 and 5.6.1),
-// without "*".
+// requestedHeaders matches a valid value of the header Access-Control-Request-Headers: a list of at
+// most 32 field names (RFC 9110, sections 5.1 and 5.6.1), without "*".
 var requestedHeaders = regexp.MustCompile(`^[\w!#$%&'+.^|~\x60-]+(?:[ \t]*,[ \t]*[\w!#$%&'+.^|~\x60-]+){0,31}$`)
 
-// forwardingHeader matches a list that contains a header in which proxies name the client.
+// forwardingHeader matches a list of header names that contains a header in which proxies name the
+// client.
 var forwardingHeader = regexp.MustCompile(`(?i)(^|[ \t,])(x-forwarded|forwarded([ \t,]|$))`)
 
-// checkRequestedHeaders lets a preflight request any headers except those of proxies. Tools in a
-// page, such as tracing, may add headers to each request. If the list of headers contains a proxy's
-// header, is missing or malformed, or is longer than 4 KB, ownHeaders replaces the list.
+// checkRequestedHeaders lets the preflights of a page ask for any request headers, except those of
+// proxies. Tools in a page, such as tracing, may add headers to each request. If the list in the
+// preflight contains a proxy's header, is missing or malformed, or is longer than 4 KB, ownHeaders
+// replaces the list.
 func checkRequestedHeaders(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		r := c.Request()

@@ -48,9 +48,10 @@ func NewAuthHooks(all []authhooks.Hook, codes hookCodeService, logger *slog.Logg
 // Register adds the route.
 func (h *AuthHooks) Register(e *echo.Echo) { e.POST(server.HooksPath+":name", h.receive) }
 
-// receive handles POST /v1/hooks/{name}. An answer that a person should read has the status 200.
-// After any other status, an auth server repeats the request at once and then shows no answer. A
-// forged or malformed request gets a problem as its answer.
+// receive handles POST /v1/hooks/{name}, by which an auth server lets the service send its codes.
+// If the auth server is to show the answer to the person, the answer has the status 200, even if
+// nothing was sent. After any other status, an auth server repeats the request at once and then
+// shows no answer. A forged or malformed request gets a problem with another status.
 func (h *AuthHooks) receive(c echo.Context) error {
 	hook, ok := h.hooks[c.Param("name")]
 	if !ok {
@@ -243,8 +244,8 @@ func (v *vote) cast(yes bool) {
 	close(v.known)
 }
 
-// wait waits for the result of the vote and returns it. If ctx ends first, the result is false for
-// all messages.
+// wait waits until it is known whether all messages of the request were admitted, and returns the
+// result. If ctx ends first, the result is false for all messages.
 func (v *vote) wait(ctx context.Context) bool {
 	select {
 	case <-v.known:
@@ -254,8 +255,9 @@ func (v *vote) wait(ctx context.Context) bool {
 	return v.agreed
 }
 
-// codeRequests returns the requests for the codes of a hook's request. The caller of each is marked
-// as a stranger. Each has its own idempotency key.
+// codeRequests returns a request to package verification for each code that the auth server's
+// request contains. Each of these requests is marked as a stranger's and has its own idempotency
+// key.
 func codeRequests(hook authhooks.Hook, r authhooks.Request) (all []verification.Request) {
 	for i, m := range r.Messages {
 		all = append(all, verification.Request{

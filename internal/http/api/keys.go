@@ -69,11 +69,11 @@ func (k Keys) keyFor(presented string) (found *Key) {
 //
 //   - the key lacks the scope, or the route is only for secret keys
 //
-//   - a browser's key comes from another origin, or too often
+//   - a page of another origin sends a public key, or the browser's address sent too many requests
 //
 //   - a page sends a secret key
 //
-//   - a generated key comes from another machine
+//   - another machine sends a generated key
 func (a *API) authenticate(r route) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		if r.overloadError != nil {
@@ -146,7 +146,8 @@ func (a *API) authenticate(r route) echo.HandlerFunc {
 	}
 }
 
-// mayBeUsedBy reports whether the page that sends a request may use this browser's key.
+// mayBeUsedBy reports whether the page that sends the request may use this key. The key must be a
+// public key, which is for browsers.
 func (k *Key) mayBeUsedBy(r *http.Request) bool {
 	if k.Own != nil {
 		return isFromOwnPage(r)
@@ -154,8 +155,9 @@ func (k *Key) mayBeUsedBy(r *http.Request) bool {
 	return isFromOriginsOrSelf(r, k.Origins)
 }
 
-// NewPageKey returns the key of an app's page. Every visitor of the page can read this key. Like a
-// public key, the key gives no access. It identifies the app and limits what a visitor can request.
+// NewPageKey returns the key of an app's page. Every visitor of the page can read this key. Like
+// every public API key (pk_…), it gives no access. It identifies the app and limits what a visitor
+// can request.
 func NewPageKey(app string, offers verification.PageOffer) *Key {
 	return &Key{App: app, ID: "page", Kind: verification.Browser, Own: &offers, SHA256: sha256.Sum256([]byte(PageKey(app)))}
 }

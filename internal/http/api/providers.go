@@ -201,8 +201,8 @@ func (eh *EventHandlers) ingestOnce(ctx context.Context, source feedback.Source,
 	return err
 }
 
-// maxListTime bounds how long the events of one list are recorded. After that time, no further
-// event of the list is begun.
+// maxListTime bounds how long the events of one request are recorded. After that time, no further
+// event of the request is begun.
 const maxListTime = time.Minute
 
 // ingestAll records the events in order. It stops at the first error or after maxListTime. It does

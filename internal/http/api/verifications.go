@@ -141,9 +141,10 @@ func parseSendRequest(c echo.Context, who verification.Caller, body sendBody) (v
 	return ask, err
 }
 
-// setClientIP sets the caller's IP to the end user's address in the parameter clientIP. Rules and
-// failed checks by network use this address. Only a back end may give an address. A browser could
-// evade the rules with a false address. The error is a *fault.InvalidError.
+// setClientIP sets the caller's IP to the end user's address in the parameter clientIP. The rules
+// on networks use this address, and the failed checks of a network are counted by it. Only a back
+// end may give an address. A browser could evade the rules with a false address. The error is a
+// *fault.InvalidError.
 func setClientIP(who *verification.Caller, clientIP string) error {
 	if clientIP == "" {
 		return nil

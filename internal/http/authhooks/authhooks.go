@@ -56,8 +56,9 @@ type Request struct {
 	Action   string // what the codes are for, in the server's words
 	IP       netip.Addr
 	Messages []codeMessage // none for a notification, which has no code
-	// Missing is a text for the person. It says that the body lacks the code, the recipient or the
-	// action of a message. In that case Messages is empty. If nothing is missing, Missing is empty.
+	// Missing is a text for the user of the auth server. It says that the body lacks the code, the
+	// recipient or the action of a message. In that case Messages is empty. If nothing is missing,
+	// Missing is empty.
 	Missing string
 }
 

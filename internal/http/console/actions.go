@@ -99,8 +99,9 @@ func targetOf(s store.SendOrRefusal) support.Target {
 	return support.Target{App: s.App, Channel: s.Channel, Purpose: s.Purpose, Recipient: s.Recipient, To: s.To}
 }
 
-// appliesTo reports whether a page offers the action for the send. If the recipient was erased or
-// forgotten, the page offers no action.
+// appliesTo reports whether a page offers the action for the send. If the hash of the send's
+// recipient was deleted, the page offers no action. If the verification no longer has the encrypted
+// recipient, the page offers no action that needs the verification.
 func (sa sendAction) appliesTo(s store.SendDetails) bool {
 	if sa.needsVerification && (s.Verification == nil || len(s.Verification.Sealed) == 0) || s.Send.Recipient.IsZero() {
 		return false

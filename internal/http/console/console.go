@@ -3,9 +3,9 @@
 // one recipient. It shows what happened to a send, in texts from package explain. Scripts get the
 // same data as JSON under /v1/admin.
 //
-// The console reads the database. It calls the use cases to learn the current state of a
-// recipient's rules. Package auth changes accounts and logins. Package support makes and records
-// all other changes.
+// The console reads the database. It calls packages support and verification to learn the current
+// state of a recipient's rules. Package auth changes accounts and logins. Package support makes and
+// records all other changes.
 //
 // A request has a full recipient only in its body, and the console hashes the recipient at once.
 // URLs contain the hash. A page shows a full recipient only if an operator reveals it.

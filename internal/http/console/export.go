@@ -99,7 +99,7 @@ func (console *Console) exportCSV(c echo.Context) error {
 }
 
 // beginExport takes one of the maxConcurrentExports places for exports. The function end gives the
-// place back. If all places are taken, it returns an error.
+// place back. If all places are taken, beginExport returns an error.
 func (console *Console) beginExport() (end func(), err error) {
 	select {
 	case console.exports <- struct{}{}:

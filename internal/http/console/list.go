@@ -151,8 +151,9 @@ func (console *Console) showList(c echo.Context, status int, q listQuery, s sear
 	return console.layout.Show(c, status, "list", v)
 }
 
-// filterSuggestions returns suggestions for filters by name. The suggestions come from the
-// settings. Rows may have values of earlier settings, which are not suggested.
+// filterSuggestions returns suggested values for the filters, by the name of the filter. The
+// suggestions come from the current settings. A value that only older rows have, from earlier
+// settings, is not suggested.
 func (console *Console) filterSuggestions() map[string][]string {
 	all := map[string][]string{"carrier": console.Carriers}
 	all["app"], all["purpose"] = console.Administration.AppsAndPurposes()

@@ -54,7 +54,7 @@ type nameAndCount struct {
 }
 
 // approvalDimensions are the ways in which the table of codes can be grouped, in the order of the
-// page. Each is also a filter of the list.
+// page. The list of sends can also be filtered by each of them.
 var approvalDimensions = []store.Dimension{store.ByCountry, store.ByCarrier, store.ByDomain, store.ByApp, store.ByPurpose}
 
 func (console *Console) overviewPage(c echo.Context) error {
@@ -134,8 +134,8 @@ func (v overviewView) GroupedByAddress(d store.Dimension) string {
 	return layout.ListAddress("/admin/overview", v.values, "by", string(d)) + "#codes-title"
 }
 
-// RowsAddress returns the address of the list for the page's time range. The parameter pairs has
-// names and values in turn. RowsAddress adds them to the parameters of the address.
+// RowsAddress returns the address of the list of sends for the page's time range. The parameter
+// pairs has names and values in turn. RowsAddress adds them to the parameters of the address.
 func (v overviewView) RowsAddress(pairs ...string) string {
 	given := maps.Clone(v.values)
 	for i := 0; i+1 < len(pairs); i += 2 {

@@ -210,7 +210,7 @@ func supportReferenceParameter(to *string) layout.ParseFunc {
 		"A support reference is written as S-7K3M-Q2XP.")
 }
 
-// filterView is the form above the list, with the parameters of the page's address.
+// filterView is the form above the list. It shows the parameters of the page's URL.
 type filterView struct {
 	url.Values
 	w texts.Words

@@ -26,8 +26,8 @@ import (
 )
 
 // searchPage redirects a search to the page of a send or to the list of sends. The list is filtered
-// by the recipient's hash, a support reference, the caller's reference or the ID of a request. No
-// address contains a full recipient.
+// by the recipient's hash, a support reference, the caller's reference or the ID of a request. The
+// URL of the redirect never contains a full recipient.
 func (console *Console) searchPage(c echo.Context, form url.Values) error {
 	typed := searchTerm(form.Get("q"))
 	to, err := console.supportReferenceAddress(c.Request().Context(), recipient.AsRead(typed))
@@ -46,9 +46,9 @@ func (console *Console) searchPage(c echo.Context, form url.Values) error {
 	return c.Redirect(http.StatusSeeOther, to)
 }
 
-// supportReferenceAddress returns the address for a support reference. This is the page of the
-// send, or a list if several sends share the reference. If the text is no reference or no send has
-// the reference, supportReferenceAddress returns "".
+// supportReferenceAddress returns the address in the console to which a search for a support
+// reference leads. This is the page of the send, or a list if several sends share the reference. If
+// the text is no reference or no send has the reference, supportReferenceAddress returns "".
 func (console *Console) supportReferenceAddress(ctx context.Context, typed string) (string, error) {
 	rows, err := console.DB.SendsBySupportReference(ctx, typed)
 	if half := "S-" + typed; err == nil && len(rows) == 0 && store.IsSupportReference(half) {
@@ -107,10 +107,10 @@ func (console *Console) searchAddress(ctx context.Context, typed string) (string
 	return list, err
 }
 
-// referenceAddress returns the address of the list of sends with a reference. The reference is the
-// text typed or, if no send has that reference, the text plain. If no send has either reference,
-// the address is for the sends of the request whose ID is plain. Errors are a *fault.InvalidError
-// or those of the store.
+// referenceAddress returns the address of the console's list of sends with a reference. The
+// reference is the argument typed or, if no send has that reference, the argument plain. If no send
+// has either reference, the address is for the sends of the request whose ID is the argument plain.
+// Errors are a *fault.InvalidError or those of the store.
 func (console *Console) referenceAddress(ctx context.Context, typed, plain string) (string, error) {
 	if problem := layout.ShortTextParameter(new(string))(typed); problem != "" {
 		return "", fault.Invalid("q", "invalid", problem)
@@ -203,8 +203,8 @@ func searchTerm(typed string) string {
 // requestSearchTimeout bounds the search for a request's ID, which no index has.
 const requestSearchTimeout = 2 * time.Second
 
-// fallBackToRequestAddress returns address unless found is empty and typed is the ID of a request.
-// If that request made sends, fallBackToRequestAddress returns the address of those sends.
+// fallBackToRequestAddress returns the argument address, with one exception: if found is empty and
+// typed is the ID of a request that made sends, it returns the address of those sends.
 func (console *Console) fallBackToRequestAddress(ctx context.Context, typed, address string, found []store.SendOrRefusal,
 	err error,
 ) (string, error) {

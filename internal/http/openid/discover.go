@@ -113,7 +113,7 @@ func (p *Provider) fetchMetadata(ctx context.Context) (*metadata, error) {
 	}
 	// A provider that lists no method accepts the secret in a header (Discovery 1.0, section 3).
 	// The client must not try first the header and then the body, because a failed try would use up
-	// the code.
+	// the authorization code.
 	endpoint.AuthStyle = oauth2.AuthStyleInHeader
 	if p.settings.ClientSecret == "" || len(more.Methods) > 0 && !slices.Contains(more.Methods, "client_secret_basic") {
 		endpoint.AuthStyle = oauth2.AuthStyleInParams

@@ -50,8 +50,8 @@ const mailboxCookie = "sendcode_mailbox"
 // direct requests from this machine.
 //
 // Call RegisterMailbox only if the server listens on loopback and has no real mail server. Also
-// call RegisterStatic. If generated is true, the page shows apiKey in a command, as the banner
-// does.
+// call RegisterStatic. If generated is true, the page shows apiKey in a command, as the text does
+// that the service prints at its start.
 func RegisterMailbox(e *echo.Echo, box Mailbox, key, apiKey string, generated bool) {
 	pages := parseTemplates("mailbox/*.html")
 	g := e.Group("/mailbox", server.RequireLocal, func(next echo.HandlerFunc) echo.HandlerFunc {

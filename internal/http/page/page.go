@@ -168,7 +168,7 @@ func (page *Page) newVisit(c echo.Context) (*visit, error) {
 		}
 	}
 	v.Channels, v.Lead = strings.Join(channels, " "), v.lead(channels, v.Purposes[i].Code)
-	if len(channels) > 0 && channels[0] == string(recipient.SMS) { // a card that asks for an address first does not wait for these modules
+	if len(channels) > 0 && channels[0] == string(recipient.SMS) { // only a first card for phone numbers needs the modules of Preload
 		v.Preload = web.WidgetPhonePreloads(words.Lang())
 	}
 	return v, nil

@@ -12,8 +12,9 @@ import (
 	"sendcode/internal/base/logs"
 )
 
-// These constants bound the bodies in memory, in bytes. Any client may open connections and send
-// most of a large body on each. A body's signature can be verified only when the body is complete.
+// These constants bound the bodies in memory, in bytes. A body's signature can be verified only
+// when the body is complete. So without a bound, any client could fill the memory: it would open
+// many connections and send most of a large body on each.
 const (
 	uncountedBody    = 4 << 10 // the beginning of each body is not counted: requests for codes are shorter
 	maxBodies        = 8 << 20 // of all requests of this process

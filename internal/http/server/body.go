@@ -97,7 +97,8 @@ func UnreadableBodyProblem(err error) error {
 }
 
 // unquoted matches a body that begins with a single quote, or with an object whose first name has
-// no double quotes. Such a body was written for another shell.
+// no double quotes. Such a body comes from a command that was written for the quotes of another
+// shell.
 var unquoted = regexp.MustCompile(`^\s*(['‘’“”^]|"?\{\s*[\w\\'‘’“”^])`)
 
 // malformedJSONProblem returns the problem of a body that is not one JSON object. The parameter at

@@ -212,8 +212,8 @@ const DefaultUnreadWait = time.Second
 // waits for new connections without a request, and for idle connections of an InheritedListener.
 // http.Server.Shutdown would close such a connection even if a request is arriving.
 //
-// Then End closes all connections without a request and makes reads of unread bodies fail. Their
-// requests get a 503. Call End after the process has stopped accepting.
+// Then End closes all connections without a request and makes reads of unread bodies fail. The
+// requests with these bodies get a 503. Call End after the process has stopped accepting.
 func (ct *ConnTracker) End() {
 	for until := time.Now().Add(ct.UnreadWait); ct.unread() > 0 && time.Now().Before(until); <-time.After(10 * time.Millisecond) {
 	}
@@ -261,9 +261,9 @@ var errUnread = func() *Problem {
 	return p
 }()
 
-// Read implements io.Reader. After End has cut the body, Read always returns errUnread. This
-// includes a body that has just been read completely, because the expired read deadline would
-// cancel its request, too.
+// Read implements io.Reader. After End has cut the body, Read always returns errUnread, even if the
+// body has just been read completely. End has set a read deadline on the connection that has
+// expired, and http.Server would therefore cancel the body's request while a handler works on it.
 func (b *unreadBody) Read(p []byte) (n int, err error) {
 	n, err = b.ReadCloser.Read(p)
 	s := b.conn.set

@@ -151,7 +151,8 @@ func isForwarded(r *http.Request) bool {
 
 // IsLocal reports whether a request came directly from a program on this machine. The peer must be
 // loopback, and the request must not have headers of a proxy. The Host must be loopback, too.
-// Otherwise another site could make its own name resolve to this machine.
+// Otherwise a foreign web site could make its own name resolve to this machine, and its page in a
+// browser here could send requests that count as local.
 //
 // The result is a guess. A proxy on this machine that adds no header may pass on a client's
 // loopback Host. So IsLocal must never be the only protection.

@@ -55,8 +55,9 @@ type Health struct {
 	since map[string]time.Time // start of the present failures, by word
 }
 
-// MarkStarted ends the 503 of the start. From then on, /readyz runs these checks. If a check fails,
-// /readyz answers "degraded", or 503 if the HealthReason is Unready.
+// MarkStarted tells h that the service has started. Before this call, /readyz answers 503. From
+// then on, /readyz runs these checks. If a check fails, /readyz answers "degraded", or 503 if the
+// HealthReason is Unready.
 func (h *Health) MarkStarted(checks ...HealthCheck) { h.checks.Store(&checks) }
 
 // EndConnectionsWhenStopping is middleware that closes the connection after each answer while the

@@ -80,8 +80,8 @@ func New(c Config) *echo.Echo {
 }
 
 // These are the path prefixes for mail providers' events, carriers' receipts and auth servers'
-// hooks. Package api sets larger body limits for these paths. One report has many events, and a
-// hook's body has all data that the auth server has about a person.
+// hooks. Package api sets larger body limits for these paths, because a provider reports many
+// events in one body, and a hook's body has all data that the auth server has about a person.
 const (
 	ProviderEventsPath = "/v1/events/"
 	ReceiptsPath       = "/v1/receipts/"

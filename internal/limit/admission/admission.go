@@ -14,8 +14,9 @@ import (
 	"sendcode/internal/store"
 )
 
-// MaxUnderWay is the largest limit of requests under way. If a round trip to the database takes 600
-// ms, 1,024 requests are decided in 2.4 s. This is less than maxDecisionTime, which is 4 s.
+// MaxUnderWay is the largest limit of requests under way. One round trip to the database can carry
+// 256 requests. So if a round trip takes 600 ms, 1,024 requests are decided in 2.4 s. This is less
+// than maxDecisionTime, which is 4 s.
 const MaxUnderWay = 1024
 
 // Bounds of an admission.
@@ -102,8 +103,9 @@ func (l *Limiter) Enter(stranger bool) (leave func(decided bool), err error) {
 }
 
 // RefuseIfFull returns the *OverloadedError that Enter would return now for a request of the class,
-// and counts the refusal. If Enter would admit the request, RefuseIfFull returns nil. It refuses
-// ClassUnread only if Enter would refuse requests of every class.
+// and counts the refusal. If Enter would admit the request, RefuseIfFull returns nil. A request
+// whose class is not known yet has ClassUnread, and is refused only if Enter would refuse requests
+// of every class.
 func (l *Limiter) RefuseIfFull(class string) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -31,8 +31,8 @@ var errNoSlot = errors.New("admission: no slot became free in time")
 // users never wait. It would not help to refuse the waiting requests of a flood at once, because
 // clients would retry.
 //
-// Strangers hold at most half of the slots, so that other callers do not wait behind strangers.
-// Bulkhead is safe for concurrent use.
+// Strangers (callers of the class store.UnknownBrowser) hold at most half of the slots, so that
+// other callers do not wait behind strangers. Bulkhead is safe for concurrent use.
 type Bulkhead struct {
 	mu     sync.Mutex
 	queues map[string]*recipientQueue // by recipient

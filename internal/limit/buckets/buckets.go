@@ -1,7 +1,7 @@
 // Package buckets names the buckets that count the events of a request. There are buckets of the
 // recipient, the network, the app and the other scopes of the rules. The limiter stores events
 // under these names. Subject.SendBucket selects the recipient's sends in the database. A Plan says
-// which gate decides which rule.
+// which rules the database decides and which rules only a limiter decides.
 package buckets
 
 import (
@@ -78,8 +78,9 @@ func NetworkFailedChecks(app string, ip netip.Addr, ch recipient.Channel) map[qu
 }
 
 // RecipientGroups has the groups of a recipient by which some rules count. These are the country
-// and the prefix of a phone number, or the mailbox of a mail address. An empty field is unknown. A
-// peek omits the rules that count by an unknown group.
+// and the prefix of a phone number, or the mailbox of a mail address. An empty field is unknown.
+// The method Peek of a limiter, which only reads the quota, omits the rules that count by an
+// unknown group.
 type RecipientGroups struct {
 	Country, Prefix string
 	Mailbox         recipient.Hash
@@ -121,8 +122,8 @@ type Plan struct {
 	LimiterRules []quota.Rule // all other rules, which only a limiter decides
 	Also         []quota.Rule // quota.Request.Also of a send
 	// Buckets has the bucket of each scope of Rules and Also. A scope is missing if the subject has
-	// no value for the scope, such as a client address or a country. If a scope is missing, a Take
-	// fails, and a peek omits the rules of the scope.
+	// no value for the scope, such as a client address or a country. If a scope is missing, the
+	// limiter's method Take fails, and Peek omits the rules of the scope.
 	Buckets map[quota.Scope]string
 }
 

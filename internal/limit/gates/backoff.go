@@ -13,7 +13,7 @@ import (
 // rule policy.BackoffRule slows them down instead. It counts the sends that failed for a reason
 // other than the address.
 //
-// Only the limiter and this process count these sends. If both lose the events, the rule starts
+// Only the limiter and this process count these sends. If both lose their counts, the rule starts
 // again from zero. Then it admits at most its limit of further sends, to a server that refuses them
 // anyway. When the rule refuses, the database's rows show which sends no longer count. Two kinds of
 // sends no longer count: sends before the last message that was sent to the recipient, and sends

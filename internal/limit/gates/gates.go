@@ -1,25 +1,27 @@
-// Package gates combines two gates, the limiter and the database. The limiter is fast and may lose
-// events. The database counts every send of a recipient. Each gate decides alone, by its own
-// events. Each gate measures on its own clock and returns durations, so the two clocks may differ.
-// A response has the stricter of the two states of each rule. If the limiter lost events, they are
-// added to the limiter again.
+// Package gates decides whether a send or another event is admitted. For a send, it asks two gates:
+// the limiter, which is usually in Redis, and the database. The limiter is fast and may lose
+// events. The database counts every send of a recipient. Each gate decides alone, by its own events
+// and on its own clock. It returns durations, so the two clocks may differ. Each rule has a state
+// in both gates, and the response has the stricter state. If the limiter lost events, this package
+// adds them again from the database.
 //
 // Without Redis, or while Redis is unavailable, the database alone decides the rules on recipients
 // and their failures. This process then decides the other rules.
 //
 // Package verification calls this package, and so does package outbox for refunds. This package
-// calls package quota. The database's own decision is in store/rowrules. Numbered promises are in
-// docs/PROMISES.md.
+// calls package quota. The database's own decision is in package store/rowrules. Comments name the
+// promises of docs/PROMISES.md by number.
 //
 // # What adds and removes events
 //
-// These make a wait longer:
+// A refused caller waits until enough events no longer count. These add events or other reasons to
+// wait, and so make a wait longer:
 //
 //   - a send: takeQuota of verification, Begin of the store
 //   - a failed send: finish of the outbox, CountBadAddress of repair (the rules failures and
-//     backoff), AddCarrierHold
+//     backoff), AddCarrierHold (a carrier takes no more messages for a number)
 //   - a check: takeNetworkQuota and CountWrongCodes of verification, Check of the store
-//   - a call of /v1/limits, a login: TakeOrLocal of this package
+//   - a call of /v1/limits, or a login to the console: TakeOrLocal of this package
 //   - events that a limiter did not have: Record; for rules on other scopes than the recipient also
 //     Load, Sync and MoveTo of SavedEvents
 //
@@ -27,7 +29,7 @@
 //
 //   - a refund: refundRow and settle of repair; RefundLater, refundRefused, RefundOverruled and
 //     reconcileBackoff of this package
-//   - a right code; for the rule backoff also a sent message and the end of a pause
+//   - a right code; for the rule backoff also a sent message and the end of a prefix's pause
 //   - a reset: ResetQuota of support, which does not reset rules of networks and apps or a
 //     carrier's hold
 //
@@ -116,9 +118,10 @@ type Gates struct {
 }
 
 // New makes a Gates of a limiter and a database. If shared is nil or a limiter in this process (see
-// InProcess), the limiter decides only the scopes that the database does not decide. Gates calls
-// the function lost when the limiter had lost events of a recipient and the events were added
-// again. After an outage, Gates does not call lost until mayLackEventsFor has passed.
+// InProcess), the database decides the recipient's rules, and a limiter in this process decides the
+// other scopes. Gates calls the function lost when the shared limiter had lost events of a
+// recipient and Gates has added the events again. After an outage, Gates does not call lost until
+// mayLackEventsFor has passed.
 func New(shared Limiter, db Database, p *policy.CurrentSet, lost func(), now func() time.Time, logger *slog.Logger) *Gates {
 	g := &Gates{
 		shared: shared, db: db, policy: p, lost: lost, now: now, logger: logger,
@@ -156,17 +159,19 @@ type outage struct {
 
 func (o *outage) lasts() bool { return o.turns.Load()%2 == 1 }
 
-// Stop ends the trials that test whether the limiter is back. During an outage, it makes a last
-// trial immediately. If that trial succeeds, the waiting refunds are made; otherwise they are lost
-// when the process ends. Call Stop after the last send and before the limiter is closed.
+// Stop ends the trials, which are the calls that test whether the limiter is back. During an
+// outage, it makes a last trial immediately. If that trial succeeds, the refunds that wait for the
+// limiter are made. Otherwise they are lost when the process ends. Call Stop after the last send
+// and before the limiter is closed.
 func (g *Gates) Stop() {
 	g.endTrials()
 	g.tryAgain(context.Background(), 1)
 }
 
-// tryAgain makes a trial of the limiter. The trial counts an event in as many buckets as the failed
-// call had. If the trial succeeds, tryAgain ends the outage. Otherwise it makes another trial after
-// LimiterRetryDelay. No request waits for the trial.
+// tryAgain makes a trial: it calls the limiter to test whether the limiter is back. The trial
+// counts an event in as many test buckets as the failed call had buckets. If the trial succeeds,
+// tryAgain ends the outage. Otherwise it makes another trial after LimiterRetryDelay. No request
+// waits for the trial.
 //
 // A ping would not be enough. A Redis that cannot run scripts still answers a ping. So does a node
 // of a Cluster that cannot run a script on several keys.
@@ -207,8 +212,8 @@ func (g *Gates) tryLater(count int) {
 	})
 }
 
-// WhyAway returns why the limiter decides nothing, as the error of the last failed call or trial.
-// If the limiter decides, WhyAway returns nil.
+// WhyAway returns why the limiter is unavailable. During an outage, it returns the error of the
+// limiter's last failed call or trial. Otherwise it returns nil.
 func (g *Gates) WhyAway() error {
 	if cause := g.outage.cause.Load(); cause != nil && g.outage.lasts() {
 		return *cause
@@ -228,15 +233,15 @@ func (g *Gates) logNotAdded(ctx context.Context, err error) {
 // process must decide.
 var errLimiterAway = errors.New("gates: limiter unavailable")
 
-// callLimiter calls the function call, which is Limiter.Take or Limiter.Peek. It does not call the
-// function without a limiter or during an outage. If the function fails, an outage begins. The
-// parameter own is the request r without the rules that the database decides. The parameter
-// refundable says whether callLimiter may refund an event that the limiter admitted and this
-// process refused.
+// callLimiter calls Limiter.Take or Limiter.Peek, which the caller passes as the parameter call.
+// Without a limiter or during an outage, it calls neither. If the call fails because the limiter is
+// unavailable, an outage begins. The parameter own is the request r without the rules that the
+// database decides. The parameter refundable says whether callLimiter may refund an event that the
+// limiter admitted and this process refused.
 //
 // If the limiter was not called, the error is errLimiterAway. If the limiter did not answer, the
 // error is errLimiterAway joined with the cause, and the limiter may have counted the event.
-// callLimiter also returns other errors of the function and the errors of confirmLocally.
+// callLimiter also returns all other errors of the call, and the errors of confirmLocally.
 func (g *Gates) callLimiter(ctx context.Context, r, own quota.Request,
 	call func(Limiter, context.Context, quota.Request) (quota.Decision, error), refundable bool,
 ) (quota.Decision, error) {
@@ -265,11 +270,12 @@ func (g *Gates) callLimiter(ctx context.Context, r, own quota.Request,
 }
 
 // confirmLocally counts in this process an event that the limiter admitted (promise 1 of
-// docs/PROMISES.md). After an outage, the limiter lacks the events that this process admitted
-// alone. As long as a rule's window can still contain such events, this process decides, too. The
-// result then has the stricter of both states of each rule. If this process refuses the event and
-// refundable is true, confirmLocally refunds the event in the limiter. It may return
-// quota.ErrRefunded.
+// docs/PROMISES.md). The parameter local is the request r without the rules that the database
+// decides, and d is the limiter's decision. After an outage, the limiter lacks the events that this
+// process admitted alone. As long as a rule's window can still contain such events, this process
+// decides, too. The result then has the stricter of both states of each rule. If this process
+// refuses the event and refundable is true, confirmLocally refunds the event in the limiter. If the
+// event was refunded in this process within the last 60 s, the error is quota.ErrRefunded.
 func (g *Gates) confirmLocally(ctx context.Context, r, local quota.Request, d quota.Decision,
 	refundable bool,
 ) (quota.Decision, error) {
@@ -287,8 +293,9 @@ func (g *Gates) confirmLocally(ctx context.Context, r, local quota.Request, d qu
 	return d, nil
 }
 
-// countLocally counts an event in this process if the limiter admitted the event and Scope.Counted
-// is true for a rule of r. If decides is true, this process decided, too, and own is its decision.
+// countLocally counts an event in this process if the limiter admitted the event and r has a rule
+// whose scope counts the event at once (see Scope.Counted). If decides is true, this process
+// decided, too, and own is its decision.
 func (g *Gates) countLocally(ctx context.Context, r quota.Request,
 	admitted bool,
 ) (own quota.Decision, decides bool, err error) {
@@ -329,8 +336,8 @@ func (g *Gates) refundRefused(ctx context.Context, r quota.Request, d quota.Deci
 	return d
 }
 
-// takeLocally decides and counts an event only in this process. The decision is Alone if the
-// limiter is unavailable.
+// takeLocally decides and counts an event only in this process. If there is a shared limiter, it is
+// unavailable, and takeLocally sets the decision's field Alone.
 func (g *Gates) takeLocally(ctx context.Context, r quota.Request) (quota.Decision, error) {
 	g.deciding.Lock()
 	defer g.deciding.Unlock()

@@ -17,8 +17,8 @@ const (
 	maxPending = 10_000
 	// retryRefundFor is how long a pending refund is repeated: the longest usual window.
 	retryRefundFor = 24 * time.Hour
-	// retryRefundAfter is the time until a failed refund is tried again, if the limiter is not
-	// away.
+	// retryRefundAfter is the time until a failed refund is tried again, if the limiter in Redis is
+	// available and only this refund failed.
 	retryRefundAfter = 10 * time.Second
 )
 
@@ -45,9 +45,9 @@ func (*Gates) Away(err error) bool {
 		errors.Is(err, quota.ErrUnavailable) && !errors.Is(err, quota.ErrPartly)
 }
 
-// RefundLater refunds an event that certainly has no row. Such an event is a send that was not
-// written or a check with the right code. RefundLater refunds the event in this process
-// immediately, and in the limiter in the background. The refund is repeated for up to
+// RefundLater refunds an event that certainly must not count. Such an event is a send that was not
+// written to the database, or a check with the right code. RefundLater refunds the event in this
+// process immediately, and in Redis in the background. The refund in Redis is repeated for up to
 // retryRefundFor. If maxPending refunds already wait, the refund is dropped.
 func (g *Gates) RefundLater(id string, buckets ...string) {
 	if err := g.local.Refund(context.Background(), id, buckets...); err == nil && g.shared == nil {
@@ -79,9 +79,9 @@ func (g *Gates) PendingRefunds() int {
 // RefundsAdded is signalled after RefundLater: then call MakePendingRefunds.
 func (g *Gates) RefundsAdded() <-chan struct{} { return g.pending.added }
 
-// MakePendingRefunds makes the pending refunds. It may be called at any time. While the limiter is
-// unavailable, the refunds wait. If a refund fails although the limiter is available,
-// MakePendingRefunds keeps this refund and makes the next refunds. It drops a refund that panics.
+// MakePendingRefunds makes the pending refunds. It may be called at any time. While the limiter in
+// Redis is unavailable, the refunds wait. If a refund fails although this limiter is available,
+// MakePendingRefunds keeps the refund and makes the next refunds. It drops a refund that panics.
 func (g *Gates) MakePendingRefunds(ctx context.Context) {
 	p := &g.pending
 	select {

@@ -17,9 +17,10 @@ const (
 	// readBurst reads may begin without a pause.
 	minReadSpacing = 20 * time.Millisecond
 	readBurst      = 32
-	// These are the largest numbers of shared reads under way at once. Their sum is less than the
-	// number of calls that one shared statement of ReadHistory holds. So reads for refusals cannot
-	// fill a statement.
+	// These are the largest numbers of shared reads under way at once, if the reads are for the
+	// answers to refused requests. Their sum is less than the number of calls that one shared
+	// statement of ReadHistory holds. So these reads cannot fill a statement, and calls for other
+	// requests still fit.
 	maxReadsOfStrangers, maxReadsOfOthers = 100, 150
 )
 
@@ -27,8 +28,9 @@ const (
 // few reads. A request joins a read only if the read has not begun. So the read includes every send
 // that was answered before the request came. sharedReads is safe for concurrent use.
 type sharedReads[T any] struct {
-	// strangers and others have the slots of the reads under way. Because the slots are limited,
-	// reads for refusals never fill the statement that calls of ReadHistory share.
+	// strangers and others have the slots of the reads under way for the answers to refused
+	// requests. Because the slots are limited, these reads never fill the statement that calls of
+	// ReadHistory share.
 	strangers, others chan struct{}
 
 	mu      sync.Mutex
@@ -37,8 +39,9 @@ type sharedReads[T any] struct {
 }
 
 // readKey is the key by which requests share a read. It identifies the rows. It also says whether a
-// stranger needs the rows and whether the read is for a peek. The read for a peek takes no slot of
-// the reads for refusals.
+// stranger needs the rows. The field look is true if the read is for a peek, and false if it is for
+// the answer to a refused request. A read for a peek takes none of the slots that limit the other
+// reads.
 type readKey struct {
 	bucket             string
 	counting, rejected time.Duration
@@ -145,9 +148,10 @@ func (s *sharedRead[T]) takeTurn(ctx context.Context, before *sharedRead[T], slo
 	}
 }
 
-// readHistory reads the rows of a subject's recipient. Refusals may share such a read with each
-// other, and so may peeks. If the plan has no rule on the recipient or its failures, readHistory
-// reads nothing and returns nil. It returns the error of the database.
+// readHistory reads the rows of a subject's recipient. Refused requests may share a read with each
+// other. Requests that only peek at the quota may do so, too, but not with refused requests. If the
+// plan has no rule on the recipient or its failures, readHistory reads nothing and returns nil. It
+// returns the error of the database.
 func (g *Gates) readHistory(ctx context.Context, p buckets.Plan, refusal bool) (*sharedRead[rowrules.History], error) {
 	look := rowrules.HistoryQuery{SendBucket: p.SendBucket()}
 	if window := quota.LongestKeep(p.SendRules); window > 0 {

@@ -11,22 +11,22 @@ import (
 )
 
 // maxRecordDelay is the longest time between reading events and recording them. After a reset, the
-// limiter refuses events that were read before the reset. The limiter does so for longer than
-// maxRecordDelay.
+// limiter refuses events that were read before the reset, and does so for longer than
+// maxRecordDelay. So Record cannot bring back events that the reset deleted.
 const maxRecordDelay = 5 * time.Second
 
-// Record adds events to the bucket of a scope in the limiter. This can only make the limiter
-// stricter. The parameter read is an instant of this process's clock before the events were read.
-// The ages of the events are as of this instant. The parameter keep has the same meaning as in
-// quota.Limiter.
+// Record adds events to the bucket of a scope in the limiter that the replicas share through Redis.
+// This can only make the limiter stricter. The parameter read is an instant of this process's clock
+// before the events were read. The ages of the events are as of this instant. The parameter keep
+// has the same meaning as in quota.Limiter.
 //
-// Record first gets the time of the limiter's clock with a Peek. So the events do not get a later
-// instant if the limiter runs the Record late. The database does not count events of the scope
-// Backoff, so Record also adds these events in this process. Without Redis, Record adds only these
-// events.
+// Record first gets the time of the shared limiter's clock with a Peek. So the events do not get a
+// later instant if this limiter runs the Record late. The database does not count events of the
+// scope Backoff, so Record also adds these events to the limiter in this process. Without Redis,
+// Record adds only these events.
 //
-// Record returns the errors of the limiter. During an outage, it returns errLimiterAway. If read is
-// more than maxRecordDelay ago, it returns another error.
+// Record returns the errors of both limiters. During an outage of Redis, it returns errLimiterAway.
+// If read is more than maxRecordDelay ago, it returns another error.
 func (g *Gates) Record(ctx context.Context, scope quota.Scope, bucket string, keep time.Duration, read time.Time,
 	events ...quota.AgedEvent,
 ) error {
@@ -63,9 +63,9 @@ func agedBy(events []quota.AgedEvent, age time.Duration, asOf time.Time) []quota
 	return aged
 }
 
-// record adds events to a bucket of the limiter. The parameter read is the instant at which they
-// were read. If that is more than maxRecordDelay ago, record returns an error. It also returns
-// errors of the limiter.
+// record adds events to a bucket of the limiter in Redis. The parameter read is an instant just
+// before the events were read. If this instant is more than maxRecordDelay ago, record returns an
+// error. It also returns errors of the limiter.
 func (g *Gates) record(ctx context.Context, bucket string, keep time.Duration, read time.Time, events []quota.AgedEvent) error {
 	if late := g.now().Sub(read); late > maxRecordDelay {
 		return fmt.Errorf("gates: events were read %v ago", late)
@@ -75,9 +75,10 @@ func (g *Gates) record(ctx context.Context, bucket string, keep time.Duration, r
 	return g.shared.Record(ctx, bucket, keep, events)
 }
 
-// Refund removes an event from buckets of this process and, with Redis, of the limiter. During an
-// outage, or if ctx has ended, Refund removes the event only in this process. Then the error is
-// that of ctx, or else errLimiterAway. Other errors are those of the limiter.
+// Refund removes an event from buckets of the limiter in this process and, with Redis, of the
+// shared limiter in Redis. During an outage of Redis, or if ctx has ended, Refund removes the event
+// only in this process. Then the error is that of ctx, or else errLimiterAway. Other errors are
+// those of the two limiters.
 func (g *Gates) Refund(ctx context.Context, id string, buckets ...string) error {
 	if err := g.local.Refund(ctx, id, buckets...); err != nil || g.shared == nil {
 		return err
@@ -90,9 +91,10 @@ func (g *Gates) Refund(ctx context.Context, id string, buckets ...string) error 
 	return g.shared.Refund(ctx, id, buckets...)
 }
 
-// Reset deletes the events of buckets in this process and in the limiter, even during an outage.
-// Reset the database before calling Reset. Otherwise the events that the database still counts
-// would be added to the limiter again. Reset returns the errors of both limiters.
+// Reset deletes the events of buckets from the limiter in this process and from the limiter in
+// Redis, even during an outage of Redis. Reset the database before calling Reset. Otherwise the
+// events that the database still counts would be added to the limiter in Redis again. Reset returns
+// the errors of both limiters.
 func (g *Gates) Reset(ctx context.Context, buckets ...string) error {
 	err := g.local.Reset(ctx, buckets...)
 	if g.shared != nil {

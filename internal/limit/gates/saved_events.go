@@ -22,12 +22,12 @@ type EventDatabase interface {
 }
 
 const (
-	// KeepEvery is the time between two writes of changes. A killed process loses the changes since
-	// the last write, and the changes of a write that was not committed. Unless the disk is slow,
-	// these are the changes of less than a second.
+	// KeepEvery is the time between two writes of the limiter's changes to the database. A killed
+	// process loses the changes since the last write, and the changes of a write that was not
+	// committed. Unless the disk is slow, these are the changes of less than a second.
 	KeepEvery = 500 * time.Millisecond
-	// longestForgotten is the longest window whose events are not saved: most such windows have
-	// ended by the next start.
+	// longestForgotten is the longest window whose events are not saved. Such a window has usually
+	// ended before the process has started again.
 	longestForgotten = 10 * time.Second
 	// eventsPerWrite bounds the changes in one transaction. A transaction of this size keeps
 	// SQLite's only writer busy for about 10 ms.
@@ -40,10 +40,10 @@ const (
 	maxUnwritten = 200_000
 )
 
-// SavedEvents saves events of this process's limiter to the database. It saves the events that only
-// this limiter has, which are those of all scopes except recipient and failures. So saved events
-// survive a restart. On Postgres, the replicas read each other's events. SavedEvents is safe for
-// concurrent use.
+// SavedEvents saves events of this process's limiter to the database, so that they survive a
+// restart. It saves the events of all scopes except recipient and failures, since the database's
+// rows of sends have the events of these two scopes. On Postgres, the replicas read each other's
+// events. SavedEvents is safe for concurrent use.
 type SavedEvents struct {
 	limiter *quota.Memory
 	db      EventDatabase
@@ -103,8 +103,8 @@ func (s *SavedEvents) add(ctx context.Context, c quota.Change) {
 	}
 }
 
-// Flush writes all changes of calls that have ended. If the database fails, Flush returns the
-// error, and the unwritten changes stay in the queue.
+// Flush writes to the database all changes that are in the queue when Flush is called. If the
+// database fails, Flush returns the error, and the unwritten changes stay in the queue.
 func (s *SavedEvents) Flush(ctx context.Context) error {
 	s.writing.Lock()
 	defer s.writing.Unlock()
@@ -217,9 +217,9 @@ func (s *SavedEvents) loadBatch(ctx context.Context, to Limiter) (n int, err err
 }
 
 // addTo adds events to a limiter. The map group has the events by the encrypted names of their
-// buckets. addTo omits names that were encrypted with another index key, and returns no error for
-// them. With a new index key every quota is empty, so these events no longer count. They must not
-// prevent the start of a process.
+// buckets. If a name was encrypted with another index key, addTo omits the bucket's events and
+// returns no error for them. With a new index key every quota is empty, so these events no longer
+// count, and they must not prevent the start of a process.
 func (s *SavedEvents) addTo(ctx context.Context, to Limiter, group map[string][]store.LimiterEvent) error {
 	unread := 0
 	for sealed, events := range group {

@@ -17,21 +17,22 @@ import (
 	"sendcode/quota"
 )
 
-// Each gate computes the states of a recipient's rules from its own events on its own clock. For
-// each rule, the response has the stricter state of the two gates (limiter and database). A state
-// has durations and no instants, so the clocks of the gates may differ. Only the limiter is
-// corrected. If the database's rows count more events than the limiter, these events are recorded
-// in the limiter by their age.
+// Each gate computes the states of a recipient's rules from the events that this gate has counted,
+// on the gate's own clock. For each rule, the response has the stricter state of the two gates
+// (limiter and database). A state has durations and no instants, so the clocks of the gates may
+// differ. Only the limiter is corrected. If the database's rows count more events than the limiter,
+// the events of the rows are recorded in the limiter by their age.
 
 // Answer has the states of a subject's rules for the response to a request. If the database was
 // read, At is on the database's clock. Otherwise At is on the limiter's clock.
 type Answer struct {
 	quota.Decision
-	History *rowrules.History // the database's rows, from HistoryMargin before the rules' longest window; nil if not read
+	History *rowrules.History // the database's rows, back to HistoryMargin before the longest window of a rule; nil if not read
 }
 
-// HistoryMargin is how much further back than the longest window an Answer.History reaches. The
-// margin is needed because package verification rounds waits by up to 5 minutes.
+// HistoryMargin is how much further back than the longest window an Answer.History reaches. Package
+// verification rounds a browser's wait up by at most 5 minutes. Until the rounded end, it must
+// still find the sends that caused the wait.
 const HistoryMargin = 5 * time.Minute
 
 // stricter returns the stricter of two states of a rule. The state with the longer wait is
@@ -83,8 +84,9 @@ func mergeStates(rules []quota.Rule, limited, rows []quota.State, least, most ti
 	return merged
 }
 
-// later returns the state that s becomes after the duration passed, if no new event comes. Used may
-// then be too high, so the result may be stricter than the true state.
+// later returns the state that s becomes after some time (the parameter passed), if no new event
+// comes. A state does not say when each single event leaves the window. So Used may be too high,
+// and the result may be stricter than the true state.
 func later(s quota.State, passed time.Duration) quota.State {
 	if s.RetryAfter > 0 && s.RetryAfter <= passed {
 		s.Used = min(s.Used, s.Limit-1)
@@ -170,8 +172,8 @@ func (g *Gates) AnswerRefusal(ctx context.Context, p buckets.Plan, d quota.Decis
 	return Answer{g.merge(p, d, askedAt, answeredAt, g.countedRows(p, rows.rows, rows.askedAt)), &rows.rows}, nil
 }
 
-// countedRows returns the events that a history counts for a subject. The history was requested at
-// askedAt.
+// countedRows returns the sends and the rejected sends of a history that count in the rules of a
+// subject, with the states of these rules. The history was requested at askedAt.
 func (g *Gates) countedRows(p buckets.Plan, h rowrules.History, askedAt time.Time) databaseRows {
 	return newDatabaseRows(p, h.Sends(quota.LongestKeep(p.SendRules)), h.RejectedSends(g.policy.Get().LongestFailureWindow()), h.Now,
 		askedAt)
@@ -179,7 +181,8 @@ func (g *Gates) countedRows(p buckets.Plan, h rowrules.History, askedAt time.Tim
 
 // AnswerAdmitted returns the decision on a send that both gates admitted. The parameter taken is
 // the result of TakeSend, which was called at askedAt. The parameter begun is the result of Begin.
-// Without the limiter, rules on other scopes than the recipient have the states of this process.
+// If the limiter was unavailable, rules on other scopes than the recipient have the states that
+// this process computed.
 func (g *Gates) AnswerAdmitted(ctx context.Context, p buckets.Plan, taken quota.Decision, askedAt time.Time,
 	begun store.BeginAnswer,
 ) quota.Decision {
@@ -198,8 +201,8 @@ func (g *Gates) RefundOverruled(ctx context.Context, p buckets.Plan, id uuid.UUI
 ) (corrected Answer) {
 	r := newDatabaseRows(p, begun.History, begun.Rejected, begun.Now, askedAt)
 	g.rememberWait(p, r)
-	// The states in taken count the send. So if the limiter is not called again, the answer has
-	// only the rows' states.
+	// The states in taken still count the send, which is refunded here. So if the limiter is not
+	// called again, the answer has only the rows' states.
 	corrected = Answer{Decision: quota.Decision{At: r.now, Rules: r.states, Alone: taken.Alone}}
 	if taken.Alone || g.Refund(ctx, string(id[:]), buckets.OfCountedScopes(p.Buckets)...) != nil {
 		g.RefundLater(string(id[:]), buckets.OfCountedScopes(p.Buckets)...)
@@ -268,8 +271,8 @@ func lackingScopes(limited, rows []quota.State) (scopes []quota.Scope) {
 
 // addRowsToLimiter records the rows' events of some scopes in the limiter. The parameter at is an
 // instant of the limiter's clock that is not later than r.now. The limiter subtracts an event's age
-// from at, so no event gets a later instant than it had. addRowsToLimiter returns the errors of
-// record.
+// from at, so no event gets a later instant than it had. addRowsToLimiter returns the errors of the
+// limiter.
 func (g *Gates) addRowsToLimiter(ctx context.Context, p buckets.Plan, r databaseRows, at time.Time, scopes ...quota.Scope) (err error) {
 	for _, scope := range scopes {
 		keep := quota.LongestKeep(p.SendRules)

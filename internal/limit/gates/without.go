@@ -56,17 +56,18 @@ func (r *recipientsUntil) has(name uint64, now time.Time) bool {
 }
 
 // rememberWait stores, for a service without Redis, how long the rows in the database refuse the
-// subject's next send.
+// next send to the recipient of p.
 func (g *Gates) rememberWait(p buckets.Plan, r databaseRows) {
 	if wait := (quota.Decision{Rules: r.states}).RetryAfter(); wait > 0 && g.OnlyInProcess() {
 		g.refused.add(g.refused.nameOf(p), g.now().Add(wait))
 	}
 }
 
-// AnswerRefusedBefore is for a process without Redis. If the database's rows refused the subject
-// before and still refuse it, AnswerRefusedBefore answers a send without counting the send.
+// AnswerRefusedBefore is for a process without Redis. If the database's rows refused the recipient
+// of p before and still refuse it, AnswerRefusedBefore answers a send without counting the send.
 // Concurrent calls for a recipient share one read of the rows, so a flood on one recipient costs
-// few reads. The sends of the flood are also not counted by rules with a wider scope.
+// few reads. The sends of the flood are also not counted by rules with a wider scope, such as the
+// app.
 //
 // If refused is false, the gates must decide the send. If a rule in this process refuses the send,
 // AnswerRefusedBefore reads no row, and refused is false, too. The error is that of the database.

@@ -60,7 +60,8 @@ func keyOf(row store.SendOrRefusal) refusalKey {
 	return refusalKey{row.App, row.Channel, row.Purpose, row.Recipient, row.BlockedBy, row.Network, row.VerificationID}
 }
 
-// networkKey is the key by which the first recipients of a network are counted.
+// networkKey is the key of a firstRecipientCounter. For each app and rule, the first recipients of
+// a network are counted separately.
 type networkKey struct{ app, rule, ip string }
 
 // firstRecipientCounter counts the first recipients of a network.
@@ -89,7 +90,8 @@ const (
 	maxNetworks           = 2_000            // networks whose first recipients are counted
 	maxOpenTime           = 10 * time.Minute // longest time for which a row stays open
 	// minOpenTime is the minimum time for which a network's first recipients are counted and a
-	// shared row stays open. The waits of rules with a wider scope may be shorter than a second.
+	// shared row stays open. Without a minimum, this time would be the wait of the rule that
+	// refused. For rules with a wider scope, this wait may be shorter than a second.
 	minOpenTime = time.Minute
 )
 

@@ -89,8 +89,10 @@ const (
 	refundBatch = 64 // refunds that one tick reads from the database
 )
 
-// Run makes refunds and settles sends until ctx ends. Then it does both once more. At each tick,
-// Run makes the refunds that were added so far, and then the refunds in the database.
+// Run makes refunds and settles sends (see SettleLater) until ctx ends. Then it makes the limiter's
+// pending refunds and settles sends once more. When the limiter has new pending refunds, Run makes
+// them at once. At each tick, Run makes the pending refunds, and then the refunds that are due in
+// the database.
 func (r *Repair) Run(ctx context.Context) {
 	for next := time.Now().Add(r.Tick); ; {
 		select {
@@ -131,7 +133,8 @@ func (r *Repair) refundDueRows(ctx context.Context) {
 	}
 }
 
-// Refund makes the refund of a send that has failed, or keeps it for later.
+// Refund refunds a failed send in the limiter. If that fails, Refund gives the refund to the
+// limiter's pending refunds, which Run makes later.
 func (r *Repair) Refund(ctx context.Context, row store.Refund) {
 	if r.refundRow(ctx, row) != nil { // refundDueRows repeats the refund after the row's lease
 		r.Limiter.KeepRefund(string(row.ID[:]), r.refundBuckets(row.Verification)...)
@@ -229,9 +232,9 @@ func (r *Repair) settle(ctx context.Context) {
 	}
 }
 
-// settleSome settles some sends and returns the sends that are left. It first calls Store.Ping,
-// which writes to the database. After this write, an earlier transaction of SQLite whose commit
-// failed can no longer take effect.
+// settleSome settles some sends and returns the sends that are still unsettled. It first calls
+// Store.Ping, which writes to the database. After this write, an earlier transaction of SQLite
+// whose commit failed can no longer take effect.
 //
 // A reset changes the database before the limiter. So settleSome may record a send in the limiter
 // after the limiter's reset. If a recorded send no longer counts in the database, settleSome

@@ -108,7 +108,7 @@ type ports struct {
 }
 
 // Run builds the service and runs the service until ctx ends. It prints the banner and the
-// generated secrets to out. The log shows the addresses, but no secret.
+// generated secrets to out. The log shows the addresses of the ports, but no secret.
 func Run(ctx context.Context, cfg config.Config, reload ReloadOptions, logger *slog.Logger, out io.Writer) error {
 	a, err := New(ctx, cfg, logger)
 	if err != nil {
@@ -241,9 +241,9 @@ func (a *App) loadSecrets() (err error) {
 // SetReload makes Serve reload the configuration. Call it before Serve.
 func (a *App) SetReload(options ReloadOptions) { a.reload = options }
 
-// Serve answers requests and works in the background until ctx ends. Then it stops in this order:
-// It still answers new requests for Config.Drain. It ends the requests under way. It ends or
-// releases the sends in flight. It closes the parts.
+// Serve answers requests and works in the background until ctx ends. Then it stops in four steps.
+// First, it still answers new requests for Config.Drain. Second, it ends the requests under way.
+// Third, it ends or releases the sends in flight. Fourth, it closes the parts.
 func (a *App) Serve(ctx context.Context) error {
 	background, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()

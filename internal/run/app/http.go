@@ -94,8 +94,8 @@ var quietStart = 2 * time.Second
 // shutdownWait is how long a stop waits for requests under way, after Config.Drain.
 const shutdownWait = 10 * time.Second
 
-// ErrInterrupted is the cause of a context that a person ended by Ctrl-C. After ErrInterrupted the
-// stop does not wait for Config.Drain.
+// ErrInterrupted is the cause of a context that a person ended by Ctrl-C. A stop that begins by
+// ErrInterrupted does not wait for Config.Drain.
 var ErrInterrupted = errors.New("interrupted")
 
 // openPorts opens the port of the API, the console's own port if the console has one, and the port
@@ -159,7 +159,7 @@ func (a *App) openPorts() error {
 }
 
 // addRoutes adds all routes. If the console has its own port, the routes of the console and of the
-// metrics are on that port. After addRoutes, requests wait until Serve runs.
+// metrics are on that port. Until Serve runs, requests still wait.
 func (a *App) addRoutes() error {
 	front, back := a.listeners[0].routes, a.listeners[len(a.listeners)-1].routes
 	for _, l := range a.listeners {
@@ -210,8 +210,9 @@ func (a *App) addRoutes() error {
 // registerProviderEvents adds the routes on which mail providers report events.
 func (a *App) registerProviderEvents(e *echo.Echo) {
 	sources, topics := map[string]feedback.Source{}, map[string]*sns.Topic{}
-	// AllowPlain allows http URLs. The certificate of the signer's issuer may be at an http URL,
-	// and Topic verifies the certificate chain.
+	// AllowPlain permits http URLs. Amazon SNS signs its messages, and the certificate of the
+	// signer's issuer may be at an http URL. This is safe, because Topic verifies the certificate
+	// chain.
 	client := webhook.Guard{AllowPlain: true}.NewClient(nil, nil)
 	for _, p := range a.cfg.Providers {
 		sources[p.Name] = p.SourceWithSecret()
@@ -354,9 +355,10 @@ func (a *App) registerConsole(front, back *echo.Echo) {
 	}
 }
 
-// registerMetricsRoute adds /metrics. If a metrics token is set, requests need that token. A trial
-// has a generated token. Without a token, /metrics is only on the console's own address, and
-// refuses requests through a proxy.
+// registerMetricsRoute adds /metrics. If a metrics token is set, requests need that token. A trial,
+// which is a service on loopback with SQLite, has a generated token, and requests need this one.
+// Without a token, /metrics is only on the console's own address, and refuses requests through a
+// proxy.
 func (a *App) registerMetricsRoute(e *echo.Echo) {
 	token, show := a.cfg.MetricsToken, echo.WrapHandler(a.metrics.Handler())
 	switch trial := a.cfg.TrialMetricsToken(); {
@@ -382,7 +384,7 @@ func AdminTokens(c config.Config) (all []auth.Token) {
 	if c.AdminToken.IsSet() {
 		all = append(all, auth.Token{
 			SHA256: sha256.Sum256([]byte(c.AdminToken.Reveal())),
-			Role:   auth.Reader, // all containers and charts share this token; each token in Admin.Tokens has its own role and audit name
+			Role:   auth.Reader, // all users share this one token, so it only reads; each of Admin.Tokens has its own role and audit name
 		})
 	}
 	for _, t := range c.Admin.Tokens {

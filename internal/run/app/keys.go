@@ -152,7 +152,7 @@ func (k *keyCheck) findMissingInRows(ctx context.Context, codes []string) (more 
 	if err != nil {
 		return false, err
 	}
-	if len(codes) > 0 { // the next run reads all rows again, since new rows may need the key when these codes have expired
+	if len(codes) > 0 { // read all rows again: new rows under these keys may be before this place, and are kept longer than the codes
 		k.table, k.after = 0, ""
 	}
 	missing = append(missing, codes...)

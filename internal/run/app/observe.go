@@ -27,12 +27,12 @@ import (
 // alert SendcodeBackupOld warn.
 const BackupDue = 48 * time.Hour
 
-// NeedsBackup reports whether to warn about a SQLite file without a backup. It returns false in a
-// trial, in which no mail reaches people.
+// NeedsBackup reports whether to warn about a SQLite file without a backup. Without a mail server
+// it returns false, because then no mail reaches people, and the service is only being tried out.
 func NeedsBackup(cfg config.Config) bool { return cfg.DatabaseURL == "" && cfg.SMTPURL != "" }
 
 // registerPartMetrics adds the metrics of the service's parts. All routes of front must have been
-// added.
+// added before, because registerPartMetrics also initializes the metrics of each route.
 func (a *App) registerPartMetrics(front *echo.Echo) {
 	a.metrics.RegisterBuild(Version())
 	a.storeSettingsHash(a.cfg)

@@ -20,8 +20,9 @@ import (
 
 // databaseProbe finds out whether the database can be written, for /readyz and the metrics. It
 // pings the database at most once a second. It needs no new ping if the last ping is newer than
-// maxPingAge and a commit succeeded in the last commitProvesFor. The database counts as away after
-// three failed pings in a row, or after one failure with a known reason, such as a full disk.
+// maxPingAge and a commit succeeded in the last commitProvesFor. The probe calls the database away,
+// that is, not writable, after three failed pings in a row, or after one failure with a known
+// reason, such as a full disk.
 //
 // While the database is away, /readyz answers 503 only if another replica can write. If no replica
 // can write, /readyz still answers 200: a load balancer has no better replica, and some requests
@@ -38,7 +39,7 @@ type databaseProbe struct {
 	waits    bool                 // for that ping's answer
 	misses   int                  // failed pings in a row without a known reason
 	wrote    time.Time            // when a write last succeeded
-	late     int                  // writes of slowWriteThreshold or more since the last write of less than half of it
+	late     int                  // how many writes took slowWriteThreshold or more since a write last took less than half of it
 	reason   *server.HealthReason // why the database can't be written; nil: it can
 	beaten   time.Time            // the value of wrote at the last heartbeat
 	lastBeat string               // the heartbeat last read while the database is away; "": none
@@ -137,8 +138,8 @@ func (p *databaseProbe) recordWrite(reason *server.HealthReason, took time.Durat
 }
 
 // whySlow returns a reason in two cases. In the first case the database can be written, but answers
-// late. In the second case the last ping failed or has no answer yet, but the database does not
-// count as away yet.
+// late. In the second case the last ping failed or has no answer yet, but too few pings have failed
+// for the database to count as not writable.
 func (p *databaseProbe) whySlow(context.Context) *server.HealthReason {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -164,9 +165,10 @@ func (p *databaseProbe) runHeartbeats(ctx context.Context) {
 	}
 }
 
-// exchangeHeartbeats writes a heartbeat if a write to the database has succeeded since the last
-// heartbeat. While the database is away for this replica, it writes no heartbeat, and looks for a
-// new heartbeat of another replica. It compares only the values of heartbeats, so the replicas'
+// exchangeHeartbeats tells other replicas that this replica can write to the database, or looks for
+// a replica that can. It writes a heartbeat if a write to the database has succeeded since the last
+// heartbeat. While this replica cannot write to the database, it writes no heartbeat, and looks for
+// a new heartbeat of another replica. It compares only the values of heartbeats, so the replicas'
 // clocks may differ. If Redis does not answer, nothing changes.
 func (p *databaseProbe) exchangeHeartbeats(ctx context.Context) {
 	defer panics.Recover(panics.Other)

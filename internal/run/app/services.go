@@ -16,8 +16,8 @@ func (a *App) notMeURL() string {
 	return ""
 }
 
-// newCore creates the core of the service from the opened parts. It starts no work in the
-// background.
+// newCore creates the core of the service from the parts that are open already, such as the
+// database, the limiter and the mail servers. It starts no work in the background.
 func (a *App) newCore() error {
 	var err error
 	if a.mails, err = a.newRenderer(""); err != nil {

@@ -16,8 +16,9 @@ import (
 // (https://www.freedesktop.org/software/systemd/man/latest/sd_listen_fds.html).
 var firstPassedSocket = 3
 
-// passedSockets returns the ports that systemd has opened for this process by socket activation. If
-// systemd has opened no ports, it returns none. Such ports stay open while the service restarts.
+// passedSockets returns the ports that systemd has opened for this process by socket activation.
+// Such ports stay open while the service restarts. If systemd has opened no ports, passedSockets
+// returns none.
 func passedSockets() (all []net.Listener, err error) {
 	n, _ := strconv.Atoi(os.Getenv("LISTEN_FDS"))
 	if os.Getenv("LISTEN_PID") != strconv.Itoa(os.Getpid()) {
@@ -40,8 +41,8 @@ func passedSockets() (all []net.Listener, err error) {
 
 // listen returns a listener for the address. If passed has a socket with the port of the address,
 // listen removes that socket from passed and uses it. It prefers a socket that also has the same IP
-// address. If passed has no such socket, listen opens the address. If more machines can reach the
-// socket than the setting allows, it returns an error.
+// address. If passed has no such socket, listen opens the address itself. If the socket is open to
+// more machines than the address allows, it returns an error.
 func listen(address string, passed *[]net.Listener) (net.Listener, error) {
 	wanted, err := net.ResolveTCPAddr("tcp", address)
 	if err != nil {

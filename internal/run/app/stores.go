@@ -81,9 +81,9 @@ func openStore(ctx context.Context, cfg config.Config, now func() time.Time,
 
 // OpenStoreForCommand opens the store for a command, and returns a function that closes the store.
 // It can open Postgres while the service runs. A SQLite file belongs to one process. If the service
-// uses the file, OpenStoreForCommand returns an error that ends with advice. If it creates the
-// SQLite file, it also generates the secrets. Otherwise the service would later report that the
-// keys are lost.
+// uses the file, OpenStoreForCommand returns an error that ends with the text of the parameter
+// advice. If OpenStoreForCommand creates the SQLite file, it also generates the secrets. If a
+// database existed without secrets, the service would later report that the keys are lost.
 func OpenStoreForCommand(ctx context.Context, cfg config.Config, advice string) (*sqldb.DB, func() error, error) {
 	unlock := func() error { return nil }
 	if cfg.DatabaseURL == "" {
@@ -304,8 +304,9 @@ func (a *App) tokenLogger(client string, failure error) {
 }
 
 // recheckSuspended tries suspended mail servers and carriers while no message waits, so that their
-// gauges are right before the next message. If messages wait, it does nothing: the next attempts
-// show more than a login, which does not show whether the server would accept a message.
+// metrics are right before the next message. If messages wait, it does nothing. The attempts to
+// send these messages show more than a login, because a login does not show whether the server
+// would accept a message.
 func (a *App) recheckSuspended(ctx context.Context) {
 	mayRecheck := func(ch recipient.Channel, all []delivery.Health) bool {
 		if !slices.ContainsFunc(all, func(h delivery.Health) bool { return !h.Up }) {

@@ -82,7 +82,8 @@ const maxLoggedCarrierCodes = 100
 
 // newCarrierCodeLogger returns a function that logs error codes of carriers, each code once for
 // each carrier. It logs codes that show a mistake of the operator, and unknown codes. Only the log
-// shows these codes, since the next carrier sends the message.
+// shows these codes. After such a code the message goes to the next carrier, and the send's row has
+// the answer of the last carrier only.
 func newCarrierCodeLogger(logger *slog.Logger) func(carrier string, fail *delivery.Error) {
 	var mu sync.Mutex
 	logged := map[string]bool{}

@@ -1,7 +1,8 @@
 // Package commands has the commands that work on the database and the files of an installation:
 // init, migrate, backup, restore, move and admin. These commands also work if the service does not
-// run. The command bounce posts a mail to the running service. Rekey and the doctor's check of keys
-// are in package app, since the service runs them, too.
+// run. The command bounce posts a mail to the running service. Two things are in package app
+// instead, since the running service uses them, too: the command rekey, and the comparison of keys
+// for the command doctor.
 package commands
 
 import (

@@ -22,9 +22,9 @@ const postgresBackup = "the database is Postgres: back it up with pg_dump (docs/
 // The copy shows the SQLite file at one instant.
 //
 // Backup does not overwrite files. The disk needs room for the copy. If copying fails, Backup
-// leaves no file. After the copy, Backup records the instant for the metrics and the doctor. If the
-// recording fails, Backup returns an error, and the copy stays. It prints the names of the copies
-// to out.
+// leaves no file. After the copy, Backup records when it began, for the metrics and the doctor. If
+// the recording fails, Backup returns an error, and the copy stays. Backup prints the names of the
+// copies to out.
 func Backup(ctx context.Context, cfg config.Config, path string, secrets bool, out io.Writer) error {
 	if cfg.DatabaseURL != "" {
 		return errors.New(postgresBackup)
@@ -88,9 +88,9 @@ func createEmptyFile(path string) error {
 	return f.Close()
 }
 
-// checkRoomFor returns an error if the disk of path has no room for a copy of the SQLite file. The
-// parameter from is the SQLite file. The needed room is the size of the file and of its write-ahead
-// log, multiplied by the parameter times.
+// checkRoomFor returns an error if the disk of path has too little room. The parameter from is the
+// SQLite file that will be copied. The size of this file and of its write-ahead log is multiplied
+// by the factor times. The product is the needed room.
 func checkRoomFor(from, path string, times float64) error {
 	size := 0.0
 	for _, name := range []string{from, from + "-wal"} {

@@ -12,8 +12,9 @@ import (
 )
 
 // Migrate brings the database to the schema of this version. Each start of the service does the
-// same. Migrate can change the schema before the first replica of this version starts. The previous
-// version works with the new schema. Migrate prints the applied migrations to out.
+// same. An operator runs Migrate to change the schema before the first replica of this version
+// starts. The previous version works with the new schema. Migrate prints the applied migrations to
+// out.
 func Migrate(ctx context.Context, cfg config.Config, out io.Writer) error {
 	said := "The schema is up to date: no migration was due.\n"
 	ctx = migrations.WithReport(ctx, func(file string) {

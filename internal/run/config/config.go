@@ -64,7 +64,8 @@ type Config struct {
 	AdminAddr string `yaml:"admin_addr" env:"plain" check:"addr" unset:"/admin and /metrics are on addr"`
 	// The URL at which people, clients and carriers reach this service. Without this URL, mails
 	// have no link for reporting the mail, carriers send no receipts, text messages do not name our
-	// page, and the `type` of a problem is a path. A trial uses its own address.
+	// page, and the `type` of a problem is a path. A service that listens only on loopback, trusts
+	// no proxy and uses SQLite takes `http://` with its own `addr` by default.
 	PublicURL string `yaml:"public_url" env:"plain" check:"public_url"`
 	// How long after SIGTERM the service still answers requests, `0s` to `10m`. Meanwhile `/readyz`
 	// answers 503. Choose a longer time than a load balancer needs to notice the 503. With SQLite
@@ -76,10 +77,11 @@ type Config struct {
 	DatabaseURL string `yaml:"database_url" env:"file" check:"database_url" unset:"SQLite in data_dir"`
 	// The [Postgres role](operations.md#the-databases-two-roles) that the service works as.
 	DatabaseRole string `yaml:"database_role" env:"plain" check:"role" unset:"the role that database_url logs in as"`
-	// `redis://user:password@host:6379/0`;
+	// The URL of Redis 7.0 or later: `redis://user:password@host:6379/0`;
 	// `redis+sentinel://user:password@host1,host2:26379/master/0`;
-	// `redis+cluster://user:password@host1,host2:6379`. With TLS `rediss`, `rediss+sentinel`,
-	// `rediss+cluster`, and `?ca=/path.pem` for your own authorities. Redis 7.0 or later.
+	// `redis+cluster://user:password@host1,host2:6379`. With TLS the schemes are `rediss`,
+	// `rediss+sentinel` and `rediss+cluster`; `?ca=/path.pem` names your own certificate
+	// authorities.
 	RedisURL string `yaml:"redis_url" env:"file" check:"redis_url" unset:"rules are counted in process"`
 	// `smtp://user:password@host:587`, `smtps://host:465`; by HTTPS `resend://:key@api.resend.com`;
 	// several by commas, the preferred one first.
@@ -139,15 +141,16 @@ type Config struct {
 	BehindURL string `yaml:"-"`
 }
 
-// Secrets are settings that only variables can set, so that the settings' file can be shared. The
-// service never prints them. The public key and its origins are not secret. In the settings' file,
-// apps can have public keys and origins of their own.
+// Secrets are settings that only environment variables can set, so that the settings' file can be
+// shared. The service never prints them. The public key and its origins are not secret, and the
+// settings' file can give the apps further public keys and origins.
 type Secrets struct {
-	// `id:base64,id:base64`, at least 32 bytes each. The first is for new codes and recipients, the
-	// others for older ones. `sendcode key --kind ring` makes one.
+	// The keys that protect codes and recipients: `id:base64,id:base64`, at least 32 bytes each.
+	// The first key is for new codes and recipients. The other keys are for older codes and
+	// recipients. `sendcode key --kind ring` makes one key.
 	SecretKeys Secret `yaml:"secret_keys,omitempty" env:"file" check:"ring" unset:"generated"`
-	// base64, at least 32 bytes: the key of recipients' hashes. `sendcode key --kind index` makes
-	// one.
+	// The key with which the service hashes recipients: base64, at least 32 bytes. `sendcode key
+	// --kind index` makes one.
 	IndexKey Secret `yaml:"index_key,omitempty" env:"file" check:"index_key" unset:"generated"`
 	// `sk_…`: the secret key of the app `default`. `sendcode key` makes one.
 	APIKey Secret `yaml:"api_key,omitempty" env:"file" check:"api_key" unset:"generated in a trial"`
@@ -160,8 +163,8 @@ type Secrets struct {
 	AdminPassword Secret `yaml:"admin_password,omitempty" env:"file" check:"password" unset:"generated in a trial"`
 	// Instead of the password: `$argon2id$v=19$m=65536,t=3,p=4$…$…`, m × t at least 35840 KiB.
 	AdminPasswordHash Secret `yaml:"admin_password_hash,omitempty" env:"file" check:"password_hash"`
-	// Bearer token of the admin API, at least 20 characters. It only reads. Tokens with other
-	// roles: [`admin: tokens`](operations.md#accounts).
+	// Bearer token of the admin API, at least 20 characters. With this token, a client can only
+	// read. Tokens with other roles: [`admin: tokens`](operations.md#accounts).
 	AdminToken Secret `yaml:"admin_token,omitempty" env:"file" check:"token"`
 	// Bearer token of `/metrics`, at least 20 characters.
 	MetricsToken Secret `yaml:"metrics_token,omitempty" env:"file" check:"token"`
@@ -193,11 +196,11 @@ type Reloadable struct {
 	// reason `blocked`, and counts in the limits. A send of a stopped channel or purpose gets
 	// `failed` and `paused`, and does not count.
 	Stops []stop `yaml:"stop"`
-	// How long rows are kept, `768h` to `87840h`. `0s` means for ever. The service deletes rows of
-	// whole weeks.
+	// How long the rows of sends, refusals and verifications are kept, `768h` to `87840h`. `0s`
+	// means for ever. The service deletes rows of whole weeks.
 	Retention time.Duration `yaml:"retention" default:"2160h" range:"768h 87840h, or 0s for ever"`
 	// How many requests the browsers of one network may send in a minute, at each replica. Further
-	// requests get 429 and make no row. `0` means no bound.
+	// requests get 429 and are not recorded in the database. `0` means no bound.
 	RequestsPerMinute int `yaml:"requests_per_minute" default:"300" range:"1 1000000, or 0 for no limit"`
 	// How many checks may fail in an hour from one IPv4 address or IPv6 /64 of clients, for each
 	// app and channel. From a /24 or /48, three times as many may fail.
@@ -279,8 +282,8 @@ type App struct {
 	// pages and on our page.
 	Origins []string `yaml:"origins" check:"origin" unique:"yes"`
 	// The host in the last line `@host #code` of text messages that the app's back end requests.
-	// The default is the page's host. Messages that a widget requests have the host of the widget's
-	// site, if the line fits into `sms.segments`.
+	// The default is the host of our page. Messages that a widget requests have the host of the
+	// widget's site, if the line fits into `sms.segments`.
 	SMSOrigin string `yaml:"sms_origin,omitempty" check:"page_host"`
 	// The 11 characters by which Android's SMS Retriever finds the app of a message. Templates have
 	// them as `{{.Hash}}`.
@@ -388,8 +391,8 @@ func (c Config) GeneratesAPIKey() bool {
 // machines can reach that listener.
 func (c Config) PublicConsole() bool { return c.AdminAddr == "" && !isLoopbackAddr(c.Addr) }
 
-// RequiresHTTPS reports whether browsers must use TLS to reach a listener, since they send cookies
-// and codes. It returns false for an address on loopback.
+// RequiresHTTPS reports whether browsers must use TLS to reach a listener. It returns true unless
+// the address is on loopback, because browsers send cookies and codes to the listener.
 func RequiresHTTPS(addr string) bool { return !isLoopbackAddr(addr) }
 
 // AdminLoginEnabled reports whether there is a way to log in to the console.

@@ -37,10 +37,10 @@ const secretsFileHead = `# Made by sendcode and read at every start: what no set
 # these keys, codes under way cannot be checked and limits start again. No other user may read it.
 `
 
-// loadOrCreateSecrets returns the secrets in the file of dir, by the key of each setting. If the
-// file lacks a secret of the list missing, loadOrCreateSecrets generates the secret. Meanwhile a
-// lock keeps other processes out. If a database may have been written with a key that the file
-// lacks, it returns an error.
+// loadOrCreateSecrets returns the secrets in the file secrets.yaml of the directory dir. The result
+// maps names such as "api_key" to secrets. If the file lacks a secret of the parameter missing,
+// loadOrCreateSecrets generates the secret. A lock keeps other processes out until it returns. If a
+// database may have been written with a key that the file lacks, it returns an error.
 func loadOrCreateSecrets(dir string, missing []storedSecret) (secrets map[string]string, err error) {
 	if err := makeDataDir(dir); err != nil {
 		return nil, err
@@ -83,9 +83,9 @@ func loadOrCreateSecrets(dir string, missing []storedSecret) (secrets map[string
 	return secrets, nil
 }
 
-// WithStoredKeys returns the configuration with the keys of the database. If no setting gives a
-// key, WithStoredKeys reads the key from the data directory. If the data directory lacks the key,
-// it returns an error. It writes nothing.
+// WithStoredKeys returns the configuration with the keys that encrypt or hash data in the database.
+// If no setting gives such a key, WithStoredKeys reads the key from the data directory. If the data
+// directory lacks the key, it returns an error. It writes nothing.
 func (c Config) WithStoredKeys() (Config, error) {
 	missing := slices.DeleteFunc(c.missingSecrets(), func(s storedSecret) bool { return !s.isDatabaseKey() })
 	if len(missing) == 0 {
@@ -105,7 +105,8 @@ func (c Config) WithStoredKeys() (Config, error) {
 	return c, err
 }
 
-// lostKeysError returns the error for a file of secrets that is missing beside a database.
+// lostKeysError returns the error for the case that a database exists, but the file with its
+// secrets is missing.
 func lostKeysError(path string) error {
 	return fmt.Errorf("%s is missing, but the database %s was written with its keys: restore a copy of the missing file, or set "+
 		"SENDCODE_SECRET_KEYS and SENDCODE_INDEX_KEY, or move the database away to start with an empty one",
@@ -225,9 +226,10 @@ func LastBackup(dir string) time.Time {
 	return at
 }
 
-// WriteFile makes a file that only its owner may read. The function fill writes the contents to a
-// file with a temporary name. When the contents are on the disk, WriteFile renames the file to
-// path. So after a crash the file at path is complete, or does not exist.
+// WriteFile makes a file that only its owner may read, or replaces it. The function fill writes the
+// contents to a file with a temporary name. When the contents are on the disk, WriteFile renames
+// the file to path. So after a crash the file at path is not half written: it is the new file, the
+// previous file, or missing.
 func WriteFile(path string, fill func(f *os.File) error) error {
 	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*") // 0600
 	if err != nil {
@@ -263,9 +265,9 @@ const lockRetryEvery = 20 * time.Millisecond
 var ErrDataDirInUse = errors.New("is in use by another sendcode process")
 
 // LockDataDir locks a data directory for this process. If the directory does not exist, LockDataDir
-// creates it (0700). While another process has the lock, LockDataDir tries again, for the duration
-// wait. Then it returns ErrDataDirInUse. If ctx ends first, it returns an error that wraps the
-// error of ctx.
+// creates it (0700). While another process has the lock, LockDataDir tries again. If that process
+// keeps the lock for longer than the duration wait, LockDataDir returns ErrDataDirInUse. If ctx
+// ends first, it returns an error that wraps the error of ctx.
 //
 // The lock ends when release is called or the process ends. The lock file stays. If it were
 // removed, two processes could lock two files with the same name.

@@ -29,7 +29,8 @@ type envVariable struct {
 }
 
 // These variables are not settings. SENDCODE_CONFIG is the path of the settings' file.
-// SENDCODE_CONFIG_YAML has the text of that file. Platforms set PORT.
+// SENDCODE_CONFIG_YAML has the text of that file. Hosting platforms set PORT to the port on which
+// the service should listen.
 const (
 	configFileKey = "config"
 	configTextKey = "config_yaml"
@@ -90,7 +91,8 @@ func envName(key string) string { return envPrefix + nameWithoutPrefix(key) }
 
 func nameWithoutPrefix(key string) string { return strings.ToUpper(key) }
 
-// locatedValue is a value and its source: the name of a variable, for messages.
+// locatedValue is a value and its source. The source is the name of a variable, or the place of a
+// setting in the file. Messages about the value name the source.
 type locatedValue struct {
 	value, where string
 }
@@ -133,8 +135,8 @@ func (ss *settingsSource) readVariable(name string, mayBeFile bool) (s locatedVa
 	return ss.readSecretFile(path, name+"_FILE")
 }
 
-// readSecretFile returns the value in a file. The parameter where is the name of the setting, for
-// messages.
+// readSecretFile returns the value in a file. The parameter where is the variable or the setting
+// that names the file; messages repeat it.
 func (ss *settingsSource) readSecretFile(path, where string) (s locatedValue, problem string) {
 	content, err := ss.readFile(path)
 	s = locatedValue{strings.TrimSpace(string(content)), where}

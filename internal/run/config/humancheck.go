@@ -24,7 +24,8 @@ type humanCheckSettings struct {
 	// service. The URL begins with `https`, or on loopback with `http`.
 	URL string `yaml:"url,omitempty"`
 	// The hosts of the pages that show the check. With `recaptcha` the default is the hosts of
-	// `origins`. The other vendors tie a site key to its hosts themselves.
+	// `origins`. `turnstile` and `hcaptcha` need no list, because they tie a site key to its hosts
+	// themselves.
 	Hostnames []string `yaml:"hostnames,omitempty" unique:"yes"`
 	// The person's address goes to the vendor.
 	SendIP bool `yaml:"send_ip,omitempty"`
@@ -95,10 +96,10 @@ func (a App) HumanCheckOf() (humancheck.Check, bool) {
 	return humancheck.Check{Always: h.When == always, Cost: humancheck.DefaultCost}, h.By != ""
 }
 
-// checkHumanChecks adds a mistake for each app that cannot have a human check. An app with a hook
-// cannot have one, since sends through a hook come without a browser. It also adds a mistake for a
-// check whose vendor needs hosts and has none. Only here can it check this, because the default
-// hosts are those of the origins, and all origins are known only now.
+// checkHumanChecks adds a mistake for each app that has a human check but cannot use one. An app
+// with a hook cannot use one, since sends through a hook come without a browser. It also adds a
+// mistake for a check whose vendor needs hosts and has none. Only here can it check this, because
+// the default hosts are those of the origins, and all origins are known only now.
 func (l *loader) checkHumanChecks() {
 	c := l.config
 	for i, app := range l.root.Children["apps"] {

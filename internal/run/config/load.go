@@ -63,8 +63,8 @@ type loader struct {
 	root   *document.Mapping // the file's settings and the environment's
 }
 
-// parseFile returns the root of the YAML file. The variable SENDCODE_CONFIG_YAML may have the text
-// in place of the file. If neither is given, parseFile returns an empty mapping.
+// parseFile returns the root of the YAML file. Instead of a file, the variable SENDCODE_CONFIG_YAML
+// may contain the YAML text. If neither is given, parseFile returns an empty mapping.
 func (l *loader) parseFile(from, text locatedValue) *yaml.Node {
 	l.Name = document.Printable(from.value)
 	switch {

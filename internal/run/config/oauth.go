@@ -21,9 +21,9 @@ type oauthClient struct {
 	ClientID string `yaml:"client_id,omitempty"`
 	// The path of a file with the client's secret.
 	SecretFile string `yaml:"client_secret_file,omitempty"`
-	// In place of the file: the `NAME` of an environment variable with the client's secret. The
-	// name must not begin with `SENDCODE_`. `NAME_FILE` may have the path of a file with the
-	// secret.
+	// In place of `client_secret_file`: the `NAME` of an environment variable with the client's
+	// secret. The name must not begin with `SENDCODE_`. `NAME_FILE` may have the path of a file
+	// with the secret.
 	SecretEnv string `yaml:"client_secret_env,omitempty"`
 	// By default that of Microsoft's mail servers, with `tenant`, or Google's, with
 	// `service_account_file`.
@@ -128,7 +128,7 @@ func (c *oauthClient) readSecrets(p *document.Mapping) {
 func (c *oauthClient) readFile(p *document.Mapping, key, path string, problem func(text string) string) Secret {
 	s, wrong := settingsSourceOf(p).readSecretFile(path, p.LocationOf(key))
 	if wrong != "" && strings.HasPrefix(path, systemdCredentials) {
-		return Secret{} // if the service is stopped, a command finds no file; systemd starts no service without the file
+		return Secret{} // a command that runs while the service is stopped finds no file; systemd starts no service without the file
 	}
 	if wrong == "" {
 		wrong = problem(s.value)

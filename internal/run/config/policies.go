@@ -62,8 +62,9 @@ func (a Allowance) quotaRule(name string, scope quota.Scope) quota.Rule {
 	return q
 }
 
-// checkByQuota lets package quota check the rule, and adds the errors as mistakes. If the rule has
-// none of the keys `window`, `per` and `days`, checkByQuota adds the mistake noWindow.
+// checkByQuota lets package quota check the rule, and adds the errors as mistakes of the settings.
+// If the rule has none of the keys `window`, `per` and `days`, checkByQuota adds the text of the
+// parameter noWindow as a mistake.
 func (a Allowance) checkByQuota(p *document.Mapping, name, noWindow string) {
 	noDays := a.Days == 0 && p.Given["days"] != nil // quota would take 0 for a rule without days
 	var problems []error
@@ -116,7 +117,8 @@ func (r *policyRule) Check(p *document.Mapping) {
 	}
 }
 
-// checkReserve adds a mistake if a reserve is given and is not above 0 and below the limit.
+// checkReserve adds a mistake if a reserve is given that is 0 or less, or that is not below the
+// limit.
 func checkReserve[N int | int64](p *document.Mapping, reserve, limit N) {
 	if p.Given["reserve"] != nil && !p.Faulty["limit"] &&
 		(reserve <= 0 || p.Given["limit"] != nil && reserve >= limit) {

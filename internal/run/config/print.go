@@ -34,8 +34,9 @@ var maskingEncoder = document.Encoder{
 }
 
 // YAML returns the effective configuration for people. It masks passwords in URLs. For secrets it
-// shows only whether they are set, and how many keys they contain. If YAML masks nothing and leaves
-// out no entry for a single recipient, the result is a settings file with the same meaning.
+// shows only whether they are set, and how many keys they contain. YAML also leaves out entries
+// that name a single recipient; see yamlNode. If YAML masks nothing and leaves out no such entry,
+// the result is a settings file with the same meaning.
 func (c Config) YAML() string {
 	var body strings.Builder
 	out := yaml.NewEncoder(&body)
@@ -47,9 +48,9 @@ func (c Config) YAML() string {
 }
 
 // yamlNode returns the configuration as YAML, with comments on the empty settings. It leaves out
-// the stops and test recipients that are a single recipient, and shows only their number, since no
-// output shows a whole address. It leaves out API keys from variables, since the settings file does
-// not have these keys.
+// all test recipients, and each entry of the setting stop that names a single recipient. It shows
+// only the number of these entries, since no output shows a whole address. It leaves out API keys
+// from environment variables, since the settings file does not have these keys.
 func (c Config) yamlNode() *yaml.Node {
 	shown := c
 	shown.Secrets, shown.TestRecipients, shown.Apps = Secrets{}, nil, slices.Clone(c.Apps)

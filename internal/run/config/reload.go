@@ -34,7 +34,8 @@ func (c Config) ReloadableChanges(next Config) []string {
 }
 
 // RestartChanges returns the names of the settings that differ in next and need a restart. Both
-// configurations must be unchanged results of Load: a generated secret would look like a change.
+// configurations must be unchanged results of Load: a secret that LoadOrCreateSecrets generated
+// would look like a change.
 func (c Config) RestartChanges(next Config) []string {
 	next.Reloadable, next.APIKey, next.WebhookSecrets = c.Reloadable, c.APIKey, c.WebhookSecrets
 	next.PublicKey, next.Origins = c.PublicKey, c.Origins

@@ -22,8 +22,8 @@ func checkSecretKeys(value string) string {
 	return ""
 }
 
-// checkIndexKey returns a problem if the index key is not as strong as every key of the ring must
-// be.
+// checkIndexKey returns a problem with the index key, or "". The index key must be as long and as
+// random as a key of secret_keys.
 func checkIndexKey(value string) string {
 	if strings.ContainsAny(value, ":,") {
 		return "must be only base64, without an id"
@@ -193,8 +193,9 @@ func (c *Config) addLocalPublicKey() {
 // stays the same without being stored. Call it after LoadOrCreateSecrets.
 func (c Config) MailboxKey() string { return c.derivedSecret("mailbox") }
 
-// TrialMetricsToken returns the token of /metrics in a trial. It returns "" if this is no trial, if
-// MetricsToken is set, or if the console has its own address and needs no token. Call
+// TrialMetricsToken returns the token of /metrics for a trial. A trial is a service that listens
+// only on loopback, trusts no proxy and uses SQLite. TrialMetricsToken returns "" if this is no
+// trial, if MetricsToken is set, or if the console has its own address and needs no token. Call
 // LoadOrCreateSecrets first.
 func (c Config) TrialMetricsToken() string {
 	if !c.isTrial() || c.MetricsToken.IsSet() || c.AdminAddr != "" {
@@ -210,8 +211,9 @@ func (c Config) derivedSecret(label string) string {
 }
 
 // GenerateSecretVariables returns lines of the form NAME=value. They are for a deployment that
-// gives all secrets by variables. The lines have every secret that the service would otherwise
-// generate in the data directory, a public key, and the admin token that the doctor needs.
+// gives all secrets by environment variables. The lines have every secret that the service would
+// otherwise generate in the data directory, a public key, and the admin token that `sendcode
+// doctor` needs.
 func GenerateSecretVariables() string {
 	secret, _ := NewAPIKey(SecretKeyKind)
 	public, _ := NewAPIKey(publicKeyKind)

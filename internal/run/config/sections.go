@@ -33,8 +33,8 @@ func (p *purpose) Check(at *document.Mapping) {
 	}
 }
 
-// Check implements document.checker: the purposes of the app's page must exist, and its human check
-// must be possible.
+// Check implements document.checker: the purposes of the app's page must exist, and the settings of
+// its human check must be complete and fit the vendor of the check.
 func (a *App) Check(p *document.Mapping) {
 	for _, name := range a.PagePurposes {
 		addReference(p, "purpose", "page_purposes", name)
@@ -59,8 +59,8 @@ func (k *appKey) Check(p *document.Mapping) {
 	}
 }
 
-// Check implements document.checker. It adds a reference to the app. If the app does not exist,
-// complete reports a mistake.
+// Check implements document.checker. It adds a reference to the app. If no such app is declared,
+// loader.complete reports a mistake later.
 func (ps *pageSettings) Check(p *document.Mapping) {
 	if ps.App != "" {
 		addReference(p, "app", "app", ps.App)
@@ -322,9 +322,9 @@ func (c *Config) indexKeyOnRing() bool {
 
 // completePolicies adds the default policy if the file has none. The default policy allows each
 // recipient 1 send in 60 s, 5 sends in an hour and 10 sends in 24 h. If strangers' browsers reach
-// an app, the rules on the hour and the day of the default policy also have a reserve.
-// completePolicies adds failuresRule to each policy that limits recipients and has no rule on
-// failures.
+// an app, the default policy keeps 1 of the 5 sends and 2 of the 10 sends free of strangers.
+// completePolicies adds failuresRule to each policy that limits recipients and has no rule with
+// scope failures.
 func (l *loader) completePolicies() {
 	c := l.config
 	if c.Policies == nil {

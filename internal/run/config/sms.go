@@ -41,8 +41,8 @@ type smsSettings struct {
 	// `allow` or `refuse`: whether numbers of internet telephony get codes or a 422. Premium-rate
 	// and shared-cost numbers are always refused.
 	VoIP string `yaml:"voip" default:"allow" oneof:"allow refuse"`
-	// How many segments a text message may have, 1 to 4. The start checks this for every language
-	// and app.
+	// How many segments a text message may have, 1 to 4. When the service starts, it checks the
+	// text messages of every language and app.
 	Segments int `yaml:"segments" default:"1" range:"1 4"`
 	// The sender for each country: a number, a short code, or a name of up to 11 characters.
 	// `default` is the sender for all other countries. If a country has no sender, the carrier

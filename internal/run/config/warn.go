@@ -95,7 +95,7 @@ func (c *Config) UpdateWarnings(now time.Time) {
 	}
 }
 
-// expiryNoticePeriod is how long before the end of a key or a token the warning begins.
+// expiryNoticePeriod is how long before a key or token expires the warning begins.
 const expiryNoticePeriod = 14 * 24 * time.Hour
 
 // warnOfExpiry warns of a key or a token that has expired or expires soon. A zero end means that it

@@ -167,9 +167,10 @@ func (m *Maintenance) deleteErasedHashes(ctx context.Context) (more bool, err er
 	return false, err
 }
 
-// settleSuppressions lifts the suppressions that turn out to be wrong. It logs each burst of
-// suppressions when the burst appears. Each process logs the burst. The result more is always
-// false.
+// settleSuppressions lifts the suppressions that turn out to be wrong. In a burst, one mail server
+// refused many recipients with the same words. The server may be at fault, so all suppressions of a
+// burst are lifted. Each process logs a burst once, when the burst appears. The result more is
+// always false.
 func (m *Maintenance) settleSuppressions(ctx context.Context) (more bool, err error) {
 	if err := m.Store.SettleSuppressions(ctx); err != nil {
 		return false, err
@@ -214,8 +215,8 @@ func (m *Maintenance) pausePrefixes(ctx context.Context) (more bool, err error) 
 	return false, nil
 }
 
-// watches returns one watch for each app that has its own watch settings, and one watch for all
-// other apps.
+// watches returns the settings with which pausePrefixes compares sent and entered codes: one set
+// for each app that has its own settings, and one for all other apps.
 func (m *Maintenance) watches() (all []store.PrefixWatch) {
 	apps, others := m.Policy.Get().Apps, m.Watch
 	for _, name := range slices.Sorted(maps.Keys(apps)) {

@@ -126,8 +126,8 @@ func (m *Metrics) RegisterSlowRefusals(read func(recipient.Channel) (known, stra
 	}})
 }
 
-// RegisterDisk adds gauges of the free space and the size of the disk with a directory. If the
-// system does not report them, the gauges are missing.
+// RegisterDisk adds gauges of the free space and the size of the disk that contains the directory
+// dir. If the system does not report them, the gauges are missing.
 func (m *Metrics) RegisterDisk(dir string) {
 	free := prometheus.NewDesc("sendcode_disk_free_bytes", "Room left on the disk of the database's file.", nil, nil)
 	size := prometheus.NewDesc("sendcode_disk_size_bytes", "Size of that disk.", nil, nil)

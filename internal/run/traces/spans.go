@@ -67,8 +67,8 @@ func (t *Traces) PostgresTracer() pgx.QueryTracer {
 		otelpgx.WithDisableSQLStatementInAttributes())
 }
 
-// childSpansOnly adds spans to existing traces but begins none. Otherwise each probe's round trip
-// would be a trace.
+// childSpansOnly adds spans to existing traces but begins none. Otherwise each round trip of a
+// health probe would begin a trace of its own.
 type childSpansOnly struct{ trace.TracerProvider }
 
 // Tracer implements trace.TracerProvider.
@@ -88,9 +88,10 @@ func (t childTracer) Start(ctx context.Context, name string, options ...trace.Sp
 	return t.Tracer.Start(ctx, name, options...)
 }
 
-// BeginCall begins a span if ctx belongs to a trace. EndCall ends the span. Several calls may share
-// one round trip. Then the span of the round trip belongs to the trace of the first call. The spans
-// of the other calls show only how long these calls waited.
+// BeginCall begins a span for a call, such as a Take of the limiter, if ctx belongs to a trace.
+// EndCall ends the span. Several calls may share one round trip. Then the span of the round trip
+// belongs to the trace of the first call. The spans of the other calls show only how long these
+// calls waited.
 func (t *Traces) BeginCall(ctx context.Context) context.Context {
 	if !trace.SpanFromContext(ctx).IsRecording() {
 		return ctx

@@ -220,8 +220,9 @@ func (batcher *Batcher[In, Answer]) runBatch(batch []*Call[In, Answer]) {
 }
 
 // takeBatch takes the next calls with free keys from the queue, marks the keys as busy and returns
-// the calls. If takeBatch returns nil, the writer that called it must end. Then the keys of all
-// queued calls are busy in the batches of other writers. Those writers run the queued calls later.
+// the calls. If takeBatch returns nil, the writer that called it must end. In this case, the queue
+// is empty, or all its calls have keys that are busy in the batches of other writers. Those writers
+// run the queued calls later.
 func (batcher *Batcher[In, Answer]) takeBatch() []*Call[In, Answer] {
 	batcher.mu.Lock()
 	defer batcher.mu.Unlock()

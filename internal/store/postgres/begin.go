@@ -22,9 +22,9 @@ import (
 //
 //   - lockAndRead locks the recipients in a separate statement. Then it reads the rows that the
 //     decision needs. Under READ COMMITTED, the later statements have a snapshot that is younger
-//     than the locks. So they see all commits of earlier holders of the locks. If a send may join a
-//     verification of its holder, a further round trip locks that verification and reads the rows
-//     again.
+//     than the locks. So they see all commits of earlier owners of the locks. If a send may join an
+//     open verification (Intent.Join, or a verification with the same Holder), a further round trip
+//     may be needed. It locks that verification and reads the rows again.
 //   - decide calls package rowrules. A refused call writes nothing, so it is answered immediately.
 //   - write writes the rows of the admitted sends and commits.
 //
@@ -91,10 +91,10 @@ func (db *DB) beginTogether(ctx context.Context, brief bool, batch []*beginCall)
 // calls. It returns the calls whose rows it wrote (admitted) and the calls whose sends already had
 // rows (repeated).
 //
-// beginOnConn assumes bounds for the database's time and reads only the IDs that matter within
-// these bounds. If the time proves to be outside the bounds, beginOnConn rolls back and reads
-// again. It reads at most maxClockTries times. If err is not nil and notCommitted is true, nothing
-// was committed.
+// The ID of a row contains the time of the row. So beginOnConn assumes bounds for the database's
+// time, and reads only the range of IDs that can count within these bounds (see idBounds). If the
+// time proves to be outside the bounds, beginOnConn rolls back and reads again. It reads at most
+// maxClockTries times. If err is not nil and notCommitted is true, nothing was committed.
 func (db *DB) beginOnConn(ctx context.Context, conn *pgxpool.Conn, brief bool, batch []*beginCall) (admitted, repeated []*beginCall,
 	notCommitted bool, err error,
 ) {
@@ -129,11 +129,11 @@ func sortedLockKeys(batch []*beginCall) []int64 {
 }
 
 // lockAndRead opens a transaction and reads the facts for the decision. First it locks the
-// recipients, and the verifications whose IDs are in Intent.Join. Other calls may join an open
-// verification of their holder. If there are such verifications, a second round trip locks them and
-// the first verifications together, in one order. It also reads the facts of the calls again,
-// because a check may have changed them after the first read. The check may have ended a
-// verification, or locked out the recipient.
+// recipients, and the verifications whose IDs are in Intent.Join. A call without Join may join an
+// open verification that has the call's holder. If there are such verifications, a second round
+// trip locks them together with those in Intent.Join, in the order of their IDs. It also reads the
+// facts of the joining calls again. A check may have ended a verification or locked out the
+// recipient after the first read.
 func (db *DB) lockAndRead(ctx context.Context, conn *pgxpool.Conn, brief bool, batch []*beginCall, b idBounds) (v batchFacts, err error) {
 	named := listCandidates(batch, nil)
 	mixed := len(named) > 0 && slices.ContainsFunc(batch, func(x *beginCall) bool { return x.In.HolderToJoin() != "" })
@@ -317,9 +317,10 @@ var candidates = sqlgen.NewList("u", joinCandidate{beginCall: new(beginCall)}, f
 	to.Bytes("recipient", s.Recipient[:])
 })
 
-// lockCandidatesSQL reads and locks the verifications that the calls may join. Its rows u are the
-// calls and the IDs of these verifications. While a verification is locked, no check can change it.
-// Begins and checks both lock verifications in the order of their IDs, so they cannot deadlock.
+// lockCandidatesSQL reads and locks the verifications that the calls may join. Each row of u has a
+// call and the ID of one of these verifications. While a verification is locked, no check can
+// change it. Begins and checks both lock verifications in the order of their IDs, so they cannot
+// deadlock.
 var lockCandidatesSQL = `
 SELECT u.i, ` + sqldb.VerificationColumns + `
 FROM (

@@ -37,8 +37,8 @@ var gateCalls = sqlgen.NewList("u", new(beginCall), func(x *beginCall, to *sqlge
 })
 
 // extraHistoryRows is the number of rows that are read beyond the largest limit of a bucket. After
-// a change of the policy, more rows than the limit may count. The answer contains the time when the
-// oldest of these rows stops counting.
+// a change of the policy has lowered a limit, more rows than the limit may count. The answer says
+// when the oldest row that counts stops counting, so these rows must be read, too.
 const extraHistoryRows = 100
 
 // maxHistoryRows returns how many rows of the recipient's history are read; 0 if the intent has no
@@ -56,8 +56,8 @@ func holderSendsCoverRules(in store.Intent) bool {
 	return in.HolderToJoin() != "" && quota.LongestKeep(in.Rules) <= rowrules.ResendWithin
 }
 
-// Three variants of the statement that reads the facts. Each variant reads different sends.
-// gateStatement chooses the variant that a batch needs.
+// These are three variants of the statement that reads the facts. Each variant reads different
+// sends. gateStatement chooses the variant that a batch needs.
 var (
 	gateCountedSQL           = gateSQL(countedSendsSQL)
 	gateHoldersSQL           = gateSQL(sendsOfHoldersSQL)
@@ -175,9 +175,11 @@ var countedSendsSQL = selectGateRow(countedSendRow, map[string]string{"id": "s.i
     ORDER BY s.recipient DESC, s.logged_at DESC LIMIT u.most
 ) s WHERE NOT u.once`
 
-// sendsOfHoldersSQL reads all sends of the last day to find the open verifications of each call's
-// holder. For calls with u.once, it also returns the counted sends. It locks no verification. So if
-// a call may join one of these verifications, a later read is needed to decide the call.
+// sendsOfHoldersSQL reads all sends within the last ResendWithin (a day) to find the open
+// verifications of each call's holder. For calls with u.once, whose rules count only these sends,
+// it also returns the counted sends. It locks no verification, so a verification may change before
+// the call is decided. If a call may join one of these verifications, the verification must
+// therefore be read again.
 var sendsOfHoldersSQL = selectGateRow("", map[string]string{
 	"kind": `CASE WHEN s.past THEN '` + countedSendRow + `' ELSE '` + verificationOfHolderRow + `' END`,
 	"id":   "s.id", "at": "s.logged_at", "held": "v.id",
@@ -248,8 +250,8 @@ type batchFacts struct {
 	now      time.Time
 	facts    []rowrules.RecipientHistory // of each call
 	repeated []bool                      // by call: whether its send has a row already
-	// The IDs of the open verifications of the call's holder, for each call without Join. The field
-	// facts gets these verifications only after they are locked.
+	// The IDs of the open verifications of the call's holder, for each call whose HolderToJoin is
+	// not empty. The field facts gets these verifications only after they are locked.
 	ofHolders [][]string
 }
 

@@ -53,8 +53,9 @@ INSERT INTO minute_index (field, value, minute) SELECT DISTINCT m.field, m.value
 //
 // Fill uses one transaction, so that the database is still empty after an error. It calls report
 // after each table. Before the commit, Fill compares the numbers of rows and the check values of
-// keys. Then it calls beforeCommit. If beforeCommit fails, Fill does not commit. If the commit
-// fails but the rows may have been written, the error wraps fault.Uncertain.
+// the secret keys (see store.KeyCheckValues) in the file and in the database. Then it calls
+// beforeCommit. If beforeCommit fails, Fill does not commit. If the commit fails but the rows may
+// have been written, the error wraps fault.Uncertain.
 func Fill(ctx context.Context, url string, from FileQuery, report func(table string, rows int64), beforeCommit func() error) error {
 	parsed, err := parseURL(url)
 	if err != nil {

@@ -43,9 +43,9 @@ func (f postgresFilter) postgresQuery() (string, sqldb.Args) {
 	return f.Query(sqldb.Postgres)
 }
 
-// The first columns of one index: as columns of a send s, and as columns of kind. In
-// appChannelPurposeQuery, kind is a subquery with each combination of values that occurs in these
-// columns.
+// These are the first columns of one index, written as columns of a send s, and as columns of the
+// alias kind. In appChannelPurposeQuery, kind is a subquery with each combination of values that
+// occurs in these columns.
 const (
 	appChannelPurposeColumns = "s.app, s.channel, s.purpose"
 	combinationColumns       = "kind.app, kind.channel, kind.purpose"
@@ -145,7 +145,8 @@ func (f postgresFilter) rareColumnQuery(from sqldb.RowSource, args sqldb.Args, c
 }
 
 // addConditionsHidingIndexes adds the conditions on app, channel, purpose and provider in a form
-// for which Postgres can use no index.
+// for which Postgres can use no index. So the planner uses the index for which the calling query
+// was written.
 func (f postgresFilter) addConditionsHidingIndexes(c *sqldb.Conditions) {
 	c.AddAppChannelPurpose("(s.%s = ?) IS TRUE", f.App, f.Channel, f.Purpose)
 	sqldb.AddIfSet(c, "(s.provider = ?) IS TRUE", f.Provider)

@@ -25,10 +25,10 @@ var finishStatements = []string{
 	waitBrieflySQL,
 }
 
-// The statements that finish or postpone sends first lock the rows of outbox, which have the
-// current attempt. Then they change the rows of sends by ID. They use only the partitions between
-// the smallest and the largest ID. The parameters are sorted by ID, so that two statements cannot
-// deadlock.
+// The statements that finish or postpone sends first lock the rows in the table outbox, where the
+// number of the current attempt is stored. Then they change the rows in the table sends by ID. They
+// use only the partitions between the smallest and the largest ID. The parameters are sorted by ID,
+// so that two statements cannot deadlock.
 
 // attempts are the attempts a of a batch.
 var attempts = sqlgen.NewList("a", store.AttemptID{}, func(held store.AttemptID, to *sqlgen.Row) {
@@ -184,11 +184,11 @@ func (db *DB) postponeBatch(batch []*postponeCall) {
 	changeBatch(batch[0].RoundTripContext(), db, postponeSQL, batch, postponements.Args)
 }
 
-// changeBatch sorts the calls by ID and runs the statement for all of them. The function parameters
-// returns the arguments for the batch. changeBatch adds the attempts, and the smallest and the
-// largest ID. The answer to a call says whether its row was changed. No statement begins after ctx
-// has ended or store.CallTimeout has passed. Then the remaining calls get an error, and their
-// callers repeat them.
+// changeBatch sorts the calls by ID and runs the statement for all of them. The function passed as
+// parameters returns the statement's arguments for the batch. changeBatch adds the attempts, and
+// the smallest and the largest ID. The answer to a call says whether its row was changed. No
+// statement begins after ctx has ended or store.CallTimeout has passed. Then the remaining calls
+// get an error, and their callers repeat them.
 func changeBatch[In rowChange](ctx context.Context, p *DB, statement string, calls []*batch.Call[In, bool],
 	parameters func([]*batch.Call[In, bool]) map[string]any,
 ) {

@@ -34,11 +34,11 @@ FROM ` + attempts.SQL() + `
 WHERE f.id = ANY (@a_id::uuid[]) AND f.id = a.id AND f.attempt = a.attempt AND NOT f.queued
 RETURNING f.id`
 
-// newTakeOverSQL returns the statement that takes over the due rows of a queue which also meet the
-// condition. It locks the rows of outbox first, as the statements in finish.go do. SKIP LOCKED
-// skips rows that another replica is taking over or finishing. The statement considers only the
-// 10,000 rows that have been due for the longest time. Of these rows, it takes those whose codes
-// expire first. So it never sorts more than 10,000 rows.
+// newTakeOverSQL returns the statement that takes over those due rows of a queue that also meet the
+// condition. Like the statements in finish.go, it locks the rows of outbox before it changes the
+// rows of sends. SKIP LOCKED skips rows that another replica is taking over or finishing. The
+// statement considers only the 10,000 rows that have been due for the longest time. Of these rows,
+// it takes those whose codes expire first. So it never sorts more than 10,000 rows.
 func newTakeOverSQL(condition string) string {
 	return `
 WITH due AS MATERIALIZED (
@@ -179,8 +179,8 @@ SELECT leased.id, leased.attempt, ` + sqldb.RefundColumns + `
 FROM leased CROSS JOIN LATERAL (SELECT * FROM sends s WHERE s.id = leased.id LIMIT 1) s
 LEFT JOIN verifications v ON v.id = s.verification_id ORDER BY leased.since, leased.id`
 
-// changeRows runs a statement that changes rows, and returns the rows of its RETURNING clause. It
-// does not repeat the statement.
+// changeRows runs a statement that changes rows, and returns the rows of its RETURNING clause.
+// After an error it does not repeat the statement, because the statement may have changed the rows.
 func changeRows[T any](ctx context.Context, pool *pgxpool.Pool, fields func(*T) []any, statement string,
 	args ...any,
 ) (list []T, err error) {

@@ -65,16 +65,16 @@ const (
 
 	otherConns = 4 // unless the URL says pool_max_conns
 	// Finish, Postpone, ConfirmRefund, EndAppEventAttempt, RenewLeases and TakeOver share these
-	// connections. No other calls use them. Each of the first four makes only one round trip at a
-	// time.
+	// connections. No other calls use them. For each of the first four, concurrent calls share a
+	// batch, and only one batch is under way at a time. So three connections suffice.
 	finisherConns   = 3
 	maxConnIdleTime = 5 * time.Minute
 	maxConnLifetime = time.Hour
 )
 
 // ConnsPerReplica is the largest number of connections that one process opens. ClaimIdempotencyKey,
-// Begin and Check have maxWriters connections each. The shared reads have twice maxReaders
-// connections. If the URL has pool_max_conns, pool_max_conns replaces otherConns.
+// Begin and Check have maxWriters connections each. The reads that are run in batches have twice
+// maxReaders connections. If the URL has pool_max_conns, pool_max_conns replaces otherConns.
 const ConnsPerReplica = writerConns + finisherConns + readerConns + otherConns
 
 const (
@@ -92,9 +92,10 @@ func connectTimeout() time.Duration { return store.CallTimeout * 9 / 10 }
 var sessionSettings = map[string]string{
 	"application_name": "sendcode",
 	"timezone":         "UTC",
-	// All statements are short. A lock on one recipient must not delay the other calls of a batch
-	// for long. So the batch waits for the lock once. If the lock is not free, the batch runs in
-	// parts, and each part waits only briefly. One deadline applies to all these waits.
+	// All statements are short. A lock on one recipient's rows must not delay the other calls of a
+	// batch for long. So the whole batch waits for the lock once, at most for lock_timeout. If the
+	// lock is still not free, the batch runs again in parts, and each part waits at most for
+	// briefLockTimeout. One deadline applies to all these waits.
 	"statement_timeout":                   "5s",
 	"lock_timeout":                        "1s",
 	"idle_in_transaction_session_timeout": "5s",
@@ -223,9 +224,9 @@ func parseURL(url string) (*pgxpool.Config, error) {
 	return config, nil
 }
 
-// OpenConnsAhead says whether pools open their connections before they are used. Then each process
-// opens eleven connections ahead, and each connection prepares its statements. Tests set
-// OpenConnsAhead to false, because most tests need only two of the eleven connections.
+// OpenConnsAhead says whether pools open their connections before they are used. If it is true,
+// each process opens eleven connections ahead, and each connection prepares its statements. Tests
+// set OpenConnsAhead to false, because most tests need only two of the eleven connections.
 var OpenConnsAhead = true
 
 // poolOptions are the differences between the pools.

@@ -89,9 +89,10 @@ func (db *DB) BeforeErase(q sqldb.Tx, h recipient.Hash) error {
 		subtractDomainsSQL, subtractCodesSQL)
 }
 
-// DeleteCountsOfHour implements sqldb.Engine. It takes a lock, so that CountHours cannot count the
-// hour again before this change is committed. If at is less than sqldb.HourCountDelay ago, the hour
-// has no counts yet, and DeleteCountsOfHour does nothing.
+// DeleteCountsOfHour implements sqldb.Engine. It deletes the counts of the hour that contains the
+// instant at. It takes a lock, so that CountHours cannot count the hour again before this change is
+// committed. If that instant is less than sqldb.HourCountDelay ago, the hour has no counts yet, and
+// DeleteCountsOfHour does nothing.
 func (db *DB) DeleteCountsOfHour(q sqldb.Tx, at time.Time) error {
 	if q.Now.Sub(at) < sqldb.HourCountDelay {
 		return nil

@@ -17,8 +17,8 @@ import (
 // does not know. So the service makes these settings by a statement on the open connection. Every
 // pooler forwards statements.
 
-// startupSettings are the settings that stay in the first message, because the protocol needs them
-// there or because PgBouncer knows them.
+// startupSettings are the settings that stay in the startup message, the first message of a
+// connection, because the protocol needs them there or because PgBouncer knows them.
 var startupSettings = map[string]bool{"application_name": true, "client_encoding": true, "options": true, "replication": true}
 
 // deferSettings removes every setting outside startupSettings from the configuration. It returns a
@@ -33,9 +33,9 @@ func deferSettings(config *pgx.ConnConfig) func(context.Context, *pgx.Conn) erro
 	}
 	return func(ctx context.Context, conn *pgx.Conn) error {
 		// The statement is not prepared, because it must also work with a pooler that gives a
-		// server connection to each transaction. A later step detects such poolers. If the server's
-		// default for synchronous_commit is off, the statement turns it on, because a committed row
-		// must be on the disk.
+		// server connection to each transaction. Only later does checkServer detect and reject such
+		// a pooler. If the server's default for synchronous_commit is off, the statement turns it
+		// on, because a committed row must be on the disk.
 		_, err := conn.Exec(ctx, `SELECT set_config(name, value, false) FROM unnest(@names::text[], @values::text[]) AS s (name, value)
 UNION ALL SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'`,
 			pgx.QueryExecModeExec, pgx.NamedArgs{"names": names, "values": values})
@@ -121,8 +121,9 @@ func checkLocks(ctx context.Context, first, second *pgx.Conn) error {
 	return errSharedLocks
 }
 
-// secondConnError returns errFewPlaces if ctx ended before a second connection was open. Otherwise
-// it returns err wrapped in fault.Unavailable.
+// secondConnError explains why checkServer could not open its second connection. If ctx ended
+// first, it returns errFewPlaces, because the pooler probably has no further connection to
+// Postgres. Otherwise it returns err wrapped in fault.Unavailable.
 func secondConnError(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return errFewPlaces
@@ -131,9 +132,10 @@ func secondConnError(ctx context.Context, err error) error {
 }
 
 // dividesSessions reports whether a pooler runs the statements of one connection in different
-// server processes. It compares the server processes of both connections several times. Meanwhile
-// the second connection has an open transaction. Without the transaction, a pooler may keep the
-// same process for a while.
+// server processes. Several times, it compares the present server process of each connection with
+// the earlier one, server or other. During each comparison, the second connection has an open
+// transaction and so occupies a server process. Without this transaction, a pooler might happen to
+// give each connection the same process again.
 func dividesSessions(ctx context.Context, first, second *pgx.Conn, server, other uint32) (bool, error) {
 	const rounds = 8
 	for range rounds {

@@ -14,12 +14,13 @@ import (
 )
 
 // This file has the transactions of Begin, Check and the claims of Idempotency-Keys. These
-// transactions use connections of the pool writers. Each round trip sends several prepared
+// transactions use connections of the pool DB.writers. Each round trip sends several prepared
 // statements and then reads all answers.
 
 const (
-	// The isolation level is explicit, since the server's default may be REPEATABLE READ. Then the
-	// snapshot would be older than the lock.
+	// The isolation level is explicit, since the server's default may be REPEATABLE READ. With that
+	// level, a transaction that waited for a lock would read from a snapshot older than the lock.
+	// It would not see what the previous holder of the lock wrote.
 	beginTransactionSQL = "BEGIN ISOLATION LEVEL READ COMMITTED"
 	commitSQL           = "COMMIT"
 )
@@ -58,7 +59,7 @@ func uncertainUnlessNotCommitted(notCommitted bool, err error) error {
 	return store.WrapUncertain(withCause(err))
 }
 
-// runOnWriter runs a transaction on a connection of the pool writers. If err is not nil and
+// runOnWriter runs a transaction on a connection of the pool DB.writers. If err is not nil and
 // notCommitted is true, nothing was committed.
 func (db *DB) runOnWriter(ctx context.Context,
 	transaction func(*pgxpool.Conn) (notCommitted bool, err error),
@@ -85,8 +86,9 @@ func (db *DB) runOnWriter(ctx context.Context,
 	return notCommitted, err
 }
 
-// forgetSuccess records that a transaction of the pool writers failed. After that, LastSendCommit
-// returns nil until a send is committed, and the next Ping checks whether the disk has free space.
+// forgetSuccess records that a transaction of the pool DB.writers failed. After that,
+// LastSendCommit returns nil until a send is committed, and the next Ping checks whether the disk
+// has free space.
 func (db *DB) forgetSuccess() {
 	db.committed.Store(nil)
 	db.roomy.Store(false)

@@ -32,7 +32,7 @@ func withCause(err error) error {
 	}
 	e, ok := errors.AsType[*pgconn.PgError](err)
 	switch {
-	case ok && e.Code == "23514" && e.ConstraintName == "": // no partition for the row; a CHECK of the schema would have a name
+	case ok && e.Code == "23514" && e.ConstraintName == "": // no partition for the row; a violated CHECK would have a name
 		return fmt.Errorf("%w: %w", store.ErrNoPartition, err)
 	case ok && strings.Contains(e.Message, "query_wait_timeout"):
 		return fmt.Errorf("%w: %w", errFewPlaces, err)

@@ -15,8 +15,8 @@ type HistoryQuery struct {
 	RejectedWithin time.Duration // rejected sends that ended at most this long ago are read; 0: none
 }
 
-// History has a recipient's rows at an instant. It is read without a lock, so a Begin may add a
-// send just afterwards.
+// History has a recipient's rows at an instant. It is read without a lock, so another send may be
+// added just afterwards.
 type History struct {
 	Past       []PastSend // the bucket's counted sends
 	Rejections []PastSend // the recipient's rejected sends, of all purposes
@@ -24,7 +24,7 @@ type History struct {
 }
 
 // Sends returns the counted sends as events, oldest first. The age of these sends is less than the
-// parameter within. A Begin would see the same events.
+// parameter within. If a send began now, the database would decide it by the same events.
 func (h History) Sends(within time.Duration) []quota.Event {
 	return eventsWithin(within, h.Now, h.Past)
 }

@@ -32,9 +32,9 @@ SELECT @event, s.app, @type, s.id, s.verification_id, @told, @why, @test, @now, 
 
 // ExpiredVerificationsSQL returns the statement that selects the expired verifications of @apps.
 // These verifications expired at @from or later, and before @until. The statement leaves out
-// verifications that ended before they expired, and codes that do not meet CountedCodeSQL. Of the
-// verifications that expired exactly at @from, the statement selects those with IDs after @after.
-// The caller has already read those with earlier IDs.
+// verifications that ended before they expired, and codes whose outcome the service does not know
+// (see CountedCodeSQL). Of the verifications that expired exactly at @from, the statement selects
+// those with IDs after @after. The caller has already read those with earlier IDs.
 func (d dialect) ExpiredVerificationsSQL() string {
 	return `
 SELECT ` + VerificationColumns + ` FROM verifications v
@@ -146,9 +146,10 @@ func (db *DB) AppEvents(ctx context.Context, f store.AppEventFilter) ([]store.Ap
 		db.Dialect.pick(appEventSQL)+c.Where()+fmt.Sprint(` ORDER BY e.id DESC LIMIT `, f.Limit), c.Args)
 }
 
-// AddAppEvents writes events of a verification or of a send. If id is a string, it is the ID of a
-// verification. If id is a UUID, it is the ID of a send. The parameter why is the reason in the
-// events of a send. AddAppEvents does not write events without a Type.
+// AddAppEvents writes events about a verification or a send. If id is a string, the events are
+// about the verification with this ID. If id is a UUID, they are about the send with this ID. Only
+// the events of a send have a reason, which is the parameter why. AddAppEvents does not write
+// events without a Type.
 func (t Tx) AddAppEvents(id any, why string, events ...store.NewEvent) error {
 	statement := addVerificationEventSQL
 	if _, send := id.(uuid.UUID); send {

@@ -12,7 +12,8 @@ import (
 )
 
 // addAuditRecipientSQL adds the recipient of an entry. If the entry ends an action, it gets the
-// mask of the entry that began the action. An erasure may have removed that mask in the meantime.
+// masked recipient of the entry that began the action. An erasure may have blanked that masked
+// recipient in the meantime. Then the new entry must not contain it either.
 const addAuditRecipientSQL = `INSERT INTO audit_recipients (entry, recipient, masked)
 VALUES (@id, @recipient, coalesce((SELECT p.masked FROM audit_recipients p WHERE p.entry = @completes), @masked)) ON CONFLICT (entry) DO NOTHING`
 

@@ -53,9 +53,9 @@ func (db *DB) Report(ctx context.Context, id string, r store.Report, key []byte,
 	return v, err
 }
 
-// callerCodeSQL selects one code of a recipient that the caller checks. It prefers the code
-// reported with @key, then the newest code that is neither reported nor canceled, then the newest
-// code.
+// callerCodeSQL selects one verification of a recipient, among the verifications whose code the
+// caller checks. It prefers the code reported with @key, then the newest code that is neither
+// reported nor canceled, then the newest code.
 func (d dialect) callerCodeSQL() string {
 	return recipientVerificationsSQL(d, ` AND s.status <> 'failed'`) + ` AND v.caller_checks
 ORDER BY (` + checkedWithKeySQL +

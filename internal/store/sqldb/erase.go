@@ -54,7 +54,8 @@ FROM sends s WHERE s.recipient = @recipient AND s.reason = 'erased' ON CONFLICT 
 		{Erase: eraseRowsSQL(SendTable, store.InsertedByBegin), Forget: forgetHashSQL("sends")},
 		{
 			// This statement comes after the statement on the table sends. If a Begin adds a send
-			// between the two statements, that send stays unmasked. So a second Erase finds it.
+			// between the two statements, that send stays unmasked, and a second Erase finds the
+			// send.
 			Erase: `
 UPDATE verifications SET ` + VerificationTable.EraseSetList(store.InsertedByBegin) + `, checks = '', check_key = NULL,` + setCanceledIfOpenSQL + `
 WHERE masked <> '•••'` + ofSends,
@@ -114,8 +115,9 @@ WHERE recipient = @recipient AND EXISTS (SELECT 1 FROM suppressions x WHERE x.re
 	endErasureSQL = `DELETE FROM erasures WHERE recipient = @recipient AND forget_at <= @now`
 )
 
-// eraseLockKey is the key of a lock that Erase takes exclusively, and that writes of refusals
-// share. So either the erasure sees the rows of a write, or the write sees the erasure.
+// eraseLockKey is the key of an advisory lock. Erase holds the lock alone. Transactions that write
+// refusals hold it together. So either the erasure sees the rows of such a transaction, or the
+// transaction sees the erasure.
 const eraseLockKey = 0x6572617365
 
 var (
@@ -130,8 +132,9 @@ WHERE a.action = '` + store.ErasureAction + `' AND a.at <= @now AND p.recipient 
 
 // MaskErased masks refusals that happened before the erasure of their recipient but were not yet
 // written. The same transaction must write the refusals. If a person came back after the erasure,
-// the new refusals stay unmasked. The time in an ID is the process's estimate of the database's
-// clock. So MaskErased also masks refusals of the second after the erasure.
+// the new refusals stay unmasked. MaskErased takes the time of a refusal from its ID. This time is
+// only the process's estimate of the database's clock, so MaskErased also masks refusals of the
+// second after the erasure.
 func (t Tx) MaskErased(refusals []store.SendOrRefusal) error {
 	of := sqlgen.MapSlice(refusals, func(r store.SendOrRefusal) recipient.Hash { return r.Recipient })
 	if err := t.ExecAll(Args{"key": eraseLockKey}, t.Dialect.pick(shareEraseLockSQL)); err != nil {

@@ -32,8 +32,9 @@ func AddIfSet[T comparable](c *Conditions, text string, value T) {
 	}
 }
 
-// addBefore appends the condition that a row is older than the mark. If mark is nil, addBefore does
-// nothing. The parameter columns names the row's time and ID.
+// addBefore appends the condition that a row is older than the place mark in the list. If mark is
+// nil, addBefore does nothing. The parameter columns has the names of the row's time and ID
+// columns.
 func (c *Conditions) addBefore(columns string, mark *store.Cursor) {
 	if mark != nil {
 		c.Add("("+columns+") < (?, ?)", mark.At, mark.ID)
@@ -87,8 +88,8 @@ type SendFilter struct{ store.Filter }
 
 // Conditions returns the filter's conditions, and adds new parameters to args. It leaves out the
 // conditions on app, channel, purpose, provider and support reference. It also leaves out the
-// conditions on times and marks: AddTimeRange adds those. Some conditions seem redundant, but they
-// let the planner use a partial index.
+// conditions on From, To, Before and After: AddTimeRange adds those. Some conditions seem
+// redundant, but they let the planner use a partial index.
 func (f SendFilter) Conditions(d dialect, args Args) Conditions {
 	c := Conditions{Args: args}
 	if f.Recipient != nil {
@@ -121,9 +122,10 @@ func (f SendFilter) Conditions(d dialect, args Args) Conditions {
 	return c
 }
 
-// AddTimeRange adds the conditions on times and marks. Set sought if the query already bounds the
-// columns of the index that it should use. Then AddTimeRange writes the conditions in a form for
-// which Postgres can use no index. So the planner does not choose another index.
+// AddTimeRange adds the conditions on From, To, Before and After. The parameter sought says that
+// the query already bounds the columns of the index that it should use. Then AddTimeRange writes
+// the conditions in a form for which Postgres can use no index. So the planner does not choose
+// another index.
 func (f SendFilter) AddTimeRange(c *Conditions, d dialect, from RowSource, sought bool) {
 	partitioned := d == Postgres && from == SendRows
 	add := func(text string, args ...any) {
@@ -245,9 +247,9 @@ func (f SendFilter) failureQuery(d dialect, c Conditions) (string, Args) {
 		d.pick(failuresFromSQL), c.Where(), order, f.Limit), c.Args
 }
 
-// supportReferenceSubquery returns a subquery s with the rows of a table that have a support
-// reference. OFFSET 0 makes the planner find these rows by their IDs, even if the filter has other
-// conditions.
+// supportReferenceSubquery returns a subquery s with the rows of the table that have the support
+// reference r. OFFSET 0 makes the planner find these rows by their IDs, even if the filter has
+// other conditions.
 func supportReferenceSubquery(source RowSource, r store.SupportRange, c *Conditions) string {
 	from, to := r.IDRange()
 	parity := "NOT IN"

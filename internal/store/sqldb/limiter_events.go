@@ -18,8 +18,8 @@ const limiterEventsLockKey = 0x73656e64636f6476
 // read.
 const refundedEventLife = time.Minute
 
-// changesSQL returns a subquery that reads events from a statement parameter. The argument list is
-// the name of this statement parameter. limiterEventsJSON makes its value.
+// changesSQL returns a subquery that reads events from a parameter of the statement. The name of
+// this parameter is given in list, and limiterEventsJSON makes its value.
 func (d dialect) changesSQL(list string) string {
 	return d.pick(dialectSQL{
 		`(SELECT decode(x.value ->> 0, 'hex') AS bucket, decode(x.value ->> 1, 'hex') AS id,
@@ -31,9 +31,10 @@ func (d dialect) changesSQL(list string) string {
 	})
 }
 
-// endEventsSQL returns the statement that marks rows as refunded. It reads the events c, which a
-// refund or a reset ended, from the statement parameter with the name list. The argument same is a
-// condition that is true if a row e belongs to an event c. The INSERT gives each row a new number.
+// endEventsSQL returns the statement that marks rows as refunded. The statement reads the events c,
+// which a refund or a reset ended, from the statement parameter whose name is given in list. The
+// SQL condition in same is true if a row e belongs to an event c. The INSERT gives each row a new
+// number, so that other replicas read the row again.
 func (d dialect) endEventsSQL(list, same string) string {
 	return `
 INSERT INTO limiter_events (bucket, id, at, until, refunded, writer)
@@ -108,8 +109,9 @@ func limiterEventsJSON(events []store.LimiterEvent) string {
 // LimiterEvents calls yield for each event whose number (Seq) is greater than after and whose Until
 // is in the future. These include refunded events and events that the reader wrote. In Postgres,
 // LimiterEvents yields events in the order of numbers, at most limit. It then also yields all other
-// events with the last number, because all rows of a copied file have one number. In SQLite,
-// LimiterEvents ignores limit and the order, because only one process uses the database.
+// events with the last number, because all rows that were copied from a SQLite file have one
+// number. In SQLite, LimiterEvents ignores limit and the order, because only one process uses the
+// database.
 func (db *DB) LimiterEvents(ctx context.Context, reader, after int64, limit int, yield func(store.LimiterEvent) error) error {
 	order := db.Dialect.pick(dialectSQL{Postgres: ` ORDER BY seq FETCH FIRST (@limit) ROWS WITH TIES`})
 	return db.Read(ctx, "LimiterEvents", func(q Tx) error {

@@ -26,11 +26,12 @@ const (
         WHERE s.id = ANY (ARRAY(SELECT f.id FROM outbox f UNION ALL SELECT r.id FROM refunds r)) AND s.logged_at < @before)`
 )
 
-// agedTables are the tables whose rows o are deleted when the rows reach a certain age. SQLite has
-// no partitions, and deletes verifications and failures together with their sends instead. In
-// Postgres, a verification stays as long as it has a send in flight or a send with a refund due.
-// Dropping a partition deletes the sends of a whole week at once, but verifications are deleted row
-// by row. So verifications are deleted in larger steps than other rows: 24,000 take 100 ms.
+// agedTables are the tables whose rows are deleted when the rows reach a certain age. In the SQL,
+// such a row is o. SQLite has no partitions, and deletes verifications and failures together with
+// their sends instead. In Postgres, a verification stays as long as it has a send in flight or a
+// send with a refund due. Dropping a partition deletes the sends of a whole week at once, but
+// verifications are deleted row by row. So verifications are deleted in larger steps than other
+// rows: 24,000 take 100 ms.
 var agedTables = [...]struct {
 	table, due, order string
 	times             int  // at most times @limit rows are deleted in one step

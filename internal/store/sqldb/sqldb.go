@@ -28,7 +28,8 @@ const (
 	Ahead Precedence = iota - 1
 	// InOrder is for all other writes.
 	InOrder
-	// Behind is for writes that no request waits for. Such a write should take less than maxHeld.
+	// Behind is for writes that no request waits for. Such a write should hold SQLite's only writer
+	// for less than maxHeld (retention.go).
 	Behind
 )
 
@@ -77,22 +78,24 @@ type Engine interface {
 	ReadShared(ctx context.Context, name string, s *Statement) error
 	// SendsQuery returns the statement for a filter, and its arguments.
 	SendsQuery(f SendFilter) (string, Args)
-	// DropPartition drops the oldest partition if all its rows are older than age and no row has to
-	// stay. It returns the name of the dropped partition, or "" if it dropped none.
+	// DropPartition drops the oldest partition if all its rows are older than age, and no send in
+	// it is in flight or has a refund due. It returns the name of the dropped partition, or "" if
+	// it dropped none.
 	DropPartition(ctx context.Context, age time.Duration) (name string, err error)
 	// BeforeErase runs in the transaction of Erase, before the transaction erases data. After the
 	// erasure, the stored counts per hour must not include the recipient's sends. So BeforeErase
 	// subtracts the sends from the counts, or makes CountHours count those hours again.
 	BeforeErase(q Tx, h recipient.Hash) error
-	// DeleteCountsOfHour deletes the counts of the hour that contains the instant at, if there are
-	// any. Call it in the transaction that changes a row of that hour; CountHours counts the hour
-	// again.
+	// DeleteCountsOfHour deletes the stored counts of one hour, if there are any. The parameter at
+	// is an instant in that hour. Call DeleteCountsOfHour in the transaction that changes a row of
+	// that hour; CountHours counts the hour again.
 	DeleteCountsOfHour(q Tx, at time.Time) error
 	// PurgeDeleted removes the data that a committed deletion left on the disk. If PurgeDeleted
 	// fails, the deletion stays committed.
 	PurgeDeleted(ctx context.Context) error
 	// LastSendCommit returns the timing of the last committed send. It returns nil if there is no
-	// such send, or if a send has failed since then. In SQLite, it always returns nil.
+	// such send, or if a write of the process has failed since that commit. In SQLite, it always
+	// returns nil.
 	LastSendCommit() *CommitTiming
 	// Pools returns the state of each pool of connections.
 	Pools() []store.PoolStats
@@ -119,14 +122,14 @@ type PerDatabase interface {
 	// ReleaseIdempotencyKey changes nothing.
 	ReleaseIdempotencyKey(ctx context.Context, key [32]byte, id uuid.UUID, forget bool) error
 	// RecordRefusals records refusals. A refusal whose ID has a row is merged into that row: Count
-	// is added, RetryAfter replaced, and the larger Recipients kept. Refusals from before the
-	// erasure of their recipient are masked.
+	// is added, RetryAfter replaced, and the larger Recipients kept. If the recipient was erased
+	// after the refusal, the refusal is stored without the recipient's personal data (see
+	// SendOrRefusal.Mask).
 	RecordRefusals(ctx context.Context, refusals []store.SendOrRefusal) error
-	// Check counts a check of a code. If Judge finds the code right, Check approves the
+	// Check counts a check of a code. If c.Judge finds the code right, Check approves the
 	// verification. Both happen in one transaction, which is committed when Check returns. If
 	// several right checks come at once, exactly one check approves the verification. Check may
-	// return fault.NotFound and the errors of Parse and Judge. After these errors, nothing was
-	// written.
+	// return fault.NotFound and the errors of c.Judge. After these errors, nothing was written.
 	Check(ctx context.Context, c store.CheckRequest) (store.CheckAnswer, error)
 	// RenewLeases renews the leases of the rows in held. Each lease then ends after the duration
 	// lease, counted from now. RenewLeases skips rows that are not Sending, and rows whose current
@@ -191,7 +194,7 @@ type Tx struct {
 }
 
 // Statement is an SQL statement that does not need the results of earlier statements. So several
-// can be sent in one trip.
+// statements can be sent in one round trip.
 type Statement struct {
 	SQL          string
 	Args         Args
@@ -281,8 +284,8 @@ func ReadWithResult[T any](ctx context.Context, db *DB, name string, f func(q Tx
 }
 
 // readLong does the same as ReadWithResult, for a function f whose statements may take long. In
-// Postgres, readLong uses a transaction, because only a transaction can have a longer timeout.
-// There, only one of these reads runs at a time.
+// Postgres, readLong uses a transaction, because only a transaction can have a longer timeout. In
+// Postgres, only one call of readLong reads at a time.
 func readLong[T any](ctx context.Context, db *DB, name string, f func(q Tx) (T, error)) (none T, err error) {
 	if db.Dialect == SQLite {
 		return ReadWithResult(ctx, db, name, f)

@@ -21,9 +21,10 @@ type statsPart struct {
 }
 
 // statsParts divides the time range of q into three parts: the hours with stored counts, the time
-// before these hours, and the time after these hours. If no counts are stored or the counts have a
-// gap, statsParts returns one part, which is read from rows. It does the same if q.Each is not a
-// whole number of hours.
+// before these hours, and the time after these hours. The two parts without stored counts are
+// counted from the rows of sends and refusals. If no counts are stored or the counts have a gap,
+// statsParts returns one part, without stored counts. It does the same if q.Each is not a whole
+// number of hours.
 func (t Tx) statsParts(q store.StatsQuery) ([]statsPart, error) {
 	if q.Each%time.Hour != 0 {
 		return []statsPart{{q, false}}, nil
@@ -296,7 +297,7 @@ FROM sends s%s AND s.domain <> '' AND s.number > 0`)
 	})
 }
 
-// failedDomainsSQL returns the statement that counts mails by domain from the rows, and its
+// failedDomainsSQL returns the statement that counts mails by domain without stored counts, and its
 // arguments. The statement first finds the domains with the most failures, by the index of
 // failures. Then it counts all mails of these domains.
 func failedDomainsSQL(q store.StatsQuery, d dialect) (string, Args) {

@@ -20,9 +20,10 @@ UPDATE suppressions SET lifted_at = @now, lifted_by = @by, lifted_why = @why
 WHERE lifted_at IS NULL AND until > @now AND (@app = '' OR app = @app) AND channel = @channel AND address = @address
   RETURNING ` + suppressionTable.SelectList()
 
-	// liftBurstsSQL lifts the suppressions of every burst. A burst belongs to one class of callers,
-	// so dead addresses that strangers typed lift no suppression of other callers. Of a large burst
-	// the statement reads only as many rows as prove the burst.
+	// liftBurstsSQL lifts the suppressions of every burst. In a burst, one mail server refuses many
+	// recipients with the same words. A burst belongs to one class of callers, so dead addresses
+	// that strangers typed lift no suppression of other callers. To find out whether a group is a
+	// burst, the statement reads at most 100 of its rows.
 	liftBurstsSQL = `
 WITH fresh AS MATERIALIZED (
     SELECT x.id, x.server, x.words, ` + callerClassSQL("x") + ` AS class FROM suppressions x
@@ -70,8 +71,7 @@ func callerClassSQL(x string) string {
 	return `coalesce((SELECT v.class FROM sends c JOIN verifications v ON v.id = c.verification_id WHERE c.id = ` + x + `.send_id), '')`
 }
 
-// knownRecipient is a duration. LiftedLiftedBursts assumes that an address works for this long
-// after a code was approved.
+// knownRecipient is how long LiftedBursts assumes that an address works after a code was approved.
 const knownRecipient = 90 * 24 * time.Hour
 
 // settleLockKey is the key of the lock that lets one replica at a time settle suppressions.

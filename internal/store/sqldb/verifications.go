@@ -137,8 +137,8 @@ func (db *DB) VerificationToCheck(ctx context.Context, h store.RecipientVerifica
 		return store.Verification{}, err
 	}
 	// A caller may repeat an approved check as long as the proof is valid (proof.Life after the
-	// approval). A code may be approved at the end of its life, so this time is an hour longer than
-	// the longest life of a code.
+	// approval). A code may be approved at the end of its life. So the statement looks an hour
+	// further back than ResendWithin, the longest life of a code.
 	return db.firstOfRecipient(ctx, "VerificationToCheck", db.Dialect.verificationToCheckSQL(), h, rowrules.ResendWithin+time.Hour)
 }
 

@@ -29,8 +29,8 @@ type Table[T any] struct {
 }
 
 // New returns the description of the table with the given name. The parameter alias is the table's
-// alias in queries. The parameter fields is the method Columns of T. If queries do not read a
-// column as stored, the map read has the SQL expression for the column's name.
+// alias in queries. The parameter fields is the method Columns of T. The parameter read maps column
+// names to SQL expressions, for the columns that queries do not read as they are stored.
 func New[T any](name, alias string, fields func(*T) []store.Column, read map[string]string) Table[T] {
 	t := Table[T]{Name: name, fields: fields}
 	for _, c := range fields(new(T)) {
@@ -40,8 +40,8 @@ func New[T any](name, alias string, fields func(*T) []store.Column, read map[str
 }
 
 // AsRefusals returns the table refusals with the columns of t, so that one query can read both
-// tables. If refusals lacks a column, the query uses the SQL expression that the map read has for
-// the column. If the map has no expression for it, the value is zero.
+// tables. The parameter read maps column names to SQL expressions, for columns that the table
+// refusals lacks. If such a column has no expression in the map, the query reads a zero value.
 func (t Table[T]) AsRefusals(read map[string]string) Table[T] {
 	t.Name, t.columns = "refusals", slices.Clone(t.columns)
 	for i := range t.columns {
@@ -91,8 +91,8 @@ func (t Table[T]) Destinations(x *T) []any {
 	return list
 }
 
-// List returns a list of the rows that a statement inserts into the table. It has the columns with
-// one of the flags.
+// List returns a list of the rows that a statement inserts into the table. The list has the columns
+// that have at least one of the flags.
 func (t Table[T]) List(flags store.ColumnFlags) List[*T] {
 	return NewList(t.Name, new(T), func(row *T, to *Row) {
 		for _, c := range t.fields(row) {

@@ -15,7 +15,7 @@ import (
 // file. The copy shows the store at one instant. Backup only reads the store, and another process
 // may write the store at the same time. Backup syncs the copy at intervals, because one sync at the
 // end would delay the commits of the other process. The caller must sync the last writes. A panic
-// in Backup ends the process, so only commands call it.
+// in Backup ends the process, so only commands call it, and the running service does not.
 func Backup(ctx context.Context, path, to string) error {
 	db, err := OpenReadOnly(path, time.Now)
 	if err != nil {

@@ -98,9 +98,9 @@ ORDER BY until DESC, id DESC LIMIT 1`, sqldb.Args{"address": in.Address, "channe
 }
 
 // joinCandidates returns the verifications that a send may join. If Intent.Join is set,
-// joinCandidates returns the verification with this ID. If there is a HolderToJoin, it returns the
-// verifications of the recipient's recent sends, of all holders. rowrules.Decide chooses one of
-// them.
+// joinCandidates returns the verification with this ID. Otherwise, if Intent.HolderToJoin is not
+// "", it returns the verifications of the recipient's recent sends, including those of other
+// holders. rowrules.Decide chooses one of them. If neither is set, joinCandidates returns none.
 func joinCandidates(q sqldb.Tx, in store.Intent) ([]store.Verification, error) {
 	switch s := in.Send; {
 	case in.Join != "":

@@ -29,8 +29,9 @@ type querier interface {
 	QueryContext(ctx context.Context, statement string, args ...any) (*sql.Rows, error)
 }
 
-// tx returns a Tx that runs its statements on q, in a transaction or as reads. The time of the Tx
-// is the present time.
+// tx returns a Tx that runs its statements on q. If q is a transaction, the statements belong to
+// it. If q is a pool of connections, each statement runs on its own. The time of the Tx is the
+// present time.
 func (db *DB) tx(ctx context.Context, q querier) sqldb.Tx {
 	now := store.TruncateToMicroseconds(db.now())
 	return sqldb.Tx{Conn: statementConn{ctx, now, q}, Dialect: sqldb.SQLite, Now: now}

@@ -45,7 +45,8 @@ func writeHourSQL(t sqldb.HourTable) string {
 
 var writeHoursSQL = sqlgen.MapSlice(sqldb.HourTables, writeHourSQL)
 
-// CountHours implements sqldb.PerDatabase. It counts on a reader, so that no send waits for it.
+// CountHours implements sqldb.PerDatabase. It reads the rows of an hour on a read connection, so
+// that no send waits for the writer.
 func (db *DB) CountHours(ctx context.Context, life, keep time.Duration, limit int) (n int, err error) {
 	ctx, cancel := store.WithCallTimeout(ctx)
 	defer cancel()
@@ -104,8 +105,8 @@ func (db *DB) DeleteCountsOfHour(q sqldb.Tx, at time.Time) error {
 	return db.forgetHours(q, `hour = @hour`, sqldb.Args{"hour": at.Truncate(time.Hour)})
 }
 
-// BeforeErase implements sqldb.Engine: it lets CountHours count the hours of the recipient's sends
-// again.
+// BeforeErase implements sqldb.Engine. It deletes the stored counts of each hour with a send to the
+// recipient, so that CountHours counts these hours again.
 func (db *DB) BeforeErase(q sqldb.Tx, h recipient.Hash) error {
 	return db.forgetHours(q, `hour IN (SELECT s.logged_at / @each * @each FROM sends s WHERE s.recipient = @recipient AND s.masked <> '•••')`,
 		sqldb.Args{"recipient": h, "each": time.Hour})

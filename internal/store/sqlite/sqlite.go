@@ -1,5 +1,5 @@
-// Package sqlite is the store in one SQLite file, for one process: the connections, and the
-// statements of each send.
+// Package sqlite is the store in one SQLite file, for one process. It opens the connections to the
+// file, and has the statements that run for each send.
 package sqlite
 
 import (
@@ -41,14 +41,14 @@ type DB struct {
 	readers *sql.DB
 	now     func() time.Time
 	writes  *batch.Batcher[write, struct{}]
-	written atomic.Int64 // number of writes so far; each write has its number as its key in the batcher
+	written atomic.Int64 // number of writes so far; a write's number is its key in the batcher, so each write has its own key
 
 	forgotten int // how often counts of hours were forgotten; only transactions that write use it
 }
 
 // These are the pragmas of each connection; see https://www.sqlite.org/pragma.html. With
-// temp_store=MEMORY, SQLite keeps the undo data of the writer's savepoints in memory. This data has
-// the pages of one write at a time.
+// temp_store=MEMORY, SQLite keeps the undo data of the writer's savepoints in memory. This needs
+// little memory, because the undo data never has the pages of more than one write.
 const (
 	commonPragmas = "_pragma=busy_timeout(5000)&_pragma=foreign_keys(1)"
 	writerPragmas = commonPragmas +
@@ -131,7 +131,8 @@ func (db *DB) Close() error {
 // runs to its end, which takes milliseconds. All waiting writes run in up to three transactions:
 // first the writes with sqldb.Ahead, then those with sqldb.InOrder, then those with sqldb.Behind.
 // Within a transaction, the writes run in the order of their arrival. A write sees the rows of the
-// writes before it, and has a time of its own. If f fails, only the changes of f are undone.
+// writes before it. The Tx.Now of a write is the time when this write begins. If f fails, only the
+// changes of f are undone.
 func (db *DB) Write(ctx context.Context, _ string, precedence sqldb.Precedence, f func(sqldb.Tx) error) error {
 	_, err := db.writes.Submit(ctx, write{f, precedence}, db.written.Add(1)) // each write has its own key
 	return err

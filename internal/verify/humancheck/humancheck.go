@@ -20,7 +20,7 @@ const (
 type VendorQuery struct {
 	Token    string
 	App      string
-	Network  string // network of the client, for the limit of 30 questions an hour; empty: unknown
+	Network  string // network of the client; vendors are asked at most 30 times an hour for one network; empty: unknown
 	ClientIP string // given to the vendor only if the app says send_ip
 }
 

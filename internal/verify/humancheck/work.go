@@ -36,8 +36,8 @@ type Check struct {
 	Cost   int64  // greatest number that can be the solution of a challenge; a solution costs half as many hashes on average
 }
 
-// By returns the name of the check that is in use. It returns the name of the vendor. If there is
-// no vendor or the vendor is away, it returns ByWork.
+// By returns the name of the check that is in use. This is the vendor's name. If there is no
+// vendor, or if the vendor is unavailable, By returns ByWork.
 func (c Check) By() string {
 	if c.VendorAnswers() {
 		return c.Vendor.By()

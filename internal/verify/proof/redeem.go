@@ -165,7 +165,8 @@ func (redeemer *Redeemer) ReferenceTo(app, proof string) (string, error) {
 }
 
 // NewReference makes a reference to an approved verification, valid for ReferenceLife. The
-// reference is encrypted, so that a URL does not show the ID. Error: the ring has no key.
+// reference is encrypted, so that a URL does not show the verification's ID. It returns an error if
+// the vault's ring has no key.
 func (redeemer *Redeemer) NewReference(app, id string) (string, error) {
 	text := append(binary.BigEndian.AppendUint64(nil, uint64(redeemer.Now().Add(ReferenceLife).Unix())), id...)
 	sealed, err := redeemer.Vault.Ring.Seal(referenceLabel, text, []byte(app))

@@ -79,11 +79,12 @@ func (ad *Administration) affectedApps(p Target) []string {
 
 // ResetQuota resets the counts of a recipient. The recipient's past sends under the purpose's
 // policy no longer count. The recipient's rejections, pauses after failures (backoff), spellings
-// and failed checks no longer count under any policy. Rules of networks and apps keep their counts,
-// and a carrier's hold stays. ResetQuota resets the database first. Otherwise the database's old
-// events would be added to the limiter again. If the limiter does not answer, only the database is
-// reset, and the limiter still refuses sends. After fault.Unavailable, the caller should repeat the
-// reset. Errors: *fault.InvalidError if the purpose is not configured; fault.Unavailable.
+// and failed checks no longer count under any policy. Rules of networks and apps keep their counts.
+// If a carrier refuses messages to the recipient for a time, this hold stays too. ResetQuota resets
+// the database first. Otherwise the database's old events would be added to the limiter again. If
+// the limiter does not answer, only the database is reset, and the limiter still refuses sends.
+// After fault.Unavailable, the caller should repeat the reset. Errors: *fault.InvalidError if the
+// purpose is not configured; fault.Unavailable.
 func (ad *Administration) ResetQuota(ctx context.Context, p Target, act store.AuditEntry) error {
 	set := ad.Policy.Get()
 	purpose, err := verification.FindPurpose(set, p.Purpose)
@@ -223,9 +224,9 @@ func (ad *Administration) loadResendable(ctx context.Context, v store.Verificati
 	return v, nil
 }
 
-// RevealRecipient records the access, and returns the full recipient of a verification. If the
-// recipient was erased or the recipient's key has left the ring, RevealRecipient returns
-// *fault.InvalidError. Error: fault.Unavailable.
+// RevealRecipient records the access in the audit log, and returns the full recipient of a
+// verification. If the recipient was erased, or if the key that encrypted the recipient is no
+// longer in the key ring, RevealRecipient returns *fault.InvalidError. Error: fault.Unavailable.
 func (ad *Administration) RevealRecipient(ctx context.Context, v store.Verification, act store.AuditEntry) (string, error) {
 	if err := ad.Store.AddAuditEntry(ctx, targetOf(v).auditEntryWithTarget(act)); err != nil {
 		return "", err

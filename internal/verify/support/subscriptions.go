@@ -19,10 +19,10 @@ const (
 	maxSearchedEntries = 200
 )
 
-// AllowSubscription allows the confirmation of the next subscription that a provider's topic
-// requests within acceptancePeriod. Only the audit log stores the acceptance. The audit entry stays
-// a begun entry until the subscription is confirmed. Errors: *fault.InvalidError,
-// fault.Unavailable.
+// AllowSubscription records that an administrator accepts the next subscription that a provider's
+// topic requests within acceptancePeriod. ConfirmSubscription then confirms that subscription. The
+// acceptance is stored only as an audit entry, which has the outcome AuditBegun until the
+// subscription is confirmed. Errors: *fault.InvalidError, fault.Unavailable.
 func (ad *Administration) AllowSubscription(ctx context.Context, provider, reason string, act store.AuditEntry) error {
 	if err := CheckReason(reason, ""); err != nil {
 		return err

@@ -102,7 +102,8 @@ func (ad *Administration) parseSuppressible(channel, address, app, why string) (
 }
 
 // checkSuppressionReason checks the reason for a suppression. The audit log keeps the reason for
-// good.
+// good, so the reason must not name a recipient; see CheckReason. The parameter address is the
+// recipient of the suppression.
 func checkSuppressionReason(why, address string) error {
 	switch {
 	case why == "":

@@ -87,9 +87,9 @@ func (a *alarms) countCheckOverBound(ch recipient.Channel, app string) {
 	a.LogAlarms(context.Background())
 }
 
-// countBreakerRefusal counts a send of an app that the breaker refused. It ignores refusals by
-// other rules. An operator must act, so countBreakerRefusal logs the count at once if a line is
-// due.
+// countBreakerRefusal counts a refused send of an app, if the refusing rule is the breaker
+// (policy.BreakerScope), which limits all sends of the service. An operator must act then, so
+// countBreakerRefusal logs the count at once if a line is due.
 func (a *alarms) countBreakerRefusal(app string, rule quota.State) {
 	if rule.Scope == policy.BreakerScope {
 		a.breaker.count(app)

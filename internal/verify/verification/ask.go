@@ -31,8 +31,8 @@ type Request struct {
 	Details      string        // only with a secret key: what the code confirms; at most 100 characters, no URL
 	Wait         time.Duration // only with a secret key: how long to wait for the outcome, at most MaxWait; 0: do not wait
 	Resend       string        // ID of a verification; Channel, To and Purpose may then be left out
-	// KnownTokens are a browser's tokens of earlier right codes, the newest first. At most
-	// MaxKnownTokens tokens are allowed. See CheckResult.KnownToken.
+	// KnownTokens are tokens that a browser got when earlier codes were entered in it, the newest
+	// first. At most MaxKnownTokens tokens are allowed. See CheckResult.KnownToken.
 	KnownTokens []string
 	// Code is the caller's own code, which has 4 to 12 ASCII letters and digits. Only callers with
 	// a secret key set Code, and such a caller checks the code itself. If Code is empty, the
@@ -43,7 +43,8 @@ type Request struct {
 	// counts as not entered.
 	Reports bool
 	// HumanCheck is the token of a human check. It is a vendor's token, or a solution that follows
-	// humancheck.WorkPrefix. The token is used only if the request needs a pass.
+	// humancheck.WorkPrefix. The token is checked only if the request is not admitted without a
+	// human check.
 	HumanCheck string
 	// Only callers with a secret key set MaySend. Send calls MaySend when the send is admitted,
 	// before the message leaves. If MaySend returns false, the code is canceled, no message leaves,

@@ -68,10 +68,10 @@ func (s *checkService) CheckByRecipient(ctx context.Context, ask Request, typed 
 	return s.check(ctx, r.Caller, v.ID, storedVerification{Verification: v}, judge)
 }
 
-// check takes a place in the admission, counts the check for the client's networks, and lets the
-// database compare the codes with judge. v is the verification if the caller has already read it.
-// v.readAt is zero if the caller does not know when, by the database's clock, the verification was
-// read. Errors: the errors of Check.
+// check takes one of the places for requests under way (s.places), counts the check for the
+// client's networks, and lets the database compare the codes with judge. v is the verification if
+// the caller has already read it. v.readAt is zero if the caller does not know when, by the
+// database's clock, the verification was read. Errors: the errors of Check.
 func (s *checkService) check(ctx context.Context, c Caller, id string, v storedVerification, judge judge) (_ CheckResult, err error) {
 	leave, err := s.places.enter(c.classWithoutTokens())
 	if err != nil {
@@ -153,7 +153,7 @@ func (s *checkService) approvedResult(c Caller, checked store.CheckAnswer) Check
 }
 
 // observedResult returns the result of a check, and counts the check in the metrics. The parameter
-// address is passed to view.
+// address is the hash of the recipient's address as spelled. If it is zero, view computes the hash.
 func (s *checkService) observedResult(checked store.CheckAnswer, outcome string, address recipient.Hash) CheckResult {
 	s.Observer.Checked(checked.Verification.Channel, checked.Verification.App, outcome)
 	return CheckResult{View: s.view(checked.Verification, store.Send{}, checked.Now, address)}

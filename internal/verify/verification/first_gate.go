@@ -10,11 +10,12 @@ import (
 	"sendcode/quota"
 )
 
-// takeQuota lets the limiter, the first gate, count the send. After a refusal, takeQuota reads the
-// recipient's rows. If the wait ends during this read, takeQuota calls the limiter once more. If
-// the process dies before the method write has returned, the limiter may count a send without a row
-// until the windows of the rules end. A repeated request with the Idempotency-Key has the same send
-// ID, so the limiter counts the send once. Errors: *earlyAnswer, fault.Unavailable.
+// takeQuota lets the limiter, the first gate, count the send. After a refusal, takeQuota calls
+// statesOfRefusal, which may read the recipient's rows. If the wait ends during this read,
+// takeQuota calls the limiter once more. If the process dies before the method write has returned,
+// the limiter may count a send without a row until the windows of the rules end. A repeated request
+// with the Idempotency-Key has the same send ID, so the limiter counts the send once. Errors:
+// *earlyAnswer, fault.Unavailable.
 func (s *sendService) takeQuota(ctx context.Context, send claimedSend) (counted countedSend, err error) {
 	if send.checkRequired && send.pass.checker == "" {
 		return counted, s.refuseWithoutPass(ctx, send, quota.Decision{})
@@ -57,11 +58,12 @@ func (s *sendService) takeQuota(ctx context.Context, send claimedSend) (counted 
 }
 
 // refuseWithoutPass answers a request that lacks a pass. If a pass would admit the request, the
-// answer asks for a human check. Otherwise the answer is a refusal. The parameter taken is the
-// limiter's refusal by the lower limits of the request's pass. It is the zero value if the request
-// needs a pass even while the rules have places. refuseWithoutPass reads the recipient's rows. If
-// the limiter's full limits refuse a send, refuseWithoutPass is not called. So a flood beyond these
-// limits reads no rows. Errors: *earlyAnswer, fault.Unavailable.
+// answer asks for a human check. Otherwise the answer is a refusal. Without a full pass, some rules
+// have lower limits (see the field lower). The parameter taken is the limiter's refusal by these
+// lower limits. It is the zero value if the request needs a pass even while the rules would admit
+// it. refuseWithoutPass reads the recipient's rows. If the full limits refuse a send, takeQuota
+// does not call refuseWithoutPass. So a flood of browsers' new requests beyond the full limits of
+// the wider scopes reads no rows. Errors: *earlyAnswer, fault.Unavailable.
 func (s *sendService) refuseWithoutPass(ctx context.Context, send claimedSend, taken quota.Decision) error {
 	current, err := s.peek(ctx, send.plan)
 	if err != nil {

@@ -19,13 +19,13 @@ import (
 	"sendcode/quota"
 )
 
-// An app may require a human check from strangers. In a scope that many recipients share, a send
-// without a pass may use only half of the strangers' places; see policy.Pass. So the limiter first
-// decides by these lower limits. A pass helps if the lower limits refuse the request, but the full
-// limits and the recipient's rules admit the request. Then Send checks the request's token, or asks
-// the caller for a human check. A vendor may take seconds to check a token. During these seconds
-// the request does not hold one of the recipient's slots, and package admission does not count it.
-// One admitted send spends the pass.
+// An app may require a human check from strangers. A request whose token has passed the check has a
+// pass. In a scope that many recipients share, a send without a pass may use only half of the
+// strangers' places; see policy.Pass. So the limiter first decides by these lower limits. A pass
+// helps if the lower limits refuse the request, but the full limits and the recipient's rules admit
+// the request. Then Send checks the request's token, or asks the caller for a human check. A vendor
+// may take seconds to check a token. During these seconds the request does not hold one of the
+// recipient's slots, and package admission does not count it. A pass is good for one admitted send.
 
 // The results of human checks in metrics.
 const (
@@ -47,8 +47,8 @@ type Budget interface {
 // SetHumanChecks replaces the human checks, by app. Apps without one ask nobody.
 func (s *readService) SetHumanChecks(checks map[string]humancheck.Check) { s.human.Store(&checks) }
 
-// humanCheckOf returns the human check for a plan, or nil if the app or the plan's class has no
-// human check.
+// humanCheckOf returns the human check for a plan. It returns nil if the plan's app has no human
+// check, or if the caller is not a stranger but has a secret key.
 func (s *readService) humanCheckOf(plan buckets.Plan) *humancheck.Check {
 	all := s.human.Load()
 	if all == nil || plan.Class == store.SecretKeyClass {
@@ -107,8 +107,9 @@ func (p *parsedRequest) passWithoutToken() humanPass {
 	return humanPass{Pass: policy.NoPass}
 }
 
-// passByWork returns the pass for a solution of work. While a vendor answers, a solution gives only
-// WorkPass, so that an attacker gains little by work.
+// passByWork returns the pass for a solved proof-of-work challenge. While a vendor's check is
+// available, the solution gives only WorkPass, so that an attacker gains little by computing.
+// Otherwise it gives FullPass.
 func (p *parsedRequest) passByWork() policy.Pass {
 	if p.check.VendorAnswers() {
 		return policy.WorkPass
@@ -125,10 +126,10 @@ func (s *sendService) newWork(r *parsedRequest) (*humancheck.Challenge, error) {
 	return humancheck.NewWorkChallenge(s.Vault.Ring, r.workBinding(), r.check.Cost, s.Now())
 }
 
-// askForCheck returns an *earlyAnswer that asks for a human check. The request is one that only a
-// pass would admit. current has the states of the request's rules by their full limits. taken is
-// the refusal by the limits of the request's pass. If taken has no rules, no rule refuses the
-// request.
+// askForCheck returns an *earlyAnswer that asks for a human check. Only a pass would admit the
+// request. The parameter current has the states of the request's rules by their full limits. The
+// parameter taken is the refusal by the lower limits for the request's present pass. If taken has
+// no rules, no rule refused the request.
 func (s *sendService) askForCheck(ctx context.Context, send claimedSend, current, taken quota.Decision) error {
 	offer := &humancheck.Offer{By: send.check.By()}
 	switch {
@@ -166,8 +167,8 @@ func askedForCheck(err error) *Answer {
 const maxHostName = 253
 
 // checkToken returns the pass for the request's token. A vendor may take seconds to check a token.
-// demand is the answer that the request would get without a token. Errors: *earlyAnswer if the
-// token gives no pass; fault.Unavailable.
+// The parameter demand is the answer that the request would get without a token. Errors:
+// *earlyAnswer if the token gives no pass; fault.Unavailable.
 func (s *sendService) checkToken(ctx context.Context, r *parsedRequest, demand Answer) (humanPass, error) {
 	pass, result := s.resultOfToken(ctx, r)
 	switch {
@@ -210,12 +211,12 @@ func (s *sendService) resultOfToken(ctx context.Context, r *parsedRequest) (huma
 }
 
 // askAgain returns the answer to a request whose token gives no pass. If the vendor did not judge
-// the token, askAgain returns the answer that a request without a token gets, but offers work
-// instead of the vendor's check.
+// the token, askAgain returns the answer that a request without a token gets, but offers a proof of
+// work instead of the vendor's check.
 //
-// A vendor may be in use even if it did not judge this token. In that case it was asked too often,
-// or it has just failed. While a vendor is in use, a solution of work gives only WorkPass, so
-// askAgain offers work only if WorkPass would admit the request.
+// A vendor may be available even if it did not judge this token. In that case it was asked too
+// often, or it has just failed. While a vendor is available, a proof of work gives only WorkPass,
+// so askAgain offers it only if WorkPass would admit the request.
 func (s *sendService) askAgain(r *parsedRequest, answer Answer, v humancheck.Result) error {
 	answer.CheckFailed = v.Reason
 	if v.Away {

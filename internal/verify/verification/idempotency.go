@@ -56,7 +56,8 @@ func (s *sendService) claimKey(ctx context.Context, r *parsedRequest) (claimedSe
 }
 
 // claim claims a key for a send. Error: fault.Unavailable. The error is not fault.Uncertain even if
-// the claim may have been made, because nothing was counted.
+// the claim may have been made. A claim counts no send toward a limit, so the caller can simply
+// repeat the request.
 func (s *sendService) claim(ctx context.Context, c store.IdempotencyClaim) (store.IdempotencyClaimAnswer, error) {
 	c.Lease, c.Life = claimLease(), IdempotencyKeyLife
 	ctx, cancel := context.WithTimeout(ctx, store.CallTimeout) // the deadline of a send is later
@@ -88,9 +89,9 @@ func (s *sendService) releaseClaims(t sendTime, send claimedSend, err error) {
 }
 
 // replay returns an *earlyAnswer with the answer of the first request with the key, but with the
-// current states of the rules. If r.Wait is set, the answer shows the send and the verification in
-// their present state, which done has. Otherwise the answer shows them as they were at admission.
-// Error: fault.Unavailable.
+// current states of the rules. If r.Wait is set, the answer shows the send and the verification as
+// they are now (done contains both). Otherwise the answer shows them as they were when the send was
+// admitted. Error: fault.Unavailable.
 func (s *sendService) replay(ctx context.Context, r *parsedRequest, done store.IdempotencyClaimAnswer) error {
 	current, err := s.peek(ctx, r.plan)
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 const NotMeTokenLife = 24 * time.Hour
 
 // MailedCode returns the verification whose mail contains the token. With the token, the recipient
-// can report the mail; see keys.Vault.NotMeToken. MailedCode changes nothing. Errors:
+// can report the mail; see keys.Vault.MailTokens. MailedCode changes nothing. Errors:
 // fault.NotFound if the token is not ours or older than NotMeTokenLife, or if the recipient was
 // erased; fault.Unavailable.
 func (s *checkService) MailedCode(ctx context.Context, token string) (store.Verification, error) {

@@ -12,8 +12,9 @@ import (
 )
 
 // Package admission bounds the requests that are under way. A class of callers has a place as long
-// as package admission would admit a request of this class. These checks refuse a send before the
-// gates, in this order:
+// as package admission would admit a request of this class. The following checks refuse a send
+// before the two gates, the limiter and the database, decide about it. The checks run in this
+// order:
 //
 // 	SendsOverloadError   no class has a place; the request is refused before its key and body are read
 // 	refuseIfOverloaded   the request's class has no place; the request is refused before it is parsed or waits
@@ -80,7 +81,7 @@ func (s *sendService) refuseIfOverloaded(ask Request) error {
 const (
 	lateForStrangers = 5 // the divisor for requests without a secret key, and for all requests while no message goes out
 	lateForAll       = 2 // the divisor for others
-	lateMargin       = 4 // 1/lateMargin of the expected wait is added, because lanes and replicas share a server's pace unevenly
+	lateMargin       = 4 // 1/lateMargin of the expected wait is added: queues and replicas share a server's pace unevenly
 	minLateRetry     = 5 * time.Second
 	maxLateRetry     = time.Minute
 )
@@ -92,9 +93,10 @@ type lateRefusals struct {
 	last  map[recipient.Channel]time.Time
 }
 
-// refuseIfLate returns an *admission.OverloadedError if the send's message would go out too late. A
-// known browser counts as a stranger here, because many recipients share the queue. A repeated
-// request is not refused if the first request with the key may have written the send.
+// refuseIfLate returns an *admission.OverloadedError if the send's message would go out too late.
+// It treats a known browser like a stranger: the browser is known for one recipient only, but the
+// messages of many recipients share the queue. A repeated request is not refused if the first
+// request with its Idempotency-Key may have written the send.
 func (s *sendService) refuseIfLate(send claimedSend) error {
 	ch, class := send.to.Channel(), send.plan.Class
 	wait, stalled := s.Outbox.ExpectedWait(store.Queue{Channel: ch, Strangers: class.IsStranger()}, send.App, send.network())

@@ -31,9 +31,9 @@ type parsedRequest struct {
 	plan        buckets.Plan        // the request's rules, each with its gate, limit and bucket
 	holder      string              // of a verification that the request opens
 	check       *humancheck.Check   // that a send may be asked for; nil: none
-	// lower has, for each policy.Pass, those rules of the plan that have a lower limit for a send
-	// with this pass. Such a send must keep these rules and the plan's own rules.
-	// lower[policy.FullPass] is empty.
+	// A policy.Pass says how the request has passed the human check. For each pass, lower has those
+	// rules of the plan that have a lower limit for a send with this pass. Such a send must keep
+	// these rules and the plan's own rules. lower[policy.FullPass] is empty.
 	lower         [policy.FullPass + 1][]quota.Rule
 	checkRequired bool // also where the rules have places
 }
@@ -167,8 +167,9 @@ func (s *readService) classOf(ctx context.Context, r *parsedRequest) store.Class
 	return r.Caller.classWithoutTokens()
 }
 
-// MaxKnownTokens is how many tokens a browser keeps and presents. KnownTokenLife is how long a
-// token is good after the approval.
+// MaxKnownTokens is how many known-browser tokens a browser keeps and presents. KnownTokenLife is
+// how long such a token is valid after the approval of the verification from which the browser got
+// it.
 const (
 	MaxKnownTokens = 5
 	KnownTokenLife = 90 * 24 * time.Hour
@@ -196,8 +197,8 @@ func (s *readService) isKnownBrowser(ctx context.Context, r *parsedRequest) bool
 }
 
 // planFor returns the plan of a caller's request for the recipient with the hashes h. For all
-// classes but SecretKeyClass, the plan also has the app's rule on failed checks. codeLength needs
-// the state of that rule.
+// classes but SecretKeyClass, the plan also has the app's rule on failed checks, because codeLength
+// makes codes longer while the app exceeds this rule.
 func (s *readService) planFor(set policy.Set, c Caller, class store.Class, p policy.Purpose, to recipient.Recipient,
 	h recipient.Hashes,
 ) buckets.Plan {

@@ -18,12 +18,13 @@ import (
 
 // write lets the database, the second gate, decide the send and write its row. The write is the
 // commit point: no message is sent before the write. If the process dies after the write, another
-// replica takes over the send when the lease ends. That replica delivers the send and settles it in
-// the limiter. Errors: *earlyAnswer, *FailedCheckLimitError, fault.Unavailable, fault.Uncertain.
+// replica takes over the send when the lease ends. That replica delivers the send and makes the
+// limiter count it if the row counts. Errors: *earlyAnswer, *FailedCheckLimitError,
+// fault.Unavailable, fault.Uncertain.
 func (s *sendService) write(ctx context.Context, send countedSend) (writtenSend, error) {
 	begun, err := s.begin(ctx, send)
-	// The limiter must count the send if, and only if, the send has a row. If the process dies
-	// here, the limiter is not corrected.
+	// The limiter must count the send if, and only if, the send has a row. If the process dies here
+	// and no row was written, the limiter still counts the send.
 	switch {
 	case errors.Is(err, fault.Uncertain), err == nil && begun.Admitted && send.taken.Alone:
 		s.Repair.SettleLater(send.id, send.plan.Buckets)

@@ -23,8 +23,12 @@ import (
 // 	      write               lets the database, the second gate, decide (second_gate.go)
 // 	  deliver             gives the send to the outbox, and answers (deliver.go)
 //
+// Slots bound how many requests for one recipient are decided at once. Places bound how many
+// requests for all recipients are decided at once. A pass shows that the caller passed a human
+// check.
+//
 // Each function releases in a defer what it has taken. If the send was written, the key and the
-// pass are not released, unless the send's message is kept back.
+// pass are not released, unless Request.MaySend kept the message back.
 
 // Send decides a request for a code. If both gates admit the request, Send starts the delivery
 // before it returns. A deadline of ctx also bounds the time for the decision. If another request
@@ -72,9 +76,10 @@ func (s *sendService) Send(ctx context.Context, ask Request) (answer Answer, err
 }
 
 // decideInTurn decides a request that has its turn. It decides again after another process has
-// worked on a request with the same Idempotency-Key. It also decides again if the request's token
-// has proved to be a pass. Between two decisions, the request has no slot and no place. Errors:
-// those of decide.
+// worked on a request with the same Idempotency-Key. It also decides again if decide asked for a
+// human check and the request's token passes that check. Between two decisions, the request holds
+// neither a slot of its recipient nor a place among the requests under way. Errors: those of
+// decide.
 func (s *sendService) decideInTurn(t sendTime, r *parsedRequest) (writtenSend, error) {
 	pass := r.passWithoutToken()
 	for wait := minClaimInterval; ; {
@@ -94,9 +99,10 @@ func (s *sendService) decideInTurn(t sendTime, r *parsedRequest) (writtenSend, e
 	}
 }
 
-// decide takes a slot, a place, the key and the pass, and lets both gates decide, until the send is
-// in the database. If decide returns an error, this request has written no send, unless the error
-// is fault.Uncertain. Errors: *earlyAnswer, *FailedCheckLimitError, *HoldUntilError,
+// decide takes a slot of the recipient, a place among the requests under way, the Idempotency-Key,
+// and the pass of the human check. Then it lets both gates decide, and the second gate writes the
+// send to the database. If decide returns an error, this request has written no send, unless the
+// error is fault.Uncertain. Errors: *earlyAnswer, *FailedCheckLimitError, *HoldUntilError,
 // *admission.OverloadedError, fault.Unavailable, fault.Uncertain, ErrKeyInProgress, ErrKeyReused.
 func (s *sendService) decide(t sendTime, r *parsedRequest, pass humanPass) (written writtenSend, err error) {
 	// The request takes a slot of the recipient, so that a flood of requests for one recipient
@@ -114,8 +120,8 @@ func (s *sendService) decide(t sendTime, r *parsedRequest, pass humanPass) (writ
 	}
 	defer func() { leave(!errors.Is(err, fault.Unavailable)) }()
 
-	// A repeated request with the Idempotency-Key gets the same send ID. The pass is for one send
-	// only.
+	// A repeated request with the Idempotency-Key gets the same send ID. The pass of a human check
+	// is valid for one send only.
 	send, err := s.claimKey(t.deciding, r)
 	if err != nil {
 		return written, err
@@ -195,10 +201,11 @@ type sendTime struct {
 	answerBy time.Time // when an answer is due, unless the caller waits for the outcome
 }
 
-// decisionTimeout bounds the time until a send is decided. The calls for the key, the limiter and
-// the database have their own timeouts. But the sum of these timeouts is longer than a proxy waits.
-// If a request is not decided in time, the rest of answerTimeout is for the release of its
-// Idempotency-Key. Then another replica can serve the request at once.
+// decisionTimeout bounds the time until a send is decided. The calls that claim the
+// Idempotency-Key, ask the limiter and write to the database have their own timeouts. But the sum
+// of these timeouts is longer than a proxy waits. If a request is not decided in time, its
+// Idempotency-Key is released in the rest of answerTimeout. Then another replica can serve the
+// request at once.
 func decisionTimeout() time.Duration { return store.CallTimeout * 6 / 5 }
 
 // answerTimeout is the longest time until a send has its answer, unless the caller waits for the

@@ -198,10 +198,10 @@ func (s sendHistory) refusedByOthersUntil(r quota.Rule) (ends time.Time) {
 	return time.Time{}
 }
 
-// visibleRefusal returns the one rule of a refusal that a browser sees. If rules with a wider scope
-// block, it is the one of them that blocks longest. Otherwise it is the rule on the recipient that
-// blocks longest. So a client over its own limits gets the same answer for every recipient. The
-// result is false if no rule blocks.
+// visibleRefusal returns the one rule of a refusal that is shown to a browser. If rules with a
+// wider scope than the recipient block, it is the one of them that blocks longest. Otherwise it is
+// the rule on the recipient that blocks longest. So a client over its own limits gets the same
+// answer for every recipient. The result is false if no rule blocks.
 func visibleRefusal(d quota.Decision) (quota.State, bool) {
 	wide := d
 	wide.Rules = slices.DeleteFunc(slices.Clone(d.Rules), func(s quota.State) bool { return !policy.IsWiderScope(s.Scope) })

@@ -6,11 +6,11 @@ import (
 )
 
 // A repeated request waits for the answer to the first request with its key, until its own
-// deadline. If the first request is in this process, the repeated request waits in keyTurns. It
-// waits without a slot, a place in the admission or a database statement. If the first request is
-// in another process, one repeated request tries again and again to claim the key. All other
-// repeated requests wait for that one. Beyond these bounds, a repeated request gets
-// ErrKeyInProgress at once.
+// deadline. If the first request is in this process, the repeated request waits in keyTurns. While
+// it waits, it holds no slot of the recipient, is not counted by package admission and runs no
+// database statement. If the first request is in another process, one repeated request tries again
+// and again to claim the key. All other repeated requests of this process wait for that one. If
+// more requests wait than these constants allow, the next one gets ErrKeyInProgress at once.
 const (
 	maxWaitingPerKey = 32   // requests of this process that wait for one key
 	maxWaiting       = 1024 // for all keys
@@ -39,10 +39,10 @@ type keyTurn struct {
 	admitted bool // set before ended is closed
 }
 
-// takeTurn waits for the turn of the request's Idempotency-Key in this process. The caller must end
-// the turn. If the request has no key, or if the previous request with the turn was admitted, no
-// turn is needed and takeTurn returns nil. Error: ErrKeyInProgress if the client hangs up, if the
-// time for the decision ends, or if too many requests wait.
+// takeTurn waits until it is the request's turn to work on its Idempotency-Key in this process. The
+// caller must end the turn. If the request has no key, or if the previous request with the turn was
+// admitted, no turn is needed and takeTurn returns nil. Error: ErrKeyInProgress if the client hangs
+// up, if the time for the decision ends, or if too many requests wait.
 func (s *sendService) takeTurn(t sendTime, r *parsedRequest) (*keyTurn, error) {
 	if r.IdempotencyKey == "" {
 		return nil, nil

@@ -156,7 +156,8 @@ func StateOf(v store.Verification, now time.Time) State {
 	return Pending
 }
 
-// CarrierRuleName is the name under which a carrier's hold is shown among the rules of an answer.
+// CarrierRuleName is the name of the rule that an answer shows if the carrier would refuse messages
+// to the recipient for some time; see carrierHold.
 const CarrierRuleName = "carrier"
 
 // MaxAttempts is how many checks a code allows.
@@ -343,8 +344,9 @@ type FailedCheckLimitError struct {
 
 func (e *FailedCheckLimitError) Error() string { return "verification: too many failed checks" }
 
-// HoldUntilError is the error for a send before SendDependencies.HoldUntil. errors.Is treats the
-// error as fault.Unavailable, because nothing was sent or counted.
+// HoldUntilError is the error for a send before SendDependencies.HoldUntil. Nothing was sent or
+// counted, and the caller may repeat the send later. So errors.Is treats the error as
+// fault.Unavailable.
 type HoldUntilError struct {
 	Until      time.Time
 	RetryAfter time.Duration // positive

@@ -21,7 +21,7 @@ import (
 // purpose.
 type Answer struct {
 	Admitted bool
-	Replayed bool // an earlier request with the same key was admitted, so this request did nothing
+	Replayed bool // an earlier request with this Idempotency-Key was admitted, so this request did nothing
 	View     View
 	Quota    quota.Decision
 	// AsksNext: the next send would be asked for a human check.
@@ -62,8 +62,8 @@ type View struct {
 type SendView struct {
 	ID     string
 	Number int
-	// Status is Undelivered also for a mail that bounced for good. The row of such a mail has the
-	// status Sent or Unknown.
+	// Status is Undelivered also for a mail that bounced for good. In the database, such a mail
+	// keeps the status Sent or Unknown.
 	Status     store.Status
 	Final      bool   // the status does not change any more
 	Reason     string // with Failed and Unknown; for secret keys and the administrator
@@ -190,7 +190,8 @@ func (s *readService) Quota(ctx context.Context, c Caller, channel, to, purpose 
 	view := View{Channel: r.Channel(), To: r.Masked(), Purpose: p.Name}
 	asks := false
 	if check := s.humanCheckOf(plan); check != nil && !set.TestRecipients.Has(hashes.Address, s.Now()) {
-		// The read does not end with ctx, because other callers get the result of the same read.
+		// The read of isAlwaysAsked does not end with ctx, because other callers get the result of
+		// the same read.
 		asks = s.asksNext(plan, current.Decision) || s.isAlwaysAsked(context.WithoutCancel(ctx), *check, plan, r, true)
 	}
 	return Answer{Quota: s.redact(ctx, plan, current, c, "", nil), View: view, AsksNext: asks}, nil
@@ -244,8 +245,9 @@ func (s *readService) RecipientQuota(
 	return current.Decision, err
 }
 
-// ValidateRecipient returns a *fault.InvalidError if codes cannot be sent to a recipient, because
-// the recipient is invalid, or because its country or kind is not served.
+// ValidateRecipient returns a *fault.InvalidError if codes cannot be sent to a recipient. The
+// recipient may be invalid, its country or kind of phone number may not be served, or its mail
+// domain may be disposable.
 func (s *readService) ValidateRecipient(channel, to string) error {
 	r, err := s.parseRecipient(channel, to, "")
 	if err != nil {

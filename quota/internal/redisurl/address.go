@@ -13,7 +13,7 @@ import (
 )
 
 // address is a parsed URL. The fields url and query lack the parts that go-redis does not read.
-// These are all hosts after the first host, the second half of the scheme, and the parameter ca.
+// These are all hosts after the first host, the part of the scheme after "+", and the parameter ca.
 type address struct {
 	url   *url.URL
 	query url.Values

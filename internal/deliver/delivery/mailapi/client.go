@@ -111,7 +111,7 @@ func (c *Client) acquire(ctx context.Context, patience time.Duration) (ok bool, 
 var repeatPauses = []time.Duration{time.Second, 3 * time.Second}
 
 // send makes the request for a mail. If the outcome of the request is unknown, send repeats it. The
-// provider recognizes a repeated request.
+// provider recognizes a repeated request, so the mail is not sent twice.
 func (c *Client) send(ctx context.Context, mail *delivery.RenderedMail) (reply string, fail *delivery.Error) {
 	r, fail := c.config.mailRequest(mail)
 	if fail != nil {
@@ -180,7 +180,8 @@ func Examine(ctx context.Context, c Config) (delivery.Encryption, error) {
 	if fail != nil {
 		return delivery.Encryption{}, fail
 	}
-	// Resend answers restricted_api_key to a key that may only send, which is a good key
+	// For an API key that may only send, the provider Resend answers restricted_api_key. Such a key
+	// is good enough.
 	if _, code, _ := readAnswer(a); a.Status != http.StatusOK && code != "restricted_api_key" {
 		return delivery.Encryption{}, &delivery.Error{
 			Class: delivery.Temporary, Stage: delivery.StageAuth, Status: a.Status, Code: providerhttp.SafeErrorCode(code),

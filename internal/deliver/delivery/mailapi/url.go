@@ -87,8 +87,8 @@ func (c *Config) setFromURL(u *url.URL) error {
 	return err
 }
 
-// complete fills in the defaults. The error is the first thing that is wrong; it has no
-// credentials.
+// complete fills in the defaults. If the settings are invalid, the error describes the first fault,
+// without credentials.
 func (c *Config) complete() error {
 	c.MaxConns, c.Host = cmp.Or(c.MaxConns, defaultConns), cmp.Or(c.Host, "api.resend.com")
 	switch {

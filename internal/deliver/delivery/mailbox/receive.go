@@ -30,7 +30,8 @@ func (s *session) Rcpt(to string, _ *smtp.RcptOptions) error {
 	return nil
 }
 
-// Data reads the whole mail before it keeps the mail. So an incomplete mail is not received.
+// Data reads a whole mail and then stores it in the mailbox. So a mail that arrives only in part is
+// not stored.
 func (s *session) Data(r io.Reader) error {
 	raw, err := io.ReadAll(r)
 	if err != nil {

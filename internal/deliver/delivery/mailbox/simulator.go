@@ -44,9 +44,9 @@ func (s *session) delayIfSlow() {
 	}
 }
 
-// disconnectIfUnknown closes the connection if a recipient of the mail is unknownLocalPart. The
-// mailbox has kept the mail by then, but has not answered. So the sender never learns that the mail
-// was accepted.
+// disconnectIfUnknown closes the connection if the mail has a recipient with the local part
+// unknownLocalPart. The mailbox has kept the mail by then, but has not answered. So the sender
+// never learns that the mail was accepted.
 func (s *session) disconnectIfUnknown() {
 	if s.simulates(unknownLocalPart) {
 		_ = s.conn.Conn().Close()

@@ -22,15 +22,15 @@ import (
 type Server interface {
 	// Address returns host:port, the name of the server in health, logs and metrics.
 	Address() string
-	// Deliver waits for a connection for at most the duration patience, and then calls begin. If
-	// begin returns true, Deliver offers the mail once, and tried is true. If the server accepts
-	// the mail, reply is the server's reply as it is stored with the send. Otherwise fail has the
-	// reason.
+	// Deliver waits for a free connection for at most the duration patience, and then calls the
+	// function begin. If begin returns true, Deliver offers the mail once, and tried is true. If
+	// the server accepts the mail, reply is the server's reply as it is stored with the send.
+	// Otherwise fail has the reason.
 	//
-	// If the mail was not offered, tried is false. Then fail is nil if begin returned false or no
-	// connection became free. If the server's pace allows no mail yet, fail is ErrPace. In both
-	// cases the caller should offer the mail to another server. Any other fail says that ctx ended
-	// or that the server is closed.
+	// If the mail was not offered, tried is false. Then fail is nil if begin returned false or if
+	// no connection became free in time. If the server's pace allows no mail yet, fail is ErrPace.
+	// If fail is nil or ErrPace, the caller should offer the mail to another server. Any other fail
+	// says that ctx ended or that the server is closed.
 	Deliver(ctx context.Context, patience time.Duration, begin func() bool, mail *delivery.RenderedMail) (reply string,
 		tried bool, fail *delivery.Error)
 	// MaxConns returns how many mails at most can be under way at the same time. ConnLimit returns
@@ -44,8 +44,8 @@ type Server interface {
 	// CertificateEnd returns when the server's certificate expires. The certificate is that of the
 	// last connection. The result is zero if no connection of the last week used TLS.
 	CertificateEnd() time.Time
-	// LoginProblem returns the reason why no mail can log in now, and the time when this problem
-	// began. The error is nil if no such reason is known.
+	// LoginProblem returns the reason why no login at the server can succeed now, and the time when
+	// this problem began. The result why is nil if no such reason is known.
 	LoginProblem() (since time.Time, why error)
 	// OnUnverified is that of delivery.LastCertificate.
 	OnUnverified(f func(why error))
@@ -62,7 +62,7 @@ type Servers []*serverWithBreaker
 // serverWithBreaker is a server with its circuit breaker.
 type serverWithBreaker struct {
 	Server
-	address string // address of the server; kept, since the server makes the text anew at each call
+	address string // the server's address, stored because each call of Server.Address builds the text anew
 	health  *delivery.Breaker
 	encoder *delivery.MailEncoder
 	tried   func(ctx context.Context, server string, fail *delivery.Error, took time.Duration) // see OnAttempt; may be nil
@@ -106,8 +106,8 @@ const (
 // After any other rejection, or if the server may have accepted the message, no other server gets
 // the message. If all servers are set aside and a mail is trying one of them, Send waits up to
 // slowAfter for that mail's outcome. If no mail is trying one of them, Send fails immediately with
-// a Temporary error. The result and the error are those of the last server that was tried, with the
-// exceptions that tryEach names. Took in the result is the duration of the whole call.
+// a Temporary error. The result and the error are those of the last server that was tried; the
+// comment of tryEach has the exceptions. Took in the result is the duration of the whole call.
 func (s Servers) Send(ctx context.Context, message delivery.Mail) (delivery.Result, error) {
 	began := time.Now()
 	receipt := delivery.Result{}

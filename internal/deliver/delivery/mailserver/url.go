@@ -34,9 +34,9 @@ type Config struct {
 }
 
 // ParseURLs parses a list of mail server URLs that are separated by commas. The first URL is the
-// preferred one. Each URL must be valid for smtp.ParseURL or mailapi.ParseURL. If a URL names a
-// client that is not in tokens, the server can't log in. Errors never quote a URL, because it
-// contains a password.
+// preferred one. Each URL must be valid for smtp.ParseURL or mailapi.ParseURL. If a URL names an
+// OAuth client that is missing in tokens, the server can't log in. Errors never quote a URL,
+// because it contains a password.
 func ParseURLs(list string, tokens oauth.Sources) ([]Config, error) {
 	var configs []Config
 	for n, text := range strings.Split(list, ",") {

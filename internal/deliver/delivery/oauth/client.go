@@ -33,8 +33,9 @@ type Client struct {
 	// TokenURL takes the requests: https, or http on loopback.
 	TokenURL   string
 	ID, Secret string
-	// Account is a service account that signs for the mailbox Subject, at the account's own token
-	// server (RFC 7523 section 2.1).
+	// Account is a service account. In place of ID and Secret, the client signs a JWT with the
+	// account's key, for the mailbox Subject, and sends the JWT to the account's own token server
+	// (RFC 7523 section 2.1).
 	Account *Account
 	Subject string
 	Scope   string // empty: the server chooses
@@ -253,8 +254,8 @@ func (s *Source) LoginProblem(code, token string) string {
 		"give it this mailbox (Add-MailboxPermission); both take up to 30 minutes"
 }
 
-// lacksRole reports whether a token is a JSON Web Token without sendRole. It serves only for
-// advice.
+// lacksRole reports whether a token is a JSON Web Token without sendRole. It does not verify the
+// token's signature, because LoginProblem uses the result only to choose its advice.
 func lacksRole(token string) bool {
 	parts := strings.Split(token, ".")
 	if len(parts) != 3 {

@@ -34,10 +34,10 @@ const (
 // Sources are the sources of tokens, by the name of their client.
 type Sources map[string]*Source
 
-// Start begins the request for each source's first token. From then on, a source that fails calls
-// changed with the name of its client and the failure. It calls changed again when a failure of
-// another kind follows. When there is a token again, it calls changed with a nil failure. The calls
-// for one source do not overlap. They must not call the source.
+// Start begins the request for each source's first token. From then on, each source calls the
+// function changed with the name of its client. It does so when its requests begin to fail, when a
+// failure of another kind follows, and, with a nil failure, when there is a token again. The calls
+// for one source do not overlap. The function must not call the source.
 func (sources Sources) Start(changed func(client string, failure error)) {
 	for name, s := range sources {
 		s.mu.Lock()
@@ -149,8 +149,8 @@ func (s *Source) startLocked() chan struct{} {
 	return s.renewal
 }
 
-// renewInTime is called by the timer. The timer fires when a part of the token's life is over or,
-// after a failure, when the wait is over.
+// renewInTime is called by the timer. The timer fires when most of the token's life is over or,
+// after a failure, when it is time to try again.
 func (s *Source) renewInTime() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -65,12 +65,12 @@ func (c *Client) ConnCounts() (inUse, idle int, waits int64) {
 // later delivery fails as Temporary.
 func (c *Client) Close() { c.pool.close() }
 
-// Deliver acquires a connection, or the right to open one, within patience. Then it calls begin. If
-// begin returns true, Deliver offers the mail once and returns the reply that accepted the mail. If
-// the mail was not offered, tried is false and fail has the reason: ctx ended, the client is
-// closed, or the pace allows no mail now (ErrPace). But fail is nil if begin returned false or if
-// all connections stayed in use. If the server refuses a further connection, the mail waits for
-// another connection, again within patience.
+// Deliver acquires a connection, or the right to open one, and waits at most the duration patience
+// for it. Then it calls begin. If begin returns true, Deliver offers the mail once and returns the
+// reply that accepted the mail. If the mail was not offered, tried is false and fail has the
+// reason: ctx ended, the client is closed, or the pace allows no mail now (ErrPace). But fail is
+// nil if begin returned false or if all connections stayed in use. If the server refuses a further
+// connection, the mail waits for another connection, again at most patience.
 func (c *Client) Deliver(ctx context.Context, patience time.Duration, begin func() bool,
 	mail *delivery.RenderedMail,
 ) (reply string, tried bool, fail *delivery.Error) {

@@ -51,16 +51,17 @@ type Config struct {
 	// with a token from Tokens, and not with a password.
 	OAuth  string
 	Tokens *oauth.Source
-	// preferPlain is true if the server offers PLAIN or LOGIN, but refused another mechanism with
-	// the reply 535. The other mechanism does not show the password to the server. Then the next
-	// session begins with PLAIN or LOGIN; see openSession. withDefaults sets the pointer.
+	// preferPlain is true if the server refused a login with the reply 535, although it offers
+	// PLAIN or LOGIN. The refused login used another mechanism, which does not show the password to
+	// the server. The next session then begins with PLAIN or LOGIN; see openSession. withDefaults
+	// sets the pointer.
 	preferPlain *atomic.Bool
 	// hasty decides whether to give up a server that is silent while a connection is opened. The
 	// parameter waited is how long the server has been silent. If hasty returns true, the attempt
 	// ends. If hasty is nil, the attempt never ends early.
 	hasty func(waited time.Duration) bool
-	// Hello is our name in EHLO, by default "localhost". A public relay wants the sending domain
-	// here.
+	// Hello is the name that the service gives in EHLO, by default "localhost". A public relay
+	// expects the sending domain here.
 	Hello string
 
 	// MaxConns is the maximum number of connections open at once. By default the number is dynamic:

@@ -61,7 +61,7 @@ func newError(ctx context.Context, stage string, err error, private delivery.Pri
 	return withOwnCause(e, err)
 }
 
-// withOwnCause sets e.Err to the cause of err in our own words, if err has one. If the reply is no
+// withOwnCause sets e.Err to the delivery.SafeError in err, if there is one. If the reply is no
 // refusal (its status is below 400), withOwnCause sets e.Err to errUnexpectedReply.
 func withOwnCause(e *delivery.Error, err error) *delivery.Error {
 	if own, ok := errors.AsType[delivery.SafeError](err); ok {
@@ -104,8 +104,8 @@ func aboutRecipient(used, fresh *delivery.Error) bool {
 }
 
 // blameRecipient marks a stranger's mail as failed because of the recipient. It sets About of a
-// Temporary failure at RCPT or later, because the stranger chose the recipient's domain. After
-// RCPT, the values AboutPace and AboutAccount stay.
+// Temporary failure at RCPT or later to AboutRecipient, because the stranger chose the recipient's
+// domain. After RCPT, the values AboutPace and AboutAccount stay.
 func blameRecipient(fail *delivery.Error) {
 	if fail == nil || fail.Class != delivery.Temporary || fail.About == delivery.AboutUs {
 		return
@@ -182,7 +182,8 @@ func safeCause(stage string, err error) error {
 	return genericCause(stage)
 }
 
-// genericCause returns an error in our own words for a failure at a stage.
+// genericCause returns an error for a failure at a stage. The text of the error is fixed for the
+// stage and quotes nothing from the server.
 func genericCause(stage string) error {
 	switch stage {
 	case delivery.StageDial:

@@ -14,9 +14,10 @@ import (
 // that are sending QUIT count, too.
 //
 // At first, the pool may open `begin` connections. If a backlog needs more connections, the pool
-// opens new ones. It does so only while fewer than two open connections have not served a mail yet.
-// If the server says that there are too many connections or mails of this service, the pool opens
-// no more connections than have worked. This limit lasts for growAfterRefusal.
+// opens new ones. But at any time, at most two open connections may be new, without a mail that the
+// server accepted over them. If the server says that there are too many connections or mails of
+// this service, the pool opens no more connections than the server has already served at once. This
+// limit lasts for growAfterRefusal.
 //
 // If all connections are in use and fewer than `least` are open, a mail opens another connection
 // immediately. Otherwise the mail first waits for growAfter, so that only a backlog opens further
@@ -37,7 +38,7 @@ type pool struct {
 
 	worked     int           // connections that may be open at once without a trial
 	unproven   int           // of open: connections that have served no mail yet
-	refused    time.Time     // when the server last refused anything as one too many; zero: never, or it served again after refusing all
+	refused    time.Time     // the last refusal for too many connections or mails; zero: none, or a mail was accepted after refusesAll
 	refusesAll bool          // the server refused the only connection, and has accepted none since
 	alive      time.Time     // when the server last took a mail or a connection; also set when the first connection is begun
 	slowest    time.Duration // that the server took until a connection was open
@@ -66,7 +67,7 @@ const (
 	growAfterRefusal = 10 * time.Minute
 	growAfterFault   = time.Minute // see heldLocked
 	maxTrials        = 2
-	// aliveFor is how long a server counts as working after it accepted a mail.
+	// aliveFor is how long a server counts as working after it accepted a mail or a connection.
 	aliveFor = 10 * time.Second
 )
 
@@ -93,10 +94,11 @@ func (p *pool) trialsLocked() int {
 	return 1
 }
 
-// heldLocked reports whether the server refused a connection within the last growAfterRefusal. If
-// only one of several connections is left, the time is growAfterFault instead. In that case a short
-// fault may have caused the refusals, or the server may have counted connections of a process that
-// has ended. The caller must hold the lock.
+// heldLocked reports whether the pool may not try a further connection yet. That is so if the
+// server refused a connection or mail as too many within the last growAfterRefusal. If the pool
+// began with several connections and only one is left, the time is growAfterFault instead. In that
+// case a short fault may have caused the refusals, or the server may have counted connections of a
+// process that has ended. The caller must hold the lock.
 func (p *pool) heldLocked() bool {
 	lasts := growAfterRefusal
 	if p.worked == 1 && p.begin > 1 {
@@ -105,13 +107,13 @@ func (p *pool) heldLocked() bool {
 	return !p.refused.IsZero() && time.Since(p.refused) < lasts
 }
 
-// acquire returns the idle session that was used last, or waits for a session. If s is nil and ok
-// is true, the caller may open a session, which the pool counts already. Whenever ok is true, the
-// caller must call release. If patience ends first, ok is false and fail is nil. If fail is not
-// nil, it says that ctx ended or that the pool is closed, or it is ErrPace. ErrPace means that
-// perMinute allows the mail too late: only after patience, after maxPaceWait, or after the stop of
-// the process has begun. Even with a patience of 0, acquire waits for growAfter if one more
-// connection may be opened.
+// acquire returns the idle session that was used last, or waits for a session, at most for the
+// duration patience. If s is nil and ok is true, the caller may open a session, which the pool
+// counts already. Whenever ok is true, the caller must call release. If no session became free in
+// time, ok is false and fail is nil. If fail is not nil, it says that ctx ended or that the pool is
+// closed, or it is ErrPace. ErrPace means that perMinute does not allow the mail within patience,
+// within maxPaceWait, or before the process begins to stop. Even with a patience of 0, acquire
+// waits for growAfter if one more connection may be opened.
 func (p *pool) acquire(ctx context.Context, patience time.Duration) (s *session, ok bool, fail *delivery.Error) {
 	if ctx.Err() != nil { // select picks among ready cases at random
 		return nil, false, newError(ctx, delivery.StageDial, ctx.Err(), delivery.PrivateData{})
@@ -321,11 +323,13 @@ func (p *pool) release(s *session, usable bool) {
 }
 
 // limitToOthers is called after the server refused a connection. It limits the pool to the other
-// connections that are open. It returns true if there are other connections, because then the
-// server may still be working. If the server refuses the last connection, too, only one connection
-// at a time is opened until the server has served a mail. A silent refusal (without a reply) limits
-// the pool only if there are other connections and the server has worked within aliveFor. Otherwise
-// the result is false.
+// connections that are open. If there are other connections, it returns true, because the mail can
+// be sent over one of them. If the server refuses the last connection, too, only one connection at
+// a time is opened until the server has accepted a mail.
+//
+// A refusal is silent if the server did not reply. A silent refusal limits the pool only if there
+// are other connections and the server accepted a mail or a connection within the last aliveFor.
+// Otherwise the result is false.
 func (p *pool) limitToOthers(silent bool) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -356,9 +360,10 @@ func (p *pool) isSilent(waited time.Duration) bool {
 	return p.open > p.unproven && time.Since(p.alive) < aliveFor && waited >= 2*p.slowest
 }
 
-// limitToLeast limits the number of connections, like limitToOthers. But the limit is at least
-// `least`, because the server refused no connection. It reports whether the caller should close the
-// connection.
+// limitToLeast is called after a reply that may mean too many connections or mails
+// (delivery.Error.Crowded). If more than `least` connections are open, it limits their number, like
+// limitToOthers, and returns true. Then the caller closes its connection. The limit is at least
+// `least`, because the server refused a mail and not the connection.
 func (p *pool) limitToLeast() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -370,7 +375,8 @@ func (p *pool) limitToLeast() bool {
 }
 
 // noteServed is called when the server has accepted a mail over a connection, or refused only that
-// mail. For a stranger's mail, it is called as soon as the server has accepted the command MAIL.
+// mail. If anyone may have chosen the recipient (delivery.Mail.Stranger), it is called as soon as
+// the server has accepted the command MAIL.
 func (p *pool) noteServed(s *session) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -45,7 +45,8 @@ type session struct {
 	lines []byte
 	// expiry closes the session when it has been idle for too long.
 	expiry *time.Timer
-	// served is called when the server has answered MAIL of a stranger; see pool.noteServed.
+	// served is called when the server has answered the command MAIL of a mail that a stranger
+	// requested; see pool.noteServed.
 	served func()
 	// hastyRcpt is Config.hasty for the answer to RCPT.
 	hastyRcpt func(waited time.Duration) bool
@@ -213,7 +214,7 @@ func (s *session) verify(state tls.ConnectionState) error {
 // Timeouts of the parts of the dialogue.
 const (
 	dialTimeout    = 10 * time.Second // opening the socket
-	keptTimeout    = 5 * time.Second  // the first step on a kept connection, whose other end may be gone unnoticed
+	keptTimeout    = 5 * time.Second  // the first step on a kept connection, which the server may have closed unnoticed
 	shortTimeout   = 5 * time.Second  // a step where hasty says so
 	commandTimeout = 30 * time.Second // any other step with all its round trips, or writing the body
 	dotTimeout     = 10 * time.Minute // the answer to the final dot (RFC 5321 section 4.5.3.2.6)

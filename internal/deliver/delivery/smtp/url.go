@@ -22,8 +22,8 @@ import (
 //   - oauth: the client whose tokens replace a password; the caller sets Tokens
 //   - ca: a PEM file that replaces the system's authorities
 //   - hello: our name in EHLO
-//   - conns: how many connections may be open together, 1 to 1,000; by default their number follows
-//     the server
+//   - conns: how many connections may be open together, 1 to 1,000; by default the number grows
+//     while mails wait and the server accepts connections, see Config.MaxConns
 //   - conns_min: how many connections are opened without a backlog
 //   - per_minute: how many mails may begin within a minute
 //

@@ -9,8 +9,9 @@ import (
 	"time"
 )
 
-// maxStepBytes bounds the server's bytes within one step, such as a TLS handshake with its
-// certificates. Real replies stay under 1 KiB, certificate chains under 20 KiB.
+// maxStepBytes bounds the server's bytes within one step of the dialogue, such as the reply to a
+// command, or a TLS handshake with its certificates. Real replies stay under 1 KiB, certificate
+// chains under 20 KiB.
 const maxStepBytes = 64 << 10
 
 // countedConn is the socket below TLS and all other layers. Only the goroutine of the dialogue
@@ -21,8 +22,9 @@ type countedConn struct {
 	sent int64
 	// room is how many more bytes may be read in this step.
 	room int
-	// began is when the step began, and until is when the step must end. After shortTimeout the
-	// step ends as soon as hasty returns true. hasty may be nil.
+	// began is when the step began, and until is its deadline. hasty reports whether to give up a
+	// server that has not answered for the time waited. After shortTimeout the step ends as soon as
+	// hasty returns true. If hasty is nil, the step ends at the deadline at the latest.
 	began, until time.Time
 	hasty        func(waited time.Duration) bool
 }
@@ -37,8 +39,9 @@ func (c *countedConn) startStep(limit time.Duration, hasty func(waited time.Dura
 	}
 }
 
-// waitsOn reports whether a read that failed with err must be repeated. If so, waitsOn sets the
-// next deadline.
+// waitsOn reports whether the step still waits for the server, although a read failed with err at
+// its deadline. If so, waitsOn sets the next deadline, and the caller reads again. The step stops
+// waiting if hasty returns true, or if the deadline of the whole step has passed.
 func (c *countedConn) waitsOn(err error) bool {
 	now := time.Now()
 	if c.hasty == nil || !errors.Is(err, os.ErrDeadlineExceeded) || !now.Before(c.until) {

@@ -34,8 +34,9 @@ type attemptLimiter struct{ limiter limiter }
 // account has the name.
 const accountScope quota.Scope = "account"
 
-// The names of the rules that count unknown browsers' attempts at one account. Answers and alarms
-// treat these rules differently from the other rules of a login.
+// The names of the rules that count unknown browsers' attempts at one account. If one of these
+// rules refuses a login, the account is probably under attack. So the page has another text, and
+// the log line is an error and not a warning.
 const (
 	accountRuleName    = "account"
 	accountDayRuleName = "account_day"

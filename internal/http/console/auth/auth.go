@@ -78,8 +78,8 @@ type Auth struct {
 // maxConcurrentPasswordChecks is how many passwords are checked at once.
 const maxConcurrentPasswordChecks = 2
 
-// New prepares the login pages. If AdminPasswordHash can't be parsed, the account admin can't log
-// in.
+// New returns an Auth. If AdminPasswordHash can't be parsed, New logs an error, and the account
+// admin can't log in.
 func New(c Config, l *layout.Layout, logger *slog.Logger, now func() time.Time) *Auth {
 	a := &Auth{
 		Config: c, attempts: attemptLimiter{c.Limiter}, logger: logger,

@@ -168,7 +168,7 @@ func (a *Auth) consumeCode(c echo.Context, v session, code string) (bool, error)
 	if err != nil {
 		a.logger.ErrorContext(ctx, "could not decrypt second factor", "account", v.Account, "error", err,
 			logs.SeeDefect)
-		return false, fault.Unavailable // the code may be right, but the key of the seal has left the ring too early
+		return false, fault.Unavailable // the code may be right, but the key that encrypted the secret was removed too early
 	}
 	step, right := matchTOTPStep(secret, code, a.now(), f.Step)
 	if !right {

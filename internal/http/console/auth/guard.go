@@ -14,8 +14,8 @@ import (
 )
 
 // requireSession redirects a request without a session to the login page. After the login, the
-// login page redirects back. If a session lacks the code or the second factor, requireSession
-// redirects to the page where the person adds it.
+// login page redirects back. If the person must still enter a code of the second factor, or must
+// first set up a second factor, requireSession redirects to the page for that.
 func (a *Auth) requireSession(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		v, ok, err := a.currentSession(c)

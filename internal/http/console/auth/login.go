@@ -197,7 +197,8 @@ func clearCookieAndRedirect(c echo.Context) error {
 }
 
 // withReturnPage returns the address of a page, with the parameter next. The parameter names the
-// page that is shown afterwards. If next is empty, withReturnPage adds no parameter.
+// page of the console that is shown after the login. If next is empty, withReturnPage adds no
+// parameter.
 func withReturnPage(page, next string) string {
 	if next == "" {
 		return page

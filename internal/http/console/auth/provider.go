@@ -27,7 +27,7 @@ import (
 type Provider struct {
 	Client      *openid.Provider
 	Title       string          // title that people read
-	Fingerprint string          // identifies the provider, the client and the claim; when one of them changes, sessions end
+	Fingerprint string          // identifies the provider, client, name claim and role claim; when one changes, sessions end
 	Roles       map[string]Role // by value of the claim for roles
 }
 

@@ -98,7 +98,8 @@ const (
 	lacksFactor = "factor" // no second factor, but the settings demand one
 )
 
-// secondFactorTimeout is how much time a person has between the password and the code.
+// secondFactorTimeout is how much time a person has to enter the code of the second factor after
+// the password.
 const secondFactorTimeout = 10 * time.Minute
 
 // missingLoginStep returns which step of the second factor a session lacks. If no step is missing,

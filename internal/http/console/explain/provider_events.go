@@ -10,7 +10,7 @@ import (
 
 // providerEventKinds has an entry for each kind of provider event, with the tone of the kind and
 // the cause of the suppression that may follow. The worst kind is first. The kinds delayed and
-// unmapped are last and have no rank.
+// unmapped are last, so a page explains them only if the send has no other event.
 var providerEventKinds = []struct {
 	kind  store.ProviderEventKind
 	tone  Tone
@@ -25,8 +25,9 @@ var providerEventKinds = []struct {
 	{kind: store.ProviderUnmapped, tone: Warn},
 }
 
-// withProviderEvent adds the worst provider event to a verdict. If the code was entered, the
-// message arrived, and so the next step of the verdict stays.
+// withProviderEvent adds the worst provider event to a verdict. If such an event can suppress the
+// recipient, it also replaces the verdict's next step, the advice to the reader. If the code was
+// entered, the message arrived, and so the next step of the verdict stays.
 func (vi verdictInput) withProviderEvent(v Verdict) Verdict {
 	for _, t := range providerEventKinds {
 		i := slices.IndexFunc(vi.story.Events, func(e store.ProviderEvent) bool { return e.Kind == t.kind })

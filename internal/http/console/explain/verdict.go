@@ -43,8 +43,8 @@ type verdictInput struct {
 // VerdictFacts are the data that a verdict depends on beside the row's story.
 type VerdictFacts struct {
 	Quota *quota.Decision // what the recipient's rules say now; nil: not known
-	// If Reserved is true, Quota is the quota of unknown browsers. The rules would admit a secret
-	// key now, because secret keys may use a reserve.
+	// If Reserved is true, Quota is the quota of unknown browsers. A request with a secret key
+	// would be admitted now, because it may also use the reserves of the rules.
 	Reserved bool
 
 	Pause *policy.Pause // the pause that stops the row's channel or purpose now; nil: none
@@ -210,8 +210,8 @@ func (vi verdictInput) earlierAttemptWarning() texts.Sentence {
 	return vi.text("doubt.else")
 }
 
-// nextStep returns what became of the sent code and what to do next. The parameter how is the state
-// of the send.
+// nextStep returns a sentence about the sent code: what became of it and what to do next. The
+// parameter how is the state of the send, as in the keys of the texts.
 func (vi verdictInput) nextStep(how string) texts.Sentence {
 	key := "next." + how + "." + cmp.Or(string(vi.state), "none")
 	if vi.hasWrongCodes() {

@@ -74,9 +74,10 @@ func serverCodeTopic(code string) string {
 	return ""
 }
 
-// FailureText returns in a few words why a send failed or waits. It returns our reason, the topic
-// of the server's code, or both. If our reason says only that the server rejected the message, it
-// returns only the topic. If there is nothing to say, it returns "".
+// FailureText returns in a few words why a send failed or waits. It returns the service's own
+// reason, the topic of the mail server's code, or both. If the service's reason says only that the
+// server rejected the message, FailureText returns only the topic. If there is nothing to say, it
+// returns "".
 func FailureText(s store.Send, w texts.Words) string {
 	topic, reason := serverCodeTopic(s.ProviderCode), w.Or("reason", s.Reason)
 	about := w.Or("why.topic", topic)

@@ -80,9 +80,9 @@ func (vi verdictInput) databaseTimeAfter(wait time.Duration) time.Time {
 }
 
 // countedScopeKey returns a word for the callers or recipients whose requests the rule counts. The
-// keys of texts end with this word. It is the scope of the rule. For a rule without a scope, it is
-// the name of the rule. If the rule counts only the recipient's requests, or if the scope is
-// unknown, it is "".
+// keys of texts end with this word. The word is the scope of the rule or, for a rule without a
+// scope, the name of the rule. If the rule counts only the recipient's requests, or if the scope is
+// unknown, the word is "".
 func (vi verdictInput) countedScopeKey() string {
 	switch {
 	case vi.BlockedBy == policy.BreakerName, vi.BlockedBy == verification.CarrierRuleName,
@@ -94,10 +94,10 @@ func (vi verdictInput) countedScopeKey() string {
 	return string(vi.facts.RuleScope)
 }
 
-// nextAdmittedText returns a sentence about when the next request is admitted. If the rule that
-// refused the request is in the present quota, the time comes from the quota. Otherwise the time
-// comes from the row. The quota does not include a rule that counts more than one recipient, such
-// as a network's rule.
+// nextAdmittedText returns a sentence about when the next request is admitted. If vi.facts.Quota
+// has the present state of the rule that refused the request, the time comes from this state.
+// Otherwise the time comes from the row. The quota does not include a rule that counts more than
+// one recipient, such as a network's rule.
 func (vi verdictInput) nextAdmittedText() texts.Sentence {
 	switch {
 	case vi.facts.Quota != nil && vi.quotaHasRule(vi.BlockedBy):

@@ -50,8 +50,8 @@ func (vi verdictInput) prefixPausedTexts(p store.PrefixPause) (what, next texts.
 			texts.AtTime("lifted", p.LiftedAt))
 }
 
-// activeKeySuffix returns the last part of a key. It says whether a suppression or a pause is
-// active, was lifted or has ended.
+// activeKeySuffix returns the last part of a text's key. This part says whether a suppression or a
+// pause is active, was lifted or has ended.
 func activeKeySuffix(active bool, lifted time.Time) string {
 	switch {
 	case active:

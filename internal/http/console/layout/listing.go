@@ -95,8 +95,8 @@ func (l List[F, R]) PageForRawQuery(ctx context.Context, raw string, f F) (Pagin
 	return l.Page(ctx, f, given)
 }
 
-// Page reads the page that the filter f selects. given has the parameters that made the filter. The
-// addresses of other pages contain these parameters.
+// Page reads the page that the filter f selects. The parameter given has the query parameters from
+// which f was made. The addresses of other pages contain these parameters.
 func (l List[F, R]) Page(ctx context.Context, f F, given url.Values) (p PaginatedRows[F, R], err error) {
 	p = PaginatedRows[F, R]{Filter: f, path: l.Path, given: given}
 	place := l.Place(&f)
@@ -133,8 +133,9 @@ func (p PaginatedRows[F, R]) AddressWith(name, value string) string {
 	return ListAddress(p.path, p.given, name, value)
 }
 
-// FormAddress returns the address of a form of the list. The address is the path of the list, then
-// part, then the parameters of this page. So if a form is refused, the same rows are shown with it.
+// FormAddress returns the address of a form of the list. The address has the path of the list, the
+// text of the parameter part, and the query parameters of this page. So if a form is refused, the
+// same rows are shown with it.
 func (p PaginatedRows[F, R]) FormAddress(part string) string {
 	if len(p.given) == 0 {
 		return p.path + part

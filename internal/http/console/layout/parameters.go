@@ -37,9 +37,9 @@ type Parameters map[string]ParseFunc
 
 // Parse parses a raw query and sets the variables of its parameters. If a parameter is unknown,
 // repeated or wrong, Parse returns an error with the name of the parameter. Parse does not ignore
-// such a filter, because the list would then show other rows than the reader asked for. If several
-// parameters are wrong, the error is about the first name in alphabetical order. The result given
-// has the parameters that are not empty.
+// such a parameter, because a list without this filter would show other rows than the reader asked
+// for. If several parameters are wrong, the error is about the first name in alphabetical order.
+// The result given has the parameters that are not empty.
 func (p Parameters) Parse(raw string) (given url.Values, err error) {
 	values, err := ParseRawQuery(raw)
 	if err != nil {

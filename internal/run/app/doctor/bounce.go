@@ -51,8 +51,8 @@ func (d *doctor) checkBounces(ctx context.Context) {
 	}
 }
 
-// trialBounce returns a bounce mail for a send that does not exist. The ring signs the Message-ID
-// of that send, and trialBounce checks that the ring also verifies the Message-ID.
+// trialBounce returns a bounce mail for a send that does not exist. The keys in secretKeys sign the
+// Message-ID of that send, and trialBounce checks that the same keys also verify the Message-ID.
 func trialBounce(secretKeys string) (string, error) {
 	ring, err := keys.Parse(secretKeys)
 	if err != nil {

@@ -13,7 +13,7 @@ const maxDrift = time.Second
 
 // compareClock reads another clock. It prints the difference between that clock and this machine's
 // clock at the middle of the call. If the difference is more than maxDrift, it prints a remark. If
-// read fails, it prints nothing.
+// the function read fails, compareClock prints nothing, because another check reports the failure.
 func (d *doctor) compareClock(ctx context.Context, whose string, read func(context.Context) (time.Time, error)) {
 	askedAt := d.now()
 	at, err := read(ctx)

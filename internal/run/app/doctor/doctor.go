@@ -199,8 +199,8 @@ func (d *doctor) checkVendors(ctx context.Context) {
 	}
 }
 
-// remarkReceiptAddresses prints the addresses to enter in carriers' consoles. The addresses contain
-// a token.
+// remarkReceiptAddresses prints the URLs to which carriers post receipts. An operator enters them
+// in the carriers' consoles. The URLs contain a token.
 func (d *doctor) remarkReceiptAddresses() {
 	for _, c := range d.cfg.SMS.Carriers {
 		s, ok := c.Settings.(sms.SettingsWithAccountCallback)

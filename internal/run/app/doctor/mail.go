@@ -10,8 +10,8 @@ import (
 	"sendcode/internal/deliver/delivery/mailserver"
 )
 
-// checkMailServers checks each mail server separately. A trial send would not show the failure of
-// one server, since the send would go to the next server.
+// checkMailServers checks each mail server separately. A test mail would not show the failure of
+// one server, since the mail would go through the next server.
 func (d *doctor) checkMailServers(ctx context.Context) {
 	const what = "mail server"
 	if d.cfg.SMTPURL == "" {

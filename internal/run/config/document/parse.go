@@ -26,8 +26,8 @@ func IsScalar(t reflect.Type) bool {
 	return t.Kind() != reflect.Map
 }
 
-// parseInto sets a field to a text, parsed and checked by the field's type and tags. problem is ""
-// if the text is valid.
+// parseInto parses and checks a text by the type and the tags of a field, and sets the field v to
+// the result. problem is "" if the text is valid.
 func (d *Decoder) parseInto(v reflect.Value, tag reflect.StructTag, text string) (problem string) {
 	if v.Kind() == reflect.String {
 		v.SetString(text)

@@ -94,8 +94,8 @@ func refused(r humancheck.Reason) answer { return answer{result: humancheck.Resu
 
 func faulty(why error) answer { return answer{away, why, true} }
 
-// unjudged means that the answer says nothing about the token. Still, the token may have caused the
-// answer.
+// unjudged returns an answer that says nothing about the token, with a suspicion against the vendor
+// or the settings. The suspicion is not certain, because the token may have caused the answer.
 func unjudged(why error) answer { return answer{away, why, false} }
 
 // suspect is a rejection that a probe has to look at.
@@ -114,10 +114,10 @@ func unanswered(fail *delivery.Error) answer {
 	return unjudged(errBroken)
 }
 
-// byCode has the answers by the vendors' error codes. Any other code is a rejection. The codes
-// bad-request and not-using-dummy-passcode are also rejections. A malformed token causes
-// bad-request. hCaptcha's published test token causes not-using-dummy-passcode. The token of
-// another site causes sitekey-secret-mismatch.
+// byCode has the answers by the vendors' error codes. Any other code is a rejection, for example
+// bad-request, which a malformed token causes, and not-using-dummy-passcode, which hCaptcha's
+// published test token causes. The code sitekey-secret-mismatch shows no certain fault of the
+// settings, because the token of another site causes it, too.
 var byCode = map[string]answer{
 	"timeout-or-duplicate": refused(humancheck.Used), "already-seen-response": refused(humancheck.Used),
 	"invalid-or-already-seen-response": refused(humancheck.Used), "expired-input-response": refused(humancheck.Expired),

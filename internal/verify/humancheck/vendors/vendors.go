@@ -90,9 +90,10 @@ type Bounds struct {
 // NewBounds makes the bounds. The limiter counts the questions of networks and apps.
 func NewBounds(l limiter) *Bounds { return &Bounds{l, make(chan struct{}, maxAtOnce)} }
 
-// admit counts a question of an app and reports whether the question is allowed. It refuses the
-// question if the app or the network has asked too many. If a back end gives no client address,
-// only the app's limit applies. A count for the unknown network would be shared by all apps.
+// admit counts a question about a token of the app, and reports whether the vendor may be asked. It
+// returns false if there were too many questions for the app or for the client's network. If a back
+// end gives no client address, the network is "" and only the app's limit applies, because all apps
+// would share a count for the unknown network.
 func (b *Bounds) admit(ctx context.Context, app, network string, perApp int) bool {
 	r := quota.Request{
 		ID: rand.Text(), Tenant: app,
