@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Cutoffs returns the cutoff of each rule at the instant now, in the order of the rules. An event
-// counts for a rule if and only if the event is later than the rule's cutoff.
+// Cutoffs returns the cutoff of each rule at the time in the parameter now, in the order of the
+// rules. An event counts for a rule if and only if the event is later than the rule's cutoff.
 func Cutoffs(rules []Rule, now time.Time) []time.Time {
 	cutoffs := make([]time.Time, len(rules))
 	for i, r := range rules {
@@ -16,10 +16,10 @@ func Cutoffs(rules []Rule, now time.Time) []time.Time {
 	return cutoffs
 }
 
-// Evaluate computes the state of each rule at the instant now. history has the events of each
-// scope, in any order. A scope that is missing in history has no events. Evaluate counts no new
-// event. Decision.Allowed reports whether one more event would be admitted. All instants must be of
-// the same clock.
+// Evaluate computes the state of each rule at the time in the parameter now, without counting a new
+// event. Decision.Allowed reports whether one more event would be admitted. The parameter history
+// has the events of each scope, in any order. A scope that is missing in history has no events. The
+// times of the events and now must be of the same clock.
 func Evaluate(rules []Rule, history map[Scope][]Event, now time.Time) Decision {
 	at := now.UnixMicro()
 	d := Decision{At: microsToTime(at), Rules: make([]State, len(rules))}
@@ -102,8 +102,8 @@ func (r Rule) tally(times []int64, now int64) tally {
 	return t
 }
 
-// state computes the rule's State from the tally. Memory, Redis and Evaluate use state, so all
-// three give the same answers. For events that a database stores, callers use Evaluate.
+// state computes the State of the rule r from the tally, at the time now in microseconds. Memory,
+// Redis and Evaluate all use state, so they give the same answers.
 func (t tally) state(r Rule, now int64) State {
 	s := State{Rule: r, Used: t.used}
 	if r.Calendar() {

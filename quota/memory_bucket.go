@@ -15,9 +15,10 @@ type bucket struct {
 	expiresAt int64            // from this instant on no event counts, and a sweep may delete the bucket
 }
 
-// clampToNow moves each event that lies in the future to the instant now. Events lie in the future
-// if the clock was set back. The expiry moves back by as much as the newest event moves. But the
-// bucket does not expire before its tombstones end.
+// clampToNow moves each event that lies in the future to the instant in the parameter now. Events
+// lie in the future if the clock was set back. The expiry of the bucket moves back by as much as
+// the newest event moves. But the bucket does not expire before its tombstones, the marks of
+// refunds and resets, have ended.
 func (b *bucket) clampToNow(now int64) {
 	times := b.eventTimes()
 	last := len(times) - 1
@@ -141,9 +142,9 @@ func (b *bucket) resetUntil(now int64) int64 {
 	return b.refunds.until[resetMark] - (tombstoneLife - resetSlack).Microseconds()
 }
 
-// setExpiry sets when the bucket expires. The bucket expires when its newest event is as old as
-// keep, but not before its last tombstone ends. While the bucket has events, setExpiry only moves
-// the expiry to a later instant.
+// setExpiry sets when the bucket expires. The bucket expires when the age of its newest event
+// reaches the duration in the parameter keep, but not before its last tombstone ends. While the
+// bucket has events, setExpiry only moves the expiry to a later instant.
 func (b *bucket) setExpiry(keep time.Duration) {
 	if last := len(b.times) - 1; last >= 0 {
 		b.expiresAt = max(b.expiresAt, b.times[last]+keep.Microseconds())

@@ -1,18 +1,22 @@
 // Package quota is a rate limiter. It decides whether all rules of a policy admit one more event.
-// The rules may have different scopes. The decision is one atomic step; only in a Redis Cluster,
-// each bucket has an atomic step of its own. If a rule refuses, the limiter returns the exact time
-// to wait.
+// Each rule has a scope, such as a recipient or a network, and counts the events in the bucket of
+// that scope. The decision is one atomic step. Only in a Redis Cluster, each bucket has an atomic
+// step of its own. If a rule refuses, the limiter returns the exact time to wait.
 //
 // In sendcode, Take runs before a send is rendered or written. Only an admitted send reaches the
 // database. This package knows nothing of mail, SMS or HTTP.
 //
-// A rule admits an event while the rule counts fewer than Limit events since a cutoff. In a sliding
-// window, an event at the instant t counts while now−t < Window. So the event leaves (stops
-// counting) exactly at t+Window. A calendar rule with Per counts the events since the start of the
-// current hour, day, week or month, until that period ends. A calendar rule with Days counts the
-// events of today and of the Days−1 dates before today. Times are whole microseconds on the
-// limiter's own clock. If that clock is set back, the first call that finds an event in the future
-// moves the event to the present instant.
+// A rule admits an event while it counts fewer than Limit earlier events. There are three kinds of
+// rules:
+//
+//   - A rule with a sliding Window counts an event of the instant t while now−t < Window. So the
+//     event leaves (stops counting) exactly at t+Window.
+//   - A rule with Per counts the events since the start of the current hour, day, week or month.
+//     All these events leave when that period ends.
+//   - A rule with Days counts the events of today and of the Days−1 dates before today.
+//
+// Times are whole microseconds on the limiter's own clock. If that clock is set back, the limiter
+// may find an event in the future. It then moves the event to the present instant.
 //
 // Evaluate computes decisions for any list of events. Memory keeps events in one process and uses
 // the same functions. Redis keeps events for all replicas and decides in take.lua. Tests compare
@@ -50,8 +54,9 @@ const (
 )
 
 // Counted reports whether Take counts the event in the scope's bucket. It returns false for
-// Failures, FailedChecks and Backoff. Rules of these scopes decide like all other rules. But Record
-// adds the events of these scopes, after a send or a check has failed.
+// Failures, FailedChecks and Backoff, because their events are known only after a send or a check
+// has failed. Record then adds these events. Take applies the rules of these scopes like all other
+// rules.
 func (s Scope) Counted() bool { return s != Failures && s != FailedChecks && s != Backoff }
 
 // Rule admits an event while the rule counts fewer than Limit events. It counts events in a sliding
@@ -87,9 +92,10 @@ type Event struct {
 type AgedEvent struct {
 	ID  string        // as Event.ID
 	Age time.Duration // a negative age counts as 0
-	// AsOf is the instant, on the limiter's clock, at which the event had this age. A caller can
-	// get such an instant from a Decision (At). If Record runs late, AsOf keeps the event from
-	// being dated too late. If AsOf is zero, the event has this age when Record runs.
+	// AsOf is the instant, on the limiter's clock, at which the age of the event was Age. A caller
+	// can take this instant from the field At of a Decision. If Record runs some time after that
+	// instant, AsOf keeps the event from being dated too late. If AsOf is zero, Age is the age at
+	// the time when Record runs.
 	AsOf time.Time
 }
 
@@ -97,8 +103,9 @@ type AgedEvent struct {
 type Request struct {
 	ID    string // opaque, 1 to 64 bytes; Take is idempotent per ID, so a repeated call counts once
 	Rules []Rule // the event is counted only if all these rules admit it
-	// Also has rules that are only reported in Decision.Also. These rules refuse nothing and count
-	// nothing. Their buckets keep events only for as long as the rules in Rules need the events.
+	// Also has rules whose states are only reported, in Decision.Also. They refuse no event, and no
+	// event is counted because of them. Buckets keep events only as long as the rules in Rules need
+	// the events, so a rule in Also may count too few.
 	Also []Rule
 	// Buckets has the bucket of each scope. If the scope of a rule has no bucket, Take fails, and
 	// Peek leaves out the rule.
@@ -111,9 +118,9 @@ type Request struct {
 }
 
 // State is the state of one rule at the instant of a decision. For a rule with Per, Window is the
-// length of the current period, and all events leave at the end of the period. For a rule with
-// Days, Window is the length of all counted dates. The events of one date leave together, when a
-// later date begins.
+// length of the current period. All its events leave (stop counting) at the end of the period. For
+// a rule with Days, Window is the length of all counted dates together. The events of one date
+// leave together, when that date is no longer one of the counted dates.
 type State struct {
 	Rule
 	Used       int           // events counted now
@@ -213,11 +220,13 @@ func (d Decision) Observed() []string {
 type Limiter interface {
 	// Take counts the event in every bucket of the request if all rules admit the event. Otherwise
 	// it counts the event in no bucket. An observing rule never refuses, but Take counts the event
-	// in the rule's bucket. A rule of a scope that is not Counted decides, but Take does not change
-	// the rule's bucket. If a bucket already counts the ID, the rules of the bucket do not decide,
-	// and the bucket does not count the ID again. So a repeated Take of an admitted ID is admitted,
-	// and counts once. If the event with an ID is older than LongestKeep of the bucket's rules, the
-	// bucket treats the ID as new. Errors: ErrBadRequest, ErrRefunded, ErrUnavailable.
+	// in the rule's bucket. A rule whose scope is not Counted can refuse, but Take does not change
+	// the rule's bucket.
+	//
+	// A repeated Take of an admitted ID is admitted, and counts once: if a bucket already counts
+	// the ID, the rules of the bucket do not decide, and the bucket does not count the ID again.
+	// The bucket treats the ID as new only if the event with the ID is older than LongestKeep of
+	// the bucket's rules. Errors: ErrBadRequest, ErrRefunded, ErrUnavailable.
 	Take(ctx context.Context, req Request) (Decision, error)
 
 	// Peek returns the state of each rule that has a bucket. It counts nothing, leaves Admitted
@@ -238,10 +247,10 @@ type Limiter interface {
 	Record(ctx context.Context, bucket string, keep time.Duration, events []AgedEvent) error
 
 	// Reset deletes the events of the buckets and leaves a mark for 60 s. Until the mark ends,
-	// Record skips events that are dated up to 10 s after the reset. The reason is a caller that
-	// has read events before the reset and records them after it. These events have the ages that
-	// they had when they were read, so Record may date them after the reset. A refunded ID stays
-	// refunded. Errors: ErrBadRequest, ErrUnavailable.
+	// Record skips events that are dated up to 10 s after the reset. So a caller that read events
+	// before the reset cannot add them again. Such an event may be dated after the reset, because
+	// its age was read earlier and Record subtracts this age from a later instant. A refunded ID
+	// stays refunded. Errors: ErrBadRequest, ErrUnavailable.
 	Reset(ctx context.Context, buckets ...string) error
 }
 

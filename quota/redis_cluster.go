@@ -59,11 +59,11 @@ func (p requestPlan) merge(parts []planPart, answers []scriptAnswer) Decision {
 // peeks at all buckets, so that most refusals write nothing. Then it counts the event in one bucket
 // after another. All callers use the same order of buckets.
 //
-// A bucket may still refuse, because other events came first or because the bucket has a tombstone
-// of the ID. Then takeEach refunds the event in the buckets to which this call has added the event.
-// If there are such buckets, the script that refuses also leaves a tombstone in its own bucket. So
-// no other call with this ID is admitted there during the refunds. After ErrUnavailable, nothing is
-// refunded. The caller repeats the Take, or refunds the ID.
+// A bucket may still refuse, because other events came first, or because the bucket has a tombstone
+// of the ID (a mark that admits no event with this ID). Then takeEach refunds the event in the
+// buckets to which this call has added it. If there are such buckets, the bucket that refuses also
+// gets a tombstone. So no other call with this ID is admitted there during the refunds. After
+// ErrUnavailable, nothing is refunded, and the caller must repeat the Take or refund the ID.
 func (r *Redis) takeEach(ctx context.Context, id string, p requestPlan) (Decision, error) {
 	refundCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.Budget) // for the refund, even if ctx has ended
 	defer cancel()
@@ -132,9 +132,10 @@ type nodeState struct {
 	paused  time.Time // end of the node's pause
 }
 
-// availability reports whether a node is paused, and whether another node answers. The first call
-// after a pause begins the next pause. So during this pause only this call tries a node that may
-// hang. If the call succeeds, the method note ends the pause.
+// availability reports whether the node at addr is paused, so that no call may be sent to it, and
+// whether another node answers. The first call of availability after a pause reports that the node
+// is not paused, and begins the next pause. So during this pause only that caller tries the node,
+// which may hang. If the try succeeds, the method note ends the pause.
 func (n *nodeHealth) availability(addr string) (paused, otherAnswers bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

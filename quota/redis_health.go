@@ -109,9 +109,9 @@ func (r *Redis) forEachMaster(ctx context.Context, do func(context.Context, redi
 	return r.cluster.ForEachMaster(ctx, func(ctx context.Context, c *redis.Client) error { return do(ctx, c) })
 }
 
-// Warnings reads settings of Redis. It returns a sentence for each setting that may lose events or
-// that is unknown. If all settings are good, it returns nothing. On Cluster, it reads the settings
-// of all masters, and removes duplicates.
+// Warnings reads settings of Redis. It returns a sentence for each setting with which Redis may
+// lose events, and for each setting that Redis does not tell. If all settings are good, it returns
+// nothing. On Cluster, it reads the settings of all masters, and removes duplicates.
 func (r *Redis) Warnings(ctx context.Context) []string {
 	ctx, cancel := context.WithTimeout(ctx, r.Budget)
 	defer cancel()

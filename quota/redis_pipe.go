@@ -99,9 +99,9 @@ func (c *callBatcher) nextBatchOrReleaseLane() []*scriptCall {
 	return batch
 }
 
-// runBatch runs the scripts of the batch in one round trip, and wakes their callers. If Redis did
-// not know some scripts, it loads these and runs them again. It skips calls whose context has
-// ended.
+// runBatch runs the scripts of the batch in one round trip, and wakes their callers. If Redis does
+// not know some of the scripts yet, runBatch loads these scripts and runs them again. It skips
+// calls whose context has ended.
 func (c *callBatcher) runBatch(batch []*scriptCall) {
 	defer func() {
 		for _, x := range batch {

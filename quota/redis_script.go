@@ -33,9 +33,10 @@ const (
 )
 
 // scriptArgs returns the arguments of take.lua. The parameter tombstone is how long a refused ID
-// has a tombstone. If it is 0, a refused ID gets no tombstone. The parameter near is an estimate of
-// the server's time. The arguments have the calendar periods around near. The script finds the
-// current period by the server's clock.
+// has a tombstone, a mark in the bucket that is not counted. If it is 0, a refused ID gets no
+// tombstone. The parameter near is an estimate of the server's time. The arguments have only the
+// calendar periods around this time. Among these, the script finds the current period by the
+// server's clock.
 func (p requestPlan) scriptArgs(id, mode string, tombstone time.Duration, near time.Time) []any {
 	numbers := make([]int64, 0, 1+len(p.keeps)+10*len(p.rules))
 	numbers = append(numbers, tombstone.Microseconds())
@@ -63,7 +64,8 @@ const datesMarker = -1
 
 // appendCutoffs appends the numbers from which the script computes the rule's cutoff by its own
 // clock. For a sliding window, the only number is the window. For a calendar rule, the first number
-// is 0 or datesMarker. The following numbers are the instants at which calendar periods begin.
+// is datesMarker if the rule has Days, otherwise 0. The following numbers are instants at which
+// calendar periods around the parameter near begin.
 func (r Rule) appendCutoffs(numbers []int64, near time.Time) []int64 {
 	if !r.Calendar() {
 		return append(numbers, r.Window.Microseconds())

@@ -142,7 +142,8 @@ func serveWidget(c echo.Context) error {
 }
 
 // serveModule serves a module of this release. The widget of another release must not run this
-// module. So a tab that was opened before an update says that the page has to be reloaded.
+// module. So if the request names another version, the answer is 404. A tab that was opened before
+// an update then says that the page has to be reloaded.
 func serveModule(c echo.Context) error {
 	path := widgetModulePath + c.Param("name")
 	if f, ok := widgetFiles()[path]; ok && c.QueryParam("v") != "" && c.QueryParam("v") != f.Version() {

@@ -7,7 +7,7 @@
 //	0    success
 //	1    a mistake in the configuration, or a failure
 //	2    a command line that is not understood
-//	75   a bounce mail to post again later
+//	75   a failure of the command bounce: the mail server tries again later
 //	128  plus the number of the signal: a stop that did not wait
 package main
 

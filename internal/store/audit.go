@@ -59,8 +59,8 @@ func (a *AuditEntry) Columns() []Column {
 // AuditOutcome is the outcome of an action.
 type AuditOutcome string
 
-// The outcomes of an action. An entry with AuditBegun may stay without an entry that completes it.
-// Then the process died during the action, or could not write the outcome.
+// The outcomes of an action. If no entry completes an entry with AuditBegun, the action may still
+// run. Otherwise the process died during the action, or could not write the outcome.
 const (
 	AuditBegun  AuditOutcome = "begun"
 	AuditDone   AuditOutcome = "done"

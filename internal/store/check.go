@@ -166,8 +166,9 @@ func (f Filter) MayMatchRefusals() bool {
 // RuleSeparator stands between the names of rules in a column. No name contains it.
 const RuleSeparator = ","
 
-// Validate returns an error if the query has no holder, or if it has a text that no row can
-// contain. The error wraps ErrBadRequest.
+// Validate returns an error if the query has no holder (Verification.Holder), since knowing an
+// address gives no right to see its verifications. It also returns an error if a text of the query
+// cannot be in a row. Errors wrap ErrBadRequest.
 func (r RecipientVerificationsQuery) Validate() error {
 	if r.Holder == "" || !AreValidTexts(r.App, string(r.Channel), r.Purpose, r.Holder) {
 		return BadRequestf("a holding names its holder, app, channel and purpose")

@@ -107,22 +107,24 @@ type Verification struct {
 	// number of Attempts that a reset of the quota took back: the bounds on failed checks ignore
 	// them
 	AttemptsReset int
-	// CallerChecks: the caller made the code, and checks it without the service. The service never
-	// checks the code and never sends it again; see Intent.Code.
+	// CallerChecks is true if the caller made the code, and checks it without the service. The
+	// service never checks the code and never sends it again; see Intent.Code.
 	CallerChecks bool
 	Details      string // what the code confirms, in the caller's words; the message contains this text; empty: none
 	Reported     Report // the caller's report, if the caller checks the code; if it is ReportApproved, ApprovedAt is set
 	// CheckKey identifies the last counted check, so that a repetition of this check gets the same
-	// answer. CheckKey has these parts:
+	// answer. It has these parts:
 	//
 	//   - a keyed hash of the app and the check's Idempotency-Key
 	//   - a keyed hash of the Idempotency-Key, the kind of caller, the verification and the code
-	//   - one byte for each later check with the same Idempotency-Key and another code
+	//   - one byte for each later check that used the same Idempotency-Key with another code
 	//
-	// After MaxAttempts later checks of this kind, CheckKey has only the first hash. Then no check
-	// can repeat the counted check. If the check had no Idempotency-Key or the recipient was
-	// erased, CheckKey is empty. If the caller checks the code, CheckKey is only the first hash,
-	// made from the Idempotency-Key of the caller's report.
+	// After MaxAttempts later checks with another code, CheckKey keeps only the first hash. From
+	// then on, a repetition of the counted check no longer gets its answer.
+	//
+	// CheckKey is empty if the check had no Idempotency-Key, or if the recipient was erased. If the
+	// caller checks the code, CheckKey is one hash, made from the Idempotency-Key of the caller's
+	// report.
 	CheckKey []byte
 }
 

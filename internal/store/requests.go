@@ -35,10 +35,11 @@ type Intent struct {
 	Code []byte
 }
 
-// HolderToJoin returns Verification.Holder if the send may join an existing verification of this
-// holder. That verification is the holder's newest one with the same app, channel, recipient and
-// purpose. HolderToJoin returns "" in three cases: Join is the ID of a verification, the caller is
-// a browser or another stranger, or the caller made the code itself.
+// HolderToJoin returns Verification.Holder, the holder whose verification the send may join
+// although the request names no verification. The send may join only the holder's newest
+// verification with the same app, channel, recipient and purpose. HolderToJoin returns "" in three
+// cases: Join is the ID of a verification, the caller is a browser or another stranger, or the
+// caller made the code itself.
 func (in Intent) HolderToJoin() string {
 	if in.Join != "" || in.Verification.Class != SecretKeyClass || in.Verification.CallerChecks {
 		return ""
@@ -83,8 +84,9 @@ type RecipientVerificationsQuery struct {
 type Work struct {
 	Send         Send
 	Verification Verification
-	// The full recipient, and the hash of the address as spelled. They are never stored, so they
-	// are zero after a takeover. Then the process must decrypt Verification.Sealed.
+	// The full recipient, and the hash of the address as spelled. They are never stored. So both
+	// are zero if the process has taken the send over from another process. It must then decrypt
+	// Verification.Sealed.
 	To      recipient.Recipient
 	Address recipient.Hash
 	Code    []byte    // the encrypted caller's code; nil: the code is derived from Verification
@@ -131,8 +133,8 @@ type Postponement struct {
 	ProviderCode string
 }
 
-// Refund is a refund of a send that the limiter has not confirmed yet. Of Verification,
-// LeaseDueRefunds sets only ID, App, Channel, Purpose, Recipient, Class and Sealed.
+// Refund is a refund of a send that the limiter has not confirmed yet. LeaseDueRefunds sets only
+// these fields of Verification: ID, App, Channel, Purpose, Recipient, Class and Sealed.
 type Refund struct {
 	AttemptID
 	Verification Verification
@@ -220,10 +222,11 @@ type SendDetails struct {
 	Now          time.Time       // on the database's clock
 }
 
-// UsedProviders returns the mail servers or carriers of the verification's earlier sends (used). It
-// also returns the subset that accepted a message which did not bounce (took). Both results omit a
-// carrier that refused the message because the carrier itself limits messages to the number. So a
-// refusal by this limit does not lead the service to another carrier.
+// UsedProviders returns the mail servers or carriers of the verification's earlier sends (used), so
+// that a resend tries them last. It also returns those among them that accepted a message which did
+// not bounce (took). Both results omit a carrier that refused the message because of its own limit
+// on messages to the number (ReasonCarrierLimit). So a resend does not evade this limit by going to
+// another carrier.
 func (d SendDetails) UsedProviders() (used, took []string) {
 	for _, r := range d.Related {
 		if r.VerificationID == d.Send.VerificationID && r.Number > 0 && r.Number < d.Send.Number && r.Provider != "" &&
@@ -237,8 +240,8 @@ func (d SendDetails) UsedProviders() (used, took []string) {
 	return used, took
 }
 
-// Lockout is the state of the bounds on failed checks of one recipient's codes. It concerns the
-// codes that callers of one class requested.
+// Lockout says whether a recipient's codes can be checked, or whether too many failed checks
+// prevent this for a time. It concerns only the codes that callers of one class requested.
 type Lockout struct {
 	Class    Class
 	Wait     time.Duration // how long until a code can be checked; 0: not locked out

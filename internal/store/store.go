@@ -1,13 +1,15 @@
 // Package store has the types of the database's rows. Every send, refusal and verification has a
-// row, and nothing is sent without its row. The rows serve three purposes.
+// row, and nothing is sent without its row. The rows serve three purposes:
 //
-//   - The record answers "did the mail to this person go out, and if not, why?".
-//   - The second gate, behind the limiter (usually Redis): Begin decides the recipient's rules
-//     again, under a lock on that recipient, in the transaction that writes the send. So a lost or
-//     stale Redis never admits one send too many.
-//   - The outbox: a send in flight has a lease. Only the process with the latest attempt can finish
-//     the send. After the lease ends, any replica can take the send over. Leases have a small table
-//     of their own. So have the refunds that the limiter must still make.
+//   - They are the record. It answers "did the mail to this person go out, and if not, why?".
+//   - They are the second gate. The first gate is the limiter, which usually keeps its counts in
+//     Redis. Begin decides the recipient's rules again by the rows. It does so under a lock on that
+//     recipient, in the transaction that writes the send. So even if Redis has lost counts, no send
+//     too many is admitted.
+//   - They are the outbox. A send in flight has a lease, and only the process with the latest
+//     attempt can finish the send. After the lease ends, any replica can take the send over. The
+//     leases have a small table of their own. The refunds that the limiter must still make have
+//     another.
 //
 // This package validates rows and has no SQL. Package rowrules decides, by the rows, whether a send
 // is admitted. Package sqldb has the store's methods and the statements that both databases run;
@@ -91,8 +93,9 @@ import (
 
 // ErrBadRequest means that the arguments are invalid (a bug of the caller) or conflict with a row,
 // as with ErrNameTaken. Nothing was written. All other errors of the store belong to package fault.
-// After fault.Uncertain, do not refund the send at once. Either look up its row later, or repeat
-// Begin with the same Send.ID: Begin writes the send at most once.
+// After fault.Uncertain, the send may have been written. So do not refund its event in the limiter
+// at once. Either look up the row later, or repeat Begin with the same Send.ID: Begin writes the
+// send at most once.
 var ErrBadRequest = errors.New("store: bad request")
 
 // CallTimeout bounds a call to the database; see WithCallTimeout.

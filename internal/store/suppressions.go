@@ -73,10 +73,10 @@ func (s *Suppression) Columns() []Column {
 // been lifted, and Until has not passed.
 func (s Suppression) Active(now time.Time) bool { return s.LiftedAt.IsZero() && now.Before(s.Until) }
 
-// A burst means that one mail server refused many recipients with the same words. More than
-// BurstLimit recipients within BurstWindow are a burst. The callers who sent to them must be of one
-// class. The server may be at fault, so all suppressions of a burst are lifted. The metrics can
-// show a burst for BurstTold.
+// A burst means that one mail server refused more than BurstLimit recipients with the same words
+// within BurstWindow. A burst counts only recipients to whom callers of one class sent. The server
+// may be at fault, so all suppressions of a burst are lifted. The metrics show only bursts whose
+// suppressions began within the last BurstTold.
 const (
 	BurstLimit  = 5
 	BurstWindow = 10 * time.Minute

@@ -65,17 +65,18 @@ type Config struct {
 	Unavailable func(w http.ResponseWriter, r *http.Request, err error)
 }
 
-// Guard applies a quota to routes of a net/http server. The methods of a Guard are middleware, and
-// each method wraps the handler of one route. Take decides and counts. Peek only decides. Record
-// only counts. To wrap a whole router, set Config.Resource. In front of a router, the pattern of a
-// request is not yet known, so by default all requests are one resource there.
+// Guard applies a quota to routes of a net/http server. The methods of a Guard are middleware: Take
+// decides and counts, Peek only decides, and Record only counts. Each method wraps the handler of
+// one route. A method can also wrap a whole router if Config.Resource is set. Without it, all
+// requests to the router are one resource, because the router has not yet found the pattern of the
+// route.
 //
 // Every response after a decision of Take or Peek has the headers RateLimit-Policy and RateLimit. A
-// refused request gets 429 with Retry-After and a body of application/problem+json. A refused
-// request never reaches the handler. Take and Record count a request whatever the handler answers.
-// If a rule of one scope refuses a request, no rule of another scope counts the request. If two
-// Guards wrap one route, the response has the headers of the inner Guard. So use one Guard with the
-// rules of both. Safe for concurrent use.
+// refused request never reaches the handler. It gets 429 with Retry-After and a body of
+// application/problem+json. Take and Record count a request whatever the handler answers. If a rule
+// of one scope refuses a request, no rule of another scope counts the request. If two Guards wrap
+// one route, the response has only the headers of the inner Guard, so use one Guard with the rules
+// of both. Safe for concurrent use.
 type Guard struct {
 	c    Config
 	keep map[quota.Scope]time.Duration // for how long each scope's rules need an event
@@ -167,8 +168,8 @@ func (g *Guard) decide(next http.Handler, ask func(context.Context, quota.Reques
 }
 
 // Record counts the request and never refuses it by a rule, so a rule may count more than its
-// limit. It sets no RateLimit headers. While the limiter is unavailable, it answers 503 unless Open
-// is set.
+// limit. It sets no RateLimit headers. While the limiter is unavailable, Record answers 503, or
+// lets the request pass if Config.Open is set.
 func (g *Guard) Record(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var err error

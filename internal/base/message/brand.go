@@ -34,10 +34,10 @@ type Palette struct {
 }
 
 // scheme has the colours of a light or dark scheme, as in web/static/tokens.css and
-// templates/mail/layout.html. The fields paper and card are the colours of backgrounds. The field
-// on is the colour of text that stands on an accent. An accent is mixed with the colour in the
-// field towards until the accent is legible. The field lightness is the least lightness of an
-// accent in OKLab.
+// templates/mail/layout.html. The fields `paper` and `card` are the colours of backgrounds. The
+// field `on` is the colour of text on a surface in the accent colour. The field `towards` is the
+// colour with which an accent is mixed until the accent is legible. The field `lightness` is the
+// least lightness of an accent in OKLab.
 type scheme struct {
 	paper, card, on, towards colour
 	lightness                float64

@@ -32,9 +32,10 @@ type catalog struct {
 	chosen  cache[string, string] // locales by tag
 }
 
-// newCatalog reads and parses all templates of a kind, and renders samples with the templates. A
-// file in an override replaces the file with the same path in the trees before that override. The
-// error lists the faults of all files, with line numbers if they are known.
+// newCatalog reads and parses all templates of a kind, and renders samples with the templates. The
+// files come from the tree builtin and then from the trees in overrides. If several trees have a
+// file with the same path, the file of the last tree is used. The error lists the faults of all
+// files, with line numbers if they are known.
 func newCatalog(k messageKind, builtin fs.FS, overrides []fs.FS) (*catalog, error) {
 	files, errs := k.loadSources(builtin, overrides)
 	c, locales := &catalog{sets: map[templateSetKey]templateSet{}}, map[string]string{}

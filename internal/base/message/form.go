@@ -6,9 +6,9 @@ import (
 	"path"
 )
 
-// unfilledMail is the form of a mail: the mail without the values that Texts fills in. These values
-// are the code, the support reference, the details and the last segment of Data.NotMe. Callers
-// compare forms with ==.
+// unfilledMail is the form of a mail: everything except the values that Texts fills in. These
+// values are the code, the support reference, the details and the last segment of Data.NotMe.
+// Callers compare forms with ==, to recognize mails that differ only in these values.
 type unfilledMail struct {
 	renderer *MailRenderer
 	key      templateSetKey

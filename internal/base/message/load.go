@@ -59,7 +59,8 @@ var (
 	}
 )
 
-// loadSources reads the templates of all trees. A tree may have mails, text messages or both.
+// loadSources reads the templates of all trees: the built-in tree, and then the overrides, whose
+// files replace earlier files of the same name. A tree may have mails, text messages or both.
 // loadSources returns an error for each file that no purpose, locale or part uses. Without this
 // error, the operator would not notice a misspelt file name.
 func (k messageKind) loadSources(builtin fs.FS, overrides []fs.FS) (templateFiles, []error) {

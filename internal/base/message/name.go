@@ -22,10 +22,10 @@ const (
 	maxCodeLength = 16
 )
 
-// CheckName returns an error if the name of an app or the title of a purpose could turn our mails
-// into messages of strangers. Such texts have more than 64 characters, control or invisible
-// characters, a URL, or a name that mail programs turn into a link, such as "booking.com". The
-// error does not repeat the text.
+// CheckName returns an error if the name of an app or the title of a purpose could carry a
+// stranger's message in our mails. Such a text has more than 64 characters, a control or invisible
+// character, a URL, or a name that mail programs turn into a link, such as "booking.com". The error
+// does not repeat the text.
 func CheckName(s string) error { return CheckText(s, maxNameRunes) }
 
 // CheckText is CheckName for a text of another length, in characters.

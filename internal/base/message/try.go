@@ -12,8 +12,9 @@ import (
 
 // The number of characters that an inbox or a notification may show of one part of a mail:
 // htmlPreviewLength for the HTML part, previewLength for any other part. A wide character counts as
-// two. Exchange sends the first 256 characters of the displayed part to phones. If the mail has an
-// HTML part, the HTML part is the displayed part.
+// two. The number for the HTML part is larger because of Exchange, which sends the first 256
+// characters of the displayed part to phones. If a mail has an HTML part, that is the displayed
+// part.
 const (
 	previewLength     = 120
 	htmlPreviewLength = 256

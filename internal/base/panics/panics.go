@@ -39,8 +39,9 @@ var Counts = map[string]*atomic.Int64{Attempt: {}, Batch: {}, Job: {}, Request: 
 var Err = errors.New("a panic ended the work")
 
 // Recover recovers from a panic of the function that defers Recover. It logs the panic and then
-// calls the functions in then, which can set the results of the deferring function. Defer Recover
-// itself and not a function that calls Recover.
+// calls the functions in the parameter then. These functions can set the results of the deferring
+// function. Defer Recover itself. If you defer a function that calls Recover, the panic is not
+// recovered.
 func Recover(where string, then ...func()) {
 	if value := recover(); value != nil {
 		Log(context.Background(), slog.Default(), where, value)

@@ -90,9 +90,9 @@ func TrimPasted(text string) string {
 	return text
 }
 
-// unwrapAddress returns the address in "mailto:address" or "Name <address>", as address books write
-// addresses. If the name contains an at sign, the name may be another address. Then unwrapAddress
-// returns s unchanged.
+// unwrapAddress returns the address in a text of the form "mailto:address" or "Name <address>".
+// Address books write addresses in these forms. If the name contains an at sign, unwrapAddress
+// returns s unchanged, because the name may be another address.
 func unwrapAddress(s string) string {
 	if scheme := "mailto:"; len(s) > len(scheme) && strings.EqualFold(s[:len(scheme)], scheme) {
 		address, _, _ := strings.Cut(s[len(scheme):], "?") // RFC 6068

@@ -89,9 +89,10 @@ type Folding map[string]FoldRules
 // Hashes has the three hashes of a recipient. For most phone numbers, the three hashes are equal.
 type Hashes struct {
 	Address Hash // of the address as spelled, ignoring case: Recipient.Hash
-	// Counted is the hash of the folded spelling. The limiter counts events by this hash. For the
-	// simplest spelling, Counted equals Address, so a change of the folding keeps the counts of
-	// this spelling. A number of Argentina is counted in the form with the 9 of mobile numbers.
+	// Counted is the hash of the folded spelling. The limiter counts events by this hash. For a
+	// mail address that folding leaves unchanged, such as one without a tag and without dots,
+	// Counted equals Address. So a change of the folding keeps the counts of this spelling. A phone
+	// number of Argentina is counted in the form with the 9 of mobile numbers.
 	Counted Hash
 	// Mailbox is a hash that is equal for all spellings that are probably one mailbox. It ignores
 	// tags at all domains. It treats the two domains of Gmail as one, and ignores dots there. Two

@@ -69,8 +69,9 @@ func parsePhone(raw, country string) (recipientData, error) {
 
 // NormalizePhonePrefix returns the form in which a phone number, or a prefix of numbers, is
 // counted. The counted form of a number begins with the counted form of its prefix. In Argentina,
-// one phone has a number with the 9 of mobile numbers and a number without the 9. Mexico stopped
-// using the 1 after its country code in 2019, and Parse removes this 1.
+// the same phone has a number with the 9 of mobile numbers and a number without the 9. So
+// NormalizePhonePrefix adds the 9 where it is missing. Mexico stopped using the 1 after its country
+// code in 2019. So NormalizePhonePrefix removes this 1, as Parse does.
 func NormalizePhonePrefix(prefix string) string {
 	if rest, ok := strings.CutPrefix(prefix, "+54"); ok && rest != "" && rest[0] != '9' {
 		return "+549" + rest
@@ -105,8 +106,9 @@ func parseNumber(digits string, hasPlus bool, country string) (*phonenumbers.Pho
 	if rest, ok := strings.CutPrefix(digits, "00"); ok && err != nil {
 		return parseInternational(rest)
 	}
-	// The digits may begin with the country's own code, without a plus. If the digits are a mobile
-	// number when read this way, the person means the mobile number and not a landline.
+	// The digits may begin with the country's own code, without a plus. If the digits are a
+	// landline number when read as a national number, but a mobile number when read with the
+	// country code, the person means the mobile number.
 	if own := strconv.Itoa(phonenumbers.GetCountryCodeForRegion(country)); err == nil && strings.HasPrefix(digits, own) &&
 		phonenumbers.GetNumberType(number) == phonenumbers.FIXED_LINE {
 		if mobile, err := parseInternational(digits); err == nil && phonenumbers.GetNumberType(mobile) == phonenumbers.MOBILE {
@@ -191,10 +193,10 @@ func maskNumber(countryCode, national string) string {
 // international networks.
 const nonGeographic = "001"
 
-// KnownCountry reports whether Country can return this value for a phone number. Such a value is
-// nonGeographic or an ISO 3166-1 alpha-2 region with a numbering plan. Several regions may share a
-// country code. For example, +1 is the code of the United States, Canada, Jamaica and some twenty
-// more regions.
+// KnownCountry reports whether Country can return this value for a phone number. It accepts
+// nonGeographic and each ISO 3166-1 alpha-2 region with a numbering plan. A country code such as +1
+// is not enough, because several regions may share it: +1 is the code of the United States, Canada,
+// Jamaica and some twenty more regions.
 func KnownCountry(country string) bool {
 	return country == nonGeographic || phonenumbers.GetCountryCodeForRegion(country) != 0
 }

@@ -45,8 +45,9 @@ func ParseChannel(s string) (Channel, error) {
 type Recipient struct {
 	// p is a pointer to a pointer, so that fmt cannot print the address. If a Recipient is in an
 	// unexported field, fmt does not call the methods of Recipient but prints its fields. If the
-	// verb does not fit the field, such as "%s" for a pointer, fmt even prints the struct that the
-	// pointer points to.
+	// verb does not fit a field that is a pointer, such as "%s", fmt even prints the struct to
+	// which the pointer points. Behind the first pointer of p there is no struct but a second
+	// pointer, and fmt does not follow it.
 	p **recipientData
 	_ [0]func() // not comparable with ==, which would compare pointers
 }
@@ -61,13 +62,15 @@ type recipientData struct {
 	kind    phonenumbers.PhoneNumberType
 }
 
-// Parse checks and normalizes a recipient that a person or a back end typed. Parse removes spaces
-// and invisible characters around the recipient, and also within a phone number.
+// Parse checks and normalizes a recipient that a person or a back end typed (the parameter raw).
+// Parse removes spaces and invisible characters around the recipient, and also within a phone
+// number.
 //
 // For Email, raw must be one address. The address may also be written "mailto:address" or "Name
-// <address>". The local part is a dot-atom and is kept as typed. If the local part is in quotes,
-// dots may be at any place. The domain must be a public domain name. Comments, groups and address
-// literals are not allowed (RFC 5321 section 4.1.2, RFC 6531).
+// <address>". The local part is kept as typed. It must be a dot-atom: a dot may not be first, last,
+// or next to another dot. Only a local part in quotes may have dots at any place. The domain must
+// be a public domain name. Comments, groups and address literals are not allowed (RFC 5321 section
+// 4.1.2, RFC 6531).
 //
 // For SMS, raw must be an international number that begins with "+" and that the numbering plan
 // knows.

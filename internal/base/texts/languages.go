@@ -14,8 +14,8 @@ type Catalogue[T any] struct {
 	matcher language.Matcher
 }
 
-// NewCatalogue returns a catalogue of values. The keys of byTag are BCP 47 tags of languages.
-// Choose never returns the value of an invalid tag for a reader's list.
+// NewCatalogue returns a catalogue of values. The keys of byTag are BCP 47 tags of languages. If a
+// tag is invalid, no reader's list fits it, so Choose never finds its value for a list.
 func NewCatalogue[T any](byTag map[string]T) (c Catalogue[T]) {
 	names := slices.Sorted(maps.Keys(byTag))
 	if i := slices.Index(names, language.English.String()); i > 0 {
@@ -50,12 +50,13 @@ func ParseAcceptLanguage(list string) []language.Tag {
 	return wanted
 }
 
-// Choose returns the value of the language that best fits an Accept-Language list, by the rules of
-// CLDR. The result tag is the first tag of the list for whose language the catalogue has a value.
-// So a reader who prefers traditional Chinese to English gets zh-Hans.
+// Choose returns a value and the tag for which it was chosen. The tag is the first tag of an
+// Accept-Language list for whose language the catalogue has a value, by the rules of CLDR. For
+// example, a reader prefers traditional Chinese to English, and the catalogue has zh-Hans and
+// English. This reader gets zh-Hans.
 //
-// If no tag of the list fits, ok is false. Then Choose returns the first value of All and the first
-// tag of the list. If the list has no tag or the catalogue is empty, tag is language.Und.
+// If no tag of the list fits, ok is false. In this case, Choose returns the first value of All and
+// the first tag of the list. If the list has no tag or the catalogue is empty, tag is language.Und.
 func (c Catalogue[T]) Choose(list string) (in T, tag language.Tag, ok bool) {
 	if len(c.all) == 0 { // most purposes have no titles; then the list need not be parsed
 		return in, language.Und, false

@@ -38,9 +38,10 @@ var ErrUnknownKey = errors.New("keys: unknown key id")
 // Ring is an ordered set of keys. Parse returns a Ring. A Ring is immutable and safe for concurrent
 // use. It is printed without its keys. The zero Ring has no keys.
 type Ring struct {
-	// held is a function, because fmt cannot print the variables of a function. If a Ring is in an
-	// unexported field, fmt does not call String but prints the fields of the Ring. With the verb
-	// "%s", fmt would even print keys behind a pointer.
+	// held returns the keys. It is a function, because fmt cannot print the variables of a
+	// function. A method String does not suffice: if a Ring is in an unexported field, fmt does not
+	// call String but prints the fields of the Ring. With the verb "%s", fmt would even print keys
+	// behind a pointer.
 	held func() *ringContent
 }
 

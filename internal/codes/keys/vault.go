@@ -19,8 +19,8 @@ import (
 	"sendcode/internal/store"
 )
 
-// The labels give each use its own key. RecipientLabel is the label for the address of a
-// verification, and CallerCodeLabel is the label for the code of a caller.
+// Each label gives one kind of data its own key. RecipientLabel is for the addresses of
+// verifications, and CallerCodeLabel is for the codes that callers make.
 const (
 	RecipientLabel  = "recipient"
 	CallerCodeLabel = "caller's code"
@@ -89,9 +89,10 @@ func (vault Vault) AddressHashOfVerification(v store.Verification) (recipient.Ha
 	return vault.AddressHash(r), nil
 }
 
-// SealKnownToken returns the token that makes a browser known for an address. A person has entered
-// the code of the verification v in this browser. The parameter address is the
-// AddressHashOfVerification of v. SealKnownToken returns an error if the ring has no key.
+// SealKnownToken makes a token for a browser in which a person has entered the code of the
+// verification v. With this token, the browser later counts as a known browser for the verified
+// address. The parameter address is the hash that AddressHashOfVerification returns for v.
+// SealKnownToken returns an error if the ring has no key.
 func (vault Vault) SealKnownToken(v store.Verification, address recipient.Hash) (string, error) {
 	sealed, err := vault.Ring.Seal(knownTokenLabel, []byte(v.ID), knownTokenBinding(v.App, v.Channel, address))
 	return base64.RawURLEncoding.EncodeToString(sealed), err

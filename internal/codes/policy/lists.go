@@ -17,8 +17,8 @@ type BlockLists struct {
 	Disposable map[string]bool         // domains of throw-away addresses, with their subdomains
 }
 
-// IsBlocked reports whether the recipient r is blocked. The parameter address is
-// keys.Vault.SuppressionHash of r. IsBlocked ignores the list Disposable.
+// IsBlocked reports whether the recipient r is blocked. The parameter address must be the hash that
+// keys.Vault.SuppressionHash returns for r. IsBlocked ignores the list Disposable.
 //
 // The service stores a send to a blocked recipient as failed. Browsers do not see the reason. The
 // send is not refunded, so requests for blocked recipients use up quota.
@@ -87,7 +87,8 @@ const (
 )
 
 // IsUnservedRefusal reports whether a row is a refusal for one of the above reasons. A rule may
-// have the same name as a reason. But a refusal by a rule always has a RetryAfter.
+// have the same name as a reason. But a refusal by a rule always has a RetryAfter, and a refusal
+// for such a reason has none.
 func IsUnservedRefusal(row store.SendOrRefusal) bool {
 	switch row.BlockedBy {
 	case ReasonCountryNotServed, ReasonVoIP, ReasonDisposable:
@@ -132,8 +133,9 @@ func (s Set) Paused(ch recipient.Channel, purpose string) (Pause, bool) {
 	return Pause{}, false
 }
 
-// withPauseStarts returns the new pauses, the parameter after, with Since set. If the same pause is
-// among the old pauses, the parameter before, it keeps its old Since. Otherwise Since is now.
+// withPauseStarts returns the new pauses (the parameter after) with Since set. A pause that is also
+// among the old pauses (the parameter before) keeps its old Since. Every other pause gets the
+// present time.
 func withPauseStarts(before, after []Pause, now time.Time) []Pause {
 	after = slices.Clone(after)
 	for i := range after {

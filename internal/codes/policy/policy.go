@@ -1,18 +1,19 @@
 // Package policy has the settings that can change while the service runs: purposes with their
-// rules, the lists of recipients that get no codes, pauses, bounds of failed checks, retention. Set
-// is one snapshot; CurrentSet holds the current one.
+// rules, the lists of recipients that get no codes, pauses, bounds of failed checks, and how long
+// rows are kept. Set is one snapshot of these settings; CurrentSet holds the current one.
 //
-// The package decides nothing: package buckets names the buckets in which a request is counted,
-// package quota evaluates the rules, packages gates and store count events. Packages verification,
-// outbox, jobs and support read the settings. The built-in policy is made by completePolicies of
-// run/config.
+// The package decides nothing. Package buckets names the buckets in which a request is counted.
+// Package quota evaluates the rules. Packages gates and store count events. Packages verification,
+// outbox, jobs and support read the settings. The function completePolicies of package run/config
+// makes the built-in policy.
 //
 // # A new scope of rules
 //
+// The scope of a rule says what the rule counts together, for example the sends to one recipient.
 // For a new scope, here "device", change the following files. If a bucket, a setting, a text or a
 // row of SECURITY.md is missing, a test fails and names it.
 //
-//	quota/quota.go                             the constant; Counted, if not each send is an event
+//	quota/quota.go                             the constant; Counted, if Take does not count the scope's events
 //	internal/codes/policy/rules.go             RuleScopes; recipientScopes, if it counts the sends to one recipient; CountsByClient, if it
 //	                                           counts by a property of the client that a back end may leave out: then its rules do not
 //	                                           apply to requests without the property, have no reserve by default, and cause a warning;
@@ -23,7 +24,7 @@
 //	internal/base/texts/en.json, zh-Hans.json  scope.device, wide.device, next.wide.device
 //	internal/run/app/strangers_test.go         whatRefuses; with -update it writes SECURITY.md
 //	internal/codes/policy/policy_test.go, verification/buckets_test.go, limit/refusals/refusals_test.go, explain/verdict_kinds_test.go
-//	                                           a row of each
+//	                                           a test case in each
 //	web/widget/code.js                         wide and spent, if it is not like a network (then go generate ./web);
 //	                                           answer.refused.shared.device in all languages
 //	docs/policies.md, several-installations.md its row, its reserve, whether two installations count it together
@@ -95,8 +96,9 @@ type Set struct {
 }
 
 // SharedBucketName returns the name of the bucket in which a recipient's sends for the purpose are
-// counted. The name contains the policy and all purposes that share the policy. If a purpose gets
-// another policy, the name changes, so that its sends no longer count in the old bucket.
+// counted. All purposes with the same policy share the bucket, and its name contains the policy and
+// these purposes. So the name changes if a purpose gets another policy. The sends of that purpose
+// then no longer count in the old bucket.
 func (p Purpose) SharedBucketName() string {
 	return p.Policy.Name + store.PurposeSeparator + strings.Join(p.PolicyPurposes, store.PurposeSeparator)
 }

@@ -37,18 +37,19 @@ type Request struct {
 	Test        bool // its address is a test recipient's
 }
 
-// RulesFor returns the rules for a request, with the limits for this request. The rules are in the
-// order of the response:
+// RulesFor returns the rules for a request. Their limits are those for this request, without the
+// places that the request may not use (see reserve). The rules are in the order of the response:
 //
 //   - the rules of the purpose's policy
-//   - BackoffRule, if the policy has a rule on failures that refuses
+//   - BackoffRule, if the policy has a rule on failures that can refuse a request
 //   - for a request without a secret key, each rule of browserRules whose scope has no rule yet
 //   - for a request of an unknown browser, the rule on spellings, if it is configured
 //   - the breaker, if it is configured
 //
-// For a test recipient, RulesFor returns only the rules on recipients. These rules count events but
+// Rules that cannot apply to the request are left out, such as a rule on the country of a mail. For
+// a test recipient, RulesFor returns only the rules on recipients, and these rules count events but
 // refuse no request. Package buckets then decides for each rule whether the limiter or the database
-// decides it. No later step changes the rules.
+// decides it.
 func (s Set) RulesFor(p Purpose, from Request) []quota.Rule {
 	rules := make([]quota.Rule, 0, len(p.Policy.Rules)+len(browserRules)+3)
 	add := func(r quota.Rule) { // names in answers must be unique
@@ -104,12 +105,13 @@ func IsStrangerInScope(class store.Class, scope quota.Scope) bool {
 	return class.IsStranger() || class == store.KnownBrowser && scope != quota.Recipient
 }
 
-// reserve returns how many last places of a rule a request may not use:
+// reserve returns how many places of a rule's limit a request may not use. These are the last
+// places, so the request is refused while other callers are still admitted:
 //
-//   - In a rule on failures, unknown browsers may not use half of the places, rounded up. They may
-//     use the place if there is only one.
-//   - In any other rule, strangers for the rule's scope may not use the configured reserve. A
-//     built-in policy has no reserve in an app that strangers cannot reach.
+//   - In a rule on failures, unknown browsers may not use half of the places, rounded up. But if
+//     the rule has only one place, they may use it.
+//   - In any other rule, callers who are strangers in the rule's scope may not use the configured
+//     reserve. A built-in policy has no reserve in an app that strangers cannot reach.
 //   - In all other cases, reserve returns 0.
 func (s Set) reserve(p Purpose, from Request, r quota.Rule) int {
 	switch {
@@ -172,19 +174,20 @@ var recipientScopes = []quota.Scope{quota.Recipient, quota.Failures, quota.Backo
 // such a scope refuses a browser, it refuses this browser for every recipient.
 func IsWiderScope(scope quota.Scope) bool { return !slices.Contains(recipientScopes, scope) }
 
-// CountsByClient reports whether a scope counts by a property of the client, such as its network. A
-// back end may leave out this property. Then rules with the scope do not apply, because the
-// property of the back end would stand for all of its users. By default, such a rule has no
-// reserve.
+// CountsByClient reports whether a scope counts by the network address of the client. A back end
+// may leave out the address of its user. Then rules with the scope do not apply, because the back
+// end's own address would stand for all of its users. By default, such a rule has no reserve, since
+// a stranger can use up the limit of only one network.
 func CountsByClient(scope quota.Scope) bool { return scope == quota.IP || scope == quota.Network }
 
 // BackoffName is the name of BackoffRule in answers.
 const BackoffName = "backoff"
 
-// BackoffRule limits the sends to one recipient that failed and were refunded for a reason that is
-// not the recipient's address. Such a reason is a stop of the channel or purpose (reason `paused`),
-// a mail server that refuses the service, or a wrong setting. So a client in a loop cannot flood
-// the mail server.
+// BackoffRule limits the sends to one recipient that failed for a reason that is not the
+// recipient's address. Such a reason is a stop of the channel or purpose (reason `paused`), a mail
+// server that refuses the service, or a wrong setting. These sends are refunded, so the other rules
+// on the recipient do not slow down repeated sends. Without BackoffRule, a client in a loop could
+// flood the mail server.
 //
 // The rule counts the sends of each class of callers separately, so that strangers do not use up
 // the places of other callers. backoff.go in package gates says when the rule stops counting a

@@ -27,9 +27,9 @@ type addressHasher interface {
 }
 
 // Of returns the code of a verification's recipient. It returns false if the recipient is not a
-// test recipient, if the test code has expired, or if the address cannot be decrypted. Another
-// spelling of the same mailbox is not a test recipient. Otherwise the configured code would also
-// prove the other spelling.
+// test recipient, if the test code has expired, or if the address cannot be decrypted. Only the
+// configured spelling of an address is a test recipient. If another spelling of the same mailbox
+// were one too, the configured code would also prove that spelling.
 func (c TestCodes) Of(addresses addressHasher, v store.Verification, now time.Time) (TestCode, bool) {
 	if !c.Has(v.Recipient, now) {
 		return TestCode{}, false

@@ -258,10 +258,10 @@ const qmailOpening = "Hi. This is "
 // a delivery status.
 var delayWords = regexp.MustCompile(`(?i)delayed|not yet been delivered|will be retried|continue to try|warning message only`)
 
-// readText reads a mail without a delivery status. The text of the mail has the recipients and the
-// reasons. The returned mail follows as another part, or after a line of hyphens. An auto-reply
-// does not begin like a report of qmail and has no field X-Failed-Recipients, so readText finds no
-// recipient in it.
+// readText reads a mail without a delivery status. It finds the recipients and the reasons in the
+// text of the mail. The returned mail follows as another part, or after a line of hyphens. readText
+// finds a recipient only in a report of qmail or with a field X-Failed-Recipients. An auto-reply
+// has neither, so readText finds no recipient in it.
 func (r *reader) readText(h textproto.Header) {
 	text, returned, complete := strings.Cut(r.text, "\n--")
 	if !complete && r.parts == 1 { // the part may be the returned mail; its code must not be read as a reason

@@ -3,9 +3,9 @@ package delivery
 import "slices"
 
 // About is the subject of a failure. It decides which other messages would fail, too. About is set
-// once, by the code that reads a reply, a status or a reply code. For mail servers, ErrorByReply
-// sets About. For providers and carriers, the tables of package providerhttp and of the carriers
-// set it.
+// once, by the code that reads the answer of the server or carrier. For mail servers, this is
+// ErrorByReply. For providers and carriers, About comes from the tables of package providerhttp and
+// of the carriers.
 type About string
 
 // From all messages to one.
@@ -31,8 +31,8 @@ func (e *Error) BefallsAll() bool {
 }
 
 // BadAddress reports whether the message was refused because the address accepts no messages. A
-// send with a bad address counts for the rule failures. Any other failed send counts for the rule
-// backoff.
+// send with a bad address counts for the rule on failures. Any other failed send counts for the
+// backoff rule.
 func (e *Error) BadAddress() bool { return e.of(AboutAddress, AboutMailbox) }
 
 // NoMailbox reports whether the server says that mail can never reach this address. Then the
@@ -40,16 +40,18 @@ func (e *Error) BadAddress() bool { return e.of(AboutAddress, AboutMailbox) }
 func (e *Error) NoMailbox() bool { return e.of(AboutMailbox) }
 
 // MayGoElsewhere reports whether the message may go to another server or carrier after one of them
-// refused it for good. The parameter way is the name of the one that refused. The parameter used
-// has the names of those that earlier messages to the recipient used. The parameter took has the
-// names of those that accepted such a message. MayGoElsewhere is true in three cases:
+// refused it for good. The parameter way is the name of the server or carrier that refused. The
+// parameter used has the names of all that earlier messages to the recipient used. The parameter
+// took has the names of those that accepted such an earlier message. MayGoElsewhere is true in
+// three cases:
 //
 //   - Elsewhere is set.
 //   - The parameter used is not empty and does not contain way, and the refusal is about neither
-//     the recipient nor us. Then way was tried first because it was unused.
+//     the recipient nor us. In this case, way was tried first only because it was unused.
 //   - The parameter took contains a name but not way, the failure has no Reason, and the refusal is
 //     not about us. Another server or carrier accepted an earlier message, so this refusal proves
-//     nothing. A recipient's opt-out and a carrier's hold have a Reason.
+//     nothing. A failure with a Reason, such as a recipient's opt-out or a carrier's hold, does not
+//     belong to this case.
 func (e *Error) MayGoElsewhere(way string, used, took []string) bool {
 	return e != nil && e.Class == Rejected && (e.Elsewhere ||
 		len(used) > 0 && !slices.Contains(used, way) && !e.of(AboutRecipient, AboutAddress, AboutMailbox, AboutUs) ||

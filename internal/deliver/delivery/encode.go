@@ -15,16 +15,17 @@ import (
 	"time"
 )
 
-// unfilledMail is the form of mails that differ only in fill and token. Texts returns the texts of
-// one such mail. fill is the code followed by the support reference. token is the end of a link.
-// MailEncoder compares forms with ==. message.unfilledMail implements this interface.
+// unfilledMail is a form: all that mails have in common if they differ only in fill and token.
+// Texts puts both into the form and returns the texts of one mail. The parameter fill is the code
+// followed by the support reference, and token is the end of a link. MailEncoder compares forms
+// with ==. message.unfilledMail implements this interface.
 type unfilledMail interface {
 	Texts(fill, token string) (subject, text, html string, err error)
 }
 
-// MailEncoder encodes mails for SMTP. For each form, it stores the encoded parts with placeholders,
-// so that for most mails it only replaces the placeholders. The zero MailEncoder is ready for use.
-// A MailEncoder is safe for concurrent use.
+// MailEncoder encodes mails for SMTP. For each form (see unfilledMail), it stores the encoded parts
+// with placeholders for the code and the link. So for most mails, it only replaces the
+// placeholders. The zero MailEncoder is ready for use. A MailEncoder is safe for concurrent use.
 type MailEncoder struct {
 	mu      sync.RWMutex
 	cached  map[sharedPartsKey]*sharedParts // if an entry is nil, mails with its key are encoded one by one
@@ -61,14 +62,14 @@ type encodedPart struct {
 // space, because templates trim white space.
 const placeholderCharacters = "\x01\x02\x03\x04\x05\x06\x07\x08\x0e\x0f\x10\x11\x12\x13\x14\x15\x16\x17\x18\x19\x1a\x1b\x1c\x1d\x1e\x1f\x7f"
 
-// tokenPlaceholder replaces each character of a token in the bodies of a form. It is not used in
-// headers, because a sender's address may contain "~". In a URL, "~" needs no escape (RFC 3986
-// section 2.3). A mail is encoded without placeholders if its body has another "~" or only a part
-// of the token, or if its subject has the token.
+// tokenPlaceholder replaces each character of a token in the bodies of a form. The character "~"
+// fits, because it needs no escape in a URL (RFC 3986 section 2.3). tokenPlaceholder is not used in
+// headers, because a sender's address may contain "~". A mail is encoded without placeholders if
+// its body has another "~" or only a part of the token, or if its subject has the token.
 const tokenPlaceholder = '~'
 
-// Encode returns the mail in the form in which mail servers accept it. An error means that the mail
-// cannot be encoded. The send is then rejected, since another attempt would fail, too.
+// Encode returns the mail encoded as mail servers accept it. An error means that the mail cannot be
+// encoded. The send is then rejected, since another attempt would fail, too.
 func (e *MailEncoder) Encode(m Mail) (*RenderedMail, *Error) {
 	to, id, problem := m.checkRecipientFields()
 	if problem != "" {

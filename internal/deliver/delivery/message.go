@@ -45,14 +45,14 @@ type Mail struct {
 	Date time.Time
 	// Stranger is true if anyone may have chosen the recipient. Such a person may have chosen a
 	// recipient whose server refuses RCPT or answers it slowly. So a failure at RCPT or later is
-	// attributed to the recipient. After 5 s, the wait for the answer to RCPT ends as soon as
-	// GivesWay returns true, because waiting mails need a worker. If GivesWay is nil, the wait ends
-	// after 5 s.
+	// attributed to the recipient. GivesWay reports whether waiting mails need the worker of this
+	// mail. Once the answer to RCPT has taken 5 s, the wait for it ends as soon as GivesWay returns
+	// true. If GivesWay is nil, the wait ends after 5 s.
 	Stranger bool
 	GivesWay func() bool
-	// Used are the servers that earlier mails with the same code used, as named by Result.Provider.
-	// Other servers that work are tried before them. Took are the servers of Used that accepted a
-	// mail.
+	// Used has the names of the servers that earlier mails with the same code used, as in
+	// Result.Provider. Other servers that work are tried before these servers. Took has the names
+	// of those servers in Used that accepted a mail.
 	Used, Took []string
 }
 
@@ -75,7 +75,7 @@ func UnusedFirst[T any](all []T, used []string, name func(T) string, isWell func
 
 // SharedFields are the fields that mails of one form may share. A [MailEncoder] stores encoded
 // parts for each combination of a form and these fields. TestEverySharedFieldIsSent fails if a
-// field is not checked, or if one kind of server does not send it.
+// field may contain a line break, or if a field is missing in mails by SMTP or by an HTTP API.
 type SharedFields struct {
 	// From is "Name <addr>" as configured. Its address is also the sender of the envelope, so that
 	// bounces come back.

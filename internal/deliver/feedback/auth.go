@@ -60,7 +60,8 @@ type Auth struct {
 }
 
 // Verify reports whether the request comes from the provider. If the request has a signed time,
-// that time must be near the parameter now. Comparisons take constant time.
+// that time must be recent at the time in the parameter now; see MaxAge and MaxMailgunAge.
+// Comparisons take constant time.
 func (s Source) Verify(h http.Header, body []byte, now time.Time) bool {
 	a := s.Auth
 	switch a.Scheme {
@@ -127,7 +128,8 @@ func parseMailgunSignature(body []byte) mailgunSignature {
 
 // ReplayKey returns a hash of the signed members of a verified request from Mailgun. For other
 // schemes it returns "". Mailgun does not sign the events, so an attacker could send an old
-// signature with other events. Such a request has the same hash as the old request.
+// signature with other events. Such a request has the same hash as the old request, so the caller
+// can recognize it.
 func (s Source) ReplayKey(body []byte) string {
 	if s.Auth.Scheme != SchemeMailgun {
 		return ""

@@ -63,8 +63,9 @@ type Source struct {
 	Format EventFormat `yaml:",inline"`
 }
 
-// EventFormat has the paths at which the parts of an event are found in the JSON. If a part other
-// than Type has several paths, the first path with a value counts.
+// EventFormat has the paths at which the parts of an event are found in the JSON. The values at all
+// paths of Type together are the type. If another part has several paths, the first path with a
+// value counts.
 type EventFormat struct {
 	// Paths whose values, joined by dots, are the type.
 	Type []JSONPath `yaml:"type,omitempty"`

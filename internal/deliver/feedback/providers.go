@@ -87,9 +87,10 @@ func (p *ProviderEvents) Ingest(ctx context.Context, provider string, e Event) (
 }
 
 // IngestMail reads a mail that was posted by HTTP, and records what it says about a send's
-// recipient in the same way as Ingest. It records this only if the mail is a bounce, names the send
-// by a Message-ID of the service with its HMAC, and names that send's recipient. A failure with a
-// code 4.x.x suppresses no recipient. The error is that of the database.
+// recipient in the same way as Ingest. The mail must be a bounce. It must name the send by a
+// Message-ID that contains the service's HMAC, and it must name that send's recipient. Otherwise
+// nothing is recorded. A failure with a code 4.x.x suppresses no recipient. The error is that of
+// the database.
 func (p *ProviderEvents) IngestMail(ctx context.Context, provider string, mail []byte) (IngestResult, error) {
 	report := bounce.Read(mail)
 	if len(report.Recipients) == 0 {
@@ -116,9 +117,9 @@ func (p *ProviderEvents) IngestMail(ctx context.Context, provider string, mail [
 	return OtherRecipient, nil
 }
 
-// eventOf converts a bounce mail's claim about one recipient to an event without send and
-// recipient. The words of the reply also determine the event, unless a code says that the failure
-// may pass.
+// eventOf converts what a bounce mail says about one recipient to an event without send and
+// recipient. The words of the reply also determine the event, unless the mail is only delayed or a
+// code (4yz or 4.x.x) says that the failure may pass.
 func eventOf(r bounce.Recipient) Event {
 	e := Event{Meaning: Bounced, Forgeable: true, Detail: codesIn(r.Status, r.Words)}
 	if strings.HasSuffix(r.Status, ".0.0") { // the server's words may have a code that says more
@@ -207,9 +208,9 @@ func (p *ProviderEvents) sameRecipient(named string, to recipient.Recipient) boo
 }
 
 // suppressionCause returns the reason why an event suppresses its recipient. It returns "" if the
-// event suppresses no recipient. A bounce suppresses the recipient if its code and words say that
-// the mailbox does not exist. BouncedForGood suppresses the recipient also without an enhanced
-// code, unless the words give another reason.
+// event suppresses no recipient. A complaint and an opt-out always suppress. Bounced and
+// BouncedForGood suppress if the enhanced status code and the words say that the mailbox does not
+// exist. BouncedForGood without such a code also suppresses, unless the words give another reason.
 func suppressionCause(e Event) store.SuppressionCause {
 	switch code := findEnhancedCode(e.Detail); {
 	case e.Meaning == Complained:

@@ -50,13 +50,17 @@ const (
 )
 
 // Record records a carrier's receipt in the send's status, writes the app's event, and ends the
-// polling of this carrier. changed is false if the send did not go out, if the send already has
-// this receipt, or if the send was already reported as delivered. It is also false if the receipt
-// says that the message is lost, but another carrier accepted the message. Such a receipt is about
-// an attempt that this carrier refused. The error is that of the database, or fault.Unavailable.
-// Record returns fault.Unavailable for a lost message if the send has the status Sending. In that
-// case it is not known yet which carrier will accept the message. So this carrier must repeat the
-// receipt or be polled later.
+// polling of this carrier. The result changed is false in these cases:
+//
+//   - The send did not go out.
+//   - The send already has this receipt, or was already reported as delivered.
+//   - The receipt says that the message is lost, but another carrier accepted the message. The
+//     receipt is then about an attempt that this carrier refused.
+//
+// If the receipt says that the message is lost while the send still has the status Sending, Record
+// returns fault.Unavailable. It is not known yet which carrier will accept the message, so this
+// carrier must repeat the receipt or be polled later. Any other error is that of the database, or
+// fault.Unavailable.
 func (r *ReceiptRecorder) Record(ctx context.Context, carrier string, send uuid.UUID, delivered bool) (changed bool, err error) {
 	status, event := store.Undelivered, store.SendUndelivered
 	if delivered {
@@ -99,8 +103,8 @@ func (r *ReceiptRecorder) RecordByCarrierID(ctx context.Context, carrier, id str
 }
 
 // Poll polls the carriers for up to pollBatch receipts that are due, and records the receipts.
-// Package jobs calls Poll. The result more is always false. The error is that of the database when
-// Poll reads the due polls.
+// Package jobs calls Poll. The result more would ask for another call; it is always false. The
+// error says that the database could not read which polls are due.
 func (r *ReceiptRecorder) Poll(ctx context.Context) (more bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, pollTimeout)
 	defer cancel()

@@ -192,10 +192,10 @@ func (o *Outbox) send(ctx context.Context, w store.Work, message transmitFunc) (
 	return out, fail
 }
 
-// logAttempt logs a failed attempt. If several attempts for one queue (a lane) fail with
-// StageAllSetAside or ErrPace, logAttempt logs only the first of them. If the failure is not about
-// the address, it logs a warning, at most one a minute for each server, stage and status. It logs
-// the remaining failures at level info.
+// logAttempt logs a failed attempt. It logs a warning if the failure is not about the address, but
+// at most one warning a minute for each server, stage and status. It logs the other failures, and
+// the further ones within the minute, at level info. If several attempts for one queue (a lane)
+// fail with StageAllSetAside or ErrPace, it logs only the first of them.
 func (o *Outbox) logAttempt(f *flight, out store.Outcome, fail *delivery.Error) {
 	suspended := fail != nil && (fail.Stage == delivery.StageAllSetAside || fail.Err == delivery.ErrPace)
 	o.lanesMu.Lock()
@@ -301,8 +301,8 @@ func (o *Outbox) expectReceipt(ctx context.Context, w store.Work, r delivery.Res
 
 // retryDelay returns the wait after attempt n. The wait begins with 2 s and doubles up to 30 s. A
 // random part of up to a quarter is added or subtracted, so that replicas do not retry at the same
-// time. A replica looks for due sends only once every Tick. Even so, the first retry starts within
-// 10 s of the failure.
+// time. A replica looks for due sends only once every Tick, so a retry begins up to a Tick later.
+// With DefaultTick, the first retry still begins within 10 s of the failure.
 func (o *Outbox) retryDelay(n int) time.Duration {
 	d := min(2*time.Second<<min(max(n-1, 0), 5), 30*time.Second)
 	return d*3/4 + o.Random(d/2)

@@ -26,7 +26,7 @@ type second struct {
 }
 
 // add counts a message that goes out. The parameter since is the instant since which messages have
-// waited. Messages that went out before that instant are counted in separate elements.
+// waited. Messages after that instant get elements of their own, so that they can be counted alone.
 func (t *throughput) add(now, since time.Time) {
 	*t = slices.DeleteFunc(*t, func(s second) bool { return now.Sub(s.first) > throughputWindow+time.Second })
 	if n := len(*t) - 1; n >= 0 && now.Sub((*t)[n].first) < time.Second && (*t)[n].first.After(since) {
@@ -46,8 +46,9 @@ func (t throughput) since(from time.Time) (n int, first time.Time) {
 	return n, first
 }
 
-// delay adds the duration by to the times of messages that went out no later than a given instant.
-// So a pause of the backlog after that instant is left out of the measured throughput.
+// delay leaves a pause without waiting messages out of the measured throughput. The parameter until
+// is the start of the pause, and the parameter by is its length. delay adds this length to the
+// times of earlier messages.
 func (t throughput) delay(until time.Time, by time.Duration) {
 	for i, s := range t {
 		if !s.first.After(until) {
@@ -56,8 +57,8 @@ func (t throughput) delay(until time.Time, by time.Duration) {
 	}
 }
 
-// backlog has what makes a new message of a lane wait. That is either earlier messages, or a server
-// that accepts no messages at present.
+// backlog has what a lane needs to compute how long a new message waits: the waiting messages, the
+// times when servers accepted none, and the messages that went out.
 type backlog struct {
 	waits     map[string]int // by app: messages that are queued, or deferred because the server accepts none now
 	waiting   int            // of all apps
@@ -80,8 +81,8 @@ func (b *backlog) count(app string, n int) {
 }
 
 // full reports whether a new message would wait in the lane. The parameter most is the largest
-// number of the lane's workers. Deferred messages count only if the server accepts no messages at
-// present, or if there are many deferred messages.
+// number of the lane's workers. Deferred messages wait for their next attempt. They count only if
+// the server accepts no messages at present, or if there are at least manyDeferred of them.
 func (l *lane) full(now time.Time, most int) bool {
 	deferred := l.waiting - l.queued
 	takesNoMore := !l.suspended.IsZero() || now.Sub(l.refused) < judgedAfter || now.Sub(l.paced) < throughputWindow ||
@@ -89,10 +90,11 @@ func (l *lane) full(now time.Time, most int) bool {
 	return l.queued > 0 || l.workers-l.patient >= most || l.inStore > 0 || deferred > 0 && takesNoMore
 }
 
-// change is called before anything that full reads changes. It leaves a pause between two backlogs
-// out of the time for which messages have waited. In a pause a worker is free, so the messages that
-// go out then do not show how many could go out. After a pause of throughputWindow or longer, the
-// time for which messages have waited begins anew.
+// change must be called before each change of the state that the method full reads. It keeps the
+// instant since which messages have waited. After a pause without waiting messages, change moves
+// that instant forward by the length of the pause. In a pause a worker is free, so the messages
+// that go out then do not show how many could go out. After a pause of throughputWindow or longer,
+// the instant becomes the end of the pause.
 func (l *lane) change(now time.Time, most int) {
 	switch pause := l.freeUntil.Sub(l.fullUntil); {
 	case !l.full(now, most):
@@ -108,8 +110,8 @@ func (l *lane) change(now time.Time, most int) {
 }
 
 // expectedWait is ExpectedWait for a lane. The parameter most is the largest number of the lane's
-// workers. The parameter share is how many messages of one app this process may hold when its
-// memory for messages is full.
+// workers. The parameter share is the number of messages that each app may hold in this process
+// even when the memory for messages is full.
 func (l *lane) expectedWait(app, network string, now time.Time, most, share int) (wait time.Duration, stalled bool) {
 	l.change(now, most)
 	if now.Sub(l.fullUntil) >= judgedAfter || now.Sub(l.since) < judgedAfter && l.suspended.IsZero() {
@@ -150,14 +152,19 @@ func (l *lane) expectedWait(app, network string, now time.Time, most, share int)
 }
 
 // ExpectedWait returns how long a new message of an app would wait until it goes out. The wait is
-// the number of messages in the lane before the new message, divided by the throughput. The
+// the number of messages that go out before the new message, divided by the throughput. The
 // throughput is measured over the last minute, or since messages began to wait if that is shorter.
-// Apps take turns, and the networks of an app's strangers also take turns. So each other app or
-// network is counted with at most as many messages as the new message's own app or network has,
-// including the new message. ExpectedWait is 0 in the first second of a backlog, and if a new
-// message would have been tried at once during the whole last second. stalled is true if no message
-// has gone out in the measured time, and all servers are suspended or no worker runs. Then wait is
-// the time since the servers were suspended, or else since messages began to wait.
+//
+// Apps take turns, and so do the networks of an app's strangers. So each other app or network is
+// counted with at most as many messages as the new message's own app or network has, including the
+// new message.
+//
+// ExpectedWait returns 0 in the first second of a backlog. It also returns 0 if, during the whole
+// last second, a new message would have been tried at once.
+//
+// The result stalled is true if no message has gone out in the measured time, and all servers are
+// suspended or no worker runs. The result wait is then the time since the servers were suspended.
+// If they are not suspended, it is the time since messages began to wait.
 func (o *Outbox) ExpectedWait(q store.Queue, app, network string) (wait time.Duration, stalled bool) {
 	o.lanesMu.Lock()
 	defer o.lanesMu.Unlock()
@@ -213,9 +220,9 @@ func serverTakesNoMore(fail *delivery.Error) bool {
 
 // notePostponed counts a message as waiting until its next attempt, if the server said that it
 // accepts no more messages. If the server did not answer, the message counts only if all servers of
-// the channel are suspended. Otherwise the service would refuse other messages because of one
-// silent carrier that serves only some numbers, or because of one recipient whose server checks
-// slowly.
+// the channel are suspended. The reason is that counted messages make the service refuse new
+// messages. One silent carrier that serves only some numbers must not cause refusals of other
+// messages. Nor must one recipient for whom the server answers too late.
 func (o *Outbox) notePostponed(f *flight, fail *delivery.Error, after time.Duration) {
 	if !serverTakesNoMore(fail) {
 		return
@@ -243,10 +250,11 @@ func (o *Outbox) notePostponed(f *flight, fail *delivery.Error, after time.Durat
 // not hold lanesMu.
 func (o *Outbox) suspended(l *lane) bool { return o.attemptsAllowed(l) < delivery.UnlimitedAttempts }
 
-// readBacklog reads how many messages wait in the database, if this process may not know of all of
-// them. That is the case when this process holds as many messages as it may, or when all servers of
-// a channel are suspended. Some of these messages are held by no replica. readBacklog expects to
-// take over the same share of them as this process has of the held messages.
+// readBacklog reads from the database how many messages wait, if this process may not know of all
+// of them. That is the case when this process already holds as many messages as it may, or when all
+// servers of a channel are suspended. Some of the waiting messages are held by no replica, and the
+// replicas will share them. readBacklog expects that this process takes over the same share of them
+// as it has of the messages that the replicas hold now.
 func (o *Outbox) readBacklog(ctx context.Context) {
 	unknown := false
 	for _, l := range o.lanes {

@@ -8,25 +8,29 @@
 //
 // # What a failure means
 //
-// A send takes a place in each of its quotas. A place that is spent is not given back. The
-// functions outcomeWithoutSending, stopReason and compose decide before the message is sent. The
-// function classifyFailure decides after the attempt.
+// A send takes a place in each of its quotas. If a place is spent, it is not given back. Before the
+// message is sent, the functions outcomeWithoutSending, stopReason and compose decide whether the
+// send ends without a message. After the attempt, the function classifyFailure decides what the
+// failure means.
 //
 //   - The provider accepted the message: the send is sent. The place is spent.
-//   - A final refusal, a suppression, a pause, an ended code, or wrong settings: the send is
-//     failed. The recipient gets back the places in both gates (limiter and database). The places
-//     of networks and apps stay spent. The failure counts for the rule failures or backoff.
+//   - The provider refused the message finally, the recipient is suppressed, a pause stops the
+//     send, the code has ended, or settings are wrong: the send is failed. The places of the
+//     recipient are given back in both gates (limiter and database). The places of networks and
+//     apps stay spent. The failure counts for the rule failures if the address or number is at
+//     fault, and otherwise for the rule backoff.
 //   - The verification was erased, or the recipient is blocked: the send is failed. The place is
 //     spent.
-//   - The provider refused the message for now, or the connection broke before the mail's end: the
-//     send is queued again. If the code would expire before the next attempt, the send is failed
-//     and refunded.
+//   - The provider refused the message only for now, or the connection broke before the end of the
+//     mail: the send is queued again. If the code would expire before the next attempt, the send is
+//     failed and refunded.
 //   - No answer came after the whole mail, or the HTTP answer was not readable: the send is
 //     unknown. The place is spent.
 //   - The process died: another process takes the row over. If the row had the status sending, the
-//     mail may arrive twice, and its place stays spent. If the other process sends no message, the
-//     send is unknown, not failed (knownOutcome). But the send is sent if its code was entered and
-//     no other send can have delivered the code.
+//     first process may have delivered the mail. So the mail may arrive twice, and the place stays
+//     spent. If the other process then delivers no message, the send is unknown, not failed
+//     (knownOutcome). There is one exception: if the code was entered, and no other send can have
+//     delivered the code, the send is sent.
 //
 // # What a message waits for
 //
@@ -34,13 +38,13 @@
 //     send them.
 //   - A message may wait for capacity. The capacity is the number of messages of one lane that fit
 //     in memory. Further messages wait in the database, and the lane marks their app as behind.
-//     When half of the capacity is free, takeOver takes them over.
+//     When half of the capacity is free, the method takeOver loads these messages.
 //   - A message may wait for the pace of its server, which accepts a limited number of messages a
 //     minute (per_minute). The message is postponed until its turn (delivery.ErrPace).
 //
-// The backlog of a lane counts the messages that wait for any of these reasons. ExpectedWait uses
-// the backlog, so that package verification can refuse messages that would go out too late.
-// LongestWait is the metric.
+// The backlog of a lane counts the messages that wait for any of these reasons. ExpectedWait
+// computes from the backlog how long a new message would wait, so that package verification can
+// refuse messages that would go out too late. The metric of the wait is LongestWait.
 package outbox
 
 import (
@@ -134,8 +138,9 @@ type ReceiptSources interface {
 
 // Observer counts outcomes. It must not block.
 type Observer interface {
-	// Finished counts a send that ended. The parameter callers is true if the send has a caller's
-	// code. The parameter d is the time from Send.LoggedAt to the outcome.
+	// Finished counts a send that ended. The parameter callers is true if the caller made the code
+	// and checks it without this service. The parameter d is the time from Send.LoggedAt to the
+	// outcome.
 	Finished(channel recipient.Channel, app string, s store.Status, callers bool, d time.Duration)
 }
 
@@ -304,7 +309,8 @@ func (o *Outbox) stop() {
 }
 
 // tick takes over rows. After an outage of the database, it takes over no rows for one lease. In
-// that time delayed outcomes are written, so that no mail is sent twice.
+// this time the replicas write the outcomes that they could not write during the outage, so that no
+// mail is sent twice.
 func (o *Outbox) tick(ctx context.Context) {
 	defer panics.Recover(panics.Other)
 	if o.away {

@@ -31,16 +31,18 @@ func (o *Outbox) senderOrCarrier(ch recipient.Channel) any {
 	return o.Sender
 }
 
-// reservedConns is how many connections to mail servers or carriers strangers' sends leave free for
-// other sends, if there are more than four connections. It can be small, because more connections
-// become free as soon as attempts end.
+// reservedConns is how many connections to mail servers or carriers stay free for other sends when
+// strangers' sends (those of unknown browsers) are under way. It applies if there are more than
+// four connections. It can be small, because more connections become free as soon as attempts end.
 const reservedConns = 2
 
-// maxWorkers returns how many workers a lane may have now. It is at most Workers. It is also at
-// most the number of connections, because more workers would only wait for a connection. If the
-// number of connections has no limit, maxWorkers is at most DefaultWorkers. The strangers' lane
-// gets reservedConns fewer workers. If there are few connections or no limit, it gets half of the
-// workers, but at least one.
+// maxWorkers returns how many workers a lane may have now. For most lanes, this is the smaller of
+// Workers and the number of connections, because more workers would only wait for a connection. If
+// the number of connections has no limit, DefaultWorkers takes its place.
+//
+// The lane of strangers (unknown browsers) gets fewer workers than this number: either half of it
+// or reservedConns fewer, whichever is more, but at least one. If the connections have no limit, it
+// always gets half.
 func (o *Outbox) maxWorkers(l *lane) int {
 	n, reserved := min(o.Workers, DefaultWorkers), o.Workers
 	if p, ok := o.senderOrCarrier(l.Channel).(connLimited); ok {
@@ -52,9 +54,9 @@ func (o *Outbox) maxWorkers(l *lane) int {
 	return n
 }
 
-// Deliver queues a send and waits for the outcome, until wait is over or ctx ends. It returns the
-// send with its outcome. If the send has not ended by that time, Deliver returns the send with the
-// status Queued, and delivery continues.
+// Deliver queues a send and waits for the outcome, for at most the duration wait and only until ctx
+// ends. It returns the send with its outcome. If the send has no outcome by that time, Deliver
+// returns the send with the status Queued, and delivery continues.
 func (o *Outbox) Deliver(ctx context.Context, w store.Work, wait time.Duration) store.Send {
 	w.Send.Status = store.Queued // the status in the response if the attempt has not ended
 	if wait <= 0 || o.hurried.Load() {
@@ -100,10 +102,11 @@ func (o *Outbox) notifyWaiter(send uuid.UUID, out store.Outcome) {
 	}
 }
 
-// queueOrPostpone queues a row that this process has just written and leased. In two cases it
-// postpones the row, so that any replica with capacity takes the row over. The first case is that
-// memory is full. The second case is that older rows of the app wait in the database, because the
-// older rows must come first. Rows of an app within its share (appShare) are always queued.
+// queueOrPostpone queues a row that this process has just written and leased. If the row's app
+// holds no more than its share of memory (appShare), the row is always queued. Otherwise
+// queueOrPostpone postpones the row in two cases, so that any replica with capacity takes the row
+// over: if memory is full, or if older rows of the app wait in the database, because the older rows
+// must come first.
 func (o *Outbox) queueOrPostpone(w store.Work) {
 	f := o.hold(w)
 	if f == nil {
@@ -188,9 +191,10 @@ func (o *Outbox) attemptsAllowed(l *lane) int {
 // takeOverFunc is Store.TakeOver or Store.TakeOverWithExpiredCode.
 type takeOverFunc func(ctx context.Context, q store.Queue, lease time.Duration, limit int) ([]store.Work, error)
 
-// takeOverUpTo leases rows of a lane in batches, and queues their flights. It calls the function
-// `from` to lease a batch. It ends when no row is left, when the lane's memory is full, or when
-// `most` rows were leased. If no row is left, all is true.
+// takeOverUpTo leases rows of a lane in batches, and queues their flights. It leases each batch
+// with the function in the parameter from. It ends when no row is left, when the lane's memory is
+// full, or when it has leased the number of rows in the parameter most. The result all is true if
+// no row is left.
 func (o *Outbox) takeOverUpTo(ctx context.Context, l *lane, most int, from takeOverFunc) (all bool, err error) {
 	for limit := min(o.freeCapacity(l), takeOverBatch, most); limit > 0; limit = min(o.freeCapacity(l), takeOverBatch, most) {
 		work, err := o.leaseRows(ctx, l.Queue, limit, from)

@@ -20,9 +20,9 @@ type statusRow struct {
 	from, to int
 	class    delivery.ErrorClass
 	about    delivery.About
-	// forAll is true if the status concerns all messages, even if the provider's code may concern
-	// one recipient. Any other status may concern one message. An example is 404 for a number
-	// without a route.
+	// forAll is true if the status concerns all messages. This holds even if the provider's code in
+	// the same answer may concern one recipient. If forAll is false, the status may concern only
+	// one message. For example, 404 may mean that a number has no route.
 	forAll bool
 	err    error
 }
@@ -76,9 +76,9 @@ type Meaning struct {
 	Elsewhere bool          // Error.Elsewhere
 }
 
-// ToError returns the error of a message with this meaning. A Temporary error has the wait in the
-// answer's header Retry-After. If the status concerns all messages, a Temporary error also has the
-// status's About.
+// ToError returns the error of a message with this meaning. A Temporary error also has the wait in
+// the answer's header Retry-After. If the status concerns all messages (forAll), a Temporary error
+// has the About of the status instead of the About of the meaning.
 func (m Meaning) ToError(a Response, code string) *delivery.Error {
 	e := &delivery.Error{
 		Class: m.Class, Stage: delivery.StageAnswer, Status: a.Status, Code: SafeErrorCode(code),
@@ -97,10 +97,11 @@ func (m Meaning) ToError(a Response, code string) *delivery.Error {
 // is no such header.
 func RetryAfter(a Response) time.Duration { return RetryAfterIn(a.Header, maxRetryAfter) }
 
-// RetryAfterIn returns the wait in the header Retry-After, but at most the parameter most. It
-// returns 0 if there is no such header. The header has seconds or a date (RFC 9110 section 10.2.3).
-// A date is compared with the response's own header Date, so that this machine's clock does not
-// matter. Both dates are whole seconds, and Date is rounded down, so the wait never ends too early.
+// RetryAfterIn returns the wait in the header Retry-After, but no longer wait than the parameter
+// most. It returns 0 if there is no such header. The header has seconds or a date (RFC 9110 section
+// 10.2.3). A date is compared with the response's own header Date, so that this machine's clock
+// does not matter. Both dates are whole seconds, and Date is rounded down, so the wait never ends
+// too early.
 func RetryAfterIn(h http.Header, most time.Duration) time.Duration {
 	text := h.Get("Retry-After")
 	if seconds, err := strconv.ParseUint(text, 10, 63); err == nil {

@@ -68,9 +68,10 @@ type Carrier interface {
 	Send(ctx context.Context, m Message) (delivery.Result, *delivery.Error)
 }
 
-// ReportParser is a Carrier that sends receipts. A carrier sends a receipt to an address with a
-// token of ours. The caller of ParseReports has checked that token. The address may also contain
-// the ID of a send. The parameter send of ParseReports is this ID, or "" if there is none.
+// ReportParser is a Carrier that sends receipts to the service. The address to which it sends them
+// contains a token that this service made. Callers check the token before they call ParseReports.
+// The address may also contain the ID of a send. The parameter send of ParseReports is this ID, or
+// "" if the address has none.
 type ReportParser interface {
 	// ParseReports parses receipts. It returns them with the reply that the carrier expects. The
 	// errors are ErrForged and ErrUnreadableReport.

@@ -3,19 +3,21 @@
 //
 // This package does for text messages what package smtp does for mails. Before the caller calls
 // Send, it renders the text and writes the message's row into the database. Afterwards the caller
-// writes the outcome into the database, refunds, and retries. This package never retries a message
-// that a carrier may have received. It keeps no queue and does not log.
+// writes the outcome into the database, and refunds or retries the send if necessary. This package
+// never retries a message that a carrier may have received. It keeps no queue and does not log.
 //
 // # A new carrier
 //
-// If the type http (package generic, docs/sms.md) can describe the API, no code is needed. That
-// type fills placeholders and reads one ID and one code at fixed paths. It can't sign requests,
-// check a signature, probe, or evaluate an answer with several parts. For any other API, write a
-// file of this package that passes smstest.Contract. Copy twilio.go and twilio_test.go. If the
-// answer always has the status 200 and a code in the body, copy the files of tencent instead. All
-// carriers share the package, so begin each name at top level with the name of the carrier. Keep
-// unquotedDigits and WebhookSignature where they are. Outside of the package, change only these
-// files:
+// If the carrier type http (package generic, docs/sms.md) can describe the carrier's API, no code
+// is needed. That type fills placeholders in a request, and reads one ID and one code from the
+// answer at fixed paths. It can't sign requests, check a signature, probe, or evaluate an answer
+// with several parts.
+//
+// For any other API, write a file of this package that passes smstest.Contract. Copy twilio.go and
+// twilio_test.go. If the API always answers with the status 200 and a code in the body, copy the
+// files of tencent instead. All carriers share the package, so begin each name at top level with
+// the name of the carrier. Leave the functions unquotedDigits and WebhookSignature in twilio.go.
+// Outside of the package, change only these files:
 //
 //	internal/run/config/sms.go        {"name", func() sms.CarrierSettings { return new(sms.Name) }} in carrierTypes, and the comment of
 //	                              SMSCarrier.Type
@@ -24,17 +26,20 @@
 //	docs/sms.md                   an example, which a test loads, and a sentence under Receipts
 //	README.md, README.zh-CN.md, CHANGELOG.md
 //
-// The type of the carrier's settings implements [CarrierSettings]. The reference is made from the
-// yaml tags and comments of that type. Tests need a setting for the endpoint. Setup.Secret is the
-// only secret. If the carrier signs receipts with another secret, only the token in the receipts'
-// address authenticates the receipts, as in twilio with an API key. The type of the carrier embeds
-// *[Client], implements [Carrier], and adds what the API allows. In the following table, "settings"
-// means that the type of the settings also implements an interface:
+// The type of the carrier's settings implements [CarrierSettings]. The reference of the settings is
+// made from the yaml tags and comments of that type. The tests need a setting for the endpoint. The
+// only secret of a carrier is Setup.Secret. If the carrier signs receipts with another secret,
+// their signature can't be checked. In that case only the token in the receipts' address
+// authenticates the receipts, as in twilio with an API key.
+//
+// The type of the carrier embeds *[Client], implements [Carrier], and adds what the API allows. The
+// table says what to add for each ability of the API. What follows the word "settings" is an
+// interface that the type of the settings must also implement:
 //
 //	it sends receipts to the address that the request gives   ReportParser; settings: SettingsWithCallback if it must be given
 //	… to an address that is entered once in its console       ReportParser; settings: SettingsWithAccountCallback
 //	… that name the message only by the carrier's ID          and the method ReportsUseCarrierID
-//	it answers inquiries about a message                      Poller, with smstest.PollContract; settings: CanBePolled is false without
+//	it answers inquiries about a message                      Poller, with smstest.PollContract; without a Poller, CanBePolled is false
 //	it has a request that does no harm                        Probe and EndpointURL, with smstest.ProbeContract
 //	it may need a sender of ours                              settings: SettingsWithSender
 //	it sends templates that it has approved                   settings embed [Account] (aliyun, tencent)
@@ -46,11 +51,12 @@
 // Receipts come by GET or POST. The data of a GET receipt are in the query of IncomingRequest.URL,
 // beside our parameters send and token. If several receipts come for one send, the first final
 // receipt counts. The answer to a receipt has the status 204 if ParseReports returns an empty
-// reply. Otherwise the answer is 200 with the reply as JSON. After an error the answer is 400, and
-// after ErrForged it is 403. A carrier's console may test the address with a request. ParseReports
-// must return no error for that request. The address for receipts is long. If an API does not allow
-// so long an address with each message, enter the address once in the console. In that case the
-// reference field of the API contains Message.ID.
+// reply. Otherwise the answer is 200 with the reply as JSON. If ParseReports returns an error, the
+// answer is 400, or 403 for ErrForged. A carrier's console may test the address with a request.
+// ParseReports must return no error for that request. The address for receipts is long. If an API
+// does not allow so long an address with each message, the operator enters the address once in the
+// carrier's console. Write Message.ID into the reference field of each request, so that the receipt
+// can name the message.
 //
 // Send calls Client.Attempt with a function that parses the answer. The function returns the
 // carrier's ID of the message, the code, and the failure. If the answer has a code, the failure is
@@ -60,9 +66,10 @@
 //
 // # What a failure means
 //
-// These are the meanings in a table:
+// These are the meanings that a code can have in the table:
 //
-//   - [MeaningBadNumber]: the number gets no text messages. It counts for the rule on failures.
+//   - [MeaningBadNumber]: the number gets no text messages. The failure counts for the rule
+//     failures.
 //   - [MeaningRejected]: this message is refused.
 //   - [MeaningRefusedNumber]: this number is refused now.
 //   - [MeaningOptedOut]: the person has told the carrier to send no more messages. The recipient is
@@ -72,8 +79,8 @@
 //   - [MeaningTemporary]: our account, template, sender or configuration is the cause, for any
 //     number. Another carrier may accept the message.
 //   - [MeaningPerNumber]: the failure is temporary, but this number may be the cause, for example
-//     if it has no route. The carrier is set aside only after such answers for numbers of several
-//     prefixes.
+//     if it has no route. The carrier is set aside (gets no messages for some time) only after such
+//     answers for numbers of several prefixes.
 //   - [MeaningUnreachable]: this carrier certainly cannot reach the number. The next carrier gets
 //     the message, and this carrier is not set aside.
 //   - [MeaningUnknown]: the carrier may have accepted the message.

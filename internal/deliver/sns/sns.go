@@ -81,8 +81,8 @@ var arnPattern = regexp.MustCompile(
 func IsTopic(arn string) bool { return arnPattern.MatchString(arn) }
 
 // Verify verifies a message and returns its content. If the message is not genuine, the error wraps
-// ErrForged. Any other error means that the certificate can't be fetched now. Then the caller
-// should let SNS send the message again.
+// ErrForged. Any other error means that the certificate can't be fetched now. After such an error,
+// the caller should let SNS send the message again.
 func (t *Topic) Verify(ctx context.Context, body []byte, now time.Time) (Message, error) {
 	m, err := parseMembers(body)
 	if err != nil {

@@ -51,8 +51,9 @@ func NewTopic(arn string, client *http.Client, roots *x509.CertPool) *Topic {
 		arn: arn, host: "sns." + region + "." + suffix, http: client, roots: roots,
 		fetching: make(chan struct{}, maxConcurrentFetches), known: map[string]*x509.Certificate{},
 	}
-	// These are the host names in SnsHostProvider of the AWS SDK for Java. The first name is for
-	// most regions, the second for opt-in regions, and the third for regions of other partitions.
+	// SNS's certificate must have one of these host names, which are those in SnsHostProvider of
+	// the AWS SDK for Java. The first name is for most regions, the second for opt-in regions, and
+	// the third for regions of other partitions.
 	t.owners = []string{"sns." + suffix, "sns-signing." + region + "." + suffix, "sns-" + region + "." + suffix}
 	if partition == "aws-us-gov" {
 		t.owners = []string{"sns-us-gov-west-1." + suffix}

@@ -9,8 +9,8 @@ import (
 	"sendcode/internal/store"
 )
 
-// eventPayload is the body of an event. The app's back end could read all of it with its secret
-// key. It has neither a code nor a full recipient.
+// eventPayload is the body of an event. It has only data that the app's back end could also read
+// from the API with its secret key. It has neither a code nor a full recipient.
 type eventPayload struct {
 	Type      string    `json:"type"`
 	Timestamp string    `json:"timestamp"` // when the event happened

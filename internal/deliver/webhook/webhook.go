@@ -5,12 +5,15 @@
 // (https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md).
 //
 // No API request and no send waits for a delivery. Any replica can deliver an event. An event is
-// delivered at least once, each time with the same webhook-id, or it is given up after a day.
-// Leases in the database ensure this. Each app has its own bound on attempts under way. While the
-// app's receiver fails, the bound shrinks to one. So a dead receiver delays only its own events.
+// delivered at least once, each time with the same webhook-id. Leases in the database ensure this.
+// But if all attempts fail, the event is given up after a day. Each app has its own bound on
+// attempts under way. While the app's receiver fails, the bound shrinks to one. So a dead receiver
+// delays only its own events.
 //
-// The configuration contains an address, but the app decides to which IP address the name resolves.
-// So every connection is checked when it is dialled, after the name was resolved (see Guard).
+// The configuration has the address as a URL, but the owner of the name in it decides to which IP
+// address the name resolves. That could be an address in the service's own network. So the IP
+// address of every connection is checked when it is dialled, after the name was resolved (see
+// Guard).
 package webhook
 
 import (
@@ -90,9 +93,9 @@ const (
 	defaultTick = time.Second
 	// retryFor is the age at which a failing event is given up.
 	retryFor = 24 * time.Hour
-	// keepEventsFor is how long an event is kept after it was delivered or given up. An event that
-	// is still pending at this age is given up. That happens, for example, if its app has no
-	// endpoint.
+	// keepEventsFor is how long an event is kept after it was delivered or given up. It is also the
+	// age at which an event is given up that is still pending, for example because its app has no
+	// endpoint. An event whose attempts fail is given up earlier, after retryFor.
 	keepEventsFor = 7 * 24 * time.Hour
 	// sweepInterval is the time between two deletions of old events. sweepLimit is the largest
 	// number of events that one call of the database deletes.

@@ -123,8 +123,8 @@ func (a *API) routes() []route {
 		},
 		{http.MethodPost, "/v1/verifications/:id/outcome", KeyScopeCheck, withBody(a.report), reportPhrase, verificationNotFound, nil},
 		{http.MethodPost, "/v1/verifications/outcome", KeyScopeCheck, withBody(a.reportByRecipient), reportPhrase, reportNotFound, nil},
-		// A public key may not redeem proofs, because browsers have the proofs, and the answer to a
-		// redemption would show them the whole address.
+		// A public key may not redeem proofs. Browsers have the public key and also the proofs. The
+		// answer to a redemption contains the whole address, which a browser must not get.
 		{http.MethodPost, "/v1/proofs/redeem", KeyScopeCheck, withBody(a.redeem), "redeem proofs", "", nil},
 		{http.MethodPost, "/v1/quota", KeyScopeRead, withBody(a.quota), "ask for a recipient's quota", "", nil},
 		{http.MethodGet, "/v1/channels", KeyScopeRead, a.channels, "", "", nil},

@@ -105,13 +105,14 @@ const (
 )
 
 // send sends the messages of a request. First, each message is admitted or refused. If a message is
-// refused or is not decided before the deadline, no message is sent. Then send waits for the
-// outcomes until hookGrace after the deadline. If a message has no outcome by then, send cancels
-// nothing. Otherwise, if a message failed, send cancels the codes of the other messages.
+// refused or is not decided before the deadline, no message is sent. Otherwise the messages leave,
+// and send waits until their calls of Send have returned, at most until hookGrace after the
+// deadline. If all calls have returned and a message failed, send cancels the codes of the other
+// messages. If a call has not returned, send cancels nothing.
 //
 // send returns the problem, with a detail that the person may read. If the result is nil, the
-// messages are on their way. If the auth server hangs up, send continues, because the auth server
-// then repeats the request.
+// messages are on their way. If the auth server hangs up, it repeats the request. So send continues
+// its work, and the repetition gets the result.
 func (h *AuthHooks) send(ctx context.Context, hook authhooks.Hook, r authhooks.Request) *server.Problem {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), hookDeadline)
 	defer cancel()
@@ -256,8 +257,8 @@ func (v *vote) wait(ctx context.Context) bool {
 }
 
 // codeRequests returns a request to package verification for each code that the auth server's
-// request contains. Each of these requests is marked as a stranger's and has its own idempotency
-// key.
+// request contains. Each request has its own idempotency key. Each request is also marked as made
+// for a stranger (Caller.Stranger).
 func codeRequests(hook authhooks.Hook, r authhooks.Request) (all []verification.Request) {
 	for i, m := range r.Messages {
 		all = append(all, verification.Request{

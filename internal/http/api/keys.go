@@ -66,14 +66,11 @@ func (k Keys) keyFor(presented string) (found *Key) {
 // is left for admitted requests. It returns an error in these cases:
 //
 //   - the key is missing, unknown or expired
-//
-//   - the key lacks the scope, or the route is only for secret keys
-//
-//   - a page of another origin sends a public key, or the browser's address sent too many requests
-//
-//   - a page sends a secret key
-//
-//   - another machine sends a generated key
+//   - the key lacks the scope that the route needs, or the route is only for secret keys
+//   - a public key comes from a page of an origin that the key does not allow, or the browser's
+//     address sent too many requests
+//   - a secret key comes from a page of another origin
+//   - a key that this process generated comes from another machine
 func (a *API) authenticate(r route) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		if r.overloadError != nil {
@@ -165,9 +162,9 @@ func NewPageKey(app string, offers verification.PageOffer) *Key {
 // PageKey returns the text of NewPageKey.
 func PageKey(app string) string { return "pk_page_" + app }
 
-// checkOffer returns an error if our page does not offer the requested channel or purpose. A resend
-// is not checked here. A resend has the channel and purpose of its verification, and Caller.Page
-// limits these.
+// checkOffer returns an error if a request of our hosted page has a channel, a purpose or a
+// reference that the page does not offer. The channel and purpose of a resend are not checked here.
+// They are those of its verification, and Caller.Page limits them.
 func checkOffer(ask verification.Request) error {
 	switch p := ask.Page; {
 	case p == nil:

@@ -206,8 +206,9 @@ func (eh *EventHandlers) ingestOnce(ctx context.Context, source feedback.Source,
 const maxListTime = time.Minute
 
 // ingestAll records the events in order. It stops at the first error or after maxListTime. It does
-// not stop if the provider hangs up. Otherwise the provider would send the whole list again, and
-// hang up again. If the provider should send the events again, the error is fault.Unavailable.
+// not stop if the provider hangs up, because the provider would send the whole list again and hang
+// up again, without any progress. If the provider should send the events again, the error is
+// fault.Unavailable.
 func (eh *EventHandlers) ingestAll(ctx context.Context, provider string, all []feedback.Event) error {
 	began := time.Now()
 	for _, e := range all {

@@ -59,9 +59,10 @@ func (t *text) UnmarshalJSON(b []byte) error {
 // ActionSMS is the action of a request of the hook Send SMS. Such a request names no action.
 const ActionSMS = "sms"
 
-// These are values of email_action_type. A request with a code may also have one of the values
-// signup, recovery, invite, magiclink, email, email_change_current and reauthentication. With one
-// of these seven values, the code is for user.email. Notifications have no code.
+// These are the values of email_action_type that are treated in a special way. A request with a
+// code may also have one of the values signup, recovery, invite, magiclink, email,
+// email_change_current and reauthentication. With one of these seven values, the code is for
+// user.email. Values with notificationSuffix have no code.
 const (
 	actionEmailChange    = "email_change"
 	actionEmailChangeNew = "email_change_new"

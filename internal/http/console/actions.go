@@ -161,8 +161,8 @@ func (console *Console) actionForm(d sendAction) echo.HandlerFunc {
 	})
 }
 
-// formProblem returns the status and the text of an error that a page shows beside a form. If err
-// is nil or is not such an error, it returns 0 and "". If the action can be done after a wait, it
+// formProblem returns the status and the text of an error that a page shows beside a form. For nil
+// and for any other error, it returns 0 and "". If the action can be done after a wait, formProblem
 // also sets the header Retry-After.
 func (console *Console) formProblem(c echo.Context, err error) (status int, text string) {
 	w := layout.Words(c)

@@ -96,8 +96,9 @@ func New(c Config) *Console {
 // clientRoute tells where a request comes from.
 var clientRoute = auth.Route{Method: http.MethodGet, Path: "/v1/admin/client", Handler: clientJSON, Action: auth.ActionRead}
 
-// RegisterClientAddress adds clientRoute to the API's listener. This is needed if the console has
-// its own listener, because `sendcode doctor --behind` sends its request through the API's proxy.
+// RegisterClientAddress adds clientRoute, which answers with the client's address, to the API's
+// listener. Call it if the console has its own listener: `sendcode doctor --behind` sends its
+// request through the API's proxy, so the request arrives at the API's listener.
 func (console *Console) RegisterClientAddress(e *echo.Echo) {
 	console.auth.AddRoutes(e, []auth.Route{clientRoute})
 }

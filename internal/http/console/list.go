@@ -95,8 +95,8 @@ func (console *Console) listPage(c echo.Context) error {
 func (console *Console) showList(c echo.Context, status int, q listQuery, s searchView) error {
 	ctx := c.Request().Context()
 	found, err := console.sendList().Page(ctx, q.filter, q.given)
-	// If a page of newer rows is not full, the list is read again from its start, and its first
-	// page is shown instead.
+	// A page of newer rows that is not full has reached the start of the list. So the list is read
+	// again from its start, and its full first page is shown instead.
 	if err == nil && q.filter.After != nil && len(found.Rows) < q.filter.Limit {
 		q.given.Del("newer")
 		q.filter.After = nil
@@ -170,7 +170,7 @@ func (console *Console) filterSuggestions() map[string][]string {
 }
 
 // rowsTag returns an entity tag of the rows, their states and the verdict. The tag does not depend
-// on the times that the open page counts down itself.
+// on the remaining times, because the open page counts these down by itself.
 func (v *listView) rowsTag() string {
 	h := fnv.New128a()
 	for _, r := range v.Rows {
@@ -186,7 +186,7 @@ func (v *listView) rowsTag() string {
 }
 
 // addRecipientHeader adds the recipient of the rows, the verdict on the newest row, and the present
-// quota. Forgotten recipients have equal hashes, so they get no verdict.
+// quota. Erased recipients get no verdict, because they all have the same hash.
 func (console *Console) addRecipientHeader(c echo.Context, v *listView) (err error) {
 	ctx := c.Request().Context()
 	v.Person = &recipientHeader{FilterText: v.W.Sentence("filter.recipient.unknown")}

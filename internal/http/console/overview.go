@@ -201,16 +201,16 @@ func (v overviewView) FormatBytes(bytes int64) string {
 }
 
 func figureViews(now, before Total, w texts.Words) (all []figureView) {
-	// add appends a figure. The parameter good is the ratio of the change to a typical change by
-	// chance. It is negative if the change is bad news.
+	// add appends a figure. The parameter good is the change of the figure divided by a typical
+	// change by chance. It is positive if the change is good news, and negative if it is bad news.
 	add := func(key, value, earlier, change string, good float64, rows store.Status) {
 		all = append(all, figureView{
 			Name: w.Get(key), Value: value, Before: earlier, Change: change, Better: change != "" && good > 1,
 			Worse: change != "" && good < -1, Status: rows,
 		})
 	}
-	// The random change of a count is about the square root of the count. The parameter good is 0
-	// if a rise is neither good nor bad news.
+	// The random change of a count is about the square root of the count. Here, the parameter good
+	// is -1 if a rise is bad news, and 0 if a rise is neither good nor bad news.
 	count := func(key string, now, before int, good float64, rows store.Status) {
 		rise := float64(now-before) / (2 * math.Sqrt(float64(max(1, now+before))))
 		add(key, strconv.Itoa(now), strconv.Itoa(before), percentChange(float64(now), float64(before), before), good*rise, rows)
@@ -235,8 +235,8 @@ func figureViews(now, before Total, w texts.Words) (all []figureView) {
 		good = rise / math.Sqrt(1/float64(now.Opened)+1/float64(before.Opened)) // two deviations of a rate of a half
 	}
 	add("overview.rate", rate(now), rate(before), points, good, "")
-	// This figure shows two values, but only the change of the median. A change by a quarter is
-	// beyond the usual variation of servers.
+	// This figure has the median and the 95th percentile of delivery times, but only the change of
+	// the median. A change by a quarter is beyond the usual variation of servers.
 	var change string
 	good = 0
 	if now.MedianMS != nil && before.MedianMS != nil {

@@ -77,8 +77,9 @@ func (r sendRow) State() explain.StateLabel {
 	}
 }
 
-// Why returns the reason in words, and then the server's code: "mailbox full · 552 5.2.2 · did not
-// count", "minute · 42 s left · ×3".
+// Why returns the reason for the row's status in words. For a send, this is the failure, the
+// server's code and further facts: "mailbox full · 552 5.2.2 · did not count". For a refusal, it is
+// the rule, the wait and the number of refusals: "minute · 42 s left · ×3".
 func (r sendRow) Why() string {
 	var parts []string
 	add := func(is bool, text string) {

@@ -108,9 +108,10 @@ func (console *Console) searchAddress(ctx context.Context, typed string) (string
 }
 
 // referenceAddress returns the address of the console's list of sends with a reference. The
-// reference is the argument typed or, if no send has that reference, the argument plain. If no send
-// has either reference, the address is for the sends of the request whose ID is the argument plain.
-// Errors are a *fault.InvalidError or those of the store.
+// parameter typed is the text of the search. The parameter plain is the same text, cleaned. The
+// reference is typed or, if no send has that reference, plain. If no send has either reference, but
+// plain is the ID of a request, the address is that of the request's sends. Errors are a
+// *fault.InvalidError or those of the store.
 func (console *Console) referenceAddress(ctx context.Context, typed, plain string) (string, error) {
 	if problem := layout.ShortTextParameter(new(string))(typed); problem != "" {
 		return "", fault.Invalid("q", "invalid", problem)
@@ -203,8 +204,9 @@ func searchTerm(typed string) string {
 // requestSearchTimeout bounds the search for a request's ID, which no index has.
 const requestSearchTimeout = 2 * time.Second
 
-// fallBackToRequestAddress returns the argument address, with one exception: if found is empty and
-// typed is the ID of a request that made sends, it returns the address of those sends.
+// fallBackToRequestAddress returns the parameter address, the result of a search, with one
+// exception. If the search found no rows (found is empty), and typed is the ID of a request that
+// made sends, it returns the address of those sends.
 func (console *Console) fallBackToRequestAddress(ctx context.Context, typed, address string, found []store.SendOrRefusal,
 	err error,
 ) (string, error) {

@@ -52,10 +52,11 @@ func ReadJSON(c echo.Context, v any) error {
 	return nil
 }
 
-// refuseEncoding returns a 415 if the encoding of a body is not UTF-8. The 415 names the encoding.
-// JSON is always UTF-8, so a charset has no effect on JSON (RFC 8259, sections 8.1 and 11). The
-// charset only helps to name the encoding of other bytes. JSON in UTF-16 or UTF-32 begins with a
-// byte order mark or has a zero among the first two bytes (RFC 4627 section 3).
+// refuseEncoding returns a 415 if a body is not in UTF-8. The 415 names the body's encoding. JSON
+// is always UTF-8, so a body in UTF-8 is accepted whatever its charset says (RFC 8259, sections 8.1
+// and 11). The charset only gives the name of the encoding for the 415. Without a charset,
+// refuseEncoding still recognizes UTF-16 and UTF-32: JSON in these encodings begins with a byte
+// order mark or has a zero among the first two bytes (RFC 4627 section 3).
 func refuseEncoding(charset string, body []byte) error {
 	start := string(body[:min(2, len(body))])
 	switch {

@@ -25,9 +25,9 @@ type InheritedListener struct{ *net.TCPListener }
 
 func (i InheritedListener) endAccepting() (ended bool) { return i.SetDeadline(time.Unix(1, 0)) == nil }
 
-// ConnTracker has the accepted connections of a process. It bounds how long the stop of the process
-// waits for connections. It also bounds how many connections may wait for their client.
-// NewConnTracker makes a ConnTracker.
+// ConnTracker has the accepted connections of a process. When the process stops, it bounds how long
+// the process waits for connections. It also bounds the number of connections that wait for their
+// client to send a request or the rest of a request. NewConnTracker makes a ConnTracker.
 type ConnTracker struct {
 	UnreadWait time.Duration // the longest time for which End, and writes after End, wait for a client; must be set before use
 
@@ -44,11 +44,11 @@ type ConnTracker struct {
 	turns  int // connections that ever were in a queue
 }
 
-// NewConnTracker returns an empty ConnTracker. If more than maxWaiting connections wait for their
-// client, the ConnTracker closes one of them. It selects the /24 or /48 with the most waiting
-// connections and closes the one that has waited longest. It never closes a proxy's connection. It
-// logs closed connections at most once a minute. If maxWaiting is 0, any number of connections may
-// wait.
+// NewConnTracker returns an empty ConnTracker. If more than maxWaiting connections wait for a
+// request, or for the rest of one, the ConnTracker closes one of them. It selects the network (/24
+// of IPv4, /48 of IPv6) with the most waiting connections and closes the one that has waited
+// longest. It never closes a connection of the proxies. It logs closed connections at most once a
+// minute. If maxWaiting is 0, any number of connections may wait.
 func NewConnTracker(maxWaiting int, proxies []netip.Prefix, logger *slog.Logger) *ConnTracker {
 	return &ConnTracker{
 		UnreadWait: DefaultUnreadWait, max: maxWaiting, proxies: proxies, logger: logger,
@@ -160,8 +160,8 @@ func (ct *ConnTracker) TrackRequestRead(next http.Handler) http.Handler {
 func (c *conn) waits() bool { return c.set.open[c] && (!c.answering || c.body != nil) }
 
 // update adds a waiting connection to the queue of its network, or removes a connection that no
-// longer waits. If too many connections are queued, update closes the first connection of the
-// longest queue. The caller must hold the lock.
+// longer waits. If too many connections are queued in all networks together, update closes the
+// longest-waiting connection of the longest queue. The caller must hold the lock.
 func (ct *ConnTracker) update(c *conn) {
 	waits, queue := c.waits(), ct.queues[c.network]
 	switch {
@@ -203,17 +203,19 @@ func (c *conn) end() {
 	c.set.update(c)
 }
 
-// DefaultUnreadWait is the longest time for which a stop of the process waits for a client. The
-// stop may wait for a request on an open connection, for a body, or for a client that does not read
-// its answer.
+// DefaultUnreadWait is the longest time for which a process that stops waits for a client: for a
+// request on an open connection, for the rest of a request's body, or for a client that does not
+// read its answer.
 const DefaultUnreadWait = time.Second
 
-// End waits until each request that clients have begun is read, but at most UnreadWait. It also
-// waits for new connections without a request, and for idle connections of an InheritedListener.
-// http.Server.Shutdown would close such a connection even if a request is arriving.
+// End waits until each request that clients have begun is read, but for at most UnreadWait. It also
+// waits for new connections on which no request has begun, and for idle connections of an
+// InheritedListener. A request may be arriving on such a connection, and http.Server.Shutdown would
+// close the connection nevertheless.
 //
-// Then End closes all connections without a request and makes reads of unread bodies fail. The
-// requests with these bodies get a 503. Call End after the process has stopped accepting.
+// When End has waited, it closes all connections without a request. It also makes reads of bodies
+// that have not arrived fail, so the requests with these bodies get a 503. Call End after the
+// process has stopped accepting.
 func (ct *ConnTracker) End() {
 	for until := time.Now().Add(ct.UnreadWait); ct.unread() > 0 && time.Now().Before(until); <-time.After(10 * time.Millisecond) {
 	}
@@ -261,9 +263,10 @@ var errUnread = func() *Problem {
 	return p
 }()
 
-// Read implements io.Reader. After End has cut the body, Read always returns errUnread, even if the
-// body has just been read completely. End has set a read deadline on the connection that has
-// expired, and http.Server would therefore cancel the body's request while a handler works on it.
+// Read implements io.Reader. When End has cut this body (has made its reads fail), Read always
+// returns errUnread, even if the rest of the body has just been read. The request cannot go on in
+// that case either, because End has also set a read deadline in the past on the connection. So
+// http.Server would cancel the request while a handler works on it.
 func (b *unreadBody) Read(p []byte) (n int, err error) {
 	n, err = b.ReadCloser.Read(p)
 	s := b.conn.set

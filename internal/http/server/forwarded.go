@@ -118,7 +118,8 @@ func ClientIP(c echo.Context) netip.Addr {
 }
 
 // forwardedHeaders are headers that proxies and content delivery networks add to requests. The
-// prefix forwardedPrefix covers further headers. Any proxy may use the first two headers.
+// prefix forwardedPrefix covers further headers. Of a peer that is not a trusted proxy,
+// warnOfForwarding considers only the first two headers.
 var forwardedHeaders = []string{
 	echo.HeaderXForwardedFor, "Forwarded", "X-Real-Ip", "X-Client-Ip", "X-Cluster-Client-Ip", "True-Client-Ip", "Cf-Connecting-Ip",
 	"Fastly-Client-Ip", "X-Envoy-External-Address", "Via", "Cdn-Loop", "X-Amzn-Trace-Id",

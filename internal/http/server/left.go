@@ -17,10 +17,11 @@ func withConn(ctx context.Context, conn net.Conn) context.Context {
 }
 
 // errIfClientLeft returns fault.Unavailable for a POST if its client closed the connection before
-// the request was read. For example, the process may have been suspended, and the caller no longer
-// waits for the answer. A client that closed only its sending side is treated in the same way.
-// net/http would notice the closed connection only while the handler runs. accessLog calls
-// errIfClientLeft, because a separate middleware would cost an allocation in echo.
+// the request was read. For example, the process was suspended for so long that the caller no
+// longer waits for the answer. A client that closed only its sending side is treated in the same
+// way. net/http would notice the closed connection only while the handler runs, that is, after its
+// work has begun. accessLog calls errIfClientLeft, because a separate middleware would cost an
+// allocation in echo.
 func errIfClientLeft(r *http.Request) error {
 	if conn, ok := r.Context().Value(connKey{}).(net.Conn); ok && r.Method == http.MethodPost &&
 		sockets.StateOf(conn) == sockets.Ended {

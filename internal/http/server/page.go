@@ -14,8 +14,8 @@ import (
 // followed by the slug.
 const problemsPath = "/problems/"
 
-// problemTemplate is an HTML page. If the page has a detail, it answers a request with a problem.
-// Otherwise it explains a kind of problem.
+// problemTemplate is the HTML page of a problem. If Detail is set, the page is the response to one
+// failed request. If Detail is empty, the page explains a kind of problem.
 var problemTemplate = template.Must(template.New("problem").Funcs(template.FuncMap{"code": BackticksToHTML}).Parse(`<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
 <title>{{.Title}} · sendcode</title><link rel="stylesheet" href="/static/page.css"></head>

@@ -28,15 +28,15 @@ import (
 // handlers can return it.
 type Problem struct {
 	Kind ProblemKind
-	// Detail is an English sentence for the developer, without values from the request. The
-	// placeholder {wait} is replaced by the wait. The name of a member in braces is replaced by the
-	// member's value. If Detail is "", the kind's cause is used.
+	// Detail is an English sentence for the developer, without values from the request. It may have
+	// placeholders: {wait} is replaced by the wait, and the name of a member in braces by the
+	// member's value. If Detail is "", the text in Kind.Cause is used.
 	Detail string
 	Wait   time.Duration  // until the request may be repeated; 0: the status decides, see wait
 	Extra  map[string]any // further members, such as field, position, quota
-	// Variant selects one of several details of the kind in other languages. The key of such a
-	// detail is the kind's slug, a dot and Variant. If Variant is empty, the member reason of the
-	// problem takes its place.
+	// Variant selects the text that replaces Detail in other languages than English, if the kind
+	// has several such texts. The key of the text is the kind's slug, a dot and Variant. If Variant
+	// is empty, the problem's member reason is used in place of Variant.
 	Variant string
 	closes  bool // the connection ends with the answer
 

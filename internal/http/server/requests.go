@@ -107,8 +107,9 @@ func (r *RequestLimiter) networkFor(ip netip.Addr) (id netip.Prefix, fits bool) 
 	return wide, r.hasCount(wide) || len(r.counts) < 2*r.largest
 }
 
-// hasCount reports whether a network has a count in this minute. If the network had a count in the
-// last minute and this minute has room for another count, hasCount also returns true.
+// hasCount reports whether a network already has a count that can go on. The network has a count in
+// the current minute, or it had one in the previous minute and the current minute has room for
+// another count.
 func (r *RequestLimiter) hasCount(id netip.Prefix) bool {
 	return r.counts[id] > 0 || r.before[id] > 0 && len(r.counts) < 2*r.largest
 }

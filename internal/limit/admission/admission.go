@@ -114,8 +114,9 @@ func (l *Limiter) RefuseIfFull(class string) error {
 
 // refuseIfFullLocked returns an *OverloadedError and counts the refusal if no place is free for a
 // request of the class. A stranger's request is refused if strangers hold their half of the places.
-// Every request is refused if all places are taken and other callers hold at least their half. The
-// caller must hold the lock.
+// Any request is refused if all places are taken, with one exception: if other callers hold less
+// than their half, their requests are still admitted. This can happen after the number of places
+// has fallen. The caller must hold the lock.
 func (l *Limiter) refuseIfFullLocked(class string, now time.Time) error {
 	most := l.limit(now)
 	switch {

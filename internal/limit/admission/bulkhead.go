@@ -57,10 +57,10 @@ type Slot struct {
 	once     sync.Once
 }
 
-// Acquire takes a slot for a request for a recipient, and waits until a slot is free. The Bulkhead
-// knows the recipient by the given name. A stranger's request also takes one of the slots that
-// strangers may hold. The caller must release the slot. If no slot becomes free within MaxSlotWait
-// or before ctx ends, Acquire returns an error.
+// Acquire takes a slot for a request for a recipient, and waits until a slot is free. The parameter
+// name identifies the recipient. A stranger's request also takes one of the slots that strangers
+// may hold. The caller must release the slot. If no slot becomes free within MaxSlotWait or before
+// ctx ends, Acquire returns an error.
 func (b *Bulkhead) Acquire(ctx context.Context, name string, stranger bool) (*Slot, error) {
 	b.mu.Lock()
 	q := b.queues[name]
@@ -123,10 +123,10 @@ func (b *Bulkhead) leave(q *recipientQueue) {
 	}
 }
 
-// Release frees the slot at once if the request was admitted. Otherwise it frees the slot after at
-// least releaseDelay. Two such releases for one recipient are at least releaseDelay/MaxPerRecipient
-// apart. Otherwise many waiting requests would get their slots at the same instant, and a later
-// request would have to wait for all of them.
+// Release frees the slot at once if the request was admitted. After a refusal, it frees the slot
+// after at least releaseDelay. Two such delayed releases for one recipient are at least
+// releaseDelay/MaxPerRecipient apart. If many waiting requests got their slots at the same instant,
+// a later request would have to wait for all of them.
 func (s *Slot) Release(admitted bool) {
 	s.once.Do(func() {
 		if admitted {

@@ -4,9 +4,12 @@
 // nothing to the database.
 //
 // A rule counts its events in a bucket. Each combination of an app, a limit, and values of the
-// rule's keys has one bucket. Rules of a limit with the same keys share their buckets. All rules of
-// a limit are decided in one step. A Redis Cluster decides bucket by bucket. Even then a limit is
-// never exceeded, but a request may be refused that would be admitted a moment later.
+// rule's keys has one bucket. Rules of a limit with the same keys share their buckets.
+//
+// All rules of a limit are decided in one step, except in a Redis Cluster, which decides one bucket
+// after the other. A limit is never exceeded, also in a Cluster. But there a request may be refused
+// that would be admitted a moment later: another request may take a place in one bucket, be refused
+// by a second bucket, and only then give the first place back.
 package applimits
 
 import (
@@ -125,8 +128,9 @@ func (s *Service) SetLimits(set Set) {
 // only once.
 func (s *Service) EndWaits() { s.queue.End() }
 
-// Apply applies an operation to a limit, even if ctx is canceled meanwhile. A cancellation only
-// ends a wait, with quota.ErrUnavailable.
+// Apply applies an operation to a limit. If ctx is canceled, the operation is completed
+// nevertheless. Only if the request waits for a place in the limit (Request.Wait) does a
+// cancellation end the wait, with quota.ErrUnavailable.
 //
 // Apply returns fault.NotFound for an unknown limit and *fault.InvalidError for an invalid request.
 // In both cases Apply did nothing, and did not call the function counted that New received. It
@@ -156,16 +160,16 @@ func outcome(o Operation, a Answer, err error) string {
 }
 
 // run runs the operation in the limiter, or in this process while the limiter is unavailable. It
-// ignores a cancellation of ctx except during a wait. Otherwise a client could disconnect so that
-// an event is not counted.
+// ignores a cancellation of ctx, because a client could otherwise disconnect so that its event is
+// not counted. Only a wait for a place in the limit (ask.Wait) ends when ctx is canceled.
 func (s *Service) run(ctx context.Context, l preparedRules, ask Request, r quota.Request) (a Answer, err error) {
 	counting := context.WithoutCancel(ctx)
 	switch {
 	case ask.Operation == Peek:
 		a.Decision, err = s.limiter.PeekOrLocal(counting, r)
 	case ask.Operation == Record:
-		// Rules with Observe set count and never refuse. So one Take adds the event to all buckets.
-		// The answer shows the rules as configured.
+		// A rule with Observe set counts and never refuses. All rules in l.observing have it set,
+		// so one Take adds the event to all buckets. The answer shows Observe as configured.
 		r.Rules = l.observing
 		a.Decision, err = s.limiter.TakeOrLocal(counting, r)
 		for i := range a.Rules {

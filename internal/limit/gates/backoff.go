@@ -13,16 +13,18 @@ import (
 // rule policy.BackoffRule slows them down instead. It counts the sends that failed for a reason
 // other than the address.
 //
-// Only the limiter and this process count these sends. If both lose their counts, the rule starts
-// again from zero. Then it admits at most its limit of further sends, to a server that refuses them
-// anyway. When the rule refuses, the database's rows show which sends no longer count. Two kinds of
-// sends no longer count: sends before the last message that was sent to the recipient, and sends
-// that a pause stopped, if the pause is over.
+// These counts are only in the limiter and in this process. If both lose them, the rule starts
+// again from zero. The harm is small: the rule then admits at most its limit of further sends, to a
+// server that refuses them anyway.
+//
+// A counted send no longer counts if a later message was sent to the recipient. It also no longer
+// counts if a pause stopped the send and the pause is over. The limiter does not know this, so when
+// the rule refuses, the database's rows are read.
 
-// correctBackoff corrects the state of BackoffRule in d if the rule refuses. It replaces the state
-// by the state that follows from the database (promise 4 of docs/PROMISES.md). If the new state
-// admits, the sends that no longer count are refunded. If the database fails, correctBackoff
-// returns d unchanged.
+// correctBackoff corrects the state of BackoffRule in the decision d if the rule refuses. The state
+// computed from the database's rows replaces the limiter's state (promise 4 of docs/PROMISES.md).
+// If the rule admits by the new state, correctBackoff refunds the sends that no longer count. If
+// the database fails, it returns d unchanged.
 func (g *Gates) correctBackoff(ctx context.Context, p buckets.Plan, d quota.Decision) quota.Decision {
 	i := slices.IndexFunc(d.Rules, func(r quota.State) bool { return r.Scope == quota.Backoff && r.RetryAfter > 0 })
 	if i < 0 {
@@ -40,9 +42,9 @@ func (g *Gates) correctBackoff(ctx context.Context, p buckets.Plan, d quota.Deci
 	return d
 }
 
-// reconcileBackoff returns the state of BackoffRule that follows from the database. If the state
-// admits, reconcileBackoff refunds the sends that no longer count. It returns errors of the
-// database and of the limiter.
+// reconcileBackoff computes the state of BackoffRule from the failed sends in the database. If the
+// rule admits by this state, reconcileBackoff refunds the sends that no longer count. It returns
+// errors of the database and of the limiter.
 func (g *Gates) reconcileBackoff(ctx context.Context, p buckets.Plan, bucket string, rule quota.Rule) (quota.State, error) {
 	failed, now, err := g.db.FailedSends(ctx, store.FailedSendsQuery{
 		App: p.App, Channel: p.Channel, Recipient: p.Recipient, Class: p.Class, Within: rule.Window,

@@ -1,12 +1,13 @@
 // Package gates decides whether a send or another event is admitted. For a send, it asks two gates:
 // the limiter, which is usually in Redis, and the database. The limiter is fast and may lose
 // events. The database counts every send of a recipient. Each gate decides alone, by its own events
-// and on its own clock. It returns durations, so the two clocks may differ. Each rule has a state
-// in both gates, and the response has the stricter state. If the limiter lost events, this package
-// adds them again from the database.
+// and on its own clock. It returns waits as durations and not as instants, so the two clocks may
+// differ. The rules on recipients and their failures have a state in both gates, and the response
+// has the stricter state. If the limiter lost events of these rules, this package adds them again
+// from the database. The events of the other rules are counted only by the limiter.
 //
 // Without Redis, or while Redis is unavailable, the database alone decides the rules on recipients
-// and their failures. This process then decides the other rules.
+// and their failures. This process then decides the other rules in place of Redis.
 //
 // Package verification calls this package, and so does package outbox for refunds. This package
 // calls package quota. The database's own decision is in package store/rowrules. Comments name the
@@ -78,8 +79,8 @@ const (
 	// mayLackEventsFor is how long after an outage the limiter may lack events, because no call
 	// could write them during the outage.
 	mayLackEventsFor = 10 * time.Second
-	// maxLocalBuckets is the greatest number of buckets in this process. A bucket with one event
-	// takes 264 bytes, and the bytes of its name.
+	// maxLocalBuckets is the greatest number of buckets that the limiter in this process keeps. A
+	// bucket with one event takes 264 bytes and the bytes of its name.
 	maxLocalBuckets = 200_000
 )
 
@@ -88,8 +89,9 @@ const (
 var LimiterTimeout = 2 * time.Second
 
 // Gates decides sends and other events. Without Redis, and while Redis is unavailable, the database
-// alone decides the recipient's rules exactly. This process then decides the other scopes, from all
-// events that it has admitted. Gates is safe for concurrent use.
+// alone decides the recipient's rules. This stays exact, because the database has every send. This
+// process then decides the rules on other scopes, but it knows only the events that it has admitted
+// itself. Gates is safe for concurrent use.
 //
 // Only callLimiter begins an outage, and only tryAgain ends an outage. Only takeLocally sets
 // lastAlone.
@@ -119,9 +121,10 @@ type Gates struct {
 
 // New makes a Gates of a limiter and a database. If shared is nil or a limiter in this process (see
 // InProcess), the database decides the recipient's rules, and a limiter in this process decides the
-// other scopes. Gates calls the function lost when the shared limiter had lost events of a
-// recipient and Gates has added the events again. After an outage, Gates does not call lost until
-// mayLackEventsFor has passed.
+// other scopes. Gates calls the function `lost` when the shared limiter had lost events of a
+// recipient and Gates has added the events again. Until mayLackEventsFor has passed after an
+// outage, Gates does not call `lost`: the limiter then lacks the events of the outage, but it has
+// not lost events.
 func New(shared Limiter, db Database, p *policy.CurrentSet, lost func(), now func() time.Time, logger *slog.Logger) *Gates {
 	g := &Gates{
 		shared: shared, db: db, policy: p, lost: lost, now: now, logger: logger,
@@ -233,11 +236,12 @@ func (g *Gates) logNotAdded(ctx context.Context, err error) {
 // process must decide.
 var errLimiterAway = errors.New("gates: limiter unavailable")
 
-// callLimiter calls Limiter.Take or Limiter.Peek, which the caller passes as the parameter call.
+// callLimiter calls Limiter.Take or Limiter.Peek, which the caller passes as the parameter `call`.
 // Without a limiter or during an outage, it calls neither. If the call fails because the limiter is
-// unavailable, an outage begins. The parameter own is the request r without the rules that the
-// database decides. The parameter refundable says whether callLimiter may refund an event that the
-// limiter admitted and this process refused.
+// unavailable, an outage begins. After a successful call, confirmLocally counts the event in this
+// process, too, and may refuse an event that the limiter admitted. The parameter refundable says
+// whether such an event may be refunded in the limiter. The parameter own is the request r without
+// the rules that the database decides.
 //
 // If the limiter was not called, the error is errLimiterAway. If the limiter did not answer, the
 // error is errLimiterAway joined with the cause, and the limiter may have counted the event.
@@ -270,12 +274,14 @@ func (g *Gates) callLimiter(ctx context.Context, r, own quota.Request,
 }
 
 // confirmLocally counts in this process an event that the limiter admitted (promise 1 of
-// docs/PROMISES.md). The parameter local is the request r without the rules that the database
-// decides, and d is the limiter's decision. After an outage, the limiter lacks the events that this
-// process admitted alone. As long as a rule's window can still contain such events, this process
-// decides, too. The result then has the stricter of both states of each rule. If this process
-// refuses the event and refundable is true, confirmLocally refunds the event in the limiter. If the
-// event was refunded in this process within the last 60 s, the error is quota.ErrRefunded.
+// docs/PROMISES.md). The parameter d is the limiter's decision, and local is the request r without
+// the rules that the database decides.
+//
+// After an outage, the limiter lacks the events that this process admitted alone. As long as a
+// rule's window can still contain such events, this process decides, too. The result then has the
+// stricter of both states of each rule. If this process refuses an event that the limiter admitted,
+// and refundable is true, confirmLocally refunds the event in the limiter. If the event was
+// refunded in this process within the last 60 s, the error is quota.ErrRefunded.
 func (g *Gates) confirmLocally(ctx context.Context, r, local quota.Request, d quota.Decision,
 	refundable bool,
 ) (quota.Decision, error) {
@@ -293,9 +299,10 @@ func (g *Gates) confirmLocally(ctx context.Context, r, local quota.Request, d qu
 	return d, nil
 }
 
-// countLocally counts an event in this process if the limiter admitted the event and r has a rule
-// whose scope counts the event at once (see Scope.Counted). If decides is true, this process
-// decided, too, and own is its decision.
+// countLocally counts an event in this process if the limiter admitted the event and Take counts it
+// for a rule of r (see Scope.Counted). If a rule's window can still contain events that this
+// process admitted during an outage, this process also decides. Then decides is true, and own is
+// its decision.
 func (g *Gates) countLocally(ctx context.Context, r quota.Request,
 	admitted bool,
 ) (own quota.Decision, decides bool, err error) {
@@ -324,9 +331,9 @@ func (g *Gates) countLocally(ctx context.Context, r quota.Request,
 	return own, decides, err
 }
 
-// refundRefused refunds an event that the limiter admitted and this process refused. It returns d
-// with the limiter's states after the refund. If the refund fails, refundRefused calls RefundLater.
-// If the refund or the Peek fails, it returns d unchanged.
+// refundRefused refunds an event that the limiter admitted and this process refused. Then it reads
+// the limiter's states and returns d with these states. If the refund fails, refundRefused calls
+// RefundLater and returns d unchanged. If the states cannot be read, it also returns d unchanged.
 func (g *Gates) refundRefused(ctx context.Context, r quota.Request, d quota.Decision) quota.Decision {
 	if err := g.shared.Refund(ctx, r.ID, buckets.OfCountedScopes(r.Buckets)...); err != nil {
 		g.RefundLater(r.ID, buckets.OfCountedScopes(r.Buckets)...)
@@ -336,8 +343,9 @@ func (g *Gates) refundRefused(ctx context.Context, r quota.Request, d quota.Deci
 	return d
 }
 
-// takeLocally decides and counts an event only in this process. If there is a shared limiter, it is
-// unavailable, and takeLocally sets the decision's field Alone.
+// takeLocally decides an event in this process alone, and counts the event if it is admitted. If
+// there is a shared limiter, the limiter is unavailable, and takeLocally sets the decision's field
+// Alone.
 func (g *Gates) takeLocally(ctx context.Context, r quota.Request) (quota.Decision, error) {
 	g.deciding.Lock()
 	defer g.deciding.Unlock()
@@ -356,16 +364,16 @@ func (g *Gates) peekLocally(ctx context.Context, p buckets.Plan) (quota.Decision
 	return d, err
 }
 
-// TakeSend counts a send in every bucket or in none. A refused send is counted in no bucket. The
-// parameter lower has rules of the plan with lower limits. These rules must admit the send as well,
-// and their states come first in the decision. If the plan has no rules, TakeSend admits the send
-// and counts nothing.
+// TakeSend counts a send in every bucket or, if the send is refused, in no bucket. The parameter
+// lower has some rules of the plan once more, with lower limits, for example for a request without
+// a pass of a human check. These rules must admit the send as well, and their states come first in
+// the decision. If the plan has no rules, TakeSend admits the send and counts nothing.
 //
-// If the limiter is unavailable, this process decides the scopes that the database does not decide.
-// The decision then has only the states of these rules. If unanswered is true, the limiter did not
-// answer, but it may have counted the send. If such a send is refused and the caller does not call
-// TakeSend for it again, the caller must call RefundLater. If the process dies after TakeSend, the
-// limiter may count a send that does not exist, until the rules' windows end.
+// If the limiter is unavailable, this process decides the rules that the database does not decide,
+// and the decision has only the states of these rules. If unanswered is true, the limiter was
+// called and did not answer, so it may have counted the send. If the send is then refused and the
+// caller does not call TakeSend for it again, the caller must call RefundLater. If the process dies
+// after TakeSend, the limiter may count a send that does not exist, until the rules' windows end.
 func (g *Gates) TakeSend(ctx context.Context, p buckets.Plan, id string,
 	lower []quota.Rule,
 ) (d quota.Decision, unanswered bool, err error) {

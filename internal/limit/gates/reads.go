@@ -17,10 +17,10 @@ const (
 	// readBurst reads may begin without a pause.
 	minReadSpacing = 20 * time.Millisecond
 	readBurst      = 32
-	// These are the largest numbers of shared reads under way at once, if the reads are for the
-	// answers to refused requests. Their sum is less than the number of calls that one shared
-	// statement of ReadHistory holds. So these reads cannot fill a statement, and calls for other
-	// requests still fit.
+	// These constants limit the shared reads for the answers to refused requests: how many may be
+	// under way at once for strangers (unknown browsers), and how many for other callers. All calls
+	// of ReadHistory share a statement, which holds a limited number of calls. The sum of the
+	// constants is less than this number, so calls for other requests still fit into the statement.
 	maxReadsOfStrangers, maxReadsOfOthers = 100, 150
 )
 
@@ -28,9 +28,9 @@ const (
 // few reads. A request joins a read only if the read has not begun. So the read includes every send
 // that was answered before the request came. sharedReads is safe for concurrent use.
 type sharedReads[T any] struct {
-	// strangers and others have the slots of the reads under way for the answers to refused
-	// requests. Because the slots are limited, these reads never fill the statement that calls of
-	// ReadHistory share.
+	// The channels strangers and others have a slot for each read under way that is for the answer
+	// to a refused request. Because the slots are limited, these reads never fill the statement
+	// that calls of ReadHistory share.
 	strangers, others chan struct{}
 
 	mu      sync.Mutex

@@ -17,13 +17,13 @@ const maxRecordDelay = 5 * time.Second
 
 // Record adds events to the bucket of a scope in the limiter that the replicas share through Redis.
 // This can only make the limiter stricter. The parameter read is an instant of this process's clock
-// before the events were read. The ages of the events are as of this instant. The parameter keep
-// has the same meaning as in quota.Limiter.
+// before the events were read from the database. The ages of the events are as of this instant. The
+// parameter keep has the same meaning as in quota.Limiter.
 //
-// Record first gets the time of the shared limiter's clock with a Peek. So the events do not get a
-// later instant if this limiter runs the Record late. The database does not count events of the
-// scope Backoff, so Record also adds these events to the limiter in this process. Without Redis,
-// Record adds only these events.
+// Record first reads the shared limiter's clock, by a Peek. It sends this time with the ages, so
+// that the events do not get a later instant if the limiter is slow to record them. The database
+// does not count events of the scope Backoff, so Record also adds these events to the limiter in
+// this process. Without Redis, Record adds only events of the scope Backoff.
 //
 // Record returns the errors of both limiters. During an outage of Redis, it returns errLimiterAway.
 // If read is more than maxRecordDelay ago, it returns another error.

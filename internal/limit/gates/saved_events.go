@@ -32,8 +32,9 @@ const (
 	// eventsPerWrite bounds the changes in one transaction. A transaction of this size keeps
 	// SQLite's only writer busy for about 10 ms.
 	eventsPerWrite = 1000
-	// eventsPerRead is about the number of events, including the process's own events, that one
-	// read returns. A read may return more events than that.
+	// eventsPerRead is the number of events that one read requests from the database. The process's
+	// own events count toward this number. The database may return more events; see
+	// sqldb.DB.LimiterEvents.
 	eventsPerRead = 10_000
 	// maxUnwritten is the greatest number of changes that wait while the database is unavailable.
 	// Later changes are dropped.
@@ -175,9 +176,10 @@ func (s *SavedEvents) Sync(ctx context.Context) (more bool, err error) {
 	return n >= eventsPerRead, err
 }
 
-// MoveTo records the saved events in a limiter that replicas share, and deletes the events from the
-// database. It returns the number of these events, including the events that addTo omits. If the
-// database or the limiter fails, MoveTo returns the error. Then call MoveTo again.
+// MoveTo records the saved events in a limiter that replicas share, such as Redis, and then deletes
+// these events from the database. It returns the number of these events, including the events that
+// addTo omits. If the database or the limiter fails, MoveTo returns the error, and the caller can
+// repeat the call.
 func (s *SavedEvents) MoveTo(ctx context.Context, shared Limiter) (moved int, err error) {
 	s.reading.Lock() // an event that Load read meanwhile would be deleted without being moved
 	defer s.reading.Unlock()
@@ -256,8 +258,9 @@ func (s *SavedEvents) addTo(ctx context.Context, to Limiter, group map[string][]
 	return nil
 }
 
-// WriteThrough is a limiter for events that must not be lost even if the process is killed. They
-// are written to the database before the answer, unless the database is unavailable.
+// WriteThrough is a limiter for events that must not be lost even if the process is killed. It
+// writes each event to the database before it returns the decision. Only if the database is
+// unavailable, the event is written later (KeepEvery).
 type WriteThrough struct {
 	*Gates
 	Saved *SavedEvents // nil: the limiter saves them itself

@@ -17,22 +17,22 @@ import (
 	"sendcode/quota"
 )
 
-// Each gate computes the states of a recipient's rules from the events that this gate has counted,
-// on the gate's own clock. For each rule, the response has the stricter state of the two gates
-// (limiter and database). A state has durations and no instants, so the clocks of the gates may
-// differ. Only the limiter is corrected. If the database's rows count more events than the limiter,
-// the events of the rows are recorded in the limiter by their age.
+// Each of the two gates (limiter and database) computes the states of a recipient's rules alone:
+// from the events that this gate has counted, and on its own clock. For each rule, the response has
+// the stricter of the two states. A state has durations and no instants, so the clocks of the gates
+// may differ. If the database's rows count more events than the limiter, these events are also
+// recorded in the limiter, by their age. The database is never corrected by the limiter.
 
-// Answer has the states of a subject's rules for the response to a request. If the database was
-// read, At is on the database's clock. Otherwise At is on the limiter's clock.
+// Answer has the states of a subject's rules for the response to a request. The time Decision.At is
+// on the database's clock if the database was read, and otherwise on the limiter's clock.
 type Answer struct {
 	quota.Decision
 	History *rowrules.History // the database's rows, back to HistoryMargin before the longest window of a rule; nil if not read
 }
 
-// HistoryMargin is how much further back than the longest window an Answer.History reaches. Package
-// verification rounds a browser's wait up by at most 5 minutes. Until the rounded end, it must
-// still find the sends that caused the wait.
+// HistoryMargin is the time by which Answer.History goes back further than the longest window of a
+// rule. Package verification rounds up the wait that it tells a browser, by at most 5 minutes.
+// Until the rounded wait ends, package verification must still find the sends that caused the wait.
 const HistoryMargin = 5 * time.Minute
 
 // stricter returns the stricter of two states of a rule. The state with the longer wait is
@@ -49,26 +49,27 @@ func stricter(a, b quota.State) quota.State {
 
 // mergeStates returns, for each rule in order, the stricter of the limiter's state and the rows'
 // state (promise 3 of docs/PROMISES.md). The parameters least and most are the smallest and the
-// greatest possible age of the limiter's states. For the comparison, mergeStates shortens the
-// limiter's waits by the greatest age. So the rows' state is returned if both count the same sends.
-// If mergeStates returns a state of the limiter, it shortens the waits only by the smallest age, so
-// that no wait is too short.
+// greatest possible age of the limiter's states. To compare the two states, mergeStates shortens
+// the limiter's waits by most. So if both gates count the same sends, the rows' state is returned.
+// If the limiter's state is the stricter one, mergeStates returns it with waits that are shortened
+// only by least, so that no wait is too short.
 //
-// The limiter may be called before, after or while the rows are read. Let l be the time at which
-// the limiter computed its states. Let r be the time at which the rows were read, and t the present
-// time. Then askedAt <= l <= answeredAt and askedAt <= r <= t.
+// The limiter may be called before, after or while the rows are read. Let askedAt and answeredAt be
+// the times of the call of the limiter and of its answer. Let l be the time at which the limiter
+// computed its states, r the time at which the rows were read, and t the present time. Then askedAt
+// <= l <= answeredAt, and r <= t.
 //
 //   - No wait is too short. A wait w of the limiter ends at l + w, which is at most answeredAt + w.
 //     So least may be subtracted if least is at most t - answeredAt. Callers compute the end of a
 //     wait from r. This end is not too early if r is later than l by least or more.
-//   - No number of used places is too low. A send that was answered before askedAt is in both
-//     gates, unless one gate lost the send. Then the stricter state includes the send. A send or a
-//     refund between l and r has not been answered yet. In this case, too, the stricter state is
-//     returned.
+//   - No number of used places is too low. A send that was answered before both gates were asked is
+//     in both gates, unless one gate lost the send. In that case the stricter state is the one that
+//     counts the send. A send or a refund between l and r has not been answered yet. In this case,
+//     too, the stricter state is returned.
 //   - If both gates count the same sends, the rows' state is returned. The instant of a send in the
 //     rows is not earlier than its instant in the limiter. So the rows' wait at r is at least the
-//     limiter's wait minus (r - l). In either order of l and r, most = t - askedAt is at least r -
-//     l.
+//     limiter's wait minus (r - l). Since askedAt <= l and r <= t, most = t - askedAt is at least r
+//   - l.
 func mergeStates(rules []quota.Rule, limited, rows []quota.State, least, most time.Duration) []quota.State {
 	merged := make([]quota.State, 0, len(rules))
 	for _, rule := range rules {
@@ -135,10 +136,11 @@ func (g *Gates) Peek(ctx context.Context, p buckets.Plan) (Answer, error) {
 	}
 	h := rows.rows // h is the history as of now, after both have answered
 	h.Now = h.Now.Add(g.now().Sub(rows.answeredAt).Truncate(time.Microsecond))
-	// addRowsToLimiter computes ages as of d.At, so the instant d.At must not be later than the
-	// instant h.Now. But h.Now may be behind the present by as long as reading the rows took. So
-	// d.At is moved back by the time from the request for the rows to the earlier of the two
-	// answers.
+	// addRowsToLimiter records each event at the instant d.At minus the event's age at h.Now. So
+	// d.At must not be later than h.Now, because an event would then get too late an instant. But
+	// h.Now may be behind the present by as long as reading the rows took. So d.At is moved back by
+	// the time from the request for the rows to the first of the two answers (the limiter's and the
+	// database's).
 	d.At = d.At.Add(-max(0, min(answeredAt.Sub(rows.askedAt), rows.answeredAt.Sub(rows.askedAt))))
 	return Answer{g.correctAndMerge(ctx, p, d, askedAt, answeredAt, g.countedRows(p, h, rows.askedAt)), &h}, nil
 }
@@ -159,9 +161,9 @@ func (g *Gates) peekLimiter(ctx context.Context, p buckets.Plan) (quota.Decision
 }
 
 // AnswerRefusal returns the answer to a send that TakeSend refused with the decision d. TakeSend
-// was called at askedAt. If the answer is Allowed, a wait has ended meanwhile, or the sends that
-// the rule backoff counted no longer count. In both cases the caller must call TakeSend again. If
-// the database fails, AnswerRefusal returns its error.
+// was called at askedAt. If the answer is Allowed, the reason for the refusal no longer exists: a
+// wait has ended meanwhile, or the sends that the rule backoff counted no longer count. The caller
+// must then call TakeSend again. If the database fails, AnswerRefusal returns its error.
 func (g *Gates) AnswerRefusal(ctx context.Context, p buckets.Plan, d quota.Decision, askedAt time.Time) (Answer, error) {
 	d = g.correctBackoff(ctx, p, d)
 	answeredAt := g.now()
@@ -181,7 +183,7 @@ func (g *Gates) countedRows(p buckets.Plan, h rowrules.History, askedAt time.Tim
 
 // AnswerAdmitted returns the decision on a send that both gates admitted. The parameter taken is
 // the result of TakeSend, which was called at askedAt. The parameter begun is the result of Begin.
-// If the limiter was unavailable, rules on other scopes than the recipient have the states that
+// If the limiter was unavailable, the rules that do not count by recipient have the states that
 // this process computed.
 func (g *Gates) AnswerAdmitted(ctx context.Context, p buckets.Plan, taken quota.Decision, askedAt time.Time,
 	begun store.BeginAnswer,
@@ -193,16 +195,16 @@ func (g *Gates) AnswerAdmitted(ctx context.Context, p buckets.Plan, taken quota.
 }
 
 // RefundOverruled handles a send that the limiter admitted and the database refused. It refunds the
-// send, adds the events that the limiter lacked, and returns the answer. If this process took the
-// send without the limiter, or if the refund fails, RefundOverruled calls RefundLater. It then
-// answers from the rows.
+// send in the limiter, adds the events that the limiter lacked, and returns the merged states. If
+// this process took the send without the limiter, or if the refund fails, RefundOverruled leaves
+// the refund to RefundLater, and the answer has only the rows' states.
 func (g *Gates) RefundOverruled(ctx context.Context, p buckets.Plan, id uuid.UUID, taken quota.Decision, askedAt time.Time,
 	begun store.BeginAnswer,
 ) (corrected Answer) {
 	r := newDatabaseRows(p, begun.History, begun.Rejected, begun.Now, askedAt)
 	g.rememberWait(p, r)
-	// The states in taken still count the send, which is refunded here. So if the limiter is not
-	// called again, the answer has only the rows' states.
+	// The states in taken still count the send, which is refunded below, so they cannot be used.
+	// Until the limiter is called again, the answer has only the rows' states.
 	corrected = Answer{Decision: quota.Decision{At: r.now, Rules: r.states, Alone: taken.Alone}}
 	if taken.Alone || g.Refund(ctx, string(id[:]), buckets.OfCountedScopes(p.Buckets)...) != nil {
 		g.RefundLater(string(id[:]), buckets.OfCountedScopes(p.Buckets)...)

@@ -63,14 +63,15 @@ func (g *Gates) rememberWait(p buckets.Plan, r databaseRows) {
 	}
 }
 
-// AnswerRefusedBefore is for a process without Redis. If the database's rows refused the recipient
-// of p before and still refuse it, AnswerRefusedBefore answers a send without counting the send.
+// AnswerRefusedBefore answers a send without counting it, if the database's rows refused the
+// recipient of p before and still refuse the recipient. It does so only in a process without Redis.
 // Concurrent calls for a recipient share one read of the rows, so a flood on one recipient costs
-// few reads. The sends of the flood are also not counted by rules with a wider scope, such as the
-// app.
+// few reads. The sends of the flood are not counted by any rule, so they do not use up rules with a
+// wider scope, such as the app.
 //
-// If refused is false, the gates must decide the send. If a rule in this process refuses the send,
-// AnswerRefusedBefore reads no row, and refused is false, too. The error is that of the database.
+// If refused is false, the gates must decide the send. This is also the case if a rule in this
+// process refuses the send. AnswerRefusedBefore then reads no row. The error is that of the
+// database.
 func (g *Gates) AnswerRefusedBefore(ctx context.Context, p buckets.Plan) (answer Answer, refused bool, err error) {
 	if !g.OnlyInProcess() || !g.refused.has(g.refused.nameOf(p), g.now()) {
 		return Answer{}, false, nil

@@ -72,11 +72,11 @@ const (
 	// maxUnsettled bounds the unsettled sends. A further send is dropped. Then the limiter and the
 	// database may continue to differ about this send.
 	maxUnsettled = 10_000
-	// repeatRecordAfter is the time after which an event is recorded a second time, because the
-	// first record may have had no effect. An earlier request with the same Idempotency-Key has the
-	// same send ID. If the limiter stalled, the refund of that request may have run late and left a
-	// tombstone. A tombstone lasts 60 s. During this time, the limiter records no event with that
-	// ID.
+	// repeatRecordAfter is the time between the first and the second record of an event. The first
+	// record has no effect if the bucket has a tombstone of the send's ID. Such a tombstone can
+	// come from an earlier request with the same Idempotency-Key, which has the same send ID: if
+	// the limiter stalled, the refund of that request may have run late. A tombstone lasts 60 s, so
+	// the second record comes after its end.
 	repeatRecordAfter = 65 * time.Second
 	// NeverWrittenAfter is how long a row must be missing from the database until the send is
 	// treated as never written. The database server may still run a transaction after its client
@@ -181,12 +181,12 @@ func (r *Repair) recipientBuckets(app string, ch recipient.Channel, purpose stri
 	return all
 }
 
-// SettleLater queues a send until the limiter and the database answer. The database may have
-// written the send, and the limiter may count the send in the given buckets. When both answer, the
-// row in the database decides. If the row counts, the send is recorded in the recipient's bucket.
-// If the row does not count, the send is refunded there. If the row is missing for
-// NeverWrittenAfter, the send is refunded in all buckets. If maxUnsettled sends are queued,
-// SettleLater drops the send.
+// SettleLater queues a send about which the limiter and the database may differ. The database may
+// have no row of the send, and the limiter may or may not count the send in the given buckets. When
+// both answer, the database decides. If the row counts, the send is recorded in the recipient's
+// bucket of the limiter. If the row does not count, the send is refunded in that bucket. If there
+// is no row for NeverWrittenAfter, the send is refunded in all buckets. If maxUnsettled sends are
+// queued, SettleLater drops the send.
 func (r *Repair) SettleLater(send uuid.UUID, in map[quota.Scope]string) {
 	r.enqueueUnsettled(unsettled{send: send, scope: quota.Recipient, buckets: in})
 }
@@ -234,11 +234,12 @@ func (r *Repair) settle(ctx context.Context) {
 
 // settleSome settles some sends and returns the sends that are still unsettled. It first calls
 // Store.Ping, which writes to the database. After this write, an earlier transaction of SQLite
-// whose commit failed can no longer take effect.
+// whose commit failed can no longer take effect, so a missing row stays missing.
 //
-// A reset changes the database before the limiter. So settleSome may record a send in the limiter
-// after the limiter's reset. If a recorded send no longer counts in the database, settleSome
-// refunds the send.
+// A reset changes the database first and the limiter second. So settleSome may have read a row
+// before the reset, and may record its send in the limiter after the reset. Therefore it reads the
+// rows again after the records, and refunds each recorded send that no longer counts in the
+// database.
 func (r *Repair) settleSome(ctx context.Context, list []unsettled) (left []unsettled, err error) {
 	read := r.Now()
 	if err := r.Store.Ping(ctx); err != nil {

@@ -238,8 +238,9 @@ func (a *App) registerAuthHooks(e *echo.Echo) {
 	api.NewAuthHooks(all, a.core.Codes, a.logger).Register(e)
 }
 
-// registerProofKeys serves the keys with which apps verify proofs. Clients may cache the keys. A
-// client that meets an unknown key ID requests the keys again.
+// registerProofKeys serves the public keys with which apps check proofs (signed statements of an
+// approval). Clients may cache the keys. A client that meets an unknown key ID requests the keys
+// again.
 func (a *App) registerProofKeys(e *echo.Echo) error {
 	keys, err := a.core.Signer.KeySet()
 	if err != nil {
@@ -299,9 +300,9 @@ func (a *App) configurePage(cfg config.Config) {
 	a.page.Configure(append([]page.AppPage{first}, others...)...)
 }
 
-// subjectByLanguage returns a function that returns the subject of the mail in a given language.
-// With the subject, a person can search a mailbox for the mail. If the subject contains the code,
-// subjectByLanguage returns nil.
+// subjectByLanguage returns a function that returns the subject of a purpose's mails in a given
+// language. The page shows the subject, so that a person can search the mailbox for the mail. If
+// the subject contains the code, which differs in each mail, subjectByLanguage returns nil.
 func subjectByLanguage(r *message.MailRenderer, p policy.Purpose, app, title string) func(string) string {
 	if p.Notify == message.NotifyGlance {
 		return nil
@@ -355,10 +356,10 @@ func (a *App) registerConsole(front, back *echo.Echo) {
 	}
 }
 
-// registerMetricsRoute adds /metrics. If a metrics token is set, requests need that token. A trial,
-// which is a service on loopback with SQLite, has a generated token, and requests need this one.
-// Without a token, /metrics is only on the console's own address, and refuses requests through a
-// proxy.
+// registerMetricsRoute adds /metrics. If a metrics token is set, requests need that token. In a
+// trial, which is a service on loopback with SQLite, requests need a token that the service has
+// generated. If there is neither token, /metrics exists only on the console's own address, and
+// refuses requests that come through a proxy.
 func (a *App) registerMetricsRoute(e *echo.Echo) {
 	token, show := a.cfg.MetricsToken, echo.WrapHandler(a.metrics.Handler())
 	switch trial := a.cfg.TrialMetricsToken(); {

@@ -79,10 +79,10 @@ type watchedFile struct {
 	lastSeen, loaded [sha256.Size]byte
 }
 
-// readerIfChanged reads the file. If two calls in a row read the same contents, and these contents
-// have not been loaded yet, it returns a function with which config.Load reads files. Otherwise it
-// returns nil. So config.Load gets no half-written file. The first contents count as not loaded,
-// since the file may have changed during the start.
+// readerIfChanged reads the file and returns a function through which config.Load can read the new
+// contents. It returns nil if these contents were loaded before, or if the previous call read other
+// contents. So config.Load never gets a half-written file. The contents of the first call count as
+// not loaded, since the file may have changed during the start.
 func (w *watchedFile) readerIfChanged() func(string) ([]byte, error) {
 	if w.name == "" {
 		return nil
@@ -116,10 +116,10 @@ func readRegularFile(name string) ([]byte, error) {
 	return os.ReadFile(name)
 }
 
-// reloadFrom loads the configuration through read, and applies the settings that can change while
-// the service runs. If the configuration has a mistake, nothing changes. The parameter first is
-// true for the first load that readerIfChanged causes. If that load finds no changed setting,
-// reloadFrom logs nothing.
+// reloadFrom loads the configuration through the function read, and applies the settings that can
+// change while the service runs. If the configuration has a mistake, nothing changes. The parameter
+// first is true for the first load that readerIfChanged causes, which also happens if nobody
+// changed the file. If that load finds no changed setting, reloadFrom logs nothing.
 func (r *reloader) reloadFrom(ctx context.Context, read func(string) ([]byte, error), first bool) {
 	defer panics.Recover(panics.Other, func() { r.metrics.ConfigReloaded(metrics.ReloadRejected) })
 	renewed, own, needRestart, err := r.load(read)

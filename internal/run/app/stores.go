@@ -151,10 +151,10 @@ const redisSetting = "SENDCODE_REDIS_URL"
 // waitLogEvery is the time between two log lines of retryAtStart.
 const waitLogEvery = 10 * time.Second
 
-// retryAtStart calls open again while the database or Redis does not answer. It stops when
-// Config.StartWait has passed since the start. The function away reports whether an error means
-// that the server does not answer. retryAtStart logs the wait. Its last error contains the name of
-// the setting and advice.
+// retryAtStart calls open, and repeats the call while the database or Redis does not answer. The
+// function away reports whether an error means that the server does not answer. retryAtStart logs
+// the wait. When Config.StartWait has passed since the start of the process, it returns the last
+// error, with the name of the setting and advice.
 func (a *App) retryAtStart(ctx context.Context, setting string, away func(error) bool,
 	open func(context.Context) error,
 ) error {
@@ -202,7 +202,7 @@ func (l redisLogger) Printf(_ context.Context, format string, args ...any) {
 
 // warnRedis logs the settings and missing rights of Redis that will cause trouble later. If Redis
 // does not answer, warnRedis logs a warning, and the start goes on. Error: quota.ErrClusterNode if
-// the URL should name a cluster.
+// Redis is a node of a Cluster, but the URL is that of a single server.
 func (a *App) warnRedis(ctx context.Context, r *quota.Redis) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
@@ -237,9 +237,9 @@ func (a *App) newSavedEvents() *gates.SavedEvents {
 // ten seconds.
 const maxEventLoading = 5 * time.Minute
 
-// loadSavedEvents adds the saved events to the limiter. With Redis, an earlier process without
-// Redis may have saved events. Then loadSavedEvents moves the events to Redis. If Redis does not
-// answer, the next start tries again.
+// loadSavedEvents adds the saved events to the limiter. If this process uses Redis, an earlier
+// process may have saved events when Redis was not configured. In this case, loadSavedEvents moves
+// the events from the database to Redis. If Redis does not answer, the next start tries again.
 func (a *App) loadSavedEvents(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, maxEventLoading)
 	defer cancel()
@@ -292,8 +292,9 @@ func (a *App) openMailServers() error {
 	return nil
 }
 
-// tokenLogger logs a warning when an OAuth client gets no token. It also logs when the client has a
-// token again. It is called once for each kind of failure.
+// tokenLogger logs a warning when an OAuth client gets no token, and a message when the client has
+// a token again. The token source calls tokenLogger only when the kind of failure changes, and not
+// after each failed request.
 func (a *App) tokenLogger(client string, failure error) {
 	if failure == nil {
 		a.logger.Info("oauth client has a token again", "client", client)

@@ -111,9 +111,9 @@ func (a *App) receiptSources() outbox.ReceiptSources {
 	return nil
 }
 
-// A receipt poll asks the carrier of a message for the receipt. These are the delays between a
-// message and the first poll. The delay is long if the carrier usually posts the receipt to the
-// service.
+// These constants are the delays between a message and its first receipt poll. In a receipt poll,
+// the service asks the carrier for the receipt of the message. The delay is long if the carrier
+// usually posts the receipt to the service, so that a poll is seldom needed.
 const (
 	earlyReceiptPollDelay = 30 * time.Second
 	lateReceiptPollDelay  = 10 * time.Minute

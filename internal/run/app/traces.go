@@ -28,8 +28,8 @@ const (
 )
 
 // openTraces opens the traces if the environment requests traces. It is the first step of the
-// start, so the traces close last. So the spans that other parts make while they close are
-// exported, too.
+// start, so the traces close last. Therefore they also export the spans that other parts make while
+// they close.
 func (a *App) openTraces(ctx context.Context) error {
 	lines := logs.Throttle{Every: exportLogEvery}
 	notExported := func(err error) {

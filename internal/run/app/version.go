@@ -7,7 +7,7 @@ import "runtime/debug"
 const nextVersion = "0.1.0"
 
 // The linker sets version (see the Makefile). If the commit has the tag of nextVersion, version is
-// nextVersion. Otherwise version is nextVersion, "-dev+" and the commit.
+// equal to nextVersion. Otherwise version is nextVersion followed by "-dev+" and the commit.
 var version string
 
 // Version returns the program's version. At a tag it is "0.1.0", for example. Between tags it is

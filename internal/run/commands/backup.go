@@ -89,8 +89,8 @@ func createEmptyFile(path string) error {
 }
 
 // checkRoomFor returns an error if the disk of path has too little room. The parameter from is the
-// SQLite file that will be copied. The size of this file and of its write-ahead log is multiplied
-// by the factor times. The product is the needed room.
+// SQLite file that will be copied. The needed room is the size of this file and of its write-ahead
+// log, multiplied by the parameter times.
 func checkRoomFor(from, path string, times float64) error {
 	size := 0.0
 	for _, name := range []string{from, from + "-wal"} {

@@ -47,13 +47,14 @@ type archivedFile struct {
 // then the manifest. If secrets is true, the file of secrets is between the two. The service may
 // run meanwhile.
 //
-// SQLite can copy only into a file, so BackupTo first copies into the data directory. The copy
-// needs as much room as the database. Another tenth must stay free for the service. BackupTo
-// removes the name of the finished copy, so the operating system deletes the copy when the process
-// ends.
+// SQLite can copy only into a file, so BackupTo first copies the database into a file in the data
+// directory. The copy needs as much room as the database. A further tenth of that room must stay
+// free for the service. BackupTo removes the name of the finished copy while it still reads the
+// copy. So the operating system deletes the copy even if the process is killed.
 //
-// After the last byte, BackupTo records the instant for the metrics and the doctor, unless ctx is
-// done. It writes lines about the progress to progress, for a person.
+// When the archive is complete, BackupTo records the time at which the backup began, unless ctx is
+// done. The metrics and the doctor show this time. BackupTo writes lines about its progress to the
+// parameter progress, for a person.
 func BackupTo(ctx context.Context, cfg config.Config, out io.Writer, secrets bool, progress io.Writer) error {
 	if cfg.DatabaseURL != "" {
 		return errors.New(postgresBackup)

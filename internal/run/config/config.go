@@ -64,8 +64,8 @@ type Config struct {
 	AdminAddr string `yaml:"admin_addr" env:"plain" check:"addr" unset:"/admin and /metrics are on addr"`
 	// The URL at which people, clients and carriers reach this service. Without this URL, mails
 	// have no link for reporting the mail, carriers send no receipts, text messages do not name our
-	// page, and the `type` of a problem is a path. A service that listens only on loopback, trusts
-	// no proxy and uses SQLite takes `http://` with its own `addr` by default.
+	// page, and an error answer's `type` is a path. The default for a service that listens only on
+	// loopback, trusts no proxy and uses SQLite is `http://` and its `addr`.
 	PublicURL string `yaml:"public_url" env:"plain" check:"public_url"`
 	// How long after SIGTERM the service still answers requests, `0s` to `10m`. Meanwhile `/readyz`
 	// answers 503. Choose a longer time than a load balancer needs to notice the 503. With SQLite
@@ -122,9 +122,10 @@ type Config struct {
 	LocalPublicKey string `yaml:"-"`
 
 	Warnings []string `yaml:"-"` // settings that work but may surprise, one sentence each, for the log
-	// StartWait is how long the start waits if the database or Redis does not answer, or if another
-	// process has the data directory. If StartWait is 0, the start does not wait, and goes on
-	// without Redis. The command line sets StartWait.
+	// StartWait is how long the start waits while the database or Redis does not answer, or while
+	// another process has locked the data directory. After this time, the start fails. If StartWait
+	// is 0, the start does not wait: it goes on without Redis, but fails in the other two cases.
+	// The command line sets StartWait.
 	StartWait time.Duration `yaml:"-"`
 	// Terminal: a person reads what the service prints.
 	Terminal bool `yaml:"-"`
@@ -141,9 +142,9 @@ type Config struct {
 	BehindURL string `yaml:"-"`
 }
 
-// Secrets are settings that only environment variables can set, so that the settings' file can be
-// shared. The service never prints them. The public key and its origins are not secret, and the
-// settings' file can give the apps further public keys and origins.
+// Secrets are settings that only environment variables can set, so that the settings file can be
+// shared. The service never prints them. Two of these settings are not secret: the public key and
+// its origins. The settings file can give the apps further public keys and origins.
 type Secrets struct {
 	// The keys that protect codes and recipients: `id:base64,id:base64`, at least 32 bytes each.
 	// The first key is for new codes and recipients. The other keys are for older codes and

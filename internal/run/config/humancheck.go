@@ -98,8 +98,8 @@ func (a App) HumanCheckOf() (humancheck.Check, bool) {
 
 // checkHumanChecks adds a mistake for each app that has a human check but cannot use one. An app
 // with a hook cannot use one, since sends through a hook come without a browser. It also adds a
-// mistake for a check whose vendor needs hosts and has none. Only here can it check this, because
-// the default hosts are those of the origins, and all origins are known only now.
+// mistake for a check whose vendor needs hosts and has none. The default hosts are those of the
+// origins, so checkHumanChecks must run when all origins are known.
 func (l *loader) checkHumanChecks() {
 	c := l.config
 	for i, app := range l.root.Children["apps"] {

@@ -99,9 +99,9 @@ func checkAdminPassword(value string) string {
 var argon2Pattern = regexp.MustCompile(
 	`^\$argon2id\$v=19\$m=([1-9]\d{0,9}),t=([1-9]\d{0,9}),p=([1-9]\d{0,2})\$([A-Za-z0-9+/]+)\$([A-Za-z0-9+/]+)$`)
 
-// checkAdminPasswordHash checks an argon2id hash. It returns the problem, or "". The hash must be
-// at least as strong as the minimum in OWASP's password storage cheat sheet (7 MiB, five passes). A
-// few logins with the hash must not overload the server.
+// checkAdminPasswordHash checks the argon2id hash of the admin's password. It returns the problem,
+// or "". The hash must be at least as strong as the minimum in OWASP's password storage cheat sheet
+// (7 MiB, five passes). It must also be cheap enough that a few logins do not overload the server.
 func checkAdminPasswordHash(value string) string {
 	found := argon2Pattern.FindStringSubmatch(value)
 	if found == nil {
@@ -195,8 +195,8 @@ func (c Config) MailboxKey() string { return c.derivedSecret("mailbox") }
 
 // TrialMetricsToken returns the token of /metrics for a trial. A trial is a service that listens
 // only on loopback, trusts no proxy and uses SQLite. TrialMetricsToken returns "" if this is no
-// trial, if MetricsToken is set, or if the console has its own address and needs no token. Call
-// LoadOrCreateSecrets first.
+// trial or if MetricsToken is set. It also returns "" if AdminAddr is set, because then /metrics
+// has an address of its own and needs no token. Call LoadOrCreateSecrets first.
 func (c Config) TrialMetricsToken() string {
 	if !c.isTrial() || c.MetricsToken.IsSet() || c.AdminAddr != "" {
 		return ""

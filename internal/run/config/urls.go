@@ -102,9 +102,9 @@ func checkDatabaseURL(value string) string {
 	return checkDatabaseParameters(value, query)
 }
 
-// otherClients has parameters of other Postgres clients, in lower case. The keys say what to write
-// instead. If the service accepted such a parameter, the server would treat it as a server setting
-// and refuse the connection.
+// otherClients has URL parameters that only other Postgres clients know. Each key is the advice
+// what to write instead, and each value lists parameters in lower case. Such a parameter is a
+// mistake: the server would treat it as a server setting and refuse the connection.
 var otherClients = map[string]string{
 	"write search_path":    "schema currentschema",
 	"write pool_max_conns": "connection_limit max maxpoolsize pool pool_size",
@@ -265,8 +265,8 @@ func maskURL(text string) string {
 	return p.masked()
 }
 
-// ClusterURL returns the URL of a Redis Cluster without its secrets. The parameter redisURL is the
-// redis:// or rediss:// URL of one node of the Cluster.
+// ClusterURL makes the URL of a Redis Cluster from redisURL, the redis:// or rediss:// URL of one
+// node. It appends "+cluster" to the scheme, leaves out the database number, and masks the secrets.
 func ClusterURL(redisURL string) string {
 	p, _ := splitURL(redisURL)
 	query, _ := url.ParseQuery(p.query)

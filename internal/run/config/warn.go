@@ -149,10 +149,11 @@ func (c *Config) warnOfReserves(add func(when bool, format string, args ...any))
 	}
 }
 
-// rulesWithoutReserve returns the names of a policy's rules that should have a reserve but have
-// none. These are rules that count many recipients together, and rules on single recipients with a
-// limit above 1. A rule on single recipients with a limit of 1 cannot have a reserve. It is in the
-// result only if no other rule on single recipients has a reserve or is in the result.
+// rulesWithoutReserve returns the names of a policy's rules to warn about because they have no
+// reserve. These are rules that count many recipients together, and rules on single recipients with
+// a limit above 1. A rule on single recipients with a limit of 1 cannot have a reserve until its
+// limit is raised. It is in the result only if no other rule on single recipients has a reserve or
+// is in the result. So the operator gives at least one of these rules a reserve.
 func (c *Config) rulesWithoutReserve(policy string) (names []string) {
 	var single []string
 	decided := false // a rule on recipients has a reserve, or is among names

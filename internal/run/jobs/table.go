@@ -139,8 +139,9 @@ func (m *Maintenance) countPastHours(ctx context.Context) (more bool, err error)
 	return n >= hoursPerRun, err
 }
 
-// makePartitions creates partitions for the coming weeks. If there are partitions for fewer than
-// minPartitionWeeksAhead weeks, makePartitions logs an alarm. Then it tries again at every tick.
+// makePartitions creates partitions for the coming weeks. If there are still partitions for fewer
+// than minPartitionWeeksAhead weeks, makePartitions logs an alarm, at most one every
+// partitionAlarmEvery. In this case it runs again at every tick.
 func (m *Maintenance) makePartitions(ctx context.Context) (more bool, err error) {
 	now := m.Now()
 	until, err := m.Store.EnsurePartitions(ctx)
@@ -167,10 +168,10 @@ func (m *Maintenance) deleteErasedHashes(ctx context.Context) (more bool, err er
 	return false, err
 }
 
-// settleSuppressions lifts the suppressions that turn out to be wrong. In a burst, one mail server
-// refused many recipients with the same words. The server may be at fault, so all suppressions of a
-// burst are lifted. Each process logs a burst once, when the burst appears. The result more is
-// always false.
+// settleSuppressions lifts the suppressions that turn out to be wrong. These are suppressions that
+// a later row disproves, and the suppressions of a burst. A burst means that one mail server
+// refused many recipients with the same words, so the fault may be the server's. Each process logs
+// a burst once, when the burst appears. The result more is always false.
 func (m *Maintenance) settleSuppressions(ctx context.Context) (more bool, err error) {
 	if err := m.Store.SettleSuppressions(ctx); err != nil {
 		return false, err
@@ -189,9 +190,9 @@ func (m *Maintenance) settleSuppressions(ctx context.Context) (more bool, err er
 	return false, nil
 }
 
-// pausePrefixes pauses prefixes to which many codes are sent, but of which few codes are entered.
-// Such prefixes are a sign of fraud. A lease ensures that one replica does this work for all
-// replicas.
+// pausePrefixes pauses text messages to prefixes of phone numbers. It pauses a prefix if many codes
+// are sent to its numbers, but few of these codes are entered, which is a sign of fraud. A lease
+// ensures that one replica does this work for all replicas.
 func (m *Maintenance) pausePrefixes(ctx context.Context) (more bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, prefixWatchTimeout)
 	defer cancel()

@@ -152,8 +152,9 @@ func (m *Metrics) RegisterLastBackup(read func() (at time.Time, watched bool)) {
 	}})
 }
 
-// RegisterStatementObserver adds a histogram of the durations of database calls, and returns a
-// function that records one call. The histograms of all kinds begin at 0.
+// RegisterStatementObserver adds a histogram of the durations of database calls for each kind of
+// call, and returns a function that records one call. The histograms of the kinds in the parameter
+// kinds begin at 0.
 func (m *Metrics) RegisterStatementObserver(kinds []string) func(kind string, took time.Duration) {
 	return m.registerCallObserver("sendcode_statement_seconds", "Calls of the database, by kind, the wait for a connection included.",
 		"kind", kinds)

@@ -89,9 +89,9 @@ func (t childTracer) Start(ctx context.Context, name string, options ...trace.Sp
 }
 
 // BeginCall begins a span for a call, such as a Take of the limiter, if ctx belongs to a trace.
-// EndCall ends the span. Several calls may share one round trip. Then the span of the round trip
-// belongs to the trace of the first call. The spans of the other calls show only how long these
-// calls waited.
+// EndCall ends the span. If several calls share one round trip, the span of the round trip belongs
+// to the trace of the first call. The spans of the other calls show only how long these calls
+// waited.
 func (t *Traces) BeginCall(ctx context.Context) context.Context {
 	if !trace.SpanFromContext(ctx).IsRecording() {
 		return ctx

@@ -1,7 +1,8 @@
 // Package traces makes OpenTelemetry spans and exports them by OTLP over HTTP. It does so if the
 // standard environment variables name an exporter (OpenTelemetry Specification, "Environment
-// Variable Specification" and "OTLP Exporter Configuration"). Other libraries record more data of a
-// request than may leave this process. redact.go lists the data that is exported.
+// Variable Specification" and "OTLP Exporter Configuration"). The libraries that record spans put
+// more data of a request into them than may leave this process. So the package exports only the
+// data that redact.go lists.
 package traces
 
 import (

@@ -1,5 +1,5 @@
-// Package batch lets several calls to a database share one transaction. Calls that arrive while all
-// writers are busy run together in the next batch.
+// Package batch lets several calls to a database share one transaction. Goroutines called writers
+// run the batches. Calls that arrive while all writers are busy run together in the next batch.
 package batch
 
 import (

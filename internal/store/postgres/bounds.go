@@ -16,8 +16,8 @@ import (
 
 var errClockJumps = errors.New("store: the database's clock keeps jumping")
 
-// maxClockTries is the largest number of reads of one batch. A batch reads again if the database's
-// clock is outside the bounds that the read assumed.
+// maxClockTries is the largest number of reads of one batch. Each read assumes a range for the time
+// of the database's clock. If the assumption was wrong, the batch reads again.
 const maxClockTries = 3
 
 // idBounds are the ranges of IDs that a batch reads, so that Postgres skips all other partitions.

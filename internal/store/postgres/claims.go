@@ -18,14 +18,15 @@ import (
 	"sendcode/internal/store/sqlgen"
 )
 
-// Claims and releases of Idempotency-Keys that arrive during a round trip share the next batch, as
-// Begins do. A batch has at most one call for each key. The keys are sorted, so that all replicas
-// lock them in the same order.
+// Claims and releases of Idempotency-Keys that arrive during a round trip share the next round trip
+// as a batch, as calls of Begin do. A batch has at most one call for each key. The keys are sorted,
+// so that all replicas lock them in the same order and cannot deadlock.
 //
-// The COMMIT of a claim does not wait for the disk. The send is committed later in the same log.
-// The COMMIT of the send waits until all earlier parts of the log are on the disk, or on a
-// synchronous standby. So a crash cannot lose a claim and keep its send. If the send exists
-// already, a read finds the send. The COMMIT of this read also waits for the disk.
+// The COMMIT of a claim does not wait for the disk. The send of the claim is committed later, in
+// the same write-ahead log of Postgres. The COMMIT of the send waits until all earlier parts of the
+// log are on the disk, or on a synchronous standby. So a crash cannot lose a claim and keep its
+// send. If the request was repeated and the send exists already, the claim reads the send. The
+// COMMIT of this read also waits for the disk.
 
 // idempotencyChange claims an Idempotency-Key or releases it; see ClaimIdempotencyKey and
 // ReleaseIdempotencyKey of sqldb.PerDatabase.
@@ -126,11 +127,14 @@ func (db *DB) changeIdempotencyClaims(batch []*idempotencyCall) {
 	runTogether(ctx, false, batch, db.changeClaimsTogether)
 }
 
-// changeClaimsTogether makes one round trip for a batch of claims and releases. If the claims have
-// different leases or lifetimes, it makes one round trip for each call. A further round trip reads
-// the claims of keys that were used before. All other calls are answered before that further round
-// trip. A claim may be repeated even if it was committed and its answer was lost. The claim's row
-// has the ID of the call's send, so the repetition recognizes the row.
+// changeClaimsTogether makes one round trip for a batch of claims and releases, and answers the
+// calls. If the claims have different leases or lifetimes, it makes one round trip for each call.
+// If keys of the batch were used before, a further round trip reads the claims of these keys. Calls
+// for all other keys are answered before that.
+//
+// If the answer of the database is lost, the round trip may be repeated, even if it was committed.
+// This is safe: the row of a claim has the ID of the call's send, so the repetition recognizes the
+// row.
 func (db *DB) changeClaimsTogether(ctx context.Context, brief bool, batch []*idempotencyCall) error {
 	var answers map[[32]byte]store.IdempotencyClaimAnswer
 	var claims, ended, forgotten, used []*idempotencyCall
@@ -176,9 +180,9 @@ func (db *DB) changeClaimsTogether(ctx context.Context, brief bool, batch []*ide
 	})
 }
 
-// changeClaimsOnConn makes and releases the claims of a batch in one round trip. The result held
-// has the claims whose callers now hold their keys. If err is not nil and notCommitted is true,
-// nothing was committed.
+// changeClaimsOnConn makes and releases the claims of a batch in one round trip. Its first result,
+// the map held, has the claims whose callers now hold their keys. If err is not nil and
+// notCommitted is true, nothing was committed.
 func (db *DB) changeClaimsOnConn(ctx context.Context, conn *pgxpool.Conn, brief bool, claims, ended, forgotten []*idempotencyCall) (
 	held map[[32]byte]store.IdempotencyClaimAnswer, notCommitted bool, err error,
 ) {
@@ -218,9 +222,9 @@ func (db *DB) queueClaims(trip *pgx.Batch, claims []*idempotencyCall) {
 	db.queue(trip, claimKeysSQL, newClaims.Args(claims), args)
 }
 
-// readHeldClaims reads the rows of claimKeysSQL into held. Each row is a claim whose caller now
-// holds the key. If the row has the caller's own send ID, the claim is new and no further read is
-// needed.
+// readHeldClaims reads the rows that claimKeysSQL returns, and adds them to the map held. Each row
+// is a claim whose caller now holds the key. If the row has the caller's own send ID, the claim is
+// new, and the caller's answer needs no further read.
 func readHeldClaims(results pgx.BatchResults, held map[[32]byte]store.IdempotencyClaimAnswer) error {
 	var key []byte
 	var c store.IdempotencyClaimAnswer
@@ -231,8 +235,8 @@ func readHeldClaims(results pgx.BatchResults, held map[[32]byte]store.Idempotenc
 }
 
 // readEarlierClaims answers the claims of keys that were used before. The parameter answers has the
-// claims whose callers now hold their keys. If repeated is true, an earlier run of the same claims
-// may have been committed.
+// claims whose callers now hold their keys. If the parameter repeated is true, an earlier run may
+// have been committed, so a row with the ID of the caller's send is the caller's own claim.
 func (db *DB) readEarlierClaims(ctx context.Context, conn *pgxpool.Conn, used []*idempotencyCall,
 	answers map[[32]byte]store.IdempotencyClaimAnswer,
 	repeated bool,

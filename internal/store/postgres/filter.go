@@ -43,21 +43,24 @@ func (f postgresFilter) postgresQuery() (string, sqldb.Args) {
 	return f.Query(sqldb.Postgres)
 }
 
-// These are the first columns of one index, written as columns of a send s, and as columns of the
-// alias kind. In appChannelPurposeQuery, kind is a subquery with each combination of values that
-// occurs in these columns.
+// These constants have the columns app, channel and purpose, with which one index begins. The first
+// writes them as columns of a send s, the second as columns of the alias kind. In
+// appChannelPurposeQuery, kind is a subquery with each combination of values that occurs in these
+// columns.
 const (
 	appChannelPurposeColumns = "s.app, s.channel, s.purpose"
 	combinationColumns       = "kind.app, kind.channel, kind.purpose"
 )
 
 // appChannelPurposeQuery builds the statement for a filter by app, channel or purpose. The
-// statement first lists the existing combinations of app, channel and purpose, of which there are
-// few. For each combination it reads one index entry (a loose index scan,
+// statement first lists the combinations of app, channel and purpose that occur. There are few, and
+// it reads one index entry for each of them (a loose index scan,
 // https://wiki.postgresql.org/wiki/Loose_indexscan). Then it reads the first rows of each
 // combination that matches the filter. So it never searches all rows for a rare or missing
-// combination. The bounds and the order begin with these three columns. Only one index begins with
-// them, so the planner can choose no other index.
+// combination.
+//
+// The conditions of addBounds and the ORDER BY begin with these three columns. Only one index
+// begins with them, so the planner can choose no other index.
 func (f postgresFilter) appChannelPurposeQuery(from sqldb.RowSource, args sqldb.Args) (string, sqldb.Args) {
 	c := f.Conditions(sqldb.Postgres, args)
 	f.addBounds(&c, from, appChannelPurposeColumns, combinationColumns)
@@ -79,14 +82,14 @@ SELECT s.* FROM kind CROSS JOIN LATERAL (` + inner + `) s` + fits.Where() + f.Or
 }
 
 // addBounds adds a lower and an upper bound to the conditions c. Each bound compares two tuples.
-// The left one has the row's columns (the parameter columns), logged_at and id. The right one has
-// the parameter values, and the time and ID of the filter's After or Before. The parameter values
-// is SQL text, and args are its arguments. If the filter has only a time instead of After or
-// Before, the bound does not compare id. If the filter has neither, the bound compares only
-// columns.
+// The left tuple has the columns of the row: those in the parameter `columns`, and then logged_at
+// and id. The right tuple has the wanted values: those in the parameter `values`, and then the time
+// and ID of the filter's After or Before. The parameter `values` is SQL text, and args are its
+// arguments. If the filter has only a time (From or To) instead of After or Before, the bound does
+// not compare id. If the filter has neither, the bound compares only `columns`.
 //
-// For every matching row, the columns equal the values. So Postgres reads an index on the columns
-// and the time only between the two bounds.
+// For every matching row, `columns` equal `values`. So Postgres reads an index on `columns` and the
+// time only between the two bounds.
 func (f postgresFilter) addBounds(c *sqldb.Conditions, from sqldb.RowSource, columns, values string, args ...any) {
 	bound := func(with, sign string, more ...any) {
 		c.Add("("+columns+with+") "+sign+" ("+values+strings.Repeat(", ?", len(more))+")",
@@ -106,8 +109,8 @@ func (f postgresFilter) addBounds(c *sqldb.Conditions, from sqldb.RowSource, col
 			bound("", edge.elsewhere)
 		}
 	}
-	// If the filter has After, the bounds above do not contain From. If it has Before, they do not
-	// contain To. So the time range is added, too.
+	// A bound above has After or From, but not both, and Before or To, but not both. So the time
+	// range is added once more.
 	f.AddTimeRange(c, sqldb.Postgres, from, true)
 }
 

@@ -26,9 +26,9 @@ var finishStatements = []string{
 }
 
 // The statements that finish or postpone sends first lock the rows in the table outbox, where the
-// number of the current attempt is stored. Then they change the rows in the table sends by ID. They
-// use only the partitions between the smallest and the largest ID. The parameters are sorted by ID,
-// so that two statements cannot deadlock.
+// number of the current attempt is stored. Then they change the rows in the table sends by ID. An
+// ID contains the time of its send, so the statements read only the partitions between the smallest
+// and the largest ID. The parameters are sorted by ID, so that two statements cannot deadlock.
 
 // attempts are the attempts a of a batch.
 var attempts = sqlgen.NewList("a", store.AttemptID{}, func(held store.AttemptID, to *sqlgen.Row) {
@@ -292,8 +292,8 @@ DELETE FROM refunds r USING ` + attempts.SQL() + `
 WHERE r.id = ANY (@a_id::uuid[]) AND r.id = a.id AND r.attempt = a.attempt
 RETURNING r.id`
 
-// ConfirmRefund implements sqldb.PerDatabase. Refunds that arrive within 10 ms share one commit, as
-// outcomes do. Many sends to suppressed addresses may arrive at once, and each of them has a
+// ConfirmRefund implements sqldb.PerDatabase. All confirmations that arrive within 10 ms share one
+// commit, because many may arrive at once. For example, each send to a suppressed address has a
 // refund.
 func (db *DB) ConfirmRefund(ctx context.Context, held store.AttemptID) error {
 	_, err := db.refundEnds.Submit(ctx, held, batchKeyOfRow(held.ID))

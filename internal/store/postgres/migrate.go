@@ -30,10 +30,11 @@ const (
 // program, Migrate does not change it. The program can use a newer schema, because migrations only
 // add to it.
 //
-// The parameter role is the login of the service. Migrate creates the role if it is missing, and
-// grants its rights. If role is empty, Migrate handles no role. If the URL logs in as role, Migrate
-// does nothing, because the owner of the tables must have migrated before. Errors do not contain
-// the URL.
+// The parameter role is the name with which the service logs in to the database. Migrate creates
+// this role if it is missing, and grants its rights. If role is empty, Migrate neither creates a
+// role nor grants rights. If the URL itself logs in as role, Migrate does nothing, because only the
+// owner of the tables can migrate. In that case the owner must have migrated before. Errors do not
+// contain the URL.
 func Migrate(ctx context.Context, url, role string) (err error) {
 	parsed, err := parseURL(url)
 	if err != nil {
@@ -88,8 +89,9 @@ func retryWhileLocked(ctx context.Context, migrate func() error) (err error) {
 }
 
 // lockSchema takes an advisory lock on its own connection, so that only one process migrates. It
-// returns a function that releases the lock. The locker polls. If it waited inside the database, it
-// would keep a snapshot, and CREATE INDEX CONCURRENTLY waits for all snapshots.
+// returns a function that releases the lock. While another process has the lock, the locker polls.
+// A locker that waited inside the database would keep a snapshot. The other process could then wait
+// forever, because CREATE INDEX CONCURRENTLY waits for all snapshots.
 func lockSchema(ctx context.Context, db *sql.DB) (unlock func() error, err error) {
 	locker, err := lock.NewPostgresSessionLocker(lock.WithLockID(migrationLockKey),
 		lock.WithLockTimeout(1, math.MaxUint32))

@@ -122,8 +122,9 @@ type takeOverSearch struct {
 
 const (
 	// longestTransaction is longer than any transaction of the service may take. If a row became
-	// due this long before a search, or earlier, the transaction that wrote the row had ended by
-	// the time of the search. So the search has seen the row.
+	// due at least this long before a search, the transaction that wrote the row had ended by the
+	// time of the search. So that search has seen the row, and the next search need not begin
+	// earlier.
 	longestTransaction = 10 * time.Second
 	// wholeSearchInterval is the longest time between two searches that begin at the oldest row.
 	wholeSearchInterval = 10 * time.Minute

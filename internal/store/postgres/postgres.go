@@ -64,9 +64,9 @@ const (
 	serverClockSQL = "clock_timestamp()" // not now(), the start of the transaction, because the statements run only after a wait for locks
 
 	otherConns = 4 // unless the URL says pool_max_conns
-	// Finish, Postpone, ConfirmRefund, EndAppEventAttempt, RenewLeases and TakeOver share these
-	// connections. No other calls use them. For each of the first four, concurrent calls share a
-	// batch, and only one batch is under way at a time. So three connections suffice.
+	// Only Finish, Postpone, ConfirmRefund, EndAppEventAttempt, RenewLeases and TakeOver use these
+	// connections. The first four run in batches, and each of the four has at most one batch under
+	// way. So few connections are in use at once, and three suffice.
 	finisherConns   = 3
 	maxConnIdleTime = 5 * time.Minute
 	maxConnLifetime = time.Hour
@@ -92,10 +92,11 @@ func connectTimeout() time.Duration { return store.CallTimeout * 9 / 10 }
 var sessionSettings = map[string]string{
 	"application_name": "sendcode",
 	"timezone":         "UTC",
-	// All statements are short. A lock on one recipient's rows must not delay the other calls of a
-	// batch for long. So the whole batch waits for the lock once, at most for lock_timeout. If the
-	// lock is still not free, the batch runs again in parts, and each part waits at most for
-	// briefLockTimeout. One deadline applies to all these waits.
+	// These settings bound how long a statement runs and waits. All statements are short. A call
+	// that needs a locked row of a recipient must not delay the other calls of its batch for long.
+	// So the whole batch first waits for the lock, at most for lock_timeout. If a lock is still not
+	// free, the batch runs again in parts, and each part waits at most for briefLockTimeout. One
+	// deadline applies to all these waits.
 	"statement_timeout":                   "5s",
 	"lock_timeout":                        "1s",
 	"idle_in_transaction_session_timeout": "5s",
@@ -107,8 +108,8 @@ var sessionSettings = map[string]string{
 	// Every query has its index. The tables grow faster than their statistics, so the planner might
 	// choose a full scan.
 	"enable_seqscan": "off",
-	// Every query reads an index in the order that it needs, or looks up a few rows; a bitmap scan
-	// would first collect all matches.
+	// Bitmap scans are off, because they first collect all matches. No query needs one: every query
+	// reads an index in the order that it needs, or looks up a few rows.
 	"enable_bitmapscan": "off",
 	"jit":               "off",
 }
@@ -125,7 +126,8 @@ var finisherSettings = map[string]string{"enable_nestloop": "off"}
 
 // maxIdleInTransaction is the longest time that a transaction of Begin or Check may wait for its
 // second round trip. It is less than lock_timeout. So if a replica hangs, the database ends the
-// replica's transactions before the transactions that wait for their locks fail.
+// transactions of that replica before other transactions, which wait for the locks of that replica,
+// fail.
 const maxIdleInTransaction = "800ms"
 
 // Open connects to the database at url, a postgres:// URL, and works there as role. If role is
@@ -250,10 +252,11 @@ func newPool(ctx context.Context, url, role string, o poolOptions) (*pgxpool.Poo
 	if OpenConnsAhead {
 		config.MinConns = o.open
 	}
-	// If a connection was lost while it was idle, the result of the next write must not be
-	// uncertain. So pools without prepared statements ping a connection that was idle for more than
-	// 1 s. Pools with prepared statements only check for unread bytes, because their calls can be
-	// repeated after a lost connection.
+	// Before a pool uses an idle connection again, ShouldPing decides whether to ping it. A lost
+	// connection should be noticed before the next write, because otherwise the result of that
+	// write is uncertain. So pools without prepared statements ping a connection that was idle for
+	// more than 1 s. Pools with prepared statements only check for unread bytes: the calls on these
+	// pools can be repeated after a lost connection.
 	config.ShouldPing = func(_ context.Context, p pgxpool.ShouldPingParams) bool {
 		return hasUnreadBytes(p.Conn.PgConn().Conn()) || o.statements == nil && p.IdleDuration > time.Second
 	}

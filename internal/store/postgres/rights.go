@@ -45,9 +45,10 @@ SELECT current_schema(), ARRAY(
 
 const defaultRights = "SELECT, INSERT, UPDATE, DELETE"
 
-// missingRightsSQL selects one text. The text has up to four rights that the login lacks, up to
-// four tables that hide rows from the login, and the remedy. If nothing is missing, the result is
-// NULL. missingRightsSQL ignores missing tables, because checkSchema finds them.
+// missingRightsSQL selects one text about what the current login lacks. The text names up to four
+// missing rights, and up to four tables whose row level security hides rows from the login. It also
+// says what to do. If nothing is missing, the result is NULL. missingRightsSQL ignores missing
+// tables, because checkSchema finds them.
 var missingRightsSQL = func() string {
 	var needed []string
 	for _, table := range sqldb.TableNames() {

@@ -132,10 +132,11 @@ func secondConnError(ctx context.Context, err error) error {
 }
 
 // dividesSessions reports whether a pooler runs the statements of one connection in different
-// server processes. Several times, it compares the present server process of each connection with
-// the earlier one, server or other. During each comparison, the second connection has an open
-// transaction and so occupies a server process. Without this transaction, a pooler might happen to
-// give each connection the same process again.
+// server processes of Postgres. The parameters server and other are the IDs of the processes that
+// have answered on the connections first and second. Several times, dividesSessions asks each
+// connection again for its process, and compares this process with the earlier one. Meanwhile the
+// second connection has an open transaction and so occupies a process. Without this transaction, a
+// pooler might happen to give each connection the same process again.
 func dividesSessions(ctx context.Context, first, second *pgx.Conn, server, other uint32) (bool, error) {
 	const rounds = 8
 	for range rounds {

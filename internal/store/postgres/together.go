@@ -62,9 +62,10 @@ func causedByOneCall(err error) bool {
 		c == lockNotAvailable || c == "57014")
 }
 
-// briefLockTimeout is the lock_timeout of parts. If five of 256 calls wait for locks, runTogether
-// runs 68 parts. Of these, 15 parts fail, which takes 0.75 s in total. On most disks, the batches
-// of other replicas keep a lock for a shorter time than briefLockTimeout.
+// briefLockTimeout is the lock_timeout of the parts of a failed batch. If five of 256 calls wait
+// for locks, runTogether runs 68 parts. Of these, 15 parts fail, each after briefLockTimeout, which
+// takes 0.75 s in total. On most disks, the batches of other replicas keep a lock for a shorter
+// time than briefLockTimeout.
 const briefLockTimeout = 50 * time.Millisecond
 
 // waitBrieflySQL begins a transaction whose statements wait only briefly for a lock.

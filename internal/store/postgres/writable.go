@@ -133,8 +133,9 @@ func (db *DB) Ping(ctx context.Context) error {
 
 // explainStandby wraps err in store.ErrStandbyAway if synchronous standbys probably caused err. It
 // considers only a timeout and a lock that was not free. To find out, it makes two small writes,
-// each within a second. The write that does not wait for standbys must succeed, and the write that
-// waits for standbys must fail. The function apply makes the settings of a connection.
+// each within a second. Standbys are the probable cause if the write that does not wait for
+// standbys succeeds and the write that waits for them fails. The function apply makes the settings
+// of a connection.
 func explainStandby(config *pgx.ConnConfig, apply func(context.Context, *pgx.Conn) error, err error) error {
 	if !errors.Is(err, context.DeadlineExceeded) && sqlState(err) != lockNotAvailable {
 		return err

@@ -60,9 +60,9 @@ func DecideCheck(c store.CheckRequest, v store.Verification, tried []store.Verif
 }
 
 // checkKeyAfterReuse returns the new CheckKey of v after a check with the same Idempotency-Key and
-// another code. A check of this kind does not count as an attempt, so the length of the CheckKey
-// limits the number of these checks. Without the limit, a caller that knows the key could guess an
-// approved code without end.
+// another code. Such a check does not count as an attempt. Instead, it adds a byte to CheckKey. At
+// the greatest length, only the first hash is kept, and no check can repeat the counted check.
+// Without this limit, a caller that knows the key could guess an approved code without end.
 func checkKeyAfterReuse(v store.Verification) []byte {
 	const hashes = 2 * store.CheckKeyHashSize
 	if n := len(v.CheckKey); n < hashes || n >= hashes+v.MaxAttempts-1 {

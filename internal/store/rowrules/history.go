@@ -23,8 +23,9 @@ type History struct {
 	Now        time.Time  // on the database's clock
 }
 
-// Sends returns the counted sends as events, oldest first. The age of these sends is less than the
-// parameter within. If a send began now, the database would decide it by the same events.
+// Sends returns the counted sends whose age is less than the parameter within. It returns them as
+// events, oldest first. The database decides by the same events, so they show how it would decide a
+// send that began now.
 func (h History) Sends(within time.Duration) []quota.Event {
 	return eventsWithin(within, h.Now, h.Past)
 }

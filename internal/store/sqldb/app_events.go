@@ -70,9 +70,9 @@ func (d dialect) takeEventsSQL(shares []store.AppEventLimit, args Args) string {
 UPDATE app_events SET attempt = attempt + 1, due_at = @leased WHERE id ` + d.inSubquery(strings.Join(due, " UNION ALL ")) + ` RETURNING id`
 }
 
-// noEventDue sets idle if no event of the apps is due, and returns the database's time. Usually no
-// event is due. Then noEventDue saves the caller a transaction. noEventDue takes no lock. If the
-// read fails, idle is false, and the caller's transaction returns the error.
+// noEventDue returns true in idle if no event of the apps is due. It also returns the database's
+// time. It takes no lock. Usually no event is due, and then the caller needs no transaction. If the
+// read fails, idle is false. The caller then begins its transaction, which returns the error.
 func (db *DB) noEventDue(ctx context.Context, shares []store.AppEventLimit) (now time.Time, idle bool) {
 	apps := sqlgen.MapSlice(shares, func(s store.AppEventLimit) string { return s.App })
 	due, err := readFirst(ctx, db, "LeaseDueAppEvents", withClockColumn(&now, OneColumn[bool]), `
@@ -108,10 +108,10 @@ func (db *DB) LeaseDueAppEvents(ctx context.Context, lease time.Duration,
 	return events, now, err
 }
 
-// ForgetAppEvents deletes at most limit events that ended longer ago than keep. It also gives up at
-// most limit pending events that happened longer ago than keep. Their app has no webhook any more,
-// so these events would never be delivered. ForgetAppEvents returns the number of deleted events
-// and the number of events that it gave up.
+// ForgetAppEvents deletes at most limit events that ended longer ago than keep. It also gives up
+// events that happened longer ago than keep and are still pending, again at most limit. The app of
+// such an event has no webhook any more, so the event would never be delivered. ForgetAppEvents
+// returns the number of deleted events and the number of events that it gave up.
 func (db *DB) ForgetAppEvents(ctx context.Context, keep time.Duration, limit int) (forgotten, givenUp int, err error) {
 	args := Args{"keep": keep, "limit": limit}
 	ended, old := db.Dialect.inSubquery(db.Dialect.lockRows(endedEventsSQL)),
@@ -167,13 +167,16 @@ func (t Tx) AddAppEvents(id any, why string, events ...store.NewEvent) error {
 	return nil
 }
 
-// AddExpiryEvents writes an event for each expired verification of the apps. It reads at most limit
-// verifications, in order of expiry, and begins at the cursor from. It returns the cursor for the
-// next call, and the number of verifications that it read. If this number equals limit, more
-// verifications may be left. A repeated call writes no second event, because the ID of the event is
-// always store.ExpiryEventID. AddExpiryEvents leaves out verifications that expired less than two
-// store.CallTimeout ago, because a check of these may be about to commit. It also leaves out
-// verifications that expired more than an hour before that time.
+// AddExpiryEvents writes an event for each expired verification of the apps. It reads the
+// verifications in order of expiry, beginning at the cursor in the parameter from. It reads at most
+// as many as the parameter limit says. It returns the cursor for the next call, and the number of
+// verifications that it read. If this number equals limit, more verifications may be left. A
+// repeated call writes no second event, because store.ExpiryEventID always gives the same ID for
+// the event of a verification.
+//
+// AddExpiryEvents leaves out verifications that expired less than two store.CallTimeout ago,
+// because a check of their code may be about to commit. A later call reads them. It also leaves out
+// verifications that expired more than an hour before that time; these get no event.
 func (db *DB) AddExpiryEvents(ctx context.Context, apps []string, from store.ExpiryCursor, limit int,
 	event func(store.Verification) (store.NewEvent, error),
 ) (to store.ExpiryCursor, read int, err error) {

@@ -12,8 +12,9 @@ import (
 	"sendcode/internal/store/sqlgen"
 )
 
-// backlogSQL counts the MaxBacklogCounted oldest rows of the outbox by ID, and ignores further
-// rows. The texts of IDs have the same order as the IDs, so min finds the oldest ID.
+// backlogSQL counts rows of the outbox by channel and finds the oldest ID. It reads only the
+// MaxBacklogCounted oldest rows by ID. The texts of IDs have the same order as the IDs, so min
+// finds the oldest ID.
 var backlogSQL = fmt.Sprintf(`
 SELECT o.channel, count(*), min(CAST(o.id AS text))
 FROM (SELECT channel, id FROM outbox ORDER BY id LIMIT %d) o GROUP BY o.channel`, store.MaxBacklogCounted)

@@ -17,14 +17,15 @@ const reportSQL = `
 UPDATE verifications SET reported = @report, approved_at = CASE WHEN @approves THEN @now END, check_key = @key
 WHERE id = @id AND masked <> '•••' AND caller_checks AND reported NOT IN (@report, 'approved')`
 
-// confirmSQL changes no value. But the statement is a write, so its COMMIT waits for a synchronous
-// standby. Without this wait, the standby might lack the rows that were read.
+// confirmSQL changes no value. Report runs it if the report changes nothing. The statement is a
+// write, so its COMMIT waits for a synchronous standby. Without this wait, the standby might lack
+// the rows that Report has read.
 const confirmSQL = `UPDATE verifications SET reported = reported WHERE id = @id`
 
 // Report writes the caller's report on a code that the caller checks. The parameter key is the hash
-// of the report's Idempotency-Key; nil means no key. If r is ReportApproved, Report also writes an
-// event, which the parameter tell has. A repeated report changes nothing. After an approval, no
-// report changes anything. Report returns the verification after the report. Error: fault.NotFound.
+// of the report's Idempotency-Key; nil means no key. If r is ReportApproved, Report also adds the
+// event in the parameter tell. A repeated report changes nothing. After an approval, no report
+// changes anything. Report returns the verification after the report. Error: fault.NotFound.
 func (db *DB) Report(ctx context.Context, id string, r store.Report, key []byte, tell store.NewEvent) (v store.Verification, err error) {
 	if !store.AreValidTexts(id) {
 		return v, fault.NotFound
@@ -64,8 +65,8 @@ ORDER BY (` + checkedWithKeySQL +
 
 // NewestCallerCode returns the verification to which a report on an app, recipient and purpose
 // refers. It considers only verifications with a recent send. A send is recent if it is not older
-// than the longest life of a code plus an hour. If NewestCallerCode finds no verification, it
-// returns fault.NotFound. The Holder of h is empty.
+// than the longest life of a code plus an hour. NewestCallerCode does not read the Holder of h,
+// which is empty. If it finds no verification, it returns fault.NotFound.
 func (db *DB) NewestCallerCode(ctx context.Context, h store.RecipientVerificationsQuery) (store.Verification, error) {
 	return db.firstOfRecipient(ctx, "NewestCallerCode", db.Dialect.callerCodeSQL(), h, store.MaxCodeLife+time.Hour)
 }

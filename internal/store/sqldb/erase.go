@@ -100,8 +100,9 @@ func forgetHashSQL(table string) string {
 }
 
 const (
-	// addErasureSQL schedules ForgetDueErased. If a recipient is erased again, the statement sets
-	// forget_at again. The new time also applies to the rows that the first erasure changed.
+	// addErasureSQL stores when ForgetDueErased must delete the hash of an erased recipient. If the
+	// recipient is erased again, the statement replaces forget_at. The new time also applies to the
+	// rows that the first erasure changed.
 	addErasureSQL = `
 INSERT INTO erasures (recipient, forget_at) VALUES (@recipient, @until)
 ON CONFLICT (recipient) DO UPDATE SET forget_at = excluded.forget_at`
@@ -115,9 +116,9 @@ WHERE recipient = @recipient AND EXISTS (SELECT 1 FROM suppressions x WHERE x.re
 	endErasureSQL = `DELETE FROM erasures WHERE recipient = @recipient AND forget_at <= @now`
 )
 
-// eraseLockKey is the key of an advisory lock. Erase holds the lock alone. Transactions that write
-// refusals hold it together. So either the erasure sees the rows of such a transaction, or the
-// transaction sees the erasure.
+// eraseLockKey is the key of an advisory lock. Erase takes the lock exclusively. Transactions that
+// write refusals share the lock, so they do not wait for each other. So either the erasure sees the
+// refusals of a transaction, or the transaction sees the erasure.
 const eraseLockKey = 0x6572617365
 
 var (
@@ -130,11 +131,11 @@ WHERE a.action = '` + store.ErasureAction + `' AND a.at <= @now AND p.recipient 
 	ofRecipientsSQL = dialectSQL{`= ANY (CAST(@recipients AS bytea[]))`, `IN (SELECT unhex(value) FROM json_each(@recipients))`}
 )
 
-// MaskErased masks refusals that happened before the erasure of their recipient but were not yet
-// written. The same transaction must write the refusals. If a person came back after the erasure,
-// the new refusals stay unmasked. MaskErased takes the time of a refusal from its ID. This time is
-// only the process's estimate of the database's clock, so MaskErased also masks refusals of the
-// second after the erasure.
+// MaskErased masks refusals that happened before the erasure of their recipient, but are written
+// after the erasure. The caller must write these refusals in the same transaction. If a person came
+// back after the erasure, the new refusals stay unmasked. MaskErased takes the time of a refusal
+// from its ID. The process only estimates this time on the database's clock. So MaskErased also
+// masks the refusals of the first second after the erasure.
 func (t Tx) MaskErased(refusals []store.SendOrRefusal) error {
 	of := sqlgen.MapSlice(refusals, func(r store.SendOrRefusal) recipient.Hash { return r.Recipient })
 	if err := t.ExecAll(Args{"key": eraseLockKey}, t.Dialect.pick(shareEraseLockSQL)); err != nil {

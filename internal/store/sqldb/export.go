@@ -22,8 +22,8 @@ type exportTable struct {
 	about string // see store.ExportedTable; if columns is empty: why the table is left out
 	where string // condition of the rows that name @recipient, perhaps after a JOIN
 	key   string // columns that identify a row, written as in columns; in the order of the recipient's index, if there is one
-	// columns has the names of the columns. A name that ends in # is a number, in ? a boolean, in @
-	// an instant. All other columns are texts or IDs.
+	// columns has the names of the columns. A column whose name ends in # is a number, in ? a
+	// boolean, and in @ an instant. All other columns are texts or IDs.
 	columns string
 	instead map[string]string // SQL that is read in place of a column
 	leftOut map[string]string // columns, by the reason
@@ -194,10 +194,10 @@ type exportedRow struct {
 	json store.ExportedRow
 }
 
-// ExportPerson calls page with all rows that name the recipient, table by table. Each call gets at
-// most limit rows. If a table has no rows, ExportPerson calls page once for this table. The rows
-// contain no code and name no other person: ExportedTable.LeftOut says what is missing. Errors:
-// those of page; fault.Unavailable.
+// ExportPerson passes all rows that name the recipient to the function page, table by table. Each
+// call of page gets at most limit rows. If a table has no rows, ExportPerson calls page once for
+// this table. The rows contain no code and name no other person: ExportedTable.LeftOut says what is
+// missing. Errors: those of page; fault.Unavailable.
 func (db *DB) ExportPerson(ctx context.Context, h recipient.Hash, limit int,
 	page func(store.ExportedTable, []store.ExportedRow) error,
 ) error {
@@ -224,9 +224,9 @@ func (db *DB) ExportPerson(ctx context.Context, h recipient.Hash, limit int,
 	return nil
 }
 
-// ExportPageSQL returns the statement that reads one page of a table. If first is set, the page
-// begins with the first row. Otherwise the page begins after the row with the key @after0, @after1
-// and so on.
+// ExportPageSQL returns the statement that reads one page of a table. If the parameter first is
+// true, the page begins with the first row of the table. Otherwise the page begins after the row
+// whose key is given by the arguments @after0, @after1 and so on.
 func (d dialect) ExportPageSQL(table string, first bool) string {
 	x := exportTables[table]
 	if d == SQLite && table == "verifications" {
@@ -246,9 +246,9 @@ func (d dialect) ExportPageSQL(table string, first bool) string {
 	return "SELECT " + strings.Join(list, ", ") + " FROM " + table + " t " + x.where + place + " ORDER BY " + order + " LIMIT @limit"
 }
 
-// exportPage reads the page of a table that follows the row with the key after. If after is nil,
-// exportPage reads the first page. Some tables have no index by recipient, so a page may take
-// longer than other reads.
+// exportPage reads one page of a table. The page has the rows that follow the row whose key is in
+// the parameter after. If after is nil, exportPage reads the first page. Some tables have no index
+// by recipient, so a page may take longer than other reads.
 func (db *DB) exportPage(ctx context.Context, name string, h recipient.Hash, after []any, limit int) ([]exportedRow, error) {
 	ctx, cancel := context.WithTimeout(ctx, exportPageTimeout)
 	defer cancel()

@@ -55,10 +55,11 @@ func (db *DB) SecondFactor(ctx context.Context, account string) (store.SecondFac
 	return readFirst(ctx, db, "SecondFactor", factorFields, factorSQL, Args{"account": account})
 }
 
-// TakeTOTPStep marks the code of a time step as used, and replaces Sealed by newSealed. If Sealed
-// does not equal oldSealed, TakeTOTPStep changes nothing and returns false. It does the same if the
-// code of this step or of a later step was used before. If several replicas call TakeTOTPStep for
-// one step at once, one call returns true.
+// TakeTOTPStep marks the code of a time step as used in the account's second factor. It also
+// replaces the sealed secret, which must equal oldSealed, by newSealed. If the secret does not
+// equal oldSealed, or if the code of this step or of a later step was used before, TakeTOTPStep
+// changes nothing and returns false. If several replicas call TakeTOTPStep for one step at once,
+// only one call returns true.
 func (db *DB) TakeTOTPStep(ctx context.Context, account string, step int64, oldSealed, newSealed []byte) (bool, error) {
 	return db.runOne(ctx,
 		"TakeTOTPStep", `UPDATE second_factors SET step = @step, sealed = @to WHERE account = @account AND step < @step AND sealed = @from`,

@@ -32,9 +32,9 @@ func AddIfSet[T comparable](c *Conditions, text string, value T) {
 	}
 }
 
-// addBefore appends the condition that a row is older than the place mark in the list. If mark is
-// nil, addBefore does nothing. The parameter columns has the names of the row's time and ID
-// columns.
+// addBefore appends the condition that a row is older than the parameter mark. A row of the same
+// time is older if its ID is smaller. If mark is nil, addBefore does nothing. The parameter columns
+// has the names of the row's time and ID columns.
 func (c *Conditions) addBefore(columns string, mark *store.Cursor) {
 	if mark != nil {
 		c.Add("("+columns+") < (?, ?)", mark.At, mark.ID)
@@ -86,10 +86,11 @@ const openCodeSQL = "v.approved_at IS NULL AND v.canceled_at IS NULL"
 // SendFilter converts a Filter to SQL.
 type SendFilter struct{ store.Filter }
 
-// Conditions returns the filter's conditions, and adds new parameters to args. It leaves out the
-// conditions on app, channel, purpose, provider and support reference. It also leaves out the
-// conditions on From, To, Before and After: AddTimeRange adds those. Some conditions seem
-// redundant, but they let the planner use a partial index.
+// Conditions returns the filter's conditions, and adds their values to args. It leaves out the
+// conditions on app, channel, purpose, provider and support reference. Its callers add these
+// conditions in the form that their statements need. It also leaves out the conditions on From, To,
+// Before and After: AddTimeRange adds those. Some conditions seem redundant, but they let the
+// planner use a partial index.
 func (f SendFilter) Conditions(d dialect, args Args) Conditions {
 	c := Conditions{Args: args}
 	if f.Recipient != nil {
@@ -122,10 +123,10 @@ func (f SendFilter) Conditions(d dialect, args Args) Conditions {
 	return c
 }
 
-// AddTimeRange adds the conditions on From, To, Before and After. The parameter sought says that
-// the query already bounds the columns of the index that it should use. Then AddTimeRange writes
-// the conditions in a form for which Postgres can use no index. So the planner does not choose
-// another index.
+// AddTimeRange adds the conditions on From, To, Before and After. If the parameter sought is true,
+// other conditions of the query already bound the columns of the index that the planner should use.
+// In this case AddTimeRange writes the time range in a form for which Postgres can use no index, so
+// that the planner does not choose another index because of the time range.
 func (f SendFilter) AddTimeRange(c *Conditions, d dialect, from RowSource, sought bool) {
 	partitioned := d == Postgres && from == SendRows
 	add := func(text string, args ...any) {
@@ -151,8 +152,9 @@ func (f SendFilter) AddTimeRange(c *Conditions, d dialect, from RowSource, sough
 	}
 }
 
-// OrderLimitSQL returns ORDER BY and LIMIT of a page. It sorts by columns, then by time and ID:
-// newest first, or oldest first if After is set.
+// OrderLimitSQL returns the clauses ORDER BY and LIMIT of a page. The rows are sorted by the
+// parameter columns, then by time and ID. The order is descending (newest first), or ascending if
+// After is set.
 func (f SendFilter) OrderLimitSQL(columns ...string) string {
 	order := " DESC"
 	if f.After != nil {
@@ -194,8 +196,9 @@ func (f SendFilter) Query(d dialect) (string, Args) {
 }
 
 // MergePages returns the statement that merges a page of sends with a page of refusals. If only one
-// of the two tables can have rows of the filter, the statement reads only that table. The function
-// page returns the statement for one table, and adds its arguments to args.
+// of the two tables can have rows of the filter, the statement reads only that table. MergePages
+// calls the parameter page for each table that it needs. This function returns the statement for
+// the table, and adds the statement's arguments to args.
 func (f SendFilter) MergePages(page func(from RowSource, args Args) (string, Args)) (string, Args) {
 	switch {
 	case !f.MayMatchRefusals():
@@ -262,11 +265,11 @@ func supportReferenceSubquery(source RowSource, r store.SupportRange, c *Conditi
 		store.MaxSupportSearchRows)
 }
 
-// PostgresPartitionsSinceSQL returns the condition that a send s was logged at or after an instant.
-// The parameter at is the instant, as an SQL expression. The condition limits the IDs, so Postgres
-// skips earlier partitions. The second half of the OR adds no rows. But because no index can serve
-// an OR, the planner still uses the index of the recipient. Without the OR, the planner might read
-// all rows of the time range.
+// PostgresPartitionsSinceSQL returns a condition that every send s meets that was logged at or
+// after an instant. The parameter at is the instant, as an SQL expression. The condition bounds the
+// IDs, which contain a time, so Postgres skips earlier partitions. The second half of the OR adds
+// no rows. It is there because Postgres can use no index for an OR. So the planner uses the index
+// of the recipient. Without the OR, the planner might read all rows of the time range by their IDs.
 func PostgresPartitionsSinceSQL(at string) string {
 	at = "sendcode_lowest_id(CAST(" + at + " AS timestamptz) - " + PostgresIntervalSQL(store.MaxIDTimeDrift) + ")"
 	return "(s.id >= " + at + " OR s.id > " + at + ")"

@@ -8,9 +8,9 @@ import (
 )
 
 const (
-	// HourCountDelay is a pause before an hour is counted. The pause begins when the longest life
-	// of a code has passed since the end of the hour. After the pause, no refusal is added to the
-	// rows of the hour.
+	// HourCountDelay is a pause before an hour is counted. After the end of the hour, first the
+	// longest life of a code must pass, and then this pause. When the pause is over, no refusal is
+	// added to the rows of the hour any more.
 	HourCountDelay = 50 * time.Minute
 	// MaxCountedAge limits the age of hours with stored counts. Counts of older hours are deleted,
 	// and these hours are not counted again. MaxCountedAge is twice the longest time range of the

@@ -29,9 +29,10 @@ func (db *DB) KeyCheckValues(ctx context.Context) (store.KeyCheckValues, error) 
 	return ReadWithResult(ctx, db, "KeyCheckValues", readKeyCheckValues)
 }
 
-// AddKeyCheckValues adds the check values of the parameter own that the database lacks. It returns
-// all check values that the database then has. If several processes add different values under one
-// name at once, one process succeeds. The other processes, and all later processes, get
+// AddKeyCheckValues adds the check values in the parameter own that the database lacks. A check
+// value is a hash that identifies a secret key. AddKeyCheckValues returns all check values that the
+// database then has. If several processes add different values under one name at once, one process
+// succeeds. The other processes, and all later processes with another value, get
 // *store.OtherKeysError and add nothing.
 func (db *DB) AddKeyCheckValues(ctx context.Context, own store.KeyCheckValues) (store.KeyCheckValues, error) {
 	ctx, cancel := store.WithCallTimeout(ctx)

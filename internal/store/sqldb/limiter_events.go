@@ -31,10 +31,11 @@ func (d dialect) changesSQL(list string) string {
 	})
 }
 
-// endEventsSQL returns the statement that marks rows as refunded. The statement reads the events c,
-// which a refund or a reset ended, from the statement parameter whose name is given in list. The
-// SQL condition in same is true if a row e belongs to an event c. The INSERT gives each row a new
-// number, so that other replicas read the row again.
+// endEventsSQL returns the statement that marks the rows of ended events as refunded. An event ends
+// by a refund or a reset. The parameter list names the parameter of the statement that contains the
+// ended events; the SQL calls them c. The parameter same is the SQL condition under which a row e
+// belongs to an event c. The INSERT gives each row a new number, so that other replicas read the
+// row again.
 func (d dialect) endEventsSQL(list, same string) string {
 	return `
 INSERT INTO limiter_events (bucket, id, at, until, refunded, writer)
@@ -106,10 +107,13 @@ func limiterEventsJSON(events []store.LimiterEvent) string {
 	return string(append(list, ']'))
 }
 
-// LimiterEvents calls yield for each event whose number (Seq) is greater than after and whose Until
-// is in the future. These include refunded events and events that the reader wrote. In Postgres,
-// LimiterEvents yields events in the order of numbers, at most limit. It then also yields all other
-// events with the last number, because all rows that were copied from a SQLite file have one
+// LimiterEvents calls yield for each event whose number (Seq) is greater than the parameter after
+// and whose Until is in the future. These include refunded events, and events that the process
+// named in the parameter reader wrote itself.
+//
+// In Postgres, LimiterEvents yields the events in the order of their numbers, at most as many as
+// the parameter limit says. The exception is the last number: LimiterEvents yields all events with
+// this number, even beyond limit. Rows that were copied from a SQLite file all have the same
 // number. In SQLite, LimiterEvents ignores limit and the order, because only one process uses the
 // database.
 func (db *DB) LimiterEvents(ctx context.Context, reader, after int64, limit int, yield func(store.LimiterEvent) error) error {

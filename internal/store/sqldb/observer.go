@@ -11,9 +11,10 @@ import (
 )
 
 // CallKinds are the kinds of calls that an Observer distinguishes. Each method of PerDatabase has
-// its own kind, with these exceptions: both TakeOver methods share a kind, and ConfirmRefund has
-// the kind write. ReadHistory has the kind look. Verification and VerificationRow share a kind. Any
-// other call has the kind read or write.
+// its own kind, with two exceptions: both TakeOver methods have the kind take_over, and
+// ConfirmRefund has the kind write. Of the other calls, ReadHistory has the kind look, and
+// Verification and VerificationRow have the kind verification. All remaining calls have the kind
+// read or write.
 var CallKinds = []string{
 	"read", "write", "look", "verification", "claim", "release", "begin", "refused", "check", "renew",
 	"finish", "postpone", "take_over", "refunds_due",

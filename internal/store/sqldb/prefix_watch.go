@@ -58,9 +58,10 @@ INSERT INTO leases AS t (name, until) SELECT @name, clock.now + CAST(@lasts AS i
 ON CONFLICT (name) DO UPDATE SET until = excluded.until WHERE t.until <= @now`
 )
 
-// These constants are the limits of the watch on prefixes. One hour has enough messages to judge a
-// prefix, and fraud for an hour costs little. If a first pause stops honest people, the pause ends
-// before most of them ask for help.
+// These constants are the limits of the watch on prefixes, which pauses prefixes with too few
+// approved codes. One hour has enough messages to judge a prefix, and fraud for an hour costs
+// little. If a first pause stops honest people, the pause is so short that it ends before most of
+// them ask for help.
 const (
 	watchedSpan       = time.Hour // sends in this span are counted; the span ended one code lifetime ago
 	firstPrefixPause  = time.Hour // doubled for each pause of the last week that was not lifted

@@ -44,12 +44,13 @@ func eventRankSQL(of string) string {
 var providerEventsSQL = `SELECT ` + providerEventTable.SelectList() +
 	` FROM provider_events e WHERE e.send_id = @id ORDER BY e.at, e.kind`
 
-// IngestProviderEvent records a provider's event on a send that the provider accepted. If
-// suppress.For > 0, the same transaction adds the suppression. The transaction also writes the
-// events in the parameter tell. A hard bounce marks the send as bounced, and does not change the
+// IngestProviderEvent records a provider's event on a send that the provider accepted. The same
+// transaction adds the suppression if suppress.For > 0, and writes the events for the app, which
+// are in the parameter tell. A hard bounce marks the send as bounced, and does not change the
 // status. If the send has an event of this kind already, IngestProviderEvent records no second
-// event and returns false. But a hard bounce after a temporary bounce still marks the send and adds
-// the suppression. Errors: fault.NotFound, fault.Unavailable.
+// event and returns false. Hard and temporary bounces are of one kind. But even if the send already
+// has a temporary bounce, a hard bounce still marks the send and adds the suppression. Errors:
+// fault.NotFound, fault.Unavailable.
 func (db *DB) IngestProviderEvent(ctx context.Context, e store.ProviderEvent, suppress store.NewSuppression,
 	tell ...store.NewEvent,
 ) (bool, error) {

@@ -17,9 +17,10 @@ INSERT INTO pending_receipts (carrier, message_id, send_id, at, ask_at)
 SELECT @carrier, @message, @send, clock.now, clock.now + CAST(@ask AS interval) FROM (SELECT @now AS now) AS clock WHERE true
 ON CONFLICT (carrier, message_id) DO NOTHING`
 
-// duePollsSQL returns a statement that selects the due messages and schedules the next poll of each
-// message. The first pause is FirstPollPause, and each further pause is twice as long as the one
-// before. After PollDoublings polls, the pause is LongestPollPause.
+// duePollsSQL returns a statement that selects the messages whose next poll for a receipt is due.
+// It also schedules the poll after that for each message. The pause after the first poll is
+// FirstPollPause, and each further pause is twice as long as the one before. After PollDoublings
+// polls, the pause is LongestPollPause.
 func (d dialect) duePollsSQL() string {
 	return `
 UPDATE pending_receipts SET asked = asked + 1,

@@ -151,7 +151,8 @@ ORDER BY logged_at, id LIMIT %d`, store.MaxRelatedRows),
 }
 
 // refusalSearchHash returns the hash for a search of refusals. All forgotten recipients have the
-// zero hash. For that hash it returns an empty value, which matches no row.
+// zero hash, so a search for it would mix different people. For the zero hash, refusalSearchHash
+// returns an empty value, which matches no row.
 func refusalSearchHash(h recipient.Hash) []byte {
 	if h == store.NoRecipient {
 		return []byte{}

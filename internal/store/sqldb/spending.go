@@ -89,9 +89,9 @@ func (db *DB) UndoSpend(ctx context.Context, charged []store.SpentCharge) error 
 	})
 }
 
-// AddCarrierHold stores a hold that begins now: for the duration lasts, a carrier would refuse
-// messages to the recipient. If the recipient has a hold that ends later, AddCarrierHold changes
-// nothing.
+// AddCarrierHold stores a hold on a recipient, that is, a time in which a carrier would refuse
+// messages to the recipient. The hold begins now; the parameter lasts is its duration. If the
+// recipient has a hold that ends later, AddCarrierHold changes nothing.
 func (db *DB) AddCarrierHold(ctx context.Context, ch recipient.Channel, h recipient.Hash, lasts time.Duration) error {
 	_, err := db.runOne(ctx, "AddCarrierHold", addCarrierHoldSQL, Args{"channel": ch, "recipient": h, "lasts": lasts})
 	return err

@@ -43,9 +43,10 @@ func (t Tx) statsParts(q store.StatsQuery) ([]statsPart, error) {
 	return slices.DeleteFunc([]statsPart{hours, before, after}, func(p statsPart) bool { return !p.From.Before(p.To) }), nil
 }
 
-// unionOfParts returns a subquery with the rows of all parts, and its arguments. hoursSelect is the
-// SELECT for hours with stored counts, from a table s of counts. rowsSelect is the SELECT for the
-// other parts, from sends s. In both, "%s" is replaced by the WHERE clause.
+// unionOfParts returns a subquery with the rows of all parts, and its arguments. The parameter
+// hoursSelect is the SELECT for the part with stored counts. It reads a table of counts named s.
+// The parameter rowsSelect is the SELECT for the other parts. It reads the table sends, also named
+// s. In both texts, "%s" is replaced by the WHERE clause.
 func (t Tx) unionOfParts(parts []statsPart, hoursSelect, rowsSelect string) (subquery string, args Args) {
 	var texts []string
 	for _, p := range parts {
@@ -232,9 +233,9 @@ func (d dialect) intervalSQL(column string, q store.StatsQuery) string {
 	return "CASE " + b.String() + "ELSE " + last + " END"
 }
 
-// zoneIntervalSQL returns the SQL for the number of the interval that contains the column's time.
-// Each interval has the length of the parameter each. The numbers start in 1970, in a time zone
-// with the given offset.
+// zoneIntervalSQL returns the SQL for the number of the interval that contains the time in the
+// column. All intervals have the length in the parameter each. Interval 0 begins at the start of
+// 1970 in a time zone with the given offset.
 func (d dialect) zoneIntervalSQL(column string, offset, each time.Duration) string {
 	if d == SQLite {
 		return fmt.Sprintf("(%s + %d) / %d", column, offset.Microseconds(), each.Microseconds())
@@ -297,9 +298,9 @@ FROM sends s%s AND s.domain <> '' AND s.number > 0`)
 	})
 }
 
-// failedDomainsSQL returns the statement that counts mails by domain without stored counts, and its
-// arguments. The statement first finds the domains with the most failures, by the index of
-// failures. Then it counts all mails of these domains.
+// failedDomainsSQL returns a statement, and its arguments, that counts mails by domain if there are
+// no stored counts. The statement first uses the index of failures to find the domains with the
+// most failed mails. Then it counts all mails of these domains.
 func failedDomainsSQL(q store.StatsQuery, d dialect) (string, Args) {
 	c := StatsConditions(q, d, Args{"from": q.From, "to": q.To})
 	return `

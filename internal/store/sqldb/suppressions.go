@@ -21,9 +21,10 @@ WHERE lifted_at IS NULL AND until > @now AND (@app = '' OR app = @app) AND chann
   RETURNING ` + suppressionTable.SelectList()
 
 	// liftBurstsSQL lifts the suppressions of every burst. In a burst, one mail server refuses many
-	// recipients with the same words. A burst belongs to one class of callers, so dead addresses
-	// that strangers typed lift no suppression of other callers. To find out whether a group is a
-	// burst, the statement reads at most 100 of its rows.
+	// recipients with the same words, so the server may be at fault and not the addresses. A burst
+	// belongs to one class of callers, so dead addresses that strangers typed lift no suppression
+	// of other callers. To find out whether a group is a burst, the statement reads at most 100 of
+	// its rows.
 	liftBurstsSQL = `
 WITH fresh AS MATERIALIZED (
     SELECT x.id, x.server, x.words, ` + callerClassSQL("x") + ` AS class FROM suppressions x
@@ -46,10 +47,10 @@ GROUP BY x.server, x.words HAVING max(CASE WHEN EXISTS (
 )
 
 // LiftDisprovedSQL returns the statement that lifts disproved suppressions. The parameter scope is
-// a further condition on the suppressions. A bounce or a refusal caused the suppression, and one of
-// two facts disproves it. Either the code was entered, or a server accepted a mail with the code
-// and did not bounce the mail. The statement finds both the bounce and the fact in rows, so their
-// order does not matter.
+// an SQL condition that selects the suppressions to look at. A bounce or a refusal caused the
+// suppression, and one of two facts disproves it. Either the code was entered, or another server
+// accepted a mail with the code and did not bounce the mail. The statement reads the bounce and the
+// fact from rows, so it does not matter which of them was stored first.
 func LiftDisprovedSQL(scope string) string {
 	return `
 UPDATE suppressions SET lifted_at = @now, lifted_why = '` + store.LiftedAccepted + `'
@@ -87,9 +88,9 @@ func (db *DB) SettleNew(ctx context.Context, send uuid.UUID, n store.NewSuppress
 	}
 }
 
-// SettleSuppressions does the work of SettleNew for the suppressions that began within the last
-// BurstTold (an hour). A process may have died before it called SettleNew, and parallel calls may
-// have missed each other's rows.
+// SettleSuppressions repeats the work of SettleNew for the suppressions that began within the last
+// BurstTold (an hour). SettleNew may have missed some: a process died before it called SettleNew,
+// or parallel calls did not see each other's rows.
 func (db *DB) SettleSuppressions(ctx context.Context) error {
 	return db.settle(ctx, `since > @told`, uuid.Nil)
 }
@@ -106,7 +107,7 @@ func (db *DB) settle(ctx context.Context, scope string, id uuid.UUID) error {
 
 // LiftedBursts returns the largest 20 bursts among the suppressions that began within the last
 // BurstTold (an hour). It returns only bursts with a recipient who had an approved code within the
-// last 90 days.
+// last 90 days, because that address is known to work.
 func (db *DB) LiftedBursts(ctx context.Context) (list []store.Burst, err error) {
 	_, err = db.readWithClock(ctx, "LiftedBursts", func(q Tx, now time.Time) error {
 		list, err = QueryAll(q, func(b *store.Burst) []any { return []any{&b.Server, &b.Words, &b.Recipients} }, burstsSQL,

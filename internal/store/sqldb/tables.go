@@ -79,8 +79,8 @@ func WorkAndCodeDestinations(w *store.Work) []any {
 }
 
 // RefundColumns are the columns that LeaseDueRefunds reads from sends s and their verifications v.
-// In the result they follow the ID and the number of the attempt. A verification may be deleted
-// before its send. Then the class is empty.
+// In the result of the query, they come after the ID and the number of the attempt. The class is
+// empty if the verification was deleted before its send.
 const RefundColumns = `s.app, s.channel, s.purpose, s.recipient, s.verification_id, coalesce(v.class, ''), v.sealed`
 
 // RefundFields returns the destinations to scan an attempt and RefundColumns into.

@@ -74,8 +74,8 @@ WHERE id = @id AND approved_at IS NOT NULL AND (redeemed_at IS NULL OR redeemed_
 // Redeem records that the proof of an approved verification was redeemed. The parameter keyHash is
 // the hash of the request's Idempotency-Key, or nil. If another request redeemed the proof before,
 // Redeem changes nothing and returns false. It does the same if the verification is unknown or not
-// approved. A repeated request with the same key writes the same values again. So it waits for a
-// synchronous standby, which may lack the first write.
+// approved. If a request is repeated with the same key, Redeem writes the same values again. Only a
+// write waits for a synchronous standby, and the standby may lack the first write.
 func (db *DB) Redeem(ctx context.Context, id string, keyHash []byte) (bool, error) {
 	if !store.AreValidTexts(id) {
 		return false, nil
@@ -106,8 +106,8 @@ func (db *DB) CancelByAdministrator(ctx context.Context, id string, act store.Au
 }
 
 // recipientVerificationsSQL returns the statement that selects the verifications of an app,
-// channel, recipient and purpose. It selects a verification only if one of its sends s is from the
-// last @life. The parameter sends is a further condition on s, or "".
+// channel, recipient and purpose that have a recent send. In the statement, s is a send, and a send
+// is recent if it is at most @life old. The parameter sends is a further condition on s, or "".
 func recipientVerificationsSQL(d dialect, sends string) string {
 	return `
 SELECT ` + VerificationColumns + ` FROM verifications v
@@ -136,9 +136,10 @@ func (db *DB) VerificationToCheck(ctx context.Context, h store.RecipientVerifica
 	if err := h.Validate(); err != nil {
 		return store.Verification{}, err
 	}
-	// A caller may repeat an approved check as long as the proof is valid (proof.Life after the
-	// approval). A code may be approved at the end of its life. So the statement looks an hour
-	// further back than ResendWithin, the longest life of a code.
+	// A caller may repeat an approved check as long as the proof is valid, that is, for proof.Life
+	// (some minutes) after the approval. The approval may come at the very end of the code's life.
+	// So the statement looks further back than the longest life of a code (ResendWithin). An hour
+	// more is enough.
 	return db.firstOfRecipient(ctx, "VerificationToCheck", db.Dialect.verificationToCheckSQL(), h, rowrules.ResendWithin+time.Hour)
 }
 

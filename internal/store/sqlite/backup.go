@@ -14,8 +14,9 @@ import (
 // Backup copies the store in the file at path. The parameter to is the path of the copy, an empty
 // file. The copy shows the store at one instant. Backup only reads the store, and another process
 // may write the store at the same time. Backup syncs the copy at intervals, because one sync at the
-// end would delay the commits of the other process. The caller must sync the last writes. A panic
-// in Backup ends the process, so only commands call it, and the running service does not.
+// end would delay the commits of the other process. The caller must sync the copy once more after
+// Backup. A panic in Backup ends the process, so only commands call Backup, never the running
+// service.
 func Backup(ctx context.Context, path, to string) error {
 	db, err := OpenReadOnly(path, time.Now)
 	if err != nil {

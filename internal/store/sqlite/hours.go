@@ -61,8 +61,9 @@ func (db *DB) CountHours(ctx context.Context, life, keep time.Duration, limit in
 }
 
 // countNextHour deletes counts older than age. Then it counts the newest hour that is due, and
-// returns true. It returns false if no hour is due or if the hour now has counts from another call.
-// It also returns false if counts were deleted during the read of the hour's rows.
+// returns true. It returns false if no hour is due or if another call has counted the hour
+// meanwhile. It also returns false if counts were deleted while it read the hour's rows, because
+// what it read may be out of date.
 func (db *DB) countNextHour(ctx context.Context, delay, age time.Duration) (bool, error) {
 	var hours []time.Time
 	var forgotten int

@@ -86,9 +86,9 @@ func Open(ctx context.Context, path string, now func() time.Time) (*DB, error) {
 	return s, nil
 }
 
-// New returns the store on two pools. Both parameters may be the same pool. The schema must exist.
-// The pool writer has one connection and IMMEDIATE transactions. The database's clock is the
-// function now.
+// New returns the store that uses two pools of connections to one SQLite file. Both parameters may
+// be the same pool. The pool writer must have one connection and IMMEDIATE transactions. The schema
+// must exist. The parameter now is the database's clock.
 func New(writer, readers *sql.DB, now func() time.Time) *DB {
 	s := &DB{writer: writer, readers: readers, now: now}
 	s.DB = sqldb.DB{Dialect: sqldb.SQLite, Engine: s, PerDatabase: s}

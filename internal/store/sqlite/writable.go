@@ -24,11 +24,11 @@ const (
 
 // commitUndone reports whether a failed COMMIT certainly committed nothing.
 //
-// This is certain if SQLite did not write the last frame of the write-ahead log. Then SQLite or the
-// driver has rolled the transaction back. After another error, such as a failed sync, the last
-// frame may be in the file. Then the transaction may take effect after a crash, until a later
-// commit overwrites the frame. See https://www.sqlite.org/lang_transaction.html and
-// https://www.sqlite.org/walformat.html.
+// This is certain after an error that means that SQLite did not write the last frame of the
+// write-ahead log: SQLite or the driver has then rolled the transaction back. After any other
+// error, such as a failed sync, the last frame may be in the file. If the process crashes before a
+// later commit overwrites this frame, the transaction may take effect. See
+// https://www.sqlite.org/lang_transaction.html and https://www.sqlite.org/walformat.html.
 func commitUndone(err error) bool { return commitUndoneCode(sqliteCode(err)) }
 
 func commitUndoneCode(code int) bool {

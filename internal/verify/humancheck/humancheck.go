@@ -24,9 +24,9 @@ type VendorQuery struct {
 	ClientIP string // given to the vendor only if the app says send_ip
 }
 
-// Result is a vendor's answer about a token. Either Passed is set, or Reason has the reason of the
-// rejection. Away means that the vendor could not be asked, or that the vendor reported a fault of
-// its own. Then the service offers a proof of work instead.
+// Result is a vendor's answer about a token. If the vendor accepted the token, Passed is set. If
+// the vendor's answer leads to a rejection, Reason has the reason. If the vendor could not be asked
+// or reported a fault of its own, Away is set, and the service offers a proof of work instead.
 type Result struct {
 	Passed bool
 	Reason Reason

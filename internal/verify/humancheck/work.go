@@ -85,9 +85,10 @@ func NewWorkChallenge(ring *keys.Ring, binding string, cost int64, now time.Time
 	return &c, err
 }
 
-// CheckWorkSolution checks the base64 of a solution's payload. The check costs one hash and one
-// HMAC. CheckWorkSolution returns the challenge's signature, which identifies the challenge. The
-// caller must accept each signature only once. If the solution is right, reason is empty.
+// CheckWorkSolution checks a solution. The parameter encoded is the solution's payload in base64.
+// The check costs one hash and one HMAC. If the solution is right, reason is empty. The result
+// signature is the challenge's signature, which identifies the challenge. The caller must accept
+// each signature only once.
 func CheckWorkSolution(ring *keys.Ring, encoded, binding string, now time.Time) (signature string, reason Reason) {
 	var p altcha.Payload
 	text, err := base64.StdEncoding.DecodeString(encoded)

@@ -1,14 +1,14 @@
 // Package proof signs proofs of approvals. A proof is a JWT (RFC 7519) with EdDSA (RFC 8037). If a
 // browser sends a proof to a back end, the back end can check the proof offline, with the public
-// keys (RFC 7517). In exchange for a proof or a reference, a back end gets the full address of an
-// approved verification, once. The hosted page adds the reference to the URL to which the person
-// returns.
+// keys (RFC 7517). A reference takes the place of the proof after a visit of the hosted page: the
+// page adds it to the URL to which the person returns. In exchange for a proof or a reference, a
+// back end gets the full address of an approved verification, once.
 //
 // Package verification signs a proof after an approved check. Package api returns the proof and
 // calls Redeem. Package app serves the public keys. Package page calls NewReference.
 //
-// Each key of the ring gives one Ed25519 key with the same ID. The current key of the ring signs
-// new proofs. Older proofs stay valid as long as their key is in the ring.
+// From each key of the key ring, one Ed25519 key with the same ID is derived. The current key of
+// the ring signs new proofs. Older proofs stay valid as long as their key is in the ring.
 package proof
 
 import (

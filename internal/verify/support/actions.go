@@ -27,9 +27,9 @@ type Target struct {
 	To        string         // masked
 }
 
-// ParseTarget parses and checks the recipient, app and purpose of a request, and its reason. The
-// reason must not contain the recipient, since the audit log keeps it for good. Error:
-// *fault.InvalidError.
+// ParseTarget parses and checks the recipient, app and purpose of a request, and checks the
+// request's reason. The reason must not contain the recipient, since the audit log keeps the reason
+// for good. Error: *fault.InvalidError.
 func (ad *Administration) ParseTarget(app, channel, to, purpose, reason string) (Target, error) {
 	r, err := verification.ParseRecipient(channel, to, "")
 	if err != nil {
@@ -77,14 +77,21 @@ func (ad *Administration) affectedApps(p Target) []string {
 	return slices.Collect(maps.Keys(ad.Policy.Get().Apps))
 }
 
-// ResetQuota resets the counts of a recipient. The recipient's past sends under the purpose's
-// policy no longer count. The recipient's rejections, pauses after failures (backoff), spellings
-// and failed checks no longer count under any policy. Rules of networks and apps keep their counts.
-// If a carrier refuses messages to the recipient for a time, this hold stays too. ResetQuota resets
-// the database first. Otherwise the database's old events would be added to the limiter again. If
-// the limiter does not answer, only the database is reset, and the limiter still refuses sends.
-// After fault.Unavailable, the caller should repeat the reset. Errors: *fault.InvalidError if the
-// purpose is not configured; fault.Unavailable.
+// ResetQuota resets the counts of a recipient in the database and in the limiter. The following no
+// longer count:
+//
+//   - the recipient's past sends under the purpose's policy
+//   - the recipient's rejections, pauses after failures (backoff), spellings and failed checks,
+//     under any policy
+//
+// Rules of networks and apps keep their counts. A hold stays, too, that is, the time for which a
+// carrier refuses messages to the recipient.
+//
+// ResetQuota resets the database first. If it reset the limiter first, events that the database
+// still counts might be added to the limiter again. If the limiter does not answer, only the
+// database is reset, and the limiter still refuses sends. The caller should then repeat the reset.
+// Errors: *fault.InvalidError if the purpose is not configured; fault.Unavailable if the database
+// or the limiter does not answer.
 func (ad *Administration) ResetQuota(ctx context.Context, p Target, act store.AuditEntry) error {
 	set := ad.Policy.Get()
 	purpose, err := verification.FindPurpose(set, p.Purpose)
@@ -124,8 +131,9 @@ func (ad *Administration) ResetQuota(ctx context.Context, p Target, act store.Au
 	return nil
 }
 
-// recordEnd records how an action ended. If the database does not accept the entry, the audit log
-// shows the action as begun. Then the process's own log has the outcome.
+// recordEnd records in the audit log how an action ended. If the database does not accept the
+// entry, the audit log still shows the action as begun. In this case recordEnd writes the outcome
+// to the process's own log.
 func (ad *Administration) recordEnd(ctx context.Context, act store.AuditEntry, outcome store.AuditOutcome, detail string) {
 	end, err := store.AuditEntryCompletion(act, outcome, detail)
 	if err == nil {
@@ -168,12 +176,13 @@ func targetOf(v store.Verification) Target {
 	return Target{App: v.App, Channel: v.Channel, Purpose: v.Purpose, Recipient: v.Recipient, To: v.To}
 }
 
-// Resend sends the code of a pending verification again for an administrator. It acts as if the app
-// had requested the code with its secret key. It records the request before the send, and the
-// outcome after the send. The limiter and the database both decide. If one of them refuses, the
-// Answer is not Admitted. The parameter from is the administrator's address; rules on addresses and
-// networks count this address. If the code has ended or will soon end, Resend returns
-// *fault.InvalidError. It also returns the errors of verification.Service.Send.
+// Resend sends the code of a pending verification again for an administrator, as if the app had
+// requested the code with its secret key. It writes an audit entry before the send, and the outcome
+// after the send. Like any send, it must be admitted by the limiter and by the database. If one of
+// them refuses, the Answer is not Admitted. The parameter from is the IP address of the
+// administrator. Rules on addresses and networks count the send for this address. If the code has
+// ended or will soon end, Resend returns *fault.InvalidError. It also returns the errors of
+// verification.Service.Send.
 func (ad *Administration) Resend(ctx context.Context, v store.Verification, from netip.Addr,
 	act store.AuditEntry,
 ) (verification.Answer, error) {

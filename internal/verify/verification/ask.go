@@ -42,9 +42,9 @@ type Request struct {
 	// Reports is true if the caller will report each approval of Code. Then a code without a report
 	// counts as not entered.
 	Reports bool
-	// HumanCheck is the token of a human check. It is a vendor's token, or a solution that follows
-	// humancheck.WorkPrefix. The token is checked only if the request is not admitted without a
-	// human check.
+	// HumanCheck is the token of a human check. It is either a vendor's token, or
+	// humancheck.WorkPrefix followed by the solution of a proof of work. The token is checked only
+	// if the request is not admitted without a human check.
 	HumanCheck string
 	// Only callers with a secret key set MaySend. Send calls MaySend when the send is admitted,
 	// before the message leaves. If MaySend returns false, the code is canceled, no message leaves,

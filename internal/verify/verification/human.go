@@ -69,7 +69,8 @@ func (s *readService) asksNext(plan buckets.Plan, d quota.Decision) bool {
 }
 
 // isAlwaysAsked reports whether a send to a recipient needs a pass even if the rules have free
-// places. The parameter first is true for the first send of a verification.
+// places. The parameter first is true for the first send of a verification. An app may always ask
+// strangers then. A text message also needs a pass if half of the strangers' budget is spent.
 func (s *readService) isAlwaysAsked(ctx context.Context, c humancheck.Check, plan buckets.Plan, to recipient.Recipient, first bool) bool {
 	return c.Always && plan.Class.IsStranger() && first ||
 		to.Channel() == recipient.SMS && s.Budget != nil && s.Budget.StrangersHoldHalf(ctx, plan.App, to.Country())
@@ -126,10 +127,11 @@ func (s *sendService) newWork(r *parsedRequest) (*humancheck.Challenge, error) {
 	return humancheck.NewWorkChallenge(s.Vault.Ring, r.workBinding(), r.check.Cost, s.Now())
 }
 
-// askForCheck returns an *earlyAnswer that asks for a human check. Only a pass would admit the
-// request. The parameter current has the states of the request's rules by their full limits. The
-// parameter taken is the refusal by the lower limits for the request's present pass. If taken has
-// no rules, no rule refused the request.
+// askForCheck returns an *earlyAnswer that asks for a human check. It is called if only a further
+// pass would admit the request. The parameter current has the states of the request's rules by
+// their full limits. The parameter taken is the refusal by the lower limits for the request's
+// present pass. It has no rules if no rule refused the request, for example because the pass was
+// already spent.
 func (s *sendService) askForCheck(ctx context.Context, send claimedSend, current, taken quota.Decision) error {
 	offer := &humancheck.Offer{By: send.check.By()}
 	switch {
@@ -210,13 +212,13 @@ func (s *sendService) resultOfToken(ctx context.Context, r *parsedRequest) (huma
 	return humanPass{policy.FullPass, vendor.By(), s.Vault.KeyedHash(humanCheckLabel, vendor.By(), r.HumanCheck)}, result
 }
 
-// askAgain returns the answer to a request whose token gives no pass. If the vendor did not judge
-// the token, askAgain returns the answer that a request without a token gets, but offers a proof of
-// work instead of the vendor's check.
+// askAgain returns the answer to a request whose token gives no pass. The parameter answer is the
+// one that a request without a token gets. If the vendor did not judge the token, askAgain offers a
+// proof of work in this answer instead of the vendor's check.
 //
-// A vendor may be available even if it did not judge this token. In that case it was asked too
-// often, or it has just failed. While a vendor is available, a proof of work gives only WorkPass,
-// so askAgain offers it only if WorkPass would admit the request.
+// The vendor may be available all the same: it was asked too often, or it has just failed. While a
+// vendor is available, a proof of work gives only WorkPass. So askAgain then offers the proof of
+// work only if WorkPass would admit the request.
 func (s *sendService) askAgain(r *parsedRequest, answer Answer, v humancheck.Result) error {
 	answer.CheckFailed = v.Reason
 	if v.Away {

@@ -88,10 +88,10 @@ func (s *sendService) releaseClaims(t sendTime, send claimedSend, err error) {
 	}
 }
 
-// replay returns an *earlyAnswer with the answer of the first request with the key, but with the
-// current states of the rules. If r.Wait is set, the answer shows the send and the verification as
-// they are now (done contains both). Otherwise the answer shows them as they were when the send was
-// admitted. Error: fault.Unavailable.
+// replay returns an *earlyAnswer that repeats the answer of the first request with the key. But the
+// states of the rules are the current states. The parameter done has the send and the verification
+// of the first request. If r.Wait is set, the answer shows both as they are now. Otherwise it shows
+// them as they were when the send was admitted. Error: fault.Unavailable.
 func (s *sendService) replay(ctx context.Context, r *parsedRequest, done store.IdempotencyClaimAnswer) error {
 	current, err := s.peek(ctx, r.plan)
 	if err != nil {

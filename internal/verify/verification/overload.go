@@ -131,8 +131,9 @@ func (s *sendService) refuseIfLate(send claimedSend) error {
 }
 
 // SlowRefusals returns how many sends of a channel were refused because their messages would go out
-// too late. known counts sends with a secret key. strangers counts sends without a secret key. last
-// is the time of the last such refusal, or zero if there was none.
+// too late. The result known is the number of these sends with a secret key, and strangers is the
+// number without one. The result last is the time of the last such refusal, or zero if there was
+// none.
 func (s *sendService) SlowRefusals(ch recipient.Channel) (known, strangers int, last time.Time) {
 	s.late.mu.Lock()
 	defer s.late.mu.Unlock()

@@ -31,9 +31,9 @@ type parsedRequest struct {
 	plan        buckets.Plan        // the request's rules, each with its gate, limit and bucket
 	holder      string              // of a verification that the request opens
 	check       *humancheck.Check   // that a send may be asked for; nil: none
-	// A policy.Pass says how the request has passed the human check. For each pass, lower has those
-	// rules of the plan that have a lower limit for a send with this pass. Such a send must keep
-	// these rules and the plan's own rules. lower[policy.FullPass] is empty.
+	// lower has, for each policy.Pass, those rules of the plan whose limit is lower for a send with
+	// this pass, with the lower limit. The pass says how the request has passed the human check. A
+	// send must keep these rules and the plan's own rules. lower[policy.FullPass] is empty.
 	lower         [policy.FullPass + 1][]quota.Rule
 	checkRequired bool // also where the rules have places
 }
@@ -196,9 +196,10 @@ func (s *readService) isKnownBrowser(ctx context.Context, r *parsedRequest) bool
 	return false
 }
 
-// planFor returns the plan of a caller's request for the recipient with the hashes h. For all
-// classes but SecretKeyClass, the plan also has the app's rule on failed checks, because codeLength
-// makes codes longer while the app exceeds this rule.
+// planFor returns the plan of a caller's request: the rules that apply, and their buckets. The
+// parameter h has the hashes of the recipient. For all classes but SecretKeyClass, the plan also
+// has the app's rule on failed checks. The function codeLength makes codes longer while the app
+// exceeds this rule.
 func (s *readService) planFor(set policy.Set, c Caller, class store.Class, p policy.Purpose, to recipient.Recipient,
 	h recipient.Hashes,
 ) buckets.Plan {
@@ -223,11 +224,11 @@ func (s *readService) rulesFor(set policy.Set, c Caller, class store.Class, p po
 	})
 }
 
-// newHolder returns the holder of a verification that the request opens. The holder is empty for a
-// browser. The holder is random for a stranger and for a caller's code. Otherwise the holder is a
-// hash of the session. If the address is not the canonical spelling of its mailbox, the address as
-// typed is hashed, too. A later request with the same holder may resend without the verification's
-// ID.
+// newHolder returns the holder of a verification that the request opens. A later request with the
+// same holder may resend the code without the verification's ID. For a browser, the holder is
+// empty. For a stranger and for a caller's code, the holder is random, so no later request has it.
+// For any other request, the holder is a hash of the session. This hash includes the address as
+// typed if it is not the canonical spelling of its mailbox.
 func (p *parsedRequest) newHolder() string {
 	switch {
 	case p.Stranger, p.Code != "":

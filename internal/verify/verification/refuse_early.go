@@ -20,10 +20,11 @@ func (s *sendService) refuseBeforeGates(ctx context.Context, send claimedSend) e
 	return s.refuseIfRefusedBefore(ctx, send)
 }
 
-// refuseIfLockedOutOrHeld refuses a send while the recipient has a cached lockout or a carrier's
-// hold. If a rule also refuses the send, the answer shows that rule and not the lockout. So a
-// caller over its own limits learns nothing about the recipient. A hold is shown as one of the
-// rules. Errors: *earlyAnswer, *FailedCheckLimitError, fault.Unavailable.
+// refuseIfLockedOutOrHeld refuses a send in two cases. The recipient may have a cached lockout,
+// which begins after too many wrong codes. Or the carrier may now refuse messages to the recipient
+// (a hold). A hold is shown as one of the rules. If a rule also refuses the send, the answer shows
+// that rule and not the lockout. So a caller over its own limits learns nothing about the
+// recipient. Errors: *earlyAnswer, *FailedCheckLimitError, fault.Unavailable.
 func (s *sendService) refuseIfLockedOutOrHeld(ctx context.Context, r *parsedRequest) error {
 	lockout, err := s.knownLockout(ctx, r)
 	if err != nil {

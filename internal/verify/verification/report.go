@@ -20,10 +20,11 @@ func (s *checkService) Report(ctx context.Context, c Caller, id, outcome string)
 	return s.report(ctx, c, v.Verification, outcome)
 }
 
-// ReportByRecipient is Report for a back end that has no ID. An example is a back end whose auth
-// server requests codes through a hook. If a code was last reported with ask.IdempotencyKey,
-// ReportByRecipient chooses that code. Otherwise it chooses the recipient's newest code without a
-// report. If there is no such code, it chooses the newest code. Errors: those of Report.
+// ReportByRecipient is Report for a back end that does not know the verification's ID. An example
+// is a back end whose auth server requests codes through a hook. If a code was last reported with
+// ask.IdempotencyKey, ReportByRecipient chooses that code. Otherwise it chooses the recipient's
+// newest code that is neither reported nor canceled. If there is no such code, it chooses the
+// newest code. Errors: those of Report.
 func (s *checkService) ReportByRecipient(ctx context.Context, ask Request, outcome string) (store.Verification, error) {
 	r, err := s.parseRequest(ctx, ask)
 	if err != nil {

@@ -23,8 +23,9 @@ import (
 // fault.Unavailable, fault.Uncertain.
 func (s *sendService) write(ctx context.Context, send countedSend) (writtenSend, error) {
 	begun, err := s.begin(ctx, send)
-	// The limiter must count the send if, and only if, the send has a row. If the process dies here
-	// and no row was written, the limiter still counts the send.
+	// The limiter must count the send if, and only if, the send has a row. The cases below correct
+	// the limiter. But if the process dies here and no row was written, the limiter still counts
+	// the send.
 	switch {
 	case errors.Is(err, fault.Uncertain), err == nil && begun.Admitted && send.taken.Alone:
 		s.Repair.SettleLater(send.id, send.plan.Buckets)
@@ -138,9 +139,10 @@ func (c countedSend) codeLength() int {
 	return length
 }
 
-// MinResendLife returns the smaller of minResendLifeCap and life/minResendLifeDivisor. If a code
-// has less life left than that, a resend opens a new verification. The old code would expire soon
-// after the message arrives.
+// minResendLifeCap and minResendLifeDivisor bound the result of MinResendLife, which is the smaller
+// of minResendLifeCap and life/minResendLifeDivisor. If a code has less life left than this result,
+// a resend opens a new verification, because the old code would expire soon after the message
+// arrives.
 const (
 	minResendLifeCap     = 120 * time.Second
 	minResendLifeDivisor = 5

@@ -17,8 +17,9 @@ import (
 // redact removes the states that the caller must not know. docs/ARCHITECTURE.md has a table of the
 // events that change a wait.
 
-// peek returns the present states of a plan's rules (promise 3). If a carrier holds messages to the
-// recipient, the hold is shown as one more rule. Error: fault.Unavailable.
+// peek returns the present states of a plan's rules (docs/PROMISES.md, promise 3). If the carrier
+// now refuses messages to the recipient (a hold), the hold is shown as one more rule. Error:
+// fault.Unavailable.
 func (s *readService) peek(ctx context.Context, plan buckets.Plan) (gates.Answer, error) {
 	current, err := s.Gates.Peek(ctx, plan)
 	if err != nil {
@@ -47,13 +48,15 @@ func (s *readService) carrierHold(ctx context.Context, plan buckets.Plan) (quota
 	return quota.State{Rule: rule, Used: 1, ResetAfter: hold.Left, RetryAfter: hold.Left}, true, nil
 }
 
-// statesOfRefusal returns the answer to a refusal by the limiter or this process (promise 3); see
-// gates.Gates.AnswerRefusal. If the caller is a browser, and visibleRefusal returns a rule whose
-// scope is not recipient, failures or backoff, the wait does not depend on the database. In that
-// case, statesOfRefusal reads the database only if the browser names a verification, and ignores an
-// error of the database. If the browser names none, the answer shows nothing of the recipient's
-// rules. In all other cases the wait depends on both gates, so statesOfRefusal returns
-// fault.Unavailable if the database does not answer.
+// statesOfRefusal returns the answer to a send that the limiter or this process refused; see
+// gates.Gates.AnswerRefusal. In general the wait in the answer depends on both gates (limiter and
+// database). So statesOfRefusal returns fault.Unavailable if the database does not answer.
+//
+// There is one exception: the caller is a browser, and visibleRefusal returns a rule whose scope is
+// not recipient, failures or backoff. The wait for such a rule does not depend on the database. If
+// the browser names a verification, statesOfRefusal reads the database, but ignores its error. If
+// the browser names none, statesOfRefusal does not read the database, and the answer shows nothing
+// of the recipient's rules.
 func (s *sendService) statesOfRefusal(ctx context.Context, r *parsedRequest, refused quota.Decision, askedAt time.Time) (
 	gates.Answer, error,
 ) {
@@ -70,9 +73,10 @@ func (s *sendService) statesOfRefusal(ctx context.Context, r *parsedRequest, ref
 }
 
 // An answer to a browser does not show whether or when other callers requested codes for a
-// recipient. The only exception is a wait of the browser that depends on these requests. If a rule
-// does not refuse, its state is computed from the browser's own sends. A wait that depends on other
-// callers' events ends at a rounded instant (roundedWait). Later answers show the same instant.
+// recipient. So the state of a rule that does not refuse is computed only from the browser's own
+// sends. The only exception is a refusal because of other callers' events, since the browser must
+// learn how long to wait. This wait ends at a rounded instant (roundedWait), and later answers show
+// the same instant.
 
 // MinRoundedWindow is the shortest window of a rule whose waits are rounded up for browsers.
 const MinRoundedWindow = time.Hour
@@ -80,10 +84,11 @@ const MinRoundedWindow = time.Hour
 // roundingStep is the unit to which roundedWait rounds an instant up.
 const roundingStep = gates.HistoryMargin
 
-// roundedWait returns the wait from the instant at to the end of a rule's refusal, as a browser
-// sees it (promise 3). The parameter ends is the actual end of the refusal. If the rule's window is
-// an hour or longer, the end is rounded up to a multiple of 5 minutes in UTC. The rounding never
-// makes the wait longer than the window.
+// roundedWait returns the wait that a browser sees after a rule's refusal (docs/PROMISES.md,
+// promise 3). The wait begins at the instant in the parameter at. The parameter ends is the instant
+// at which the refusal actually ends. If the rule's window is an hour or longer, this end is
+// rounded up to a multiple of 5 minutes in UTC. The rounding never makes the wait longer than the
+// window.
 func roundedWait(r quota.Rule, ends, at time.Time) time.Duration {
 	wait := ends.Sub(at)
 	if before := ends.Truncate(roundingStep); r.Window >= MinRoundedWindow && before.Before(ends) {
@@ -98,16 +103,18 @@ type sendHistory struct {
 	All []quota.Event // sends of all callers, for at least 5 minutes longer than the longest window; empty after an admission
 }
 
-// redact returns what the caller may see of the states of a plan's rules (promise 3: browsers see
-// less). The caller may name a verification, or may have just opened one. The parameter state is
-// the state of this verification. own has the ID of this verification and the IDs of the
-// verifications that it replaces. If there is no verification, state and own are empty. If the
-// database does not answer, a browser sees as much as a browser that names no verification.
+// redact returns what the caller may see of the states of a plan's rules. A caller with a secret
+// key sees every public rule exactly. A browser sees less (docs/PROMISES.md, promise 3):
 //
-// A caller with a secret key sees every public rule exactly. For a browser,
-// sendHistory.visibleState returns the state of a rule. While the browser's verification is
-// pending, the browser sees all rules. But it sees the rule on spellings only while that rule
-// refuses. Any other browser sees only the rule that refuses its request, if there is one.
+//   - While the browser's verification is pending, the browser sees all public rules, each in the
+//     state that sendHistory.visibleState returns. But it sees the rule on spellings only while
+//     that rule refuses.
+//   - Any other browser sees only the rule that refuses its request, if there is one.
+//
+// The browser's verification is the one that the browser names or has just opened. The parameter
+// state is the state of this verification. The parameter own has the ID of this verification and
+// the IDs of the verifications that it replaces. If there is no verification, both are empty. If
+// the database does not answer, a browser sees as much as a browser without a verification.
 func (s *readService) redact(ctx context.Context, plan buckets.Plan, states gates.Answer, c Caller, state State,
 	own []string,
 ) quota.Decision {
@@ -146,11 +153,11 @@ func (s *readService) redact(ctx context.Context, plan buckets.Plan, states gate
 	return d
 }
 
-// visibleState returns the state of a rule that a browser sees in place of the actual state. The
-// visible state is computed from the browser's own sends, unless other callers' events make the
-// browser wait longer. In that case the rule has no free place until the actual end of the wait. If
-// the rule's window is an hour or longer, the end is rounded up. A later answer shows the same
-// rounded end, even after the actual end.
+// visibleState returns the state of a rule that a browser sees in place of the actual state. In
+// general the visible state is computed only from the browser's own sends. But if other callers'
+// events make the browser wait longer, the visible rule has no free place until the end of that
+// longer wait. If the rule's window is an hour or longer, this end is rounded up. Later answers
+// show the same rounded end, even when the actual end has passed.
 func (s sendHistory) visibleState(actual quota.State, at time.Time) quota.State {
 	own := s.Own
 	if actual.Name == CarrierRuleName || !actual.Scope.Counted() {
@@ -171,10 +178,10 @@ func (s sendHistory) visibleState(actual quota.State, at time.Time) quota.State 
 	return visible
 }
 
-// newFailedCheckLimitError returns the error for a caller that must wait (promise 3) because there
-// were too many failed checks. The parameter bound is the rule that allows no more of them. The
-// parameter wait counts from the instant at. A caller without a secret key gets a rounded wait
-// (roundedWait).
+// newFailedCheckLimitError returns the error for a caller that must wait because there were too
+// many failed checks. The parameter bound is the rule that refuses the caller. The parameter wait
+// is the time from the instant in the parameter at to the end of the refusal. A caller without a
+// secret key gets a rounded wait (roundedWait; docs/PROMISES.md, promise 3).
 func newFailedCheckLimitError(c Caller, bound quota.Rule, wait time.Duration, at time.Time) *FailedCheckLimitError {
 	if c.Kind != BackEnd {
 		wait = roundedWait(bound, at.Add(wait), at)
@@ -182,9 +189,10 @@ func newFailedCheckLimitError(c Caller, bound quota.Rule, wait time.Duration, at
 	return &FailedCheckLimitError{RetryAfter: wait}
 }
 
-// refusedByOthersUntil returns the end of the last refusal by a rule on the recipient, if other
-// callers' sends had used up the rule. It returns zero if there was no such refusal, or if a later
-// send shows that the refusal had ended. It also returns zero if the rule's waits are not rounded.
+// refusedByOthersUntil returns the actual end of the last refusal by a rule on the recipient, if
+// other callers' sends had used up the rule. It returns zero if there was no such refusal, or if a
+// later send shows that the refusal had ended. It also returns zero if the rule's waits are not
+// rounded, because then no answer shows a wait after the actual end.
 func (s sendHistory) refusedByOthersUntil(r quota.Rule) (ends time.Time) {
 	if r.Name == CarrierRuleName || r.Scope != quota.Recipient || r.Calendar() || r.Window < MinRoundedWindow ||
 		len(s.All) < r.Limit {

@@ -87,15 +87,15 @@ type Outbox interface {
 	// the send with the outcome, or with the status Queued.
 	Deliver(ctx context.Context, w store.Work, wait time.Duration) store.Send
 	// ExpectedWait returns how long a new message of an app would wait until it goes out. The
-	// result stalled is true if no message goes out. Then the result wait is how long no message
-	// has gone out.
+	// result stalled is true if at present no message goes out at all. In that case the result wait
+	// is the time for which this has lasted.
 	ExpectedWait(q store.Queue, app, network string) (wait time.Duration, stalled bool)
 }
 
 // Repair corrects the limiter. Implementation: *repair.Repair.
 type Repair interface {
-	// SettleLater makes the limiter agree with the row of a send, in the background. If the send
-	// has no row, it refunds the send.
+	// SettleLater corrects, in the background, the count of a send in the limiter, so that the
+	// count agrees with the send's row. If the send has no row, SettleLater refunds the send.
 	SettleLater(send uuid.UUID, buckets map[quota.Scope]string)
 }
 
@@ -112,9 +112,10 @@ type ProofSigner interface {
 
 // Observer counts what happened, for metrics. Implementations must not block.
 type Observer interface {
-	// outcome is admitted, refused or unavailable. With Redis, outcome can be refused_by_database
-	// after Redis has admitted the send. While Redis is unavailable, outcome can be
-	// admitted_by_database_alone or refused_by_database_alone.
+	// Decided counts a decision about a send. The parameter outcome is admitted, refused or
+	// unavailable. With Redis, it is refused_by_database if the database refused the send after
+	// Redis had admitted it. While Redis is unavailable, it is admitted_by_database_alone or
+	// refused_by_database_alone.
 	Decided(channel recipient.Channel, app, outcome, rule string)
 	RuleWouldRefuse(channel recipient.Channel, app, rule string) // an observing rule would have refused a send
 	// outcome: approved, repeated (answered again), wrong, ended,
@@ -330,8 +331,8 @@ var (
 	ErrKeptBack = errors.New("verification: the message was kept back")
 	// ErrKeyReused: the idempotency key was used with another request.
 	ErrKeyReused = errors.New("verification: the key belongs to another request")
-	// ErrKeyOfOtherCode: the check has the idempotency key of the last counted check, but another
-	// code or another kind of caller. The check is not counted.
+	// ErrKeyOfOtherCode is returned if a check has the same idempotency key as the last counted
+	// check, but another code or another kind of caller. The check is not counted.
 	ErrKeyOfOtherCode = errors.New("verification: the key belongs to another code")
 )
 

@@ -154,8 +154,9 @@ func (s *readService) Get(ctx context.Context, c Caller, id string) (Answer, err
 	return Answer{View: view, Quota: visible, AsksNext: s.asksNext(plan, current.Decision)}, nil
 }
 
-// recipientGroups returns the groups to which a verification's recipient belongs. The result is
-// zero if no rule counts by group, or if the recipient cannot be decrypted.
+// recipientGroups returns the groups of a verification's recipient: the country and prefix of a
+// phone number, or the mailbox of a mail address. The result is zero if no rule counts by group, or
+// if the recipient cannot be decrypted.
 func (s *readService) recipientGroups(rules []quota.Rule, v store.Verification) buckets.RecipientGroups {
 	if !slices.ContainsFunc(rules, func(r quota.Rule) bool {
 		return r.Scope == quota.Country || r.Scope == quota.Prefix || r.Scope == policy.SpellingsScope
@@ -225,10 +226,11 @@ func (s *readService) NeverTogether(c Caller, channel, purpose string, to ...str
 	return false
 }
 
-// RecipientQuota is Quota for administrators. It finds the recipient by hash, and uses the limits
-// of a class. It also returns the rules that quota.Decision.Public removes. It returns no rules on
-// networks, countries, prefixes and spellings, because the buckets of these rules cannot be
-// computed from the hash. Errors: *fault.InvalidError, fault.Unavailable.
+// RecipientQuota returns the states of a recipient's rules, as Quota does, but for administrators.
+// It finds the recipient by hash, and uses the limits for a class of callers. It also returns the
+// rules that quota.Decision.Public removes. It returns no rules on networks, countries, prefixes
+// and spellings, because the buckets of these rules cannot be computed from the hash. Errors:
+// *fault.InvalidError, fault.Unavailable.
 func (s *readService) RecipientQuota(
 	ctx context.Context, app string, ch recipient.Channel, purpose string, h recipient.Hash,
 	class store.Class,
@@ -277,8 +279,8 @@ type ChannelInfo struct {
 	Countries []string
 }
 
-// Appearance has the title and the colours of a form for an app and a purpose. The form uses the
-// Appearance before anything is sent.
+// Appearance has the title and the colours of a form for an app and a purpose. The form is shown
+// with them before anything is sent.
 type Appearance struct {
 	Title       string // of the purpose; "" without a title in the reader's languages
 	Light, Dark string // the app's accent colour for a light and for a dark page, as #rrggbb; "" if the app has none

@@ -112,8 +112,8 @@ func (m *Mailbox) Close() error {
 	return err
 }
 
-// AddText keeps a text message with its code. The service calls it directly, without SMTP. to is a
-// phone number. The message has neither subject nor HTML.
+// AddText keeps a text message with its code in the mailbox. The service calls AddText directly,
+// without SMTP. The parameter to is a phone number. The message has neither subject nor HTML.
 func (m *Mailbox) AddText(id, to, text, code string) {
 	m.add(Mail{ID: id, To: to, Text: text, Channel: "sms", Code: code})
 }

@@ -33,9 +33,9 @@ type Client struct {
 	// TokenURL takes the requests: https, or http on loopback.
 	TokenURL   string
 	ID, Secret string
-	// Account is a service account. In place of ID and Secret, the client signs a JWT with the
-	// account's key, for the mailbox Subject, and sends the JWT to the account's own token server
-	// (RFC 7523 section 2.1).
+	// Account is a service account that takes the place of ID and Secret. The client signs a JWT
+	// with the account's key, for the mailbox that is in the field Subject. It sends the JWT to the
+	// account's own token server (RFC 7523 section 2.1).
 	Account *Account
 	Subject string
 	Scope   string // empty: the server chooses

@@ -81,10 +81,11 @@ func New(client Client) *Source {
 }
 
 // Token returns the token. The parameter refused is the token that the mail server refused; ""
-// means none. Token never returns the refused token. Token waits for the first request, and for the
-// request after a refusal. Refusals cause only one request between two renewals, so that a wrong
-// setting does not burden the token server. After a failed request Token does not wait. The error
-// is that of ctx, or says why there is no token. It contains no secret.
+// means none. Token never returns the refused token. It waits for the first request for a token,
+// and for the new request that a refusal causes. Between two planned renewals, refusals cause only
+// one request, so that a wrong setting does not burden the token server. If there is no valid token
+// and the last request failed, Token returns the error without a wait. The error is that of ctx, or
+// says why there is no token. It contains no secret.
 func (s *Source) Token(ctx context.Context, refused string) (string, error) {
 	for s != nil {
 		token, renewal, failure := s.state(refused)
@@ -101,8 +102,8 @@ func (s *Source) Token(ctx context.Context, refused string) (string, error) {
 }
 
 // state returns the token if it is valid and differs from the refused token. Otherwise state
-// returns one of two other results. The channel renewal is closed when the request under way ends.
-// The error failure says why there is no token.
+// returns one of the two other results: either renewal, a channel that is closed when the request
+// under way ends, or failure, which says why there is no token.
 func (s *Source) state(refused string) (token string, renewal chan struct{}, failure error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -36,10 +36,11 @@ func (c *Client) Address() string { return c.config.Address() }
 // MaxConns returns how many connections there may ever be at once.
 func (c *Client) MaxConns() int { return c.config.MaxConns }
 
-// ConnLimit returns how many connections there may be soon. Normally that is one more than may be
-// open now. So if there is a backlog, the client gets one more mail, for which the pool can open a
-// further connection. For a while after the server refused a connection, ConnLimit is the number of
-// connections that have worked.
+// ConnLimit returns how many connections there may be soon. The outbox limits the number of its
+// workers by ConnLimit. Normally ConnLimit is one more than the number of connections that may be
+// open now. So in a backlog, one more mail is ready when the pool may open a further connection.
+// For a while after the server refused a connection, ConnLimit is only the number of connections
+// that have worked.
 func (c *Client) ConnLimit() int {
 	c.pool.mu.Lock()
 	defer c.pool.mu.Unlock()
@@ -65,12 +66,15 @@ func (c *Client) ConnCounts() (inUse, idle int, waits int64) {
 // later delivery fails as Temporary.
 func (c *Client) Close() { c.pool.close() }
 
-// Deliver acquires a connection, or the right to open one, and waits at most the duration patience
-// for it. Then it calls begin. If begin returns true, Deliver offers the mail once and returns the
-// reply that accepted the mail. If the mail was not offered, tried is false and fail has the
-// reason: ctx ended, the client is closed, or the pace allows no mail now (ErrPace). But fail is
-// nil if begin returned false or if all connections stayed in use. If the server refuses a further
-// connection, the mail waits for another connection, again at most patience.
+// Deliver acquires a connection, or the right to open one, and waits for it at most for the
+// duration patience. Then it calls begin. If begin returns true, Deliver offers the mail once and
+// returns the reply that accepted the mail.
+//
+// The result tried says whether the mail was offered. If it was not, fail has the reason: ctx
+// ended, the client is closed, or the pace allows no mail now (ErrPace). In two other cases, the
+// mail was not offered and fail is nil: begin returned false, or all connections stayed in use. If
+// the server refuses a further connection, the mail waits for another connection, again at most for
+// patience.
 func (c *Client) Deliver(ctx context.Context, patience time.Duration, begin func() bool,
 	mail *delivery.RenderedMail,
 ) (reply string, tried bool, fail *delivery.Error) {
@@ -105,14 +109,15 @@ func (c *Client) mayBegin(pooled *session, begin func() bool) (ok bool) {
 	return begin()
 }
 
-// deliver offers the mail, and gives back the session that acquire returned (held, which may be
-// nil). The result refused is true if the server has accepted other connections but refuses this
-// new connection or its first mail; see refusesConnection.
+// deliver offers the mail over the session held, which acquire returned. If held is nil, deliver
+// opens a new session. Afterwards deliver gives the session back to the pool. The result refused is
+// true if the server has accepted other connections but refuses this new connection or its first
+// mail; see refusesConnection.
 //
-// If a kept connection fails before the server asked for the content, deliver tries once more on a
-// new connection. No other failure is retried. If ctx ends before the final dot, the message was
-// not sent, and the error is Temporary. If ctx ends after the dot, the outcome is Unknown. A slow
-// server may answer up to ten minutes after the dot.
+// If the session held fails before the server asked for the content, deliver tries once more on a
+// new connection; see worthFreshConnection. No other failure is retried. If ctx ends before the
+// final dot, the message was not sent, and the error is Temporary. If ctx ends after the final dot,
+// the outcome is Unknown, because a slow server may answer up to ten minutes after the dot.
 func (c *Client) deliver(ctx context.Context, held *session, mail *delivery.RenderedMail) (reply string,
 	fail *delivery.Error, refused bool,
 ) {

@@ -51,10 +51,10 @@ type Config struct {
 	// with a token from Tokens, and not with a password.
 	OAuth  string
 	Tokens *oauth.Source
-	// preferPlain is true if the server refused a login with the reply 535, although it offers
-	// PLAIN or LOGIN. The refused login used another mechanism, which does not show the password to
-	// the server. The next session then begins with PLAIN or LOGIN; see openSession. withDefaults
-	// sets the pointer.
+	// preferPlain is true if the next session must begin its login with PLAIN or LOGIN; see
+	// openSession. It is set after a login by a mechanism that does not show the password to the
+	// server, if the server refuses this login with the reply 535 although it also offers PLAIN or
+	// LOGIN. withDefaults sets the pointer.
 	preferPlain *atomic.Bool
 	// hasty decides whether to give up a server that is silent while a connection is opened. The
 	// parameter waited is how long the server has been silent. If hasty returns true, the attempt

@@ -11,8 +11,8 @@ import (
 )
 
 // deliver runs one mail transaction (RFC 5321 section 3.3). It returns the reply that accepted the
-// mail, and whether the session can be used again. If ctx is canceled, the socket is closed at
-// whatever stage.
+// mail, and whether the session can be used again. If ctx is canceled during any step of the
+// transaction, deliver closes the socket.
 func (s *session) deliver(ctx context.Context, mail *delivery.RenderedMail) (reply string, usable bool,
 	fail *delivery.Error,
 ) {
@@ -70,9 +70,10 @@ func (s *session) openTransaction(ctx context.Context, mail *delivery.RenderedMa
 }
 
 // sendContent sends the content and the final dot in one write. It returns the reply in the form in
-// which replies are stored. Any 2xx is acceptance (RFC 5321 section 4.3.2). If the write fails
-// before a byte of the dot has left, the mail was not sent. The bytes are counted below TLS. TLS
-// only adds bytes, so the count is never too low.
+// which replies are stored. Any 2xx reply means that the server accepted the mail (RFC 5321 section
+// 4.3.2). If the write fails before a byte of the dot has left, the mail was certainly not sent.
+// sendContent decides this by the number of bytes that TLS has written to the connection. TLS only
+// adds bytes, so this number is never too low.
 func (s *session) sendContent(ctx context.Context, content []byte) (accepted string, fail *delivery.Error) {
 	s.lines = append(appendDotStuffed(s.lines[:0], content), ".\r\n"...)
 	before := s.conn.sent
@@ -119,8 +120,8 @@ func (s *session) write(lines []byte) error {
 	return w.Flush()
 }
 
-// command is one line of a transaction. expect is the code of the reply that allows the next
-// command, or the first digits of that code.
+// command is one line of a transaction. The field expect is the code of the reply that allows the
+// next command, or the first digits of that code.
 type command struct {
 	stage, verb string
 	argument    string // an address, in angle brackets on the wire
@@ -187,8 +188,9 @@ func (s *session) readReply(expect int) (code int, text string, err error) {
 	return s.client.Text.ReadResponse(expect)
 }
 
-// awaitBufferedLine waits for a byte, and returns the next line without consuming it. It returns
-// false if no whole line is buffered then, or if the line has fewer than four bytes.
+// awaitBufferedLine waits until at least one byte has arrived, and returns the next line without
+// consuming it. It returns false if the buffer does not yet have the whole line, or if the line has
+// fewer than four bytes.
 func (s *session) awaitBufferedLine() ([]byte, bool) {
 	if _, err := s.client.Text.R.Peek(1); err != nil {
 		return nil, false

@@ -79,8 +79,9 @@ func refusesConnection(fail *delivery.Error) bool {
 	return fail != nil && fail.Crowded && fail.BefallsAll() && fail.About != delivery.AboutPace
 }
 
-// refusesSilently is like refusesConnection, but for a failure without a reply. The server, or a
-// firewall before the server, ended the connection or was silent before the mail began.
+// refusesSilently is like refusesConnection, but for a failure without a reply: it reports whether
+// there may be one connection too many. The server, or a firewall before it, ended the connection
+// or was silent before the mail began.
 func refusesSilently(fail *delivery.Error) bool {
 	if fail == nil || fail.Status != 0 || fail.About != delivery.AboutServer {
 		return false
@@ -95,17 +96,18 @@ func refusesSilently(fail *delivery.Error) bool {
 	return false
 }
 
-// aboutRecipient reports whether a used and a fresh connection ended at the same step after MAIL.
-// Then the recipient is the cause, because the used connection had delivered other mails before.
-// Some servers answer 421 to one recipient.
+// aboutRecipient reports whether a mail ended first a used and then a fresh connection at the same
+// step, after MAIL. This shows that the recipient is the cause, because the used connection had
+// delivered other mails before. For example, some servers answer 421 to one recipient.
 func aboutRecipient(used, fresh *delivery.Error) bool {
 	return used != nil && fresh != nil && used.About == delivery.AboutConnection && fresh.About == delivery.AboutConnection &&
 		used.Stage == fresh.Stage && used.Stage != delivery.StageMail
 }
 
-// blameRecipient marks a stranger's mail as failed because of the recipient. It sets About of a
-// Temporary failure at RCPT or later to AboutRecipient, because the stranger chose the recipient's
-// domain. After RCPT, the values AboutPace and AboutAccount stay.
+// blameRecipient marks a stranger's mail as failed because of the recipient, since the stranger
+// chose the recipient's domain. It sets About to AboutRecipient if the failure is Temporary and
+// happened at RCPT or later. There are two exceptions: AboutUs always stays, and AboutPace and
+// AboutAccount stay after RCPT.
 func blameRecipient(fail *delivery.Error) {
 	if fail == nil || fail.Class != delivery.Temporary || fail.About == delivery.AboutUs {
 		return

@@ -13,15 +13,16 @@ import (
 // pool keeps the connections to one server. Their maximum number is the field most. Connections
 // that are sending QUIT count, too.
 //
-// At first, the pool may open `begin` connections. If a backlog needs more connections, the pool
-// opens new ones. But at any time, at most two open connections may be new, without a mail that the
-// server accepted over them. If the server says that there are too many connections or mails of
-// this service, the pool opens no more connections than the server has already served at once. This
-// limit lasts for growAfterRefusal.
+// At first, the pool may open `begin` connections. A backlog of waiting mails opens more. But
+// beyond the number that has worked so far, the pool opens a connection only while fewer than two
+// open connections are unproven. A connection is unproven until the server has accepted a mail over
+// it. If the server says that there are too many connections or mails of this service, the pool
+// keeps to the number of its other open connections. This limit lasts for growAfterRefusal; see
+// heldLocked.
 //
 // If all connections are in use and fewer than `least` are open, a mail opens another connection
-// immediately. Otherwise the mail first waits for growAfter, so that only a backlog opens further
-// connections. Idle connections beyond `least` are closed after shrinkAfter.
+// immediately. If at least `least` are open, the mail first waits for growAfter, so that only a
+// backlog opens further connections. Idle connections beyond `least` are closed after shrinkAfter.
 type pool struct {
 	least, begin, most, maxMails int
 	perMinute                    int // mails that may begin within any minute; 0: any number
@@ -80,10 +81,10 @@ func (p *pool) limitLocked() int {
 	return min(p.most, p.worked+trials)
 }
 
-// trialsLocked returns how many connections may be tried together, beyond those that have worked.
-// Without a refusal the result is two, so that a slow mail on one connection keeps no other mail
-// waiting. After a refusal the result is none for a while, and then one. The caller must hold the
-// lock.
+// trialsLocked returns how many unproven connections there may be at once, beyond the number of
+// connections that have worked. If the server has refused nothing, the result is two, so that a
+// slow mail on one new connection does not prevent a second one. After a refusal the result is none
+// while heldLocked returns true, and then one. The caller must hold the lock.
 func (p *pool) trialsLocked() int {
 	switch {
 	case p.refused.IsZero():
@@ -94,11 +95,11 @@ func (p *pool) trialsLocked() int {
 	return 1
 }
 
-// heldLocked reports whether the pool may not try a further connection yet. That is so if the
-// server refused a connection or mail as too many within the last growAfterRefusal. If the pool
-// began with several connections and only one is left, the time is growAfterFault instead. In that
-// case a short fault may have caused the refusals, or the server may have counted connections of a
-// process that has ended. The caller must hold the lock.
+// heldLocked reports whether the pool may not yet try more connections than have worked. It is true
+// for growAfterRefusal after the server refused a connection or a mail because there were too many.
+// If the refusals left only one connection of a pool that began with several, it is true only for
+// growAfterFault. In that case a short fault may have caused the refusals, or the server may have
+// counted connections of a process that has ended. The caller must hold the lock.
 func (p *pool) heldLocked() bool {
 	lasts := growAfterRefusal
 	if p.worked == 1 && p.begin > 1 {
@@ -107,13 +108,18 @@ func (p *pool) heldLocked() bool {
 	return !p.refused.IsZero() && time.Since(p.refused) < lasts
 }
 
-// acquire returns the idle session that was used last, or waits for a session, at most for the
-// duration patience. If s is nil and ok is true, the caller may open a session, which the pool
-// counts already. Whenever ok is true, the caller must call release. If no session became free in
-// time, ok is false and fail is nil. If fail is not nil, it says that ctx ended or that the pool is
-// closed, or it is ErrPace. ErrPace means that perMinute does not allow the mail within patience,
-// within maxPaceWait, or before the process begins to stop. Even with a patience of 0, acquire
-// waits for growAfter if one more connection may be opened.
+// acquire returns the idle session that was used last. If no session is idle, acquire waits for
+// one, at most for the duration patience. Even with a patience of 0, it waits for growAfter if one
+// more connection may be opened. The results are:
+//
+//   - If ok is true and s is not nil, s is the session.
+//   - If ok is true and s is nil, the caller may open a session, which the pool counts already.
+//   - If ok is false and fail is nil, no session became free in time.
+//   - If fail is not nil, ctx ended, the pool is closed, or fail is ErrPace. ErrPace means that
+//     perMinute does not allow the mail within patience, within maxPaceWait, or before the process
+//     begins to stop.
+//
+// Whenever ok is true, the caller must call release.
 func (p *pool) acquire(ctx context.Context, patience time.Duration) (s *session, ok bool, fail *delivery.Error) {
 	if ctx.Err() != nil { // select picks among ready cases at random
 		return nil, false, newError(ctx, delivery.StageDial, ctx.Err(), delivery.PrivateData{})
@@ -322,14 +328,14 @@ func (p *pool) release(s *session, usable bool) {
 	p.serveWaitingLocked()
 }
 
-// limitToOthers is called after the server refused a connection. It limits the pool to the other
-// connections that are open. If there are other connections, it returns true, because the mail can
-// be sent over one of them. If the server refuses the last connection, too, only one connection at
-// a time is opened until the server has accepted a mail.
+// limitToOthers is called after the server refused a connection. It limits the pool to the number
+// of its other open connections. If there are any, it returns true, because the mail can be sent
+// over one of them. If there are none, the pool opens only one connection at a time until the
+// server has accepted a mail.
 //
 // A refusal is silent if the server did not reply. A silent refusal limits the pool only if there
 // are other connections and the server accepted a mail or a connection within the last aliveFor.
-// Otherwise the result is false.
+// Any other silent refusal sets no limit, and the result is false.
 func (p *pool) limitToOthers(silent bool) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -360,10 +366,11 @@ func (p *pool) isSilent(waited time.Duration) bool {
 	return p.open > p.unproven && time.Since(p.alive) < aliveFor && waited >= 2*p.slowest
 }
 
-// limitToLeast is called after a reply that may mean too many connections or mails
-// (delivery.Error.Crowded). If more than `least` connections are open, it limits their number, like
-// limitToOthers, and returns true. Then the caller closes its connection. The limit is at least
-// `least`, because the server refused a mail and not the connection.
+// limitToLeast is called after the server refused a mail with a reply that may mean too many
+// connections or mails (delivery.Error.Crowded). If more than `least` connections are open,
+// limitToLeast limits the pool to the number of the other connections and returns true. The caller
+// then closes its connection. Unlike the limit of limitToOthers, this limit is never below `least`,
+// because the server refused a mail and not the connection.
 func (p *pool) limitToLeast() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -375,8 +382,8 @@ func (p *pool) limitToLeast() bool {
 }
 
 // noteServed is called when the server has accepted a mail over a connection, or refused only that
-// mail. If anyone may have chosen the recipient (delivery.Mail.Stranger), it is called as soon as
-// the server has accepted the command MAIL.
+// mail. If anyone may have chosen the recipient (delivery.Mail.Stranger), it is called when the
+// server has accepted the command MAIL, because the server's later replies depend on the recipient.
 func (p *pool) noteServed(s *session) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -443,9 +450,9 @@ func (p *pool) expire(s *session) {
 	}
 }
 
-// replace is called before a new session replaces the most recently used session, which was broken.
-// replace closes every idle session without QUIT, because those sessions have been idle for even
-// longer.
+// replace is called when the most recently used session proved to be broken, before a new session
+// replaces it. The idle sessions have been idle for even longer, so they are probably broken, too.
+// replace closes them all without QUIT.
 func (p *pool) replace() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -54,11 +54,13 @@ type session struct {
 	idleSince time.Time
 }
 
-// openSession opens a connection, says EHLO, starts TLS and logs in. Some servers offer mechanisms
-// that they cannot check. If the server refuses SCRAM or CRAM-MD5 with 535 and no Mechanism is set,
-// openSession tries PLAIN or LOGIN. It does so once, on a new connection, if the server offers
-// PLAIN or LOGIN. Later sessions begin with PLAIN or LOGIN, until the server refuses that login
-// with 535, too. If ctx is canceled, the socket is closed.
+// openSession opens a connection, says EHLO, starts TLS and logs in. If ctx is canceled,
+// openSession closes the socket.
+//
+// Some servers offer SCRAM or CRAM-MD5 but cannot check such a login. If no Mechanism is set and
+// the server refuses the login with 535, openSession tries PLAIN or LOGIN, if the server offers one
+// of them. It does so once, on a new connection. Later sessions begin with PLAIN or LOGIN, until
+// the server refuses that login with 535, too.
 func openSession(ctx context.Context, config Config) (*session, *delivery.Error) {
 	if config.OAuth != "" {
 		return openWithToken(ctx, config)

@@ -22,9 +22,10 @@ type countedConn struct {
 	sent int64
 	// room is how many more bytes may be read in this step.
 	room int
-	// began is when the step began, and until is its deadline. hasty reports whether to give up a
-	// server that has not answered for the time waited. After shortTimeout the step ends as soon as
-	// hasty returns true. If hasty is nil, the step ends at the deadline at the latest.
+	// began is when the step began, and until is its deadline. The function hasty decides whether
+	// to give up a slow server before this deadline. The parameter waited is how long the server
+	// has not answered. From shortTimeout on, hasty is called repeatedly, and the step ends as soon
+	// as it returns true. If hasty is nil, the step waits until its deadline.
 	began, until time.Time
 	hasty        func(waited time.Duration) bool
 }
@@ -81,10 +82,11 @@ func (c *countedConn) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// replyReader is between the connection and net/textproto. It remembers whether the stream broke in
-// the middle of a line. bufio.Reader.ReadLine returns the part before the break as a line and drops
-// the error, such as a timeout, a reset or an end. replyReader also adds a blank after the code of
-// a line without text (RFC 5321 section 4.2), which net/textproto would not accept as a reply.
+// replyReader is between the connection and net/textproto, and corrects two faults. First, if the
+// stream breaks in the middle of a line, bufio.Reader.ReadLine returns the part before the break as
+// a line and drops the error (a timeout, a reset, or the end of the stream). So replyReader
+// remembers such a break. Second, net/textproto does not accept a line with a code and no text (RFC
+// 5321 section 4.2) as a reply. So replyReader adds a blank after the code.
 type replyReader struct {
 	source io.Reader
 	within bool   // the last byte that was read did not end a line

@@ -37,9 +37,10 @@ func (a *Auth) loginPage(c echo.Context) error {
 	return a.showLogin(c, http.StatusOK, next, "", "")
 }
 
-// loginCookieName is the name of an empty cookie that the login page sets. A field of the form says
-// that the page has set the cookie. If the form arrives with the field but without the cookie, the
-// browser does not keep cookies. Then the session's cookie would be lost too.
+// loginCookieName is the name of a cookie that shows whether the browser keeps cookies. The login
+// page sets the cookie. A field of the page's form says so. If the form arrives with the field but
+// without the cookie, the browser does not keep cookies. In this case it would lose the session's
+// cookie, too.
 const loginCookieName = sessionCookieName + "-login"
 
 func setLoginCookie(c echo.Context) { c.SetCookie(newCookie(c, loginCookieName, "set", 0)) }
@@ -196,9 +197,9 @@ func clearCookieAndRedirect(c echo.Context) error {
 	return c.Redirect(http.StatusSeeOther, "/admin/login")
 }
 
-// withReturnPage returns the address of a page, with the parameter next. The parameter names the
-// page of the console that is shown after the login. If next is empty, withReturnPage adds no
-// parameter.
+// withReturnPage returns the address of a page with the URL parameter next. This parameter has the
+// address of the console's page that is shown after the login. If next is empty, withReturnPage
+// adds no parameter.
 func withReturnPage(page, next string) string {
 	if next == "" {
 		return page

@@ -162,7 +162,8 @@ func (s session) expiry() time.Time {
 
 // currentSession returns the session of a request. The session may still lack the second factor.
 // The result is false if the request has no session, or if the session has ended. It is also false
-// if the account may no longer log in as it did for this session.
+// if the login that began the session is no longer possible, for example because the account was
+// closed or its password was changed.
 func (a *Auth) currentSession(c echo.Context) (session, bool, error) {
 	key, err := base64.RawURLEncoding.Strict().DecodeString(cookieValue(c, sessionCookieName))
 	if err != nil || len(key) != sessionKeySize {
@@ -194,8 +195,9 @@ func (a *Auth) currentSession(c echo.Context) (session, bool, error) {
 	return v, true, nil
 }
 
-// principalOrNone returns the current principal of a session. If the account may no longer log in
-// as it did for this session, the principal is zero.
+// principalOrNone returns the session's account as it is now, with the credential of the login: the
+// password or the identity provider. If the account may no longer log in this way, the principal is
+// zero.
 func (a *Auth) principalOrNone(ctx context.Context, s store.Session) (principal, error) {
 	if s.Via == viaProvider {
 		return a.providerPrincipal(ctx, s)

@@ -32,10 +32,10 @@ func (t Token) actor() Actor {
 
 func (t Token) expired(now time.Time) bool { return !t.Expires.IsZero() && !now.Before(t.Expires) }
 
-// authenticateToken returns the actor of the request's bearer token. Only wrong tokens count
-// towards the limit, so a right token is always accepted. Nobody can guess a token, because it is
-// too long. The limit bounds the work that wrong tokens cause. The error is the problem with which
-// the handler answers.
+// authenticateToken returns the actor of the request's bearer token. A client may send only a
+// limited number of wrong tokens. Right tokens do not count towards this limit and are always
+// accepted. The limit is not needed against guessing, because a token is too long to guess. It only
+// bounds the work that wrong tokens cause. The error is a problem, which becomes the response.
 func (a *Auth) authenticateToken(c echo.Context) (Actor, error) {
 	ctx := c.Request().Context()
 	token, known := a.findToken(c)
@@ -63,9 +63,9 @@ func (a *Auth) refuseWrongTokens(c echo.Context, d quota.Decision) error {
 	return &server.Problem{Kind: server.TooManyAttempts, Wait: d.RetryAfter()}
 }
 
-// logRefusedToken logs that an admin token was refused. expired is the ID of an expired token, or
-// "" for an unknown token. At most one line a minute is logged for each expired token, and one for
-// all unknown tokens together.
+// logRefusedToken logs that an admin token was refused. The parameter expired is the ID of an
+// expired token, or "" for any other refused token. At most one line a minute is logged for each
+// expired token, and one for all others together.
 func (a *Auth) logRefusedToken(c echo.Context, expired string) {
 	ctx, where := c.Request().Context(), clientNetwork(c)
 	if expired != "" {

@@ -59,9 +59,9 @@ func matchTOTPStep(secret []byte, typed string, now time.Time, after int64) (int
 	return found, ok
 }
 
-// otpauthURL returns the otpauth URL for the QR code. The issuer in the URL contains the console's
-// host. An app keeps one secret for each issuer and account. So a person may also have an account
-// of the same name in a test console.
+// otpauthURL returns the otpauth URL for the QR code. An authenticator app keeps one secret for
+// each issuer and account. The issuer in the URL contains the console's host. So a person may have
+// accounts of the same name in two consoles, for example in a test console.
 func otpauthURL(host, account string, secret []byte) (string, error) {
 	key, err := totp.Generate(totp.GenerateOpts{
 		Issuer: "sendcode " + strings.ReplaceAll(host, ":", " "), AccountName: account, Secret: secret, Period: totpOptions.Period,

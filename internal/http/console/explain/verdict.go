@@ -43,8 +43,9 @@ type verdictInput struct {
 // VerdictFacts are the data that a verdict depends on beside the row's story.
 type VerdictFacts struct {
 	Quota *quota.Decision // what the recipient's rules say now; nil: not known
-	// If Reserved is true, Quota is the quota of unknown browsers. A request with a secret key
-	// would be admitted now, because it may also use the reserves of the rules.
+	// Reserved is true if Quota shows what the rules say to an unknown browser, which may not use
+	// the reserves of the rules. A request with a secret key may use the reserves, and would be
+	// admitted now.
 	Reserved bool
 
 	Pause *policy.Pause // the pause that stops the row's channel or purpose now; nil: none

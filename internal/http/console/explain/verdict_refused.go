@@ -79,10 +79,10 @@ func (vi verdictInput) databaseTimeAfter(wait time.Duration) time.Time {
 	return roundedUpToSecond(vi.story.Now.Add(wait))
 }
 
-// countedScopeKey returns a word for the callers or recipients whose requests the rule counts. The
-// keys of texts end with this word. The word is the scope of the rule or, for a rule without a
-// scope, the name of the rule. If the rule counts only the recipient's requests, or if the scope is
-// unknown, the word is "".
+// countedScopeKey returns the last part of the keys of the texts about the rule that refused the
+// request. The part says whose requests the rule counts. It is the scope of the rule or, for a rule
+// without a scope, the name of the rule. It is "" if the rule counts only the recipient's requests,
+// or if the scope is unknown.
 func (vi verdictInput) countedScopeKey() string {
 	switch {
 	case vi.BlockedBy == policy.BreakerName, vi.BlockedBy == verification.CarrierRuleName,
@@ -128,8 +128,8 @@ func (vi verdictInput) nextAdmittedTextByQuota() texts.Sentence {
 }
 
 // nextAdmittedTextByRow returns a sentence about when the next request is admitted, computed from
-// the row alone. A row of several requests has the time of the first request and the wait of the
-// last, so no time can be computed.
+// the row alone. If the row stands for several requests, the sentence names no time: the row has
+// the time of the first request, but the wait of the last.
 func (vi verdictInput) nextAdmittedTextByRow() texts.Sentence {
 	if vi.Count > 1 {
 		return vi.text("next.refused.later")

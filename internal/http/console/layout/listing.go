@@ -84,7 +84,7 @@ type PaginatedRows[F, R any] struct {
 }
 
 // PageForRawQuery parses a raw query and reads the page that the query selects. The parameter f is
-// the filter of a query without parameters.
+// the filter to begin with, to which the parameters of the query are applied.
 func (l List[F, R]) PageForRawQuery(ctx context.Context, raw string, f F) (PaginatedRows[F, R], error) {
 	place, known := l.Place(&f), l.Parameters(&f)
 	*place.Limit, known["limit"], known["cursor"] = DefaultPageRows, LimitParameter(place.Limit), CursorParameter(place.Before)
@@ -133,9 +133,9 @@ func (p PaginatedRows[F, R]) AddressWith(name, value string) string {
 	return ListAddress(p.path, p.given, name, value)
 }
 
-// FormAddress returns the address of a form of the list. The address has the path of the list, the
-// text of the parameter part, and the query parameters of this page. So if a form is refused, the
-// same rows are shown with it.
+// FormAddress returns the address of a form of the list. The address is the path of the list, then
+// the text in the argument part, then the query parameters of this page. Because of these
+// parameters, a form that is refused is shown with the same rows.
 func (p PaginatedRows[F, R]) FormAddress(part string) string {
 	if len(p.given) == 0 {
 		return p.path + part
@@ -189,9 +189,10 @@ func FilterValue(name, value string, w texts.Words) string {
 	return w.Or(cmp.Or(words[name], name), value)
 }
 
-// ListAddress returns a list's address with the given parameters, but without the cursors (cursor
-// and newer). It sets the parameter name to value. If value is empty, it removes that parameter. If
-// name is not a cursor, the address leads to the first page.
+// ListAddress returns a list's address with the parameters in given, but without the cursors
+// (cursor and newer). It changes one parameter: the one whose name is in the argument name gets the
+// argument value. If value is empty, ListAddress removes that parameter. The address leads to the
+// first page, unless name is a cursor.
 func ListAddress(path string, given url.Values, name, value string) string {
 	next := url.Values{}
 	for k, v := range given {

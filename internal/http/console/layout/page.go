@@ -129,8 +129,9 @@ func cookieValue(c echo.Context, name string) string {
 	return value
 }
 
-// loadZone loads a zone of the time zone database. For an unknown zone, and for "Local", it returns
-// false. "Local" is the zone of this machine.
+// loadZone loads a zone of the time zone database. It returns false for an unknown zone. It also
+// returns false for "Local", because this is the zone of the server's machine and not of the
+// reader.
 func loadZone(name string) (*time.Location, bool) {
 	if name == "" || name == "Local" || len(name) > 64 {
 		return nil, false

@@ -35,11 +35,11 @@ type ParseFunc func(value string) (problem string)
 // Parameters are the parameters that an address may have, by name.
 type Parameters map[string]ParseFunc
 
-// Parse parses a raw query and sets the variables of its parameters. If a parameter is unknown,
-// repeated or wrong, Parse returns an error with the name of the parameter. Parse does not ignore
-// such a parameter, because a list without this filter would show other rows than the reader asked
-// for. If several parameters are wrong, the error is about the first name in alphabetical order.
-// The result given has the parameters that are not empty.
+// Parse parses a raw query and sets the variables of its parameters. It returns the parameters that
+// are not empty. If a parameter is unknown, repeated or wrong, Parse returns an error with the name
+// of the parameter. It does not ignore the parameter, because a list without this filter would show
+// other rows than the reader asked for. If several parameters are wrong, the error is about the
+// first name in alphabetical order.
 func (p Parameters) Parse(raw string) (given url.Values, err error) {
 	values, err := ParseRawQuery(raw)
 	if err != nil {
@@ -93,8 +93,8 @@ func shortenName(name string) string {
 // maxShortText is the longest name or reference that a row can have, in characters.
 const maxShortText = 64
 
-// Parameter returns a function that parses the text of a parameter with the function read and
-// stores the value in *to. If read refuses the text, the function returns problem.
+// Parameter returns a ParseFunc. It passes the text of a parameter to the function in read, and
+// stores the value in *to. If read returns false, the ParseFunc returns the text in problem.
 func Parameter[T any](to *T, read func(string) (T, bool), problem string) ParseFunc {
 	return func(value string) string {
 		x, ok := read(value)

@@ -33,9 +33,10 @@ func (v policiesView) PurposesText(p support.PolicyWithPurposes) string {
 // ScopeText returns in words whose events a rule with the scope counts.
 func (v policiesView) ScopeText(s quota.Scope) string { return v.W.Or("scope", string(s)) }
 
-// LimitText returns the limit of a rule. If the rule has a reserve, the text also has the limit for
-// strangers. For a rule on recipients, a known browser is no stranger. For a rule with a wider
-// scope, a known browser is a stranger, so the text has other words.
+// LimitText returns the limit of a rule. If the rule has a reserve, the text also has the lower
+// limit for strangers. A known browser counts as a stranger only in rules with a wider scope than
+// one recipient. So the text for these rules has other words than the text for a rule on
+// recipients.
 func (v policiesView) LimitText(p support.PolicyWithPurposes, r quota.Rule) string {
 	if n := p.Reserve[r.Name]; n > 0 {
 		key := "policies.reserve.wide"

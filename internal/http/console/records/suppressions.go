@@ -103,8 +103,9 @@ func (v suppressionsView) StateText(s store.Suppression) texts.Sentence {
 	return liftedSentence(s.LiftedAt, s.LiftedBy, s.LiftedWhy, v.W)
 }
 
-// suppressionOrPauseLabel returns the state of a suppression or a pause. If the suppression or
-// pause is active, the label's word is the text whose key is the parameter holds.
+// suppressionOrPauseLabel returns a label with the state of a suppression or a pause: active,
+// lifted or ended. The parameter holds is the key of the text that the label shows for the state
+// active.
 func suppressionOrPauseLabel(active, lifted bool, holds string, w texts.Words) explain.StateLabel {
 	switch {
 	case active:

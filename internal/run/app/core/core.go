@@ -1,7 +1,8 @@
 // Package core builds the parts that need no port, file or connection: gates, outbox, use cases,
-// the deliverer of webhooks and the jobs. Package app passes the parts that the configuration
-// selects. Tests pass parts in memory and a clock. In testing/synctest that clock is the clock of
-// the bubble. The demonstration in tools/demo passes its own clock and mail servers.
+// the deliverer of webhooks and the jobs. Its caller passes all other parts. Package app passes
+// those that the configuration selects. Tests pass parts in memory and a clock, for example the
+// fake clock of testing/synctest. The demonstration in tools/demo passes its own clock and mail
+// servers.
 //
 // To add a service that Core uses, add a field to Dependencies. Set the field in newCore of package
 // app, and set it to a stand-in in New of verificationtest.

@@ -2,10 +2,10 @@
 // fields control both. The package does not know what the settings mean. Package
 // internal/run/config declares the settings, and the checks to which the tags refer.
 //
-// The function yaml.Unmarshal is not enough. It stops at the first mistake, and checks after the
-// decoding of a mapping do not get line numbers. A JSON Schema (santhosh-tekuri/jsonschema) was
-// tried, too. Line numbers, suggestions, defaults and readable messages needed as much code as this
-// package, in addition to the schema.
+// The function yaml.Unmarshal is not enough, for two reasons. It stops at the first mistake. And a
+// check that runs after a mapping has been decoded does not know the line numbers. A JSON Schema
+// (santhosh-tekuri/jsonschema) was tried, too. It still needed as much code as this package has,
+// for line numbers, suggestions, defaults and readable messages.
 package document
 
 import (

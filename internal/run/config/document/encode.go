@@ -13,8 +13,9 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Encoder writes structs in the form that Decoder reads. Each function of an Encoder masks the
-// secrets in a value. The function applies to the fields whose tag check equals the function's key.
+// Encoder writes structs in the form that Decoder reads, and masks their secrets. Each function
+// returns a text without its secrets. It applies to the fields whose struct tag `check` equals the
+// function's key in the map.
 type Encoder map[string]func(text string) string
 
 // maxLineWidth bounds a mapping or list on one line, in bytes.
@@ -130,8 +131,8 @@ func (e Encoder) encodeScalar(v reflect.Value, tag reflect.StructTag) any {
 	return nil
 }
 
-// formatDuration formats a duration with one unit, as 1h, 10m or 60s. It uses the largest unit in
-// which the duration is a whole number.
+// formatDuration formats a duration with one unit, such as 1h or 10m. It uses the largest unit in
+// which the duration is a whole number. But one minute is written as 60s.
 func formatDuration(d time.Duration) string {
 	switch {
 	case d >= time.Hour && d%time.Hour == 0:

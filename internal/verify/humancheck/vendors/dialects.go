@@ -94,8 +94,9 @@ func refused(r humancheck.Reason) answer { return answer{result: humancheck.Resu
 
 func faulty(why error) answer { return answer{away, why, true} }
 
-// unjudged returns an answer that says nothing about the token, with a suspicion against the vendor
-// or the settings. The suspicion is not certain, because the token may have caused the answer.
+// unjudged returns an answer that does not judge the token. The parameter why is the suspected
+// fault of the vendor or of the settings. The fault is not certain, because the token may have
+// caused the answer.
 func unjudged(why error) answer { return answer{away, why, false} }
 
 // suspect is a rejection that a probe has to look at.
@@ -179,9 +180,10 @@ func (d dialect) judge(c Config, r providerhttp.Response) answer {
 // hCaptcha returns one under unusual load, and reCAPTCHA returns one in apps.
 var unknownHosts = []string{"", "not-provided"}
 
-// refusesHost reports whether a token was made on a host that is not listed. A vendor that binds a
-// site key to its hosts has compared the host already. So this function compares only with
-// Hostnames that the operator has configured.
+// refusesHost reports whether a token was made on a host that is not in Hostnames. It never refuses
+// an unknown host. If the vendor binds its site keys to hosts, the vendor has compared the host
+// already. For such a vendor, refusesHost compares the host only if the operator has configured
+// Hostnames.
 func (c Config) refusesHost(host string) bool {
 	if slices.Contains(unknownHosts, host) || dialects[c.By].bindsHost && !c.OwnHostnames {
 		return false

@@ -1,10 +1,11 @@
 // Package vendors asks the vendor of an app's human check about one token. The vendor is Turnstile,
-// hCaptcha, reCAPTCHA v2, or a URL of the operator.
+// hCaptcha, reCAPTCHA v2, or a service of the operator, which is configured by its URL.
 //
-// Strangers send the tokens, so a token must not put a vendor out of use. Only these are faults of
-// the vendor or of the settings: no connection, no answer in time, a status of 5xx, an error that
-// names the secret, and a failed [Verifier.Probe]. An answer that a token can cause is a rejection.
-// If the answer may also have another cause, Probe asks about a test token.
+// Strangers send the tokens, so a token must not put a vendor out of use. So an answer that a token
+// can cause only rejects the token. Only these are faults of the vendor or of the settings: no
+// connection, no answer in time, a status of 5xx, an error that names the secret, and a failed
+// [Verifier.Probe]. If an answer may come from the token or from such a fault, Probe asks about a
+// test token.
 package vendors
 
 import (
@@ -92,8 +93,8 @@ func NewBounds(l limiter) *Bounds { return &Bounds{l, make(chan struct{}, maxAtO
 
 // admit counts a question about a token of the app, and reports whether the vendor may be asked. It
 // returns false if there were too many questions for the app or for the client's network. If a back
-// end gives no client address, the network is "" and only the app's limit applies, because all apps
-// would share a count for the unknown network.
+// end gives no client address, the network is "". In this case only the app's limit applies. A
+// limit for the unknown network would count the questions of all apps together.
 func (b *Bounds) admit(ctx context.Context, app, network string, perApp int) bool {
 	r := quota.Request{
 		ID: rand.Text(), Tenant: app,
@@ -120,8 +121,8 @@ type Verifier struct {
 
 var _ humancheck.Vendor = (*Verifier)(nil)
 
-// New makes the client of an app's vendor. It opens no connection. The client calls the function
-// changed when the vendor goes out of use and when the vendor comes back.
+// New makes the client of an app's vendor. It opens no connection. The client calls the function in
+// the parameter changed when the vendor goes out of use and when the vendor comes back.
 func New(c Config, app string, b *Bounds, changed func(delivery.Health)) (*Verifier, error) {
 	for key, problem := range c.Check() {
 		return nil, fmt.Errorf("human_check.%s %w", key, problem)
