@@ -111,9 +111,9 @@ func (r Rule) periodAround(now time.Time) (wall int64, start, end time.Time) {
 }
 
 // periodStarts returns the starts of four periods: the previous period, the current period and the
-// next two periods. For a rule with Days, each period is one date. The limiter's script in Redis
-// uses its own clock, which may differ a little from the instant now. Even then, the script finds
-// the start of its current period in the result.
+// next two periods. For a rule with Days, each period is one date. The four starts are for the
+// limiter's script in Redis, which uses its own clock. Even if that clock differs a little from the
+// instant now, the script finds the start of its current period among them.
 func (r Rule) periodStarts(now time.Time) [4]time.Time {
 	one := r.daysAsOneDay()
 	start, end := one.Period(now)

@@ -18,8 +18,9 @@ const (
 	// must not sleep longer, because a refund or a reset may free a place before the window of an
 	// event ends.
 	recheckInterval = 5 * time.Second
-	// gracePeriod is how long a caller stays in line after its deadline, if a place is free for the
-	// caller. During this time, the callers ahead in the line take their places.
+	// gracePeriod is how long a caller stays in line after its deadline, if the limiter's last
+	// answer shows a free place for the caller. The callers ahead of it need this time to take
+	// their own places first.
 	gracePeriod = time.Second
 	// minSleep is the shortest sleep after a refusal. It is needed because a Cluster may refuse
 	// with a wait of 0 while another call is under way.
@@ -75,10 +76,11 @@ type waiter struct {
 	refused  chan Decision // gets the refusal if the waiter cannot be admitted in time
 }
 
-// Take calls the function take and does not wait in line. take is the Take method of a [Limiter],
-// or a function that calls it. If the waiting callers need all remaining places, Take refuses and
-// does not call take. RetryAfter is then the time until those callers and this caller can be
-// admitted. For a Repeated request, Take always calls take. Errors: those of take.
+// Take calls the function take, without waiting in line. take is the Take method of a [Limiter], or
+// a function that calls it. If the callers in line need all remaining places, Take refuses and does
+// not call take. RetryAfter of this refusal is the time until those callers and this caller can be
+// admitted. For a Repeated request, Take always calls take, because the event may already be
+// counted. Errors: those of take.
 func (q *Queue) Take(ctx context.Context, req Request, take func(context.Context, Request) (Decision, error)) (Decision,
 	error,
 ) {
@@ -90,15 +92,17 @@ func (q *Queue) Take(ctx context.Context, req Request, take func(context.Context
 
 // Wait calls the function take until the event is admitted. Wait returns a refusal at the deadline
 // of ctx, or as soon as the event cannot be admitted before that deadline. A refused event is not
-// counted. If MaxWaiting callers of the tenant already wait, or after End, Wait returns at once,
-// like Take. The end of ctx interrupts no call of the function take. With a Cluster, the function
-// take must use a new ID for each call: a refused call may refund its ID, and a later call with a
-// refunded ID fails with ErrRefunded. Errors: the errors of the function take; ErrUnavailable if
-// ctx is canceled, and then nothing is counted.
+// counted. If MaxWaiting callers of the tenant already wait, or after End, Wait does not wait, but
+// decides at once as the method Take does. The end of ctx does not interrupt a call of the function
+// take. Errors: the errors of the function take; ErrUnavailable if ctx is canceled, and then
+// nothing is counted.
 //
-// If two Repeated requests with the same event wait, the second request shares the wait of the
-// first request. If the first request is admitted, the second request is admitted, too. Otherwise
-// the second request waits by itself.
+// With a Redis Cluster, the function take must use a new ID for each call. The reason is that a
+// refused call may refund its ID, and a later call with a refunded ID fails with ErrRefunded.
+//
+// If two Repeated requests with the same event wait, the second request waits for the outcome of
+// the first request. If the first request is admitted, the second request is admitted, too. If the
+// first request is not admitted, the second request waits by itself.
 func (q *Queue) Wait(ctx context.Context, req Request, take func(context.Context, Request) (Decision, error)) (Decision,
 	error,
 ) {
@@ -351,9 +355,10 @@ func (q *Queue) refusalBehindLine(req Request) (Decision, bool) {
 	return l.answerBehind(len(l.waiters)), true
 }
 
-// finalRefusal decides whether a waiter must leave its line now that its wait has ended. If leave
-// is true, the waiter leaves the line with the answer d, or with the error. If leave is false, the
-// limiter's last answer does not refuse the waiter.
+// finalRefusal decides whether a waiter must leave its line, after the waiter's deadline, a
+// cancellation of ctx or End. If leave is true, the waiter leaves the line with the answer d, or
+// with the error. If leave is false, the limiter's last answer has a free place for the waiter, so
+// the caller asks the limiter once more.
 func (q *Queue) finalRefusal(ctx context.Context, key string, w *waiter) (d Decision, leave bool, err error) {
 	if err := cancelError(ctx); err != nil {
 		return d, true, err
@@ -414,10 +419,10 @@ func (l *waitingLine) answerBehind(ahead int) Decision {
 	return d
 }
 
-// minWaitBehind returns the shortest time until the rule admits an event after other events. The
-// parameter ahead is the number of the other events. The time begins at the parameter now, the
-// instant of the decision. One window admits at most s.Limit events. So the wait grows by one
-// window whenever ahead grows by s.Limit.
+// minWaitBehind returns the shortest time until the rule admits an event that comes after other
+// events. The parameter ahead is the number of these other events. The result counts from the
+// instant of the decision, which is in the parameter `now`. One window admits at most s.Limit
+// events. So the wait grows by one window whenever the number ahead grows by s.Limit.
 func (s State) minWaitBehind(ahead int, now time.Time) time.Duration {
 	free := s.Remaining()
 	if s.RetryAfter > 0 {

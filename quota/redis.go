@@ -40,8 +40,8 @@ type Redis struct {
 	// before the first call.
 	Budget time.Duration // 2 s by default
 	// OnPanic is called with the value of a panic in a goroutine of the limiter, before the stack
-	// unwinds. The calls that this goroutine served fail. If OnPanic is nil, the panic ends the
-	// process. Set OnPanic before the first call.
+	// unwinds. All calls that this goroutine was handling return an error. If OnPanic is nil, the
+	// panic ends the process. Set OnPanic before the first call.
 	OnPanic func(value any)
 
 	client     redis.UniversalClient
@@ -164,8 +164,8 @@ func (r *Redis) Peek(ctx context.Context, req Request) (Decision, error) {
 	return p.split(a.Decision), err
 }
 
-// Refund removes the event, and leaves a tombstone for 60 s even in buckets that did not count the
-// ID, so that a late Take of the ID is refused; see [Limiter].
+// Refund removes the event. In every bucket, even one that did not count the ID, it leaves a
+// tombstone: a mark by which a late Take of the ID is refused for 60 s. See [Limiter].
 func (r *Redis) Refund(ctx context.Context, id string, buckets ...string) error {
 	if err := errors.Join(checkID(id), checkBuckets(buckets)); err != nil {
 		return err
@@ -197,10 +197,12 @@ func (r *Redis) runOnBuckets(ctx context.Context, script *redis.Script, buckets 
 	return err
 }
 
-// runTake runs take.lua in the mode take or look. A refused ID gets a tombstone, which lasts as
-// long as the parameter tombstone says. If the parameter is 0, a refused ID gets no tombstone. The
-// script fails if the server's clock is outside of the calendar periods in the arguments. Then
-// runTake runs the script again, up to takeTries times in all. Errors: ErrRefunded, ErrUnavailable.
+// runTake runs the script take.lua. The parameter mode says whether the script counts the event
+// (take) or only reads (look). A refused ID gets a tombstone, a mark that lasts for the duration in
+// the parameter tombstone. If that duration is 0, a refused ID gets no tombstone. For calendar
+// rules, the arguments of the script contain periods, such as days. If the server's clock is
+// outside of these periods, the script fails, and runTake runs it again, up to takeTries times in
+// all. Errors: ErrRefunded, ErrUnavailable.
 func (r *Redis) runTake(ctx context.Context, id, mode string, tombstone time.Duration, p requestPlan) (scriptAnswer, error) {
 	for range takeTries {
 		cmd, err := r.runScript(ctx, r.take, p.buckets, p.scriptArgs(id, mode, tombstone, microsToTime(r.serverTime.Load())))
@@ -218,9 +220,9 @@ func (r *Redis) runTake(ctx context.Context, id, mode string, tombstone time.Dur
 	return scriptAnswer{}, fmt.Errorf("%w: the clock of Redis jumps back and forth", ErrUnavailable)
 }
 
-// takeTries is how often, at most, runTake runs the script. The second run gets the calendar
-// periods around the server's own instant. The third run is for a server whose clock was set
-// between the first two runs.
+// takeTries is how often, at most, runTake runs the script. If the calendar periods of the first
+// run do not contain the server's time, the second run gets the periods around that time. The third
+// run is for a server whose clock was set between the first two.
 const takeTries = 3
 
 // errOutsidePeriods says that the server's clock lies outside all calendar periods that the script

@@ -9,14 +9,16 @@ import (
 // maxIDBytes is the length of the longest ID that a request may have, in bytes.
 const maxIDBytes = 64
 
-// tombstoneLife is how long a refunded ID cannot be counted again. It is longer than any copy of a
-// repeated call can be under way, so a late copy does not count the refunded ID.
+// tombstoneLife is how long a refunded ID cannot be counted again. A client of Redis may repeat a
+// call, and a copy of the call may arrive late. tombstoneLife is longer than such a delay, so a
+// late copy does not count the refunded ID.
 const tombstoneLife = time.Minute
 
-// resetSlack applies while the mark that a reset leaves lasts. In that time, Record adds an event
-// only if the event is dated more than resetSlack after the reset. The caller of Record reads the
-// events before, and resetSlack is longer than the time between this read and the call of Record.
-// So events that the reset ended are not added again.
+// resetSlack protects a reset from a concurrent Record. The caller of Record first reads events,
+// and then calls Record with their ages. If a reset comes between, Record could add the events that
+// the reset has just ended. So as long as the mark of a reset lasts, Record adds only events that
+// are dated more than resetSlack after the reset. resetSlack is longer than the time between the
+// read and the call.
 const resetSlack = 10 * time.Second
 
 // requestPlan is a checked request, with its buckets sorted and deduplicated.

@@ -36,9 +36,10 @@ func RecipientLockKey(s Send) int64 {
 //   - ReasonPaused: the channel, the purpose or the prefix was paused
 //   - ReasonEnded: the verification was approved or canceled while the send waited
 //
-// A failed send is refunded. So two other rules bound the number of failed sends to a recipient,
-// over all purposes. A failure of the address (Outcome.BadAddress) counts for a day; see
-// Intent.RejectionRules. Any other failure counts for an hour, only in the limiter; see FailedSend.
+// A failed send is refunded, so the usual rules do not count it. Two other rules bound the number
+// of failed sends to a recipient, over all purposes. The rule on failures counts a failure of the
+// address (Outcome.BadAddress) for a day; see Intent.RejectionRules. The rule "backoff" counts
+// other failures for an hour, only in the limiter; see CountsTowardBackoffRule.
 const (
 	ReasonRejected     = "rejected"
 	ReasonOptedOut     = "opted_out"

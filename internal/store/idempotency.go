@@ -41,8 +41,8 @@ type IdempotencyClaimAnswer struct {
 }
 
 // OldClaimsDeletedPerCall is how many expired claims each call of ClaimIdempotencyKey deletes at
-// most. A claim expires when its Life has passed. So no background job is needed to delete old
-// claims.
+// most. A claim expires when its Life has passed. Because these calls delete the expired claims, no
+// background job is needed for this.
 const OldClaimsDeletedPerCall = 2
 
 // IdempotencyClaimRow is a claim as it is stored.

@@ -22,7 +22,8 @@ import (
 // time range by MaxIDTimeDrift on each side.
 
 // MaxIDTimeDrift is the largest difference between the time in a send's ID and the database's clock
-// when the row is written. An Idempotency-Key may have fixed the ID up to a day earlier.
+// when the row is written. A repeated request with an Idempotency-Key uses the ID of its first
+// request, which may be a day old.
 const MaxIDTimeDrift = 48 * time.Hour
 
 // Causes of a failed write. An error that wraps one of them also wraps fault.Unavailable.

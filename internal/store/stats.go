@@ -120,10 +120,10 @@ func (q StatsQuery) StartOfInterval(n int64) (at time.Time) {
 
 // Measures are the numbers of codes sent and approved, and the delivery times.
 type Measures struct {
-	// Opened is the number of verifications whose first send is in the time range. If a caller
-	// checks a code itself, the code is counted only if the caller reports the outcome. Approved is
-	// the number of these verifications that are approved. In an hour with stored counts, Approved
-	// is the number at the time of the count.
+	// Opened is the number of verifications whose first send is in the time range. Approved is the
+	// number of these verifications that are approved. If the counts of an hour are stored,
+	// Approved does not include approvals after the hour was counted. If a caller checks a code
+	// itself, the verification is in both numbers only if the caller reports the outcome.
 	Opened, Approved int
 	// Median and P95 are percentiles of the time from LoggedAt to the outcome of sent messages. If
 	// no message was sent, both are 0.

@@ -57,10 +57,11 @@ func Describe(d quota.Decision) *Quota {
 func formatInstant(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z07:00") }
 
 // SetRateLimit sets the headers RateLimit-Policy and RateLimit. RateLimit-Policy has every public
-// rule. RateLimit has the tightest rule. Both headers are structured fields
-// (draft-ietf-httpapi-ratelimit-headers-10 of September 2025; -11 is of May 2026). The headers have
-// no partition key, because a partition key would reveal the counted subject. If there are no
-// public rules, no header is set. Error: a rule's name or number does not fit in a header.
+// rule. RateLimit has only one rule, the tightest (see the function tightest). If there are no
+// public rules, SetRateLimit sets no header. Both headers are structured fields, as in version 10
+// of draft-ietf-httpapi-ratelimit-headers (September 2025; version 11 appeared in May 2026). They
+// have no partition key, because a partition key would reveal whose requests are counted. Error: a
+// rule's name or number does not fit in a header.
 func SetRateLimit(h http.Header, d quota.Decision) error {
 	d = d.Public()
 	if len(d.Rules) == 0 {

@@ -52,15 +52,16 @@ func (r *requestContext) Value(name any) any {
 // WithRequestID returns a context with a new ID for the request, a UUID of version 7 (RFC 9562).
 // The console's search uses the time in the UUID.
 //
-// AdoptRequestID replaces the new ID with the client's own ID. The client's ID is the header
-// X-Request-Id, if this header has 16 to 64 characters: letters, digits, "-", "_" and ".".
-// Otherwise the client's ID is the trace ID of the header traceparent (W3C Trace Context, section
-// 3.2).
+// AdoptRequestID may later replace the new ID with the client's own ID. The client's ID is the
+// header X-Request-Id, if this header has 16 to 64 characters: letters, digits, "-", "_" and ".".
+// If it has not, the client's ID is the trace ID of the header traceparent (W3C Trace Context,
+// section 3.2).
 //
-// If the header X-Request-Id is not adopted, its text is logged as client_request_id, on two
-// conditions. The text has at most 128 characters: letters, digits, and the marks "-", "_", ".",
-// "=", ";", ":" and "/", and at least one letter. If the marks "=", ";", ":" and "/" split the text
-// into parts, each part with seven or more characters contains a letter.
+// If the header X-Request-Id does not become the request's ID, its text may still be logged, as
+// client_request_id. isLoggable decides this: the text must not reveal an address or a phone
+// number. It may have at most 128 characters: letters, digits, and the marks "-", "_", ".", "=",
+// ";", ":" and "/". It must contain a letter. The marks "=", ";", ":" and "/" split the text into
+// parts, and each part with seven or more characters must contain a letter.
 func WithRequestID(ctx context.Context, requestIDHeader, traceparentHeader string) (_ context.Context, id string) {
 	// NewV7 fails only without randomness, with which Go ends the process
 	r := &requestContext{Context: ctx, id: uuid.Must(uuid.NewV7()).String(), trace: traceID(traceparentHeader)}

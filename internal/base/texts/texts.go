@@ -3,10 +3,10 @@
 // is replaced by a value. A text about {n} things has a form for each CLDR plural category of its
 // language: ".one" and ".other" in English, six in Arabic.
 //
-// All files have the sections of the page and the widget. A language without the section of the
-// console is not offered there. Each language but English has a section with problems of the API;
-// the English ones are in package server. Package templates has the texts of mails and text
-// messages.
+// Each file has the sections of the page and the widget. The section of the console may be missing.
+// In this case the console is not offered in the language. Each file except en.json has a section
+// with the texts of the API's problems. The English texts of problems are in package server.
+// Package templates has the texts of mails and text messages.
 //
 // # A new language
 //
@@ -21,7 +21,7 @@
 //	internal/http/page/pagetest       confirmTitles of world.go
 //	CHANGELOG.md
 //
-// Tests that need a language that is not there take Sumerian, sux.
+// Tests that need a language without a file use Sumerian, sux.
 package texts
 
 import (
@@ -56,8 +56,9 @@ const (
 	PhoneSection   = "phone" // texts that replace those of the page for text messages
 	consoleSection = "console"
 
-	// The problems of the API. The key of a title is "slug.title". The key of a detail is "slug" or
-	// "slug.reason". Package server has the English texts.
+	// ProblemsSection is the section with the texts of the API's problems. The key of a title is
+	// "slug.title". The key of a detail is "slug" or "slug.reason". The English texts are in
+	// package server.
 	ProblemsSection = "problems"
 )
 
@@ -150,9 +151,9 @@ func (w Words) ProblemTranslation(slug, reason string) (title, detail string) {
 // Section returns the texts of one section by key.
 func (w Words) Section(name string) map[string]string { return maps.Clone(w.sections[name]) }
 
-// TextsWithForms returns the texts of one section by name. The name of a text is the part of its
-// key before the dot. If a key has a dot, the value is a map of texts by the part after the dot.
-// Otherwise the value is a text.
+// TextsWithForms returns the texts of one section by name. The name is the part of a key before the
+// dot. If the keys with this name have a dot, the value of the name is a map from the part after
+// the dot to the text. Otherwise the value is the text.
 func (w Words) TextsWithForms(section string) map[string]any {
 	all := map[string]any{}
 	for key, text := range w.sections[section] {

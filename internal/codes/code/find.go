@@ -19,15 +19,15 @@ var (
 )
 
 // Find returns a typed code, or the code in a pasted message such as "293848 is your code for
-// Shop". In a message, Find searches for words with the length of the code. If there are none, Find
-// joins words that have only one space or punctuation mark between them, such as "293 848". Then it
-// searches for joined words of this length. If the same code is in the message twice, it counts
-// once. Text messages repeat the code in a line for browsers.
+// Shop". In a message, Find first searches for words with the length of the code. If there are
+// none, Find joins words that have only one space or punctuation mark between them, such as "293
+// 848", and searches for joined words of this length. A code that is in the message twice counts
+// once, because text messages repeat the code in a line for browsers.
 //
-// Find returns normalize(typed) if it finds no code or several codes. It also returns
-// normalize(typed) if typed has only spaces, dashes and characters that a code may have. The
-// function codeIn in web/static/code.js does the same. The tests of both functions read
-// testdata/typed.json.
+// Find returns normalize(typed) if it finds no code or several codes. It does not search if typed
+// has only spaces, dashes and characters that a code may have; it then also returns
+// normalize(typed). The function codeIn in web/static/code.js does the same as Find. The tests of
+// both functions read testdata/typed.json.
 func (f Format) Find(typed string) (string, error) {
 	if len(typed) > maxTypedLength {
 		return "", f.lengthError("too_long")

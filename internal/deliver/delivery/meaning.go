@@ -22,8 +22,9 @@ const (
 
 // MeaningOf returns the meaning of a reply's words. The reply must not be redacted yet. MeaningOf
 // ignores addresses, hosts and URLs, because an address such as spam@example.com says nothing about
-// the reason. If a reply may name a reason other than a missing mailbox, the result is
-// AnotherReason, even if the reply also says that the mailbox is missing.
+// the reason. A reply may say that the mailbox is missing and also name another reason. A clear
+// phrase for another reason decides against a missing mailbox, but a weak phrase (weakReasons) does
+// not.
 func MeaningOf(reply string) Meaning {
 	reply = strings.ToLower(reply[:min(len(reply), maxReplyBytes)])
 	text := plainWords(notWords.ReplaceAllStringFunc(reply, func(token string) string {
@@ -64,9 +65,10 @@ var (
 // anAddress stands for an address that was left out.
 const anAddress = "rcpt"
 
-// These variables are tables of phrases in the form of plainWords, without accents and punctuation.
-// "*" stands for any ending of a word. Chinese and Japanese have no blanks between words, so
-// Chinese and Japanese phrases match anywhere.
+// These variables are tables of phrases. The phrases have no accents and no punctuation, because
+// plainWords removes both from a reply before the comparison. "*" stands for any ending of a word.
+// Chinese and Japanese have no blanks between words, so Chinese and Japanese phrases match
+// anywhere.
 var (
 	// noReasons are phrases that MeaningOf removes first. They sound like another reason or a
 	// missing mailbox but mean neither of the two. One example is the name of a list of recipients.

@@ -49,28 +49,30 @@ const (
 
 // replies has the rows of all replies. The first row that matches is used.
 var replies = []replyRow{
-	// There was no readable reply after the final dot, so the server may have accepted the mail
-	// (RFC 1047). The mail's content may have caused the server's failure.
+	// After the final dot, there was no readable reply or one that does not fit. So the server may
+	// have accepted the mail (RFC 1047). It counts as AboutMessage, since the mail's content may be
+	// the cause.
 	{StageDot, "0 2xx 3xx", "", "", Unknown, AboutMessage, ends},
-	// In a greeting, such a status comes from a web server or from TLS. Later, such a reply does
-	// not fit its command, which is also a fault of the server. Neither is about the mail, so
-	// another server gets the mail.
+	// In a greeting, a status 2xx or 3xx that cannot be used, or no readable reply, comes from a
+	// web server or from TLS. At a later stage, it is a fault of the server, because the reply does
+	// not fit the command. Neither is about the mail, so another server gets the mail.
 	{"", "0 2xx 3xx", "", "", Temporary, AboutServer, ends},
 
 	// The server closes the connection (RFC 5321 section 3.8).
 	{"", "421", "", "", Temporary, AboutConnection, crowded | ends},
 	// TLS not available (RFC 3207); the login cannot be checked now (RFC 4954).
 	{StageTLS + " " + StageAuth, "454", "", "", Temporary, AboutAccount, 0},
-	// The server accepts nothing over the network at present (RFC 3463 section 3.4). But when
-	// Postfix or Exchange sends this code, it refuses only this one connection.
+	// By RFC 3463 section 3.4, this code says that the server accepts nothing over the network at
+	// present. But Postfix and Exchange send it to refuse only this one connection. So the row says
+	// AboutConnection.
 	{"", "4xx", "4.3.2", "", Temporary, AboutConnection, crowded},
 	// At the login, 432 means that the password must be changed (RFC 4954 section 6). Later it is
 	// Microsoft's limit of three mails at once.
 	{StageAuth, "432", "", "", Temporary, AboutAccount, 0},
 	{"", "432", "", "", Temporary, AboutConnection, crowded},
 
-	// Before MAIL the server does not know the mail. A greeting with 4xx counts as a sign of too
-	// much load, because no other reason is known yet.
+	// Before MAIL the server does not know the mail, so the row says AboutServer. A greeting with
+	// 4xx counts as a sign of too much load, because no other reason is known yet.
 	{StageHello, "4xx", "", "", Temporary, AboutServer, crowded},
 	// Amazon throttles with 454 without an enhanced code. Postfix denies relaying to a domain with
 	// 454 4.7.1, which a later row matches.
@@ -111,8 +113,8 @@ var replies = []replyRow{
 	{fromRcpt, "452 454", "", "", Temporary, AboutRecipient, crowded},
 	{fromRcpt, "4xx", "4.7.", "", Temporary, AboutRecipient, crowded}, // Postfix: "too many recipients"; also greylisting
 	{fromRcpt, "4xx", "", "", Temporary, AboutRecipient, 0},
-	// If the words of a reply name another reason, they override a code for a missing mailbox.
-	// After a vague code, the words must say that the mailbox is missing.
+	// A code for a missing mailbox is believed only if the words do not name another reason. A
+	// vague code does not name a reason, so the words must say that the mailbox is missing.
 	{fromRcpt, "5xx", noMailboxCodes, "- missing", Rejected, AboutMailbox, 0},
 	{fromRcpt, "5xx", vagueCodes, "missing", Rejected, AboutMailbox, 0},
 	// A 550 at RCPT means "Mailbox unavailable" (RFC 5321 section 4.2.3), if no code or words name

@@ -11,10 +11,12 @@ import (
 
 // lane has the waiting messages of one queue of the database, and the workers that send them. Each
 // channel has its own lanes and limits. So a hanging carrier delays no mail, and a hanging mail
-// server delays no text message. In each channel, strangers' sends have their own lane. This lane
-// leaves some connections free, so that even a flood of strangers' sends does not delay the sends
-// of other callers. Within a lane the apps take turns, so that no app's backlog delays the sends of
-// another app. The lane itself has no lock. Outbox.lanesMu guards its fields.
+// server delays no text message. In each channel, the sends of strangers have their own lane. A
+// stranger is a browser in which no earlier code of the recipient was entered. If there are several
+// connections, the strangers' lane leaves some of them free. So even a flood of strangers' sends
+// does not delay the sends of other callers. Within a lane the apps take turns, so that no app's
+// backlog delays the sends of another app. The lane itself has no lock. Outbox.lanesMu guards its
+// fields.
 type lane struct {
 	store.Queue
 	queues           map[string]*queue // by app: flights that wait for a worker
@@ -147,9 +149,10 @@ func (l *lane) pop() *flight {
 	return first
 }
 
-// mayWait lets a mail whose last RCPT got no answer (see wasSilent) wait longer for the server than
-// other mails, until the caller calls end. givesWay reports whether this wait must end now. That is
-// so if flights of other mails wait for a worker, and more than half of the workers have a mail
+// mayWait is for a mail whose last RCPT got no answer (see wasSilent). It lets this mail wait
+// longer for the server than other mails, until the caller calls the result end. The result
+// givesWay reports whether the wait must end now, because other mails need the worker. It returns
+// true if flights of other mails wait for a worker, and more than half of the workers have a mail
 // that may wait longer.
 func (o *Outbox) mayWait(l *lane) (givesWay func() bool, end func()) {
 	o.countPatient(l, 1, func() bool { return true })
@@ -158,9 +161,9 @@ func (o *Outbox) mayWait(l *lane) (givesWay func() bool, end func()) {
 	return func() bool { stop(l.needsWorker); return !waits }, func() { stop(func() bool { return true }) }
 }
 
-// countPatient calls the function in the parameter when. If the function returns true, countPatient
-// adds n to l.patient, the number of workers with a mail that may wait longer; see mayWait. It
-// returns the function's result.
+// countPatient changes l.patient, the number of workers with a mail that may wait longer; see
+// mayWait. It first calls the function `when`. If this function returns true, countPatient adds n
+// to l.patient. It returns the function's result.
 func (o *Outbox) countPatient(l *lane, n int, when func() bool) bool {
 	o.lanesMu.Lock()
 	defer o.lanesMu.Unlock()

@@ -23,8 +23,8 @@ type flight struct {
 }
 
 // now returns the time on the database's clock: the database's time when the work was read, plus
-// the time since then. It does not use Outbox.Now, an estimate that is wrong for some seconds after
-// the database's clock is set.
+// the time since then. It does not use Outbox.Now, because Outbox.Now is only an estimate. After
+// the database's clock is set, this estimate is wrong for some seconds.
 func (f *flight) now() time.Time { return f.work.Now.Add(time.Since(f.read)) }
 
 // leases are the flights of this process. Safe for concurrent use.
@@ -33,19 +33,20 @@ type leases struct {
 	flights map[uuid.UUID]*flight
 }
 
-// take adds a flight (a row that this process holds by a lease) for the work w, and returns the
-// flight. If the row already has a flight, take returns nil. In that case the old flight continues
-// under the new attempt, and take keeps the new flight for giveBack.
+// take adds a flight for the work w, and returns the flight. A flight is a row that this process
+// holds by a lease. If the row already has a flight, take returns nil. In that case the old flight
+// gets the lease of the new attempt, and take stores the new flight in the field next of the old
+// one, where giveBack finds it.
 func (le *leases) take(w store.Work, l *lane) *flight {
 	le.mu.Lock()
 	defer le.mu.Unlock()
 	held := store.AttemptID{ID: w.Send.ID, Attempt: w.Send.Attempt}
 	next := &flight{work: w, lane: l, lease: held, inDoubt: w.Send.InDoubt, renewed: time.Now(), read: time.Now()}
 	if f, ok := le.flights[w.Send.ID]; ok {
-		// This happens in two cases. In the first case the lease ended while the database was
-		// unavailable, and this process took over its own row. Then the attempt under way continues
-		// under the new number. In the second case the row was postponed, and became due again
-		// before Postpone has returned.
+		// The row can already have a flight in two cases. In the first case the lease ended while
+		// the database was unavailable, and this process took over its own row. The attempt under
+		// way then continues under the new number. In the second case the row was postponed, and
+		// became due again before the call of Postpone returned.
 		f.lease, f.inDoubt, f.renewed = held, w.Send.InDoubt, time.Now()
 		f.next = next
 		return nil

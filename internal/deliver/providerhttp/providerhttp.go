@@ -145,8 +145,8 @@ func (w *writeTracker) admit() bool {
 	return !w.sealed
 }
 
-// onConnected is called when the connection is ready, with TLS. From then on, all bytes belong to
-// this request, until the connection carries the next request.
+// onConnected is called when the connection is ready, after the TLS handshake if there is one. From
+// then on, all bytes written belong to this request, until the connection carries the next request.
 func (w *writeTracker) onConnected(info httptrace.GotConnInfo) {
 	conn := info.Conn
 	for {
@@ -212,10 +212,11 @@ func (c *Client) Do(ctx context.Context, r Request) (Response, *delivery.Error) 
 	return Response{response.StatusCode, response.Header, body, response.TLS}, nil
 }
 
-// transportError returns the error of a request without a whole response. The error is Unknown if a
-// byte of the request may have left, otherwise Temporary. The parameter caller is the caller's
-// context. If caller has ended, the service gave up the request. The context ctx ends when caller
-// ends, or when the timeout of a request is over.
+// transportError returns the error of a request without a whole response. Its class is Unknown if
+// left is true, that is, if a byte of the request may have left. If left is false, its class is
+// Temporary. The parameter caller is the context of Do's caller. If it has ended, this service gave
+// up the request. The parameter ctx ends together with caller, or when the request's timeout is
+// over.
 func transportError(caller, ctx context.Context, left bool, err error) *delivery.Error {
 	e := &delivery.Error{Class: delivery.Temporary, Stage: delivery.StageDial, Err: errConnect}
 	if left {

@@ -42,9 +42,9 @@ type CarriersOptions struct {
 	// is nil, carriers get no URL.
 	CallbackURL func(carrier, send string) string
 	// Reserve reserves the cost of a message before the message is offered to a carrier. It returns
-	// a function that releases the cost again. If Reserve fails, the carrier is skipped. If Reserve
-	// fails for all other carriers too, or these cannot reach the number, Send returns the error of
-	// Reserve. If Reserve is nil, no cost is reserved.
+	// a function that releases the cost again. If Reserve fails, Send skips the carrier and goes on
+	// to the next one. If no carrier gets the message, Send may return the error of Reserve; see
+	// Send. If the field Reserve is nil, no cost is reserved.
 	Reserve func(ctx context.Context, m Message, cost int64) (back func(), fail *delivery.Error)
 	// OnHealthChange is called when a carrier is set aside, and when the carrier is up again. The
 	// function must return soon and must not call methods of Carriers. It may be nil.
@@ -54,11 +54,12 @@ type CarriersOptions struct {
 	OnAttempt func(ctx context.Context, carrier string, fail *delivery.Error, took time.Duration)
 }
 
-// Carriers has the routes in order of preference, each with a circuit breaker. A carrier is set
-// aside after three failed attempts in a row. It is also set aside if at least half of ten or more
-// attempts within a minute fail. Then the carrier gets one message every five seconds. If a failure
-// may concern only the number, the breaker counts one such failure for each prefix of numbers
-// within rememberFailuresFor. For a stranger's message, such a failure never counts.
+// Carriers has the routes in order of preference, each with a circuit breaker. A breaker sets its
+// carrier aside after three failed attempts in a row. It also sets the carrier aside if at least
+// half of ten or more attempts within a minute fail. A carrier that is set aside gets only one
+// message every five seconds. Some failures may concern only the number. The breaker counts one
+// such failure for each prefix of numbers within rememberFailuresFor. If the message is a
+// stranger's (see Message.Stranger), the breaker never counts such a failure.
 type Carriers struct {
 	CarriersOptions
 	routes []*routeWithBreaker
@@ -205,10 +206,10 @@ func (r *routeWithBreaker) acceptsNumber(number string) bool {
 		slices.ContainsFunc(r.Prefixes, func(p string) bool { return strings.HasPrefix(number, p) })
 }
 
-// breakerResult returns the result of delivery.Error.BreakerResult, with one exception. If a
-// Temporary failure may concern only the number, breakerResult returns a fault only for the first
-// such failure of a prefix; see noteFirstFailure. For a stranger's message, such a failure is never
-// a fault. Strangers choose the numbers, and one stranger can choose many of them.
+// breakerResult returns the result of delivery.Error.BreakerResult, with exceptions for a Temporary
+// failure that may concern only the number. Only the first such failure of a prefix is a fault of
+// the carrier; see noteFirstFailure. If the message is a stranger's, such a failure is never a
+// fault, because one stranger can choose many bad numbers.
 func (r *routeWithBreaker) breakerResult(m Message, fail *delivery.Error) error {
 	if fail == nil || fail.Class != delivery.Temporary || fail.About != delivery.AboutRecipient {
 		return fail.BreakerResult()
@@ -246,8 +247,9 @@ func (c *Carriers) routeByName(name string) *routeWithBreaker {
 }
 
 // HasUnreachableNumbers returns whether some numbers cannot be reached now. suspended is true if,
-// for some numbers, every carrier is set aside. Messages to these numbers wait. untried is true if,
-// for some numbers, no carrier would even try a message now.
+// for some numbers, every carrier is set aside. Messages to these numbers wait for the next attempt
+// that a carrier's breaker allows. untried is true if, for some numbers, no breaker allows an
+// attempt now.
 func (c *Carriers) HasUnreachableNumbers() (suspended, untried bool) {
 	suspended = c.someNumbersUnserved(func(r *routeWithBreaker) bool { return r.breaker.Health().Up })
 	return suspended, suspended && c.someNumbersUnserved(func(r *routeWithBreaker) bool { return r.breaker.AttemptsAllowed() > 0 })

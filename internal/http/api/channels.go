@@ -36,9 +36,9 @@ type countryJSON struct {
 }
 
 // channels handles GET /v1/channels. The answer has the channels that are not paused, and the
-// countries whose phone numbers are served. Neither is a secret, because refusals of sends reveal
-// them. The answer also has what a form shows before anything is sent: the purpose's title and the
-// app's accent color. Our own page shows the same.
+// countries whose phone numbers are served. Neither is a secret, because a caller could also learn
+// them from refusals of sends. The answer also has the texts and colors that a form needs before a
+// code is requested: the purpose's title and the app's accent color. Our own page shows the same.
 func (a *API) channels(c echo.Context, caller verification.Caller) error {
 	out, err := a.offer(caller, c.QueryParam("purpose"), cmp.Or(c.QueryParam("locale"), c.Request().Header.Get("Accept-Language")))
 	if err != nil {
@@ -48,9 +48,10 @@ func (a *API) channels(c echo.Context, caller verification.Caller) error {
 	return c.JSON(http.StatusOK, out)
 }
 
-// Offer returns what GET /v1/channels would answer to a browser of the app, as JSON. So our page
-// does not need to request it. The parameter channels has the channels of our page, and the result
-// leaves out all others. If the purpose is unknown, the result is "".
+// Offer returns, as JSON, what GET /v1/channels would answer to a browser of the app. Our page
+// contains this JSON, so it does not need to make that request. The parameter channels has the
+// channels of our page, and the result leaves out all others. If the purpose is unknown, the result
+// is "".
 func (a *API) Offer(app, purpose, languages string, channels []recipient.Channel) string {
 	page := &verification.PageOffer{Channels: channels, Purposes: []string{purpose}}
 	out, err := a.offer(verification.Caller{App: app, Kind: verification.Browser, Page: page}, purpose, languages)

@@ -123,8 +123,9 @@ func quotaViewOf(s store.SendOrRefusal, d quota.Decision, err error, w texts.Wor
 	return quotaView{Rows: quotaPips(d, w), As: as}
 }
 
-// readVerdictFacts reads the data that the verdict needs and that s does not have. decision is the
-// quota of the recipient. If quotaErr is not nil, the quota is unknown.
+// readVerdictFacts reads the data that the verdict needs in addition to the parameter s. The
+// parameter decision is the present quota of the recipient. If the parameter quotaErr is not nil,
+// this quota is unknown.
 func (console *Console) readVerdictFacts(ctx context.Context, s store.SendDetails, decision quota.Decision,
 	quotaErr error) (known explain.VerdictFacts,
 	err error,
@@ -190,9 +191,9 @@ func (console *Console) latestIfNewer(ctx context.Context, s store.SendOrRefusal
 	return &rows[0], nil
 }
 
-// codeBeforeRefusal returns the verification of a send before a refusal. It chooses the newest send
-// whose message may have gone out. If there is no such send, or if the refusal itself belongs to a
-// verification, it returns nil.
+// codeBeforeRefusal returns the verification of a send before the refused request s. It chooses the
+// newest send in s.Related that is for the same purpose and whose message may have gone out. If
+// there is no such send, or if the refusal itself belongs to a verification, it returns nil.
 func (console *Console) codeBeforeRefusal(ctx context.Context, s store.SendDetails) (*store.Verification, error) {
 	if s.Verification != nil {
 		return nil, nil

@@ -70,8 +70,8 @@ func (console *Console) answerList(c echo.Context, q listQuery) error {
 	return list.WriteJSON(c, page)
 }
 
-// rowJSONWithoutOutcome returns a row of the database as JSON for scripts. The JSON lacks what
-// became of the send's code, which the row does not have.
+// rowJSONWithoutOutcome returns a row of the database as JSON for scripts. The JSON does not say
+// whether the send's code was entered, expired or canceled, because the row does not have this.
 func rowJSONWithoutOutcome(s store.SendOrRefusal) layout.JSONObject {
 	row := layout.JSONObject{
 		"id": s.ID, "verification_id": layout.OrNull(s.VerificationID), "at": layout.Timestamp(s.LoggedAt),

@@ -36,8 +36,9 @@ var loggableErrors = []string{
 	"temporarily_unavailable",
 }
 
-// exchangeError converts an error of the code exchange. An error response below 500 means that the
-// code or the client is not trusted. Any other error is an outage.
+// exchangeError converts an error of the exchange of an authorization code for tokens. An error
+// response with a status below 500 means that the code or the client is not trusted. Any other
+// error is an outage.
 func exchangeError(err error) error {
 	answer, ok := errors.AsType[*oauth2.RetrieveError](err)
 	if !ok || answer.Response.StatusCode >= 500 {

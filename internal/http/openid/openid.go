@@ -126,8 +126,8 @@ func (p *Provider) Finish(ctx context.Context, a LoginAttempt, answer url.Values
 }
 
 // authorizationCode returns the authorization code of an answer. It first checks that the answer
-// belongs to the attempt. This check includes error answers, so that other people cannot end the
-// attempt.
+// belongs to the attempt. It also checks this for an answer with an error. Without this check,
+// other people could end the attempt with a forged error.
 func (m *metadata) authorizationCode(issuer string, a LoginAttempt, answer url.Values) (string, error) {
 	if a.State == "" || !givenOnce(answer, "state") ||
 		subtle.ConstantTimeCompare([]byte(answer.Get("state")), []byte(a.State)) != 1 {

@@ -56,10 +56,10 @@ func originOf(address string) string {
 	return to.Scheme + "://" + to.Host
 }
 
-// ambiguousPathPattern matches a decoded path that servers may resolve in different ways. It
-// matches a percent sign, because some servers decode the path again. It matches a backslash and
-// control characters. It also matches a parameter after dots ("/..;/"), because some servers remove
-// the parameter before they resolve the dots.
+// ambiguousPathPattern matches a decoded path that different servers may resolve in different ways.
+// It matches a percent sign, because some servers decode the path again. It matches a backslash and
+// control characters. It also matches dots that are followed by a parameter ("/..;/"), because some
+// servers remove the parameter and then resolve the dots.
 var ambiguousPathPattern = regexp.MustCompile(`[%\\\x00-\x1f\x7f]|(^|/)\.\.?;`)
 
 // logBadLink logs a visit by a wrong link. The link is wrong if the app has no page, lacks the

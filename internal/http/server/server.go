@@ -1,9 +1,9 @@
-// Package server makes the echo instance that serves all routes. It has the common middleware,
-// determines the client's address, and maps errors to statuses. Handlers return errors. Clients get
-// these errors as problems (RFC 9457), and browsers get a page.
+// Package server has what all routes of the HTTP server share. It makes the echo instance with the
+// common middleware, determines the client's address, and maps errors to statuses. Handlers return
+// errors. Clients get these errors as problems (RFC 9457), and browsers get a page.
 //
-// Package app makes the instance. Packages api, page and console register their routes on the
-// instance.
+// Package app calls this package to make the instance. Then packages api, page and console register
+// their routes on the instance.
 package server
 
 import (
@@ -116,10 +116,10 @@ func SetAnswerTime(c echo.Context, d time.Duration) {
 	_ = http.NewResponseController(c.Response()).SetWriteDeadline(time.Now().Add(d)) // fails only for an http.ResponseWriter of a test
 }
 
-// accessLog logs one line for each request. The line has the route's template, because the path may
-// contain secret IDs. It has the client's /24 or /48, like the send log. It also has the attributes
-// that handlers added with logs.AddAttrs (app, key, send). If the client has left, accessLog ends
-// the request; see errIfClientLeft.
+// accessLog logs one line for each request. The line has the route's template instead of the path,
+// because the path may contain secret IDs. It has the client's network (/24 or /48) instead of the
+// address, like the send log. It also has the attributes that handlers added with logs.AddAttrs
+// (app, key, send). If the client has left, accessLog ends the request; see errIfClientLeft.
 func accessLog(logger *slog.Logger, served func(route string, status int, took time.Duration)) echo.MiddlewareFunc {
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error {

@@ -17,9 +17,9 @@ import (
 )
 
 // bucket returns the name of the bucket of a scope and subject, for an app, a channel and a policy.
-// The name contains the policy, but not the purpose unless the subject is the purpose. So purposes
-// with the same policy share the policy's buckets. Buckets with an empty policy count under all
-// policies together.
+// The name contains the policy and not the purpose, so purposes with the same policy share the
+// policy's buckets. The only exception is a bucket whose subject is the purpose itself. If the
+// parameter policy is empty, the bucket counts the events under all policies together.
 func bucket(app string, ch recipient.Channel, policy string, scope quota.Scope, subject string) string {
 	return quota.Bucket(app, string(ch), policy, string(scope), subject)
 }

@@ -2,13 +2,14 @@
 // attack does not cost one write for each request, and no response waits for the database. Package
 // verification adds refusals, and package jobs calls WriteDue.
 //
-// A rule that counts by recipient has one row for each recipient. The row counts further refusals
-// until the row's deadline. A rule of a wider scope, such as a network, can refuse requests for any
-// number of recipients at no cost to the client. So only the first recipients of a network have
-// their own rows, which support can find. The other recipients share one row.
+// A refusal by a rule that counts by recipient gets a row of this recipient. The row counts further
+// refusals until the row's deadline. A rule of a wider scope, such as a network, is different: once
+// its limit is reached, a client can cause refusals for any number of recipients. So only the first
+// recipients of a network have their own rows, which support can find. The other recipients of the
+// network share one row.
 //
-// When the batch reaches a bound, shared rows count further refusals, so that no refusal is
-// omitted. Each replica has its own rows.
+// The number of rows in memory is limited. When a limit is reached, further refusals are counted in
+// shared rows, so that no refusal is omitted. Each replica has its own rows.
 package refusals
 
 import (
@@ -90,8 +91,9 @@ const (
 	maxNetworks           = 2_000            // networks whose first recipients are counted
 	maxOpenTime           = 10 * time.Minute // longest time for which a row stays open
 	// minOpenTime is the minimum time for which a network's first recipients are counted and a
-	// shared row stays open. Without a minimum, this time would be the wait of the rule that
-	// refused. For rules with a wider scope, this wait may be shorter than a second.
+	// shared row stays open. Without this minimum, the time would be how long the refusing rule
+	// makes the client wait. A rule with a wider scope may make the client wait for less than a
+	// second, and each second would need a new row.
 	minOpenTime = time.Minute
 )
 
@@ -160,10 +162,10 @@ func (o *openRow) accepts(now time.Time) bool {
 	return o != nil && (now.Before(o.until) || o.Count > 0)
 }
 
-// findOrAddCounter returns the counter of first recipients of the row's network. If there is none,
-// or if the counter's deadline has passed, it makes a new counter. The parameter until is the
-// deadline of the new counter. findOrAddCounter returns nil if there would be more than maxNetworks
-// counters.
+// findOrAddCounter returns the counter of the row's network, which counts the recipients of this
+// network that have rows of their own. If there is no counter, or if its deadline has passed,
+// findOrAddCounter makes a new counter. The parameter `until` is the deadline of the new counter.
+// findOrAddCounter returns nil if there would be more than maxNetworks counters.
 func (b *Batch) findOrAddCounter(row store.SendOrRefusal, until, now time.Time) *firstRecipientCounter {
 	key := networkKey{row.App, row.BlockedBy, row.Network}
 	f := b.networks[key]
@@ -220,10 +222,10 @@ func (b *Batch) closeRow(rows map[refusalKey]*openRow, key refusalKey) {
 }
 
 // takeUnwritten returns the due rows that have unwritten refusals, and resets their counts. A row
-// is due if it was never written, if its deadline has passed, or if its last write was long enough
-// before now. The parameter ago is the shortest such time. takeUnwritten also deletes each network
-// whose deadline has passed, and each row without unwritten refusals whose deadline has passed. The
-// result lost is the number of refusals that no row could count.
+// is due if it was never written, if its deadline has passed, or if its last write was at least the
+// duration `ago` before the parameter `now`. takeUnwritten also deletes each network whose deadline
+// has passed, and each row without unwritten refusals whose deadline has passed. The result lost is
+// the number of refusals that no row could count.
 func (b *Batch) takeUnwritten(now time.Time, ago time.Duration) (batch []store.SendOrRefusal, lost int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -278,8 +280,9 @@ func (b *Batch) putBack(batch []store.SendOrRefusal) {
 	}
 }
 
-// rewriteAfter is the shortest time between two writes of an open row. A flood on a thousand
-// recipients may cause several refusals a second for each recipient.
+// rewriteAfter is the shortest time between two writes of an open row. In a flood on a thousand
+// recipients, each recipient may have several refusals a second, and not each of them may cost a
+// write.
 const rewriteAfter = 5 * time.Second
 
 // rowsAtOnce bounds the rows of one transaction. So if a stop runs out of time, only the last rows

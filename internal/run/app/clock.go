@@ -11,10 +11,10 @@ import (
 	"sendcode/internal/http/server"
 )
 
-// databaseClock returns the time of the database's clock. Every replica writes and compares lasting
-// times by this one clock. Lasting times are those in rows and in sealed cookies. Between two
-// readings of the database's clock, the machine's own clock measures the time that has passed. A
-// databaseClock is safe for concurrent use.
+// databaseClock returns the time of the database's clock. Every replica uses this one clock for the
+// times in rows and in sealed cookies, both to write and to compare them. Between two readings of
+// the database's clock, the machine's own clock measures the time that has passed. A databaseClock
+// is safe for concurrent use.
 type databaseClock struct {
 	localNow func() time.Time // of this machine
 	read     func(context.Context) (time.Time, error)
@@ -40,9 +40,9 @@ func (c *databaseClock) Now() time.Time {
 	return c.at.Add(c.localNow().Sub(c.heard))
 }
 
-// measure reads the database's clock. The delay of the database's answer makes the reading inexact.
-// If the present estimate is within that inexactness, measure keeps the estimate. Otherwise the
-// time would jump to and fro.
+// measure reads the database's clock. Because the answer takes some time, the reading is uncertain
+// by that time. If the present estimate is within this uncertainty, measure keeps the estimate, so
+// that the time does not jump to and fro.
 func (c *databaseClock) measure(ctx context.Context) error {
 	askedAt := c.localNow()
 	at, err := c.read(ctx)

@@ -25,9 +25,10 @@ const (
 	rowsPerKeyCheck = 2_000  // sealed rows; while rows are left, a run begins each jobs.DefaultTick
 )
 
-// keyCheck compares this process's keys with the check values in the database. It also finds the
-// missing keys: keys that rows need but the ring lacks. The database has a check value for each key
-// it knows. keyCheck reads rows only while the ring lacks a key that has a check value.
+// keyCheck compares this process's keys with the check values in the database, which has one for
+// each key it knows. It also finds missing keys: keys that rows need, but that the ring (this
+// process's keys) lacks. If the ring has all keys with check values, no key can be missing, so
+// keyCheck reads no rows.
 type keyCheck struct {
 	vault  keys.Vault
 	db     *sqldb.DB
@@ -35,9 +36,9 @@ type keyCheck struct {
 	rows   int // number of sealed rows that one run reads; 0: rowsPerKeyCheck
 
 	lacking []string // IDs that the database knows and the ring lacks
-	// The next run goes on at this place. The field table is an index into sqldb.SealedTables, and
-	// after is the key of the last row that was read there. No row before this place is sealed
-	// under a key that the ring lacks.
+	// The place where the next run continues to read. The field table is an index into
+	// sqldb.SealedTables, and the field after is the key of the last row that was read in that
+	// table. No row before this place is sealed under a key that the ring lacks.
 	table int
 	after string
 	more  bool // rows are left to read, and no key is known to be missing
@@ -59,9 +60,9 @@ func vaultOf(cfg config.Config) keys.Vault {
 	return keys.Vault{IndexKey: cfg.IndexKeyBytes(), Ring: ring}
 }
 
-// checkKeys compares the configured keys with the keys that wrote the database. It runs before the
-// service writes any row. It also starts the search for missing keys. A missing key does not stop
-// the start.
+// checkKeys compares the configured keys with the check values in the database, and returns an
+// error if a key differs. It runs before the service writes any row. It also starts the search for
+// missing keys, which rows need but the configuration lacks. A missing key does not stop the start.
 func (a *App) checkKeys(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, databaseOpenTimeout)
 	defer cancel()
@@ -74,9 +75,9 @@ func (a *App) checkKeys(ctx context.Context) error {
 	return nil
 }
 
-// run is a job that repeats the comparison of the start. Since then another database may have
-// replaced the first one, and replicas with other rings may have written rows. The result more
-// reports that some sealed rows are still unread.
+// run is a job that repeats the comparison which checkKeys made at the start. The result may have
+// changed: another database may have replaced the first one, or replicas with other keys may have
+// written rows. The result more is true if some sealed rows are still unread.
 func (k *keyCheck) run(ctx context.Context) (more bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, store.CallTimeout)
 	defer cancel()
@@ -146,7 +147,8 @@ func (k *keyCheck) findMissing(ctx context.Context) (more bool, err error) {
 
 // findMissingInRows looks for missing keys in the next sealed rows. The parameter codes has the
 // missing keys that unexpired codes need. findMissingInRows records these keys together with the
-// keys that it finds. The result more reports that some sealed rows are still unread.
+// keys that it finds. If there are none, the result more is true as long as some sealed rows are
+// still unread.
 func (k *keyCheck) findMissingInRows(ctx context.Context, codes []string) (more bool, err error) {
 	missing, more, err := k.missingInNextRows(ctx)
 	if err != nil {

@@ -194,7 +194,8 @@ func (a *App) carriersCheck(carriers *sms.Carriers) server.HealthCheck {
 }
 
 // slowCheck returns a health check for a channel. The service refuses a send if its message would
-// go out too late. The health check returns reason until a minute after the last such refusal.
+// go out too late. For a minute after such a refusal, the health check returns the parameter
+// reason.
 func (a *App) slowCheck(ch recipient.Channel, reason server.HealthReason) server.HealthCheck {
 	return func(context.Context) *server.HealthReason {
 		if _, _, last := a.core.Codes.SlowRefusals(ch); time.Since(last) >= time.Minute {
@@ -250,13 +251,14 @@ func (a *App) waitingMessageCheck(ch recipient.Channel) func(context.Context) bo
 	}
 }
 
-// mailServersReason returns a reason if all mail servers are suspended and a mail waits. It also
-// returns a reason if all are suspended and no server would try a mail now.
+// mailServersReason returns why the service is not ready to send mails, or nil. It returns a reason
+// in two cases: if all mail servers are suspended and a mail waits, or if all are suspended and no
+// server would try a mail now.
 //
-// If no mail waits, a server that would try the next mail counts as working, since only a mail can
-// show that the server works again. The parameter admits is how many mails the servers would try
-// now. The function waits reports whether a mail waits. mailServersReason calls it only when the
-// answer matters.
+// If no mail waits, a suspended server that would try the next mail counts as working, since only a
+// mail can show that the server works again. The parameter admits is how many mails the servers
+// would try now. The function waits reports whether a mail waits. mailServersReason calls it only
+// when the answer matters.
 func mailServersReason(all []delivery.Health, admits int, waits func() bool) *server.HealthReason {
 	if slices.ContainsFunc(all, func(h delivery.Health) bool { return h.Up }) || admits > 0 && !waits() {
 		return nil

@@ -146,11 +146,10 @@ type Config struct {
 // shared. The service never prints them. Two of these settings are not secret: the public key and
 // its origins. The settings file can give the apps further public keys and origins.
 type Secrets struct {
-	// The keys that protect codes and recipients: `id:base64,id:base64`, at least 32 bytes each.
-	// The first key is for new codes and recipients. The other keys are for older codes and
-	// recipients. `sendcode key --kind ring` makes one key.
+	// `id:base64,id:base64`, at least 32 bytes each. The first is for new codes and recipients, the
+	// others for older ones. `sendcode key --kind ring` makes one.
 	SecretKeys Secret `yaml:"secret_keys,omitempty" env:"file" check:"ring" unset:"generated"`
-	// The key with which the service hashes recipients: base64, at least 32 bytes. `sendcode key
+	// The key of recipients' hashes: base64, at least 32 bytes. `sendcode key
 	// --kind index` makes one.
 	IndexKey Secret `yaml:"index_key,omitempty" env:"file" check:"index_key" unset:"generated"`
 	// `sk_…`: the secret key of the app `default`. `sendcode key` makes one.
@@ -164,8 +163,8 @@ type Secrets struct {
 	AdminPassword Secret `yaml:"admin_password,omitempty" env:"file" check:"password" unset:"generated in a trial"`
 	// Instead of the password: `$argon2id$v=19$m=65536,t=3,p=4$…$…`, m × t at least 35840 KiB.
 	AdminPasswordHash Secret `yaml:"admin_password_hash,omitempty" env:"file" check:"password_hash"`
-	// Bearer token of the admin API, at least 20 characters. With this token, a client can only
-	// read. Tokens with other roles: [`admin: tokens`](operations.md#accounts).
+	// Bearer token of the admin API, at least 20 characters. It only reads. Tokens with other
+	// roles: [`admin: tokens`](operations.md#accounts).
 	AdminToken Secret `yaml:"admin_token,omitempty" env:"file" check:"token"`
 	// Bearer token of `/metrics`, at least 20 characters.
 	MetricsToken Secret `yaml:"metrics_token,omitempty" env:"file" check:"token"`

@@ -38,9 +38,10 @@ const secretsFileHead = `# Made by sendcode and read at every start: what no set
 `
 
 // loadOrCreateSecrets returns the secrets in the file secrets.yaml of the directory dir. The result
-// maps names such as "api_key" to secrets. If the file lacks a secret of the parameter missing,
-// loadOrCreateSecrets generates the secret. A lock keeps other processes out until it returns. If a
-// database may have been written with a key that the file lacks, it returns an error.
+// maps names such as "api_key" to secrets. The parameter missing lists the secrets that no setting
+// gives. loadOrCreateSecrets generates those of them that the file lacks. If a database may have
+// been written with a key that the file lacks, it returns an error instead. A lock keeps other
+// processes out until it returns.
 func loadOrCreateSecrets(dir string, missing []storedSecret) (secrets map[string]string, err error) {
 	if err := makeDataDir(dir); err != nil {
 		return nil, err
@@ -314,15 +315,15 @@ type ShownSecret struct {
 	Value string // in the clear, to be shown at the terminal
 }
 
-// LoadOrCreateSecrets reads <dir>/secrets.yaml, which has the secrets that no setting gives. It
-// returns the secrets that a person needs. It generates secrets that the file lacks, and writes the
-// file atomically. Only the file's owner may read the file. If other machines can reach the
-// service, LoadOrCreateSecrets does nothing. In that case Load refuses a configuration that lacks
-// secrets.
+// LoadOrCreateSecrets takes the secrets that no setting gives from the file <dir>/secrets.yaml. It
+// generates secrets that the file lacks, and writes the file atomically. Only the file's owner may
+// read the file. LoadOrCreateSecrets returns the secrets that a person has to type or copy: the API
+// key and the password of the console. If other machines can reach the service, LoadOrCreateSecrets
+// does nothing. In that case Load refuses a configuration that lacks secrets.
 //
 // A damaged file is an error, and the file stays unchanged. A missing file is an error if a
-// database was written with its keys. With other keys, pending codes would be invalid, and the
-// counts of every recipient would begin again.
+// database exists, because the database was written with the keys of the file. With other keys,
+// pending codes would be invalid, and the counts of every recipient would begin again.
 //
 // The caller may have the lock of LockDataDir, but does not need it. LoadOrCreateSecrets has its
 // own lock, so that replicas on one host get the same secrets.
@@ -362,8 +363,8 @@ type storedSecret struct {
 func (s storedSecret) isDatabaseKey() bool { return s.label == "" }
 
 // storedSecrets are all secrets of the data directory, in the order of their file. The keys of the
-// database come last. So if the end of the file is lost, these keys are missing, and the service
-// notices the damage.
+// database come last. So if the end of the file is lost, these keys are missing. The service never
+// generates new keys for an existing file, but reports that the file is damaged.
 var storedSecrets = []storedSecret{
 	{
 		"api_key", "API key", func(c *Config) *Secret { return &c.APIKey }, Config.GeneratesAPIKey,

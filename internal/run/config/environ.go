@@ -97,9 +97,10 @@ type locatedValue struct {
 	value, where string
 }
 
-// readEnviron returns the values of variables, and of the files that …_FILE variables name, by key.
-// An empty variable counts as missing, because container tools set empty variables. readEnviron
-// trims the values, since editors end a file with a line break.
+// readEnviron returns the values that the environment gives, by key. A value is in a variable, or
+// in the file that the variable …_FILE names. An empty variable counts as missing, because
+// container tools set empty variables. readEnviron trims the values, since editors end a file with
+// a line break.
 func (ss *settingsSource) readEnviron() map[string]locatedValue {
 	ss.reportUnknown()
 	given := map[string]locatedValue{}
@@ -203,8 +204,8 @@ func (ss *settingsSource) reportUnknown() {
 
 // Kubernetes and Docker links set variables for the services near a container: {NAME}_SERVICE_HOST
 // and {NAME}_PORT=tcp://… (kubernetes.io, "Discovering services"). If a service is called
-// "sendcode" or "sendcode-redis", these variables begin with SENDCODE_. They must not stop the
-// start.
+// "sendcode" or "sendcode-redis", these variables begin with SENDCODE_. Unknown variables with this
+// beginning stop the start, but these must not.
 var (
 	serviceNamePattern = regexp.MustCompile(`^SENDCODE_(\w+_)?SERVICE_(HOST|PORT(_\w+)?)$`)
 	linkNamePattern    = regexp.MustCompile(`^SENDCODE_(\w+_)?PORT_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?$`)

@@ -137,9 +137,9 @@ func defaultReserve[N int | int64](limit N) N {
 }
 
 // countsManyRecipients reports whether the rule counts many recipients and clients together. Such a
-// rule has a reserve by default. Otherwise one stranger could use up the whole limit and stop all
-// other callers. Rules on recipients and networks have no default reserve, since a stranger can use
-// up the limit of only one recipient or network.
+// rule has a reserve by default. Without a reserve, one stranger could use up the whole limit and
+// so stop all other callers. Rules on recipients and networks have no default reserve, since a
+// stranger can use up the limit of only one recipient or network.
 func (r policyRule) countsManyRecipients() bool {
 	return policy.IsWiderScope(r.Scope) && !policy.CountsByClient(r.Scope)
 }

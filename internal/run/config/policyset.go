@@ -122,8 +122,9 @@ func (a App) EffectiveBrand() message.Brand {
 	return message.NewBrand(a.Brand.Logo, a.Brand.Accent, a.Brand.Home)
 }
 
-// TitleOf returns an app's name in messages: its title, or its name. Without a title, the app
-// default has the name of the sender, since "default" means nothing to people.
+// TitleOf returns an app's name in messages: its title, or its name if it has no title. If the app
+// named "default" has no title, it has the name of the sender, since "default" means nothing to
+// people.
 func (c Config) TitleOf(a App) string {
 	if a.Name == defaultApp {
 		return cmp.Or(a.Title, c.SenderOf(a).Name, a.Name)

@@ -47,10 +47,10 @@ func (c Config) YAML() string {
 	return yamlHead + body.String() + c.secretsComment()
 }
 
-// yamlNode returns the configuration as YAML, with comments on the empty settings. It leaves out
-// all test recipients, and each entry of the setting stop that names a single recipient. It shows
-// only the number of these entries, since no output shows a whole address. It leaves out API keys
-// from environment variables, since the settings file does not have these keys.
+// yamlNode returns the configuration as YAML, with comments on the empty settings. No output may
+// show a whole address. So yamlNode leaves out all test recipients, and each entry of the setting
+// stop that names a single recipient. It shows only how many entries it left out. It also leaves
+// out API keys from environment variables, since the settings file does not have these keys.
 func (c Config) yamlNode() *yaml.Node {
 	shown := c
 	shown.Secrets, shown.TestRecipients, shown.Apps = Secrets{}, nil, slices.Clone(c.Apps)

@@ -9,9 +9,9 @@ import (
 // Secret gives "[secret]". If the value is not set, it gives an empty text. Only Reveal returns the
 // value. In the zero Secret, the value is not set.
 type Secret struct {
-	// value is a pointer, since fmt would print a plain value. If another package's struct has the
-	// Secret in an unexported field, fmt ignores the methods of Secret and prints its fields. At
-	// that depth fmt prints only the address of a pointer.
+	// value is a pointer, so that fmt never prints the secret itself. If a struct of another
+	// package has a Secret in an unexported field, fmt cannot call the methods of Secret and prints
+	// its fields instead. Of a pointer in such a field, fmt prints only the address.
 	value *string
 }
 

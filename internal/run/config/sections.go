@@ -159,8 +159,9 @@ func (l *loader) completeApps() {
 const maxTestRecipients = 20
 
 // checkTestRecipients records a mistake for a test recipient that is listed twice, or whose address
-// would be folded by the setting folding. Folding gives several addresses the same hash, and the
-// code of a test recipient must be valid for exactly one address.
+// the setting folding would change. Folding gives several spellings of an address, for example with
+// and without dots, the same hash. But the code of a test recipient must be valid for exactly one
+// address.
 func (l *loader) checkTestRecipients() {
 	c, key := l.config, []byte("any key, to compare with only") // addresses that folding makes one have equal hashes
 	if len(c.TestRecipients) > maxTestRecipients {
@@ -321,10 +322,10 @@ func (c *Config) indexKeyOnRing() bool {
 }
 
 // completePolicies adds the default policy if the file has none. The default policy allows each
-// recipient 1 send in 60 s, 5 sends in an hour and 10 sends in 24 h. If strangers' browsers reach
-// an app, the default policy keeps 1 of the 5 sends and 2 of the 10 sends free of strangers.
-// completePolicies adds failuresRule to each policy that limits recipients and has no rule with
-// scope failures.
+// recipient 1 send in 60 s, 5 sends in an hour and 10 sends in 24 h. If strangers' browsers can
+// request sends from an app, the default policy reserves 1 of the 5 sends and 2 of the 10 sends for
+// other callers. A policy that limits recipients also needs a rule on failed sends. So
+// completePolicies adds failuresRule if such a policy has no rule with the scope failures.
 func (l *loader) completePolicies() {
 	c := l.config
 	if c.Policies == nil {
@@ -350,8 +351,9 @@ func (l *loader) completePolicies() {
 	}
 }
 
-// completeWebhooks gives each app its webhook's secrets. It reports secrets without an app,
-// webhooks without a secret, and http URLs that no setting allows. No mistake repeats a secret.
+// completeWebhooks gives each app the secrets of its webhook. It reports secrets that belong to no
+// app, webhooks without a secret, and http URLs that no setting allows. The reports never contain a
+// secret.
 func (l *loader) completeWebhooks() {
 	c := l.config
 	wrong := l.root.Given["webhook_secrets"] != nil && !c.WebhookSecrets.IsSet()

@@ -43,8 +43,9 @@ const (
 	serverAddressKey = attribute.Key("server.address")
 )
 
-// exportedKeys are the keys of the exported attributes. A caller can choose only the value of the
-// request ID. The service validates this ID (logs.IsRequestID), and also logs it.
+// exportedKeys are the keys of the exported attributes. Of the exported values, a caller can choose
+// only the request ID. The service exports this ID only if it is valid (logs.IsRequestID), and also
+// logs it.
 var exportedKeys = map[attribute.Key]bool{
 	requestIDKey: true, appKey: true, channelKey: true, eventKey: true, attemptKey: true, providerKey: true, outcomeKey: true,
 	reasonKey: true,
@@ -69,8 +70,9 @@ func (s redactedSpan) Attributes() (all []attribute.KeyValue) {
 }
 
 // Name implements sdktrace.ReadOnlySpan. The name of a request's span is the method and the
-// template of the route. The name of any other span is a command or a name from this program. If
-// that name contains unexpected characters, Name returns the span's kind.
+// template of the route. Any other span is named by this program or by the libraries for Redis and
+// Postgres, for example after a command. If such a name contains unexpected characters, Name
+// returns the span's kind instead.
 func (s redactedSpan) Name() string {
 	if s.SpanKind() == trace.SpanKindServer {
 		var name [2]string

@@ -91,10 +91,11 @@ func (db *DB) beginTogether(ctx context.Context, brief bool, batch []*beginCall)
 // calls. It returns the calls whose rows it wrote (admitted) and the calls whose sends already had
 // rows (repeated).
 //
-// The ID of a row contains the time of the row. So beginOnConn assumes bounds for the database's
-// time, and reads only the range of IDs that can count within these bounds (see idBounds). If the
-// time proves to be outside the bounds, beginOnConn rolls back and reads again. It reads at most
-// maxClockTries times. If err is not nil and notCommitted is true, nothing was committed.
+// The ID of a row contains the time of the row, so the decision needs only the rows in a range of
+// IDs. This range depends on the database's time. But that time is known only after the read. So
+// beginOnConn assumes bounds for the time, and reads the range for these bounds (see idBounds). If
+// the time proves to be outside the bounds, beginOnConn rolls back and reads again. It reads at
+// most maxClockTries times. If err is not nil and notCommitted is true, nothing was committed.
 func (db *DB) beginOnConn(ctx context.Context, conn *pgxpool.Conn, brief bool, batch []*beginCall) (admitted, repeated []*beginCall,
 	notCommitted bool, err error,
 ) {
@@ -131,9 +132,9 @@ func sortedLockKeys(batch []*beginCall) []int64 {
 // lockAndRead opens a transaction and reads the facts for the decision. First it locks the
 // recipients, and the verifications whose IDs are in Intent.Join. A call without Join may join an
 // open verification that has the call's holder. If there are such verifications, a second round
-// trip locks them together with those in Intent.Join, in the order of their IDs. It also reads the
-// facts of the joining calls again. A check may have ended a verification or locked out the
-// recipient after the first read.
+// trip locks them together with those in Intent.Join, in the order of their IDs. The second round
+// trip also reads the facts of the joining calls again, because a check may have ended a
+// verification or locked out the recipient after the first read.
 func (db *DB) lockAndRead(ctx context.Context, conn *pgxpool.Conn, brief bool, batch []*beginCall, b idBounds) (v batchFacts, err error) {
 	named := listCandidates(batch, nil)
 	mixed := len(named) > 0 && slices.ContainsFunc(batch, func(x *beginCall) bool { return x.In.HolderToJoin() != "" })
@@ -200,9 +201,9 @@ func (db *DB) readFacts(ctx context.Context, conn *pgxpool.Conn, queued *pgx.Bat
 	return v, err
 }
 
-// decide answers the calls that the rules refuse, and the calls whose send has an ID with a wrong
-// time. It returns the admitted calls with their Answer set. It also returns the calls whose sends
-// already have rows (repeated).
+// decide answers two kinds of calls: those that the rules refuse, and those whose send has an ID
+// with a time too far from the database's time. It returns the admitted calls with their Answer
+// set. It also returns the calls whose sends already have rows (repeated).
 func (b batchFacts) decide(batch []*beginCall) (admitted, repeated []*beginCall) {
 	for i, x := range batch {
 		if b.repeated[i] {
@@ -362,10 +363,10 @@ func (db *DB) answerRepeated(ctx context.Context, calls []*beginCall) {
 }
 
 // awaitStandby waits until a synchronous standby has all visible commits. Without a synchronous
-// standby, it does not wait. If a COMMIT is interrupted while it waits for the standby, its rows
-// are visible, but the standby may lack them. A read does not wait for the standby, but a COMMIT
-// after a write waits for all earlier commits in the log. So awaitStandby locks a row, which is a
-// write.
+// standby, it does not wait. The wait is needed because an interrupted COMMIT may leave rows that
+// are visible although the standby lacks them. A read would not wait for the standby. A COMMIT
+// after a write waits until the standby has all earlier commits, too. So awaitStandby locks a row,
+// because a lock is a write.
 func (db *DB) awaitStandby(ctx context.Context, send uuid.UUID) error {
 	_, err := db.pool.Exec(ctx, "SELECT FROM sends WHERE id = @id FOR KEY SHARE", pgx.NamedArgs{"id": send})
 	return err

@@ -176,10 +176,10 @@ var countedSendsSQL = selectGateRow(countedSendRow, map[string]string{"id": "s.i
 ) s WHERE NOT u.once`
 
 // sendsOfHoldersSQL reads all sends within the last ResendWithin (a day) to find the open
-// verifications of each call's holder. For calls with u.once, whose rules count only these sends,
-// it also returns the counted sends. It locks no verification, so a verification may change before
-// the call is decided. If a call may join one of these verifications, the verification must
-// therefore be read again.
+// verifications of each call's holder. If u.once is set for a call, the call's rules count only
+// sends of this day. Then the query also returns the counted sends, so that no second query is
+// needed. The query locks no verification, so a verification may change before the call is decided.
+// If a call may join one of these verifications, the verification must therefore be read again.
 var sendsOfHoldersSQL = selectGateRow("", map[string]string{
 	"kind": `CASE WHEN s.past THEN '` + countedSendRow + `' ELSE '` + verificationOfHolderRow + `' END`,
 	"id":   "s.id", "at": "s.logged_at", "held": "v.id",

@@ -32,13 +32,14 @@ var notCopied = map[string]string{
 }
 
 // rebuilt are the tables whose rows are computed instead of copied. Fill computes the rows of
-// minute_index. After Fill, CountHours computes the hourly counts in the background. Statistics
-// read the sends of an hour that is not counted yet.
+// minute_index. The hourly counts are computed by CountHours, in the background after Fill. As long
+// as an hour is not counted, statistics read the sends of this hour.
 var rebuilt = append([]string{"minute_index"}, sqldb.AllHourTableNames...)
 
 // maxFillClockDifference is the largest allowed difference between the clock of the file's machine
-// and the clock of the database. The copied rows have times on the clock of the file's machine. So
-// each wait for such a time becomes longer or shorter by this difference.
+// and the clock of the database. The copied rows have times by the clock of the file's machine,
+// such as the expiry of a code. By the database's clock, such a time comes earlier or later by the
+// difference.
 const maxFillClockDifference = 5 * time.Second
 
 // fillMinutesSQL makes the rows of minute_index for the copied sends.

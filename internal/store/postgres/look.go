@@ -216,9 +216,9 @@ func (db *DB) runSharedReads(ctx context.Context, steps []*sharedReadCall) ([]st
 		})
 }
 
-// readHistories reads the histories for a batch of calls. The read assumes that the database's time
-// is within certain bounds. If the time is outside the bounds, readHistories reads again. It reads
-// at most maxClockTries times.
+// readHistories reads the histories for a batch of calls. The read covers a range of IDs that
+// depends on the database's time. So readHistories assumes bounds for that time. If the time proves
+// to be outside the bounds, it reads again. It reads at most maxClockTries times.
 func (db *DB) readHistories(ctx context.Context, looks []*historyCall) (histories []rowrules.History, err error) {
 	reach := slices.MaxFunc(looks, func(x, y *historyCall) int { return int(x.In.CountedWithin - y.In.CountedWithin) }).In.CountedWithin
 	for range maxClockTries {

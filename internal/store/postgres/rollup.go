@@ -90,9 +90,9 @@ func (db *DB) BeforeErase(q sqldb.Tx, h recipient.Hash) error {
 }
 
 // DeleteCountsOfHour implements sqldb.Engine. It deletes the counts of the hour that contains the
-// instant at. It takes a lock, so that CountHours cannot count the hour again before this change is
-// committed. If that instant is less than sqldb.HourCountDelay ago, the hour has no counts yet, and
-// DeleteCountsOfHour does nothing.
+// instant in the parameter at. If this instant is less than sqldb.HourCountDelay ago, the hour has
+// no counts yet, and DeleteCountsOfHour does nothing. Otherwise it also takes a lock, so that
+// CountHours cannot count the hour again before this transaction is committed.
 func (db *DB) DeleteCountsOfHour(q sqldb.Tx, at time.Time) error {
 	if q.Now.Sub(at) < sqldb.HourCountDelay {
 		return nil

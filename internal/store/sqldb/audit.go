@@ -11,9 +11,9 @@ import (
 	"sendcode/internal/store/sqlgen"
 )
 
-// addAuditRecipientSQL adds the recipient of an entry. If the entry ends an action, it gets the
-// masked recipient of the entry that began the action. An erasure may have blanked that masked
-// recipient in the meantime. Then the new entry must not contain it either.
+// addAuditRecipientSQL adds the recipient of an audit entry. Some actions have two entries. The
+// entry at the end of the action gets its masked recipient from the entry at the beginning. If an
+// erasure has blanked the masked recipient in between, the new entry must not contain it either.
 const addAuditRecipientSQL = `INSERT INTO audit_recipients (entry, recipient, masked)
 VALUES (@id, @recipient, coalesce((SELECT p.masked FROM audit_recipients p WHERE p.entry = @completes), @masked)) ON CONFLICT (entry) DO NOTHING`
 

@@ -45,9 +45,9 @@ func (d dialect) lockRows(query string) string {
 	return d.pick(dialectSQL{query + " FOR UPDATE SKIP LOCKED", query})
 }
 
-// partitionsSince returns a condition on IDs. Every send s that was logged at or after an instant
-// meets the condition. So Postgres can skip earlier partitions. The parameter at is the instant, as
-// an SQL expression.
+// partitionsSince returns a condition on the ID of a send s. Every send that was logged at or after
+// an instant meets the condition. With the condition, Postgres can skip the older partitions. The
+// parameter at is the instant, as an SQL expression.
 func (d dialect) partitionsSince(at string) string {
 	return d.pick(dialectSQL{PostgresPartitionsSinceSQL(at), "1 = 1"})
 }
@@ -66,6 +66,6 @@ var (
 SELECT pg_advisory_xact_lock(hashtextextended(@app || chr(31) || @channel || chr(31) || encode(@recipient, 'hex'), 1))`}
 )
 
-// LongTimeoutSQL allows a statement 60 s. A recipient under attack may have many rows, and the time
-// range of statistics may have many rows, too.
+// LongTimeoutSQL allows a statement 60 s. It is for statements that may read many rows: those of a
+// recipient under attack, or those of the time range of statistics.
 var LongTimeoutSQL = dialectSQL{Postgres: `SET LOCAL statement_timeout = '60s'`}

@@ -10,8 +10,8 @@ import (
 	"sendcode/internal/store"
 )
 
-// SealedTables are the tables with a column "sealed". keys.Ring.Seal made the data in this column,
-// and bound the data to the key of the row.
+// SealedTables are the tables with a column "sealed". keys.Ring.Seal encrypted the data in this
+// column. Data are bound to the primary key of their row, so they cannot be opened in another row.
 var SealedTables = []store.SealedTable{
 	{Name: "verifications", Key: "id"},
 	{Name: "second_factors", Key: "account"},

@@ -19,19 +19,21 @@ const (
 	expiredSendsSQL = `SELECT s.id FROM sends s WHERE s.logged_at < @before AND ` + settledSendSQL +
 		` ORDER BY s.logged_at, s.id LIMIT @limit`
 
-	// settledVerificationSQL is a condition on a verification o that expired before @before. The
-	// verification must have no send in flight and no send with a refund due.
+	// settledVerificationSQL is the condition that a verification, called o, has no send in flight
+	// and no send with a refund due. It is right only if o expired before @before.
 	settledVerificationSQL = `o.id NOT IN (
         SELECT s.verification_id FROM sends s
         WHERE s.id = ANY (ARRAY(SELECT f.id FROM outbox f UNION ALL SELECT r.id FROM refunds r)) AND s.logged_at < @before)`
 )
 
 // agedTables are the tables whose rows are deleted when the rows reach a certain age. In the SQL,
-// such a row is o. SQLite has no partitions, and deletes verifications and failures together with
-// their sends instead. In Postgres, a verification stays as long as it has a send in flight or a
-// send with a refund due. Dropping a partition deletes the sends of a whole week at once, but
-// verifications are deleted row by row. So verifications are deleted in larger steps than other
-// rows: 24,000 take 100 ms.
+// such a row is called o. In Postgres, a verification stays as long as it has a send in flight or a
+// send with a refund due. SQLite has no partitions, and deletes verifications and failures together
+// with their sends instead.
+//
+// The field times of verifications is large. The reason is that dropping a partition deletes the
+// sends of a whole week at once, but their verifications are deleted row by row. So verifications
+// are deleted in larger steps than other rows: 24,000 take 100 ms.
 var agedTables = [...]struct {
 	table, due, order string
 	times             int  // at most times @limit rows are deleted in one step
@@ -127,12 +129,14 @@ func (s storageStatus) combined() store.StorageStatus {
 }
 
 // DeleteAged deletes rows that were logged before the store.RetentionCutoff of age. It deletes at
-// most limit sends, oldest first, and at most a multiple of limit rows of each of agedTables. A
-// send in flight stays until it has an outcome. A send with a refund due stays until the refund is
-// made. The verification of such a send stays as long as the send. If the database has partitions,
-// DeleteAged first drops the oldest partition, unless a row in the partition has to stay. If age is
-// 0, DeleteAged deletes only limiter events and carriers' holds that have ended. Several replicas
-// may call DeleteAged at once.
+// most limit sends, oldest first. From each of the agedTables it deletes at most limit rows,
+// multiplied by the table's field times. If age is 0, DeleteAged deletes only limiter events and
+// carriers' holds that have ended.
+//
+// A send in flight stays until it has an outcome. A send with a refund due stays until the refund
+// is made. The verification of such a send stays as long as the send. If the database has
+// partitions, DeleteAged first drops the oldest partition, unless a row in the partition has to
+// stay. Several replicas may call DeleteAged at once.
 func (db *DB) DeleteAged(ctx context.Context, age time.Duration, limit int) (gone store.DeletedRows, err error) {
 	ctx, cancel := store.WithCallTimeout(ctx)
 	defer cancel()

@@ -1,7 +1,7 @@
-// Package sqldb has the store's methods, and the statements that Postgres and SQLite share. If a
-// statement differs between the databases, it is a dialectSQL, with one text for each database. The
-// packages postgres and sqlite have the statements that run for each send; see
-// docs/decisions/0007-storage.md.
+// Package sqldb has the store's methods, and the statements that Postgres and SQLite share. If such
+// a statement needs a different text in each database, it is a dialectSQL, which has both texts.
+// The methods that run for each send and check are an exception: each database has its own, in the
+// packages postgres and sqlite. See docs/decisions/0007-storage.md.
 package sqldb
 
 import (
@@ -22,9 +22,9 @@ import (
 type Precedence int
 
 const (
-	// Ahead is for the outcomes of attempts, which are written before all other waiting writes. If
-	// the process dies before it writes an outcome, the attempt is repeated, and a message may be
-	// sent twice.
+	// Ahead is for the outcomes of attempts. They are written before all other waiting writes,
+	// because an attempt is repeated if the process dies before it writes the outcome. Then the
+	// message may be sent twice.
 	Ahead Precedence = iota - 1
 	// InOrder is for all other writes.
 	InOrder
@@ -59,7 +59,8 @@ func (db *DB) Store() *DB { return db }
 // store.
 type Engine interface {
 	// Read runs f outside of a transaction. The function f must only read, and Read may run f
-	// twice. Here and below, name is the name of the store's method, for an Observer.
+	// twice. Here and below, the parameter name is the name of the store's method that makes the
+	// call; an Observer gets it.
 	Read(ctx context.Context, name string, f func(q Tx) error) error
 	// Write runs f once in a transaction (in Postgres READ COMMITTED), and rolls back if f fails.
 	Write(ctx context.Context, name string, precedence Precedence, f func(q Tx) error) error
@@ -116,15 +117,15 @@ type PerDatabase interface {
 	// IdempotencyClaimBusy. If the lease of the claim has ended and there is no send, the next
 	// request with the same fingerprint gets the claim.
 	ClaimIdempotencyKey(ctx context.Context, c store.IdempotencyClaim) (store.IdempotencyClaimAnswer, error)
-	// ReleaseIdempotencyKey ends the lease of a claim that led to no send. So the next request can
-	// get the claim at once. If forget is set, ReleaseIdempotencyKey deletes the claim. Then a
-	// different request can use the key, too. If the claim's SendID is not id,
-	// ReleaseIdempotencyKey changes nothing.
+	// ReleaseIdempotencyKey ends the lease of a claim that led to no send, so that the next request
+	// can get the claim at once. If the parameter forget is true, ReleaseIdempotencyKey deletes the
+	// claim, and a different request can use the key, too. If the parameter id is not the claim's
+	// SendID, ReleaseIdempotencyKey changes nothing.
 	ReleaseIdempotencyKey(ctx context.Context, key [32]byte, id uuid.UUID, forget bool) error
-	// RecordRefusals records refusals. A refusal whose ID has a row is merged into that row: Count
-	// is added, RetryAfter replaced, and the larger Recipients kept. If the recipient was erased
-	// after the refusal, the refusal is stored without the recipient's personal data (see
-	// SendOrRefusal.Mask).
+	// RecordRefusals records refusals. A row may stand for several refusals. If a row with the
+	// refusal's ID exists, the refusal is merged into it: Count is added, RetryAfter is replaced,
+	// and the larger Recipients is kept. If the recipient was erased after the refusal, the refusal
+	// is stored without the recipient's personal data (see SendOrRefusal.Mask).
 	RecordRefusals(ctx context.Context, refusals []store.SendOrRefusal) error
 	// Check counts a check of a code. If c.Judge finds the code right, Check approves the
 	// verification. Both happen in one transaction, which is committed when Check returns. If
@@ -148,9 +149,10 @@ type PerDatabase interface {
 	TakeOver(ctx context.Context, q store.Queue, lease time.Duration, limit int) ([]store.Work, error)
 	// TakeOverWithExpiredCode is TakeOver, but only for rows whose code has expired.
 	TakeOverWithExpiredCode(ctx context.Context, q store.Queue, lease time.Duration, limit int) ([]store.Work, error)
-	// LeaseDueRefunds returns at most limit unconfirmed refunds, oldest first, and leases them:
-	// during the lease, no other call returns them. A refund is due when the duration lease has
-	// passed since Finish, and since the last call that returned the refund.
+	// LeaseDueRefunds returns at most limit due refunds, oldest first, and leases them: during the
+	// lease, no other call returns them. A refund is due when the limiter has not yet confirmed it,
+	// and the duration lease has passed since Finish and since the last call that returned the
+	// refund.
 	LeaseDueRefunds(ctx context.Context, lease time.Duration, limit int) ([]store.Refund, error)
 	// ConfirmRefund confirms that the limiter has made a refund.
 	ConfirmRefund(ctx context.Context, held store.AttemptID) error
@@ -164,9 +166,9 @@ type PerDatabase interface {
 	// than 62 days, CountHours uses 62 days. If several replicas call CountHours at once, one
 	// replica counts.
 	CountHours(ctx context.Context, life, keep time.Duration, limit int) (int, error)
-	// EnsurePartitions creates the missing partitions of this week and the next four. It returns
-	// the end of the last partition; the zero time means that there are no partitions, and none are
-	// needed. Several replicas may call it at once.
+	// EnsurePartitions creates the missing partitions of this week and the next four weeks. It
+	// returns the end of the last partition. It returns the zero time if the database needs no
+	// partitions. Several replicas may call it at once.
 	EnsurePartitions(ctx context.Context) (until time.Time, err error)
 	// Ping writes a little data. If the database cannot store a send now, Ping returns an error. If
 	// Ping succeeds in SQLite, an earlier write that failed with fault.Uncertain can no longer take
@@ -187,8 +189,8 @@ type Scan = func(dest ...any) error
 type Tx struct {
 	Conn
 	Dialect dialect
-	// Now is the database's time at the start of the transaction. In a read of Postgres, Now is
-	// zero, and Clock returns the time.
+	// Now is the database's time at the start of the transaction. Outside of a transaction, that
+	// is, in Engine.Read with Postgres, Now is zero, and Clock returns the time.
 	Now     time.Time
 	audited *[]store.AuditEntry // the entries that the transaction wrote; nil: they are not collected
 }

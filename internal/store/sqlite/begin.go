@@ -40,9 +40,9 @@ func (db *DB) Begin(ctx context.Context, intent store.Intent) (store.BeginAnswer
 	})
 }
 
-// decide decides on an intent from the rows that the function read returns. If the intent's send
-// already has a row, decide returns rowrules.RepeatedAnswer. Errors: store.ErrIDTimeDrift, and
-// those of RepeatedAnswer and of read.
+// decide decides whether the send of an intent is admitted, from the rows that the function read
+// returns. If the send already has a row, the answer is that of rowrules.RepeatedAnswer. Errors:
+// store.ErrIDTimeDrift, and those of RepeatedAnswer and of read.
 func decide(q sqldb.Tx, in store.Intent, read func() (rowrules.RecipientHistory, error)) (d rowrules.Decision, err error) {
 	earlier, err := q.Send(in.Send.ID)
 	if err == nil {
@@ -97,10 +97,11 @@ ORDER BY until DESC, id DESC LIMIT 1`, sqldb.Args{"address": in.Address, "channe
 	return has, err
 }
 
-// joinCandidates returns the verifications that a send may join. If Intent.Join is set,
-// joinCandidates returns the verification with this ID. Otherwise, if Intent.HolderToJoin is not
-// "", it returns the verifications of the recipient's recent sends, including those of other
-// holders. rowrules.Decide chooses one of them. If neither is set, joinCandidates returns none.
+// joinCandidates returns the verifications that a send may join. If the field Join of the intent is
+// set, the only candidate is the verification with this ID. If Join is not set but HolderToJoin
+// returns a holder, the candidates are the verifications of the recipient's recent sends, including
+// those of other holders. rowrules.Decide chooses one of them. If neither is set, joinCandidates
+// returns none.
 func joinCandidates(q sqldb.Tx, in store.Intent) ([]store.Verification, error) {
 	switch s := in.Send; {
 	case in.Join != "":

@@ -10,17 +10,18 @@ import (
 	"sendcode/internal/verify/verification"
 )
 
-// MaxReasonLength is the length, in characters, of the longest reason for an action that the
-// database accepts. MaxSuppressionReasonLength is the limit for the reason of a suppression, or of
-// the end of a suppression.
+// MaxReasonLength is how many characters the reason for an action may have in the database.
+// MaxSuppressionReasonLength is the limit for the reason of a suppression, or of the end of a
+// suppression.
 const (
 	MaxReasonLength            = 500
 	MaxSuppressionReasonLength = 200
 )
 
-// A phone number has a plus sign and at least minDigitsAfterPlus digits, or at least
-// minNumberDigits digits without a plus sign. Ticket numbers are shorter. containsLocalPart does
-// not search for a local part with fewer than minLocalPartLength characters.
+// These limits decide what counts as personal data in a text. A phone number has a plus sign and at
+// least minDigitsAfterPlus digits, or at least minNumberDigits digits without a plus sign. Ticket
+// numbers are shorter. containsLocalPart does not search for a local part with fewer than
+// minLocalPartLength characters.
 const (
 	minNumberDigits    = 10
 	minDigitsAfterPlus = 7

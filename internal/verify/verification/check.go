@@ -131,8 +131,9 @@ func (s *checkService) approvedResult(c Caller, checked store.CheckAnswer) Check
 	if checked.Repeated {
 		outcome = "repeated"
 	}
-	// The hash is of the address as spelled, not of the mailbox. A person who received a code at
-	// one spelling of the address has not proved that another spelling is theirs, too.
+	// The hash identifies the address as spelled, not the mailbox: several spellings may lead to
+	// one mailbox. A person who received a code at one spelling of the address has not proved that
+	// another spelling is theirs, too.
 	spelling, err := s.Vault.AddressHashOfVerification(v)
 	result := s.observedResult(checked, outcome, spelling)
 	result.Valid = true

@@ -14,12 +14,12 @@ import (
 	"sendcode/quota"
 )
 
-// Three bounds limit failed checks. The first bound is on a recipient (rowrules.FailedCheckLimit).
-// The database counts these failed checks in the transaction of the check, separately for each
-// class of callers. The second bound is on the client's networks. The limiter counts each check
-// before the codes are compared, and the check is refunded unless the code was wrong. The third
-// bound is on the app. The limiter counts wrong codes in the background, and this bound refuses no
-// check. While an app exceeds its bound, an alarm is logged, and new codes for browsers are longer.
+// Failed checks have three bounds. Only the first two refuse checks. The first bound is on a
+// recipient (rowrules.FailedCheckLimit). The database counts these failed checks in the transaction
+// of the check, separately for each class of callers. The second bound is on the client's networks.
+// The limiter counts each check before the codes are compared, and the check is refunded unless the
+// code was wrong. The third bound is on the app. The limiter counts wrong codes in the background.
+// While an app exceeds this bound, an alarm is logged, and new codes for browsers are longer.
 
 // takeNetworkQuota counts a check as failed for the client's networks, before the codes are
 // compared. The result failure is the counted event. The caller refunds failure if the code was not

@@ -10,12 +10,14 @@ import (
 	"sendcode/quota"
 )
 
-// takeQuota lets the limiter, the first gate, count the send. After a refusal, takeQuota calls
-// statesOfRefusal, which may read the recipient's rows. If the wait ends during this read,
-// takeQuota calls the limiter once more. If the process dies before the method write has returned,
-// the limiter may count a send without a row until the windows of the rules end. A repeated request
-// with the Idempotency-Key has the same send ID, so the limiter counts the send once. Errors:
-// *earlyAnswer, fault.Unavailable.
+// takeQuota asks the limiter, the first gate, to count the send. If the limiter refuses, takeQuota
+// calls statesOfRefusal, which may read the recipient's rows. If the refusal's RetryAfter has
+// passed by the end of this read, takeQuota asks the limiter once more. Errors: *earlyAnswer,
+// fault.Unavailable.
+//
+// If the process dies before the method write has returned, the limiter may count a send that has
+// no row. It does so until the windows of the rules end. But if the client repeats the request with
+// its Idempotency-Key, the send ID is the same, so the limiter counts the send only once.
 func (s *sendService) takeQuota(ctx context.Context, send claimedSend) (counted countedSend, err error) {
 	if send.checkRequired && send.pass.checker == "" {
 		return counted, s.refuseWithoutPass(ctx, send, quota.Decision{})
@@ -57,13 +59,16 @@ func (s *sendService) takeQuota(ctx context.Context, send claimedSend) (counted 
 	return counted, s.refuse(ctx, send.parsedRequest, refusal, "refused")
 }
 
-// refuseWithoutPass answers a request that lacks a pass. If a pass would admit the request, the
-// answer asks for a human check. Otherwise the answer is a refusal. Without a full pass, some rules
-// have lower limits (see the field lower). The parameter taken is the limiter's refusal by these
-// lower limits. It is the zero value if the request needs a pass even while the rules would admit
-// it. refuseWithoutPass reads the recipient's rows. If the full limits refuse a send, takeQuota
-// does not call refuseWithoutPass. So a flood of browsers' new requests beyond the full limits of
-// the wider scopes reads no rows. Errors: *earlyAnswer, fault.Unavailable.
+// refuseWithoutPass answers a request that has not passed a human check (a pass), or only an easier
+// one. Without a full pass, some rules have lower limits; see the field lower. If a pass would
+// admit the request, the answer asks for a human check. If the full limits refuse the request too,
+// the answer is a refusal. To find this out, refuseWithoutPass reads the recipient's rows.
+//
+// The parameter taken is the limiter's refusal by the lower limits. It is the zero value if the
+// request always needs a pass, even while the rules would admit it. Except in this case, takeQuota
+// calls refuseWithoutPass only if the limiter's full limits admit the send. So a flood of requests
+// beyond the full limits of the wider scopes reads no rows here. Errors: *earlyAnswer,
+// fault.Unavailable.
 func (s *sendService) refuseWithoutPass(ctx context.Context, send claimedSend, taken quota.Decision) error {
 	current, err := s.peek(ctx, send.plan)
 	if err != nil {

@@ -63,9 +63,9 @@ func (s *sendService) Send(ctx context.Context, ask Request) (answer Answer, err
 	if err != nil {
 		return Answer{}, err
 	}
-	// After this point only the answer can be lost, and a request with the same key gets the answer
-	// again. If the process dies before MaySend has returned, or before the cancellation is
-	// written, another process sends the message.
+	// The send is written. After this point only the answer can be lost, and a repeated request
+	// with the same key gets the answer again. If this process dies before MaySend has returned, or
+	// before it has written that the code is canceled, another process sends the message.
 	mayLeave := send.MaySend == nil || send.MaySend()
 	s.countAdmitted(send)
 	if !mayLeave {

@@ -62,9 +62,10 @@ func (s *sendService) takeTurn(t sendTime, r *parsedRequest) (*keyTurn, error) {
 	}
 }
 
-// takeOrJoin takes the turn with the name, if it is free. The result own is the caller's new turn.
-// If another request has the turn, the caller joins the requests that wait for it, and the result
-// before is the turn of that request. If too many requests wait, both results are nil.
+// takeOrJoin takes the turn with the name, if it is free. In this case the result own is the
+// caller's new turn. If another request has the turn, the caller joins the requests that wait for
+// it. In this case the result before is the other request's turn. If too many requests wait, both
+// results are nil.
 func (k *keyTurns) takeOrJoin(name turnName) (own, before *keyTurn) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -116,8 +117,8 @@ func (k *keyTurns) pause(t sendTime, d time.Duration) bool {
 	return k.wait(t, over)
 }
 
-// wait waits until over is closed. It returns false if the client hung up, if the time for the
-// decision ended, or if too many requests wait.
+// wait waits until the channel over is closed. It returns false if the client hung up, if the time
+// for the decision ended, or if too many requests wait.
 func (k *keyTurns) wait(t sendTime, over <-chan struct{}) bool {
 	k.mu.Lock()
 	full := k.waiting >= maxWaiting

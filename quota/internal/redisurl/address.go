@@ -67,8 +67,9 @@ func (a *address) text() string {
 	return a.url.String()
 }
 
-// redact returns err, or another error if err might show a part of a password. An unescaped
-// character in the password moves the rest of the password into the path or the query.
+// redact returns err. If err might show a part of a password, redact returns another error instead.
+// This can happen if the password has an unescaped character, because the rest of the password is
+// then parsed as path or query.
 func (a *address) redact(err error) error {
 	if strings.Contains(a.rest, "@") || strings.Contains(a.rest, "sentinel_password") {
 		return errNotURL
@@ -77,8 +78,8 @@ func (a *address) redact(err error) error {
 }
 
 // takeCA reads the certificate authorities from the file that the URL's parameter ca names. The
-// errors do not show the path of the file. If the URL has an unescaped &, the path may be a part of
-// a password.
+// errors do not show the path of the file, because the path may be a part of a password: that is so
+// if the password has an unescaped "&".
 func (a *address) takeCA() error {
 	files := a.query["ca"]
 	a.query.Del("ca")
@@ -106,8 +107,8 @@ func (a *address) takeCA() error {
 	return nil
 }
 
-// trust adds the certificate authorities to the TLS configuration c, unless c is nil. If name is
-// empty, each certificate must match the host name that was dialled.
+// trust adds the certificate authorities to the TLS configuration c, unless c is nil. Each
+// certificate must match the parameter name or, if name is empty, the host name that was dialled.
 func (a *address) trust(c *tls.Config, name string) {
 	if c != nil {
 		c.MinVersion, c.RootCAs, c.ServerName = tls.VersionTLS12, a.pool, name

@@ -58,11 +58,11 @@ func (c *Client) ConnCounts() (inUse, idle int, waits int64) { return len(c.slot
 func (c *Client) Close() { c.closed.Store(true) }
 
 // Deliver waits for a free slot for at most the duration patience, and then calls begin. If begin
-// returns true, Deliver sends the mail. If the provider accepts the mail, reply is the status of
-// the answer.
+// returns true, Deliver sends the mail, and the result tried is true. If the provider accepts the
+// mail, reply is the status of the answer.
 //
-// If the mail was not sent, tried is false. Then an error in fail says that ctx ended or that the
-// client is closed. If tried is false and fail is nil, begin returned false or no slot became free.
+// If tried is false, the mail was not sent. In this case fail is nil if begin returned false or if
+// no slot became free. Any other fail says that ctx ended or that the client is closed.
 func (c *Client) Deliver(ctx context.Context, patience time.Duration, begin func() bool,
 	mail *delivery.RenderedMail,
 ) (reply string, tried bool, fail *delivery.Error) {

@@ -23,19 +23,19 @@ type Server interface {
 	// Address returns host:port, the name of the server in health, logs and metrics.
 	Address() string
 	// Deliver waits for a free connection for at most the duration patience, and then calls the
-	// function begin. If begin returns true, Deliver offers the mail once, and tried is true. If
-	// the server accepts the mail, reply is the server's reply as it is stored with the send.
-	// Otherwise fail has the reason.
+	// function begin. If begin returns true, Deliver offers the mail once, and the result tried is
+	// true. If the server then accepts the mail, reply is the server's reply, in the form that is
+	// stored with the send. If the server does not accept the mail, fail has the reason.
 	//
-	// If the mail was not offered, tried is false. Then fail is nil if begin returned false or if
-	// no connection became free in time. If the server's pace allows no mail yet, fail is ErrPace.
-	// If fail is nil or ErrPace, the caller should offer the mail to another server. Any other fail
-	// says that ctx ended or that the server is closed.
+	// If tried is false, the mail was not offered. In this case fail is nil if begin returned false
+	// or if no connection became free in time. It is ErrPace if the limit on how fast mails go to
+	// this server allows no mail yet. After nil or ErrPace, the caller should offer the mail to
+	// another server. Any other fail says that ctx ended or that the server is closed.
 	Deliver(ctx context.Context, patience time.Duration, begin func() bool, mail *delivery.RenderedMail) (reply string,
 		tried bool, fail *delivery.Error)
-	// MaxConns returns how many mails at most can be under way at the same time. ConnLimit returns
-	// how many mails can be under way now or soon. It may be lower than MaxConns as long as the
-	// server has not shown that it accepts more connections.
+	// MaxConns returns the greatest number of mails that may be under way at the same time.
+	// ConnLimit returns how many of these the server will probably accept at the same time. It may
+	// be lower than MaxConns until the server has shown that it accepts more connections.
 	MaxConns() int
 	ConnLimit() int
 	// ConnCounts returns how many connections are in use, how many are idle, and how many mails
@@ -100,14 +100,17 @@ const (
 	unlimitedWait time.Duration = math.MaxInt64
 )
 
-// Send tries one server after the other, except servers that are set aside. It tries the next
-// server after a Temporary failure, because the message was certainly not accepted. It also tries
-// the next server after a failure for which delivery.Error.MayGoElsewhere is true; see tryEach.
-// After any other rejection, or if the server may have accepted the message, no other server gets
-// the message. If all servers are set aside and a mail is trying one of them, Send waits up to
-// slowAfter for that mail's outcome. If no mail is trying one of them, Send fails immediately with
-// a Temporary error. The result and the error are those of the last server that was tried; the
-// comment of tryEach has the exceptions. Took in the result is the duration of the whole call.
+// Send tries one server after the other, except servers that are set aside. After a Temporary
+// failure it tries the next server, because the message was certainly not accepted. It does the
+// same after a failure for which delivery.Error.MayGoElsewhere is true; see tryEach. After any
+// other failure, no other server gets the message, because it was rejected or may have been
+// accepted.
+//
+// If all servers are set aside, but another mail is just being tried at one of them, Send waits up
+// to slowAfter for the outcome of that mail. If no mail is being tried, Send fails immediately with
+// a Temporary error. The result and the error are those of the last server that was tried, with the
+// exceptions in the comment of tryEach. The field Took of the result is the duration of the whole
+// call.
 func (s Servers) Send(ctx context.Context, message delivery.Mail) (delivery.Result, error) {
 	began := time.Now()
 	receipt := delivery.Result{}
@@ -139,13 +142,17 @@ func (s Servers) send(ctx context.Context, mail *delivery.RenderedMail) (receipt
 // server was tried.
 func allSetAside(fail *delivery.Error) bool { return fail != nil && fail.Err == errAllSetAside }
 
-// tryEach offers the mail to one server after the other, in the order of delivery.UnusedFirst. It
-// leaves out servers that are set aside. It ends when a server accepts the mail. It also ends when
-// a failure is neither Temporary nor one for which delivery.Error.MayGoElsewhere is true. If the
-// pace of the remaining servers allows no mail yet, tryEach returns ErrPace. If a server has
-// refused the mail and the remaining servers are set aside or busy, tryEach returns errOtherAside.
-// If one server has failed as Temporary and a later server refuses the mail in a way for which
-// MayGoElsewhere is true, tryEach returns the Temporary failure.
+// tryEach offers the mail to one server after the other, and leaves out servers that are set aside.
+// Healthy servers that no earlier mail with the same code used come first (delivery.UnusedFirst).
+// tryEach goes on to the next server after a Temporary failure or a failure for which
+// delivery.Error.MayGoElsewhere is true. It ends after any other failure, or when a server accepts
+// the mail.
+//
+// In three cases, the result is not that of the last server. If the pace of the remaining servers
+// allows no mail yet, tryEach returns ErrPace. If a server has refused the mail but MayGoElsewhere
+// is true, and the remaining servers are set aside or busy, tryEach returns errOtherAside. If a
+// server has failed as Temporary and a later server refuses the mail in such a way, tryEach returns
+// the Temporary failure.
 func (s Servers) tryEach(ctx context.Context, mail *delivery.RenderedMail) (receipt delivery.Result,
 	fail *delivery.Error,
 ) {
@@ -230,8 +237,8 @@ func (s *serverWithBreaker) try(ctx context.Context, all Servers, mail *delivery
 
 // startAttempt starts an attempt, unless the breaker admits none. The caller calls end once with
 // the result of the attempt. An attempt that takes longer than slowAfter counts as a fault if
-// another server is up by then. A slow attempt does not count as a fault if a stranger requested
-// the mail, because a stranger may have chosen a recipient whose server is slow.
+// another server is up by then. It does not count as a fault if the parameter stranger is true. In
+// that case anyone may have chosen the recipient, even one whose mail server is slow on purpose.
 func (s *serverWithBreaker) startAttempt(all Servers, stranger bool) (end func(result error), ok bool) {
 	report, ok := s.health.Allow()
 	switch {
@@ -280,8 +287,9 @@ func (s Servers) awaitTrial(ctx context.Context, patience <-chan time.Time) bool
 	return false
 }
 
-// AttemptsAllowed returns how many mails would be tried now. If a server is up, the result is
-// delivery.UnlimitedAttempts. Otherwise the result is the number of servers that may try a mail.
+// AttemptsAllowed returns how many mails Send could offer to the servers now. If a server is up,
+// the result is delivery.UnlimitedAttempts. If all servers are set aside, the result is the number
+// of servers that may try a mail.
 func (s Servers) AttemptsAllowed() (n int) {
 	for _, server := range s {
 		n += min(server.health.AttemptsAllowed(), delivery.UnlimitedAttempts-n)
@@ -352,9 +360,9 @@ func (s Servers) MaxConns() (n int) {
 	return n
 }
 
-// ConnLimit returns how many mails can soon be under way at once at one server. The result is the
-// largest ConnLimit of the servers that are up. If all servers are set aside, it is the largest
-// ConnLimit of all. The numbers are not added up, because all mails may go to one server.
+// ConnLimit returns how many mails can probably be under way at once. The result is the largest
+// ConnLimit of the servers that are up. If all servers are set aside, it is the largest ConnLimit
+// of all servers. The numbers are not added up, because all mails may go to one server.
 func (s Servers) ConnLimit() (n int) {
 	aside := 0
 	for _, server := range s {

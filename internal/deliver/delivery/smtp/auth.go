@@ -13,10 +13,11 @@ import (
 	"sendcode/internal/deliver/delivery"
 )
 
-// authenticate logs in (RFC 4954). It refuses to log in without TLS with a verified certificate,
-// unless the peer is this machine. Otherwise an attacker on the network could forge the refusal of
-// a stronger mechanism and then read the password. authenticate stores in config.preferPlain
-// whether the next session must log in with PLAIN or LOGIN.
+// authenticate logs in (RFC 4954). Unless the peer is this machine, it logs in only if the
+// connection uses TLS and the server's certificate was verified. Without this rule, an attacker on
+// the network could forge the refusal of a stronger mechanism and then read the password. If the
+// server refuses the login with 535, authenticate may set config.preferPlain. Then the next session
+// logs in with PLAIN or LOGIN, and not with a stronger mechanism.
 func (s *session) authenticate() error {
 	switch {
 	case s.peerIsLoopback():

@@ -43,13 +43,14 @@ const (
 )
 
 var (
-	// loginRules apply to unknown browsers. An unknown browser has not logged in before. In a day,
-	// the rules allow 50 attempts from one address, 100 from one network (a /24 or /48) and 2,000
-	// for one account. Even twelve networks together cannot reach the limits of an account. So they
-	// cannot keep out an unknown browser that has the right password. No rule counts the attempts
-	// for all accounts together, because a few addresses could reach the limit of such a rule. For
-	// browsers that logged in before, knownBrowserRules apply instead. So no attack keeps these
-	// browsers out.
+	// loginRules apply to browsers that have not logged in before. In a day, they allow 50 attempts
+	// from one address, 100 from one network (a /24 or /48) and 2,000 for one account. Even an
+	// attacker with twelve networks cannot reach the limits of an account. So such an attacker
+	// cannot keep out a person who has the right password but uses a new browser.
+	//
+	// No rule counts the attempts for all accounts together, because a few addresses could reach
+	// the limit of such a rule. Browsers that logged in before have knownBrowserRules instead, so
+	// no attack keeps these browsers out.
 	loginRules = []quota.Rule{
 		{Name: accountRuleName, Scope: accountScope, Limit: 400, Window: 15 * time.Minute},
 		{Name: accountDayRuleName, Scope: accountScope, Limit: 2000, Window: 24 * time.Hour},
@@ -72,8 +73,8 @@ var (
 		{Name: "codes", Scope: accountScope, Limit: 30, Window: 24 * time.Hour},
 	}
 	// providerLoginRules limit how often the console calls the identity provider for one address or
-	// network. A login by the provider gives no chance to guess a secret, so no rule counts all
-	// networks together. Attempts with a password are counted separately.
+	// network. There is no rule that counts all networks together, because nobody can guess a
+	// secret in a login by the provider. Attempts with a password are counted separately.
 	providerLoginRules = []quota.Rule{
 		{Name: "address", Scope: quota.IP, Limit: 10, Window: 15 * time.Minute},
 		{Name: "network", Scope: quota.Network, Limit: 100, Window: 15 * time.Minute},

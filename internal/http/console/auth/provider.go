@@ -21,9 +21,10 @@ import (
 )
 
 // Provider is an OpenID Connect provider by which people may log in. A person gets the account
-// whose identity equals the person's name at the provider. If there is no such account, the person
-// gets a role without an account: the highest role in Roles among the values of the role claim. A
-// person without a role has no access.
+// whose identity equals the person's name at the provider. A person without such an account gets a
+// role from the role claim. The map Roles gives a role for some values of this claim, and the
+// person gets the highest of these roles. A person without an account and without a role has no
+// access.
 type Provider struct {
 	Client      *openid.Provider
 	Title       string          // title that people read
@@ -61,8 +62,9 @@ const (
 )
 
 // startProviderLogin answers with a page that sends the browser to the identity provider. A
-// redirect would fail: after a form, browsers apply the policy form-action to the redirect too, and
-// the policy allows only this site.
+// redirect would fail, because this request is a posted form. Browsers apply the
+// Content-Security-Policy form-action also to the redirect after a form, and this policy allows
+// only our own site.
 func (a *Auth) startProviderLogin(c echo.Context, form url.Values) error {
 	next := consolePageOrEmpty(form.Get("next"))
 	address, attempt, err := a.Provider.Client.Begin(c.Request().Context())
@@ -185,9 +187,10 @@ func (a *Auth) principalOfPerson(ctx context.Context, person openid.Identity) (p
 }
 
 // providerPrincipal returns the present principal of a session that began with a login by the
-// provider. It returns the zero principal if the settings no longer have a provider, if the account
-// is closed or has no identity, or if a person who had no account now has an account or has lost
-// the role.
+// provider. It returns the zero principal if the settings no longer have a provider, or if the
+// session's account is closed or has no identity. For a person who logged in without an account, it
+// returns the zero principal if the person now has an account, or if the settings no longer give
+// the person's role.
 func (a *Auth) providerPrincipal(ctx context.Context, s store.Session) (principal, error) {
 	if a.Provider == nil {
 		return principal{}, nil

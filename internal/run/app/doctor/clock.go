@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// maxDrift is the largest difference between another clock and this machine's clock for which
-// compareClock prints no remark. Redis's clock decides when waits end, and the database's clock
-// decides when codes expire.
+// maxDrift is the largest difference from this machine's clock that another clock may have without
+// a remark of compareClock. The other clocks are Redis's, which decides when waits end, and the
+// database's, which decides when codes expire.
 const maxDrift = time.Second
 
 // compareClock reads another clock. It prints the difference between that clock and this machine's
