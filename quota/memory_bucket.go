@@ -133,8 +133,8 @@ func (b *bucket) reset(now int64) {
 	b.refund(resetMark, now)
 }
 
-// resetUntil returns the instant up to which Record skips events because of a reset, or 0 if there
-// was no recent reset.
+// resetUntil returns the instant that is resetSlack after the last reset, or 0 if there was no
+// recent reset. Record ignores events whose time is not later than this instant.
 func (b *bucket) resetUntil(now int64) int64 {
 	if !b.refunded(resetMark, now) {
 		return 0

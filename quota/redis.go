@@ -231,8 +231,8 @@ var errOutsidePeriods = errors.New("quota: the clock is outside of the periods")
 
 // runScript runs a script on the keys of the buckets. It uses the pipe, in which calls share round
 // trips. On Cluster each script has its own round trip, because a shared round trip would wait for
-// a dead node. The client may repeat a call, so every script may run twice. The caller must bound
-// ctx by the budget. Error: ErrUnavailable.
+// a dead node. The client may repeat a call, so every script may run twice. The caller must give
+// ctx a timeout of at most Redis.Budget. Error: ErrUnavailable.
 func (r *Redis) runScript(ctx context.Context, script *redis.Script, buckets []string, args []any) (cmd *redis.Cmd,
 	err error,
 ) {

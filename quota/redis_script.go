@@ -64,8 +64,9 @@ const datesMarker = -1
 
 // appendCutoffs appends the numbers from which the script computes the rule's cutoff by its own
 // clock. For a sliding window, the only number is the window. For a calendar rule, the first number
-// is datesMarker if the rule has Days, otherwise 0. The following numbers are instants at which
-// calendar periods around the parameter near begin.
+// tells the script what follows. The number 0 stands before the starts of the periods around the
+// instant in the parameter near. If the rule has Days, the first number is datesMarker. Then the
+// starts of dates follow, and for each of the first three the first instant that counts.
 func (r Rule) appendCutoffs(numbers []int64, near time.Time) []int64 {
 	if !r.Calendar() {
 		return append(numbers, r.Window.Microseconds())

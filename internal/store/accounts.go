@@ -58,8 +58,8 @@ func (s *Session) Columns() []Column {
 	}
 }
 
-// Validated validates the session, and the audit entry act, which is written with the session. It
-// returns act in the form that the store writes. Errors wrap ErrBadRequest.
+// Validated validates the session, and the audit entry in act, which is written with the session.
+// It returns this entry in the form that the store writes. Errors wrap ErrBadRequest.
 func (s Session) Validated(act AuditEntry) (AuditEntry, error) {
 	if !AreValidTexts(s.Account, s.Via, s.Granted) {
 		return act, BadRequestf("a text of a session can't be stored")
@@ -89,8 +89,8 @@ var (
 // of a-z, 0-9, dot, dash and underscore.
 func IsAccountName(name string) bool { return accountNamePattern.MatchString(name) }
 
-// Validated validates the account, and the audit entry act, which is written with the account. It
-// returns act in the form that the store writes. Errors wrap ErrBadRequest.
+// Validated validates the account, and the audit entry in act, which is written with the account.
+// It returns this entry in the form that the store writes. Errors wrap ErrBadRequest.
 func (a Account) Validated(act AuditEntry) (AuditEntry, error) {
 	if !IsAccountName(a.Name) || !slices.Contains(roles, a.Role) || !AreValidTexts(a.Password, a.Identity) {
 		return act, BadRequestf("an account has a name of small letters and digits, and a role")
@@ -115,10 +115,10 @@ func (a Account) WithChange(c AccountChange) Account {
 	return a
 }
 
-// Validated validates the account's name, the change, and the audit entry act, which is written
-// with the change. It returns act in the form that the store writes, but without a description of
-// the change. If no account can have the name, the error is fault.NotFound. Otherwise the error
-// wraps ErrBadRequest.
+// Validated validates the account's name, the change, and the audit entry in act, which is written
+// with the change. It returns this entry in the form that the store writes, but without a
+// description of the change. If no account can have the name, the error is fault.NotFound.
+// Otherwise the error wraps ErrBadRequest.
 func (c AccountChange) Validated(name string, act AuditEntry) (AuditEntry, error) {
 	if !IsAccountName(name) {
 		return act, fault.NotFound

@@ -95,8 +95,8 @@ func (a AuditEntry) WithLiftedPause(p PrefixPause) AuditEntry {
 	return a
 }
 
-// Validated returns the request, and its audit entry act, in the form that the store uses. If act
-// is nil, there is no audit entry. If act is invalid, the error wraps ErrBadRequest.
+// Validated returns the request and the audit entry in act, both in the form that the store uses.
+// If act is nil, there is no audit entry. If act is invalid, the error wraps ErrBadRequest.
 func (l LiftPauseRequest) Validated(act *AuditEntry) (LiftPauseRequest, *AuditEntry, error) {
 	l.By, l.Why = sanitized(l.By), sanitized(l.Why)
 	act, err := validatedAuditEntry(act)

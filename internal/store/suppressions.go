@@ -136,8 +136,8 @@ func SuppressionIDs(s Send) []uuid.UUID {
 	return ids
 }
 
-// Validated validates the suppression and its audit entry act, which may be nil. It returns both in
-// the form in which the store writes them. Errors wrap ErrBadRequest.
+// Validated validates the suppression and the audit entry in act, which may be nil. It returns both
+// in the form in which the store writes them. Errors wrap ErrBadRequest.
 func (s Suppression) Validated(act *AuditEntry) (Suppression, *AuditEntry, error) {
 	s.Detail, s.By = sanitized(s.Detail), sanitized(s.By)
 	s.LiftedAt, s.LiftedBy, s.LiftedWhy = time.Time{}, "", ""
@@ -148,8 +148,8 @@ func (s Suppression) Validated(act *AuditEntry) (Suppression, *AuditEntry, error
 	return s, act, err
 }
 
-// Validated validates the request and its audit entry act, which may be nil. It returns both in the
-// form in which the store uses them. Errors wrap ErrBadRequest.
+// Validated validates the request and the audit entry in act, which may be nil. It returns both in
+// the form in which the store uses them. Errors wrap ErrBadRequest.
 func (l LiftSuppressionsRequest) Validated(act *AuditEntry) (LiftSuppressionsRequest, *AuditEntry, error) {
 	l.By, l.Why = sanitized(l.By), sanitized(l.Why)
 	if !AreValidTexts(l.App, string(l.Channel)) {

@@ -20,8 +20,9 @@ const (
 	htmlPreviewLength = 256
 )
 
-// sampleCode is the code of all samples. The fixed text of a template must not contain sampleCode.
-// A template may show the code in two groups.
+// sampleCode is the code of all samples. A template may show the code in two groups, so checks also
+// search for each half of the code. The fixed text of a template must contain neither sampleCode
+// nor one of its halves, because a check would take it for the code.
 const sampleCode = "739154"
 
 // sampleData has the shortest and the longest possible values of Data. With these values, templates

@@ -105,13 +105,14 @@ func IsStrangerInScope(class store.Class, scope quota.Scope) bool {
 	return class.IsStranger() || class == store.KnownBrowser && scope != quota.Recipient
 }
 
-// reserve returns how many places of a rule's limit a request may not use. These are the last
+// reserve returns how many places of a rule's limit are closed to a request. These are the last
 // places, so the request is refused while other callers are still admitted:
 //
-//   - In a rule on failures, unknown browsers may not use half of the places, rounded up. But if
-//     the rule has only one place, they may use it.
-//   - In any other rule, callers who are strangers in the rule's scope may not use the configured
-//     reserve. A built-in policy has no reserve in an app that strangers cannot reach.
+//   - In a rule on failures, half of the places, rounded up, are closed to unknown browsers. But if
+//     the rule has only one place, it is open to them.
+//   - In any other rule, the configured reserve is closed to strangers. These are unknown browsers
+//     and, unless the rule's scope is the recipient, also known browsers (see IsStrangerInScope). A
+//     built-in policy has no reserve in an app that strangers cannot reach.
 //   - In all other cases, reserve returns 0.
 func (s Set) reserve(p Purpose, from Request, r quota.Rule) int {
 	switch {

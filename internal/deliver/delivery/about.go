@@ -47,7 +47,8 @@ func (e *Error) NoMailbox() bool { return e.of(AboutMailbox) }
 //
 //   - Elsewhere is set.
 //   - The parameter used is not empty and does not contain way, and the refusal is about neither
-//     the recipient nor us. In this case, way was tried first only because it was unused.
+//     the recipient nor us. In this case, way was tried before those in used because no earlier
+//     message had used it (see UnusedFirst). Now those in used may be tried.
 //   - The parameter took contains a name but not way, the failure has no Reason, and the refusal is
 //     not about us. Another server or carrier accepted an earlier message, so this refusal proves
 //     nothing. A failure with a Reason, such as a recipient's opt-out or a carrier's hold, does not

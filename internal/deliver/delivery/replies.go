@@ -95,8 +95,9 @@ var replies = []replyRow{
 	// Mailtrap answers 550 5.7.0 at DATA if mails come too fast, although the code means "for
 	// good".
 	{fromRcpt, "5xx", "", string(TooFast), Temporary, AboutPace, crowded},
-	// No recipient was sent yet, so the sender is the reason. The sender may not use this server,
-	// or the server calls the sender's address malformed. Another server may accept the mail.
+	// The command MAIL names no recipient, so the server refuses because of the sender. Either the
+	// sender is not allowed to use this server, or the server calls the sender's address malformed.
+	// Another server may accept the mail.
 	{StageMail, "5xx", "", "", Rejected, AboutSender, elsewhere},
 	// The server refuses the sender after MAIL (RFC 3463 section 3.2; 5.7.60 and 5.2.252 of
 	// Exchange). Postfix refuses the sender at RCPT, Exchange after the final dot.

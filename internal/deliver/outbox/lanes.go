@@ -45,8 +45,9 @@ func byExpiry(a, b *flight) int {
 }
 
 // queue has the flights of one app that wait for a worker. A flight is a send that this process has
-// leased. The networks of strangers take turns, so that no network waits for all flights of
-// another.
+// leased. In the lane of strangers (unknown browsers), the networks take turns, and each turn
+// serves one flight. So no network waits for all flights of another. In any other lane, flights are
+// served in the order of byExpiry. In every lane, the flights in silent are served last.
 type queue struct {
 	byNetwork map[string][]*flight // in the order of byExpiry; none is empty
 	turns     []string             // the networks; the first one is served next

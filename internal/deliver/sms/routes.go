@@ -108,8 +108,10 @@ func NewCarriers(routes []Route, o CarriersOptions) *Carriers {
 // exceptions, which apply only if Send tried no carrier or if MayGoElsewhere is true for the last
 // failure:
 //
-//   - If another carrier may take the message later, Send returns the result and the error of that
-//     carrier.
+//   - If another carrier may take the message later, Send returns a Temporary error, so that the
+//     caller tries again. If carriers failed with a Temporary failure, Send returns the result and
+//     the error of the last of them. If carriers were only skipped because their breakers are open,
+//     the error has the stage StageAllSetAside.
 //   - Otherwise, if CarriersOptions.Reserve failed, Send returns the error of Reserve.
 //
 // Took in the result is the duration of the whole call.

@@ -34,8 +34,8 @@ func (console *Console) listJSON(c echo.Context) error {
 	return console.answerList(c, q)
 }
 
-// searchJSON is listJSON for callers that have an address and no hash. The recipient is in the
-// body, never in the URL.
+// searchJSON is listJSON for callers that know the recipient's address, but not the hash by which
+// listJSON finds the recipient's sends. The address is in the body, never in the URL.
 func (console *Console) searchJSON(c echo.Context) error {
 	q, err := parseQuery(c.Request().URL.RawQuery, console.Now(), time.UTC)
 	if err != nil {

@@ -50,9 +50,11 @@ type AppPage struct {
 
 // Purpose is a purpose of an app's page. The first purpose is used if a visit names no purpose.
 type Purpose struct {
-	Name    string
-	Code    code.Format              // of new codes
-	Subject func(lang string) string // of the mails, shown to help people find the mail; if nil or "", only the sender is shown
+	Name string
+	Code code.Format // of new codes
+	// Subject returns the subject of the mails. The page shows it to help people find the mail. If
+	// Subject is nil or returns "", the page shows only the sender.
+	Subject func(lang string) string
 }
 
 // Config has the settings and services of a page.

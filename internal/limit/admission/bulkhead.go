@@ -42,11 +42,13 @@ type Bulkhead struct {
 func NewBulkhead() *Bulkhead { return &Bulkhead{queues: map[string]*recipientQueue{}} }
 
 type recipientQueue struct {
-	name      string // the recipient
-	slots     chan struct{}
-	strangers chan struct{} // one element for each stranger's request that holds or waits for a slot; nil before the first stranger
-	used      int           // requests that hold a slot or wait for one
-	last      time.Time     // instant of the last planned release
+	name  string // the recipient
+	slots chan struct{}
+	// one element for each request of a stranger (an unknown browser) that holds or waits for a
+	// slot; nil before the first one
+	strangers chan struct{}
+	used      int       // requests that hold a slot or wait for one
+	last      time.Time // instant of the last planned release
 }
 
 // Slot is the right to work on one request for a recipient. Only the first Release has an effect.

@@ -299,10 +299,10 @@ func (g *Gates) confirmLocally(ctx context.Context, r, local quota.Request, d qu
 	return d, nil
 }
 
-// countLocally counts an event in this process if the limiter admitted the event and Take counts it
-// for a rule of r (see Scope.Counted). If a rule's window can still contain events that this
-// process admitted during an outage, this process also decides. Then decides is true, and own is
-// its decision.
+// countLocally counts an event in this process, too, if the limiter admitted the event and r has a
+// rule whose scope Take counts (see Scope.Counted). As long as a rule's window can still contain
+// events that this process admitted during an outage, this process also decides about the event, in
+// addition to the limiter. In this case decides is true, and own is the decision of this process.
 func (g *Gates) countLocally(ctx context.Context, r quota.Request,
 	admitted bool,
 ) (own quota.Decision, decides bool, err error) {

@@ -280,9 +280,9 @@ func (b *Batch) putBack(batch []store.SendOrRefusal) {
 	}
 }
 
-// rewriteAfter is the shortest time between two writes of an open row. In a flood on a thousand
-// recipients, each recipient may have several refusals a second, and not each of them may cost a
-// write.
+// rewriteAfter is the shortest time between two writes of an open row, that is, a row that still
+// counts further refusals. In a flood on a thousand recipients, each recipient may have several
+// refusals a second. A write for each refusal would be too many.
 const rewriteAfter = 5 * time.Second
 
 // rowsAtOnce bounds the rows of one transaction. So if a stop runs out of time, only the last rows

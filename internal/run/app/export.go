@@ -13,8 +13,9 @@ import (
 	"sendcode/internal/verify/support"
 )
 
-// ExportPerson writes to out all rows that name a recipient, in the same form as the console. It
-// records the entry act in the audit trail. On Postgres the service may run meanwhile.
+// ExportPerson writes to out all rows that name a recipient, in the same form as the console's
+// export. It writes the entry from the parameter act to the audit trail. The service may run
+// meanwhile on Postgres, but not on SQLite.
 func ExportPerson(ctx context.Context, cfg config.Config, channel, to string, act store.AuditEntry, out io.Writer) error {
 	db, done, err := OpenStoreForCommand(ctx, cfg, "while the service runs, use the page of a send or POST /v1/admin/export")
 	if err != nil {

@@ -228,8 +228,9 @@ func (k *keyCheck) setReason(r *server.HealthReason) {
 	k.reason = r
 }
 
-// whyIncomplete returns the fault that the last run found: some keys differ from the database's
-// keys, or some keys are missing. If the last run found no fault, it returns nil.
+// whyIncomplete returns the fault that the last check of the keys found. Either some configured
+// keys differ from those of the database, or the configuration lacks some keys that codes or rows
+// in the database need. If the last check found no fault, whyIncomplete returns nil.
 func (k *keyCheck) whyIncomplete(context.Context) *server.HealthReason {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -81,8 +81,9 @@ type watchedFile struct {
 
 // readerIfChanged reads the file and returns a function through which config.Load can read the new
 // contents. It returns nil if these contents were loaded before, or if the previous call read other
-// contents. So config.Load never gets a half-written file. The contents of the first call count as
-// not loaded, since the file may have changed during the start.
+// contents. So config.Load never gets a half-written file. The contents of the first call are
+// loaded, too, although the service has just started with the file: the file may have changed
+// between the start and that call.
 func (w *watchedFile) readerIfChanged() func(string) ([]byte, error) {
 	if w.name == "" {
 		return nil

@@ -26,9 +26,9 @@ const (
 )
 
 // Migrate updates the schema of the database at url. If several replicas call Migrate at the same
-// time, one replica migrates and the others wait until ctx ends. If the schema is newer than this
-// program, Migrate does not change it. The program can use a newer schema, because migrations only
-// add to it.
+// time, one replica migrates. The others wait for it, at most until ctx ends. If the schema is
+// newer than this program, Migrate does not change it. The program can use a newer schema, because
+// migrations only add to it.
 //
 // The parameter role is the name with which the service logs in to the database. Migrate creates
 // this role if it is missing, and grants its rights. If role is empty, Migrate neither creates a

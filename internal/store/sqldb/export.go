@@ -162,7 +162,8 @@ type exportedColumn struct {
 
 func (e exportTable) exported() []exportedColumn { return exportedColumns(e.columns, "t.", e.instead) }
 
-// keys returns the columns of the key, with names that begin with a table's alias.
+// keys returns the columns of the key by which the export sorts the table. The names in e.key
+// already begin with a table's alias, so keys adds none.
 func (e exportTable) keys() []exportedColumn { return exportedColumns(e.key, "", nil) }
 
 func exportedColumns(fields, alias string, instead map[string]string) (all []exportedColumn) {

@@ -27,7 +27,8 @@ type Observer interface {
 	Began(ctx context.Context, kind string) context.Context
 	// Ended receives the context that Began returned, and the kind of the call. The parameter took
 	// is how long the call took, including the wait for a connection. The parameter name is the
-	// name of the store's method, or the kind.
+	// name of the store's method if the kind is read or write. Otherwise it is the same as the
+	// kind, except that it is verification_row for VerificationRow.
 	Ended(ctx context.Context, kind, name string, took time.Duration)
 }
 

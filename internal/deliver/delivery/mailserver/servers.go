@@ -33,9 +33,10 @@ type Server interface {
 	// another server. Any other fail says that ctx ended or that the server is closed.
 	Deliver(ctx context.Context, patience time.Duration, begin func() bool, mail *delivery.RenderedMail) (reply string,
 		tried bool, fail *delivery.Error)
-	// MaxConns returns the greatest number of mails that may be under way at the same time.
-	// ConnLimit returns how many of these the server will probably accept at the same time. It may
-	// be lower than MaxConns until the server has shown that it accepts more connections.
+	// MaxConns returns the greatest number of connections that may be in use at the same time. Each
+	// connection carries one mail at a time. ConnLimit returns how many connections the server will
+	// probably accept at the same time. ConnLimit may be lower than MaxConns until the server has
+	// shown that it accepts more.
 	MaxConns() int
 	ConnLimit() int
 	// ConnCounts returns how many connections are in use, how many are idle, and how many mails

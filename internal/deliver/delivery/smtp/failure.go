@@ -79,9 +79,10 @@ func refusesConnection(fail *delivery.Error) bool {
 	return fail != nil && fail.Crowded && fail.BefallsAll() && fail.About != delivery.AboutPace
 }
 
-// refusesSilently is like refusesConnection, but for a failure without a reply: it reports whether
-// there may be one connection too many. The server, or a firewall before it, ended the connection
-// or was silent before the mail began.
+// refusesSilently is like refusesConnection, but for a failure without a reply. It reports whether
+// the connection failed before the mail began, for example because the server, or a firewall in
+// front of it, ended the connection or was silent. The reason may be that one connection too many
+// is open.
 func refusesSilently(fail *delivery.Error) bool {
 	if fail == nil || fail.Status != 0 || fail.About != delivery.AboutServer {
 		return false

@@ -15,13 +15,16 @@ import (
 	"sendcode/internal/verify/humancheck"
 )
 
-// dialect describes how one vendor differs from other vendors. All vendors except the operator's
-// own URL use the request form of reCAPTCHA's siteverify.
+// dialect describes how one vendor differs from other vendors. The vendors use the request form of
+// reCAPTCHA's siteverify. A service of the operator, which is configured by its URL, gets another
+// form (see ownRequest).
 type dialect struct {
-	url          string // of the questions, if the settings have none; empty: of the operator's own
-	takesSiteKey bool   // and refuses the tokens of other sites
-	tellsAction  bool   // an answer that passes names the action
-	bindsHost    bool   // the vendor's site keys work only on the hosts that are listed at the vendor
+	// where tokens are checked, if the settings give no URL; empty for the operator's service,
+	// whose URL is in the settings
+	url          string
+	takesSiteKey bool // and refuses the tokens of other sites
+	tellsAction  bool // an answer that passes names the action
+	bindsHost    bool // the vendor's site keys work only on the hosts that are listed at the vendor
 	testToken    string
 }
 
@@ -81,8 +84,8 @@ const (
 // answer is the outcome of a question to a vendor.
 type answer struct {
 	result    humancheck.Result
-	suspicion error // the fault of the vendor or settings, unless a bad token caused the answer; nil: none
-	certain   bool  // no token can cause the answer: the suspicion is a fault
+	suspicion error // what may be wrong with the vendor or the settings; nil: nothing
+	certain   bool  // the suspicion is right, because no token can cause this answer
 }
 
 var (
