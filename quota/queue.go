@@ -150,7 +150,7 @@ func (q *Queue) awaitShared(ctx context.Context, tenant string, t *sharedWait) (
 	case <-t.over:
 		return true, nil
 	case <-ctx.Done():
-		return false, cancelError(ctx)
+		return false, errorIfCanceled(ctx)
 	}
 }
 
@@ -360,7 +360,7 @@ func (q *Queue) refusalBehindLine(req Request) (Decision, bool) {
 // with the error. If leave is false, the limiter's last answer has a free place for the waiter, so
 // the caller asks the limiter once more.
 func (q *Queue) finalRefusal(ctx context.Context, key string, w *waiter) (d Decision, leave bool, err error) {
-	if err := cancelError(ctx); err != nil {
+	if err := errorIfCanceled(ctx); err != nil {
 		return d, true, err
 	}
 	q.mu.Lock()
@@ -375,9 +375,9 @@ func (q *Queue) finalRefusal(ctx context.Context, key string, w *waiter) (d Deci
 	return l.answerBehind(ahead), l.minWaitBehind(ahead) > 0, nil
 }
 
-// cancelError returns ErrUnavailable if ctx was canceled. It returns nil if ctx has not ended, or
-// if the deadline of ctx has passed.
-func cancelError(ctx context.Context) error {
+// errorIfCanceled returns ErrUnavailable if ctx was canceled. It returns nil if ctx has not ended,
+// or if the deadline of ctx has passed.
+func errorIfCanceled(ctx context.Context) error {
 	if errors.Is(ctx.Err(), context.Canceled) {
 		return fmt.Errorf("%w: %w", ErrUnavailable, ctx.Err())
 	}

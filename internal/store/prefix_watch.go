@@ -103,7 +103,7 @@ func (l LiftPauseRequest) Validated(act *AuditEntry) (LiftPauseRequest, *AuditEn
 	return l, act, err
 }
 
-// StoppedByPause reports whether the pause of a prefix may have stopped the send.
-func (s Send) StoppedByPause() bool {
+// MayBeStoppedByPause reports whether the pause of a prefix may have stopped the send.
+func (s Send) MayBeStoppedByPause() bool {
 	return s.Prefix != "" && s.Status == Failed && s.Reason == ReasonPaused
 }

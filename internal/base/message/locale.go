@@ -54,10 +54,10 @@ func CanonicalTag(text string) (string, bool) {
 	return s, len(s) <= maxTagBytes
 }
 
-// preferredTag returns the tag of an Accept-Language list that decides the language of messages. A
+// decidingTag returns the tag of an Accept-Language list that decides the language of messages. A
 // message for this tag alone has the same language as a message for the whole list. If no tag of
-// the list fits, preferredTag returns the first tag. If the list is invalid, it returns "".
-func (c *catalog) preferredTag(list string) string {
+// the list fits, decidingTag returns the first tag. If the list is invalid, it returns "".
+func (c *catalog) decidingTag(list string) string {
 	_, tag, _ := c.locales.Choose(list)
 	if tag == language.Und {
 		return ""

@@ -100,7 +100,7 @@ func NewMailRenderer(builtin fs.FS, overrides ...fs.FS) (*MailRenderer, error) {
 // PreferredLocale returns "". A mail for this tag alone has the same language as a mail for the
 // whole list.
 func (r *MailRenderer) PreferredLocale(app, list string) string {
-	return r.forApp(app, r).preferredTag(list)
+	return r.forApp(app, r).decidingTag(list)
 }
 
 // Render renders a mail. The error has the name of the invalid field of the request or the name of

@@ -71,7 +71,7 @@ func (t *TextRenderer) CheckLength(app Data, site string, codeLength int) error 
 
 // PreferredLocale is [MailRenderer.PreferredLocale] for text messages.
 func (t *TextRenderer) PreferredLocale(app, list string) string {
-	return t.forApp(app, t).preferredTag(list)
+	return t.forApp(app, t).decidingTag(list)
 }
 
 // originLine returns the last line of a message. Because of this line, a browser fills in the code

@@ -16,7 +16,7 @@
 // For any other API, write a file of this package that passes smstest.Contract. Copy twilio.go and
 // twilio_test.go. If the API always answers with the status 200 and a code in the body, copy the
 // files of tencent instead. All carriers share the package, so begin each name at top level with
-// the name of the carrier. Leave the functions unquotedDigits and WebhookSignature in twilio.go.
+// the name of the carrier. Leave the functions numberDigits and WebhookSignature in twilio.go.
 // Outside of the package, change only these files:
 //
 //	internal/run/config/sms.go        {"name", func() sms.CarrierSettings { return new(sms.Name) }} in carrierTypes, and the comment of

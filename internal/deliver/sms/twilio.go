@@ -124,7 +124,7 @@ func parseTwilioAnswer(a providerhttp.Response) (id, code string, fail *delivery
 		Code      json.RawMessage `json:"code"`
 	}
 	readable := json.Unmarshal(a.Body, &said) == nil
-	code = cmp.Or(unquotedDigits(said.Code), unquotedDigits(said.ErrorCode))
+	code = cmp.Or(numberDigits(said.Code), numberDigits(said.ErrorCode))
 	created := readable && said.SID != "" && a.Status >= 200 && a.Status < 300
 	failed := slices.Contains([]string{`"failed"`, `"undelivered"`, `"canceled"`}, string(said.Status))
 	switch {
@@ -136,9 +136,9 @@ func parseTwilioAnswer(a providerhttp.Response) (id, code string, fail *delivery
 	return said.SID, code, fail
 }
 
-// unquotedDigits returns raw if raw has only digits and is thus a JSON number, not a string.
+// numberDigits returns raw if raw has only digits and is thus a JSON number, not a string.
 // Otherwise it returns "".
-func unquotedDigits(raw json.RawMessage) string {
+func numberDigits(raw json.RawMessage) string {
 	text := string(raw)
 	if text == "" || strings.Trim(text, "0123456789") != "" {
 		return ""

@@ -98,7 +98,7 @@ func (p *Provider) Finish(ctx context.Context, a LoginAttempt, answer url.Values
 	if err != nil {
 		return Identity{}, err
 	}
-	code, err := f.authorizationCode(p.settings.Issuer, a, answer)
+	code, err := f.checkedCode(p.settings.Issuer, a, answer)
 	if err != nil {
 		return Identity{}, err
 	}
@@ -125,10 +125,10 @@ func (p *Provider) Finish(ctx context.Context, a LoginAttempt, answer url.Values
 	return p.personFromClaims(claims)
 }
 
-// authorizationCode returns the authorization code of an answer. It first checks that the answer
+// checkedCode returns the authorization code of an answer. It first checks that the answer
 // belongs to the attempt. It also checks this for an answer with an error. Without this check,
 // other people could end the attempt with a forged error.
-func (m *metadata) authorizationCode(issuer string, a LoginAttempt, answer url.Values) (string, error) {
+func (m *metadata) checkedCode(issuer string, a LoginAttempt, answer url.Values) (string, error) {
 	if a.State == "" || !givenOnce(answer, "state") ||
 		subtle.ConstantTimeCompare([]byte(answer.Get("state")), []byte(a.State)) != 1 {
 		return "", untrustedError("state")

@@ -64,7 +64,7 @@ func (a *App) registerHealthChecks() {
 			return &server.HealthReason{Part: "sends", Word: "held", Values: []string{"until", text}, Err: fault.Unavailable}
 		})
 	}
-	a.metrics.RegisterBursts(a.db.LiftedBursts)
+	a.metrics.RegisterLiftedBursts(a.db.LiftedBursts)
 	checks = append(checks, burstsCheck(&metrics.BackgroundCache[[]store.Burst]{
 		Ask: a.db.LiftedBursts, Every: 10 * time.Second,
 		Timeout: store.CallTimeout,

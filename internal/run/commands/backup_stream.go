@@ -216,7 +216,7 @@ func readArchive(dir string, in *bufio.Reader) (at time.Time, names []string, er
 		if head.Name == manifestFile {
 			break
 		}
-		file, err := readFile(dir, archive, head, names)
+		file, err := unpackFile(dir, archive, head, names)
 		if err != nil {
 			return at, nil, err
 		}
@@ -238,10 +238,10 @@ func readArchive(dir string, in *bufio.Reader) (at time.Time, names []string, er
 	return listed.At, names, nil
 }
 
-// readFile reads one file of an archive into dir. The parameter before has the names of the earlier
-// files. readFile accepts only regular files, since BackupTo writes only regular files. A link has
-// no content, and a sparse file may be larger than the archive.
-func readFile(dir string, archive io.Reader, head *tar.Header, before []string) (archivedFile, error) {
+// unpackFile reads one file of an archive into dir. The parameter before has the names of the
+// earlier files. unpackFile accepts only regular files, since BackupTo writes only regular files. A
+// link has no content, and a sparse file may be larger than the archive.
+func unpackFile(dir string, archive io.Reader, head *tar.Header, before []string) (archivedFile, error) {
 	if head.Name != config.DatabaseFile && head.Name != config.SecretsFile {
 		return archivedFile{}, fmt.Errorf("the archive has the file %q, which no backup has", head.Name)
 	}

@@ -38,7 +38,7 @@ type Decision struct {
 func Decide(in store.Intent, now time.Time, has RecipientHistory) Decision {
 	events, failed := eventsWithin(quota.LongestKeep(in.Rules), now, has.Past),
 		eventsWithin(quota.LongestKeep(in.RejectionRules), now, has.Rejections)
-	full := append(fullRules(in.Rules, now, events), fullRules(in.RejectionRules, now, failed)...)
+	full := append(usedUpRules(in.Rules, now, events), usedUpRules(in.RejectionRules, now, failed)...)
 	if slices.ContainsFunc(full, func(r quota.Rule) bool { return !r.Observe }) {
 		return Decision{BeginAnswer: refusedAnswer(now, events, failed, store.Lockout{})}
 	}
@@ -103,8 +103,8 @@ func eventsWithin(window time.Duration, now time.Time, rows []PastSend) (events 
 	return events
 }
 
-// fullRules returns the rules that have no room for one more event.
-func fullRules(rules []quota.Rule, now time.Time, events []quota.Event) (full []quota.Rule) {
+// usedUpRules returns the rules that have no room for one more event.
+func usedUpRules(rules []quota.Rule, now time.Time, events []quota.Event) (full []quota.Rule) {
 	cutoffs := quota.Cutoffs(rules, now)
 	for i, rule := range rules {
 		used := 0

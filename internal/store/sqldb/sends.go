@@ -102,7 +102,7 @@ func (t Tx) sendDetails(id uuid.UUID) (story store.SendDetails, err error) {
 	if story.Suppressions, err = t.suppressions(store.SuppressionIDs(story.Send.Send)); err != nil {
 		return story, err
 	}
-	if story.Send.StoppedByPause() {
+	if story.Send.MayBeStoppedByPause() {
 		pauses, err := QueryAll(t, prefixPauseTable.Destinations, prefixPauseSQL+pauseAtSendEndSQL,
 			Args{
 				"app": story.Send.App, "prefix": story.Send.Prefix, "at": story.Send.FinishedAt,

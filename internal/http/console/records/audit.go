@@ -113,7 +113,7 @@ func (handlers *Handlers) acceptSubscriptionForm(c echo.Context, form url.Values
 	err := handlers.acceptSubscription(c, form.Get("provider"), form.Get("reason"))
 	if bad, ok := errors.AsType[*fault.InvalidError](err); ok {
 		return handlers.showAuditPage(c, http.StatusUnprocessableEntity, "", form,
-			formProblemText(layout.Words(c), "acts", bad, support.MaxReasonLength))
+			actionProblemText(layout.Words(c), "acts", bad, support.MaxReasonLength))
 	}
 	if err != nil {
 		return err

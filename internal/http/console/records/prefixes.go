@@ -127,7 +127,7 @@ func (handlers *Handlers) liftPrefixForm(c echo.Context, form url.Values) error 
 	_, err := handlers.liftPrefix(c, form.Get("id"), form.Get("reason"))
 	if bad, ok := errors.AsType[*fault.InvalidError](err); ok {
 		return handlers.showPrefixes(c, http.StatusUnprocessableEntity, c.Request().URL.RawQuery, form,
-			formProblemText(layout.Words(c), "prefixes", bad, support.MaxReasonLength))
+			actionProblemText(layout.Words(c), "prefixes", bad, support.MaxReasonLength))
 	}
 	if err != nil {
 		return err

@@ -222,7 +222,7 @@ func (handlers *Handlers) liftSuppressionsForm(c echo.Context, form url.Values) 
 func (handlers *Handlers) answerSuppressionForm(c echo.Context, typed url.Values, err error) error {
 	if bad, ok := errors.AsType[*fault.InvalidError](err); ok {
 		w := layout.Words(c)
-		problem := formProblemText(w, "suppressions", bad, support.MaxSuppressionReasonLength)
+		problem := actionProblemText(w, "suppressions", bad, support.MaxSuppressionReasonLength)
 		if typed.Has("to") {
 			typed.Del("to") // a refused form does not show a full recipient again
 			problem += w.Get("sentence.space") + w.Get("suppressions.problem.again")

@@ -91,11 +91,11 @@ type Bounds struct {
 // NewBounds makes the bounds. The limiter counts the questions of networks and apps.
 func NewBounds(l limiter) *Bounds { return &Bounds{l, make(chan struct{}, maxAtOnce)} }
 
-// admit counts a question about a token of the app, and reports whether the vendor may be asked. It
-// returns false if there were too many questions for the app or for the client's network. If a back
-// end gives no client address, the network is "". In this case only the app's limit applies. A
+// takeAsk counts a question about a token of the app, and reports whether the vendor may be asked.
+// It returns false if there were too many questions for the app or for the client's network. If a
+// back end gives no client address, the network is "". In this case only the app's limit applies. A
 // limit for the unknown network would count the questions of all apps together.
-func (b *Bounds) admit(ctx context.Context, app, network string, perApp int) bool {
+func (b *Bounds) takeAsk(ctx context.Context, app, network string, perApp int) bool {
 	r := quota.Request{
 		ID: rand.Text(), Tenant: app,
 		Rules:   []quota.Rule{{Name: "human_check_app", Scope: quota.App, Limit: perApp, Window: time.Hour}},
@@ -161,7 +161,7 @@ func (v *Verifier) Check(ctx context.Context, q humancheck.VendorQuery) (humanch
 	default:
 		return away, nil
 	}
-	if !v.Available() || !v.bounds.admit(ctx, q.App, q.Network, v.AsksPerHour) {
+	if !v.Available() || !v.bounds.takeAsk(ctx, q.App, q.Network, v.AsksPerHour) {
 		return away, nil
 	}
 	report, ok := v.breaker.Allow()
