@@ -68,8 +68,8 @@ func stricter(a, b quota.State) quota.State {
 //     too, the stricter state is returned.
 //   - If both gates count the same sends, the rows' state is returned. The instant of a send in the
 //     rows is not earlier than its instant in the limiter. So the rows' wait at r is at least the
-//     limiter's wait minus (r - l). Since askedAt <= l and r <= t, most = t - askedAt is at least r
-//   - l.
+//     limiter's wait minus the time from l to r. Since askedAt <= l and r <= t, this time is at most
+//     t - askedAt, which is the parameter most.
 func mergeStates(rules []quota.Rule, limited, rows []quota.State, least, most time.Duration) []quota.State {
 	merged := make([]quota.State, 0, len(rules))
 	for _, rule := range rules {
