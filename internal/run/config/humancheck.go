@@ -55,6 +55,9 @@ func (a App) checkHumanCheck(p *document.Mapping) {
 			}
 		}
 	}
+	if h.By == "http" && len(h.Hostnames) > 0 {
+		at[0].AddMistake("hostnames", "has no effect with by: http, whose service judges the host itself")
+	}
 	if v, asks := a.HumanCheckVendor(); asks {
 		wrong := v.Check()
 		for _, key := range []string{"secret", "site_key", "url"} {
