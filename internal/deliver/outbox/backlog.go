@@ -14,6 +14,8 @@ const (
 	judgedAfter      = time.Second // a shorter wait says nothing of the throughput
 	throughputWindow = time.Minute
 	manyDeferred     = 20
+	fewEnds          = 3                // fewer attempts that have ended say nothing of the throughput
+	shortPause       = 10 * time.Second // between two backlogs
 )
 
 // throughput has the number of messages that went out in each second of the last throughputWindow.
@@ -25,8 +27,8 @@ type second struct {
 	count int
 }
 
-// add counts a message that goes out. The parameter since is the instant since which messages have
-// waited. Messages after that instant get elements of their own, so that they can be counted alone.
+// add counts a message that goes out. The parameter since is the begin of the present backlog, or
+// zero. Messages after that instant get elements of their own, so that they can be counted alone.
 func (t *throughput) add(now, since time.Time) {
 	*t = slices.DeleteFunc(*t, func(s second) bool { return now.Sub(s.first) > throughputWindow+time.Second })
 	if n := len(*t) - 1; n >= 0 && now.Sub((*t)[n].first) < time.Second && (*t)[n].first.After(since) {
@@ -46,15 +48,11 @@ func (t throughput) since(from time.Time) (n int, first time.Time) {
 	return n, first
 }
 
-// delay leaves a pause without waiting messages out of the measured throughput. The parameter until
-// is the start of the pause, and the parameter by is its length. delay adds this length to the
-// times of earlier messages.
-func (t throughput) delay(until time.Time, by time.Duration) {
-	for i, s := range t {
-		if !s.first.After(until) {
-			t[i].first = s.first.Add(by)
-		}
-	}
+// pastBacklog has the throughput of a backlog that has ended.
+type pastBacklog struct {
+	gone  float64       // messages that went out
+	took  time.Duration // how long the lane was full
+	ended time.Time
 }
 
 // backlog has what a lane needs to compute how long a new message waits: the waiting messages, the
@@ -63,9 +61,10 @@ type backlog struct {
 	waits     map[string]int // by app: messages that are queued, or deferred because the server accepts none now
 	waiting   int            // of all apps
 	inStore   float64        // messages in the database that no replica holds, and that this process will take over
-	since     time.Time      // since when messages have waited, without the pauses
-	fullUntil time.Time      // when the lane was last full
-	freeUntil time.Time      // when the lane was last not full
+	wasFull   bool           // whether the lane was full at the last change
+	since     time.Time      // the last change at which the lane was not full
+	fullUntil time.Time      // the last change at which the lane was full
+	last      pastBacklog    // the backlog that ended last
 	suspended time.Time      // since when all servers have been suspended; zero: a server is in use
 	refused   time.Time      // when the server last said that it takes no more at present
 	paced     time.Time      // when a mail last had to wait for its turn by per_minute (delivery.ErrPace)
@@ -90,23 +89,35 @@ func (l *lane) full(now time.Time, most int) bool {
 	return l.queued > 0 || l.workers-l.patient >= most || l.inStore > 0 || deferred > 0 && takesNoMore
 }
 
-// change must be called before each change of the state that the method full reads. It keeps the
-// instant since which messages have waited. After a pause without waiting messages, change moves
-// that instant forward by the length of the pause. In a pause a worker is free, so the messages
-// that go out then do not show how many could go out. After a pause of throughputWindow or longer,
-// the instant becomes the end of the pause.
+// change must be called before each change of the state that the method full reads, and before an
+// attempt that has ended is counted. At the end of a backlog, change keeps the backlog's
+// throughput. If fewer messages than workers went out, they say little. Then change adds half of
+// what it kept of the backlog before, if that one ended shortly before this one began.
 func (l *lane) change(now time.Time, most int) {
-	switch pause := l.freeUntil.Sub(l.fullUntil); {
-	case !l.full(now, most):
-		l.freeUntil = now
+	if l.full(now, most) {
+		l.wasFull, l.fullUntil = true, now
 		return
-	case pause >= throughputWindow:
-		l.since = l.freeUntil
-	case pause > 0:
-		l.since = l.since.Add(pause)
-		l.sent.delay(l.fullUntil, pause)
 	}
-	l.fullUntil = now
+	if l.wasFull {
+		from := l.since
+		if begin := l.fullUntil.Add(-throughputWindow); begin.After(from) {
+			from = begin
+		}
+		gone, _ := l.sent.since(from)
+		past := pastBacklog{float64(gone), l.fullUntil.Sub(from), l.fullUntil}
+		if gone < most && l.follows() {
+			past.gone, past.took = past.gone+l.last.gone/2, past.took+l.last.took/2
+		}
+		l.last = past
+	}
+	l.wasFull, l.since = false, now
+}
+
+// follows reports whether the present backlog began shortly after another one in which messages
+// went out. Until enough messages have gone out in the present backlog, the throughput of that
+// backlog is the best estimate.
+func (l *lane) follows() bool {
+	return l.last.gone > 0 && l.since.Sub(l.last.ended) < shortPause
 }
 
 // expectedWait is ExpectedWait for a lane. The parameter most is the largest number of the lane's
@@ -114,21 +125,22 @@ func (l *lane) change(now time.Time, most int) {
 // even when the memory for messages is full.
 func (l *lane) expectedWait(app, network string, now time.Time, most, share int) (wait time.Duration, stalled bool) {
 	l.change(now, most)
-	if now.Sub(l.fullUntil) >= judgedAfter || now.Sub(l.since) < judgedAfter && l.suspended.IsZero() {
+	follows := l.follows()
+	if !l.wasFull || !follows && now.Sub(l.since) < judgedAfter && l.suspended.IsZero() {
 		return 0, false
 	}
 	from := now.Add(-throughputWindow)
 	if l.since.After(from) && now.Sub(l.paced) >= throughputWindow { // with per_minute a minute's mails begin together
 		from = l.since
 	}
-	gone, first := l.sent.since(from)
-	if gone == 0 {
+	sent, first := l.sent.since(from)
+	if sent == 0 {
 		from = l.since
 	}
 	switch {
-	case gone == 0 && !l.suspended.IsZero():
+	case sent == 0 && !l.suspended.IsZero():
 		return now.Sub(l.suspended), true
-	case gone == 0 && l.workers == 0:
+	case sent == 0 && l.workers == 0 && !follows:
 		return now.Sub(l.since), true
 	}
 	own := l.waits[app]
@@ -145,10 +157,14 @@ func (l *lane) expectedWait(app, network string, now time.Time, most, share int)
 	if l.behind[app] && l.held[app] >= share {
 		before += l.inStore
 	}
-	if now.Sub(first) < first.Sub(from) || gone == 0 {
-		gone = max(gone, l.workers) // the other workers' first attempts may also end soon
+	gone, took := float64(sent), now.Sub(from)
+	switch few := from.Equal(l.since) && sent < max(fewEnds, l.workers); {
+	case few && follows:
+		gone, took = gone+l.last.gone, took+l.last.took
+	case few && (sent < fewEnds || now.Sub(first) < first.Sub(from)):
+		gone = float64(max(sent, l.workers)) // the other workers' first attempts may also end soon
 	}
-	return time.Duration(before / float64(gone) * float64(now.Sub(from))), false
+	return time.Duration(before / gone * float64(took)), false
 }
 
 // ExpectedWait returns how long a new message of an app would wait until it goes out. The wait is
@@ -204,7 +220,11 @@ func (o *Outbox) noteAttempt(l *lane, fail *delivery.Error) {
 	now := time.Now()
 	l.change(now, o.maxWorkers(l))
 	if !serverTakesNoMore(fail) {
-		l.sent.add(now, l.since)
+		begin := l.since
+		if !l.wasFull {
+			begin = time.Time{}
+		}
+		l.sent.add(now, begin)
 	} else if fail.Err == delivery.ErrPace {
 		l.paced = now
 	}

@@ -30,6 +30,17 @@ func postponed(l *lane, app string, n int) {
 	l.count(app, n)
 }
 
+// backlog has n messages go out while all workers are busy. Two seconds later all are busy again.
+func (end ends) backlog(l *lane, n int, every time.Duration) {
+	l.change(time.Now(), 16)
+	l.workers = 16
+	end(n, every, nil)
+	l.workers = 15
+	time.Sleep(2 * time.Second)
+	l.change(time.Now(), 16)
+	l.workers = 16
+}
+
 // The expected wait of a new message is computed from the messages before it in its lane and the
 // throughput of the last attempts; see ExpectedWait.
 func TestExpectedWait(t *testing.T) {
@@ -43,7 +54,7 @@ func TestExpectedWait(t *testing.T) {
 		want    time.Duration
 		stalled bool
 	}{
-		"nothing waits": {func(_ *lane, end ends) { end(10, time.Second, nil) }, 0, false},
+		"nothing waits": {func(_ *lane, end ends) { end(1000, time.Second/100, nil) }, 0, false},
 		"not for a second": {func(l *lane, end ends) {
 			wait(l, "shop", 1000)
 			end(9, time.Second/10, nil)
@@ -159,11 +170,6 @@ func TestExpectedWait(t *testing.T) {
 		"no answer, and another is up": {func(l *lane, end ends) {
 			end(40, time.Second, &delivery.Error{Class: delivery.Temporary, Stage: delivery.StageDial})
 		}, 0, false},
-		"few were refused, and the first new one is under way": {func(l *lane, _ ends) {
-			postponed(l, "shop", 19)
-			time.Sleep(25 * time.Second)
-			l.workers = 1
-		}, 0, false},
 		"few were refused, and all workers have just begun": {func(l *lane, _ ends) {
 			postponed(l, "shop", 5)
 			time.Sleep(25 * time.Second)
@@ -191,22 +197,39 @@ func TestExpectedWait(t *testing.T) {
 			wait(l, "shop", 384)
 			l.workers = 16
 			end(1, 3*time.Second/2, nil)
+			end(3, time.Millisecond, nil)
 		}, 75 * time.Second / 2, false},
 		"each worker takes as long as all of them": {func(l *lane, end ends) {
 			wait(l, "shop", 14)
 			l.workers = 16
 			end(3, 2*time.Second, nil)
 		}, 60 * time.Second, false},
-		"a worker was free for three seconds": {func(l *lane, end ends) {
-			l.change(time.Now(), 16)
-			l.workers = 16
-			end(10, 2*time.Second, nil)
+		"soon after a backlog": {func(l *lane, end ends) {
+			end.backlog(l, 10, 2*time.Second)
+			end(1, time.Second/2, nil)
+		}, 16 * 41 * time.Second / 22, false},
+		"soon after a short backlog": {func(l *lane, end ends) {
+			end.backlog(l, 20, 2*time.Second)
+			end.backlog(l, 4, time.Second/2)
+			time.Sleep(time.Second / 2)
+		}, 16 * 45 * time.Second / 28, false},
+		"soon after a quick backlog": {func(l *lane, end ends) {
+			end.backlog(l, 20, 2*time.Second)
+			end.backlog(l, 20, time.Second/20)
+			time.Sleep(time.Second / 2)
+		}, 16 * 3 * time.Second / 40, false},
+		"as many went out as after a backlog are enough": {func(l *lane, end ends) {
+			end.backlog(l, 20, 2*time.Second)
+			end(20, time.Second/20, nil)
+		}, 16 * time.Second / 20, false},
+		"long after a backlog": {func(l *lane, end ends) {
+			end.backlog(l, 10, 2*time.Second)
 			l.workers = 15
-			time.Sleep(3 * time.Second)
+			time.Sleep(shortPause)
 			l.change(time.Now(), 16)
 			l.workers = 16
 			end(1, 2*time.Second, nil)
-		}, 32 * time.Second, false},
+		}, 2 * time.Second, false},
 
 		"ten were refused, one of them just now": {func(l *lane, end ends) {
 			for range 10 {
@@ -235,6 +258,7 @@ func TestExpectedWait(t *testing.T) {
 			})
 			wait, stalled := o.ExpectedWait(mails, "shop", "")
 			servertest.Same(t, name+": stalled", stalled, c.stalled)
+			servertest.Same(t, name+": bounded", len(l.sent) < 100, true)
 			if off := wait - c.want; off < -c.want/20 || off > c.want/20 {
 				t.Errorf("%s: %v, want %v", name, wait, c.want)
 			}

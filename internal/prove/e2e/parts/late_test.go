@@ -8,7 +8,6 @@ package parts
 
 import (
 	"crypto/sha256"
-	"flag"
 	"fmt"
 	"net/http"
 	"slices"
@@ -22,8 +21,6 @@ import (
 	"sendcode/internal/deliver/delivery/smtptest"
 	"sendcode/internal/run/app/apptest"
 )
-
-var swamped = flag.Duration("parts.swamped", 70*time.Second, "how long ten times as many sends come as a mail server takes")
 
 // minuteCodes are codes that live for a minute.
 const minuteCodes = `policies: {default: [{name: hour, scope: recipient, limit: 3, window: 1h}]}
@@ -167,7 +164,6 @@ func TestMailServerTakesFewerUnderLoad(t *testing.T) {
 			disturb     func(w *swamp)
 		}{
 			"2 of 20 a second": {takes: 2, come: 20, lasts: 50 * time.Second},
-			"5 of 50 a second": {takes: 5, come: 50, lasts: *swamped},
 			"a replica dies": {takes: 3, come: 20, lasts: 50 * time.Second, disturb: func(w *swamp) {
 				w.mu.Lock()
 				defer w.mu.Unlock()
@@ -247,29 +243,6 @@ func (s *swamp) countedNowhere(all bool) {
 		if len(a.Quota.Rules) == 0 || !a.Quota.Allowed || a.Quota.Rules[0].Remaining != a.Quota.Rules[0].Limit {
 			s.Fatalf("%s was refused, and has %s", to, a.Raw)
 		}
-	}
-}
-
-// A mail server refuses each connection beyond the third. No mail fails, and the service tries a
-// fourth connection once.
-func TestMailServerRefusesTheFourthConnection(t *testing.T) {
-	t.Parallel()
-	w := newSwamp(apptest.OnOwnPostgres(t), 1,
-		smtptest.Rule{Stage: smtptest.Greet, Over: 3, Reply: "421 4.3.2 too many connections", Close: true},
-		smtptest.Rule{Stage: smtptest.Body, Delay: time.Second})
-	w.comes(90, 3, false)
-	w.arrived()
-	sessions := 0 // each says EHLO in the clear and encrypted
-	for _, line := range w.SMTP.Commands() {
-		if strings.HasPrefix(line, "EHLO") {
-			sessions++
-		}
-	}
-	if asked := w.SMTP.Connections() - sessions/2; asked != 1 {
-		t.Errorf("asked for a fourth connection %d times", asked)
-	}
-	if n := w.read(`SELECT count(*) FROM sends WHERE attempt > 1 OR status <> 'sent'`); n > 0 || len(w.accepted) != 90 {
-		t.Errorf("of %d mails %d were tried again", len(w.accepted), n)
 	}
 }
 
