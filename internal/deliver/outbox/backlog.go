@@ -126,7 +126,10 @@ func (l *lane) follows() bool {
 func (l *lane) expectedWait(app, network string, now time.Time, most, share int) (wait time.Duration, stalled bool) {
 	l.change(now, most)
 	follows := l.follows()
-	if !l.wasFull || !follows && now.Sub(l.since) < judgedAfter && l.suspended.IsZero() {
+	switch {
+	case !l.wasFull && (!follows || now.Sub(l.fullUntil) >= judgedAfter): // a worker that has just become free is soon busy again
+		return 0, false
+	case !follows && now.Sub(l.since) < judgedAfter && l.suspended.IsZero():
 		return 0, false
 	}
 	from := now.Add(-throughputWindow)

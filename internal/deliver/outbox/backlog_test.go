@@ -97,12 +97,6 @@ func TestExpectedWait(t *testing.T) {
 			end(98, time.Millisecond, providerhttp.ErrorByStatus(providerhttp.Response{Status: 429}, ""))
 			end(40, time.Second/2, nil)
 		}, 50 * time.Second, false},
-		"the server takes no more once it has read a mail": {func(l *lane, end ends) {
-			postponed(l, "shop", 2)
-			end(49, time.Millisecond, refused(delivery.StageDot, 432))
-			end(49, time.Millisecond, delivery.ErrorByReply(delivery.StageData, 451, "4.3.2", delivery.NoMeaning))
-			end(40, time.Second/2, nil)
-		}, 50 * time.Second, false},
 		"30 a minute": {func(l *lane, end ends) {
 			end(30, time.Second/30, nil)
 			end(100, 0, paced)
@@ -154,6 +148,12 @@ func TestExpectedWait(t *testing.T) {
 			end(40, time.Second, nil)
 		}, 16 * time.Second, false},
 
+		"a worker has just become free": {func(l *lane, end ends) {
+			l.change(time.Now(), 16)
+			l.workers = 16
+			end(40, time.Second, nil)
+			l.workers = 15
+		}, 15 * time.Second, false},
 		"a worker is free": {func(l *lane, end ends) {
 			l.workers = 16
 			end(40, time.Second, nil)
