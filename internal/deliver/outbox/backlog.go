@@ -14,7 +14,7 @@ const (
 	judgedAfter      = time.Second // a shorter wait says nothing of the throughput
 	throughputWindow = time.Minute
 	manyDeferred     = 20
-	fewEnds          = 3                // fewer attempts that have ended say nothing of the throughput
+	fewEnds          = 2                // one attempt that has ended says nothing of the throughput
 	shortPause       = 10 * time.Second // between two backlogs
 )
 
