@@ -99,10 +99,7 @@ func (l *lane) change(now time.Time, most int) {
 		return
 	}
 	if l.wasFull {
-		from := l.since
-		if begin := l.fullUntil.Add(-throughputWindow); begin.After(from) {
-			from = begin
-		}
+		from := l.measuredFrom(l.fullUntil)
 		gone, _ := l.sent.since(from)
 		past := pastBacklog{float64(gone), l.fullUntil.Sub(from), l.fullUntil}
 		if gone < most && l.follows() {
@@ -111,6 +108,15 @@ func (l *lane) change(now time.Time, most int) {
 		l.last = past
 	}
 	l.wasFull, l.since = false, now
+}
+
+// measuredFrom returns the begin of the time over which the throughput is measured at an instant:
+// the begin of the backlog, but at most throughputWindow before the instant.
+func (l *lane) measuredFrom(at time.Time) time.Time {
+	if from := at.Add(-throughputWindow); from.After(l.since) {
+		return from
+	}
+	return l.since
 }
 
 // follows reports whether the present backlog began shortly after another one in which messages
@@ -132,9 +138,9 @@ func (l *lane) expectedWait(app, network string, now time.Time, most, share int)
 	case !follows && now.Sub(l.since) < judgedAfter && l.suspended.IsZero():
 		return 0, false
 	}
-	from := now.Add(-throughputWindow)
-	if l.since.After(from) && now.Sub(l.paced) >= throughputWindow { // with per_minute a minute's mails begin together
-		from = l.since
+	from := l.measuredFrom(now)
+	if now.Sub(l.paced) < throughputWindow { // with per_minute a minute's mails begin together
+		from = now.Add(-throughputWindow)
 	}
 	sent, first := l.sent.since(from)
 	if sent == 0 {

@@ -145,7 +145,7 @@ func TestExpectedWait(t *testing.T) {
 		"all workers are busy, and none waits": {func(l *lane, end ends) {
 			l.change(time.Now(), 16)
 			l.workers = 16
-			end(40, time.Second, nil)
+			end(90, time.Second, nil)
 		}, 16 * time.Second, false},
 
 		"a worker has just become free": {func(l *lane, end ends) {

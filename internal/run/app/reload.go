@@ -119,8 +119,8 @@ func readRegularFile(name string) ([]byte, error) {
 
 // reloadFrom loads the configuration through the function read, and applies the settings that can
 // change while the service runs. If the configuration has a mistake, nothing changes. The parameter
-// first is true for the first load that readerIfChanged causes, which also happens if nobody
-// changed the file. If that load finds no changed setting, reloadFrom logs nothing.
+// first is true for the first load that readerIfChanged causes. That load also happens if the file
+// is unchanged. If it finds no changed setting, reloadFrom logs nothing.
 func (r *reloader) reloadFrom(ctx context.Context, read func(string) ([]byte, error), first bool) {
 	defer panics.Recover(panics.Other, func() { r.metrics.ConfigReloaded(metrics.ReloadRejected) })
 	renewed, own, needRestart, err := r.load(read)

@@ -77,7 +77,7 @@ func (s *sendService) refuseIfOverloaded(ask Request) error {
 
 // A message may wait for a part of its code's life: the life divided by lateForStrangers or
 // lateForAll. If the message would wait longer, the send is refused. A message with an expired code
-// would help nobody, but its send would count in the recipient's rules.
+// would be useless, but its send would count in the recipient's rules.
 const (
 	lateForStrangers = 5 // the divisor for requests without a secret key, and for all requests while no message goes out
 	lateForAll       = 2 // the divisor for others

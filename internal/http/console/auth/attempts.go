@@ -45,8 +45,8 @@ const (
 var (
 	// loginRules apply to browsers that have not logged in before. In a day, they allow 50 attempts
 	// from one address, 100 from one network (a /24 or /48) and 2,000 for one account. Even an
-	// attacker with twelve networks cannot reach the limits of an account. So such an attacker
-	// cannot keep out a person who has the right password but uses a new browser.
+	// attacker with twelve networks cannot reach the limits of an account. So the right password
+	// still logs in from a new browser.
 	//
 	// No rule counts the attempts for all accounts together, because a few addresses could reach
 	// the limit of such a rule. Browsers that logged in before have knownBrowserRules instead, so
@@ -66,15 +66,15 @@ var (
 		{Name: "browser_day", Scope: accountScope, Limit: 30, Window: 24 * time.Hour},
 	}
 	// secondFactorRules limit the chance of guessing a code to about one in ten thousand a day. At
-	// any time, three of a million codes are right. Only a person who has the password can use up
+	// any time, three of a million codes are right. An attacker without the password cannot use up
 	// these limits.
 	secondFactorRules = []quota.Rule{
 		{Name: "code", Scope: accountScope, Limit: 5, Window: 15 * time.Minute},
 		{Name: "codes", Scope: accountScope, Limit: 30, Window: 24 * time.Hour},
 	}
 	// providerLoginRules limit how often the console calls the identity provider for one address or
-	// network. There is no rule that counts all networks together, because nobody can guess a
-	// secret in a login by the provider. Attempts with a password are counted separately.
+	// network. No rule counts all networks together, because a login by the provider has no secret
+	// that could be guessed. Attempts with a password are counted separately.
 	providerLoginRules = []quota.Rule{
 		{Name: "address", Scope: quota.IP, Limit: 10, Window: 15 * time.Minute},
 		{Name: "network", Scope: quota.Network, Limit: 100, Window: 15 * time.Minute},
