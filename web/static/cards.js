@@ -79,11 +79,8 @@ export class Cards {
     else this.code?.check();
   }
 
-  // speak sets the words for durations and for a request in progress, and the language for times of
-  // the day.
-  speak(words, lang) {
-    Object.assign(this, { words, lang });
-  }
+  // speak sets the words for durations, for times of the day and for a request in progress.
+  speak(words) { this.words = words; }
 
   get card() { return this.find('#card'); }
 

@@ -15,7 +15,7 @@ export class Countdown {
 
   constructor(cards) { this.cards = cards; }
 
-  clock(ms, round) { return clock(this.cards.moment, ms, this.cards.lang, round); }
+  clock(ms, round) { return clock(this.cards.moment, ms, this.cards.words, round); }
 
   // write writes the times of the day. If daylight saving time starts or ends before a time, 1:05
   // may be past or come twice. Then an element with data-counted becomes a countdown, and also if

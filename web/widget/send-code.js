@@ -401,7 +401,7 @@ export class SendCode extends HTMLElement {
     this.#dress();
     if (this.#words) {
       this.#words = wordsOf(this.#words.email.Lang); // a module may have brought some
-      this.#cards.speak(this.#words.email, this.#words.email.Lang);
+      this.#cards.speak(this.#words.email);
     }
     const { state, there, countries, moment, title, shared } = this.#core, phones = this.#phones;
     const card = draw(this.#words, {
