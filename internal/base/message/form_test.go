@@ -93,7 +93,7 @@ func TestFormsAreBoundedAndHoldNoCode(t *testing.T) {
 func TestCheckName(t *testing.T) {
 	for _, s := range []string{
 		"", "Shop", "小店", "A & B's <shop>", "Node.js", "Dr. Smith", "v1.2.3", "Shop 2.0", "St. Anna", "3.14", "a.b.c",
-		"U.S. Mail",
+		"U.S. Mail", "Pay Rp 1.500.000.000",
 		strings.Repeat("宽", 64), "你好。谢谢", "24/7", "C++", "e.g. this", "...", "Straße", "क्षि",
 	} {
 		if err := CheckName(s); err != nil {
@@ -104,7 +104,7 @@ func TestCheckName(t *testing.T) {
 		strings.Repeat("a", 65), "Shop\nBcc: x", "Shop\t", "Shop\u0085", "Shop\u202e", "ev\u200bil", "Shop\xff",
 		"https://evil.example", "Win now at HTTP://X", "www.evil", "mailto:ana", "ana@evil.com",
 		"Prize at evil.com!", "Go to evil.com.", "a.b.evil.co.uk", "my_shop.com", "Go to 192.0.2.1",
-		"ｅｖｉｌ．ｃｏｍ", "evil。com", "例子.中国", "a.xn--fiqs8s", "bücher.de",
+		"ｅｖｉｌ．ｃｏｍ", "evil。com", "例子.中国", "a.xn--fiqs8s", "bücher.de", "a.github.io", "evil.com\ufe0f",
 	} {
 		if err := CheckName(s); err == nil || strings.Contains(strings.ToLower(err.Error()), "evil") {
 			t.Errorf("CheckName(%q): %v", s, err)

@@ -3,6 +3,7 @@ package message
 import (
 	"errors"
 	"fmt"
+	"net/netip"
 	"regexp"
 	"slices"
 	"strings"
@@ -11,6 +12,7 @@ import (
 
 	"golang.org/x/net/idna"
 	"golang.org/x/net/publicsuffix"
+	"golang.org/x/text/runes"
 	"golang.org/x/text/unicode/norm"
 )
 
@@ -119,23 +121,29 @@ func isJoined(before, r, after rune) bool {
 
 var dottedNamePattern = regexp.MustCompile(`[\pL\pN][\pL\pN\pM-]*(?:\.[\pL\pN\pM-]+)+`)
 
+var withoutVariationSelectors = runes.Remove(runes.In(unicode.Variation_Selector))
+
 // containsLink reports whether a mail program might find a link in the text, also with full-width
-// letters or ideographic dots.
+// letters, ideographic dots or variation selectors.
 func containsLink(s string) bool {
-	plain := strings.ToLower(strings.ReplaceAll(norm.NFKC.String(s), "。", "."))
+	plain := withoutVariationSelectors.String(norm.NFKC.String(s))
+	plain = strings.ToLower(strings.ReplaceAll(plain, "。", "."))
 	if strings.Contains(plain, "://") || strings.Contains(plain, "www.") || strings.Contains(plain, "mailto:") {
 		return true
 	}
 	return slices.ContainsFunc(dottedNamePattern.FindAllString(plain, -1), isDomain)
 }
 
-// isDomain reports whether a name is an IPv4 address, or ends with a top-level domain: "shop.com"
-// does, "Node.js" does not.
+// isDomain reports whether a name is an IPv4 address, or ends with a suffix of the public suffix
+// list: "shop.com" and "shop.github.io" do, "Node.js" does not.
 func isDomain(name string) bool {
 	ascii, err := idna.Punycode.ToASCII(strings.Trim(name, "-"))
 	if err != nil {
 		ascii = name
 	}
-	_, registered := publicsuffix.PublicSuffix(ascii)
-	return registered || strings.Trim(name, "0123456789.") == "" && strings.Count(name, ".") == 3
+	if _, err := netip.ParseAddr(name); err == nil {
+		return true
+	}
+	suffix, managed := publicsuffix.PublicSuffix(ascii)
+	return managed || strings.Contains(suffix, ".") // an entry of the private section has a dot
 }
