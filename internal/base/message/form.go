@@ -34,9 +34,9 @@ type PreparedMail struct {
 }
 
 // Prepare returns a mail that Form.Texts renders later. Prepare also renders the first mail of each
-// form at once, and returns the errors of Render. For later mails of the same form, Prepare checks
-// only Notify and the code. So the caller must have made the support reference and the token
-// itself; they must not be user input. The caller must also have checked the details with
+// form, and each mail with details, at once, and returns the errors of Render. For other mails,
+// Prepare checks only Notify and the code. So the caller must have made the support reference and
+// the token itself; they must not be user input. The caller must also have checked the details with
 // CheckText.
 func (r *MailRenderer) Prepare(req RenderRequest) (PreparedMail, error) {
 	if err := checkCodeAndNotifyMode(req); err != nil {
@@ -44,7 +44,7 @@ func (r *MailRenderer) Prepare(req RenderRequest) (PreparedMail, error) {
 	}
 	form := r.formOf(req)
 	known := &form.renderer.rendered
-	if _, ok := known.getCached(form); !ok {
+	if _, ok := known.getCached(form); !ok || req.Data.Details != "" {
 		if _, err := r.Render(req); err != nil {
 			return PreparedMail{}, err
 		}
@@ -94,6 +94,9 @@ func (u unfilledMail) render(code, support, details, token string) (MailTexts, e
 		out, err := renderPart(part, t, v)
 		if err != nil {
 			return MailTexts{}, fmt.Errorf("message: template %s failed", t.Name()) // the reason may quote the code
+		}
+		if part != subjectPart && !showsDetails(part, out, details) {
+			return MailTexts{}, fmt.Errorf("message: template %s does not show the details", t.Name())
 		}
 		done[part] = out
 	}

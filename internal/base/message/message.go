@@ -182,6 +182,18 @@ func renderPart(i int, t template, v templateData) (string, error) {
 	return strings.TrimSpace(out.String()) + "\n", nil
 }
 
+// showsDetails reports whether a rendered part shows what the code confirms. The proof says so.
+func showsDetails(part int, out, details string) bool {
+	if details == "" {
+		return true
+	}
+	if part == htmlPart {
+		out = htmlText(out, false)
+	}
+	oneLine := func(s string) string { return strings.Join(strings.Fields(s), " ") }
+	return strings.Contains(oneLine(out), oneLine(details))
+}
+
 // collapseBlankLines removes spaces at the ends of lines, and replaces several empty lines by one
 // empty line. Conditions in templates leave such spaces and lines.
 func collapseBlankLines(text string) string {

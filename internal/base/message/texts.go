@@ -102,6 +102,9 @@ func (t *TextRenderer) render(key templateSetKey, s templateSet, data Data, site
 	if err != nil {
 		return RenderedText{}, fmt.Errorf("message: template %s failed", s[textPart].Name()) // the reason may quote the code
 	}
+	if !showsDetails(textPart, out, data.Details) {
+		return RenderedText{}, fmt.Errorf("message: template %s does not show the details", s[textPart].Name())
+	}
 	out = strings.TrimSpace(out)
 	if site != "" {
 		out += "\n" + originLine(site, data.Code)

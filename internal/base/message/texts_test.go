@@ -101,6 +101,9 @@ func TestTextsThatDoNotFit(t *testing.T) {
 	if err != nil || got.Text != "739154 FA+9qCX9VSu\n@a.example #739154" {
 		t.Errorf("%q, %v", got.Text, err)
 	}
+	if _, err = r.Render(RenderRequest{Purpose: "login", Data: Data{App: "A", Code: "739154", Details: "Pay 1 EUR"}}); err == nil {
+		t.Error("a text does not show what its code confirms")
+	}
 }
 
 // textsError is what NewTextRenderer finds wrong with a file.
@@ -121,6 +124,9 @@ func TestAnAppsOwnMessages(t *testing.T) {
 		"mail/default/sux/html.html": "<p>" + french + french + french +
 			`</p><p>{{.Code}}</p><a href="{{.Home}}" style="color:{{.Accent}};">{{.DarkAccent}}</a>`,
 	}))})
+	if _, err := all.Render(RenderRequest{App: "shop", Locale: "sux", Data: Data{App: "A", Code: "739154", Details: "Pay 1 EUR"}}); err == nil {
+		t.Error("a mail does not show what its code confirms")
+	}
 	branded := shop()
 	branded.Home, branded.Accent, branded.DarkAccent = "https://shop.example/?a=1&b=2", "#0b7a5c", "#63c09e"
 	for _, c := range []struct {
