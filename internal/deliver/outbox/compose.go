@@ -91,7 +91,7 @@ func (o *Outbox) composeMail(w store.Work, to recipient.Recipient, request messa
 	if err != nil {
 		return o.failToCompose(w, ReasonUnreadable, err)
 	}
-	if o.NotMeURL != "" {
+	if o.NotMeURL != "" && !w.Verification.CallerChecks { // a report could not end the caller's code
 		request.Data.NotMe = o.NotMeURL + notMe
 	}
 	m, err := o.Mails.Prepare(request)

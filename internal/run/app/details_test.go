@@ -32,9 +32,11 @@ func TestDetailsOfACode(t *testing.T) {
 		key := apptest.WithKey("order-12-details")
 		s.Is("a repetition", ask("", "", key), http.StatusAccepted)
 		s.Is("other details with the key", ask(second, "", key), http.StatusUnprocessableEntity)
-		mails := s.AwaitMail(to, 6)
+		back := ask(first, "")
+		s.Is("the first again, after others", back, http.StatusAccepted, back.ID != a.ID)
+		mails := s.AwaitMail(to, 7)
 		slices.SortFunc(mails, func(a, b apptest.Letter) int { return a.At.Compare(b.At) })
-		for i, want := range []string{first, first, "Pay 41.00 EUR to Shop 12 &", "", first, ""} {
+		for i, want := range []string{first, first, "Pay 41.00 EUR to Shop 12 &", "", first, "", first} {
 			if text := strings.ReplaceAll(mails[i].Text, "=\r\n", ""); strings.Contains(text, "Pay 4") != (want != "") || !strings.Contains(text, want) {
 				s.Errorf("mail %d does not say %q alone: %s", i+1, want, text)
 			}
@@ -43,7 +45,8 @@ func TestDetailsOfACode(t *testing.T) {
 			s.Error("one code confirms two things")
 		}
 		s.Is("the first", s.Post("/v1/verifications/check", fmt.Sprintf(`{"channel":"email","to":%q,"code":%q}`, to, s.CodeIn(mails[0]))), http.StatusOK,
-			!s.Post("/v1/verifications/check", fmt.Sprintf(`{"channel":"email","to":%q,"code":%q}`, to, s.CodeIn(mails[2]))).Valid)
+			!s.Post("/v1/verifications/check", fmt.Sprintf(`{"channel":"email","to":%q,"code":%q}`, to, s.CodeIn(mails[2]))).Valid,
+			s.Post("/v1/verifications/check", fmt.Sprintf(`{"channel":"email","to":%q,"code":%q}`, to, s.CodeIn(mails[6]))).Valid)
 		approved := s.Check(0, b.ID, s.CodeIn(mails[2]))
 		claims, err := base64.RawURLEncoding.DecodeString(strings.Split(approved.Proof+"..", ".")[1])
 		if want := fmt.Sprintf(`"details":"Pay 41.00 EUR to Shop 12 \u0026 Söhne","details_sha256":"%x"`, sha256.Sum256([]byte(second))); err != nil ||

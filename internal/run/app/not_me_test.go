@@ -44,6 +44,8 @@ func TestRecipientsReportMails(t *testing.T) {
 			s.Is(method, a, status, strings.Contains(string(a.Raw), words), !strings.Contains(string(a.Raw), "ana@"),
 				a.Header.Get("Cache-Control") == "no-store")
 		}
+		own := s.Post("/v1/verifications", `{"channel":"email","to":"own@example.org","code":"471147"}`)
+		s.Is("a caller's own code", own, http.StatusAccepted, !strings.Contains(s.AwaitMail("own@example.org", 1)[0].Text, "/not-me/"))
 		id, code, path := ask("ana@example.org")
 		for range 2 {
 			page(http.MethodGet, path, "a•••@example.org", http.StatusOK)

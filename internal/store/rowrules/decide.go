@@ -56,7 +56,9 @@ func Decide(in store.Intent, now time.Time, has RecipientHistory) Decision {
 }
 
 // joinOrOpen returns the newest candidate whose code the intent may resend, and sets joined. If
-// there is no such candidate, joinOrOpen returns a new verification.
+// there is no such candidate, or if its details are not those of the intent, joinOrOpen returns a
+// new verification. It does not join an older candidate, since a check by recipient compares the
+// code with that of the newest.
 func joinOrOpen(in store.Intent, now time.Time, candidates []store.Verification) (best store.Verification,
 	joined bool,
 ) {
@@ -65,7 +67,7 @@ func joinOrOpen(in store.Intent, now time.Time, candidates []store.Verification)
 			best, joined = v, true
 		}
 	}
-	if joined {
+	if joined && best.Details == in.Verification.Details {
 		return best, true
 	}
 	return newVerification(in, now), false
@@ -122,12 +124,11 @@ func usedUpRules(rules []quota.Rule, now time.Time, events []quota.Event) (full 
 
 // isJoinable reports whether the intent may resend the code of v. v must not have a code that a
 // caller made. v must be pending and have at least MinLife left. v must have the intent's app,
-// channel, recipient, purpose and details. If the intent's Join is set, v must have this ID.
-// Otherwise v must have the holder that HolderToJoin returns.
+// channel, recipient and purpose. If the intent's Join is set, v must have this ID. Otherwise v
+// must have the holder that HolderToJoin returns.
 func isJoinable(v store.Verification, in store.Intent, now time.Time) bool {
 	s := in.Send
-	if v.CallerChecks || v.App != s.App || v.Channel != s.Channel || v.Recipient != s.Recipient ||
-		v.Purpose != s.Purpose || v.Details != in.Verification.Details {
+	if v.CallerChecks || v.App != s.App || v.Channel != s.Channel || v.Recipient != s.Recipient || v.Purpose != s.Purpose {
 		return false
 	}
 	if in.Join != "" && v.ID != in.Join || in.Join == "" && (v.Holder == "" || v.Holder != in.HolderToJoin()) {
