@@ -129,7 +129,7 @@ func (l *lane) follows() bool {
 // expectedWait is ExpectedWait for a lane. The parameter most is the largest number of the lane's
 // workers. The parameter share is the number of messages that each app may hold in this process
 // even when the memory for messages is full.
-func (l *lane) expectedWait(app, network string, now time.Time, most, share int) (wait time.Duration, stalled bool) {
+func (l *lane) expectedWait(app, network string, ends, now time.Time, most, share int) (wait time.Duration, stalled bool) {
 	l.change(now, most)
 	follows := l.follows()
 	switch {
@@ -154,7 +154,7 @@ func (l *lane) expectedWait(app, network string, now time.Time, most, share int)
 	}
 	own := l.waits[app]
 	if q := l.queues[app]; q != nil {
-		own -= q.later(l.turnOf(network))
+		own -= q.later(l.turnOf(network), ends)
 	}
 	before := float64(l.workers - l.patient)
 	for other, n := range l.waits {
@@ -179,6 +179,8 @@ func (l *lane) expectedWait(app, network string, now time.Time, most, share int)
 // ExpectedWait returns how long a new message of an app would wait until it goes out. The wait is
 // the number of messages that go out before the new message, divided by the throughput. The
 // throughput is measured over the last minute, or since messages began to wait if that is shorter.
+// The parameter life is how long the new message's code can be entered. Waiting messages of the
+// same app and network with codes that live longer go out later.
 //
 // Apps take turns, and so do the networks of an app's strangers. So each other app or network is
 // counted with at most as many messages as the new message's own app or network has, including the
@@ -190,11 +192,11 @@ func (l *lane) expectedWait(app, network string, now time.Time, most, share int)
 // The result stalled is true if no message has gone out in the measured time, and all servers are
 // suspended or no worker runs. The result wait is then the time since the servers were suspended.
 // If they are not suspended, it is the time since messages began to wait.
-func (o *Outbox) ExpectedWait(q store.Queue, app, network string) (wait time.Duration, stalled bool) {
+func (o *Outbox) ExpectedWait(q store.Queue, app, network string, life time.Duration) (wait time.Duration, stalled bool) {
 	o.lanesMu.Lock()
 	defer o.lanesMu.Unlock()
 	l := o.lanes[q]
-	return l.expectedWait(app, network, time.Now(), o.maxWorkers(l), o.capacity(l)/appShare)
+	return l.expectedWait(app, network, o.Now().Add(life), time.Now(), o.maxWorkers(l), o.capacity(l)/appShare)
 }
 
 // LongestWait returns the longest ExpectedWait of a channel.
@@ -204,7 +206,7 @@ func (o *Outbox) LongestWait(ch recipient.Channel) (longest time.Duration) {
 			continue
 		}
 		for _, app := range append(o.appsThatWait(q), "") {
-			wait, _ := o.ExpectedWait(q, app, "")
+			wait, _ := o.ExpectedWait(q, app, "", store.MaxCodeLife)
 			longest = max(longest, wait)
 		}
 	}

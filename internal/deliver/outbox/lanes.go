@@ -88,11 +88,18 @@ func (q *queue) pop() (first *flight) {
 	return first
 }
 
-// later returns how many of the waiting flights are served after a new flight of a network.
-func (q *queue) later(network string) int {
-	n := len(q.silent)
-	for _, waiting := range q.byNetwork {
-		n += max(0, len(waiting)-len(q.byNetwork[network])-1)
+// later returns how many of the waiting flights are served after a new flight of a network whose
+// code expires at the instant ends.
+func (q *queue) later(network string, ends time.Time) int {
+	own := q.byNetwork[network]
+	before, _ := slices.BinarySearchFunc(own, ends, func(f *flight, ends time.Time) int {
+		return cmp.Or(f.work.Verification.ExpiresAt.Compare(ends), -1)
+	})
+	n := len(q.silent) + len(own) - before
+	for other, waiting := range q.byNetwork {
+		if other != network {
+			n += max(0, len(waiting)-before-1)
+		}
 	}
 	return n
 }

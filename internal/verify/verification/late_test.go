@@ -87,11 +87,12 @@ func TestAResendIsJudgedByWhatIsLeft(t *testing.T) {
 		r.MailServer.Each = time.Second
 		r.Svc = r.ReplicaOn(r.Store, slowServer{r.MailServer, make(chan struct{}, 1)}, nil)
 		r.Start()
-		next := 0
-		send := func(n int) {
-			for range n {
-				next++
-				r.AskAt(r.Svc, vtest.AskFor(vtest.NthAddress(next)), true)
+		own := vtest.AskFor("")
+		own.Code, own.TTL = "123456", 110*time.Second
+		backlog := func(from, to int) {
+			for n := from; n < to; n++ {
+				own.To = vtest.NthAddress(n)
+				r.AskAt(r.Svc, own, true)
 			}
 			r.Sleep(2 * time.Second)
 		}
@@ -106,18 +107,16 @@ func TestAResendIsJudgedByWhatIsLeft(t *testing.T) {
 		}
 		resend := resending()
 		r.Sleep(3 * time.Minute)
-		send(100)
+		backlog(1, 101)
 		refused("a resend of a code with two minutes", true, resend)
-		own := vtest.AskFor(vtest.Ana)
-		own.Code, own.TTL = "123456", time.Minute
-		refused("a code of a minute of the caller's", true, own)
-		own.TTL = 220 * time.Second
+		own.To, own.TTL = vtest.Ana, 220*time.Second
 		refused("a wait of nearly half of a code's life", true, own)
-		send(1)
-		r.Sleep(65 * time.Second)
+		own.TTL = time.Minute
+		refused("a code of a minute of the caller's, which goes out first", false, own)
+		r.Sleep(67 * time.Second)
 		refused("a resend of a code with little life", false, resend)
 		r.Sleep(10 * time.Minute)
-		send(20)
+		backlog(101, 121)
 		refused("a resend of a code that has ended", false, resend)
 	})
 }

@@ -99,14 +99,14 @@ type lateRefusals struct {
 // request with its Idempotency-Key may have written the send.
 func (s *sendService) refuseIfLate(send claimedSend) error {
 	ch, class := send.to.Channel(), send.plan.Class
-	wait, stalled := s.Outbox.ExpectedWait(store.Queue{Channel: ch, Strangers: class.IsStranger()}, send.App, send.network())
-	if wait == 0 || send.mayBeWritten || s.Policy.Get().TestRecipients.Has(send.addressHash, s.Now()) {
-		return nil
-	}
 	most := cmp.Or(send.TTL, send.plan.Purpose.Life(ch))
 	v := send.resendOf
 	if left := v.ExpiresAt.Sub(v.readAt); v.ID != "" && v.state() == Pending && left >= MinResendLife(send.plan.Purpose.Life(ch)) {
 		most = left // otherwise the send opens a verification with a whole life
+	}
+	wait, stalled := s.Outbox.ExpectedWait(store.Queue{Channel: ch, Strangers: class.IsStranger()}, send.App, send.network(), most)
+	if wait == 0 || send.mayBeWritten || s.Policy.Get().TestRecipients.Has(send.addressHash, s.Now()) {
+		return nil
 	}
 	if class != store.SecretKeyClass || stalled {
 		most /= lateForStrangers

@@ -86,10 +86,10 @@ type Outbox interface {
 	// Deliver starts a send and waits for the outcome, at most for the duration wait. It returns
 	// the send with the outcome, or with the status Queued.
 	Deliver(ctx context.Context, w store.Work, wait time.Duration) store.Send
-	// ExpectedWait returns how long a new message of an app would wait until it goes out. The
-	// result stalled is true if at present no message goes out at all. In that case the result wait
-	// is the time for which this has lasted.
-	ExpectedWait(q store.Queue, app, network string) (wait time.Duration, stalled bool)
+	// ExpectedWait returns how long a new message of an app, with a code of this life, would wait
+	// until it goes out. The result stalled is true if at present no message goes out at all. In
+	// that case the result wait is the time for which this has lasted.
+	ExpectedWait(q store.Queue, app, network string, life time.Duration) (wait time.Duration, stalled bool)
 }
 
 // Repair corrects the limiter. Implementation: *repair.Repair.
