@@ -132,6 +132,7 @@ func TestMailAPIUnknown(t *testing.T) {
 			{mailapitest.Answers(mailapitest.Later), mailapitest.Answers(mailapitest.Later), delivery.Unknown, 3},
 			{mailapitest.Accepts, mailapitest.Answers(mailapitest.Later), "", 3},
 			{mailapitest.Accepts, mailapitest.Answers(mailapitest.Refused), delivery.Rejected, 2},
+			{mailapitest.Accepts, mailapitest.Answers(mailapitest.Said{Status: 421, Body: "a proxy's"}), "", 3},
 		} {
 			s.Script(c.then, mailapitest.Breaks(half), c.second)
 			mails, requests := len(s.Mails()), s.Requests()
@@ -173,7 +174,10 @@ func TestMailAPITimes(t *testing.T) {
 func TestMailAPITurns(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *mailapitest.Server) {
 		server := s.Account(t, func(c *mailapi.Config) { c.MaxConns = 2 })
-		s.Script(mailapitest.AcceptsAfter(15 * time.Second))
+		s.Script(func(s *mailapitest.Server, w http.ResponseWriter, take func()) {
+			time.Sleep(15 * time.Second)
+			mailapitest.Accepts(s, w, take)
+		})
 		var all sync.WaitGroup
 		began := time.Now()
 		for n := range 2 {

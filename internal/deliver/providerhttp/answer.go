@@ -32,6 +32,7 @@ var statuses = []statusRow{
 	// This row is for 2xx answers without the words by which the provider says that it accepted the
 	// message. Such an answer may come from a proxy or from the provider itself.
 	{200, 299, delivery.Unknown, delivery.AboutServer, false, ErrUnreadableAnswer},
+	{303, 303, delivery.Unknown, delivery.AboutServer, false, errRedirect}, // section 15.4.4: it leads to the answer to the request
 	{300, 399, delivery.Temporary, delivery.AboutServer, false, errRedirect},
 	{401, 401, delivery.Temporary, delivery.AboutAccount, true, nil},  // our key
 	{402, 402, delivery.Temporary, delivery.AboutAccount, true, nil},  // our balance

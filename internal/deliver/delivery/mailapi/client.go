@@ -128,7 +128,7 @@ func (c *Client) send(ctx context.Context, mail *delivery.RenderedMail) (reply s
 			return "", fail
 		}
 		id, failed := c.requestOnce(ctx, r, mail.Private)
-		if failed == nil || failed.Class == delivery.Rejected {
+		if failed == nil || failed.Class == delivery.Rejected && failed.Code != "" { // an answer without a code may be a proxy's
 			return id, failed
 		}
 	}

@@ -248,7 +248,9 @@ func (c *carrier) parseSendAnswer(a providerhttp.Response) (id, code string, fai
 	case m != "":
 		fail = v.ToError(a, code)
 	case a.Status < 200 || a.Status >= 300:
-		fail = providerhttp.ErrorByStatus(a, code)
+		if fail = providerhttp.ErrorByStatus(a, code); fail.About == delivery.AboutAccount {
+			fail = sms.MeaningPerNumber.ToError(a, code) // unless the status concerns all messages
+		}
 	case accepts || !c.Answer.acceptsByCode():
 	case coded:
 		fail = sms.MeaningPerNumber.ToError(a, code) // the answer has a code, but none that means acceptance

@@ -107,6 +107,7 @@ func kannelRig() smstest.Rig {
 			"bad number": smstest.Case(smstest.Reply(400,
 				"Number(s) has/have been denied by white- and/or black-lists."), delivery.Rejected, "", 0),
 			"no route": smstest.PerNumber(smstest.Reply(404, "Temporal failure")),
+			"conflict": smstest.PerNumber(smstest.Reply(409, "")),
 		},
 	}
 }

@@ -216,6 +216,7 @@ func Contract(t *testing.T, r Rig) {
 		"an endless answer":     {hijacked("HTTP/1.1 200 OK\r\n\r\n" + strings.Repeat(" ", 64<<10+1)), delivery.Unknown, 0},
 		"200 and no such thing": {Says(Said{http.StatusOK, quoting}), delivery.Unknown, 0},
 		"another address":       {with(Says(Said{http.StatusTemporaryRedirect, ""}), "Location", "/elsewhere"), delivery.Temporary, 0},
+		"its answer elsewhere":  {with(Says(Said{http.StatusSeeOther, ""}), "Location", "/done"), delivery.Unknown, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if _, fail := try(t, r, t.Context(), c.respond, 1); fail == nil || fail.Class != c.class || fail.RetryAfter != c.wait {

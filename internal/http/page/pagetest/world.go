@@ -163,12 +163,6 @@ func (w *World) SendLetters() {
 	w.Codes.formatAs(ofLetters)
 }
 
-// SendLongCodes makes later codes eight digits long, as if an app had exceeded its limit on failed
-// checks.
-func (w *World) SendLongCodes() {
-	w.Codes.formatAs(ofEight)
-}
-
 // Exhaust makes the API refuse all further requests, as if their network had made too many.
 func (w *World) Exhaust() { w.exhausted.Store(true) }
 

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"net/http"
-	"regexp"
 	"slices"
 	"strings"
 	"syscall"
@@ -35,11 +34,6 @@ func (s *Stack) History() History {
 		last := page[len(page)-1]
 		filter.Before = &store.Cursor{At: last.LoggedAt, ID: last.ID}
 	}
-}
-
-// StandsAlone reports whether a code is in a text and is not a part of a longer word or number.
-func StandsAlone(content, code string) bool {
-	return regexp.MustCompile(`(?:^|[^-.\w])` + code + `(?:[^-.\w]|$)`).MatchString(content)
 }
 
 // DatabaseSlow is the line of /readyz of a database that answers late.

@@ -44,15 +44,6 @@ func (r *Rig) NewestSend(id string) store.Send {
 	return send
 }
 
-// RowsOf are the rows of a mail address.
-func (r *Rig) RowsOf(address string) []store.SendOrRefusal {
-	r.Helper()
-	h := r.Svc.Vault.CountedHash(ParseEmail(r.T, address))
-	rows, err := r.Store.Sends(r.Context(), store.Filter{Recipient: &h, Limit: 10})
-	r.NoError(err)
-	return rows
-}
-
 // RowBlockedBy returns the row of a recipient's refusals by a rule or reason. It fails the test
 // unless there is exactly one.
 func (r *Rig) RowBlockedBy(rule, channel, to string) store.SendOrRefusal {

@@ -89,14 +89,6 @@ func Stalls(s *Server, _ http.ResponseWriter, take func()) {
 	<-s.stopped
 }
 
-// AcceptsAfter has a provider take the mail, and say so after a time.
-func AcceptsAfter(pause time.Duration) Step {
-	return func(s *Server, w http.ResponseWriter, take func()) {
-		<-time.After(pause)
-		Accepts(s, w, take)
-	}
-}
-
 // Server plays a provider. Safe for concurrent use.
 type Server struct {
 	tb        testing.TB
