@@ -44,18 +44,18 @@ export class Moment {
 }
 
 // clock returns the time of the day ms after a moment, to the minute: 14:02 or 2:02 PM, as in the
-// browser's region, without line breaks. The time of another day is put into the pattern otherDay
-// with its weekday. With round 'up' it rounds up, except for 2 s, which an answer may have taken: a
-// wait must be over by then.
-export function clock(moment, ms, { Lang: lang, OtherDay: otherDay }, round) {
+// browser's region, without line breaks. The time of another day has its weekday. With round 'up'
+// it rounds up, except for 2 s, which an answer may have taken: a wait must be over by then.
+export function clock(moment, ms, words, round) {
   const { hourCycle = 'h23' } = attempt(() => new Intl.DateTimeFormat(undefined, { hour: 'numeric' }).resolvedOptions(), {});
   const exact = moment.wall + Number(ms);
   const date = new Date(round === 'up' ? Math.ceil(exact / minute - 1 / 30) * minute : exact);
   // the digits are those of the counts beside the time
   const parts = { hour: hourCycle.startsWith('h2') ? '2-digit' : 'numeric', minute: '2-digit', hourCycle, numberingSystem: 'latn' };
-  const told = (of, other) => attempt(() => new Intl.DateTimeFormat(lang, of).format(date), other);
-  const time = told(parts, /\d+:\d+/.exec(date.toTimeString())[0]), today = date.toDateString() === new Date().toDateString();
-  return (today ? time : put(otherDay, { c: time, day: told({ weekday: 'short' }, date.toDateString().slice(0, 3)) })).replaceAll(' ', '\u00a0');
+  const told = (of, other) => attempt(() => new Intl.DateTimeFormat(words.Lang, of).format(date), other);
+  const c = told(parts, /\d+:\d+/.exec(date.toTimeString())[0]), today = date.toDateString() === new Date().toDateString();
+  const day = told({ weekday: 'short' }, date.toDateString().slice(0, 3));
+  return (today ? c : put(words.OtherDay, { c, day })).replaceAll(' ', '\u00a0');
 }
 
 // zoned returns whether the browser tells the reader's time zone. Browsers that resist

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -255,7 +254,7 @@ func theTableOfCards(t *testing.T, browser context.Context) {
 	const clocks = `((m) => { m.wall = Date.UTC(2026, 0, 1, 12, 49); return [60_000, 61_400, 63_000].map((ms) => /:(\d\d)/.exec(widget.clock(m, ms, {Lang: 'en', OtherDay: '{c}'}, 'up'))[1]).join() })(new widget.Moment())`
 	is(t, eval[string](b, clocks), "50,50,51") // what the way of an answer took is no minute
 	another := eval[string](b, `widget.clock(new widget.Moment(), 5e8, {Lang: 'es', OtherDay: '{c} del {day}'})`)
-	is(t, regexp.MustCompile(`^[\d:apm.\x{202f}\x{a0}]+\x{a0}del\x{a0}(lun|mar|mié|jue|vie|sáb|dom)$`).MatchString(another), true) // no line can end within it
+	is(t, strings.Contains(another, "\u00a0del\u00a0") && !strings.Contains(another, " "), true) // no line can end within it
 	messages, err := json.Marshal(ourMessages(t))
 	servertest.OK(t, err)
 	// A field makes spaces of the ends of lines, and takes 1000 characters.

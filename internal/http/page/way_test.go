@@ -86,8 +86,9 @@ func theWholeWay(t *testing.T, browser context.Context) {
 // sent, a code that was wrong before is checked again, since the message may have another code.
 func wrongCodes(t *testing.T, browser context.Context) {
 	b := onAWidget(t, browser, accepting(t))
+	b.run(`Date.prototype.toDateString = function () { return String(+this) }`) // each time is of another day
 	b.asked(pagetest.Address)
-	b.card("code")
+	b.until(b.q("#code-expiry") + `?.textContent.includes('\u00a0on\u00a0')`)
 	tries := func(n int) {
 		b.Helper()
 		b.card("code", fmt.Sprintf("That code is wrong. %d tr", n))

@@ -57,8 +57,8 @@ func Decide(in store.Intent, now time.Time, has RecipientHistory) Decision {
 
 // joinOrOpen returns the newest candidate whose code the intent may resend, and sets joined. If
 // there is no such candidate, or if its details are not those of the intent, joinOrOpen returns a
-// new verification. It does not join an older candidate, since a check by recipient compares the
-// code with that of the newest.
+// new verification. Without Join, it does not join an older candidate, since a check by recipient
+// compares the code with that of the newest.
 func joinOrOpen(in store.Intent, now time.Time, candidates []store.Verification) (best store.Verification,
 	joined bool,
 ) {
