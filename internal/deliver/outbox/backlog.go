@@ -91,8 +91,10 @@ func (l *lane) full(now time.Time, most int) bool {
 
 // change must be called before each change of the state that the method full reads, and before an
 // attempt that has ended is counted. At the end of a backlog, change keeps the backlog's
-// throughput. If fewer messages than workers went out, they say little. Then change adds half of
-// what it kept of the backlog before, if that one ended shortly before this one began.
+// throughput. The fewer messages went out, the less they say: a backlog may last a microsecond,
+// until a worker begins. So the fewer there were, the more does change add of what it kept of the
+// backlog before, if that one ended shortly before this one began. All together are at most
+// throughputWindow.
 func (l *lane) change(now time.Time, most int) {
 	if l.full(now, most) {
 		l.wasFull, l.fullUntil = true, now
@@ -102,8 +104,9 @@ func (l *lane) change(now time.Time, most int) {
 		from := l.measuredFrom(l.fullUntil)
 		gone, _ := l.sent.since(from)
 		past := pastBacklog{float64(gone), l.fullUntil.Sub(from), l.fullUntil}
-		if gone < most && l.follows() {
-			past.gone, past.took = past.gone+l.last.gone/2, past.took+l.last.took/2
+		if l.follows() {
+			keep := max(0, min(1-float64(gone)/float64(most), float64(throughputWindow-past.took)/float64(l.last.took+1)))
+			past.gone, past.took = past.gone+keep*l.last.gone, past.took+time.Duration(keep*float64(l.last.took))
 		}
 		l.last = past
 	}

@@ -215,8 +215,12 @@ func TestExpectedWait(t *testing.T) {
 		"soon after a short backlog": {func(l *lane, end ends) {
 			end.backlog(l, 20, 2*time.Second)
 			end.backlog(l, 4, time.Second/2)
+			time.Sleep(50 * time.Second)
+			for range 1000 { // moments without a free worker
+				end.backlog(l, 0, 0)
+			}
 			time.Sleep(time.Second / 2)
-		}, 16 * 45 * time.Second / 28, false},
+		}, 16 * 16 * 121 * time.Second / 190, false},
 		"soon after a quick backlog": {func(l *lane, end ends) {
 			end.backlog(l, 20, 2*time.Second)
 			end.backlog(l, 20, time.Second/20)

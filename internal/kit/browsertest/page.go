@@ -70,12 +70,6 @@ func (p *Page) Shows(selector string, words ...string) {
 	}
 }
 
-// Card waits for a card of the kind that says all of the words.
-func (p *Page) Card(kind string, words ...string) {
-	p.Helper()
-	p.Shows(fmt.Sprintf("#card[data-kind=%q]", kind), words...)
-}
-
 // Fill waits for a field, empties the field and presses the keys in it.
 func (p *Page) Fill(selector, keys string) {
 	p.Helper()

@@ -4,7 +4,6 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
-	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
 	"math/big"
@@ -19,7 +18,7 @@ import (
 type Authority struct {
 	File        string // its certificate, PEM
 	Certificate *x509.Certificate
-	key         *ecdsa.PrivateKey
+	Key         *ecdsa.PrivateKey
 	serial      int64
 }
 
@@ -37,19 +36,14 @@ func NewAuthority(t testing.TB) *Authority {
 		NotAfter: time.Now().Add(CertificateLife),
 	}
 	var err error
-	a.key, err = ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	a.Key, err = ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	need(t, err)
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &a.key.PublicKey, a.key)
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &a.Key.PublicKey, a.Key)
 	need(t, err)
 	a.Certificate, err = x509.ParseCertificate(der)
 	need(t, err)
 	need(t, writePEM(a.File, "CERTIFICATE", der))
 	return a
-}
-
-// SelfSigned is the authority's own certificate, as of a server at 127.0.0.1.
-func (a *Authority) SelfSigned() tls.Certificate {
-	return tls.Certificate{Certificate: [][]byte{a.Certificate.Raw}, PrivateKey: a.key}
 }
 
 // Issue makes a new certificate for 127.0.0.1, with the changes. It returns the file of the
@@ -66,7 +60,7 @@ func (a *Authority) Issue(t testing.TB, change ...func(*x509.Certificate)) (cert
 	for _, c := range change {
 		c(template)
 	}
-	der, err := x509.CreateCertificate(rand.Reader, template, a.Certificate, &own.PublicKey, a.key)
+	der, err := x509.CreateCertificate(rand.Reader, template, a.Certificate, &own.PublicKey, a.Key)
 	need(t, err)
 	private, err := x509.MarshalPKCS8PrivateKey(own)
 	need(t, err)

@@ -180,7 +180,7 @@ func TestUnverifiedCertificate(t *testing.T) {
 		return &identity
 	}
 	other := servertest.NewAuthority(t)
-	selfSigned := other.SelfSigned()
+	selfSigned := tls.Certificate{Certificate: [][]byte{other.Certificate.Raw}, PrivateKey: other.Key}
 	foreign, err := tls.LoadX509KeyPair(other.Issue(t))
 	servertest.OK(t, err)
 	trusted, err := delivery.LoadCAPool(ca.File)

@@ -104,7 +104,7 @@ func getsIn(p *browsertest.Page, s *apptest.Stack, to string) {
 		case "#code":
 			p.Fill("#code", s.CodeIn(s.AwaitMail(to, 1)[0]))
 		}
-		p.Card(step.kind)
+		p.Shows(fmt.Sprintf("#card[data-kind=%q]", step.kind))
 		p.Fits(step.kind)
 		p.Shot(step.kind)
 	}
