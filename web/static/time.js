@@ -53,9 +53,11 @@ export function clock(moment, ms, words, round) {
   // the digits are those of the counts beside the time
   const parts = { hour: hourCycle.startsWith('h2') ? '2-digit' : 'numeric', minute: '2-digit', hourCycle, numberingSystem: 'latn' };
   const told = (of, other) => attempt(() => new Intl.DateTimeFormat(words.Lang, of).format(date), other);
-  const c = told(parts, /\d+:\d+/.exec(date.toTimeString())[0]), today = date.toDateString() === new Date().toDateString();
-  const day = told({ weekday: 'short' }, date.toDateString().slice(0, 3));
-  return (today ? c : put(words.OtherDay, { c, day })).replaceAll(' ', '\u00a0');
+  let time = told(parts, /\d+:\d+/.exec(date.toTimeString())[0]);
+  if (date.toDateString() !== new Date().toDateString()) {
+    time = put(words.OtherDay, { c: time, day: told({ weekday: 'short' }, date.toDateString().slice(0, 3)) });
+  }
+  return time.replaceAll(' ', '\u00a0');
 }
 
 // zoned returns whether the browser tells the reader's time zone. Browsers that resist
