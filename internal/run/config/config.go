@@ -473,18 +473,19 @@ func senderDomain(from string) string {
 }
 
 // reachedByStrangers reports whether strangers' browsers can request codes of the app. They can if
-// the app has a public key, or if the app has a page and the page is not on loopback.
+// the app has a public key, or if it has a page that other machines reach.
 func (c Config) reachedByStrangers(a App) bool {
-	return a.hasPublicKey() || !isLoopbackAddr(c.Addr) && c.HasPage(a)
+	return a.hasPublicKey() || (!isLoopbackAddr(c.Addr) || len(c.TrustedProxies) > 0) && c.HasPage(a)
 }
 
 // PurposesOfPage returns the purposes that the app's page offers: the default one, and
 // PagePurposes.
 func (a App) PurposesOfPage() []string { return append([]string{defaultName}, a.PagePurposes...) }
 
-// HasPage reports whether people can ask for codes of the app on our page.
+// HasPage reports whether people can ask for codes of the app on our page. On a machine that no
+// other reaches, also by no proxy, each app has one.
 func (c Config) HasPage(a App) bool {
-	return c.Page.App != "" && (a.Name == c.Page.App || c.Loopback() || len(a.ReturnURLs) > 0)
+	return c.Page.App != "" && (a.Name == c.Page.App || len(a.ReturnURLs) > 0 || c.Loopback() && len(c.TrustedProxies) == 0)
 }
 
 // Folding returns the folding rules of each domain. By these rules, several spellings of an address

@@ -145,8 +145,11 @@ func (r policyRule) countsManyRecipients() bool {
 }
 
 // checkPolicyName checks the name of a policy. It returns the problem that package quota finds, or
-// "".
+// "". Failed checks count in buckets with the name checks.
 func checkPolicyName(name string) string {
+	if name == "checks" {
+		return "is reserved for the limits on failed checks"
+	}
 	if err := (quota.Policy{
 		Name:  name,
 		Rules: []quota.Rule{failuresRule.quotaRule(failuresRuleName, quota.Failures)},

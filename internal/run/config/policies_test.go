@@ -64,6 +64,7 @@ func TestReserveOfTheBuiltInPolicy(t *testing.T) {
 		{"", nil, map[string]int{}, true, []bool{false}},
 		{public, nil, map[string]int{"hour": 1, "day": 2}, true, []bool{false, true}},
 		{public + written, nil, map[string]int{}, false, []bool{false, true}},
+		{"trusted_proxies: [127.0.0.1]\napps: [{name: default}, {name: shop}]", nil, map[string]int{"hour": 1, "day": 2}, true, []bool{true, false}},
 		{"page: {app: default}", reachable, map[string]int{"hour": 1, "day": 2}, true, []bool{true}},
 		{"", byVariable, map[string]int{"hour": 1, "day": 2}, true, []bool{true}},
 	} {

@@ -67,9 +67,9 @@ func (ps *pageSettings) Check(p *document.Mapping) {
 	}
 }
 
-// complete adds the default policy, purpose and app, and reads the file of disposable domains. It
-// reports the problems of policies, purposes, apps and recipients. It also reports each name that
-// is used but not declared.
+// complete adds the default policy, purpose, app and page, and reads the file of disposable
+// domains. It reports the problems of policies, purposes, apps and recipients. It also reports each
+// name that is used but not declared.
 func (l *loader) complete() {
 	c := l.config
 	if c.DatabaseURL == "" && l.root.Given["drain"] == nil {
@@ -78,6 +78,9 @@ func (l *loader) complete() {
 	c.PublicURL = strings.TrimSuffix(c.PublicURL, "/")
 	c.SMS.Watch = c.SMS.Watch.or(defaultWatch)
 	l.completeApps()
+	if page := l.root.Children["page"]; c.Loopback() && (page == nil || page[0].Given["app"] == nil) {
+		c.Page.App = defaultApp
+	}
 	l.completePolicies()
 	l.completeAndCheckPurposes()
 	l.normalizeFolding()
@@ -225,8 +228,7 @@ func (l *loader) readDisposableDomains() {
 	}
 }
 
-// checkCombinations reports settings that are valid alone but wrong together. It also sets the
-// default of page.app.
+// checkCombinations reports settings that are valid alone but wrong together.
 func (l *loader) checkCombinations() {
 	c, errs, page := l.config, l.Errs, &document.Mapping{}
 	if at := l.root.Children["page"]; at != nil {
@@ -269,9 +271,6 @@ func (l *loader) checkCombinations() {
 		at, path := page.Given["channels"].Content[i], fmt.Sprintf("page.channels[%d]", i)
 		l.AddMistakeAt(at, path,
 			"sms needs a carrier, or the dev mailbox; otherwise no text message can be sent")
-	}
-	if c.Loopback() && page.Given["app"] == nil {
-		c.Page.App = defaultApp
 	}
 	l.checkHumanChecks()
 	if !c.Loopback() {
