@@ -30,11 +30,11 @@ type StorageStatus struct {
 	Now    time.Time     // on the database's clock
 	Oldest time.Time     // when the oldest send or refusal was logged; zero: there is none
 	Age    time.Duration // how long rows are kept; 0: for ever
-	// how many rows DeleteAged may delete now, in the table with the most such rows; at most
-	// MaxDueCounted
+	// how many rows DeleteAged should have deleted an hour ago, in the table with the most such
+	// rows; at most MaxDueCounted
 	Due           int
 	Forgetting    int         // erased recipients with a hash that ForgetDueErased has not deleted yet
-	ForgettingDue int         // how many recipients of Forgetting have a hash that is due for deletion
+	ForgettingDue int         // how many recipients of Forgetting have a hash that was due for deletion an hour ago
 	Partitions    []Partition // partitions of the table sends, oldest first; empty in SQLite
 	Bytes         int64       // size of the database, with indexes
 }

@@ -156,8 +156,8 @@ func (m *Maintenance) makePartitions(ctx context.Context) (more bool, err error)
 	return true, nil
 }
 
-// deleteErasedHashes deletes the hashes of erased recipients that no rule needs any longer. The
-// result more is always false.
+// deleteErasedHashes deletes the hashes of erased recipients that no rule needs any longer. If more
+// is true, such hashes may be left.
 func (m *Maintenance) deleteErasedHashes(ctx context.Context) (more bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, eraseTimeout)
 	defer cancel()
@@ -165,7 +165,7 @@ func (m *Maintenance) deleteErasedHashes(ctx context.Context) (more bool, err er
 	if n > 0 {
 		m.Logger.Info("hashes of erased recipients deleted", "count", n)
 	}
-	return false, err
+	return n > 0 && err == nil, err
 }
 
 // settleSuppressions lifts the suppressions that turn out to be wrong. These are suppressions that

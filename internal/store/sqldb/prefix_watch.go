@@ -55,7 +55,8 @@ SELECT count(*) FROM prefix_pauses p WHERE p.app = @app AND p.prefix = @prefix A
 
 	acquireJobLeaseSQL = `
 INSERT INTO leases AS t (name, until) SELECT @name, clock.now + CAST(@lasts AS interval) FROM (SELECT @now AS now) AS clock WHERE true
-ON CONFLICT (name) DO UPDATE SET until = excluded.until WHERE t.until <= @now`
+ON CONFLICT (name) DO UPDATE SET until = excluded.until WHERE t.until <= @now
+  OR t.until > excluded.until + CAST(@lasts AS interval)` // it was taken while the clock was ahead
 )
 
 // These constants are the limits of the watch on prefixes, which pauses prefixes with too few

@@ -74,6 +74,7 @@ func (d dialect) deleteWithSendsSQL() []string {
 	due := `o.id ` + d.inSubquery(`SELECT s.verification_id FROM sends s WHERE s.id `+among)
 	var failures string
 	if d == SQLite {
+		due += ` AND o.id NOT IN (SELECT s.verification_id FROM sends s WHERE s.id IN (SELECT f.id FROM outbox f UNION ALL SELECT r.id FROM refunds r))`
 		failures = `DELETE FROM failures WHERE status IN ('failed', 'unknown', 'undelivered') AND logged_at < @before AND id ` + among
 	} else {
 		due += ` AND ` + settledVerificationSQL
@@ -84,15 +85,15 @@ func (d dialect) deleteWithSendsSQL() []string {
 	}
 }
 
-// storageStatusSQL reads the fields of a StorageStatus. Rows from before the instant @before are
-// due to be deleted; see store.RetentionCutoff.
+// storageStatusSQL reads the fields of a StorageStatus. Rows from before the instant @before were
+// due to be deleted at @late; see store.RetentionCutoff.
 func (d dialect) storageStatusSQL() string {
 	count := func(from string) string {
 		return `, (SELECT count(*) FROM (SELECT 1 FROM ` + from + ` LIMIT 10000) old)`
 	}
 	sql := `
 SELECT (SELECT s.logged_at FROM sends s ORDER BY s.logged_at LIMIT 1), (SELECT s.logged_at FROM refusals s ORDER BY s.logged_at LIMIT 1),
-  (SELECT count(*) FROM erasures), (SELECT count(*) FROM erasures e WHERE e.forget_at <= @now)` +
+  (SELECT count(*) FROM erasures), (SELECT count(*) FROM erasures e WHERE e.forget_at <= @late)` +
 		count(`sends s WHERE s.logged_at < @before AND `+settledSendSQL+` ORDER BY s.logged_at`)
 	for _, a := range agedTables {
 		if d == SQLite && a.partitioned || a.endsByItself {
@@ -228,12 +229,13 @@ func (t Tx) deleteAged(before time.Time, limit int) (gone store.DeletedRows, err
 }
 
 // StorageStatus returns the time of the oldest row and the size of the database. It also returns
-// how many rows DeleteAged and ForgetDueErased still have to process.
+// how many rows DeleteAged and ForgetDueErased should have processed an hour ago.
 func (db *DB) StorageStatus(ctx context.Context, age time.Duration) (e store.StorageStatus, err error) {
 	_, err = db.readWithClock(ctx, "StorageStatus", func(q Tx, now time.Time) error {
-		before := store.RetentionCutoff(now, age)
+		late := now.Add(-time.Hour)
+		before := store.RetentionCutoff(late, age)
 		row, err := queryFirst(q, (*storageStatus).fields, q.Dialect.storageStatusSQL(),
-			Args{"before": before, "now": now, "lowest": store.LowestID(before.Add(-store.MaxIDTimeDrift))})
+			Args{"before": before, "late": late, "lowest": store.LowestID(before.Add(-store.MaxIDTimeDrift))})
 		if err != nil {
 			return err
 		}

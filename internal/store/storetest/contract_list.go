@@ -109,7 +109,11 @@ func storageStatus(t *testing.T, f *Fixture) {
 	Equal(t, "not yet due", look(), store.StorageStatus{Now: f.Now, Age: time.Hour, Oldest: refused})
 	f.Pass(time.Second + time.Microsecond)
 	OK(t, f.Erase(t.Context(), recipient.Hash{15: 3}, time.Minute, f.Act()))
-	Equal(t, "due", look(), store.StorageStatus{Now: f.Now, Age: time.Hour, Oldest: refused, Due: 1, Forgetting: 1})
+	due := store.StorageStatus{Now: f.Now, Age: time.Hour, Oldest: refused, Forgetting: 1}
+	Equal(t, "due", look(), due)
+	f.Pass(time.Hour)
+	due.Now, due.Due = f.Now, 1
+	Equal(t, "due for an hour", look(), due)
 	f.Pass(time.Minute)
 	f.expireAndCheck(t, time.Hour, 10, 2)
 	Equal(t, "expired", look(), store.StorageStatus{

@@ -332,13 +332,17 @@ func expiresWithVerification(t *testing.T, f *Fixture) {
 	old := f.Ended(t, f.Intent(1, func(in *store.Intent) { in.TTL = store.MaxCodeLife }), Sent)
 	f.Pass(time.Minute)
 	kept := f.Ended(t, f.Intent(1), Sent)
+	flying := f.Admit(t, f.Intent(1, Joining(kept.Verification.ID)))
 	f.Pass(time.Hour + store.MaxCodeLife)
 	f.expireAndCheck(t, time.Hour, 10, 1)
 	_, _, err := f.VerificationRow(t.Context(), old.Verification.ID)
 	Is(t, err, fault.NotFound)
 	Is(t, Err(f.SendDetails(t.Context(), old.Send.ID)), fault.NotFound)
 	_, newest, _ := Must3(f.Verification(t.Context(), kept.Verification.ID))(t)
-	Equal(t, "its send", newest.ID, kept.Send.ID)
+	Equal(t, "its send", newest.ID, flying.Send.ID)
+	f.Pass(time.Minute)
+	f.expireAndCheck(t, time.Hour, 10, 1)
+	Equal(t, "of the resend in flight", Must(f.SendDetails(t.Context(), flying.Send.ID))(t).Verification.ID, kept.Verification.ID)
 }
 
 // expiresAtOnce makes eight calls on two replicas at once. They must delete every row, and count

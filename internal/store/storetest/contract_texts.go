@@ -353,6 +353,8 @@ func leaseOfOneReplica(t *testing.T, f *Fixture) {
 	f.Pass(time.Microsecond)
 	Equal(t, "at its end", take(1, "work"), true)
 	Equal(t, "for the other", take(0, "work"), false)
+	f.Pass(-24 * time.Hour) // the clock was ahead
+	Equal(t, "after the clock was set back", take(0, "work"), true)
 }
 
 func charge(account string, amount, limit int64) store.SMSCharge {
