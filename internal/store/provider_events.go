@@ -29,6 +29,7 @@ type ProviderEvent struct {
 	HeardAt  time.Time // on the database's clock; the database sets it
 	Provider string    // its name in the configuration
 	Detail   string    // SMTP codes or one word
+	ForGood  bool      // the message will not arrive; the event's row does not have it
 }
 
 // Columns returns the columns of the row.

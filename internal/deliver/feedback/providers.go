@@ -158,7 +158,8 @@ func (p *ProviderEvents) record(ctx context.Context, provider string, kind store
 		return Unrecorded, nil
 	}
 	var suppress store.NewSuppression
-	if why := suppressionCause(e); known && why != "" && to.Domain() != delivery.SimulatorDomain {
+	why := suppressionCause(e)
+	if known && why != "" && to.Domain() != delivery.SimulatorDomain {
 		suppress = store.NewSuppression{Cause: why, Address: p.Vault.SuppressionHash(to), For: p.Policy.Get().SuppressFor}
 		if why == store.CauseHardBounce {
 			suppress.Words = e.Words
@@ -168,8 +169,10 @@ func (p *ProviderEvents) record(ctx context.Context, provider string, kind store
 	if err != nil {
 		return "", err
 	}
-	fresh, err := p.Store.IngestProviderEvent(ctx,
-		store.ProviderEvent{Send: e.Send, Kind: kind, At: e.At, Provider: provider, Detail: e.Detail}, suppress, tell)
+	fresh, err := p.Store.IngestProviderEvent(ctx, store.ProviderEvent{
+		Send: e.Send, Kind: kind, At: e.At, Provider: provider, Detail: e.Detail,
+		ForGood: e.Meaning == BouncedForGood || known && why == store.CauseHardBounce,
+	}, suppress, tell)
 	switch {
 	case errors.Is(err, fault.NotFound):
 		return UnknownMessage, nil

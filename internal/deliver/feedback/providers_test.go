@@ -53,6 +53,7 @@ func TestWhatAProviderTells(t *testing.T) {
 			}
 			after := story.Send
 			r.WantLine(to, "sent true false 1", after.Status, after.Counts, after.RefundDue, after.Attempt)
+			r.Want(to+": bounced", after.Bounced, c.outcome == feedback.BouncedForGood || c.want == store.CauseHardBounce)
 			if c.want == "" {
 				r.Want(to+": suppressions", len(story.Suppressions), 0)
 				r.SendTo(to)

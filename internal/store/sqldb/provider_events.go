@@ -32,7 +32,7 @@ INSERT INTO minute_index (field, value, minute) SELECT 'receipt', 'delivered', d
 var (
 	setWorstEventSQL = `UPDATE sends SET worst_event = @kind WHERE id = @id AND ` + eventRankSQL("worst_event") + ` < ` +
 		eventRankSQL("@kind")
-	markBouncedSQL = `UPDATE sends SET bounced = true WHERE id = @id AND @cause = '` + string(store.CauseHardBounce) + `'`
+	markBouncedSQL = `UPDATE sends SET bounced = true WHERE id = @id`
 )
 
 // eventRankSQL returns the SQL for the rank of a kind of provider event.
@@ -46,11 +46,11 @@ var providerEventsSQL = `SELECT ` + providerEventTable.SelectList() +
 
 // IngestProviderEvent records a provider's event on a send that the provider accepted. The same
 // transaction adds the suppression if suppress.For > 0, and writes the events for the app, which
-// are in the parameter tell. A hard bounce marks the send as bounced, and does not change the
+// are in the parameter tell. A bounce for good marks the send as bounced, and does not change the
 // status. If the send has an event of this kind already, IngestProviderEvent records no second
 // event and returns false. Hard and temporary bounces are of one kind. But even if the send already
-// has a temporary bounce, a hard bounce still marks the send and adds the suppression. Errors:
-// fault.NotFound, fault.Unavailable.
+// has a temporary bounce, one for good still marks the send, and a hard one adds the suppression.
+// Errors: fault.NotFound, fault.Unavailable.
 func (db *DB) IngestProviderEvent(ctx context.Context, e store.ProviderEvent, suppress store.NewSuppression,
 	tell ...store.NewEvent,
 ) (bool, error) {
@@ -62,8 +62,10 @@ func (db *DB) IngestProviderEvent(ctx context.Context, e store.ProviderEvent, su
 			return false, err
 		}
 		e = e.WithTimes(q.Now)
-		if err := q.exec(markBouncedSQL, Args{"id": e.Send, "cause": suppress.Cause}); err != nil {
-			return false, err
+		if e.ForGood {
+			if err := q.exec(markBouncedSQL, Args{"id": e.Send}); err != nil {
+				return false, err
+			}
 		}
 		insert, args := providerEventTable.InsertSQL(store.InsertedColumn, &e)
 		recorded, err := q.Change(insert+` ON CONFLICT (send_id, kind) DO NOTHING`, args)

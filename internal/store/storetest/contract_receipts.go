@@ -180,6 +180,7 @@ func providerEvents(t *testing.T, f *Fixture) {
 	before.WorstEvent = store.ProviderComplained
 	Equal(t, "row", story.Send, before)
 	Equal(t, "suppressions", len(story.Suppressions), 0)
+	events[1].ForGood = true
 	for range 2 { // a hard bounce after a temporary one
 		f.ingest(t, false, events[1], store.NewSuppression{Cause: store.CauseHardBounce, Address: Address(1), For: time.Hour})
 	}

@@ -227,9 +227,8 @@ func (c *Codes) ExpectReports() {
 func (c *Codes) Bounce() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	event := store.ProviderEvent{Send: c.newest.Send.ID, Kind: store.ProviderBounced, Provider: "postmark"}
-	hard := store.NewSuppression{Cause: store.CauseHardBounce}
-	if _, err := c.db.IngestProviderEvent(context.Background(), event, hard); err != nil {
+	event := store.ProviderEvent{Send: c.newest.Send.ID, Kind: store.ProviderBounced, Provider: "postmark", ForGood: true}
+	if _, err := c.db.IngestProviderEvent(context.Background(), event, store.NewSuppression{}); err != nil {
 		panic(err)
 	}
 }
