@@ -2,7 +2,8 @@ package api
 
 import (
 	"context"
-	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"io"
 	"log/slog"
@@ -27,13 +28,6 @@ type eventIngester interface {
 	IngestMail(ctx context.Context, provider string, mail []byte) (feedback.IngestResult, error)
 }
 
-// replayGuard stores used signatures; replicas that share it know each other's. Implementation:
-// gates.Gates.
-type replayGuard interface {
-	TakeOrLocal(ctx context.Context, r quota.Request) (quota.Decision, error)
-	Refund(ctx context.Context, id string, buckets ...string) error
-}
-
 // replayRule admits each signature once. Its window is the greatest accepted age plus a margin. The
 // margin covers providers whose clocks are ahead, and replicas whose clocks differ by up to a
 // minute.
@@ -45,9 +39,10 @@ type EventHandlers struct {
 	Topics        map[string]*sns.Topic      // of sources with the scheme sns, by name
 	Subscriptions subscriptionConfirmer      // nil: there are no topics
 	Events        eventIngester
-	Used          replayGuard                    // remembers used signatures
-	Count         func(provider, outcome string) // of each event, and of each request that was rejected
-	Logger        *slog.Logger
+	// Use counts a used signature; replicas share the counts (gates.Gates.TakeOrLocal).
+	Use    func(ctx context.Context, r quota.Request) (quota.Decision, error)
+	Count  func(provider, outcome string) // of each event, and of each request that was rejected
+	Logger *slog.Logger
 
 	lines logs.Throttle // about forged messages of topics
 }
@@ -120,6 +115,7 @@ func (eh *EventHandlers) receive(c echo.Context) error {
 		eh.Count(source.Name, outcomeForged)
 		return &server.Problem{Kind: server.Unauthorized}
 	}
+	server.SetAnswerTime(c, 2*maxListTime) // also for a list whose last event waits for the database
 	if source.Auth.Scheme == feedback.SchemeDSN {
 		return eh.ingestMail(c, source.Name, body)
 	}
@@ -172,10 +168,10 @@ func (eh *EventHandlers) ingest(c echo.Context, source feedback.Source, body []b
 	return c.NoContent(http.StatusNoContent)
 }
 
-// ingestOnce records the events, unless their signature was used before. Some signatures do not
-// cover the events, so an attacker with a copied signature could send any event. A used signature
-// is not an error. So a provider that missed the first answer gets a success and stops sending the
-// request.
+// ingestOnce records the events, unless their signature was used with another body before. Some
+// signatures do not cover the events, so an attacker with a copied signature could send any event.
+// A used signature is not an error. So a provider that missed the first answer gets a success and
+// stops sending the request.
 func (eh *EventHandlers) ingestOnce(ctx context.Context, source feedback.Source, body []byte,
 	all []feedback.Event,
 ) error {
@@ -183,9 +179,13 @@ func (eh *EventHandlers) ingestOnce(ctx context.Context, source feedback.Source,
 	if signature == "" {
 		return eh.ingestAll(ctx, source.Name, all)
 	}
-	id, bucket := rand.Text(), quota.Bucket("provider", source.Name, signature)
-	d, err := eh.Used.TakeOrLocal(ctx,
-		quota.Request{ID: id, Rules: []quota.Rule{replayRule}, Buckets: map[quota.Scope]string{replayRule.Scope: bucket}})
+	// A repetition has the same body, so it is the same request, and is recorded again: the first
+	// may have failed, or its process may have been killed.
+	sum := sha256.Sum256(body)
+	d, err := eh.Use(ctx, quota.Request{
+		ID: hex.EncodeToString(sum[:]), Repeated: true, Rules: []quota.Rule{replayRule},
+		Buckets: map[quota.Scope]string{replayRule.Scope: quota.Bucket("provider", source.Name, signature)},
+	})
 	switch {
 	case err != nil:
 		return err
@@ -193,12 +193,7 @@ func (eh *EventHandlers) ingestOnce(ctx context.Context, source feedback.Source,
 		eh.Count(source.Name, outcomeReplayed)
 		return nil
 	}
-	if err = eh.ingestAll(ctx, source.Name, all); err != nil {
-		// The refund lets the provider use the same signature again. If the refund fails, the
-		// repeated request counts as a replay, and its events are lost.
-		_ = eh.Used.Refund(context.WithoutCancel(ctx), id, bucket)
-	}
-	return err
+	return eh.ingestAll(ctx, source.Name, all)
 }
 
 // maxListTime bounds how long the events of one request are recorded. After that time, no further

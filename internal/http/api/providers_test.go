@@ -63,15 +63,12 @@ func newProviderAPI(t *testing.T) *providerAPI {
 	return providerAPIWith(t, auth, nil, nil, nil)
 }
 
-// signatures stores those that were used.
-type signatures interface {
-	TakeOrLocal(ctx context.Context, r quota.Request) (quota.Decision, error)
-	Refund(ctx context.Context, id string, buckets ...string) error
-}
+// useSignature counts a used signature.
+type useSignature func(ctx context.Context, r quota.Request) (quota.Decision, error)
 
 // providerAPIWith returns the API with a provider that authenticates by auth. The provider may
 // report through a topic whose subscriptions admin accepts.
-func providerAPIWith(t *testing.T, auth feedback.Auth, used signatures, topic *sns.Topic, admin *accepting) *providerAPI {
+func providerAPIWith(t *testing.T, auth feedback.Auth, use useSignature, topic *sns.Topic, admin *accepting) *providerAPI {
 	t.Helper()
 	source := feedback.Source{Name: "post", Auth: auth, Format: feedback.EventFormat{
 		Type: []feedback.JSONPath{{"kind"}}, Message: []feedback.JSONPath{{"tag"}}, To: []feedback.JSONPath{{"to"}},
@@ -88,7 +85,7 @@ func providerAPIWith(t *testing.T, auth feedback.Auth, used signatures, topic *s
 	var mu sync.Mutex
 	(&api.EventHandlers{
 		Sources: map[string]feedback.Source{"post": source}, Topics: map[string]*sns.Topic{"post": topic}, Subscriptions: admin,
-		Events: x.events, Used: used, Logger: logger, Count: func(p, o string) {
+		Events: x.events, Use: use, Logger: logger, Count: func(p, o string) {
 			mu.Lock()
 			defer mu.Unlock()
 			x.counts = append(x.counts, p+" "+o)

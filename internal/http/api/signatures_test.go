@@ -25,7 +25,7 @@ type signing struct{ *vtest.Rig }
 // replica is one of several processes behind the limiter.
 func (s signing) replica() *providerAPI {
 	return providerAPIWith(s.T, feedback.Auth{Scheme: feedback.SchemeMailgun, Secrets: [][]byte{[]byte(right)}},
-		s.Replica(s.MailServer).Gates, nil, nil)
+		s.Replica(s.MailServer).Gates.TakeOrLocal, nil, nil)
 }
 
 // event is signed at a time, and tells of a kind.
@@ -40,8 +40,8 @@ func (s signing) event(at time.Time, token, kind string, change ...func(string) 
 	return fmt.Sprintf(`{"signature":{"timestamp":%q,"token":%q,"signature":%q},"kind":%q,"tag":%q}`, stamp, token, sum, kind, eventID)
 }
 
-// A signature is accepted for one request, whatever else the body says, on all replicas, and as
-// long as its time is accepted.
+// A signature is accepted with one body, on all replicas, and as long as its time is accepted. A
+// repetition is recorded again, since the process may have been killed at the first.
 func TestASignatureIsGoodOnce(t *testing.T) {
 	vtest.InBubbleIdle(t, nil, func(r *vtest.Rig) {
 		s := signing{r}
@@ -58,9 +58,10 @@ func TestASignatureIsGoodOnce(t *testing.T) {
 		for _, wait := range []time.Duration{0, time.Minute, feedback.MaxMailgunAge + feedback.MaxAge - time.Minute} {
 			s.Sleep(wait)
 			for _, x := range []*providerAPI{one, two} {
-				for _, body := range []string{first, s.event(early, "abc", "spam"), s.event(early, "abc", "spam", strings.ToUpper)} {
+				for i, body := range []string{first, s.event(early, "abc", "spam"), s.event(early, "abc", "spam", strings.ToUpper)} {
 					again := x.post(here, "", body, http.StatusOK)
-					if len(x.events.heard) != 0 || !slices.Equal(x.counts, []string{"post replayed"}) {
+					heard, counted := max(0, 1-i), [...]string{"post delivered", "post replayed", "post replayed"}[i]
+					if len(x.events.heard) != heard || !slices.Equal(x.counts, []string{counted}) {
 						s.Errorf("after %v: heard %v, %v", wait, x.events.heard, x.counts)
 					}
 					if again.Body.String() != answer.Body.String() || len(again.Header()) != len(answer.Header()) {
@@ -104,22 +105,22 @@ func TestAFailedRequestUsesNoSignature(t *testing.T) {
 			}
 			r.Sleep(7*time.Hour + 30*time.Minute) // Mailgun's last repetition
 			heard(body, nil, http.StatusOK, 1)
-			heard(body, nil, http.StatusOK, 0)
+			heard(body+" ", nil, http.StatusOK, 0)
 		})
 	}
 }
 
-// Of a hundred copies at once one is heard.
+// Of a hundred bodies with one signature at once, one is heard.
 func TestCopiesAtOnce(t *testing.T) {
 	vtest.InBubbleIdle(t, nil, func(r *vtest.Rig) {
 		s := signing{r}
 		x := s.replica()
 		body := s.event(time.Now(), "abc", "ok")
 		var copies sync.WaitGroup
-		for range 100 {
+		for i := range 100 {
 			copies.Go(func() {
 				w := httptest.NewRecorder()
-				x.h.ServeHTTP(w, httptest.NewRequest(http.MethodPost, here, strings.NewReader(body)))
+				x.h.ServeHTTP(w, httptest.NewRequest(http.MethodPost, here, strings.NewReader(body+strings.Repeat(" ", i))))
 				servertest.Same(s, "status", w.Code, http.StatusOK)
 			})
 		}

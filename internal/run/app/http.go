@@ -222,8 +222,8 @@ func (a *App) registerProviderEvents(e *echo.Echo) {
 		a.metrics.InitProvider(p.Name, api.ProviderOutcomes())
 	}
 	events := &api.EventHandlers{
-		Sources: sources, Topics: topics, Subscriptions: a.core.Administration, Events: a.core.ProviderEvents,
-		Used: gates.WriteThrough{Gates: a.core.Gates, Saved: a.savedEvents}, Count: a.metrics.ProviderEventReported, Logger: a.logger,
+		Sources: sources, Topics: topics, Subscriptions: a.core.Administration, Events: a.core.ProviderEvents, Logger: a.logger,
+		Use: gates.WriteThrough{Gates: a.core.Gates, Saved: a.savedEvents}.TakeOrLocal, Count: a.metrics.ProviderEventReported,
 	}
 	events.Register(e)
 }
