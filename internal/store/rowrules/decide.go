@@ -47,6 +47,7 @@ func Decide(in store.Intent, now time.Time, has RecipientHistory) Decision {
 		return Decision{BeginAnswer: refusedAnswer(now, nil, nil, out)}
 	}
 	v.Sends++
+	v.Labels = in.Send.Labels.Or(v.Labels)
 	var observed []string
 	for _, r := range full {
 		observed = append(observed, r.Name)
@@ -63,7 +64,8 @@ func joinOrOpen(in store.Intent, now time.Time, candidates []store.Verification)
 	joined bool,
 ) {
 	for _, v := range candidates {
-		if isJoinable(v, in, now) && (!joined || isNewer(v, best)) {
+		newer := cmp.Or(v.CreatedAt.Compare(best.CreatedAt), cmp.Compare(v.ID, best.ID)) > 0
+		if isJoinable(v, in, now) && (!joined || newer) {
 			best, joined = v, true
 		}
 	}
@@ -137,19 +139,9 @@ func isJoinable(v store.Verification, in store.Intent, now time.Time) bool {
 	return IsPending(v, now) && v.ExpiresAt.Sub(now) >= in.MinLife
 }
 
-// IsPending reports whether v is open and has tries left.
+// IsPending reports whether v is not approved, canceled or expired, and has tries left.
 func IsPending(v store.Verification, now time.Time) bool {
-	return isOpen(v, now) && v.Attempts < v.MaxAttempts
-}
-
-// isOpen reports whether v is not approved, canceled or expired.
-func isOpen(v store.Verification, now time.Time) bool {
-	return v.ApprovedAt.IsZero() && v.CanceledAt.IsZero() && now.Before(v.ExpiresAt)
-}
-
-// isNewer reports whether a was created after b; the ID decides between equal times.
-func isNewer(a, b store.Verification) bool {
-	return cmp.Or(a.CreatedAt.Compare(b.CreatedAt), cmp.Compare(a.ID, b.ID)) > 0
+	return v.ApprovedAt.IsZero() && v.CanceledAt.IsZero() && now.Before(v.ExpiresAt) && v.Attempts < v.MaxAttempts
 }
 
 // newVerification returns the new verification of an intent that resends none.

@@ -23,9 +23,10 @@ WHERE id = @id AND masked <> '•••' AND caller_checks AND reported NOT IN (
 const confirmSQL = `UPDATE verifications SET reported = reported WHERE id = @id`
 
 // Report writes the caller's report on a code that the caller checks. The parameter key is the hash
-// of the report's Idempotency-Key; nil means no key. If r is ReportApproved, Report also adds the
-// event in the parameter tell. A repeated report changes nothing. After an approval, no report
-// changes anything. Report returns the verification after the report. Error: fault.NotFound.
+// of the report's Idempotency-Key; nil means no key. If r is ReportApproved, or AddExpiryEvents may
+// have passed the code, Report also adds the event in the parameter tell. A repeated report changes
+// nothing. After an approval, no report changes anything. Report returns the verification after the
+// report. Error: fault.NotFound.
 func (db *DB) Report(ctx context.Context, id string, r store.Report, key []byte, tell store.NewEvent) (v store.Verification, err error) {
 	if !store.AreValidTexts(id) {
 		return v, fault.NotFound
@@ -41,10 +42,15 @@ func (db *DB) Report(ctx context.Context, id string, r store.Report, key []byte,
 			return err
 		}
 		changed, err := q.Change(reportSQL, Args{"id": id, "report": r, "approves": r == store.ReportApproved, "key": key})
+		late := v.CanceledAt.IsZero() && v.ExpiresAt.Before(q.Now.Add(-2*store.CallTimeout))
+		if r == store.ReportFailed {
+			tell.ID = store.ExpiryEventID(v)
+		}
+		if changed && err == nil && (r == store.ReportApproved || late) {
+			err = q.AddAppEvents(id, "", tell)
+		}
 		if changed && err == nil && r == store.ReportApproved {
-			if err = q.AddAppEvents(id, "", tell); err == nil {
-				err = q.exec(LiftDisprovedOfRecipientSQL, Args{"now": q.Now, "recipient": v.Recipient})
-			}
+			err = q.exec(LiftDisprovedOfRecipientSQL, Args{"now": q.Now, "recipient": v.Recipient})
 		}
 		if err == nil {
 			v, err = q.Verification(id)

@@ -124,11 +124,12 @@ var candidatesSQL = `SELECT ` + sqldb.VerificationColumns + ` FROM verifications
       AND s.channel = @channel AND s.purpose = @purpose)`
 
 // writeAdmitted inserts an admitted send and its row in the table outbox. It inserts the send's
-// verification or, if the send joined one, updates the number of sends in that verification.
+// verification or, if the send joined one, updates that verification's number of sends and
+// reference.
 func writeAdmitted(q sqldb.Tx, r rowrules.Decision) (err error) {
 	if r.Joined {
-		_, err = q.Change(`UPDATE verifications SET sends = @sends WHERE id = @id`,
-			sqldb.Args{"sends": r.Verification.Sends, "id": r.Verification.ID})
+		_, err = q.Change(`UPDATE verifications SET sends = @sends, reference = @reference WHERE id = @id`,
+			sqldb.Args{"sends": r.Verification.Sends, "reference": r.Verification.Reference, "id": r.Verification.ID})
 	} else {
 		_, err = q.Change(sqldb.VerificationTable.InsertSQL(store.InsertedByBegin, &r.Verification))
 	}

@@ -136,7 +136,7 @@ func story(t *testing.T, f *Fixture) {
 	say(1, func(s *store.SendOrRefusal) { s.App = "other" })
 	say(1, func(s *store.SendOrRefusal) { s.Channel = recipient.SMS })
 	during := say(1, func(s *store.SendOrRefusal) { s.Purpose = "signup" })
-	second := f.Admit(t, f.Intent(1, Joining(v.ID)))
+	second := f.Admit(t, f.Intent(1, Joining(v.ID), func(in *store.Intent) { in.Send.Reference = "order 8" }))
 	f.Admit(t, f.Intent(1)) // another verification's
 	f.Pass(v.ExpiresAt.Sub(f.Now) - time.Microsecond)
 	last := say(1, nil)
@@ -151,6 +151,7 @@ func story(t *testing.T, f *Fixture) {
 	Equal(t, "related", got.Related, want)
 	Equal(t, "send", got.Send, RowOf(first.Send))
 	Equal(t, "verification", *got.Verification, second.Verification)
+	Equal(t, "its newest reference", got.Verification.Reference, "order 8")
 	Equal(t, "clock", got.Now, f.Now)
 
 	Equal(t, "verification named by a refusal", Must(f.SendDetails(t.Context(), late.ID))(t).Verification.ID, v.ID)

@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -21,9 +22,9 @@ func (f *Fixture) report(t *testing.T, id string, r store.Report) store.Verifica
 	return Must(f.Report(t.Context(), id, r, nil, f.Telling(store.VerificationApproved)))(t)
 }
 
-// reportsOfCallers checks that a report is written once, and the approval has one event. A failed
-// code may become approved, an approved code stays approved. A code that the service checks has no
-// report.
+// reportsOfCallers checks that a report is written once, and that the approval has one event, as
+// has a failure after the code's end. A failed code may become approved, an approved code stays
+// approved. A code that the service checks has no report.
 func reportsOfCallers(t *testing.T, f *Fixture) {
 	ours := f.Admit(t, f.Intent(1)).Verification
 	Equal(t, "our code", f.report(t, ours.ID, store.ReportApproved), ours)
@@ -45,9 +46,11 @@ func reportsOfCallers(t *testing.T, f *Fixture) {
 		got := f.report(t, v.ID, step.told)
 		Equal(t, "after "+string(step.told), []any{got.Reported, got.ApprovedAt}, []any{step.want, approvedAt})
 	}
+	early := f.Admit(t, f.Intent(3, withCode("sealed"))).Verification
+	f.report(t, early.ID, store.ReportFailed) // the code has not ended
 	events := f.events(t, store.AppEventFilter{})
-	Equal(t, "events", len(events), 1)
-	Equal(t, "event", []string{events[0].Type, events[0].VerificationID}, []string{store.VerificationApproved, v.ID})
+	ended := func(e store.AppEvent) bool { return e.ID == store.ExpiryEventID(v) }
+	Equal(t, "events, of which one tells of the end", []any{len(events), slices.ContainsFunc(events, ended)}, []any{2, true})
 	Is(t, Err(f.Report(t.Context(), "v\x00", store.ReportFailed, nil, store.NewEvent{})), fault.NotFound)
 	Is(t, Err(f.Report(t.Context(), "v-none", store.ReportFailed, nil, store.NewEvent{})), fault.NotFound)
 }

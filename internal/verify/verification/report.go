@@ -50,12 +50,15 @@ func (s *checkService) report(ctx context.Context, c Caller, v store.Verificatio
 	case r != store.ReportApproved && r != store.ReportFailed:
 		return v, fault.Invalid("outcome", "invalid", "An outcome is approved or failed.")
 	}
-	event, err := s.NewEvent(v, store.VerificationApproved)
+	kind := store.VerificationApproved
+	if r == store.ReportFailed { // only after the code's end is it an event
+		kind = store.VerificationExpired
+	}
+	event, err := s.NewEvent(v, kind)
 	if err != nil {
 		return v, err
 	}
-	v, err = s.Checks.Report(ctx, v.ID, r, s.reportKey(c), event)
-	if err == nil && v.Reported == store.ReportApproved {
+	if v, err = s.Checks.Report(ctx, v.ID, r, s.reportKey(c), event); err == nil {
 		s.WakeForEvent(event)
 	}
 	return v, err
