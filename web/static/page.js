@@ -22,6 +22,7 @@ code.addEventListener('approved', ({ detail: { proof } }) => {
 });
 form.addEventListener('submit', (event) => {
   if (going) event.preventDefault(); // it was pressed a moment before
+  else setTimeout(() => { going = false; }, 10 * second); // if the person has stopped it, or no page came
   going = true;
 });
 addEventListener('pageshow', () => { going = false; });

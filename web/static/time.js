@@ -44,7 +44,7 @@ export class Moment {
 }
 
 // clock returns the time of the day ms after a moment, to the minute: 14:02 or 2:02 PM, as in the
-// browser's region, without line breaks. The time of another day has its weekday. With round 'up'
+// browser's region, without line breaks. The time of another day has its weekday, or its date. With round 'up'
 // it rounds up, except for 2 s, which an answer may have taken: a wait must be over by then.
 export function clock(moment, ms, words, round) {
   const { hourCycle = 'h23' } = attempt(() => new Intl.DateTimeFormat(undefined, { hour: 'numeric' }).resolvedOptions(), {});
@@ -55,7 +55,9 @@ export function clock(moment, ms, words, round) {
   const told = (of, other) => attempt(() => new Intl.DateTimeFormat(words.Lang, of).format(date), other);
   let time = told(parts, /\d+:\d+/.exec(date.toTimeString())[0]);
   if (date.toDateString() !== new Date().toDateString()) {
-    time = put(words.OtherDay, { c: time, day: told({ weekday: 'short' }, date.toDateString().slice(0, 3)) });
+    const near = Math.abs(date - new Date()) < 6 * 24 * 60 * minute, day = near ? told({ weekday: 'short' }, date.toDateString().slice(0, 3))
+      : told({ month: 'short', day: 'numeric' }, date.toDateString().slice(4, 10));
+    time = put(words.OtherDay, { c: time, day });
   }
   return time.replaceAll(' ', '\u00a0');
 }

@@ -266,15 +266,14 @@ export class Flow {
         put(w.UseInstead, { domain: domain(better) })]
       : [w.Landline, w.LandlineAsIs];
     this.#state = { ...this.#state, draft: to, asking: channel, country, note: { kind: 'doubt', sure, better, question, asIs, use },
-        screen: this.#state.view && 'change' };
+        screen: 'change' };
   }
 
   #badAddress(reason, { channel, to, country }) {
     const words = this.core.words(), w = words[channel] ?? words.email,
         known = w.BadAddress[reason === 'required' ? 'empty' : reason] ?? w.BadAddressElse;
     const text = numbersAlone.includes(reason) && this.core.channels().includes('email') ? known + w.Separator + w.MailInstead : known;
-    this.#state = { ...this.#state, draft: to, asking: channel, country, note: { kind: 'address', text }, screen: this.#state.view &&
-        'change' };
+    this.#state = { ...this.#state, draft: to, asking: channel, country, note: { kind: 'address', text }, screen: 'change' };
   }
 
   // #forgotten: the service no longer knows the verification. If an address is given, a code is

@@ -46,7 +46,7 @@ func TestAPersonIsReturnedWithAReference(t *testing.T) {
 	const to = "https://shop.example/welcome/to?state=a%26b"
 	answer, body := asks(t, w, http.MethodGet, "?app=shop&return_url="+url.QueryEscape(to+"&reference=old"), nil)
 	contains(t, body, `name="return_url" value="https://shop.example/welcome/to?state=a%26b"`, "data-return", "Continue</button>")
-	contains(t, answer.Header().Get("Content-Security-Policy"), "form-action 'self' https://shop.example;")
+	contains(t, answer.Header().Get("Content-Security-Policy"), "form-action 'self' https: https://shop.example;")
 	form := url.Values{"return_url": {to}, "proof": {"a proof"}}
 	answer, _ = asks(t, w, http.MethodPost, "return?app=shop&purpose=default", form)
 	is(t, fmt.Sprint(answer.Code, answer.Header().Get("Location")),

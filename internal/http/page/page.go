@@ -235,7 +235,8 @@ func (page *Page) show(c echo.Context) error {
 		server.AllowCSPSource(c, "img-src", v.Brand.Logo)
 	}
 	if v.Return != "" {
-		server.AllowCSPSource(c, "form-action", originOf(v.Return))
+		// browsers also check where the app's page redirects to, which may be another of its hosts
+		server.AllowCSPSource(c, "form-action", "https: "+originOf(v.Return))
 	}
 	var body bytes.Buffer
 	if err := templates().ExecuteTemplate(&body, "page", v); err != nil {

@@ -255,6 +255,7 @@ func theTableOfCards(t *testing.T, browser context.Context) {
 	is(t, eval[string](b, clocks), "50,50,51") // what the way of an answer took is no minute
 	another := eval[string](b, `widget.clock(new widget.Moment(), 5e8, {Lang: 'es', OtherDay: '{c} del {day}'})`)
 	is(t, strings.Contains(another, "\u00a0del\u00a0") && !strings.Contains(another, " "), true) // no line can end within it
+	is(t, eval[bool](b, `widget.clock(new widget.Moment(), 864e6, {Lang: 'en', OtherDay: '{day}'}).endsWith('\u00a0' + new Date(Date.now() + 864e6).getDate())`), true)
 	messages, err := json.Marshal(ourMessages(t))
 	servertest.OK(t, err)
 	// A field makes spaces of the ends of lines, and takes 1000 characters.

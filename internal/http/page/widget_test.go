@@ -96,6 +96,11 @@ func aWidgetsRefusal(t *testing.T, browser context.Context) {
 	b.focused("again")
 	b.keys(kb.Enter)
 	is(t, len(w.Codes.Asks()), 2)
+	b.click("[data-act=change]")
+	b.asked("ana@") // a mistake in the next address is told at the field
+	b.card("ask", "after the @")
+	b.asked(pagetest.Address)
+	b.card("enough")
 	b.until(b.q("#again[aria-disabled=true]") + ` && ` + b.q("[role=timer]"))
 	w.Advance(61 * time.Second)
 	b.jump(61*time.Second, 61*time.Second)

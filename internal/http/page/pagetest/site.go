@@ -58,20 +58,16 @@ func (s *Site) Origin() string { return strings.TrimSuffix(s.URL, "/") }
 // Close ends the site.
 func (s *Site) Close() { s.server.Close() }
 
-// strictPolicy returns a content security policy that trusts only the site and the service at base.
-func strictPolicy(base string) string {
-	return fmt.Sprintf(
-		"default-src 'none'; script-src 'self' %[1]s; connect-src %[1]s; img-src data:; style-src 'self'; base-uri 'none'; form-action 'none'; "+
-			"require-trusted-types-for 'script'; trusted-types 'none'", base)
-}
-
 // Embed starts a site with this markup and additional style, and allows the site to use the world's
 // service.
 func (w *World) Embed(markup, css string) *Site {
 	base := strings.TrimSuffix(w.URL, "/")
 	head := `<link rel="icon" href="data:,"><link rel="stylesheet" href="/own.css">` +
 		`<script type="module" src="` + base + `/widget.js"></script>`
-	s := NewSite(css, func() (string, string, string) { return strictPolicy(base), head, markup })
+	policy := fmt.Sprintf( // trusts only the site and the service
+		"default-src 'none'; script-src 'self' %[1]s; connect-src %[1]s; img-src data:; style-src 'self'; base-uri 'none'; form-action 'none'; "+
+			"require-trusted-types-for 'script'; trusted-types 'none'", base)
+	s := NewSite(css, func() (string, string, string) { return policy, head, markup })
 	w.Allow(s.Origin())
 	return s
 }

@@ -4,8 +4,6 @@ import (
 	"time"
 
 	"sendcode/internal/store"
-	"sendcode/internal/verify/verification/verificationtest"
-	"sendcode/quota"
 )
 
 // Step brings a world further.
@@ -52,10 +50,4 @@ func spent(n int, apart time.Duration) Step {
 			ask(nil)(w)
 		}
 	}
-}
-
-// networkSpentRules returns the default rules and a rule for the requests of a network.
-func networkSpentRules() []quota.Rule {
-	return append(verificationtest.DefaultRules(),
-		quota.Rule{Name: "office", Scope: quota.IP, Limit: 2, Window: 20 * time.Minute})
 }

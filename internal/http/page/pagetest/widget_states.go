@@ -6,6 +6,7 @@ import (
 
 	"sendcode/internal/kit/browsertest"
 	"sendcode/internal/store"
+	"sendcode/internal/verify/verification/verificationtest"
 	"sendcode/quota"
 )
 
@@ -45,7 +46,8 @@ func WidgetStates() []WidgetState {
 			To: Address,
 		},
 		{
-			Name: "widget-enough-network", Kind: "enough", Rules: networkSpentRules(),
+			Name: "widget-enough-network", Kind: "enough", Rules: append(verificationtest.DefaultRules(),
+				quota.Rule{Name: "office", Scope: quota.IP, Limit: 2, Window: 20 * time.Minute}),
 			Before: steps{send("ben@example.com"), send("cem@example.com")}, To: Address,
 		},
 		{Name: "widget-locked-out", Kind: "ask", Before: steps{lockOut}, To: Address},
