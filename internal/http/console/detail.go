@@ -139,12 +139,11 @@ func (console *Console) readVerdictFacts(ctx context.Context, s store.SendDetail
 	}
 	if s.Send.Status == store.Refused {
 		known.RuleScope = console.refusingScope(s.Send)
-		if quotaErr == nil && decision.Allowed() {
+		if quotaErr == nil {
 			strangers, err := console.Administration.Codes.RecipientQuota(ctx, s.Send.App, s.Send.Channel, s.Send.Purpose,
 				s.Send.Recipient, store.UnknownBrowser)
-			known.Reserved = err == nil && !strangers.Allowed()
-			if known.Reserved {
-				known.Quota = &strangers
+			if err == nil && strangers.RetryAfter() > decision.RetryAfter() {
+				known.Strangers = &strangers
 			}
 		}
 		if s.Send.BlockedBy == verification.LockoutRuleName {

@@ -97,6 +97,9 @@ func (console *Console) searchAddress(ctx context.Context, typed string) (string
 	}
 	h, err := console.Administration.HashRecipient(string(ch), to)
 	if err != nil {
+		if address, err := console.referenceAddress(ctx, typed, plain); err == nil { // of digits, as an order's number
+			return address, nil
+		}
 		return "", err
 	}
 	list := listAddress(nil, "recipient", h.String())

@@ -120,7 +120,7 @@ func TestSearchReadsReferences(t *testing.T) {
 func TestSearchByRequest(t *testing.T) {
 	r := newRig(t)
 	made, other := r.id(), uuid.NewString()
-	const taken, trace, twice = "order-7f3a9c2e41b0", "4bf92f3577b34da6a3ce929d0e0e4736", "named-twice-7f3a9c"
+	const taken, trace, twice = "order-7f3a9c2e41b0", "4bf92f3577b34da6a3ce929d0e0e4736", "4711002"
 	of := func(request string) func(*store.Send) { return func(s *store.Send) { s.RequestID = request } }
 	to := map[string]string{twice: "/admin?reference=" + twice}
 	for n, id := range []string{made.String(), other, taken, trace} {

@@ -42,11 +42,10 @@ type verdictInput struct {
 
 // VerdictFacts are the data that a verdict depends on beside the row's story.
 type VerdictFacts struct {
-	Quota *quota.Decision // what the recipient's rules say now; nil: not known
-	// Reserved is true if Quota shows what the rules say to an unknown browser, which may not use
-	// the reserves of the rules. A request with a secret key may use the reserves, and would be
-	// admitted now.
-	Reserved bool
+	Quota *quota.Decision // what the recipient's rules say now to a request with a secret key; nil: not known
+	// Strangers is what the rules say now to an unknown browser, which may not use their reserves.
+	// If it waits no longer than a secret key, Strangers is nil.
+	Strangers *quota.Decision
 
 	Pause *policy.Pause // the pause that stops the row's channel or purpose now; nil: none
 	// ResendOther says that a resend prefers a server or carrier that its verification has not

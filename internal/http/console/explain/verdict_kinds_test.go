@@ -57,16 +57,16 @@ func (s situation) lockedOut(all ...store.Lockout) situation {
 	return s
 }
 
-// reserved lets other callers than unknown browsers in.
+// reserved has the rules refuse unknown browsers alone.
 func (s situation) reserved() situation {
-	s.facts.Reserved = true
-	return s
+	s.facts.Strangers = s.facts.Quota
+	return s.with(0, 0)
 }
 
 // wide makes the rules whose wait is shown count the app's other sends too.
 func (s situation) wide() situation {
-	for i := range s.facts.Quota.Rules {
-		s.facts.Quota.Rules[i].Scope = quota.App
+	for i := range s.facts.Strangers.Rules {
+		s.facts.Strangers.Rules[i].Scope = quota.App
 	}
 	return s
 }
@@ -93,6 +93,7 @@ func kindsOfSituations() []situation {
 		told("refused, and a code that it does not name", byHour).with(0, 20*time.Minute).by(quota.Recipient).holding(halfTried).alone(),
 		told("refused, and a spent code that it does not name", byHour).with(0, 20*time.Minute).by(quota.Recipient).holding(locked).alone(),
 		told("refused, the reserve is left", byHour).with(0, 20*time.Minute).by(quota.Recipient).reserved().alone(),
+		told("refused, the reserve is left longer", byHour).with(0, 20*time.Minute).by(quota.Recipient).reserved().with(time.Minute, 0).alone(),
 		told("refused, the reserve of an app is left", byHour).with(0, 20*time.Minute).by(quota.App).reserved().wide().alone(),
 		told("refused, too many failures", refusedBy("failures", 20*time.Hour, 1)).with(0,
 			0).failing(20 * time.Hour).by(quota.Failures).alone(),

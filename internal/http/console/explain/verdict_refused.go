@@ -66,17 +66,12 @@ func (vi verdictInput) lockoutsText() (next texts.Sentence) {
 	}
 	for _, out := range locks {
 		next = vi.Join(next, vi.text("next.checks."+out.Class.Name(),
-			texts.Strong("failures", strconv.Itoa(out.Failures)), texts.AtTime("free", vi.databaseTimeAfter(out.Wait))))
+			texts.Strong("failures", strconv.Itoa(out.Failures)), texts.AtTime("free", roundedUpToSecond(vi.story.Now.Add(out.Wait)))))
 		if len(vi.facts.Locks) == 1 {
 			next = vi.Join(next, vi.text("next.checks.alone"))
 		}
 	}
 	return vi.Join(next, vi.text("next.checks"))
-}
-
-// databaseTimeAfter returns the database's time after a wait, rounded up to whole seconds.
-func (vi verdictInput) databaseTimeAfter(wait time.Duration) time.Time {
-	return roundedUpToSecond(vi.story.Now.Add(wait))
 }
 
 // countedScopeKey returns the last part of the keys of the texts about the rule that refused the
@@ -99,8 +94,9 @@ func (vi verdictInput) countedScopeKey() string {
 // Otherwise the time comes from the row. The quota does not include a rule that counts more than
 // one recipient, such as a network's rule.
 func (vi verdictInput) nextAdmittedText() texts.Sentence {
+	refusing := func(s quota.State) bool { return s.Name == vi.BlockedBy }
 	switch {
-	case vi.facts.Quota != nil && vi.quotaHasRule(vi.BlockedBy):
+	case vi.facts.Quota != nil && slices.ContainsFunc(vi.facts.Quota.Rules, refusing):
 		return vi.nextAdmittedTextByQuota()
 	case vi.facts.Quota != nil && vi.facts.RuleScope == "" && vi.BlockedBy != policy.SpellingsName &&
 		vi.BlockedBy != policy.BackoffName:
@@ -114,17 +110,25 @@ func (vi verdictInput) nextAdmittedTextByQuota() texts.Sentence {
 	if vi.facts.Quota == nil {
 		return vi.text("next.refused.later")
 	}
-	if blocking, blocked := vi.facts.Quota.Blocking(); blocked {
-		key := "next.refused.wait"
-		switch {
-		case vi.facts.Reserved && policy.IsStrangerInScope(store.KnownBrowser, blocking.Scope):
-			key = "next.refused.reserved.wide"
-		case vi.facts.Reserved:
-			key = "next.refused.reserved"
-		}
-		return vi.text(key, texts.AtTime("free", ruleAdmitsAt(*vi.facts.Quota, blocking)), texts.Strong("rule", blocking.Name))
+	var waits []texts.Sentence
+	tell := func(key string, d *quota.Decision) {
+		s, _ := d.Blocking()
+		waits = append(waits, vi.text(key, texts.AtTime("free", roundedUpToSecond(d.At.Add(s.RetryAfter))), texts.Strong("rule", s.Name)))
 	}
-	return vi.text("next.refused.free")
+	if !vi.facts.Quota.Allowed() {
+		tell("next.refused.wait", vi.facts.Quota)
+	}
+	if d := vi.facts.Strangers; d != nil {
+		if s, _ := d.Blocking(); policy.IsStrangerInScope(store.KnownBrowser, s.Scope) {
+			tell("next.refused.reserved.wide", d)
+		} else {
+			tell("next.refused.reserved", d)
+		}
+	}
+	if len(waits) == 0 {
+		return vi.text("next.refused.free")
+	}
+	return vi.Join(waits...)
 }
 
 // nextAdmittedTextByRow returns a sentence about when the next request is admitted, computed from
@@ -135,16 +139,6 @@ func (vi verdictInput) nextAdmittedTextByRow() texts.Sentence {
 		return vi.text("next.refused.later")
 	}
 	return vi.text("next.refused.from", texts.AtTime("free", vi.LoggedAt.Add(vi.RetryAfter)))
-}
-
-// quotaHasRule reports whether the quota of now includes a rule.
-func (vi verdictInput) quotaHasRule(rule string) bool {
-	return slices.ContainsFunc(vi.facts.Quota.Rules, func(s quota.State) bool { return s.Name == rule })
-}
-
-// ruleAdmitsAt returns when a rule admits one more, rounded up to whole seconds.
-func ruleAdmitsAt(d quota.Decision, s quota.State) time.Time {
-	return roundedUpToSecond(d.At.Add(s.RetryAfter))
 }
 
 // roundedUpToSecond rounds a time up to whole seconds.
