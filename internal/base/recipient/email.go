@@ -197,10 +197,11 @@ func splitAddress(s string) (local, domain string, err error) {
 // checkLocal returns an error for a local part that is not a dot-atom. If the local part was
 // quoted, dots may be at any place.
 func checkLocal(local string, quoted bool) error {
-	if len(local) > maxLocalPartLength {
+	n, misplaced := len(local), hasMisplacedDot(local)
+	if n > maxLocalPartLength || misplaced && quoted && n+len(`""`) > maxLocalPartLength {
 		return errLocalTooLong
 	}
-	if hasMisplacedDot(local) && !quoted {
+	if misplaced && !quoted {
 		return errMisplacedDot
 	}
 	for i, r := range local {

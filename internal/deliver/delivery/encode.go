@@ -204,13 +204,16 @@ func (e encodedPart) appendFilled(out []byte, m Mail) []byte {
 	return out
 }
 
+// NoAutoResponses asks Exchange for no automatic answers but bounces (MS-OXCMAIL 2.1.3.2.20).
+const NoAutoResponses = "DR, RN, NRN, OOF, AutoReply"
+
 // encodeSharedParts encodes the fields that all recipients share. If it succeeds, the second result
 // is "". Otherwise the second result is the problem.
 func encodeSharedParts(m Mail, from *mail.Address) (*sharedParts, SafeError) {
 	head := appendField(nil, "From", formatFrom(from))
 	head = appendField(head, "Subject", encodeHeader(m.Subject))
 	head = appendField(head, "Auto-Submitted", "auto-generated") // RFC 3834 section 5
-	head = appendField(head, "X-Auto-Response-Suppress", "All")  // the same for Exchange
+	head = appendField(head, "X-Auto-Response-Suppress", NoAutoResponses)
 	if m.Language != "" {
 		head = appendField(head, "Content-Language", m.Language)
 	}

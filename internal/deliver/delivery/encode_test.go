@@ -104,7 +104,7 @@ func sameMail(t *testing.T, e *MailEncoder, m Mail) {
 	servertest.Same(t, "SMTPUTF8", got.UTF8, !isASCII(local))
 	is := read{header: mail.Header{
 		"Date": {m.Date.UTC().Format(time.RFC1123Z)}, "Message-Id": {"<" + m.MessageID + ">"},
-		"References": {"<thread-" + m.MessageID + ">"}, "X-Entity-Ref-Id": {m.MessageID}, "X-Auto-Response-Suppress": {"All"},
+		"References": {"<thread-" + m.MessageID + ">"}, "X-Entity-Ref-Id": {m.MessageID}, "X-Auto-Response-Suppress": {"DR, RN, NRN, OOF, AutoReply"},
 		"From": {`"Codes" <no~reply@codes.example>`},
 		"To":   {"<" + got.To + ">"}, "Subject": {plain.Subject}, "Auto-Submitted": {"auto-generated"},
 		"Mime-Version":     {"1.0"},

@@ -106,7 +106,7 @@ func TestMailAPIMailArrivesWhole(t *testing.T) {
 		}
 		for name, want := range map[string]string{
 			"Message-Id": "<" + m.MessageID + ">", "Content-Language": "de",
-			"References": "<thread-" + m.MessageID + ">", "X-Entity-Ref-Id": m.MessageID, "X-Auto-Response-Suppress": "All",
+			"References": "<thread-" + m.MessageID + ">", "X-Entity-Ref-Id": m.MessageID, "X-Auto-Response-Suppress": "DR, RN, NRN, OOF, AutoReply",
 			"Auto-Submitted": "auto-generated", "X-Pm-Metadata-Send": "mark-1", "X-Mailgun-Variables": "mark-2",
 		} {
 			servertest.Same(t, name, got.Header[name], want)

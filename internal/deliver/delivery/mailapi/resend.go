@@ -21,7 +21,7 @@ func (c *Config) mailRequest(mail *delivery.RenderedMail) (providerhttp.Request,
 	}
 	headers := map[string]string{
 		"Message-ID": "<" + m.MessageID + ">", "References": "<thread-" + m.MessageID + ">",
-		"X-Entity-Ref-ID": m.MessageID, "Auto-Submitted": "auto-generated", "X-Auto-Response-Suppress": "All",
+		"X-Entity-Ref-ID": m.MessageID, "Auto-Submitted": "auto-generated", "X-Auto-Response-Suppress": delivery.NoAutoResponses,
 	}
 	if m.Language != "" {
 		headers["Content-Language"] = m.Language

@@ -44,7 +44,9 @@ func (s *session) Data(r io.Reader) error {
 	mail.To = strings.Join(s.to, ",")
 	s.delayIfSlow()
 	s.mailbox.add(mail)
-	s.disconnectIfUnknown()
+	if s.simulates(unknownLocalPart) { // without an answer, the sender never learns that the mail was accepted
+		_ = s.conn.Conn().Close()
+	}
 	return nil
 }
 

@@ -44,15 +44,6 @@ func (s *session) delayIfSlow() {
 	}
 }
 
-// disconnectIfUnknown closes the connection if the mail has a recipient with the local part
-// unknownLocalPart. The mailbox has kept the mail by then, but has not answered. So the sender
-// never learns that the mail was accepted.
-func (s *session) disconnectIfUnknown() {
-	if s.simulates(unknownLocalPart) {
-		_ = s.conn.Conn().Close()
-	}
-}
-
 func (s *session) simulates(name string) bool {
 	return slices.ContainsFunc(s.to, func(to string) bool { return simulatedOutcome(to) == name })
 }

@@ -3,6 +3,7 @@ package smtp_test
 import (
 	"context"
 	"net"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -37,7 +38,7 @@ func TestServerLimitsConnectionsWithoutAWord(t *testing.T) {
 		"refused, grown":      {dial: syscall.ECONNREFUSED, limit: 5, mails: 60},
 		"packets are dropped": {dial: context.Canceled, limit: 5, mails: 60, late: hangs},
 		"no greeting":         {rule: smtptest.Rule{Stall: true}, limit: 5, mails: 60, late: hangs},
-		"no greeting, of 20":  {rule: smtptest.Rule{Stall: true}, limit: 5, mails: 60, conns: 20, late: hangs},
+		"no greeting, of 20":  {rule: smtptest.Rule{Stall: true}, limit: 5, mails: 60, conns: 20, late: hangs + 1200*time.Millisecond},
 	} {
 		servertest.Bubble(t, func(t *testing.T) {
 			c.rule.Over = c.limit
@@ -50,14 +51,17 @@ func TestServerLimitsConnectionsWithoutAWord(t *testing.T) {
 			}
 			server := smtptest.New(t, smtptest.Misbehaving(rules...))
 			s := server.Sender(t, between(0, c.conns), func(config *smtp.Config) {
-				config.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
-					if c.dial == nil || server.Open() < c.limit {
-						return server.Dial(ctx, network, address)
+				var dialing sync.Mutex // of two dials at once, one counts the other's connection
+				config.Dial = func(ctx context.Context, network, address string) (conn net.Conn, err error) {
+					dialing.Lock()
+					if err = c.dial; err == nil || server.Open() < c.limit {
+						conn, err = server.Dial(ctx, network, address)
 					}
-					if c.dial == context.Canceled {
+					dialing.Unlock()
+					if err == context.Canceled {
 						<-ctx.Done()
 					}
-					return nil, c.dial
+					return conn, err
 				}
 			})
 			for _, late := range []time.Duration{c.late, 0} { // the next backlog is not late
