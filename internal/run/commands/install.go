@@ -265,14 +265,12 @@ func createFiles(root string, files []installed) error {
 		}
 	}
 	for _, f := range files {
-		path, mode := filepath.Join(root, f.name), os.FileMode(0o755)
-		if strings.HasPrefix(f.name, "secrets/") {
-			mode = 0o700
-		}
-		if err := os.MkdirAll(filepath.Dir(path), mode); err != nil {
+		path := filepath.Join(root, f.name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 			return err
 		}
-		if mode == 0o700 { // also if the folder was there
+		// whatever the umask is, and also if the folder was there
+		if mode := map[string]os.FileMode{"secrets": 0o700, "etc/sendcode": 0o755}[filepath.Dir(f.name)]; mode != 0 {
 			if err := os.Chmod(filepath.Dir(path), mode); err != nil {
 				return err
 			}

@@ -36,6 +36,7 @@ func TestInstall(t *testing.T) {
 	answers := "https://codes.example\nShop <no-reply@shop.example>\nsmtp://u:p@mail.example:587\n"
 	for _, show := range []string{"page", "widget"} {
 		root := t.TempDir()
+		apptest.Must(t, os.MkdirAll(filepath.Join(root, "etc/sendcode"), 0o700)) // as with a strict umask
 		var out strings.Builder
 		apptest.Must(t, commands.Install(commands.Installation{Show: "page", Where: "systemd", Root: root},
 			strings.NewReader(answers+show+"\n\n"), &out))
@@ -48,8 +49,10 @@ func TestInstall(t *testing.T) {
 			strings.Contains(out.String(), "send-code") != (show == "widget") {
 			t.Errorf("%q, %s", got, out.String())
 		}
-		if info, err := os.Stat(filepath.Join(root, names[0])); err != nil || info.Mode().Perm() != 0o600 {
-			t.Errorf("secrets: %v %v", info, err)
+		for name, mode := range map[string]os.FileMode{names[0]: 0o600, "etc/sendcode": 0o755} { // the service's user reads the folder
+			if info, err := os.Stat(filepath.Join(root, name)); err != nil || info.Mode().Perm() != mode {
+				t.Errorf("%s: %v %v", name, info, err)
+			}
 		}
 		cfg, err := config.Load(strings.Split(strings.TrimSpace(strings.ReplaceAll(files[names[0]], "'", "")), "\n"),
 			func(string) ([]byte, error) { return []byte(files[names[1]]), nil })
