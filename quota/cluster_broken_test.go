@@ -145,5 +145,8 @@ func TestOneCallTriesAPausedNode(t *testing.T) {
 		}
 		paused, others := n.availability("hung")
 		same(t, "after the answer", !paused && others, true)
+		time.Sleep(heardFor)
+		_, others = n.availability("hung")
+		same(t, "another has answered lately", others, false)
 	})
 }

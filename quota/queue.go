@@ -318,7 +318,7 @@ func (q *Queue) noteAnswer(key string, d Decision, err error) (done bool) {
 	for i, w := range l.waiters {
 		switch {
 		case i == 0 && done:
-		case l.tooLate(w, len(waiting)):
+		case i > 0 && l.tooLate(w, len(waiting)): // the first was judged above, by the same clock reading
 			w.refused <- l.answerBehind(len(waiting))
 		default:
 			waiting = append(waiting, w)

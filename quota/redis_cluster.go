@@ -117,8 +117,9 @@ func (r *Redis) askEach(parts []planPart, ask func(requestPlan) (scriptAnswer, e
 	return answers, nil
 }
 
-// nodePause is how long no call is sent to a node that could not be reached.
-const nodePause = time.Second
+// nodePause is how long no call is sent to a node that could not be reached. heardFor is how long a
+// node counts as answering: one that left the Cluster is not asked again.
+const nodePause, heardFor = time.Second, time.Minute
 
 // nodeHealth remembers, by address, which nodes of a Cluster answer, so that an unreachable node
 // does not delay calls to other nodes.
@@ -128,8 +129,8 @@ type nodeHealth struct {
 }
 
 type nodeState struct {
-	answers bool
-	paused  time.Time // end of the node's pause
+	answered time.Time // when its last call succeeded; zero: the last call failed
+	paused   time.Time // end of the node's pause
 }
 
 // availability reports whether the node at addr is paused, so that no call may be sent to it, and
@@ -140,7 +141,7 @@ func (n *nodeHealth) availability(addr string) (paused, otherAnswers bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for other, x := range n.at {
-		otherAnswers = otherAnswers || other != addr && x.answers
+		otherAnswers = otherAnswers || other != addr && time.Since(x.answered) < heardFor
 	}
 	x, now := n.at[addr], time.Now()
 	paused = now.Before(x.paused)
@@ -154,8 +155,10 @@ func (n *nodeHealth) availability(addr string) (paused, otherAnswers bool) {
 // note stores the outcome of a call to the node at addr, and pauses the node if it could not be
 // reached.
 func (n *nodeHealth) note(addr string, err error) {
-	x := nodeState{answers: err == nil}
-	if _, broken := errors.AsType[net.Error](err); broken || errors.Is(err, io.EOF) ||
+	var x nodeState
+	if err == nil {
+		x.answered = time.Now()
+	} else if _, broken := errors.AsType[net.Error](err); broken || errors.Is(err, io.EOF) ||
 		redis.HasErrorPrefix(err, "CLUSTERDOWN") {
 		x.paused = time.Now().Add(nodePause)
 	}
