@@ -106,12 +106,6 @@ func TestTextsThatDoNotFit(t *testing.T) {
 	}
 }
 
-// textsError is what NewTextRenderer finds wrong with a file.
-func textsError(file, text string) error {
-	_, err := NewTextRenderer(TextLimits{Measure: one, Segments: 1}, templates.FS, files(map[string]string{file: text}))
-	return err
-}
-
 // An app has its own templates, which take precedence over those of all apps, its own languages,
 // and in these its colours and home. Other apps have none of these.
 func TestAnAppsOwnMessages(t *testing.T) {

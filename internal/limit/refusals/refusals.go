@@ -129,7 +129,8 @@ func (b *Batch) findOrOpenRow(row store.SendOrRefusal, scope quota.Scope, now ti
 	if open := b.own[keyOf(row)]; open.accepts(now) {
 		return open
 	}
-	if countsByRecipient(scope) {
+	// a rule that counts by recipient refuses only after this recipient's places have been used up
+	if scope == quota.Recipient || scope == quota.Failures || scope == quota.Backoff {
 		if len(b.own) < maxOwnRows {
 			return b.openNewRow(b.own, row, now.Add(min(row.RetryAfter, maxOpenTime)), now)
 		}
@@ -147,12 +148,6 @@ func (b *Batch) findOrOpenRow(row store.SendOrRefusal, scope quota.Scope, now ti
 		return open
 	}
 	return b.findOrOpenSharedRow(row, now)
-}
-
-// countsByRecipient reports whether rules of the scope count by recipient. Such a rule refuses
-// requests for a recipient only after this recipient's places in the rule have been used up.
-func countsByRecipient(scope quota.Scope) bool {
-	return scope == quota.Recipient || scope == quota.Failures || scope == quota.Backoff
 }
 
 // accepts reports whether the row counts further refusals. A row accepts refusals until its

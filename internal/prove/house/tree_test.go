@@ -73,10 +73,3 @@ func skipped(dir string) bool {
 	return strings.HasPrefix(dir, ".") || strings.HasPrefix(dir, "_") ||
 		dir == "testdata" || dir == "data" || dir == "bin" || dir == "node_modules"
 }
-
-// standard reports whether an import path is of the standard library: its first element has no dot.
-// Every path that begins with a host has a dot there.
-func standard(imported string) bool {
-	first, _, _ := strings.Cut(imported, "/")
-	return !strings.Contains(first, ".") && !strings.HasPrefix(imported, module)
-}

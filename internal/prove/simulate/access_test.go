@@ -50,7 +50,8 @@ func (r *Replica) turn(ctx context.Context, source *rand.Rand, slow bool) fate {
 
 // sourceOf is the randomness of one call.
 func (r *Replica) sourceOf(ctx context.Context, label string) *rand.Rand {
-	label = r.name + " " + label + " " + labelOf(ctx)
+	of, _ := ctx.Value(eventKey{}).(string)
+	label = r.name + " " + label + " " + of
 	return source(r.world.plan.Seed, label+" "+strconv.Itoa(r.world.nth(label)))
 }
 
@@ -90,7 +91,9 @@ func (r *Replica) access(ctx context.Context, method string, at sqlitetest.Stage
 	w, source := r.world, r.sourceOf(ctx, method)
 	for {
 		f := r.turn(ctx, source, w.wrong(DatabaseSlow))
-		busy := w.underCommit()
+		w.mu.Lock()
+		busy := w.committing // closed when the current commit has ended; nil: there is none
+		w.mu.Unlock()
 		switch {
 		case f == cut || f == tooLate:
 			return sqlitetest.Down
@@ -109,14 +112,6 @@ func (r *Replica) access(ctx context.Context, method string, at sqlitetest.Stage
 		case <-r.died:
 		}
 	}
-}
-
-// underCommit returns a channel that is closed when the current commit has ended; nil if there is
-// none.
-func (w *world) underCommit() chan struct{} {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.committing
 }
 
 func (w *world) setCommitting(c chan struct{}) {

@@ -376,7 +376,8 @@ func (w *world) crash(e Event, r *Replica) {
 		return
 	}
 	w.locked(func() { w.crashes, w.crashed = w.crashes+1, append(w.crashed, time.Now()) })
-	r.kill()
+	close(r.died) // at once: nothing that it still does has an effect
+	r.cancel()
 	w.actors.Go(func() {
 		time.Sleep(e.For)
 		again := w.start(r.index, e.ID+1)

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"net/http"
 	"slices"
@@ -126,7 +127,7 @@ func (w *world) start(index, life int) *Replica {
 	}
 	r.Dependencies = core.Dependencies{
 		Limiter: verificationtest.NewLimiter(w.redis, r.reach), DB: r.db, Sender: wire{r}, Carrier: carrier{r},
-		Logger: w.logger(r.name), Now: now, Random: random, Transport: receiver{r},
+		Logger: slog.New(slog.NewTextHandler(w.logged, nil)).With("replica", r.name), Now: now, Random: random, Transport: receiver{r},
 	}
 	if w.plan.WithoutRedis {
 		r.Dependencies.Limiter = quota.NewMemory(now)
@@ -169,12 +170,6 @@ func oddly(r *rand.Rand) time.Duration { return time.Duration(r.IntN(1e6)) }
 func (r *Replica) stop() {
 	r.cancel()
 	<-r.stopped
-}
-
-// kill ends a replica at once: nothing that it still does has an effect.
-func (r *Replica) kill() {
-	close(r.died)
-	r.cancel()
 }
 
 func (r *Replica) isDead() bool {

@@ -3,7 +3,6 @@ package simulate
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -213,20 +212,11 @@ func (w *world) callFails(part string) (how Kind) {
 	return how
 }
 
-func (w *world) logger(name string) *slog.Logger {
-	return slog.New(slog.NewTextHandler(w.logged, nil)).With("replica", name)
-}
-
 type eventKey struct{}
 
 // labelled names the event that a request belongs to.
 func labelled(ctx context.Context, label string) context.Context {
 	return context.WithValue(ctx, eventKey{}, label)
-}
-
-func labelOf(ctx context.Context) string {
-	label, _ := ctx.Value(eventKey{}).(string)
-	return label
 }
 
 // Result is what a world came to.

@@ -111,7 +111,8 @@ func (db *DB) runAndCommit(ctx context.Context, conn *pgxpool.Conn, queued *pgx.
 	// was committed. If the connection ends without an answer, the COMMIT may have taken effect,
 	// because it was already sent.
 	if err := read(results); err != nil {
-		return failedBeforeCommit(err), err
+		_, failed := errors.AsType[*pgconn.PgError](err)
+		return failed || pgconn.SafeToRetry(err), err // SafeToRetry: nothing was sent
 	}
 	tag, err := results.Exec()
 	switch {
@@ -123,13 +124,6 @@ func (db *DB) runAndCommit(ctx context.Context, conn *pgxpool.Conn, queued *pgx.
 		return tag.String() == "ROLLBACK", errors.New("store: the server did not commit the transaction: " + tag.String())
 	}
 	return false, nil
-}
-
-// failedBeforeCommit reports whether err shows that nothing was committed. This is so if the server
-// reported that a statement before the COMMIT failed, or if nothing was sent.
-func failedBeforeCommit(err error) bool {
-	_, ok := errors.AsType[*pgconn.PgError](err)
-	return ok || pgconn.SafeToRetry(err)
 }
 
 // open returns the batch for a round trip. The first statement of the batch begins a transaction.

@@ -60,12 +60,8 @@ func inOtherBrowsers(t *testing.T, rounds ...looks) {
 			}
 		})
 	}
-	servertest.Same(t, "sends that passed a check", passes(s), fmt.Sprint(6*len(rounds)))
-}
-
-// passes are how many sends passed a check by work.
-func passes(s *apptest.Stack) string {
-	return s.Metric(0, `sendcode_human_checks_total{app="default",by="work",result="passed"}`)
+	const passed = `sendcode_human_checks_total{app="default",by="work",result="passed"}`
+	servertest.Same(t, "sends that passed a check", s.Metric(0, passed), fmt.Sprint(6*len(rounds)))
 }
 
 // inWidget is an expression for what holds the elements of a widget.
