@@ -42,7 +42,7 @@ func (db *DB) Report(ctx context.Context, id string, r store.Report, key []byte,
 			return err
 		}
 		changed, err := q.Change(reportSQL, Args{"id": id, "report": r, "approves": r == store.ReportApproved, "key": key})
-		late := v.CanceledAt.IsZero() && v.ExpiresAt.Before(q.Now.Add(-2*store.CallTimeout))
+		late := v.CanceledAt.IsZero() && v.ExpiresAt.Before(q.Now.Add(-store.CallTimeout)) // half of the event's delay: a commit takes time
 		if r == store.ReportFailed {
 			tell.ID = store.ExpiryEventID(v)
 		}

@@ -145,7 +145,6 @@ func (s *readService) fillResend(ctx context.Context, r *parsedRequest) error {
 	r.Channel, r.To, r.Purpose, r.Details = string(v.Channel), to.Address(), v.Purpose, v.Details
 	r.resendOf = v
 	r.Languages = cmp.Or(r.Languages, v.Locale)
-	r.Labels = r.Labels.Or(v.Labels)
 	return nil
 }
 
@@ -250,7 +249,7 @@ func (p *parsedRequest) sendRow() store.Send {
 	return store.Send{
 		App: p.App, Channel: p.to.Channel(), Purpose: p.plan.Purpose.Name, Recipient: p.plan.Recipient,
 		To:      p.to.Masked(),
-		Country: p.to.Country(), Prefix: p.to.VisiblePrefix(), Locale: p.locale, Labels: p.Labels,
+		Country: p.to.Country(), Prefix: p.to.VisiblePrefix(), Locale: p.locale, Labels: p.Labels.Or(p.resendOf.Labels),
 		VerificationID: p.resendOf.ID,
 		Network:        p.network(), Site: p.Site, RequestID: p.requestID,
 	}
