@@ -137,16 +137,14 @@ func TestOneCallTriesAPausedNode(t *testing.T) {
 			n.note("hung", io.EOF)
 			paused := [3]bool{}
 			for i := range paused {
-				paused[i], _ = n.availability("hung")
+				paused[i] = n.isPaused("hung")
 				time.Sleep(nodePause * time.Duration(1-i))
 			}
 			same(t, "paused", paused, [3]bool{true, false, true})
 			n.note("hung", answer)
 		}
-		paused, others := n.availability("hung")
-		same(t, "after the answer", !paused && others, true)
+		same(t, "after the answer", !n.isPaused("hung") && n.othersAnswer("hung"), true)
 		time.Sleep(heardFor)
-		_, others = n.availability("hung")
-		same(t, "another has answered lately", others, false)
+		same(t, "another has answered lately", n.othersAnswer("hung"), false)
 	})
 }

@@ -133,23 +133,30 @@ type nodeState struct {
 	paused   time.Time // end of the node's pause
 }
 
-// availability reports whether the node at addr is paused, so that no call may be sent to it, and
-// whether another node answers. The first call of availability after a pause reports that the node
-// is not paused, and begins the next pause. So during this pause only that caller tries the node,
-// which may hang. If the try succeeds, the method note ends the pause.
-func (n *nodeHealth) availability(addr string) (paused, otherAnswers bool) {
+// isPaused reports whether the node at addr is paused, so that no call may be sent to it. The first
+// call of isPaused after a pause reports that the node is not paused, and begins the next pause. So
+// during this pause only that caller tries the node, which may hang. If the try succeeds, the
+// method note ends the pause.
+func (n *nodeHealth) isPaused(addr string) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	for other, x := range n.at {
-		otherAnswers = otherAnswers || other != addr && time.Since(x.answered) < heardFor
-	}
 	x, now := n.at[addr], time.Now()
-	paused = now.Before(x.paused)
+	paused := now.Before(x.paused)
 	if !paused && !x.paused.IsZero() {
 		x.paused = now.Add(nodePause)
 		n.at[addr] = x
 	}
-	return paused, otherAnswers
+	return paused
+}
+
+// othersAnswer reports whether another node than that at addr has answered lately.
+func (n *nodeHealth) othersAnswer(addr string) (answer bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for other, x := range n.at {
+		answer = answer || other != addr && time.Since(x.answered) < heardFor
+	}
+	return answer
 }
 
 // note stores the outcome of a call to the node at addr, and pauses the node if it could not be
@@ -181,15 +188,14 @@ func (r *Redis) runOnNode(ctx context.Context, script *redis.Script, keys []stri
 		return nil, err
 	}
 	addr := master.Options().Addr
-	paused, otherAnswers := r.health.availability(addr)
 	err = fmt.Errorf("%s could not be reached less than %v ago", addr, nodePause)
-	if !paused {
+	if !r.health.isPaused(addr) {
 		cmd = script.Run(ctx, r.client, keys, args...)
 		if err = cmd.Err(); !errors.Is(err, context.Canceled) {
 			r.health.note(addr, err)
 		}
 	}
-	if err != nil && otherAnswers {
+	if err != nil && r.health.othersAnswer(addr) {
 		err = fmt.Errorf("%w: %w", ErrPartly, err)
 	}
 	return cmd, err
