@@ -129,12 +129,6 @@ func (a attemptLimiter) useOnce(ctx context.Context, value string, life time.Dur
 	return d.Admitted, err
 }
 
-// countWrongToken counts an unknown or expired admin token, for the client's address and the
-// client's wide network.
-func (a attemptLimiter) countWrongToken(ctx context.Context, address netip.Addr) (quota.Decision, error) {
-	return a.take(ctx, wrongTokenRules, networkBuckets("token", address))
-}
-
 func (a attemptLimiter) take(ctx context.Context, rules []quota.Rule,
 	buckets map[quota.Scope]string,
 ) (quota.Decision, error) {

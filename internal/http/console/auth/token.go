@@ -43,7 +43,7 @@ func (a *Auth) authenticateToken(c echo.Context) (Actor, error) {
 		server.AdoptRequestID(c)
 		return token.actor(), nil
 	}
-	d, err := a.attempts.countWrongToken(ctx, server.ClientIP(c))
+	d, err := a.attempts.take(ctx, wrongTokenRules, networkBuckets("token", server.ClientIP(c)))
 	if err != nil {
 		return Actor{}, fault.Unavailable.Wrap(fmt.Errorf("wrong admin tokens not counted: %w", err))
 	}

@@ -95,11 +95,11 @@ func (vi verdictInput) countedScopeKey() string {
 // one recipient, such as a network's rule.
 func (vi verdictInput) nextAdmittedText() texts.Sentence {
 	refusing := func(s quota.State) bool { return s.Name == vi.BlockedBy }
-	switch {
-	case vi.facts.Quota != nil && slices.ContainsFunc(vi.facts.Quota.Rules, refusing):
+	switch rule := vi.BlockedBy; {
+	case vi.facts.Quota == nil || rule == policy.BackoffName: // which counts each class of callers apart
+	case slices.ContainsFunc(vi.facts.Quota.Rules, refusing):
 		return vi.nextAdmittedTextByQuota()
-	case vi.facts.Quota != nil && vi.facts.RuleScope == "" && vi.BlockedBy != policy.SpellingsName &&
-		vi.BlockedBy != policy.BackoffName:
+	case vi.facts.RuleScope == "" && rule != policy.SpellingsName && rule != verification.CarrierRuleName:
 		return vi.Join(vi.text("next.refused.elsewhere"), vi.nextAdmittedTextByRow())
 	}
 	return vi.nextAdmittedTextByRow()
@@ -119,7 +119,7 @@ func (vi verdictInput) nextAdmittedTextByQuota() texts.Sentence {
 		tell("next.refused.wait", vi.facts.Quota)
 	}
 	if d := vi.facts.Strangers; d != nil {
-		if s, _ := d.Blocking(); policy.IsStrangerInScope(store.KnownBrowser, s.Scope) {
+		if s, _ := d.Blocking(); policy.IsWiderScope(s.Scope) {
 			tell("next.refused.reserved.wide", d)
 		} else {
 			tell("next.refused.reserved", d)
