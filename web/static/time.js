@@ -56,7 +56,7 @@ export function clock(moment, ms, words, round) {
   let time = told(parts, /\d+:\d+/.exec(date.toTimeString())[0]);
   if (date.toDateString() !== new Date().toDateString()) {
     const near = Math.abs(date - new Date()) < 6 * 24 * 60 * minute, day = near ? told({ weekday: 'short' }, date.toDateString().slice(0, 3))
-      : told({ month: 'short', day: 'numeric' }, date.toDateString().slice(4, 10));
+      : told({ month: 'short', day: 'numeric', numberingSystem: 'latn' }, date.toDateString().slice(4, 10));
     time = put(words.OtherDay, { c: time, day });
   }
   return time.replaceAll(' ', '\u00a0');

@@ -253,10 +253,12 @@ export class Flow {
     this.#tell('refused', { what: 'send', blocked_by: 'human_check', retry_after: 0 });
   }
 
-  // #asked returns the state with the wanted recipient, before its answer.
+  // #asked returns the state with the wanted recipient, before its answer. A view belongs to the
+  // recipient of before, so beside it the wanted one is only a draft.
   #asked(wanted) {
-    return wanted && wanted.channel !== this.core.channel() ? this.#arrive(wanted) : { ...this.#state, ...wanted &&
-        { to: wanted.to, country: wanted.country } };
+    if (wanted && wanted.channel !== this.core.channel()) return this.#arrive(wanted);
+    const { to, country } = wanted ?? this.#state;
+    return { ...this.#state, ...this.#state.view ? { draft: to } : { to, country } };
   }
 
   // #doubted asks the person whether the recipient has a typing mistake, before anything is sent.
@@ -294,8 +296,8 @@ export class Flow {
     const view = { ...this.#state.view, status, attempts_remaining: attempts_remaining ?? 0 };
     const wrong = status === 'pending';
     this.#tried = undefined;
-    const { quota, to, country, before } = this.#state;
-    this.#state = { channel: this.core.channel(), view, quota, to, country, before, note: wrong && { kind: 'wrong' },
+    const { quota, to, country, before, screen } = this.#state;
+    this.#state = { channel: this.core.channel(), view, quota, to, country, before, screen: wrong ? screen : undefined, note: wrong && { kind: 'wrong' },
         elsewhere: this.#elsewhere(view) };
     if (status === 'approved') this.core.kept.forget();
     if (wrong) this.#tell('wrong', { id, attempts_remaining: view.attempts_remaining });

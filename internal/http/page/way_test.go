@@ -569,6 +569,10 @@ func aBounceChangesTheCard(t *testing.T, browser context.Context) {
 	b.world.Codes.Bounce()
 	b.card("failed", "It did not arrive", "This address does not take our mail.", "Change the address",
 		"The last code still works until")
+	b.click(".aside [data-act=code]")
+	b.card("code")
+	b.fills("code", "111114")
+	b.card("code", "That code is wrong. 4 tries left.")
 }
 
 // aPageFromTheCacheShowsTheTruth: a page that the browser kept in its memory cache reads the state

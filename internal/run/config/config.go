@@ -482,8 +482,7 @@ func (c Config) reachedByStrangers(a App) bool {
 // PagePurposes.
 func (a App) PurposesOfPage() []string { return append([]string{defaultName}, a.PagePurposes...) }
 
-// HasPage reports whether people can ask for codes of the app on our page. On a machine that no
-// other reaches, also by no proxy, each app has one.
+// HasPage reports whether the app has a page. Each app has one if only this machine reaches it.
 func (c Config) HasPage(a App) bool {
 	return c.Page.App != "" && (a.Name == c.Page.App || len(a.ReturnURLs) > 0 || c.Loopback() && len(c.TrustedProxies) == 0)
 }

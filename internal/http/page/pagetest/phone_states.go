@@ -1,7 +1,5 @@
 package pagetest
 
-import "time"
-
 // Number is the visitor's phone number as typed in Germany.
 const Number = "0151 23456789"
 
@@ -13,9 +11,4 @@ func texting(countries ...string) Step {
 // text asks for a code by text message.
 func text(number string) Step {
 	return ask(map[string]any{"channel": "sms", "country": "DE", "to": number})
-}
-
-// bar makes the carrier refuse the newest recipient for d.
-func bar(d time.Duration) Step {
-	return func(w *World) { w.Codes.FailByCarrier(d) }
 }

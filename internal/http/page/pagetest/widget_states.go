@@ -82,7 +82,7 @@ func WidgetStates() []WidgetState {
 		{Name: "widget-phone-failed", Kind: "failed", Phone: true, To: Number, After: steps{settle(store.Failed)}},
 		{
 			Name: "widget-phone-limit", Kind: "enough", Phone: true,
-			Before: steps{texting("DE"), text(Number), bar(23 * time.Hour)}, To: Number,
+			Before: steps{texting("DE"), text(Number), func(w *World) { w.Codes.FailByCarrier(23 * time.Hour) }}, To: Number,
 		},
 		{Name: "widget-approved", Kind: "approved", Before: steps{arrives}, To: Address, Code: Code},
 	}
