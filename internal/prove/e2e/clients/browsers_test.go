@@ -40,12 +40,11 @@ func inOtherBrowsers(t *testing.T, rounds ...looks) {
 	}
 	for name, start := range map[string]func(testing.TB) browsertest.Browser{"firefox": browsertest.Firefox, "webkit": browsertest.WebKit} {
 		t.Run(name, func(t *testing.T) {
-			browser := start(t)
 			for i, look := range rounds {
 				of := func(journey string) string { return fmt.Sprintf("%s.%s.%d@example.com", journey, name, i) }
 				inLook := func(journey string, look browsertest.Look, root, address string, walk func(*browsertest.Page)) {
 					t.Run(fmt.Sprintf("%s %d dark %v", journey, look.Width, look.Dark), func(t *testing.T) {
-						walk(browsertest.NewPage(t, browser.Open(t, look), address, root))
+						walk(browsertest.NewPage(t, start(t).Open(t, look), address, root))
 					})
 				}
 				inLook("page", look[0], inWidget, base+"/", func(p *browsertest.Page) { getsIn(p, s, of("ana")) })

@@ -1,8 +1,11 @@
 package apptest
 
 import (
+	"fmt"
 	"net/url"
 	"strings"
+
+	"sendcode/internal/kit/servertest"
 
 	"github.com/Shopify/toxiproxy/v2"
 	"github.com/rs/zerolog"
@@ -14,7 +17,7 @@ func (s *Stack) Through(setting string) *toxiproxy.Proxy {
 	at, err := url.Parse(s.Env[setting])
 	Must(s.T, err)
 	server := toxiproxy.NewServer(toxiproxy.NewMetricsContainer(nil), zerolog.Nop())
-	proxy := toxiproxy.NewProxy(server, setting, "127.0.0.1:0", at.Host)
+	proxy := toxiproxy.NewProxy(server, setting, fmt.Sprintf("127.0.0.1:%d", servertest.FreePort(s)), at.Host) // free also after a stop
 	Must(s.T, proxy.Start())
 	s.Cleanup(proxy.Stop)
 	s.Env[setting] = strings.Replace(s.Env[setting], at.Host, proxy.Listen, 1)
