@@ -63,7 +63,7 @@ export class Flow {
   turn(to) {
     if (to === 'besides') this.#cross();
     const screen = { change: 'change', instead: 'instead', code: 'code' }[to], { note, screen: before } = this.#state;
-    this.#state = { ...this.#state, note: undefined, asking: undefined, draft: undefined, screen };
+    this.#state = { ...this.#state, note: undefined, asking: undefined, draft: undefined, where: undefined, screen };
     if (to === 'use') Object.assign(this.#state, { draft: note.better, asking: 'email', screen: before });
     if (to === 'besides') this.core.inquiry.refresh();
   }
@@ -258,7 +258,7 @@ export class Flow {
   #asked(wanted) {
     if (wanted && wanted.channel !== this.core.channel()) return this.#arrive(wanted);
     const { to, country } = wanted ?? this.#state;
-    return { ...this.#state, ...this.#state.view ? { draft: to } : { to, country } };
+    return { ...this.#state, where: undefined, ...this.#state.view ? { draft: to } : { to, country, draft: undefined } };
   }
 
   // #doubted asks the person whether the recipient has a typing mistake, before anything is sent.
@@ -267,7 +267,7 @@ export class Flow {
     const [question, asIs, use] = better ? [put(w.DidYouMean, { domain: domain(better) }), put(w.MeantAsIs, { domain: sure }),
         put(w.UseInstead, { domain: domain(better) })]
       : [w.Landline, w.LandlineAsIs];
-    this.#state = { ...this.#state, draft: to, asking: channel, country, note: { kind: 'doubt', sure, better, question, asIs, use },
+    this.#state = { ...this.#state, draft: to, asking: channel, where: country, note: { kind: 'doubt', sure, better, question, asIs, use },
         screen: 'change' };
   }
 
@@ -275,7 +275,7 @@ export class Flow {
     const words = this.core.words(), w = words[channel] ?? words.email,
         known = w.BadAddress[reason === 'required' ? 'empty' : reason] ?? w.BadAddressElse;
     const text = numbersAlone.includes(reason) && this.core.channels().includes('email') ? known + w.Separator + w.MailInstead : known;
-    this.#state = { ...this.#state, draft: to, asking: channel, country, note: { kind: 'address', text }, screen: 'change' };
+    this.#state = { ...this.#state, draft: to, asking: channel, where: country, note: { kind: 'address', text }, screen: 'change' };
   }
 
   // #forgotten: the service no longer knows the verification. If an address is given, a code is

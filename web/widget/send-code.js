@@ -409,7 +409,7 @@ export class SendCode extends HTMLElement {
           subject: this.getAttribute('subject'), moment, refused: state.refused &&
               (state.view || !moment.parted() && state.quota.retry_after * second > moment.certain()), countries, phones,
                   channel: this.#channel, channels: this.#channels, known: this.#core.known.get() !== '',
-      country: state.country ?? phones?.here(countries, this.getAttribute('country')),
+      country: state.where ?? state.country ?? phones?.here(countries, this.getAttribute('country')),
       there: there && { ...there, wait: phones.left(there.quota, there.moment, moment) },
     });
     const name = shared && card.querySelector('h2');
@@ -439,8 +439,8 @@ export class SendCode extends HTMLElement {
 
   // #look requests the state. If it gets no answer, it throws, so that the card stays.
   async #look() {
-    const { state: { view, id }, shared, kept } = this.#core;
-    if (!view && !id && shared) this.#expect(kept.get()); // of another tab
+    const { state: { view, id }, there, shared, kept } = this.#core, other = kept.get();
+    if (!view && !id && shared && there?.view?.id !== other) this.#expect(other); // of another tab, not of the other channel
     if (!view && !this.#core.state.id) return this.#show(); // a refusal may be over
     const flow = await this.#begun();
     if (!flow) throw new Error('away');

@@ -156,7 +156,7 @@ func newVerification(in store.Intent, now time.Time) store.Verification {
 func newSend(in store.Intent, v store.Verification, number int, suppression uuid.UUID, now time.Time) store.Send {
 	s := in.Send
 	s.VerificationID, s.Number, s.Suppression = v.ID, number, suppression
-	s.LoggedAt = now
+	s.LoggedAt, s.Labels = now, v.Labels
 	return asFirstWritten(s, in.Lease)
 }
 

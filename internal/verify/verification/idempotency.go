@@ -112,7 +112,7 @@ func (s *sendService) replay(ctx context.Context, r *parsedRequest, done store.I
 
 // asAdmitted returns the verification and the send as they were when the send was admitted.
 func asAdmitted(v store.Verification, s store.Send) (store.Verification, store.Send) {
-	v.ApprovedAt, v.CanceledAt, v.Labels = time.Time{}, time.Time{}, s.Labels.Or(v.Labels)
+	v.ApprovedAt, v.CanceledAt, v.Labels = time.Time{}, time.Time{}, s.Labels
 	if s.Number == 1 {
 		v.Attempts = 0
 	}

@@ -96,7 +96,7 @@ func (vi verdictInput) countedScopeKey() string {
 func (vi verdictInput) nextAdmittedText() texts.Sentence {
 	refusing := func(s quota.State) bool { return s.Name == vi.BlockedBy }
 	switch rule := vi.BlockedBy; {
-	case vi.facts.Quota == nil || rule == policy.BackoffName: // which counts each class of callers apart
+	case vi.facts.Quota == nil || vi.facts.RuleScope == "" && rule == policy.BackoffName: // which counts each class of callers apart
 	case slices.ContainsFunc(vi.facts.Quota.Rules, refusing):
 		return vi.nextAdmittedTextByQuota()
 	case vi.facts.RuleScope == "" && rule != policy.SpellingsName && rule != verification.CarrierRuleName:
