@@ -1,14 +1,16 @@
 import express from 'express';
 import session from 'express-session';
-import { check, send } from './back.mjs';
-const app = express().use(express.urlencoded(), session({ secret: process.env.SESSION_SECRET, resave: false, saveUninitialized: false }));
+import { ask, check, send } from './back.mjs';
+const kept = session({ secret: process.env.SESSION_SECRET, resave: false, saveUninitialized: false, cookie: { sameSite: 'lax' } });
+const app = express().use(express.urlencoded(), kept);
 app.post('/code', async ({ body, session, ip }, response) => { // behind a proxy set `trust proxy`, or ip is the proxy's
   const again = session.asked?.to === body.to ? session.asked.id : undefined; // "send again": the same code
-  const [status, answer] = await send(body.to, ip, again);
-  if (status === 202) session.asked = { id: answer.id, to: body.to }; // the address stays here: a form can be changed
-  response.status(status).json(answer);
+  const [status, { id, to, detail, retry_after, quota }] = await send(body.to, ip, again);
+  if (status === 202) session.asked = { id, to: body.to };
+  response.status(status).json({ to, detail, retry_after: retry_after ?? quota?.retry_after }); // all else is for the back end alone
 });
 app.post('/code/check', async ({ body, session, ip }, response) => {
-  const [status, answer] = await check(session.asked?.id, body.code, ip);
-  response.status(status).send(answer.valid ? `Welcome, ${session.asked.to}` : answer); // log the person in here
+  const [status, { proof, attempts_remaining, detail }] = await check(session.asked?.id, body.code, ip);
+  const [redeemed, proven] = proof ? await ask('/v1/proofs/redeem', { proof }) : [status, { attempts_remaining, detail }];
+  response.status(redeemed).type('text').send(proven.to ? `Welcome, ${proven.to}` : JSON.stringify(proven)); // log the proven address in here
 }).listen(process.env.PORT);

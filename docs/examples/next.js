@@ -1,5 +1,6 @@
 // app/sign-in/route.js: takes the form with <send-code name="proof">
 export async function POST(request) {
+  if (!['same-origin', null].includes(request.headers.get('sec-fetch-site'))) return new Response('Ask for a new code.', { status: 403 });
   const proof = (await request.formData()).get('proof');
   const answer = await fetch(`${process.env.CODES_URL}/v1/proofs/redeem`, {
     method: 'POST', body: JSON.stringify({ proof }),

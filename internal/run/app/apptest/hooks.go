@@ -39,7 +39,7 @@ func (s *Stack) WriteWebhook(url, more string) *Stack {
 func Verify(secret string, h http.Header, body []byte, now time.Time) bool {
 	key, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(secret, "whsec_"))
 	at, errAt := strconv.ParseInt(h.Get("webhook-timestamp"), 10, 64)
-	if err != nil || errAt != nil || now.Sub(time.Unix(at, 0)).Abs() > 5*time.Minute {
+	if err != nil || len(key) == 0 || errAt != nil || now.Sub(time.Unix(at, 0)).Abs() > 5*time.Minute {
 		return false
 	}
 	mac := hmac.New(sha256.New, key)
