@@ -85,7 +85,7 @@ func (s *sendService) addHumanCheck(ctx context.Context, r *parsedRequest) error
 		for pass := range r.lower {
 			r.lower[pass] = policy.Pass(pass).Below(r.plan.Class, r.plan.Rules)
 		}
-		r.checkRequired = s.isAlwaysAsked(ctx, c, r.plan, r.to, r.resendOf.ID == "")
+		r.checkRequired = s.isAlwaysAsked(ctx, c, r.plan, r.to, !r.resendOf.isJoined(r.plan.Purpose.Life(r.to.Channel())))
 	}
 	if most := c.MaxTokenLength(); len(r.HumanCheck) > most {
 		return fault.Invalid("human_check", "too_long", fmt.Sprintf("This token has at most %d bytes.", most))

@@ -252,6 +252,8 @@ func TestAlwaysAsksTheFirstSend(t *testing.T) {
 		r.Want("a rule is in the way", a.Quota.Allowed(), true)
 		first := r.Send(stranger(1, withToken(vtest.Solve(r, a.HumanCheck))))
 		r.Send(stranger(1, vtest.Resending(first.View.ID)))
+		r.Cancel(first.View.ID)
+		asked(r, stranger(1, vtest.Resending(first.View.ID))) // for another code
 		r.SendTo(vtest.NthAddress(2))
 		r.Send(vtest.AskFor(reviewer, vtest.By(vtest.Browser)))
 		asked(r, vtest.AskFor(vtest.NthAddress(3), vtest.By(vtest.ForStranger)))

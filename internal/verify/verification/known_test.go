@@ -76,6 +76,8 @@ func TestKnownBrowsers(t *testing.T) {
 			next.Class, err)
 		look, err := r.Svc.Get(r.Context(), vtest.Browser, id)
 		r.WantLine("a look", "1000 <nil>", look.Quota.Rules[0].Limit, err)
+		r.Cancel(id)
+		r.Want("by the ID of an ended code", limit(r.Svc, verification.Request{Caller: vtest.Browser, Resend: id}), 100)
 		id = r.SendTo(vtest.Ana).View.ID
 		r.WantApproved(id, r.LastCode())
 		r.Want("a secret key's token", r.Check(id, "000000").KnownToken, "")

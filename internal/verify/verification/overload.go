@@ -100,9 +100,8 @@ type lateRefusals struct {
 func (s *sendService) refuseIfLate(send claimedSend) error {
 	ch, class := send.to.Channel(), send.plan.Class
 	most := cmp.Or(send.TTL, send.plan.Purpose.Life(ch))
-	v := send.resendOf
-	if left := v.ExpiresAt.Sub(v.readAt); v.ID != "" && v.state() == Pending && left >= MinResendLife(send.plan.Purpose.Life(ch)) {
-		most = left // otherwise the send opens a verification with a whole life
+	if v := send.resendOf; v.isJoined(send.plan.Purpose.Life(ch)) {
+		most = v.ExpiresAt.Sub(v.readAt)
 	}
 	wait, stalled := s.Outbox.ExpectedWait(store.Queue{Channel: ch, Strangers: class.IsStranger()}, send.App, send.network(), most)
 	if wait == 0 || send.mayBeWritten || s.Policy.Get().TestRecipients.Has(send.addressHash, s.Now()) {

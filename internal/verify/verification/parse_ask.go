@@ -53,7 +53,7 @@ func (s *readService) parseRequest(ctx context.Context, ask Request) (*parsedReq
 	if err != nil {
 		return nil, err
 	}
-	r.plan = s.planFor(set, r.Caller, s.callerClass(ctx, r), p, r.to, hashes)
+	r.plan = s.planFor(set, r.Caller, s.callerClass(ctx, r, p.Life(r.to.Channel())), p, r.to, hashes)
 	r.holder = r.newHolder()
 	if r.Kind == BackEnd {
 		r.Site = set.Apps[r.App].Site
@@ -158,9 +158,9 @@ func (s *readService) preferredLocale(r *parsedRequest) string {
 }
 
 // callerClass returns the class of a request. A browser is known if it sends a token for the
-// address, or if it names a verification that a known browser opened.
-func (s *readService) callerClass(ctx context.Context, r *parsedRequest) store.Class {
-	if r.Kind == Browser && (r.resendOf.Class == store.KnownBrowser || s.isKnownBrowser(ctx, r)) {
+// address, or if it resends the code of a known browser. The parameter life is that of a new code.
+func (s *readService) callerClass(ctx context.Context, r *parsedRequest, life time.Duration) store.Class {
+	if r.Kind == Browser && (r.resendOf.isJoined(life) && r.resendOf.Class == store.KnownBrowser || s.isKnownBrowser(ctx, r)) {
 		return store.KnownBrowser
 	}
 	return r.Caller.classWithoutTokens()

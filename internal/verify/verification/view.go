@@ -105,6 +105,12 @@ type storedVerification struct {
 
 func (s storedVerification) state() State { return StateOf(s.Verification, s.readAt) }
 
+// isJoined reports whether a resend that names s sends its code again. Otherwise it opens another
+// verification, with a code that lives for the duration life.
+func (s storedVerification) isJoined(life time.Duration) bool {
+	return s.ID != "" && s.state() == Pending && s.ExpiresAt.Sub(s.readAt) >= MinResendLife(life)
+}
+
 // lookup reads a verification for a caller. Errors: fault.NotFound, also if the caller may not read
 // the verification (see mayRead); fault.Unavailable.
 func (s *readService) lookup(ctx context.Context, c Caller, id string) (storedVerification, error) {
