@@ -52,8 +52,11 @@ func (r Rule) Keep() time.Duration {
 // times of the rule's zone. If a clock change skips a local time, the bound is the instant of the
 // change. If a local time occurs twice, the bound is the first of the two instants. So a day lasts
 // 23, 24 or 25 hours, and a repeated hour lasts two hours. A date that the zone skipped still
-// counts as one of the dates.
+// counts as one of the dates. The span of a rule with Window ends now.
 func (r Rule) Period(now time.Time) (start, end time.Time) {
+	if !r.Calendar() {
+		return now.Add(-r.Window), now
+	}
 	if r.Days == 0 {
 		_, start, end = r.periodAround(now)
 		return start, end

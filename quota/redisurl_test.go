@@ -114,7 +114,7 @@ func TestWrongURLsAreExplainedWithoutTheirSecrets(t *testing.T) {
 		"redis+sentinel://user:hunter2@h/m?route_randomly=1":          `"route_randomly"`,
 		"redis+sentinel://user:hunter2@h/m?hunter=1":                  "hunter",
 		"redis://user:7/hunter2@h/0":                                  "%XX",
-		"redis://user:7?hunter2@h":                                    "%XX",
+		"redis://user:hunter2@h1,h2/0":                                "several hosts",
 		"redis+cluster://user:7?hunter2@h":                            "%XX",
 		"redis+sentinel://user:7/m/hunter2@h/m":                       "%XX",
 		"redis+sentinel://h/m?sentinel_password=x&hunter2":            "%XX",

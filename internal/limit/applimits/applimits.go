@@ -19,6 +19,7 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -186,6 +187,9 @@ func (s *Service) run(ctx context.Context, l preparedRules, ask Request, r quota
 		})
 	default:
 		a.Decision, err = s.queue.Take(counting, r, s.limiter.TakeOrLocal)
+	}
+	if errors.Is(err, quota.ErrRefunded) { // a bucket of a Cluster refused this ID after others had admitted it
+		err = fmt.Errorf("%w: %w", quota.ErrUnavailable, err)
 	}
 	return a, err
 }

@@ -101,6 +101,9 @@ func open[O any, C redis.UniversalClient](
 // StandaloneOptions parses the URL of a single server. Errors never show the URL.
 func StandaloneOptions(rawURL string) (*redis.Options, error) {
 	a, err := parse(rawURL, "6379")
+	if err == nil && len(a.hosts) > 1 {
+		err = errors.New("redis URL: several hosts need redis+sentinel:// or redis+cluster://")
+	}
 	if err != nil {
 		return nil, err
 	}
