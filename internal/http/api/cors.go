@@ -85,11 +85,3 @@ func isFromOwnPage(r *http.Request) bool {
 	}
 	return false
 }
-
-// isFromOtherOriginsPage reports whether a page of another origin sent the request. Only browsers
-// send Sec-Fetch-Site. Back ends may send Origin or Sec-Fetch-Mode, as Node's fetch does, and so
-// these two prove nothing.
-func isFromOtherOriginsPage(r *http.Request) bool {
-	site := r.Header.Get("Sec-Fetch-Site")
-	return site == "cross-site" || site == "same-site"
-}

@@ -86,6 +86,7 @@ func (a *API) authenticate(r route) echo.HandlerFunc {
 			}
 		}
 		key, now := a.Keys().keyFor(presented), time.Now()
+		site := c.Request().Header.Get("Sec-Fetch-Site") // of browsers alone; Node's fetch sends Origin and Sec-Fetch-Mode, too
 		switch {
 		case key == nil && (presented == "" || strings.ContainsAny(presented, `$%'"<{…`)):
 			return &server.Problem{
@@ -102,7 +103,7 @@ func (a *API) authenticate(r route) echo.HandlerFunc {
 			}
 		case !key.Expires.IsZero() && !now.Before(key.Expires):
 			return &server.Problem{Kind: server.Unauthorized, Detail: "The API key has expired."}
-		case key.Kind == verification.BackEnd && isFromOtherOriginsPage(c.Request()):
+		case key.Kind == verification.BackEnd && (site == "cross-site" || site == "same-site"):
 			return &server.Problem{Kind: server.SecretInPage}
 		case key.Kind == verification.Browser && !key.mayBeUsedBy(c.Request()):
 			return &server.Problem{

@@ -111,16 +111,6 @@ func (a attemptLimiter) giveBack(ctx context.Context, t attempt) {
 	_ = a.limiter.Refund(context.WithoutCancel(ctx), t.id, slices.Collect(maps.Values(t.buckets))...)
 }
 
-// takeSecondFactor counts one attempt at an account's second factor.
-func (a attemptLimiter) takeSecondFactor(ctx context.Context, account string) (quota.Decision, error) {
-	return a.take(ctx, secondFactorRules, accountBucket("code", accountScope, account))
-}
-
-// takeProviderLogin counts one request to the identity provider.
-func (a attemptLimiter) takeProviderLogin(ctx context.Context, address netip.Addr) (quota.Decision, error) {
-	return a.take(ctx, providerLoginRules, networkBuckets(viaProvider, address))
-}
-
 // useOnce marks a secret value as used on all replicas, for the duration life. It returns true if
 // the value was not yet marked.
 func (a attemptLimiter) useOnce(ctx context.Context, value string, life time.Duration) (first bool, err error) {

@@ -133,7 +133,7 @@ func (a *Auth) tryCode(c echo.Context, v session, typed string) (*codeRefusal, e
 	if refusal != nil {
 		return refusal, nil
 	}
-	count, err := a.attempts.takeSecondFactor(ctx, v.Account)
+	count, err := a.attempts.take(ctx, secondFactorRules, accountBucket("code", accountScope, v.Account))
 	if err != nil {
 		a.logger.ErrorContext(ctx, "could not count second-factor attempts", "error", err, logs.SeeConsole)
 		return &codeRefusal{http.StatusServiceUnavailable, w.Get("login.unavailable")}, nil

@@ -1,6 +1,7 @@
 package auth
 
 import (
+	"crypto/rand"
 	"html/template"
 	"net/http"
 	"net/url"
@@ -100,7 +101,9 @@ func (a *Auth) showSecretAfterPassword(c echo.Context, s session, form url.Value
 		return a.showFactorPage(c, s, http.StatusUnauthorized, factorView{Problem: problem})
 	}
 	a.attempts.giveBack(ctx, count)
-	return a.showSecret(c, http.StatusOK, s, newTOTPSecret(), "")
+	secret := make([]byte, totpSecretSize)
+	rand.Read(secret) // never fails: the program stops when the system has no randomness
+	return a.showSecret(c, http.StatusOK, s, secret, "")
 }
 
 func (a *Auth) showSecret(c echo.Context, status int, s session, secret []byte, problem string) error {

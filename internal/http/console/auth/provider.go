@@ -111,7 +111,7 @@ func (a *Auth) finishProviderLogin(c echo.Context) error {
 		return a.showLogin(c, http.StatusBadRequest, "", "", w.Get("provider.late"))
 	}
 	ctx := c.Request().Context()
-	count, err := a.attempts.takeProviderLogin(ctx, server.ClientIP(c))
+	count, err := a.attempts.take(ctx, providerLoginRules, networkBuckets(viaProvider, server.ClientIP(c)))
 	if answered, err := a.answerIfRefused(c, count, err, sealed.Next, ""); answered {
 		return err
 	}

@@ -1,7 +1,6 @@
 package auth
 
 import (
-	"crypto/rand"
 	"crypto/subtle"
 	"encoding/base32"
 	"fmt"
@@ -29,14 +28,6 @@ var totpOptions = totp.ValidateOpts{
 
 // totpSecretSize is in bytes (RFC 4226 section 4, R6).
 const totpSecretSize = 20
-
-// newTOTPSecret returns a secret of 160 random bits. The caller must encrypt the secret before
-// storing it.
-func newTOTPSecret() []byte {
-	secret := make([]byte, totpSecretSize)
-	rand.Read(secret) // never fails: the program stops when the system has no randomness
-	return secret
-}
 
 // encodeSecret returns a secret in base32, the form that people type and apps read.
 func encodeSecret(secret []byte) string {

@@ -96,7 +96,7 @@ func kindsOfSituations() []situation {
 		told("refused, the reserve is left longer", byHour).with(0, 20*time.Minute).by(quota.Recipient).reserved().with(time.Minute, 0).alone(),
 		told("refused, the reserve of an app is left", byHour).with(0, 20*time.Minute).by(quota.App).reserved().wide().alone(),
 		told("refused, too many failures", refusedBy("failures", 20*time.Hour, 1)).with(0,
-			0).failing(20 * time.Hour).by(quota.Failures).alone(),
+			0).also("failures", quota.Failures, 20*time.Hour).by(quota.Failures).alone(),
 		told("refused, unknown browsers' codes are locked out", refusedBy(verification.LockoutRuleName, 20*time.Hour, 1)).with(0,
 			0).lockedOut(store.Lockout{Class: store.UnknownBrowser, Wait: 19 * time.Hour, Failures: 20}).alone(),
 		told("refused, all codes are locked out", refusedBy(verification.LockoutRuleName, 700*time.Hour, 3)).with(0, 0).lockedOut(
@@ -137,7 +137,7 @@ func kindsOfSituations() []situation {
 		told("failed, put off until expired", failedAs("expired", "429", false)),
 		told("failed, unreachable until expired", failedAs("expired", "", false)),
 		told("failed, not tried before it expired", failedAs("expired", "", false, unnamed)),
-		told("failed, the carrier's limit", failedAs("carrier_limit", "200 9", false)).with(0, 0).held(30 * time.Minute),
+		told("failed, the carrier's limit", failedAs("carrier_limit", "200 9", false)).with(0, 0).also(verification.CarrierRuleName, "", 30*time.Minute),
 		told("failed, the carrier's limit is over", failedAs("carrier_limit", "200 9", false)).with(0, 0),
 		told("failed, the carrier's limit, quota not known", failedAs("carrier_limit", "200 9", false)),
 		told("failed, spend cap", failedAs("spend_cap", "", false)),
@@ -152,7 +152,8 @@ func kindsOfSituations() []situation {
 		told("queued, server not known", waiting(store.Queued, "temporary_request", "", unnamed)),
 		told("sending", waiting(store.Sending, "", "")),
 		told("refused, the carrier's limit",
-			refusedBy(verification.CarrierRuleName, 30*time.Minute, 1)).with(0, 0).held(30 * time.Minute).alone(),
+			refusedBy(verification.CarrierRuleName, 30*time.Minute, 1)).with(0, 0).
+			also(verification.CarrierRuleName, "", 30*time.Minute).alone(),
 	} {
 		all = append(all, s.text())
 	}
@@ -161,16 +162,8 @@ func kindsOfSituations() []situation {
 
 func halfTried(_ *store.SendOrRefusal, v *store.Verification) { checked(v, 1) }
 
-// failing adds the rule on failures, which is only shown while it blocks.
-func (s situation) failing(wait time.Duration) situation {
-	s.facts.Quota.Rules = append(s.facts.Quota.Rules,
-		quota.State{Rule: quota.Rule{Name: "failures", Scope: quota.Failures, Limit: 20}, RetryAfter: wait})
-	return s
-}
-
-// held adds what a carrier said of the number.
-func (s situation) held(wait time.Duration) situation {
-	s.facts.Quota.Rules = append(s.facts.Quota.Rules,
-		quota.State{Rule: quota.Rule{Name: verification.CarrierRuleName, Limit: 1}, RetryAfter: wait})
+// also adds a rule that is only shown while it blocks.
+func (s situation) also(rule string, scope quota.Scope, wait time.Duration) situation {
+	s.facts.Quota.Rules = append(s.facts.Quota.Rules, quota.State{Rule: quota.Rule{Name: rule, Scope: scope, Limit: 20}, RetryAfter: wait})
 	return s
 }
