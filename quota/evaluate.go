@@ -96,7 +96,7 @@ func (r Rule) tally(times []int64, now int64) tally {
 	if t.used > 0 {
 		t.oldest = counted[0]
 	}
-	if t.used >= r.Limit && r.Limit > 0 {
+	if t.used >= r.Limit {
 		t.pivot = counted[t.used-r.Limit]
 	}
 	return t

@@ -2,15 +2,18 @@ from django.http import HttpResponse, JsonResponse
 from django.views.decorators.http import require_POST
 from back import ask as codes, check, send
 
+def shown(answer, *names): return {name: answer.get(name) for name in names}  # all else is for the back end alone
 @require_POST
 def ask(request):  # behind a proxy REMOTE_ADDR is the proxy's: take the address that it forwards
     to, asked = request.POST["to"], request.session.get("asked", {})
     status, answer = send(to, request.META["REMOTE_ADDR"], asked.get("id") if asked.get("to") == to else None)  # "send again": the same code
     if status == 202: request.session["asked"] = {"id": answer["id"], "to": to}
-    wait = answer.get("retry_after", answer.get("quota", {}).get("retry_after"))  # all else is for the back end alone
-    return JsonResponse({"to": answer.get("to"), "detail": answer.get("detail"), "retry_after": wait}, status=status)
+    return JsonResponse(shown({**answer.get("quota", {}), **answer}, "to", "detail", "retry_after"), status=status)
 @require_POST
 def enter(request):
-    status, answer = check(request.session.get("asked", {}).get("id"), request.POST["code"], request.META["REMOTE_ADDR"])
-    if "proof" in answer: status, answer = codes("/v1/proofs/redeem", {"proof": answer["proof"]})  # it has the proven address: log in here
-    return HttpResponse(f"Welcome, {answer['to']}" if "to" in answer else answer.get("detail", "Not the code."), "text/plain", status)
+    asked = request.session.setdefault("asked", {})
+    status, answer = check(asked.get("id"), request.POST["code"], request.META["REMOTE_ADDR"])
+    if "proof" in answer: asked["proof"], request.session.modified = answer["proof"], True
+    if "proof" in asked: status, answer = codes("/v1/proofs/redeem", {"proof": asked["proof"]}, "redeem-" + asked["id"])  # again, if an answer was lost
+    if "to" in answer: return HttpResponse(f"Welcome, {answer['to']}", "text/plain")  # log the proven address in here
+    return JsonResponse(shown(answer, "status", "attempts_remaining", "detail"), status=status)

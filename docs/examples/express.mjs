@@ -9,8 +9,10 @@ app.post('/code', async ({ body, session, ip }, response) => { // behind a proxy
   if (status === 202) session.asked = { id, to: body.to };
   response.status(status).json({ to, detail, retry_after: retry_after ?? quota?.retry_after }); // all else is for the back end alone
 });
-app.post('/code/check', async ({ body, session, ip }, response) => {
-  const [status, { proof, attempts_remaining, detail }] = await check(session.asked?.id, body.code, ip);
-  const [redeemed, proven] = proof ? await ask('/v1/proofs/redeem', { proof }) : [status, { attempts_remaining, detail }];
-  response.status(redeemed).type('text').send(proven.to ? `Welcome, ${proven.to}` : JSON.stringify(proven)); // log the proven address in here
+app.post('/code/check', async ({ body, session: { asked = {} }, ip }, response) => {
+  const [status, { status: state, proof, attempts_remaining, detail }] = await check(asked.id, body.code, ip);
+  asked.proof ??= proof; // it is redeemed again if an answer is lost
+  const [redeemed, proven] = asked.proof ? await ask('/v1/proofs/redeem', { proof: asked.proof }, `redeem-${asked.id}`) : [status, {}];
+  if (proven.to) return response.type('text').send(`Welcome, ${proven.to}`); // log the proven address in here
+  response.status(redeemed).json({ status: state, attempts_remaining, detail: proven.detail ?? detail });
 }).listen(process.env.PORT);

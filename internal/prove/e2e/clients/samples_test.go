@@ -21,7 +21,7 @@ import (
 )
 
 // maxSample is how long a back end in a framework may be, in lines.
-const maxSample = 16
+const maxSample = 19
 
 // samples are the back ends of docs/examples and docs/quickstart.md, by framework. A sample has its
 // files, a program around them that listens at PORT, and the commands that fetch and run both.
