@@ -51,19 +51,15 @@ func FreePort(t testing.TB) int {
 // the test is skipped. In CI it fails, since a skip would hide that nothing was tested.
 func need(t testing.TB, err error) {
 	t.Helper()
+	var missing *locate.Missing
+	ci, _ := strconv.ParseBool(os.Getenv("CI")) // anything else is no CI
 	switch {
 	case err == nil:
-	case skips(err):
+	case !ci && (errors.As(err, &missing) || errors.Is(err, errNoMount) || errors.Is(err, errNoModules)):
 		t.Skip(err)
 	default:
 		t.Fatal(err)
 	}
-}
-
-func skips(err error) bool {
-	var missing *locate.Missing
-	ci, _ := strconv.ParseBool(os.Getenv("CI")) // anything else is no CI
-	return !ci && (errors.As(err, &missing) || errors.Is(err, errNoMount) || errors.Is(err, errNoModules))
 }
 
 func closed(t testing.TB, err error) {
