@@ -60,8 +60,7 @@ func TestASignatureIsGoodOnce(t *testing.T) {
 			for _, x := range []*providerAPI{one, two} {
 				for i, body := range []string{s.event(early, "abc", "spam"), s.event(early, "abc", "spam", strings.ToUpper), first} {
 					again := x.post(here, "", body, http.StatusOK)
-					heard, counted := max(0, i-1), [...]string{"post replayed", "post replayed", "post delivered"}[i]
-					if len(x.events.heard) != heard || !slices.Equal(x.counts, []string{counted}) {
+					if len(x.events.heard) != i/2 || x.counts[0] != [...]string{"post replayed", "post replayed", "post delivered"}[i] {
 						s.Errorf("after %v: heard %v, %v", wait, x.events.heard, x.counts)
 					}
 					if again.Body.String() != answer.Body.String() || len(again.Header()) != len(answer.Header()) {

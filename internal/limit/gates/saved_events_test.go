@@ -174,6 +174,7 @@ func TestSavedEventsAreWhatCounts(t *testing.T) {
 			take("two", network, 2*time.Hour)
 		}
 		take("short", "192.0.2.4", 10*time.Second)
+		take("also in a row", "shop:email:p:recipient:h", 2*time.Hour)
 		r.NoError(limiter.Refund(r.Context(), "two", "192.0.2.1"))
 		r.NoError(p.saved.Flush(r.Context()))
 		r.NoError(limiter.Refund(r.Context(), "one", "192.0.2.2"))
@@ -189,7 +190,7 @@ func TestSavedEventsAreWhatCounts(t *testing.T) {
 		r.Want("an address in the names", bytes.Contains(kept, []byte("192.0")), false)
 		next := startKept(r, 0, nil)
 		defer next.stop()
-		for network, used := range map[string]int{"192.0.2.1": 1, "192.0.2.2": 1, "192.0.2.3": 1, "192.0.2.4": 0} {
+		for network, used := range map[string]int{"192.0.2.1": 1, "192.0.2.2": 1, "192.0.2.3": 1, "192.0.2.4": 0, "shop:email:p:recipient:h": 0} {
 			d, err := next.saved.Limiter().Peek(r.Context(),
 				quota.Request{Rules: rule(2 * time.Hour), Buckets: map[quota.Scope]string{quota.IP: network}})
 			r.NoError(err)
