@@ -92,6 +92,7 @@ func (rh *ReceiptHandlers) receive(c echo.Context) error {
 			Detail: "The receipt has not the form of this carrier's receipts.",
 		}
 	}
+	server.SetAnswerTime(c, 2*maxListTime)
 	ctx, began, failed := context.WithoutCancel(r.Context()), time.Now(), false // a carrier that hangs up would send the whole list again
 	for _, report := range reports {
 		if time.Since(began) > maxListTime {
