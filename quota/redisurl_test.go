@@ -115,6 +115,7 @@ func TestWrongURLsAreExplainedWithoutTheirSecrets(t *testing.T) {
 		"redis+sentinel://user:hunter2@h/m?hunter=1":                  "hunter",
 		"redis://user:7/hunter2@h/0":                                  "%XX",
 		"redis://user:hunter2@h1,h2/0":                                "several hosts",
+		"redis://user:7?hunter2@h":                                    "%XX",
 		"redis+cluster://user:7?hunter2@h":                            "%XX",
 		"redis+sentinel://user:7/m/hunter2@h/m":                       "%XX",
 		"redis+sentinel://h/m?sentinel_password=x&hunter2":            "%XX",

@@ -44,8 +44,9 @@ export class Moment {
 }
 
 // clock returns the time of the day ms after a moment, to the minute: 14:02 or 2:02 PM, as in the
-// browser's region, without line breaks. The time of another day has its weekday, or its date. With round 'up'
-// it rounds up, except for 2 s, which an answer may have taken: a wait must be over by then.
+// browser's region, without line breaks. The time of another day has its weekday, or its date. With
+// round 'up' it rounds up, except for 2 s, which an answer may have taken: a wait must be over by
+// then.
 export function clock(moment, ms, words, round) {
   const { hourCycle = 'h23' } = attempt(() => new Intl.DateTimeFormat(undefined, { hour: 'numeric' }).resolvedOptions(), {});
   const exact = moment.wall + Number(ms);

@@ -266,12 +266,12 @@ function approved(w, { view, proof }) {
 // away returns the card that says that a part of the service does not answer, that the network made
 // too many requests, that messages would go out too late, or that a human check could not be done.
 function away(w, state) {
-  const { note, draft, to } = state, at = draft ?? to, [head, why] = note.unchecked ? [w.HumanNeeded, w.HumanNeededLead] : note.crowded ? [w.Crowded,
-      w.CrowdedLead] : note.slow ? [w.Slow, w.SlowLead] : [w.Away, w.AwayLead];
+  const { note } = state, to = state.draft ?? state.to, [head, why] = note.unchecked ? [w.HumanNeeded, w.HumanNeededLead]
+    : note.crowded ? [w.Crowded, w.CrowdedLead] : note.slow ? [w.Slow, w.SlowLead] : [w.Away, w.AwayLead];
   return {
     say: note.unchecked || note.crowded || note.slow ? [head, why].join(w.Stop) : head, rev: [note, there(state)],
     body: [
-      heading(head), lead(why), at && h('p', { class: 'kept' }, emphasised(w.AwayKept, { to: at })),
+      heading(head), lead(why), to && h('p', { class: 'kept' }, emphasised(w.AwayKept, { to })),
       act(note.reading ? 'look' : 'retry', button(w, { label: w.TryAgain, ms: note.ms, timer: false })),
       (note.unchecked || state.there?.view?.status === 'pending') && instead(w, state),
     ],

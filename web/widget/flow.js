@@ -297,8 +297,8 @@ export class Flow {
     const wrong = status === 'pending';
     this.#tried = undefined;
     const { quota, to, country, before, screen } = this.#state;
-    this.#state = { channel: this.core.channel(), view, quota, to, country, before, screen: wrong ? screen : undefined, note: wrong && { kind: 'wrong' },
-        elsewhere: this.#elsewhere(view) };
+    this.#state = { channel: this.core.channel(), view, quota, to, country, before, elsewhere: this.#elsewhere(view),
+        ...wrong && { screen, note: { kind: 'wrong' } } };
     if (status === 'approved') this.core.kept.forget();
     if (wrong) this.#tell('wrong', { id, attempts_remaining: view.attempts_remaining });
     if (!valid) return this.#over();

@@ -197,11 +197,10 @@ func splitAddress(s string) (local, domain string, err error) {
 // checkLocal returns an error for a local part that is not a dot-atom. If the local part was
 // quoted, dots may be at any place.
 func checkLocal(local string, quoted bool) error {
-	n, misplaced := len(local), hasMisplacedDot(local)
-	if n > maxLocalPartLength || misplaced && quoted && n+len(`""`) > maxLocalPartLength {
+	if len(local) > maxLocalPartLength || quoted && hasMisplacedDot(local) && len(`""`+local) > maxLocalPartLength {
 		return errLocalTooLong
 	}
-	if misplaced && !quoted {
+	if hasMisplacedDot(local) && !quoted {
 		return errMisplacedDot
 	}
 	for i, r := range local {

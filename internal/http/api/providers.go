@@ -39,10 +39,9 @@ type EventHandlers struct {
 	Topics        map[string]*sns.Topic      // of sources with the scheme sns, by name
 	Subscriptions subscriptionConfirmer      // nil: there are no topics
 	Events        eventIngester
-	// Use counts a used signature; replicas share the counts (gates.Gates.TakeOrLocal).
-	Use    func(ctx context.Context, r quota.Request) (quota.Decision, error)
-	Count  func(provider, outcome string) // of each event, and of each request that was rejected
-	Logger *slog.Logger
+	Use           func(ctx context.Context, r quota.Request) (quota.Decision, error) // counts a used signature; replicas share the counts
+	Count         func(provider, outcome string)                                     // of each event, and of each request that was rejected
+	Logger        *slog.Logger
 
 	lines logs.Throttle // about forged messages of topics
 }
@@ -170,8 +169,7 @@ func (eh *EventHandlers) ingest(c echo.Context, source feedback.Source, body []b
 
 // ingestOnce records the events, unless their signature was used with another body before. Some
 // signatures do not cover the events, so an attacker with a copied signature could send any event.
-// A used signature is not an error. So a provider that missed the first answer gets a success and
-// stops sending the request.
+// Such a request gets a success and changes nothing.
 func (eh *EventHandlers) ingestOnce(ctx context.Context, source feedback.Source, body []byte,
 	all []feedback.Event,
 ) error {

@@ -59,8 +59,8 @@ func inOtherBrowsers(t *testing.T, rounds ...looks) {
 			}
 		})
 	}
-	const passed = `sendcode_human_checks_total{app="default",by="work",result="passed"}`
-	servertest.Same(t, "sends that passed a check", s.Metric(0, passed), fmt.Sprint(6*len(rounds)))
+	servertest.Same(t, "sends that passed a check",
+		s.Metric(0, `sendcode_human_checks_total{app="default",by="work",result="passed"}`), fmt.Sprint(6*len(rounds)))
 }
 
 // inWidget is an expression for what holds the elements of a widget.
