@@ -367,7 +367,6 @@ func TestWhatTheDatabaseAdmittedAloneKeepsItsAge(t *testing.T) {
 // to both.
 func TestWhatThisProcessRefusesIsRefundedInTheLimiter(t *testing.T) {
 	vtest.InBubbleIdle(t, nil, func(r *vtest.Rig) {
-		r.LoseLimiter()
 		limiter, g := r.Limiter, r.Svc.Gates
 		request := quota.Request{
 			Buckets: map[quota.Scope]string{"key:user": "a"},
@@ -380,6 +379,9 @@ func TestWhatThisProcessRefusesIsRefundedInTheLimiter(t *testing.T) {
 			r.Sleep(gates.LimiterRetryDelay)
 			return d.Admitted && err == nil
 		}
+		take("before the outage") // must not change the rules, which requests share
+		r.Sleep(time.Minute)
+		r.LoseLimiter()
 		admitted := []bool{take("a"), take("b")}
 		limiter.Around(nil)
 		r.Sleep(gates.LimiterRetryDelay)

@@ -127,7 +127,6 @@ func (g *Gates) Peek(ctx context.Context, p buckets.Plan) (Answer, error) {
 		reading.rows, reading.err = g.readHistory(ctx, p, false)
 	})
 	d, err := g.peekFirstGate(ctx, p)
-	d = g.correctBackoff(ctx, p, d)
 	answeredAt := g.now()
 	reading.Wait()
 	rows := reading.rows
@@ -145,14 +144,14 @@ func (g *Gates) Peek(ctx context.Context, p buckets.Plan) (Answer, error) {
 	return Answer{g.correctAndMerge(ctx, p, d, askedAt, answeredAt, g.countedRows(p, h, rows.askedAt)), &h}, nil
 }
 
-// peekFirstGate peeks only at the limiter, or at this process if the limiter is unavailable. It
-// reads no rows. If the request is bad, peekFirstGate returns an error.
+// peekFirstGate peeks only at the limiter, or at this process if the limiter is unavailable, and
+// corrects the rule backoff. If the request is bad, peekFirstGate returns an error.
 func (g *Gates) peekFirstGate(ctx context.Context, p buckets.Plan) (quota.Decision, error) {
 	d, err := g.peekLimiter(ctx, p)
 	if errors.Is(err, errLimiterAway) {
-		return g.peekLocally(ctx, p)
+		d, err = g.peekLocally(ctx, p)
 	}
-	return d, err
+	return g.correctBackoff(ctx, p, d), err
 }
 
 func (g *Gates) peekLimiter(ctx context.Context, p buckets.Plan) (quota.Decision, error) {

@@ -124,6 +124,9 @@ func TestCallsOfARequest(t *testing.T) {
 		} {
 			r.Want(fmt.Sprint("calls of step ", i), w.during(step.do), step.want)
 		}
+		flush()
+		abandon()
+		r.Want("used of the hour: the rows', and that of the limiter alone", r.QuotaAt(w.Service).Rules[1].Used, 5)
 	})
 }
 
@@ -284,10 +287,8 @@ func TestASlowGateIsNoLoss(t *testing.T) {
 // longer. The same holds for a replica that still has the mistake in its file, at the cost of a
 // query for each read.
 func TestAPolicyMistakeThatIsUndoneCostsNothing(t *testing.T) {
-	vtest.InBubbleWith(t, vtest.MinuteTick(vtest.WithRules(quota.Rule{
-		Name: "hour", Scope: quota.Recipient, Limit: 3,
-		Window: time.Hour,
-	})), func(r *vtest.Rig) {
+	hour := quota.Rule{Name: "hour", Scope: quota.Recipient, Limit: 3, Window: time.Hour}
+	vtest.InBubbleWith(t, vtest.MinuteTick(vtest.WithRules(hour)), func(r *vtest.Rig) {
 		mapped := func(s *vtest.Service, gift string, shares ...string) {
 			terms := s.Terms()
 			terms.Purposes = maps.Clone(terms.Purposes)
@@ -478,10 +479,7 @@ func TestALookIsAtAWholeMicrosecond(t *testing.T) {
 
 // A browser gets the exact wait from its own sends, however slow the database's answer is.
 func TestASlowLookTellsOwnSends(t *testing.T) {
-	vtest.InBubbleWith(t, vtest.WithRules(quota.Rule{
-		Name: "hour", Scope: quota.Recipient, Limit: 2,
-		Window: time.Hour,
-	}), func(r *vtest.Rig) {
+	vtest.InBubbleWith(t, vtest.WithRules(quota.Rule{Name: "hour", Scope: quota.Recipient, Limit: 2, Window: time.Hour}), func(r *vtest.Rig) {
 		r.Sleep(17 * time.Second)
 		first := r.SendTo(vtest.Ana, vtest.By(vtest.Browser))
 		r.Sleep(9 * time.Minute)
