@@ -34,7 +34,7 @@ func RecipientLockKey(s Send) int64 {
 //   - ReasonCarrierLimit: the carrier takes nothing more for this number for a while
 //   - ReasonBlocked: the recipient is on the block list
 //   - ReasonPaused: the channel, the purpose or the prefix was paused
-//   - ReasonEnded: the verification was approved or canceled while the send waited
+//   - ReasonEnded: the verification was approved, canceled or locked while the send waited
 //
 // A failed send is refunded, so the usual rules do not count it. Two other rules bound the number
 // of failed sends to a recipient, over all purposes. The rule on failures counts a failure of the

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -156,8 +157,9 @@ var errNoStatusQuery = errors.New("reports: the request selects nothing")
 
 func (r *ReceiptRecorder) statusQuery(ctx context.Context, a store.PendingReceipt) (sms.StatusQuery, error) {
 	story, err := r.Store.SendDetails(ctx, a.Send)
+	ended := []store.Status{store.Delivered, store.Undelivered, store.Failed} // of Undelivered, a report may still say Delivered
 	switch {
-	case errors.Is(err, fault.NotFound) || err == nil && (story.Verification == nil || needsNoPoll(story.Send.Status)):
+	case errors.Is(err, fault.NotFound) || err == nil && (story.Verification == nil || slices.Contains(ended, story.Send.Status)):
 		return sms.StatusQuery{}, errNoStatusQuery
 	case err != nil:
 		return sms.StatusQuery{}, err
@@ -167,12 +169,6 @@ func (r *ReceiptRecorder) statusQuery(ctx context.Context, a store.PendingReceip
 		return sms.StatusQuery{}, errNoStatusQuery
 	}
 	return sms.StatusQuery{Send: a.Send.String(), CarrierID: a.ID, To: to.Address(), Country: to.Country(), At: a.At}, nil
-}
-
-// needsNoPoll reports whether a send with this status is no longer polled. If the status is
-// Undelivered, a carrier may still report without a poll that the message was delivered.
-func needsNoPoll(s store.Status) bool {
-	return s == store.Delivered || s == store.Undelivered || s == store.Failed
 }
 
 func (r *ReceiptRecorder) stopAwaitingReceipt(ctx context.Context, carrier string, send uuid.UUID) {

@@ -27,6 +27,7 @@ const (
 	ReasonNoAnswer      = "no_answer"      // no answer came after the whole message was transmitted
 	reasonNotConfigured = "not_configured" // no provider is configured for this channel any longer
 	temporary           = "temporary_"     // before the stage, of a send that is postponed
+	reasonBacklog       = "backlog"        // more messages wait than may be sent now
 	ReasonInternal      = "internal"       // a panic ended the attempt before a provider could have the message
 )
 
@@ -50,7 +51,10 @@ func (o *Outbox) attempt(ctx context.Context, f *flight) (out store.Outcome, pos
 		bad := reason == store.ReasonSuppressed
 		return store.Outcome{Status: store.Failed, Reason: reason, Refund: true, BadAddress: bad}, nil
 	}
-	used, took := o.usedProviders(ctx, w.Send, o.ResendOther[w.Send.Channel])
+	used, took := o.usedProviders(ctx, w.Send)
+	if !o.ResendOther[w.Send.Channel] {
+		used = nil // a resend keeps the order of the servers or carriers
+	}
 	message, out := o.compose(set, w, used, took)
 	if message == nil {
 		return out, nil
@@ -62,11 +66,8 @@ func (o *Outbox) attempt(ctx context.Context, f *flight) (out store.Outcome, pos
 		return out, nil
 	}
 	o.recordCarrierHold(ctx, w, fail)
-	if fail.BadAddress() && fail.Reason == "" {
-		_, took := o.usedProviders(ctx, w.Send, true)
-		if slices.ContainsFunc(took, func(name string) bool { return name != out.Provider }) {
-			fail.Class = delivery.Temporary // not final: another server accepted an earlier message, and a later attempt may use it
-		}
+	if fail.BadAddress() && fail.Reason == "" && slices.ContainsFunc(took, func(name string) bool { return name != out.Provider }) {
+		fail.Class = delivery.Temporary // not final: another server accepted an earlier message, and a later attempt may use it
 	}
 	w.Now = f.now()
 	out, postponement = o.classifyFailure(w, out, fail, set.SuppressFor)
@@ -120,7 +121,7 @@ func (o *Outbox) outcomeWithoutSending(set policy.Set, w store.Work) (out store.
 	switch {
 	case len(v.Sealed) == 0: // erased: not refunded
 		return store.Outcome{Status: store.Failed, Reason: store.ReasonErased}, true
-	case !v.ApprovedAt.IsZero() || !v.CanceledAt.IsZero():
+	case !v.ApprovedAt.IsZero() || !v.CanceledAt.IsZero() || v.Attempts >= v.MaxAttempts && now.Before(v.ExpiresAt):
 		failed.Reason = store.ReasonEnded
 		return failed, true
 	case !now.Before(v.ExpiresAt):
@@ -131,12 +132,11 @@ func (o *Outbox) outcomeWithoutSending(set policy.Set, w store.Work) (out store.
 	return store.Outcome{Status: store.Sent, Provider: policy.TestProvider}, test
 }
 
-// usedProviders returns the mail servers or carriers of the verification's earlier sends (used). A
-// resend tries them last. It also returns those among them that accepted an earlier message (took).
-// It returns no providers if the caller does not want them (wanted is false), if the send is the
-// verification's first, or if the database fails.
-func (o *Outbox) usedProviders(ctx context.Context, s store.Send, wanted bool) (used, took []string) {
-	if s.Number < 2 || !wanted {
+// usedProviders returns the mail servers or carriers of the verification's earlier sends (used),
+// and those among them that accepted an earlier message (took). It returns no providers if the send
+// is the verification's first, or if the database fails.
+func (o *Outbox) usedProviders(ctx context.Context, s store.Send) (used, took []string) {
+	if s.Number < 2 {
 		return nil, nil
 	}
 	story, err := o.Store.SendDetails(ctx, s.ID)
@@ -245,11 +245,12 @@ func (o *Outbox) classifyFailure(w store.Work, out store.Outcome, fail *delivery
 		if fail.Err == delivery.ErrPace && w.Now.Before(w.Verification.ExpiresAt) { // a wait for the pace ends only with the code
 			wait = min(fail.RetryAfter, w.Verification.ExpiresAt.Sub(w.Now)-1)
 		}
+		reason := temporary + fail.Stage
+		if fail.Err == delivery.ErrPace {
+			reason = reasonBacklog
+		}
 		if w.Now.Add(wait).Before(w.Verification.ExpiresAt) {
-			return out, &store.Postponement{
-				After: wait, Reason: temporary + fail.Stage, Provider: out.Provider,
-				ProviderCode: out.ProviderCode,
-			}
+			return out, &store.Postponement{After: wait, Reason: reason, Provider: out.Provider, ProviderCode: out.ProviderCode}
 		}
 		out.Reason = ReasonExpired
 	default:

@@ -103,9 +103,9 @@ func TestAboveThePace(t *testing.T) {
 		a := r.SendTo(vtest.Ana)
 		r.Sleep(40 * time.Second)
 		r.WantMails(10)
-		r.WantStatus(a, "queued temporary_dial")
+		r.WantStatus(a, "queued backlog")
 		r.Sleep(10*time.Minute - 41*time.Second)
-		r.WantStatus(a, "queued temporary_dial")
+		r.WantStatus(a, "queued backlog")
 		r.Sleep(5 * time.Second)
 		r.WantLine("the send", "failed expired", r.Status(a))
 		r.WantMails(10)
@@ -172,7 +172,7 @@ func TestStopEndsTheWaitForATurn(t *testing.T) {
 		if took := time.Since(began); took > time.Second {
 			t.Errorf("the stop took %v", took)
 		}
-		r.WantStatus(a, "queued temporary_dial")
+		r.WantStatus(a, "queued backlog")
 	})
 }
 
@@ -236,6 +236,12 @@ func TestEndedWhileItWaited(t *testing.T) {
 		reason string
 		used   int
 	}
+	lock := func(r *vtest.Rig, id string) (err error) {
+		for range verification.MaxAttempts {
+			_, err = r.Store.Check(r.Context(), storetest.Wrong(id))
+		}
+		return err
+	}
 	vtest.EachInBubble(t, map[string]row{
 		"approved": {func(r *vtest.Rig, id string) error {
 			return vtest.Err(r.Store.Check(r.Context(), storetest.Right(id)))
@@ -244,14 +250,9 @@ func TestEndedWhileItWaited(t *testing.T) {
 		"erased": {func(r *vtest.Rig, _ string) error {
 			return r.Svc.Administration.EraseRecipient(r.Context(), r.Person(), vtest.AuditEntry("erase"))
 		}, store.ReasonErased, 1},
-		"expired": {func(r *vtest.Rig, _ string) error { r.Sleep(10 * time.Minute); return nil }, outbox.ReasonExpired, 0},
-		"expired, without a try left": {func(r *vtest.Rig, id string) (err error) {
-			for range verification.MaxAttempts {
-				_, err = r.Store.Check(r.Context(), storetest.Wrong(id))
-			}
-			r.Sleep(10 * time.Minute)
-			return err
-		}, outbox.ReasonExpired, 0},
+		"expired":                     {func(r *vtest.Rig, _ string) error { r.Sleep(10 * time.Minute); return nil }, outbox.ReasonExpired, 0},
+		"locked":                      {lock, store.ReasonEnded, 0},
+		"expired, without a try left": {func(r *vtest.Rig, id string) error { defer r.Sleep(10 * time.Minute); return lock(r, id) }, outbox.ReasonExpired, 0},
 	}, func(s *vtest.Settings) { s.Workers = 1 }, func(r *vtest.Rig, c row) {
 		release := make(chan struct{})
 		r.MailServer.Answer(vtest.Hang(release))

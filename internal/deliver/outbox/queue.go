@@ -119,7 +119,7 @@ func (o *Outbox) queueOrPostpone(w store.Work) {
 	o.work.Go(func() {
 		defer o.letGo(f)
 		defer panics.Recover(panics.Attempt)
-		o.postpone(o.base, f, store.Postponement{Reason: "backlog"})
+		o.postpone(o.base, f, store.Postponement{Reason: reasonBacklog})
 	})
 }
 

@@ -133,7 +133,7 @@ func (c *Carriers) tryEach(ctx context.Context, m Message) (receipt delivery.Res
 	fail = &delivery.Error{Class: delivery.Temporary, Stage: delivery.StageDial, Err: errNoRoute}
 	aside := &delivery.Error{Class: delivery.Temporary, Stage: delivery.StageAllSetAside, Err: errAllSetAside}
 	var over *delivery.Error  // why Reserve failed
-	var waits *delivery.Error // error of a carrier that may take the message later; waited has that carrier's result
+	var waits *delivery.Error // error of the carrier that may take the message soonest; waited has that carrier's result
 	var waited delivery.Result
 	order := delivery.UnusedFirst(c.routes, m.Used, func(r *routeWithBreaker) string { return r.Carrier.Name() },
 		func(r *routeWithBreaker) bool { return r.breaker.IsWell() })
@@ -143,7 +143,9 @@ func (c *Carriers) tryEach(ctx context.Context, m Message) (receipt delivery.Res
 		}
 		report, ok := r.breaker.Allow()
 		if !ok {
-			waits = cmp.Or(waits, aside)
+			if waits == nil || waits.RetryAfter > 0 {
+				waits, waited = aside, delivery.Result{}
+			}
 			continue
 		}
 		got, failed, unpaid := c.attempt(ctx, r, m, report)
@@ -158,11 +160,11 @@ func (c *Carriers) tryEach(ctx context.Context, m Message) (receipt delivery.Res
 		if !goesOn || ctx.Err() != nil {
 			break
 		}
-		if fail.Class == delivery.Temporary {
+		if fail.Class == delivery.Temporary && (waits == nil || fail.RetryAfter <= waits.RetryAfter) {
 			waits, waited = fail, receipt
 		}
 	}
-	if fail != nil && fail.Err == errNoRoute || fail.MayGoElsewhere(receipt.Provider, m.Used, m.Took) {
+	if fail != nil && fail.Class == delivery.Temporary || fail.MayGoElsewhere(receipt.Provider, m.Used, m.Took) {
 		if waits != nil {
 			return waited, waits
 		}

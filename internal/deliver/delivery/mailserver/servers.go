@@ -175,8 +175,9 @@ func (s Servers) tryEach(ctx context.Context, mail *delivery.RenderedMail) (rece
 				paced = failed
 			}
 			continue
-		case failed.MayGoElsewhere(server.host(), m.Used, m.Took) && fail.Class == delivery.Temporary && !allSetAside(fail):
-			continue
+		case fail.Class == delivery.Temporary && !allSetAside(fail) && (failed.MayGoElsewhere(server.host(), m.Used, m.Took) ||
+			failed != nil && failed.Class == delivery.Temporary && failed.RetryAfter > fail.RetryAfter):
+			continue // the server of the earlier failure may take the mail, or take it sooner
 		}
 		receipt.Provider = server.host()
 		receipt.ReplyCodes, fail = reply, failed
@@ -191,7 +192,7 @@ func (s Servers) tryEach(ctx context.Context, mail *delivery.RenderedMail) (rece
 		if busy { // a connection to another server may be free before that
 			fail.RetryAfter = 0
 		}
-	case skipped && mayGoOn():
+	case skipped && (mayGoOn() || fail != nil && fail.Class == delivery.Temporary && fail.RetryAfter > 0):
 		receipt, fail = delivery.Result{}, &delivery.Error{Class: delivery.Temporary, Stage: delivery.StageAllSetAside, Err: errOtherAside}
 	}
 	return receipt, fail

@@ -74,11 +74,6 @@ type codeMeaning string
 
 const meansAccepted codeMeaning = "accepted"
 
-// acceptsByCode reports whether one of the codes means that the message was accepted.
-func (a answerSettings) acceptsByCode() bool {
-	return slices.Contains(slices.Collect(maps.Values(a.Codes)), meansAccepted)
-}
-
 // meaning returns the meaning of a failure. It returns an error if m is "accepted" or is not a
 // known meaning.
 func (m codeMeaning) meaning() (sms.Meaning, error) {
@@ -208,7 +203,11 @@ func (c *carrier) Send(ctx context.Context, m sms.Message) (delivery.Result, *de
 			Err: sms.ErrNoMinutes,
 		}
 	}
-	return c.Attempt(ctx, c.buildSendRequest(m), c.parseSendAnswer)
+	got, fail := c.Attempt(ctx, c.buildSendRequest(m), c.parseSendAnswer)
+	if c.Poll.isSet() && !c.Answer.ID.isSet() {
+		got.CarrierID = m.ID // the URL of poll names the message by {id}
+	}
+	return got, fail
 }
 
 // requestHeader returns the configured headers, filled in, and the login.
@@ -251,7 +250,7 @@ func (c *carrier) parseSendAnswer(a providerhttp.Response) (id, code string, fai
 		if fail = providerhttp.ErrorByStatus(a, code); fail.About == delivery.AboutAccount {
 			fail = sms.MeaningPerNumber.ToError(a, code) // unless the status concerns all messages
 		}
-	case accepts || !c.Answer.acceptsByCode():
+	case accepts || !slices.Contains(slices.Collect(maps.Values(c.Answer.Codes)), meansAccepted):
 	case coded:
 		fail = sms.MeaningPerNumber.ToError(a, code) // the answer has a code, but none that means acceptance
 	default:

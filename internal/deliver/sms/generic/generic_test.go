@@ -93,8 +93,12 @@ func kannelDescription(endpoint string) Config {
 
 func kannelRig() smstest.Rig {
 	return smstest.Rig{
-		Name: "kannel", Taken: smstest.Reply(202, "0: Accepted for delivery"),
-		Make: func(t *testing.T, endpoint string) sms.Carrier { return open(kannelDescription(endpoint)) },
+		Name: "kannel", Taken: smstest.Reply(202, "0: Accepted for delivery"), ID: smstest.Sample().ID, // by which it is polled
+		Make: func(t *testing.T, endpoint string) sms.Carrier {
+			g := kannelDescription(endpoint)
+			g.Poll = pollSettings{URL: endpoint + "/{id}", Status: "$.state"}
+			return open(g)
+		},
 		Check: func(r *http.Request, body string) error {
 			m := smstest.Sample()
 			query := url.Values{
