@@ -14,11 +14,16 @@ import (
 type IdempotencyClaim struct {
 	// keyed hash of the Idempotency-Key and its caller, so that two callers never share a claim
 	Key         [32]byte
-	Fingerprint [32]byte      // keyed hash of the request's content
-	SendID      uuid.UUID     // ID for the send; used only if the claim is new
-	Lease       time.Duration // until its end, other requests with the key get IdempotencyClaimBusy
-	Life        time.Duration // the key is kept for this time
+	Fingerprint [32]byte  // keyed hash of the request's content
+	SendID      uuid.UUID // ID for the send; used only if the claim is new
 }
+
+// IdempotencyKeyLife is how long the claim of an Idempotency-Key is kept.
+const IdempotencyKeyLife = 24 * time.Hour
+
+// IdempotencyClaimLease is how long other requests with the key of a claim get
+// IdempotencyClaimBusy. It is longer than both gates may take together.
+func IdempotencyClaimLease() time.Duration { return 3 * CallTimeout }
 
 // IdempotencyClaimState is the result of a claim.
 type IdempotencyClaimState int
@@ -39,11 +44,6 @@ type IdempotencyClaimAnswer struct {
 	Verification Verification // with IdempotencyClaimDone: the verification as it is now; zero if it was deleted
 	Now          time.Time    // on the database's clock
 }
-
-// OldClaimsDeletedPerCall is how many expired claims each call of ClaimIdempotencyKey deletes at
-// most. A claim expires when its Life has passed. Because these calls delete the expired claims, no
-// background job is needed for this.
-const OldClaimsDeletedPerCall = 2
 
 // IdempotencyClaimRow is a claim as it is stored.
 type IdempotencyClaimRow struct {

@@ -69,12 +69,6 @@ WHERE k.key = ANY (@r_key::bytea[]) AND k.key = r.key AND k.send_id = r.send`
 UPDATE idempotency_keys k SET held_until = @now FROM ` + releasedClaims.SQL() + `
 WHERE k.key = ANY (@r_key::bytea[]) AND k.key = r.key AND k.send_id = r.send`
 
-	deleteOldClaimsSQL = `
-DELETE FROM idempotency_keys WHERE key = ANY (ARRAY(
-    SELECT key FROM idempotency_keys
-    WHERE created_at <= (SELECT @now - @life * interval '1 microsecond') AND key <> ALL (@u_key::bytea[])
-    ORDER BY created_at LIMIT @limit FOR UPDATE SKIP LOCKED))`
-
 	claimKeysSQL = `
 INSERT INTO idempotency_keys AS k (key, fingerprint, send_id, created_at, held_until)
 SELECT u.key, u.fingerprint, u.send, clock.now, clock.now + @lease * interval '1 microsecond'
@@ -99,7 +93,7 @@ CROSS JOIN LATERAL (SELECT * FROM verifications v WHERE v.id = s.verification_id
 
 // claimStatements are the statements of claims of keys.
 var claimStatements = []string{
-	asynchronousCommitSQL, deleteClaimsSQL, endClaimLeasesSQL, deleteOldClaimsSQL, claimKeysSQL, readClaimsSQL,
+	asynchronousCommitSQL, deleteClaimsSQL, endClaimLeasesSQL, claimKeysSQL, readClaimsSQL,
 	readClaimedSendsSQL, readClaimedVerificationsSQL,
 }
 
@@ -128,9 +122,8 @@ func (db *DB) changeIdempotencyClaims(batch []*idempotencyCall) {
 }
 
 // changeClaimsTogether makes one round trip for a batch of claims and releases, and answers the
-// calls. If the claims have different leases or lifetimes, it makes one round trip for each call.
-// If keys of the batch were used before, a further round trip reads the claims of these keys. Calls
-// for all other keys are answered before that.
+// calls. If keys of the batch were used before, a further round trip reads the claims of these
+// keys. Calls for all other keys are answered before that.
 //
 // If the answer of the database is lost, the round trip may be repeated, even if it was committed.
 // This is safe: the row of a claim has the ID of the call's send, so the repetition recognizes the
@@ -138,23 +131,15 @@ func (db *DB) changeIdempotencyClaims(batch []*idempotencyCall) {
 func (db *DB) changeClaimsTogether(ctx context.Context, brief bool, batch []*idempotencyCall) error {
 	var answers map[[32]byte]store.IdempotencyClaimAnswer
 	var claims, ended, forgotten, used []*idempotencyCall
-	alike := true
 	for _, x := range batch {
 		switch {
 		case !x.In.release:
 			claims = append(claims, x)
-			alike = alike && x.In.Lease == claims[0].In.Lease && x.In.Life == claims[0].In.Life
 		case x.In.forget:
 			forgotten = append(forgotten, x)
 		default:
 			ended = append(ended, x)
 		}
-	}
-	if !alike {
-		for one := range slices.Chunk(batch, 1) {
-			runTogether(ctx, brief, one, db.changeClaimsTogether)
-		}
-		return nil
 	}
 	runs := 0
 	err := db.withRetry(ctx, true, func(conn *pgxpool.Conn) (notCommitted bool, err error) {
@@ -195,7 +180,9 @@ func (db *DB) changeClaimsOnConn(ctx context.Context, conn *pgxpool.Conn, brief 
 		db.queue(trip, endClaimLeasesSQL, releasedClaims.Args(ended))
 	}
 	if len(claims) > 0 {
-		db.queueClaims(trip, claims)
+		db.queue(trip, claimKeysSQL, newClaims.Args(claims), sqldb.Args{
+			"lease": store.IdempotencyClaimLease().Microseconds(), "life": store.IdempotencyKeyLife.Microseconds(),
+		})
 	}
 	held = map[[32]byte]store.IdempotencyClaimAnswer{}
 	changes := trip.Len()
@@ -209,17 +196,6 @@ func (db *DB) changeClaimsOnConn(ctx context.Context, conn *pgxpool.Conn, brief 
 		return readHeldClaims(results, held)
 	})
 	return held, notCommitted, err
-}
-
-// queueClaims queues the statements of claims of one lease and one life.
-func (db *DB) queueClaims(trip *pgx.Batch, claims []*idempotencyCall) {
-	one := claims[0].In
-	args := sqldb.Args{
-		"lease": one.Lease.Microseconds(), "life": one.Life.Microseconds(),
-		"limit": store.OldClaimsDeletedPerCall * len(claims),
-	}
-	db.queue(trip, deleteOldClaimsSQL, newClaims.Args(claims), args)
-	db.queue(trip, claimKeysSQL, newClaims.Args(claims), args)
 }
 
 // readHeldClaims reads the rows that claimKeysSQL returns, and adds them to the map held. Each row

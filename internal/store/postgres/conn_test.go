@@ -106,7 +106,7 @@ END $$`, `CREATE VIEW counted_hours AS SELECT * FROM kept_hours WHERE long()`,
 // A claim whose COMMIT had no answer is repeated, and is still held.
 func TestClaimSurvivesALostConnection(t *testing.T) {
 	f, p := faultFixture(t)
-	c := store.IdempotencyClaim{Key: [32]byte{1}, Fingerprint: [32]byte{2}, SendID: f.Intent(1).Send.ID, Lease: day, Life: day}
+	c := store.IdempotencyClaim{Key: [32]byte{1}, Fingerprint: [32]byte{2}, SendID: f.Intent(1).Send.ID}
 	p.arm(cuts{mode: cutReply, times: 1})
 	storetest.Equal(t, "claim", storetest.Must(f.ClaimIdempotencyKey(t.Context(), c))(t).State, store.IdempotencyClaimGranted)
 	trips, _ := p.seen()
@@ -134,7 +134,7 @@ func TestClaimDoesNotWaitForTheDisk(t *testing.T) {
 	claims, sends := 0, 0
 	for i := range rounds {
 		in := f.Intent(i)
-		c := store.IdempotencyClaim{Key: [32]byte{byte(i + 1)}, SendID: in.Send.ID, Lease: day, Life: day}
+		c := store.IdempotencyClaim{Key: [32]byte{byte(i + 1)}, SendID: in.Send.ID}
 		storetest.Equal(t, "claim", storetest.Must(f.ClaimIdempotencyKey(t.Context(), c))(t).State, store.IdempotencyClaimGranted)
 		claims += waiting()
 		f.Admit(t, in)
@@ -145,12 +145,12 @@ func TestClaimDoesNotWaitForTheDisk(t *testing.T) {
 	}
 }
 
-// If claims and releases share a trip, each gets its own answer, also with different leases.
+// If claims and releases share a trip, each gets its own answer.
 func TestClaimsShareATrip(t *testing.T) {
 	f, p := faultFixture(t)
 	db := f.Engine.(*DB)
 	claimOf := func(n byte) store.IdempotencyClaim {
-		return store.IdempotencyClaim{Key: [32]byte{n}, Fingerprint: [32]byte{n}, SendID: f.Intent(1).Send.ID, Lease: day, Life: day}
+		return store.IdempotencyClaim{Key: [32]byte{n}, Fingerprint: [32]byte{n}, SendID: f.Intent(1).Send.ID}
 	}
 	first, second := claimOf(1), claimOf(2)
 	storetest.Must(f.ClaimIdempotencyKey(t.Context(), first))(t)
@@ -169,28 +169,12 @@ func TestClaimsShareATrip(t *testing.T) {
 		idempotencyChange{IdempotencyClaim: other}, idempotencyChange{IdempotencyClaim: claimOf(3)})
 	trips, _ := p.seen()
 	storetest.Equal(t, "round trips", trips, 1)
-	for i, want := range []store.IdempotencyClaimState{
-		store.IdempotencyClaimGranted, 0, store.IdempotencyClaimMismatched,
-		store.IdempotencyClaimGranted,
-	} {
+	const granted = store.IdempotencyClaimGranted
+	for i, want := range []store.IdempotencyClaimState{granted, 0, store.IdempotencyClaimMismatched, granted} {
 		storetest.OK(t, calls[i].Err)
 		storetest.Equal(t, "state", calls[i].Answer.State, want)
 	}
-	brief := claimOf(5)
-	brief.Lease = 0
-	third := claimOf(3)
-	calls = run(idempotencyChange{IdempotencyClaim: claimOf(1)}, idempotencyChange{IdempotencyClaim: brief},
-		idempotencyChange{IdempotencyClaim: second, release: true},
-		idempotencyChange{IdempotencyClaim: third})
-	for i, want := range []store.IdempotencyClaimState{
-		store.IdempotencyClaimGranted, store.IdempotencyClaimGranted, 0,
-		store.IdempotencyClaimBusy,
-	} {
-		storetest.OK(t, calls[i].Err)
-		storetest.Equal(t, "state with leases of their own", calls[i].Answer.State, want)
-	}
-	again := claimOf(5)
-	storetest.Equal(t, "after a lease of 0", storetest.Must(f.ClaimIdempotencyKey(t.Context(), again))(t).SendID, brief.SendID)
-	again = claimOf(2)
+	run(idempotencyChange{IdempotencyClaim: second, release: true})
+	again := claimOf(2)
 	storetest.Equal(t, "after a release", storetest.Must(f.ClaimIdempotencyKey(t.Context(), again))(t).SendID, second.SendID)
 }

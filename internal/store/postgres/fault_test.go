@@ -266,7 +266,7 @@ func TestPostgresRepeatsWhatTheStandbyHas(t *testing.T) {
 		}
 	}
 	in := cut.Intent(0)
-	c := store.IdempotencyClaim{Key: [32]byte{1}, SendID: in.Send.ID, Lease: day, Life: day}
+	c := store.IdempotencyClaim{Key: [32]byte{1}, SendID: in.Send.ID}
 	storetest.Equal(t, "claim", storetest.Must(cut.ClaimIdempotencyKey(t.Context(), c))(t).State, store.IdempotencyClaimGranted)
 	begin := func() error { return storetest.Err(cut.Begin(t.Context(), in)) }
 	uncertain("a send, and its second run", begin)

@@ -38,7 +38,7 @@ func TestPostgresPingBehindALock(t *testing.T) {
 	work := func() error {
 		n++
 		in := f.Intent(n%50 + 1)
-		key := store.IdempotencyClaim{Key: [32]byte{byte(n)}, SendID: in.Send.ID, Lease: time.Second, Life: time.Hour}
+		key := store.IdempotencyClaim{Key: [32]byte{byte(n)}, SendID: in.Send.ID}
 		_, claimed := f.ClaimIdempotencyKey(t.Context(), key)
 		began, err := f.Begin(t.Context(), in)
 		if err = errors.Join(claimed, err); err != nil {

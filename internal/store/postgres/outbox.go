@@ -124,10 +124,11 @@ const (
 	// longestTransaction is longer than any transaction of the service may take. If a row became
 	// due at least this long before a search, the transaction that wrote the row had ended by the
 	// time of the search. So that search has seen the row, and the next search need not begin
-	// earlier.
+	// earlier. A transaction whose process was killed while its commit waited for a synchronous
+	// standby may take longer. Its rows are found after wholeSearchInterval at the latest.
 	longestTransaction = 10 * time.Second
 	// wholeSearchInterval is the longest time between two searches that begin at the oldest row.
-	wholeSearchInterval = 10 * time.Minute
+	wholeSearchInterval = 30 * time.Second
 )
 
 // searchStart returns the due time at which TakeOver begins a search. Zero means that the search

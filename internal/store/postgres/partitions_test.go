@@ -277,9 +277,10 @@ func TestRowsOfEachTableAreDue(t *testing.T) {
 	for i, insert := range []string{
 		`failures SELECT 'failed', now() - interval '60 days', ` + ids + `, now(), true, 'shop', 'email', decode(md5(n::text), 'hex')`,
 		`provider_events SELECT ` + ids + `, 'bounced', now(), now(), 'post', ''`,
-		`suppressions (id, app, channel, address, recipient, masked, reason, detail, created_by, since, until) SELECT ` + ids +
+		`suppressions (id, app, channel, address, recipient, masked, reason, detail, created_by, since, until, lifted_at) SELECT ` + ids +
 			`, '', 'email',
-  decode(md5(n::text), 'hex'), decode(md5(n::text), 'hex'), '', 'manual', '', 'mei', now() - interval '60 days', now() - interval '59 days'`,
+  decode(md5(n::text), 'hex'), decode(md5(n::text), 'hex'), '', 'manual', '', 'mei', now() - interval '60 days', now() + interval '59 days',
+  now() - interval '59 days'`,
 		`minute_index SELECT 'provider', 'post', now() - interval '60 days' - n * interval '1 minute'`,
 	} {
 		exec(t, owner, fmt.Sprintf(`INSERT INTO %s FROM generate_series(1, %d) n`, insert, i+3))
@@ -288,6 +289,10 @@ func TestRowsOfEachTableAreDue(t *testing.T) {
 		storetest.Equal(t, "more", storetest.Must(f.DeleteAged(t.Context(), 50*day, i+3))(t).More, true)
 		storetest.Equal(t, "due", due(), 0)
 	}
+	exec(t, owner, `INSERT INTO idempotency_keys
+SELECT sha256(n::text::bytea), sha256(''), gen_random_uuid(), now() - n * interval '23 hours', now() FROM generate_series(1, 2) n`)
+	storetest.Must(f.DeleteAged(t.Context(), 0, 10))(t)
+	storetest.Equal(t, "claims of the last day", one[int](t, owner, `SELECT count(*) FROM idempotency_keys`), 1)
 }
 
 // The role may have partitions made and dropped when they are due, and may do nothing else.

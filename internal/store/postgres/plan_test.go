@@ -225,7 +225,6 @@ func hotPlans(t *testing.T, db *DB, now time.Time) {
 		{endEventsSQL, nil, "app_events_pkey"},
 		{deleteClaimsSQL, nil, "idempotency_keys_pkey"},
 		{endClaimLeasesSQL, nil, "idempotency_keys_pkey"},
-		{deleteOldClaimsSQL, nil, "idempotency_keys_created idempotency_keys_pkey"},
 		{readClaimsSQL, nil, "idempotency_keys_pkey"},
 		{readClaimedSendsSQL, nil, keys + " idempotency_keys_pkey"},
 		{

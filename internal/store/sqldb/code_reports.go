@@ -42,7 +42,9 @@ func (db *DB) Report(ctx context.Context, id string, r store.Report, key []byte,
 			return err
 		}
 		changed, err := q.Change(reportSQL, Args{"id": id, "report": r, "approves": r == store.ReportApproved, "key": key})
-		late := v.CanceledAt.IsZero() && v.ExpiresAt.Before(q.Now.Add(-store.CallTimeout)) // half of the event's delay: a commit takes time
+		// An expired code that is due has its event already. A commit takes time: it gets half of
+		// the event's delay.
+		late := v.Reported == "" && v.CanceledAt.IsZero() && v.ExpiresAt.Before(q.Now.Add(-store.CallTimeout))
 		if r == store.ReportFailed {
 			tell.ID = store.ExpiryEventID(v)
 		}

@@ -112,12 +112,10 @@ func limiterEventsJSON(events []store.LimiterEvent) string {
 // named in the parameter reader wrote itself.
 //
 // In Postgres, LimiterEvents yields the events in the order of their numbers, at most as many as
-// the parameter limit says. The exception is the last number: LimiterEvents yields all events with
-// this number, even beyond limit. Rows that were copied from a SQLite file all have the same
-// number. In SQLite, LimiterEvents ignores limit and the order, because only one process uses the
-// database.
+// the parameter limit says. In SQLite, LimiterEvents ignores limit and the order, because only one
+// process uses the database.
 func (db *DB) LimiterEvents(ctx context.Context, reader, after int64, limit int, yield func(store.LimiterEvent) error) error {
-	order := db.Dialect.pick(dialectSQL{Postgres: ` ORDER BY seq FETCH FIRST (@limit) ROWS WITH TIES`})
+	order := db.Dialect.pick(dialectSQL{Postgres: ` ORDER BY seq LIMIT @limit`})
 	return db.Read(ctx, "LimiterEvents", func(q Tx) error {
 		_, err := q.Run(`
 SELECT bucket, id, at, until, refunded, seq, writer = @reader FROM limiter_events WHERE seq > @after AND until > @now`+order,

@@ -47,8 +47,9 @@ var agedTables = [...]struct {
 		"o.status, o.logged_at, o.id", 1, true, false,
 	},
 	{"provider_events", `o.send_id < @lowest`, "o.send_id, o.kind", 1, false, false},
-	{"suppressions", `o.since < @before AND o.until < @before`, "o.since, o.id", 1, false, false},
+	{"suppressions", `o.since < @before AND coalesce(o.lifted_at, o.until) < @before`, "o.since, o.id", 1, false, false},
 	{"refusals", `o.logged_at < @before`, "o.logged_at, o.id", 1, false, false},
+	{"idempotency_keys", `o.created_at < @day`, "o.created_at", 12, false, true},
 	{"limiter_events", `o.until <= @now`, "o.until", 1, false, true},
 	{"carrier_holds", `o.until <= @now`, "o.until", 1, false, true}, // without an index: they are few
 	{"minute_index", `o.minute < CAST(@before AS timestamptz) - interval '1 minute'`, "o.minute", 1, true, false},
@@ -131,8 +132,8 @@ func (s storageStatus) combined() store.StorageStatus {
 
 // DeleteAged deletes rows that were logged before the store.RetentionCutoff of age. It deletes at
 // most limit sends, oldest first. From each of the agedTables it deletes at most limit rows,
-// multiplied by the table's field times. If age is 0, DeleteAged deletes only limiter events and
-// carriers' holds that have ended.
+// multiplied by the table's field times. If age is 0, DeleteAged deletes only limiter events,
+// carriers' holds and claims of Idempotency-Keys that have ended.
 //
 // A send in flight stays until it has an outcome. A send with a refund due stays until the refund
 // is made. The verification of such a send stays as long as the send. If the database has
@@ -206,6 +207,7 @@ func (db *DB) deleteStep(ctx context.Context, precedence Precedence, age time.Du
 
 func (t Tx) deleteAged(before time.Time, limit int) (gone store.DeletedRows, err error) {
 	args := Args{"now": t.Now, "before": before, "limit": limit, "lowest": store.LowestID(before.Add(-store.MaxIDTimeDrift))}
+	args["day"] = t.Now.Add(-store.IdempotencyKeyLife)
 	ids, err := QueryAll(t, OneColumn[uuid.UUID], t.Dialect.lockRows(expiredSendsSQL), args)
 	if err != nil {
 		return gone, err

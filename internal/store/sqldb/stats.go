@@ -198,7 +198,7 @@ func percentile(list []deliveryTimeCount, percent int) time.Duration {
 	for _, d := range list {
 		left -= d.n
 		if left <= 0 {
-			return bucketTime(d.bucket)
+			return time.Duration(math.Pow(deliveryTimeBucketBase, float64(d.bucket)+0.5)) * time.Microsecond
 		}
 	}
 	return 0
@@ -258,11 +258,6 @@ var deliveryTimeBucketSQL = dialectSQL{
 	Postgres: fmt.Sprintf(`floor(ln(greatest(extract(epoch FROM s.finished_at - s.logged_at) * 1000000, 1)::float8) / ln(%v))::int`,
 		deliveryTimeBucketBase),
 	SQLite: fmt.Sprintf(`CAST(floor(ln(max(s.finished_at - s.logged_at, 1)) / ln(%v)) AS INTEGER)`, deliveryTimeBucketBase),
-}
-
-// bucketTime returns the delivery time that is shown for a bucket.
-func bucketTime(bucket int64) time.Duration {
-	return time.Duration(math.Pow(deliveryTimeBucketBase, float64(bucket)+0.5)) * time.Microsecond
 }
 
 // DomainTallies returns at most maxDomains domains, and ApprovalsBy at most maxApprovals values.

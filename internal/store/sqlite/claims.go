@@ -12,10 +12,6 @@ import (
 )
 
 const (
-	deleteOldIdempotencyClaimsSQL = `
-DELETE FROM idempotency_keys WHERE key IN (
-    SELECT key FROM idempotency_keys WHERE created_at <= @now - @life AND key <> @key ORDER BY created_at LIMIT @forgotten)`
-
 	claimIdempotencyKeySQL = `
 INSERT INTO idempotency_keys AS k (key, fingerprint, send_id, created_at, held_until)
 SELECT @key, @fingerprint, @send, clock.now, clock.now + @lease FROM (SELECT @now AS now) AS clock WHERE true
@@ -33,11 +29,8 @@ WHERE k.created_at <= excluded.created_at - @life
 func (db *DB) ClaimIdempotencyKey(ctx context.Context, c store.IdempotencyClaim) (store.IdempotencyClaimAnswer, error) {
 	return sqldb.WriteWithResult(ctx, &db.DB, "ClaimIdempotencyKey", func(q sqldb.Tx) (out store.IdempotencyClaimAnswer, err error) {
 		args := sqldb.Args{
-			"key": c.Key, "fingerprint": c.Fingerprint, "send": c.SendID, "lease": c.Lease, "life": c.Life,
-			"forgotten": store.OldClaimsDeletedPerCall,
-		}
-		if _, err = q.Change(deleteOldIdempotencyClaimsSQL, args); err != nil {
-			return out, err
+			"key": c.Key, "fingerprint": c.Fingerprint, "send": c.SendID,
+			"lease": store.IdempotencyClaimLease(), "life": store.IdempotencyKeyLife,
 		}
 		held, err := q.Change(claimIdempotencyKeySQL, args)
 		if err != nil {

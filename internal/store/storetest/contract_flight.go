@@ -322,10 +322,7 @@ func endTogether(t *testing.T, f *Fixture) {
 
 // claim is one with key n for the send of an intent.
 func claim(n byte, in store.Intent) store.IdempotencyClaim {
-	return store.IdempotencyClaim{
-		Key: [32]byte{31: n}, Fingerprint: [32]byte{0: 1}, SendID: in.Send.ID, Lease: 15 * time.Second,
-		Life: 24 * time.Hour,
-	}
+	return store.IdempotencyClaim{Key: [32]byte{31: n}, Fingerprint: [32]byte{0: 1}, SendID: in.Send.ID}
 }
 
 func (f *Fixture) claim(t *testing.T, c store.IdempotencyClaim, want store.IdempotencyClaimState) store.IdempotencyClaimAnswer {
@@ -343,7 +340,7 @@ func claimsGivenUp(t *testing.T, f *Fixture) {
 	f.claim(t, claim(1, later), store.IdempotencyClaimBusy)
 	OK(t, f.ReleaseIdempotencyKey(t.Context(), other.Key, later.Send.ID, false)) // not its send
 	f.claim(t, claim(1, later), store.IdempotencyClaimBusy)
-	f.Pass(15 * time.Second)
+	f.Pass(store.IdempotencyClaimLease())
 	f.claim(t, other, store.IdempotencyClaimMismatched)
 	Equal(t, "after the lease, the same send", f.claim(t, claim(1, later), store.IdempotencyClaimGranted).SendID, in.Send.ID)
 	OK(t, f.ReleaseIdempotencyKey(t.Context(), other.Key, later.Send.ID, true)) // not its send
@@ -388,6 +385,6 @@ func claimsAtOnce(t *testing.T, f *Fixture) {
 			}
 			return got.State == store.IdempotencyClaimGranted, err
 		}), 1)
-		f.Pass(15 * time.Second)
+		f.Pass(store.IdempotencyClaimLease())
 	}
 }

@@ -3,9 +3,6 @@ package verification
 // Exported for the tests of the use cases.
 const LockoutRemembered = lockoutFreshFor
 
-// ClaimLease is how long a claimed key stays claimed.
-var ClaimLease = claimLease()
-
 // Queues is how many recipients have requests now.
 func (s *Service) Queues() int { return s.recipients.RecipientCount() }
 

@@ -22,13 +22,6 @@ import (
 // ends the request and it is certain that no row was written. If the row may have been written, the
 // next request with the key continues with the same send ID.
 
-// IdempotencyKeyLife is how long an idempotency key is kept.
-const IdempotencyKeyLife = 24 * time.Hour
-
-// claimLease is how long a claim makes other requests with the key wait. It is longer than both
-// gates may take together.
-func claimLease() time.Duration { return 3 * store.CallTimeout }
-
 // claimKey makes the ID of a send and claims the request's idempotency key, if it has one. If an
 // earlier request with the key was admitted, claimKey repeats the answer of that request. Errors:
 // *earlyAnswer, ErrKeyInProgress, ErrKeyReused, fault.Unavailable.
@@ -59,7 +52,6 @@ func (s *sendService) claimKey(ctx context.Context, r *parsedRequest) (claimedSe
 // the claim may have been made. A claim counts no send toward a limit, so the caller can simply
 // repeat the request.
 func (s *sendService) claim(ctx context.Context, c store.IdempotencyClaim) (store.IdempotencyClaimAnswer, error) {
-	c.Lease, c.Life = claimLease(), IdempotencyKeyLife
 	ctx, cancel := context.WithTimeout(ctx, store.CallTimeout) // the deadline of a send is later
 	defer cancel()
 	got, err := s.Store.ClaimIdempotencyKey(ctx, c)
