@@ -16,7 +16,6 @@ import (
 	"sendcode/internal/http/console/layout"
 	"sendcode/internal/http/server"
 	"sendcode/internal/store"
-	"sendcode/internal/verify/verification"
 	"sendcode/quota"
 	"sendcode/web"
 )
@@ -137,6 +136,11 @@ func (console *Console) readVerdictFacts(ctx context.Context, s store.SendDetail
 	if p, paused := console.Administration.Paused(s.Send.Channel, s.Send.Purpose); paused {
 		known.Pause = &p
 	}
+	if v := s.Verification; !s.Send.Recipient.IsZero() && (s.Send.Status == store.Refused || v != nil && v.ExpiresAt.After(s.Now)) {
+		if known.Locks, err = console.Administration.Lockouts(ctx, s.Send.App, s.Send.Channel, s.Send.Recipient); err != nil {
+			return known, err
+		}
+	}
 	if s.Send.Status == store.Refused {
 		known.RuleScope = console.refusingScope(s.Send)
 		if quotaErr == nil {
@@ -144,11 +148,6 @@ func (console *Console) readVerdictFacts(ctx context.Context, s store.SendDetail
 				s.Send.Recipient, store.UnknownBrowser)
 			if err == nil && strangers.RetryAfter() > decision.RetryAfter() {
 				known.Strangers = &strangers
-			}
-		}
-		if s.Send.BlockedBy == verification.LockoutRuleName {
-			if known.Locks, err = console.Administration.Lockouts(ctx, s.Send.App, s.Send.Channel, s.Send.Recipient); err != nil {
-				return known, err
 			}
 		}
 		if known.CodeBefore, err = console.codeBeforeRefusal(ctx, s); err != nil {
@@ -191,14 +190,14 @@ func (console *Console) latestIfNewer(ctx context.Context, s store.SendOrRefusal
 }
 
 // codeBeforeRefusal returns the verification of a send before the refused request s. It chooses the
-// newest send in s.Related that is for the same purpose and whose message may have gone out. If
+// newest send in s.Related that is for the same purpose and whose message may have arrived. If
 // there is no such send, or if the refusal itself belongs to a verification, it returns nil.
 func (console *Console) codeBeforeRefusal(ctx context.Context, s store.SendDetails) (*store.Verification, error) {
 	if s.Verification != nil {
 		return nil, nil
 	}
 	for _, row := range slices.Backward(s.Related) {
-		if !explain.MayHaveGoneOut(row) || row.VerificationID == "" || row.Purpose != s.Send.Purpose {
+		if !explain.MayHaveReached(row) || row.VerificationID == "" || row.Purpose != s.Send.Purpose {
 			continue
 		}
 		its, err := console.DB.SendDetails(ctx, row.ID)

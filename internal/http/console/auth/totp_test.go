@@ -10,9 +10,7 @@ import (
 // The last six digits of RFC 6238's appendix B, for SHA-1.
 func TestCodesOfRFC6238(t *testing.T) {
 	secret := []byte("12345678901234567890")
-	for at, code := range map[int64]string{
-		59: "287082", 1111111109: "081804", 20000000000: "353130",
-	} {
+	for at, code := range map[int64]string{59: "287082", 1111111109: "081804", 20000000000: "353130"} {
 		now := time.Unix(at, 0)
 		if step, ok := matchTOTPStep(secret, code, now, 0); !ok || step != at/30 {
 			t.Errorf("at %d: %d, %v", at, step, ok)

@@ -92,7 +92,7 @@ func (t rowTimeline) outcomeEntry() TimelineEntry {
 	switch t.row.Status {
 	case store.Queued:
 		key, tone := "line.queued", Neutral
-		if t.row.Attempt > 0 && (t.row.Reason != "" || t.row.ProviderCode != "") {
+		if t.row.Attempt > 0 && t.row.Reason != "backlog" && (t.row.Reason != "" || t.row.ProviderCode != "") {
 			key, tone = "line.postponed", Warn
 		}
 		if t.over {

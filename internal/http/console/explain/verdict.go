@@ -53,7 +53,7 @@ type VerdictFacts struct {
 	ResendOther bool
 	RuleScope   quota.Scope          // scope of the rule that refused the row; empty: not known
 	Newer       *store.SendOrRefusal // a newer request of the recipient for the same purpose; nil: there is none
-	Locks       []store.Lockout      // if a refusal was caused by failed checks: the classes of callers that are locked out now
+	Locks       []store.Lockout      // the classes of callers that are locked out now by failed checks
 	CodeBefore  *store.Verification  // for a refusal without a code: the newest earlier code that may have gone out
 }
 
@@ -65,7 +65,7 @@ func Judge(s store.SendDetails, facts VerdictFacts, w texts.Words) Verdict {
 		c.state = verification.StateOf(*s.Verification, s.Now)
 	}
 	switch {
-	case c.state == verification.Pending && slices.ContainsFunc(s.Related, MayHaveGoneOut):
+	case c.state == verification.Pending && slices.ContainsFunc(s.Related, MayHaveReached):
 		c.validCode = s.Verification
 	case facts.CodeBefore != nil && CodeStateOf(*facts.CodeBefore, s.Now) == store.CodeWaiting:
 		c.validCode = facts.CodeBefore
@@ -91,16 +91,23 @@ func Judge(s store.SendDetails, facts VerdictFacts, w texts.Words) Verdict {
 	case store.Refused:
 		v.What, v.Next = c.refusedTexts()
 	case store.Queued:
-		if c.Reason == "" && c.ProviderCode == "" {
+		switch {
+		case c.Reason == "" && c.ProviderCode == "":
 			how = "queued.first"
+		case c.Reason == "backlog":
+			how = "queued.backlog"
 		}
-		v.Next = c.text(c.variantKey("next.queued", serverCodeTopic(c.ProviderCode)))
+		v.Next = c.text(c.variantKey("next."+strings.TrimSuffix(how, ".first"), serverCodeTopic(c.ProviderCode)))
 		if codeHasEnded(c.story) {
 			how, v.Next = how+".over", c.text("next.queued.over")
 		}
 		v.What = c.Join(c.text("verdict."+how), c.earlierAttemptWarning())
 	default:
 		v.What, v.Next = c.Join(c.text("verdict.sending"), c.earlierAttemptWarning()), c.text("next.sending")
+	}
+	canBeLocked := c.state == verification.Pending || c.state == verification.MaxAttemptsReached
+	if c.Status != store.Refused && canBeLocked && c.isLockedOut(s.Verification.Class) {
+		v.Next = c.lockoutsText()
 	}
 	if used, _ := s.UsedProviders(); facts.ResendOther && c.Provider != "" && len(used) > 0 && !slices.Contains(used, c.Provider) {
 		v.What = c.Join(v.What, c.text("verdict.other", texts.Plain("used", strings.Join(used, ", "))))
@@ -135,10 +142,10 @@ func (vi verdictInput) hasWrongCodes() bool {
 	return vi.state == verification.Pending && vi.story.Verification.Attempts > 0
 }
 
-// MayHaveGoneOut reports whether a server or carrier has, or may have, taken a send's message.
-func MayHaveGoneOut(s store.SendOrRefusal) bool {
-	return s.Status == store.Sent || s.Status == store.Delivered || s.Status == store.Undelivered ||
-		s.Status == store.Unknown || s.InDoubt
+// MayHaveReached reports whether a send's message may have reached the recipient.
+func MayHaveReached(s store.SendOrRefusal) bool {
+	taken := s.Status == store.Sent || s.Status == store.Delivered || s.Status == store.Unknown
+	return taken && s.WorstEvent != store.ProviderBounced || s.InDoubt
 }
 
 // text returns the text of a key, with the values of the send and its code filled in. For a text

@@ -63,10 +63,10 @@ func (s situation) reserved() situation {
 	return s.with(0, 0)
 }
 
-// wide makes the rules whose wait is shown count the app's other sends too.
-func (s situation) wide() situation {
+// of makes the rules whose wait is shown rules of a scope.
+func (s situation) of(scope quota.Scope) situation {
 	for i := range s.facts.Strangers.Rules {
-		s.facts.Strangers.Rules[i].Scope = quota.App
+		s.facts.Strangers.Rules[i].Scope = scope
 	}
 	return s
 }
@@ -94,7 +94,13 @@ func kindsOfSituations() []situation {
 		told("refused, and a spent code that it does not name", byHour).with(0, 20*time.Minute).by(quota.Recipient).holding(locked).alone(),
 		told("refused, the reserve is left", byHour).with(0, 20*time.Minute).by(quota.Recipient).reserved().alone(),
 		told("refused, the reserve is left longer", byHour).with(0, 20*time.Minute).by(quota.Recipient).reserved().with(time.Minute, 0).alone(),
-		told("refused, the reserve of an app is left", byHour).with(0, 20*time.Minute).by(quota.App).reserved().wide().alone(),
+		told("refused, the reserve of an app is left", byHour).with(0, 20*time.Minute).by(quota.App).reserved().of(quota.App).alone(),
+		told("refused, unknown browsers back off", byHour).with(0, 20*time.Minute).by(quota.Recipient).reserved().of(quota.Backoff).alone(),
+		told("refused, and locked out since", byHour).with(0, 0).by(quota.Recipient).lockedOut(store.Lockout{Wait: time.Hour, Failures: 20}).alone(),
+		told("refused, the lockout is over, another rule waits", refusedBy(verification.LockoutRuleName, 700*time.Hour, 1)).with(0, time.Minute).alone(),
+		told("sent, and locked out since", accepted).lockedOut(store.Lockout{Wait: time.Hour, Failures: 20}),
+		told("queued, more than may be sent", waiting(store.Queued, "backlog", "", unnamed, thirdTry)),
+		told("queued, more than may be sent, and its code expired", waiting(store.Queued, "backlog", "", unnamed, thirdTry, expired)),
 		told("refused, too many failures", refusedBy("failures", 20*time.Hour, 1)).with(0,
 			0).also("failures", quota.Failures, 20*time.Hour).by(quota.Failures).alone(),
 		told("refused, unknown browsers' codes are locked out", refusedBy(verification.LockoutRuleName, 20*time.Hour, 1)).with(0,

@@ -28,14 +28,21 @@ func (vi verdictInput) refusedTexts() (what, next texts.Sentence) {
 		what = vi.Join(vi.text(texts.PluralKey("verdict.refused", vi.Count), texts.Strong("rule", vi.BlockedBy)),
 			vi.text("wide."+vi.countedScopeKey()),
 			vi.recipientCountText())
-		next = vi.Join(vi.text("next.wide."+vi.countedScopeKey()), vi.nextAdmittedText())
+		next = vi.nextAdmittedText()
+		switch {
+		case vi.isLockedOut(store.SecretKeyClass): // the class of vi.facts.Quota
+			next = vi.lockoutsText()
+		case len(vi.facts.Locks) > 0:
+			next = vi.Join(next, vi.lockoutsText())
+		}
+		next = vi.Join(vi.text("next.wide."+vi.countedScopeKey()), next)
 	}
 	if v := cmp.Or(vi.facts.CodeBefore, vi.story.Verification); v != nil && len(v.Checks) > 0 &&
 		verification.StateOf(*v, vi.story.Now) == verification.MaxAttemptsReached {
 		what = vi.Join(what, vi.text("verdict.locked.before", texts.Plain("ptries", strconv.Itoa(v.Attempts)),
 			texts.AtTime("plast", lastWrongCheckAt(*v))))
 	}
-	if vi.validCode != nil {
+	if vi.validCode != nil && !vi.isLockedOut(vi.validCode.Class) {
 		next = vi.Join(next, vi.text("next.refused.code"))
 	}
 	return what, next
@@ -53,10 +60,16 @@ func (vi verdictInput) recipientCountText() texts.Sentence {
 	return vi.text(texts.PluralKey("verdict.refused.several", vi.Recipients))
 }
 
+// isLockedOut reports whether failed checks lock out a class of callers.
+func (vi verdictInput) isLockedOut(class store.Class) bool {
+	return slices.ContainsFunc(vi.facts.Locks, func(l store.Lockout) bool { return l.Class == class })
+}
+
 // lockoutsText returns sentences that say which classes of callers are locked out, and until when.
+// If there are none, it says when the recipient's rules admit one more.
 func (vi verdictInput) lockoutsText() (next texts.Sentence) {
 	if len(vi.facts.Locks) == 0 {
-		return vi.text("next.refused.free")
+		return vi.nextAdmittedTextByQuota()
 	}
 	locks := vi.facts.Locks
 	if len(locks) == len(store.Classes) {
@@ -119,9 +132,12 @@ func (vi verdictInput) nextAdmittedTextByQuota() texts.Sentence {
 		tell("next.refused.wait", vi.facts.Quota)
 	}
 	if d := vi.facts.Strangers; d != nil {
-		if s, _ := d.Blocking(); policy.IsWiderScope(s.Scope) {
+		switch s, _ := d.Blocking(); {
+		case policy.IsWiderScope(s.Scope):
 			tell("next.refused.reserved.wide", d)
-		} else {
+		case s.Scope == quota.Backoff: // of each class of callers, without a reserve
+			tell("next.refused.strangers", d)
+		default:
 			tell("next.refused.reserved", d)
 		}
 	}
@@ -143,8 +159,5 @@ func (vi verdictInput) nextAdmittedTextByRow() texts.Sentence {
 
 // roundedUpToSecond rounds a time up to whole seconds.
 func roundedUpToSecond(t time.Time) time.Time {
-	if truncated := t.Truncate(time.Second); truncated.Before(t) {
-		return truncated.Add(time.Second)
-	}
-	return t
+	return t.Add(time.Second - 1).Truncate(time.Second)
 }

@@ -61,7 +61,8 @@ func New(logger *slog.Logger, status func(context.Context) ServiceStatus) *Layou
 		l.files[name] = web.NewFile(mime.TypeByExtension(path.Ext(name)), body)
 	}
 	base := template.New("layout.html").Funcs(template.FuncMap{
-		"static": web.StaticURL, "own": l.filePath, "set": func(id uuid.UUID) bool { return id != uuid.Nil },
+		"static": web.StaticURL, "own": func(name string) string { return "/admin/static/" + name + "?v=" + l.files[name].Version() },
+		"set": func(id uuid.UUID) bool { return id != uuid.Nil },
 	})
 	template.Must(base.ParseFS(web.FS, "admin/layout.html"))
 	template.Must(base.ParseFS(web.FS, "shared/pips.html"))
@@ -80,11 +81,6 @@ func must[T any](v T, err error) T {
 		panic(err)
 	}
 	return v
-}
-
-// filePath returns the address of a static file. The address contains the version of the file.
-func (l *Layout) filePath(name string) string {
-	return "/admin/static/" + name + "?v=" + l.files[name].Version()
 }
 
 // Show renders a whole page before it sends any of it, so that no browser gets half a page.

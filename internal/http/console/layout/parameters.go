@@ -53,7 +53,7 @@ func (p Parameters) Parse(raw string) (given url.Values, err error) {
 		case len(values[name]) > 1:
 			return nil, fault.Invalid(shortenName(name), "repeated", "Give this parameter once.")
 		case !ok:
-			return nil, unknownParameterError(name)
+			return nil, fault.Invalid(shortenName(name), "unknown", "There is no such parameter.")
 		case value == "":
 			continue
 		}
@@ -75,11 +75,6 @@ func ParseRawQuery(raw string) (url.Values, error) {
 		}
 	}
 	return values, nil
-}
-
-// unknownParameterError returns the error for a parameter that a page does not have.
-func unknownParameterError(name string) error {
-	return fault.Invalid(shortenName(name), "unknown", "There is no such parameter.")
 }
 
 // shortenName shortens a name that came from a request, for use in a response.
