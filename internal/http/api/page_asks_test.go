@@ -43,6 +43,9 @@ func TestADoubtfulRecipientIsAskedAboutOnce(t *testing.T) {
 			`"email","to":"ana.maria.3@gmial.com","sure":"outlok.com"`:          mistyped,
 			`"email","to":"ana.maria.4@gmial.com"`:                              "202",
 			`"email","to":"ana.maria.5@gmail.com","sure":""`:                    "202",
+			`"email","to":"Ana <ana.maria.6@gmail.com>","sure":""`:              "202",
+			`"email","to":"Ana <ana.maria.1@gmial.com>","sure":""`:              mistyped,
+			`"email","to":"Ana <ana.maria.7@gmial.com>","sure":"gmial.com>"`:    "202",
 			`"email","to":"ana.maria@gmial","sure":""`:                          "422 invalid-field to domain_incomplete",
 			`"sms","to":"+493023125001","sure":""`:                              landline,
 			`"sms","to":"030 23125002","country":"DE","sure":""`:                landline,
@@ -60,7 +63,7 @@ func TestADoubtfulRecipientIsAskedAboutOnce(t *testing.T) {
 		}
 		ask(http.MethodPost, "verifications/ana.maria@gmial.com/check", `{"code":"my code, 23125"}`)
 		r.Sleep(time.Second)
-		r.WantMails(3)
+		r.WantMails(5)
 		r.Want("text messages", len(r.Carrier.Accepted()), 3)
 		typed := regexp.MustCompile("gmial|gmail|2312500|30 23|code,")
 		if out := r.Printed.String(); !strings.Contains(out, "status=422") || typed.MatchString(out) {

@@ -94,12 +94,12 @@ func doubtAbout(body sendBody) error {
 	if err != nil {
 		return nil
 	}
-	_, domain, _ := strings.Cut(body.To, "@")
-	better, likely := recipient.SuggestDomain(body.To)
+	sure, _ := recipient.Parse(recipient.Email, "mailto:a@"+*body.Sure) // the confirmed domain may have blanks or brackets too
+	better, likely := recipient.SuggestDomain(to.Address())
 	switch {
 	case to.Channel() == recipient.SMS && to.Landline() && *body.Sure != body.To:
 		return fault.Invalid("to", "landline", "This looks like a landline, which gets no text messages.")
-	case to.Channel() == recipient.Email && likely && *body.Sure != domain:
+	case to.Channel() == recipient.Email && likely && sure.Domain() != to.Domain():
 		return &server.Problem{
 			Kind: server.InvalidField, Detail: "The domain looks mistyped.",
 			Extra: map[string]any{"field": "to", "reason": "domain_typo", "suggestion": better},

@@ -154,15 +154,10 @@ func jsonErrorProblem(err error, body []byte) error {
 		return &Problem{
 			Kind: InvalidField, Detail: "This field must be " + jsonTypeName(meaning.GoType) + ".",
 			Extra: withPositionMembers(body, meaning.ByteOffset,
-				map[string]any{"field": dottedPath(meaning.JSONPointer), "reason": "wrong_type"}),
+				map[string]any{"field": truncateName(strings.Join(slices.Collect(meaning.JSONPointer.Tokens()), ".")), "reason": "wrong_type"}),
 		}
 	}
 	return malformedJSONProblem("The body could not be decoded", body, 0)
-}
-
-// dottedPath returns the path of a field with dots, such as keys.user.
-func dottedPath(p jsontext.Pointer) string {
-	return truncateName(strings.Join(slices.Collect(p.Tokens()), "."))
 }
 
 // jsonTypeName returns what a field of a Go type must be in JSON, such as "a whole number".

@@ -114,7 +114,7 @@ func (redeemer *Redeemer) newRedeemed(v store.Verification) (RedeemedVerificatio
 	if err != nil { // its key left the ring
 		return RedeemedVerification{}, fault.Unavailable.Wrap(fmt.Errorf("recipient not decrypted: %w", err))
 	}
-	_, test := redeemer.Policy.Get().TestRecipients.Of(redeemer.Vault, v, redeemer.Now())
+	_, test := redeemer.Policy.Get().TestRecipients.Of(redeemer.Vault, v, v.ApprovedAt)
 	return RedeemedVerification{
 		ID: v.ID, Channel: v.Channel, To: to.Address(), RecipientHash: redeemer.Vault.AddressHash(to).String(), Purpose: v.Purpose,
 		ApprovedAt: v.ApprovedAt, Test: test,

@@ -1,6 +1,8 @@
 package verification
 
 import (
+	"cmp"
+
 	"sendcode/internal/base/fault"
 	"sendcode/internal/codes/code"
 	"sendcode/internal/codes/keys"
@@ -87,5 +89,5 @@ func (s *readService) testCodeOf(v store.Verification) (policy.TestCode, bool) {
 	if len(tests) == 0 { // nearly always: then nothing is allocated
 		return policy.TestCode{}, false
 	}
-	return tests.Of(s.Vault, v, s.Now())
+	return tests.Of(s.Vault, v, cmp.Or(v.ApprovedAt, s.Now())) // an approval stays one of a test recipient
 }

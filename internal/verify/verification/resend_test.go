@@ -229,6 +229,8 @@ func TestATestRecipientIsOneSpelling(t *testing.T) {
 		r.Want("the test recipient itself", b.View.Test, true)
 		r.WantApproved(b.View.ID, "424242")
 		r.WantMails(1)
+		r.Sleep(time.Hour) // the configured code has ended
+		r.Want("an approval by the configured code stays one", r.Get(b.View.ID).Test, true)
 	})
 }
 
