@@ -292,8 +292,7 @@ func (k keyCommand) Run(p program) error {
 	case "env":
 		_, _ = fmt.Fprintln(p.err,
 			"Keep these secrets, which are shown only once: with other keys, pending codes are invalid and all counts begin again. "+
-				"Also set SENDCODE_DATABASE_URL, SENDCODE_SMTP_URL, SENDCODE_MAIL_FROM and SENDCODE_ORIGINS; "+
-				"with several replicas also SENDCODE_REDIS_URL.")
+				"Also set SENDCODE_DATABASE_URL, SENDCODE_SMTP_URL, SENDCODE_MAIL_FROM and SENDCODE_ORIGINS.")
 		_, err := fmt.Fprint(p.out, config.GenerateSecretVariables())
 		return err
 	}

@@ -155,7 +155,9 @@ func (r *reloader) load(read func(string) ([]byte, error)) (renewed config.Confi
 		return config.Config{}, own, nil, err
 	}
 	renewed = r.current.WithReloadable(next)
-	own, err = r.readAppTemplates(renewed)
+	if err = renewed.CheckKeptNames(); err == nil {
+		own, err = r.readAppTemplates(renewed)
+	}
 	return renewed, own, r.loaded.RestartChanges(next), err
 }
 

@@ -117,6 +117,9 @@ func Install(i Installation, in io.Reader, out io.Writer) error {
 			return err
 		}
 	}
+	if i.Origin == "" || i.MailFrom == "" || i.SMTPURL == "" {
+		return errors.New("a service needs a domain, a sender and a mail server: --origin, --mail-from, SENDCODE_SMTP_URL")
+	}
 	if i.atGoogle() {
 		var err error
 		if i.Account, err = filepath.Abs(i.Account); err != nil {

@@ -24,10 +24,7 @@ func TestMigrateSaysWhatItDid(t *testing.T) {
 	for _, name := range names {
 		all += "Migration " + filepath.Base(name) + " was applied.\n"
 	}
-	for _, want := range []string{
-		all + "The schema is up to date.\n",
-		"The schema is up to date: no migration was due.\n",
-	} {
+	for _, want := range []string{all + "The schema is up to date.\n", "The schema is up to date: no migration was due.\n"} {
 		var out strings.Builder
 		apptest.Must(t, commands.Migrate(t.Context(), cfg, &out))
 		servertest.Same(t, "a run", out.String(), want)

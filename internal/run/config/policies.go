@@ -101,6 +101,8 @@ func (r *policyRule) Check(p *document.Mapping) {
 	switch {
 	case r.Scope != quota.Failures && r.Scope != "" && r.Name == failuresRuleName:
 		p.AddMistake("name", "is reserved for the rule with scope failures")
+	case slices.Contains([]string{"breaker", "carrier", "checks"}, r.Name):
+		p.AddMistake("name", "is reserved for a limit of the service")
 	case r.Scope != quota.Failures:
 	case hasFailuresRule[policy]:
 		p.AddMistake("scope", "there is another rule with scope failures")

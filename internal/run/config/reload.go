@@ -1,6 +1,7 @@
 package config
 
 import (
+	"fmt"
 	"reflect"
 	"slices"
 	"strings"
@@ -22,6 +23,24 @@ func (c Config) WithReloadable(next Config) Config {
 	}
 	c.UpdateWarnings(time.Now())
 	return c
+}
+
+// CheckKeptNames returns an error if the page or a hook names an app or a purpose that c does not
+// have. Load finds such a mistake in one file. A reload keeps the page and the hooks of the file
+// before, and takes the apps and purposes of the new file.
+func (c Config) CheckKeptNames() error {
+	hasApp := func(name string) bool { return slices.ContainsFunc(c.Apps, func(a App) bool { return a.Name == name }) }
+	if c.Page.App != "" && !hasApp(c.Page.App) {
+		return fmt.Errorf("page.app is %s until a restart: keep this app until then", c.Page.App)
+	}
+	for _, h := range c.Hooks {
+		for _, purpose := range h.Purposes {
+			if _, found := c.Purposes[purpose]; !found || !hasApp(h.App) {
+				return fmt.Errorf("the hook %s uses the app %s and the purpose %s until a restart: keep both until then", h.Name, h.App, purpose)
+			}
+		}
+	}
+	return nil
 }
 
 // ReloadableChanges returns the names of the reloadable settings that differ in next.

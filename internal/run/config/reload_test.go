@@ -35,6 +35,23 @@ func TestWithReloadable(t *testing.T) {
 	is(t, "what is not printed", of("2098-01-31").ReloadableChanges(of("2099-01-31")), []string{"test_recipients"})
 }
 
+// A reload is refused if it would leave the page without its app, or a hook without its app or
+// purpose.
+func TestKeptNames(t *testing.T) {
+	const hook = "hooks: [{name: auth, server: supabase-email, secret_env: SUPABASE, app: auth, purposes: {signup: gift}}]\n"
+	before := must(t, "page: {app: shop}\n"+hook+"apps: [{name: shop}, {name: auth}]\npurposes: {gift: {}}", "SUPABASE=v1,"+hookOne)
+	const gift = "\npurposes: {gift: {}}"
+	for yaml, want := range map[string]string{
+		"apps: [{name: shop}, {name: auth}]" + gift: "<nil>", "apps: [{name: auth}]" + gift: "page.app is shop until",
+		"apps: [{name: shop}, {name: auth}]": "the hook auth uses the app auth and the purpose gift until",
+		"apps: [{name: shop}]" + gift:        "the hook auth uses",
+	} {
+		if err := before.WithReloadable(must(t, yaml)).CheckKeptNames(); !strings.HasPrefix(fmt.Sprint(err), want) {
+			t.Errorf("%s: %v", yaml, err)
+		}
+	}
+}
+
 // The generated key of the app default stays until an app has a key, and then nothing of it is
 // left.
 func TestReloadedKeys(t *testing.T) {

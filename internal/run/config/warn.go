@@ -29,8 +29,8 @@ func (c *Config) UpdateWarnings(now time.Time) {
 	}
 	shared := c.DatabaseURL != ""
 	add(shared && c.RedisURL == "",
-		"SENDCODE_REDIS_URL is not set: each replica counts separately. Rules on recipients stay exact, "+
-			"since Postgres decides them again; rules on networks and apps admit their whole limit in each replica.")
+		"SENDCODE_REDIS_URL is not set: rules on recipients stay exact, since Postgres decides them. "+
+			"Of the other rules, replicas hear of each other's sends up to two seconds late, and with windows of up to 10 s not at all.")
 	add(!shared && c.RedisURL != "",
 		"SENDCODE_REDIS_URL is set without SENDCODE_DATABASE_URL: the database is the SQLite file in %s, which only one process can use, "+
 			"and one process needs no Redis.",

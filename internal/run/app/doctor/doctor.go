@@ -136,7 +136,7 @@ func (d *doctor) checkDatabase(ctx context.Context) (string, error) {
 
 func (d *doctor) checkRedis(ctx context.Context) (string, error) {
 	if d.cfg.RedisURL == "" {
-		return "none: the process itself counts for the rules, which is right only for one replica", nil
+		return "none: the database decides the rules on recipients, and each process counts for the others", nil
 	}
 	client, err := quota.OpenRedis(d.cfg.RedisURL)
 	if err != nil {
