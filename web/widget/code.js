@@ -314,12 +314,17 @@ function row(w, r) {
     h('span', { class: 'pips-note', ...note }, plural(w, w.PipsLeft, r.remaining)));
 }
 
-// ruleName returns the time that a rule is about.
-function ruleName(w, { name, per, window }) {
+// periodOf returns the calendar period of a rule; undefined: it has none, or more than one date.
+const periodOf = ({ per, days }) => per || (days === 1 ? 'day' : undefined);
+
+// ruleName returns the time that a rule is about. The window of a rule by dates has an hour more or
+// less around a change of daylight saving time, so its dates are told.
+function ruleName(w, rule) {
+  const { name, days, window } = rule;
   if (name === 'carrier') return w.CarrierRule; // the carrier's own limit, which the policy does not have
-  const period = { hour: w.ThisHour, day: w.Today, week: w.ThisWeek, month: w.ThisMonth }[per];
+  const period = { hour: w.ThisHour, day: w.Today, week: w.ThisWeek, month: w.ThisMonth }[periodOf(rule)];
   if (period) return period;
-  const ms = window * second;
+  const ms = days ? days * day : window * second;
   const usual = { minute: [minute, w.PerMinute], hour: [60 * minute, w.PerHour], day: [day, w.PerDay] }[name];
   if (usual?.[0] === ms) return usual[1];
   if (ms >= 2 * day && ms % day === 0) return put(w.Within, { d: plural(w, w.Days, ms / day) });
@@ -342,7 +347,7 @@ function spent(w, quota, to) {
     [w.PerMinute]: w.EnoughMinute, [w.PerHour]: w.EnoughHour, [w.ThisHour]: w.EnoughHour, [w.PerDay]: w.EnoughDay, [w.Today]: w.EnoughDay,
     [w.ThisWeek]: w.EnoughWeek, [w.ThisMonth]: w.EnoughMonth,
   }[when] ?? w.Enough;
-  if (r.per) return { heading: head, lead: emphasised(put(plural(w, w.SentWithin, taken), { when }), { to }) };
+  if (periodOf(r)) return { heading: head, lead: emphasised(put(plural(w, w.SentWithin, taken), { when }), { to }) };
   if (r.window >= roundedFrom) return { heading: head, lead: emphasised(put(plural(w, w.AtMost, r.limit), { when }), { to }) };
   const since = r.window - r.reset_after; // the oldest counted send leaves when its age is the window
   const [named, counted] = [w.SentSince, w.SentElse].map((text) => plural(w, text, taken).split('{to}'));

@@ -28,6 +28,7 @@ export class Flow {
   #undelivered; // the last send that the service reported as failed
   #ended; // the last verification that the service reported as ended
   #tried; // {id, code} of a check whose answer was lost
+  #previous; // the ID of the verification from before the last request
 
   constructor(core) {
     this.core = core;
@@ -37,6 +38,7 @@ export class Flow {
       return core.inquiry.ask(...all);
     };
     this.mistaken = mistaken(key);
+    core.ours = (id) => [this.#previous, core.there?.view?.id].includes(id); // whether this tab, and no other one, has requested it
     core.intent = new Kept('sessionStorage', key, this.#get('purpose') ?? '', core.element.id, 'intent');
     if (!this.mistaken) this.client = new Client({ key, api, ask, kept: core.intent });
   }
@@ -133,8 +135,8 @@ export class Flow {
     this.#tried = { id: view.id, code: code || value };
     let a = await this.client.check(view.id, this.#tried.code);
     if (before && a.status === 200 && !a.body.valid) { // the earlier message may have arrived after the last one
-      const earlier = await this.client.check(before, this.#tried.code);
-      if (earlier.body?.valid) a = earlier;
+      const earlier = await this.client.check(before, this.#tried.code), unknown = earlier.status === 0 || earlier.status >= 500;
+      if (unknown || earlier.body.valid) a = earlier; // while it is unknown, the code is not called wrong
     }
     if (era !== this.core.era) return undefined;
     if (a.status === 200) return this.#checked(a.body);
@@ -217,8 +219,10 @@ export class Flow {
   }
 
   // #arrive changes to the requested recipient. The previous recipient stays known only if it is on
-  // the other channel: on the same channel, another person may be here now.
+  // the other channel: on the same channel, another person may be here now. The ID of the previous
+  // verification is kept, so that it is not taken for another tab's.
   #arrive({ channel, to, country, id }) {
+    this.#previous = this.#state.view?.id ?? this.#previous;
     if (channel !== this.core.channel()) this.core.there = this.#leg();
     else if (!id && to !== this.#state.to) this.core.there = undefined;
     return { channel, to, country };
@@ -292,8 +296,9 @@ export class Flow {
     this.#state = { ...this.#state, note: { kind, text } };
   }
 
+  // #checked shows the answer to a check, which may be about the verification of before.
   #checked({ id, status, valid, attempts_remaining, proof, test, known }) {
-    const view = { ...this.#state.view, status, attempts_remaining: attempts_remaining ?? 0 };
+    const view = { ...this.#state.view, id, status, attempts_remaining: attempts_remaining ?? 0 };
     const wrong = status === 'pending';
     this.#tried = undefined;
     const { quota, to, country, before, screen } = this.#state;
@@ -310,7 +315,10 @@ export class Flow {
   }
 
   // #elsewhere returns whether another tab has requested a code since then.
-  #elsewhere({ id }) { return this.core.shared && !['', id].includes(this.core.kept.get()); }
+  #elsewhere({ id }) {
+    const { shared, kept, ours } = this.core, last = kept.get();
+    return shared && !['', id].includes(last) && !ours(last);
+  }
 
   // #take stores a verification from an answer; sent: it is the answer to a send.
   #take(a, sent) {

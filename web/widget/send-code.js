@@ -439,8 +439,8 @@ export class SendCode extends HTMLElement {
 
   // #look requests the state. If it gets no answer, it throws, so that the card stays.
   async #look() {
-    const { state: { view, id }, there, shared, kept } = this.#core, other = kept.get();
-    if (!view && !id && shared && there?.view?.id !== other) this.#expect(other); // of another tab, not of the other channel
+    const { state: { view, id }, ours, shared, kept } = this.#core, other = kept.get();
+    if (!view && !id && shared && !ours?.(other)) this.#expect(other);
     if (!view && !this.#core.state.id) return this.#show(); // a refusal may be over
     const flow = await this.#begun();
     if (!flow) throw new Error('away');

@@ -128,16 +128,18 @@ func TestThePageOfAnAppThatIsNamed(t *testing.T) {
 }
 
 // Without a script, the page says that it needs one. The page offers only channels that the service
-// has and that are not paused.
+// has and that are not paused. If there is none, the page offers its first channel.
 func TestThePageOffersWhatThereIs(t *testing.T) {
 	w := world(t)
 	contains(t, get(t, w, ""), "<noscript>", "needs JavaScript", `channels="email"`)
+	w.Codes.Pause("email")
+	contains(t, get(t, w, ""), `channels="email"`)
 	w.Codes.SetCountries("DE")
+	contains(t, get(t, w, ""), `channels="sms"`, "to your phone", `rel="modulepreload"`)
+	w.Codes.Pause("")
 	both := get(t, w, "")
 	contains(t, both, `channels="email sms"`, `&#34;country&#34;:&#34;DE&#34;`)
 	silent(t, both, "modulepreload") // it would delay the card, which does not wait for it
-	w.Codes.Pause("email")
-	contains(t, get(t, w, ""), `channels="sms"`, "to your phone", `rel="modulepreload"`)
 }
 
 // returning adds an app to the page. The app's site answers each request with its own address.

@@ -91,8 +91,6 @@ func aWayWithout(t *testing.T, browser context.Context, features []string, how r
 	b := open(t, browser, w, browsertest.Look{})
 	b.first(without(features, how))
 	b.visit("")
-	b.card("ask")
-	b.until(b.q("#by-sms"))
 	b.click("#by-sms")
 	b.until(b.q("#country"))
 	b.run(b.q("#country") + `.value = 'DE'`)

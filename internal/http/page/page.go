@@ -61,8 +61,8 @@ type Purpose struct {
 type Config struct {
 	AppPage // for visits that name no app
 	// Channels are the channels in the order in which the page offers them. The page omits a
-	// channel that the service lacks. If Channels is empty, the page offers all channels, mail
-	// first.
+	// channel that the service lacks or that is paused, but never all of them. If Channels is
+	// empty, the page offers all channels, mail first.
 	Channels []recipient.Channel
 	// Country is the country of phone numbers if the browser names no served country. If Country is
 	// empty, there is no such country.
@@ -127,7 +127,7 @@ type visit struct {
 	AppPage
 	T        map[string]string // the page's texts in the browser's language
 	phone    map[string]string // those for text messages alone
-	Channels string            // separated by spaces; "": mail
+	Channels []recipient.Channel
 	Country  string
 	Purpose  string
 	Lead     string // of the first card
@@ -163,23 +163,23 @@ func (page *Page) newVisit(c echo.Context) (*visit, error) {
 	}
 	wanted := page.channels()
 	v.Purpose, v.Offer = v.Purposes[i].Name, page.Offer(v.App, v.Purposes[i].Name, words.Lang(), wanted)
-	var channels []string
-	for _, ch := range wanted {
-		if strings.Contains(v.Offer, `"channel":"`+string(ch)+`"`) {
-			channels = append(channels, string(ch))
-		}
+	v.Channels = slices.DeleteFunc(slices.Clone(wanted), func(ch recipient.Channel) bool {
+		return !strings.Contains(v.Offer, `"channel":"`+string(ch)+`"`)
+	})
+	if len(v.Channels) == 0 {
+		v.Channels = wanted[:1] // a send fails, as in a widget on a site
 	}
-	v.Channels, v.Lead = strings.Join(channels, " "), v.lead(channels, v.Purposes[i].Code)
-	if len(channels) > 0 && channels[0] == string(recipient.SMS) { // only a first card for phone numbers needs the modules of Preload
+	v.Lead = v.lead(v.Purposes[i].Code)
+	if v.Channels[0] == recipient.SMS { // only a first card for phone numbers needs the modules of Preload
 		v.Preload = web.WidgetPhonePreloads(words.Lang())
 	}
 	return v, nil
 }
 
 // lead returns the sentence that says what will be sent.
-func (v *visit) lead(channels []string, format code.Format) string {
+func (v *visit) lead(format code.Format) string {
 	key := "AskLead"
-	if len(channels) > 1 {
+	if len(v.Channels) > 1 {
 		key += "Either"
 	}
 	switch {
@@ -190,7 +190,7 @@ func (v *visit) lead(channels []string, format code.Format) string {
 		key += "Digits"
 	}
 	words := v.T
-	if slices.Equal(channels, []string{string(recipient.SMS)}) {
+	if slices.Equal(v.Channels, []recipient.Channel{recipient.SMS}) {
 		words = v.phone
 	}
 	return strings.ReplaceAll(cmp.Or(words[key], v.T[key]), "{n}", strconv.Itoa(format.Length))

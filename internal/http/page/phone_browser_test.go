@@ -21,10 +21,8 @@ func phoning(t *testing.T) *pagetest.World {
 // numbersWhileTheyAreTyped tests that digits appear in the format of their country, and that the
 // country follows the number. The typed text stays when the page meanwhile asks for the state.
 func numbersWhileTheyAreTyped(t *testing.T, browser context.Context) {
-	w := phoning(t)
-	b := open(t, browser, w, browsertest.Look{Lang: "de-DE,en"})
+	b := open(t, browser, phoning(t), browsertest.Look{Lang: "de-DE,en"})
 	b.visit("")
-	b.card("ask")
 	b.click("#by-sms")
 	b.click("#phone")
 	b.keys("0151")
@@ -77,14 +75,11 @@ func aCodeFromATextMessage(t *testing.T, browser context.Context) {
 	b := open(t, browser, w, browsertest.Look{})
 	b.first(messages)
 	b.visit("")
-	b.card("ask")
-	b.until(b.q("#by-email"))
 	b.click("#by-email")
 	b.asked(pagetest.Address)
 	b.card("code")
 	is(t, eval[int](b, `waits.length`), 0)
 	b.click(".change")
-	b.card("ask")
 	b.click("#by-sms")
 	b.fills("phone", pagetest.Number)
 	b.click("#send")

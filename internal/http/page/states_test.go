@@ -179,7 +179,7 @@ const drawing = `(async (cases, lang) => {
     const channel = state.channel ?? 'email', w = words[channel], tries = state.tries ?? 5, wait = state.wait ?? 0;
     const window = Math.max(windows[state.rule] ?? 7200, wait);
     const rule = state.rule
-      ? { name: state.rule, scope: state.scope ?? 'recipient', limit: 1, window, remaining: 0, reset_after: wait, retry_after: wait }
+      ? { name: state.rule, scope: state.scope ?? 'recipient', limit: 1, window, days: state.days, remaining: 0, reset_after: wait, retry_after: wait }
       : { name: 'own', scope: 'recipient', limit: 9, window: 7200, remaining: 9, reset_after: 0, retry_after: 0 };
     const left = state.left?.map((remaining, i) => {
       const name = ['minute', 'hour', 'day'][i];
@@ -223,18 +223,19 @@ const misread = `.filter(({ in: text, code = '', reason = '', length, letters })
 }).map(({ in: text }) => text)`
 
 // rounded is what the widget reckons from waits that may have been rounded up (see
-// TestNothingIsReckonedFromARoundedWait).
+// TestNothingIsReckonedFromARoundedWait). Rules by dates are told as dates, also over a change of
+// daylight saving time.
 const rounded = `(async () => {
   const { draw, pick, cards, phones, Moment } = widget, { mails } = await import('/static/widget/words.en.js');
-  const shown = (wait) => {
-    const rule = { name: 'hour', scope: 'recipient', limit: 1, window: 3600, remaining: 0, reset_after: wait, retry_after: wait };
+  const shown = (wait, days, window = 3600) => {
+    const rule = { name: 'hour', scope: 'recipient', limit: 1, window, days, remaining: 0, reset_after: wait, retry_after: wait };
     const quota = { allowed: false, retry_after: wait, blocked_by: 'hour', rules: [rule] };
     const card = draw({ email: mails }, { quota, pick, cards, phones, channel: 'email', channels: ['email'], moment: new Moment(), refused: true, to: 'ana@example.com' });
     return [card.querySelector('.lead').textContent, card.querySelectorAll('.lead [data-at]').length, card.querySelector('.count').dataset.long, card.querySelector('[role=timer]').dataset.long].join('; ');
   };
-  const lead = 'At most 1 code per hour goes to ana@example.com. Change the address; 0; ';
-  return [[3600, lead + 'at {c} · {d}; You can request another code at {c}, in {d}.'], [3693, lead + 'at {c}; You can request it at {c}.']]
-    .map(([wait, want]) => [shown(wait), want]).filter(([got, want]) => got !== want).map(String);
+  const end = ' Change the address; 0; ', at = end + 'at {c} · {d}; You can request another code at {c}, in {d}.', most = 'At most 1 code per hour goes to ana@example.com.';
+  return [[3600, most + at], [3693, most + end + 'at {c}; You can request it at {c}.'], [9999, '1 code was sent to ana@example.com today.' + at, 1, 82800], [9999, most.replace('per hour', 'in 7 days') + at, 7, 601200]]
+    .map(([wait, want, ...by]) => [shown(wait, ...by), want]).filter(([got, want]) => got !== want).map(String);
 })()`
 
 // holdWidget has the page hold the widget's parts as window.widget.

@@ -32,7 +32,6 @@ func aWidgetIsMoved(t *testing.T, browser context.Context) {
 			b.Helper()
 			eval[bool](b, `(async () => { `+move+`; await rest(50); return true })()`)
 		}
-		b.card("ask")
 		b.types("to", "ana@exa")
 		moved()
 		is(t, b.value("#to"), "ana@exa")
@@ -86,7 +85,6 @@ func aWidgetIsDrawnAgain(t *testing.T, browser context.Context) {
 	given(again, `el.value = proof`, `form.replaceChildren(el)`)
 	given(again, `form.replaceChildren(el)`, `el.value = 'x'`, `el.value = proof`)
 	b.run(again, `form.replaceChildren(el)`)
-	b.card("ask")
 	b.types("to", "ana@exa")
 	given(`el.value = proof`) // whatever is being typed
 	b.run(`el.value = 'another'`)

@@ -75,11 +75,12 @@ func aWidgetByPhone(t *testing.T, browser context.Context) {
 	}
 }
 
-// aWidgetsOtherChannel has its own wait, and its own code.
+// aWidgetsOtherChannel has its own wait, and its own code. It does not count as another tab, also
+// on our own page, where tabs share a verification.
 func aWidgetsOtherChannel(t *testing.T, browser context.Context) {
 	w := phoning(t)
 	w.Codes.Immediately = store.Sent
-	b := embedded(t, browser, w, browsertest.Look{Width: 600, Height: 1000}, tag(`channels="email sms" locale="en"`))
+	b := embedded(t, browser, w, browsertest.Look{Width: 600, Height: 1000}, tag(`channels="email sms" locale="en" shared`))
 	b.until(b.q("#country"))
 	b.asked(pagetest.Address)
 	b.card("code", "Check your mail")
@@ -106,6 +107,8 @@ func aWidgetsOtherChannel(t *testing.T, browser context.Context) {
 	b.click(".instead [data-act=besides]") // while the widget asks for the code that it leaves
 	b.until(`window.answered`)
 	b.card("code", "Check your mail", "Send a text message instead", "+49 151•••789 · next code in 0:")
+	b.rest(longer) // it looks after a second
+	silent(t, eval[string](b, b.q("#card")+`.innerText`), "another tab")
 	b.ready()
 	b.click("#other")
 	b.card("code", "Check your phone", "Send again in 0:")
