@@ -15,5 +15,5 @@ def enter(request):
     status, answer = check(asked.get("id"), request.POST["code"], request.META["REMOTE_ADDR"])
     if "proof" in answer: asked["proof"], request.session.modified = answer["proof"], True
     if "proof" in asked: status, answer = codes("/v1/proofs/redeem", {"proof": asked["proof"]}, "redeem-" + asked["id"])  # again, if an answer was lost
-    if "to" in answer: return HttpResponse(f"Welcome, {answer['to']}", "text/plain")  # log the proven address in here
+    if "to" in answer: del request.session["asked"]; return HttpResponse(f"Welcome, {answer['to']}", "text/plain")  # log the address in here
     return JsonResponse(shown(answer, "status", "attempts_remaining", "detail"), status=status)
