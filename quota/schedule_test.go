@@ -25,9 +25,7 @@ type schedule struct {
 }
 
 func newSchedule(t tester, dice func(int) int, worlds ...*world) *schedule {
-	return &schedule{
-		t: t, dice: dice, worlds: worlds, model: newNaive(), now: epoch, high: epoch, seen: map[string]int{},
-	}
+	return &schedule{t: t, dice: dice, worlds: worlds, model: newNaive(), now: epoch, high: epoch, seen: map[string]int{}}
 }
 
 func (s *schedule) step() {

@@ -48,9 +48,6 @@ func oneLine(text string) string {
 	return strings.Join(strings.Fields(text), " ")
 }
 
-// simulation is the package that runs the whole service by seeds.
-const simulation = "./internal/prove/simulate"
-
 // load reads the mutants of a list, in its order. If a file does not have a text exactly once, that
 // is an error: otherwise the list would no longer test what it says.
 func load(o options, text []byte) (all []mutant, err error) {
@@ -66,10 +63,6 @@ func load(o options, text []byte) (all []mutant, err error) {
 			m.area = a.Name
 			if m.Tests == nil {
 				m.Tests = a.Tests
-			}
-			if o.seeds > 0 {
-				m.Tests = append(m.Tests[:len(m.Tests):len(m.Tests)],
-					tests{simulation, []string{fmt.Sprintf("-simulate.seeds=%d", o.seeds)}})
 			}
 			original, err := os.ReadFile(filepath.Join(o.root, m.File))
 			if err != nil {

@@ -29,7 +29,6 @@ type options struct {
 	root    string
 	results string
 	areas   string
-	seeds   int
 	day     int
 	timeout time.Duration
 }
@@ -39,7 +38,6 @@ func main() {
 	flag.StringVar(&o.results, "results", filepath.Join(os.TempDir(), "sendcode-mutants.jsonl"),
 		"file that keeps what is known, so that a run can be continued")
 	flag.StringVar(&o.areas, "areas", "", "only these areas: a regular expression")
-	flag.IntVar(&o.seeds, "seeds", 0, "seeds of the simulation for each mutant that the tests do not notice; 0: none")
 	flag.IntVar(&o.day, "day", 0, "1 to 7: only the packages of this day; 0: all")
 	flag.DurationVar(&o.timeout, "timeout", 2*time.Minute, "for each run of tests; one that takes longer has noticed the mutant")
 	flag.Parse()

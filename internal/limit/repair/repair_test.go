@@ -130,9 +130,7 @@ var login = policy.Purpose{Name: "login", Policy: quota.Policy{Name: "own", Rule
 }}}
 
 func newIdle(t *testing.T) *idle {
-	r := &idle{
-		fakeLimiter: &fakeLimiter{}, T: t, db: &fakeDatabase{away: map[string]bool{}, reset: map[string]bool{}},
-	}
+	r := &idle{fakeLimiter: &fakeLimiter{}, T: t, db: &fakeDatabase{away: map[string]bool{}, reset: map[string]bool{}}}
 	r.db.logged = time.Now()
 	set := policy.Set{Purposes: map[string]policy.Purpose{"login": login}}
 	r.Repair = &Repair{

@@ -159,9 +159,7 @@ func TestKubernetesConfiguresTheProgram(t *testing.T) {
 	one, _ := set("deploy/kubernetes/file.yaml")
 	postgres, migrates := set("deploy/kubernetes/postgres.yaml")
 	image := regexp.MustCompile(`(?m)^ENV (\S+)$`).FindAllStringSubmatch(readFile(t, "Dockerfile"), -1)
-	for form, environ := range map[string][]string{
-		"one file": one, "Postgres and Redis": postgres, "the job": migrates,
-	} {
+	for form, environ := range map[string][]string{"one file": one, "Postgres and Redis": postgres, "the job": migrates} {
 		for _, e := range image {
 			environ = append([]string{e[1]}, environ...)
 		}

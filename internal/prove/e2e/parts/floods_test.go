@@ -99,7 +99,7 @@ func TestPostgresAtEachDistanceUnderOverload(t *testing.T) {
 					t.Errorf("%.0f of a capacity of %.0f a second were served", got, capacity)
 				}
 			}
-			if n := f.Unserved.Load(); n > int64(f.sent)/5 || f.Shed.Load() == 0 {
+			if n := f.Unserved.Load(); quiet && n > int64(f.sent)/5 || f.Shed.Load() == 0 {
 				t.Errorf("of %d requests, %d waited in vain and %d were refused at once", f.sent, n, f.Shed.Load())
 			}
 			link.Toxics.ResetToxics(t.Context())
