@@ -105,12 +105,12 @@ func NewCarriers(routes []Route, o CarriersOptions) *Carriers {
 // is true for the failure. Any other failure ends Send.
 //
 // Send normally returns the result and the error of the last carrier that it tried. There are two
-// exceptions, which apply only if Send tried no carrier or if MayGoElsewhere is true for the last
-// failure:
+// exceptions, which apply only if Send tried no carrier, if the last failure is Temporary, or if
+// MayGoElsewhere is true for it:
 //
 //   - If another carrier may take the message later, Send returns a Temporary error, so that the
-//     caller tries again. If carriers failed with a Temporary failure, Send returns the result and
-//     the error of the last of them. If carriers were only skipped because their breakers are open,
+//     caller tries again. Send returns the result and the error of the carrier that may take the
+//     message soonest, by RetryAfter. For a carrier that was skipped because its breaker is open,
 //     the error has the stage StageAllSetAside.
 //   - Otherwise, if CarriersOptions.Reserve failed, Send returns the error of Reserve.
 //
@@ -156,12 +156,12 @@ func (c *Carriers) tryEach(ctx context.Context, m Message) (receipt delivery.Res
 			continue
 		}
 		receipt, fail = got, failed
+		if fail != nil && fail.Class == delivery.Temporary && (waits == nil || fail.RetryAfter <= waits.RetryAfter) {
+			waits, waited = fail, receipt
+		}
 		goesOn := fail != nil && fail.Class == delivery.Temporary || fail.MayGoElsewhere(r.Carrier.Name(), m.Used, m.Took)
 		if !goesOn || ctx.Err() != nil {
 			break
-		}
-		if fail.Class == delivery.Temporary && (waits == nil || fail.RetryAfter <= waits.RetryAfter) {
-			waits, waited = fail, receipt
 		}
 	}
 	if fail != nil && fail.Class == delivery.Temporary || fail.MayGoElsewhere(receipt.Provider, m.Used, m.Took) {

@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -34,10 +35,9 @@ func (c Config) CheckKeptNames() error {
 		return fmt.Errorf("page.app is %s until a restart: keep this app until then", c.Page.App)
 	}
 	for _, h := range c.Hooks {
-		for _, purpose := range h.Purposes {
-			if _, found := c.Purposes[purpose]; !found || !hasApp(h.App) {
-				return fmt.Errorf("the hook %s uses the app %s and the purpose %s until a restart: keep both until then", h.Name, h.App, purpose)
-			}
+		lacks := func(purpose string) bool { _, found := c.Purposes[purpose]; return !found }
+		if !hasApp(h.App) || slices.ContainsFunc(slices.Collect(maps.Values(h.Purposes)), lacks) {
+			return fmt.Errorf("the hook %s uses the app %s and its purposes until a restart: keep them until then", h.Name, h.App)
 		}
 	}
 	return nil

@@ -43,7 +43,7 @@ func TestKeptNames(t *testing.T) {
 	const gift = "\npurposes: {gift: {}}"
 	for yaml, want := range map[string]string{
 		"apps: [{name: shop}, {name: auth}]" + gift: "<nil>", "apps: [{name: auth}]" + gift: "page.app is shop until",
-		"apps: [{name: shop}, {name: auth}]": "the hook auth uses the app auth and the purpose gift until",
+		"apps: [{name: shop}, {name: auth}]": "the hook auth uses the app auth and its purposes until",
 		"apps: [{name: shop}]" + gift:        "the hook auth uses",
 	} {
 		if err := before.WithReloadable(must(t, yaml)).CheckKeptNames(); !strings.HasPrefix(fmt.Sprint(err), want) {

@@ -151,9 +151,9 @@ func allSetAside(fail *delivery.Error) bool { return fail != nil && fail.Err == 
 //
 // In three cases, the result is not that of the last server. If the pace of the remaining servers
 // allows no mail yet, tryEach returns ErrPace. If a server has refused the mail but MayGoElsewhere
-// is true, and the remaining servers are set aside or busy, tryEach returns errOtherAside. If a
-// server has failed as Temporary and a later server refuses the mail in such a way, tryEach returns
-// the Temporary failure.
+// is true, or has asked for a wait (RetryAfter), and the remaining servers are set aside or busy,
+// tryEach returns errOtherAside. If a server has failed as Temporary, and a later server refuses
+// the mail in such a way or asks for a longer wait, tryEach returns the Temporary failure.
 func (s Servers) tryEach(ctx context.Context, mail *delivery.RenderedMail) (receipt delivery.Result,
 	fail *delivery.Error,
 ) {

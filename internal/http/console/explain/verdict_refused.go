@@ -30,7 +30,7 @@ func (vi verdictInput) refusedTexts() (what, next texts.Sentence) {
 			vi.recipientCountText())
 		next = vi.nextAdmittedText()
 		switch {
-		case vi.isLockedOut(store.SecretKeyClass): // the class of vi.facts.Quota
+		case vi.isLockedOut(store.SecretKeyClass) && vi.facts.Quota != nil && vi.facts.Quota.Allowed() && vi.facts.Strangers == nil:
 			next = vi.lockoutsText()
 		case len(vi.facts.Locks) > 0:
 			next = vi.Join(next, vi.lockoutsText())
