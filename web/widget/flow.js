@@ -28,7 +28,7 @@ export class Flow {
   #undelivered; // the last send that the service reported as failed
   #ended; // the last verification that the service reported as ended
   #tried; // {id, code} of a check whose answer was lost
-  #previous; // the ID of the verification from before the last request
+  #previous; // the ID of the verification that a refused request left
 
   constructor(core) {
     this.core = core;
@@ -135,8 +135,8 @@ export class Flow {
     this.#tried = { id: view.id, code: code || value };
     let a = await this.client.check(view.id, this.#tried.code);
     if (before && a.status === 200 && !a.body.valid) { // the earlier message may have arrived after the last one
-      const earlier = await this.client.check(before, this.#tried.code), unknown = earlier.status === 0 || earlier.status >= 500;
-      if (unknown || earlier.body.valid) a = earlier; // while it is unknown, the code is not called wrong
+      const earlier = await this.client.check(before, this.#tried.code);
+      if (earlier.body?.valid) a = earlier;
     }
     if (era !== this.core.era) return undefined;
     if (a.status === 200) return this.#checked(a.body);
@@ -220,7 +220,7 @@ export class Flow {
 
   // #arrive changes to the requested recipient. The previous recipient stays known only if it is on
   // the other channel: on the same channel, another person may be here now. The ID of the previous
-  // verification is kept, so that it is not taken for another tab's.
+  // verification is kept until a code is sent, so that it is not taken for another tab's.
   #arrive({ channel, to, country, id }) {
     this.#previous = this.#state.view?.id ?? this.#previous;
     if (channel !== this.core.channel()) this.core.there = this.#leg();
@@ -232,6 +232,7 @@ export class Flow {
     const { view: before, to: last } = this.#state, { id, send, to, channel } = a.body;
     this.#state = { ...this.#arrive(wanted), before: wanted.id === id ? this.#state.before : wanted.id };
     this.#take(a, true);
+    this.#previous = undefined; // this tab no longer shows it
     if (before && (before.channel !== channel || wanted.to !== last)) this.#tell('changed', { id, to, channel });
     this.#tell('sent', { id, number: send.number, to, channel });
   }

@@ -109,9 +109,10 @@ func NewCarriers(routes []Route, o CarriersOptions) *Carriers {
 // MayGoElsewhere is true for it:
 //
 //   - If another carrier may take the message later, Send returns a Temporary error, so that the
-//     caller tries again. Send returns the result and the error of the carrier that may take the
-//     message soonest, by RetryAfter. For a carrier that was skipped because its breaker is open,
-//     the error has the stage StageAllSetAside.
+//     caller tries again. If carriers failed with a Temporary failure, Send returns the result and
+//     the error of the one with the shortest RetryAfter. If another carrier was skipped because its
+//     breaker is open, RetryAfter is 0. If carriers were only skipped, the error has the stage
+//     StageAllSetAside.
 //   - Otherwise, if CarriersOptions.Reserve failed, Send returns the error of Reserve.
 //
 // Took in the result is the duration of the whole call.
@@ -131,10 +132,10 @@ func (c *Carriers) Send(ctx context.Context, m Message) (delivery.Result, error)
 
 func (c *Carriers) tryEach(ctx context.Context, m Message) (receipt delivery.Result, fail *delivery.Error) {
 	fail = &delivery.Error{Class: delivery.Temporary, Stage: delivery.StageDial, Err: errNoRoute}
-	aside := &delivery.Error{Class: delivery.Temporary, Stage: delivery.StageAllSetAside, Err: errAllSetAside}
 	var over *delivery.Error  // why Reserve failed
 	var waits *delivery.Error // error of the carrier that may take the message soonest; waited has that carrier's result
 	var waited delivery.Result
+	skipped := false
 	order := delivery.UnusedFirst(c.routes, m.Used, func(r *routeWithBreaker) string { return r.Carrier.Name() },
 		func(r *routeWithBreaker) bool { return r.breaker.IsWell() })
 	for _, r := range order {
@@ -143,9 +144,7 @@ func (c *Carriers) tryEach(ctx context.Context, m Message) (receipt delivery.Res
 		}
 		report, ok := r.breaker.Allow()
 		if !ok {
-			if waits == nil || waits.RetryAfter > 0 {
-				waits, waited = aside, delivery.Result{}
-			}
+			skipped = true
 			continue
 		}
 		got, failed, unpaid := c.attempt(ctx, r, m, report)
@@ -163,6 +162,10 @@ func (c *Carriers) tryEach(ctx context.Context, m Message) (receipt delivery.Res
 		if !goesOn || ctx.Err() != nil {
 			break
 		}
+	}
+	if skipped { // the carrier that was skipped may take the message sooner
+		waits = cmp.Or(waits, &delivery.Error{Class: delivery.Temporary, Stage: delivery.StageAllSetAside, Err: errAllSetAside})
+		waits.RetryAfter = 0
 	}
 	if fail != nil && fail.Class == delivery.Temporary || fail.MayGoElsewhere(receipt.Provider, m.Used, m.Took) {
 		if waits != nil {

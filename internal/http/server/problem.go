@@ -103,7 +103,7 @@ func writeProblem(c echo.Context, p *Problem, base string) error {
 	if p.Kind.Status == http.StatusUnauthorized && h.Get("WWW-Authenticate") == "" {
 		h.Set("WWW-Authenticate", `Bearer realm="sendcode"`)
 	}
-	if wantsHTML(c) {
+	if !strings.HasPrefix(c.Request().URL.Path, "/v1/") && strings.Contains(c.Request().Header.Get("Accept"), "text/html") {
 		return writeProblemPage(c, p.Kind.Status, problemPage{p.Kind, p.InEnglish()})
 	}
 	words := texts.PageTextsFor(c.Request().Header.Get("Accept-Language"))
@@ -172,13 +172,6 @@ func SetDefaultRetryAfter(c echo.Context, status int) {
 	if status == http.StatusServiceUnavailable && c.Response().Header().Get("Retry-After") == "" {
 		SetRetryAfter(c, unavailableWait)
 	}
-}
-
-// wantsHTML reports whether to answer with an HTML page: the client accepts HTML, and the path is
-// not under /v1/.
-func wantsHTML(c echo.Context) bool {
-	return !strings.HasPrefix(c.Request().URL.Path, "/v1/") &&
-		strings.Contains(c.Request().Header.Get("Accept"), "text/html")
 }
 
 // LogFailure logs an error of the service itself. Such an error is a 500, or a 503 because the

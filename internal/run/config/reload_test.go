@@ -40,11 +40,10 @@ func TestWithReloadable(t *testing.T) {
 func TestKeptNames(t *testing.T) {
 	const hook = "hooks: [{name: auth, server: supabase-email, secret_env: SUPABASE, app: auth, purposes: {signup: gift}}]\n"
 	before := must(t, "page: {app: shop}\n"+hook+"apps: [{name: shop}, {name: auth}]\npurposes: {gift: {}}", "SUPABASE=v1,"+hookOne)
-	const gift = "\npurposes: {gift: {}}"
 	for yaml, want := range map[string]string{
-		"apps: [{name: shop}, {name: auth}]" + gift: "<nil>", "apps: [{name: auth}]" + gift: "page.app is shop until",
-		"apps: [{name: shop}, {name: auth}]": "the hook auth uses the app auth and its purposes until",
-		"apps: [{name: shop}]" + gift:        "the hook auth uses",
+		"apps: [{name: shop}, {name: auth}]\npurposes: {gift: {}}": "<nil>", "apps: [{name: auth}]\npurposes: {gift: {}}": "page.app is shop until",
+		"apps: [{name: shop}, {name: auth}]":         "the hook auth uses the app auth and its purposes until",
+		"apps: [{name: shop}]\npurposes: {gift: {}}": "the hook auth uses",
 	} {
 		if err := before.WithReloadable(must(t, yaml)).CheckKeptNames(); !strings.HasPrefix(fmt.Sprint(err), want) {
 			t.Errorf("%s: %v", yaml, err)

@@ -151,9 +151,10 @@ func allSetAside(fail *delivery.Error) bool { return fail != nil && fail.Err == 
 //
 // In three cases, the result is not that of the last server. If the pace of the remaining servers
 // allows no mail yet, tryEach returns ErrPace. If a server has refused the mail but MayGoElsewhere
-// is true, or has asked for a wait (RetryAfter), and the remaining servers are set aside or busy,
-// tryEach returns errOtherAside. If a server has failed as Temporary, and a later server refuses
-// the mail in such a way or asks for a longer wait, tryEach returns the Temporary failure.
+// is true, and the remaining servers are set aside or busy, tryEach returns errOtherAside. If a
+// server has failed as Temporary, and a later server refuses the mail in such a way or asks for a
+// longer wait, tryEach returns the Temporary failure. If a server was set aside or busy, a
+// Temporary failure has no RetryAfter.
 func (s Servers) tryEach(ctx context.Context, mail *delivery.RenderedMail) (receipt delivery.Result,
 	fail *delivery.Error,
 ) {
@@ -162,6 +163,9 @@ func (s Servers) tryEach(ctx context.Context, mail *delivery.RenderedMail) (rece
 	skipped, busy := false, false
 	m := &mail.Message
 	mayGoOn := func() bool { return fail.MayGoElsewhere(receipt.Provider, m.Used, m.Took) }
+	waits := func(longer time.Duration) bool {
+		return fail != nil && fail.Class == delivery.Temporary && fail.RetryAfter > longer
+	}
 	order := delivery.UnusedFirst(s, m.Used, (*serverWithBreaker).host, func(x *serverWithBreaker) bool { return x.health.IsWell() })
 	for n, server := range order {
 		mail.OtherIsFree = func() bool { return Servers(order[n+1:]).anotherIsUp(server) }
@@ -187,12 +191,14 @@ func (s Servers) tryEach(ctx context.Context, mail *delivery.RenderedMail) (rece
 		}
 	}
 	switch {
-	case paced != nil && (allSetAside(fail) || mayGoOn()):
+	case paced != nil && (allSetAside(fail) || mayGoOn() || waits(paced.RetryAfter)):
 		receipt, fail = delivery.Result{}, paced
 		if busy { // a connection to another server may be free before that
 			fail.RetryAfter = 0
 		}
-	case skipped && (mayGoOn() || fail != nil && fail.Class == delivery.Temporary && fail.RetryAfter > 0):
+	case skipped && waits(0):
+		fail.RetryAfter = 0 // the server that was skipped may take the mail sooner
+	case skipped && mayGoOn():
 		receipt, fail = delivery.Result{}, &delivery.Error{Class: delivery.Temporary, Stage: delivery.StageAllSetAside, Err: errOtherAside}
 	}
 	return receipt, fail

@@ -19,8 +19,9 @@ import (
 // server refuses the login with 535, authenticate may set config.preferPlain. Then the next session
 // logs in with PLAIN or LOGIN, and not with a stronger mechanism.
 func (s *session) authenticate() error {
+	peer, ok := s.conn.RemoteAddr().(*net.TCPAddr) // the configured name may resolve to any address
 	switch {
-	case s.peerIsLoopback():
+	case ok && peer.IP.IsLoopback():
 	case s.state == nil:
 		return errCleartextLogin
 	case s.unverified != nil:
@@ -45,13 +46,6 @@ func (s *session) authenticate() error {
 		s.config.preferPlain.Store(!showsPassword(name) && slices.ContainsFunc(offered, showsPassword))
 	}
 	return err
-}
-
-// peerIsLoopback reports whether the peer's address is on loopback. It does not use the configured
-// name, which may resolve to any address.
-func (s *session) peerIsLoopback() bool {
-	tcp, ok := s.conn.RemoteAddr().(*net.TCPAddr)
-	return ok && tcp.IP.IsLoopback()
 }
 
 // mechanisms are the known mechanisms, the strongest first. The last two show the password to the

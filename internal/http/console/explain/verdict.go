@@ -107,7 +107,10 @@ func Judge(s store.SendDetails, facts VerdictFacts, w texts.Words) Verdict {
 	}
 	canBeLocked := c.state == verification.Pending || c.state == verification.MaxAttemptsReached
 	if c.Status != store.Refused && canBeLocked && c.isLockedOut(s.Verification.Class) {
-		v.Next = c.lockoutsText()
+		if c.Status != store.Failed {
+			v.Next = nil // what the code is good for; it is good for nothing now
+		}
+		v.Next = c.Join(v.Next, c.lockoutsText())
 	}
 	if used, _ := s.UsedProviders(); facts.ResendOther && c.Provider != "" && len(used) > 0 && !slices.Contains(used, c.Provider) {
 		v.What = c.Join(v.What, c.text("verdict.other", texts.Plain("used", strings.Join(used, ", "))))

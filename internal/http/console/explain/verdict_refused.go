@@ -28,14 +28,10 @@ func (vi verdictInput) refusedTexts() (what, next texts.Sentence) {
 		what = vi.Join(vi.text(texts.PluralKey("verdict.refused", vi.Count), texts.Strong("rule", vi.BlockedBy)),
 			vi.text("wide."+vi.countedScopeKey()),
 			vi.recipientCountText())
-		next = vi.nextAdmittedText()
-		switch {
-		case vi.isLockedOut(store.SecretKeyClass) && vi.facts.Quota != nil && vi.facts.Quota.Allowed() && vi.facts.Strangers == nil:
-			next = vi.lockoutsText()
-		case len(vi.facts.Locks) > 0:
+		next = vi.Join(vi.text("next.wide."+vi.countedScopeKey()), vi.nextAdmittedText())
+		if len(vi.facts.Locks) > 0 {
 			next = vi.Join(next, vi.lockoutsText())
 		}
-		next = vi.Join(vi.text("next.wide."+vi.countedScopeKey()), next)
 	}
 	if v := cmp.Or(vi.facts.CodeBefore, vi.story.Verification); v != nil && len(v.Checks) > 0 &&
 		verification.StateOf(*v, vi.story.Now) == verification.MaxAttemptsReached {
@@ -118,7 +114,8 @@ func (vi verdictInput) nextAdmittedText() texts.Sentence {
 	return vi.nextAdmittedTextByRow()
 }
 
-// nextAdmittedTextByQuota returns a sentence about when the recipient's rules admit one more.
+// nextAdmittedTextByQuota returns a sentence about when the recipient's rules admit one more. It is
+// empty if they admit one now and a lockout does not.
 func (vi verdictInput) nextAdmittedTextByQuota() texts.Sentence {
 	if vi.facts.Quota == nil {
 		return vi.text("next.refused.later")
@@ -141,7 +138,7 @@ func (vi verdictInput) nextAdmittedTextByQuota() texts.Sentence {
 			tell("next.refused.reserved", d)
 		}
 	}
-	if len(waits) == 0 {
+	if len(waits) == 0 && !vi.isLockedOut(store.SecretKeyClass) {
 		return vi.text("next.refused.free")
 	}
 	return vi.Join(waits...)
