@@ -75,6 +75,7 @@ tries() {
     DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends buildah debootstrap curl qemu-user-static
 } > /dev/null || { echo 'image: skipped: buildah, debootstrap, curl or qemu-user-static cannot be installed'; exit 0; }
 golang || { echo "image: skipped: $base cannot be made: $(tail -1 "$kept/log")"; exit 0; }
+go mod download # what is lent is complete, so the build needs no network of its own
 failed=0
 for arch in "${@:-$own}"; do
   # The machine's modules and compiled packages are lent, so that a night compiles what has changed.
