@@ -128,7 +128,7 @@ const (
 	// standby may take longer. Its rows are found after wholeSearchInterval at the latest.
 	longestTransaction = 10 * time.Second
 	// wholeSearchInterval is the longest time between two searches that begin at the oldest row.
-	wholeSearchInterval = 30 * time.Second
+	wholeSearchInterval = 10 * time.Minute
 )
 
 // searchStart returns the due time at which TakeOver begins a search. Zero means that the search
