@@ -191,7 +191,7 @@ func (s Servers) tryEach(ctx context.Context, mail *delivery.RenderedMail) (rece
 		}
 	}
 	switch {
-	case paced != nil && (allSetAside(fail) || mayGoOn() || waits(paced.RetryAfter)):
+	case paced != nil && (allSetAside(fail) || mayGoOn() || !busy && waits(paced.RetryAfter)):
 		receipt, fail = delivery.Result{}, paced
 		if busy { // a connection to another server may be free before that
 			fail.RetryAfter = 0

@@ -107,7 +107,7 @@ func Judge(s store.SendDetails, facts VerdictFacts, w texts.Words) Verdict {
 	}
 	canBeLocked := c.state == verification.Pending || c.state == verification.MaxAttemptsReached
 	if c.Status != store.Refused && canBeLocked && c.isLockedOut(s.Verification.Class) {
-		if c.Status != store.Failed {
+		if c.Status != store.Failed || c.Reason == store.ReasonEnded {
 			v.Next = nil // what the code is good for; it is good for nothing now
 		}
 		v.Next = c.Join(v.Next, c.lockoutsText())
