@@ -27,6 +27,15 @@ const BreakerScope quota.Scope = "everything"
 // BreakerName is the name of the breaker's rule in answers.
 const BreakerName = "breaker"
 
+// CarrierName is the name of the rule that an answer shows if the carrier would refuse messages
+// to the recipient for some time.
+const CarrierName = "carrier"
+
+// LockoutName is the rule name under which a refusal by a lockout is recorded. A lockout starts
+// after too many wrong codes for a recipient. Each class of callers that request codes has its own
+// lockout.
+const LockoutName = "checks"
+
 // Request has the properties of a request that decide which rules apply to it. The purpose is not
 // part of Request.
 type Request struct {

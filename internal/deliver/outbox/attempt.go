@@ -241,13 +241,9 @@ func (o *Outbox) classifyFailure(w store.Work, out store.Outcome, fail *delivery
 			out.Suppress = o.suppression(w.Verification, store.CauseOptOut, suppressFor)
 		}
 	case delivery.Temporary:
-		wait := max(o.retryDelay(w.Send.Attempt), fail.RetryAfter)
+		wait, reason := max(o.retryDelay(w.Send.Attempt), fail.RetryAfter), temporary+fail.Stage
 		if fail.Err == delivery.ErrPace && w.Now.Before(w.Verification.ExpiresAt) { // a wait for the pace ends only with the code
-			wait = min(fail.RetryAfter, w.Verification.ExpiresAt.Sub(w.Now)-1)
-		}
-		reason := temporary + fail.Stage
-		if fail.Err == delivery.ErrPace {
-			reason = reasonBacklog
+			wait, reason = min(fail.RetryAfter, w.Verification.ExpiresAt.Sub(w.Now)-1), reasonBacklog
 		}
 		if w.Now.Add(wait).Before(w.Verification.ExpiresAt) {
 			return out, &store.Postponement{After: wait, Reason: reason, Provider: out.Provider, ProviderCode: out.ProviderCode}

@@ -46,7 +46,10 @@ func (tw *triedWays) all() []string {
 func (w way) Name() string { return w.name }
 
 func (w way) Send(context.Context, sms.Message) (delivery.Result, *delivery.Error) {
-	return delivery.Result{}, w.fails[w.tried.add(w.name)]
+	if fail := w.fails[w.tried.add(w.name)]; fail != nil {
+		return delivery.Result{}, new(*fail) // the caller may change it
+	}
+	return delivery.Result{}, nil
 }
 
 // server is a way that takes mails.
@@ -70,6 +73,7 @@ func (s server) Deliver(ctx context.Context, _ time.Duration, begin func() bool,
 // Each resend uses a server or carrier that its verification has not used, if there is one;
 // otherwise the preferred one.
 func TestResendsGoAnotherWay(t *testing.T) {
+	type failures = map[int]*delivery.Error // by the number of the try
 	rejected := &delivery.Error{Class: delivery.Rejected, Stage: delivery.StageAnswer}
 	noMailbox := &delivery.Error{Class: delivery.Rejected, About: delivery.AboutMailbox}
 	noAddress := &delivery.Error{Class: delivery.Rejected, About: delivery.AboutAddress}
@@ -78,7 +82,7 @@ func TestResendsGoAnotherWay(t *testing.T) {
 	for name, c := range map[string]struct {
 		ways, prefixes string // names; the prefixes of the second carrier
 		same           bool
-		fails          map[int]*delivery.Error
+		fails          failures
 		want           string // what three resends and the send before them try
 		mails          bool   // mail servers as well
 	}{
@@ -86,25 +90,21 @@ func TestResendsGoAnotherWay(t *testing.T) {
 		"three ways":                          {ways: "a b c", want: "a b c a", mails: true},
 		"one way":                             {ways: "a", want: "a a a a", mails: true},
 		"resend: same":                        {ways: "a b", same: true, want: "a a a a", mails: true},
-		"resend: same, no such mailbox":       {ways: "a b", same: true, fails: map[int]*delivery.Error{1: away, 3: noMailbox}, want: "a b a b a a", mails: true},
-		"the second asks for a pause":         {ways: "a b", same: true, fails: map[int]*delivery.Error{1: away, 2: pause}, want: "a b a a a a", mails: true},
-		"the first asks for a pause":          {ways: "a b", same: true, fails: map[int]*delivery.Error{1: pause, 2: away}, want: "a b a a a a", mails: true},
-		"refused by the first":                {ways: "a b", fails: map[int]*delivery.Error{1: rejected}, want: "a b a a", mails: true},
-		"the other one is away":               {ways: "a b", fails: map[int]*delivery.Error{2: away}, want: "a b a b a", mails: true},
-		"the other one refuses":               {ways: "a b", fails: map[int]*delivery.Error{2: rejected}, want: "a b a b a", mails: true},
-		"the other one knows no such mailbox": {ways: "a b", fails: map[int]*delivery.Error{2: noMailbox}, want: "a b a b a", mails: true},
-		"none of two others knows it":         {ways: "a b c", fails: map[int]*delivery.Error{2: noAddress, 3: noMailbox}, want: "a b c a b c", mails: true},
-		"the first took none": {
-			ways: "a b", fails: map[int]*delivery.Error{1: rejected, 2: noAddress}, want: "a b a a", mails: true,
-		},
+		"resend: same, no such mailbox":       {ways: "a b", same: true, fails: failures{1: away, 3: noMailbox}, want: "a b a b a a", mails: true},
+		"the second asks for a pause":         {ways: "a b", same: true, fails: failures{1: away, 2: pause}, want: "a b a a a a", mails: true},
+		"the first asks for a pause":          {ways: "a b", same: true, fails: failures{1: pause, 2: away}, want: "a b a a a a", mails: true},
+		"refused by the first":                {ways: "a b", fails: failures{1: rejected}, want: "a b a a", mails: true},
+		"the other one is away":               {ways: "a b", fails: failures{2: away}, want: "a b a b a", mails: true},
+		"the other one refuses":               {ways: "a b", fails: failures{2: rejected}, want: "a b a b a", mails: true},
+		"the other one knows no such mailbox": {ways: "a b", fails: failures{2: noMailbox}, want: "a b a b a", mails: true},
+		"none of two others knows it":         {ways: "a b c", fails: failures{2: noAddress, 3: noMailbox}, want: "a b c a b c", mails: true},
+		"the first took none":                 {ways: "a b", fails: failures{1: rejected, 2: noAddress}, want: "a b a a", mails: true},
 		"the person wants none": {
-			ways: "a b", fails: map[int]*delivery.Error{
-				2: {Class: delivery.Rejected, About: delivery.AboutAddress, Reason: sms.ReasonOptedOut},
-			},
+			ways: "a b", fails: failures{2: {Class: delivery.Rejected, About: delivery.AboutAddress, Reason: sms.ReasonOptedOut}},
 			want: "a b a a",
 		},
 		"held by the first": {
-			ways: "a b", fails: map[int]*delivery.Error{
+			ways: "a b", fails: failures{
 				1: {Class: delivery.Rejected, About: delivery.AboutRecipient, Reason: sms.ReasonCarrierLimit, Hold: time.Millisecond},
 			},
 			want: "a a b a",

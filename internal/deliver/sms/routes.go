@@ -155,10 +155,11 @@ func (c *Carriers) tryEach(ctx context.Context, m Message) (receipt delivery.Res
 			continue
 		}
 		receipt, fail = got, failed
-		if fail != nil && fail.Class == delivery.Temporary && (waits == nil || fail.RetryAfter <= waits.RetryAfter) {
+		temporary := fail != nil && fail.Class == delivery.Temporary
+		if temporary && (waits == nil || fail.RetryAfter <= waits.RetryAfter) {
 			waits, waited = fail, receipt
 		}
-		goesOn := fail != nil && fail.Class == delivery.Temporary || fail.MayGoElsewhere(r.Carrier.Name(), m.Used, m.Took)
+		goesOn := temporary || fail.MayGoElsewhere(r.Carrier.Name(), m.Used, m.Took)
 		if !goesOn || ctx.Err() != nil {
 			break
 		}

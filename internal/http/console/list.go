@@ -16,11 +16,11 @@ import (
 
 	"sendcode/internal/base/fault"
 	"sendcode/internal/base/texts"
+	"sendcode/internal/codes/policy"
 	"sendcode/internal/http/console/auth"
 	"sendcode/internal/http/console/explain"
 	"sendcode/internal/http/console/layout"
 	"sendcode/internal/store"
-	"sendcode/internal/verify/verification"
 )
 
 // sendList returns the list of sends and refusals. Its parameters are parsed by parseQuery.
@@ -157,7 +157,7 @@ func (console *Console) showList(c echo.Context, status int, q listQuery, s sear
 func (console *Console) filterSuggestions() map[string][]string {
 	all := map[string][]string{"carrier": console.Carriers}
 	all["app"], all["purpose"] = console.Administration.AppsAndPurposes()
-	rules := []string{verification.LockoutRuleName}
+	rules := []string{policy.LockoutName}
 	for _, p := range console.Administration.Policies() {
 		for _, r := range p.Rules {
 			rules = append(rules, r.Name)

@@ -21,7 +21,6 @@ import (
 	"sendcode/internal/kit/golden"
 	"sendcode/internal/kit/servertest"
 	"sendcode/internal/run/config"
-	"sendcode/internal/verify/verification"
 	vtest "sendcode/internal/verify/verification/verificationtest"
 	"sendcode/quota"
 )
@@ -495,7 +494,7 @@ func TestEveryRefusalHasARow(t *testing.T) {
 	policies, _ := settings.FieldByName("Policies")
 	rule, _ := policies.Type.Elem().Elem().FieldByName("Scope")
 	for _, scope := range append(strings.Fields(rule.Tag.Get("oneof")), string(policy.BreakerScope),
-		string(policy.SpellingsScope), string(quota.Backoff), verification.CarrierRuleName, verification.LockoutRuleName) {
+		string(policy.SpellingsScope), string(quota.Backoff), policy.CarrierName, policy.LockoutName) {
 		refusals = append(refusals, server.QuotaExceeded.Slug+"/"+scope)
 	}
 	for _, bound := range reflect.VisibleFields(reflect.TypeFor[policy.FailedCheckRules]()) {

@@ -283,7 +283,7 @@ func (w *world) scopeOf(rule string) string {
 			}
 		}
 	}
-	return rule // verification.CarrierRuleName
+	return rule // policy.CarrierName
 }
 
 // refusalOf makes an honest caller ask for a code and enter it. It returns what refused the caller;

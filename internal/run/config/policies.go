@@ -89,10 +89,10 @@ func (a Allowance) checkByQuota(p *document.Mapping, name, noWindow string) {
 
 // Check implements document.checker. It also sets the default reserve. A policy may have one rule
 // with scope failures, which needs a sliding window and has no reserve. No other rule may have the
-// name of the built-in rule on failures.
+// name of the built-in rule on failures, and no rule that of another limit of the service.
 func (r *policyRule) Check(p *document.Mapping) {
 	r.checkByQuota(p, r.Name, "window is missing")
-	policy, _, _ := strings.Cut(p.Path, "[")
+	of, _, _ := strings.Cut(p.Path, "[") // the policy
 	hasFailuresRule := settingsSourceOf(p).hasFailuresRule
 	checkReserve(p, r.Reserve, r.Limit)
 	if r.countsManyRecipients() {
@@ -101,13 +101,13 @@ func (r *policyRule) Check(p *document.Mapping) {
 	switch {
 	case r.Scope != quota.Failures && r.Scope != "" && r.Name == failuresRuleName:
 		p.AddMistake("name", "is reserved for the rule with scope failures")
-	case slices.Contains([]string{"breaker", "carrier", "checks"}, r.Name):
+	case slices.Contains([]string{policy.BreakerName, policy.CarrierName, policy.LockoutName}, r.Name):
 		p.AddMistake("name", "is reserved for a limit of the service")
 	case r.Scope != quota.Failures:
-	case hasFailuresRule[policy]:
+	case hasFailuresRule[of]:
 		p.AddMistake("scope", "there is another rule with scope failures")
 	default:
-		hasFailuresRule[policy] = true
+		hasFailuresRule[of] = true
 		for _, key := range []string{"per", "days"} {
 			if p.Given[key] != nil {
 				p.AddMistake(key, "cannot be used with scope failures; give window")

@@ -155,26 +155,28 @@ func TestClaimsShareATrip(t *testing.T) {
 	first, second := claimOf(1), claimOf(2)
 	storetest.Must(f.ClaimIdempotencyKey(t.Context(), first))(t)
 	storetest.Must(f.ClaimIdempotencyKey(t.Context(), second))(t)
-	run := func(changes ...idempotencyChange) (calls []*idempotencyCall) {
+	run := func(want []store.IdempotencyClaimState, changes ...idempotencyChange) {
+		var calls []*idempotencyCall
 		for _, c := range changes {
 			calls = append(calls, batch.NewCall[idempotencyChange, store.IdempotencyClaimAnswer](c, batchKeyOfClaim(c.Key)))
 		}
 		p.arm(cuts{})
 		db.changeIdempotencyClaims(slices.Clone(calls))
-		return calls
+		for i, state := range want {
+			storetest.OK(t, calls[i].Err)
+			storetest.Equal(t, "state", calls[i].Answer.State, state)
+		}
 	}
 	other := claimOf(2)
 	other.Fingerprint[5]++
-	calls := run(idempotencyChange{IdempotencyClaim: claimOf(4)}, idempotencyChange{IdempotencyClaim: first, release: true, forget: true},
-		idempotencyChange{IdempotencyClaim: other}, idempotencyChange{IdempotencyClaim: claimOf(3)})
+	const granted, mismatched, busy = store.IdempotencyClaimGranted, store.IdempotencyClaimMismatched, store.IdempotencyClaimBusy
+	run([]store.IdempotencyClaimState{granted, 0, mismatched, granted}, idempotencyChange{IdempotencyClaim: claimOf(4)},
+		idempotencyChange{IdempotencyClaim: first, release: true, forget: true}, idempotencyChange{IdempotencyClaim: other},
+		idempotencyChange{IdempotencyClaim: claimOf(3)})
 	trips, _ := p.seen()
 	storetest.Equal(t, "round trips", trips, 1)
-	const granted = store.IdempotencyClaimGranted
-	for i, want := range []store.IdempotencyClaimState{granted, 0, store.IdempotencyClaimMismatched, granted} {
-		storetest.OK(t, calls[i].Err)
-		storetest.Equal(t, "state", calls[i].Answer.State, want)
-	}
-	run(idempotencyChange{IdempotencyClaim: second, release: true})
+	run([]store.IdempotencyClaimState{granted, 0, busy}, idempotencyChange{IdempotencyClaim: claimOf(1)},
+		idempotencyChange{IdempotencyClaim: second, release: true}, idempotencyChange{IdempotencyClaim: claimOf(3)})
 	again := claimOf(2)
 	storetest.Equal(t, "after a release", storetest.Must(f.ClaimIdempotencyKey(t.Context(), again))(t).SendID, second.SendID)
 }

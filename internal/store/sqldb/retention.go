@@ -49,7 +49,7 @@ var agedTables = [...]struct {
 	{"provider_events", `o.send_id < @lowest`, "o.send_id, o.kind", 1, false, false},
 	{"suppressions", `o.since < @before AND coalesce(o.lifted_at, o.until) < @before`, "o.since, o.id", 1, false, false},
 	{"refusals", `o.logged_at < @before`, "o.logged_at, o.id", 1, false, false},
-	{"idempotency_keys", `o.created_at < @day`, "o.created_at", 12, false, true},
+	{"idempotency_keys", `o.created_at < @day`, "o.created_at", 12, false, true}, // one for each request with a key
 	{"limiter_events", `o.until <= @now`, "o.until", 1, false, true},
 	{"carrier_holds", `o.until <= @now`, "o.until", 1, false, true}, // without an index: they are few
 	{"minute_index", `o.minute < CAST(@before AS timestamptz) - interval '1 minute'`, "o.minute", 1, true, false},

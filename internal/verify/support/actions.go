@@ -12,6 +12,7 @@ import (
 	"sendcode/internal/base/fault"
 	"sendcode/internal/base/logs"
 	"sendcode/internal/base/recipient"
+	"sendcode/internal/codes/policy"
 	"sendcode/internal/limit/buckets"
 	"sendcode/internal/store"
 	"sendcode/internal/verify/verification"
@@ -203,7 +204,7 @@ func (ad *Administration) Resend(ctx context.Context, v store.Verification, from
 	var locked *verification.FailedCheckLimitError
 	switch blocking, _ := answer.Quota.Blocking(); {
 	case errors.As(err, &locked):
-		ad.recordEnd(ctx, act, store.AuditFailed, verification.LockoutRuleName)
+		ad.recordEnd(ctx, act, store.AuditFailed, policy.LockoutName)
 	case err != nil:
 		ad.recordEnd(ctx, act, store.AuditFailed, "error")
 	case !answer.Admitted:

@@ -9,6 +9,7 @@ import (
 	"sendcode/internal/base/fault"
 	"sendcode/internal/base/logs"
 	"sendcode/internal/base/recipient"
+	"sendcode/internal/codes/policy"
 	"sendcode/internal/limit/buckets"
 	"sendcode/internal/store"
 	"sendcode/quota"
@@ -143,7 +144,7 @@ func (s *checkService) refuseCheckByLockout(c Caller, checked store.CheckAnswer)
 		VerificationID: v.ID,
 		Status:         store.Refused,
 	}
-	s.Refusals.Add(store.SendOrRefusal{Send: refused, Refusal: store.Refusal{BlockedBy: LockoutRuleName, RetryAfter: wait, Count: 1}},
+	s.Refusals.Add(store.SendOrRefusal{Send: refused, Refusal: store.Refusal{BlockedBy: policy.LockoutName, RetryAfter: wait, Count: 1}},
 		quota.Recipient)
 	return newFailedCheckLimitError(c, lockoutRule, wait, s.Now())
 }

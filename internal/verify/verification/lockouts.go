@@ -7,18 +7,14 @@ import (
 	"time"
 
 	"sendcode/internal/base/recipient"
+	"sendcode/internal/codes/policy"
 	"sendcode/internal/store"
 	"sendcode/internal/store/rowrules"
 	"sendcode/quota"
 )
 
-// LockoutRuleName is the rule name under which a refusal by a lockout is recorded. A lockout starts
-// after too many wrong codes for a recipient. Each class of callers that request codes has its own
-// lockout.
-const LockoutRuleName = "checks"
-
 var lockoutRule = quota.Rule{
-	Name: LockoutRuleName, Scope: quota.Recipient, Limit: rowrules.FailedCheckLimit,
+	Name: policy.LockoutName, Scope: quota.Recipient, Limit: rowrules.FailedCheckLimit,
 	Window: rowrules.FailedCheckWindow,
 }
 
@@ -128,7 +124,7 @@ func (s *sendService) knownLockout(ctx context.Context, r *parsedRequest) (time.
 // refuseSendByLockout records a send that is refused by a lockout, and returns the
 // *FailedCheckLimitError.
 func (s *sendService) refuseSendByLockout(r *parsedRequest, wait time.Duration) error {
-	s.recordRefusal(r, "refused", LockoutRuleName, quota.Recipient, wait)
+	s.recordRefusal(r, "refused", policy.LockoutName, quota.Recipient, wait)
 	refused := newFailedCheckLimitError(r.Caller, lockoutRule, wait, s.Now())
 	refused.Send = true
 	return refused

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"sendcode/internal/codes/policy"
 	"sendcode/internal/store"
 	"sendcode/internal/store/sqlite/sqlitetest"
 	"sendcode/internal/verify/verification"
@@ -236,7 +237,7 @@ func TestLockedOutStrangersTakeNoPlace(t *testing.T) {
 		r.NoError(other.Administration.ResetQuota(r.Context(), r.Person(), vtest.AuditEntry("quota.reset")))
 		r.WantLockedOut(stranger)
 		r.Sleep(verification.LockoutRemembered)
-		r.Want("refusals in the database", r.RowBlockedBy(verification.LockoutRuleName, "email", vtest.Ana).Count, 22)
+		r.Want("refusals in the database", r.RowBlockedBy(policy.LockoutName, "email", vtest.Ana).Count, 22)
 		r.Send(stranger)
 		r.Send(stranger)
 	})

@@ -147,7 +147,7 @@ func TestARefusedCheckHasARow(t *testing.T) {
 			}
 		}
 		r.Sleep(time.Minute)
-		row := r.RowBlockedBy(verification.LockoutRuleName, "email", vtest.Ana)
+		row := r.RowBlockedBy(policy.LockoutName, "email", vtest.Ana)
 		r.WantLine("the row", "3 true a•••@example.com "+last, row.Count, row.RetryAfter > 0, row.To, row.VerificationID)
 	})
 }

@@ -34,8 +34,8 @@ func (s *readService) peek(ctx context.Context, plan buckets.Plan) (gates.Answer
 
 // carrierHold reads from the database the carrier's hold on the recipient of a text message. Until
 // the hold ends, the carrier would refuse messages to the recipient. carrierHold returns the hold
-// as the state of a rule with the name CarrierRuleName. Until the hold ends, this rule has no free
-// place. The result is false if there is no hold.
+// as the state of a rule with the name policy.CarrierName. Until the hold ends, this rule has no
+// free place. The result is false if there is no hold.
 func (s *readService) carrierHold(ctx context.Context, plan buckets.Plan) (quota.State, bool, error) {
 	if plan.Channel != recipient.SMS || s.Texts == nil {
 		return quota.State{}, false, nil
@@ -44,7 +44,7 @@ func (s *readService) carrierHold(ctx context.Context, plan buckets.Plan) (quota
 	if err != nil || hold.Left <= 0 {
 		return quota.State{}, false, err
 	}
-	rule := quota.Rule{Name: CarrierRuleName, Scope: quota.Recipient, Limit: 1, Window: max(hold.Whole, quota.MinWindow)}
+	rule := quota.Rule{Name: policy.CarrierName, Scope: quota.Recipient, Limit: 1, Window: max(hold.Whole, quota.MinWindow)}
 	return quota.State{Rule: rule, Used: 1, ResetAfter: hold.Left, RetryAfter: hold.Left}, true, nil
 }
 
@@ -160,7 +160,7 @@ func (s *readService) redact(ctx context.Context, plan buckets.Plan, states gate
 // show the same rounded end, even when the actual end has passed.
 func (s sendHistory) visibleState(actual quota.State, at time.Time) quota.State {
 	own := s.Own
-	if actual.Name == CarrierRuleName || !actual.Scope.Counted() {
+	if actual.Name == policy.CarrierName || !actual.Scope.Counted() {
 		own = nil
 	}
 	visible := quota.Evaluate([]quota.Rule{actual.Rule}, map[quota.Scope][]quota.Event{actual.Scope: own}, at).Rules[0]
@@ -194,7 +194,7 @@ func newFailedCheckLimitError(c Caller, bound quota.Rule, wait time.Duration, at
 // later send shows that the refusal had ended. It also returns zero if the rule's waits are not
 // rounded, because then no answer shows a wait after the actual end.
 func (s sendHistory) refusedByOthersUntil(r quota.Rule) (ends time.Time) {
-	if r.Name == CarrierRuleName || r.Scope != quota.Recipient || r.Calendar() || r.Window < MinRoundedWindow ||
+	if r.Name == policy.CarrierName || r.Scope != quota.Recipient || r.Calendar() || r.Window < MinRoundedWindow ||
 		len(s.All) < r.Limit {
 		return ends
 	}

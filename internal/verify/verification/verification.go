@@ -157,10 +157,6 @@ func StateOf(v store.Verification, now time.Time) State {
 	return Pending
 }
 
-// CarrierRuleName is the name of the rule that an answer shows if the carrier would refuse messages
-// to the recipient for some time; see carrierHold.
-const CarrierRuleName = "carrier"
-
 // MaxAttempts is how many checks a code allows.
 const MaxAttempts = 5
 

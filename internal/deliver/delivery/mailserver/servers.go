@@ -143,6 +143,11 @@ func (s Servers) send(ctx context.Context, mail *delivery.RenderedMail) (receipt
 // server was tried.
 func allSetAside(fail *delivery.Error) bool { return fail != nil && fail.Err == errAllSetAside }
 
+// asksForWait reports whether a server that failed as Temporary asked for a wait longer than least.
+func asksForWait(fail *delivery.Error, least time.Duration) bool {
+	return fail != nil && fail.Class == delivery.Temporary && fail.RetryAfter > least
+}
+
 // tryEach offers the mail to one server after the other, and leaves out servers that are set aside.
 // Healthy servers that no earlier mail with the same code used come first (delivery.UnusedFirst).
 // tryEach goes on to the next server after a Temporary failure or a failure for which
@@ -163,9 +168,6 @@ func (s Servers) tryEach(ctx context.Context, mail *delivery.RenderedMail) (rece
 	skipped, busy := false, false
 	m := &mail.Message
 	mayGoOn := func() bool { return fail.MayGoElsewhere(receipt.Provider, m.Used, m.Took) }
-	waits := func(longer time.Duration) bool {
-		return fail != nil && fail.Class == delivery.Temporary && fail.RetryAfter > longer
-	}
 	order := delivery.UnusedFirst(s, m.Used, (*serverWithBreaker).host, func(x *serverWithBreaker) bool { return x.health.IsWell() })
 	for n, server := range order {
 		mail.OtherIsFree = func() bool { return Servers(order[n+1:]).anotherIsUp(server) }
@@ -180,7 +182,7 @@ func (s Servers) tryEach(ctx context.Context, mail *delivery.RenderedMail) (rece
 			}
 			continue
 		case fail.Class == delivery.Temporary && !allSetAside(fail) && (failed.MayGoElsewhere(server.host(), m.Used, m.Took) ||
-			failed != nil && failed.Class == delivery.Temporary && failed.RetryAfter > fail.RetryAfter):
+			asksForWait(failed, fail.RetryAfter)):
 			continue // the server of the earlier failure may take the mail, or take it sooner
 		}
 		receipt.Provider = server.host()
@@ -191,12 +193,12 @@ func (s Servers) tryEach(ctx context.Context, mail *delivery.RenderedMail) (rece
 		}
 	}
 	switch {
-	case paced != nil && (allSetAside(fail) || mayGoOn() || !busy && waits(paced.RetryAfter)):
+	case paced != nil && (allSetAside(fail) || mayGoOn() || !busy && asksForWait(fail, paced.RetryAfter)):
 		receipt, fail = delivery.Result{}, paced
 		if busy { // a connection to another server may be free before that
 			fail.RetryAfter = 0
 		}
-	case skipped && waits(0):
+	case skipped && asksForWait(fail, 0):
 		fail.RetryAfter = 0 // the server that was skipped may take the mail sooner
 	case skipped && mayGoOn():
 		receipt, fail = delivery.Result{}, &delivery.Error{Class: delivery.Temporary, Stage: delivery.StageAllSetAside, Err: errOtherAside}

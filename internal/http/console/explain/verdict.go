@@ -54,7 +54,7 @@ type VerdictFacts struct {
 	RuleScope   quota.Scope          // scope of the rule that refused the row; empty: not known
 	Newer       *store.SendOrRefusal // a newer request of the recipient for the same purpose; nil: there is none
 	Locks       []store.Lockout      // the classes of callers that are locked out now by failed checks
-	CodeBefore  *store.Verification  // for a refusal without a code: the newest earlier code that may have gone out
+	CodeBefore  *store.Verification  // for a refusal without a code: the newest earlier code that may have arrived
 }
 
 // Judge returns the verdict on a row. The verdict says what became of the row and what to do next.
@@ -108,7 +108,7 @@ func Judge(s store.SendDetails, facts VerdictFacts, w texts.Words) Verdict {
 	canBeLocked := c.state == verification.Pending || c.state == verification.MaxAttemptsReached
 	if c.Status != store.Refused && canBeLocked && c.isLockedOut(s.Verification.Class) {
 		if c.Status != store.Failed || c.Reason == store.ReasonEnded {
-			v.Next = nil // what the code is good for; it is good for nothing now
+			v.Next = nil // it supposes that the code, or another one, can be used now
 		}
 		v.Next = c.Join(v.Next, c.lockoutsText())
 	}

@@ -9,7 +9,6 @@ import (
 	"sendcode/internal/codes/policy"
 	"sendcode/internal/http/console/consoletest"
 	"sendcode/internal/store"
-	"sendcode/internal/verify/verification"
 	"sendcode/quota"
 )
 
@@ -97,20 +96,20 @@ func kindsOfSituations() []situation {
 		told("refused, the reserve of an app is left", byHour).with(0, 20*time.Minute).by(quota.App).reserved().of(quota.App).alone(),
 		told("refused, unknown browsers back off", byHour).with(0, 20*time.Minute).by(quota.Recipient).reserved().of(quota.Backoff).alone(),
 		told("refused, and locked out since", byHour).with(0, 0).by(quota.Recipient).lockedOut(store.Lockout{Wait: time.Hour, Failures: 20}).alone(),
-		told("refused, the lockout is over, another rule waits", refusedBy(verification.LockoutRuleName, 700*time.Hour, 1)).with(0, time.Minute).alone(),
+		told("refused, the lockout is over, another rule waits", refusedBy(policy.LockoutName, 700*time.Hour, 1)).with(0, time.Minute).alone(),
 		told("sent, and locked out since", accepted).lockedOut(store.Lockout{Wait: time.Hour, Failures: 20}),
+		told("failed, locked meanwhile, as all codes are", failedAs(store.ReasonEnded, "", false, unnamed, locked)).lockedOut(store.Lockout{Wait: time.Hour, Failures: 20}),
 		told("queued, more than may be sent", waiting(store.Queued, "backlog", "", unnamed, thirdTry)),
 		told("queued, more than may be sent, and its code expired", waiting(store.Queued, "backlog", "", unnamed, thirdTry, expired)),
-		told("refused, too many failures", refusedBy("failures", 20*time.Hour, 1)).with(0,
-			0).also("failures", quota.Failures, 20*time.Hour).by(quota.Failures).alone(),
-		told("refused, unknown browsers' codes are locked out", refusedBy(verification.LockoutRuleName, 20*time.Hour, 1)).with(0,
-			0).lockedOut(store.Lockout{Class: store.UnknownBrowser, Wait: 19 * time.Hour, Failures: 20}).alone(),
-		told("refused, all codes are locked out", refusedBy(verification.LockoutRuleName, 700*time.Hour, 3)).with(0, 0).lockedOut(
+		told("refused, too many failures", refusedBy("failures", 20*time.Hour, 1)).with(0, 0).
+			also("failures", quota.Failures, 20*time.Hour).by(quota.Failures).alone(),
+		told("refused, unknown browsers' codes are locked out", refusedBy(policy.LockoutName, 20*time.Hour, 1)).with(0, 0).
+			lockedOut(store.Lockout{Class: store.UnknownBrowser, Wait: 19 * time.Hour, Failures: 20}).alone(),
+		told("refused, all codes are locked out", refusedBy(policy.LockoutName, 700*time.Hour, 3)).with(0, 0).lockedOut(
 			store.Lockout{Wait: 600 * time.Hour, Failures: 100},
 			store.Lockout{Class: store.KnownBrowser, Wait: 600 * time.Hour, Failures: 100},
 			store.Lockout{Class: store.UnknownBrowser, Wait: 601 * time.Hour, Failures: 100}).alone(),
-		told("refused, codes were locked out", refusedBy(verification.LockoutRuleName, 20*time.Hour, 1)).with(0,
-			0).holding(halfTried).alone(),
+		told("refused, codes were locked out", refusedBy(policy.LockoutName, 20*time.Hour, 1)).with(0, 0).holding(halfTried).alone(),
 		told("refused, by the breaker", refusedBy(policy.BreakerName, 42*time.Second, 1)).with(0, 0).alone(),
 		told("refused, by the bound on spellings", refusedBy(policy.SpellingsName, 20*time.Hour, 1)).with(0, 0).alone(),
 		told("refused, by backing off", refusedBy(policy.BackoffName, 50*time.Minute, 1)).with(0, 0).alone(),
@@ -143,7 +142,7 @@ func kindsOfSituations() []situation {
 		told("failed, put off until expired", failedAs("expired", "429", false)),
 		told("failed, unreachable until expired", failedAs("expired", "", false)),
 		told("failed, not tried before it expired", failedAs("expired", "", false, unnamed)),
-		told("failed, the carrier's limit", failedAs("carrier_limit", "200 9", false)).with(0, 0).also(verification.CarrierRuleName, "", 30*time.Minute),
+		told("failed, the carrier's limit", failedAs("carrier_limit", "200 9", false)).with(0, 0).also(policy.CarrierName, "", 30*time.Minute),
 		told("failed, the carrier's limit is over", failedAs("carrier_limit", "200 9", false)).with(0, 0),
 		told("failed, the carrier's limit, quota not known", failedAs("carrier_limit", "200 9", false)),
 		told("failed, spend cap", failedAs("spend_cap", "", false)),
@@ -157,9 +156,8 @@ func kindsOfSituations() []situation {
 		told("queued, put off", waiting(store.Queued, "temporary_answer", "429")),
 		told("queued, server not known", waiting(store.Queued, "temporary_request", "", unnamed)),
 		told("sending", waiting(store.Sending, "", "")),
-		told("refused, the carrier's limit",
-			refusedBy(verification.CarrierRuleName, 30*time.Minute, 1)).with(0, 0).
-			also(verification.CarrierRuleName, "", 30*time.Minute).alone(),
+		told("refused, the carrier's limit", refusedBy(policy.CarrierName, 30*time.Minute, 1)).with(0, 0).
+			also(policy.CarrierName, "", 30*time.Minute).alone(),
 	} {
 		all = append(all, s.text())
 	}

@@ -18,7 +18,7 @@ import (
 // request is admitted.
 func (vi verdictInput) refusedTexts() (what, next texts.Sentence) {
 	switch {
-	case vi.BlockedBy == verification.LockoutRuleName: // no code was sent, since a code could not have been entered
+	case vi.BlockedBy == policy.LockoutName: // no code was sent, since a code could not have been entered
 		what, next = vi.text(texts.PluralKey("verdict.checks", vi.Count)), vi.lockoutsText()
 	case policy.IsUnservedRefusal(vi.SendOrRefusal): // nothing is sent to the recipient at all
 		what = vi.Join(vi.text(texts.PluralKey("verdict.unserved", vi.Count)), vi.text("unserved."+vi.BlockedBy),
@@ -89,7 +89,7 @@ func (vi verdictInput) lockoutsText() (next texts.Sentence) {
 // or if the scope is unknown.
 func (vi verdictInput) countedScopeKey() string {
 	switch {
-	case vi.BlockedBy == policy.BreakerName, vi.BlockedBy == verification.CarrierRuleName,
+	case vi.BlockedBy == policy.BreakerName, vi.BlockedBy == policy.CarrierName,
 		vi.facts.RuleScope == "" && (vi.BlockedBy == policy.SpellingsName || vi.BlockedBy == policy.BackoffName):
 		return vi.BlockedBy
 	case vi.facts.RuleScope == quota.Recipient:
@@ -108,7 +108,7 @@ func (vi verdictInput) nextAdmittedText() texts.Sentence {
 	case vi.facts.Quota == nil || vi.facts.RuleScope == "" && rule == policy.BackoffName: // which counts each class of callers apart
 	case slices.ContainsFunc(vi.facts.Quota.Rules, refusing):
 		return vi.nextAdmittedTextByQuota()
-	case vi.facts.RuleScope == "" && rule != policy.SpellingsName && rule != verification.CarrierRuleName:
+	case vi.facts.RuleScope == "" && rule != policy.SpellingsName && rule != policy.CarrierName:
 		return vi.Join(vi.text("next.refused.elsewhere"), vi.nextAdmittedTextByRow())
 	}
 	return vi.nextAdmittedTextByRow()
