@@ -85,9 +85,7 @@ func opened(t *testing.T, url string) *redis.Client {
 
 func mustBeNil(t *testing.T, err error) {
 	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
+	servertest.OK(t, err)
 }
 
 func TestWrongURLsAreExplainedWithoutTheirSecrets(t *testing.T) {

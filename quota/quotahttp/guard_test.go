@@ -36,9 +36,7 @@ func serve(t *testing.T, c Config) *web {
 		c.Policy = visits
 	}
 	guard, err := New(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	servertest.OK(t, err)
 	w.guard = guard
 	mux.Handle("GET /prices/{id}", guard.Take(ok))
 	mux.Handle("GET /stock", guard.Take(ok))

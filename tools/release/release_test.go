@@ -21,6 +21,8 @@ import (
 	"time"
 
 	"github.com/CycloneDX/cyclonedx-go"
+
+	"sendcode/internal/kit/servertest"
 )
 
 // An archive, unpacked in an empty folder, is what its own README says: the program starts with
@@ -32,9 +34,7 @@ func TestArchive(t *testing.T) {
 		// what the other tests have compiled is linked once more
 		flags: []string{"-ldflags=-s -X sendcode/internal/run/app.version="},
 	}
-	if err := r.make([]string{runtime.GOOS + "/" + runtime.GOARCH}); err != nil {
-		t.Fatal(err)
-	}
+	servertest.OK(t, r.make([]string{runtime.GOOS + "/" + runtime.GOARCH}))
 	name := "sendcode_0.1.0-test_" + runtime.GOOS + "_" + runtime.GOARCH
 	unpack := exec.CommandContext(t.Context(), "bash", "-c", "sha256sum --check --strict SHA256SUMS && tar -xzf *.tar.gz")
 	unpack.Dir = out
@@ -99,9 +99,7 @@ func decidedBy(t *testing.T, parts []cyclonedx.Component) {
 		rows[strings.Join(names, ", ")] = append(rows[strings.Join(names, ", ")], c.Name)
 	}
 	table, err := os.ReadFile("licences.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	servertest.OK(t, err)
 	for licences, names := range rows {
 		slices.Sort(names)
 		if row := "| " + licences + " | " + strings.Join(names, ", ") + " |"; !strings.Contains(string(table), row+"\n") {
@@ -147,12 +145,8 @@ func asTheReadmeSays(t *testing.T, folder string) {
 	settings := func(entry string) bool { return strings.HasPrefix(entry, "SENDCODE_") }
 	program.Dir, program.Env = folder, append(slices.DeleteFunc(os.Environ(), settings), "SENDCODE_ADDR=127.0.0.1:0")
 	printed, err := program.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := program.Start(); err != nil {
-		t.Fatal(err)
-	}
+	servertest.OK(t, err)
+	servertest.OK(t, program.Start())
 	defer func() { cancel(); _ = program.Wait() }()
 	banner, address, key := "", regexp.MustCompile(`http://(127\.0\.0\.1:\d+)`), regexp.MustCompile(`sk_[\w-]{32}[^\w-]`)
 	for part := make([]byte, 4096); address.FindStringSubmatch(banner) == nil || key.FindString(banner) == ""; {
@@ -163,9 +157,7 @@ func asTheReadmeSays(t *testing.T, folder string) {
 	}
 	go func() { _, _ = io.Copy(io.Discard, printed) }()
 	readme, err := os.ReadFile(filepath.Join(folder, "README.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	servertest.OK(t, err)
 	curl := regexp.MustCompile(`(?s)curl -i .*?\n\x60`).FindString(string(readme))
 	line := strings.NewReplacer("127.0.0.1:8080", address.FindStringSubmatch(banner)[1], "sk_…",
 		strings.TrimRight(key.FindString(banner), "\" \n"), "`", "").Replace(curl)

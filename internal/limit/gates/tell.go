@@ -129,18 +129,18 @@ func (g *Gates) Peek(ctx context.Context, p buckets.Plan) (Answer, error) {
 	d, err := g.peekFirstGate(ctx, p)
 	answeredAt := g.now()
 	reading.Wait()
-	rows := reading.rows
-	if err = cmp.Or(err, reading.err); err != nil || rows == nil {
+	rows, err := reading.rows, cmp.Or(err, reading.err)
+	// The rows may count a send whose refund the limiter has lost since. So events are added only
+	// from rows that are read after the limiter's answer.
+	if err == nil && rows != nil && g.limiterLacks(d, g.countedRows(p, rows.rows, rows.askedAt).states) {
+		rows, err = g.readHistory(ctx, p, false)
+	}
+	if err != nil || rows == nil {
 		return Answer{Decision: d}, err
 	}
-	h := rows.rows // h is the history as of now, after both have answered
+	d.At = d.At.Add(rows.askedAt.Sub(answeredAt)) // not later than h.Now, in which the ages are
+	h := rows.rows                                // the history as of now, after both have answered
 	h.Now = h.Now.Add(g.now().Sub(rows.answeredAt).Truncate(time.Microsecond))
-	// addRowsToLimiter records each event at the instant d.At minus the event's age at h.Now. So
-	// d.At must not be later than h.Now, because an event would then get too late an instant. But
-	// h.Now may be behind the present by as long as reading the rows took. So d.At is moved back by
-	// the time from the request for the rows to the first of the two answers (the limiter's and the
-	// database's).
-	d.At = d.At.Add(-max(0, min(answeredAt.Sub(rows.askedAt), rows.answeredAt.Sub(rows.askedAt))))
 	return Answer{g.correctAndMerge(ctx, p, d, askedAt, answeredAt, g.countedRows(p, h, rows.askedAt)), &h}, nil
 }
 
@@ -212,7 +212,7 @@ func (g *Gates) RefundOverruled(ctx context.Context, p buckets.Plan, id uuid.UUI
 	peek := g.peekLocally
 	if g.shared != nil {
 		peek = g.peekLimiter
-		if err := g.addRowsToLimiter(ctx, p, r, taken.At, quota.Recipient, quota.Failures); err != nil {
+		if err := g.addRowsToLimiter(ctx, p, r, taken.At); err != nil {
 			g.logNotAdded(ctx, err)
 		}
 	}
@@ -230,13 +230,13 @@ func (g *Gates) RefundOverruled(ctx context.Context, p buckets.Plan, id uuid.UUI
 func (g *Gates) correctAndMerge(ctx context.Context, p buckets.Plan, d quota.Decision, askedAt, answeredAt time.Time,
 	r databaseRows,
 ) quota.Decision {
-	if scopes := lackingScopes(d.Rules, r.states); g.shared != nil && len(scopes) > 0 && !d.Alone {
+	if g.limiterLacks(d, r.states) {
 		againAt := g.now()
-		err := g.addRowsToLimiter(ctx, p, r, d.At, scopes...)
+		err := g.addRowsToLimiter(ctx, p, r, d.At)
 		if err == nil {
 			var added quota.Decision
 			if added, err = g.peekLimiter(ctx, p); err == nil {
-				if len(lackingScopes(d.Rules, added.Rules)) > 0 && againAt.Add(-mayLackEventsFor).UnixMicro() >= g.outage.ended.Load() {
+				if g.limiterLacks(d, added.Rules) && againAt.Add(-mayLackEventsFor).UnixMicro() >= g.outage.ended.Load() {
 					g.lost()
 				}
 				d.Rules, askedAt, answeredAt = added.Rules, againAt, g.now()
@@ -258,24 +258,19 @@ func (g *Gates) merge(p buckets.Plan, d quota.Decision, askedAt, answeredAt time
 	return d
 }
 
-// lackingScopes returns the scopes of the rules for which the limiter counts fewer events than the
-// rows.
-func lackingScopes(limited, rows []quota.State) (scopes []quota.Scope) {
-	for _, r := range rows {
-		if slices.ContainsFunc(limited, func(l quota.State) bool { return l.Name == r.Name && l.Scope == r.Scope && l.Used < r.Used }) &&
-			!slices.Contains(scopes, r.Scope) {
-			scopes = append(scopes, r.Scope)
-		}
-	}
-	return scopes
+// limiterLacks reports whether Redis made the decision d and counts fewer events for a rule in it
+// than the rows.
+func (g *Gates) limiterLacks(d quota.Decision, rows []quota.State) bool {
+	return g.shared != nil && !d.Alone && slices.ContainsFunc(rows, func(r quota.State) bool {
+		return slices.ContainsFunc(d.Rules, func(l quota.State) bool { return l.Name == r.Name && l.Scope == r.Scope && l.Used < r.Used })
+	})
 }
 
-// addRowsToLimiter records the rows' events of some scopes in the limiter. The parameter at is an
-// instant of the limiter's clock that is not later than r.now. The limiter subtracts an event's age
-// from at, so no event gets a later instant than it had. addRowsToLimiter returns the errors of the
-// limiter.
-func (g *Gates) addRowsToLimiter(ctx context.Context, p buckets.Plan, r databaseRows, at time.Time, scopes ...quota.Scope) (err error) {
-	for _, scope := range scopes {
+// addRowsToLimiter records the rows' events in the limiter. The parameter at is an instant of the
+// limiter's clock that is not later than r.now. The limiter subtracts an event's age from at, so no
+// event gets a later instant than it had. addRowsToLimiter returns the errors of the limiter.
+func (g *Gates) addRowsToLimiter(ctx context.Context, p buckets.Plan, r databaseRows, at time.Time) (err error) {
+	for _, scope := range []quota.Scope{quota.Recipient, quota.Failures} {
 		keep := quota.LongestKeep(p.SendRules)
 		if scope == quota.Failures { // all purposes share the bucket
 			keep = g.policy.Get().LongestFailureWindow()

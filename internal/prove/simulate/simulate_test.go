@@ -128,9 +128,7 @@ func readProgress(t *testing.T) map[uint64]piece {
 	text, _ := os.ReadFile(*progress) // there is none before the first run
 	for line := range strings.Lines(string(text)) {
 		var p piece
-		if err := json.Unmarshal([]byte(line), &p); err != nil {
-			t.Fatal(err)
-		}
+		servertest.OK(t, json.Unmarshal([]byte(line), &p))
 		done[p.From] = p
 	}
 	return done
@@ -146,7 +144,5 @@ func writeProgress(t *testing.T, p piece) {
 		_, err = f.Write(append(line, '\n'))
 		err = errors.Join(err, f.Close())
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	servertest.OK(t, err)
 }

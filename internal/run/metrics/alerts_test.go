@@ -83,9 +83,7 @@ func alertRules(t *testing.T) []alertRule {
 	var file struct {
 		Groups []struct{ Rules []alertRule }
 	}
-	if err = errors.Join(err, yaml.Unmarshal(raw, &file)); err != nil {
-		t.Fatal(err)
-	}
+	servertest.OK(t, errors.Join(err, yaml.Unmarshal(raw, &file)))
 	return file.Groups[0].Rules
 }
 

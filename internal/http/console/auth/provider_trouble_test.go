@@ -120,9 +120,7 @@ func TestProviderInTrouble(t *testing.T) {
 func stateOf(t *testing.T, back string) string {
 	t.Helper()
 	u, err := url.Parse(back)
-	if err != nil {
-		t.Fatal(err)
-	}
+	servertest.OK(t, err)
 	return u.Query().Get("state")
 }
 
