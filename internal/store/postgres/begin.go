@@ -248,15 +248,17 @@ func (db *DB) write(ctx context.Context, conn *pgxpool.Conn, admitted []*beginCa
 }
 
 // joinedRows are the rows of verifications that sends join. Each row has the new number of sends of
-// its verification, and the newest reference.
+// its verification, and the newest labels.
 var joinedRows = sqlgen.NewList("joined", new(store.Verification), func(v *store.Verification, to *sqlgen.Row) {
 	to.Text("id", v.ID)
 	to.Integer("sends", v.Sends)
-	to.Text("reference", v.Reference)
+	for name, text := range v.Labels.All() {
+		to.Text(name, text)
+	}
 })
 
 var updateJoinedSQL = `
-UPDATE verifications v SET sends = joined.sends, reference = joined.reference FROM ` + joinedRows.SQL() + `
+UPDATE verifications v SET sends = joined.sends, ` + sqldb.SetLabelsSQL("joined.") + ` FROM ` + joinedRows.SQL() + `
 WHERE v.id = ANY (@joined_id::text[]) AND v.id = joined.id`
 
 // The rows of admitted sends, in three tables.

@@ -1,6 +1,8 @@
 package sqldb
 
 import (
+	"strings"
+
 	"sendcode/internal/store"
 	"sendcode/internal/store/sqlgen"
 )
@@ -76,6 +78,12 @@ func WorkDestinations(w *store.Work) []any {
 // VerificationColumns into.
 func WorkAndCodeDestinations(w *store.Work) []any {
 	return append([]any{&w.Code}, WorkDestinations(w)...)
+}
+
+// SetLabelsSQL returns the assignments of an UPDATE to the labels. The parameter from comes before
+// the name of each new value.
+func SetLabelsSQL(from string) string {
+	return strings.Join(sqlgen.MapSlice(store.LabelNames(), func(name string) string { return name + " = " + from + name }), ", ")
 }
 
 // RefundColumns are the columns that LeaseDueRefunds reads from sends s and their verifications v.

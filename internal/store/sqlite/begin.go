@@ -124,12 +124,14 @@ var candidatesSQL = `SELECT ` + sqldb.VerificationColumns + ` FROM verifications
       AND s.channel = @channel AND s.purpose = @purpose)`
 
 // writeAdmitted inserts an admitted send and its row in the table outbox. It inserts the send's
-// verification or, if the send joined one, updates that verification's number of sends and
-// reference.
+// verification or, if the send joined one, updates that verification's number of sends and labels.
 func writeAdmitted(q sqldb.Tx, r rowrules.Decision) (err error) {
 	if r.Joined {
-		_, err = q.Change(`UPDATE verifications SET sends = @sends, reference = @reference WHERE id = @id`,
-			sqldb.Args{"sends": r.Verification.Sends, "reference": r.Verification.Reference, "id": r.Verification.ID})
+		args := sqldb.Args{"sends": r.Verification.Sends, "id": r.Verification.ID}
+		for name, text := range r.Verification.Labels.All() {
+			args[name] = text
+		}
+		_, err = q.Change(`UPDATE verifications SET sends = @sends, `+sqldb.SetLabelsSQL("@")+` WHERE id = @id`, args)
 	} else {
 		_, err = q.Change(sqldb.VerificationTable.InsertSQL(store.InsertedByBegin, &r.Verification))
 	}

@@ -136,7 +136,11 @@ func story(t *testing.T, f *Fixture) {
 	say(1, func(s *store.SendOrRefusal) { s.App = "other" })
 	say(1, func(s *store.SendOrRefusal) { s.Channel = recipient.SMS })
 	during := say(1, func(s *store.SendOrRefusal) { s.Purpose = "signup" })
-	second := f.Admit(t, f.Intent(1, Joining(v.ID), func(in *store.Intent) { in.Send.Reference = "order 8" }))
+	second := f.Admit(t, f.Intent(1, Joining(v.ID), func(in *store.Intent) {
+		for _, label := range in.Send.LabelColumns() {
+			*label.Field.(*string) = "order 8"
+		}
+	}))
 	f.Admit(t, f.Intent(1)) // another verification's
 	f.Pass(v.ExpiresAt.Sub(f.Now) - time.Microsecond)
 	last := say(1, nil)
