@@ -37,22 +37,22 @@ type AuditEntry struct {
 // Columns returns the columns of the row.
 func (a *AuditEntry) Columns() []Column {
 	return []Column{
-		{"id", &a.ID, InsertedColumn},
-		{"at", &a.At, InsertedColumn},
+		{"id", &a.ID, InsertedColumn | ExportedColumn},
+		{"at", &a.At, InsertedColumn | ExportedColumn},
 		{"actor", &a.Who, InsertedColumn},
-		{"role", &a.Role, InsertedColumn},
+		{"role", &a.Role, InsertedColumn | ExportedColumn},
 		{"network", &a.Network, InsertedColumn},
-		{"action", &a.What, InsertedColumn},
-		{"app", &a.App, InsertedColumn},
-		{"channel", (*string)(&a.Channel), InsertedColumn},
-		{"purpose", &a.Purpose, InsertedColumn},
+		{"action", &a.What, InsertedColumn | ExportedColumn},
+		{"app", &a.App, InsertedColumn | ExportedColumn},
+		{"channel", (*string)(&a.Channel), InsertedColumn | ExportedColumn},
+		{"purpose", &a.Purpose, InsertedColumn | ExportedColumn},
 		{"recipient", &a.Recipient, 0},
 		{"masked", &a.To, 0},
-		{"target", &a.Target, InsertedColumn},
+		{"target", &a.Target, InsertedColumn | ExportedColumn},
 		{"reason", &a.Reason, InsertedColumn},
-		{"outcome", (*string)(&a.Outcome), InsertedColumn},
-		{"detail", &a.Detail, InsertedColumn},
-		{"completes", &a.Completes, NullableColumn | InsertedColumn},
+		{"outcome", (*string)(&a.Outcome), InsertedColumn | ExportedColumn},
+		{"detail", &a.Detail, InsertedColumn | ExportedColumn},
+		{"completes", &a.Completes, NullableColumn | InsertedColumn | ExportedColumn},
 	}
 }
 

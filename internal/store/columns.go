@@ -22,4 +22,5 @@ const (
 	NullableColumn                            // the zero value is stored as NULL
 	WriteOnlyColumn                           // only an index uses it; no statement reads it
 	PersonalColumn                            // an erasure empties it
+	ExportedColumn                            // the export of a person's data has it; sqldb/export.go says why others are left out
 )

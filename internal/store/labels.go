@@ -27,7 +27,7 @@ func (l *Labels) LabelColumns() []Column { return l.withColumns(nil) }
 func (l *Labels) withColumns(own []Column) []Column {
 	all := append(make([]Column, 0, len(own)+len(l.fields())), own...)
 	for _, f := range l.fields() {
-		all = append(all, Column{f.name, f.text, InsertedByBegin | PersonalColumn})
+		all = append(all, Column{f.name, f.text, InsertedByBegin | PersonalColumn | ExportedColumn})
 	}
 	return all
 }

@@ -35,12 +35,12 @@ type ProviderEvent struct {
 // Columns returns the columns of the row.
 func (p *ProviderEvent) Columns() []Column {
 	return []Column{
-		{"send_id", &p.Send, InsertedColumn},
-		{"kind", (*string)(&p.Kind), InsertedColumn},
-		{"at", &p.At, InsertedColumn},
-		{"heard_at", &p.HeardAt, InsertedColumn},
-		{"provider", &p.Provider, InsertedColumn},
-		{"detail", &p.Detail, InsertedColumn},
+		{"send_id", &p.Send, InsertedColumn | ExportedColumn},
+		{"kind", (*string)(&p.Kind), InsertedColumn | ExportedColumn},
+		{"at", &p.At, InsertedColumn | ExportedColumn},
+		{"heard_at", &p.HeardAt, InsertedColumn | ExportedColumn},
+		{"provider", &p.Provider, InsertedColumn | ExportedColumn},
+		{"detail", &p.Detail, InsertedColumn | ExportedColumn},
 	}
 }
 

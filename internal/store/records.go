@@ -148,36 +148,36 @@ const (
 func (v *Verification) Columns() []Column {
 	own := [...]Column{
 		{"id", &v.ID, InsertedByBegin},
-		{"app", &v.App, InsertedByBegin},
-		{"channel", (*string)(&v.Channel), InsertedByBegin},
-		{"purpose", &v.Purpose, InsertedByBegin},
+		{"app", &v.App, InsertedByBegin | ExportedColumn},
+		{"channel", (*string)(&v.Channel), InsertedByBegin | ExportedColumn},
+		{"purpose", &v.Purpose, InsertedByBegin | ExportedColumn},
 		{"recipient", &v.Recipient, InsertedByBegin},
-		{"masked", &v.To, InsertedByBegin},
+		{"masked", &v.To, InsertedByBegin | ExportedColumn},
 		{"sealed", &v.Sealed, NullableColumn | InsertedByBegin | PersonalColumn},
 		{"holder", &v.Holder, InsertedByBegin | PersonalColumn},
-		{"class", (*string)(&v.Class), InsertedByBegin},
+		{"class", (*string)(&v.Class), InsertedByBegin | ExportedColumn},
 		{"nonce", &v.Nonce, InsertedByBegin | PersonalColumn},
 		{"key_id", &v.KeyID, InsertedByBegin},
-		{"code_length", &v.CodeLength, InsertedByBegin},
-		{"alphabet", &v.Alphabet, InsertedByBegin},
-		{"locale", &v.Locale, InsertedByBegin | PersonalColumn},
-		{"created_at", &v.CreatedAt, InsertedByBegin},
-		{"expires_at", &v.ExpiresAt, InsertedByBegin},
-		{"attempts", &v.Attempts, 0},
+		{"code_length", &v.CodeLength, InsertedByBegin | ExportedColumn},
+		{"alphabet", &v.Alphabet, InsertedByBegin | ExportedColumn},
+		{"locale", &v.Locale, InsertedByBegin | PersonalColumn | ExportedColumn},
+		{"created_at", &v.CreatedAt, InsertedByBegin | ExportedColumn},
+		{"expires_at", &v.ExpiresAt, InsertedByBegin | ExportedColumn},
+		{"attempts", &v.Attempts, ExportedColumn},
 		{"checks", &v.Checks, 0},
-		{"max_attempts", &v.MaxAttempts, InsertedByBegin},
-		{"sends", &v.Sends, InsertedByBegin},
-		{"approved_at", &v.ApprovedAt, 0},
-		{"canceled_at", &v.CanceledAt, 0},
-		{"details", &v.Details, InsertedByBegin | PersonalColumn},
-		{"not_me_at", &v.NotMeAt, 0},
-		{"redeemed_at", &v.RedeemedAt, 0},
+		{"max_attempts", &v.MaxAttempts, InsertedByBegin | ExportedColumn},
+		{"sends", &v.Sends, InsertedByBegin | ExportedColumn},
+		{"approved_at", &v.ApprovedAt, ExportedColumn},
+		{"canceled_at", &v.CanceledAt, ExportedColumn},
+		{"details", &v.Details, InsertedByBegin | PersonalColumn | ExportedColumn},
+		{"not_me_at", &v.NotMeAt, ExportedColumn},
+		{"redeemed_at", &v.RedeemedAt, ExportedColumn},
 		{"redeemed_by", &v.RedeemedBy, NullableColumn},
 		{"replaces", &v.Replaces, InsertedByBegin},
-		{"attempts_reset", &v.AttemptsReset, 0},
-		{"caller_checks", &v.CallerChecks, InsertedByBegin},
+		{"attempts_reset", &v.AttemptsReset, ExportedColumn},
+		{"caller_checks", &v.CallerChecks, InsertedByBegin | ExportedColumn},
 		{"check_key", &v.CheckKey, NullableColumn},
-		{"reported", (*string)(&v.Reported), InsertedByBegin},
+		{"reported", (*string)(&v.Reported), InsertedByBegin | ExportedColumn},
 	}
 	return v.withColumns(own[:])
 }
@@ -218,9 +218,12 @@ type Refusal struct {
 
 // Columns returns the columns of the row.
 func (r *SendOrRefusal) Columns() []Column {
-	return append(r.Send.Columns(),
-		Column{"blocked_by", &r.BlockedBy, InsertedByRefusal}, Column{"retry_after", &r.RetryAfter, InsertedByRefusal},
-		Column{"requests", &r.Count, InsertedByRefusal}, Column{"recipients", &r.Recipients, InsertedByRefusal})
+	return append(r.Send.Columns(), []Column{
+		{"blocked_by", &r.BlockedBy, InsertedByRefusal | ExportedColumn},
+		{"retry_after", &r.RetryAfter, InsertedByRefusal | ExportedColumn},
+		{"requests", &r.Count, InsertedByRefusal | ExportedColumn},
+		{"recipients", &r.Recipients, InsertedByRefusal},
+	}...)
 }
 
 // Send is a row of the table sends.
@@ -280,46 +283,51 @@ func (s Send) StatusForApp(reports bool) (status Status, final bool) {
 func (s *Send) Columns() []Column {
 	domain := recipient.DomainOfMasked(s.To)
 	own := [...]Column{
-		{"id", &s.ID, InsertedByBegin | InsertedByRefusal},
+		{"id", &s.ID, InsertedByBegin | InsertedByRefusal | ExportedColumn},
 		{"verification_id", &s.VerificationID, InsertedByBegin | InsertedByRefusal},
-		{"number", &s.Number, InsertedByBegin},
-		{"app", &s.App, InsertedByBegin | InsertedByRefusal},
-		{"channel", (*string)(&s.Channel), InsertedByBegin | InsertedByRefusal},
-		{"purpose", &s.Purpose, InsertedByBegin | InsertedByRefusal},
+		{"number", &s.Number, InsertedByBegin | ExportedColumn},
+		{"app", &s.App, InsertedByBegin | InsertedByRefusal | ExportedColumn},
+		{"channel", (*string)(&s.Channel), InsertedByBegin | InsertedByRefusal | ExportedColumn},
+		{"purpose", &s.Purpose, InsertedByBegin | InsertedByRefusal | ExportedColumn},
 		{"recipient", &s.Recipient, InsertedByBegin | InsertedByRefusal},
-		{"masked", &s.To, InsertedByBegin | InsertedByRefusal},
-		{"country", &s.Country, InsertedByBegin | InsertedByRefusal | PersonalColumn},
-		{"prefix", &s.Prefix, InsertedByBegin | InsertedByRefusal | PersonalColumn},
-		{"locale", &s.Locale, InsertedByBegin | InsertedByRefusal | PersonalColumn},
-		{"network", &s.Network, InsertedByBegin | InsertedByRefusal | PersonalColumn},
-		{"status", (*string)(&s.Status), InsertedByBegin},
-		{"reason", &s.Reason, 0},
-		{"attempt", &s.Attempt, InsertedByBegin},
-		{"in_doubt", &s.InDoubt, 0},
-		{"counts", &s.Counts, InsertedByBegin},
+		{"masked", &s.To, InsertedByBegin | InsertedByRefusal | ExportedColumn},
+		{"country", &s.Country, InsertedByBegin | InsertedByRefusal | PersonalColumn | ExportedColumn},
+		{"prefix", &s.Prefix, InsertedByBegin | InsertedByRefusal | PersonalColumn | ExportedColumn},
+		{"locale", &s.Locale, InsertedByBegin | InsertedByRefusal | PersonalColumn | ExportedColumn},
+		{"network", &s.Network, InsertedByBegin | InsertedByRefusal | PersonalColumn | ExportedColumn},
+		{"status", (*string)(&s.Status), InsertedByBegin | ExportedColumn},
+		{"reason", &s.Reason, ExportedColumn},
+		{"attempt", &s.Attempt, InsertedByBegin | ExportedColumn},
+		{"in_doubt", &s.InDoubt, ExportedColumn},
+		{"counts", &s.Counts, InsertedByBegin | ExportedColumn},
 		{"refund_due", &s.RefundDue, 0},
-		{"logged_at", &s.LoggedAt, InsertedByBegin | InsertedByRefusal},
+		{"logged_at", &s.LoggedAt, InsertedByBegin | InsertedByRefusal | ExportedColumn},
 		{"due_at", &s.DueAt, 0},
-		{"finished_at", &s.FinishedAt, 0},
-		{"provider", &s.Provider, 0},
-		{"provider_code", &s.ProviderCode, 0},
-		{"took", &s.Took, 0},
-		{"worst_event", (*string)(&s.WorstEvent), 0},
-		{"bounced", &s.Bounced, 0},
-		{"suppression_id", &s.Suppression, NullableColumn | InsertedByBegin},
-		{"was_reset", &s.WasReset, 0},
-		{"site", &s.Site, InsertedByBegin},
-		{"request_id", &s.RequestID, InsertedByBegin | PersonalColumn},
-		{"human_check", &s.HumanCheck, InsertedByBegin},
-		{"observed", &s.Observed, InsertedByBegin},
-		{"domain", &domain, InsertedByBegin | InsertedByRefusal | WriteOnlyColumn | PersonalColumn},
+		{"finished_at", &s.FinishedAt, ExportedColumn},
+		{"provider", &s.Provider, ExportedColumn},
+		{"provider_code", &s.ProviderCode, ExportedColumn},
+		{"took", &s.Took, ExportedColumn},
+		{"worst_event", (*string)(&s.WorstEvent), ExportedColumn},
+		{"bounced", &s.Bounced, ExportedColumn},
+		{"suppression_id", &s.Suppression, NullableColumn | InsertedByBegin | ExportedColumn},
+		{"was_reset", &s.WasReset, ExportedColumn},
+		{"site", &s.Site, InsertedByBegin | ExportedColumn},
+		{"request_id", &s.RequestID, InsertedByBegin | PersonalColumn | ExportedColumn},
+		{"human_check", &s.HumanCheck, InsertedByBegin | ExportedColumn},
+		{"observed", &s.Observed, InsertedByBegin | ExportedColumn},
+		{"domain", &domain, InsertedByBegin | InsertedByRefusal | WriteOnlyColumn | PersonalColumn | ExportedColumn},
 	}
 	return s.withColumns(own[:])
 }
 
 // Mask removes the personal data of a refusal, as an erasure does.
 func (r *SendOrRefusal) Mask() {
-	r.To, r.Country, r.Prefix, r.Locale, r.Network = ErasedMask, "", "", "", ""
+	for _, c := range r.Columns() {
+		if c.Flags&(PersonalColumn|InsertedByRefusal) == PersonalColumn|InsertedByRefusal {
+			*c.Field.(*string) = ""
+		}
+	}
+	r.To = ErasedMask
 }
 
 // ManyRecipients is the largest value of Refusal.Recipients. It means ManyRecipients or more.

@@ -28,16 +28,17 @@
 //	internal/base/texts/en.json, zh-Hans.json  label.campaign
 //	docs/openapi.yaml                     Ask, Verification, Row; the parameter of sends, sends.csv and search; prove/e2e/clients tries it
 //	docs/compliance.md                     if it may reveal a person
-//	internal/http/console/testdata/pages.txt   go test ./internal/http/console -update
+//	internal/http/console/testdata             go test ./internal/http/console -update
 //
 // Webhooks, the widget and client.js know only the reference: deliver/webhook/payload.go,
 // web/widget/flow.js and client.d.ts.
 //
 // A field that is not a label has these places:
 //
-//	internal/store/records.go              Send; its Columns: InsertedByBegin unless an attempt finds it, PersonalColumn if it reveals a person
+//	internal/store/records.go              Send; its Columns: InsertedByBegin unless an attempt finds it, PersonalColumn if it reveals a person,
+//	                                      ExportedColumn if the export of a person has it; otherwise sqldb/export.go says why not
 //	migrations/{postgres,sqlite}           a new file: sends; refusals, too, with the flag InsertedByRefusal
-//	internal/store/postgres/erase_test.go  erasable; WriteTraces of storetest/kit.go writes what an erasure must remove
+//	internal/store/postgres/erase_test.go  erasable
 //	internal/verify/verification/parse_ask.go     sendRow, if the request has it: then also ask.go, http/api/verifications.go and fingerprint (idempotency.go)
 //	internal/store/check.go                ValidatedIntent, if it is a text; Sanitized, if an attempt finds it
 //	internal/store/postgres/finish.go      if an attempt finds it, with [Outcome]; as in sqlite/outbox.go. Then asFirstWritten (store/rowrules)
@@ -47,7 +48,7 @@
 //	internal/http/console/json.go               sendJSON; rowJSONWithoutOutcome if lists have it, exportColumns and exportRow (export.go)
 //	web/admin/send.html, internal/base/texts    the fact; sends-heads and sends-cells of web/admin/layout.html if lists have it
 //	docs/openapi.yaml                      Story, or Row; docs/compliance.md, if it reveals a person
-//	internal/http/console/testdata/pages.txt   go test ./internal/http/console -update
+//	internal/http/console/testdata             go test ./internal/http/console -update
 //
 // A filter by such a field has these places:
 //

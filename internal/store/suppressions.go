@@ -49,23 +49,23 @@ type Suppression struct {
 // Columns returns the columns of the row.
 func (s *Suppression) Columns() []Column {
 	return []Column{
-		{"id", &s.ID, InsertedColumn},
-		{"app", &s.App, InsertedColumn},
-		{"channel", (*string)(&s.Channel), InsertedColumn},
+		{"id", &s.ID, InsertedColumn | ExportedColumn},
+		{"app", &s.App, InsertedColumn | ExportedColumn},
+		{"channel", (*string)(&s.Channel), InsertedColumn | ExportedColumn},
 		{"address", &s.Address, InsertedColumn},
 		{"recipient", &s.Recipient, InsertedColumn},
-		{"masked", &s.To, InsertedColumn},
-		{"reason", (*string)(&s.Cause), InsertedColumn},
-		{"detail", &s.Detail, InsertedColumn},
-		{"send_id", &s.Send, NullableColumn | InsertedColumn},
+		{"masked", &s.To, InsertedColumn | ExportedColumn},
+		{"reason", (*string)(&s.Cause), InsertedColumn | ExportedColumn},
+		{"detail", &s.Detail, InsertedColumn | ExportedColumn},
+		{"send_id", &s.Send, NullableColumn | InsertedColumn | ExportedColumn},
 		{"created_by", &s.By, InsertedColumn},
-		{"since", &s.Since, InsertedColumn},
-		{"until", &s.Until, InsertedColumn},
-		{"lifted_at", &s.LiftedAt, 0},
+		{"since", &s.Since, InsertedColumn | ExportedColumn},
+		{"until", &s.Until, InsertedColumn | ExportedColumn},
+		{"lifted_at", &s.LiftedAt, ExportedColumn},
 		{"lifted_by", &s.LiftedBy, 0},
 		{"lifted_why", &s.LiftedWhy, 0},
-		{"server", &s.Server, InsertedColumn},
-		{"words", &s.Words, InsertedColumn},
+		{"server", &s.Server, InsertedColumn | ExportedColumn},
+		{"words", &s.Words, InsertedColumn | ExportedColumn},
 	}
 }
 

@@ -16,17 +16,35 @@ import (
 	"sendcode/internal/store/sqlgen"
 )
 
-// exportTable says which columns of a table t the export of a person has, and why other columns are
-// left out.
+// exportTable says what the export of a person has of a table t.
 type exportTable struct {
-	about string // see store.ExportedTable; if columns is empty: why the table is left out
-	where string // condition of the rows that name @recipient, perhaps after a JOIN
-	key   string // columns that identify a row, written as in columns; in the order of the recipient's index, if there is one
-	// columns has the names of the columns. A column whose name ends in # is a number, in ? a
-	// boolean, and in @ an instant. All other columns are texts or IDs.
-	columns string
+	about   string         // see store.ExportedTable; without columns: why the table is left out
+	where   string         // condition of the rows that name @recipient, perhaps after a JOIN
+	key     []store.Column // they identify a row, and have the alias of their table; in the order of the recipient's index, if there is one
+	columns []store.Column
 	instead map[string]string // SQL that is read in place of a column
 	leftOut map[string]string // columns, by the reason
+}
+
+// exported returns those columns of a row that the export has.
+func exported(row []store.Column, more ...store.Column) []store.Column {
+	return append(slices.DeleteFunc(row, func(c store.Column) bool { return c.Flags&store.ExportedColumn == 0 }), more...)
+}
+
+// texts returns columns of texts or IDs. The function instants returns columns of instants.
+func texts(names ...string) []store.Column {
+	return sqlgen.MapSlice(names, func(name string) store.Column { return store.Column{Name: name, Field: new(string)} })
+}
+
+func instants(names ...string) []store.Column {
+	return sqlgen.MapSlice(names, func(name string) store.Column { return store.Column{Name: name, Field: new(time.Time)} })
+}
+
+// ofRefusals returns the columns of the table refusals, without the network.
+func ofRefusals() []store.Column {
+	return slices.DeleteFunc(new(store.SendOrRefusal).Columns(), func(c store.Column) bool {
+		return c.Flags&store.InsertedByRefusal == 0 || c.Name == "network"
+	})
 }
 
 // Why columns are left out.
@@ -56,16 +74,15 @@ UNION ALL SELECT o.id FROM verifications o WHERE o.expires_at < @outlived AND o.
 var exportTables = map[string]exportTable{
 	"sends": {
 		about: "Each message to you that was requested, and what became of it; kept for {retention}. The network of the browser is given where its code was entered: otherwise another person may have typed your address.",
-		where: `WHERE t.recipient = @recipient`, key: "t.logged_at@ t.id",
-		columns: "id logged_at@ finished_at@ app channel purpose masked domain country prefix locale reference network site " +
-			"number# attempt# status reason receipt worst_event bounced? provider provider_code took# in_doubt? counts? was_reset? suppression_id observed request_id human_check",
+		where: `WHERE t.recipient = @recipient`, key: append(instants("t.logged_at"), texts("t.id")...),
+		columns: exported(new(store.Send).Columns(), texts("receipt")...),
 		instead: map[string]string{"network": byApprovedSQL},
 		leftOut: map[string]string{hashReason: "recipient", holderReason: "verification_id"},
 	},
 	"refusals": {
 		about: "Each request for a message to you that a limit refused; kept for {retention}.",
-		where: `WHERE t.recipient = @recipient`, key: "t.logged_at@ t.id",
-		columns: "id logged_at@ app channel purpose masked domain country prefix locale blocked_by retry_after# requests#",
+		where: `WHERE t.recipient = @recipient`, key: append(instants("t.logged_at"), texts("t.id")...),
+		columns: exported(ofRefusals()),
 		leftOut: map[string]string{
 			hashReason: "recipient", holderReason: "verification_id", othersReason: "network",
 			"0 in a row that names you": "recipients",
@@ -73,9 +90,8 @@ var exportTables = map[string]exportTable{
 	},
 	"verifications": {
 		about: "Each code that was made for you, without the code, and whether it was entered; kept for {retention} after its end.",
-		where: `WHERE t.recipient = @recipient`, key: "t.expires_at@ t.id",
-		columns: "created_at@ expires_at@ approved_at@ canceled_at@ not_me_at@ redeemed_at@ app channel purpose masked locale reference details sends# " +
-			"attempts# max_attempts# attempts_reset# code_length# alphabet class reported caller_checks?",
+		where: `WHERE t.recipient = @recipient`, key: append(instants("t.expires_at"), texts("t.id")...),
+		columns: exported(new(store.Verification).Columns()),
 		leftOut: map[string]string{
 			hashReason: "recipient", holderReason: "id replaces", keyReason: "nonce key_id check_key holder redeemed_by",
 			"your address, which you know, encrypted":                                                 "sealed",
@@ -84,35 +100,35 @@ var exportTables = map[string]exportTable{
 	},
 	"audit_entries": {
 		about: "What members of staff did with your data; kept for ever. Your address in it goes when you are erased.",
-		where: `JOIN audit_recipients r ON r.entry = t.id WHERE r.recipient = @recipient`, key: "t.id",
-		columns: "id at@ role action app channel purpose target outcome detail completes",
+		where: `JOIN audit_recipients r ON r.entry = t.id WHERE r.recipient = @recipient`, key: texts("t.id"),
+		columns: exported(new(store.AuditEntry).Columns()),
 		leftOut: map[string]string{staffReason: "actor network", wordsReason: "reason"},
 	},
 	"audit_recipients": {
 		about: "To whom the rows of audit_entries were done; kept for ever, and your address until you are erased.",
-		where: `WHERE t.recipient = @recipient`, key: "t.entry", columns: "entry masked",
+		where: `WHERE t.recipient = @recipient`, key: texts("t.entry"), columns: texts("entry", "masked"),
 		leftOut: map[string]string{hashReason: "recipient"},
 	},
 	"suppressions": {
 		about: "Why messages to you are or were stopped, such as a complaint or a mailbox that does not exist; kept for {retention} after its end.",
-		where: `WHERE t.recipient = @recipient`, key: "t.id",
-		columns: "id app channel masked reason detail send_id since@ until@ lifted_at@ held_until@ server words",
+		where: `WHERE t.recipient = @recipient`, key: texts("t.id"),
+		columns: exported(new(store.Suppression).Columns(), instants("held_until")...),
 		instead: map[string]string{"detail": `CASE WHEN t.reason = 'manual' THEN '' ELSE t.detail END`},
 		leftOut: map[string]string{hashReason: "address recipient", staffReason: "created_by lifted_by", wordsReason: "lifted_why"},
 	},
 	"provider_events": {
 		about: "What mail providers reported of messages to you, such as a bounce or a complaint; kept for {retention}.",
-		where: `JOIN sends s ON s.id = t.send_id WHERE s.recipient = @recipient`, key: "s.logged_at@ s.id t.kind",
-		columns: "send_id kind at@ heard_at@ provider detail",
+		where: `JOIN sends s ON s.id = t.send_id WHERE s.recipient = @recipient`, key: append(instants("s.logged_at"), texts("s.id", "t.kind")...),
+		columns: exported(new(store.ProviderEvent).Columns()),
 	},
 	"carrier_holds": {
 		about: "That a carrier takes no text messages to you for a time; kept until then.",
-		where: `WHERE t.recipient = @recipient`, key: "t.channel", columns: "channel since@ until@",
+		where: `WHERE t.recipient = @recipient`, key: texts("t.channel"), columns: append(texts("channel"), instants("since", "until")...),
 		leftOut: map[string]string{hashReason: "recipient"},
 	},
 	"erasures": {
 		about: "That you were erased, until the keyed hash goes.",
-		where: `WHERE t.recipient = @recipient`, key: "t.forget_at@", columns: "forget_at@",
+		where: `WHERE t.recipient = @recipient`, key: instants("t.forget_at"), columns: instants("forget_at"),
 		leftOut: map[string]string{hashReason: "recipient"},
 	},
 	"app_events":          {about: "events delivered to an app, for a week; the rows in sends and verifications say the same"},
@@ -162,20 +178,18 @@ type exportedColumn struct {
 
 func (e exportTable) exported() []exportedColumn { return exportedColumns(e.columns, "t.", e.instead) }
 
-// keys returns the columns of the key by which the export sorts the table. The names in e.key
-// already begin with a table's alias, so keys adds none.
+// keys returns the columns of the key by which the export sorts the table.
 func (e exportTable) keys() []exportedColumn { return exportedColumns(e.key, "", nil) }
 
-func exportedColumns(fields, alias string, instead map[string]string) (all []exportedColumn) {
-	for field := range strings.FieldsSeq(fields) {
-		name := strings.TrimRight(field, "#?@")
-		c := exportedColumn{name: name, sql: cmp.Or(instead[name], alias+name)}
-		switch field[len(name):] {
-		case "#":
+func exportedColumns(columns []store.Column, alias string, instead map[string]string) (all []exportedColumn) {
+	for _, column := range columns {
+		c := exportedColumn{name: column.Name, sql: cmp.Or(instead[column.Name], alias+column.Name)}
+		switch column.Field.(type) {
+		case *int, *time.Duration:
 			c.new = func() (any, func() any) { n := new(int64); return n, func() any { return *n } }
-		case "?":
+		case *bool:
 			c.new = func() (any, func() any) { yes := new(bool); return yes, func() any { return *yes } }
-		case "@":
+		case *time.Time:
 			c.new = func() (any, func() any) {
 				at := new(time.Time)
 				return sqlgen.ScannerFor(at), func() any { return sqlgen.NullIfZero(*at) }
@@ -204,7 +218,7 @@ func (db *DB) ExportPerson(ctx context.Context, h recipient.Hash, limit int,
 ) error {
 	for _, name := range slices.Sorted(maps.Keys(exportTables)) {
 		x := exportTables[name]
-		if x.columns == "" {
+		if len(x.columns) == 0 {
 			continue
 		}
 		t := store.ExportedTable{Name: name, About: x.about, LeftOut: x.reasons()}

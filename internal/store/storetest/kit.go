@@ -67,11 +67,13 @@ func WriteTraces(t *testing.T, f *Fixture, n int) {
 	f.Serial += 1000
 	mark := func(in *store.Intent) {
 		in.Send.To, in.Send.Network, in.Send.Locale = Traces["masked"], Traces["network"], Traces["locale"]
-		for _, c := range in.Send.LabelColumns() {
-			*c.Field.(*string) = Traces["reference"]
-		}
-		in.Send.RequestID, in.Send.Prefix, in.Send.Country = Traces["request"], Traces["prefix"], "ZZ"
+		in.Send.Reference, in.Send.RequestID, in.Send.Prefix, in.Send.Country = Traces["reference"], Traces["request"], Traces["prefix"], "ZZ"
 		in.Verification.Holder, in.Verification.Details, in.MinLife = Traces["holder"], Traces["details"], time.Hour
+		for _, c := range append(in.Send.Columns(), in.Verification.Columns()...) {
+			if text, ok := c.Field.(*string); ok && c.Flags&store.PersonalColumn != 0 && *text == "" {
+				*text = Traces["reference"]
+			}
+		}
 		in.Verification.Sealed, in.Verification.Nonce = []byte(Traces["address"]), []byte(Traces["nonce"])
 	}
 	for i := range 4 { // of these, the first stays under way
