@@ -22,6 +22,7 @@ import (
 	"sendcode/internal/deliver/delivery/mailbox"
 	"sendcode/internal/deliver/delivery/mailserver"
 	"sendcode/internal/deliver/outbox"
+	"sendcode/internal/deliver/sms"
 	"sendcode/internal/http/api"
 	"sendcode/internal/http/page"
 	"sendcode/internal/http/server"
@@ -87,8 +88,11 @@ type senders struct {
 	servers mailserver.Servers
 	mailbox *mailbox.Mailbox // nil when a real server is configured
 	mails   *message.MailRenderer
-	carrier outbox.Carrier        // nil without text messages
-	texts   *message.TextRenderer // nil without text messages
+	// carrier is nil without text messages. Carriers are nil also if text messages go to the dev
+	// mailbox.
+	carrier  outbox.Carrier
+	carriers *sms.Carriers
+	texts    *message.TextRenderer // nil without text messages
 
 	refusals map[recipient.Channel]*refusals
 }

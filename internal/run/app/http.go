@@ -21,7 +21,6 @@ import (
 	"sendcode/internal/codes/code"
 	"sendcode/internal/codes/policy"
 	"sendcode/internal/deliver/feedback"
-	"sendcode/internal/deliver/sms"
 	"sendcode/internal/deliver/sns"
 	"sendcode/internal/deliver/webhook"
 	"sendcode/internal/http/api"
@@ -180,8 +179,8 @@ func (a *App) addRoutes() error {
 	front.GET("/openapi.yaml", echo.WrapHandler(web.NewFile("application/yaml", docs.OpenAPI)))
 	reference.Register(front)
 	receipts := &api.ReceiptHandlers{Addresses: ReceiptAddresses(a.cfg), Recorder: a.core.Receipts, Logger: a.logger}
-	if carriers, ok := a.carrier.(*sms.Carriers); ok && a.cfg.PublicURL != "" {
-		receipts.Carriers = carriers
+	if a.carriers != nil && a.cfg.PublicURL != "" {
+		receipts.Carriers = a.carriers
 	}
 	receipts.Register(front)
 	if err := a.registerProofKeys(front); err != nil {
@@ -326,8 +325,8 @@ func (a *App) registerConsole(front, back *echo.Echo) {
 		return
 	}
 	var carriers []string
-	if all, ok := a.carrier.(*sms.Carriers); ok {
-		for _, h := range all.Health() {
+	if a.carriers != nil {
+		for _, h := range a.carriers.Health() {
 			carriers = append(carriers, h.Server)
 		}
 	}

@@ -16,7 +16,6 @@ import (
 	"sendcode/internal/base/recipient"
 	"sendcode/internal/codes/policy"
 	"sendcode/internal/deliver/delivery"
-	"sendcode/internal/deliver/sms"
 	"sendcode/internal/run/config"
 	"sendcode/internal/run/metrics"
 	"sendcode/internal/store"
@@ -59,8 +58,8 @@ func (a *App) registerPartMetrics(front *echo.Echo) {
 	for _, h := range a.servers.Health() {
 		a.metrics.InitDeliveryServer(recipient.Email, h.Server)
 	}
-	if carriers, ok := a.carrier.(*sms.Carriers); ok {
-		for _, h := range carriers.Health() {
+	if a.carriers != nil {
+		for _, h := range a.carriers.Health() {
 			a.metrics.InitDeliveryServer(recipient.SMS, h.Server)
 		}
 	}

@@ -46,8 +46,8 @@ func (a *App) registerHealthChecks() {
 		a.mailServersCheck(), a.slowCheck(recipient.Email, server.HealthReason{Part: "mail", Word: "mails_slow", Err: fault.Unavailable}),
 		a.slowCheck(recipient.SMS, server.HealthReason{Part: "sms", Word: "texts_slow", Err: fault.Unavailable}),
 	}
-	if carriers, ok := a.carrier.(*sms.Carriers); ok {
-		checks = append(checks, a.carriersCheck(carriers))
+	if a.carriers != nil {
+		checks = append(checks, a.carriersCheck(a.carriers))
 	}
 	if a.clock != nil {
 		a.metrics.RegisterClock(a.clock.localAhead)
@@ -122,8 +122,8 @@ func (a *App) Status(ctx context.Context) console.ServiceStatus {
 		}
 	}
 	servers("mail", a.servers.Health())
-	if carriers, ok := a.carrier.(*sms.Carriers); ok {
-		servers("sms", carriers.Health())
+	if a.carriers != nil {
+		servers("sms", a.carriers.Health())
 	}
 	backlog := a.backlog.Get(ctx)
 	s.Counted = backlog.Err == nil

@@ -18,7 +18,6 @@ import (
 	"sendcode/internal/deliver/delivery"
 	"sendcode/internal/deliver/delivery/mailbox"
 	"sendcode/internal/deliver/delivery/mailserver"
-	"sendcode/internal/deliver/sms"
 	"sendcode/internal/limit/gates"
 	"sendcode/internal/run/config"
 	"sendcode/internal/store/postgres"
@@ -319,8 +318,8 @@ func (a *App) recheckSuspended(ctx context.Context) {
 	if mayRecheck(recipient.Email, a.servers.Health()) {
 		a.servers.RecheckSuspended(ctx, a.cfg.MailSenders())
 	}
-	if carriers, ok := a.carrier.(*sms.Carriers); ok && mayRecheck(recipient.SMS, carriers.Health()) {
-		carriers.RecheckSuspended(ctx)
+	if a.carriers != nil && mayRecheck(recipient.SMS, a.carriers.Health()) {
+		a.carriers.RecheckSuspended(ctx)
 	}
 }
 

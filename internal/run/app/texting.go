@@ -67,13 +67,13 @@ func (a *App) openCarriers() error {
 		budget := outbox.NewBudget(a.db, caps, a.logger, a.metrics.SpendRefused)
 		options.Reserve, a.budget = budget.Reserve, budget
 	}
-	carriers := sms.NewCarriers(routes, options)
-	a.metrics.RegisterCarriers(carriers.Health)
+	a.carriers = sms.NewCarriers(routes, options)
+	a.carrier = a.carriers
+	a.metrics.RegisterCarriers(a.carriers.Health)
 	a.metrics.RegisterPausedPrefixes(func(ctx context.Context) (int, error) {
 		list, _, err := a.db.PrefixPauses(ctx, store.PrefixPauseFilter{Active: true, Limit: 200})
 		return len(list), err
 	})
-	a.carrier = carriers
 	return nil
 }
 
@@ -105,10 +105,10 @@ func newCarrierCodeLogger(logger *slog.Logger) func(carrier string, fail *delive
 
 // receiptSources returns the carriers, to be asked for receipts; nil without carriers.
 func (a *App) receiptSources() outbox.ReceiptSources {
-	if carriers, ok := a.carrier.(*sms.Carriers); ok {
-		return carriers
+	if a.carriers == nil {
+		return nil // as an interface
 	}
-	return nil
+	return a.carriers
 }
 
 // These constants are the delays between a message and its first receipt poll. In a receipt poll,
