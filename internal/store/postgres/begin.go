@@ -52,6 +52,7 @@ func beginTimeout() time.Duration { return store.CallTimeout * 4 / 5 }
 
 // Begin implements sqldb.PerDatabase.
 func (db *DB) Begin(ctx context.Context, intent store.Intent) (store.BeginAnswer, error) {
+	defer db.Observe(&ctx, "begin", "begin")()
 	in, err := store.ValidatedIntent(intent)
 	if err != nil {
 		return store.BeginAnswer{}, err

@@ -82,6 +82,7 @@ SELECT id FROM counted`
 
 // Check implements sqldb.PerDatabase. Checks that arrive during a round trip share the next one.
 func (db *DB) Check(ctx context.Context, c store.CheckRequest) (store.CheckAnswer, error) {
+	defer db.Observe(&ctx, "check", "check")()
 	if !store.AreValidTexts(c.ID, c.Network) {
 		return store.CheckAnswer{}, fault.NotFound
 	}

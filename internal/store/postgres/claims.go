@@ -99,11 +99,13 @@ var claimStatements = []string{
 
 // ClaimIdempotencyKey implements sqldb.PerDatabase.
 func (db *DB) ClaimIdempotencyKey(ctx context.Context, c store.IdempotencyClaim) (store.IdempotencyClaimAnswer, error) {
+	defer db.Observe(&ctx, "claim", "claim")()
 	return db.claims.Submit(ctx, idempotencyChange{IdempotencyClaim: c}, batchKeyOfClaim(c.Key))
 }
 
 // ReleaseIdempotencyKey implements sqldb.PerDatabase.
 func (db *DB) ReleaseIdempotencyKey(ctx context.Context, key [32]byte, id uuid.UUID, forget bool) error {
+	defer db.Observe(&ctx, "release", "release")()
 	c := idempotencyChange{IdempotencyClaim: store.IdempotencyClaim{Key: key, SendID: id}, release: true, forget: forget}
 	_, err := db.claims.Submit(ctx, c, batchKeyOfClaim(key))
 	return err

@@ -150,6 +150,7 @@ SELECT id FROM ended`
 // Finish implements sqldb.PerDatabase. Outcomes that come while a round trip is under way share the
 // next one.
 func (db *DB) Finish(ctx context.Context, outcome store.Outcome) (bool, error) {
+	defer db.Observe(&ctx, "finish", "finish")()
 	o := outcome.Sanitized()
 	done, err := db.outcomes.Submit(ctx, o, batchKeyOfRow(o.ID))
 	if done {
@@ -160,6 +161,7 @@ func (db *DB) Finish(ctx context.Context, outcome store.Outcome) (bool, error) {
 
 // Postpone implements sqldb.PerDatabase. It shares round trips as Finish does.
 func (db *DB) Postpone(ctx context.Context, postponement store.Postponement) (bool, error) {
+	defer db.Observe(&ctx, "postpone", "postpone")()
 	return db.postponements.Submit(ctx, postponement.Sanitized(), batchKeyOfRow(postponement.ID))
 }
 
@@ -279,6 +281,7 @@ RETURNING e.id`
 // EndAppEventAttempt implements sqldb.PerDatabase. Calls that arrive during a round trip share the
 // next one.
 func (db *DB) EndAppEventAttempt(ctx context.Context, end store.AppEventOutcome) (bool, error) {
+	defer db.Observe(&ctx, "app_event_ended", "app_event_ended")()
 	return db.eventEnds.Submit(ctx, end.Sanitized(), batchKeyOfRow(end.ID))
 }
 
@@ -296,6 +299,7 @@ RETURNING r.id`
 // commit, because many may arrive at once. For example, each send to a suppressed address has a
 // refund.
 func (db *DB) ConfirmRefund(ctx context.Context, held store.AttemptID) error {
+	defer db.Observe(&ctx, "write", "ConfirmRefund")()
 	_, err := db.refundEnds.Submit(ctx, held, batchKeyOfRow(held.ID))
 	return err
 }

@@ -18,6 +18,7 @@ import (
 
 // RenewLeases implements sqldb.PerDatabase.
 func (db *DB) RenewLeases(ctx context.Context, lease time.Duration, held []store.AttemptID) (err error) {
+	defer db.Observe(&ctx, "renew", "renew")()
 	calls := sqlgen.MapSlice(held, func(h store.AttemptID) *renewCall { return batch.NewCall[store.AttemptID, bool](h, 0) })
 	changeBatch(ctx, db, renewSQL, slices.Clone(calls), func([]*renewCall) map[string]any {
 		return sqldb.Args{"lease": lease.Microseconds()}
@@ -70,11 +71,13 @@ var (
 
 // TakeOver implements sqldb.PerDatabase.
 func (db *DB) TakeOver(ctx context.Context, q store.Queue, lease time.Duration, limit int) ([]store.Work, error) {
+	defer db.Observe(&ctx, "take_over", "take_over")()
 	return db.takeOver(ctx, takeOverSQL, q, lease, limit)
 }
 
 // TakeOverWithExpiredCode implements sqldb.PerDatabase. It always searches from the oldest row on.
 func (db *DB) TakeOverWithExpiredCode(ctx context.Context, q store.Queue, lease time.Duration, limit int) ([]store.Work, error) {
+	defer db.Observe(&ctx, "take_over", "take_over")()
 	return db.takeOver(ctx, takeOverWithExpiredCodeSQL, q, lease, limit)
 }
 
@@ -162,6 +165,7 @@ func (o *takeOverSearches) recordSearch(q store.Queue, now time.Time, empty bool
 
 // LeaseDueRefunds implements sqldb.PerDatabase.
 func (db *DB) LeaseDueRefunds(ctx context.Context, lease time.Duration, limit int) ([]store.Refund, error) {
+	defer db.Observe(&ctx, "refunds_due", "refunds_due")()
 	return changeRows(ctx, db.pool, sqldb.RefundFields, db.replaceNow(refundsDueSQL),
 		pgx.NamedArgs{"limit": limit, "lease": lease.Microseconds()})
 }

@@ -14,6 +14,7 @@ import (
 
 // EnsurePartitions implements sqldb.PerDatabase.
 func (db *DB) EnsurePartitions(ctx context.Context) (until time.Time, err error) {
+	defer db.Observe(&ctx, "ensure_partitions", "ensure_partitions")()
 	ctx, cancel := store.WithCallTimeout(ctx)
 	defer cancel()
 	err = retryWhileLocked(ctx, func() error { // another replica may take longer than the statement waits

@@ -15,6 +15,7 @@ const refusalsPerInsert = 1000
 
 // RecordRefusals implements sqldb.PerDatabase.
 func (db *DB) RecordRefusals(ctx context.Context, refusals []store.SendOrRefusal) error {
+	defer db.Observe(&ctx, "refused", "refused")()
 	rows := store.MergeRefusals(refusals)
 	if len(rows) == 0 {
 		return nil

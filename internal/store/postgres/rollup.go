@@ -46,6 +46,7 @@ INSERT INTO counted_hours (hour) VALUES (@hour)`
 // CountHours implements sqldb.PerDatabase. Each hour has its own transaction, so that an erasure
 // waits at most until one hour is counted.
 func (db *DB) CountHours(ctx context.Context, life, keep time.Duration, limit int) (n int, err error) {
+	defer db.Observe(&ctx, "count_hours", "count_hours")()
 	ctx, cancel := store.WithCallTimeout(ctx)
 	defer cancel()
 	for n < limit {

@@ -85,6 +85,7 @@ const recheckDiskSpaceSQL = `UPDATE leases SET until = @now WHERE name = 'room'`
 // diskSpaceCheckInterval. If the last send or Ping of this process failed, each Ping checks the
 // disk space.
 func (db *DB) Ping(ctx context.Context) error {
+	defer db.Observe(&ctx, "ping", "ping")()
 	own, err := ownFingerprints()
 	if err != nil {
 		return migrations.WrapError(err)

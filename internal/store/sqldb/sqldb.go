@@ -43,6 +43,7 @@ type DB struct {
 	// LongReads is used only with Postgres. It has room for one entry, so only one read that may
 	// take a minute runs at a time. The other connections stay free for short reads.
 	LongReads chan struct{}
+	observer  Observer // nil: none
 }
 
 // CommitTiming tells when a send was committed, and how long that took.

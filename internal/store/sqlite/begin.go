@@ -15,6 +15,7 @@ import (
 
 // Begin implements sqldb.PerDatabase.
 func (db *DB) Begin(ctx context.Context, intent store.Intent) (store.BeginAnswer, error) {
+	defer db.Observe(&ctx, "begin", "begin")()
 	in, err := store.ValidatedIntent(intent)
 	if err != nil {
 		return store.BeginAnswer{}, err
@@ -157,6 +158,7 @@ VALUES (@id, @due, 1, 0, @channel, @stranger, @expires, @sealed)`,
 
 // RecordRefusals implements sqldb.PerDatabase.
 func (db *DB) RecordRefusals(ctx context.Context, refusals []store.SendOrRefusal) error {
+	defer db.Observe(&ctx, "refused", "refused")()
 	list := store.MergeRefusals(refusals)
 	return db.Engine.Write(ctx, "RecordRefusals", sqldb.InOrder, func(q sqldb.Tx) error {
 		if err := q.MaskErased(list); err != nil {

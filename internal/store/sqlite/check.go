@@ -19,6 +19,7 @@ WHERE id = @id`
 
 // Check implements sqldb.PerDatabase.
 func (db *DB) Check(ctx context.Context, c store.CheckRequest) (store.CheckAnswer, error) {
+	defer db.Observe(&ctx, "check", "check")()
 	if !store.AreValidTexts(c.ID, c.Network) {
 		return store.CheckAnswer{}, fault.NotFound
 	}

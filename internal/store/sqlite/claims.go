@@ -27,6 +27,7 @@ WHERE k.created_at <= excluded.created_at - @life
 
 // ClaimIdempotencyKey implements sqldb.PerDatabase.
 func (db *DB) ClaimIdempotencyKey(ctx context.Context, c store.IdempotencyClaim) (store.IdempotencyClaimAnswer, error) {
+	defer db.Observe(&ctx, "claim", "claim")()
 	return sqldb.WriteWithResult(ctx, &db.DB, "ClaimIdempotencyKey", func(q sqldb.Tx) (out store.IdempotencyClaimAnswer, err error) {
 		args := sqldb.Args{
 			"key": c.Key, "fingerprint": c.Fingerprint, "send": c.SendID,
@@ -63,6 +64,7 @@ func sendAndVerification(q sqldb.Tx, id uuid.UUID) (send store.Send, v store.Ver
 
 // ReleaseIdempotencyKey implements sqldb.PerDatabase.
 func (db *DB) ReleaseIdempotencyKey(ctx context.Context, key [32]byte, id uuid.UUID, forget bool) error {
+	defer db.Observe(&ctx, "release", "release")()
 	statement := `UPDATE idempotency_keys SET held_until = @now WHERE key = @key AND send_id = @id`
 	if forget {
 		statement = `DELETE FROM idempotency_keys WHERE key = @key AND send_id = @id`

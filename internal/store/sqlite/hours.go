@@ -48,6 +48,7 @@ var writeHoursSQL = sqlgen.MapSlice(sqldb.HourTables, writeHourSQL)
 // CountHours implements sqldb.PerDatabase. It reads the rows of an hour on a read connection, so
 // that no send waits for the writer.
 func (db *DB) CountHours(ctx context.Context, life, keep time.Duration, limit int) (n int, err error) {
+	defer db.Observe(&ctx, "count_hours", "count_hours")()
 	ctx, cancel := store.WithCallTimeout(ctx)
 	defer cancel()
 	for n < limit {

@@ -10,6 +10,7 @@ import (
 
 // RenewLeases implements sqldb.PerDatabase.
 func (db *DB) RenewLeases(ctx context.Context, lease time.Duration, held []store.AttemptID) error {
+	defer db.Observe(&ctx, "renew", "renew")()
 	return db.Engine.Write(ctx, "RenewLeases", sqldb.InOrder, func(q sqldb.Tx) error {
 		for _, h := range held {
 			if _, err := q.Change(
@@ -24,6 +25,7 @@ func (db *DB) RenewLeases(ctx context.Context, lease time.Duration, held []store
 
 // Finish implements sqldb.PerDatabase.
 func (db *DB) Finish(ctx context.Context, outcome store.Outcome) (bool, error) {
+	defer db.Observe(&ctx, "finish", "finish")()
 	o := outcome.Sanitized()
 	done, err := sqldb.WriteWithPrecedence(ctx, &db.DB, "Finish", sqldb.Ahead, func(q sqldb.Tx) (bool, error) {
 		held, err := q.Change(`DELETE FROM outbox WHERE id = @id AND attempt = @attempt`,
@@ -90,6 +92,7 @@ SELECT @event, s.app, @type, s.id, s.verification_id, s.status, s.reason, @test,
 
 // Postpone implements sqldb.PerDatabase.
 func (db *DB) Postpone(ctx context.Context, postponement store.Postponement) (bool, error) {
+	defer db.Observe(&ctx, "postpone", "postpone")()
 	p := postponement.Sanitized()
 	args := sqldb.Args{
 		"id": p.ID, "attempt": p.Attempt, "after": p.After, "reason": p.Reason, "provider": p.Provider,
@@ -108,11 +111,13 @@ UPDATE sends SET status = 'queued', reason = @reason, provider = @provider, prov
 
 // TakeOver implements sqldb.PerDatabase.
 func (db *DB) TakeOver(ctx context.Context, q store.Queue, lease time.Duration, limit int) ([]store.Work, error) {
+	defer db.Observe(&ctx, "take_over", "take_over")()
 	return db.takeOver(ctx, "TakeOver", q, lease, limit, `f.due_at <= @now`)
 }
 
 // TakeOverWithExpiredCode implements sqldb.PerDatabase.
 func (db *DB) TakeOverWithExpiredCode(ctx context.Context, q store.Queue, lease time.Duration, limit int) ([]store.Work, error) {
+	defer db.Observe(&ctx, "take_over", "take_over")()
 	return db.takeOver(ctx, "TakeOverWithExpiredCode", q, lease, limit, `f.due_at <= @now AND f.expires_at <= @now`)
 }
 
@@ -153,6 +158,7 @@ func (db *DB) anyDue(ctx context.Context, name, query string, args sqldb.Args) (
 
 // LeaseDueRefunds implements sqldb.PerDatabase.
 func (db *DB) LeaseDueRefunds(ctx context.Context, lease time.Duration, limit int) ([]store.Refund, error) {
+	defer db.Observe(&ctx, "refunds_due", "refunds_due")()
 	due, err := db.anyDue(ctx, "LeaseDueRefunds", `SELECT EXISTS (SELECT 1 FROM refunds WHERE since <= @now - @lease)`,
 		sqldb.Args{"lease": lease})
 	if err != nil || !due {
@@ -172,6 +178,7 @@ LEFT JOIN verifications v ON v.id = s.verification_id WHERE r.since <= @now - @l
 
 // ConfirmRefund implements sqldb.PerDatabase.
 func (db *DB) ConfirmRefund(ctx context.Context, held store.AttemptID) error {
+	defer db.Observe(&ctx, "write", "ConfirmRefund")()
 	_, err := sqldb.WriteWithPrecedence(ctx, &db.DB, "ConfirmRefund", sqldb.InOrder, func(q sqldb.Tx) (bool, error) {
 		return q.Change(`DELETE FROM refunds WHERE id = @id AND attempt = @attempt`, sqldb.Args{"id": held.ID, "attempt": held.Attempt})
 	})
@@ -180,6 +187,7 @@ func (db *DB) ConfirmRefund(ctx context.Context, held store.AttemptID) error {
 
 // EndAppEventAttempt implements sqldb.PerDatabase.
 func (db *DB) EndAppEventAttempt(ctx context.Context, end store.AppEventOutcome) (bool, error) {
+	defer db.Observe(&ctx, "app_event_ended", "app_event_ended")()
 	e := end.Sanitized()
 	return sqldb.WriteWithPrecedence(ctx, &db.DB, "EndAppEventAttempt", sqldb.Ahead, func(q sqldb.Tx) (bool, error) {
 		return q.Change(`

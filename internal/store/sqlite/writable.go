@@ -67,6 +67,7 @@ func (db *DB) LastSendCommit() *sqldb.CommitTiming { return nil }
 // allocates more pages than a send needs and frees them before the commit, so that the file has
 // free pages for the next send.
 func (db *DB) Ping(ctx context.Context) error {
+	defer db.Observe(&ctx, "ping", "ping")()
 	return db.Engine.Write(ctx, "Ping", sqldb.InOrder, func(q sqldb.Tx) error {
 		return q.ExecAll(nil, `INSERT INTO write_probe (filling) VALUES (zeroblob(65536))`, `DELETE FROM write_probe`)
 	})
