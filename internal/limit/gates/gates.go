@@ -364,43 +364,6 @@ func (g *Gates) peekLocally(ctx context.Context, p buckets.Plan) (quota.Decision
 	return d, err
 }
 
-// TakeSend counts a send in every bucket or, if the send is refused, in no bucket. The parameter
-// lower has some rules of the plan once more, with lower limits, for example for a request without
-// a pass of a human check. These rules must admit the send as well, and their states come first in
-// the decision. If the plan has no rules, TakeSend admits the send and counts nothing.
-//
-// If the limiter is unavailable, this process decides the rules that the database does not decide,
-// and the decision has only the states of these rules. If unanswered is true, the limiter was
-// called and did not answer, so it may have counted the send. If the send is then refused and the
-// caller does not call TakeSend for it again, the caller must call RefundLater. If the process dies
-// after TakeSend, the limiter may count a send that does not exist, until the rules' windows end.
-func (g *Gates) TakeSend(ctx context.Context, p buckets.Plan, id string,
-	lower []quota.Rule,
-) (d quota.Decision, unanswered bool, err error) {
-	if len(p.Rules) == 0 { // the limiter takes none
-		return quota.Decision{Admitted: true, At: g.now()}, false, nil
-	}
-	r := quota.Request{ID: id, Rules: p.Rules, Also: p.Also, Buckets: p.Buckets}
-	own := r
-	own.Rules = p.LimiterRules
-	if len(lower) > 0 {
-		r.Rules, own.Rules = slices.Concat(lower, r.Rules), slices.Concat(lower, own.Rules)
-	}
-	d, err = g.callLimiter(ctx, r, own, Limiter.Take, true) // the database knows which sends were admitted
-	if !errors.Is(err, errLimiterAway) {
-		return d, false, err
-	}
-	unanswered = errors.Is(err, quota.ErrUnavailable)
-	g.outage.sends.Add(1)
-	if len(own.Rules) > 0 {
-		d, err = g.takeLocally(ctx, own)
-	} else {
-		d, err = g.local.Peek(ctx, own)
-		d.Admitted, d.Alone = err == nil, g.shared != nil
-	}
-	return d, unanswered, err
-}
-
 // TakeOrLocal counts an event in the limiter or, while the limiter is unavailable, in this process.
 // It does so even if ctx is canceled meanwhile. It is for events that are not in the database.
 // Without rules it admits the event and counts nothing.

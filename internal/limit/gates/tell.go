@@ -159,20 +159,6 @@ func (g *Gates) peekLimiter(ctx context.Context, p buckets.Plan) (quota.Decision
 	return g.callLimiter(ctx, all, own, Limiter.Peek, false)
 }
 
-// AnswerRefusal returns the answer to a send that TakeSend refused with the decision d. TakeSend
-// was called at askedAt. If the answer is Allowed, the reason for the refusal no longer exists: a
-// wait has ended meanwhile, or the sends that the rule backoff counted no longer count. The caller
-// must then call TakeSend again. If the database fails, AnswerRefusal returns its error.
-func (g *Gates) AnswerRefusal(ctx context.Context, p buckets.Plan, d quota.Decision, askedAt time.Time) (Answer, error) {
-	d = g.correctBackoff(ctx, p, d)
-	answeredAt := g.now()
-	rows, err := g.readHistory(ctx, p, true)
-	if err != nil || rows == nil {
-		return Answer{Decision: d}, err
-	}
-	return Answer{g.merge(p, d, askedAt, answeredAt, g.countedRows(p, rows.rows, rows.askedAt)), &rows.rows}, nil
-}
-
 // countedRows returns the sends and the rejected sends of a history that count in the rules of a
 // subject, with the states of these rules. The history was requested at askedAt.
 func (g *Gates) countedRows(p buckets.Plan, h rowrules.History, askedAt time.Time) databaseRows {

@@ -81,6 +81,6 @@ func (g *Gates) AnswerRefusedBefore(ctx context.Context, p buckets.Plan) (answer
 	if err != nil || !d.Allowed() {
 		return Answer{}, false, err
 	}
-	answer, err = g.AnswerRefusal(ctx, p, d, askedAt)
+	answer, err = g.mergeRefusal(ctx, p, d, askedAt)
 	return answer, err == nil && !answer.Allowed(), err
 }

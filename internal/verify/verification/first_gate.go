@@ -5,14 +5,11 @@ import (
 	"errors"
 
 	"sendcode/internal/base/fault"
-	"sendcode/internal/limit/buckets"
 	"sendcode/internal/limit/gates"
 	"sendcode/quota"
 )
 
-// takeQuota asks the limiter, the first gate, to count the send. If the limiter refuses, takeQuota
-// calls statesOfRefusal, which may read the recipient's rows. If the refusal's RetryAfter has
-// passed by the end of this read, takeQuota asks the limiter once more. Errors: *earlyAnswer,
+// takeQuota lets the limiter, the first gate, count the send. Errors: *earlyAnswer,
 // fault.Unavailable.
 //
 // If the process dies before the method write has returned, the limiter may count a send that has
@@ -22,41 +19,21 @@ func (s *sendService) takeQuota(ctx context.Context, send claimedSend) (counted 
 	if send.checkRequired && send.pass.checker == "" {
 		return counted, s.refuseWithoutPass(ctx, send, quota.Decision{})
 	}
-	mayCount := false // the limiter did not answer, and may count the send
-	defer func() {
-		if mayCount && err != nil {
-			s.Gates.RefundLater(send.limiterID(), buckets.OfCountedScopes(send.plan.Buckets)...)
-		}
-	}()
-	var refusal gates.Answer
-	lower := send.lower[send.pass.Pass]
-	for range 2 {
-		askedAt := s.Now()
-		taken, unanswered, err := s.Gates.TakeSend(ctx, send.plan, send.limiterID(), lower)
-		mayCount = mayCount || unanswered
-		if errors.Is(err, quota.ErrRefunded) { // an earlier send with this ID was refunded; the next request gets a new ID
-			err = fault.Unavailable
-		}
-		if err != nil {
-			return counted, err
-		}
-		full := taken
-		full.Rules = taken.Rules[len(lower):]
-		switch {
-		case taken.Admitted:
-			return countedSend{send, full, askedAt}, nil
-		case full.Allowed() && !taken.Allowed(): // only a pass is lacking
-			return counted, s.refuseWithoutPass(ctx, send, taken)
-		}
-		if refusal, err = s.statesOfRefusal(ctx, send.parsedRequest, full, askedAt); err != nil {
-			return counted, err
-		}
-		if !refusal.Allowed() {
-			break
-		}
-		refusal.Rules = full.Rules // after the second refusal, even a wait that has ended is shown
+	taken, err := s.Gates.TakeSend(ctx, gates.Send{
+		Plan: send.plan, ID: send.limiterID(), Lower: send.lower[send.pass.Pass],
+		Browser: send.Kind != BackEnd, Named: send.resendOf.ID != "",
+	})
+	switch {
+	case errors.Is(err, quota.ErrRefunded): // an earlier send with this ID was refunded; the next request gets a new ID
+		return counted, fault.Unavailable
+	case err != nil:
+		return counted, err
+	case taken.OnlyLower:
+		return counted, s.refuseWithoutPass(ctx, send, taken.Lower)
+	case !taken.Admitted:
+		return counted, s.refuse(ctx, send.parsedRequest, taken.Refusal, "refused")
 	}
-	return counted, s.refuse(ctx, send.parsedRequest, refusal, "refused")
+	return countedSend{send, taken.Decision, taken.AskedAt}, nil
 }
 
 // refuseWithoutPass answers a request that has not passed a human check (a pass), or only an easier

@@ -2,7 +2,6 @@ package verification
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"sendcode/internal/base/logs"
@@ -13,8 +12,8 @@ import (
 	"sendcode/quota"
 )
 
-// The waits in an answer come from the gates: peek and statesOfRefusal ask the gates for them.
-// redact removes the states that the caller must not know. docs/ARCHITECTURE.md has a table of the
+// The waits in an answer come from the gates: peek and takeQuota ask the gates for them. redact
+// removes the states that the caller must not know. docs/ARCHITECTURE.md has a table of the
 // events that change a wait.
 
 // peek returns the present states of a plan's rules (docs/PROMISES.md, promise 3). If the carrier
@@ -46,30 +45,6 @@ func (s *readService) carrierHold(ctx context.Context, plan buckets.Plan) (quota
 	}
 	rule := quota.Rule{Name: policy.CarrierName, Scope: quota.Recipient, Limit: 1, Window: max(hold.Whole, quota.MinWindow)}
 	return quota.State{Rule: rule, Used: 1, ResetAfter: hold.Left, RetryAfter: hold.Left}, true, nil
-}
-
-// statesOfRefusal returns the answer to a send that the limiter or this process refused; see
-// gates.Gates.AnswerRefusal. In general the wait in the answer depends on both gates (limiter and
-// database). So statesOfRefusal returns fault.Unavailable if the database does not answer.
-//
-// There is one exception: the caller is a browser, and visibleRefusal returns a rule whose scope is
-// not recipient, failures or backoff. The wait for such a rule does not depend on the database. If
-// the browser names a verification, statesOfRefusal reads the database, but ignores its error. If
-// the browser names none, statesOfRefusal does not read the database, and the answer shows nothing
-// of the recipient's rules.
-func (s *sendService) statesOfRefusal(ctx context.Context, r *parsedRequest, refused quota.Decision, askedAt time.Time) (
-	gates.Answer, error,
-) {
-	shown, _ := visibleRefusal(refused)
-	wide := r.Kind != BackEnd && !policy.CountedInDatabase(shown.Rule) && shown.Scope != quota.Backoff
-	if wide && r.resendOf.ID == "" {
-		return gates.Answer{Decision: refused}, nil
-	}
-	refusal, err := s.Gates.AnswerRefusal(ctx, r.plan, refused, askedAt)
-	if wide && err != nil {
-		return gates.Answer{Decision: refused}, nil
-	}
-	return refusal, err
 }
 
 // An answer to a browser does not show whether or when other callers requested codes for a
@@ -144,7 +119,7 @@ func (s *readService) redact(ctx context.Context, plan buckets.Plan, states gate
 	if state == Pending {
 		return d
 	}
-	rule, refused := visibleRefusal(d)
+	rule, refused := gates.VisibleRefusal(d)
 	d.Rules = nil
 	if refused {
 		rule.Used, rule.ResetAfter = rule.Limit, rule.RetryAfter // hides by how much the limit was exceeded
@@ -204,17 +179,4 @@ func (s sendHistory) refusedByOthersUntil(r quota.Rule) (ends time.Time) {
 		return ends
 	}
 	return time.Time{}
-}
-
-// visibleRefusal returns the one rule of a refusal that is shown to a browser. If rules with a
-// wider scope than the recipient block, it is the one of them that blocks longest. Otherwise it is
-// the rule on the recipient that blocks longest. So a client over its own limits gets the same
-// answer for every recipient. The result is false if no rule blocks.
-func visibleRefusal(d quota.Decision) (quota.State, bool) {
-	wide := d
-	wide.Rules = slices.DeleteFunc(slices.Clone(d.Rules), func(s quota.State) bool { return !policy.IsWiderScope(s.Scope) })
-	if s, blocks := wide.Blocking(); blocks {
-		return s, true
-	}
-	return d.Blocking()
 }
