@@ -35,14 +35,14 @@ func (s *sendService) deliver(ctx context.Context, send writtenSend) Answer {
 
 // keepBack cancels a send whose message Request.MaySend kept back. It releases the request's
 // Idempotency-Key, so a later request with the key makes a new send. Error: ErrKeptBack.
-func (s *sendService) keepBack(ctx context.Context, t sendTime, send writtenSend) error {
-	defer s.releaseClaims(t, send.claimedSend, ErrKeptBack)
+func (s *sendService) keepBack(client, deciding context.Context, send writtenSend) error {
+	defer s.releaseClaims(client, deciding, send.claimedSend, nil, ErrKeptBack)
 	work := send.work()
-	if err := cancel(context.WithoutCancel(ctx), s.Store, s.Events, work.Verification); err != nil {
-		s.Logger.WarnContext(ctx, "a code that was not sent stays open", "send", send.id, "error", err, logs.SeeDatabaseAway)
+	if err := cancel(context.WithoutCancel(client), s.Store, s.Events, work.Verification); err != nil {
+		s.Logger.WarnContext(client, "a code that was not sent stays open", "send", send.id, "error", err, logs.SeeDatabaseAway)
 	}
 	work.Verification.CanceledAt = s.Now() // the outbox sends nothing, even if the database fails
-	s.Outbox.Deliver(ctx, work, 0)
+	s.Outbox.Deliver(client, work, 0)
 	return ErrKeptBack
 }
 

@@ -9,15 +9,15 @@ import (
 	"sendcode/quota"
 )
 
-// takeQuota lets the limiter, the first gate, count the send. Errors: *earlyAnswer,
-// fault.Unavailable.
+// takeQuota lets the limiter, the first gate, count the send. Error: fault.Unavailable.
 //
 // If the process dies before the method write has returned, the limiter may count a send that has
 // no row. It does so until the windows of the rules end. But if the client repeats the request with
 // its Idempotency-Key, the send ID is the same, so the limiter counts the send only once.
-func (s *sendService) takeQuota(ctx context.Context, send claimedSend) (counted countedSend, err error) {
+func (s *sendService) takeQuota(ctx context.Context, send claimedSend) (countedSend, *Answer, error) {
 	if send.checkRequired && send.pass.checker == "" {
-		return counted, s.refuseWithoutPass(ctx, send, quota.Decision{})
+		answer, err := s.refuseWithoutPass(ctx, send, quota.Decision{})
+		return countedSend{}, answer, err
 	}
 	taken, err := s.Gates.TakeSend(ctx, gates.Send{
 		Plan: send.plan, ID: send.limiterID(), Lower: send.lower[send.pass.Pass],
@@ -25,15 +25,16 @@ func (s *sendService) takeQuota(ctx context.Context, send claimedSend) (counted 
 	})
 	switch {
 	case errors.Is(err, quota.ErrRefunded): // an earlier send with this ID was refunded; the next request gets a new ID
-		return counted, fault.Unavailable
+		return countedSend{}, nil, fault.Unavailable
 	case err != nil:
-		return counted, err
+		return countedSend{}, nil, err
 	case taken.OnlyLower:
-		return counted, s.refuseWithoutPass(ctx, send, taken.Lower)
+		answer, err := s.refuseWithoutPass(ctx, send, taken.Lower)
+		return countedSend{}, answer, err
 	case !taken.Admitted:
-		return counted, s.refuse(ctx, send.parsedRequest, taken.Refusal, "refused")
+		return countedSend{}, s.refuse(ctx, send.parsedRequest, taken.Refusal, "refused"), nil
 	}
-	return countedSend{send, taken.Decision, taken.AskedAt}, nil
+	return countedSend{send, taken.Decision, taken.AskedAt}, nil, nil
 }
 
 // refuseWithoutPass answers a request that has not passed a human check (a pass), or only an easier
@@ -44,15 +45,14 @@ func (s *sendService) takeQuota(ctx context.Context, send claimedSend) (counted 
 // The parameter taken is the limiter's refusal by the lower limits. It is the zero value if the
 // request always needs a pass, even while the rules would admit it. Except in this case, takeQuota
 // calls refuseWithoutPass only if the limiter's full limits admit the send. So a flood of requests
-// beyond the full limits of the wider scopes reads no rows here. Errors: *earlyAnswer,
-// fault.Unavailable.
-func (s *sendService) refuseWithoutPass(ctx context.Context, send claimedSend, taken quota.Decision) error {
+// beyond the full limits of the wider scopes reads no rows here. Error: fault.Unavailable.
+func (s *sendService) refuseWithoutPass(ctx context.Context, send claimedSend, taken quota.Decision) (*Answer, error) {
 	current, err := s.peek(ctx, send.plan)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if !current.Allowed() {
-		return s.refuse(ctx, send.parsedRequest, current, "refused")
+		return s.refuse(ctx, send.parsedRequest, current, "refused"), nil
 	}
 	return s.askForCheck(ctx, send, current.Decision, taken)
 }

@@ -2,7 +2,6 @@ package verification
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -127,12 +126,12 @@ func (s *sendService) newWork(r *parsedRequest) (*humancheck.Challenge, error) {
 	return humancheck.NewWorkChallenge(s.Vault.Ring, r.workBinding(), r.check.Cost, s.Now())
 }
 
-// askForCheck returns an *earlyAnswer that asks for a human check. It is called if only a further
+// askForCheck returns the answer that asks for a human check. It is called if only a further
 // pass would admit the request. The parameter current has the states of the request's rules by
 // their full limits. The parameter taken is the refusal by the lower limits for the request's
 // present pass. It has no rules if no rule refused the request, for example because the pass was
 // already spent.
-func (s *sendService) askForCheck(ctx context.Context, send claimedSend, current, taken quota.Decision) error {
+func (s *sendService) askForCheck(ctx context.Context, send claimedSend, current, taken quota.Decision) (*Answer, error) {
 	offer := &humancheck.Offer{By: send.check.By()}
 	switch {
 	case send.Page != nil: // which runs no vendor's script
@@ -145,7 +144,7 @@ func (s *sendService) askForCheck(ctx context.Context, send claimedSend, current
 	if !slices.ContainsFunc(current.Rules, full) {
 		var err error
 		if offer.Work, err = s.newWork(send.parsedRequest); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	if send.HumanCheck == "" {
@@ -153,29 +152,23 @@ func (s *sendService) askForCheck(ctx context.Context, send claimedSend, current
 	}
 	taken.Rules = slices.DeleteFunc(slices.Clone(taken.Rules), func(x quota.State) bool { return x.RetryAfter == 0 })
 	visible := s.redact(ctx, send.plan, gates.Answer{Decision: taken}, send.Caller, "", nil)
-	return &earlyAnswer{Answer{HumanCheck: offer, View: send.refusedView(), Quota: visible}}
+	return &Answer{HumanCheck: offer, View: send.refusedView(), Quota: visible}, nil
 }
 
-// askedForCheck returns the answer in err if err asks for a human check. Otherwise it returns nil.
-// err is an error of decide.
-func askedForCheck(err error) *Answer {
-	if early, is := errors.AsType[*earlyAnswer](err); is && early.HumanCheck != nil {
-		return &early.Answer
-	}
-	return nil
-}
+// asksForCheck reports whether an answer asks for a human check. It returns false for nil.
+func (a *Answer) asksForCheck() bool { return a != nil && a.HumanCheck != nil }
 
 // maxHostName is the length of the longest name of a host (RFC 1035 section 2.3.4).
 const maxHostName = 253
 
 // checkToken returns the pass for the request's token. A vendor may take seconds to check a token.
-// The parameter demand is the answer that the request would get without a token. Errors:
-// *earlyAnswer if the token gives no pass; fault.Unavailable.
-func (s *sendService) checkToken(ctx context.Context, r *parsedRequest, demand Answer) (humanPass, error) {
+// The parameter demand is the answer that the request would get without a token. If the token gives
+// no pass, checkToken returns the answer to the request. Error: fault.Unavailable.
+func (s *sendService) checkToken(ctx context.Context, r *parsedRequest, demand Answer) (humanPass, *Answer, error) {
 	pass, result := s.resultOfToken(ctx, r)
 	switch {
 	case result.Passed:
-		return pass, nil
+		return pass, nil, nil
 	case result.Away:
 		s.Observer.HumanChecked(r.App, pass.checker, CheckVendorError)
 	default:
@@ -184,7 +177,8 @@ func (s *sendService) checkToken(ctx context.Context, r *parsedRequest, demand A
 	if result.Host != "" {
 		logs.AddAttrs(ctx, slog.String("human_check_host", result.Host[:min(len(result.Host), maxHostName)]))
 	}
-	return humanPass{}, s.askAgain(r, demand, result)
+	answer, err := s.askAgain(r, demand, result)
+	return humanPass{}, answer, err
 }
 
 // resultOfToken checks the request's token. The returned pass names the checker. The pass is valid
@@ -219,7 +213,7 @@ func (s *sendService) resultOfToken(ctx context.Context, r *parsedRequest) (huma
 // The vendor may be available all the same: it was asked too often, or it has just failed. While a
 // vendor is available, a proof of work gives only WorkPass. So askAgain then offers the proof of
 // work only if WorkPass would admit the request.
-func (s *sendService) askAgain(r *parsedRequest, answer Answer, v humancheck.Result) error {
+func (s *sendService) askAgain(r *parsedRequest, answer Answer, v humancheck.Result) (*Answer, error) {
 	answer.CheckFailed = v.Reason
 	if v.Away {
 		answer.CheckFailed = ""
@@ -228,47 +222,47 @@ func (s *sendService) askAgain(r *parsedRequest, answer Answer, v humancheck.Res
 	if v.Away && answer.HumanCheck.Work == nil && !r.check.VendorAnswers() {
 		var err error
 		if answer.HumanCheck.Work, err = s.newWork(r); err != nil {
-			return err
+			return nil, err
 		}
 	}
-	return &earlyAnswer{answer}
+	return &answer, nil
 }
 
 // spendPass claims the request's pass for the send, as claimKey claims the idempotency key. If two
 // requests have the same pass, only one of them gets the claim and continues. The claim is
-// completed when the send's row is written. spendPass returns the send even with an error. Errors:
-// *earlyAnswer, which asks for a human check, if another send has spent the pass;
+// completed when the send's row is written. If another send has spent the pass, the answer asks for
+// a human check. spendPass returns the send even with an answer or an error. Error:
 // fault.Unavailable.
-func (s *sendService) spendPass(ctx context.Context, send claimedSend, pass humanPass) (claimedSend, error) {
+func (s *sendService) spendPass(ctx context.Context, send claimedSend, pass humanPass) (claimedSend, *Answer, error) {
 	send.pass = pass
 	if pass.checker == "" {
-		return send, nil
+		return send, nil, nil
 	}
 	got, err := s.claim(ctx, store.IdempotencyClaim{
 		Key: pass.key, SendID: send.id, Fingerprint: s.Vault.KeyedHash(humanCheckLabel, send.limiterID()),
 	})
 	if err != nil {
-		return send, err
+		return send, nil, err
 	}
 	if got.State == store.IdempotencyClaimGranted {
 		send.claims = append(send.claims, pass.key)
-		return send, nil
+		return send, nil, nil
 	}
-	err = s.askForCheck(ctx, send, quota.Decision{}, quota.Decision{})
-	if demand := askedForCheck(err); demand != nil {
-		demand.CheckFailed = humancheck.Used
+	answer, err := s.askForCheck(ctx, send, quota.Decision{}, quota.Decision{})
+	if err == nil {
+		answer.CheckFailed = humancheck.Used
 	}
-	return send, err
+	return send, answer, err
 }
 
 // countPass counts, in the metrics, a token that has passed its check. It runs after the request is
 // decided, because another send may have spent the pass.
-func (s *sendService) countPass(r *parsedRequest, pass humanPass, err error) {
+func (s *sendService) countPass(r *parsedRequest, pass humanPass, early *Answer) {
 	if pass.checker == "" {
 		return
 	}
 	result := CheckPassed
-	if demand := askedForCheck(err); demand != nil && demand.CheckFailed != "" {
+	if early.asksForCheck() && early.CheckFailed != "" {
 		result = CheckFailed
 	}
 	s.Observer.HumanChecked(r.App, pass.checker, result)

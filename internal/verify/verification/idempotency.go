@@ -24,28 +24,28 @@ import (
 
 // claimKey makes the ID of a send and claims the request's idempotency key, if it has one. If an
 // earlier request with the key was admitted, claimKey repeats the answer of that request. Errors:
-// *earlyAnswer, ErrKeyInProgress, ErrKeyReused, fault.Unavailable.
-func (s *sendService) claimKey(ctx context.Context, r *parsedRequest) (claimedSend, error) {
-	send := claimedSend{parsedRequest: r}
-	var err error
+// ErrKeyInProgress, ErrKeyReused, fault.Unavailable.
+func (s *sendService) claimKey(ctx context.Context, r *parsedRequest) (send claimedSend, replay *Answer, err error) {
+	send.parsedRequest = r
 	if send.id, err = s.newID(); err != nil || r.IdempotencyKey == "" {
-		return send, err
+		return send, nil, err
 	}
 	key := s.idempotencyKeyHash(sendKeyLabel, r.Caller)
 	got, err := s.claim(ctx, store.IdempotencyClaim{Key: key, Fingerprint: s.fingerprint(r), SendID: send.id})
 	switch {
 	case err != nil:
-		return send, err
+		return send, nil, err
 	case got.State == store.IdempotencyClaimBusy:
-		return send, ErrKeyInProgress
+		return send, nil, ErrKeyInProgress
 	case got.State == store.IdempotencyClaimMismatched:
-		return send, ErrKeyReused
+		return send, nil, ErrKeyReused
 	case got.State == store.IdempotencyClaimDone:
-		return send, s.replay(ctx, r, got)
+		replay, err = s.replay(ctx, r, got)
+		return send, replay, err
 	}
 	send.claims = [][32]byte{key}
 	send.id, send.mayBeWritten = got.SendID, got.SendID != send.id
-	return send, nil
+	return send, nil, nil
 }
 
 // claim claims a key for a send. Error: fault.Unavailable. The error is not fault.Uncertain even if
@@ -61,16 +61,16 @@ func (s *sendService) claim(ctx context.Context, c store.IdempotencyClaim) (stor
 	return got, err
 }
 
-// releaseClaims releases the key of a request that ended with err, and the pass of its human check.
-// If err is nil, the send was written, and nothing is released. If a release fails, the key stays
-// bound to this request and its send ID. After the claim's lease, the next request with the key can
-// continue.
-func (s *sendService) releaseClaims(t sendTime, send claimedSend, err error) {
-	if early, is := errors.AsType[*earlyAnswer](err); err == nil || is && early.Admitted {
+// releaseClaims releases the key of a request that ended with an answer or with err, and the pass
+// of its human check. If it ended with neither, or if the answer says that it was admitted, the
+// send is written, and nothing is released. If a release fails, the key stays bound to this request
+// and its send ID. After the claim's lease, the next request with the key can continue.
+func (s *sendService) releaseClaims(client, deciding context.Context, send claimedSend, early *Answer, err error) {
+	if err == nil && (early == nil || early.Admitted) {
 		return
 	}
 	for _, key := range send.claims {
-		ctx, cancel := context.WithDeadline(context.WithoutCancel(t.client), t.answerBy)
+		ctx, cancel := context.WithDeadline(context.WithoutCancel(client), answerBy(client, deciding))
 		defer cancel()
 		if err := s.Store.ReleaseIdempotencyKey(ctx, key, send.id, !errors.Is(err, fault.Uncertain)); err != nil {
 			s.Logger.WarnContext(ctx, "could not release idempotency key: its next request waits for the lease",
@@ -80,14 +80,14 @@ func (s *sendService) releaseClaims(t sendTime, send claimedSend, err error) {
 	}
 }
 
-// replay returns an *earlyAnswer that repeats the answer of the first request with the key. But the
-// states of the rules are the current states. The parameter done has the send and the verification
+// replay repeats the answer of the first request with the key. But the states of the rules are the
+// current states. The parameter done has the send and the verification
 // of the first request. If r.Wait is set, the answer shows both as they are now. Otherwise it shows
 // them as they were when the send was admitted. Error: fault.Unavailable.
-func (s *sendService) replay(ctx context.Context, r *parsedRequest, done store.IdempotencyClaimAnswer) error {
+func (s *sendService) replay(ctx context.Context, r *parsedRequest, done store.IdempotencyClaimAnswer) (*Answer, error) {
 	current, err := s.peek(ctx, r.plan)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	v, send := done.Verification, done.Send
 	if r.Wait == 0 {
@@ -96,10 +96,10 @@ func (s *sendService) replay(ctx context.Context, r *parsedRequest, done store.I
 	view := s.view(v, send, send.LoggedAt, recipient.Hash{})
 	view.Now = done.Now
 	visible := s.redact(ctx, r.plan, current, r.Caller, StateOf(done.Verification, done.Now), done.Verification.IDsWithReplaced())
-	return &earlyAnswer{Answer{
+	return &Answer{
 		Admitted: true, Replayed: true, View: view, Quota: visible,
 		AsksNext: s.asksNext(r.plan, current.Decision),
-	}}
+	}, nil
 }
 
 // asAdmitted returns the verification and the send as they were when the send was admitted.

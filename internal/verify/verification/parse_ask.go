@@ -64,8 +64,8 @@ func (s *readService) parseRequest(ctx context.Context, ask Request) (*parsedReq
 // parseSend is parseRequest for a request that makes a send. If the recipient is not served,
 // parseSend returns a *fault.InvalidError. It also records this refusal, so that administrators see
 // why there is no send.
-func (s *sendService) parseSend(t sendTime, ask Request) (*parsedRequest, error) {
-	r, err := s.parseRequest(t.client, ask)
+func (s *sendService) parseSend(client, deciding context.Context, ask Request) (*parsedRequest, error) {
+	r, err := s.parseRequest(client, ask)
 	if err != nil {
 		return nil, err
 	}
@@ -73,7 +73,7 @@ func (s *sendService) parseSend(t sendTime, ask Request) (*parsedRequest, error)
 		s.recordRefusal(r, "refused", refusal.Reason, quota.Global, 0)
 		return nil, fault.Invalid("to", refusal.Reason, refusal.Detail)
 	}
-	return r, s.addHumanCheck(t.deciding, r)
+	return r, s.addHumanCheck(deciding, r)
 }
 
 // parseFields parses the fields of a request. For a resend it also reads the verification. Errors:

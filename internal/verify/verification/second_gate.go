@@ -19,9 +19,9 @@ import (
 // write lets the database, the second gate, decide the send and write its row. The write is the
 // commit point: no message is sent before the write. If the process dies after the write, another
 // replica takes over the send when the lease ends. That replica delivers the send and makes the
-// limiter count it if the row counts. Errors: *earlyAnswer, *FailedCheckLimitError,
-// fault.Unavailable, fault.Uncertain.
-func (s *sendService) write(ctx context.Context, send countedSend) (writtenSend, error) {
+// limiter count it if the row counts. Errors: *FailedCheckLimitError, fault.Unavailable,
+// fault.Uncertain.
+func (s *sendService) write(ctx context.Context, send countedSend) (written writtenSend, early *Answer, err error) {
 	begun, err := s.begin(ctx, send)
 	// The limiter must count the send if, and only if, the send has a row. The cases below correct
 	// the limiter. But if the process dies here and no row was written, the limiter still counts
@@ -35,17 +35,18 @@ func (s *sendService) write(ctx context.Context, send countedSend) (writtenSend,
 	ctx = context.WithoutCancel(ctx) // the database has decided: no deadline applies
 	switch {
 	case err != nil:
-		return writtenSend{}, err
+		return written, nil, err
 	case begun.Lockout.Wait > 0:
 		s.lockouts.remember(send.lockoutKey(begun.Lockout.Class), begun.Lockout.Wait, s.Now())
-		return writtenSend{}, s.refuseSendByLockout(send.parsedRequest, begun.Lockout.Wait)
+		return written, nil, s.refuseSendByLockout(send.parsedRequest, begun.Lockout.Wait)
 	case !begun.Admitted:
-		return writtenSend{}, s.refuseByDatabase(ctx, send, begun)
+		return written, s.refuseByDatabase(ctx, send, begun), nil
 	case begun.Repeated: // another request with the key has written the send
-		return writtenSend{}, s.replay(ctx, send.parsedRequest,
+		early, err = s.replay(ctx, send.parsedRequest,
 			store.IdempotencyClaimAnswer{Send: begun.Send, Verification: begun.Verification, Now: begun.Now})
+		return written, early, err
 	}
-	return writtenSend{send, begun, s.Gates.AnswerAdmitted(ctx, send.plan, send.taken, send.askedAt, begun)}, nil
+	return writtenSend{send, begun, s.Gates.AnswerAdmitted(ctx, send.plan, send.taken, send.askedAt, begun)}, nil, nil
 }
 
 // begin calls Store.Begin. Errors: fault.Unavailable if nothing was written, fault.Uncertain.
@@ -61,7 +62,7 @@ func (s *sendService) begin(ctx context.Context, send countedSend) (store.BeginA
 
 // refuseByDatabase records and answers a send that the limiter admitted and the database refused.
 // It removes the send from the limiter.
-func (s *sendService) refuseByDatabase(ctx context.Context, send countedSend, begun store.BeginAnswer) error {
+func (s *sendService) refuseByDatabase(ctx context.Context, send countedSend, begun store.BeginAnswer) *Answer {
 	refusal := s.Gates.RefundOverruled(ctx, send.plan, send.id, send.taken, send.askedAt, begun)
 	outcome := "refused_by_database"
 	switch {

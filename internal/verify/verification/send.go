@@ -29,39 +29,47 @@ import (
 //
 // Each function releases in a defer what it has taken. If the send was written, the key and the
 // pass are not released, unless Request.MaySend kept the message back.
+//
+// A step may answer the request: because a rule refuses it, because it needs a human check, or
+// because it repeats an earlier request. Such a step returns an *Answer besides its error, and no
+// later step runs. If a step returns neither an answer nor an error, the next step begins.
+//
+// The context client ends when the client hangs up: it is for what only waits. The context deciding
+// ends when the time for the decision is over, but not when the client hangs up. Otherwise a send
+// could be counted and never delivered.
 
 // Send decides a request for a code. If both gates admit the request, Send starts the delivery
-// before it returns. A deadline of ctx also bounds the time for the decision. If another request
+// before it returns. A deadline of client also bounds the time for the decision. If another request
 // with the same Idempotency-Key is under way, Send waits for the answer to that request. Errors:
 // *fault.InvalidError, *FailedCheckLimitError during a lockout, *HoldUntilError before
 // SendDependencies.HoldUntil, *admission.OverloadedError, ErrCallerCode, fault.NotFound,
 // fault.Unavailable, fault.Uncertain, ErrKeyInProgress, ErrKeyReused, ErrKeptBack.
-func (s *sendService) Send(ctx context.Context, ask Request) (answer Answer, err error) {
+func (s *sendService) Send(client context.Context, ask Request) (answer Answer, err error) {
 	if err := s.refuseIfOverloaded(ask); err != nil {
 		return Answer{}, err
 	}
-	t, cancel := newSendTime(ctx)
+	deciding, cancel := decidingContext(client)
 	defer cancel()
-	r, err := s.parseSend(t, ask)
+	r, err := s.parseSend(client, deciding, ask)
 	if err != nil {
 		return Answer{}, err
 	}
 	defer func() {
-		if errors.Is(err, fault.Unavailable) && ctx.Err() == nil {
+		if errors.Is(err, fault.Unavailable) && client.Err() == nil {
 			s.Observer.Decided(r.to.Channel(), r.App, "unavailable", "")
 		}
 	}()
-	turn, err := s.takeTurn(t, r)
+	turn, err := s.takeTurn(client, deciding, r)
 	if err != nil {
 		return Answer{}, err
 	}
 	defer func() { turn.end(err == nil && answer.Admitted) }()
-	send, err := s.decideInTurn(t, r)
-	if early, is := errors.AsType[*earlyAnswer](err); is {
-		return early.Answer, nil
-	}
-	if err != nil {
+	send, early, err := s.decideInTurn(client, deciding, r)
+	switch {
+	case err != nil:
 		return Answer{}, err
+	case early != nil:
+		return *early, nil
 	}
 	// The send is written. After this point only the answer can be lost, and a repeated request
 	// with the same key gets the answer again. If this process dies before MaySend has returned, or
@@ -69,10 +77,10 @@ func (s *sendService) Send(ctx context.Context, ask Request) (answer Answer, err
 	mayLeave := send.MaySend == nil || send.MaySend()
 	s.countAdmitted(send)
 	if !mayLeave {
-		return Answer{}, s.keepBack(ctx, t, send)
+		return Answer{}, s.keepBack(client, deciding, send)
 	}
 	turn.end(true) // repetitions do not wait for the outcome
-	return s.deliver(ctx, send), nil
+	return s.deliver(client, send), nil
 }
 
 // decideInTurn decides a request that has its turn. It decides again after another process has
@@ -80,21 +88,20 @@ func (s *sendService) Send(ctx context.Context, ask Request) (answer Answer, err
 // human check and the request's token passes that check. Between two decisions, the request holds
 // neither a slot of its recipient nor a place among the requests under way. Errors: those of
 // decide.
-func (s *sendService) decideInTurn(t sendTime, r *parsedRequest) (writtenSend, error) {
+func (s *sendService) decideInTurn(client, deciding context.Context, r *parsedRequest) (writtenSend, *Answer, error) {
 	pass := r.passWithoutToken()
 	for wait := minClaimInterval; ; {
-		written, err := s.decide(t, r, pass)
-		demand := askedForCheck(err)
+		written, early, err := s.decide(client, deciding, r, pass)
 		switch {
-		case errors.Is(err, ErrKeyInProgress) && s.turns.pause(t, wait):
+		case errors.Is(err, ErrKeyInProgress) && s.turns.pause(client, deciding, wait):
 			wait = min(2*wait, maxClaimInterval)
-		case demand != nil && r.HumanCheck != "" && pass.checker == "":
-			if pass, err = s.checkToken(t.deciding, r, *demand); err != nil {
-				return written, err
+		case early.asksForCheck() && r.HumanCheck != "" && pass.checker == "":
+			if pass, early, err = s.checkToken(deciding, r, *early); early != nil || err != nil {
+				return written, early, err
 			}
 		default:
-			s.countPass(r, pass, err)
-			return written, err
+			s.countPass(r, pass, early)
+			return written, early, err
 		}
 	}
 }
@@ -102,44 +109,46 @@ func (s *sendService) decideInTurn(t sendTime, r *parsedRequest) (writtenSend, e
 // decide takes a slot of the recipient, a place among the requests under way, the Idempotency-Key,
 // and the pass of the human check. Then it lets both gates decide, and the second gate writes the
 // send to the database. If decide returns an error, this request has written no send, unless the
-// error is fault.Uncertain. Errors: *earlyAnswer, *FailedCheckLimitError, *HoldUntilError,
+// error is fault.Uncertain. Errors: *FailedCheckLimitError, *HoldUntilError,
 // *admission.OverloadedError, fault.Unavailable, fault.Uncertain, ErrKeyInProgress, ErrKeyReused.
-func (s *sendService) decide(t sendTime, r *parsedRequest, pass humanPass) (written writtenSend, err error) {
+func (s *sendService) decide(client, deciding context.Context, r *parsedRequest, pass humanPass) (
+	written writtenSend, early *Answer, err error,
+) {
 	// The request takes a slot of the recipient, so that a flood of requests for one recipient
 	// delays no other recipient.
-	slot, err := s.recipients.Acquire(t.client, r.plan.Buckets[quota.Recipient], r.plan.Class.IsStranger())
+	slot, err := s.recipients.Acquire(client, r.plan.Buckets[quota.Recipient], r.plan.Class.IsStranger())
 	if err != nil { // none in time, or the client hung up
-		return written, fault.Unavailable
+		return written, nil, fault.Unavailable
 	}
-	defer func() { slot.Release(err == nil) }()
+	defer func() { slot.Release(early == nil && err == nil) }()
 
 	// A place among the requests that can be decided in time.
 	leave, err := s.places.enter(r.plan.Class)
 	if err != nil {
-		return written, err
+		return written, nil, err
 	}
 	defer func() { leave(!errors.Is(err, fault.Unavailable)) }()
 
 	// A repeated request with the Idempotency-Key gets the same send ID. The pass of a human check
 	// is valid for one send only.
-	send, err := s.claimKey(t.deciding, r)
-	if err != nil {
-		return written, err
+	send, early, err := s.claimKey(deciding, r)
+	if early != nil || err != nil {
+		return written, early, err
 	}
-	defer func() { s.releaseClaims(t, send, err) }()
-	if send, err = s.spendPass(t.deciding, send, pass); err != nil {
-		return written, err
+	defer func() { s.releaseClaims(client, deciding, send, early, err) }()
+	if send, early, err = s.spendPass(deciding, send, pass); early != nil || err != nil {
+		return written, early, err
 	}
 
 	// A request that was refused above is not counted. After write, any replica delivers the send.
-	if err := s.refuseBeforeGates(t.deciding, send); err != nil {
-		return written, err
+	if early, err = s.refuseBeforeGates(deciding, send); early != nil || err != nil {
+		return written, early, err
 	}
-	counted, err := s.takeQuota(t.deciding, send)
-	if err != nil {
-		return written, err
+	counted, early, err := s.takeQuota(deciding, send)
+	if early != nil || err != nil {
+		return written, early, err
 	}
-	return s.write(t.deciding, counted)
+	return s.write(deciding, counted)
 }
 
 // claimedSend is a request with the ID of its send. While the request lasts, no other request has
@@ -169,22 +178,15 @@ type writtenSend struct {
 	states quota.Decision // states of the send's rules in both gates
 }
 
-// earlyAnswer is an answer that ends a request before its send is written. A rule refuses the
-// request, the request needs a human check, or the request repeats an earlier request. Inside Send,
-// an earlyAnswer is an error, so that a step handles it like any other error.
-type earlyAnswer struct{ Answer }
-
-func (*earlyAnswer) Error() string { return "verification: answered early" }
-
-// refuse records a refusal, counts it in the metrics, and returns the answer as an *earlyAnswer.
-func (s *sendService) refuse(ctx context.Context, r *parsedRequest, refusal gates.Answer, outcome string) error {
+// refuse records a refusal, counts it in the metrics, and returns the answer.
+func (s *sendService) refuse(ctx context.Context, r *parsedRequest, refusal gates.Answer, outcome string) *Answer {
 	blocking, _ := refusal.Blocking()
 	s.alarms.countBreakerRefusal(r.App, blocking)
 	s.recordRefusal(r, outcome, blocking.Name, blocking.Scope, blocking.RetryAfter)
-	return &earlyAnswer{Answer{
+	return &Answer{
 		Quota: s.redact(ctx, r.plan, refusal, r.Caller, r.resendOf.state(), r.resendOf.IDsWithReplaced()), View: r.refusedView(),
 		AsksNext: s.asksNext(r.plan, refusal.Decision),
-	}}
+	}
 }
 
 // refusedView returns what a caller sees of a request that made no send.
@@ -192,35 +194,34 @@ func (p *parsedRequest) refusedView() View {
 	return View{To: p.to.Masked(), Channel: p.to.Channel(), Purpose: p.plan.Purpose.Name}
 }
 
-// sendTime bounds a send.
-type sendTime struct {
-	client context.Context // ends when the client hangs up: for what only waits
-	// deciding ends when the time for the decision is over. It does not end when the client hangs
-	// up. Otherwise a send could be counted and never delivered.
-	deciding context.Context
-	answerBy time.Time // when an answer is due, unless the caller waits for the outcome
-}
-
 // decisionTimeout bounds the time until a send is decided. The calls that claim the
 // Idempotency-Key, ask the limiter and write to the database have their own timeouts. But the sum
-// of these timeouts is longer than a proxy waits. If a request is not decided in time, its
-// Idempotency-Key is released in the rest of answerTimeout. Then another replica can serve the
-// request at once.
+// of these timeouts is longer than a proxy waits.
 func decisionTimeout() time.Duration { return store.CallTimeout * 6 / 5 }
 
-// answerTimeout is the longest time until a send has its answer, unless the caller waits for the
-// outcome or the process gets no CPU time. It is less than the 8 s after which the proxies of
-// deploy/ ask another replica.
-func answerTimeout() time.Duration { return store.CallTimeout * 3 / 2 }
+// releaseTimeout is the time after decisionTimeout in which a request that was not decided in time
+// releases its Idempotency-Key. Then another replica can serve the request at once. The sum of both
+// is the longest time until a send has its answer, unless the caller waits for the outcome or the
+// process gets no CPU time. It is less than the 8 s after which the proxies of deploy/ ask another
+// replica.
+func releaseTimeout() time.Duration { return store.CallTimeout * 3 / 10 }
 
-// newSendTime returns the time bounds of a send that begins now. If the context client has an
-// earlier deadline, that deadline also bounds the decision and the answer.
-func newSendTime(client context.Context) (sendTime, context.CancelFunc) {
-	now := time.Now()
-	decideBy, answerBy := now.Add(decisionTimeout()), now.Add(answerTimeout())
-	if end, ok := client.Deadline(); ok && end.Before(decideBy) {
-		decideBy, answerBy = end, end
+// decidingContext returns the context for the decision about a send that begins now. If the context
+// client has an earlier deadline, that deadline also bounds the decision and the answer.
+func decidingContext(client context.Context) (context.Context, context.CancelFunc) {
+	by := time.Now().Add(decisionTimeout())
+	if end, ok := client.Deadline(); ok && end.Before(by) {
+		by = end
 	}
-	deciding, cancel := context.WithDeadline(context.WithoutCancel(client), decideBy)
-	return sendTime{client, deciding, answerBy}, cancel
+	return context.WithDeadline(context.WithoutCancel(client), by)
+}
+
+// answerBy returns the instant at which the answer to a send is due, unless the caller waits for
+// the outcome.
+func answerBy(client, deciding context.Context) time.Time {
+	by, _ := deciding.Deadline()
+	if end, ok := client.Deadline(); ok && end.Equal(by) {
+		return by
+	}
+	return by.Add(releaseTimeout())
 }

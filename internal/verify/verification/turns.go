@@ -1,6 +1,7 @@
 package verification
 
 import (
+	"context"
 	"sync"
 	"time"
 )
@@ -43,7 +44,7 @@ type keyTurn struct {
 // caller must end the turn. If the request has no key, or if the previous request with the turn was
 // admitted, no turn is needed and takeTurn returns nil. Error: ErrKeyInProgress if the client hangs
 // up, if the time for the decision ends, or if too many requests wait.
-func (s *sendService) takeTurn(t sendTime, r *parsedRequest) (*keyTurn, error) {
+func (s *sendService) takeTurn(client, deciding context.Context, r *parsedRequest) (*keyTurn, error) {
 	if r.IdempotencyKey == "" {
 		return nil, nil
 	}
@@ -53,7 +54,7 @@ func (s *sendService) takeTurn(t sendTime, r *parsedRequest) (*keyTurn, error) {
 		if own != nil {
 			return own, nil
 		}
-		if before == nil || !s.turns.waitFor(t, before) {
+		if before == nil || !s.turns.waitFor(client, deciding, before) {
 			return nil, ErrKeyInProgress
 		}
 		if before.admitted {
@@ -87,8 +88,8 @@ func (k *keyTurns) takeOrJoin(name turnName) (own, before *keyTurn) {
 
 // waitFor waits for the end of a turn that the caller has joined. It returns false in the same
 // cases as wait.
-func (k *keyTurns) waitFor(t sendTime, turn *keyTurn) bool {
-	ended := k.wait(t, turn.ended)
+func (k *keyTurns) waitFor(client, deciding context.Context, turn *keyTurn) bool {
+	ended := k.wait(client, deciding, turn.ended)
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	turn.waiting--
@@ -111,15 +112,15 @@ func (k *keyTurn) end(admitted bool) {
 }
 
 // pause waits for d. False: as of wait.
-func (k *keyTurns) pause(t sendTime, d time.Duration) bool {
+func (k *keyTurns) pause(client, deciding context.Context, d time.Duration) bool {
 	over := make(chan struct{})
 	defer time.AfterFunc(d, func() { close(over) }).Stop()
-	return k.wait(t, over)
+	return k.wait(client, deciding, over)
 }
 
 // wait waits until the channel over is closed. It returns false if the client hung up, if the time
 // for the decision ended, or if too many requests wait.
-func (k *keyTurns) wait(t sendTime, over <-chan struct{}) bool {
+func (k *keyTurns) wait(client, deciding context.Context, over <-chan struct{}) bool {
 	k.mu.Lock()
 	full := k.waiting >= maxWaiting
 	if !full {
@@ -137,8 +138,8 @@ func (k *keyTurns) wait(t sendTime, over <-chan struct{}) bool {
 	select {
 	case <-over:
 		return true
-	case <-t.client.Done():
-	case <-t.deciding.Done():
+	case <-client.Done():
+	case <-deciding.Done():
 	}
 	return false
 }
