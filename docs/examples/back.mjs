@@ -7,5 +7,5 @@ export const ask = async (path, body, key = crypto.randomUUID()) => {
 };
 // client_ip: the address of your user; verification_id: the id of the code to send again, if there is one
 export const send = (to, client_ip, verification_id, key) =>
-  ask('/v1/verifications', { channel: 'email', to, trust: 'stranger', client_ip, verification_id }, key);
+  ask('/v1/verifications', { channel: 'email', to, client_ip, verification_id }, key);
 export const check = (id, code, client_ip) => ask(`/v1/verifications/${id}/check`, { code, client_ip });

@@ -10,5 +10,5 @@ def ask(path, body, key=None):
     except (OSError, ValueError, http.client.HTTPException) as error: return 503, {"detail": f"No answer: {error}"}
 
 def send(to, client_ip, again=None, key=None):  # client_ip: the address of your user; again: the id of the code to send again
-    return ask("/v1/verifications", {"channel": "email", "to": to, "trust": "stranger", "client_ip": client_ip, **({"verification_id": again} if again else {})}, key)
+    return ask("/v1/verifications", {"channel": "email", "to": to, "client_ip": client_ip, **({"verification_id": again} if again else {})}, key)
 def check(id, code, client_ip): return ask(f"/v1/verifications/{id}/check", {"code": code, "client_ip": client_ip})

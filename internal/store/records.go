@@ -38,9 +38,9 @@ type Class string
 
 // The classes of callers.
 const (
-	SecretKeyClass Class = ""        // a back end that asks for a person whom it knows
+	SecretKeyClass Class = ""        // a back end that says that it knows the person (trust: known)
 	KnownBrowser   Class = "known"   // a browser in which an earlier code of this recipient was entered
-	UnknownBrowser Class = "unknown" // any other browser, or a back end that asks for such a browser
+	UnknownBrowser Class = "unknown" // any other browser, and any other request of a back end
 )
 
 // Name returns the name of the class: secret, known or unknown. Log lines and the admin API contain
@@ -74,6 +74,10 @@ func Queues() (all []Queue) {
 func (w Work) Queue() Queue {
 	return Queue{Channel: w.Send.Channel, Strangers: w.Verification.Class.IsStranger()}
 }
+
+// SessionHolder begins each Verification.Holder that names a session of an end user. Other holders
+// are random, so no later request has them.
+const SessionHolder = "s:"
 
 // Verification is a row of the table verifications: one code and its state.
 type Verification struct {

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -38,10 +39,10 @@ type Intent struct {
 // HolderToJoin returns Verification.Holder, the holder whose verification the send may join
 // although the request names no verification. The send may join only the holder's newest
 // verification with the same app, channel, recipient and purpose. HolderToJoin returns "" in three
-// cases: Join is the ID of a verification, the caller is a browser or another stranger, or the
-// caller made the code itself.
+// cases: Join is the ID of a verification, the holder is not a session, or the caller made the code
+// itself.
 func (in Intent) HolderToJoin() string {
-	if in.Join != "" || in.Verification.Class != SecretKeyClass || in.Verification.CallerChecks {
+	if in.Join != "" || !strings.HasPrefix(in.Verification.Holder, SessionHolder) || in.Verification.CallerChecks {
 		return ""
 	}
 	return in.Verification.Holder

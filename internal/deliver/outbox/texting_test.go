@@ -48,7 +48,7 @@ func TestTextMessages(t *testing.T) {
 func TestCarriersKnowStrangers(t *testing.T) {
 	vtest.InBubbleWith(t, vtest.ServeCountries("DE"), func(r *vtest.Rig) {
 		stranger := vtest.BackEnd
-		stranger.Stranger = true
+		stranger.Known = false
 		for n, by := range []verification.Caller{vtest.BackEnd, vtest.Browser, stranger} {
 			ask := vtest.TextTo(vtest.NthNumber(n))
 			ask.Caller = by

@@ -153,9 +153,10 @@ const (
 // Details of a 404.
 const (
 	verificationNotFound = "There is no verification of this ID for this key: it is not known, belongs to another app or caller, or was erased."
-	pendingNotFound      = "No verification is pending for this channel, recipient, purpose and session that a secret key asked for."
-	reportNotFound       = "No code that you check was sent for this channel, recipient and purpose in the last 25 hours."
-	limitNotFound        = "No limit of this name is configured."
+	pendingNotFound      = "No verification is pending for this channel, recipient, purpose and session that a secret key asked for. " +
+		"A request without trust known is found by its session, or by the ID of its answer."
+	reportNotFound = "No code that you check was sent for this channel, recipient and purpose in the last 25 hours."
+	limitNotFound  = "No limit of this name is configured."
 )
 
 // withBody returns a handler that decodes the JSON body for next.

@@ -257,13 +257,12 @@ func (v *vote) wait(ctx context.Context) bool {
 }
 
 // codeRequests returns a request to package verification for each code that the auth server's
-// request contains. Each request has its own idempotency key. Each request is also marked as made
-// for a stranger (Caller.Stranger).
+// request contains. Each request has its own idempotency key. Each request is for a stranger.
 func codeRequests(hook authhooks.Hook, r authhooks.Request) (all []verification.Request) {
 	for i, m := range r.Messages {
 		all = append(all, verification.Request{
 			Caller: verification.Caller{
-				App: hook.App, Kind: verification.BackEnd, IP: r.IP, Stranger: true,
+				App: hook.App, Kind: verification.BackEnd, IP: r.IP,
 				// with a space, so that no Idempotency-Key header can equal it
 				IdempotencyKey: "hook " + hook.Name + " " + r.ID + " " + strconv.Itoa(i),
 			},

@@ -55,10 +55,10 @@ func TestWhatAStrangerReadsUnderPressure(t *testing.T) {
 			"200  0   false true  86400 [{minute} {day} {wide} {client} {network}]")
 		want("without a token", send(browser, ""), "428 3600 3600  work true false wide 3600 [{wide}]")
 		want("with a wrong token", send(browser, `,"human_check":"work:e30="`), "422 3600 3600 rejected work true false wide 3600 [{wide}]")
-		want("for a stranger", send(back, `,"trust":"stranger"`), "428 3600 3600  work true false wide 3600 [{wide}]")
+		want("for a stranger", send(back, ""), "428 3600 3600  work true false wide 3600 [{wide}]")
 		want("for another", send(back, `,"trust":"friend"`), "422  0 unknown  false false  0 []")
 		want("the quota of a stranger",
-			back.do(http.MethodPost, "/v1/quota", fmt.Sprintf(`{"channel":"email","to":%q,"trust":"stranger"}`, bob)),
+			back.do(http.MethodPost, "/v1/quota", fmt.Sprintf(`{"channel":"email","to":%q}`, bob)),
 			"200  0   false true  0 [{minute} {day} {wide} {spellings}]")
 		back.admitted(bob)
 	})

@@ -164,7 +164,7 @@ func TestWhatThePagesKeyMayDo(t *testing.T) {
 			`"channel":"email","to":"q@example.com","code":"123456","ttl":60`:    "422invalid-field code not_allowed",
 			`"channel":"email","to":"q@example.com","ttl":60`:                    "422invalid-field ttl not_allowed",
 			`"channel":"email","to":"q@example.com","session":"s"`:               "422invalid-field session not_allowed",
-			`"channel":"email","to":"q@example.com","trust":"stranger"`:          "422invalid-field trust not_allowed",
+			`"channel":"email","to":"q@example.com","trust":"known"`:             "422invalid-field trust not_allowed",
 			`"channel":"email","to":"q@example.com","reference":"order 7"`:       "422invalid-field reference not_allowed",
 			`"verification_id":"` + mine + `","reference":"order 7"`:             "422invalid-field reference not_allowed",
 			`"verification_id":"` + mine + `","channel":"sms"`:                   "422invalid-field channel mismatch",

@@ -160,19 +160,19 @@ func setClientIP(who *verification.Caller, clientIP string) error {
 	return nil
 }
 
-// setTrust marks the caller as a back end that acts for a stranger, if the parameter trust is
-// "stranger". If trust is not allowed or has another value, the error is a *fault.InvalidError. An
-// empty trust changes nothing.
+// setTrust marks the caller as a back end that knows the person for whom it acts, if the parameter
+// trust is "known". If trust is not allowed or has another value, the error is a
+// *fault.InvalidError. An empty trust changes nothing.
 func setTrust(who *verification.Caller, trust string) error {
 	switch {
 	case trust == "":
 		return nil
 	case who.Kind != verification.BackEnd:
 		return fault.Invalid("trust", "not_allowed", "Only secret keys may say for whom they act.")
-	case trust != "stranger":
-		return fault.Invalid("trust", "unknown", "The only trust to name is stranger.")
+	case trust != "known":
+		return fault.Invalid("trust", "unknown", "The only trust to name is known. Without it, the request is for a stranger.")
 	}
-	who.Stranger = true
+	who.Known = true
 	return nil
 }
 

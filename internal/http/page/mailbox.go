@@ -36,7 +36,7 @@ type mailboxContent struct {
 func AskCommand(base, apiKey string) string {
 	return "curl -i " + base + "/v1/verifications \\\n    -H 'Authorization: Bearer " + apiKey + "' \\\n" +
 		"    -H 'Content-Type: application/json' \\\n" +
-		`    -d '{"channel":"email","to":"ana@example.com","trust":"stranger"}'`
+		`    -d '{"channel":"email","to":"ana@example.com"}'`
 }
 
 // mailboxCookie is the name of a cookie with the key of the mailbox. A browser gets the cookie when

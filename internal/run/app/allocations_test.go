@@ -38,7 +38,7 @@ func TestAllocationsOfASend(t *testing.T) {
 	sent := 0
 	send := func() {
 		sent++ // to a recipient of its own, by numbers below 256: fmt allocates each larger one
-		body := fmt.Sprintf(`{"channel":"email","to":"recipient-%d-%d@example.com","purpose":"default","locale":"en"}`, sent/256, sent%256)
+		body := fmt.Sprintf(`{"channel":"email","to":"recipient-%d-%d@example.com","purpose":"default","locale":"en","trust":"known"}`, sent/256, sent%256)
 		r, w := httptest.NewRequest(http.MethodPost, "/v1/verifications", strings.NewReader(body)), httptest.NewRecorder()
 		r.Header.Set("Authorization", "Bearer "+loneKey)
 		r.Header.Set("Content-Type", "application/json")

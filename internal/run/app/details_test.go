@@ -21,7 +21,7 @@ func TestDetailsOfACode(t *testing.T) {
 		s.Policy("    - {name: ten, scope: recipient, limit: 10, window: 1m}\n").Start(1)
 		const to, first, second = "ana@example.org", "Pay 40.00 EUR to Shop 12", "Pay 41.00 EUR to Shop 12 & Söhne"
 		ask := func(details, more string, change ...func(*http.Request)) apptest.Answer {
-			return s.Post("/v1/verifications", fmt.Sprintf(`{"channel":"email","to":%q,"details":%q%s}`, to, details, more), append(change, apptest.Patiently)...)
+			return s.Post("/v1/verifications", fmt.Sprintf(`{"channel":"email","to":%q,"trust":"known","details":%q%s}`, to, details, more), append(change, apptest.Patiently)...)
 		}
 		a, again, b, plain := ask(first, ""), ask(first, ""), ask(second, ""), ask("", "")
 		s.Is("verifications", a, http.StatusAccepted, a.ID == again.ID, a.ID != b.ID, plain.ID != a.ID, plain.ID != b.ID,

@@ -39,7 +39,7 @@ func TestSeriesAreBounded(t *testing.T) {
 	s := apptest.Embedded(t).Policy(
 		"    - {name: person, scope: recipient, limit: 5, window: 1h}\n    - {name: network, scope: ip, limit: 1, window: 1h}\n    - {name: all, scope: global, limit: 40, window: 1h}\n").Start(1)
 	each := func(i int) {
-		ask := fmt.Sprintf(`{"channel":"email","to":"a%d@d%d.example","reference":"r%d","client_ip":"10.%d.%d.1"}`, i, i, i, i>>8, i&255)
+		ask := fmt.Sprintf(`{"channel":"email","to":"a%d@d%d.example","trust":"known","reference":"r%d","client_ip":"10.%d.%d.1"}`, i, i, i, i>>8, i&255)
 		for _, a := range []apptest.Answer{
 			s.Post("/v1/verifications", ask),
 			s.Post("/v1/verifications", strings.Replace(ask, `"reference"`, fmt.Sprintf(`"purpose":"p%d","reference"`, i), 1)),

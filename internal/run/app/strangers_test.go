@@ -42,7 +42,7 @@ type refusal struct {
 	gmail   bool              // the person's mailbox has other spellings
 	key     string            // Idempotency-Key of the honest callers
 	waits   time.Duration     // how long honest callers wait for their message
-	free    bool              // a secret key with trust: stranger is not refused either
+	free    bool              // a secret key without trust: known is not refused either
 	tick    time.Duration     // of the jobs; 0: ten minutes
 	apart   bool              // each honest caller is tried in a separate world, since the first uses up the remaining places
 	exhaust func(w *world)    // strangers use up what they can; nil: see test

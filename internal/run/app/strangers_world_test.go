@@ -42,7 +42,7 @@ type world struct {
 // caller is a caller with an address. An app's secret key gives it as the address of its client.
 type caller struct {
 	app, kind, ip, token string
-	stranger             bool // the secret key says trust: stranger
+	stranger             bool // the secret key does not say trust: known
 }
 
 const home = "198.51.100.7" // address of the honest callers
@@ -215,8 +215,8 @@ func (w *world) send(c caller, to, idempotency string) reply {
 	if c.kind == "secret" {
 		body["client_ip"] = c.ip
 	}
-	if c.stranger {
-		body["trust"] = "stranger"
+	if c.kind == "secret" && !c.stranger {
+		body["trust"] = "known"
 	}
 	if c.token != "" {
 		body["known"] = []string{c.token}

@@ -180,15 +180,17 @@ func heldBy(holder string) func(*store.Intent) {
 }
 
 // strangersJoinNone checks that a send of a back end's stranger opens a verification of its own,
-// unless it names another one.
+// unless it names another one, or the stranger's session.
 func strangersJoinNone(t *testing.T, f *Fixture) {
 	first := f.Admit(t, f.Intent(1, heldBy("s:1"), byBrowser))
-	for _, change := range []func(*store.Intent){byBrowser, heldBy("s:2")} {
-		in := f.Intent(1, heldBy("s:1"), change)
+	for _, change := range []func(*store.Intent){heldBy("s:2"), heldBy("random"), heldBy("random")} {
+		in := f.Intent(1, change, byBrowser)
 		Equal(t, "opened", f.Admit(t, in).Verification.ID, in.Verification.ID)
 	}
 	in := f.Intent(1, heldBy("s:2"), byBrowser, Joining(first.Verification.ID))
 	Equal(t, "named", f.Admit(t, in).Verification.ID, first.Verification.ID)
+	in = f.Intent(1, heldBy("s:1"), byBrowser)
+	Equal(t, "of the session", f.Admit(t, in).Verification.ID, first.Verification.ID)
 }
 
 // holdersSendsCount checks that a holder's send counts for a rule until the rule's window ends or

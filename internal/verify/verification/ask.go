@@ -72,9 +72,6 @@ func validateOptions(ask Request) error {
 		return fault.Invalid("session", "invalid", "A session has at most 128 characters and no control characters.")
 	case ask.Session != "" && ask.Kind != BackEnd:
 		return fault.Invalid("session", "not_allowed", "Only secret keys may name a session.")
-	case ask.Session != "" && ask.Stranger:
-		return fault.Invalid("session", "not_allowed",
-			"A request with trust stranger names its verification by verification_id, not by a session.")
 	case ask.Details != "" && ask.Kind != BackEnd:
 		return fault.Invalid("details", "not_allowed", "Only secret keys may say what a code confirms.")
 	case message.CheckText(ask.Details, maxDetailsLength) != nil || strings.TrimSpace(ask.Details) != ask.Details:

@@ -41,15 +41,16 @@ func (s *checkService) Check(ctx context.Context, c Caller, id, typed string) (C
 
 // CheckByRecipient is Check for a back end that did not keep the ID. The request ask gives the
 // recipient, the purpose and the session. CheckByRecipient checks the newest pending verification
-// that a secret key requested for all three. It never checks a verification of a browser or of
-// another session. It prefers a verification whose last counted check has the Idempotency-Key of
-// ask, even if that verification has ended. Errors: the errors of Check; *fault.InvalidError for
-// ask. fault.NotFound also means that there is no such verification, or that the caller has no
-// secret key.
+// that a secret key requested for all three. It never checks a verification of a browser, of
+// another session, or of a stranger without a session. It prefers a verification whose last counted
+// check has the Idempotency-Key of ask, even if that verification has ended. Errors: the errors of
+// Check; *fault.InvalidError for ask. fault.NotFound also means that there is no such verification,
+// or that the caller has no secret key.
 func (s *checkService) CheckByRecipient(ctx context.Context, ask Request, typed string) (CheckResult, error) {
 	if ask.Kind != BackEnd {
 		return CheckResult{}, fault.NotFound
 	}
+	ask.Known = true // the verification of this session, and without one that of a person who is known
 	r, err := s.parseRequest(ctx, ask)
 	if err != nil {
 		return CheckResult{}, err
@@ -73,7 +74,11 @@ func (s *checkService) CheckByRecipient(ctx context.Context, ask Request, typed 
 // the caller has already read it. v.readAt is zero if the caller does not know when, by the
 // database's clock, the verification was read. Errors: the errors of Check.
 func (s *checkService) check(ctx context.Context, c Caller, id string, v storedVerification, judge judge) (_ CheckResult, err error) {
-	leave, err := s.places.enter(c.classWithoutTokens())
+	class := store.UnknownBrowser
+	if c.Kind == BackEnd {
+		class = store.SecretKeyClass // a check does not say for whom it is
+	}
+	leave, err := s.places.enter(class)
 	if err != nil {
 		return CheckResult{}, err
 	}

@@ -149,8 +149,8 @@ func (s *sendService) fingerprint(r *parsedRequest) [32]byte {
 			parts = append(parts, name, text)
 		}
 	}
-	if r.Stranger {
-		parts = append(parts, "stranger")
+	if r.Known {
+		parts = append(parts, "known")
 	}
 	if r.Details != "" {
 		parts = append(parts, "details", r.Details)

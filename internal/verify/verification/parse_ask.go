@@ -104,8 +104,8 @@ func (s *readService) parseFields(ctx context.Context, ask Request) (*parsedRequ
 
 // fillResend fills the empty fields of a resend from the verification that the resend names. If To,
 // Channel, Purpose or Details are given, they must match the verification. Labels and Languages may
-// differ. Errors: *fault.InvalidError; fault.NotFound, also if the recipient was erased;
-// ErrCallerCode; fault.Unavailable.
+// differ. A verification that was opened for a known person stays one. Errors: *fault.InvalidError;
+// fault.NotFound, also if the recipient was erased; ErrCallerCode; fault.Unavailable.
 func (s *readService) fillResend(ctx context.Context, r *parsedRequest) error {
 	v, err := s.lookup(ctx, r.Caller, r.Resend)
 	if err != nil {
@@ -133,9 +133,7 @@ func (s *readService) fillResend(ctx context.Context, r *parsedRequest) error {
 	if r.Channel != "" && r.Channel != string(v.Channel) {
 		return fault.Invalid("channel", "mismatch", "The verification named uses another channel.")
 	}
-	if r.Stranger && v.Class != store.UnknownBrowser {
-		return fault.Invalid("trust", "mismatch", "The verification named was not opened for a stranger.")
-	}
+	r.Known = r.Known || r.Kind == BackEnd && v.Class == store.SecretKeyClass
 	if r.Purpose != "" && r.Purpose != v.Purpose {
 		return fault.Invalid("purpose", "mismatch", "The verification named has another purpose.")
 	}
@@ -225,12 +223,13 @@ func (s *readService) rulesFor(set policy.Set, c Caller, class store.Class, p po
 
 // newHolder returns the holder of a verification that the request opens. A later request with the
 // same holder may resend the code without the verification's ID. For a browser, the holder is
-// empty. For a stranger and for a caller's code, the holder is random, so no later request has it.
-// For any other request, the holder is a hash of the session. This hash includes the address as
-// typed if it is not the canonical spelling of its mailbox.
+// empty. For a caller's code, and for a stranger without a session, the holder is random, so no
+// later request has it: whoever types another person's address would get that person's
+// verification. For any other request, the holder is a hash of the session. This hash includes the
+// address as typed if it is not the canonical spelling of its mailbox.
 func (p *parsedRequest) newHolder() string {
 	switch {
-	case p.Stranger, p.Code != "":
+	case p.Kind == BackEnd && !p.Known && p.Session == "", p.Code != "":
 		return rand.Text() // no other request has it
 	case p.Kind != BackEnd:
 		return ""
@@ -240,7 +239,7 @@ func (p *parsedRequest) newHolder() string {
 		text = "sendcode holder spelling v1\x00" + p.addressHash.String() + p.Session
 	}
 	sum := sha256.Sum256([]byte(text))
-	return "s:" + base64.RawURLEncoding.EncodeToString(sum[:16])
+	return store.SessionHolder + base64.RawURLEncoding.EncodeToString(sum[:16])
 }
 
 // sendRow returns the fields of the send's row that are the same for an admitted and for a refused

@@ -16,7 +16,7 @@ import (
 func TestResend(t *testing.T) {
 	session := func(id string) func(*verification.Request) { return func(a *verification.Request) { a.Session = id } }
 	browser := func(a *verification.Request) { a.Caller = vtest.Browser }
-	stranger := func(a *verification.Request) { a.Stranger = true }
+	stranger := func(a *verification.Request) { a.Known = false }
 	type row struct {
 		first, again func(*verification.Request)
 		named        bool // the second request names the first's verification
@@ -36,8 +36,12 @@ func TestResend(t *testing.T) {
 		},
 		"browser after browser": {first: browser, again: browser},
 		"strangers":             {first: stranger, again: stranger},
-		"stranger, named":       {first: stranger, again: stranger, named: true, same: true},
-		"folded address":        {again: func(a *verification.Request) { a.To = "Ana.Maria@EXAMPLE.com" }, same: true},
+		"stranger's session": {
+			first: func(a *verification.Request) { stranger(a); session("s1")(a) }, same: true,
+			again: func(a *verification.Request) { stranger(a); session("s1")(a) },
+		},
+		"stranger, named": {first: stranger, again: stranger, named: true, same: true},
+		"folded address":  {again: func(a *verification.Request) { a.To = "Ana.Maria@EXAMPLE.com" }, same: true},
 	}, nil, func(r *vtest.Rig, c row) {
 		ask, again := vtest.AskFor(vtest.Ana), vtest.AskFor(vtest.Ana)
 		if c.first != nil {

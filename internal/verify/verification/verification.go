@@ -260,7 +260,9 @@ type Caller struct {
 
 	Page *PageOffer // what our own page offers; the caller may request and see nothing else; nil: the caller is not our page
 
-	Stranger bool // a back end requests a code for a person that it does not know: the request has the class UnknownBrowser
+	// Known is true if a back end vouches for the person: it knows them by a session, a password or
+	// a device. Otherwise the request of a back end has the class UnknownBrowser.
+	Known bool
 
 	// IdempotencyKey is the Idempotency-Key of a send or a check, or empty. Requests of one caller
 	// with the same key are one request. The key of a send is kept for IdempotencyKeyLife. The key
@@ -301,9 +303,10 @@ func (c Caller) network() string {
 	return buckets.WideNetworkPrefix(c.IP)
 }
 
-// classWithoutTokens returns the caller's class, without regard to tokens of known browsers.
+// classWithoutTokens returns the class of the caller's sends, without regard to tokens of known
+// browsers.
 func (c Caller) classWithoutTokens() store.Class {
-	if c.Kind == BackEnd && !c.Stranger {
+	if c.Kind == BackEnd && c.Known {
 		return store.SecretKeyClass
 	}
 	return store.UnknownBrowser

@@ -269,7 +269,7 @@ func (p *proof) deputy(ctx context.Context, random *rand.Rand, name string) {
 		pause(ctx, random, p.hook(random, to))
 		return
 	}
-	a := p.ask(random, to, `,"trust":"stranger"`, false)
+	a := p.ask(random, to, "", false)
 	pause(ctx, random, time.Duration(a.RetryAfterMS)*time.Millisecond)
 }
 

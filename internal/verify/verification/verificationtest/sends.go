@@ -28,11 +28,11 @@ const (
 	Jamaican    = "+18765550123"
 )
 
-// Callers of the tests: the app shop with a secret key, the same app for a stranger, and a browser
-// on the app's page.
+// Callers of the tests: the app shop with a secret key for a person that it knows, the same app for
+// a stranger, and a browser on the app's page.
 var (
-	BackEnd     = verification.Caller{App: "shop", Kind: verification.BackEnd, IP: netip.MustParseAddr("192.0.2.1")}
-	ForStranger = verification.Caller{App: "shop", Kind: verification.BackEnd, IP: netip.MustParseAddr("192.0.2.1"), Stranger: true}
+	BackEnd     = verification.Caller{App: "shop", Kind: verification.BackEnd, IP: netip.MustParseAddr("192.0.2.1"), Known: true}
+	ForStranger = verification.Caller{App: "shop", Kind: verification.BackEnd, IP: netip.MustParseAddr("192.0.2.1")}
 	Browser     = verification.Caller{App: "shop", Kind: verification.Browser, IP: netip.MustParseAddr("192.0.2.1")}
 )
 
