@@ -1,12 +1,12 @@
 package recipient
 
 import (
+	"cmp"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/base32"
 	"encoding/hex"
 	"errors"
-	"slices"
 	"strings"
 )
 
@@ -74,19 +74,33 @@ func ParseHash(s string) (Hash, error) {
 	return Hash(b), nil
 }
 
-// FoldRules are the differences between local parts that a mail system ignores.
+// FoldRules are the differences between addresses that a mail system ignores.
 type FoldRules struct {
-	PlusTags bool // "ana+shop" is "ana"
-	Dots     bool // "an.a" is "ana"
+	PlusTags bool   // "ana+shop" is "ana"
+	Dots     bool   // "an.a" is "ana"
+	Domain   string // another domain of the same mailboxes, under which they are counted; empty: none
 }
 
 // Folding has the rules that say which spellings of an address are one mailbox. The key is a domain
-// in lower-case A-labels. Folding merges spellings only for counting and searching. Mail goes to
-// the address as typed, and a proof for one spelling is not valid for another. The zero value
-// merges no spellings.
+// in lower-case A-labels, or empty for all domains that are not listed. Folding merges spellings
+// only for counting and searching. Mail goes to the address as typed, and a proof for one spelling
+// is not valid for another. The zero value merges no spellings.
 type Folding map[string]FoldRules
 
-// Hashes has the three hashes of a recipient. For most phone numbers, the three hashes are equal.
+// DefaultFolding returns the rules of a service without settings. A tag after a plus is ignored at
+// all domains (RFC 5233). So it is by the large providers and by most mail servers, and if a domain
+// gives such addresses to different persons, they only share a quota. Gmail also ignores dots, and
+// a local part means the same account at both of its domains
+// (https://support.google.com/mail/answer/7436150, https://support.google.com/mail/answer/10313).
+func DefaultFolding() Folding {
+	return Folding{
+		"":               {PlusTags: true},
+		"gmail.com":      {PlusTags: true, Dots: true},
+		"googlemail.com": {PlusTags: true, Dots: true, Domain: "gmail.com"},
+	}
+}
+
+// Hashes has the two hashes of a recipient. For most recipients, both are equal.
 type Hashes struct {
 	Address Hash // of the address as spelled, ignoring case: Recipient.Hash
 	// Counted is the hash of the folded spelling. The limiter counts events by this hash. For a
@@ -94,42 +108,32 @@ type Hashes struct {
 	// Counted equals Address. So a change of the folding keeps the counts of this spelling. A phone
 	// number of Argentina is counted in the form with the 9 of mobile numbers.
 	Counted Hash
-	// Mailbox is a hash that is equal for all spellings that are probably one mailbox. It ignores
-	// tags at all domains. It treats the two domains of Gmail as one, and ignores dots there. Two
-	// different mailboxes may have the same hash, so use Mailbox only for generous limits.
-	Mailbox Hash
 }
 
-// Hashes returns all three hashes. For most recipients the three hashes are equal, and Hashes
-// computes one hash only.
+// Hashes returns both hashes. For most recipients they are equal, and Hashes computes one hash
+// only.
 func (f Folding) Hashes(r Recipient, key []byte) Hashes {
 	p, domain := r.data(), r.Domain()
-	h := p.hash(key)
-	hash := func(folded string) Hash {
-		if folded == p.folded {
-			return h
-		}
-		return recipientData{channel: p.channel, folded: folded}.hash(key)
+	h, counted := p.hash(key), p.counted
+	if domain != "" {
+		counted = f.rulesOf(domain).foldAddress(p.folded, domain)
 	}
-	if domain == "" {
-		counted := hash(p.counted)
-		return Hashes{h, counted, counted}
+	if counted == p.folded {
+		return Hashes{h, h}
 	}
-	counted := f[domain].foldAddress(p.folded, domain)
-	isGoogle := slices.Contains(googleDomains, domain)
-	mailbox := FoldRules{PlusTags: true, Dots: isGoogle}.foldAddress(counted, domain)
-	if isGoogle {
-		mailbox = strings.TrimSuffix(mailbox, domain) + googleDomains[0]
-	}
-	return Hashes{h, hash(counted), hash(mailbox)}
+	return Hashes{h, recipientData{channel: p.channel, folded: counted}.hash(key)}
 }
 
-// googleDomains are the two domains of Gmail. A local part means the same account at both domains,
-// with or without dots.
-var googleDomains = []string{"gmail.com", "googlemail.com"}
+func (f Folding) rulesOf(domain string) FoldRules {
+	if rules, listed := f[domain]; listed {
+		return rules
+	}
+	return f[""]
+}
 
 // foldAddress removes the tag and the dots from the local part of an address, if the rules ignore
-// tags or dots. After this, all addresses of one mailbox are equal.
+// tags or dots, and replaces its domain, if the rules have another one. After this, all addresses
+// of one mailbox are equal.
 func (rules FoldRules) foldAddress(address, domain string) string {
 	local := strings.TrimSuffix(address, "@"+domain)
 	if tagless, _, _ := strings.Cut(local, "+"); rules.PlusTags && tagless != "" {
@@ -138,8 +142,8 @@ func (rules FoldRules) foldAddress(address, domain string) string {
 	if rules.Dots {
 		local = strings.ReplaceAll(local, ".", "")
 	}
-	if len(local)+1+len(domain) == len(address) {
+	if rules.Domain == "" && len(local)+1+len(domain) == len(address) {
 		return address
 	}
-	return local + "@" + domain
+	return local + "@" + cmp.Or(rules.Domain, domain)
 }

@@ -78,7 +78,6 @@ type Set struct {
 	Blocks      BlockLists       // recipients that get no codes
 	Checks      FailedCheckRules // bounds of failed checks
 	Breaker     quota.Rule       // bounds all sends together; see BreakerScope. Zero: no bound
-	Spellings   quota.Rule       // bounds unknown browsers' requests to all spellings of one mailbox; zero: no bound
 	Pauses      []Pause          // channels and purposes that send nothing for now
 	SuppressFor time.Duration    // how long a bounce or a complaint suppresses its recipient; 0: no suppression
 	Numbers     ServedNumbers    // phone numbers to which codes are sent

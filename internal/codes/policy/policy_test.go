@@ -23,7 +23,7 @@ func TestRulesFor(t *testing.T) {
 	stranger := policy.Request{Channel: recipient.Email, Class: store.UnknownBrowser, NamesClient: true}
 	text, unnamed, test := stranger, stranger, stranger
 	text.Channel, unnamed.NamesClient, test.Test = recipient.SMS, false, true
-	set := policy.Set{Spellings: quota.Rule{Name: policy.SpellingsName, Scope: policy.SpellingsScope, Limit: 2, Window: time.Hour}}
+	var set policy.Set
 	for _, c := range []struct {
 		rules []quota.Rule
 		by    policy.Request
@@ -33,9 +33,9 @@ func TestRulesFor(t *testing.T) {
 		{[]quota.Rule{own, office}, known, []string{"minute", "office", "network"}},
 		{[]quota.Rule{own, net}, known, []string{"minute", "client", "client_"}},
 		{[]quota.Rule{own, net, office}, known, []string{"minute", "client", "office"}},
-		{[]quota.Rule{own, failures, place}, stranger, []string{"minute", "failures", "backoff", "client", "network", "spellings"}},
+		{[]quota.Rule{own, failures, place}, stranger, []string{"minute", "failures", "backoff", "client", "network"}},
 		{[]quota.Rule{own, place}, text, []string{"minute", "place", "client", "network"}},
-		{[]quota.Rule{own, net, office}, unnamed, []string{"minute", "spellings"}},
+		{[]quota.Rule{own, net, office}, unnamed, []string{"minute"}},
 		{[]quota.Rule{own, net, failures}, test, []string{"minute"}},
 		{[]quota.Rule{own, net}, policy.Request{NamesClient: true}, []string{"minute", "client"}},
 	} {

@@ -52,7 +52,6 @@ type Request struct {
 //   - the rules of the purpose's policy
 //   - BackoffRule, if the policy has a rule on failures that can refuse a request
 //   - for a request without a secret key, each rule of browserRules whose scope has no rule yet
-//   - for a request of an unknown browser, the rule on spellings, if it is configured
 //   - the breaker, if it is configured
 //
 // Rules that cannot apply to the request are left out, such as a rule on the country of a mail. For
@@ -60,7 +59,7 @@ type Request struct {
 // refuse no request. Package buckets then decides for each rule whether the limiter or the database
 // decides it.
 func (s Set) RulesFor(p Purpose, from Request) []quota.Rule {
-	rules := make([]quota.Rule, 0, len(p.Policy.Rules)+len(browserRules)+3)
+	rules := make([]quota.Rule, 0, len(p.Policy.Rules)+len(browserRules)+2)
 	add := func(r quota.Rule) { // names in answers must be unique
 		for slices.ContainsFunc(rules, func(own quota.Rule) bool { return own.Name == r.Name }) {
 			r.Name += "_"
@@ -81,9 +80,6 @@ func (s Set) RulesFor(p Purpose, from Request) []quota.Rule {
 			add(r)
 		}
 	}
-	if from.Class.IsStranger() && s.Spellings.Limit > 0 {
-		add(s.Spellings)
-	}
 	if breaker := s.Breaker; breaker.Limit > 0 {
 		if IsStrangerInScope(from.Class, breaker.Scope) {
 			breaker.Limit -= s.BreakerReserve
@@ -96,10 +92,8 @@ func (s Set) RulesFor(p Purpose, from Request) []quota.Rule {
 			return r.Scope != quota.Recipient
 		case CountsByClient(r.Scope):
 			return !from.NamesClient
-		case from.Channel == recipient.SMS:
-			return r.Scope == SpellingsScope
 		}
-		return r.Scope == quota.Country || r.Scope == quota.Prefix
+		return from.Channel != recipient.SMS && (r.Scope == quota.Country || r.Scope == quota.Prefix)
 	})
 }
 
@@ -177,8 +171,8 @@ var RuleScopes = []quota.Scope{
 	quota.Prefix, quota.Global, quota.Failures,
 }
 
-// recipientScopes count the sends to one recipient, or to one mailbox.
-var recipientScopes = []quota.Scope{quota.Recipient, quota.Failures, quota.Backoff, SpellingsScope}
+// recipientScopes count the sends to one recipient.
+var recipientScopes = []quota.Scope{quota.Recipient, quota.Failures, quota.Backoff}
 
 // IsWiderScope reports whether a scope counts the sends of many recipients together. If a rule with
 // such a scope refuses a browser, it refuses this browser for every recipient.
@@ -218,16 +212,3 @@ type FailedCheckRules struct {
 func CountedInDatabase(r quota.Rule) bool {
 	return r.Scope == quota.Recipient || r.Scope == quota.Failures
 }
-
-// A mailbox can have many spellings, for example with tags after a plus or with dots at some
-// providers. Each spelling is a recipient, so strangers could flood a mailbox through its
-// spellings. Therefore the rule on spellings counts all requests of unknown browsers to one mailbox
-// together; see recipient.Hashes. The rule does not apply to requests of known browsers and secret
-// keys. Like all rules for browsers, the rule is evaluated only by the limiter.
-
-// SpellingsScope is the scope of the rule on spellings. For each app and mailbox, the scope counts
-// the requests of unknown browsers to all spellings of the mailbox, for all purposes.
-const SpellingsScope quota.Scope = "spellings"
-
-// SpellingsName is the name of the rule on spellings in answers.
-const SpellingsName = "spellings"

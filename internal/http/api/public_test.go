@@ -227,7 +227,7 @@ func TestWhatABrowserReadsOfItsVerification(t *testing.T) {
 			}
 		}
 		w := client{t, e, "192.0.2.1", secret}.do(http.MethodGet, "/v1/verifications/"+id, "")
-		servertest.Same(t, "a secret key reads", rules(t, w), "minute day spellings")
+		servertest.Same(t, "a secret key reads", rules(t, w), "minute day")
 		time.Sleep(24 * time.Hour)
 		w = look()
 		if a := read(t, w); !a.Quota.Allowed || rules(t, w) != "" || w.Header().Get("RateLimit") != "" {

@@ -51,11 +51,6 @@ func Backoff(app string, ch recipient.Channel, h recipient.Hash, class store.Cla
 	return quota.Bucket(app, string(ch), "", string(quota.Backoff), string(class), h.String())
 }
 
-// Spellings returns the bucket of the rule on spellings for a mailbox.
-func Spellings(app string, mailbox recipient.Hash) string {
-	return bucket(app, recipient.Email, "", policy.SpellingsScope, mailbox.String())
-}
-
 // AppFailedChecks returns the bucket of an app's failed checks.
 func AppFailedChecks(app string, ch recipient.Channel) string {
 	return quota.Bucket(app, string(ch), "checks", string(quota.App))
@@ -78,18 +73,14 @@ func NetworkFailedChecks(app string, ip netip.Addr, ch recipient.Channel) map[qu
 }
 
 // RecipientGroups has the groups of a recipient by which some rules count. These are the country
-// and the prefix of a phone number, or the mailbox of a mail address. An empty field is unknown.
-// The method Peek of a limiter, which only reads the quota, omits the rules that count by an
-// unknown group.
-type RecipientGroups struct {
-	Country, Prefix string
-	Mailbox         recipient.Hash
-}
+// and the prefix of a phone number. An empty field is unknown. The method Peek of a limiter, which
+// only reads the quota, omits the rules that count by an unknown group.
+type RecipientGroups struct{ Country, Prefix string }
 
-// GroupsOf returns the groups of a recipient with these hashes.
-func GroupsOf(k keys.Vault, r recipient.Recipient, h recipient.Hashes) RecipientGroups {
+// GroupsOf returns the groups of a recipient.
+func GroupsOf(k keys.Vault, r recipient.Recipient) RecipientGroups {
 	if r.Channel() != recipient.SMS {
-		return RecipientGroups{Mailbox: h.Mailbox}
+		return RecipientGroups{}
 	}
 	return RecipientGroups{Country: r.Country(), Prefix: k.PrefixHash(r)}
 }
@@ -167,10 +158,6 @@ func (s Subject) bucket(scope quota.Scope) string {
 		return AppFailedChecks(s.App, s.Channel)
 	case quota.Backoff:
 		return Backoff(s.App, s.Channel, s.Recipient, s.Class)
-	case policy.SpellingsScope:
-		if !s.Groups.Mailbox.IsZero() {
-			return Spellings(s.App, s.Groups.Mailbox)
-		}
 	case policy.BreakerScope:
 		return quota.Bucket("", "", "", string(policy.BreakerScope), globalSubject)
 	case quota.Recipient:

@@ -137,18 +137,17 @@ func (r *Repair) refundDueRows(ctx context.Context) {
 // limiter's pending refunds, which Run makes later.
 func (r *Repair) Refund(ctx context.Context, row store.Refund) {
 	if r.refundRow(ctx, row) != nil { // refundDueRows repeats the refund after the row's lease
-		r.Limiter.KeepRefund(string(row.ID[:]), r.refundBuckets(row.Verification)...)
+		r.Limiter.KeepRefund(string(row.ID[:]), r.bucketsOf(row.Verification)...)
 	}
 }
 
 // refundRow refunds a send in the limiter and confirms the refund to the database. It refunds the
 // send in the recipient's buckets under each policy that the purpose has had, since policies may
-// have changed after the send was counted. For a stranger's mail, it also refunds the send in the
-// bucket that all spellings of the address share, unless the address was erased. If the limiter
-// fails several times in a row, only the first failure is logged.
+// have changed after the send was counted. If the limiter fails several times in a row, only the
+// first failure is logged.
 func (r *Repair) refundRow(ctx context.Context, row store.Refund) error {
 	defer panics.Recover(panics.Other) // so that the next refunds are still made
-	err := r.Limiter.Refund(ctx, string(row.ID[:]), r.refundBuckets(row.Verification)...)
+	err := r.Limiter.Refund(ctx, string(row.ID[:]), r.bucketsOf(row.Verification)...)
 	r.mu.Lock()
 	known := r.away
 	r.away = r.Limiter.Away(err)
@@ -162,14 +161,9 @@ func (r *Repair) refundRow(ctx context.Context, row store.Refund) error {
 	return r.Store.ConfirmRefund(ctx, row.AttemptID)
 }
 
-// refundBuckets returns the buckets in which the limiter may count a refunded send of the
-// verification.
-func (r *Repair) refundBuckets(v store.Verification) []string {
-	counted := r.recipientBuckets(v.App, v.Channel, v.Purpose, v.Recipient)
-	if to, err := r.Vault.OpenRecipient(v); err == nil && v.Class.IsStranger() && v.Channel == recipient.Email {
-		counted = append(counted, buckets.Spellings(v.App, r.Vault.Hashes(to).Mailbox))
-	}
-	return counted
+// bucketsOf returns the buckets in which the limiter may count a send of the verification.
+func (r *Repair) bucketsOf(v store.Verification) []string {
+	return r.recipientBuckets(v.App, v.Channel, v.Purpose, v.Recipient)
 }
 
 // recipientBuckets returns a recipient's buckets under each policy.Purpose.SharedBucketName that

@@ -39,7 +39,6 @@ type refusal struct {
 	file    string            // settings beside the apps
 	bounds  func(*policy.Set) // lowers or lifts a bound that no setting changes
 	sms     bool              // it is about text messages; else about mails
-	gmail   bool              // the person's mailbox has other spellings
 	key     string            // Idempotency-Key of the honest callers
 	waits   time.Duration     // how long honest callers wait for their message
 	free    bool              // a secret key without trust: known is not refused either
@@ -123,13 +122,9 @@ var whatRefuses = []refusal{
 		left: "strangers' sends to a bad address fill half of it, {n}", exhaust: untilFailuresRefuse(vtest.NoMailbox),
 	},
 	{
-		by: "quota-exceeded/backoff", text: "`backoff`", file: roomy, bounds: func(s *policy.Set) { s.Spellings = quota.Rule{} },
+		by: "quota-exceeded/backoff", text: "`backoff`", file: roomy,
 		left:    "counted by class: {n} sends that fail for no fault of the address stop strangers",
 		exhaust: untilFailuresRefuse(vtest.FailWith(delivery.Rejected, "rcpt", 550, "5.7.1")),
-	},
-	{
-		by: "quota-exceeded/spellings", text: "`spellings`", gmail: true, file: roomy, left: "it binds strangers alone, after {n} sends",
-		exhaust: untilRefused(func(w *world, n int) reply { return w.send(nth(n), fmt.Sprintf("ana.maria+%d@gmail.com", n), "") }),
 	},
 	{
 		by: "quota-exceeded/carrier", text: "a carrier's hold on a number", secret: true, known: true, others: true, abroad: true,
@@ -494,7 +489,7 @@ func TestEveryRefusalHasARow(t *testing.T) {
 	policies, _ := settings.FieldByName("Policies")
 	rule, _ := policies.Type.Elem().Elem().FieldByName("Scope")
 	for _, scope := range append(strings.Fields(rule.Tag.Get("oneof")), string(policy.BreakerScope),
-		string(policy.SpellingsScope), string(quota.Backoff), policy.CarrierName, policy.LockoutName) {
+		string(quota.Backoff), policy.CarrierName, policy.LockoutName) {
 		refusals = append(refusals, server.QuotaExceeded.Slug+"/"+scope)
 	}
 	for _, bound := range reflect.VisibleFields(reflect.TypeFor[policy.FailedCheckRules]()) {

@@ -147,11 +147,8 @@ func (c rigCarrier) Send(ctx context.Context, m sms.Message) (delivery.Result, *
 
 // person is the recipient of the honest callers, whom strangers attack.
 func (w *world) person() string {
-	switch {
-	case w.row.sms:
+	if w.row.sms {
 		return vtest.Mobile
-	case w.row.gmail:
-		return "ana.maria@gmail.com"
 	}
 	return vtest.Ana
 }

@@ -107,8 +107,10 @@ type Config struct {
 	// [Auth servers](supabase.md) that have their own codes sent.
 	Hooks []authHook `yaml:"hooks" unique:"name"`
 	// Which addresses of a domain are the same mailbox, for all callers and rules. `plus_tags`:
-	// `ana+shop` is `ana`. `dots`: `a.na` is `ana`. A domain may have both.
-	Folds map[string][]string `yaml:"folding" keys:"domain" oneof:"plus_tags dots" unique:"yes"`
+	// `ana+shop` is `ana`. `dots`: `a.na` is `ana`. A domain may have both. `exact`: each address
+	// is a mailbox. `"*"` is all domains that are not listed. Without it these have `plus_tags`,
+	// and `gmail.com` and `googlemail.com`, which are one, have both.
+	Folds map[string][]string `yaml:"folding" keys:"domain" oneof:"plus_tags dots exact" unique:"yes"`
 	// [Text messages](sms.md).
 	SMS smsSettings `yaml:"sms"`
 	// The public page at `/`.
@@ -490,9 +492,14 @@ func (c Config) HasPage(a App) bool {
 // Folding returns the folding rules of each domain. By these rules, several spellings of an address
 // get the same hash, as one mailbox.
 func (c Config) Folding() recipient.Folding {
-	all := recipient.Folding{}
+	all := recipient.DefaultFolding()
+	if c.Folds[otherDomains] != nil {
+		all = recipient.Folding{}
+	}
 	for domain, what := range c.Folds {
-		all[domain] = recipient.FoldRules{PlusTags: slices.Contains(what, "plus_tags"), Dots: slices.Contains(what, "dots")}
+		all[strings.TrimPrefix(domain, otherDomains)] = recipient.FoldRules{
+			PlusTags: slices.Contains(what, "plus_tags"), Dots: slices.Contains(what, "dots"),
+		}
 	}
 	return all
 }

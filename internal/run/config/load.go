@@ -142,7 +142,7 @@ var checksByName = map[string]func(text string) string{
 	"country": checkCountry, "sender": checkSender,
 	"prefix": patternCheck(`^\+[0-9]+$`, "must be + and digits, as phone numbers begin"),
 	"domain": func(text string) string {
-		return problemIf(normalizeMailDomain(text) == "", document.Printable(text)+" is not a domain")
+		return problemIf(text != otherDomains && normalizeMailDomain(text) == "", document.Printable(text)+" is not a domain")
 	},
 	"country_or_default": func(text string) string { return problemIf(text != defaultName, checkCountry(text)) },
 	"sms_hash":           patternCheck(`^[A-Za-z0-9+/]{11}$`, "must be 11 characters of base64"),

@@ -43,10 +43,6 @@ func (c Config) PolicySet(now time.Time) policy.Set {
 			Window: breaker.Window,
 		},
 		BreakerReserve: breaker.Reserve,
-		Spellings: quota.Rule{
-			Name: policy.SpellingsName, Scope: policy.SpellingsScope, Limit: 20,
-			Window: 24 * time.Hour,
-		},
 	}
 	set.Blocks, set.Pauses = c.stopsInForce(now)
 	for name, p := range c.Purposes {

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"fmt"
 	"maps"
@@ -177,19 +178,26 @@ func (l *loader) checkTestRecipients() {
 		case slices.ContainsFunc(c.TestRecipients[:i], func(other testRecipient) bool { return other.To.Equal(t.To) }):
 			at.AddMistake("", "is given twice")
 		case c.Folding().Hashes(t.To, key).Counted != t.To.Hash(key):
-			at.AddMistake("", "the setting folding changes this address; give it without its tag and dots")
+			at.AddMistake("", "the setting folding changes this address; give it without its tag and dots, or make its domain exact")
 		}
 	}
 }
 
+// otherDomains stands in the setting folding for all domains that are not listed.
+const otherDomains = "*"
+
 // normalizeFolding converts the domains of the setting folding to the form that domains have in
-// addresses. It records a mistake for a domain that is listed in two spellings.
+// addresses. It records a mistake for a domain that is listed in two spellings, or that is exact
+// and has rules.
 func (l *loader) normalizeFolding() {
 	all := map[string][]string{}
 	for _, text := range slices.Sorted(maps.Keys(l.config.Folds)) {
-		domain := normalizeMailDomain(text)
+		domain, what := cmp.Or(normalizeMailDomain(text), text), l.config.Folds[text]
 		if all[domain] != nil {
 			l.root.AddMistake("folding", "%s is given twice", domain)
+		}
+		if len(what) > 1 && slices.Contains(what, "exact") {
+			l.root.AddMistake("folding", "%s is exact, or has plus_tags and dots", domain)
 		}
 		all[domain] = slices.Sorted(slices.Values(l.config.Folds[text]))
 	}

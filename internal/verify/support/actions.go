@@ -24,8 +24,7 @@ type Target struct {
 	Channel   recipient.Channel
 	Purpose   string
 	Recipient recipient.Hash
-	Mailbox   recipient.Hash // of all spellings of the address; zero: not known
-	To        string         // masked
+	To        string // masked
 }
 
 // ParseTarget parses and checks the recipient, app and purpose of a request, and checks the
@@ -47,21 +46,11 @@ func (ad *Administration) ParseTarget(app, channel, to, purpose, reason string) 
 	if err := CheckReason(reason, r.Address()); err != nil {
 		return Target{}, err
 	}
-	h := ad.Vault.Hashes(r)
 	return Target{
-			App: app, Channel: r.Channel(), Purpose: p.Name, Recipient: h.Counted, Mailbox: h.Mailbox,
+			App: app, Channel: r.Channel(), Purpose: p.Name, Recipient: ad.Vault.CountedHash(r),
 			To: r.Masked(),
 		},
 		nil
-}
-
-// mailbox returns the hash of the recipient's mailbox. If the mailbox is not known, it returns the
-// recipient's own hash.
-func (t Target) mailbox() recipient.Hash {
-	if t.Mailbox.IsZero() {
-		return t.Recipient
-	}
-	return t.Mailbox
 }
 
 // auditEntryWithTarget returns the audit entry with the target's fields.
@@ -82,7 +71,7 @@ func (ad *Administration) affectedApps(p Target) []string {
 // longer count:
 //
 //   - the recipient's past sends under the purpose's policy
-//   - the recipient's rejections, pauses after failures (backoff), spellings and failed checks,
+//   - the recipient's rejections, pauses after failures (backoff) and failed checks,
 //     under any policy
 //
 // Rules of networks and apps keep their counts. A hold stays, too, that is, the time for which a
@@ -106,7 +95,7 @@ func (ad *Administration) ResetQuota(ctx context.Context, p Target, act store.Au
 			App: app, Channel: p.Channel, Recipient: p.Recipient,
 			Purposes: purpose.PolicyPurposes,
 		})
-		limited = append(limited, buckets.Failures(app, p.Channel, p.Recipient), buckets.Spellings(app, p.mailbox()))
+		limited = append(limited, buckets.Failures(app, p.Channel, p.Recipient))
 		for _, class := range store.Classes {
 			limited = append(limited, buckets.Backoff(app, p.Channel, p.Recipient, class))
 		}

@@ -1,7 +1,6 @@
 package verification_test
 
 import (
-	"fmt"
 	"net/netip"
 	"strings"
 	"testing"
@@ -180,8 +179,8 @@ func TestBreaker(t *testing.T) {
 	})
 }
 
-// Without Redis, a replica learns within a second what another replica counted for the spellings of
-// a mailbox and for the failures of a recipient, and what no longer counts.
+// Without Redis, a replica learns within a second what another replica counted for the failures of
+// a recipient, and what no longer counts.
 func TestReplicasShareWhatTheRowsDoNotCount(t *testing.T) {
 	vtest.InBubbleWith(t, func(s *vtest.Settings) {
 		quiet(s)
@@ -203,110 +202,7 @@ func TestReplicasShareWhatTheRowsDoNotCount(t *testing.T) {
 		for _, s := range []*vtest.Service{other, r.Svc} {
 			r.AskAt(s, vtest.AskFor(vtest.Ana), true)
 		}
-		r.Sleep(time.Second)
-		for n := range 20 {
-			failMany(r, 1, spelling(n), badReputation)
-		}
-		r.Sleep(3 * gates.KeepEvery)
-		for n := range 20 {
-			r.AskAt(other, spelling(n), true)
-		}
-		refused("spellings", policy.SpellingsName, spelling(20))
 	})
-}
-
-// spelled has wide rules of the recipient beside the built-in rule on spellings, 20 a day.
-func spelled(s *vtest.Settings) {
-	vtest.WithRules(quota.Rule{Name: "hour", Scope: quota.Recipient, Limit: 30, Window: time.Hour})(s)
-	s.Numbers.Everywhere = true
-}
-
-// spelling returns a vtest.Browser's request for the nth spelling of one mailbox, from a separate
-// address.
-func spelling(n int) verification.Request {
-	to := fmt.Sprintf("victim+%d@gmail.com", n)
-	switch n % 3 {
-	case 1:
-		to = fmt.Sprintf("v.ictim+%d@googlemail.com", n)
-	case 2:
-		to = strings.ToUpper(to)
-	}
-	return vtest.AskFor(to, vtest.By(vtest.Browser), vtest.From(netip.AddrFrom4([4]byte{10, byte(n >> 8), byte(n), 1})))
-}
-
-// Unknown browsers can send at most twenty mails a day to a mailbox, even by sixty spellings of its
-// address. The rule neither limits nor counts known browsers and back ends, nor other mailboxes,
-// phone numbers and other apps. It counts other purposes together.
-func TestBrowsersReachAMailboxTwentyTimesADay(t *testing.T) {
-	vtest.InBubbleWith(t, vtest.MinuteTick(spelled), func(r *vtest.Rig) {
-		checked, _, _ := r.Try(vtest.Browser, r.Send(spelling(0)).View.ID, r.LastCode())
-		known := spelling(0)
-		known.KnownTokens = []string{checked.KnownToken}
-		for range 5 {
-			r.Want("a known browser's rules", ruleNames(r.Send(known).Quota), "[hour client network]")
-		}
-		for n := 1; n < 20; n++ {
-			r.Send(spelling(n))
-		}
-		r.Send(known)
-		for n := 20; n < 60; n++ {
-			d := r.Refuse(spelling(n)).Quota
-			r.WantBlockedBy(d, "spellings", 24*time.Hour)
-			r.WantLine("what is told", "1 20 24h0m0s", len(d.Rules), d.Rules[0].Used, d.Rules[0].ResetAfter)
-		}
-		r.WantMails(26)
-		for n := range 25 {
-			a := spelling(100 + n)
-			a.Caller = vtest.BackEnd
-			r.Want("a back end's rules", ruleNames(r.Send(a).Quota), "[hour]")
-		}
-		for _, to := range []string{"victi.m@example.com", "other@gmail.com", "victim@gmail.example"} {
-			a := spelling(30)
-			a.To = to
-			r.Send(a)
-		}
-		text, bank, login := spelling(31), spelling(32), spelling(33)
-		text.Channel, text.To, bank.App, login.Purpose = "sms", vtest.Mobile, "bank", "login"
-		r.Send(text)
-		r.Send(bank)
-		r.Refuse(login)
-		who, err := r.Svc.Administration.ParseTarget("shop", "email", "victim+7@gmail.com", "", "bombed by strangers")
-		r.NoError(err)
-		r.NoError(r.Svc.Administration.ResetQuota(r.Context(), who, vtest.AuditEntry("quota.reset")))
-		r.Send(spelling(20))
-		r.Sleep(24 * time.Hour)
-		r.Send(spelling(70)) // back ends have taken none of its places
-		r.LoseLimiter()
-		for n := range 19 { // this process knows the one before
-			r.Send(spelling(n))
-		}
-		r.Refuse(spelling(19))
-	})
-}
-
-// Sends that fail because of us take no place of the rule on spellings. After 20 such sends,
-// neither an unknown browser nor a back end that acts for a stranger is refused, even if the
-// limiter was away when their places were given back.
-func TestSpellingsGetTheirPlacesBack(t *testing.T) {
-	vtest.EachInBubble(t, map[string]bool{"limiter": false, "limiter away": true}, vtest.MinuteTick(spelled),
-		func(r *vtest.Rig, away bool) {
-			if away {
-				r.Limiter.Around(vtest.Unreachable("Refund"))
-			}
-			for n := range 20 {
-				failMany(r, 1, spelling(n), badReputation)
-			}
-			if away {
-				r.Want("while no refund succeeds", r.Refuse(spelling(20)).Quota.Violated(), "[spellings]")
-			}
-			r.Limiter.Around(nil)
-			r.Sleep(10 * time.Minute)
-			r.WantStatus(r.SendTo(spelling(20).To, vtest.By(vtest.ForStranger)), "sent")
-			for n := range 19 {
-				r.WantStatus(r.Send(spelling(21+n)), "sent")
-			}
-			r.Want("what was sent counts", r.Refuse(spelling(40)).Quota.Violated(), "[spellings]")
-		})
 }
 
 func ruleNames(d quota.Decision) (all []string) {
@@ -314,25 +210,4 @@ func ruleNames(d quota.Decision) (all []string) {
 		all = append(all, s.Name)
 	}
 	return all
-}
-
-// Until the rule refuses, a browser gets the same answers whatever other spellings were used.
-func TestAnswersSayNothingOfOtherSpellings(t *testing.T) {
-	vtest.InBubbleWith(t, vtest.MinuteTick(spelled), func(r *vtest.Rig) {
-		look := func(id string) quota.Decision {
-			a, err := r.Svc.Get(r.Context(), spelling(18).Caller, id)
-			r.NoError(err)
-			return a.Quota
-		}
-		var id string
-		for n := range 19 {
-			a := r.Send(spelling(n))
-			id = a.View.ID
-			r.WantLine("a send", "[hour client network] 0s", ruleNames(a.Quota), a.Quota.RetryAfter())
-		}
-		r.Want("a look", ruleNames(look(id)), "[hour client network]")
-		r.Sleep(time.Second)
-		r.WantBlockedBy(r.Send(spelling(19)).Quota, "spellings", 24*time.Hour-time.Second) // the last place
-		r.WantWait(look(id), 24*time.Hour-time.Second)
-	})
 }

@@ -206,7 +206,7 @@ func (s *readService) planFor(set policy.Set, c Caller, class store.Class, p pol
 		also[0].Scope = quota.FailedChecks
 	}
 	return buckets.NewPlan(buckets.Subject{
-		App: c.App, IP: c.IP, Channel: to.Channel(), Recipient: h.Counted, Groups: buckets.GroupsOf(s.Vault, to, h),
+		App: c.App, IP: c.IP, Channel: to.Channel(), Recipient: h.Counted, Groups: buckets.GroupsOf(s.Vault, to),
 		Purpose: p, Class: class,
 	}, s.rulesFor(set, c, class, p, to.Channel(), h.Address), also...)
 }

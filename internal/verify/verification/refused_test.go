@@ -133,7 +133,7 @@ func TestWhatIsOutIsCheckedAfterAReload(t *testing.T) {
 // A check that is refused because of too many failed checks has a row, too: one row for a
 // recipient's code, however many attempts were refused.
 func TestARefusedCheckHasARow(t *testing.T) {
-	vtest.InBubbleWith(t, vtest.MinuteTick(spelled), func(r *vtest.Rig) {
+	vtest.InBubbleWith(t, vtest.MinuteTick(wide), func(r *vtest.Rig) {
 		var ids []string
 		for range 5 {
 			ids = append(ids, r.Send(byBrowser(vtest.Ana)).View.ID)

@@ -82,8 +82,7 @@ type sendHistory struct {
 // key sees every public rule exactly. A browser sees less (docs/PROMISES.md, promise 3):
 //
 //   - While the browser's verification is pending, the browser sees all public rules, each in the
-//     state that sendHistory.visibleState returns. But it sees the rule on spellings only while
-//     that rule refuses.
+//     state that sendHistory.visibleState returns.
 //   - Any other browser sees only the rule that refuses its request, if there is one.
 //
 // The browser's verification is the one that the browser names or has just opened. The parameter
@@ -111,9 +110,7 @@ func (s *readService) redact(ctx context.Context, plan buckets.Plan, states gate
 	}
 	visible := make([]quota.State, 0, len(d.Rules))
 	for _, rule := range d.Rules {
-		if rule.Scope != policy.SpellingsScope || rule.RetryAfter > 0 {
-			visible = append(visible, sends.visibleState(rule, d.At))
-		}
+		visible = append(visible, sends.visibleState(rule, d.At))
 	}
 	d.Rules = visible
 	if state == Pending {

@@ -161,11 +161,11 @@ func (s *readService) Get(ctx context.Context, c Caller, id string) (Answer, err
 }
 
 // recipientGroups returns the groups of a verification's recipient: the country and prefix of a
-// phone number, or the mailbox of a mail address. The result is zero if no rule counts by group, or
-// if the recipient cannot be decrypted.
+// phone number. The result is zero if no rule counts by group, or if the recipient cannot be
+// decrypted.
 func (s *readService) recipientGroups(rules []quota.Rule, v store.Verification) buckets.RecipientGroups {
 	if !slices.ContainsFunc(rules, func(r quota.Rule) bool {
-		return r.Scope == quota.Country || r.Scope == quota.Prefix || r.Scope == policy.SpellingsScope
+		return r.Scope == quota.Country || r.Scope == quota.Prefix
 	}) {
 		return buckets.RecipientGroups{}
 	}
@@ -173,7 +173,7 @@ func (s *readService) recipientGroups(rules []quota.Rule, v store.Verification) 
 	if err != nil {
 		return buckets.RecipientGroups{}
 	}
-	return buckets.GroupsOf(s.Vault, r, s.Vault.Hashes(r))
+	return buckets.GroupsOf(s.Vault, r)
 }
 
 // Quota returns the states of a recipient's rules now, and counts nothing. Errors:
@@ -234,8 +234,8 @@ func (s *readService) NeverTogether(c Caller, channel, purpose string, to ...str
 
 // RecipientQuota returns the states of a recipient's rules, as Quota does, but for administrators.
 // It finds the recipient by hash, and uses the limits for a class of callers. It also returns the
-// rules that quota.Decision.Public removes. It returns no rules on networks, countries, prefixes
-// and spellings, because the buckets of these rules cannot be computed from the hash. Errors:
+// rules that quota.Decision.Public removes. It returns no rules on networks, countries and
+// prefixes, because the buckets of these rules cannot be computed from the hash. Errors:
 // *fault.InvalidError, fault.Unavailable.
 func (s *readService) RecipientQuota(
 	ctx context.Context, app string, ch recipient.Channel, purpose string, h recipient.Hash,

@@ -90,7 +90,7 @@ func (vi verdictInput) lockoutsText() (next texts.Sentence) {
 func (vi verdictInput) countedScopeKey() string {
 	switch {
 	case vi.BlockedBy == policy.BreakerName, vi.BlockedBy == policy.CarrierName,
-		vi.facts.RuleScope == "" && (vi.BlockedBy == policy.SpellingsName || vi.BlockedBy == policy.BackoffName):
+		vi.facts.RuleScope == "" && vi.BlockedBy == policy.BackoffName:
 		return vi.BlockedBy
 	case vi.facts.RuleScope == quota.Recipient:
 		return ""
@@ -108,7 +108,7 @@ func (vi verdictInput) nextAdmittedText() texts.Sentence {
 	case vi.facts.Quota == nil || vi.facts.RuleScope == "" && rule == policy.BackoffName: // which counts each class of callers apart
 	case slices.ContainsFunc(vi.facts.Quota.Rules, refusing):
 		return vi.nextAdmittedTextByQuota()
-	case vi.facts.RuleScope == "" && rule != policy.SpellingsName && rule != policy.CarrierName:
+	case vi.facts.RuleScope == "" && rule != policy.CarrierName:
 		return vi.Join(vi.text("next.refused.elsewhere"), vi.nextAdmittedTextByRow())
 	}
 	return vi.nextAdmittedTextByRow()

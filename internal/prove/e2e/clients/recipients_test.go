@@ -19,7 +19,7 @@ func TestWhatTheFileSaysOfRecipients(t *testing.T) {
 	list := filepath.Join(t.TempDir(), "disposable.txt")
 	apptest.Must(t, os.WriteFile(list, []byte("short.example\n"), 0o600))
 	s.Policy(`    - {name: one, scope: recipient, limit: 1, window: 300s}
-folding: {gmail.com: [plus_tags, dots]}
+folding: {exact.example: exact}
 test_recipients: [{to: reviewer@example.com, code: "424242", expires: 2099-01-01}]
 stop: [{to: "*@bad.example", reason: abuse}]
 disposable_domains: ` + list + "\n").Start(1)
@@ -29,6 +29,11 @@ disposable_domains: ` + list + "\n").Start(1)
 	one, other, known := s.Ask(0, "ana+one@gmail.com"), s.Ask(0, "a.n.a@gmail.com"), s.Ask(0, reviewer)
 	s.Is("a spelling", one, http.StatusAccepted)
 	s.Is("another one", other, http.StatusTooManyRequests, other.BlockedBy == "one")
+	s.Is("Gmail's other domain", s.Ask(0, "an.a@googlemail.com"), http.StatusTooManyRequests)
+	s.Is("a tag", s.Ask(0, "ben+1@example.com"), http.StatusAccepted)
+	s.Is("another tag", s.Ask(0, "ben+2@example.com"), http.StatusTooManyRequests)
+	s.Is("where tags count", s.Ask(0, "ben+1@exact.example"), http.StatusAccepted)
+	s.Is("another one there", s.Ask(0, "ben+2@exact.example"), http.StatusAccepted)
 	s.Is("a test recipient", known, http.StatusAccepted, strings.Contains(string(known.Raw), `"test":true`))
 	s.Is("it again", s.Ask(0, reviewer), http.StatusAccepted)
 	s.Approves(0, known.ID, "424242")

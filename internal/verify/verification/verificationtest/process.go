@@ -74,10 +74,8 @@ func BuiltIn(without ...string) policy.Set {
 		p.Policy.Rules = slices.DeleteFunc(p.Policy.Rules, named)
 		set.Purposes[name] = p
 	}
-	for _, r := range []*quota.Rule{&set.Spellings, &set.Breaker} {
-		if named(*r) {
-			*r = quota.Rule{}
-		}
+	if named(set.Breaker) {
+		set.Breaker = quota.Rule{}
 	}
 	return set
 }
