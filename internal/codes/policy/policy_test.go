@@ -35,7 +35,7 @@ func TestRulesFor(t *testing.T) {
 		{[]quota.Rule{own, net, office}, known, []string{"minute", "client", "office"}},
 		{[]quota.Rule{own, failures, place}, stranger, []string{"minute", "failures", "backoff", "client", "network"}},
 		{[]quota.Rule{own, place}, text, []string{"minute", "place", "client", "network"}},
-		{[]quota.Rule{own, net, office}, unnamed, []string{"minute"}},
+		{[]quota.Rule{own, net, office}, unnamed, []string{"minute", "unnamed"}},
 		{[]quota.Rule{own, net, failures}, test, []string{"minute"}},
 		{[]quota.Rule{own, net}, policy.Request{NamesClient: true}, []string{"minute", "client"}},
 	} {

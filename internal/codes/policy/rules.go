@@ -19,6 +19,14 @@ var browserRules = []quota.Rule{
 	{Name: "network", Scope: quota.Network, Limit: 1000, Window: time.Hour},
 }
 
+// UnnamedScope counts the sends of an app's strangers for whom the back end named no client_ip.
+const UnnamedScope quota.Scope = "unnamed"
+
+// UnnamedRule limits the sends that no rule on networks counts, because the back end left out
+// client_ip. Together they are one network. Without this rule, one person at the form of such a
+// back end could send codes to any number of recipients.
+var UnnamedRule = quota.Rule{Name: string(UnnamedScope), Scope: UnnamedScope, Limit: 1000, Window: time.Hour}
+
 // BreakerScope is the scope of the breaker. The breaker is a rule on all sends of all apps,
 // policies and channels. It limits how many messages can be sent by a stolen key, or by a client in
 // a loop.
@@ -52,6 +60,7 @@ type Request struct {
 //   - the rules of the purpose's policy
 //   - BackoffRule, if the policy has a rule on failures that can refuse a request
 //   - for a request without a secret key, each rule of browserRules whose scope has no rule yet
+//   - for a stranger for whom the back end named no address, UnnamedRule
 //   - the breaker, if it is configured
 //
 // Rules that cannot apply to the request are left out, such as a rule on the country of a mail. For
@@ -59,7 +68,7 @@ type Request struct {
 // refuse no request. Package buckets then decides for each rule whether the limiter or the database
 // decides it.
 func (s Set) RulesFor(p Purpose, from Request) []quota.Rule {
-	rules := make([]quota.Rule, 0, len(p.Policy.Rules)+len(browserRules)+2)
+	rules := make([]quota.Rule, 0, len(p.Policy.Rules)+len(browserRules)+3)
 	add := func(r quota.Rule) { // names in answers must be unique
 		for slices.ContainsFunc(rules, func(own quota.Rule) bool { return own.Name == r.Name }) {
 			r.Name += "_"
@@ -79,6 +88,9 @@ func (s Set) RulesFor(p Purpose, from Request) []quota.Rule {
 		if from.Class != store.SecretKeyClass && !has(func(own quota.Rule) bool { return own.Scope == r.Scope }) {
 			add(r)
 		}
+	}
+	if from.Class.IsStranger() && !from.NamesClient {
+		add(UnnamedRule)
 	}
 	if breaker := s.Breaker; breaker.Limit > 0 {
 		if IsStrangerInScope(from.Class, breaker.Scope) {

@@ -158,6 +158,8 @@ func (s Subject) bucket(scope quota.Scope) string {
 		return AppFailedChecks(s.App, s.Channel)
 	case quota.Backoff:
 		return Backoff(s.App, s.Channel, s.Recipient, s.Class)
+	case policy.UnnamedScope:
+		return quota.Bucket(s.App, string(s.Channel), "", string(scope), globalSubject)
 	case policy.BreakerScope:
 		return quota.Bucket("", "", "", string(policy.BreakerScope), globalSubject)
 	case quota.Recipient:

@@ -101,7 +101,7 @@ func (r *policyRule) Check(p *document.Mapping) {
 	switch {
 	case r.Scope != quota.Failures && r.Scope != "" && r.Name == failuresRuleName:
 		p.AddMistake("name", "is reserved for the rule with scope failures")
-	case slices.Contains([]string{policy.BreakerName, policy.CarrierName, policy.LockoutName}, r.Name):
+	case slices.Contains([]string{policy.BreakerName, policy.CarrierName, policy.LockoutName, policy.UnnamedRule.Name}, r.Name):
 		p.AddMistake("name", "is reserved for a limit of the service")
 	case r.Scope != quota.Failures:
 	case hasFailuresRule[of]:

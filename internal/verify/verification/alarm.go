@@ -20,8 +20,9 @@ type alarm struct {
 	last   time.Time
 }
 
-// alarmInterval is the least time between two log lines of one alarm.
-const alarmInterval = time.Minute
+// alarmInterval is the least time between two log lines of one alarm, and hintInterval that of
+// what is no alarm, but a back end that could do better.
+const alarmInterval, hintInterval = time.Minute, time.Hour
 
 // count counts an event under a name. The names come from the configuration, so there are few
 // different names.
@@ -41,16 +42,22 @@ type alarms struct {
 	breaker  alarm // sends that the breaker refused
 	networks alarm // checks that the bound of a network refused
 	apps     alarm // checks beyond the bound of an app
+	unnamed  alarm // sends of strangers without client_ip
+	alike    alarm // sends that a rule on networks refused to a back end
 }
 
 // logIfDue writes a log line with args, the alarm's counts, and the attribute see, which names a
 // section of the runbook. In the line, the counts have the key that the parameter `what` gives.
 // Then logIfDue resets the counts. logIfDue writes nothing if there are no counts, or if the last
-// line was written less than alarmInterval ago.
+// line was written less than alarmInterval ago, or hintInterval.
 func (a *alarms) logIfDue(of *alarm, level slog.Level, text string, see slog.Attr, what string, args ...any) {
 	of.mu.Lock()
 	defer of.mu.Unlock()
-	if now := a.Now(); len(of.counts) > 0 && now.Sub(of.last) >= alarmInterval {
+	interval := alarmInterval
+	if of == &a.unnamed || of == &a.alike {
+		interval = hintInterval
+	}
+	if now := a.Now(); len(of.counts) > 0 && now.Sub(of.last) >= interval {
 		a.Logger.Log(context.Background(), level, text, append(args, what, of.counts, see)...)
 		of.counts, of.last = nil, now
 	}
@@ -68,6 +75,28 @@ func (a *alarms) LogAlarms(context.Context) {
 	a.logIfDue(&a.networks, slog.LevelWarn, "checks refused: too many failed from one network", logs.SeeAttack, "checks")
 	a.logIfDue(&a.overload, slog.LevelWarn, "requests refused at once: more than can be served in time", logs.SeeDatabaseSlow,
 		"requests")
+	a.logIfDue(&a.unnamed, slog.LevelWarn, "sends for strangers without client_ip: no rule on networks applied to them, and together they are one network",
+		logs.SeeAttack, "apps", "limit", policy.UnnamedRule.Limit, "window", policy.UnnamedRule.Window.String())
+	a.logIfDue(&a.alike, slog.LevelWarn, "sends of a back end refused by a rule on networks: is client_ip the address of its proxy?",
+		logs.SeeAttack, "apps")
+}
+
+// countUnnamed counts an admitted send for a stranger for whom the back end named no address.
+func (a *alarms) countUnnamed(r *parsedRequest) {
+	if r.Kind == BackEnd && r.plan.Class.IsStranger() && !r.IP.IsValid() {
+		a.unnamed.count(r.App)
+		a.LogAlarms(context.Background())
+	}
+}
+
+// countRefusal counts a refusal by a rule that refuses more than one recipient, if an operator or
+// the author of the back end should hear of it.
+func (a *alarms) countRefusal(r *parsedRequest, rule quota.State) {
+	a.countBreakerRefusal(r.App, rule)
+	if r.Kind == BackEnd && policy.CountsByClient(rule.Scope) {
+		a.alike.count(r.App)
+		a.LogAlarms(context.Background())
+	}
 }
 
 // countRefusedCheck counts a check that the bound of a network refused, for the metrics and the

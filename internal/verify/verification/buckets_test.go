@@ -211,3 +211,26 @@ func ruleNames(d quota.Decision) (all []string) {
 	}
 	return all
 }
+
+// Strangers for whom a back end names no address are one network: 1,000 an hour, whoever the
+// recipients are. Whoever is named, or known, goes on. The log says so from the first one, then
+// once an hour.
+func TestUnnamedStrangersAreOneNetwork(t *testing.T) {
+	vtest.InBubbleWith(t, wide, func(r *vtest.Rig) {
+		unnamed := func(n int) verification.Request {
+			return vtest.AskFor(vtest.NthAddress(n), vtest.By(vtest.ForStranger), vtest.From(netip.Addr{}))
+		}
+		lines := func() int { return strings.Count(r.Printed.String(), "sends for strangers without client_ip") }
+		for n := range policy.UnnamedRule.Limit {
+			r.Send(unnamed(n))
+		}
+		r.WantBlockedBy(r.Refuse(unnamed(5000)).Quota, "unnamed", time.Hour)
+		r.Send(vtest.AskFor(vtest.NthAddress(5000), vtest.By(vtest.ForStranger)))
+		r.Send(vtest.AskFor(vtest.NthAddress(5001), vtest.From(netip.Addr{})))
+		r.Want("lines", lines(), 1)
+		r.Sleep(time.Hour)
+		r.Send(unnamed(5000))
+		r.Want("lines after an hour", lines(), 2)
+		r.Want("what they say", strings.Count(r.Printed.String(), "shop:999"), 1)
+	})
+}

@@ -62,6 +62,7 @@ func (s *sendService) countAdmitted(send writtenSend) {
 		outcome = "admitted_by_database_alone"
 	}
 	s.Observer.Decided(send.to.Channel(), send.App, outcome, "")
+	s.alarms.countUnnamed(send.parsedRequest)
 	for _, rule := range send.begun.Send.Observed {
 		s.Observer.RuleWouldRefuse(send.to.Channel(), send.App, rule)
 	}

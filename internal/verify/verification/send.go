@@ -181,7 +181,7 @@ type writtenSend struct {
 // refuse records a refusal, counts it in the metrics, and returns the answer.
 func (s *sendService) refuse(ctx context.Context, r *parsedRequest, refusal gates.Answer, outcome string) *Answer {
 	blocking, _ := refusal.Blocking()
-	s.alarms.countBreakerRefusal(r.App, blocking)
+	s.alarms.countRefusal(r, blocking)
 	s.recordRefusal(r, outcome, blocking.Name, blocking.Scope, blocking.RetryAfter)
 	return &Answer{
 		Quota: s.redact(ctx, r.plan, refusal, r.Caller, r.resendOf.state(), r.resendOf.IDsWithReplaced()), View: r.refusedView(),

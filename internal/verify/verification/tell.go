@@ -79,7 +79,8 @@ type sendHistory struct {
 }
 
 // redact returns what the caller may see of the states of a plan's rules. A caller with a secret
-// key sees every public rule exactly. A browser sees less (docs/PROMISES.md, promise 3):
+// key sees every public rule exactly, but UnnamedRule only while it refuses. A browser sees less
+// (docs/PROMISES.md, promise 3):
 //
 //   - While the browser's verification is pending, the browser sees all public rules, each in the
 //     state that sendHistory.visibleState returns.
@@ -94,6 +95,10 @@ func (s *readService) redact(ctx context.Context, plan buckets.Plan, states gate
 ) quota.Decision {
 	d := states.Public()
 	if c.Kind == BackEnd {
+		// UnnamedRule is no limit of the person, so it is told only while it refuses.
+		d.Rules = slices.DeleteFunc(slices.Clone(d.Rules), func(x quota.State) bool {
+			return x.Scope == policy.UnnamedScope && x.RetryAfter == 0
+		})
 		return d
 	}
 	if len(own) > 0 && states.History == nil {

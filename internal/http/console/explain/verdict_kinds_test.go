@@ -111,6 +111,7 @@ func kindsOfSituations() []situation {
 			store.Lockout{Class: store.UnknownBrowser, Wait: 601 * time.Hour, Failures: 100}).alone(),
 		told("refused, codes were locked out", refusedBy(policy.LockoutName, 20*time.Hour, 1)).with(0, 0).holding(halfTried).alone(),
 		told("refused, by the breaker", refusedBy(policy.BreakerName, 42*time.Second, 1)).with(0, 0).alone(),
+		told("refused, without an address", refusedBy(policy.UnnamedRule.Name, 42*time.Second, 1)).with(0, 0).alone(),
 		told("refused, by backing off", refusedBy(policy.BackoffName, 50*time.Minute, 1)).with(0, 0).alone(),
 		told("turned away, disposable", refusedBy(policy.ReasonDisposable, 0, 1)).with(0, 0).alone(),
 		told("turned away, several, voip", refusedBy(policy.ReasonVoIP, 0, 7)).with(0, 0).alone().text(),

@@ -90,7 +90,7 @@ func (vi verdictInput) lockoutsText() (next texts.Sentence) {
 func (vi verdictInput) countedScopeKey() string {
 	switch {
 	case vi.BlockedBy == policy.BreakerName, vi.BlockedBy == policy.CarrierName,
-		vi.facts.RuleScope == "" && vi.BlockedBy == policy.BackoffName:
+		vi.facts.RuleScope == "" && (vi.BlockedBy == policy.BackoffName || vi.BlockedBy == policy.UnnamedRule.Name):
 		return vi.BlockedBy
 	case vi.facts.RuleScope == quota.Recipient:
 		return ""
