@@ -63,8 +63,9 @@ type Purpose struct {
 	// Life of a code, `30s` to `10m`, or up to `24h` with `kind: confirm`. A code in a text message
 	// has at most `10m`. A resend does not prolong the life.
 	TTL time.Duration `yaml:"ttl" default:"10m" range:"30s 24h: a code may not live longer than a day"` // see Life
-	// `private`, or `glance`: the code in subject and preview.
-	Notify message.NotifyMode `yaml:"notify" default:"private" oneof:"private glance"`
+	// `glance`: the code in subject and preview, or `private`: only in the mail, which is the
+	// default with `kind: confirm`.
+	Notify message.NotifyMode `yaml:"notify" default:"glance" oneof:"private glance"`
 }
 
 // DefaultPurpose is the purpose of requests that name none.

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"sendcode/internal/base/message"
 	"sendcode/internal/base/recipient"
 	"sendcode/internal/codes/keys"
 	"sendcode/internal/deliver/delivery/mailserver"
@@ -23,9 +24,13 @@ import (
 const purposeKindConfirm = "confirm"
 
 // Check implements document.checker: the policy must exist, a code for signing in must not live
-// long, and a code that confirms an address must have enough characters.
+// long, and a code that confirms an address must have enough characters. The latter is private by
+// default: it lives long, and nobody waits for it.
 func (p *purpose) Check(at *document.Mapping) {
 	addReference(at, "policy", "policy", p.PolicyName)
+	if p.Kind == purposeKindConfirm && at.Given["notify"] == nil {
+		p.Notify = message.NotifyPrivate
+	}
 	switch confirms := p.Kind == purposeKindConfirm; {
 	case !confirms && p.TTL > 10*time.Minute:
 		at.AddMistake("ttl", "may be longer than 10m only with kind: confirm, for a purpose that does not sign people in")

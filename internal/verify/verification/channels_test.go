@@ -39,7 +39,7 @@ func TestTheTitleOfAPurpose(t *testing.T) {
 			mail, err := r.MailServer.Attempts()[i].WithTexts()
 			r.NoError(err)
 			first, _, _ := strings.Cut(mail.Text, "\n")
-			r.Want("the first line says so: "+first, strings.Contains(first, cmp.Or(c.title, "验证码见下方。")), true)
+			r.Want("the first line says so: "+first, strings.Contains(first, cmp.Or(c.title, "您的“Shop”验证码")), true)
 		}
 	})
 }
