@@ -32,6 +32,7 @@ func (g *Gates) correctBackoff(ctx context.Context, p buckets.Plan, d quota.Deci
 	}
 	bucket, rule := p.Buckets[quota.Backoff], d.Rules[i].Rule
 	x := g.backoffs.read(ctx, readKey{bucket: bucket, stranger: p.Class.IsStranger()}, g.now,
+		func(quota.State) bool { return false },
 		func(ctx context.Context) (quota.State, error) { return g.reconcileBackoff(ctx, p, bucket, rule) })
 	if x.err != nil {
 		g.logNotAdded(ctx, x.err)

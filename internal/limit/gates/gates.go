@@ -114,7 +114,7 @@ type Gates struct {
 	deciding  sync.RWMutex  // write-locked while local decides alone; read-locked while local counts an event that shared admitted
 	lastAlone time.Time     // when local last admitted an event alone; guarded by deciding
 	lines     logs.Throttle // of logNotAdded
-	histories sharedReads[rowrules.History]
+	histories sharedReads[historyRead]
 	backoffs  sharedReads[quota.State] // of correctBackoff
 	refused   recipientsUntil          // only without Redis: the recipients that the rows refused, until their wait ends
 }
@@ -128,7 +128,7 @@ type Gates struct {
 func New(shared Limiter, db Database, p *policy.CurrentSet, lost func(), now func() time.Time, logger *slog.Logger) *Gates {
 	g := &Gates{
 		shared: shared, db: db, policy: p, lost: lost, now: now, logger: logger,
-		histories: newSharedReads[rowrules.History](), backoffs: newSharedReads[quota.State](),
+		histories: newSharedReads[historyRead](), backoffs: newSharedReads[quota.State](),
 		pending: pendingRefunds{making: make(chan struct{}, 1), added: make(chan struct{}, 1)},
 	}
 	g.trials, g.endTrials = context.WithCancel(context.Background())

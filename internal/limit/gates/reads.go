@@ -2,10 +2,12 @@ package gates
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
 	"sendcode/internal/base/panics"
+	"sendcode/internal/codes/policy"
 	"sendcode/internal/limit/buckets"
 	"sendcode/internal/store"
 	"sendcode/internal/store/rowrules"
@@ -13,10 +15,9 @@ import (
 )
 
 const (
-	// On average, shared reads of the same rows begin at least minReadSpacing apart. Up to
-	// readBurst reads may begin without a pause.
-	minReadSpacing = 20 * time.Millisecond
-	readBurst      = 32
+	// reuseFor is how long after the beginning of a read its rows may be used again; see
+	// sharedReads.
+	reuseFor = 50 * time.Millisecond
 	// These constants limit the shared reads for the answers to refused requests: how many may be
 	// under way at once for strangers (unknown browsers), and how many for other callers. All calls
 	// of ReadHistory share a statement, which holds a limited number of calls. The sum of the
@@ -25,8 +26,9 @@ const (
 )
 
 // sharedReads lets requests that need the same rows share a read. So a flood on one recipient costs
-// few reads. A request joins a read only if the read has not begun. So the read includes every send
-// that was answered before the request came. sharedReads is safe for concurrent use.
+// few reads. A request joins a read that has not begun, which includes every send that was answered
+// before the request came. It uses an earlier read if it can show that the rows are still true.
+// sharedReads is safe for concurrent use.
 type sharedReads[T any] struct {
 	// The channels strangers and others have a slot for each read under way that is for the answer
 	// to a refused request. Because the slots are limited, these reads never fill the statement
@@ -35,7 +37,7 @@ type sharedReads[T any] struct {
 
 	mu      sync.Mutex
 	waiting map[readKey]*sharedRead[T] // reads that have not begun
-	last    map[readKey]*sharedRead[T] // the last read that has begun, until the next one may begin
+	last    map[readKey]*sharedRead[T] // the last reads that have begun, until they may not be used again
 }
 
 // readKey is the key by which requests share a read. It identifies the rows. It also says whether a
@@ -51,7 +53,6 @@ type readKey struct {
 // sharedRead is a read and its answer.
 type sharedRead[T any] struct {
 	done       chan struct{} // closed when the fields below are set
-	turn       time.Time     // when the next read begins if all begin minReadSpacing apart
 	askedAt    time.Time     // when the read began, on this process's clock
 	answeredAt time.Time     // when the read had its answer, on this process's clock
 	rows       T
@@ -68,13 +69,26 @@ func newSharedReads[T any]() sharedReads[T] {
 	}
 }
 
-// read returns the answer of a read that began after the call of this method. Its err is the error
-// of the read. If the read did not begin within store.CallTimeout, err is fault.Unavailable.
-func (r *sharedReads[T]) read(ctx context.Context, key readKey, now func() time.Time,
+// read returns the answer of a read that began after the call of this method, or of the last one
+// before if the function usable accepts its rows. Its err is the error of the read. If the read did
+// not begin within store.CallTimeout, err is fault.Unavailable.
+func (r *sharedReads[T]) read(ctx context.Context, key readKey, now func() time.Time, usable func(T) bool,
 	read func(context.Context) (T, error),
 ) *sharedRead[T] {
 	r.mu.Lock()
+	last := r.last[key]
+	if last != nil {
+		r.mu.Unlock()
+		<-last.done
+		if last.err == nil && usable(last.rows) {
+			return last
+		}
+		r.mu.Lock()
+	}
 	x, before := r.waiting[key], r.last[key]
+	if x == nil && before != last {
+		x = before // it began after the call
+	}
 	if x != nil {
 		r.mu.Unlock()
 		<-x.done
@@ -93,7 +107,7 @@ func (r *sharedReads[T]) read(ctx context.Context, key readKey, now func() time.
 	if key.look {
 		slots = make(chan struct{}, 1)
 	}
-	x.err = x.takeTurn(ctx, before, slots)
+	x.err = takeTurn(ctx, before, slots)
 	r.mu.Lock()
 	delete(r.waiting, key)
 	if x.err != nil {
@@ -102,7 +116,7 @@ func (r *sharedReads[T]) read(ctx context.Context, key readKey, now func() time.
 	}
 	r.last[key] = x
 	r.mu.Unlock()
-	time.AfterFunc(time.Until(x.turn), func() {
+	time.AfterFunc(reuseFor, func() {
 		<-x.done
 		r.mu.Lock()
 		defer r.mu.Unlock()
@@ -117,29 +131,16 @@ func (r *sharedReads[T]) read(ctx context.Context, key readKey, now func() time.
 	return x
 }
 
-// takeTurn waits until the read may begin, and takes a slot. The parameter before is the previous
-// read of the same rows. If there is none, before is nil. If ctx ends first, takeTurn returns
-// fault.Unavailable.
-func (s *sharedRead[T]) takeTurn(ctx context.Context, before *sharedRead[T], slots chan<- struct{}) error {
-	s.turn = time.Now()
+// takeTurn waits until the previous read of the same rows, if there is one (the parameter before),
+// is done, and takes a slot. If ctx ends first, takeTurn returns fault.Unavailable.
+func takeTurn[T any](ctx context.Context, before *sharedRead[T], slots chan<- struct{}) error {
 	if before != nil {
 		select {
 		case <-before.done:
 		case <-ctx.Done():
 			return store.WrapUnavailable(ctx.Err())
 		}
-		if before.turn.After(s.turn) {
-			s.turn = before.turn
-		}
 	}
-	if early := time.Until(s.turn) - readBurst*minReadSpacing; early > 0 {
-		select {
-		case <-time.After(early):
-		case <-ctx.Done():
-			return store.WrapUnavailable(ctx.Err())
-		}
-	}
-	s.turn = s.turn.Add(minReadSpacing)
 	select {
 	case slots <- struct{}{}:
 		return nil
@@ -148,11 +149,56 @@ func (s *sharedRead[T]) takeTurn(ctx context.Context, before *sharedRead[T], slo
 	}
 }
 
+// historyRead is a history that was read for a peek, or for the answer to a refused request.
+type historyRead struct {
+	rowrules.History
+	askedAt time.Time       // when the read began, on this process's clock
+	refused *quota.Decision // the limiter's refusal of before the read; nil for a peek
+}
+
+// isTrueFor reports whether the rows h are still those that the database counts, when the limiter
+// has refused another request by the decision d. This is so if two conditions hold:
+//
+//   - The rows still refuse every send to the recipient, whoever asks. So the database has admitted
+//     no send that the rows lack.
+//   - The limiter counts the same events of the recipient as before the read. So none was refunded
+//     or reset.
+//
+// A failed send that another replica cannot refund in the limiter may count for the rules on
+// failures. So these rules must have two free places. One case is not noticed: a replica that does
+// not reach the limiter has refunded a send since the read, and then admitted another one.
+func (g *Gates) isTrueFor(h historyRead, p buckets.Plan, d quota.Decision) bool {
+	if g.shared == nil || h.refused == nil || d.Alone || h.refused.Alone {
+		return false
+	}
+	ends := func(d quota.Decision, wait time.Duration) time.Time {
+		if wait == 0 {
+			return time.Time{}
+		}
+		return d.At.Add(wait)
+	}
+	if !slices.EqualFunc(d.Rules, h.refused.Rules, func(a, b quota.State) bool {
+		return a.Rule == b.Rule && (!policy.CountedInDatabase(a.Rule) || a.Used == b.Used &&
+			ends(d, a.ResetAfter).Equal(ends(*h.refused, b.ResetAfter)) && ends(d, a.RetryAfter).Equal(ends(*h.refused, b.RetryAfter)))
+	}) {
+		return false
+	}
+	r := g.countedRows(p, h.History, h.askedAt)
+	rules := slices.Clone(p.SendRules)
+	for i := range rules {
+		rules[i].Limit += p.Purpose.Reserve[rules[i].Name] // the limit for callers who are no strangers
+	}
+	full := quota.Evaluate(rules, r.events, r.now).RetryAfter()
+	return g.now().Before(h.askedAt.Add(full)) &&
+		!slices.ContainsFunc(r.states, func(s quota.State) bool { return s.Scope == quota.Failures && s.Remaining() < 2 })
+}
+
 // readHistory reads the rows of a subject's recipient. Refused requests may share a read with each
-// other. Requests that only peek at the quota may do so, too, but not with refused requests. If the
-// plan has no rule on the recipient or its failures, readHistory reads nothing and returns nil. It
-// returns the error of the database.
-func (g *Gates) readHistory(ctx context.Context, p buckets.Plan, refusal bool) (*sharedRead[rowrules.History], error) {
+// other. Requests that only peek at the quota may do so, too, but not with refused requests. The
+// parameter refused is the limiter's refusal, or nil for a peek. If the plan has no rule on the
+// recipient or its failures, readHistory reads nothing and returns nil. It returns the error of the
+// database.
+func (g *Gates) readHistory(ctx context.Context, p buckets.Plan, refused *quota.Decision) (*sharedRead[historyRead], error) {
 	look := rowrules.HistoryQuery{SendBucket: p.SendBucket()}
 	if window := quota.LongestKeep(p.SendRules); window > 0 {
 		look.CountedWithin = window + HistoryMargin
@@ -165,8 +211,20 @@ func (g *Gates) readHistory(ctx context.Context, p buckets.Plan, refusal bool) (
 	}
 	key := readKey{
 		buckets.Recipient(p.App, p.Channel, p.Purpose.SharedBucketName(), p.Recipient), look.CountedWithin, look.RejectedWithin,
-		p.Class.IsStranger(), !refusal,
+		p.Class.IsStranger(), refused == nil,
 	}
-	x := g.histories.read(ctx, key, g.now, func(ctx context.Context) (rowrules.History, error) { return g.db.ReadHistory(ctx, look) })
+	usable := func(h historyRead) bool { return refused != nil && g.isTrueFor(h, p, *refused) }
+	x := g.histories.read(ctx, key, g.now, usable, func(ctx context.Context) (historyRead, error) {
+		askedAt := g.now()
+		h, err := g.db.ReadHistory(ctx, look)
+		return historyRead{h, askedAt, refused}, err
+	})
 	return x, x.err
+}
+
+// asOfNow returns a history as of now, if it is still true. It was answered at answeredAt, on this
+// process's clock.
+func (g *Gates) asOfNow(h rowrules.History, answeredAt time.Time) rowrules.History {
+	h.Now = h.Now.Add(g.now().Sub(answeredAt).Truncate(time.Microsecond))
+	return h
 }

@@ -133,11 +133,12 @@ func (g *Gates) answerRefusal(ctx context.Context, s Send, d quota.Decision, ask
 func (g *Gates) mergeRefusal(ctx context.Context, p buckets.Plan, d quota.Decision, askedAt time.Time) (Answer, error) {
 	d = g.correctBackoff(ctx, p, d)
 	answeredAt := g.now()
-	rows, err := g.readHistory(ctx, p, true)
+	rows, err := g.readHistory(ctx, p, &d)
 	if err != nil || rows == nil {
 		return Answer{Decision: d}, err
 	}
-	return Answer{g.merge(p, d, askedAt, answeredAt, g.countedRows(p, rows.rows, rows.askedAt)), &rows.rows}, nil
+	h := g.asOfNow(rows.rows.History, rows.answeredAt)
+	return Answer{g.merge(p, d, askedAt, answeredAt, g.countedRows(p, h, rows.askedAt)), &h}, nil
 }
 
 // VisibleRefusal returns the one rule of a refusal that is shown to a browser. If rules with a

@@ -118,13 +118,13 @@ func newDatabaseRows(p buckets.Plan, sends, rejected []quota.Event, now, askedAt
 func (g *Gates) Peek(ctx context.Context, p buckets.Plan) (Answer, error) {
 	reading := &struct {
 		sync.WaitGroup
-		rows *sharedRead[rowrules.History]
+		rows *sharedRead[historyRead]
 		err  error
 	}{err: errPanicked}
 	askedAt := g.now()
 	reading.Go(func() {
 		defer panics.Recover(panics.Request)
-		reading.rows, reading.err = g.readHistory(ctx, p, false)
+		reading.rows, reading.err = g.readHistory(ctx, p, nil)
 	})
 	d, err := g.peekFirstGate(ctx, p)
 	answeredAt := g.now()
@@ -132,15 +132,14 @@ func (g *Gates) Peek(ctx context.Context, p buckets.Plan) (Answer, error) {
 	rows, err := reading.rows, cmp.Or(err, reading.err)
 	// The rows may count a send whose refund the limiter has lost since. So events are added only
 	// from rows that are read after the limiter's answer.
-	if err == nil && rows != nil && g.limiterLacks(d, g.countedRows(p, rows.rows, rows.askedAt).states) {
-		rows, err = g.readHistory(ctx, p, false)
+	if err == nil && rows != nil && g.limiterLacks(d, g.countedRows(p, rows.rows.History, rows.askedAt).states) {
+		rows, err = g.readHistory(ctx, p, nil)
 	}
 	if err != nil || rows == nil {
 		return Answer{Decision: d}, err
 	}
 	d.At = d.At.Add(rows.askedAt.Sub(answeredAt)) // not later than h.Now, in which the ages are
-	h := rows.rows                                // the history as of now, after both have answered
-	h.Now = h.Now.Add(g.now().Sub(rows.answeredAt).Truncate(time.Microsecond))
+	h := g.asOfNow(rows.rows.History, rows.answeredAt)
 	return Answer{g.correctAndMerge(ctx, p, d, askedAt, answeredAt, g.countedRows(p, h, rows.askedAt)), &h}, nil
 }
 
