@@ -21,21 +21,24 @@ import (
 )
 
 // The workloads. Those after the first are about the codes that it sent, each of which is asked
-// about once, but for the flood: it is of one recipient, and is refused since the rule's minute is
-// not over.
+// about once, but for the floods: they are of one recipient and of all recipients in turn, and are
+// refused since the rule's minute is not over.
 const (
-	send  = "send"
-	flood = "flood of refusals"
-	look  = "look"
-	check = "right check"
+	send      = "send"
+	flood     = "flood of refusals"
+	wideFlood = "flood over recipients"
+	look      = "look"
+	check     = "right check"
 )
 
-var workloads = []string{send, flood, look, check}
+var workloads = []string{send, flood, wideFlood, look, check}
 
 const (
 	apiKey = "sk_0123456789abcdefghijABCDEFGHIJ"
 	// mostListed bounds the sends of which the later workloads are.
 	mostListed = 20_000
+	// mostFlooded bounds the recipients of a flood over all of them.
+	mostFlooded = 10_000
 	// settle is how long an answer, or the last mail after it, may take.
 	settle = 60 * time.Second
 )
@@ -64,7 +67,7 @@ func askService(workload string, o *opened) request {
 		`{"channel":"email","to":"` + o.to() + `","locale":"en"}`, http.StatusAccepted, "",
 	}
 	switch workload {
-	case flood:
+	case flood, wideFlood:
 		r.status = http.StatusTooManyRequests
 	case look:
 		r.method, r.path, r.body, r.status, r.says = http.MethodGet, path+"/"+o.id, "", http.StatusOK, `"quota":`

@@ -77,7 +77,7 @@ func (ri *rig) measure(c *contender, callers int, workload string) (f figures) {
 		waits = append(waits, float64(s.answered.Sub(s.asked))/float64(time.Millisecond))
 		list = append(list, s.opened)
 	}
-	if workload != flood {
+	if workload != flood && workload != wideFlood {
 		c.list = list[:min(len(list), mostListed)]
 	}
 	for i, after := range ri.spentAtRest(c) {
@@ -110,6 +110,8 @@ func (ri *rig) supply(c *contender, workload string) func() *opened {
 			return ri.recipient()
 		case workload == flood:
 			return c.list[len(c.list)-1]
+		case workload == wideFlood:
+			return c.list[n%min(len(c.list), mostFlooded)]
 		case n < len(c.list):
 			return c.list[n]
 		}
