@@ -93,13 +93,6 @@ func (s *Signer) Sign(f Claims, now time.Time) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	signingKey := jose.SigningKey{Algorithm: jose.EdDSA, Key: jose.JSONWebKey{Key: key, KeyID: id}}
-	signer, err := jose.NewSigner(signingKey, (&jose.SignerOptions{}).WithType("JWT"))
-	if err != nil {
-		return "", err
-	}
-	// Sign marshals the claims here. Package jwt would marshal them twice, and the second time
-	// would take a fifth of the time that a whole proof takes.
 	digest := ""
 	if f.Details != "" {
 		digest = fmt.Sprintf("%x", sha256.Sum256([]byte(f.Details)))
@@ -115,11 +108,25 @@ func (s *Signer) Sign(f Claims, now time.Time) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	signed, err := signer.Sign(payload)
+	// A compact JWS is written here: package jose takes half as long again as the signature, and
+	// makes 70 allocations.
+	header, err := json.Marshal(jwsHeader{jose.EdDSA, id, "JWT"})
 	if err != nil {
 		return "", err
 	}
-	return signed.CompactSerialize()
+	encode := base64.RawURLEncoding
+	token := make([]byte, 0, encode.EncodedLen(len(header)+len(payload)+ed25519.SignatureSize)+4)
+	token = append(encode.AppendEncode(token, header), '.')
+	token = encode.AppendEncode(token, payload)
+	signature := ed25519.Sign(key, token)
+	return string(encode.AppendEncode(append(token, '.'), signature)), nil
+}
+
+// jwsHeader is the protected header of a proof.
+type jwsHeader struct {
+	Algorithm jose.SignatureAlgorithm `json:"alg"`
+	KeyID     string                  `json:"kid"`
+	Type      string                  `json:"typ"`
 }
 
 // errInvalid says that a token is not a proof of this service: the token is malformed, or signed by
