@@ -123,20 +123,24 @@ for (const form of document.querySelectorAll("form.filter")) {
 }
 
 // A button that copies a text. If the clipboard may not be written, it selects the text instead.
-for (const button of document.querySelectorAll("button[data-copy]")) {
-  const name = button.textContent;
-  button.hidden = false;
-  button.addEventListener("click", async () => {
-    const text = document.getElementById(button.dataset.copy);
-    try {
-      await navigator.clipboard.writeText(text.dataset.whole ?? text.innerText.trim());
-      button.textContent = button.dataset.copied;
-      setTimeout(() => { button.textContent = name; }, 2000);
-    } catch {
-      getSelection().selectAllChildren(text);
-    }
-  });
+function offerCopies(part) {
+  for (const button of part.querySelectorAll("button[data-copy]")) {
+    const name = button.textContent;
+    button.hidden = false;
+    button.addEventListener("click", async () => {
+      const text = document.getElementById(button.dataset.copy);
+      try {
+        await navigator.clipboard.writeText(text.dataset.whole ?? text.innerText.trim());
+        button.textContent = button.dataset.copied;
+        setTimeout(() => { button.textContent = name; }, 2000);
+      } catch {
+        getSelection().selectAllChildren(text);
+      }
+    });
+  }
 }
+
+offerCopies(document);
 
 // The list fetches its own address every 5 s. The answer is 304 while neither the rows nor their
 // states have changed. A tab that is not visible fetches nothing. While a text is being selected,
@@ -221,6 +225,7 @@ function exchange(before, after) {
   const active = before.contains(document.activeElement) && document.activeElement;
   before.replaceWith(after);
   shortenIn(after);
+  offerCopies(after);
   if (!active) return;
   const row = document.getElementById(active.closest("tr")?.id), kept = row ? row.querySelector("a") : document.getElementById(active.id);
   kept?.focus({ preventScroll: true });

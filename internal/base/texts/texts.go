@@ -3,10 +3,10 @@
 // is replaced by a value. A text about {n} things has a form for each CLDR plural category of its
 // language: ".one" and ".other" in English, six in Arabic.
 //
-// Each file has the sections of the page and the widget. The section of the console may be missing.
-// In this case the console is not offered in the language. Each file except en.json has a section
-// with the texts of the API's problems. The English texts of problems are in package server.
-// Package templates has the texts of mails and text messages.
+// Each file has the sections of the page, the widget and the replies. The section of the console
+// may be missing. In this case the console is not offered in the language. Each file except en.json
+// has a section with the texts of the API's problems. The English texts of problems are in package
+// server. Package templates has the texts of mails and text messages.
 //
 // # A new language
 //
@@ -55,6 +55,7 @@ const (
 	PageSection    = "page"
 	PhoneSection   = "phone" // texts that replace those of the page for text messages
 	consoleSection = "console"
+	repliesSection = "replies" // whole sentences of the console for the person whose code it is, by their cause
 
 	// ProblemsSection is the section with the texts of the API's problems. The key of a title is
 	// "slug.title". The key of a detail is "slug" or "slug.reason". The English texts are in
@@ -137,6 +138,25 @@ func ConsoleByTag(tag string) (Words, bool) {
 func PageTextsFor(acceptLanguage string) Words {
 	w, _, _ := pageCatalogue().Choose(acceptLanguage)
 	return w
+}
+
+// PageTextsOr returns the page's texts in the language that fits a list of tags best. If none fits,
+// PageTextsOr returns otherwise.
+func PageTextsOr(list string, otherwise Words) Words {
+	if w, _, ok := pageCatalogue().Choose(list); ok {
+		return w
+	}
+	return otherwise
+}
+
+// Reply returns the reply to a person for its cause, with values filled in as in Get. For a text
+// message (sms), it is the cause's variant ".sms" if that exists.
+func (w Words) Reply(cause string, sms bool, pairs ...string) string {
+	all := w.sections[repliesSection]
+	if variant := all[cause+".sms"]; sms && variant != "" {
+		return fill(variant, pairs...)
+	}
+	return fill(all[cause], pairs...)
 }
 
 // ProblemTranslation returns the title and the detail of a problem of the API. If there is no

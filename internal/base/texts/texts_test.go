@@ -29,9 +29,9 @@ func TestLanguagesAgree(t *testing.T) {
 
 // whole says whether a language has all sections, or those of the page.
 func whole(w Words) error {
-	wanted := []string{PageSection, PhoneSection}
+	wanted := []string{PageSection, PhoneSection, repliesSection}
 	if w.sections[consoleSection] != nil {
-		wanted = []string{consoleSection, PageSection, PhoneSection}
+		wanted = []string{consoleSection, PageSection, PhoneSection, repliesSection}
 	}
 	if w.tag != language.English {
 		wanted = slices.Sorted(slices.Values(append(wanted, ProblemsSection)))

@@ -110,7 +110,7 @@ const clipped = `[...document.querySelectorAll("main *")].filter(e => !e.closest
 	.map(e => e.tagName + "." + e.className).slice(0, 3).join(" ")`
 
 // An operator goes from "where is my code?" to the audit entry by keyboard: the operator finds the
-// refused send by its recipient, resets the quota, and sees the entry.
+// refused send by its recipient, copies the reply, resets the quota, and sees the entry.
 func resetsAQuota(t *testing.T, browser chromium) {
 	r := newRig(t)
 	row := busy(r)
@@ -128,6 +128,10 @@ func resetsAQuota(t *testing.T, browser chromium) {
 	w.says(`document.querySelector("h1").innerText + " " + document.querySelector(".next").innerText`,
 		"Refused 3 times since 2026-03-04 22:03:01 (rule minute)", "They can ask again at 22:03:44;")
 	w.says(`document.querySelector("[data-zone]").innerText + document.querySelector("h1 time").title`, "UTC+82026-03-04 14:03:01 UTC")
+	w.eval(`Object.defineProperty(navigator, "clipboard", { value: { writeText: async (t) => { window.copied = t } } }); ""`)
+	w.do(chromedp.Click(chromedp.CSS("[data-copy]")))
+	w.says(`window.copied + document.querySelector("[data-copy]").textContent`,
+		"You've reached our limit for codes. You can ask for the next one in 38 s. The code that you have already works for another 9 min.Copied")
 
 	// Without a reason, the browser itself asks for one, and sends nothing.
 	reset := chromedp.Click(chromedp.CSS(`form[action$="/reset"] button`))
@@ -273,6 +277,13 @@ func followsTheList(t *testing.T, browser chromium) {
 	w.says(`document.activeElement.matches("tbody tr:first-child a") + ""`, "true")
 	w.eval(`document.activeElement.blur(); ""`)
 	w.pointAt(".brand")
+	// The waits of the reply to a person change, and its button stays, and keeps the focus.
+	w.leads("/admin?recipient=", press("/"), chromedp.KeyEvent("nora@example.org"+kb.Enter))
+	w.do(chromedp.Focus(chromedp.CSS("[data-copy]")))
+	told := w.eval(`document.querySelector("#reply").innerText`)
+	r.Clock.Add(2 * time.Minute)
+	w.Until(`document.querySelector("#reply").innerText !== ` + strconv.Quote(told))
+	w.says(`document.activeElement.id + " " + document.querySelector("[data-copy]").checkVisibility()`, "copy true")
 	w.goTo("/admin?app=shop")
 	r.Break()
 	w.Until(state + ` !== ""`)

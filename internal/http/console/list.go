@@ -125,7 +125,7 @@ func (console *Console) showList(c echo.Context, status int, q listQuery, s sear
 		case filters == "":
 			v.Nothing = w.Get("list.nothing")
 		case filters == layout.FilterText("recipient", "", w):
-			v.Verdict = &explain.Verdict{Tone: explain.Warn, What: w.Sentence("norows.what"), Next: w.Sentence("norows.next")}
+			v.Verdict = explain.JudgeWithoutRows(w)
 		default:
 			v.Nothing = w.Get("list.none", "filters", filters)
 		}
@@ -169,8 +169,8 @@ func (console *Console) filterSuggestions() map[string][]string {
 	return all
 }
 
-// rowsTag returns an entity tag of the rows, their states and the verdict. The tag does not depend
-// on the remaining times, because the open page counts these down by itself.
+// rowsTag returns an entity tag of the rows, their states and the verdict, whose reply has waits in
+// words. The tag does not depend on the remaining times that the open page counts down by itself.
 func (v *listView) rowsTag() string {
 	h := fnv.New128a()
 	for _, r := range v.Rows {
@@ -180,7 +180,7 @@ func (v *listView) rowsTag() string {
 		}
 	}
 	if v.Verdict != nil {
-		fmt.Fprintln(h, v.Verdict.What, v.Verdict.Next)
+		fmt.Fprintln(h, v.Verdict.What, v.Verdict.Next, v.Verdict.Reply.Text)
 	}
 	return fmt.Sprintf(`W/"%x"`, h.Sum(nil))
 }

@@ -2,6 +2,7 @@ package verification
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"sendcode/internal/base/logs"

@@ -1,6 +1,6 @@
 // Package explain describes one send in texts. The texts say what happened and what to do next, and
-// form a time line. The package makes the texts from the data in its arguments. It reads no other
-// data.
+// form a time line and a reply to the person whose code it is. The package makes the texts from the
+// data in its arguments. It reads no other data.
 package explain
 
 import (
@@ -22,6 +22,7 @@ type Verdict struct {
 	Tone       Tone
 	What, Next texts.Sentence
 	Newer      *linkedText // a sentence about a newer request of the recipient for the same purpose; nil: there is none
+	Reply      personReply
 }
 
 // linkedText is a sentence about another request, with the address of that request's page.
@@ -70,7 +71,7 @@ func Judge(s store.SendDetails, facts VerdictFacts, w texts.Words) Verdict {
 	case facts.CodeBefore != nil && CodeStateOf(*facts.CodeBefore, s.Now) == store.CodeWaiting:
 		c.validCode = facts.CodeBefore
 	}
-	v := Verdict{Tone: ToneOf(s.Send.Status)}
+	v := Verdict{Tone: ToneOf(s.Send.Status), Reply: c.reply()}
 	if facts.Newer != nil {
 		v.Newer = new(linkedTextTo(w, "newer.asked", *facts.Newer))
 	}

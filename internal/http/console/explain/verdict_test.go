@@ -1,6 +1,7 @@
 package explain
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"testing"
@@ -251,7 +252,8 @@ func situations() []situation {
 	}, kindsOfSituations()...)
 }
 
-// Every combination of states has its verdict and its time line.
+// Every combination of states has its verdict, its time line, and a reply in the person's language
+// that tells nothing of the service.
 func TestStories(t *testing.T) {
 	var b strings.Builder
 	for _, s := range append(situations(), timelines()...) {
@@ -281,6 +283,21 @@ func TestStories(t *testing.T) {
 					last = e.At.Time
 				}
 				say(when, fmt.Sprintf("%-5s", e.Tone)+map[bool]string{true: " (future)"}[e.Future], e.What, e.Link)
+			}
+		}
+		s.story.Send.To = cmp.Or(s.story.Send.To, "a•••@example.com")
+		for _, s.story.Send.Locale = range []string{"es-MX", "ar", "zh-CN", "en-GB"} {
+			reply := Judge(s.story, s.facts, texts.ConsoleTextsFor("")).Reply.Text
+			if (reply == "") != (s.story.Send.Recipients > 0 || s.story.Send.Provider == "test") {
+				t.Errorf("%s: the reply %q", s.name, reply)
+			}
+			for _, hidden := range []string{s.story.Send.Provider, s.story.Send.ProviderCode, "rule", "shop", "{", "UTC", "-"} {
+				if hidden != "" && strings.Contains(reply, hidden) {
+					t.Errorf("%s: %q is in the reply %q", s.name, hidden, reply)
+				}
+			}
+			if s.story.Send.Locale == "en-GB" {
+				fmt.Fprintln(&b, strings.TrimSpace("reply: "+reply))
 			}
 		}
 	}
