@@ -51,7 +51,7 @@ func TestRefusalShowsWhatLedToIt(t *testing.T) {
 	b := r.LoggedIn()
 	rec := b.Get("/admin/sends/" + row.ID.String())
 	contains(t, rec, `<a href="/admin/sends/`+sent.ID.String()+`">`, "refused by <b>minute</b>, 50 s left")
-	lacks(t, rec, "<b>hour</b>", "desk")
+	lacks(t, rec, "refused by <b>hour</b>", "desk")
 	got := b.Script(http.StatusOK, "GET", "/v1/admin/sends/"+row.ID.String(), "")
 	related := got["related"].([]any)
 	if len(related) != 2 || related[0].(map[string]any)["id"] != sent.ID.String() || related[1].(map[string]any)["id"] != row.ID.String() {

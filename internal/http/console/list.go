@@ -53,7 +53,7 @@ type listView struct {
 	Rows    []sendRow
 	Count   string // of the rows
 	Nothing string // why there are no rows
-	// Verdict explains the newest row of a recipient, or why there is no row. If Verdict is nil,
+	// Verdict explains a recipient's leadingRow, or why there is no row. If Verdict is nil,
 	// the page shows no verdict.
 	Verdict          *explain.Verdict
 	Export           string              // address of all rows as a file; empty: no rows, or not allowed
@@ -185,8 +185,8 @@ func (v *listView) rowsTag() string {
 	return fmt.Sprintf(`W/"%x"`, h.Sum(nil))
 }
 
-// addRecipientHeader adds the recipient of the rows, the verdict on the newest row, and the present
-// quota. Erased recipients get no verdict, because they all have the same hash.
+// addRecipientHeader adds the recipient of the rows, the verdict on their leadingRow, and the
+// present quota. Erased recipients get no verdict, because they all have the same hash.
 func (console *Console) addRecipientHeader(c echo.Context, v *listView) (err error) {
 	ctx := c.Request().Context()
 	v.Person = &recipientHeader{FilterText: v.W.Sentence("filter.recipient.unknown")}
@@ -200,13 +200,31 @@ func (console *Console) addRecipientHeader(c echo.Context, v *listView) (err err
 		v.Person.Quota = quotaViewOf(newest, now, away, v.W)
 		return nil
 	}
-	story, err := console.readStory(ctx, newest.ID.String())
+	lead := leadingRow(v.Rows)
+	story, err := console.readStory(ctx, lead.ID.String())
 	if err != nil {
 		return err
 	}
-	v.Person.Newest, v.Verdict = newest.ID, new(explain.Verdict)
+	v.Person.Newest, v.Verdict = lead.ID, new(explain.Verdict)
 	*v.Verdict, v.Person.Quota, err = console.verdictAndQuota(ctx, story, v.W)
 	return err
+}
+
+// leadingRow returns the row of a recipient that the verdict is on: the newest one or, if a rule
+// refused that, the newest send for the same purpose that the rule has most likely counted. A
+// refusal says nothing of the message that did go out.
+func leadingRow(rows []sendRow) store.SendOrRefusal {
+	newest := rows[0].SendOrRefusal
+	if newest.Status != store.Refused {
+		return newest
+	}
+	for _, r := range rows {
+		same := r.App == newest.App && r.Purpose == newest.Purpose
+		if same && r.Status != store.Refused && newest.LoggedAt.Sub(r.LoggedAt) < recentSendsPeriod {
+			return r.SendOrRefusal
+		}
+	}
+	return newest
 }
 
 // listAddress returns the address of the list's first page with one parameter changed, or removed

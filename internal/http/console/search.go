@@ -30,9 +30,26 @@ import (
 // URL of the redirect never contains a full recipient.
 func (console *Console) searchPage(c echo.Context, form url.Values) error {
 	typed := searchTerm(form.Get("q"))
-	to, err := console.supportReferenceAddress(c.Request().Context(), recipient.AsRead(typed))
+	ctx := c.Request().Context()
+	to, err := console.supportReferenceAddress(ctx, recipient.AsRead(typed))
+	if err == nil && to == "" && dots.MatchString(form.Get("q")) {
+		to, err = console.shownRecipientAddress(ctx, form.Get("q"))
+	}
 	if err == nil && to == "" {
-		to, err = console.searchAddress(c.Request().Context(), typed)
+		to, err = console.searchAddress(ctx, typed)
+	}
+	if bad, ok := errors.AsType[*fault.InvalidError](err); ok && bad.Reason != "several" {
+		// not found as a recipient, a reference or an ID
+		found, failed := console.shownRecipientAddress(ctx, form.Get("q"))
+		if failed == nil && found == "" {
+			found, failed = console.domainAddress(ctx, typed)
+		}
+		switch {
+		case failed != nil || found != "":
+			to, err = found, failed
+		case dots.MatchString(typed): // a mask, whatever is wrong with it as an address
+			err = fault.Invalid("q", "unknown", "")
+		}
 	}
 	if bad, ok := errors.AsType[*fault.InvalidError](err); ok {
 		q := listQuery{filter: store.Filter{Limit: layout.DefaultPageRows}, given: url.Values{}}
@@ -44,6 +61,65 @@ func (console *Console) searchPage(c echo.Context, form url.Values) error {
 		return err
 	}
 	return c.Redirect(http.StatusSeeOther, to)
+}
+
+// dots matches the part of a masked recipient that hides characters, as pages show it and as people
+// type it.
+var dots = regexp.MustCompile(`[•*…]+|\.{3,}`)
+
+// tag matches the four characters beside a recipient (see recipient.Hash.Tag).
+var tag = regexp.MustCompile(`(?i)^#?[0-9A-HJKMNP-TV-Z]{4}$`)
+
+// maxShownRows bounds the search by a mask or a tag, which no index has.
+const maxShownRows = 1000
+
+// shownRecipientAddress returns the address of the list of the one recipient that pages show as
+// typed: masked, by the four characters, or both. It looks at the newest rows, in a mask's domain.
+// If none fits, it returns "". If several fit, the error is a *fault.InvalidError.
+func (console *Console) shownRecipientAddress(ctx context.Context, typed string) (string, error) {
+	mask, mark := strings.TrimSpace(typed), ""
+	if i := strings.LastIndexAny(mask, " \t"); tag.MatchString(mask[i+1:]) {
+		mask, mark = mask[:i+1], strings.ToUpper(strings.TrimPrefix(mask[i+1:], "#"))
+	}
+	without := func(s string) string { return strings.Join(strings.Fields(s), "") }
+	mask = without(dots.ReplaceAllString(mask, "•••"))
+	if mask+mark == "" || mask != "" && !strings.Contains(mask, "•••") {
+		return "", nil
+	}
+	f := store.Filter{Limit: maxShownRows}
+	f.Domain, _ = recipient.MaskedDomain(recipient.DomainOfMasked(mask)) // "" for a number and a tag
+	rows, err := console.DB.Sends(ctx, f)
+	if err != nil {
+		return "", err
+	}
+	found := map[recipient.Hash]bool{}
+	for _, r := range rows {
+		alike := (mask == "" || strings.EqualFold(without(r.To), mask)) && (mark == "" || r.Recipient.Tag() == mark)
+		if alike && r.Recipients == 0 && !r.Recipient.IsZero() {
+			found[r.Recipient] = true
+		}
+	}
+	if len(found) > 1 {
+		return "", fault.Invalid("q", "several", "")
+	}
+	for h := range found {
+		return listAddress(nil, "recipient", h.String()), nil
+	}
+	return "", nil
+}
+
+// domainAddress returns the address of the list of sends to a mail domain; "" if the text is none,
+// or no send went there, so that no URL contains another text.
+func (console *Console) domainAddress(ctx context.Context, typed string) (string, error) {
+	domain, err := recipient.MaskedDomain(typed)
+	if err != nil {
+		return "", nil //nolint:nilerr // another text
+	}
+	rows, err := console.DB.Sends(ctx, store.Filter{Domain: domain, Limit: 1})
+	if err != nil || len(rows) == 0 {
+		return "", err
+	}
+	return listAddress(nil, "domain", domain), nil
 }
 
 // supportReferenceAddress returns the address in the console to which a search for a support
@@ -112,21 +188,26 @@ func (console *Console) searchAddress(ctx context.Context, typed string) (string
 
 // referenceAddress returns the address of the console's list of sends with a reference. The
 // parameter typed is the text of the search. The parameter plain is the same text, cleaned. The
-// reference is typed or, if no send has that reference, plain. If no send has either reference, but
-// plain is the ID of a request, the address is that of the request's sends. Errors are a
-// *fault.InvalidError or those of the store.
+// reference is the first of these that a send has: typed, plain, and plain without a # and in
+// another case. If no send has any of them, but plain is the ID of a request, the address is that
+// of the request's sends. Errors are a *fault.InvalidError or those of the store.
 func (console *Console) referenceAddress(ctx context.Context, typed, plain string) (string, error) {
 	if problem := layout.ShortTextParameter(new(string))(typed); problem != "" {
 		return "", fault.Invalid("q", "invalid", problem)
 	}
-	for _, reference := range slices.Compact([]string{typed, plain}) {
+	bare := strings.TrimSpace(strings.TrimPrefix(plain, "#"))
+	for _, reference := range slices.Compact([]string{typed, plain, bare, strings.ToUpper(bare), strings.ToLower(bare)}) {
 		rows, err := console.DB.Sends(ctx, store.Filter{Labels: store.Labels{Reference: reference}, Limit: 1})
 		if err != nil || len(rows) > 0 {
 			return listAddress(nil, "reference", reference), err
 		}
 	}
 	address, err := console.fallBackToRequestAddress(ctx, plain, "", nil, nil)
-	if err == nil && address == "" {
+	switch {
+	case err != nil || address != "":
+	case strings.Trim(bare, "0123456789") == "":
+		err = fault.Invalid("q", "digits", "")
+	default:
 		err = fault.Invalid("q", "unknown", "")
 	}
 	return address, err

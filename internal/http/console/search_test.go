@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"sendcode/internal/base/recipient"
 	"sendcode/internal/http/console/auth"
 	"sendcode/internal/http/console/consoletest"
 	"sendcode/internal/http/console/explain"
@@ -24,7 +25,8 @@ func searchFor(b *consoletest.Browser, typed string) *httptest.ResponseRecorder 
 	return b.Post("/admin/search", url.Values{"q": {typed}})
 }
 
-// Above the rows of a recipient is the verdict on the newest row (pages.txt has one). On a later
+// Above the rows of a recipient is the verdict on the newest send (pages.txt has one), and after it
+// the refusal that followed; only a refusal without a send of its day and purpose leads. On a later
 // page, and for forgotten recipients, there are only the rows.
 func TestRecipientHasAVerdict(t *testing.T) {
 	r := newRig(t)
@@ -33,9 +35,20 @@ func TestRecipientHasAVerdict(t *testing.T) {
 	r.refused("ana@example.com", "minute", 50*time.Second, 2)
 	b, list := r.LoggedIn(), "/admin?recipient="+sent.Recipient.String()
 	page := b.Get(list).Body.String()
-	if verdict, rows := strings.Index(page, "Refused 2 times since"), strings.Index(page, "<table"); verdict < 0 || rows < verdict {
-		t.Errorf("the verdict stands at %d, the rows at %d: %s", verdict, rows, page)
+	place := 0
+	for _, told := range []string{
+		"Accepted by mx1.example.net", "Ask them to check spam", "They asked again at", "refused (rule <b>minute</b>)",
+		"They can ask again at", "We sent a code to", explain.SendPageAddress(sent.ID) + `">Open the newest`, "<table",
+	} {
+		next := strings.Index(page[place:], told)
+		if next < 0 {
+			t.Fatalf("%q does not follow: %s", told, page)
+		}
+		place += next
 	}
+	contains(t, b.Get(list+"&status=refused"), "<h1>Refused 2 times since")
+	r.refused("ana@example.com", "minute", 50*time.Second, 1, func(s *store.SendOrRefusal) { s.Purpose = "signup" })
+	contains(t, b.Get(list), "<h1>Refused at")
 	contains(t, b.Get(list+"&status=sent"), "They asked again at", `<a href="`+explain.SendPageAddress(sent.ID)+`">Open the newest</a>`)
 	lacks(t, b.Get(linkIn(b.Get(list+"&limit=1").Body.String(), "Older")), `<p class="next">`, "Open the newest")
 	r.erase(sent)
@@ -99,16 +112,49 @@ func TestSearchReadsAsAPerson(t *testing.T) {
 		"/admin?domain=example.com&status=sent")
 }
 
+// What pages show of a recipient leads to it, and a mail domain to its sends, unless that is a
+// reference. Other texts get a sentence that says what to type.
+func TestSearchByWhatPagesShow(t *testing.T) {
+	r := newRig(t)
+	ana := r.sent("ana@gone.example")
+	number := r.sent("nina@example.com", func(s *store.Send) { s.Channel, s.To = recipient.SMS, "+49 151•••789" })
+	r.sent("bea@mail.example")
+	r.sent("ben@mail.example")
+	b := r.LoggedIn()
+	list := func(s store.Send) string { return "/admin?recipient=" + s.Recipient.String() }
+	for typed, address := range map[string]string{
+		ana.To: list(ana), "A...@gone.example": list(ana), "a***@Gone.example": list(ana), ana.To + " " + ana.Recipient.Tag(): list(ana),
+		"#" + strings.ToLower(ana.Recipient.Tag()): list(ana), number.To: list(number), "b•••@mail.example  " + number.Recipient.Tag(): "",
+		"gone.example": "/admin?domain=gone.example", "@Mail.example": "/admin?domain=mail.example", "ana": "", "other.example": "", "b•••@mail.example": "",
+		"6789": "", "c•••@mail.example": "",
+	} {
+		rec := searchFor(b, typed)
+		if address != "" {
+			redirects(t, rec, address)
+			continue
+		}
+		says := "earch for "
+		if typed == "6789" {
+			says = "A number is found whole"
+		}
+		contains(t, want(t, rec, http.StatusUnprocessableEntity), says)
+	}
+	r.sent("cem@example.com", func(s *store.Send) { s.Reference = ana.Recipient.Tag() })
+	redirects(t, searchFor(b, ana.Recipient.Tag()), "/admin?reference="+ana.Recipient.Tag())
+	r.Break("Sends")
+	want(t, searchFor(b, "gone.example"), http.StatusServiceUnavailable)
+}
+
 // A reference is found as it was given, and in the form in which a person reads it.
 func TestSearchReadsReferences(t *testing.T) {
 	r := newRig(t)
-	for n, reference := range []string{"order 7", "order  8", "订单（9）"} {
+	for n, reference := range []string{"order 7", "order  8", "订单（9）", "T-1001"} {
 		r.sent(fmt.Sprintf("ana%d@example.com", n), func(s *store.Send) { s.Reference = reference })
 	}
 	b := r.LoggedIn()
 	for typed, found := range map[string]string{
 		"order  7": "order 7", "order\u00a07": "order 7", "ｏｒｄｅｒ　７": "order 7", "or\u200bder 7": "order 7",
-		"order  8": "order  8", "订单（9）": "订单（9）",
+		"order  8": "order  8", "订单（9）": "订单（9）", "t-1001": "T-1001", "#T-1001": "T-1001", "# t-1001": "T-1001",
 	} {
 		redirects(t, searchFor(b, typed), listAddress(nil, "reference", found))
 	}

@@ -73,7 +73,7 @@ func Judge(s store.SendDetails, facts VerdictFacts, w texts.Words) Verdict {
 	}
 	v := Verdict{Tone: ToneOf(s.Send.Status), Reply: c.reply()}
 	if facts.Newer != nil {
-		v.Newer = new(linkedTextTo(w, "newer.asked", *facts.Newer))
+		v.Newer = new(c.newerText(*facts.Newer))
 	}
 	switch how := string(c.Status); c.Status {
 	case store.Sent, store.Delivered, store.Undelivered, store.Unknown:
@@ -120,6 +120,19 @@ func Judge(s store.SendDetails, facts VerdictFacts, w texts.Words) Verdict {
 		v.What = c.Join(v.What, c.text("verdict.caller"))
 	}
 	return c.reduceIfErased(c.withWrongCodes(c.withProviderEvent(v)))
+}
+
+// newerText returns the sentence about a newer request and, if that was refused by a rule, when the
+// next one is admitted.
+func (vi verdictInput) newerText(newer store.SendOrRefusal) linkedText {
+	if newer.Status != store.Refused {
+		return linkedTextTo(vi.Words, "newer.asked", newer)
+	}
+	l := linkedTextTo(vi.Words, "newer.refused", newer)
+	if !policy.IsUnservedRefusal(newer) && vi.facts.Quota != nil && newer.Purpose == vi.Purpose && newer.App == vi.App {
+		l.Text = vi.Join(l.Text, vi.nextAdmittedTextByQuota())
+	}
+	return l
 }
 
 // withWrongCodes puts a sentence about wrong codes before the verdict if wrong codes were entered

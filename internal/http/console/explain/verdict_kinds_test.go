@@ -30,8 +30,12 @@ func (s situation) text() situation {
 
 // since has the same been asked for again.
 func (s situation) since(became store.Status) situation {
-	s.facts.Newer = &store.SendOrRefusal{
-		Send: store.Send{ID: uuid.UUID{5}, Status: became, LoggedAt: consoletest.Start.Add(2 * time.Minute)},
+	s.facts.Newer = &store.SendOrRefusal{Send: store.Send{
+		ID: uuid.UUID{5}, Status: became, LoggedAt: consoletest.Start.Add(2 * time.Minute),
+		App: s.story.Send.App, Purpose: s.story.Send.Purpose,
+	}}
+	if became == store.Refused {
+		s.facts.Newer.BlockedBy = "minute"
 	}
 	return s
 }

@@ -80,7 +80,7 @@ func (vi verdictInput) pausedNextStep() texts.Sentence {
 // linkedTextTo returns a sentence about another request, with the address of that request's page.
 func linkedTextTo(w texts.Words, key string, s store.SendOrRefusal) linkedText {
 	return linkedText{Text: w.Sentence(key, texts.Strong("to", s.To), texts.AtTime("at", s.LoggedAt),
-		texts.Plain("became", w.Or("status", string(s.Status)))), Link: SendPageAddress(s.ID)}
+		texts.Plain("became", w.Or("status", string(s.Status))), texts.Strong("rule", s.BlockedBy)), Link: SendPageAddress(s.ID)}
 }
 
 // reduceIfErased returns the verdict. If the recipient was erased, that replaces the advice.
