@@ -95,6 +95,9 @@ func NewMailRenderer(builtin fs.FS, overrides ...fs.FS) (*MailRenderer, error) {
 	return &MailRenderer{catalog: c}, nil
 }
 
+// Languages returns the languages that mails of an app can have, as BCP 47 tags, English first.
+func (r *MailRenderer) Languages(app string) []string { return r.forApp(app, r).locales.All() }
+
 // PreferredLocale returns the tag of an Accept-Language list that decides the language of the app's
 // mails. If no tag of the list fits, PreferredLocale returns the first tag. If the list is invalid,
 // PreferredLocale returns "". A mail for this tag alone has the same language as a mail for the

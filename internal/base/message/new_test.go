@@ -27,7 +27,7 @@ func TestPreviewRuleCountsExactly(t *testing.T) {
 	for _, n := range []int{0, 59, 60, 118, 119, 120, 127, 128, 254, 255, 500} {
 		for filler, width := range map[string]int{"x": 1, "é": 1, "宽": 2, "，": 2} {
 			for part, length := range map[int]int{textPart: 120, htmlPart: 256} {
-				faults := mailFaults(part, strings.Repeat(filler, n)+end[part]+sampleCode, false)
+				faults := mailFaults(part, strings.Repeat(filler, n)+end[part]+SampleCode, false)
 				if (len(faults) == 0) != (n*width+1 >= length) {
 					t.Errorf("part %d, %d characters in front: %v", part, n, faults)
 				}

@@ -20,22 +20,30 @@ const (
 	htmlPreviewLength = 256
 )
 
-// sampleCode is the code of all samples. A template may show the code in two groups, so checks also
-// search for each half of the code. The fixed text of a template must contain neither sampleCode
+// SampleCode is the code of all samples. A template may show the code in two groups, so checks also
+// search for each half of the code. The fixed text of a template must contain neither SampleCode
 // nor one of its halves, because a check would take it for the code.
-const sampleCode = "739154"
+const SampleCode = "739154"
+
+// HideSampleCode returns a message with dots in place of SampleCode, also where a template shows it
+// in two groups.
+func HideSampleCode(text string) string {
+	const dots = "•••"
+	half := len(SampleCode) / 2
+	return strings.NewReplacer(SampleCode, dots+" "+dots, SampleCode[:half], dots, SampleCode[half:], dots).Replace(text)
+}
 
 // sampleData has the shortest and the longest possible values of Data. With these values, templates
 // execute both branches of conditions. The shortest values leave the least text before the code. So
 // if a mail must not show its code in the preview, these values show whether the code is too near
 // to the beginning.
 var sampleData = []Data{
-	{App: "A", Code: sampleCode, Minutes: 1},
-	{App: "A", Code: sampleCode},
-	{App: "A", Code: sampleCode, Minutes: 120, Home: "https://a.example/"},
-	{App: "A", Code: sampleCode, Home: "https://a.example/"},
+	{App: "A", Code: SampleCode, Minutes: 1},
+	{App: "A", Code: SampleCode},
+	{App: "A", Code: SampleCode, Minutes: 120, Home: "https://a.example/"},
+	{App: "A", Code: SampleCode, Home: "https://a.example/"},
 	{
-		App: strings.Repeat("Wide App ", 7), Code: sampleCode, Minutes: 1440, Purpose: strings.Repeat("Purpose ", 8), Details: "Pay 40.00 EUR",
+		App: strings.Repeat("Wide App ", 7), Code: SampleCode, Minutes: 1440, Purpose: strings.Repeat("Purpose ", 8), Details: "Pay 40.00 EUR",
 		Support: "S-Q2HK", Hash: "FA+9qCX9VSu",
 		NotMe: "https://shop.example/not-me/a", Home: "https://shop.example/", Accent: "#1f5fd1", DarkAccent: "#8ab4ff",
 	},
@@ -111,7 +119,7 @@ func mailFaults(part int, out string, codeInPreview bool) (faults []error) {
 func textFaults(_ int, out string, _ bool) []error {
 	lines := strings.Split(strings.TrimSpace(out), "\n")
 	switch {
-	case strings.Count(out, sampleCode) != 1:
+	case strings.Count(out, SampleCode) != 1:
 		return []error{errors.New("the code must stand in it once, in one piece")}
 	case strings.HasPrefix(lines[len(lines)-1], "@"):
 		return []error{errors.New(
@@ -133,7 +141,7 @@ func checkSubject(subject string) error {
 }
 
 func checkCodeOnOwnLine(text string) error {
-	if !slices.Contains(strings.Split(text, "\n"), sampleCode) {
+	if !slices.Contains(strings.Split(text, "\n"), SampleCode) {
 		return errors.New("the code is not alone on a line, in one piece")
 	}
 	return nil
@@ -143,14 +151,14 @@ func checkCodeOnOwnLine(text string) error {
 // the code. By searching for halves, checkPreviewHidesCode also finds a code that is shown in
 // groups.
 func checkPreviewHidesCode(text string, length int) error {
-	const half = len(sampleCode) / 2
+	const half = len(SampleCode) / 2
 	beginning := strings.Map(func(r rune) rune {
 		if notLetterOrDigit(r) {
 			return -1
 		}
 		return r
 	}, inboxPreview(text, length+half-1)) // a half that begins within the preview ends here
-	if strings.Contains(beginning, sampleCode[:half]) || strings.Contains(beginning, sampleCode[half:]) {
+	if strings.Contains(beginning, SampleCode[:half]) || strings.Contains(beginning, SampleCode[half:]) {
 		return fmt.Errorf(
 			"notify private: the code stands in the subject or within the first %d characters; write it under {{if .Glance}}, "+
 				"or further down", length)

@@ -38,7 +38,7 @@ func (console *Console) searchPage(c echo.Context, form url.Values) error {
 	if err == nil && to == "" {
 		to, err = console.searchAddress(ctx, typed)
 	}
-	if bad, ok := errors.AsType[*fault.InvalidError](err); ok && bad.Reason != "several" {
+	if bad, ok := errors.AsType[*fault.InvalidError](err); ok && bad.Reason != severalFound {
 		// not found as a recipient, a reference or an ID
 		found, failed := console.shownRecipientAddress(ctx, form.Get("q"))
 		if failed == nil && found == "" {
@@ -62,6 +62,12 @@ func (console *Console) searchPage(c echo.Context, form url.Values) error {
 	}
 	return c.Redirect(http.StatusSeeOther, to)
 }
+
+// Reasons of a search that failed, beside those of the API.
+const (
+	severalFound = "several" // several recipients look as typed
+	digitsAlone  = "digits"  // perhaps the end of a number
+)
 
 // dots matches the part of a masked recipient that hides characters, as pages show it and as people
 // type it.
@@ -100,7 +106,7 @@ func (console *Console) shownRecipientAddress(ctx context.Context, typed string)
 		}
 	}
 	if len(found) > 1 {
-		return "", fault.Invalid("q", "several", "")
+		return "", fault.Invalid("q", severalFound, "")
 	}
 	for h := range found {
 		return listAddress(nil, "recipient", h.String()), nil
@@ -206,7 +212,7 @@ func (console *Console) referenceAddress(ctx context.Context, typed, plain strin
 	switch {
 	case err != nil || address != "":
 	case strings.Trim(bare, "0123456789") == "":
-		err = fault.Invalid("q", "digits", "")
+		err = fault.Invalid("q", digitsAlone, "")
 	default:
 		err = fault.Invalid("q", "unknown", "")
 	}

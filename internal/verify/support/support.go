@@ -33,6 +33,7 @@ import (
 	"slices"
 	"time"
 
+	"sendcode/internal/base/message"
 	"sendcode/internal/base/recipient"
 	"sendcode/internal/codes/policy"
 	"sendcode/internal/deliver/webhook"
@@ -72,9 +73,24 @@ type limiter interface {
 	Reset(ctx context.Context, buckets ...string) error
 }
 
+// MailRenderer renders mails. Implementation: message.MailRenderer.
+type MailRenderer interface {
+	Render(message.RenderRequest) (message.MailTexts, error)
+	Languages(app string) []string
+}
+
+// TextRenderer renders text messages. Implementation: message.TextRenderer.
+type TextRenderer interface {
+	Render(message.RenderRequest) (message.RenderedText, error)
+	Languages(app string) []string
+}
+
 // Dependencies are the services that an Administration uses.
 type Dependencies struct {
 	webhook.Events // has the policies, the keys and the clock, too
+	Mails          MailRenderer
+	Texts          TextRenderer // nil: there are no text messages
+	NotMeURL       string       // begin of the URL in mails where a recipient reports the mail; empty: none
 	Store          Store
 	Codes          verificationService
 	Limiter        limiter

@@ -23,6 +23,7 @@ var MenuEntries = []MenuEntry{
 	{Name: "sends", Path: "/admin"},
 	{Name: "overview", Path: "/admin/overview"},
 	{Name: "policies", Path: "/admin/policies"},
+	{Name: "messages", Path: "/admin/messages", More: true},
 	{Name: "suppressions", Path: "/admin/suppressions", More: true},
 	{Name: "prefixes", Path: "/admin/prefixes", More: true},
 	{Name: "webhooks", Path: "/admin/webhooks", More: true},

@@ -65,12 +65,13 @@ type Database interface {
 type MailRenderer interface {
 	outbox.MailRenderer
 	verification.LocaleChooser
+	support.MailRenderer
 }
 
 // TextRenderer renders text messages. Implementation: message.TextRenderer.
 type TextRenderer interface {
-	outbox.TextRenderer
 	verification.LocaleChooser
+	support.TextRenderer
 }
 
 // Tracer traces work that no request started. Implementation: traces.Traces.
@@ -172,10 +173,10 @@ func (c *Core) addUseCases(events webhook.Events) {
 		send.Outbox = p.Around(c.Outbox)
 	}
 	administration := support.Dependencies{
-		Events: events, Store: p.DB, Limiter: c.Gates, Logger: p.Logger,
+		Events: events, Mails: p.Mails, NotMeURL: s.Outbox.NotMeURL, Store: p.DB, Limiter: c.Gates, Logger: p.Logger,
 	}
 	if p.Carrier != nil {
-		read.Texts = p.Texts
+		read.Texts, administration.Texts = p.Texts, p.Texts
 	}
 	c.Codes = verification.New(read, send, verification.CheckDependencies{Checks: p.DB, ProofSigner: c.Signer}, s.Humans)
 	administration.Codes = c.Codes
