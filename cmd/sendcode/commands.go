@@ -179,12 +179,16 @@ func (c configCommand) Run(p program) error {
 type doctorCommand struct {
 	DKIMSelector string `name:"dkim-selector" placeholder:"SELECTOR" help:"Look up the DKIM key of this selector: what follows s= in the DKIM-Signature of a mail that arrived."`
 	Behind       string `name:"behind" placeholder:"URL" help:"Ask the service through its proxy at this URL, with the admin token, which address arrives."`
+	To           string `name:"to" placeholder:"RECIPIENT" help:"Send a test message to this mail address or phone number, which counts nowhere."`
 }
 
 // Validate checks the flags; kong calls it.
 func (d doctorCommand) Validate() error {
 	if problem := checks.ProxyURLProblem(d.Behind); d.Behind != "" && problem != "" {
 		return errors.New("--behind " + problem)
+	}
+	if _, err := checks.TestRecipient(d.To); d.To != "" && err != nil {
+		return fmt.Errorf("--to: %w", err)
 	}
 	if d.DKIMSelector == "" {
 		return nil
@@ -194,7 +198,7 @@ func (d doctorCommand) Validate() error {
 
 func (d doctorCommand) Run(ctx context.Context, p program, cfg config.Config) error {
 	defer p.sayItGoesOn("doctor")()
-	cfg.DKIMSelector, cfg.BehindURL = d.DKIMSelector, d.Behind
+	cfg.DKIMSelector, cfg.BehindURL, cfg.TestRecipient = d.DKIMSelector, d.Behind, d.To
 	return checks.Examine(ctx, cfg, p.out)
 }
 

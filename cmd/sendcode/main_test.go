@@ -125,6 +125,7 @@ func TestCommands(t *testing.T) {
 		{"copy", nil, 2, "", "copy is now called move|missing flags: --to|usage: move --to"},
 		{"restore away.tar", nil, 2, "", "away.tar"},
 		{"doctor --behind=http://codes.example", mistakes, 2, "", "--behind must begin with https://"},
+		{"doctor --to=ana", mistakes, 2, "", "--to: invalid recipient"},
 		{"sevre", nil, 2, "", "there is no command sevre, did you mean serve?|\n  migrate  Bring"},
 		{"nothing", nil, 2, "", "there is no command nothing\n|\n  doctor   Try"},
 		{"admin", nil, 2, "", "usage: admin <do>|add, role, identity, password, factor, close, open or list"},

@@ -20,7 +20,7 @@ func (a *App) notMeURL() string {
 // database, the limiter and the mail servers. It starts no work in the background.
 func (a *App) newCore() error {
 	var err error
-	if a.mails, err = a.newRenderer(""); err != nil {
+	if a.mails, err = NewMailRenderer(a.cfg, ""); err != nil {
 		return err
 	}
 	own, err := a.readAppTemplates(a.cfg)

@@ -14,8 +14,8 @@ import (
 // templateTrees returns the directories whose files replace built-in templates. The service's
 // directory comes first, then the app's directory, which takes precedence. An empty name adds no
 // directory.
-func (a *App) templateTrees(appDirectory string) (trees []fs.FS) {
-	for _, d := range []string{a.cfg.Templates, appDirectory} {
+func templateTrees(cfg config.Config, appDirectory string) (trees []fs.FS) {
+	for _, d := range []string{cfg.Templates, appDirectory} {
 		if d != "" {
 			trees = append(trees, os.DirFS(d))
 		}
@@ -23,17 +23,19 @@ func (a *App) templateTrees(appDirectory string) (trees []fs.FS) {
 	return trees
 }
 
-func (a *App) newRenderer(appDirectory string) (*message.MailRenderer, error) {
-	r, err := message.NewMailRenderer(templates.FS, a.templateTrees(appDirectory)...)
+// NewMailRenderer reads the templates of mails. An app's directory may be empty.
+func NewMailRenderer(cfg config.Config, appDirectory string) (*message.MailRenderer, error) {
+	r, err := message.NewMailRenderer(templates.FS, templateTrees(cfg, appDirectory)...)
 	if err == nil {
-		r.Site = a.cfg.PageHost()
+		r.Site = cfg.PageHost()
 	}
 	return r, err
 }
 
-func (a *App) newTextRenderer(appDirectory string) (*message.TextRenderer, error) {
-	limits := message.TextLimits{Segments: a.cfg.SMS.Segments, Site: a.cfg.PageHost(), Measure: sms.Segments}
-	return message.NewTextRenderer(limits, templates.FS, a.templateTrees(appDirectory)...)
+// NewTextRenderer reads the templates of text messages. An app's directory may be empty.
+func NewTextRenderer(cfg config.Config, appDirectory string) (*message.TextRenderer, error) {
+	limits := message.TextLimits{Segments: cfg.SMS.Segments, Site: cfg.PageHost(), Measure: sms.Segments}
+	return message.NewTextRenderer(limits, templates.FS, templateTrees(cfg, appDirectory)...)
 }
 
 // appTemplates are the renderers of apps with templates of their own, by app.
@@ -50,8 +52,8 @@ func (a *App) readAppTemplates(cfg config.Config) (own appTemplates, err error) 
 		if app.Templates == "" {
 			continue
 		}
-		if own.mails[app.Name], err = a.newRenderer(app.Templates); err == nil && a.texts != nil {
-			own.texts[app.Name], err = a.newTextRenderer(app.Templates)
+		if own.mails[app.Name], err = NewMailRenderer(a.cfg, app.Templates); err == nil && a.texts != nil {
+			own.texts[app.Name], err = NewTextRenderer(a.cfg, app.Templates)
 		}
 		if err != nil {
 			return own, fmt.Errorf("the app %q: %w", app.Name, err)

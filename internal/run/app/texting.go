@@ -30,7 +30,7 @@ func (a *App) openCarriers() error {
 	if !a.cfg.SMSEnabled() {
 		return nil
 	}
-	texts, err := a.newTextRenderer("")
+	texts, err := NewTextRenderer(a.cfg, "")
 	if err != nil {
 		return err
 	}
@@ -38,13 +38,6 @@ func (a *App) openCarriers() error {
 	if a.cfg.SMSToDevMailbox() {
 		a.carrier = mailboxCarrier{a.mailbox}
 		return nil
-	}
-	var routes []sms.Route
-	for _, c := range a.cfg.SMS.Carriers {
-		routes = append(routes, sms.Route{
-			Carrier: c.Open(), Prefixes: c.Prefixes, Prices: c.Prices, DefaultPrice: c.Prices["default"],
-			Polled: c.Polled(),
-		})
 	}
 	options := sms.CarriersOptions{
 		Sender: a.cfg.SMS.Senders["default"], Senders: a.cfg.SMS.Senders,
@@ -67,7 +60,7 @@ func (a *App) openCarriers() error {
 		budget := outbox.NewBudget(a.db, caps, a.logger, a.metrics.SpendRefused)
 		options.Reserve, a.budget = budget.Reserve, budget
 	}
-	a.carriers = sms.NewCarriers(routes, options)
+	a.carriers = sms.NewCarriers(CarrierRoutes(a.cfg), options)
 	a.carrier = a.carriers
 	a.metrics.RegisterCarriers(a.carriers.Health)
 	a.metrics.RegisterPausedPrefixes(func(ctx context.Context) (int, error) {
@@ -75,6 +68,17 @@ func (a *App) openCarriers() error {
 		return len(list), err
 	})
 	return nil
+}
+
+// CarrierRoutes opens the configured carriers, in their order.
+func CarrierRoutes(cfg config.Config) (routes []sms.Route) {
+	for _, c := range cfg.SMS.Carriers {
+		routes = append(routes, sms.Route{
+			Carrier: c.Open(), Prefixes: c.Prefixes, Prices: c.Prices, DefaultPrice: c.Prices["default"],
+			Polled: c.Polled(),
+		})
+	}
+	return routes
 }
 
 // maxLoggedCarrierCodes bounds the codes that are remembered.

@@ -142,6 +142,9 @@ type Config struct {
 	// BehindURL is the URL of the proxy through which the doctor sends a request to the service. If
 	// it is empty, the doctor sends no such request.
 	BehindURL string `yaml:"-"`
+	// TestRecipient is the mail address or phone number to which the doctor sends a test message.
+	// If it is empty, the doctor sends none. The command line sets TestRecipient.
+	TestRecipient string `yaml:"-"`
 }
 
 // Secrets are settings that only environment variables can set, so that the settings file can be

@@ -168,7 +168,7 @@ func (vi verdictInput) refusedReplyCause() (cause string, wait time.Duration) {
 	}
 	scope := vi.countedScopeKey()
 	switch scope {
-	case "", string(quota.Failures), policy.SpellingsName, policy.BackoffName, policy.CarrierName:
+	case "", string(quota.Failures), policy.BackoffName, policy.CarrierName:
 	case string(quota.IP), string(quota.Network):
 		return "limit.network", 0
 	default:

@@ -25,9 +25,9 @@ import (
 const checkTimeout = 5 * time.Second
 
 // Examine tries every connection, looks for common faults, and prints one line for each check. It
-// sends no message. To see whether a Postgres database has room for rows, it writes to the tables
-// write_probe and leases, and to no other table. The error has the number of faults. Remarks are
-// not faults.
+// sends no message but the one for cfg.TestRecipient. To see whether a Postgres database has room
+// for rows, it writes to the tables write_probe and leases, and to no other table. The error has
+// the number of faults. Remarks are not faults.
 func Examine(ctx context.Context, cfg config.Config, out io.Writer) error {
 	app.SetRedisLogger(slog.New(slog.DiscardHandler))
 	return newDoctor(cfg, out).examine(ctx)
@@ -65,6 +65,9 @@ func (d *doctor) examine(ctx context.Context) error {
 	d.checkIdentityProvider(ctx)
 	if d.cfg.BehindURL != "" {
 		d.runCheck(ctx, "proxy", d.checkProxy)
+	}
+	if d.cfg.TestRecipient != "" {
+		d.sendTestMessage(ctx)
 	}
 	if d.broken > 0 {
 		return fmt.Errorf("%d checks failed", d.broken)

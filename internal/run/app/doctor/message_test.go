@@ -1,0 +1,49 @@
+package doctor
+
+import (
+	"strings"
+	"testing"
+
+	"sendcode/internal/deliver/delivery/smtptest"
+	"sendcode/internal/run/app/apptest"
+	"sendcode/internal/run/config"
+)
+
+// A test message goes the way of every message, and the doctor says who accepted it or why not.
+func TestDoctorSendsATestMessage(t *testing.T) {
+	t.Parallel()
+	s := embedded(t)
+	server := smtptest.Start(t, smtptest.Script{})
+	s.Env["SENDCODE_SMTP_URL"] = server.URL()
+	says := func(to string, change func(*config.Config), want string) {
+		t.Helper()
+		cfg := s.Config()
+		cfg.TestRecipient = to
+		if change != nil {
+			change(&cfg)
+		}
+		var out strings.Builder
+		newDoctor(cfg, &out).sendTestMessage(t.Context())
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("%s: %q is not in %s", to, want, out.String())
+		}
+	}
+	says("ana@example.com", nil, "✓ test message: 127.0.0.1 accepted it for a•••@example.com after ")
+	mails := server.Await(1)
+	for _, part := range []string{testCode, testDetails} {
+		if !strings.Contains(string(mails[0].Data), part) {
+			t.Errorf("%q is not in %s", part, mails[0].Data)
+		}
+	}
+	server.SetScript(smtptest.Script{Rules: []smtptest.Rule{{Stage: smtptest.Rcpt, Reply: "550 5.1.1 no such user"}}})
+	says("bo@example.com", nil, "✗ test message: 127.0.0.1 did not accept it for b•••@example.com: ")
+	says("bo@example.com", nil, "5.1.1")
+	says("ana@example.com", func(c *config.Config) { c.SMTPURL = "" }, "✗ test message: no mail server is configured")
+	const number = "+4915123456789"
+	says(number, nil, "✗ test message: no carrier is configured")
+	carrier := apptest.NewCarrier(t)
+	s.Add("sms:\n  countries: [DE]\n  carriers: [{name: rest, type: http, url: \"" + carrier.URL + "/\", body: \"to={to}&text={text}\"}]\n")
+	says(number, nil, "✓ test message: rest accepted it for +49 151•••789 after ")
+	carrier.Close()
+	says(number, nil, "✗ test message: rest did not accept it for +49 151•••789: ")
+}
