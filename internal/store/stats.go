@@ -159,6 +159,7 @@ const (
 // ApprovalTally is the number of codes with one value of a dimension, and the number of these that
 // were approved.
 type ApprovalTally struct {
-	Value            string // such as "DE" for ByCountry
-	Opened, Approved int    // as in Measures
+	Value    string `json:"value"`  // such as "DE" for ByCountry
+	Opened   int    `json:"opened"` // as in Measures
+	Approved int    `json:"approved"`
 }

@@ -14,7 +14,6 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"sendcode/internal/base/fault"
 	"sendcode/internal/base/texts"
 	"sendcode/internal/http/console/layout"
 	"sendcode/internal/store"
@@ -59,15 +58,11 @@ var approvalDimensions = []store.Dimension{store.ByCountry, store.ByCarrier, sto
 
 func (console *Console) overviewPage(c echo.Context) error {
 	w, ctx := layout.Words(c), c.Request().Context()
-	values, err := layout.ParseRawQuery(c.Request().URL.RawQuery)
+	values, by, err := parseDimension(c.Request().URL.RawQuery)
 	if err != nil {
 		return err
 	}
-	v := overviewView{Page: layout.NewPage(c, "overview.title", "overview"), By: store.Dimension(values.Get("by"))}
-	values.Del("by")
-	if v.By != "" && !slices.Contains(approvalDimensions, v.By) {
-		return fault.Invalid("by", "invalid", "Codes are told apart by app, purpose, domain, country or carrier.")
-	}
+	v := overviewView{Page: layout.NewPage(c, "overview.title", "overview"), By: by}
 	long, cancel := statsContext(c)
 	defer cancel()
 	if v.Statistics, v.query, v.values, err = console.stats(long, values.Encode(), w.Zone()); err != nil {

@@ -11,13 +11,15 @@ import (
 // Statistics are the numbers of a time range, and the numbers of the equally long time range before
 // it.
 type Statistics struct {
-	From      string         `json:"from"`
-	To        string         `json:"to"`
-	Each      int            `json:"each"` // seconds of one interval
-	Total     Total          `json:"total"`
-	Before    Total          `json:"before"`
-	Domains   []domainCounts `json:"domains"`
-	Stretches []interval     `json:"stretches"` // all intervals, even those without rows, oldest first
+	From    string         `json:"from"`
+	To      string         `json:"to"`
+	Each    int            `json:"each"` // seconds of one interval
+	Total   Total          `json:"total"`
+	Before  Total          `json:"before"`
+	Domains []domainCounts `json:"domains"`
+	// the codes that were opened and approved, by the dimension that was asked for
+	Codes     []store.ApprovalTally `json:"codes,omitzero"`
+	Stretches []interval            `json:"stretches"` // all intervals, even those without rows, oldest first
 }
 
 // sendCounts are the numbers of sends by state. Refused is the number of refused requests.

@@ -10,6 +10,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"sendcode/internal/base/fault"
+	"sendcode/internal/http/console/layout"
 	"sendcode/internal/http/server"
 	"sendcode/internal/store"
 )
@@ -23,13 +24,35 @@ const (
 )
 
 func (console *Console) statsJSON(c echo.Context) error {
+	values, by, err := parseDimension(c.Request().URL.RawQuery)
+	if err != nil {
+		return err
+	}
 	ctx, cancel := statsContext(c)
 	defer cancel()
-	s, _, _, err := console.stats(ctx, c.Request().URL.RawQuery, time.UTC)
+	s, query, _, err := console.stats(ctx, values.Encode(), time.UTC)
+	if err == nil && by != "" {
+		s.Codes, err = console.DB.ApprovalsBy(ctx, query, by)
+		s.Codes = append([]store.ApprovalTally{}, s.Codes...) // not null
+	}
 	if err != nil {
 		return err
 	}
 	return c.JSON(http.StatusOK, s)
+}
+
+// parseDimension parses a raw query. It takes the parameter by out of the values and returns it; ""
+// if the query has none.
+func parseDimension(raw string) (values url.Values, by store.Dimension, err error) {
+	if values, err = layout.ParseRawQuery(raw); err != nil {
+		return nil, "", err
+	}
+	by = store.Dimension(values.Get("by"))
+	values.Del("by")
+	if by != "" && !slices.Contains(approvalDimensions, by) {
+		return nil, "", fault.Invalid("by", "invalid", "Codes are told apart by app, purpose, domain, country or carrier.")
+	}
+	return values, by, nil
 }
 
 // maxStatsTime bounds the database statements for one answer. Statistics of many rows take longer

@@ -3,6 +3,7 @@ package console
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -72,6 +73,20 @@ func TestOverviewDrawsTheNumbers(t *testing.T) {
 	reads(t, b.Get("/admin/overview"), "Reported by recipients 1 previous: 0")
 	reads(t, b.Get("/admin/sends/"+s.ID.String()), "the recipient reported that they did not ask for it")
 	contains(t, b.Get("/v1/admin/stats"), `"undelivered":1,"reported":1`, `"undelivered":0`)
+}
+
+// The codes of the API's statistics are those of the overview, by one dimension.
+func TestStatsBy(t *testing.T) {
+	r := counted(t)
+	b := r.LoggedIn()
+	for by, want := range map[string]string{
+		"domain": `"codes":[{"value":"example.com","opened":3,"approved":1}]`, "country": `"codes":[],`,
+		"purpose": `"codes":[{"value":"login","opened":3,"approved":1}]`,
+	} {
+		contains(t, b.Get("/v1/admin/stats?last=24h&by="+by), want)
+	}
+	lacks(t, b.Get("/v1/admin/stats"), "codes")
+	contains(t, want(t, b.Get("/v1/admin/stats?by=network"), http.StatusUnprocessableEntity), `"field":"by"`)
 }
 
 func TestChange(t *testing.T) {
