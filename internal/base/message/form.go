@@ -20,8 +20,8 @@ type unfilledMail struct {
 }
 
 // maxUnfilledMails is the greatest number of forms in the cache. The cache has forms from which a
-// mail was rendered without an error. Each combination of purpose, locale, app and minutes has its
-// own form.
+// mail was rendered without an error. Each combination of purpose, locale, app, minutes and minute
+// of the request has its own form.
 const maxUnfilledMails = 512
 
 // PreparedMail is a mail that is not rendered yet.

@@ -16,6 +16,7 @@ import (
 	htmltemplate "html/template"
 	"io/fs"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -45,6 +46,7 @@ type Data struct {
 	Minutes    int    // how long the code is still valid, see DisplayedMinutes; 0 if the message does not say so
 	Purpose    string // the purpose in words that follow "Your code for Shop"; may be empty; see CheckName
 	Details    string // what the code confirms, in the caller's words; checked by CheckText; may be empty
+	Requested  string // when the code was asked for, see DisplayedTime; may be empty; not in text messages
 	Support    string // short reference for support; may be empty; see CheckName
 	NotMe      string // URL where the recipient reports the mail; ends with a token; may be empty
 	Hash       string // hash of the Android app for the SMS Retriever API; only in text messages; may be empty
@@ -149,6 +151,25 @@ const (
 // DisplayedMinutes first adds deliverySlack to the remaining life, so that the message with a new
 // code shows the code's full life.
 func DisplayedMinutes(left time.Duration) int { return max(1, int((left+deliverySlack)/time.Minute)) }
+
+// DisplayedTime returns a time for Data.Requested, as in "14:05 UTC". It names the minute alone, so
+// that the mails of a minute have one form.
+func DisplayedTime(t time.Time) string {
+	t = t.UTC()
+	first := (t.Hour()*60 + t.Minute()) * len(displayedTime)
+	return minutesOfDay()[first : first+len(displayedTime)]
+}
+
+const displayedTime = "15:04 UTC"
+
+// minutesOfDay has the texts of all minutes one after the other, so that a mail allocates none.
+var minutesOfDay = sync.OnceValue(func() string {
+	var b strings.Builder
+	for n := range 24 * 60 {
+		b.WriteString(time.Unix(int64(n)*60, 0).UTC().Format(displayedTime))
+	}
+	return b.String()
+})
 
 // deliverySlack is the time that may pass between the request for a code and the rendering of the
 // message.

@@ -34,7 +34,10 @@ func renderer(t *testing.T, overrides ...fs.FS) *MailRenderer {
 }
 
 func shop() Data {
-	return Data{App: "Shop & Söhne", Code: "048213", Minutes: 10, Purpose: "to sign in", Support: "S-Q2HK", NotMe: "https://codes.example/not-me/a1_-Z"}
+	return Data{
+		App: "Shop & Söhne", Code: "048213", Minutes: 10, Purpose: "to sign in", Requested: "14:05 UTC", Support: "S-Q2HK",
+		NotMe: "https://codes.example/not-me/a1_-Z",
+	}
 }
 
 // untitled is shop without the words of a purpose.
@@ -397,5 +400,12 @@ func TestNothingThatHoldsACodePrintsIt(t *testing.T) {
 	}
 	if !strings.Contains(out.String(), redactedText) {
 		t.Error("nothing is printed at all")
+	}
+}
+
+func TestDisplayedTime(t *testing.T) {
+	at := time.Date(2026, 3, 4, 23, 5, 59, 0, time.FixedZone("", 9*3600))
+	if got := DisplayedTime(at); got != "14:05 UTC" {
+		t.Error(got)
 	}
 }

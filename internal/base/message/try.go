@@ -44,7 +44,7 @@ var sampleData = []Data{
 	{App: "A", Code: SampleCode, Home: "https://a.example/"},
 	{
 		App: strings.Repeat("Wide App ", 7), Code: SampleCode, Minutes: 1440, Purpose: strings.Repeat("Purpose ", 8), Details: "Pay 40.00 EUR",
-		Support: "S-Q2HK", Hash: "FA+9qCX9VSu",
+		Requested: "14:05 UTC", Support: "S-Q2HK", Hash: "FA+9qCX9VSu",
 		NotMe: "https://shop.example/not-me/a", Home: "https://shop.example/", Accent: "#1f5fd1", DarkAccent: "#8ab4ff",
 	},
 }

@@ -86,7 +86,7 @@ func (o *Outbox) recipientOf(w store.Work) (to recipient.Recipient, address reci
 func (o *Outbox) composeMail(w store.Work, to recipient.Recipient, request message.RenderRequest, from string,
 	used, took []string,
 ) (transmitFunc, store.Outcome) {
-	request.Data.Support = store.SupportReference(w.Send.ID)
+	request.Data.Requested, request.Data.Support = message.DisplayedTime(w.Send.LoggedAt), store.SupportReference(w.Send.ID)
 	messageID, notMe, err := o.Vault.MailTokens(w.Send.ID, w.Verification.KeyID)
 	if err != nil {
 		return o.failToCompose(w, ReasonUnreadable, err)

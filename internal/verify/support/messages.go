@@ -41,7 +41,8 @@ func (ad *Administration) Messages(app, purpose string) (all []SampleMessage, er
 		Data: message.AppData(app, its.Title, its.Brand, its.AndroidHash),
 	}
 	request.Data.Code, request.Data.Minutes = message.SampleCode, message.DisplayedMinutes(p.TTL)
-	request.Data.Support, request.Data.NotMe = sampleSupportReference, ad.NotMeURL
+	request.Data.Requested, request.Data.Support = message.DisplayedTime(ad.Now()), sampleSupportReference
+	request.Data.NotMe = ad.NotMeURL
 	if ad.NotMeURL != "" {
 		request.Data.NotMe += "sample"
 	}
@@ -58,7 +59,8 @@ func (ad *Administration) Messages(app, purpose string) (all []SampleMessage, er
 	if ad.Texts == nil {
 		return all, nil
 	}
-	request.Data.Support, request.Data.NotMe, request.Data.Minutes = "", "", message.DisplayedMinutes(p.Life(recipient.SMS))
+	request.Data.Requested, request.Data.Support, request.Data.NotMe = "", "", ""
+	request.Data.Minutes = message.DisplayedMinutes(p.Life(recipient.SMS))
 	for _, request.Locale = range ad.Texts.Languages(app) {
 		m, err := ad.Texts.Render(request)
 		if err != nil {

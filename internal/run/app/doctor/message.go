@@ -82,7 +82,7 @@ func (d *doctor) sendTestMail(ctx context.Context, to recipient.Recipient, its c
 	if err != nil {
 		return delivery.Result{}, err
 	}
-	request.Data.Details = testDetails
+	request.Data.Details, request.Data.Requested = testDetails, message.DisplayedTime(d.now())
 	m, err := renderer.Render(request)
 	if err != nil {
 		return delivery.Result{}, err
