@@ -68,6 +68,9 @@ func (console *Console) showSend(c echo.Context, status int, s store.SendDetails
 	if s.Verification != nil {
 		v.Details = s.Verification.Details
 	}
+	if verdict.Suppressed { // another message would not go out, either
+		v.Actions = slices.DeleteFunc(v.Actions, func(d sendAction) bool { return d.Name == auth.ActionResend })
+	}
 	for _, d := range v.Actions {
 		if d.Path == c.QueryParam("do") || d.Name == n.Action && n.Problem != "" {
 			v.Action = d

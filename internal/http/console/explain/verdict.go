@@ -23,6 +23,8 @@ type Verdict struct {
 	What, Next texts.Sentence
 	Newer      *linkedText // a sentence about a newer request of the recipient for the same purpose; nil: there is none
 	Reply      personReply
+	Settled    bool // nothing is to do, so no action stands out
+	Suppressed bool // a suppression stops messages to the recipient now: only a lift helps
 }
 
 // linkedText is a sentence about another request, with the address of that request's page.
@@ -71,7 +73,11 @@ func Judge(s store.SendDetails, facts VerdictFacts, w texts.Words) Verdict {
 	case facts.CodeBefore != nil && CodeStateOf(*facts.CodeBefore, s.Now) == store.CodeWaiting:
 		c.validCode = facts.CodeBefore
 	}
-	v := Verdict{Tone: ToneOf(s.Send.Status), Reply: c.reply()}
+	v := Verdict{
+		Tone: ToneOf(s.Send.Status), Reply: c.reply(),
+		Settled:    c.Status != store.Refused && c.state == verification.Approved || c.isToTestRecipient() || c.Reason == store.ReasonEnded,
+		Suppressed: slices.ContainsFunc(s.Suppressions, func(x store.Suppression) bool { return x.Active(s.Now) }),
+	}
 	if facts.Newer != nil {
 		v.Newer = new(c.newerText(*facts.Newer))
 	}

@@ -386,3 +386,27 @@ func TestEveryCombinationHasAVerdict(t *testing.T) {
 		}
 	}
 }
+
+// What stands out on a send's page: nothing where nothing is to do, the lift of a suppression that
+// holds.
+func TestWhatStandsOut(t *testing.T) {
+	held := store.Suppression{Cause: store.CauseManual}
+	for _, c := range []struct {
+		situation
+		settled, suppressed bool
+	}{
+		{told("sent", accepted), false, false},
+		{told("approved", sentAs(store.Sent, "250 2.0.0", approved)), true, false},
+		{told("test recipient", sentAs(store.Sent, "", toTest)), true, false},
+		{told("ended", failedAs("ended", "", false, approved)), true, false},
+		{told("refused", refusedBy("minute", time.Minute, 1)), false, false},
+		{told("suppressed", suppressed).stopped(held), false, true},
+		{told("lifted", suppressed).stopped(store.Suppression{Cause: store.CauseManual, LiftedAt: aMinuteIn}), false, false},
+		{told("bounced", noAddress).bounced(store.Suppression{}), false, true},
+	} {
+		v := Judge(c.story, c.facts, texts.ConsoleTextsFor(""))
+		if v.Settled != c.settled || v.Suppressed != c.suppressed {
+			t.Errorf("%s: settled %v, suppressed %v", c.name, v.Settled, v.Suppressed)
+		}
+	}
+}
