@@ -83,3 +83,16 @@ func IsRecent(text string, now time.Time, oldest time.Duration) bool {
 	age := now.Sub(time.Unix(seconds, 0))
 	return age <= oldest && age >= -MaxAge
 }
+
+// SecretPrefix begins each secret.
+const SecretPrefix = "whsec_"
+
+// DecodeSecret returns the key that a secret of the form "whsec_…" encodes. If the secret encodes
+// no key, it returns nil.
+func DecodeSecret(secret string) []byte {
+	key, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(secret, SecretPrefix))
+	if err != nil {
+		return nil
+	}
+	return key
+}

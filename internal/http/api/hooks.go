@@ -60,7 +60,7 @@ func (h *AuthHooks) receive(c echo.Context) error {
 	if !hook.CouldVerify(c.Request().Header, h.now()) {
 		return &server.Problem{Kind: server.Unauthorized}
 	}
-	body, err := readBody(c.Request(), authhooks.MaxBodyBytes)
+	body, err := server.ReadBody(c.Request(), authhooks.MaxBodyBytes)
 	if err != nil {
 		return err
 	}

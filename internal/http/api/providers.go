@@ -4,8 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"fmt"
-	"io"
 	"log/slog"
 	"mime"
 	"net/http"
@@ -71,26 +69,6 @@ func ProviderOutcomes() []string {
 	return all
 }
 
-// readBody returns the body of a request. A body may have at most the given number of bytes. The
-// error is a *server.Problem.
-func readBody(r *http.Request, most int64) ([]byte, error) {
-	var body []byte
-	var err error
-	if r.ContentLength <= most {
-		body, err = io.ReadAll(io.LimitReader(r.Body, most+1))
-	}
-	switch {
-	case err != nil:
-		return nil, server.UnreadableBodyProblem(err)
-	case max(r.ContentLength, int64(len(body))) > most:
-		return nil, &server.Problem{
-			Kind:   server.TooLarge,
-			Detail: fmt.Sprintf("This body may have at most %d KiB.", most>>10),
-		}
-	}
-	return body, nil
-}
-
 // receive handles POST /v1/events/{name}. It answers 204 (200 to Mailgun) to every valid report,
 // even if the message is unknown or the event is ignored. So the provider does not repeat the
 // report. If the database is down, receive answers 503, and then the provider repeats the report.
@@ -103,7 +81,7 @@ func (eh *EventHandlers) receive(c echo.Context) error {
 		eh.Count(source.Name, outcomeForged)
 		return &server.Problem{Kind: server.Unauthorized}
 	}
-	body, err := readBody(c.Request(), feedback.MaxBodyBytes)
+	body, err := server.ReadBody(c.Request(), feedback.MaxBodyBytes)
 	if err != nil {
 		return err
 	}

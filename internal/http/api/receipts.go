@@ -24,6 +24,10 @@ import (
 // maxReceiptBody bounds a carrier's request, in bytes; Aliyun sends lists.
 const maxReceiptBody = 256 << 10
 
+// maxReceiptsTime bounds how long the receipts of one request are recorded. After that time, no
+// further receipt of the request is begun.
+const maxReceiptsTime = time.Minute
+
 // ReceiptAddresses are the addresses at which carriers report receipts.
 type ReceiptAddresses struct {
 	PublicURL string // of this service, for carriers; empty: none
@@ -72,7 +76,7 @@ func (rh *ReceiptHandlers) receive(c echo.Context) error {
 		return echo.ErrNotFound
 	}
 	r := c.Request()
-	body, err := readBody(r, maxReceiptBody)
+	body, err := server.ReadBody(r, maxReceiptBody)
 	if err != nil {
 		return err
 	}
@@ -92,10 +96,10 @@ func (rh *ReceiptHandlers) receive(c echo.Context) error {
 			Detail: "The receipt has not the form of this carrier's receipts.",
 		}
 	}
-	server.SetAnswerTime(c, 2*maxListTime)
+	server.SetAnswerTime(c, 2*maxReceiptsTime)
 	ctx, began, failed := context.WithoutCancel(r.Context()), time.Now(), false // a carrier that hangs up would send the whole list again
 	for _, report := range reports {
-		if time.Since(began) > maxListTime {
+		if time.Since(began) > maxReceiptsTime {
 			failed = true
 			break
 		}

@@ -101,7 +101,7 @@ func (c Config) WithStoredKeys() (Config, error) {
 		if err == nil && secrets[s.key] == "" {
 			err = damagedError(path, s.key)
 		}
-		*s.of(&c) = newSecret(secrets[s.key])
+		*s.of(&c) = document.NewSecret(secrets[s.key])
 	}
 	return c, err
 }
@@ -338,7 +338,7 @@ func (c *Config) LoadOrCreateSecrets(dir string) ([]ShownSecret, error) {
 	}
 	var generated []ShownSecret
 	for _, s := range missing {
-		*s.of(c) = newSecret(secrets[s.key])
+		*s.of(c) = document.NewSecret(secrets[s.key])
 		if !s.isDatabaseKey() {
 			generated = append(generated, ShownSecret{envName(s.key), s.label, secrets[s.key]})
 		}

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"sendcode/internal/deliver/standardwebhooks"
 	"sendcode/internal/http/authhooks"
 	"sendcode/internal/run/config/document"
 )
@@ -18,8 +19,8 @@ type authHook struct {
 	// The app for which it sends.
 	App string `yaml:"app" default:"default"`
 	// `supabase-email` or `supabase-sms`.
-	Server       authhooks.HookKind `yaml:"server" required:"yes" oneof:"supabase-email supabase-sms"`
-	SecretSource `yaml:",inline"`
+	Server                authhooks.HookKind `yaml:"server" required:"yes" oneof:"supabase-email supabase-sms"`
+	document.SecretSource `yaml:",inline"`
 	// The purpose of the codes, by the action of the auth server. The actions for mails are
 	// `signup`, `recovery`, `invite`, `magiclink`, `email_change`, `email` and `reauthentication`.
 	// The action for text messages is `sms`. An action that is not listed has the purpose
@@ -40,6 +41,9 @@ const (
 	hookSecretPrefix    = "v1,"
 )
 
+// minHookSecretLength is the least length of a hook's secret, in bytes.
+const minHookSecretLength = 16
+
 // hookActions are the actions for which an auth server makes codes.
 var hookActions = []string{
 	"signup", "recovery", "invite", "magiclink", "email_change", "email", "reauthentication",
@@ -54,10 +58,10 @@ func checkHookAction(text string) string {
 // secrets returns the keys of the hook's secrets. If a secret can't be decoded, its key is nil.
 func (h authHook) secrets() (all [][]byte) {
 	for text := range strings.SplitSeq(h.Secret.Reveal(), hookSecretSeparator) {
-		encoded, found := strings.CutPrefix(strings.TrimSpace(text), hookSecretPrefix+webhookSecretPrefix)
+		encoded, found := strings.CutPrefix(strings.TrimSpace(text), hookSecretPrefix+standardwebhooks.SecretPrefix)
 		var key []byte
 		if found {
-			key = DecodeWebhookSecret(newSecret(encoded))
+			key = DecodeWebhookSecret(document.NewSecret(encoded))
 		}
 		all = append(all, key)
 	}
@@ -74,14 +78,14 @@ func (h *authHook) Check(p *document.Mapping) {
 			p.AddMistake("purposes", "%s is not an action of %s", action, h.Server)
 		}
 	}
-	tooShort := func(key []byte) bool { return len(key) < minProviderSecretLength }
+	tooShort := func(key []byte) bool { return len(key) < minHookSecretLength }
 	switch {
 	case h.SecretEnv == "":
 		p.AddMistake("", "secret_env is missing")
 	case h.Secret.IsSet() && slices.ContainsFunc(h.secrets(), tooShort):
 		p.AddMistake("secret_env",
 			"must have the secret that Supabase shows: v1,whsec_ and base64 of at least %d bytes; separate several secrets by |",
-			minProviderSecretLength)
+			minHookSecretLength)
 	}
 }
 

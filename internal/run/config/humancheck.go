@@ -18,8 +18,8 @@ type humanCheckSettings struct {
 	// a stranger also gets the check before the first send of each verification.
 	When string `yaml:"when,omitempty" oneof:"pressed always"`
 	// The vendor's public key of the site; of `recaptcha` one of v2.
-	SiteKey      string `yaml:"site_key,omitempty"`
-	SecretSource `yaml:",inline"`
+	SiteKey               string `yaml:"site_key,omitempty"`
+	document.SecretSource `yaml:",inline"`
 	// The URL to use in place of the vendor's own URL. With `by: http` it is the URL of your own
 	// service. The URL begins with `https`, or on loopback with `http`.
 	URL string `yaml:"url,omitempty"`

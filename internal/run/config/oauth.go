@@ -101,11 +101,11 @@ const systemdCredentials = "/run/credentials/"
 // readSecrets reads the variable and the files.
 func (c *oauthClient) readSecrets(p *document.Mapping) {
 	if c.SecretEnv != "" {
-		source := SecretSource{SecretEnv: c.SecretEnv}
-		if problem := source.read(settingsSourceOf(p)); problem != "" {
+		secret, problem := settingsSourceOf(p).ReadSecret(c.SecretEnv)
+		if problem != "" {
 			p.AddMistake("client_secret_env", "%s", problem)
 		}
-		c.Secret = source.Secret
+		c.Secret = secret
 	}
 	if c.SecretFile != "" {
 		c.Secret = c.readFile(p, "client_secret_file", c.SecretFile, problemWithValue)
@@ -136,7 +136,7 @@ func (c *oauthClient) readFile(p *document.Mapping, key, path string, problem fu
 	if wrong != "" {
 		p.AddMistake(key, "%s", wrong)
 	}
-	return newSecret(s.value)
+	return document.NewSecret(s.value)
 }
 
 // client returns the client with its secrets.

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"sendcode/internal/run/config/document"
+
 	"pgregory.net/rapid"
 
 	"sendcode/internal/kit/golden"
@@ -89,7 +91,7 @@ func in(text, secret string) bool {
 func TestSecretNeverPrints(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		value := rapid.StringMatching(`[A-Za-z0-9+/=:$,]{6,60}`).Draw(t, "value")
-		s := newSecret(value)
+		s := document.NewSecret(value)
 		if s.Reveal() != value || !s.IsSet() {
 			t.Fatal("the value is lost")
 		}
@@ -100,7 +102,7 @@ func TestSecretNeverPrints(t *testing.T) {
 			}
 		}
 	})
-	if s := newSecret(""); s.IsSet() || s != (Secret{}) || fmt.Sprint(s) != "" {
+	if s := document.NewSecret(""); s.IsSet() || s != (Secret{}) || fmt.Sprint(s) != "" {
 		t.Error("an empty secret passes for one that is set")
 	}
 }

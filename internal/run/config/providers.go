@@ -1,60 +1,17 @@
 package config
 
 import (
-	"cmp"
-	"regexp"
 	"slices"
-	"strings"
 
 	"sendcode/internal/deliver/feedback"
 	"sendcode/internal/run/config/document"
 )
 
-// SecretSource has the name of the variable that has a secret. Instead, a second variable, with
-// _FILE appended to the name, may name a file with the secret.
-type SecretSource struct {
-	// The `NAME` of the environment variable with the secret. The name must not begin with
-	// `SENDCODE_`. Instead of the variable, `NAME_FILE` may have the path of a file with the
-	// secret.
-	SecretEnv string `yaml:"secret_env,omitempty"`
-	Secret    Secret `yaml:"-"`
-}
-
-var envNamePattern = regexp.MustCompile(`^[A-Z][A-Z0-9_]{0,63}$`)
-
-// Check implements document.checker. It also reads the secret.
-func (s *SecretSource) Check(p *document.Mapping) {
-	if p.Given["secret_env"] == nil {
-		return
-	}
-	if problem := s.read(settingsSourceOf(p)); problem != "" {
-		p.AddMistake("secret_env", "%s", problem)
-	}
-}
-
-// read reads the secret. It returns the problem with the variable or the value. If there is no
-// problem, it returns "".
-func (s *SecretSource) read(d *settingsSource) string {
-	switch {
-	case !envNamePattern.MatchString(s.SecretEnv):
-		return "must be the name of a variable, such as TWILIO_TOKEN, and not the secret itself"
-	case strings.HasPrefix(s.SecretEnv, envPrefix):
-		return "variables that begin with " + envPrefix + " have a meaning of their own; take another name"
-	}
-	value, problem := d.readVariable(s.SecretEnv, true)
-	problem = cmp.Or(problem, problemIf(value.value == "", "is empty"), problemWithValue(value.value))
-	if problem != "" {
-		return value.where + ": " + problem
-	}
-	s.Secret = newSecret(value.value)
-	return ""
-}
-
 // eventProvider is a mail provider that reports the outcome of mails. The field Source does not
 // include the secret. SourceWithSecret returns the Source with the secret.
 type eventProvider struct {
-	feedback.Source `yaml:",inline"`
-	SecretSource    `yaml:",inline"`
+	feedback.Source       `yaml:",inline"`
+	document.SecretSource `yaml:",inline"`
 }
 
 // SourceWithSecret returns the source with its secret.

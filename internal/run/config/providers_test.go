@@ -13,6 +13,7 @@ import (
 	"sendcode/internal/deliver/feedback"
 	"sendcode/internal/deliver/sns/snstest"
 	"sendcode/internal/kit/servertest"
+	"sendcode/internal/run/config/document"
 )
 
 var providerVariables = []string{
@@ -128,7 +129,7 @@ func TestProvidersArePrinted(t *testing.T) {
 	}
 	again := must(t, c.YAML(), providerVariables...)
 	is(t, "printed and read", again.YAML(), c.YAML())
-	again.Providers[0].Secret = newSecret("another-secret-of-ours")
+	again.Providers[0].Secret = document.NewSecret("another-secret-of-ours")
 	is(t, "needs a restart", c.RestartChanges(again), []string{"provider_events"})
 	standard := must(t, "provider_events: [{name: a, scheme: standard_webhooks, secret_env: SECRET, message: a, type: b, "+
 		"outcomes: {c: delivered}}]", "SECRET=whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw").Providers[0]

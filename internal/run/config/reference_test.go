@@ -46,7 +46,7 @@ func TestExampleIsTheDefault(t *testing.T) {
 // settings are the sources of all structs that settings are decoded into.
 func settings(t *testing.T) (paths []string) {
 	t.Helper()
-	for _, dir := range []string{".", "../../codes/policy", "../../deliver/feedback", "../../deliver/sms", "../../deliver/sms/*"} {
+	for _, dir := range []string{".", "document", "../../codes/policy", "../../deliver/feedback", "../../deliver/sms", "../../deliver/sms/*"} {
 		found, err := filepath.Glob(dir + "/*.go")
 		if err != nil || len(found) == 0 {
 			t.Fatalf("no sources in %s: %v", dir, err)

@@ -1,58 +1,30 @@
 package config
 
 import (
-	"fmt"
-	"log/slog"
+	"cmp"
+	"regexp"
+	"strings"
+
+	"sendcode/internal/run/config/document"
 )
 
-// Secret holds a value that must not be shown. If the value is set, printing or marshalling a
-// Secret gives "[secret]". If the value is not set, it gives an empty text. Only Reveal returns the
-// value. In the zero Secret, the value is not set.
-type Secret struct {
-	// value is a pointer, so that fmt never prints the secret itself. If a struct of another
-	// package has a Secret in an unexported field, fmt cannot call the methods of Secret and prints
-	// its fields instead. Of a pointer in such a field, fmt prints only the address.
-	value *string
-}
+// Secret holds a value that must not be shown.
+type Secret = document.Secret
 
-// newSecret returns a Secret with the value. If the value is empty, the Secret is not set.
-func newSecret(value string) Secret {
-	if value == "" {
-		return Secret{}
+var envNamePattern = regexp.MustCompile(`^[A-Z][A-Z0-9_]{0,63}$`)
+
+// ReadSecret implements document.SecretReader.
+func (ss *settingsSource) ReadSecret(variable string) (secret Secret, problem string) {
+	switch {
+	case !envNamePattern.MatchString(variable):
+		return Secret{}, "must be the name of a variable, such as TWILIO_TOKEN, and not the secret itself"
+	case strings.HasPrefix(variable, envPrefix):
+		return Secret{}, "variables that begin with " + envPrefix + " have a meaning of their own; take another name"
 	}
-	return Secret{&value}
-}
-
-// Reveal returns the value, empty when not set.
-func (s Secret) Reveal() string {
-	if s.value == nil {
-		return ""
+	value, problem := ss.readVariable(variable, true)
+	problem = cmp.Or(problem, problemIf(value.value == "", "is empty"), problemWithValue(value.value))
+	if problem != "" {
+		return Secret{}, value.where + ": " + problem
 	}
-	return *s.value
+	return document.NewSecret(value.value), ""
 }
-
-// IsSet reports whether there is a value.
-func (s Secret) IsSet() bool { return s.value != nil }
-
-// String returns "[secret]", or "" if the secret is not set.
-func (s Secret) String() string {
-	if s.value == nil {
-		return ""
-	}
-	return "[secret]"
-}
-
-// Format writes what String returns, also for verbs that do not call String: %d, %x, %#v.
-func (s Secret) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte(s.String())) }
-
-// LogValue returns String, so that slog does not show the value.
-func (s Secret) LogValue() slog.Value { return slog.StringValue(s.String()) }
-
-// UnmarshalText sets the secret to the text.
-func (s *Secret) UnmarshalText(text []byte) error {
-	*s = newSecret(string(text))
-	return nil
-}
-
-// MarshalText returns String, so that JSON and YAML do not show the value.
-func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }

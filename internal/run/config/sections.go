@@ -373,7 +373,7 @@ func (l *loader) completeWebhooks() {
 	for i := range c.Apps {
 		a := &c.Apps[i]
 		for _, secret := range secrets[a.Name] {
-			a.Webhook.Secrets = append(a.Webhook.Secrets, newSecret(secret))
+			a.Webhook.Secrets = append(a.Webhook.Secrets, document.NewSecret(secret))
 		}
 		delete(secrets, a.Name)
 		if a.Webhook.URL == "" {

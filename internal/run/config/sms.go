@@ -86,8 +86,8 @@ type SMSCarrier struct {
 	// In the database, in metrics and in addresses of receipts.
 	Name string `yaml:"name" required:"yes" check:"name"`
 	// `http`, `twilio`, `aliyun`, `aliyun-verify` or `tencent`.
-	Type         string `yaml:"type" required:"yes"`
-	SecretSource `yaml:",inline"`
+	Type                  string `yaml:"type" required:"yes"`
+	document.SecretSource `yaml:",inline"`
 	// Prefixes of the numbers that the carrier accepts. The default is all numbers, and `["+86"]`
 	// for `aliyun-verify`. Each country needs a carrier that accepts its numbers.
 	Prefixes []string `yaml:"prefixes,omitempty" check:"prefix"`

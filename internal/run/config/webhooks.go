@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"sendcode/internal/deliver/standardwebhooks"
 	"sendcode/internal/run/config/document"
 )
 
@@ -34,24 +35,15 @@ const (
 	maxWebhookSecrets      = 2
 )
 
-// webhookSecretPrefix begins each secret (Standard Webhooks 1.0.0).
-const webhookSecretPrefix = "whsec_"
-
 // NewWebhookSecret returns a new secret of 32 random bytes, whsec_….
 func NewWebhookSecret() string {
 	key, _ := base64.RawURLEncoding.DecodeString(randomText(32))
-	return webhookSecretPrefix + base64.StdEncoding.EncodeToString(key)
+	return standardwebhooks.SecretPrefix + base64.StdEncoding.EncodeToString(key)
 }
 
 // DecodeWebhookSecret returns the key that a secret of the form "whsec_…" encodes. If the secret
 // encodes no key, it returns nil.
-func DecodeWebhookSecret(s Secret) []byte {
-	key, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(s.Reveal(), webhookSecretPrefix))
-	if err != nil {
-		return nil
-	}
-	return key
-}
+func DecodeWebhookSecret(s Secret) []byte { return standardwebhooks.DecodeSecret(s.Reveal()) }
 
 // Check implements document.checker. If any other setting of a webhook is given, the URL must be
 // given, too. Check sorts the events. If no events are given, it sets all events.
@@ -115,7 +107,7 @@ func checkWebhookSecrets(value string) string {
 			return "holds more than two secrets of the app " + app + ": give only the present one and the next one"
 		}
 		for _, secret := range secrets {
-			encoded, found := strings.CutPrefix(secret, webhookSecretPrefix)
+			encoded, found := strings.CutPrefix(secret, standardwebhooks.SecretPrefix)
 			key, err := base64.StdEncoding.DecodeString(encoded)
 			switch {
 			case !found || err != nil || len(key) < minWebhookSecretLength || len(key) > maxWebhookSecretLength:

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"sendcode/internal/run/config/document"
+
 	"sendcode/internal/store"
 )
 
@@ -41,10 +43,10 @@ func TestWebhooks(t *testing.T) {
 			t.Errorf("%q is not printed:\n%s", want, c.YAML())
 		}
 	}
-	if one, two := NewWebhookSecret(), NewWebhookSecret(); len(DecodeWebhookSecret(newSecret(one))) != 32 || one == two {
+	if one, two := NewWebhookSecret(), NewWebhookSecret(); len(DecodeWebhookSecret(document.NewSecret(one))) != 32 || one == two {
 		t.Errorf("new secrets %s and %s", one, two)
 	}
-	if DecodeWebhookSecret(newSecret("whsec_*")) != nil {
+	if DecodeWebhookSecret(document.NewSecret("whsec_*")) != nil {
 		t.Error("a key of nothing")
 	}
 }
