@@ -27,7 +27,7 @@ import (
 
 	"sendcode/internal/run/app"
 	"sendcode/internal/run/config"
-	"sendcode/internal/run/config/document"
+	"sendcode/internal/base/document"
 )
 
 // commandLine declares the commands. Without a command, the program serves.

@@ -56,7 +56,7 @@ type Auth struct {
 	// by default.
 	Header string `yaml:"header,omitempty" check:"header"`
 	// `sns`: the topic's ARN.
-	Topic string `yaml:"topic,omitempty" check:"sns_topic"`
+	Topic string `yaml:"topic,omitempty"`
 }
 
 // Verify reports whether the request comes from the provider. If the request has a signed time,

@@ -15,7 +15,7 @@ package house
 // The rooms of internal stand one above the other: base, store, codes, limit, deliver, verify,
 // http, run. None imports a room above it.
 var edges = map[string]string{
-	"cmd/sendcode": "internal/run/app/... internal/run/commands internal/run/config/...",
+	"cmd/sendcode": "internal/base/document internal/run/app/... internal/run/commands internal/run/config/...",
 	"docs":         "",
 	"templates":    "",
 	"migrations":   "internal/store",
@@ -25,9 +25,10 @@ var edges = map[string]string{
 	"quota":           "quota/internal/redisurl",
 	"quota/quotahttp": "quota",
 
-	"internal/base":         "quota", // waits are rounded as everywhere
-	"internal/base/panics":  "internal/base/logs",
-	"internal/base/message": "templates internal/base/texts",
+	"internal/base":          "quota", // waits are rounded as everywhere
+	"internal/base/document": "internal/base/recipient",
+	"internal/base/panics":   "internal/base/logs",
+	"internal/base/message":  "templates internal/base/texts",
 
 	"internal/store":          storing,
 	"internal/store/postgres": storing + " migrations internal/store/sqldb",
@@ -39,7 +40,7 @@ var edges = map[string]string{
 	"internal/limit/applimits": "quota internal/base/fault", // not gates: it asks an interface
 
 	"internal/deliver": "quota internal/base/... internal/store internal/codes/... internal/limit/buckets " +
-		"internal/deliver/bounce internal/deliver/delivery internal/deliver/providerhttp internal/deliver/sms internal/deliver/standardwebhooks internal/deliver/webhook",
+		"internal/deliver/bounce internal/deliver/delivery internal/deliver/providerhttp internal/deliver/sms internal/deliver/sns internal/deliver/standardwebhooks internal/deliver/webhook",
 	// a mail server and a carrier know no send
 	"internal/deliver/delivery": "internal/base/loopback internal/base/panics internal/deliver/delivery/... internal/deliver/providerhttp",
 	"internal/deliver/sms":      "internal/base/loopback internal/deliver/delivery internal/deliver/providerhttp internal/deliver/sms",
@@ -47,7 +48,7 @@ var edges = map[string]string{
 	// not deliver/outbox: a send is handed over to an interface
 	"internal/verify": deciding + " internal/limit/... internal/deliver/webhook internal/verify/humancheck internal/verify/proof internal/verify/verification",
 	// a vendor is asked as a carrier is, and knows no send
-	"internal/verify/humancheck/vendors": "quota internal/base/loopback internal/deliver/delivery internal/deliver/providerhttp internal/deliver/sms internal/verify/humancheck",
+	"internal/verify/humancheck/vendors": "quota internal/base/document internal/base/loopback internal/deliver/delivery internal/deliver/providerhttp internal/deliver/sms internal/verify/humancheck",
 
 	"internal/http":         serving,
 	"internal/http/api":     serving + " internal/http/authhooks internal/deliver/feedback internal/deliver/sms internal/deliver/sns",
@@ -55,10 +56,10 @@ var edges = map[string]string{
 	"internal/http/console": serving + " internal/limit/buckets internal/http/console/... internal/http/openid",
 
 	"internal/run":        deciding + " internal/limit/... internal/deliver/... internal/verify/... internal/run/disk internal/run/metrics",
-	"internal/run/config": "quota internal/base/... internal/store internal/codes/... internal/deliver/... internal/http/authhooks internal/run/config/document internal/run/disk internal/verify/humancheck/...",
+	"internal/run/config": "quota internal/base/... internal/store internal/codes/... internal/deliver/... internal/http/authhooks internal/run/disk internal/verify/humancheck/...",
 	// the only place where parts are put together
 	"internal/run/app": ". docs migrations quota templates web internal/...",
-	"internal/run/commands": ". migrations internal/base/fault internal/http/console/auth internal/run/app internal/run/config internal/run/disk " +
+	"internal/run/commands": ". migrations internal/base/fault internal/http/console/auth internal/run/app internal/run/config internal/deliver/feedback internal/run/disk " +
 		"internal/store/...",
 
 	"internal/kit/historytest": "", // judges the whole, so it must not share its mistakes
@@ -110,7 +111,7 @@ var modules = map[string]string{
 	"github.com/rs/zerolog":                 testsOnly, // toxiproxy wants to be told that it shall not log
 	"github.com/wneessen/go-mail":           "internal/deliver/delivery/smtp",
 	"github.com/yuin/goldmark":              "internal/http/reference",
-	"go.yaml.in/yaml":                       "internal/run/config internal/run/config/document internal/http/reference tools/mutants",
+	"go.yaml.in/yaml":                       "internal/run/config internal/base/document internal/http/reference tools/mutants",
 	"go.opentelemetry.io/contrib":           "internal/run/traces",
 	// all but traces read or write traceparent alone
 	"go.opentelemetry.io/otel":              "internal/run/traces internal/deliver/providerhttp internal/deliver/webhook internal/base/logs",

@@ -20,9 +20,6 @@ import (
 	"sendcode/internal/base/message"
 	"sendcode/internal/codes/code"
 	"sendcode/internal/codes/policy"
-	"sendcode/internal/deliver/feedback"
-	"sendcode/internal/deliver/sns"
-	"sendcode/internal/deliver/webhook"
 	"sendcode/internal/http/api"
 	"sendcode/internal/http/authhooks"
 	"sendcode/internal/http/console"
@@ -206,27 +203,6 @@ func (a *App) addRoutes() error {
 	return nil
 }
 
-// registerProviderEvents adds the routes on which mail providers report events.
-func (a *App) registerProviderEvents(e *echo.Echo) {
-	sources, topics := map[string]feedback.Source{}, map[string]*sns.Topic{}
-	// AllowPlain permits http URLs. Amazon SNS signs its messages, and the certificate of the
-	// signer's issuer may be at an http URL. This is safe, because Topic verifies the certificate
-	// chain.
-	client := webhook.Guard{AllowPlain: true}.NewClient(nil, nil)
-	for _, p := range a.cfg.Providers {
-		sources[p.Name] = p.SourceWithSecret()
-		if p.Auth.Scheme == feedback.SchemeSNS {
-			topics[p.Name] = sns.NewTopic(p.Auth.Topic, &client, nil)
-		}
-		a.metrics.InitProvider(p.Name, api.ProviderOutcomes())
-	}
-	events := &api.EventHandlers{
-		Sources: sources, Topics: topics, Subscriptions: a.core.Administration, Events: a.core.ProviderEvents, Logger: a.logger,
-		Use: gates.WriteThrough{Gates: a.core.Gates, Saved: a.savedEvents}.TakeOrLocal, Count: a.metrics.ProviderEventReported,
-	}
-	events.Register(e)
-}
-
 // registerAuthHooks adds the routes that auth servers call. An auth server calls such a route to
 // let the service send the auth server's code.
 func (a *App) registerAuthHooks(e *echo.Echo) {
@@ -330,14 +306,8 @@ func (a *App) registerConsole(front, back *echo.Echo) {
 			carriers = append(carriers, h.Server)
 		}
 	}
-	var topics []string
-	for _, p := range a.cfg.Providers {
-		if p.Auth.Scheme == feedback.SchemeSNS {
-			topics = append(topics, p.Name)
-		}
-	}
 	pages := console.New(console.Config{
-		DB: a.db, Administration: a.core.Administration, TopicProviders: topics, Webhooks: a.core.Webhooks,
+		DB: a.db, Administration: a.core.Administration, TopicProviders: topicProviders(a.cfg), Webhooks: a.core.Webhooks,
 		Logger: a.logger, Status: a.Status, Carriers: carriers, ResendOther: a.cfg.ResendsOther(), StorageStatus: a.storageStatus,
 		Now: a.now,
 		Auth: auth.Config{

@@ -37,12 +37,12 @@ func (a *App) useHumanChecks(cfg config.Config) error {
 		a.onClose(a.stopVendors)
 	}
 	for _, app := range cfg.Apps {
-		c, asks := app.HumanCheckOf()
+		c, asks := app.HumanCheck.HumanCheck()
 		if !asks {
 			continue
 		}
 		vendor := humancheck.ByWork
-		if settings, ok := app.HumanCheckVendor(); ok {
+		if settings, ok := app.HumanCheck.Vendor(app.Origins); ok {
 			v := a.vendors[app.Name]
 			if !reflect.DeepEqual(v.Config, settings) {
 				client, err := vendors.New(settings, app.Name, a.vendorBounds, a.logVendor)

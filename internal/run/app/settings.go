@@ -2,7 +2,6 @@ package app
 
 import (
 	"crypto/sha256"
-	"slices"
 
 	"sendcode/internal/deliver/webhook"
 	"sendcode/internal/http/api"
@@ -20,16 +19,6 @@ func limitSet(cfg config.Config) applimits.Set {
 		}
 	}
 	return set
-}
-
-// providerHeaders returns the headers by which mail providers identify our mails.
-func providerHeaders(cfg config.Config) (headers []string) {
-	for _, p := range cfg.Providers {
-		if p.Header != "" && !slices.Contains(headers, p.Header) {
-			headers = append(headers, p.Header)
-		}
-	}
-	return headers
 }
 
 // webhookSettings returns the URLs and keys of the apps' webhooks.

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"sendcode/internal/deliver/feedback"
 	"sendcode/internal/run/config"
 )
 
@@ -86,7 +87,7 @@ func (b BounceTarget) resolve(settings func() (config.Config, error)) (url, secr
 	if err != nil {
 		return "", "", err
 	}
-	source, ok := cfg.BounceSource()
+	source, ok := feedback.BounceSource(cfg.Providers)
 	if !ok {
 		return "", "", errors.New("no provider_events has the scheme dsn: give --url and --secret-file")
 	}

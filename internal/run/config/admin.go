@@ -6,8 +6,8 @@ import (
 	"strings"
 	"time"
 
+	"sendcode/internal/base/document"
 	"sendcode/internal/base/loopback"
-	"sendcode/internal/run/config/document"
 )
 
 // adminSettings are the console's settings in the file.

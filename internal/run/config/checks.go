@@ -13,10 +13,10 @@ import (
 	_ "time/tzdata" // the database of time zones, for systems that lack it, such as a bare container
 	"unicode/utf8"
 
+	"sendcode/internal/base/document"
 	"sendcode/internal/base/loopback"
 	"sendcode/internal/base/message"
 	"sendcode/internal/codes/code"
-	"sendcode/internal/run/config/document"
 )
 
 // problemIf returns the problem if wrong is true, otherwise "".

@@ -45,10 +45,12 @@ import (
 	"strings"
 	"time"
 
+	"sendcode/internal/base/document"
 	"sendcode/internal/base/recipient"
 	"sendcode/internal/codes/code"
 	"sendcode/internal/codes/policy"
-	"sendcode/internal/run/config/document"
+	"sendcode/internal/deliver/feedback"
+	"sendcode/internal/verify/humancheck/vendors"
 )
 
 // Config is the effective configuration. Its struct tags say how the package reads and prints the
@@ -103,7 +105,7 @@ type Config struct {
 	// Networks or addresses whose `X-Forwarded-For` is believed, by commas.
 	TrustedProxies []netip.Prefix `yaml:"trusted_proxies" env:"list" check:"proxy"`
 	// [Mail providers that report bounces and complaints](provider-events.md).
-	Providers []eventProvider `yaml:"provider_events" unique:"name"`
+	Providers []feedback.Provider `yaml:"provider_events" unique:"name"`
 	// [Auth servers](supabase.md) that have their own codes sent.
 	Hooks []authHook `yaml:"hooks" unique:"name"`
 	// Which addresses of a domain are the same mailbox, for all callers and rules. `plus_tags`:
@@ -300,7 +302,7 @@ type App struct {
 	// Purposes that our page offers besides `default`, at `/?purpose=NAME`.
 	PagePurposes []string `yaml:"page_purposes,omitempty" unique:"yes"`
 	// [A human check](policies.md#human-checks) of strangers, when they are many.
-	HumanCheck humanCheckSettings `yaml:"human_check,omitempty"`
+	HumanCheck vendors.Settings `yaml:"human_check,omitempty"`
 	// API keys.
 	Keys []appKey `yaml:"keys" unique:"id"`
 	// [Where events are posted](webhooks.md).

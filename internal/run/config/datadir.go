@@ -12,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"sendcode/internal/run/config/document"
+	"sendcode/internal/base/document"
 	"sendcode/internal/run/disk"
 
 	"github.com/gofrs/flock"

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"sendcode/internal/run/config/document"
+	"sendcode/internal/base/document"
 
 	"go.yaml.in/yaml/v3"
 )

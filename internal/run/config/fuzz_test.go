@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"sendcode/internal/run/config/document"
+	"sendcode/internal/base/document"
 	"sendcode/quota"
 )
 

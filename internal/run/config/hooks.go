@@ -6,9 +6,9 @@ import (
 	"strings"
 	"time"
 
+	"sendcode/internal/base/document"
 	"sendcode/internal/deliver/standardwebhooks"
 	"sendcode/internal/http/authhooks"
-	"sendcode/internal/run/config/document"
 )
 
 // authHook is a route that an auth server calls. The auth server makes a code, and the service

@@ -6,9 +6,8 @@ import (
 	"strings"
 	"time"
 
+	"sendcode/internal/base/document"
 	"sendcode/internal/base/message"
-	"sendcode/internal/deliver/sns"
-	"sendcode/internal/run/config/document"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -155,8 +154,4 @@ var checksByName = map[string]func(text string) string{
 	// mails must begin with X-, so that mail programs give it no other meaning.
 	"header":      patternCheck(`^[A-Za-z][A-Za-z0-9-]{0,63}$`, "is not the name of a header"),
 	"mail_header": patternCheck(`^X-[A-Za-z0-9-]{1,62}$`, "must begin with X-"),
-	"sns_topic": func(text string) string {
-		return problemIf(!sns.IsTopic(text),
-			"must be the ARN of a standard topic, such as arn:aws:sns:eu-west-1:123456789012:ses-events")
-	},
 }

@@ -4,9 +4,9 @@ import (
 	"net"
 	"testing"
 
+	"sendcode/internal/base/document"
 	"sendcode/internal/kit/golden"
 	"sendcode/internal/kit/servertest"
-	"sendcode/internal/run/config/document"
 )
 
 // The golden file has the settings in force if none is given. A test below reads it back.

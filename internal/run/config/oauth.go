@@ -6,8 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"sendcode/internal/base/document"
 	"sendcode/internal/deliver/delivery/oauth"
-	"sendcode/internal/run/config/document"
 )
 
 // oauthClient is a client that gets tokens for mail servers. It has credentials of its own (RFC

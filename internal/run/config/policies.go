@@ -6,8 +6,8 @@ import (
 	"strings"
 	"time"
 
+	"sendcode/internal/base/document"
 	"sendcode/internal/codes/policy"
-	"sendcode/internal/run/config/document"
 	"sendcode/quota"
 )
 

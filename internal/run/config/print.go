@@ -13,7 +13,7 @@ import (
 	"strconv"
 	"strings"
 
-	"sendcode/internal/run/config/document"
+	"sendcode/internal/base/document"
 
 	"go.yaml.in/yaml/v3"
 )

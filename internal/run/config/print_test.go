@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"sendcode/internal/run/config/document"
+	"sendcode/internal/base/document"
 
 	"pgregory.net/rapid"
 

@@ -10,10 +10,10 @@ import (
 	"testing"
 	"time"
 
+	"sendcode/internal/base/document"
 	"sendcode/internal/deliver/feedback"
 	"sendcode/internal/deliver/sns/snstest"
 	"sendcode/internal/kit/servertest"
-	"sendcode/internal/run/config/document"
 )
 
 var providerVariables = []string{

@@ -4,8 +4,8 @@ import (
 	"strings"
 	"time"
 
+	"sendcode/internal/base/document"
 	"sendcode/internal/base/recipient"
-	"sendcode/internal/run/config/document"
 )
 
 // testRecipient is a recipient with a fixed code, to which the service sends no message. Reviewers

@@ -12,9 +12,9 @@ import (
 	"strings"
 	"testing"
 
+	"sendcode/internal/base/document"
 	"sendcode/internal/kit/golden"
 	"sendcode/internal/kit/servertest"
-	"sendcode/internal/run/config/document"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -46,7 +46,7 @@ func TestExampleIsTheDefault(t *testing.T) {
 // settings are the sources of all structs that settings are decoded into.
 func settings(t *testing.T) (paths []string) {
 	t.Helper()
-	for _, dir := range []string{".", "document", "../../codes/policy", "../../deliver/feedback", "../../deliver/sms", "../../deliver/sms/*"} {
+	for _, dir := range []string{".", "../../base/document", "../../codes/policy", "../../verify/humancheck/vendors", "../../deliver/feedback", "../../deliver/sms", "../../deliver/sms/*"} {
 		found, err := filepath.Glob(dir + "/*.go")
 		if err != nil || len(found) == 0 {
 			t.Fatalf("no sources in %s: %v", dir, err)

@@ -10,9 +10,9 @@ import (
 	"testing"
 	"time"
 
+	"sendcode/internal/base/document"
 	"sendcode/internal/kit/golden"
 	"sendcode/internal/kit/servertest"
-	"sendcode/internal/run/config/document"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"go.yaml.in/yaml/v3"

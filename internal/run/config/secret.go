@@ -5,7 +5,7 @@ import (
 	"regexp"
 	"strings"
 
-	"sendcode/internal/run/config/document"
+	"sendcode/internal/base/document"
 )
 
 // Secret holds a value that must not be shown.

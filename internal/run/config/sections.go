@@ -10,12 +10,12 @@ import (
 	"strings"
 	"time"
 
+	"sendcode/internal/base/document"
 	"sendcode/internal/base/message"
 	"sendcode/internal/base/recipient"
 	"sendcode/internal/codes/keys"
 	"sendcode/internal/deliver/delivery/mailserver"
 	"sendcode/internal/deliver/sms"
-	"sendcode/internal/run/config/document"
 	"sendcode/quota"
 )
 
@@ -39,13 +39,11 @@ func (p *purpose) Check(at *document.Mapping) {
 	}
 }
 
-// Check implements document.checker: the purposes of the app's page must exist, and the settings of
-// its human check must be complete and fit the vendor of the check.
+// Check implements document.checker: the purposes of the app's page must exist.
 func (a *App) Check(p *document.Mapping) {
 	for _, name := range a.PagePurposes {
 		addReference(p, "purpose", "page_purposes", name)
 	}
-	a.checkHumanCheck(p)
 }
 
 // Check implements document.checker. The ID must not be reserved for the service, and only secret
@@ -288,6 +286,34 @@ func (l *loader) checkCombinations() {
 	l.checkHumanChecks()
 	if !c.Loopback() {
 		l.checkRequiredIfReachable()
+	}
+}
+
+// checkHumanChecks adds a mistake for each app that has a human check but cannot use one. An app
+// with a hook cannot use one, since sends through a hook come without a browser. It also adds a
+// mistake for a check whose vendor needs hosts and has none. The default hosts are those of the
+// origins, so checkHumanChecks must run when all origins are known.
+func (l *loader) checkHumanChecks() {
+	c := l.config
+	for i, app := range l.root.Children["apps"] {
+		at := app.Children["human_check"]
+		if len(at) == 0 || i >= len(c.Apps) {
+			continue
+		}
+		j := slices.IndexFunc(c.Apps, func(a App) bool { return app.Given["name"] != nil && a.Name == app.Given["name"].Value })
+		if j < 0 || c.Apps[j].HumanCheck.By == "" {
+			continue
+		}
+		a := c.Apps[j]
+		if slices.ContainsFunc(c.Hooks, func(h authHook) bool { return h.App == a.Name }) {
+			at[0].AddMistake("by", "does not work in an app with a hook, whose sends come without a browser; give the hook its own app")
+		}
+		if j == 0 && c.Origins.IsSet() { // SENDCODE_ORIGINS are those of the app default
+			continue
+		}
+		if problem := a.HumanCheck.HostsProblem(a.Origins); problem != nil {
+			at[0].AddMistake("", "hostnames %s", problem)
+		}
 	}
 }
 

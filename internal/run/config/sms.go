@@ -9,11 +9,11 @@ import (
 	"slices"
 	"strings"
 
+	"sendcode/internal/base/document"
 	"sendcode/internal/base/loopback"
 	"sendcode/internal/base/recipient"
 	"sendcode/internal/deliver/sms"
 	"sendcode/internal/deliver/sms/generic"
-	"sendcode/internal/run/config/document"
 	"sendcode/internal/store"
 	"sendcode/quota"
 )

@@ -1,7 +1,7 @@
 package config
 
 import (
-	"sendcode/internal/run/config/document"
+	"sendcode/internal/base/document"
 )
 
 // settingsSource is the file and the environment that settings are read from.

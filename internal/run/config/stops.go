@@ -5,9 +5,9 @@ import (
 	"strings"
 	"time"
 
+	"sendcode/internal/base/document"
 	"sendcode/internal/base/recipient"
 	"sendcode/internal/codes/policy"
-	"sendcode/internal/run/config/document"
 )
 
 // stop is an entry by which an administrator stops sends. It stops the sends to recipients, the

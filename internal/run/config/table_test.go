@@ -8,9 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"sendcode/internal/base/document"
 	"sendcode/internal/kit/golden"
 	"sendcode/internal/kit/servertest"
-	"sendcode/internal/run/config/document"
 )
 
 // TestLoad compares the output of Load for each part of testdata/load.txt with the expected text

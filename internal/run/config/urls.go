@@ -12,9 +12,9 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"sendcode/internal/base/document"
 	"sendcode/internal/base/loopback"
 	"sendcode/internal/deliver/delivery/mailserver"
-	"sendcode/internal/run/config/document"
 	"sendcode/quota"
 )
 

@@ -10,10 +10,10 @@ import (
 	"strings"
 	"time"
 
+	"sendcode/internal/base/document"
 	"sendcode/internal/base/loopback"
 	"sendcode/internal/codes/policy"
 	"sendcode/internal/deliver/delivery/mailserver"
-	"sendcode/internal/run/config/document"
 	"sendcode/quota"
 )
 

@@ -7,8 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	"sendcode/internal/base/document"
 	"sendcode/internal/deliver/standardwebhooks"
-	"sendcode/internal/run/config/document"
 )
 
 // webhookSettings is the URL to which an app's events are posted.

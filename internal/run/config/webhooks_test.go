@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"sendcode/internal/run/config/document"
+	"sendcode/internal/base/document"
 
 	"sendcode/internal/store"
 )

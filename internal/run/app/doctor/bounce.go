@@ -12,6 +12,7 @@ import (
 	"sendcode/internal/codes/keys"
 	"sendcode/internal/deliver/bounce"
 	"sendcode/internal/deliver/delivery"
+	"sendcode/internal/deliver/feedback"
 	"sendcode/internal/run/commands"
 	"sendcode/internal/run/config"
 )
@@ -21,7 +22,7 @@ import (
 // yet, checkBounces prints a remark and counts no failure.
 func (d *doctor) checkBounces(ctx context.Context) {
 	const what = "bounce mails"
-	source, ok := d.cfg.BounceSource()
+	source, ok := feedback.BounceSource(d.cfg.Providers)
 	if !ok {
 		return
 	}

@@ -188,7 +188,7 @@ func (d *doctor) checkCarriers(ctx context.Context) {
 // checkVendors asks the vendor of each app's human check about a test token.
 func (d *doctor) checkVendors(ctx context.Context) {
 	for _, a := range d.cfg.Apps {
-		settings, asks := a.HumanCheckVendor()
+		settings, asks := a.HumanCheck.Vendor(a.Origins)
 		if !asks {
 			continue
 		}

@@ -1,0 +1,105 @@
+package vendors
+
+import (
+	"cmp"
+	"net/url"
+	"slices"
+
+	"sendcode/internal/base/document"
+	"sendcode/internal/verify/humancheck"
+)
+
+// Settings are how an app asks strangers.
+type Settings struct {
+	// `work`: a proof of work, without a vendor. Or the vendor.
+	By string `yaml:"by,omitempty" oneof:"work turnstile hcaptcha recaptcha http"`
+	// `pressed`: strangers get the check when they have used half of their shared limits. `always`:
+	// a stranger also gets the check before the first send of each verification.
+	When string `yaml:"when,omitempty" oneof:"pressed always"`
+	// The vendor's public key of the site; of `recaptcha` one of v2.
+	SiteKey               string `yaml:"site_key,omitempty"`
+	document.SecretSource `yaml:",inline"`
+	// The URL to use in place of the vendor's own URL. With `by: http` it is the URL of your own
+	// service. The URL begins with `https`, or on loopback with `http`.
+	URL string `yaml:"url,omitempty"`
+	// The hosts of the pages that show the check. With `recaptcha` the default is the hosts of
+	// `origins`. `turnstile` and `hcaptcha` need no list, because they tie a site key to its hosts
+	// themselves.
+	Hostnames []string `yaml:"hostnames,omitempty" unique:"yes"`
+	// The person's address goes to the vendor.
+	SendIP bool `yaml:"send_ip,omitempty"`
+	// How many requests about this app the vendor may get in an hour, by default 10000. Above this
+	// number, strangers get a proof of work instead.
+	AsksPerHour int `yaml:"asks_per_hour,omitempty" range:"1 1000000"`
+}
+
+// always is the When of a check that is asked also without pressure.
+const always = "always"
+
+// Check implements document.checker. The settings must be complete and fit the vendor.
+func (s *Settings) Check(p *document.Mapping) {
+	if !p.Valid() {
+		return
+	}
+	v, asks := s.Vendor(nil)
+	switch {
+	case s.By == "" && len(p.Given) > 0:
+		p.AddMistake("", "by is missing")
+	case s.By != "" && !asks:
+		for _, key := range []string{"site_key", "secret_env", "url", "hostnames", "send_ip", "asks_per_hour"} {
+			if p.Given[key] != nil {
+				p.AddMistake(key, "is only for a vendor, but by is %s", s.By)
+			}
+		}
+	}
+	if s.By == "http" && len(s.Hostnames) > 0 {
+		p.AddMistake("hostnames", "has no effect with by: http, whose service judges the host itself")
+	}
+	if !asks {
+		return
+	}
+	wrong := v.Check()
+	for _, key := range []string{"secret", "site_key", "url"} {
+		if wrong[key] == nil {
+			continue
+		}
+		if key == "secret" {
+			p.AddMistake("", "secret_env %s", wrong[key])
+		} else {
+			p.AddMistake("", "%s %s", key, wrong[key])
+		}
+	}
+}
+
+// HostsProblem returns an error if the vendor needs the hosts of pages, and neither Hostnames nor
+// the app's origins name one. Call it when all origins are known.
+func (s Settings) HostsProblem(origins []string) error {
+	v, asks := s.Vendor(origins)
+	if !asks {
+		return nil
+	}
+	return v.Check()["hostnames"]
+}
+
+// Vendor returns the vendor of the check of an app with these origins. The bool is false if the
+// check has no vendor.
+func (s Settings) Vendor(origins []string) (Config, bool) {
+	if s.By == "" || s.By == humancheck.ByWork {
+		return Config{}, false
+	}
+	hosts := slices.Clone(s.Hostnames)
+	for _, origin := range origins {
+		if u, err := url.Parse(origin); err == nil && len(s.Hostnames) == 0 && !slices.Contains(hosts, u.Hostname()) {
+			hosts = append(hosts, u.Hostname())
+		}
+	}
+	return Config{
+		By: s.By, SiteKey: s.SiteKey, Secret: s.Secret.Reveal(), URL: s.URL, Hostnames: hosts, OwnHostnames: len(s.Hostnames) > 0,
+		SendIP: s.SendIP, AsksPerHour: cmp.Or(s.AsksPerHour, 10_000),
+	}, true
+}
+
+// HumanCheck returns the check, without its vendor. The bool is false if there is none.
+func (s Settings) HumanCheck() (humancheck.Check, bool) {
+	return humancheck.Check{Always: s.When == always, Cost: humancheck.DefaultCost}, s.By != ""
+}
