@@ -179,7 +179,7 @@ else
 	failed=0; for pid in $$pids; do wait $$pid || failed=1; done; $$run -test.v; exit $$failed
 endif
 
-mutants: servers ## changes one line at a time and prints which change no test notices; some hours, continued where it stopped (MUTANTS=-areas=gate, -day=1 to 7: see tools/mutants)
+mutants: servers ## changes one place of the core at a time and prints which change no test notices; each day other places, as many as fit (MUTANTS=-packages=quota, -only=, -budget=2h: see tools/mutants)
 	@$(BUILD) ./tools/mutants
 	@bin/mutants -results=bin/mutants.jsonl $(MUTANTS)
 

@@ -2,11 +2,18 @@ package main
 
 import (
 	"bytes"
-	"cmp"
 	"crypto/sha256"
+	"encoding/json"
+	"errors"
 	"fmt"
-	"maps"
+	"go/ast"
+	"go/importer"
+	"go/parser"
+	"go/token"
+	"go/types"
+	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -14,12 +21,16 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// area is a part of the service with the tests of that part.
+// area is a package that is changed, with the tests that should notice.
 type area struct {
-	Name    string
-	Tests   []tests // in this order
-	Mutants []mutant
+	Package string
+	Tests   []tests // in this order; empty: those of the package
+	Equal   []equalMutants
+	Also    []edit
 }
+
+// edit is a mutant that no operator makes. The file has the text Find exactly once.
+type edit struct{ File, Find, With string }
 
 // tests are one run of go test: a package, and flags for it.
 type tests struct {
@@ -27,89 +38,102 @@ type tests struct {
 	Flags   []string
 }
 
-// mutant replaces a text that a file has exactly once.
-type mutant struct {
-	File, Find, With string
-	Tests            []tests // in place of the area's
-	Equal            string  // why no test can tell the difference
-
-	area        string
-	text        []byte // of the changed file
-	fingerprint string
+// equalMutants are mutants that no test can notice: those of a function, by an operator.
+type equalMutants struct {
+	Func, Operator, Why string
 }
 
-func (m mutant) name() string { return m.File + ": " + oneLine(m.Find) + "  =>  " + oneLine(m.With) }
-
-// oneLine returns a text as it is printed: without the indentation of its lines.
-func oneLine(text string) string {
-	if strings.TrimSpace(text) == "" {
-		return "(nothing)"
-	}
-	return strings.Join(strings.Fields(text), " ")
-}
-
-// load reads the mutants of a list, in its order. If a file does not have a text exactly once, that
-// is an error: otherwise the list would no longer test what it says.
-func load(o options, text []byte) (all []mutant, err error) {
-	var list struct{ Areas []area }
+// readAreas reads the list of packages.
+func readAreas(text []byte) ([]*area, error) {
+	var list struct{ Areas []*area }
 	d := yaml.NewDecoder(bytes.NewReader(text))
 	d.KnownFields(true)
 	if err := d.Decode(&list); err != nil {
 		return nil, fmt.Errorf("mutants.yaml: %w", err)
 	}
-	seen, packages := map[string]bool{}, map[string][]byte{}
 	for _, a := range list.Areas {
-		for _, m := range a.Mutants {
-			m.area = a.Name
-			if m.Tests == nil {
-				m.Tests = a.Tests
-			}
-			original, err := os.ReadFile(filepath.Join(o.root, m.File))
-			if err != nil {
-				return nil, err
-			}
-			if n := strings.Count(string(original), m.Find); m.Find == "" || n != 1 || m.Find == m.With || seen[m.name()] {
-				return nil, fmt.Errorf(
-					"%s: the text is there %d times and must be once; or nothing changes, or it is in the list twice",
-					m.name(), n)
-			}
-			seen[m.name()] = true
-			m.text = []byte(strings.Replace(string(original), m.Find, m.With, 1))
-			if m.fingerprint, err = fingerprint(o.root, m, packages); err != nil {
-				return nil, err
-			}
-			all = append(all, m)
+		if len(a.Tests) == 0 {
+			a.Tests = []tests{{Package: a.Package}}
 		}
 	}
-	return all, nil
+	return list.Areas, nil
 }
 
-// week is over how many days the packages are divided.
-const week = 7
+// open reads and type-checks the package of an area.
+func open(root string, a *area) (*source, error) {
+	cmd := exec.Command("go", "list", "-export", "-deps", "-json=ImportPath,Dir,GoFiles,Export", a.Package)
+	cmd.Dir, cmd.Stderr = root, os.Stderr
+	out, err := cmd.Output()
+	if err != nil {
+		return nil, fmt.Errorf("go list %s: %w", a.Package, err)
+	}
+	type listed struct {
+		ImportPath, Dir, Export string
+		GoFiles                 []string
+	}
+	var last listed
+	exports := map[string]string{}
+	for d := json.NewDecoder(bytes.NewReader(out)); ; {
+		var p listed
+		if err := d.Decode(&p); errors.Is(err, io.EOF) {
+			break
+		} else if err != nil {
+			return nil, err
+		}
+		exports[p.ImportPath], last = p.Export, p // the package comes after all it imports
+	}
+	s := &source{
+		area: a, root: root, dir: last.Dir, path: last.ImportPath, fset: token.NewFileSet(),
+		files: map[string]*ast.File{}, texts: map[string][]byte{},
+		info: &types.Info{Types: map[ast.Expr]types.TypeAndValue{}, Uses: map[*ast.Ident]types.Object{}},
+	}
+	s.deps = importer.ForCompiler(s.fset, "gc", func(path string) (io.ReadCloser, error) {
+		return os.Open(exports[path])
+	})
+	for _, name := range last.GoFiles {
+		text, err := os.ReadFile(filepath.Join(s.dir, name))
+		if err != nil {
+			return nil, err
+		}
+		file := filepath.Join(filepath.Clean(a.Package), name)
+		if s.files[file], err = parser.ParseFile(s.fset, file, text, parser.SkipObjectResolution); err != nil {
+			return nil, err
+		}
+		s.texts[file] = text
+	}
+	return s, s.check("", nil, s.info)
+}
 
-// daysOf assigns a day, 1 to week, to each package with mutants, so that the days have about as
-// many mutants.
-func daysOf(all []mutant) map[string]int {
-	in, days, of := map[string]int{}, [week]int{}, map[string]int{}
+// inOrder sorts mutants by a hash of the seed and their names, so that each seed begins with other
+// mutants.
+func inOrder(all []mutant, seed int) {
+	hashes := map[string][32]byte{}
 	for _, m := range all {
-		in[filepath.Dir(m.File)]++
+		hashes[m.name()] = sha256.Sum256([]byte(fmt.Sprint(seed, " ", m.name())))
 	}
-	largest := func(a, b string) int { return cmp.Or(in[b]-in[a], strings.Compare(a, b)) }
-	for _, pkg := range slices.SortedFunc(maps.Keys(in), largest) {
-		day := slices.Index(days[:], slices.Min(days[:]))
-		days[day] += in[pkg]
-		of[pkg] = day + 1
+	slices.SortStableFunc(all, func(a, b mutant) int {
+		x, y := hashes[a.name()], hashes[b.name()]
+		return bytes.Compare(x[:], y[:])
+	})
+}
+
+// isEqual returns why no test can notice the mutant; "": some test should.
+func (m mutant) isEqual() string {
+	for _, e := range m.pkg.Equal {
+		if e.Func == m.Func && e.Operator == m.Operator {
+			return e.Why
+		}
 	}
-	return of
+	return ""
 }
 
 // fingerprint hashes the changed file, the tests and the files of their packages. packages caches
 // the packages' own hashes.
-func fingerprint(root string, m mutant, packages map[string][]byte) (string, error) {
+func fingerprint(root string, m mutant, text []byte, packages map[string][]byte) (string, error) {
 	h := sha256.New()
-	fmt.Fprintln(h, m.File, m.Tests)
-	h.Write(m.text)
-	for _, t := range m.Tests {
+	fmt.Fprintln(h, m.File, m.pkg.Tests)
+	h.Write(text)
+	for _, t := range m.pkg.Tests {
 		if packages[t.Package] == nil {
 			files, err := filepath.Glob(filepath.Join(root, t.Package, "*.*"))
 			if err != nil {
@@ -128,4 +152,12 @@ func fingerprint(root string, m mutant, packages map[string][]byte) (string, err
 		h.Write(packages[t.Package])
 	}
 	return fmt.Sprintf("%x", h.Sum(nil)), nil
+}
+
+// fileText returns the text of the mutant's file as it is now.
+func fileText(s *source, m mutant) ([]byte, error) {
+	if text, found := s.texts[m.File]; found {
+		return text, nil
+	}
+	return os.ReadFile(filepath.Join(s.root, strings.TrimPrefix(m.File, "/")))
 }

@@ -1,7 +1,23 @@
-// Command mutants changes one line of the code at a time and runs the tests that should notice it.
-// It prints which test noticed each change, and which changes no test noticed. The changes are
-// listed in mutants.yaml. It changes no file of the tree: go test gets the changed file by its flag
-// -overlay.
+// Command mutants changes one place of the code at a time and runs the tests that should notice it.
+// It prints which test noticed each change, and which changes no test noticed. It finds the places
+// by itself, in the packages that mutants.yaml names. It changes no file of the tree: go test gets
+// the changed file by its flag -overlay.
+//
+// # Operators
+//
+//	condition   a condition, a result or an argument of type bool is negated
+//	operand     one side of && or || is left out
+//	bound       a comparison is shifted by one or turned round, + and -, * and /, min and max are exchanged
+//	branch      a branch or the body of a loop is emptied
+//	error       nil is returned in place of an error
+//	constant    a number is raised by one; true and false are exchanged
+//	call        a call whose result is not used is left out
+//	assignment  an assignment is left out
+//	defer       a deferred call is left out
+//	element     a field of a struct or an element of a list is left out
+//	context     a context ends with the request's, though the code says context.WithoutCancel
+//	sql, lua    a comparison, a number or a keyword of a statement or a script is exchanged or left out
+//	also        a change that mutants.yaml has, because no operator makes it
 package main
 
 import (
@@ -18,6 +34,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"syscall"
 	"time"
 )
@@ -26,19 +43,29 @@ import (
 var listText []byte
 
 type options struct {
-	root    string
-	results string
-	areas   string
-	day     int
-	timeout time.Duration
+	root     string
+	results  string
+	packages string
+	only     string
+	seed     int
+	each     int
+	budget   time.Duration
+	list     bool
+	least    int
+	timeout  time.Duration
 }
 
 func main() {
 	o := options{root: "."}
 	flag.StringVar(&o.results, "results", filepath.Join(os.TempDir(), "sendcode-mutants.jsonl"),
 		"file that keeps what is known, so that a run can be continued")
-	flag.StringVar(&o.areas, "areas", "", "only these areas: a regular expression")
-	flag.IntVar(&o.day, "day", 0, "1 to 7: only the packages of this day; 0: all")
+	flag.StringVar(&o.packages, "packages", "", "only these packages: a regular expression")
+	flag.StringVar(&o.only, "only", "", "only mutants of these names: a regular expression, such as 'Gates.TakeSend (bound|error)'")
+	flag.IntVar(&o.seed, "seed", int(time.Now().Unix()/86400), "decides which mutants are tried first; as a rule the day")
+	flag.IntVar(&o.each, "each", 0, "how many mutants of each package at most; 0: all")
+	flag.DurationVar(&o.budget, "budget", 0, "begin no mutant after this time; 0: no bound")
+	flag.IntVar(&o.least, "least", 0, "fail if the tests notice less than this percentage of the mutants")
+	flag.BoolVar(&o.list, "list", false, "print the mutants and run nothing")
 	flag.DurationVar(&o.timeout, "timeout", 2*time.Minute, "for each run of tests; one that takes longer has noticed the mutant")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -62,18 +89,24 @@ const (
 // and their packages stay the same.
 type result struct {
 	Fingerprint string
+	Name        string
 	State       state
 	By          string // the test that noticed the mutant, or why no test can
 }
 
-// errAlive is the end of a run that left mutants alive.
-var errAlive = errors.New("some mutants live")
+// errAlive is the end of a run that left too many mutants alive.
+var errAlive = errors.New("too many mutants live")
 
 func run(ctx context.Context, o options, text []byte, out io.Writer) error {
-	areas, errAreas := regexp.Compile(o.areas)
-	all, err := load(o, text)
-	days := daysOf(all)
-	if err := errors.Join(errAreas, err); err != nil {
+	began := time.Now()
+	wanted, errWanted := regexp.Compile(o.packages)
+	only, errOnly := regexp.Compile(o.only)
+	areas, err := readAreas(text)
+	if err := errors.Join(errWanted, errOnly, err); err != nil {
+		return err
+	}
+	all, sources, err := plantAll(o, areas, wanted, only)
+	if err != nil {
 		return err
 	}
 	known, file, err := openResults(o.results)
@@ -81,47 +114,74 @@ func run(ctx context.Context, o options, text []byte, out io.Writer) error {
 		return err
 	}
 	defer file.Close()
-	t := tester{options: o, sound: map[string]bool{}}
-	counts := map[state]int{}
+	t := tester{options: o, sound: map[string]bool{}, packages: map[string][]byte{}}
+	counts, tried := map[state]int{}, map[*area]int{}
 	var broken error
-	left := 0
-	for _, m := range all {
-		if !areas.MatchString(m.area) {
-			continue
-		}
-		if o.day != 0 && days[filepath.Dir(m.File)] != o.day {
-			left++
-			continue
-		}
-		r, found := known[m.fingerprint]
+	for i, m := range all {
+		s := sources[m.pkg]
 		switch {
-		case m.Equal != "":
-			r = result{State: equal, By: m.Equal}
-		case !found:
-			if r, err = t.try(ctx, m); errors.Is(err, errBuild) { // the others can still be tried
-				broken = errors.Join(broken, err)
-				continue
-			} else if err != nil {
-				return err
-			}
-			if err := json.NewEncoder(file).Encode(r); err != nil {
-				return err
-			}
+		case o.budget > 0 && time.Since(began) > o.budget:
+			fmt.Fprintf(out, "mutants: skipped: %d of %d for another night\n", len(all)-i, len(all))
+			return errors.Join(broken, report(out, o, counts))
+		case o.each > 0 && tried[m.pkg] >= o.each || !s.compiles(m):
+			continue
+		}
+		tried[m.pkg]++
+		if o.list {
+			fmt.Fprintf(out, "%s\n        %s\n", m.name(), m.change())
+			continue
+		}
+		r, err := t.result(ctx, s, m, known)
+		if errors.Is(err, errBuild) || errors.Is(err, errUnsound) {
+			broken = errors.Join(broken, err)
+			continue
+		} else if err != nil {
+			return errors.Join(broken, err)
+		}
+		if err := json.NewEncoder(file).Encode(r); err != nil {
+			return err
 		}
 		counts[r.State]++
-		fmt.Fprintf(out, "%-7s %-8s %s\n", r.State, m.area, m.name())
+		fmt.Fprintf(out, "%-7s %s\n        %s\n", r.State, m.name(), m.change())
 		if r.By != "" {
-			fmt.Fprintf(out, "                 %s\n", r.By)
+			fmt.Fprintf(out, "        %s\n", r.By)
 		}
 	}
+	return errors.Join(broken, report(out, o, counts))
+}
+
+// plantAll returns the mutants of the wanted packages in the order of the seed.
+func plantAll(o options, areas []*area, wanted, only *regexp.Regexp) (all []mutant, sources map[*area]*source, err error) {
+	sources = map[*area]*source{}
+	for _, a := range areas {
+		if !wanted.MatchString(a.Package) {
+			continue
+		}
+		if sources[a], err = open(o.root, a); err != nil {
+			return nil, nil, err
+		}
+		planted, err := plant(sources[a])
+		if err != nil {
+			return nil, nil, err
+		}
+		for _, e := range a.Equal {
+			if !slices.ContainsFunc(planted, func(m mutant) bool { return m.Func == e.Func && m.Operator == e.Operator }) {
+				return nil, nil, fmt.Errorf("%s: no mutant of %s by %s: take it off the list", a.Package, e.Func, e.Operator)
+			}
+		}
+		all = append(all, planted...)
+	}
+	inOrder(all, o.seed)
+	all = slices.DeleteFunc(all, func(m mutant) bool { return !only.MatchString(m.name()) })
+	return all, sources, nil
+}
+
+func report(out io.Writer, o options, counts map[state]int) error {
 	fmt.Fprintf(out, "%d %s  %d %s  %d %s\n", counts[caught], caught, counts[alive], alive, counts[equal], equal)
-	if left > 0 {
-		fmt.Fprintf(out, "mutants: skipped: day %d of %d; %d are of packages of other days\n", o.day, week, left)
+	if tried := counts[caught] + counts[alive]; 100*counts[caught] < o.least*tried {
+		return errAlive
 	}
-	if counts[alive] > 0 {
-		broken = errors.Join(broken, errAlive)
-	}
-	return broken
+	return nil
 }
 
 // openResults reads the results of earlier runs, by fingerprint, and opens the file to append

@@ -16,22 +16,38 @@ import (
 // tester runs tests on changed code.
 type tester struct {
 	options
-	sound map[string]bool // runs of tests that pass without a mutant
+	sound    map[string]bool   // runs of tests that pass without a mutant
+	packages map[string][]byte // hashes of packages
 }
 
-// try runs the tests of a mutant until one of them notices it.
-func (t tester) try(ctx context.Context, m mutant) (result, error) {
-	r := result{Fingerprint: m.fingerprint, State: alive}
+// result returns what is known of a mutant, or runs its tests.
+func (t tester) result(ctx context.Context, s *source, m mutant, known map[string]result) (result, error) {
+	original, err := fileText(s, m)
+	if err != nil {
+		return result{}, err
+	}
+	text := m.mutated(original)
+	r := result{Name: m.name(), State: alive}
+	if r.Fingerprint, err = fingerprint(t.root, m, text, t.packages); err != nil {
+		return r, err
+	}
+	if why := m.isEqual(); why != "" {
+		r.State, r.By = equal, why
+		return r, nil
+	}
+	if before, found := known[r.Fingerprint]; found {
+		return before, nil
+	}
 	dir, err := os.MkdirTemp("", "sendcode-mutant-")
 	if err != nil {
 		return r, err
 	}
 	defer os.RemoveAll(dir)
-	overlay, err := t.overlay(dir, m)
+	overlay, err := t.overlay(dir, m, text)
 	if err != nil {
 		return r, err
 	}
-	for _, x := range m.Tests {
+	for _, x := range m.pkg.Tests {
 		failed, err := t.failing(ctx, overlay, x)
 		if err != nil {
 			return r, fmt.Errorf("%s: %w", m.name(), err)
@@ -45,14 +61,14 @@ func (t tester) try(ctx context.Context, m mutant) (result, error) {
 }
 
 // overlay writes the changed file, and the JSON that makes go test use it instead of the real file.
-func (t tester) overlay(dir string, m mutant) (string, error) {
+func (t tester) overlay(dir string, m mutant, text []byte) (string, error) {
 	real, err := filepath.Abs(filepath.Join(t.root, m.File))
 	if err != nil {
 		return "", err
 	}
 	changed, file := filepath.Join(dir, filepath.Base(m.File)), filepath.Join(dir, "overlay.json")
 	replace, err := json.Marshal(map[string]map[string]string{"Replace": {real: changed}})
-	return file, errors.Join(err, os.WriteFile(changed, m.text, 0o600), os.WriteFile(file, replace, 0o600))
+	return file, errors.Join(err, os.WriteFile(changed, text, 0o600), os.WriteFile(file, replace, 0o600))
 }
 
 // failing returns a test that notices the overlay; "": none. The test must fail twice with the
@@ -73,15 +89,18 @@ func (t tester) failing(ctx context.Context, overlay string, x tests) (string, e
 		if failed, err := t.run(ctx, "", x); err != nil {
 			return "", err
 		} else if failed != "" {
-			return "", fmt.Errorf("%s %s fails without a mutant", x.Package, failed)
+			return "", fmt.Errorf("%w: %s %s fails without a mutant", errUnsound, x.Package, failed)
 		}
 		t.sound[key] = true
 	}
 	return name, nil
 }
 
-// errBuild says that a mutant is no Go.
-var errBuild = errors.New("it does not build")
+// Errors of a mutant, after which the others can still be tried.
+var (
+	errBuild   = errors.New("it does not build")
+	errUnsound = errors.New("nothing is known")
+)
 
 const (
 	timedOut = "(time is up)"

@@ -1,0 +1,33 @@
+package main
+
+import "regexp"
+
+// tokenTable says which tokens of a language have which replacement. The pattern also finds
+// comments and texts, so that no token within them is replaced; its group 1 is a token.
+type tokenTable struct {
+	pattern *regexp.Regexp
+	with    map[string]string // by the token in capitals; numbers are raised by one
+}
+
+// luaTokens keep the form of a script: what Redis cannot compile, every test would notice.
+var luaTokens = tokenTable{
+	regexp.MustCompile(`--[^\n]*|'[^'\n]*'|"[^"\n]*"|(<=|>=|==|~=|<|>|\+|\s-\s|\*|\b(?:and|or|not|true|false|math\.max|math\.min|math\.ceil|math\.floor|\d+)\b|(?m:^\s*(?:prune|expire|call)\([^=\n]*\)$))`),
+	map[string]string{
+		"<=": "<", "<": "<=", ">=": ">", ">": ">=", "==": "~=", "~=": "==", "+": "-", " - ": " + ", "AND": "or", "OR": "and", "NOT": "",
+		"TRUE": "false", "FALSE": "true", "MATH.MAX": "math.min", "MATH.MIN": "math.max",
+		"MATH.CEIL": "math.floor", "MATH.FLOOR": "math.ceil",
+	},
+}
+
+// sqlText matches literals that are statements, or parts of one.
+var sqlText = regexp.MustCompile(`(?s)\b(SELECT|UPDATE|INSERT|DELETE|WHERE|JOIN|CASE WHEN|ORDER BY)\b|\b(AND|OR|NOT) [a-z@$(]`)
+
+var sqlTokens = tokenTable{
+	regexp.MustCompile(`--[^\n]*|'[^'\n]*'|(<=|>=|<>|!=|<|>|=|\+|\b(?:AND|OR|IS NOT NULL|IS NULL|NOT EXISTS|EXISTS|NOT IN|IN|ASC|DESC|FOR UPDATE|FOR NO KEY UPDATE|FOR KEY SHARE|\d+|pg_advisory_xact_lock|SKIP LOCKED|DISTINCT|greatest|least|max|min|LEFT JOIN|ON CONFLICT DO NOTHING)\b)`),
+	map[string]string{
+		"<=": "<", "<": "<=", ">=": ">", ">": ">=", "=": "<>", "<>": "=", "!=": "=", "+": "-", "AND": "OR", "OR": "AND",
+		"IS NULL": "IS NOT NULL", "IS NOT NULL": "IS NULL", "NOT EXISTS": "EXISTS", "EXISTS": "NOT EXISTS", "NOT IN": "IN", "IN": "NOT IN",
+		"ASC": "DESC", "DESC": "ASC", "FOR UPDATE": "", "FOR NO KEY UPDATE": "", "FOR KEY SHARE": "", "PG_ADVISORY_XACT_LOCK": "", "SKIP LOCKED": "", "DISTINCT": "", "GREATEST": "least", "LEAST": "greatest",
+		"MAX": "min", "MIN": "max", "LEFT JOIN": "JOIN",
+	},
+}
