@@ -13,9 +13,9 @@ import (
 // channel, and none has a code.
 func TestMessages(t *testing.T) {
 	r := vtest.NewRig(t, func(s *vtest.Settings) {
-		p := s.Set.Purposes["login"]
-		p.Notify = message.NotifyGlance
-		s.Set.Purposes["login"] = p
+		p := s.Set.Purposes["default"]
+		p.Notify = message.NotifyPrivate
+		s.Set.Purposes["default"] = p
 	})
 	for _, purpose := range []string{"default", "login"} {
 		all, err := r.Svc.Administration.Messages("shop", purpose)
