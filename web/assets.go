@@ -62,6 +62,10 @@ func ServeStatic(w http.ResponseWriter, r *http.Request) {
 	f.ServeHTTP(w, r)
 }
 
+// ServeIcon answers GET and HEAD of /favicon.ico, which browsers ask for beside what names no icon,
+// such as a picture or JSON.
+func ServeIcon(w http.ResponseWriter, r *http.Request) { staticFiles()["icon.svg"].ServeHTTP(w, r) }
+
 // phonePlansModule returns a JavaScript module with the formats of phone numbers. The constant
 // countries maps a country to its calling code, its trunk prefix and an example. The constant codes
 // maps a calling code to its main country and its groups of digits; see recipient.grouping.

@@ -29,6 +29,10 @@ func TestFiles(t *testing.T) {
 			t.Errorf("%s asks for more, or has no %s: %.200s", name, c.holds, body)
 		}
 	}
+	if icon := ask(http.HandlerFunc(ServeIcon), http.MethodGet, "/favicon.ico"); icon.Code != http.StatusOK ||
+		icon.Header().Get("Content-Type") != "image/svg+xml" || !strings.HasPrefix(icon.Body.String(), "<svg") {
+		t.Errorf("the icon: %d, %v", icon.Code, icon.Header())
+	}
 	for _, target := range []string{"/static/", "/static/none.css", "/static/../web.go", "/static/cards.js"} {
 		if w := ask(static, http.MethodGet, target); w.Code != http.StatusNotFound {
 			t.Errorf("%s: %d", target, w.Code)

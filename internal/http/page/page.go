@@ -117,9 +117,10 @@ func (page *Page) Register(e *echo.Echo) {
 	})
 }
 
-// RegisterStatic adds the style sheets and scripts that the pages and the console load.
+// RegisterStatic adds the icon, and the style sheets and scripts that pages and console load.
 func RegisterStatic(e *echo.Echo) {
 	e.GET(web.StaticPath+"*", echo.WrapHandler(http.HandlerFunc(web.ServeStatic)))
+	e.GET("/favicon.ico", echo.WrapHandler(http.HandlerFunc(web.ServeIcon)))
 }
 
 // visit has the data of the page for one request, for the template.

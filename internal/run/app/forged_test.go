@@ -18,7 +18,7 @@ import (
 
 // openRoutes are the routes that need no credential: to all others, a forged request is refused.
 var openRoutes = []string{
-	"GET /", "POST /", "POST /return", "GET /brand.css", "GET /not-me/:token", "POST /not-me/:token", "GET /static/*", "GET /static/widget/:name", "GET /widget.js",
+	"GET /", "POST /", "POST /return", "GET /brand.css", "GET /not-me/:token", "POST /not-me/:token", "GET /static/*", "GET /favicon.ico", "GET /static/widget/:name", "GET /widget.js",
 	"OPTIONS /widget.js", "GET /client.js",
 	"GET /widget.d.ts", "GET /client.d.ts", "GET /livez", "GET /readyz", "GET /problems", "GET /problems/:slug", "GET /docs",
 	"GET /docs/:name", "GET /llms.txt", "GET /openapi.yaml", "GET /.well-known/jwks.json",
