@@ -168,6 +168,12 @@ func Printable(s string) string {
 	if len(s) > most {
 		s = strings.ToValidUTF8(s[:most], "") + "…"
 	}
+	return PrintablePath(s)
+}
+
+// PrintablePath returns a path in one line, without control characters. It is whole, since a person
+// looks for the file.
+func PrintablePath(s string) string {
 	if strings.ContainsFunc(s, func(r rune) bool { return !strconv.IsPrint(r) }) || s == "" {
 		return strconv.Quote(s)
 	}

@@ -49,7 +49,7 @@ func loadOrCreateSecrets(dir string, missing []storedSecret) (secrets map[string
 	path := filepath.Join(dir, SecretsFile)
 	lock := flock.New(path+".lock", flock.SetPermissions(0o600))
 	if err := lock.Lock(); err != nil {
-		return nil, fmt.Errorf("%s cannot be locked: %s", document.Printable(path), reasonWithoutPath(err))
+		return nil, fmt.Errorf("%s cannot be locked: %s", document.PrintablePath(path), reasonWithoutPath(err))
 	}
 	defer func() { err = errors.Join(err, lock.Unlock()) }()
 	secrets, err = readSecrets(path)
@@ -78,7 +78,7 @@ func loadOrCreateSecrets(dir string, missing []storedSecret) (secrets map[string
 		secrets[s.key] = s.generate()
 	}
 	if err := writeSecrets(path, secrets); err != nil {
-		return nil, fmt.Errorf("cannot store the generated secrets in %s: %s", document.Printable(path),
+		return nil, fmt.Errorf("cannot store the generated secrets in %s: %s", document.PrintablePath(path),
 			reasonWithoutPath(err))
 	}
 	return secrets, nil
@@ -111,7 +111,7 @@ func (c Config) WithStoredKeys() (Config, error) {
 func lostKeysError(path string) error {
 	return fmt.Errorf("%s is missing, but the database %s was written with its keys: restore a copy of the missing file, or set "+
 		"SENDCODE_SECRET_KEYS and SENDCODE_INDEX_KEY, or move the database away to start with an empty one",
-		document.Printable(path), DatabaseFile)
+		document.PrintablePath(path), DatabaseFile)
 }
 
 // damagedError returns the error for a file of secrets that lacks some secrets, or that was changed
@@ -119,7 +119,7 @@ func lostKeysError(path string) error {
 func damagedError(path string, what ...string) error {
 	return fmt.Errorf("%s is damaged (%s): restore a copy of it, or set its secrets as variables; "+
 		"it is not generated again, since other keys would make pending codes invalid and begin all counts again",
-		document.Printable(path), strings.Join(what, ", "))
+		document.PrintablePath(path), strings.Join(what, ", "))
 }
 
 // readSecrets reads and checks the file of secrets. If the file does not exist, the error is
@@ -134,10 +134,10 @@ func readSecrets(path string) (map[string]string, error) {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, fs.ErrNotExist
 	case err != nil:
-		return nil, fmt.Errorf("%s cannot be read: %s", document.Printable(path), reasonWithoutPath(err))
+		return nil, fmt.Errorf("%s cannot be read: %s", document.PrintablePath(path), reasonWithoutPath(err))
 	case info.Mode().Perm()&0o077 != 0 && runtime.GOOS != "windows" && !sharedByFSGroup(info): // Windows has no such bits
 		return nil, fmt.Errorf("%s can be read or changed by other users: run chmod 600 on it",
-			document.Printable(path))
+			document.PrintablePath(path))
 	}
 	return parseSecrets(path, content)
 }
@@ -194,7 +194,7 @@ func BackUpSecrets(dir, path string) error {
 	secrets, err := readSecrets(from)
 	if errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("there is no %s, since settings give the secrets: leave out --with-secrets, and keep a copy of SENDCODE_SECRET_KEYS and SENDCODE_INDEX_KEY",
-			document.Printable(from))
+			document.PrintablePath(from))
 	}
 	if err != nil {
 		return err
@@ -288,13 +288,13 @@ func LockDataDir(ctx context.Context, dir string, wait time.Duration) (release f
 	}
 	switch {
 	case err != nil && ctx.Err() != nil:
-		return nil, fmt.Errorf("the data directory %s is not locked: %w", document.Printable(dir), err)
+		return nil, fmt.Errorf("the data directory %s is not locked: %w", document.PrintablePath(dir), err)
 	case err != nil:
-		return nil, fmt.Errorf("the data directory %s cannot be locked: %s", document.Printable(dir),
+		return nil, fmt.Errorf("the data directory %s cannot be locked: %s", document.PrintablePath(dir),
 			reasonWithoutPath(err))
 	case !locked:
 		return nil, fmt.Errorf("the data directory %s %w: "+
-			"stop that process, or give this one its own directory with SENDCODE_DATA_DIR", document.Printable(dir),
+			"stop that process, or give this one its own directory with SENDCODE_DATA_DIR", document.PrintablePath(dir),
 			ErrDataDirInUse)
 	}
 	return lock.Unlock, nil
@@ -302,7 +302,7 @@ func LockDataDir(ctx context.Context, dir string, wait time.Duration) (release f
 
 func makeDataDir(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return fmt.Errorf("the data directory %s cannot be made: %s", document.Printable(dir), reasonWithoutPath(err))
+		return fmt.Errorf("the data directory %s cannot be made: %s", document.PrintablePath(dir), reasonWithoutPath(err))
 	}
 	return nil
 }

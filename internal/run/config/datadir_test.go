@@ -18,7 +18,7 @@ import (
 func loaded(t *testing.T, environ ...string) Config {
 	t.Helper()
 	c := must(t, "", environ...)
-	c.DataDir = filepath.Join(t.TempDir(), "deep", "data")
+	c.DataDir = filepath.Join(t.TempDir(), "deep", strings.Repeat("folder-", 14), "data") // errors name the file, at the end, too
 	return c
 }
 

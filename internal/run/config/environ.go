@@ -143,9 +143,9 @@ func (ss *settingsSource) readSecretFile(path, where string) (s locatedValue, pr
 	s = locatedValue{strings.TrimSpace(string(content)), where}
 	switch {
 	case err != nil:
-		return s, document.Printable(path) + " cannot be read: " + reasonWithoutPath(err)
+		return s, document.PrintablePath(path) + " cannot be read: " + reasonWithoutPath(err)
 	case s.value == "":
-		return s, document.Printable(path) + " is empty"
+		return s, document.PrintablePath(path) + " is empty"
 	}
 	return s, ""
 }

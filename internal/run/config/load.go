@@ -65,7 +65,7 @@ type loader struct {
 // parseFile returns the root of the YAML file. Instead of a file, the variable SENDCODE_CONFIG_YAML
 // may contain the YAML text. If neither is given, parseFile returns an empty mapping.
 func (l *loader) parseFile(from, text locatedValue) *yaml.Node {
-	l.Name = document.Printable(from.value)
+	l.Name = document.PrintablePath(from.value)
 	switch {
 	case from.value != "" && text.value != "":
 		l.Errs.Add(text.where, "is given together with %s; keep one", from.where)

@@ -216,7 +216,7 @@ func (l *loader) readDisposableDomains() {
 	}
 	complain := func(format string, args ...any) {
 		l.root.AddMistake("disposable_domains", "%s"+format,
-			append([]any{document.Printable(c.DisposableFile)}, args...)...)
+			append([]any{document.PrintablePath(c.DisposableFile)}, args...)...)
 	}
 	content, err := l.readFile(c.DisposableFile)
 	if err != nil {

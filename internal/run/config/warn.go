@@ -34,7 +34,7 @@ func (c *Config) UpdateWarnings(now time.Time) {
 	add(!shared && c.RedisURL != "",
 		"SENDCODE_REDIS_URL is set without SENDCODE_DATABASE_URL: the database is the SQLite file in %s, which only one process can use, "+
 			"and one process needs no Redis.",
-		document.Printable(c.DataDir))
+		document.PrintablePath(c.DataDir))
 	add(!shared && c.DatabaseRole != "",
 		"SENDCODE_DATABASE_ROLE has no effect without SENDCODE_DATABASE_URL: SQLite has no roles.")
 	add(shared && !(c.SecretKeys.IsSet() && c.IndexKey.IsSet()),
