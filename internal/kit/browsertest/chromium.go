@@ -26,6 +26,7 @@ func StartChromium(ctx context.Context, program string, more ...chromedp.ExecAll
 		chromedp.Flag("hide-scrollbars", true), chromedp.Flag("font-render-hinting", "none"),
 		chromedp.Flag("disable-features", "site-per-process,Translate,SpareRendererForSitePerProcess"),
 		chromedp.Flag("in-process-gpu", true), chromedp.Flag("num-raster-threads", "1"),
+		chromedp.Env("TMPDIR=/tmp"), // where it has a socket, whose path may have 107 bytes
 	)
 	ctx, stop := chromedp.NewExecAllocator(ctx, append(options, more...)...)
 	ctx, cancel := chromedp.NewContext(ctx)
