@@ -107,7 +107,7 @@ demo: ## the same with a week of made-up sends in it
 	@$(BUILD) ./tools/demo
 	@exec bin/demo
 
-test: servers ## the tests that every commit passes, on servers and browsers of their own
+test: servers ## the tests that every commit passes, on servers and browsers of their own (ENSURE=no installs none)
 	@$(LESS_GC) SENDCODE_TEST_RUN=$$(date +%s) $(GOTESTSUM) $(TESTFLAGS) $(if $(CI),$(FRESH)) $(SUITE)
 	@$(if $(UNRACED),$(LESS_GC) $(GOTESTSUM) $(TESTFLAGS) $(FRESH) -run='$(RACED_NOT)' $(RACED_NOT_IN))
 
@@ -201,5 +201,5 @@ screenshots: servers ## pictures of every page, the console's too, and those of 
 tools:
 	@$(BUILD) ./tools/ensure
 
-servers: tools # and browsers, installed where they lack; without them tests skip
+servers: tools # and browsers; root on Debian installs what lacks, unless ENSURE=no. Without them tests skip
 	@bin/ensure

@@ -13,6 +13,45 @@ import (
 	"sendcode/tools/ensure/locate"
 )
 
+// Who installs as root reads before how much that is; with ENSURE=no nothing is installed.
+func TestInstallingIsSaidBefore(t *testing.T) {
+	const simulated = `Reading package lists...
+0 upgraded, 3 newly installed, 0 to remove and 1 not upgraded.
+Need to get 1,234 kB of archives.
+After this operation, 5,678 kB of additional disk space will be used.
+Abort.
+`
+	const want = "Need to get 1,234 kB of archives. After this operation, 5,678 kB of additional disk space will be used."
+	if got := sizes(simulated); got != want {
+		t.Errorf("sizes: %q", got)
+	}
+	dir := t.TempDir()
+	t.Setenv("PATH", dir)
+	if err := os.WriteFile(filepath.Join(dir, "apt-get"), nil, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for asked, installs := range map[string]bool{"": true, "yes": true, "no": false} {
+		t.Setenv("ENSURE", asked)
+		if got := mayInstall(0); got != installs || mayInstall(1000) {
+			t.Errorf("ENSURE=%s installs as root: %v; as another user: %v", asked, got, mayInstall(1000))
+		}
+	}
+}
+
+// The command line names the parts that are needed; without names all are.
+func TestNamedParts(t *testing.T) {
+	two, err := named([]string{locate.Redis.Name, locate.Postgres.Name})
+	if err != nil || len(two) != 2 || two[0].Name != "redis-server" {
+		t.Errorf("two parts: %v, %v", two, err)
+	}
+	if all, err := named(nil); err != nil || len(all) != len(locate.All) {
+		t.Errorf("all parts: %d, %v", len(all), err)
+	}
+	if _, err := named([]string{"redis"}); err == nil {
+		t.Error("a part that is not known is accepted")
+	}
+}
+
 // What is missing is told and installed by its packages; what is there is not.
 func TestMissing(t *testing.T) {
 	dir := t.TempDir()

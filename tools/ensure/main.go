@@ -1,8 +1,10 @@
 // Command ensure prepares this machine for the tests. It looks for Redis, Postgres, PgBouncer,
 // HAProxy, nginx, Caddy, three browsers, a C compiler, curl, Node, Python, Django, promtool and
-// Prometheus. As root on Debian it installs missing programs. Elsewhere it prints the command that
-// installs them and goes on, since tests of missing programs are skipped with the reason. In CI
-// (CI=true) a skip would hide that nothing was tested, so there a missing program is a failure.
+// Prometheus, or for those that its arguments name. As root on Debian it says what is missing and
+// how large that is, and installs it; with ENSURE=no it installs nothing. Elsewhere it prints the
+// command that installs them and goes on, since tests of missing programs are skipped with the
+// reason. In CI (CI=true) a skip would hide that nothing was tested, so there a missing program is
+// a failure.
 //
 // `make test` runs it first. It leaves no installed program running: tests start their own servers.
 package main
@@ -13,6 +15,7 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
+	"regexp"
 	"runtime"
 	"slices"
 	"strconv"
@@ -22,11 +25,14 @@ import (
 )
 
 func main() {
-	absent := missing(locate.All)
-	if _, err := exec.LookPath("apt-get"); len(absent) > 0 && err == nil && os.Getuid() == 0 {
-		names, packages, _ := lists(absent)
-		fmt.Println("installing", names)
-		if err := aptGet(packages); err != nil {
+	parts, err := named(os.Args[1:])
+	if err != nil {
+		fmt.Println(err)
+		os.Exit(2)
+	}
+	absent := missing(parts)
+	if len(absent) > 0 && mayInstall(os.Getuid()) {
+		if err := install(lists(absent)); err != nil {
 			fmt.Println("installing failed:", err)
 		}
 		absent = missing(absent)
@@ -49,6 +55,28 @@ func main() {
 	}
 }
 
+// named returns the parts of these names; all, if there are no names.
+func named(names []string) (parts []locate.Part, err error) {
+	if len(names) == 0 {
+		return locate.All, nil
+	}
+	for _, name := range names {
+		i := slices.IndexFunc(locate.All, func(p locate.Part) bool { return p.Name == name })
+		if i < 0 {
+			return nil, fmt.Errorf("there is no part %q", name)
+		}
+		parts = append(parts, locate.All[i])
+	}
+	return parts, nil
+}
+
+// mayInstall reports whether programs are installed for a user: for root on Debian, unless
+// ENSURE=no.
+func mayInstall(uid int) bool {
+	_, err := exec.LookPath("apt-get")
+	return err == nil && uid == 0 && os.Getenv("ENSURE") != "no"
+}
+
 func missing(parts []locate.Part) []locate.Part {
 	return slices.DeleteFunc(slices.Clone(parts), func(p locate.Part) bool { _, err := p.Find(); return err == nil })
 }
@@ -65,10 +93,10 @@ func lists(parts []locate.Part) (names string, packages, brews []string) {
 	return strings.Join(all, ", "), packages, brews
 }
 
-// aptGet installs packages. It shows their output only if it fails. It keeps packages from starting
-// their services: 101 means "not allowed" (Debian, policy-rc.d interface of invoke-rc.d). If the
-// machine has a policy of its own, that policy applies.
-func aptGet(packages []string) error {
+// install installs packages, and says before what they are for and how large they are. It keeps
+// packages from starting their services: 101 means "not allowed" (Debian, policy-rc.d interface of
+// invoke-rc.d). If the machine has a policy of its own, that policy applies.
+func install(names string, packages, _ []string) error {
 	const policy = "/usr/sbin/policy-rc.d"
 	file, err := os.OpenFile(policy, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o755)
 	if err == nil {
@@ -79,12 +107,28 @@ func aptGet(packages []string) error {
 	if err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
-	for _, args := range [][]string{{"update", "-q"}, append([]string{"install", "-y", "-q", "--no-install-recommends"}, packages...)} {
-		cmd := exec.Command("apt-get", args...)
-		cmd.Env = append(os.Environ(), "DEBIAN_FRONTEND=noninteractive")
-		if out, err := cmd.CombinedOutput(); err != nil {
-			return fmt.Errorf("apt-get %s: %w\n%s", args[0], err, strings.TrimSpace(string(out)))
-		}
+	if _, err := aptGet("update"); err != nil {
+		return err
 	}
-	return nil
+	wanted := append([]string{"install", "--no-install-recommends"}, packages...)
+	simulated, _ := aptGet(append(wanted, "--assume-no")...) // an error: it did nothing, as asked
+	fmt.Printf("installing %s. %s (ENSURE=no: nothing is installed)\n", names, sizes(simulated))
+	_, err = aptGet(append(wanted, "-y")...)
+	return err
 }
+
+// aptGet runs apt-get, in English. The error has its output.
+func aptGet(args ...string) (output string, err error) {
+	cmd := exec.Command("apt-get", append([]string{"-q"}, args...)...)
+	cmd.Env = append(os.Environ(), "DEBIAN_FRONTEND=noninteractive", "LC_ALL=C")
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		err = fmt.Errorf("apt-get %s: %w\n%s", args[0], err, strings.TrimSpace(string(out)))
+	}
+	return string(out), err
+}
+
+var sizeLine = regexp.MustCompile(`(?m)^(Need to get|After this operation).*$`)
+
+// sizes returns what apt-get says of the packages that it would install.
+func sizes(output string) string { return strings.Join(sizeLine.FindAllString(output, -1), " ") }
