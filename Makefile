@@ -25,7 +25,7 @@ TIMEOUT ?= 30m
 # Each package's tests are a program to link, every time; without tables for debuggers that takes a third less.
 TESTFLAGS = -vet=off -ldflags=-s -p=2 -timeout=$(TIMEOUT)
 # Runs each test again, in another order: go shows the result of before for tests that passed and read nothing that has changed.
-FRESH := -count=1 -shuffle=on
+AGAIN := -count=1 -shuffle=on
 # Files of tests with this tag are run by `make nightly` alone.
 NIGHTLY := -tags=nightly
 # What checks or tests the code runs for minutes: with four times the memory it spends less time on collecting garbage.
@@ -108,12 +108,12 @@ demo: ## the same with a week of made-up sends in it
 	@exec bin/demo
 
 test: servers ## the tests that every commit passes, on servers and browsers of their own (ENSURE=no installs none)
-	@$(LESS_GC) SENDCODE_TEST_RUN=$$(date +%s) $(GOTESTSUM) $(TESTFLAGS) $(if $(CI),$(FRESH)) $(SUITE)
-	@$(if $(UNRACED),$(LESS_GC) $(GOTESTSUM) $(TESTFLAGS) $(FRESH) -run='$(RACED_NOT)' $(RACED_NOT_IN))
+	@$(LESS_GC) SENDCODE_TEST_RUN=$$(date +%s) $(GOTESTSUM) $(TESTFLAGS) $(if $(CI),$(AGAIN)) $(SUITE)
+	@$(if $(UNRACED),$(LESS_GC) $(GOTESTSUM) $(TESTFLAGS) $(AGAIN) -run='$(RACED_NOT)' $(RACED_NOT_IN))
 
 tests: TIMEOUT := 80m
 tests: servers ## every test, those too that only nightly runs
-	@$(LESS_GC) $(GOTESTSUM) $(NIGHTLY) $(TESTFLAGS) $(FRESH) $(LONG) ./...
+	@$(LESS_GC) $(GOTESTSUM) $(NIGHTLY) $(TESTFLAGS) $(AGAIN) $(LONG) ./...
 
 nightly: ## all that `make test` leaves out, in three hours, then a page: what ran, when, what failed, what was skipped. Stopped, it goes on at the same commit (PARTS="tests fuzz" BOUND_fuzz=1h)
 	@$(BUILD) ./tools/nightly
@@ -121,7 +121,7 @@ nightly: ## all that `make test` leaves out, in three hours, then a page: what r
 	@$(NIGHT) bin/nightly $(foreach part,$(PARTS),$(part):$(BOUND_$(part)))
 
 race: servers ## the tests of what goroutines share, under the race detector
-	@$(LESS_GC) GORACE="atexit_sleep_ms=50 $$GORACE" $(GOTESTSUM) $(RACE) $(TESTFLAGS) $(FRESH) -skip='$(RACED_NOT)' $(RACED)
+	@$(LESS_GC) GORACE="atexit_sleep_ms=50 $$GORACE" $(GOTESTSUM) $(RACE) $(TESTFLAGS) $(AGAIN) -skip='$(RACED_NOT)' $(RACED)
 
 lint: ## gofmt, go vet, go.mod, staticcheck
 	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then echo "not formatted:" $$unformatted; exit 1; fi
@@ -183,9 +183,10 @@ mutants: servers ## changes one place of the core at a time and prints which cha
 	@$(BUILD) ./tools/mutants
 	@bin/mutants -results=bin/mutants.jsonl $(MUTANTS)
 
-up: servers ## the service on a Redis and a Postgres of its own
+up: tools ## the service on a Redis and a Postgres of its own, which keep their data in data/up (FRESH=1: begin with empty ones, removed at the end)
+	@bin/ensure redis-server PostgreSQL
 	@$(BUILD) ./tools/up
-	@exec bin/up
+	@exec bin/up $(if $(FRESH),-fresh)
 
 release: ## archives for Linux and macOS with licences, bills of materials and checksums, into dist (OUT=dist); twice the same bytes
 	go run ./tools/release -version=$(VERSION) -time=$$(git log -1 --format=%ct) -out=$(OUT)

@@ -1,6 +1,7 @@
-// Command up runs sendcode as in production, on a Redis with a persistent log and a Postgres that
-// it starts itself. Both listen on loopback only, and are removed at the end with their data. Only
-// the secrets stay the same from run to run, so that a curl line of yesterday still works.
+// Command up runs sendcode as in production, on a Redis and a Postgres that it starts itself. Both
+// listen on loopback only. Their data and the secrets are in data/up, and the next run finds them.
+// With -fresh both begin empty, in memory where there is room, without a sync, and are removed at
+// the end; the secrets stay, so that a curl line of yesterday still works.
 //
 // Variables in the environment have precedence, so SENDCODE_SMTP_URL=… make up sends real mails.
 package main
@@ -8,7 +9,9 @@ package main
 import (
 	"context"
 	"crypto/rand"
+	"crypto/sha256"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"io/fs"
@@ -19,39 +22,42 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/gofrs/flock"
+
 	"sendcode/internal/kit/servertest"
 	"sendcode/internal/run/app"
 	"sendcode/internal/run/config"
 )
 
 func main() {
+	fresh := flag.Bool("fresh", false, "begin with empty servers, and remove their data at the end")
+	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second signal ends the program at once
-	const dir = "data/up"        // kept, and not under version control
-	if err := up(ctx, dir, os.Environ(), os.Stdout); err != nil {
+	const dir = "data/up"        // not under version control
+	if err := up(ctx, dir, *fresh, os.Environ(), os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, "up:", err)
 		os.Exit(1)
 	}
 }
 
 // up runs the service until ctx ends.
-func up(ctx context.Context, dir string, environ []string, out io.Writer) (err error) {
+func up(ctx context.Context, dir string, fresh bool, environ []string, out io.Writer) (err error) {
 	secrets, err := loadSecrets(dir)
 	if err != nil {
 		return err
 	}
-	redis, err := servertest.StartRedis(ctx, "--appendonly", "yes")
+	start := keptServers
+	if fresh {
+		start = freshServers
+	}
+	s, err := start(ctx, dir)
+	defer func() { err = errors.Join(err, s.close()) }()
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, redis.Close()) }()
-	postgres, err := servertest.StartPostgres(ctx)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, postgres.Close()) }()
-	fmt.Fprintf(out, "redis     %s\npostgres  %s\n%s", redis.URL(), postgres.URL(), secrets)
-	settings := append(strings.Fields(secrets), "SENDCODE_REDIS_URL="+redis.URL(), "SENDCODE_DATABASE_URL="+postgres.URL(),
+	fmt.Fprintf(out, "redis     %s  %s\npostgres  %s  %s\n          %s\n%s", s.redis.URL(), s.redisData, s.postgres.URL(), s.postgresData, s.ends, secrets)
+	settings := append(strings.Fields(secrets), "SENDCODE_REDIS_URL="+s.redis.URL(), "SENDCODE_DATABASE_URL="+s.postgres.URL(),
 		"SENDCODE_DATA_DIR="+dir, "SENDCODE_DRAIN=0s")
 	settings = append(settings, environ...)
 	cfg, err := config.Load(settings, os.ReadFile)
@@ -60,6 +66,71 @@ func up(ctx context.Context, dir string, environ []string, out io.Writer) (err e
 	}
 	cfg.Terminal = true
 	return app.Run(ctx, cfg, app.ReloadOptions{Environ: settings}, slog.New(slog.NewTextHandler(os.Stderr, nil)), out)
+}
+
+// servers are the Redis and the Postgres of a run, with what to tell of their data.
+type servers struct {
+	redis                   *servertest.RedisServer
+	postgres                *servertest.PostgresServer
+	redisData, postgresData string
+	ends                    string
+	lock                    *flock.Flock
+}
+
+// freshServers starts servers whose data end with them.
+func freshServers(ctx context.Context, _ string) (s servers, err error) {
+	s.redisData, s.postgresData = "of this run", "of this run, without a sync (fsync=off)"
+	s.ends = "Ctrl-C ends all three, and removes the data of both; make up keeps them"
+	if s.redis, err = servertest.StartRedis(ctx, "--appendonly", "yes"); err == nil {
+		s.postgres, err = servertest.StartPostgres(ctx)
+	}
+	return s, err
+}
+
+// keptServers starts servers with the data of the run before.
+func keptServers(ctx context.Context, dir string) (s servers, err error) {
+	dir, err = filepath.Abs(dir)
+	if err != nil {
+		return s, err
+	}
+	s.lock = flock.New(filepath.Join(dir, "lock"), flock.SetPermissions(0o600))
+	if locked, err := s.lock.TryLock(); !locked {
+		return s, errors.Join(err, fmt.Errorf("another make up runs on %s; make up FRESH=1 runs beside it, with SENDCODE_ADDR=127.0.0.1:8081", dir))
+	}
+	redis, postgres := filepath.Join(dir, "redis"), filepath.Join(postgresHome(dir), "postgres")
+	s.redisData = "in " + redis + ", synced each second"
+	s.postgresData = "in " + postgres + ", synced at each commit"
+	s.ends = "Ctrl-C ends all three, and the next make up finds the data; make up FRESH=1 begins with empty servers"
+	if err := errors.Join(os.MkdirAll(redis, 0o700), os.MkdirAll(filepath.Dir(postgres), 0o755)); err != nil {
+		return s, err
+	}
+	if s.redis, err = servertest.KeepRedis(ctx, redis); err == nil {
+		s.postgres, err = servertest.KeepPostgres(ctx, postgres)
+	}
+	return s, err
+}
+
+// postgresHome returns dir, or for root another directory: root's Postgres runs as another user,
+// who may not enter the folder data.
+func postgresHome(dir string) string {
+	if os.Getuid() != 0 {
+		return dir
+	}
+	return fmt.Sprintf("/var/lib/sendcode-up/%.4x", sha256.Sum256([]byte(dir)))
+}
+
+// close ends the servers that were started.
+func (s servers) close() (err error) {
+	if s.postgres != nil {
+		err = errors.Join(err, s.postgres.Close())
+	}
+	if s.redis != nil {
+		err = errors.Join(err, s.redis.Close())
+	}
+	if s.lock != nil {
+		err = errors.Join(err, s.lock.Close())
+	}
+	return err
 }
 
 // loadSecrets returns settings that people of this checkout use and that the service, on Postgres,

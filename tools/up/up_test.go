@@ -7,39 +7,70 @@ package main
 import (
 	"context"
 	"net/http"
+	"os"
 	"regexp"
+	"strings"
 	"testing"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"sendcode/internal/kit/servertest"
 )
 
-// What up starts is ready on all its parts, and the secrets stay for the next run.
+// What up starts is ready on all its parts. The next run finds the secrets and, unless it is fresh,
+// the data of Redis and Postgres: a second send waits for the first one of the run before.
 func TestUp(t *testing.T) {
 	servertest.Redis(t) // these skip where there is none
 	servertest.Postgres(t)
 	dir, keys := t.TempDir(), map[string]bool{}
-	banner := regexp.MustCompile(`(?s)SENDCODE_API_KEY=(\S+).*page +(http://\S+)/`)
-	for range 2 {
+	if root := postgresHome(dir); root != dir {
+		t.Cleanup(func() { servertest.OK(t, os.RemoveAll(root)) })
+	}
+	banner := regexp.MustCompile(`(?s)redis +(redis://\S+) .*SENDCODE_API_KEY=(\S+).*page +(http://\S+)/`)
+	for _, run := range []struct {
+		name   string
+		fresh  bool
+		status int  // of a send
+		keys   bool // Redis has some at the beginning
+	}{
+		{"first", false, http.StatusAccepted, false}, {"second", false, http.StatusTooManyRequests, true},
+		{"fresh", true, http.StatusAccepted, false}, {"third", false, http.StatusTooManyRequests, true},
+	} {
 		out := &servertest.Text{}
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
-		go func() { ended <- up(ctx, dir, []string{"SENDCODE_ADDR=127.0.0.1:0"}, out) }()
+		go func() { ended <- up(ctx, dir, run.fresh, []string{"SENDCODE_ADDR=127.0.0.1:0"}, out) }()
 		for banner.FindStringSubmatch(out.String()) == nil {
 			select {
 			case err := <-ended:
-				t.Fatalf("%v: %s", err, out)
+				t.Fatalf("%s: %v: %s", run.name, err, out)
 			case <-time.After(20 * time.Millisecond):
 			}
 		}
 		said := banner.FindStringSubmatch(out.String())
-		keys[said[1]] = true
-		answer, err := http.Get(said[2] + "/readyz")
+		keys[said[2]] = true
+		options, err := redis.ParseURL(said[1])
+		servertest.OK(t, err)
+		client := redis.NewClient(options)
+		size, err := client.DBSize(ctx).Result()
+		servertest.OK(t, err)
+		servertest.Same(t, run.name+": keys in Redis", size > 0, run.keys)
+		servertest.OK(t, client.Close())
+		answer, err := http.Get(said[3] + "/readyz")
 		servertest.OK(t, err)
 		answer.Body.Close()
-		servertest.Same(t, "status", answer.StatusCode, http.StatusOK)
+		servertest.Same(t, run.name+": status", answer.StatusCode, http.StatusOK)
+		r, err := http.NewRequest(http.MethodPost, said[3]+"/v1/verifications", strings.NewReader(`{"channel":"email","to":"ana@example.com"}`))
+		servertest.OK(t, err)
+		r.Header.Set("Authorization", "Bearer "+said[2])
+		r.Header.Set("Content-Type", "application/json")
+		answer, err = http.DefaultClient.Do(r)
+		servertest.OK(t, err)
+		answer.Body.Close()
+		servertest.Same(t, run.name+": a send", answer.StatusCode, run.status)
 		stop()
 		servertest.OK(t, <-ended)
 	}
-	servertest.Same(t, "keys of two runs", len(keys), 1)
+	servertest.Same(t, "keys of the runs", len(keys), 1)
 }

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -27,11 +28,8 @@ var createRole = []string{
 	"ALTER DATABASE " + database + " OWNER TO " + role,
 }
 
-// initArgs: without sync, since after a crash the cache is made anew; with locale C, so that the
-// sort order is the same on all machines.
-var initArgs = []string{
-	"--username=postgres", "--auth=trust", "--encoding=UTF8", "--locale=C", "--no-sync", "--wal-segsize=1",
-}
+// initArgs: with locale C, so that the sort order is the same on all machines.
+var initArgs = []string{"--username=postgres", "--auth=trust", "--encoding=UTF8", "--locale=C", "--wal-segsize=1"}
 
 // makeCluster makes the data directory by a copy: initdb takes seconds, a copy a tenth of a second.
 // The original for each version of Postgres is in the user's folder for caches. If the original is
@@ -78,14 +76,7 @@ func (s *PostgresServer) makeCluster(ctx context.Context) error {
 // it is complete.
 func (s *PostgresServer) initCluster(ctx context.Context, whole string) error {
 	made, half := filepath.Join(s.place.dir, "made"), whole+".half"
-	initdb := s.owner.command(s.place.dir, filepath.Join(s.bin, "initdb"), append(initArgs, "-D", made)...)
-	if err := finish(ctx, initdb); err != nil {
-		return err
-	}
-	// Single-user mode: SQL on stdin, a statement a line, no server and no port.
-	single := s.owner.command(s.place.dir, filepath.Join(s.bin, "postgres"), "--single", "-F", "-D", made, "template1")
-	single.Stdin = strings.NewReader(strings.Join(createRole, "\n") + "\n")
-	if err := finish(ctx, single); err != nil {
+	if err := s.initdb(ctx, made, "--no-sync"); err != nil { // after a crash the cache is made anew
 		return err
 	}
 	if err := errors.Join(os.RemoveAll(half), os.Mkdir(half, 0o700)); err != nil {
@@ -95,6 +86,36 @@ func (s *PostgresServer) initCluster(ctx context.Context, whole string) error {
 		return err
 	}
 	return errors.Join(os.Rename(half, whole), os.RemoveAll(made))
+}
+
+// makeKeptCluster makes the cluster that stays, unless there is one. The cluster gets its name when
+// it is complete.
+func (s *PostgresServer) makeKeptCluster(ctx context.Context) error {
+	if _, err := os.Stat(filepath.Join(s.kept, "PG_VERSION")); err == nil {
+		return s.owner.give(s.place.dir)
+	}
+	ctx, cancel := context.WithTimeout(ctx, Patience)
+	defer cancel()
+	half := s.kept + ".half"
+	if err := errors.Join(os.RemoveAll(half), os.Mkdir(half, 0o700), s.owner.give(half), s.owner.give(s.place.dir)); err != nil {
+		return err
+	}
+	if err := s.initdb(ctx, half); err != nil {
+		return err
+	}
+	return os.Rename(half, s.kept)
+}
+
+// initdb initializes a data directory, with the role and its database.
+func (s *PostgresServer) initdb(ctx context.Context, dir string, more ...string) error {
+	args := slices.Concat(initArgs, more, []string{"-D", dir})
+	if err := finish(ctx, s.owner.command(s.place.dir, filepath.Join(s.bin, "initdb"), args...)); err != nil {
+		return err
+	}
+	// Single-user mode: SQL on stdin, a statement a line, no server and no port.
+	single := s.owner.command(s.place.dir, filepath.Join(s.bin, "postgres"), "--single", "-D", dir, "template1")
+	single.Stdin = strings.NewReader(strings.Join(createRole, "\n") + "\n")
+	return finish(ctx, single)
 }
 
 // finish runs cmd and waits for its end. If ctx ends first, it kills cmd. The error has cmd's

@@ -1,6 +1,7 @@
 package servertest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -26,6 +27,7 @@ type PostgresServer struct {
 	databases atomic.Int64
 	shared    bool     // shared by tests, each of which removes its databases
 	env       []string // beside that of owner
+	kept      string   // directory of a cluster that stays; "": the cluster is in the place
 }
 
 // Postgres starts a private Postgres for one test, as [StartPostgres] does, and closes it
@@ -49,6 +51,17 @@ func PostgresIn(t testing.TB, parent string, settings ...string) *PostgresServer
 // error is a *locate.Missing if Postgres is not installed. The caller must Close the server.
 func StartPostgres(ctx context.Context, settings ...string) (*PostgresServer, error) {
 	return startPostgres(ctx, fastTempDir(), (*PostgresServer).makeCluster, settings)
+}
+
+// KeepPostgres starts a server whose cluster is in the directory dir, and returns when the server
+// answers. KeepPostgres makes the cluster if there is none. The cluster stays after Close, and the
+// server waits for its disk. Root's Postgres runs as another user, who must be able to reach dir.
+func KeepPostgres(ctx context.Context, dir string) (*PostgresServer, error) {
+	fill := func(s *PostgresServer, ctx context.Context) error {
+		s.kept, s.last = dir, syscall.SIGINT // SIGQUIT would make the next start a recovery
+		return s.makeKeptCluster(ctx)
+	}
+	return startPostgres(ctx, fastTempDir(), fill, []string{"fsync=on", "full_page_writes=on"})
 }
 
 // startPostgres is StartPostgres with a cluster in a directory of parent, which fill makes.
@@ -82,7 +95,9 @@ func startPostgres(ctx context.Context, parent string, fill func(*PostgresServer
 	return s, s.first(ctx)
 }
 
-func (s *PostgresServer) data() string { return filepath.Join(s.place.dir, "data") }
+func (s *PostgresServer) data() string {
+	return cmp.Or(s.kept, filepath.Join(s.place.dir, "data"))
+}
 
 // URL is the URL of a database that was empty at first, for a role that owns the database and is no
 // superuser. It stays the same through every stop and start.

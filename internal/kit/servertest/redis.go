@@ -46,6 +46,17 @@ func StartRedis(ctx context.Context, args ...string) (*RedisServer, error) {
 	return s, s.first(ctx)
 }
 
+// KeepRedis starts a server that loads the data in the directory dir, and returns when it answers.
+// The server syncs its log to the disk each second. The data stay after Close.
+func KeepRedis(ctx context.Context, dir string) (*RedisServer, error) {
+	s, err := newRedis([]string{"--dir", dir, "--appendonly", "yes"})
+	if err != nil {
+		return nil, err
+	}
+	s.last = syscall.SIGTERM // with which Redis syncs the end of its log
+	return s, s.first(ctx)
+}
+
 // newRedis claims a place for a server.
 func newRedis(args []string) (*RedisServer, error) {
 	program, err := locate.Redis.Find()
