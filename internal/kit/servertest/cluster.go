@@ -44,14 +44,7 @@ func (s *PostgresServer) makeCluster(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("postgres --version: %w", err)
 	}
-	cache, err := os.UserCacheDir()
-	if err != nil { // no HOME
-		cache, err = baseDirIn(fastTempDir())
-	}
-	cache = filepath.Join(cache, "sendcode")
-	if err == nil {
-		err = os.MkdirAll(cache, 0o700)
-	}
+	cache, err := cacheDir()
 	if err != nil {
 		return err
 	}
@@ -69,6 +62,25 @@ func (s *PostgresServer) makeCluster(ctx context.Context) error {
 		}
 	}
 	return copyTree(whole, s.data(), s.owner)
+}
+
+// cacheDir returns the folder for clusters in the user's folder for caches. If there is no home, or
+// none to write in, it is beside the servers.
+func cacheDir() (string, error) {
+	if cache, err := os.UserCacheDir(); err == nil {
+		dir := filepath.Join(cache, "sendcode")
+		if os.MkdirAll(dir, 0o700) == nil && mayWrite(dir) {
+			return dir, nil
+		}
+	}
+	base, err := baseDirIn(fastTempDir())
+	dir := filepath.Join(base, "sendcode")
+	return dir, errors.Join(err, os.MkdirAll(dir, 0o700))
+}
+
+func mayWrite(dir string) bool {
+	file, err := os.CreateTemp(dir, "write-")
+	return err == nil && errors.Join(file.Close(), os.Remove(file.Name())) == nil
 }
 
 // initCluster initializes a data directory in the server's place, with the role and its database,

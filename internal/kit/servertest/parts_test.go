@@ -43,3 +43,15 @@ func TestMissingPartSkipsButFailsInCI(t *testing.T) {
 		}
 	}
 }
+
+// Without a home, or without one to write in, clusters are cached elsewhere.
+func TestCacheWithoutAHome(t *testing.T) {
+	for _, home := range []string{"", "/dev/null", t.TempDir()} {
+		t.Setenv("XDG_CACHE_HOME", "")
+		t.Setenv("HOME", home)
+		dir, err := cacheDir()
+		if in := home != "" && strings.HasPrefix(dir, home+"/"); err != nil || !mayWrite(dir) || in != (len(home) > len("/dev/null")) {
+			t.Errorf("HOME=%s: %s, %v", home, dir, err)
+		}
+	}
+}
