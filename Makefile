@@ -4,6 +4,18 @@ SHELL := bash
 
 # What is compiled names no folder of this machine, so that a second checkout, as CI's, compiles only what has changed.
 export GOFLAGS := $(strip $(GOFLAGS) -trimpath)
+# Where no home is set it is the user's; where nothing can be written there, go compiles into .cache.
+ifndef HOME
+export HOME := $(shell echo ~)
+endif
+ifeq ($(shell mkdir -p "$(HOME)/.cache" 2> /dev/null; test -w "$(HOME)/.cache" && echo yes),)
+export GOCACHE ?= $(CURDIR)/.cache/go-build
+ifeq ($(wildcard $(HOME)/go/pkg/mod),)
+export GOPATH ?= $(CURDIR)/.cache/go
+endif
+endif
+# Older makes give what they export to recipes alone.
+GO = $(foreach name,HOME GOCACHE GOPATH GOFLAGS,$(if $($(name)),$(name)="$($(name))")) go
 # Not `go run`, which turns a Ctrl-C into a failure; no commit is stamped in, for
 # git refuses to name it where the checkout is another user's.
 BUILD := go build -buildvcs=false -o bin/
@@ -19,7 +31,9 @@ PROGRESS = { all=$$(go list -deps ./cmd/sendcode | wc -l) done=0; while IFS= rea
 	*) if ((++done % 50 == 0)); then echo "compiled $$done of at most $$all packages"; fi ;; esac; done; }
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 # Runs go test; prints a line for each package, the output of what failed, why tests were skipped, and at the end how many ran.
-GOTESTSUM := go tool gotestsum --format=pkgname-and-test-fails --format-icons=text --
+# go test runs alone where gotestsum is not in the module cache and there is no network.
+GOTESTSUM = $(if $(shell $(GO) tool -n gotestsum 2> /dev/null),go tool gotestsum --format=pkgname-and-test-fails --format-icons=text --,$(ALONE))
+ALONE = $(info gotestsum cannot be had: go test does not say what is skipped)go test
 # For each package's tests: a hang ends here with every goroutine's stack.
 TIMEOUT ?= 30m
 # Each package's tests are a program to link, every time; without tables for debuggers that takes a third less.
@@ -39,13 +53,13 @@ RACED_NOT_IN := ./internal/prove/e2e/parts ./internal/deliver/delivery
 # SQLite is C made into Go: it computes much under the race detector, is called under a lock of database/sql, and shares no memory of ours.
 RACE := -race "-gcflags=modernc.org/...=-race=false -d=checkptr=0"
 # The packages with tests for each commit; `make lint` compiles the others.
-TESTED = $(shell go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' ./...)
+TESTED = $(shell $(GO) list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' ./...)
 # The packages whose tests take longest, which begin first: the last to end would otherwise run alone. Two run at once: with
 # three, each test waited longer, and all of them together were not done sooner.
 LONG := ./internal/http/page ./internal/store/postgres ./internal/prove/e2e/... ./internal/http/console/...
 # With UNRACED=1 `make test` leaves out what `make race` runs, for .ci/run, which runs both.
 UNRACED ?=
-SUITE = $(if $(UNRACED),$(filter-out $(shell go list $(RACED)),$(shell go list $(LONG)) $(TESTED)),$(LONG) $(TESTED))
+SUITE = $(if $(UNRACED),$(filter-out $(shell $(GO) list $(RACED)),$(shell $(GO) list $(LONG)) $(TESTED)),$(LONG) $(TESTED))
 FUZZTIME ?= 30s
 SOAKTIME ?= 20s
 PROVED ?= 100000
