@@ -1,15 +1,15 @@
 #!/bin/sh
 # Makes the folder secrets beside compose.yaml: one file for each secret, random but for smtp_url, which is to be replaced by yours. Other
 # users of this machine cannot enter the folder; its files are readable, for each container has a user of its own. Needs the image
-# sendcode:local, or another command that makes keys as its first argument.
+# sendcode:local, or as arguments another command that makes keys: sh deploy/secrets.sh bin/sendcode key
 set -eu
-key=${1:-docker run --rm sendcode:local key}
+[ $# -gt 0 ] || set -- docker run --rm sendcode:local key
 umask 077
 mkdir secrets # fails if there are some already
 umask 022
 write() { printf '%s\n' "$2" > "secrets/$1"; }
 random() { openssl rand -hex 24; }
-ring=$($key --kind ring) index=$($key --kind index) api=$($key 2> /dev/null) # a failure ends the script here
+ring=$("$@" --kind ring) index=$("$@" --kind index) api=$("$@" 2> /dev/null) # a failure ends the script here
 owner=$(random) app=$(random) redis=$(random)
 write secret_keys "$ring"
 write index_key "$index"

@@ -54,7 +54,7 @@ func readCompose(t *testing.T, file string) compose {
 // the folder of its files.
 func madeSecrets(t *testing.T) string {
 	t.Helper()
-	key := filepath.Join(t.TempDir(), "key")
+	key := filepath.Join(t.TempDir(), "a key")
 	if err := os.WriteFile(key, []byte(`#!/bin/sh
 case "$2" in ring) printf k1: && openssl rand -base64 32;; index) openssl rand -base64 32;; *) echo "sk_$(openssl rand -hex 16)";; esac
 `), 0o700); err != nil {
