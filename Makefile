@@ -23,7 +23,8 @@ BUILD := go build -buildvcs=false -o bin/
 VERSION = $(shell v=$$(sed -n 's/^const nextVersion = "\(.*\)"$$/\1/p' internal/run/app/version.go); \
 	if [ "$$(git describe --tags --exact-match --dirty 2> /dev/null)" = "v$$v" ]; then echo $$v; \
 	else echo $$v-dev$$(git rev-parse --short=12 HEAD 2> /dev/null | sed 's/^/+/'); fi)
-PROGRAM = $(BUILD) -v -ldflags='-X sendcode/internal/run/app.version=$(VERSION)' ./cmd/sendcode
+# Without symbols and tables for debuggers it is a third smaller; panics and profiles have their functions and lines from another table.
+PROGRAM = $(BUILD) -v -ldflags='-s -X sendcode/internal/run/app.version=$(VERSION)' ./cmd/sendcode
 # Says how many packages are compiled, for the first time takes minutes; all else that go build says passes.
 # Not by awk: Debian's reads its input in blocks, and would say nothing for the first hundred packages.
 PROGRESS = { all=$$(go list -deps ./cmd/sendcode | wc -l) done=0; while IFS= read -r line; do case $$line in \
