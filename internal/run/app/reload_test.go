@@ -101,7 +101,7 @@ func TestAppsAndPurposesChange(t *testing.T) {
 	apptest.Must(t, os.WriteFile(subject, []byte("A gift of {{.App}}"), 0o600))
 	s.Policy(apptest.FiveAnHour).Add(
 		fmt.Sprintf(`purposes: {default: {code: {length: 8}}, gift: {code: {length: 7}, notify: glance, ttl: 60s}}
-apps: [{name: default, title: Corner Store, %s}, {name: shop, title: The Shop, templates: %s, keys: [{id: k1, kind: secret, sha256: %x}]}]
+apps: [{name: default, title: Corner Store, %s}, {name: shop, title: The Shop, templates: %q, keys: [{id: k1, kind: secret, sha256: %x}]}]
 `, ownKey, templates, sha256.Sum256([]byte(shop))))
 	s.Hangup(0, "applied")
 	shows("8-digit", "Corner Store")

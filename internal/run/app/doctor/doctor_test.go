@@ -14,6 +14,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -192,7 +193,7 @@ func TestDoctorTriesEachKindOfToken(t *testing.T) {
 	} {
 		tokens := oauthtest.Start(t, oauthtest.Gives("t0ken", 3600)).As(kind)
 		if kind == "account" {
-			settings += file("google.json", oauthtest.Account(tokens.Client.TokenURL))
+			settings += strconv.Quote(file("google.json", oauthtest.Account(tokens.Client.TokenURL)))
 		}
 		s.Write("oauth: {m365: {" + strings.ReplaceAll(settings, "URL", tokens.Client.TokenURL) + "}}")
 		examine(s, dns{}, 0, false, "✓ mail server: "+server.Addr()+" answers, and accepts the token of oauth m365")
