@@ -79,7 +79,7 @@ try() {
     of_memory=$(version "$root/$memory" redis-server)
     on "$root/$memory" "$of_memory" ./quota/... ./internal/limit/...
     on "$root/$memory:$rows" "$of_memory, $of_rows" -tags=nightly ./internal/prove/e2e/outages
-    on "$root/$memory:$rows" "$of_memory, $of_rows" -tags=nightly -run='^TestProve$|^TestProveOnSentinel$' ./internal/prove/e2e/parts
+    on "$root/$memory:$rows" "$of_memory, $of_rows" -tags=nightly -run='^TestProve$|^TestMoreForms$' ./internal/prove/e2e/parts
   done
 }
 

@@ -19,8 +19,20 @@ import (
 	"sendcode/internal/run/app/apptest"
 )
 
+// onACluster is not among the forms of the other tests, since only its limiter is different.
+var onACluster = form{
+	"two replicas on Postgres and a Redis Cluster", func(t *testing.T) *apptest.Stack {
+		s := apptest.OnOwnPostgres(t)
+		cluster := servertest.Cluster(t)
+		s.Nodes, s.Env["SENDCODE_REDIS_URL"] = cluster.Nodes, cluster.URL()+servertest.Patiently
+		return s
+	}, 2, slices.Concat(ofProcesses, ofPostgres, ofNodes),
+}
+
 // moreForms are tried by TestMoreForms alone.
 var moreForms = []form{
+	forms[1],
+	onACluster,
 	{"two replicas on Postgres and Redis behind a Sentinel", func(t *testing.T) *apptest.Stack {
 		s := apptest.OnOwnPostgres(t)
 		s.Nodes = []*servertest.RedisServer{s.Redis, servertest.Redis(t, "--replicaof", strings.ReplaceAll(s.Redis.Addr(), ":", " "))}
