@@ -79,6 +79,8 @@ REQUESTS ?= 10000
 MUTANTS ?=
 # Debian's releases, whose engines `make engines` runs.
 RELEASES ?= trixie forky
+# Rows of tools/machines; "": all of them.
+ROWS ?=
 # What `make image` builds for; "": this machine.
 ARCHITECTURES ?=
 PROVE ?= ^TestProve$$|^TestMoreForms$$|^TestMonthEnds$$/Redis
@@ -88,10 +90,11 @@ BENCH_CPUS ?= 0,1
 BENCH_FLAGS ?=
 BENCH = $(if $(shell command -v taskset),taskset -c $(BENCH_CPUS)) go test $(NIGHTLY) -run='^TestBench$$' -count=1 -v -timeout=6h ./tools/bench
 OUT ?= dist
-# What `make nightly` runs, one after another, and how long each part may take: three hours on two processors, all together.
-PARTS ?= goals tests engines image outside prove soak sizes fuzz release simulate mutants
+# What `make nightly` runs, one after another, and how long each part may take: three hours and a quarter on two processors, all together.
+PARTS ?= goals tests machines engines image outside prove soak sizes fuzz release simulate mutants
 BOUND_outside ?= 4m
 BOUND_engines ?= 15m
+BOUND_machines ?= 15m
 BOUND_image ?= 10m
 BOUND_tests ?= 44m
 BOUND_goals ?= 5m
@@ -104,9 +107,9 @@ BOUND_simulate ?= 10m
 BOUND_mutants ?= 19m
 # The night's sizes. Worlds, mutants and engines are of the day: seven nights run 21,000 worlds and all mutants.
 DAY = $(shell echo $$(($$(date +%s) / 86400 % 7)))
-NIGHT = SEEDS=3000 FROM=$$(($(DAY) * 3000 + 1)) MUTANTS=-day=$$(($(DAY) + 1)) PROVED=30000 RESTARTS=6 HELD=3m PEOPLE=300 FUZZTIME=20s RELEASES=$(word $(shell echo $$(($(DAY) % 2 + 1))),trixie forky) OUT=bin/night/dist
+NIGHT = SEEDS=3000 FROM=$$(($(DAY) * 3000 + 1)) MUTANTS=-day=$$(($(DAY) + 1)) PROVED=30000 RESTARTS=6 HELD=3m PEOPLE=300 FUZZTIME=20s RELEASES=$(word $(shell echo $$(($(DAY) % 2 + 1))),trixie forky) ROWS=today OUT=bin/night/dist
 
-.PHONY: help build run demo test tests nightly race lint outside engines image bench goals fuzz soak sizes prove simulate mutants up release version screenshots tools servers
+.PHONY: help build run demo test tests nightly race lint outside engines machines image bench goals fuzz soak sizes prove simulate mutants up release version screenshots tools servers
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -130,7 +133,7 @@ tests: TIMEOUT := 80m
 tests: servers ## every test, those too that only nightly runs
 	@$(LESS_GC) $(GOTESTSUM) $(NIGHTLY) $(TESTFLAGS) $(AGAIN) $(LONG) ./...
 
-nightly: ## all that `make test` leaves out, in three hours, then a page: what ran, when, what failed, what was skipped. Stopped, it goes on at the same commit (PARTS="tests fuzz" BOUND_fuzz=1h)
+nightly: ## all that `make test` leaves out, in three hours and a quarter, then a page: what ran, when, what failed, what was skipped. Stopped, it goes on at the same commit (PARTS="tests fuzz" BOUND_fuzz=1h)
 	@$(BUILD) ./tools/nightly
 	@rm -rf bin/night/dist
 	@$(NIGHT) bin/nightly $(foreach part,$(PARTS),$(part):$(BOUND_$(part)))
@@ -150,6 +153,9 @@ outside: ## what asks other machines: govulncheck, the specification and the Doc
 
 engines: servers ## the contracts, what fails over, and a short proof, on newer Redis, Valkey, Postgres and PgBouncer (RELEASES="trixie forky" of Debian)
 	$(LESS_GC) tools/engines/engines.sh $(RELEASES)
+
+machines: ## make test as on other machines: without a home, a network or IPv6, with one browser, below odd folders, for another user (ROWS="no-home busy")
+	tools/machines/machines.sh $(ROWS)
 
 image: ## the Dockerfile's image, built by buildah and run: a send, a stop, a second start (ARCHITECTURES="amd64 arm64"; as root on Debian)
 	tools/image/image.sh $(ARCHITECTURES)

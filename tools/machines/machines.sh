@@ -1,0 +1,106 @@
+#!/usr/bin/env bash
+# What `make machines` runs: `make test` as on other machines, each time on a clean clone of the commit, without installing. Arguments
+# are rows of the table below; none: all of them; today: the one of the day. SUITE=./internal/http/page tests less. A row that this machine cannot stand in for
+# is skipped with a line that says so. The output of a row that failed stays.
+set -u
+commit=$(git rev-parse --short=12 HEAD) || exit
+top=$(git rev-parse --show-toplevel)
+base=/var/tmp/sendcode-machines-$UID # not in a home, which another user may not enter
+here=$PATH
+failed=0
+
+# Each row is a function that may set variables, and then calls tested, perhaps by another command.
+rows=(chromium one-browser long-folder folder-with-a-blank checkout-with-a-blank no-home read-only-home another-user no-network
+  no-ipv6 elsewhere busy)
+
+chromium() { without chromium-headless-shell chrome-headless-shell && tested; }
+one-browser() { without firefox firefox-esr WebKitWebDriver Xvfb && tested; }
+long-folder() { folder "$(printf '%0100d' 0)" && tested; }
+folder-with-a-blank() { folder 'a folder' && tested; }
+checkout-with-a-blank() { checkout "$work/a checkout" && tested; }
+no-home() { tested env -u HOME; }
+read-only-home() { modules && by_another_user && chmod 500 "$HOME" && tested "${as[@]}"; }
+another-user() { modules && by_another_user && tested "${as[@]}"; }
+elsewhere() { TZ=Asia/Kathmandu LANG=tr_TR.UTF-8 tested; }
+
+no-network() {
+  modules && rm -rf "$GOMODCACHE"/gotest.tools "$GOMODCACHE"/cache/download/gotest.tools &&
+    GOPROXY=off tested "${alone[@]}" sh -c 'ip link set lo up && exec "$@"' sh
+}
+
+no-ipv6() {
+  tested "${alone[@]}" sh -c 'ip link set lo up && echo 1 > /proc/sys/net/ipv6/conf/all/disable_ipv6 && exec "$@"' sh
+}
+
+busy() {
+  local pids=()
+  for _ in $(seq 20); do (while :; do :; done) & pids+=($!); done
+  tested
+  local status=$?
+  kill "${pids[@]}"
+  wait "${pids[@]}" 2> /dev/null
+  return $status
+}
+
+alone=(unshare --net)
+[ "$UID" = 0 ] || alone+=(--map-root-user)
+
+# without leaves programs out of PATH.
+without() {
+  local dir program
+  mkdir "$work/programs"
+  IFS=: read -ra dirs <<< "$here"
+  for dir in "${dirs[@]}"; do
+    for program in "$dir"/*; do [ -e "$work/programs/${program##*/}" ] || ln -s "$program" "$work/programs/"; done
+  done
+  for program in "$@"; do rm -f "$work/programs/$program"; done
+  PATH=$work/programs
+}
+
+# folder is where temporary files are.
+folder() { mkdir "$work/$1" && export TMPDIR=$work/$1; }
+
+# checkout moves the clone.
+checkout() { mv "$clone" "$1" && clone=$1; }
+
+# modules gives a row modules of its own, from those that are here.
+modules() {
+  local proxy
+  proxy=file://$(go env GOMODCACHE)/cache/download
+  export GOMODCACHE=$work/modules
+  (cd "$clone" && GOFLAGS=-modcacherw GOPROXY=$proxy GOSUMDB=off go mod download)
+}
+
+# by_another_user makes the row another user's, for root. What is compiled stays for the next night.
+by_another_user() {
+  as=()
+  export HOME=$work/home GOCACHE=$base/compiled
+  mkdir "$HOME"
+  [ "$UID" = 0 ] || return 0
+  as=(setpriv --reuid=65534 --regid=65534 --clear-groups)
+  mkdir -p "$GOCACHE"
+  chmod 755 "$work" && chown -R 65534:65534 "$clone" "$GOCACHE" "$HOME"
+}
+
+# tested runs make test, by the command that the arguments are.
+tested() {
+  (cd "$clone" && ENSURE=no CI='' "$@" make test ${SUITE:+SUITE="$SUITE"}) > "$log" 2>&1
+}
+
+install -d -m 755 "$base" && [ -O "$base" ] || exit
+[ $# -gt 0 ] || set -- "${rows[@]}"
+[ "$1" != today ] || set -- "${rows[$(date +%s) / 86400 % ${#rows[@]}]}"
+for row in "$@"; do
+  [[ " ${rows[*]} " == *" $row "* ]] || { echo "there is no row $row" >&2; exit 2; }
+  case $row in
+    no-network | no-ipv6) "${alone[@]}" true 2> /dev/null || { echo "$row: skipped: unshare --net is not allowed"; continue; } ;;
+    read-only-home) [ "$UID" != 0 ] || command -v setpriv > /dev/null || { echo "$row: skipped: setpriv is not installed"; continue; } ;;
+  esac
+  work=$(mktemp -d "$base/XXXXXX") log=$base/$row.log clone=$work/clone
+  git clone -q --no-hardlinks "$top" "$clone" && git -C "$clone" checkout -q "$commit" || exit
+  began=$SECONDS said=passed
+  ("$row") || { failed=1 said="FAILED, see $log"; grep -E '^(=== )?(FAIL|--- FAIL|make: )' "$log" | head -20; }
+  echo "$row: $said after $((SECONDS - began)) s: $(grep -E '^DONE|cannot be had' "$log" | tail -1)"
+  chmod -R u+w "$work" && rm -rf "$work"
+done
+exit $failed
