@@ -159,16 +159,15 @@ type historyRead struct {
 // isTrueFor reports whether the rows h are still those that the database counts, when the limiter
 // has refused another request by the decision d. This is so if two conditions hold:
 //
-//   - The rows still refuse every send to the recipient, whoever asks. So the database has admitted
-//     no send that the rows lack.
-//   - The limiter counts the same events of the recipient as before the read. So none was refunded
-//     or reset.
+//   - The rows still refuse every send to the recipient, whoever asks, and none of them is in
+//     flight, so none can be refunded. So the database has admitted no send that the rows lack.
+//   - The limiter counts the same events of the recipient as before the read. So none was reset.
 //
 // A failed send that another replica cannot refund in the limiter may count for the rules on
-// failures. So these rules must have two free places. One case is not noticed: a replica that does
-// not reach the limiter has refunded a send since the read, and then admitted another one.
+// failures. So these rules must have two free places.
 func (g *Gates) isTrueFor(h historyRead, p buckets.Plan, d quota.Decision) bool {
-	if g.shared == nil || h.refused == nil || d.Alone || h.refused.Alone {
+	if g.shared == nil || h.refused == nil || d.Alone || h.refused.Alone ||
+		slices.ContainsFunc(h.Past, func(s rowrules.PastSend) bool { return s.InFlight }) {
 		return false
 	}
 	ends := func(d quota.Decision, wait time.Duration) time.Time {

@@ -23,6 +23,12 @@ func TestARefusalTellsWhatAnotherReplicaAdmittedSince(t *testing.T) {
 	slow := func(r *vtest.Rig) *vtest.Service {
 		return r.ReplicaOn(&interrupted{DB: r.Store, beforeBegin: func() { r.Sleep(late) }}, r.MailServer, r.Carrier)
 	}
+	// failing returns a replica whose sends fail for good when fail is called.
+	failing := func(r *vtest.Rig) (_ *vtest.Service, fail func()) {
+		dead, failed := &vtest.MailServer{}, make(chan struct{})
+		dead.Answer(func(ctx context.Context) error { <-failed; return vtest.NoMailbox(ctx) })
+		return r.Replica(dead), func() { close(failed) }
+	}
 	for name, c := range map[string]struct {
 		rules func(*vtest.Settings)
 		// test returns the wait that the second refusal must tell.
@@ -52,6 +58,18 @@ func TestARefusalTellsWhatAnotherReplicaAdmittedSince(t *testing.T) {
 			refuse()
 			fail()
 			r.AskAt(slow(r), ask, true)
+			r.Sleep(moment)
+			return refuse(), time.Second - moment
+		}},
+		"a refund, by a replica that does not reach Redis any more": {secondAndHour, func(r *vtest.Rig, refuse func() time.Duration) (_, _ time.Duration) {
+			other, fail := failing(r)
+			r.AskAt(other, ask, true)
+			other.Limiter.Around(vtest.Unreachable())
+			r.Sleep(500 * time.Millisecond)
+			refuse()
+			fail()
+			r.Sleep(moment)
+			r.AskAt(other, ask, true)
 			r.Sleep(moment)
 			return refuse(), time.Second - moment
 		}},
@@ -100,17 +118,12 @@ func TestARefusalTellsWhatAnotherReplicaAdmittedSince(t *testing.T) {
 				r.SendTo(vtest.Ana)
 				r.MailServer.Answer(nil)
 				r.Sleep(time.Second)
-				dead := &vtest.MailServer{}
-				other, failed := r.Replica(dead), make(chan struct{})
-				dead.Answer(func(ctx context.Context) error {
-					<-failed
-					return vtest.NoMailbox(ctx)
-				})
+				other, fail := failing(r)
 				r.AskAt(other, ask, true)
 				other.Limiter.Around(vtest.Unreachable())
 				r.Sleep(time.Second)
 				refuse()
-				close(failed)
+				fail()
 				r.Sleep(moment)
 				return refuse(), time.Hour - 2*time.Second - moment
 			},

@@ -92,6 +92,7 @@ func TestCallsOfARequest(t *testing.T) {
 			})))
 		}
 		second := func() { r.Sleep(time.Second) }
+		deliver := func() { r.Sleep(0) } // until then the send may be refunded
 		const looked, added = "Peek ReadHistory", "Peek ReadHistory ReadHistory Record Peek"
 		for i, step := range []struct {
 			do   func()
@@ -100,6 +101,7 @@ func TestCallsOfARequest(t *testing.T) {
 			{send(true), "Take Begin"},
 			{look, looked},
 			{look, looked},
+			{deliver, ""},
 			{send(false), "Take ReadHistory"},
 			{send(false), "Take"},
 			{second, ""},

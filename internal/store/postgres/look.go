@@ -63,9 +63,10 @@ WITH clock AS MATERIALIZED (
 ), u AS MATERIALIZED (
     SELECT * FROM ` + historyCalls.NumberedSQL() + `
 )
-SELECT 0::bigint AS i, NULL::uuid AS id, NULL::boolean AS rejected, now AS at, NULL::text AS verification FROM clock
+SELECT 0::bigint AS i, NULL::uuid AS id, NULL::boolean AS rejected, now AS at, NULL::text AS verification, NULL::boolean AS in_flight
+FROM clock
 UNION ALL
-SELECT u.i, s.id, false, s.logged_at, s.verification_id FROM clock, u CROSS JOIN LATERAL (
+SELECT u.i, s.id, false, s.logged_at, s.verification_id, s.status IN ('queued', 'sending') FROM clock, u CROSS JOIN LATERAL (
     SELECT * FROM sends s
     WHERE s.recipient <= u.recipient
       AND (s.recipient, s.logged_at) > (u.recipient, clock.now - u.counting * interval '1 microsecond')
@@ -73,7 +74,7 @@ SELECT u.i, s.id, false, s.logged_at, s.verification_id FROM clock, u CROSS JOIN
     OFFSET 0
 ) s WHERE u.counting > 0
 UNION ALL
-SELECT u.i, f.id, true, f.finished_at, NULL FROM clock, u CROSS JOIN LATERAL (
+SELECT u.i, f.id, true, f.finished_at, NULL, false FROM clock, u CROSS JOIN LATERAL (
     SELECT * FROM failures f
     WHERE f.recipient = u.recipient AND f.app = u.app AND f.channel = u.channel AND f.counts
       AND f.finished_at > clock.now - u.rejecting * interval '1 microsecond'
@@ -247,15 +248,17 @@ func readHistoryRows(rows pgx.Rows, n int) (histories []rowrules.History, now ti
 	var i int64
 	var id pgtype.UUID
 	var verification pgtype.Text
-	var rejected pgtype.Bool
+	var rejected, inFlight pgtype.Bool
 	var at pgtype.Timestamptz
-	_, err = pgx.ForEachRow(rows, []any{&i, &id, &rejected, &at, &verification}, func() error {
+	_, err = pgx.ForEachRow(rows, []any{&i, &id, &rejected, &at, &verification, &inFlight}, func() error {
 		if i == 0 {
 			now = store.TruncateToMicroseconds(at.Time)
 			return nil
 		}
 		x := &histories[i-1]
-		row := rowrules.PastSend{ID: id.Bytes, At: store.TruncateToMicroseconds(at.Time), Verification: verification.String}
+		row := rowrules.PastSend{
+			ID: id.Bytes, At: store.TruncateToMicroseconds(at.Time), Verification: verification.String, InFlight: inFlight.Bool,
+		}
 		if rejected.Bool {
 			x.Rejections = append(x.Rejections, row)
 		} else {

@@ -92,6 +92,7 @@ type PastSend struct {
 	ID           uuid.UUID
 	At           time.Time // when it was logged; of a rejected send, when it ended
 	Verification string    // ID; only set in a History
+	InFlight     bool      // it waits for its outcome, so it may be refunded; only set in a History
 }
 
 // eventsWithin returns the rows that are younger than the duration window. It returns them as

@@ -19,12 +19,12 @@ import (
 // the verification is empty.
 const (
 	countedSQL = `
-SELECT s.id, s.logged_at, s.verification_id FROM sends s
+SELECT s.id, s.logged_at, s.verification_id, s.status IN ('queued', 'sending') FROM sends s
 WHERE s.recipient <= @recipient AND (s.recipient, s.logged_at) > (@recipient, @counted_after)
   AND (s.app = @app AND s.channel = @channel AND s.purpose IN (SELECT value FROM json_each(@purposes))) IS TRUE AND (s.counts = true) IS TRUE`
 	historySQL = countedSQL + `
 UNION ALL
-SELECT f.id, f.finished_at, '' FROM failures f
+SELECT f.id, f.finished_at, '', false FROM failures f
 WHERE f.recipient = @recipient AND f.app = @app AND f.channel = @channel AND f.counts = true AND f.finished_at > @rejected_after`
 )
 
@@ -41,7 +41,7 @@ func readHistory(q sqldb.Tx, l rowrules.HistoryQuery) (rowrules.History, error) 
 	},
 		func(read sqldb.Scan) error {
 			var p rowrules.PastSend
-			err := read(&p.ID, sqlgen.ScannerFor(&p.At), &p.Verification)
+			err := read(&p.ID, sqlgen.ScannerFor(&p.At), &p.Verification, &p.InFlight)
 			if p.Verification == "" {
 				history.Rejections = append(history.Rejections, p)
 			} else {

@@ -25,7 +25,7 @@ var contract = map[string][]func(t *testing.T, f *Fixture){
 	"claim":  {claimsGivenUp, claimsEndAfterADay, claimsAtOnce},
 	"flight": {
 		finish, endTogether, postponeAndTakeOver, firstToExpire, queuesApart, takeOverWithExpiredCode, callersCode,
-		refundsAreLeased, takenOnce,
+		refundsAreLeased, takenOnce, historySaysWhatIsInFlight,
 	},
 	"refused": {refusalsAddUp, manyRefusals},
 	"read": {

@@ -3,6 +3,7 @@ package storetest
 import (
 	"context"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -106,6 +107,36 @@ func postponeAndTakeOver(t *testing.T, f *Fixture) {
 	row := f.Row(t, held.ID)
 	Equal(t, "counts, refund due", []bool{row.Counts, row.RefundDue}, []bool{true, false})
 	Equal(t, "postponed after its end", Must(f.Postpone(t.Context(), store.Postponement{AttemptID: Held(held.ID, 4)}))(t), false)
+}
+
+// historySaysWhatIsInFlight checks that a history says of each counted send whether it waits for
+// its outcome.
+func historySaysWhatIsInFlight(t *testing.T, f *Fixture) {
+	begin := func() uuid.UUID { return f.Admit(t, f.Intent(1)).Send.ID }
+	f.Ended(t, f.Intent(1), store.Outcome{Status: store.Failed, Refund: true})
+	f.reject(t, f.Intent(1))
+	sent, unknown, failed, waits, sending := begin(), begin(), begin(), begin(), begin()
+	want := func(when string, inFlight ...uuid.UUID) {
+		t.Helper()
+		h := Must(f.History(t.Context(), ana, time.Hour))(t)
+		var got []uuid.UUID
+		for _, p := range slices.Concat(h.Past, h.Rejections) {
+			if p.InFlight {
+				got = append(got, p.ID)
+			}
+		}
+		compare := func(a, b uuid.UUID) int { return slices.Compare(a[:], b[:]) }
+		slices.SortFunc(got, compare)
+		slices.SortFunc(inFlight, compare)
+		Equal(t, when, got, inFlight)
+		Equal(t, when+": counted, rejected", []int{len(h.Past), len(h.Rejections)}, []int{5, 1})
+	}
+	want("under way", sent, unknown, failed, waits, sending)
+	f.End(t, sent, Sent)
+	f.End(t, unknown, store.Outcome{Status: store.Unknown})
+	f.End(t, failed, store.Outcome{Status: store.Failed})
+	Equal(t, "postponed", Must(f.Postpone(t.Context(), store.Postponement{AttemptID: Held(waits, 1)}))(t), true)
+	want("ended, and postponed", waits, sending)
 }
 
 // withCode gives an intent a caller's code; sealed stands for the encrypted code.
