@@ -59,6 +59,17 @@ type sharedRead[T any] struct {
 	err        error
 }
 
+// wait waits until the read is done, and returns r. If ctx ends first, wait returns a read with the
+// error fault.Unavailable.
+func (r *sharedRead[T]) wait(ctx context.Context) *sharedRead[T] {
+	select {
+	case <-r.done:
+		return r
+	case <-ctx.Done():
+		return &sharedRead[T]{err: store.WrapUnavailable(ctx.Err())}
+	}
+}
+
 // errPanicked is the error of a read that a panic ended.
 var errPanicked = store.WrapUnavailable(panics.Err)
 
@@ -71,7 +82,8 @@ func newSharedReads[T any]() sharedReads[T] {
 
 // read returns the answer of a read that began after the call of this method, or of the last one
 // before if the function usable accepts its rows. Its err is the error of the read. If the read did
-// not begin within store.CallTimeout, err is fault.Unavailable.
+// not begin within store.CallTimeout, or if ctx ended while read waited for another caller's read,
+// err is fault.Unavailable.
 func (r *sharedReads[T]) read(ctx context.Context, key readKey, now func() time.Time, usable func(T) bool,
 	read func(context.Context) (T, error),
 ) *sharedRead[T] {
@@ -79,9 +91,8 @@ func (r *sharedReads[T]) read(ctx context.Context, key readKey, now func() time.
 	last := r.last[key]
 	if last != nil {
 		r.mu.Unlock()
-		<-last.done
-		if last.err == nil && usable(last.rows) {
-			return last
+		if x := last.wait(ctx); x != last || x.err == nil && usable(x.rows) {
+			return x
 		}
 		r.mu.Lock()
 	}
@@ -91,8 +102,7 @@ func (r *sharedReads[T]) read(ctx context.Context, key readKey, now func() time.
 	}
 	if x != nil {
 		r.mu.Unlock()
-		<-x.done
-		return x
+		return x.wait(ctx)
 	}
 	x = &sharedRead[T]{done: make(chan struct{}), err: errPanicked}
 	r.waiting[key] = x
@@ -107,7 +117,7 @@ func (r *sharedReads[T]) read(ctx context.Context, key readKey, now func() time.
 	if key.look {
 		slots = make(chan struct{}, 1)
 	}
-	x.err = takeTurn(ctx, before, slots)
+	x.err = takeSlot(ctx, slots)
 	r.mu.Lock()
 	delete(r.waiting, key)
 	if x.err != nil {
@@ -131,16 +141,8 @@ func (r *sharedReads[T]) read(ctx context.Context, key readKey, now func() time.
 	return x
 }
 
-// takeTurn waits until the previous read of the same rows, if there is one (the parameter before),
-// is done, and takes a slot. If ctx ends first, takeTurn returns fault.Unavailable.
-func takeTurn[T any](ctx context.Context, before *sharedRead[T], slots chan<- struct{}) error {
-	if before != nil {
-		select {
-		case <-before.done:
-		case <-ctx.Done():
-			return store.WrapUnavailable(ctx.Err())
-		}
-	}
+// takeSlot takes a slot. If ctx ends first, takeSlot returns fault.Unavailable.
+func takeSlot(ctx context.Context, slots chan<- struct{}) error {
 	select {
 	case slots <- struct{}{}:
 		return nil
