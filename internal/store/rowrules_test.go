@@ -23,7 +23,7 @@ func askGate(limit int, window time.Duration, change ...func(*store.Intent)) sto
 		Send: store.Send{ID: uuid.UUID{15: 9}, App: "shop", Channel: recipient.Email, Purpose: "login", Recipient: recipient.Hash{1}},
 		Verification: store.Verification{
 			ID: "new", App: "shop", Channel: recipient.Email, Purpose: "login", Recipient: recipient.Hash{1},
-			Holder: "session", MaxAttempts: 5,
+			Holder: store.SessionHolder + "1", MaxAttempts: 5,
 		},
 		Purposes: []string{"login"}, TTL: 10 * time.Minute, MinLife: 2 * time.Minute, Lease: 8 * time.Second,
 		Rules: []quota.Rule{{Name: "rule", Scope: quota.Recipient, Limit: limit, Window: window}},
