@@ -74,6 +74,7 @@ type Request struct {
 	Verification string // that a check names
 	Code         string // that a check enters
 	Browser      bool   // hears of its own sends alone
+	Stranger     bool   // leaves the reserve, so others may be admitted before the wait that it is told is over
 	MayEnd       bool   // it may end the verification that it names, or else the recipient's codes
 	MayLack      bool   // the answer may lack sends, as a moment after the limiter was away
 }

@@ -147,6 +147,10 @@ func TestCorrectHistoriesPass(t *testing.T) {
 		more func(r *historyRun)
 	}{
 		"ordinary": {ordinary, func(*historyRun) {}},
+		"a person gets the place that a stranger leaves": {ordinary, func(r *historyRun) {
+			r.refuse(time.Hour+5*time.Second, 2*time.Hour).Stranger = true
+			r.send(5, 2*time.Hour+time.Minute)
+		}},
 		"a failure gives its place back": {newRun, func(r *historyRun) {
 			r.send(1, 0)
 			r.Messages, r.sent = nil, nil

@@ -182,7 +182,7 @@ func (j *judge) waits() {
 // nothing else happened. It also finds a request that was admitted before the wait was over.
 func (j *judge) wait(q request, next []request, least, most time.Duration) {
 	for _, r := range next {
-		if r.Kind != Send || r.Browser != q.Browser || r.Begin.Before(q.End) {
+		if r.Kind != Send || r.Browser != q.Browser || r.Stranger != q.Stranger || r.Begin.Before(q.End) {
 			continue
 		}
 		if r.Begin.Before(q.End.Add(most + j.Slack)) {

@@ -70,7 +70,7 @@ func TestBackupThroughAPipe(t *testing.T) {
 		return base
 	}
 	ask := func(base, to string) apptest.Answer {
-		a, err := s.At(base, http.MethodPost, "/v1/verifications", `{"channel":"email","to":"`+to+`"}`)
+		a, err := s.At(base, http.MethodPost, "/v1/verifications", `{"channel":"email","to":"`+to+`"`+known+`}`)
 		if err != nil {
 			t.Error(err) // callers have a goroutine of their own
 		}

@@ -86,18 +86,19 @@ func (s *swamp) comes(n, perSecond int, strangers bool) {
 }
 
 func (s *swamp) ask(n int, stranger bool) {
-	to := fmt.Sprintf("swamp%d@example.com", n)
-	change, class := []func(*http.Request){apptest.WithKey(fmt.Sprintf("swamped-request-%06d", n))}, 0
-	if stranger {
-		class = 1
-		change = append(change, apptest.As(apptest.PublicKey), func(r *http.Request) {
-			r.Header.Set("X-Forwarded-For", fmt.Sprintf("198.18.%d.%d", n/256, n%256))
-		})
+	to, from := fmt.Sprintf("swamp%d@example.com", n), fmt.Sprintf("198.18.%d.%d", n/256, n%256)
+	change, more, class := []func(*http.Request){apptest.WithKey(fmt.Sprintf("swamped-request-%06d", n))}, known, 0
+	switch {
+	case stranger && n%8 == 0: // at a back end's form
+		class, more = 1, fmt.Sprintf(`,"client_ip":%q`, from)
+	case stranger:
+		class, more = 1, ""
+		change = append(change, apptest.As(apptest.PublicKey), func(r *http.Request) { r.Header.Set("X-Forwarded-For", from) })
 	}
 	s.mu.Lock()
 	base := s.replicas[(n/4+n)%len(s.replicas)].Base
 	s.mu.Unlock()
-	a, err := s.At(base, http.MethodPost, "/v1/verifications", `{"channel":"email","to":"`+to+`"}`, change...)
+	a, err := s.At(base, http.MethodPost, "/v1/verifications", `{"channel":"email","to":"`+to+`"`+more+`}`, change...)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	body := string(a.Raw)

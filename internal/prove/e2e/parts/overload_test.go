@@ -60,7 +60,7 @@ func (f *flood) wave(rate int, lasts time.Duration) (accepted int64) {
 // ask sends request n, with a key of its own.
 func (f *flood) ask(n, recipient int) {
 	req, err := http.NewRequest(http.MethodPost, f.Replicas[0].Base+"/v1/verifications",
-		strings.NewReader(fmt.Sprintf(`{"channel":"email","to":"flood%d@example.com"}`, recipient)))
+		strings.NewReader(fmt.Sprintf(`{"channel":"email","to":"flood%d@example.com"`+known+`}`, recipient)))
 	apptest.Must(f.T, err)
 	req.Header.Set("Authorization", "Bearer "+f.Key)
 	req.Header.Set("Content-Type", "application/json")

@@ -57,16 +57,22 @@ func (p *proof) note(q history.Request) {
 	case http.StatusServiceUnavailable:
 		p.unavailable++
 	}
+	var sent struct{ Send struct{ ID string } }
+	if q.Stranger && q.Status == http.StatusAccepted && json.Unmarshal(q.Body, &sent) == nil {
+		p.byStrangers[sent.Send.ID] = true
+	}
 }
 
-// ask asks for a code, as a browser or with a secret key, and with an Idempotency-Key. The body has
-// the members more too, each after a comma.
-func (p *proof) ask(random *rand.Rand, to, more string, browser bool, change ...func(*http.Request)) (a apptest.Answer) {
-	key := fmt.Sprintf("the-key-of-a-request-%016x", random.Uint64())
-	q := history.Request{Kind: history.Send, Recipient: to, Browser: browser, Key: key}
+// known is the member of a request by which a back end says that it knows the person.
+const known = `,"trust":"known"`
+
+// ask asks for a code, as q says by whom, and with an Idempotency-Key. The body has the members
+// more too, each after a comma.
+func (p *proof) ask(random *rand.Rand, to, more string, q history.Request, change ...func(*http.Request)) (a apptest.Answer) {
+	q.Kind, q.Recipient, q.Key = history.Send, to, fmt.Sprintf("the-key-of-a-request-%016x", random.Uint64())
 	once := func() apptest.Answer {
 		a := p.call(http.MethodPost, "/v1/verifications", `{`+p.naming(to)+more+`}`, q,
-			append(change, apptest.WithKey(key))...)
+			append(change, apptest.WithKey(q.Key))...)
 		switch a.StatusCode {
 		case 0, http.StatusAccepted, http.StatusNotFound, http.StatusConflict, http.StatusGone, http.StatusTooManyRequests,
 			http.StatusBadGateway,
@@ -87,11 +93,11 @@ func (p *proof) ask(random *rand.Rand, to, more string, browser bool, change ...
 	return a
 }
 
-// person asks for a code as a back end does: mostly for one of a thousand recipients, else for one
-// of eight whose rules are at their end, and whom the stranger attacks. It looks at what is left,
-// enters wrong codes and the right one, in any order and number, and asks again once it has waited
-// as told. One code in six is the back end's own. Now and then the recipient reports the mail, or
-// an administrator resets or erases the recipient.
+// person asks for a code as a back end does that knows the person: mostly for one of a thousand
+// recipients, else for one of eight whose rules are at their end, and whom strangers attack. It
+// looks at what is left, enters wrong codes and the right one, in any order and number, and asks
+// again once it has waited as told. One code in six is the back end's own. Now and then the
+// recipient reports the mail, or an administrator resets or erases the recipient.
 func (p *proof) person(ctx context.Context, random *rand.Rand, _ string) {
 	to := fmt.Sprintf("r%d@example.com", random.IntN(1000))
 	switch random.IntN(16) {
@@ -101,13 +107,13 @@ func (p *proof) person(ctx context.Context, random *rand.Rand, _ string) {
 		to = fmt.Sprintf("crowd%d@example.com", random.IntN(8))
 	}
 	if random.IntN(8) == 0 {
-		p.look(to)
+		p.look(to, known, history.Request{})
 	}
 	own := ""
 	if random.IntN(6) == 0 {
 		own = fmt.Sprintf(`,"code":%q,"ttl":60`, ownCode(random))
 	}
-	a := p.ask(random, to, own, false)
+	a := p.ask(random, to, known+own, history.Request{})
 	if a.StatusCode == http.StatusAccepted && own == "" && random.IntN(2) == 0 {
 		code := p.codeOf(ctx, a.Send.ID)
 		if random.IntN(8) == 0 {
@@ -165,9 +171,11 @@ func (p *proof) naming(to string) string {
 	return `"channel":"email","to":"` + to + `"`
 }
 
-// look looks at what is left for a recipient.
-func (p *proof) look(to string) {
-	p.call(http.MethodPost, "/v1/quota", `{`+p.naming(to)+`}`, history.Request{Kind: history.Look, Recipient: to})
+// look looks at what is left for a recipient, as q says for whom. The body has the members more
+// too, each after a comma.
+func (p *proof) look(to, more string, q history.Request) {
+	q.Kind, q.Recipient = history.Look, to
+	p.call(http.MethodPost, "/v1/quota", `{`+p.naming(to)+more+`}`, q)
 }
 
 // administer has an administrator do something to a recipient.
@@ -179,17 +187,18 @@ func (p *proof) administer(what string, q history.Request) {
 // afterwards. Once the answer shows the failure, each replica has given the place back.
 func (p *proof) unlucky(ctx context.Context, random *rand.Rand, name string) {
 	to := name + "@example.com"
+	look := func() { p.look(to, known, history.Request{}) }
 	var looking sync.WaitGroup
 	looking.Go(func() {
 		for range 4 {
 			sleep(ctx, 20*time.Millisecond)
-			p.look(to)
+			look()
 		}
 	})
-	a := p.ask(random, to, "", false, apptest.Patiently)
+	a := p.ask(random, to, known, history.Request{}, apptest.Patiently)
 	looking.Wait()
-	p.look(to)
-	p.look(to)
+	look()
+	look()
 	pause(ctx, random, time.Duration(a.RetryAfterMS)*time.Millisecond)
 }
 
@@ -245,31 +254,41 @@ func (p *proof) widget(ctx context.Context, random *rand.Rand, name string) {
 	pause(ctx, random, 0)
 }
 
+// anywhere returns an address of a stranger.
+func anywhere(random *rand.Rand) string {
+	return fmt.Sprintf("198.%d.%d.%d", 18+random.IntN(2), random.IntN(256), random.IntN(256))
+}
+
 // browser returns a function that asks for a code for the recipient, in a browser with a network of
 // its own.
 func (p *proof) browser(random *rand.Rand, to string) (ask func(more string) apptest.Answer) {
-	from := fmt.Sprintf("198.%d.%d.%d", 18+random.IntN(2), random.IntN(256), random.IntN(256))
+	from := anywhere(random)
 	return func(more string) apptest.Answer {
-		a := p.ask(random, to, more, true, apptest.As(apptest.PublicKey),
+		return p.ask(random, to, more, history.Request{Browser: true, Stranger: true}, apptest.As(apptest.PublicKey),
 			func(r *http.Request) { r.Header.Set("X-Forwarded-For", from) })
-		if a.StatusCode == http.StatusAccepted {
-			p.mu.Lock()
-			p.byBrowser[a.Send.ID] = true
-			p.mu.Unlock()
-		}
-		return a
 	}
 }
 
-// deputy asks for codes on behalf of strangers, for eight recipients that nothing else uses: as a
-// back end that says so, and by the hook of an auth server.
+// deputy asks for codes on behalf of strangers: as a back end with a form that anybody can fill in,
+// and by the hook of an auth server. Half of the codes are for recipients whom persons and browsers
+// ask for too, the others for eight that nothing else uses.
 func (p *proof) deputy(ctx context.Context, random *rand.Rand, name string) {
 	to := fmt.Sprintf("%s.%d@example.com", name, random.IntN(8))
+	if random.IntN(2) == 0 {
+		to = fmt.Sprintf("crowd%d@example.com", random.IntN(8))
+	}
 	if p.carriers == nil && random.IntN(2) == 0 {
 		pause(ctx, random, p.hook(random, to))
 		return
 	}
-	a := p.ask(random, to, "", false)
+	more, stranger := fmt.Sprintf(`,"client_ip":%q`, anywhere(random)), history.Request{Stranger: true}
+	if random.IntN(2) == 0 {
+		more += `,"session":"of the form"`
+	}
+	if random.IntN(8) == 0 {
+		p.look(to, "", stranger)
+	}
+	a := p.ask(random, to, more, stranger)
 	pause(ctx, random, time.Duration(a.RetryAfterMS)*time.Millisecond)
 }
 
@@ -281,7 +300,7 @@ var toldByHook = regexp.MustCompile(`"http_code":429,.* in (\d+) seconds?\.`)
 func (p *proof) hook(random *rand.Rand, to string) time.Duration {
 	body := fmt.Sprintf(`{"metadata":{"uuid":"%016x"},"user":{"email":%q},"email_data":{"token":%q,`+
 		`"email_action_type":"signup"}}`, random.Uint64(), to, ownCode(random))
-	q, a := p.reach(http.MethodPost, "/v1/hooks/auth", body, history.Request{Kind: history.Send, Recipient: to},
+	q, a := p.reach(http.MethodPost, "/v1/hooks/auth", body, history.Request{Kind: history.Send, Recipient: to, Stranger: true},
 		func(r *http.Request) {
 			now := time.Now().Add(p.seen.Ahead)
 			r.Header.Del("Authorization")
@@ -294,7 +313,11 @@ func (p *proof) hook(random *rand.Rand, to string) time.Duration {
 	case told != nil:
 		seconds, _ = strconv.Atoi(string(told[1]))
 		rule := "short"
-		if seconds > 2 {
+		switch {
+		case seconds > 6: // of all strangers for whom no address is named, so it says nothing of the recipient
+			q.MayLack = true
+			fallthrough
+		case seconds > 2:
 			rule = "long"
 		}
 		q.Status, q.Header = http.StatusTooManyRequests, http.Header{"Retry-After": {string(told[1])}}

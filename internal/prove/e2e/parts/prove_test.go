@@ -68,7 +68,7 @@ func onPostgresAlone(t *testing.T) *apptest.Stack {
 }
 
 // settings has windows that pass during a run. Of the places in six seconds the last is kept for
-// secret keys.
+// persons whom the back end knows.
 const settings = `public_url: ` + publicURL + `
 policies:
   default:
@@ -82,7 +82,7 @@ hooks: [{name: auth, server: supabase-email, secret_env: AUTH_SECRETS}]
 
 const hookSecret = "a secret of the auth server's hook"
 
-// strangers are all that callers without a secret key may get of the rule long.
+// strangers are all that strangers may get of the rule long.
 var strangers = history.Rule{Name: "long, but for its reserve", Limit: 2, Window: 6 * time.Second}
 
 // bouncing are mailboxes that accept no mail, so that places are given back all the time.
@@ -113,7 +113,7 @@ type proof struct {
 	seen             history.History
 	cut, unavailable int
 	hooked           int             // sends that the hook accepted
-	byBrowser        map[string]bool // sends that the stranger was given, by ID
+	byStrangers      map[string]bool // sends that strangers were given, by ID
 }
 
 // In each form, several processes serve a thousand recipients, and strangers with a public key.
@@ -150,7 +150,7 @@ func newProof(s *apptest.Stack, parts string) *proof {
 		}
 	})
 	s.Env["AUTH_SECRETS"] = "v1,whsec_" + base64.StdEncoding.EncodeToString([]byte(hookSecret))
-	p := &proof{Stack: s, random: rand.New(rand.NewPCG(chosen, 1000)), happened: map[string]int{}, byBrowser: map[string]bool{}}
+	p := &proof{Stack: s, random: rand.New(rand.NewPCG(chosen, 1000)), happened: map[string]int{}, byStrangers: map[string]bool{}}
 	p.configure()
 	p.seen = history.History{Limiter: s.Redis != nil, Late: 10 * time.Second}
 	for _, r := range quota.OfScope(s.Config().PolicySet(time.Now()).Purposes[policy.DefaultPurpose].Policy.Rules, quota.Recipient) {
@@ -229,7 +229,7 @@ func (p *proof) underLoad(faults func(ctx context.Context)) {
 			a, err := p.At(r.Base, http.MethodGet, "/readyz", "")
 			whole := err == nil && (string(a.Raw) == "ok" || string(a.Raw) == apptest.DatabaseSlow)
 			if asked++; !whole && asked%20 == 0 { // only a mail can tell that a suspended mail server is back
-				p.ask(p.random, fmt.Sprintf("whole%d.%d@example.com", i, asked), "", false)
+				p.ask(p.random, fmt.Sprintf("whole%d.%d@example.com", i, asked), known, history.Request{})
 			}
 			return whole
 		})
@@ -335,12 +335,12 @@ func (p *proof) report() {
 func (p *proof) strangers() history.History {
 	own := history.History{Rules: []history.Rule{strangers}, Crashes: p.seen.Crashes, Skew: p.seen.Skew, Unended: true}
 	for _, q := range p.seen.Requests {
-		if q.Browser || q.Kind == history.Look || q.Kind == history.Reset {
+		if q.Stranger || q.Kind == history.Look || q.Kind == history.Reset {
 			own.Requests = append(own.Requests, q)
 		}
 	}
 	for _, m := range p.seen.Messages {
-		if id, _, _ := strings.Cut(m.ID, "."); p.byBrowser[id] {
+		if id, _, _ := strings.Cut(m.ID, "."); p.byStrangers[id] {
 			own.Messages = append(own.Messages, m)
 		}
 	}

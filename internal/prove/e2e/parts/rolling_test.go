@@ -40,7 +40,7 @@ func steady(ctx context.Context, s *apptest.Stack, base, name string) (wait func
 				began := time.Now()
 				i := n.Add(1)
 				a, err := s.At(base, http.MethodPost, "/v1/verifications",
-					fmt.Sprintf(`{"channel":"email","to":"%s-%d@example.com"}`, name, i),
+					fmt.Sprintf(`{"channel":"email","to":"%s-%d@example.com"`+known+`}`, name, i),
 					apptest.WithKey(fmt.Sprintf("a-key-of-its-own-%s-%d", name, i)))
 				if a.StatusCode == http.StatusAccepted && err == nil {
 					return
