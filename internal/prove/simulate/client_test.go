@@ -38,12 +38,25 @@ func newPerson(i int) *person {
 // actor is the maker of a request.
 type actor string
 
-// The actors.
+// The actors: a back end that knows the person, the person's browser, and strangers, in a browser
+// and at a back end's form.
 const (
 	backEnd  actor = "back end"
 	browser  actor = "browser"
 	stranger actor = "stranger"
+	form     actor = "form"
 )
+
+// hasSecretKey reports whether the requests of a have the secret key.
+func (a actor) hasSecretKey() bool { return a == backEnd || a == form }
+
+// oneOfStrangers is a browser for an even number, and a form for an odd one.
+func oneOfStrangers(n int) actor {
+	if n%2 == 0 {
+		return stranger
+	}
+	return form
+}
 
 func (e Event) actor() actor {
 	if e.Browser {
@@ -131,7 +144,7 @@ func (w *world) do(e Event, kind string, by actor, p *person, o outgoing) *reque
 	in.Header.Set("Content-Type", "application/json")
 	in.RemoteAddr = o.ip + ":40000"
 	in.Header.Set("Authorization", "Bearer "+secretKey)
-	if by != backEnd {
+	if !by.hasSecretKey() {
 		in.Header.Set("Authorization", "Bearer "+browserKey)
 		in.Header.Set("Origin", origin)
 	}
@@ -191,7 +204,7 @@ func (w *world) replica(i int) *Replica {
 
 // ipOf returns an address in a separate network for each actor and number.
 func ipOf(by actor, n int) string {
-	if by == stranger {
+	if by == stranger || by == form {
 		return fmt.Sprintf("198.%d.%d.7", 18+n/250, n%250)
 	}
 	return fmt.Sprintf("192.%d.2.1", n)
@@ -207,6 +220,12 @@ func (w *world) send(e Event, by actor, p *person, o outgoing) *request {
 		o.body = map[string]any{"channel": p.channel, "to": w.spelling(e, p)}
 		if e.N%2 == 0 {
 			o.body["purpose"] = "login"
+		}
+		switch by {
+		case backEnd:
+			o.body["trust"] = "known"
+		case form:
+			o.body["client_ip"] = o.ip
 		}
 	}
 	known := by == browser && w.tokenOf(p) != ""
@@ -305,7 +324,10 @@ func (w *world) codeOf(verification string) string {
 func (w *world) look(e Event, by actor, p *person) *request {
 	whose := map[string]any{"channel": p.channel, "to": w.spelling(e, p)}
 	o := outgoing{method: http.MethodPost, path: "/v1/quota", body: whose, ip: ipOf(by, p.index)}
-	if by != backEnd {
+	if by == backEnd {
+		whose["trust"] = "known"
+	}
+	if !by.hasSecretKey() {
 		id := w.held(p, by)
 		if id == "" {
 			return nil

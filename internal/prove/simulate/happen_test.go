@@ -165,15 +165,16 @@ func (w *world) anyTrouble() bool {
 	return false
 }
 
-// attack lets a stranger's browser ask for the person's codes and guess, in verifications of its
-// own. Then the person needs a code.
+// attack lets a stranger ask for the person's codes and guess, in verifications of its own. Then
+// the person needs a code.
 func (w *world) attack(e Event, p *person) {
-	ip := ipOf(stranger, e.ID)
+	by := oneOfStrangers(e.ID)
+	ip := ipOf(by, e.ID)
 	for range e.N {
-		if w.send(e, stranger, p, outgoing{ip: ip}).accepted() {
+		if w.send(e, by, p, outgoing{ip: ip}).accepted() {
 			time.Sleep(time.Second)
 			for n := range 5 {
-				w.guess(e, n, stranger, p, ip)
+				w.guess(e, n, by, p, ip)
 			}
 		}
 		time.Sleep(61 * time.Second)
@@ -184,8 +185,8 @@ func (w *world) attack(e Event, p *person) {
 	}
 }
 
-// exhaust makes strangers' browsers, each in another network, ask for codes for a recipient until
-// an answer has a long wait. The next code of the recipient's back end is then due within a minute,
+// exhaust makes strangers, each in another network, ask for codes for a recipient until an answer
+// has a long wait. The next code of the recipient's back end is then due within a minute,
 // from the reserve, unless the policies changed or a fault may have cost places.
 func (w *world) exhaust(e Event) {
 	victim := newPerson(200 + e.ID)
@@ -193,11 +194,13 @@ func (w *world) exhaust(e Event) {
 	policies := 0
 	w.locked(func() { w.others, policies = append(w.others, victim), len(w.policies) })
 	for n := range 12 {
-		if q := w.send(e, stranger, victim, outgoing{ip: ipOf(stranger, 3000+20*e.ID+n)}); q.refused() && q.body.RetryAfter > 60 {
+		by := oneOfStrangers(n)
+		if q := w.send(e, by, victim, outgoing{ip: ipOf(by, 3000+20*e.ID+n)}); q.refused() && q.body.RetryAfter > 60 {
 			break
 		}
 		time.Sleep(61 * time.Second)
 	}
+	w.look(e, form, victim)
 	calm := func() (calm bool) {
 		w.locked(func() {
 			calm = len(w.policies) == policies && w.crashes == 0 && w.movedWrites == 0 && w.stepped.IsZero()

@@ -71,7 +71,7 @@ func (l *ledger) asSeen() {
 			Header: q.header, Body: q.raw,
 			Key: q.key, Verification: q.verification, Code: q.code,
 			// a known browser waits less than others
-			Browser: q.by != backEnd, MayLack: q.known,
+			Browser: !q.by.hasSecretKey(), Stranger: q.by != backEnd, MayLack: q.known,
 		})
 	}
 	for _, a := range l.acts {
@@ -309,7 +309,7 @@ func (l *ledger) checks() {
 			continue
 		}
 		who := holder{q.by, q.person}
-		if q.by == stranger {
+		if q.by == stranger || q.by == form { // of one class
 			who.by = browser
 		}
 		if !q.right && (!q.answered || q.status == http.StatusOK || q.body.MayHaveCounted) {

@@ -21,7 +21,7 @@ func (l *ledger) toldWaits() {
 		return
 	}
 	for _, q := range l.requests {
-		if q.by != backEnd || !q.answered || q.body.Quota == nil || q.kind == checking {
+		if !q.by.hasSecretKey() || !q.answered || q.body.Quota == nil || q.kind == checking {
 			continue
 		}
 		for _, told := range q.body.Quota.Rules {
@@ -61,15 +61,15 @@ func (l *ledger) toldRule(q *request, told quotahttp.Rule) {
 		}
 	}
 	if told.Remaining > max(0, told.Limit-len(counted)) {
-		l.broke("told wait", "at %s person %d's back end was told %d left of %s, and %d of %d were counted",
-			l.at(q.ended), q.person.index, told.Remaining, told.Name, len(counted), told.Limit)
+		l.broke("told wait", "at %s person %d's %s was told %d left of %s, and %d of %d were counted",
+			l.at(q.ended), q.person.index, q.by, told.Remaining, told.Name, len(counted), told.Limit)
 	}
 	if len(counted) < told.Limit {
 		return
 	}
 	if free := countsUntil(window, counted[len(counted)-told.Limit]).Sub(q.ended); wait < free {
-		l.broke("told wait", "at %s person %d's back end was told to wait %v for %s, and the place is free in %v",
-			l.at(q.ended), q.person.index, wait, told.Name, free)
+		l.broke("told wait", "at %s person %d's %s was told to wait %v for %s, and the place is free in %v",
+			l.at(q.ended), q.person.index, q.by, wait, told.Name, free)
 	}
 }
 
