@@ -129,6 +129,12 @@ func (ri *rig) startAll() {
 		ri.run(tree, "go", "build", "-buildvcs=false", "-o", program, "./cmd/sendcode")
 		ri.run(root, "git", "worktree", "remove", "--force", tree)
 		ri.startService(commit, program)
+		c := ri.contenders[len(ri.contenders)-1]
+		x := &caller{base: c.base}
+		if _, err := c.one(x, send, ri.recipient()); err != nil {
+			c.ask = askOlderService
+		}
+		x.close()
 	}
 	url, name := ri.createDatabase()
 	cmd := exec.Command(filepath.Join(ri.dir, "floor"))
