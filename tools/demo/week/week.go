@@ -112,7 +112,7 @@ func (w *week) newPerson(n int) person {
 		p.App = "bank"
 	}
 	if w.oneIn(2) {
-		p.Kind = verification.BackEnd
+		p.Kind, p.Known = verification.BackEnd, p.App == "bank" // which has an account of each of its people
 	}
 	p.locale, p.entersNothing = pick(w, []string{"en", "en", "zh-CN", "de"}), w.oneIn(14)
 	return p
