@@ -97,9 +97,10 @@ func (s *readService) redact(ctx context.Context, plan buckets.Plan, states gate
 	d := states.Public()
 	if c.Kind == BackEnd {
 		// UnnamedRule is no limit of the person, so it is told only while it refuses.
-		d.Rules = slices.DeleteFunc(slices.Clone(d.Rules), func(x quota.State) bool {
-			return x.Scope == policy.UnnamedScope && x.RetryAfter == 0
-		})
+		hidden := func(x quota.State) bool { return x.Scope == policy.UnnamedScope && x.RetryAfter == 0 }
+		if slices.ContainsFunc(d.Rules, hidden) {
+			d.Rules = slices.DeleteFunc(slices.Clone(d.Rules), hidden)
+		}
 		return d
 	}
 	if len(own) > 0 && states.History == nil {
