@@ -125,9 +125,10 @@ func TestPostgresReadsARecipientOnce(t *testing.T) {
 	held := func(by string) func(*store.Intent) { return func(in *store.Intent) { in.Verification.Holder = by } }
 	browser := func(in *store.Intent) { in.Verification.Class = store.UnknownBrowser }
 	for name, changes := range map[string][]func(*store.Intent){
-		"a browser":    {browser},
-		"a back end":   {held("s:1")},
-		"its stranger": {held("s:2"), browser},
+		"a browser":                       {browser},
+		"a back end":                      {held("s:1")},
+		"its stranger":                    {held("random"), browser},
+		"its stranger in another session": {held("s:1"), browser},
 	} {
 		t.Run(name, func(t *testing.T) {
 			url := newDatabase(t)
