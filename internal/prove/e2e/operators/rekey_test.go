@@ -134,7 +134,7 @@ UNION ALL SELECT '`+strings.ReplaceAll(keys.CallerCodeLabel, "'", "''")+`', id::
 			case <-stop:
 				return
 			default:
-				s.Ask(0, fmt.Sprintf("r%d@example.com", sent)) // fails the test unless it is accepted
+				s.Post("/v1/verifications", fmt.Sprintf(`{"channel":"email","to":"r%d@example.com","trust":"known"}`, sent))
 			}
 		}
 	}()

@@ -147,7 +147,7 @@ func restartUnderLoad(t *testing.T, passed bool, restarts int, requests int64) {
 					WroteRequest: func(httptrace.WroteRequestInfo) { wrote.Store(time.Now().UnixNano()) },
 				}
 				a, err := s.At("http://"+s.Env["SENDCODE_ADDR"], http.MethodPost, "/v1/verifications",
-					`{"channel":"email","to":"ana@example.com"}`, func(r *http.Request) {
+					`{"channel":"email","to":"ana@example.com","trust":"known"}`, func(r *http.Request) {
 						*r = *r.WithContext(httptrace.WithClientTrace(r.Context(), trace))
 						r.Close = worker > 0 // one keeps its connection
 						if worker == 1 {     // and one's requests are long

@@ -28,7 +28,7 @@ func TestFullDiskCostsNothing(t *testing.T) {
 func fillUnderTheService(s *apptest.Stack, disk *servertest.Disk) {
 	s.Policy("    - {name: pair, scope: recipient, limit: 2, window: 1h}\n").Start(1)
 	ask := func(to string, more ...func(*http.Request)) apptest.Answer {
-		return s.Post("/v1/verifications", `{"channel":"email","to":"`+to+`"}`, more...)
+		return s.Post("/v1/verifications", `{"channel":"email","to":"`+to+`","trust":"known"}`, more...)
 	}
 	s.Is("a send", ask("before@example.com"), http.StatusAccepted)
 	s.AwaitReady(0, 200, "ok")
