@@ -63,6 +63,7 @@ type conn struct {
 	network netip.Prefix  // /24 or /48; zero of a proxy
 	passed  bool          // of a InheritedListener
 	blocked time.Duration // how long writes were blocked while the process stops; only Write uses it
+	head    head          // of the request that is being read; only the goroutine that reads uses it
 
 	answering bool          // the head of a request has been read, and its answer is not yet written
 	body      *unreadBody   // body of this request; nil when it has been read
@@ -128,6 +129,7 @@ func (ct *ConnTracker) Changed(accepted net.Conn, state http.ConnState) {
 		c.idle = false
 	case http.StateIdle:
 		c.answering, c.body, c.idle = false, nil, true
+		c.head = head{}
 	case http.StateClosed, http.StateHijacked:
 		delete(ct.open, c)
 	}
@@ -142,7 +144,9 @@ func (ct *ConnTracker) TrackRequestRead(next http.Handler) http.Handler {
 		ct.mu.Lock()
 		c.answering = true
 		if r.Body != http.NoBody {
-			c.body = &unreadBody{r.Body, c, false}
+			c.head.ended = true // also of a head that came with the request before
+			c.body = &unreadBody{r.Body, w, c, false}
+			w = c.body
 			r = r.WithContext(r.Context()) // a copy, because net/http checks the body's type in its own request
 			r.Body = c.body
 		}
@@ -249,12 +253,32 @@ func (ct *ConnTracker) cut() {
 	}
 }
 
-// unreadBody is the body of a request until it has been read.
+// unreadBody is the body of a request until it has been read. It also writes the request's answer.
 type unreadBody struct {
 	io.ReadCloser
+	http.ResponseWriter
 	conn *conn
 	cut  bool // by ConnTracker.End
 }
+
+// restWait is how long an answer waits for the rest of a body that its handler has not read.
+const restWait = time.Second
+
+// WriteHeader implements http.ResponseWriter. If the body has not been read, net/http reads the
+// rest before it sends the answer. If the rest takes longer than restWait, net/http closes the
+// connection with the answer. So the connection does not hold the request until readTimeout.
+func (b *unreadBody) WriteHeader(status int) {
+	s := b.conn.set
+	s.mu.Lock()
+	if b.conn.body == b && !b.cut {
+		_ = b.conn.SetReadDeadline(time.Now().Add(restWait))
+	}
+	s.mu.Unlock()
+	b.ResponseWriter.WriteHeader(status)
+}
+
+// Unwrap returns the wrapped writer, for http.ResponseController.
+func (b *unreadBody) Unwrap() http.ResponseWriter { return b.ResponseWriter }
 
 // errUnread is the 503 for a request whose body had not arrived when the process stopped.
 var errUnread = func() *Problem {

@@ -1,0 +1,60 @@
+package server
+
+import (
+	"errors"
+	"io"
+	"net"
+)
+
+const (
+	// maxHeadFields is how many fields the head of a request may have: header lines, and names in
+	// the query. A parsed field takes about 100 bytes beside its text, so maxHeaderBytes alone does
+	// not bound the memory.
+	maxHeadFields = 128
+	// maxRead is how many bytes one read returns. What a read returns beyond a head is not counted,
+	// because it may be a body. It may also be the beginning of the next head.
+	maxRead = 1 << 10
+)
+
+// head counts the fields of a request's head while the head is read. At that time net/http has not
+// parsed it yet.
+type head struct {
+	lines, names int
+	text         bool // the line being read is not blank
+	ended        bool
+}
+
+// add counts the fields in the bytes that were read. It returns false if there are too many.
+func (h *head) add(read []byte) bool {
+	for _, b := range read {
+		switch {
+		case h.ended:
+			return true
+		case b == '\n' && h.text:
+			h.lines, h.text = h.lines+1, false
+		case b == '\n':
+			h.ended = h.lines > 0 // net/http skips blank lines before a head
+		case b == '&' && h.lines == 0:
+			h.names, h.text = h.names+1, true
+		case b != '\r':
+			h.text = true
+		}
+	}
+	return h.lines+h.names <= maxHeadFields
+}
+
+// Read implements net.Conn. If a head has too many fields, Read answers 431 and fails.
+func (c *conn) Read(p []byte) (int, error) {
+	n, err := c.TCPConn.Read(p[:min(len(p), maxRead)])
+	if !c.head.add(p[:n]) {
+		_, _ = io.WriteString(c.TCPConn, tooManyHeadFields)
+		err = &net.OpError{Op: "read", Err: errTooManyHeadFields} // to other errors net/http answers 400
+		n = 0
+	}
+	return n, err
+}
+
+var errTooManyHeadFields = errors.New("the head has too many fields")
+
+const tooManyHeadFields = "HTTP/1.1 431 Request Header Fields Too Large\r\nContent-Type: text/plain; charset=utf-8\r\n" +
+	"Connection: close\r\n\r\nA request may have at most 128 header lines and names in its query.\n"
