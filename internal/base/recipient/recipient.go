@@ -15,6 +15,7 @@ import (
 	"strings"
 
 	"github.com/nyaruka/phonenumbers"
+	"golang.org/x/net/publicsuffix"
 )
 
 // Channel is the way of sending a code.
@@ -148,6 +149,16 @@ func MaskedDomain(domain string) (string, error) {
 func DomainOfMasked(masked string) string {
 	_, domain, _ := strings.Cut(masked, "@")
 	return domain
+}
+
+// RegistrableDomain returns the domain that a person registered, such as "example.com" for
+// "a.b.example.com". Names below it cost nothing.
+func RegistrableDomain(domain string) string {
+	registrable, err := publicsuffix.EffectiveTLDPlusOne(domain)
+	if err != nil {
+		return domain
+	}
+	return registrable
 }
 
 // Masked returns the masked form for people and logs, such as "a•••@example.com" or "+86

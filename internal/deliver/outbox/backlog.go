@@ -86,7 +86,7 @@ func (l *lane) full(now time.Time, most int) bool {
 	deferred := l.waiting - l.queued
 	takesNoMore := !l.suspended.IsZero() || now.Sub(l.refused) < judgedAfter || now.Sub(l.paced) < throughputWindow ||
 		deferred >= manyDeferred
-	return l.queued > 0 || l.workers-l.patient >= most || l.inStore > 0 || deferred > 0 && takesNoMore
+	return l.ready() || l.workers-l.patient >= most || l.inStore > 0 || deferred > 0 && takesNoMore
 }
 
 // change must be called before each change of the state that the method full reads, and before an
@@ -198,8 +198,29 @@ func (l *lane) expectedWait(app, network string, ends, now time.Time, most, shar
 func (o *Outbox) ExpectedWait(q store.Queue, app, network string, life time.Duration) (wait time.Duration, stalled bool) {
 	o.lanesMu.Lock()
 	defer o.lanesMu.Unlock()
-	l := o.lanes[q]
-	return l.expectedWait(app, network, o.Now().Add(life), time.Now(), o.maxWorkers(l), o.capacity(l)/appShare)
+	l, now := o.lanes[q], time.Now()
+	wait, stalled = l.expectedWait(app, network, o.Now().Add(life), now, o.maxWorkers(l), o.capacity(l)/appShare)
+	return max(wait, l.waitOfNetwork(app, network, now)), stalled
+}
+
+// waitOfNetwork returns how long a new message of a network waits because the network has its share
+// of the workers; 0 if it has less. Each message before it is assumed to take as long as the
+// network's last one, or as the one that is under way for the longest time.
+func (l *lane) waitOfNetwork(app, network string, now time.Time) time.Duration {
+	key := networkKey(network, app)
+	if !l.Strangers || l.holds.count(key) < l.perNetwork {
+		return 0
+	}
+	under := l.holds[key]
+	each := max(under.took, now.Sub(under.flights[0].begun))
+	if each < judgedAfter {
+		return 0
+	}
+	rounds := 1
+	if q := l.queues[app]; q != nil {
+		rounds += len(q.byNetwork[network]) / l.perNetwork
+	}
+	return time.Duration(rounds) * each
 }
 
 // LongestWait returns the longest ExpectedWait of a channel.

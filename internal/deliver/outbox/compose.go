@@ -124,10 +124,11 @@ func chosenByAnyone(w store.Work) bool {
 	return policy.IsStrangerInScope(w.Verification.Class, quota.Global)
 }
 
-// wasSilent reports whether the server answered nothing to RCPT at the last attempt of a stranger's
-// mail.
+// wasSilent reports whether the server answered nothing to RCPT or DATA at the last attempt of a
+// stranger's mail.
 func wasSilent(w store.Work) bool {
-	return chosenByAnyone(w) && w.Send.Reason == temporary+delivery.StageRcpt && w.Send.ProviderCode == ""
+	return chosenByAnyone(w) && w.Send.ProviderCode == "" &&
+		(w.Send.Reason == temporary+delivery.StageRcpt || w.Send.Reason == temporary+delivery.StageData)
 }
 
 func (o *Outbox) composeText(w store.Work, to recipient.Recipient, request message.RenderRequest,

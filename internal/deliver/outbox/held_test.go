@@ -1,8 +1,10 @@
 package outbox_test
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
+	"strings"
 	"testing"
 	"time"
 
@@ -29,12 +31,18 @@ func (w *wire) arrival(to string, asked time.Time) time.Duration {
 	return time.Hour
 }
 
-// One browser asks for 95 codes to domains of its own, for which the mail server answers RCPT late,
-// never, or as if overloaded. In the next minute other browsers' sends are admitted, and their
-// mails leave within 10 s. Mails of secret keys leave at once.
+// One browser asks for 95 codes to domains of its own, for which the mail server answers RCPT, DATA
+// or the final dot late, in pieces, never, or as if overloaded. In the next minute other browsers'
+// sends are admitted, and their mails leave within 10 s. Mails of secret keys leave at once.
 func TestHeldRecipientsDelayNoOthers(t *testing.T) {
 	const chosen = ".chosen.example"
 	held := smtptest.Rule{Delay: 10 * time.Second, Reply: "450 4.1.8 no"}
+	dot := smtptest.Rule{Stage: smtptest.Dot, Delay: 280 * time.Second}
+	data := smtptest.Rule{Stage: smtptest.Data, Delay: 29 * time.Second}
+	inPieces := func(at smtptest.Stage) smtptest.Rule { // a line each second
+		line := "250-still at it\r\n"
+		return smtptest.Rule{Stage: at, Reply: strings.Repeat(line, 280) + "250 ok", Slow: true, Pause: time.Second / time.Duration(len(line))}
+	}
 	for name, c := range map[string]struct {
 		rule  smtptest.Rule
 		conns int
@@ -48,9 +56,15 @@ func TestHeldRecipientsDelayNoOthers(t *testing.T) {
 		"452 4.3.2":         {rule: smtptest.Rule{Reply: "452 4.3.2 busy"}},
 		"450 4.7.1":         {rule: smtptest.Rule{Reply: "450 4.7.1 greylisted"}},
 		"451":               {rule: smtptest.Rule{Reply: "451 later"}},
+		"in pieces":         {rule: inPieces(smtptest.Rcpt)},
+		"DATA":              {rule: data}, "DATA, of 10 connections": {rule: data, conns: 10}, "DATA, of 4": {rule: data, conns: 4}, "DATA, of 1": {rule: data, conns: 1},
+		"DATA, never answered": {rule: smtptest.Rule{Stage: smtptest.Data, Stall: true}},
+		"the dot":              {rule: dot}, "the dot, of 10 connections": {rule: dot, conns: 10}, "the dot, of 4": {rule: dot, conns: 4},
+		"the dot for 25 s":  {rule: smtptest.Rule{Stage: smtptest.Dot, Delay: 25 * time.Second}},
+		"the dot in pieces": {rule: inPieces(smtptest.Dot)},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c.rule.Stage, c.rule.To = smtptest.Rcpt, chosen
+			c.rule.Stage, c.rule.To = cmp.Or(c.rule.Stage, smtptest.Rcpt), chosen
 			live := func(s *vtest.Settings) {
 				s.Tick = time.Second
 				if p := s.Purposes["default"]; c.life > 0 {

@@ -13,6 +13,8 @@ import (
 type flight struct {
 	work    store.Work
 	lane    *lane
+	domain  string    // registrable domain of a stranger's recipient; empty for a text message
+	begun   time.Time // when a worker took the flight
 	lease   store.AttemptID
 	inDoubt bool      // an earlier attempt may have delivered the message
 	renewed time.Time // start of the current lease

@@ -39,6 +39,9 @@
 //   - A message may wait for capacity. The capacity is the number of messages of one lane that fit
 //     in memory. Further messages wait in the database, and the lane marks their app as behind.
 //     When half of the capacity is free, the method takeOver loads these messages.
+//   - A stranger's message may wait for its share. The messages of one network of strangers, and
+//     those to one domain, may have only a part of the workers (lane.mayBegin). Such a message is no
+//     part of the backlog of others.
 //   - A message may wait for the pace of its server, which accepts a limited number of messages a
 //     minute (per_minute). The message is postponed until its turn (delivery.ErrPace).
 //
@@ -125,9 +128,12 @@ type Carrier interface {
 type suspendable interface{ AttemptsAllowed() int }
 
 // connLimited is a MailSender or Carrier that limits how many messages are under way together. The
-// limit may change when the server's own limit changes. For any other MailSender or Carrier,
-// Config.Workers is the only limit.
-type connLimited interface{ ConnLimit() int }
+// limit may change when the server's own limit changes, up to MaxConns. For any other MailSender or
+// Carrier, Config.Workers is the only limit.
+type connLimited interface {
+	ConnLimit() int
+	MaxConns() int
+}
 
 // ReceiptSources says which carriers can be polled for receipts (Poller), and which carriers'
 // reports have the carrier's own ID (ReportsUseCarrierID). Implementation: *sms.Carriers.
@@ -253,7 +259,9 @@ func New(c Config, p Dependencies) *Outbox {
 		free: make(chan struct{}, 1), failedWrites: logs.Throttle{Every: time.Second},
 	}
 	for _, q := range store.Queues() {
-		o.lanes[q] = newLane(q)
+		l := newLane(q)
+		l.perNetwork, l.perDomain = o.shares(l)
+		o.lanes[q] = l
 	}
 	stopping, beginStop := context.WithCancel(context.Background())
 	o.beginStop = beginStop

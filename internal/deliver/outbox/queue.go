@@ -54,6 +54,18 @@ func (o *Outbox) maxWorkers(l *lane) int {
 	return n
 }
 
+// shares returns how many of a lane's workers the flights of one network and those to one domain
+// may have. Both are shares of the workers that the lane may have when the mail server accepts all
+// connections. A domain has the larger share, because many honest people share one.
+func (o *Outbox) shares(l *lane) (perNetwork, perDomain int) {
+	n, reserved := min(o.Workers, DefaultWorkers), o.Workers
+	if p, ok := o.senderOrCarrier(l.Channel).(connLimited); ok {
+		n, reserved = max(1, min(o.Workers, p.MaxConns())), reservedConns
+	}
+	most := max(1, n/2, n-reserved)
+	return max(1, most/2), max(1, most*3/4)
+}
+
 // Deliver queues a send and waits for the outcome, for at most the duration wait and only until ctx
 // ends. It returns the send with its outcome. If the send has no outcome by that time, Deliver
 // returns the send with the status Queued, and delivery continues.
@@ -279,7 +291,7 @@ func (o *Outbox) addWorker(l *lane) {
 // runWorker makes attempts until the queue of its lane is empty or there are too many workers. If
 // MaxPendingOutcomes outcomes are not in the database yet, it blocks.
 func (o *Outbox) runWorker(l *lane) {
-	for f := o.dequeueOrEndWorker(l); f != nil; f = o.dequeueOrEndWorker(l) {
+	for f := o.dequeueOrEndWorker(l, nil); f != nil; f = o.dequeueOrEndWorker(l, f) {
 		ctx := o.traceAttempt(f)
 		out, postponement := o.attempt(ctx, f)
 		// The next message does not wait until this outcome is in the database. But this line
@@ -316,23 +328,34 @@ func (o *Outbox) endAttemptTrace(ctx context.Context, s store.Status, reason str
 	}
 }
 
-// dequeueOrEndWorker takes the next flight of a lane: the first flight of the app whose turn it is.
-// If there is none, or if there are too many workers, it returns nil. Then the calling worker is no
-// longer counted and must end.
-func (o *Outbox) dequeueOrEndWorker(l *lane) *flight {
+// dequeueOrEndWorker takes the next flight of a lane: the first flight that may begin, of the app
+// whose turn it is. If there is none, or if there are too many workers, it returns nil. Then the
+// calling worker is no longer counted and must end. The parameter last is the worker's last flight,
+// or nil.
+func (o *Outbox) dequeueOrEndWorker(l *lane, last *flight) *flight {
 	o.lanesMu.Lock()
 	defer o.lanesMu.Unlock()
+	if last != nil && l.Strangers {
+		l.holds.remove(last)
+		defer l.holds.forget(last)
+	}
 	if len(l.behind) > 0 && l.suspended.IsZero() && l.queued < o.capacity(l)/2 {
 		select {
 		case o.free <- struct{}{}:
 		default:
 		}
 	}
-	if l.queued == 0 || l.workers > o.maxWorkers(l) {
+	var first *flight
+	if l.workers <= o.maxWorkers(l) {
+		first = l.pop()
+	}
+	if first == nil {
 		l.workers--
 		return nil
 	}
-	first := l.pop()
+	if l.Strangers {
+		l.holds.add(first)
+	}
 	o.addWorker(l) // the server may take more than when the flights came
 	return first
 }

@@ -62,6 +62,8 @@ func (s server) Address() string { return s.name + ":25" }
 
 func (s server) ConnLimit() int { return 1 }
 
+func (s server) MaxConns() int { return 1 }
+
 func (s server) Deliver(ctx context.Context, _ time.Duration, begin func() bool, _ *delivery.RenderedMail) (string, bool, *delivery.Error) {
 	if !begin() {
 		return "", false, nil

@@ -3,7 +3,6 @@ package outbox_test
 import (
 	"context"
 	"fmt"
-	"net/netip"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -23,6 +22,7 @@ type crowded struct {
 }
 
 func (c crowded) ConnLimit() int { return cap(c.conns) }
+func (c crowded) MaxConns() int  { return cap(c.conns) }
 
 func (c crowded) Send(ctx context.Context, m delivery.Mail) (delivery.Result, error) {
 	c.conns <- struct{}{}
@@ -55,6 +55,9 @@ func attempted(r *vtest.Rig, to string, after int) time.Duration {
 	return 0
 }
 
+// inOneOfFourDomains is the nth address of four domains.
+func inOneOfFourDomains(n int) string { return fmt.Sprintf("person-%d@n%d.example", n, n%4) }
+
 // 400 mails of strangers wait for a mail server that takes 2 s for each. The mails of a secret key
 // and of a known browser are still attempted at once: if memory has capacity for all, if most wait
 // in the database, and if there are fewer connections than workers. The strangers' mails also go
@@ -75,10 +78,8 @@ func TestStrangersMailsDelayNoOthers(t *testing.T) {
 				r.Svc = r.ReplicaOn(r.Store, crowded{r.MailServer, make(chan struct{}, c.conns)}, nil)
 				r.Svc.Outbox.Capacity = c.room
 				r.Start()
-				for i := range n { // each in a network of its own
-					browser := vtest.Browser
-					browser.IP = netip.AddrFrom4([4]byte{10, byte(i >> 8), byte(i), 1})
-					r.AskAt(r.Svc, vtest.AskFor(vtest.NthAddress(i), vtest.By(browser)), true)
+				for i := range n {
+					r.AskAt(r.Svc, vtest.AskFor(inOneOfFourDomains(i), vtest.By(browserIn(i))), true)
 				}
 				synctest.Wait()
 				if held, _ := r.Svc.Outbox.Held(recipient.Email); held > c.room/2 {
@@ -119,6 +120,7 @@ type follows struct {
 }
 
 func (f follows) ConnLimit() int { return int(f.conns.Load()) }
+func (f follows) MaxConns() int  { return 20 }
 
 // Strangers' mails use as many connections as the server accepts, except those reserved for others,
 // even without a new send in between.
@@ -130,9 +132,7 @@ func TestStrangersMailsFollowTheServer(t *testing.T) {
 		r.Svc = r.ReplicaOn(r.Store, follows{r.MailServer, conns}, nil)
 		r.Start()
 		for i := range 100 {
-			browser := vtest.Browser
-			browser.IP = netip.AddrFrom4([4]byte{10, 0, byte(i), 1})
-			r.AskAt(r.Svc, vtest.AskFor(vtest.NthAddress(i), vtest.By(browser)), true)
+			r.AskAt(r.Svc, vtest.AskFor(inOneOfFourDomains(i), vtest.By(browserIn(i))), true)
 		}
 		r.Sleep(time.Second / 2)
 		for _, c := range []struct{ conns, attempts int32 }{{4, 2}, {7, 5}, {20, 18}, {3, 1}} {
@@ -143,4 +143,36 @@ func TestStrangersMailsFollowTheServer(t *testing.T) {
 			r.Want(fmt.Sprint("mails a second over ", c.conns), len(r.MailServer.Attempts())-before, c.attempts)
 		}
 	})
+}
+
+// 200 mails of strangers wait for a mail server that takes 2 s for each. Of one network, and of one
+// domain, only a part of the strangers' 18 mails are under way together. Names below a domain count
+// as the domain.
+func TestSharesOfStrangers(t *testing.T) {
+	for name, c := range map[string]struct {
+		network func(n int) int
+		to      string
+		want    int
+	}{
+		"one network":             {func(int) int { return 0 }, "person-%[1]d@n%[1]d.example", 9},
+		"one domain":              {func(n int) int { return n }, "person-%d@n.example", 13},
+		"names below a domain":    {func(n int) int { return n }, "person-%[1]d@n%[1]d.n.example", 13},
+		"many networks, and many": {func(n int) int { return n }, "person-%[1]d@n%[1]d.example", 18},
+	} {
+		t.Run(name, func(t *testing.T) {
+			vtest.InBubbleIdle(t, func(s *vtest.Settings) { s.Workers = 20 }, func(r *vtest.Rig) {
+				defer r.Quit()
+				r.MailServer.Each = 2 * time.Second
+				r.Svc = r.ReplicaOn(r.Store, crowded{r.MailServer, make(chan struct{}, 20)}, nil)
+				r.Start()
+				for n := range 90 {
+					r.AskAt(r.Svc, vtest.AskFor(fmt.Sprintf(c.to, n), vtest.By(browserIn(c.network(n)))), true)
+				}
+				r.Sleep(time.Second)
+				r.Want("mails under way", len(r.MailServer.Attempts()), c.want)
+				r.Sleep(time.Minute)
+				r.Want("mails in the end", len(r.MailServer.Attempts()), 90)
+			})
+		})
+	}
 }

@@ -230,7 +230,8 @@ var whatRefuses = []refusal{
 	},
 	{
 		by: "unavailable/" + tooLate, text: "the same, since the mail server is slow for recipients that strangers chose",
-		left: "a server has 5 s to answer their `RCPT`, and longer only while no other mail waits",
+		left: "of strangers' workers, one network has at most half and one domain three quarters, at every stage; a server has 5 s to answer " +
+			"their `RCPT` or `DATA`, and longer only while no other mail waits",
 		test: "internal/deliver/outbox/held_test.go TestHeldRecipientsDelayNoOthers",
 	},
 

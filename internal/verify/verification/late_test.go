@@ -24,6 +24,8 @@ type slowServer struct {
 
 func (s slowServer) ConnLimit() int { return cap(s.conns) }
 
+func (s slowServer) MaxConns() int { return cap(s.conns) }
+
 func (s slowServer) Send(ctx context.Context, m delivery.Mail) (delivery.Result, error) {
 	s.conns <- struct{}{}
 	defer func() { <-s.conns }()
@@ -166,11 +168,13 @@ func TestWhatWouldGoOutTooLateIsRefused(t *testing.T) {
 		replicas    int
 		every, last time.Duration // between two sends, and of all sends
 		oldest      time.Duration
+		apart       bool // each send is of a network of its own, and to one of four domains
 	}{
-		"secret key, 2 of 20 a second": {vtest.BackEnd, 4, 1, time.Second / 20, 50 * time.Second, 30 * time.Second},
-		"strangers, 1 of 20 a second":  {vtest.ForStranger, 4, 1, time.Second / 20, 50 * time.Second, 25 * time.Second},
-		"secret key, 5 of 50 a second": {vtest.BackEnd, 10, 1, time.Second / 50, 5 * time.Minute, 30 * time.Second},
-		"two replicas":                 {vtest.BackEnd, 2, 2, time.Second / 20, 50 * time.Second, 30 * time.Second},
+		"secret key, 2 of 20 a second": {vtest.BackEnd, 4, 1, time.Second / 20, 50 * time.Second, 30 * time.Second, false},
+		"strangers, 1 of 20 a second":  {vtest.ForStranger, 4, 1, time.Second / 20, 50 * time.Second, 25 * time.Second, true},
+		"strangers of one network":     {vtest.ForStranger, 4, 1, time.Second / 20, 50 * time.Second, 45 * time.Second, false},
+		"secret key, 5 of 50 a second": {vtest.BackEnd, 10, 1, time.Second / 50, 5 * time.Minute, 30 * time.Second, false},
+		"two replicas":                 {vtest.BackEnd, 2, 2, time.Second / 20, 50 * time.Second, 30 * time.Second, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			vtest.InBubbleIdle(t, ttl(time.Minute), func(r *vtest.Rig) {
@@ -185,7 +189,11 @@ func TestWhatWouldGoOutTooLateIsRefused(t *testing.T) {
 				accepted, refused := 0, 0
 				for n := range int(c.last / c.every) {
 					svc := replicas[n%len(replicas)]
-					_, err := svc.Send(r.Context(), vtest.AskFor(vtest.NthAddress(n), vtest.By(c.caller)))
+					to, by := vtest.NthAddress(n), c.caller
+					if c.apart {
+						to, by.IP = fmt.Sprintf("person-%d@n%d.example", n, n%4), netip.AddrFrom4([4]byte{10, byte(n >> 8), byte(n), 1})
+					}
+					_, err := svc.Send(r.Context(), vtest.AskFor(to, vtest.By(by)))
 					if tooLate(r, err) {
 						if refused++; refused%100 == 1 {
 							_, err := svc.Send(r.Context(), ask)

@@ -21,7 +21,7 @@ func (s *session) deliver(ctx context.Context, mail *delivery.RenderedMail) (rep
 	s.reused = s.mails > 0
 	s.mails++
 	m := &mail.Message
-	s.hastyRcpt = func(time.Duration) bool {
+	s.hastyRecipient = func(time.Duration) bool {
 		return mail.OtherIsFree != nil && mail.OtherIsFree() || m.Stranger && (m.GivesWay == nil || m.GivesWay())
 	}
 	s.private.To, s.private.Content = mail.Private.To, mail.Private.Content

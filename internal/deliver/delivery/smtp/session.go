@@ -48,8 +48,9 @@ type session struct {
 	// served is called when the server has answered the command MAIL of a mail that a stranger
 	// requested; see pool.noteServed.
 	served func()
-	// hastyRcpt is Config.hasty for the answer to RCPT.
-	hastyRcpt func(waited time.Duration) bool
+	// hastyRecipient is Config.hasty for the answers to RCPT and DATA, which depend on the
+	// recipient.
+	hastyRecipient func(waited time.Duration) bool
 	// idleSince is when the session was last put back into the pool.
 	idleSince time.Time
 }
@@ -245,8 +246,8 @@ func (s *session) awaitStep(ctx context.Context, stage string, run func() error)
 	switch {
 	case s.mails == 0:
 		hasty = s.config.hasty
-	case stage == delivery.StageRcpt:
-		hasty = s.hastyRcpt
+	case stage == delivery.StageRcpt, stage == delivery.StageData:
+		hasty = s.hastyRecipient
 	}
 	s.conn.startStep(limit, hasty)
 	err := run()

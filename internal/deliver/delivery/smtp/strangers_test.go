@@ -25,7 +25,7 @@ func TestStrangersChooseTheAnswerToRCPT(t *testing.T) {
 		"held, of 10":            {rule: smtptest.Rule{Delay: 10 * time.Second, Reply: "450 4.1.8 no"}, lasts: held, conns: 10},
 		"held by two servers":    {rule: smtptest.Rule{Delay: 25 * time.Second}, lasts: 2 * held, servers: 2},
 		"never answered":         {rule: smtptest.Rule{Stall: true}, lasts: held},
-		"never answered to DATA": {rule: smtptest.Rule{Stage: smtptest.Data, Stall: true}, lasts: 30 * time.Second},
+		"never answered to DATA": {rule: smtptest.Rule{Stage: smtptest.Data, Stall: true}, lasts: held},
 		"ended":                  {rule: smtptest.Rule{Close: true}},
 		"421":                    {rule: smtptest.Rule{Reply: "421 4.7.0 later", Close: true}},
 		"421 of two":             {rule: smtptest.Rule{Reply: "421 4.7.0 later", Close: true}, servers: 2},
