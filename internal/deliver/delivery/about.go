@@ -35,6 +35,13 @@ func (e *Error) BefallsAll() bool {
 // backoff rule.
 func (e *Error) BadAddress() bool { return e.of(AboutAddress, AboutMailbox) }
 
+// NoteStranger sets Chosen for the failure of a stranger's message.
+func (e *Error) NoteStranger() {
+	if e.of(AboutRecipient, AboutAddress, AboutMailbox) {
+		e.Chosen = true
+	}
+}
+
 // NoMailbox reports whether the server says that mail can never reach this address. Then the
 // address is suppressed.
 func (e *Error) NoMailbox() bool { return e.of(AboutMailbox) }

@@ -87,6 +87,9 @@ type Error struct {
 	// Crowded is true if the reply may mean that this service has too many connections to the mail
 	// server or sends it too many mails.
 	Crowded bool
+	// Chosen is true if the failure is about the recipient, and anyone may have chosen the
+	// recipient. Such a failure says nothing about the health of the server or carrier.
+	Chosen bool
 	// ConnectionEnds is true if the mail server closes the connection. It is also true if the next
 	// reply may belong to another command.
 	ConnectionEnds bool

@@ -203,6 +203,9 @@ func (c *Carriers) attempt(ctx context.Context, r *routeWithBreaker, m Message, 
 	receipt.Provider, used = r.Carrier.Name(), fail.MayBeAccepted()
 	delivery.SetHandover(ctx, used)
 	health = r.breakerResult(m, fail)
+	if m.Stranger {
+		fail.NoteStranger()
+	}
 	if c.OnAttempt != nil {
 		c.OnAttempt(ctx, r.Carrier.Name(), fail, time.Since(began))
 	}

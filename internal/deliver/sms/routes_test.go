@@ -90,6 +90,22 @@ func TestFailover(t *testing.T) {
 	}
 }
 
+// A refusal that is about a stranger's number is told from one of another number.
+func TestARefusalOfAStrangersNumber(t *testing.T) {
+	for _, stranger := range []bool{true, false} {
+		seen := []bool(nil)
+		carrier := &scripted{name: "first", fail: &delivery.Error{Class: delivery.Rejected, About: delivery.AboutAddress}}
+		m := sample
+		m.Stranger = stranger
+		_, _ = NewCarriers([]Route{{Carrier: carrier}}, CarriersOptions{
+			OnAttempt: func(_ context.Context, _ string, fail *delivery.Error, _ time.Duration) {
+				seen = append(seen, fail.Chosen)
+			},
+		}).Send(t.Context(), m)
+		servertest.Same(t, "chosen", fmt.Sprint(seen), fmt.Sprint([]bool{stranger}))
+	}
+}
+
 // A number that no carrier reaches is rejected. If a carrier that reaches it is set aside, or its
 // cap is used up for now, the message waits for that carrier.
 func TestSendToAnUnreachableNumber(t *testing.T) {

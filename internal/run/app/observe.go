@@ -161,7 +161,10 @@ func (a *App) deliveryObserver(ch recipient.Channel) func(ctx context.Context, s
 	return func(ctx context.Context, server string, fail *delivery.Error, took time.Duration) {
 		refused.note(fail)
 		class := metrics.DeliveryAccepted
-		if fail != nil {
+		switch {
+		case fail != nil && fail.Chosen:
+			class = metrics.DeliveryChosen
+		case fail != nil:
 			class = string(fail.Class)
 		}
 		a.metrics.DeliveryTried(ch, server, class, took)

@@ -206,7 +206,8 @@ func (a *App) slowCheck(ch recipient.Channel, reason server.HealthReason) server
 }
 
 // refusals counts the refused attempts of a channel in a row. The count begins again when a server
-// or a carrier accepts a message.
+// or a carrier accepts a message. A refusal that is about the recipient of a stranger's message
+// does not count, since strangers could choose recipients that do not exist.
 type refusals struct {
 	mu   sync.Mutex
 	n    int
@@ -224,7 +225,7 @@ func (r *refusals) note(fail *delivery.Error) {
 	switch {
 	case fail == nil:
 		r.n = 0
-	case fail.About != delivery.AboutUs:
+	case fail.About != delivery.AboutUs && !fail.Chosen:
 		r.n, r.last = r.n+1, time.Now()
 	}
 }

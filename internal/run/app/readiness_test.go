@@ -128,8 +128,8 @@ func TestReasonsOfOtherParts(t *testing.T) {
 }
 
 // After five tries of a channel, none of which was accepted, the channel counts as refused, until a
-// try is accepted or ten minutes have passed. Tries that failed because of us, or that the caller
-// ended, do not count.
+// try is accepted or ten minutes have passed. Tries that failed because of us, that the caller
+// ended, or that failed because of a stranger's recipient, do not count.
 func TestRefusedTriesAreAReason(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		a := newApp(config.Config{}, slog.New(slog.DiscardHandler), time.Now)
@@ -145,6 +145,7 @@ func TestRefusedTriesAreAReason(t *testing.T) {
 			refuses("")
 			mails(t.Context(), "a", &delivery.Error{Class: class}, 0)
 			texts(t.Context(), "b", &delivery.Error{Class: delivery.Temporary, About: delivery.AboutUs}, 0)
+			texts(t.Context(), "b", &delivery.Error{Class: delivery.Rejected, About: delivery.AboutAddress, Chosen: true}, 0)
 			servertest.Same(t, "counted", a.refusals[recipient.Email].n, n+1)
 		}
 		refuses("mails_refused")

@@ -226,6 +226,8 @@ func TestAlertsFireForTheFirstEvent(t *testing.T) {
 		// a replica that just started is counted from its start
 		{"SendcodeSendsRefused", 10 * m, 0, 0, values{accepted: "_x8 0+100x400", rejected: "_x8 0+20x400"}},
 		{"SendcodeSendsRefused", 2 * m, 4 * m, 0, values{accepted: "_x8 0+0x400", rejected: "_x8 0+20x400"}},
+		{"SendcodeSendsRefused", 20 * m, 0, 0, values{ // strangers choose addresses that do not exist
+			accepted: "0+1x400", rejected: stays, tried("recipient"): "0+100x400"}},
 		{"SendcodeSendsRefused", 20 * m, 0, 0, values{ // mistyped addresses among many, and greylisting
 			accepted: "0+100x400", rejected: "0+30x400", tried("temporary"): "0+900x400"}},
 		{"SendcodeUnknownSends", 2 * m, soon, 0, values{sends("unknown", "email"): "0+0x8 6+0x400"}},

@@ -104,7 +104,7 @@ func New() *Metrics {
 			[]float64{.01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300, 600}, "channel", "app",
 			"outcome", "code"),
 		tried: seconds("sendcode_delivery_attempt_seconds",
-			"Attempts at a mail server or carrier, by class: accepted, rejected, temporary, unknown.",
+			"Attempts at a mail server or carrier, by class: accepted, recipient (of a stranger's message, and at fault), rejected, temporary, unknown.",
 			[]float64{.025, .1, .25, .5, 1, 2.5, 5, 10, 30, 60}, "channel", "server", "class"),
 		served: seconds("sendcode_http_request_seconds", "HTTP requests, by route and class of status.", callBuckets,
 			"route", "status"),

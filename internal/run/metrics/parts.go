@@ -194,10 +194,12 @@ func (m *Metrics) InitHumanChecks(app, vendor string) {
 func (m *Metrics) InitSpendCap(name string) { m.capped.WithLabelValues(name) }
 
 // deliveryClasses are the outcomes of an attempt at a mail server or carrier.
-var deliveryClasses = []string{DeliveryAccepted, "rejected", "temporary", "unknown"}
+var deliveryClasses = []string{DeliveryAccepted, DeliveryChosen, "rejected", "temporary", "unknown"}
 
-// DeliveryAccepted is the class of an attempt that did not fail.
-const DeliveryAccepted = "accepted"
+const (
+	DeliveryAccepted = "accepted"  // the attempt did not fail
+	DeliveryChosen   = "recipient" // the attempt failed because of a recipient that anyone may have chosen
+)
 
 // InitDeliveryServer creates the metrics of attempts at a mail server or carrier. The metrics begin
 // at 0.

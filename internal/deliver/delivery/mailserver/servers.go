@@ -238,6 +238,9 @@ func (s *serverWithBreaker) try(ctx context.Context, all Servers, mail *delivery
 		return "", false, fail
 	}
 	delivery.SetHandover(ctx, fail.MayBeAccepted())
+	if mail.Message.Stranger {
+		fail.NoteStranger()
+	}
 	if s.tried != nil {
 		s.tried(ctx, s.address, fail, time.Since(began))
 	}

@@ -1,6 +1,8 @@
 package smtp_test
 
 import (
+	"context"
+	"fmt"
 	"slices"
 	"sync"
 	"testing"
@@ -113,4 +115,27 @@ func TestAStrangersRecipientEndsOneConnection(t *testing.T) {
 		burst(t, s, 10, 4)
 		servertest.Same(t, "connections", server.Connections(), 5)
 	})
+}
+
+// A refusal that is about a stranger's recipient is told from one that is about the server, and
+// from one of another mail.
+func TestARefusalOfAStrangersRecipient(t *testing.T) {
+	for reply, c := range map[string]struct{ stranger, other bool }{
+		"550 5.1.1 no such user": {true, false}, "450 4.2.1 later": {true, false}, "550 5.7.1 relaying denied": {false, false},
+	} {
+		servertest.Bubble(t, func(t *testing.T) {
+			_, s := inBubble(t, smtptest.Misbehaving(smtptest.Rule{Stage: smtptest.Rcpt, Reply: reply}))
+			var seen []bool
+			s.OnAttempt(func(_ context.Context, _ string, fail *delivery.Error, _ time.Duration) {
+				seen = append(seen, fail.Chosen)
+			})
+			for _, stranger := range []bool{true, false} {
+				mail := smtptest.Sample(1)
+				mail.Stranger = stranger
+				_, err := s.Send(t.Context(), mail)
+				servertest.Same(t, reply+" refused", err != nil, true)
+			}
+			servertest.Same(t, reply, fmt.Sprint(seen), fmt.Sprint([]bool{c.stranger, c.other}))
+		})
+	}
 }
