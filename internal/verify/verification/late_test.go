@@ -218,7 +218,8 @@ func TestWhatWouldGoOutTooLateIsRefused(t *testing.T) {
 				r.WantMails(accepted)
 				counted := 0
 				for _, svc := range replicas {
-					known, strangers, _ := svc.SlowRefusals(recipient.Email)
+					known, strangers, last := svc.SlowRefusals(recipient.Email)
+					r.Want("told by /readyz", !last.IsZero(), c.caller.Known || c.apart)
 					counted += known + strangers
 					r.Want("refusals of strangers", strangers > 0, !c.caller.Known)
 				}

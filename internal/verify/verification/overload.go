@@ -91,6 +91,21 @@ type lateRefusals struct {
 	mu    sync.Mutex
 	count map[store.Queue]int // Queue.Strangers: without a secret key
 	last  map[recipient.Channel]time.Time
+	// network is the network of the last refusal without a secret key.
+	network map[recipient.Channel]networkRefusal
+}
+
+type networkRefusal struct {
+	network string
+	at      time.Time
+}
+
+// another notes a refusal of a network. It returns false if no other network was refused within the
+// last minute. Then the reason may be the network's own messages.
+func (l *lateRefusals) another(ch recipient.Channel, network string, now time.Time) bool {
+	before := l.network[ch]
+	l.network[ch] = networkRefusal{network, now}
+	return network == "" || before.network != network && now.Sub(before.at) < time.Minute
 }
 
 // refuseIfLate returns an *admission.OverloadedError if the send's message would go out too late.
@@ -123,16 +138,20 @@ func (s *sendService) refuseIfLate(send claimedSend) error {
 	defer s.late.mu.Unlock()
 	if s.late.count == nil {
 		s.late.count, s.late.last = map[store.Queue]int{}, map[recipient.Channel]time.Time{}
+		s.late.network = map[recipient.Channel]networkRefusal{}
 	}
 	s.late.count[store.Queue{Channel: ch, Strangers: class != store.SecretKeyClass}]++
-	s.late.last[ch] = time.Now()
+	if now := time.Now(); class == store.SecretKeyClass || s.late.another(ch, send.network(), now) {
+		s.late.last[ch] = now
+	}
 	return &admission.OverloadedError{Slow: ch, RetryAfter: min(max(wait-most, minLateRetry), maxLateRetry)}
 }
 
 // SlowRefusals returns how many sends of a channel were refused because their messages would go out
 // too late. The result known is the number of these sends with a secret key, and strangers is the
 // number without one. The result last is the time of the last such refusal, or zero if there was
-// none.
+// none. For last, refusals without a secret key count only if two networks are refused within a
+// minute, since one network's messages could be the reason.
 func (s *sendService) SlowRefusals(ch recipient.Channel) (known, strangers int, last time.Time) {
 	s.late.mu.Lock()
 	defer s.late.mu.Unlock()
