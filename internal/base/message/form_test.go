@@ -105,6 +105,7 @@ func TestCheckName(t *testing.T) {
 		"https://evil.example", "Win now at HTTP://X", "www.evil", "mailto:ana", "ana@evil.com",
 		"Prize at evil.com!", "Go to evil.com.", "a.b.evil.co.uk", "my_shop.com", "Go to 192.0.2.1",
 		"ｅｖｉｌ．ｃｏｍ", "evil。com", "例子.中国", "a.xn--fiqs8s", "bücher.de", "a.github.io", "evil.com\ufe0f",
+		"\u2800", " \u2800 ", "\u0301", "\ufe0f", " ", "\u00a0",
 	} {
 		if err := CheckName(s); err == nil || strings.Contains(strings.ToLower(err.Error()), "evil") {
 			t.Errorf("CheckName(%q): %v", s, err)

@@ -40,10 +40,18 @@ func CheckText(s string, longest int) error {
 		return fmt.Errorf("longer than %d characters", longest)
 	case hidden != "":
 		return errors.New(hidden + ", a control or invisible character")
+	case s != "" && !strings.ContainsFunc(s, visible):
+		return errors.New("without a letter, number, symbol or punctuation mark")
 	case containsLink(s):
 		return errors.New("a URL, or a name that mail programs turn into a link")
 	}
 	return nil
+}
+
+// visible reports whether a person sees something where the character stands alone. U+2800, a blank
+// pattern of Braille, is a symbol of Unicode.
+func visible(r rune) bool {
+	return unicode.In(r, unicode.L, unicode.N, unicode.S, unicode.P) && r != '\u2800'
 }
 
 // checkCodeAndNotifyMode returns an error if the Notify or the code of a request is invalid.
