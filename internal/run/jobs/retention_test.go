@@ -100,7 +100,7 @@ func TestLittleRoomIsTold(t *testing.T) {
 		db := &little{DB: sqlitetest.Open(r.T, time.Now), until: time.Now().AddDate(0, 4, 0)}
 		r.Svc = r.ReplicaOn(db, r.MailServer, r.Carrier)
 		r.Start()
-		told := func() int { return strings.Count(r.Printed.String(), "no partition for coming months") }
+		told := func() int { return strings.Count(r.Printed.String(), "no partition for coming weeks") }
 		r.Sleep(time.Hour)
 		if n := db.say(time.Now().AddDate(0, 0, 14), nil); told() != 0 || n < 6 || n > 7 {
 			t.Errorf("told %d times, asked %d times", told(), n)

@@ -150,7 +150,7 @@ func (m *Maintenance) makePartitions(ctx context.Context) (more bool, err error)
 	}
 	if ctx.Err() == nil && now.Sub(m.alarmedAt) >= partitionAlarmEvery {
 		m.alarmedAt = now
-		m.Logger.Error("no partition for coming months: sends will fail", "until", until, "error", err,
+		m.Logger.Error("no partition for coming weeks: sends will fail", "until", until, "error", err,
 			logs.SeeDatabaseSpace)
 	}
 	return true, nil
