@@ -27,20 +27,35 @@ func Forwarded(proxies ...netip.Prefix) Namer {
 		hops := append(strings.Split(strings.Join(r.Header["X-Forwarded-For"], ","), ","), Peer(r))
 		client := ""
 		for i, hop := range slices.Backward(hops) {
-			ip, err := netip.ParseAddr(strings.TrimSpace(hop))
-			if err != nil && i == len(hops)-1 {
+			ip, ok := ParseHop(hop)
+			if !ok && i == len(hops)-1 {
 				continue
 			}
-			if err != nil {
+			if !ok {
 				break // this entry is no address: the proxy that sent it is counted
 			}
-			client, ip = ip.String(), ip.Unmap()
+			client = ip.String()
 			if !slices.ContainsFunc(proxies, func(p netip.Prefix) bool { return p.Contains(ip) }) {
 				break
 			}
 		}
 		return client
 	}
+}
+
+// ParseHop parses an address that may have a port or brackets: 192.0.2.1, 192.0.2.1:80,
+// 2001:db8::1, [2001:db8::1], [2001:db8::1]:443. Proxies add such addresses to X-Forwarded-For.
+// ParseHop returns false for any other text.
+func ParseHop(text string) (netip.Addr, bool) {
+	text = strings.TrimSpace(text)
+	if with, err := netip.ParseAddrPort(text); err == nil {
+		return with.Addr().Unmap().WithZone(""), true
+	}
+	if inner, bracketed := strings.CutPrefix(text, "["); bracketed && strings.HasSuffix(inner, "]") {
+		text = strings.TrimSuffix(inner, "]")
+	}
+	addr, err := netip.ParseAddr(text)
+	return addr.Unmap().WithZone(""), err == nil
 }
 
 // network returns the network of an address: its first v4 or v6 bits.

@@ -152,7 +152,7 @@ func setClientIP(who *verification.Caller, clientIP string) error {
 	if who.Kind != verification.BackEnd {
 		return fault.Invalid("client_ip", "not_allowed", "Only secret keys may name the client's address.")
 	}
-	ip, ok := server.ParseHop(clientIP)
+	ip, ok := quotahttp.ParseHop(clientIP)
 	if !ok || strings.Contains(clientIP, "%") {
 		return fault.Invalid("client_ip", "invalid", "This is not an IPv4 or IPv6 address.")
 	}

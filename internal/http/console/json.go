@@ -19,7 +19,7 @@ import (
 
 // clientJSON answers where the request comes from, for `sendcode doctor --behind`.
 func clientJSON(c echo.Context) error {
-	peer, _ := server.ParseHop(c.Request().RemoteAddr)
+	peer, _ := quotahttp.ParseHop(c.Request().RemoteAddr)
 	return c.JSON(http.StatusOK, map[string]any{
 		"address": server.ClientIP(c), "peer": peer,
 		"header": layout.OrNull(server.ForwardingHeader(c.Request().Header)),

@@ -16,6 +16,7 @@ import (
 
 	"sendcode/internal/base/logs"
 	"sendcode/internal/base/panics"
+	"sendcode/quota/quotahttp"
 )
 
 // InheritedListener is a port that another process, such as systemd, has opened and keeps open.
@@ -107,7 +108,7 @@ func (l connListener) Accept() (net.Conn, error) {
 		return nil, err
 	}
 	c := &conn{TCPConn: accepted.(*net.TCPConn), set: l.set, passed: passed}
-	if peer, _ := ParseHop(accepted.RemoteAddr().String()); !isTrustedProxy(l.set.proxies, peer) {
+	if peer, _ := quotahttp.ParseHop(accepted.RemoteAddr().String()); !isTrustedProxy(l.set.proxies, peer) {
 		_, c.network = networksOf(peer)
 	}
 	return c, nil

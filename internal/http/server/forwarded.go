@@ -13,6 +13,7 @@ import (
 
 	"sendcode/internal/base/logs"
 	"sendcode/internal/base/loopback"
+	"sendcode/quota/quotahttp"
 )
 
 // clientIPExtractor returns an extractor of the client's address. The extractor reads the hops in
@@ -21,7 +22,7 @@ import (
 // peer's address. If the peer has no address, as on a Unix socket, the result is "".
 func clientIPExtractor(proxies []netip.Prefix) echo.IPExtractor {
 	return func(r *http.Request) string {
-		peer, _ := ParseHop(r.RemoteAddr)
+		peer, _ := quotahttp.ParseHop(r.RemoteAddr)
 		client := peer
 		hops := strings.Split(strings.Join(r.Header[echo.HeaderXForwardedFor], ","), ",")
 		if len(r.Header[echo.HeaderXForwardedFor]) == 0 {
@@ -31,7 +32,7 @@ func clientIPExtractor(proxies []netip.Prefix) echo.IPExtractor {
 			if !isTrustedProxy(proxies, client) {
 				break
 			}
-			next, ok := ParseHop(text)
+			next, ok := quotahttp.ParseHop(text)
 			if !ok {
 				client = peer
 				break
@@ -43,20 +44,6 @@ func clientIPExtractor(proxies []netip.Prefix) echo.IPExtractor {
 		}
 		return client.String()
 	}
-}
-
-// ParseHop parses an address that may have a port or brackets: 192.0.2.1, 192.0.2.1:80,
-// 2001:db8::1, [2001:db8::1], [2001:db8::1]:443. It returns false for any other text.
-func ParseHop(text string) (netip.Addr, bool) {
-	text = strings.TrimSpace(text)
-	if with, err := netip.ParseAddrPort(text); err == nil {
-		return with.Addr().Unmap().WithZone(""), true
-	}
-	if inner, bracketed := strings.CutPrefix(text, "["); bracketed && strings.HasSuffix(inner, "]") {
-		text = strings.TrimSuffix(inner, "]")
-	}
-	addr, err := netip.ParseAddr(text)
-	return addr.Unmap().WithZone(""), err == nil
 }
 
 func isTrustedProxy(proxies []netip.Prefix, addr netip.Addr) bool {
@@ -89,7 +76,7 @@ func warnOfForwarding(proxies []netip.Prefix, logger *slog.Logger, now func() ti
 			if header == "" {
 				return next(c)
 			}
-			peer, ok := ParseHop(c.Request().RemoteAddr)
+			peer, ok := quotahttp.ParseHop(c.Request().RemoteAddr)
 			trusted := isTrustedProxy(proxies, peer)
 			switch {
 			case !ok:
@@ -158,7 +145,7 @@ func isForwarded(r *http.Request) bool {
 // The result is a guess. A proxy on this machine that adds no header may pass on a client's
 // loopback Host. So IsLocal must never be the only protection.
 func IsLocal(r *http.Request) bool {
-	peer, ok := ParseHop(r.RemoteAddr)
+	peer, ok := quotahttp.ParseHop(r.RemoteAddr)
 	return ok && peer.IsLoopback() && loopback.IsHost((&url.URL{Host: r.Host}).Hostname()) && !isForwarded(r)
 }
 
