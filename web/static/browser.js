@@ -25,3 +25,11 @@ export function within(act, mine = new AbortController()) {
 export const claimsOf = (proof) => attempt(() => JSON.parse(atob(proof.split('.')[1].replaceAll('-', '+').replaceAll('_', '/'))));
 
 export const offline = () => navigator.onLine === false;
+
+// ours returns whether a script may move the focus into an element: the focus is in it, or nowhere,
+// as after a focused button was replaced. Elsewhere in the page, or in a page around its frame, a
+// person may be typing.
+export function ours(element) {
+  const at = element.getRootNode().activeElement ?? document.activeElement;
+  return element.contains(at) || (!at || at === document.body) && (window === top || document.hasFocus());
+}

@@ -1,4 +1,4 @@
-import { offline } from './browser.js';
+import { offline, ours } from './browser.js';
 
 // Swap replaces the whole card of cards (cards.js) by the next one. It keeps the focus and the text
 // that a person is typing.
@@ -8,13 +8,13 @@ export class Swap {
   constructor(cards) { this.cards = cards; }
 
   // show replaces the card by the next one, which arrived at a moment, and returns whether it did.
-  // mine is the form or button that requested the card; then the focus moves and the card is
-  // announced. Without mine, the request was automatic. Then the card stays if only times have
+  // mine is the form or button that requested the card; then the card is announced, and the focus
+  // moves if it is still in the widget. Without mine, the request was automatic. Then the card stays if only times have
   // changed, and while a button is pressed; again is called later in that case.
   show(next, moment, { mine, again }) {
     const { cards } = this, old = cards.card, field = cards.find('#code'), active = cards.root.activeElement;
     clearTimeout(this.#waiting);
-    const heading = cards.find('#heading')?.textContent, focused = old.contains(active) && active.id;
+    const heading = cards.find('#heading')?.textContent, focused = old.contains(active) && active.id, here = ours(cards.root.host);
     if (!mine && old.dataset.rev === next.dataset.rev && this.#sameWaits(old, next, moment)) return false;
     if (!mine && (old.matches(':active') || cards.inquiry.posting)) { // the press would be lost together with its button
       this.#waiting = setTimeout(again, 100);
@@ -34,15 +34,15 @@ export class Swap {
     const help = next.querySelector('details');
     if (help) help.open ||= same && !mine && old.querySelector('details').open;
     cards.prepare();
-    if (mine || cards.find('#heading')?.textContent !== heading) cards.say(next.dataset.say, mine);
-    if (!mine && !focused) return true;
-    const kept = same && focused && cards.root.getElementById(focused);
-    const title = cards.find('#heading'), to = mine && next.querySelector('[aria-invalid="true"]') || kept ||
+    const title = cards.find('#heading');
+    if (mine || title?.textContent !== heading) cards.say(next.dataset.say ?? (here ? '' : title?.textContent), mine);
+    queueMicrotask(() => cards.code?.check()); // a code may have been completed while the answer was awaited
+    if (!here || !mine && !focused) return true;
+    const kept = same && focused && cards.root.getElementById(focused), to = mine && next.querySelector('[aria-invalid="true"]') || kept ||
         next.querySelector('[data-focus]') || title;
     if (to && to === title) to.tabIndex = -1; // only now: otherwise focus() of a widget would move to its heading, not to a control
     to?.focus();
     if (kept && kept === code) kept.setSelectionRange(field.selectionStart, field.selectionEnd);
-    queueMicrotask(() => cards.code?.check()); // a code may have been completed while the answer was awaited
     return true;
   }
 

@@ -1,4 +1,4 @@
-import { attempt } from '../static/browser.js';
+import { attempt, ours } from '../static/browser.js';
 import { second } from '../static/time.js';
 import { prove } from '../static/work.js';
 import { h } from './dom.js';
@@ -105,9 +105,9 @@ export async function answer({ element, cards, words }, { by, site_key: key, wor
   const bar = why === declined && cards.find('progress');
   if (!bar) return proof;
   bar.tabIndex = -1;
-  bar.focus();
+  if (ours(element)) bar.focus();
   await proof;
-  if (document.activeElement === document.body) busy?.focus(); // the bar is gone
+  if (!cards.root.activeElement && ours(element)) busy?.focus(); // the bar is gone
   return proof;
 }
 

@@ -1,4 +1,4 @@
-import { attempt, claimsOf, within } from '../static/browser.js';
+import { attempt, claimsOf, ours, within } from '../static/browser.js';
 import { Cards } from '../static/cards.js';
 import controls from '../static/controls.css';
 import { Inquiry } from '../static/inquiry.js';
@@ -388,7 +388,7 @@ export class SendCode extends HTMLElement {
     this.#validate();
     if (!this.#cards.find('[data-focus]') || this.#offered) return;
     this.#offered = true;
-    if (this.autofocus && document.activeElement === document.body) this.focus();
+    if (this.autofocus && ours(this)) this.focus();
   }
 
   // #dress applies the style sheets that have been loaded.

@@ -27,16 +27,22 @@ import (
 func TestInABrowser(t *testing.T) {
 	browser, engine := chromium(t)
 	inTabs(t, browser, theWholeWay, theCountdownRunsOut, aPageFromTheCacheShowsTheTruth, lettersThroughAnInputMethod,
-		aPressIsNotLost, numbersWhileTheyAreTyped, aWidgetsRefusal, aWidgetOnAPageThatMayNot, aWidgetAndAnOutage,
-		aWidgetContinues, aWidgetBehindAPagesTools, aWidgetsAnswerIsLost, theAnswerToACodeIsLost, browsersThatLack,
-		aWidgetIsMoved, aWidgetIsDrawnAgain, aWidgetThatIsRequired, aWidgetGivesNoProofToAnAddress,
-		aWidgetKeepsTheContractOfAField, aWidgetTellsItsPage, aWidgetIsResetWhileItAsks, aWidgetIsOneRequest, aWidgetIsItsApps,
-		aWidgetByPhone, aWidgetsOtherChannel, aWidgetWithoutTextMessages, aWidgetHasPropertiesEarly, theTableOfCards, wrongCodes,
-		aCorrectionIsNotLost, aFillersText, aReaderWithoutATimeZone, otherTabsHearOfTheApproval, anotherTabChangesTheAddress,
-		backLeadsToTheCode, aTabOverAnUpdate, aReloadKeepsTheConfirmedCard, theFirstCardWaitsForNoNumbers, offline,
-		aFailureIsSaidUntilTheNextAct, aChangeOfClocks, aReturnByItself, aCodeFromATextMessage, aBounceChangesTheCard,
-		aWidgetKeepsTokens, aWidgetWorks, aWidgetLeavesAVendor, aWidgetWithoutACheck, aWidgetWhoseVendorIsBlocked,
-		aWidgetsPageAsksItself, aWidgetsVendorIsTakenAway, aVendorUnderADialog)
+		aPressIsNotLost, numbersWhileTheyAreTyped, aWidgetsRefusal, aWidgetOnAPageThatMayNot,
+		aWidgetAndAnOutage, aWidgetContinues, aWidgetBehindAPagesTools, aWidgetsAnswerIsLost, theAnswerToACodeIsLost, browsersThatLack,
+		aWidgetIsMoved, aWidgetIsDrawnAgain, aLateAnswerMovesNoFocus, aLateAnswerInAFrame,
+		aMessagesCodeMovesNoFocus, aLateAnswerBringsTheFocus,
+		aWidgetThatIsRequired, aWidgetGivesNoProofToAnAddress,
+		aWidgetKeepsTheContractOfAField,
+		aWidgetTellsItsPage, aWidgetIsResetWhileItAsks,
+		aWidgetIsOneRequest, aWidgetIsItsApps, aWidgetByPhone, aWidgetsOtherChannel,
+		aWidgetWithoutTextMessages, aWidgetHasPropertiesEarly, theTableOfCards, wrongCodes,
+		aCorrectionIsNotLost, aFillersText, aReaderWithoutATimeZone,
+		otherTabsHearOfTheApproval, anotherTabChangesTheAddress, backLeadsToTheCode, aTabOverAnUpdate,
+		aReloadKeepsTheConfirmedCard, theFirstCardWaitsForNoNumbers,
+		offline, aFailureIsSaidUntilTheNextAct, aChangeOfClocks,
+		aReturnByItself, aCodeFromATextMessage, aBounceChangesTheCard, aWidgetKeepsTokens,
+		aWidgetWorks, aWidgetLeavesAVendor, aWidgetWithoutACheck, aWidgetWhoseVendorIsBlocked, aWidgetsPageAsksItself,
+		aWidgetsVendorIsTakenAway, aVendorUnderADialog)
 	t.Run("aWidgetShowsAVendor", func(t *testing.T) {
 		t.Parallel()
 		aWidgetShowsAVendor(t, browser, engine)
