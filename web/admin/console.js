@@ -154,16 +154,17 @@ async function refresh() {
   if (document.hidden || !getSelection().isCollapsed) return;
   const begun = now();
   const answer = await fetch(live.dataset.again, { headers: { "If-None-Match": tag } });
-  if (answer.redirected) { // the session has ended
+  if (answer.redirected && new URL(answer.url).pathname.endsWith("/login")) { // the session has ended
     const login = Object.assign(document.createElement("a"), { href: answer.url, textContent: live.dataset.login });
     live.replaceChildren(live.dataset.out, " ", login);
     return false;
   }
   if (!answer.ok && answer.status !== 304) throw new Error(answer.status);
+  const page = answer.status === 304 ? null : new DOMParser().parseFromString(await answer.text(), "text/html");
+  if (page && !(page.getElementById("live") && page.getElementById("list"))) throw new Error("another one answered");
   if (lost) live.textContent = "";
   lost = false;
-  if (answer.status === 304) return;
-  const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+  if (page === null) return;
   for (const wait of page.querySelectorAll("[data-left]")) wait.dataset.left = Number(wait.dataset.left) + begun;
   take(page);
   tick();

@@ -26,15 +26,16 @@ export type Answer<Body> = Success<Body> | Refusal | Silence;
 
 export interface Success<Body> { ok: true; status: number; body: Body; moment: Moment; retry: number }
 
-// Refusal is an answer with a problem. Its body is empty if a proxy answered instead of the service.
+// Refusal is an answer with a problem of the service.
 export interface Refusal {
   ok: false; status: number; body: Partial<Problem>;
   moment: Moment; // when it came
   retry: number; // seconds of Retry-After, else 0
 }
 
-// Silence: no answer came. barred: the service is there, and this page may not read its answers.
-export interface Silence { ok: false; status: 0; body?: undefined; error: unknown; barred: boolean }
+// Silence: no answer of the service came; a service worker, a firewall or a proxy may have answered in its place. barred: the service is there,
+// and this page may not read its answers. retry is as in a refusal, also of another one's answer.
+export interface Silence { ok: false; status: 0; body?: undefined; error: unknown; barred: boolean; retry: number }
 
 // Problem is the body of a refusal (RFC 9457). Compare the last word of type.
 export interface Problem {

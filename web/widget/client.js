@@ -32,13 +32,16 @@ export const waiting = ({ body, moment }) => {
 // Client makes requests with a public key to the service at api; by default, that is where this
 // script came from. Answers are {ok, status, body, moment, retry}. moment is when the answer
 // arrived, retry the seconds of Retry-After, 0 without that header. If ok is false, the body is a
-// problem. Status 0 means that no answer arrived: `error` says why. `barred` means that the service
-// is there, but does not let this page read its answers.
+// problem. Status 0 means that no answer of the service arrived: `error` says why. For example, a
+// service worker, a firewall or a proxy answered in its place. `barred` means that the service is
+// there, but does not let this page read its answers.
 //
 // kept stores the key of a send from before its request until its answer, as {get, set, forget}. If
 // it keeps the key across a reload, a repeated send to the recipient finds the code even if the
 // first answer was lost.
 export class Client {
+  #heard = false; // an answer of the service could be read
+  #told = false; // that another one answered
   #open = {}; // by path: a request whose answer has not arrived, and its key, which a repetition has, too
 
   constructor({ key, api = new URL('./', import.meta.url), ask = asked, kept }) {
@@ -52,15 +55,18 @@ export class Client {
 
   // send requests a code: {channel, to, purpose, locale, reference, country, known}, or
   // {verification_id} for a further one. After a 428, call it again with human_check, the token.
-  send(what) { return this.#once('v1/verifications', what, repeats, this.kept); }
+  send(what) { return this.#once('v1/verifications', what, isVerification, repeats, this.kept); }
 
   // check compares a code. If no answer arrives, it repeats the request, and the caller may call it
   // again. A repetition counts nothing, and still gets the answer about a right code.
-  check(id, code) { return this.#once(`v1/verifications/${encodeURIComponent(id)}/check`, { code }, repeats); }
+  check(id, code) {
+    return this.#once(`v1/verifications/${encodeURIComponent(id)}/check`, { code }, (body) => body.id === id && typeof body.valid === 'boolean',
+        repeats);
+  }
 
   // #once posts a request that must count once. A browser that cannot make random numbers sends no
-  // key and repeats nothing.
-  async #once(path, what, left = 0, kept) {
+  // key and repeats nothing. is returns whether a body is the answer.
+  async #once(path, what, is, left = 0, kept) {
     const body = JSON.stringify(what), headers = { 'Content-Type': 'application/json' },
         same = JSON.stringify({ ...what, human_check: undefined });
     if (this.#open[path]?.same !== same) this.#open[path] = { same, key: kept?.get() || random() };
@@ -70,11 +76,11 @@ export class Client {
         kept?.set(mine.key);
         headers['Idempotency-Key'] = mine.key;
       }
-      const answer = await this.#ask(path, { method: 'POST', body, headers }), { status, error, barred, retry = 0 } = answer;
-      const is = (kind) => String(answer.body?.type).endsWith(`/${kind}`), twin = status === 409 && is('conflict'), lost = status === 0 ||
-          status >= 500;
+      const answer = await this.#ask(path, { method: 'POST', body, headers }, is), { status, error, barred, retry } = answer;
+      const problem = (kind) => String(answer.body?.type).endsWith(`/${kind}`), twin = status === 409 && problem('conflict'),
+          lost = status === 0 || status >= 500;
       if (twin && n < twins) await rest(twinWait);
-      else if (is('idempotency-key-reused') && n < twins) mine.key = random(); // it was kept for another recipient
+      else if (problem('idempotency-key-reused') && n < twins) mine.key = random(); // it was kept for another recipient
       else if (mine.key && (kept ? status === 0 : lost) && left > 0 && retry <= longest && !barred && !offline() &&
           error?.name !== 'AbortError') {
         left -= error?.name === 'TimeoutError' ? repeats : 1;
@@ -91,7 +97,7 @@ export class Client {
   }
 
   get(id) {
-    return this.#ask(`v1/verifications/${encodeURIComponent(id)}`, { cache: 'no-store' });
+    return this.#ask(`v1/verifications/${encodeURIComponent(id)}`, { cache: 'no-store' }, (body) => body.id === id && isVerification(body));
   }
 
   // channels returns the channels that can send codes now; undefined: unknown.
@@ -103,7 +109,7 @@ export class Client {
   // offer returns the answer that channels reads. It aborts no other request.
   offer(purpose = '', locale = '') {
     return this.#ask(`v1/channels?purpose=${encodeURIComponent(purpose)}&locale=${encodeURIComponent(locale)}`, { cache: 'no-store' },
-        asked);
+        ({ channels }) => Array.isArray(channels), asked);
   }
 
   // reachable returns whether the service answers. For a service that is away, and for a page that
@@ -120,18 +126,30 @@ export class Client {
     return await this.reachable() && !await within(ask).catch(() => {});
   }
 
-  async #ask(path, options, ask = this.ask) {
+  // #ask makes a request. What is neither the answer nor a problem of the service is no answer,
+  // whatever its status says.
+  async #ask(path, options, is, ask = this.ask) {
     const headers = { ...options.headers, Authorization: `Bearer ${this.key}` };
     let got;
     try {
       got = await ask(new URL(path, this.api), { ...options, headers, credentials: 'omit', referrerPolicy: 'no-referrer' });
     } catch (error) {
-      return { ok: false, status: 0, error, barred: error instanceof TypeError && !offline() && await this.#barred(headers) };
+      const barred = error instanceof TypeError && !this.#heard && !offline() && await this.#barred(headers);
+      return { ok: false, status: 0, error, barred, retry: 0 };
     }
-    const { answer, moment, text } = got;
-    return { ok: answer.ok, status: answer.status, body: read(text), moment, retry: Number(answer.headers.get('Retry-After')) || 0 };
+    const { answer, moment, text } = got, { ok, status } = answer, body = read(text), retry = Number(answer.headers.get('Retry-After')) || 0;
+    if (attempt(() => ok ? is(body) : body.status === status && /\/problems\/[\w-]+$/.test(body.type))) {
+      this.#heard = true;
+      return { ok, status, body, moment, retry };
+    }
+    const error = new TypeError(`no answer of the service: ${status}, ${answer.headers.get('Content-Type')}, at ${answer.url}`);
+    if (!this.#told) console.warn(`sendcode: ${error.message}`);
+    this.#told = true;
+    return { ok: false, status: 0, error, barred: false, retry };
   }
 }
+
+const isVerification = ({ id, send, quota }) => id && send?.id && quota?.rules;
 
 async function asked(url, options) {
   return within(async (signal) => {
@@ -140,5 +158,5 @@ async function asked(url, options) {
   });
 }
 
-// read returns the object in a text. A text that is no JSON, such as a proxy's HTML page, has none.
-const read = (text) => attempt(() => JSON.parse(text)) ?? {};
+// read returns the value in a text; undefined: the text is no JSON.
+const read = (text) => attempt(() => JSON.parse(text));

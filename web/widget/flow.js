@@ -349,7 +349,7 @@ export class Flow {
 
   // #elsewise handles the failures that all requests have in common.
   #elsewise(a, { wanted, reading = false }) {
-    if (a.barred) return this.misplaced(
+    if (a.barred && !this.core.offered) return this.misplaced( // otherwise the page could read an answer before
         `the service lets no page of this origin read its answers: ${location.origin} must be among the app's origins`);
     if (a.status === 403) return this.misplaced(`${a.body.detail} (${location.origin} must be among the app's origins)`);
     if (a.status > 0 && a.status < 500 && a.status !== 409 &&

@@ -187,7 +187,7 @@ export class SendCode extends HTMLElement {
       return answer.ok && answer.json();
     };
     const a = key && !key.startsWith('sk_') && await within(ask).catch(() => {});
-    if (a) this.#introduce(a);
+    if (a?.channels?.map) this.#introduce(a);
     else (await this.#begun())?.learn();
   }
 

@@ -235,9 +235,15 @@ func followsTheList(t *testing.T, browser chromium) {
 	r := newRig(t)
 	busy(r)
 	var asked atomic.Int64
+	var another atomic.Bool // another one answers, such as a firewall
 	console := r.Handler
 	r.Handler = http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		asked.Add(1)
+		if another.Load() {
+			w.Header().Set("Content-Type", "text/html")
+			_, _ = w.Write([]byte("<h1>Checking your browser</h1>"))
+			return
+		}
 		console.ServeHTTP(w, req)
 	})
 	w := openWindow(r, browser)
@@ -260,6 +266,11 @@ func followsTheList(t *testing.T, browser chromium) {
 		t.Errorf("the changed row's time is not the reader's: %s", zone)
 	}
 	w.quietAt()
+	another.Store(true)
+	w.Until(state + ` === document.querySelector("#live").dataset.lost`)
+	w.says(top, s.To)
+	another.Store(false)
+	w.Until(state + ` === ""`)
 	// Rows under the pointer and with the focus stay in place: their states change, and new rows
 	// wait.
 	w.eval(`document.activeElement.blur(); ""`)

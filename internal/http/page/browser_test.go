@@ -28,7 +28,7 @@ func TestInABrowser(t *testing.T) {
 	browser, engine := chromium(t)
 	inTabs(t, browser, theWholeWay, theCountdownRunsOut, aPageFromTheCacheShowsTheTruth, lettersThroughAnInputMethod,
 		aPressIsNotLost, numbersWhileTheyAreTyped, aWidgetsRefusal, aWidgetOnAPageThatMayNot,
-		aWidgetAndAnOutage, aWidgetContinues, aWidgetBehindAPagesTools, aWidgetsAnswerIsLost, theAnswerToACodeIsLost, browsersThatLack,
+		aWidgetAndAnOutage, aWidgetContinues, aWidgetBehindAPagesTools, aWidgetsAnswerIsLost, theAnswerToACodeIsLost, anotherOneAnswers, browsersThatLack,
 		aWidgetIsMoved, aWidgetIsDrawnAgain, aLateAnswerMovesNoFocus, aLateAnswerInAFrame,
 		aMessagesCodeMovesNoFocus, aLateAnswerBringsTheFocus,
 		aWidgetThatIsRequired, aWidgetGivesNoProofToAnAddress,

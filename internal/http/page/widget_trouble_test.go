@@ -233,6 +233,9 @@ func theAnswerToACodeIsLost(t *testing.T, browser context.Context) {
 		t.Log(name)
 		w := accepting(t)
 		b := embedded(t, browser, w, browsertest.Look{}, `<form method="post">`+tag(`name="proof" required`)+`</form>`)
+		if c.how == away {
+			b.tolerate = "no answer of the service: 503"
+		}
 		b.asked(pagetest.Address)
 		b.card("code")
 		b.run(fmt.Sprintf(losing, min(c.times, 2), c.how))
@@ -257,6 +260,62 @@ func theAnswerToACodeIsLost(t *testing.T, browser context.Context) {
 		is(t, eval[string](b, form), "true 3")
 		is(t, eval[int](b, `heard.filter(([name]) => name === 'approved').length`), 1)
 	}
+}
+
+// impostor is a script by which another one answers in place of the service, such as a service
+// worker or a firewall, while window.other has an answer: {status, body}, or 'cors' for one that
+// the page may not read.
+const impostor = `window.real = fetch; window.others = 0; window.fetch = async (...all) => {
+	if (!window.other || !String(all[0]).includes('/v1/')) return real(...all);
+	others++;
+	if (other === 'cors') throw new TypeError('Failed to fetch');
+	return new Response(other.body, { status: other.status, headers: { 'Content-Type': /^[{[]/.test(other.body) ? 'application/json' : 'text/html' } });
+}`
+
+// anotherOneAnswers tests answers that are none of the service, with every status: nothing is
+// forgotten, nothing is called expired or set up wrongly, and the next press goes on.
+func anotherOneAnswers(t *testing.T, browser context.Context) {
+	b, s := embeddedBeside(t, browser, accepting(t), browsertest.Look{}, tag(""), "")
+	b.tolerate = "e" // the client warns
+	b.first(impostor + `; window.other = { status: 403, body: '<title>Just a moment</title>' }`)
+	b.do(chromedp.Navigate(s.URL))
+	b.card("ask")
+	b.until(`others >= 2`) // the question about the channels, and its repetition
+	b.rest(longer)
+	b.card("ask")
+	unanswered := func(kind string) {
+		b.Helper()
+		b.until(b.q("#offline") + `.innerText.includes("That didn't work. Try again.") && !` + b.q(".busy"))
+		b.card(kind)
+	}
+	b.asked(pagetest.Address)
+	unanswered("ask")
+	b.run(`other = undefined`)
+	b.click("#send")
+	b.card("code", "a•••@example.com")
+	for _, other := range []string{
+		`{ status: 200, body: '<h1>You are offline</h1>' }`, `{ status: 202, body: 'null' }`, `{ status: 200, body: '{"status":"ok"}' }`,
+		`{ status: 200, body: '{"id":"another","status":"expired","send":{"id":"s"},"quota":{"rules":[]}}' }`,
+		`{ status: 404, body: '<h1>Not found</h1>' }`, `{ status: 404, body: '{"type":"about:blank","status":404}' }`,
+		`{ status: 403, body: '{"error":"blocked"}' }`, `{ status: 503, body: '{}' }`, `'cors'`,
+	} {
+		b.run(`others = 0`, `other = `+other)
+		b.until(`(` + looks + `, others > 0)`)
+		b.rest(glance)
+		b.card("code", "a•••@example.com")
+	}
+	for _, other := range []string{`{ status: 200, body: '<h1>You are offline</h1>' }`, `{ status: 403, body: '{"error":"blocked"}' }`, `'cors'`} {
+		b.run(`other = ` + other)
+		b.fills("code", pagetest.Code+kb.Enter) // the key submits a code again
+		unanswered("code")
+		is(t, b.value("#code"), pagetest.Code)
+	}
+	b.run(`other = undefined`)
+	b.keys(kb.Enter)
+	b.card("approved")
+	is(t, [2]int{b.world.Codes.Sends(), b.world.Codes.Checks()}, [2]int{1, 1})
+	is(t, eval[bool](b, `heard.some(([name, detail]) => name === 'expired' || detail.reason === 'misplaced')`), false)
+	is(t, b.told("no answer of the service: 403, text/html"), true)
 }
 
 // example gives the blocks of a language of docs/widget.md.
