@@ -132,6 +132,28 @@ func aWidgetInAFormLibrary(t *testing.T, browser context.Context) {
 	}
 }
 
+// aWidgetInADialog: Tab reaches the field and the button, and the library finds the element.
+func aWidgetInADialog(t *testing.T, browser context.Context) {
+	b, _ := visitingAnApplication(t, browser, application(t, "dialogs.jsx", ""), "")
+	for _, dialog := range []string{"radix", "trap", "micro"} {
+		b.run(fmt.Sprintf(`show(%q)`, dialog))
+		b.until(fmt.Sprintf(`document.querySelector('send-code') && (%[1]q === 'radix' || document.querySelector('#' + %[1]q))`, dialog))
+		b.card("ask")
+		if dialog != "radix" {
+			b.run(fmt.Sprintf(`(%s(), 0)`, dialog))
+		}
+		var at []string
+		for range 6 {
+			b.keys(kb.Tab)
+			b.rest(glance)
+			at = append(at, eval[string](b, `document.querySelector('send-code').shadowRoot.activeElement?.id || document.activeElement.textContent`))
+		}
+		if all := strings.Join(at, " "); !strings.Contains(all, "to send") {
+			t.Errorf("%s: Tab goes %s", dialog, all)
+		}
+	}
+}
+
 // aWidgetsModel is Vue's v-model, which sets ” when it begins.
 func aWidgetsModel(t *testing.T, browser context.Context) {
 	b, w := visitingAnApplication(t, browser, application(t, "model.js", "testdata/frameworks/Model.vue"), "")

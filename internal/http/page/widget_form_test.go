@@ -205,6 +205,14 @@ func aWidgetForLibrariesOfInputs(t *testing.T, browser context.Context) {
 func aWidgetKeepsTheContractOfAField(t *testing.T, browser context.Context) {
 	b := embedded(t, browser, accepting(t), browsertest.Look{}, `<main></main>`+tag(`autofocus`))
 	b.focused("to")
+	b.until(`document.querySelector('send-code').tabIndex === 0 && document.querySelector('send-code').hasAttribute('tabindex')`)
+	is(t, eval[string](b, `[undefined, -1].map((given) => {
+		const el = document.createElement('send-code');
+		if (given) el.tabIndex = given;
+		document.body.append(el);
+		el.remove();
+		return el.getAttribute('tabindex');
+	}).join()`), "0,-1") // for dialogs that count what can be reached
 	for _, differs := range eval[[]string](b, contract) {
 		t.Error(differs)
 	}
