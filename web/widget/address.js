@@ -6,6 +6,17 @@ import { h } from './dom.js';
 
 const pressed = new WeakMap(); // by form: the button that submits it
 const warned = new WeakSet();
+let clearing; // the form whose reset button was pressed, until the next task
+
+addEventListener('click', (event) => {
+  const button = event.composedPath()[0].closest?.('button, input');
+  if (button?.type !== 'reset') return;
+  clearing = button.form;
+  setTimeout(() => { clearing = undefined; });
+}, true);
+
+// cleared returns whether a form is being reset by a press of its button, and not by a script.
+export const cleared = (form) => form === clearing;
 
 // gets returns whether the element's form uses GET, and warns the developer once. A form of React
 // whose action is a script does not.

@@ -6,7 +6,7 @@ import { Countdown } from '../static/countdown.js';
 import pips from '../static/pips.css';
 import { Swap } from '../static/swap.js';
 import { clockFrom, lasting, minute, put, second } from '../static/time.js';
-import { guard, mirror } from './address.js';
+import { cleared, guard, mirror } from './address.js';
 import { emphasised, h, pieces } from './dom.js';
 import { Flow } from './flow.js';
 import { act, box, dots, heading, lead, link } from './parts.js';
@@ -16,7 +16,7 @@ import { act, box, dots, heading, lead, link } from './parts.js';
 
 export const { lang, mails, phones } = SENDCODE;
 export const styles = [outcome, pips, codes];
-export { CodeField, Countdown, Flow, guard, mirror, pieces, Swap };
+export { cleared, CodeField, Countdown, Flow, guard, mirror, pieces, Swap };
 
 const helpAfter = 15 * second;
 const underway = new Set(['queued', 'sending']);

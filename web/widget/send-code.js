@@ -274,7 +274,14 @@ export class SendCode extends HTMLElement {
     for (const name of ['submit', 'formdata']) form?.addEventListener(name, this.#guard, true);
     if (window.jQuery) bring(addresses.code);
   }
-  formResetCallback() { this.reset(); }
+  // A script's reset(), such as React's after each action of a form, forgets neither a proof nor a
+  // code that was sent: the person would have to ask for another one.
+  formResetCallback() {
+    const { id, view } = this.#core.state;
+    if ((this.#proof || id || view) && !this.#code?.cleared(this.form)) return;
+    this.reset();
+    this.value = this.getAttribute('value');
+  }
   formDisabledCallback(yes) { this.#cards.find('#frame').disabled = yes; }
   formStateRestoreCallback(proof) { this.value = proof; }
 

@@ -132,6 +132,21 @@ func aWidgetInAFormLibrary(t *testing.T, browser context.Context) {
 	}
 }
 
+// aWidgetInAnAction: React resets a form after each of its actions. The proof stays.
+func aWidgetInAnAction(t *testing.T, browser context.Context) {
+	b, _ := visitingAnApplication(t, browser, application(t, "action.jsx", ""), "")
+	b.asked(pagetest.Address)
+	b.getsIn()
+	for range 2 {
+		b.run(`window.proof = undefined`, `document.querySelector('input').value = 'x'`, `document.querySelector('button').click()`)
+		b.until(`window.proof === 'a.b.c' && document.querySelector('input').value === 'ana'`) // it was reset
+		b.card("approved")
+		is(t, b.proof(), "a.b.c")
+	}
+	b.run(`document.querySelector('send-code').value = ''`)
+	b.card("ask")
+}
+
 // aWidgetInADialog: Tab reaches the field and the button, and the library finds the element.
 func aWidgetInADialog(t *testing.T, browser context.Context) {
 	b, _ := visitingAnApplication(t, browser, application(t, "dialogs.jsx", ""), "")

@@ -20,7 +20,8 @@ import (
 func aWidgetThatIsRequired(t *testing.T, browser context.Context) {
 	w := accepting(t)
 	w.Codes.Proof = "a.b.c"
-	b := embedded(t, browser, w, browsertest.Look{}, `<form method="post">`+tag(`name="proof" required`)+`</form>`)
+	b := embedded(t, browser, w, browsertest.Look{},
+		`<form method="post" id="f">`+tag(`name="proof" required`)+`</form><button type="reset" form="f"><b>Clear</b></button>`)
 	const form, element = `document.querySelector('form')`, `document.querySelector('send-code')`
 	valid := func(want bool) {
 		t.Helper()
@@ -40,10 +41,30 @@ func aWidgetThatIsRequired(t *testing.T, browser context.Context) {
 	valid(true) // with a proof
 	is(t, eval[string](b, element+`.value + ' ' + new FormData(`+form+`).get('proof')`), "a.b.c a.b.c")
 	is(t, eval[string](b, `told.join()`), "input a.b.c,change a.b.c") // and nothing of what was typed
-	b.run(form + `.reset()`)
+	b.run(form+`.reset()`, form+`.reset()`)                           // as React does after an action
+	b.rest(glance)
+	b.card("approved")
+	valid(true)
+	b.run(`document.querySelector('b').click()`)
 	b.card("ask")
-	valid(false) // after the form was reset
+	valid(false) // after a person has reset the form
 	b.nothingKeptBut("")
+	w.Advance(time.Minute)
+	b.asked("ben@example.com")
+	b.card("code")
+	b.run(form + `.reset()`)
+	b.rest(glance)
+	b.card("code")
+	b.run(`document.querySelector('b').click()`)
+	b.fills("to", "cem@")
+	b.run(form + `.reset()`)
+	b.until(b.q("#to") + `.value === ''`) // as a text that is typed
+	b.run(element+`.setAttribute('value', 'e30.eyJqdGkiOiJ2In0.e30')`, element+`.removeAttribute('value')`, `document.querySelector('b').click()`)
+	valid(false)
+	b.run(element+`.setAttribute('value', 'e30.eyJqdGkiOiJ2In0.e30')`, `document.querySelector('b').click()`)
+	is(t, eval[string](b, element+`.value`), "e30.eyJqdGkiOiJ2In0.e30") // as an input's
+	valid(true)
+	b.run(element+`.value = ''`, element+`.removeAttribute('value')`)
 	b.run(element + `.removeAttribute('required')`)
 	valid(true) // where it is not required
 }
