@@ -20,6 +20,7 @@ code.addEventListener('approved', ({ detail: { proof } }) => {
   keep({ proof });
   if ('return' in form.dataset) setTimeout(() => form.requestSubmit(), second);
 });
+code.addEventListener('expired', ({ detail: { status } }) => { if (status === 'approved') keep(null); });
 form.addEventListener('submit', (event) => {
   if (going) event.preventDefault(); // it was pressed a moment before
   else setTimeout(() => { going = false; }, 10 * second); // if the person has stopped it, or no page came

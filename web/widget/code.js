@@ -253,11 +253,12 @@ function ended(w, state) {
 
 // approved returns the card for an approved code. If this tab has the proof, the card leads on;
 // otherwise another tab of the browser has the proof.
-function approved(w, { view, proof }) {
+function approved(w, { view, proof, ends }) {
   return {
-    say: [w.Approved, proof ? w.GoOn : w.UsedLead].join(w.Stop), rev: [view.id, !proof],
+    say: [w.Approved, proof ? w.GoOn : w.UsedLead].join(w.Stop), rev: [view.id, !proof], next: ends,
     body: [
-      heading(w.Approved), lead(emphasised('{to}', { to: view.to })),
+      heading(w.Approved), lead(emphasised('{to}', { to: view.to }),
+          ends && h('span', { class: 'fact' }, until(ends, w.ProofUntil, w.ProofElse))),
       h('div', { class: 'kept' }, proof ? h('slot', { name: 'approved' }, w.GoOn) : w.UsedLead),
     ],
   };

@@ -10,14 +10,14 @@ import { act, box, choice, dots, field, heading, lead, link } from './parts.js';
 // view     the verification from the API, if there is one
 // quota    the state of the rules, from the answer with view or from a refusal
 // refused  the last request for a code was refused
-// note     the result of the last act: {kind, text}
+// note     the result of the last act: {kind, text, tone}
 // screen   change: another address; instead: the other channel; code: the code, although a rule is spent
 // channel  of the card, one of the channels that there are; asking is the channel whose field has the focus
 // to       the address or number as typed, if it is known; draft: what was typed since, and where: its country
 // there    the same for the other channel: {view, to, wait}
 // title    what a code of the purpose is for
 // moment   of the answer with quota
-// proof    of a right code: the value of the element
+// proof    of a right code: the value of the element; ends: in how many ms from moment it ends
 // unkept   a reload does not find the view again
 // known    there are tokens of earlier codes, which can be forgotten
 //
@@ -43,7 +43,7 @@ function ask(words, { note, to, draft, view, channel, channels, asking, country,
   const other = channels.find((c) => c !== channel), wanted = asking ?? (screen === 'instead' ? other : channel),
       on = channels.includes(wanted) ? wanted : channels[0];
   const w = words[on] ?? words.email, wrong = note?.kind === 'address' &&
-      note.text, either = channels.length > 1, many = note?.kind === 'many' && note.text;
+      note.text, either = channels.length > 1, told = note?.kind !== 'address' && note?.text;
   const { question, asIs, use } = note ?? {};
   const typed = (c) => c === on && draft !== undefined ? draft : c === channel ? to : there?.to;
   const one = (c) => {
@@ -53,10 +53,10 @@ function ask(words, { note, to, draft, view, channel, channels, asking, country,
       : field(words.email, 'to', { type: 'email', autocomplete: 'email', autocapitalize: 'none', maxlength: 320 }, its);
   };
   return {
-    say: wrong || many || question, rev: [on, typed(on), channels, countries.length, title],
+    say: wrong || told || question, rev: [on, typed(on), channels, countries.length, title],
     body: [
       heading([w.AskHeading, title && put(w.AndTitle, { title })], 'heading'),
-          lead(h('slot', { name: 'lead' }, either ? w.AskLeadEither : w.AskLead)), box('bad', many),
+          lead(h('slot', { name: 'lead' }, either ? w.AskLeadEither : w.AskLead)), box(note?.tone ?? 'bad', told),
       act('send', either && choice(w, channels, on), channels.map(one),
           h('button', { id: 'send', class: 'button', part: 'button' }, w.SendCode)),
       use && h('p', { class: 'act' },

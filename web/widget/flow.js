@@ -1,5 +1,6 @@
 import { Moment, put, second } from '../static/time.js';
 import { gets } from './address.js';
+import { claimsOf } from '../static/browser.js';
 import { Client, mistaken } from './client.js';
 import { codeIn, slipIn } from '../static/code.js';
 import { Kept } from './kept.js';
@@ -29,6 +30,7 @@ export class Flow {
   #ended; // the last verification that the service reported as ended
   #tried; // {id, code} of a check whose answer was lost
   #previous; // the ID of the verification that a refused request left
+  #life; // {proof, moment, ms}: how long the element's proof lives, from a moment on
 
   constructor(core) {
     this.core = core;
@@ -139,7 +141,7 @@ export class Flow {
       if (earlier.body?.valid) a = earlier;
     }
     if (era !== this.core.era) return undefined;
-    if (a.status === 200) return this.#checked(a.body);
+    if (a.status === 200) return this.#checked(a.body, a.moment);
     if (a.status === 422) return this.#note(slips[a.body.reason] ?? 'foreign');
     if (a.status === 404) return this.#forgotten();
     if (a.status === 429 && kindOf(a.body) === 'too-many-checks') {
@@ -152,6 +154,7 @@ export class Flow {
   // look reads the current state. If it gets no answer, it throws, so that the card stays.
   async look() {
     const { core } = this, asked = () => this.#state.view?.id ?? this.#state.id, id = asked(), { era } = core;
+    if (this.#lapsed()) return this.#lapse();
     const a = await this.client.get(id), tried = a.body?.status === 'approved' && this.#tried?.id === id && this.#tried;
     const again = tried && await this.client.check(id, tried.code); // for its proof
     if (!core.element.isConnected || era !== core.era || id !== asked()) return; // the person has changed to the other channel meanwhile
@@ -160,7 +163,7 @@ export class Flow {
     else if (a.status === 200) this.#take(a);
     else if (this.#state.view || a.error?.name === 'AbortError') throw a.error ?? new Error(`status ${a.status}`);
     else if (this.#elsewise(a, { reading: true }) === 'misplaced') return;
-    if (again?.ok) this.#checked(again.body);
+    if (again?.ok) this.#checked(again.body, again.moment);
     if (!core.inquiry.posting) core.show();
   }
 
@@ -298,7 +301,7 @@ export class Flow {
   }
 
   // #checked shows the answer to a check, which may be about the verification of before.
-  #checked({ id, status, valid, attempts_remaining, proof, test, known }) {
+  #checked({ id, status, valid, attempts_remaining, proof, test, known }, moment) {
     const view = { ...this.#state.view, id, status, attempts_remaining: attempts_remaining ?? 0 };
     const wrong = status === 'pending';
     this.#tried = undefined;
@@ -310,7 +313,9 @@ export class Flow {
     if (!valid) return this.#over();
     if (known) this.core.known.set([known, ...this.#known()].slice(0, mostKnown).join('.'));
     this.core.there = undefined;
+    this.core.moment = moment;
     this.core.prove(proof);
+    this.#lasts(claimsOf(proof)?.iat * second);
     gets(this.core.element);
     return this.#tell('approved', { id, proof, test: test === true });
   }
@@ -327,8 +332,12 @@ export class Flow {
     this.core.moment = a.moment;
     this.#state = { ...rest, channel: view.channel, view, quota: view.quota, note: note?.reading ||
         note?.kind === 'loading' ? undefined : note };
-    if (view.status === 'approved') this.core.kept.forget();
-    else {
+    const ends = Date.parse(view.expires_at);
+    if (view.status === 'approved') {
+      this.core.kept.forget();
+      this.#lasts(view.expires_in > 0 ? ends - view.expires_in * second : Math.max(ends, Date.now())); // the service's time, if it can be known
+      if (this.#lapsed()) return this.#lapse();
+    } else {
       this.#state.elsewhere = !sent && this.#elsewhere(view);
       if (!this.#state.elsewhere) this.core.kept.set(view.id, this.core.shared && Math.max(hour, view.expires_in * second));
       this.core.prove(''); // the new verification has no proof yet
@@ -337,6 +346,27 @@ export class Flow {
     if (view.send.status !== 'failed' || this.#undelivered === view.send.id) return;
     this.#undelivered = view.send.id;
     this.#tell('failed', { reason: 'undelivered', id: view.id, number: view.send.number });
+  }
+
+  // #lasts stores how long the proof lives. now is the service's time at the state's moment.
+  #lasts(now) {
+    const { element, moment } = this.core, { value: proof } = element, ms = claimsOf(proof)?.exp * second - now;
+    if (this.#life?.proof !== proof) this.#life = proof && ms < Infinity ? { proof, moment, ms } : undefined;
+    this.#state.ends = this.#life && this.#life.ms - (moment.steady - this.#life.moment.steady);
+  }
+
+  #lapsed() {
+    const { proof, moment, ms } = this.#life ?? {};
+    return proof === this.core.element.value && moment?.elapsed() >= ms;
+  }
+
+  // #lapse says that the confirmation has ended, and shows the first card with the same recipient.
+  #lapse() {
+    const { core } = this, { view, to, country } = this.#state, channel = core.channel();
+    this.#state = { channel, to: to ?? this.#get('to'), country, note: { kind: 'lapsed', tone: 'warn', text: core.words()[channel].ProofEnded } };
+    core.prove('');
+    core.show();
+    this.#tell('expired', { id: view.id, status: 'approved' });
   }
 
   // #over reports once that a code is no longer valid.

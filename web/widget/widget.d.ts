@@ -6,7 +6,7 @@ export interface SendCodeEvents {
   sent: { id: string; number: number; to: string; channel: Channel };
   changed: { id: string; to: string; channel: Channel };
   wrong: { id: string; attempts_remaining: number };
-  expired: { id: string; status: 'expired' | 'max_attempts_reached' | 'canceled' };
+  expired: { id: string; status: 'expired' | 'max_attempts_reached' | 'canceled' | 'approved' }; // approved: the proof has ended
   approved: { id: string; proof: string; test: boolean };
   refused: { what: 'send'; blocked_by: string; retry_after: number } | { what: 'check'; retry_after: number };
   humancheck: { by: string; site_key?: string; respond: (token?: string) => void }; // after preventDefault() the page answers

@@ -20,8 +20,12 @@ const maxReturnURLLength = 1024
 // returnPath is where the page posts the proof of a right code.
 const returnPath = "/return"
 
+// endedParameter makes the page say that a confirmation has ended.
+const endedParameter = "ended"
+
 // returnToApp redirects an approved person to the app, with a reference to the verification. If the
-// proof is no longer valid, it redirects to the page, where the person can ask for a code again.
+// proof is no longer valid, it redirects to the page, which says so, and where the person can ask
+// for a code again.
 func (page *Page) returnToApp(c echo.Context) error {
 	v, err := page.newVisit(c)
 	if err != nil {
@@ -38,7 +42,7 @@ func (page *Page) returnToApp(c echo.Context) error {
 	}
 	reference, err := page.References.ReferenceTo(v.App, proof)
 	if _, stale := errors.AsType[*fault.InvalidError](err); stale {
-		return c.Redirect(http.StatusSeeOther, "/?"+url.Values{"app": {v.App}, "purpose": {v.Purpose}, "return_url": {to}}.Encode())
+		return c.Redirect(http.StatusSeeOther, "/?"+url.Values{"app": {v.App}, "purpose": {v.Purpose}, "return_url": {to}, endedParameter: {"1"}}.Encode())
 	}
 	if err != nil {
 		return err

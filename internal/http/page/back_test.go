@@ -54,7 +54,8 @@ func TestAPersonIsReturnedWithAReference(t *testing.T) {
 	form.Set("proof", "")
 	answer, _ = asks(t, w, http.MethodPost, "return?app=shop&purpose=default", form)
 	is(t, answer.Code, http.StatusSeeOther) // to the page
-	contains(t, answer.Header().Get("Location"), "/?app=shop&purpose=default&return_url=https%3A%2F%2Fshop.example%2Fwelcome")
+	contains(t, get(t, w, "?ended=1"), "Your confirmation has ended. Ask for a code once more. We&#39;ll send a 6-digit code")
+	contains(t, answer.Header().Get("Location"), "/?app=shop&ended=1&purpose=default&return_url=https%3A%2F%2Fshop.example%2Fwelcome")
 	form.Set("return_url", "https://evil.example")
 	answer, _ = asks(t, w, http.MethodPost, "return?app=shop&purpose=default", form)
 	is(t, answer.Code, http.StatusBadRequest)

@@ -29,7 +29,7 @@ func TestInABrowser(t *testing.T) {
 	inTabs(t, browser, theWholeWay, theCountdownRunsOut, aPageFromTheCacheShowsTheTruth, lettersThroughAnInputMethod,
 		aPressIsNotLost, numbersWhileTheyAreTyped, aWidgetsRefusal, aWidgetOnAPageThatMayNot,
 		aWidgetAndAnOutage, aWidgetContinues, aWidgetBehindAPagesTools, aWidgetsAnswerIsLost, theAnswerToACodeIsLost, anotherOneAnswers, browsersThatLack,
-		aWidgetIsMoved, aWidgetIsDrawnAgain, aLateAnswerMovesNoFocus, aLateAnswerInAFrame,
+		aWidgetIsMoved, aWidgetIsDrawnAgain, aConfirmationEnds, aLateAnswerMovesNoFocus, aLateAnswerInAFrame,
 		aMessagesCodeMovesNoFocus, aLateAnswerBringsTheFocus,
 		aWidgetThatIsRequired, aWidgetGivesNoProofToAnAddress,
 		aWidgetKeepsTheContractOfAField,

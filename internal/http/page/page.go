@@ -171,6 +171,9 @@ func (page *Page) newVisit(c echo.Context) (*visit, error) {
 		v.Channels = wanted[:1] // a send fails, as in a widget on a site
 	}
 	v.Lead = v.lead(v.Purposes[i].Code)
+	if c.QueryParam(endedParameter) != "" {
+		v.Lead = v.T["ProofEnded"] + v.T["Separator"] + v.Lead
+	}
 	if v.Channels[0] == recipient.SMS { // only a first card for phone numbers needs the modules of Preload
 		v.Preload = web.WidgetPhonePreloads(words.Lang())
 	}

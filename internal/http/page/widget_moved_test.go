@@ -4,6 +4,9 @@ import (
 	"context"
 	"fmt"
 	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp/kb"
 
 	"sendcode/internal/http/page/pagetest"
 	"sendcode/internal/kit/browsertest"
@@ -97,6 +100,32 @@ func aWidgetIsDrawnAgain(t *testing.T, browser context.Context) {
 	b.card("ask") // of a verification that nobody knows
 	b.until(`told.join() === '' && told.length === 1 && !form.checkValidity()`)
 	is(t, eval[int](b, `heard.filter(([name]) => name === 'approved').length`), 1)
+}
+
+// aConfirmationEnds with its proof: the widget says until when it lives, and then that it has ended,
+// and keeps the address. A proof that ended before the page gave it back is told in the same way.
+func aConfirmationEnds(t *testing.T, browser context.Context) {
+	w := accepting(t)
+	b := embedded(t, browser, w, browsertest.Look{}, `<form method="post">`+tag(`name="proof" required`)+`</form>`)
+	b.asked(pagetest.Address)
+	b.getsIn("Use it by", "After that, you need a new code.")
+	b.run(`window.form = document.querySelector('form')`, `window.el = form.firstChild`, `window.proof = el.value`, `window.told = []`,
+		`['input', 'change'].forEach((name) => form.addEventListener(name, () => told.push(name + el.value)))`)
+	b.pass(29 * time.Minute)
+	b.rest(longer)
+	b.card("approved")
+	is(t, b.proof(), eval[string](b, `proof`))
+	b.pass(time.Minute + 2*time.Second)
+	b.card("ask", "Your confirmation has ended. Ask for a code once more.")
+	b.says("Your confirmation has ended.")
+	is(t, b.value("#to"), pagetest.Address)
+	is(t, eval[bool](b, `el.value === '' && !form.checkValidity() && told.join() === 'input,change'`), true)
+	b.hears("expired", `"status":"approved"`)
+	b.run(`el.value = proof`)
+	b.until(`el.value === ''`)
+	b.card("ask", "Your confirmation has ended.")
+	b.fills("to", pagetest.Address+kb.Enter)
+	b.getsIn()
 }
 
 // proof is the element's value.

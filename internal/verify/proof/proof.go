@@ -29,8 +29,10 @@ import (
 	"sendcode/internal/codes/keys"
 )
 
-// Life is how long a proof is valid: long enough for the way from a browser to a back end.
-const Life = 5 * time.Minute
+// Life is how long a proof is valid: long enough for a person to fill in the rest of a form. It may
+// be that long, since only the app's secret key redeems a proof, and only once. A back end that
+// checks proofs offline must remember IDs for as long.
+const Life = 30 * time.Minute
 
 // issuerClaim is the claim iss of every proof.
 const issuerClaim = "sendcode"

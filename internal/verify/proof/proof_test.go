@@ -73,7 +73,7 @@ func TestProofIsCheckedWithTheServedKeys(t *testing.T) {
 	c := storetest.Must(verifyProof(t, s, token, proofNow.Add(proof.Life-time.Second)))(t)
 	want := map[string]any{
 		"iss": "sendcode", "sub": "00ff", "jti": "v1", "channel": "email", "purpose": "login", "aud": []any{"shop"},
-		"iat": float64(proofNow.Unix()), "exp": float64(proofNow.Unix() + 300),
+		"iat": float64(proofNow.Unix()), "exp": float64(proofNow.Unix() + 1800),
 	}
 	if !reflect.DeepEqual(c, want) {
 		t.Errorf("%v, want %v", c, want)
