@@ -10,6 +10,7 @@ export class Cards {
   unsent; // the form that was submitted without a connection, until a field is changed
   #back; // the connection is back, and no request has failed since then
   #line = ''; // the notice of the connection
+  #lost = 0; // when the browser last said that there is none
   failed = ''; // the notice of an act without an answer, until a field is changed, a form is submitted or a card says more
 
   code; // the CodeField (code.js), when it is loaded
@@ -38,7 +39,7 @@ export class Cards {
   // #submit calls act for a form. Meanwhile no other form can be submitted. If no answer comes, the
   // card stays unchanged, so the next try sends the same request.
   async #submit(form, button) {
-    const { inquiry, words, code } = this;
+    const { inquiry, words, code } = this, began = performance.now();
     inquiry.posting = true;
     working(button, true);
     this.fail();
@@ -48,7 +49,7 @@ export class Cards {
     clearTimeout(slow);
     if (show === false) return;
     inquiry.posting = false;
-    this.warn();
+    this.reached(show ? began : -1);
     show?.();
     const lost = offline(), again = lost || this.#back;
     this.unsent = !show && again && form;
@@ -68,6 +69,7 @@ export class Cards {
   // connected must be called when the connection is lost or comes back.
   connected(yes) {
     const text = yes ? this.words?.Online : this.words?.Offline;
+    if (!yes) this.#lost = performance.now();
     this.warn(yes ? '' : text);
     this.say(text);
     this.#back = yes;
@@ -121,10 +123,14 @@ export class Cards {
     line.textContent = line.textContent === text ? `${text}\u00a0` : text;
   }
 
-  // warn sets the notice of the connection. Without a text the notice ends, unless there is still
-  // no connection: an answer may arrive after the connection was lost.
+  // reached ends the notice of the connection after the answer to a request of then: whatever the
+  // browser says, there is a connection. An earlier request may be answered after it was lost.
+  reached(then) {
+    if (!offline() || then >= this.#lost) this.warn();
+  }
+
+  // warn sets the notice of the connection. Without a text the notice ends.
   warn(text = '', form) {
-    if (!text && offline()) return;
     this.#line = text;
     this.#notify(form);
   }

@@ -1,4 +1,4 @@
-import { attempt, offline } from './browser.js';
+import { attempt } from './browser.js';
 import { second } from './time.js';
 
 // ascii returns the ASCII form of a digit of any script, or of a Latin letter of any case and
@@ -112,8 +112,7 @@ export class CodeField {
 
   check() {
     if (!this.ready || this.cards.inquiry.posting) return;
-    if (offline()) this.cards.say(this.cards.words.Offline);
-    else this.#field.form.requestSubmit();
+    this.#field.form.requestSubmit(); // also if the browser calls itself offline, which it does wrongly behind some VPNs
   }
 
   // done returns whether a form has nothing to submit, since its field is empty after an error. For

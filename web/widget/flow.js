@@ -155,10 +155,10 @@ export class Flow {
   async look() {
     const { core } = this, asked = () => this.#state.view?.id ?? this.#state.id, id = asked(), { era } = core;
     if (this.#lapsed()) return this.#lapse();
-    const a = await this.client.get(id), tried = a.body?.status === 'approved' && this.#tried?.id === id && this.#tried;
+    const began = performance.now(), a = await this.client.get(id), tried = a.body?.status === 'approved' && this.#tried?.id === id && this.#tried;
     const again = tried && await this.client.check(id, tried.code); // for its proof
     if (!core.element.isConnected || era !== core.era || id !== asked()) return; // the person has changed to the other channel meanwhile
-    if (a.status > 0 && a.status < 500) core.cards.warn();
+    if (a.status > 0 && a.status < 500) core.cards.reached(began);
     if (a.status === 404) await this.#forgotten();
     else if (a.status === 200) this.#take(a);
     else if (this.#state.view || a.error?.name === 'AbortError') throw a.error ?? new Error(`status ${a.status}`);

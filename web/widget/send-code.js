@@ -189,13 +189,13 @@ export class SendCode extends HTMLElement {
   async #vet(key) {
     if (this.#vetted) return;
     this.#vetted = true;
-    const address = `${this.api || home}`.replace(/\/?$/, `/v1/channels?purpose=${this.purpose}&locale=${this.#locale}`);
+    const began = performance.now(), address = `${this.api || home}`.replace(/\/?$/, `/v1/channels?purpose=${this.purpose}&locale=${this.#locale}`);
     const ask = async (signal) => {
       const answer = await fetch(new URL(address, document.baseURI), { headers: { Authorization: `Bearer ${key}` }, signal });
       return answer.ok && answer.json();
     };
     const a = key && !key.startsWith('sk_') && await within(ask).catch(() => {});
-    if (a?.channels?.map) this.#introduce(a);
+    if (a?.channels?.map) this.#introduce(a, began);
     else (await this.#begun())?.learn();
   }
 
@@ -208,7 +208,8 @@ export class SendCode extends HTMLElement {
     this.#brand = accent && sheet(`:host{--accent:light-dark(${accent.light},${accent.dark})}`);
   }
 
-  #introduce(told) {
+  #introduce(told, began) {
+    this.#cards.reached(began);
     this.#learn(told);
     this.#show();
   }

@@ -39,7 +39,7 @@ func TestInABrowser(t *testing.T) {
 		aCorrectionIsNotLost, aFillersText, aReaderWithoutATimeZone,
 		otherTabsHearOfTheApproval, anotherTabChangesTheAddress, backLeadsToTheCode, aTabOverAnUpdate,
 		aReloadKeepsTheConfirmedCard, theFirstCardWaitsForNoNumbers,
-		offline, aFailureIsSaidUntilTheNextAct, aChangeOfClocks,
+		offline, aBrowserThatIsWrongAboutItsConnection, aFailureIsSaidUntilTheNextAct, aChangeOfClocks,
 		aReturnByItself, aCodeFromATextMessage, aBounceChangesTheCard, aWidgetKeepsTokens,
 		aWidgetWorks, aWidgetLeavesAVendor, aWidgetWithoutACheck, aWidgetWhoseVendorIsBlocked, aWidgetsPageAsksItself,
 		aWidgetsVendorIsTakenAway, aVendorUnderADialog)

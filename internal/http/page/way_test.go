@@ -330,6 +330,29 @@ func aPressIsNotLost(t *testing.T, browser context.Context) {
 	b.card("code", "Send again in 0:")
 }
 
+// aBrowserThatIsWrongAboutItsConnection calls itself offline although each request is answered, as
+// behind some VPNs: nothing waits, and an answer ends the notice.
+func aBrowserThatIsWrongAboutItsConnection(t *testing.T, browser context.Context) {
+	w := accepting(t)
+	for _, embed := range []bool{true, false} {
+		b, s := embeddedBeside(t, browser, w, browsertest.Look{}, tag(""), "")
+		b.first(`Object.defineProperty(Navigator.prototype, 'onLine', { get: () => false })`)
+		if embed {
+			b.do(chromedp.Navigate(s.URL))
+			b.until(b.q("#offline") + `.hidden && ` + b.q("#to"))
+			b.asked(pagetest.Address)
+		} else {
+			b.visit("")
+			b.asked("ben@example.com")
+		}
+		b.card("code")
+		b.until(b.q("#offline") + `.hidden`)
+		b.types("code", pagetest.Code)
+		b.card("approved")
+		b.until(b.q("#offline") + `.hidden`)
+	}
+}
+
 // offline tests presses without a connection. The request is sent once when the connection is back,
 // unless the person typed something else meanwhile. The countdown goes on, also while the machine
 // sleeps and its steady clock stands still. A code typed meanwhile is checked once when the
