@@ -17,6 +17,12 @@ const longest = 5; // seconds before a repetition: a service that wants a longer
 
 const random = () => attempt(() => hex(crypto.getRandomValues(new Uint8Array(16))));
 
+// json returns a body as JSON, also where a library of the page has given arrays or objects a toJSON.
+const json = (what) => {
+  const own = (value) => Object.assign(value, { toJSON: undefined });
+  return JSON.stringify(own(Object.fromEntries(Object.entries(what).map(([name, value]) => [name, Array.isArray(value) ? own([...value]) : value]))));
+};
+
 const rest = (ms) => new Promise((go) => setTimeout(go, ms));
 
 // mistaken returns why a page cannot use a key; undefined: it can.
@@ -67,8 +73,7 @@ export class Client {
   // #once posts a request that must count once. A browser that cannot make random numbers sends no
   // key and repeats nothing. is returns whether a body is the answer.
   async #once(path, what, is, left = 0, kept) {
-    const body = JSON.stringify(what), headers = { 'Content-Type': 'application/json' },
-        same = JSON.stringify({ ...what, human_check: undefined });
+    const body = json(what), headers = { 'Content-Type': 'application/json' }, same = json({ ...what, human_check: undefined });
     if (this.#open[path]?.same !== same) this.#open[path] = { same, key: kept?.get() || random() };
     const mine = this.#open[path];
     for (let n = 0; ; n++) {

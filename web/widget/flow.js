@@ -188,7 +188,8 @@ export class Flow {
 
   // #asking returns the body of a request, with values of the element's attributes.
   #asking(what) {
-    return { ...what, locale: tag(this.core.locale()), reference: this.#get('reference'), known: this.#known() };
+    const known = this.#known();
+    return { ...what, locale: tag(this.core.locale()), reference: this.#get('reference'), known: known[0] && known };
   }
 
   // #known returns the tokens of a known browser, the newest first.

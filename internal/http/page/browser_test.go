@@ -28,7 +28,7 @@ func TestInABrowser(t *testing.T) {
 	browser, engine := chromium(t)
 	inTabs(t, browser, theWholeWay, theCountdownRunsOut, aPageFromTheCacheShowsTheTruth, lettersThroughAnInputMethod,
 		aPressIsNotLost, numbersWhileTheyAreTyped, aWidgetsRefusal, aWidgetOnAPageThatMayNot,
-		aWidgetAndAnOutage, aWidgetContinues, aWidgetBehindAPagesTools, aWidgetsAnswerIsLost, theAnswerToACodeIsLost, anotherOneAnswers, browsersThatLack,
+		aWidgetAndAnOutage, aWidgetContinues, aWidgetBehindAPagesTools, aWidgetsAnswerIsLost, theAnswerToACodeIsLost, anotherOneAnswers, aWidgetBesideToJSON, browsersThatLack,
 		aWidgetIsMoved, aWidgetIsDrawnAgain, aConfirmationEnds, aLateAnswerMovesNoFocus, aLateAnswerInAFrame,
 		aMessagesCodeMovesNoFocus, aLateAnswerBringsTheFocus,
 		aWidgetThatIsRequired, aWidgetGivesNoProofToAnAddress,

@@ -262,6 +262,24 @@ func theAnswerToACodeIsLost(t *testing.T, browser context.Context) {
 	}
 }
 
+// aWidgetBesideToJSON: a library of the page, such as Prototype 1.6, has given arrays a toJSON, which
+// JSON.stringify then calls. It makes no difference, also in a known browser.
+func aWidgetBesideToJSON(t *testing.T, browser context.Context) {
+	w := accepting(t)
+	b, s := embeddedBeside(t, browser, w, browsertest.Look{}, tag(""), "")
+	b.first(`Array.prototype.toJSON = Object.prototype.toJSON = function () { return 'an object' }`)
+	for n := range 2 {
+		w.Advance(24 * time.Hour)
+		b.do(chromedp.Navigate(s.URL))
+		b.asked(pagetest.Address)
+		b.card("code")
+		is(t, len(w.Codes.Asks()[n].KnownTokens), n)
+		b.focus("code")
+		b.paste(pagetest.Code)
+		b.card("approved")
+	}
+}
+
 // impostor is a script by which another one answers in place of the service, such as a service
 // worker or a firewall, while window.other has an answer: {status, body}, or 'cors' for one that
 // the page may not read.
