@@ -88,6 +88,8 @@ export class SendCode extends HTMLElement {
   #offered = false; // a field was there, for autofocus
   #attended = false; // numbers that are typed
   #starting = false;
+  #wanted = ''; // the locale that was asked for
+  #langs = new MutationObserver(() => this.#translate());
   #vetted; // the key and the purpose were checked
   #brand; // the style sheet of the app's accent
   #size; // the style sheet of the reader's font size
@@ -154,6 +156,7 @@ export class SendCode extends HTMLElement {
     queueMicrotask(() => {
       this.#starting = false;
       this.#inquiry.stop();
+      this.#langs.disconnect();
       if (this.isConnected) this.#startNow();
       else this.#cards.stop();
     });
@@ -172,6 +175,9 @@ export class SendCode extends HTMLElement {
     }
     if (!core.state.id && !core.state.view) core.state.to ??= this.getAttribute('to') ?? '';
     this.#speak(anew);
+    for (let root = this.getRootNode(); root; root = root.host?.getRootNode()) {
+      this.#langs.observe(root, { subtree: true, attributeFilter: ['lang'] });
+    }
     this.#inquiry.attend({ woke: () => this.#cards.tick(), connected: (yes) => this.#cards.connected(yes) });
     if (core.state.id) this.#inquiry.refresh();
     else this.#inquiry.follow();
@@ -223,11 +229,14 @@ export class SendCode extends HTMLElement {
     if (name === 'channels') this.#core.offered = undefined;
     if (name === 'to' && !this.#core.state.view) this.#core.state.to = after ?? '';
     if (name !== 'locale') this.#start();
-    else if (this.isConnected) {
-      this.#speak();
-      this.#vetted = undefined;
-      this.#vet(this.publicKey);
-    }
+    else this.#translate();
+  }
+
+  #translate() {
+    if (!this.isConnected || !this.#wanted || this.#wanted === this.#locale) return;
+    this.#speak();
+    this.#vetted = undefined;
+    this.#vet(this.publicKey);
   }
 
   // The members of a form's field, and the attributes as properties.
@@ -362,7 +371,9 @@ export class SendCode extends HTMLElement {
   }
 
   get #locale() {
-    return this.getAttribute('locale') || this.closest('[lang]')?.lang || navigator.language || fallback;
+    let found;
+    for (let at = this; at && !found; at = at.getRootNode().host) found = at.closest('[lang]')?.lang;
+    return this.getAttribute('locale') || found || navigator.language || fallback;
   }
 
   // #channels are the channels that both the site and the service offer.
@@ -379,7 +390,7 @@ export class SendCode extends HTMLElement {
   // #speak draws the current state in the requested language, or in English if the service lacks
   // that language. While the words are loading, it shows a card without words.
   async #speak(anew) {
-    const wanted = this.#locale, lang = spoken(wanted) ?? fallback, frame = this.#cards.find('#frame');
+    const wanted = this.#wanted = this.#locale, lang = spoken(wanted) ?? fallback, frame = this.#cards.find('#frame');
     if (!spoken(wanted)) console.warn(`<send-code>: no texts in ${wanted}; speaks ${lang}`);
     let words = wordsOf(lang);
     if (!words) {

@@ -39,7 +39,7 @@ func TestInABrowser(t *testing.T) {
 		aCorrectionIsNotLost, aFillersText, aReaderWithoutATimeZone,
 		otherTabsHearOfTheApproval, anotherTabChangesTheAddress, backLeadsToTheCode, aTabOverAnUpdate,
 		aReloadKeepsTheConfirmedCard, theFirstCardWaitsForNoNumbers,
-		offline, aBrowserThatIsWrongAboutItsConnection, aFailureIsSaidUntilTheNextAct, aChangeOfClocks,
+		offline, aBrowserThatIsWrongAboutItsConnection, aFailureIsSaidUntilTheNextAct, aChangeOfClocks, aWidgetFollowsItsPagesLanguage,
 		aReturnByItself, aCodeFromATextMessage, aBounceChangesTheCard, aWidgetKeepsTokens,
 		aWidgetWorks, aWidgetLeavesAVendor, aWidgetWithoutACheck, aWidgetWhoseVendorIsBlocked, aWidgetsPageAsksItself,
 		aWidgetsVendorIsTakenAway, aVendorUnderADialog)

@@ -451,6 +451,29 @@ func aWidgetIsItsApps(t *testing.T, browser context.Context) {
 	}
 }
 
+// aWidgetFollowsItsPagesLanguage: the language of an ancestor, also outside the component that has
+// the widget, may be set after the widget has started.
+func aWidgetFollowsItsPagesLanguage(t *testing.T, browser context.Context) {
+	b := embedded(t, browser, world(t), browsertest.Look{}, `<main><p></p>`+tag("")+`</main>`)
+	b.card("ask", "Get a code")
+	b.types("to", "ana@exa")
+	b.run(`document.documentElement.lang = 'es'`)
+	b.card("ask", "Pide un código")
+	is(t, b.value("#to"), "ana@exa")
+	b.run(`document.querySelector('main').lang = 'zh-CN'`)
+	b.card("ask", "获取验证码")
+	b.run(`document.querySelector('send-code').setAttribute('locale', 'es')`, `document.querySelector('main').lang = 'ar'`)
+	b.card("ask", "Pide un código")
+	b.run(`document.querySelector('send-code').removeAttribute('locale')`)
+	b.card("ask", "احصل على رمز")
+	b.run(`window.el = document.querySelector('send-code')`, `document.querySelector('main').removeAttribute('lang')`,
+		`document.querySelector('p').attachShadow({ mode: 'open' }).append(el)`)
+	b.root = `el.shadowRoot`
+	b.card("ask", "Pide un código") // of the document
+	b.run(`document.documentElement.lang = 'en'`)
+	b.card("ask", "Get a code")
+}
+
 // aWidgetSpeaksALanguage tests that screen readers and programs also get the widget's language,
 // whatever the language of the page around it. For a language that the service lacks, the widget
 // uses English, and tells this to the developer.
