@@ -118,6 +118,13 @@ export class SendCode extends HTMLElement {
       this.#root.addEventListener(name,
           (event) => { if (!(event.key?.length > 1 || event.ctrlKey || event.metaKey)) event.stopPropagation(); });
     }
+    // A press on a text may mark it, so the card gets the focus, and not its field: no keyboard appears.
+    this.#root.addEventListener('mousedown', ({ target }) => {
+      if (target.closest('input, select, button, a, summary, label')) return;
+      const { card } = this.#cards;
+      card.tabIndex = -1;
+      setTimeout(() => card.removeAttribute('tabindex'));
+    });
     this.#root.addEventListener('focusin', () => bring(addresses.code), { once: true });
     this.#root.addEventListener('click', (event) => {
       const pressed = event.target.closest?.('button[type="button"][data-act]');

@@ -32,7 +32,7 @@ func TestInABrowser(t *testing.T) {
 		aWidgetIsMoved, aWidgetIsDrawnAgain, aConfirmationEnds, aLateAnswerMovesNoFocus, aLateAnswerInAFrame,
 		aMessagesCodeMovesNoFocus, aLateAnswerBringsTheFocus,
 		aWidgetThatIsRequired, aWidgetGivesNoProofToAnAddress,
-		aWidgetKeepsTheContractOfAField,
+		aWidgetKeepsTheContractOfAField, aWidgetsTextIsText,
 		aWidgetTellsItsPage, aWidgetIsResetWhileItAsks,
 		aWidgetIsOneRequest, aWidgetIsItsApps, aWidgetByPhone, aWidgetsOtherChannel,
 		aWidgetWithoutTextMessages, aWidgetHasPropertiesEarly, theTableOfCards, wrongCodes,

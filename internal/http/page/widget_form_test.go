@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chromedp/cdproto/input"
 	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
@@ -242,6 +243,34 @@ func aWidgetKeepsTheContractOfAField(t *testing.T, browser context.Context) {
 	b.run(b.q("#send") + `.click()`)
 	is(t, eval[string](b, b.q("#to")+`.value + `+b.q("#to")+`.matches(':disabled')`), "xtrue")
 	is(t, len(b.world.Codes.Asks()), 0)
+}
+
+// aWidgetsTextIsText: a press on a text leaves the fields alone, and a text can be marked. A press on a
+// label moves the focus to its field.
+func aWidgetsTextIsText(t *testing.T, browser context.Context) {
+	b := embedded(t, browser, accepting(t), browsertest.Look{}, tag(""))
+	b.card("ask")
+	for _, text := range []string{"#heading", ".lead", ".aside"} {
+		b.click(text)
+		b.rest(glance)
+		is(t, eval[bool](b, b.root+`.activeElement?.id !== 'to' && `+b.q("#card")+`.getAttribute('tabindex') === null`), true)
+	}
+	b.click("label")
+	b.focused("to")
+	b.asked(pagetest.Address)
+	b.card("code")
+	b.run(b.root + `.activeElement.blur()`)
+	at := eval[[]float64](b, `(({ x, y, width, height }) => [x + 1, y + height / 2, x + width - 1])(`+b.q(".lead strong")+`.getBoundingClientRect())`)
+	mouse := func(kind input.DispatchMouseEventType, x float64) {
+		b.do(browsertest.Command(input.DispatchMouseEvent,
+			input.DispatchMouseEventParams{Type: kind, X: x, Y: at[1], Button: input.MouseButtonLeft, Buttons: 1, ClickCount: 1}))
+	}
+	mouse("mousePressed", at[0])
+	mouse("mouseMoved", (at[0]+at[2])/2)
+	mouse("mouseMoved", at[2])
+	mouse("mouseReleased", at[2])
+	b.until(`String(getSelection()).includes('example.com')`)
+	is(t, eval[bool](b, b.root+`.activeElement?.id !== 'code'`), true)
 }
 
 // aWidgetUnderForeignCSS tests that the widget inherits nothing from the styles that its page sets
