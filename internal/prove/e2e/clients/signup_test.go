@@ -51,7 +51,7 @@ func whileAway(t *testing.T, program, file string) {
 	for _, path := range []string{"/signup?state=x&reference=y", "//", "/signup?state=x&reference=y"} {
 		r, err := http.NewRequest(http.MethodGet, p.shop+path, nil)
 		apptest.Must(t, err)
-		r.Header.Set("Cookie", "state=x")
+		r.Header.Set("Cookie", "state-x=1")
 		answer, err := http.DefaultTransport.RoundTrip(r)
 		apptest.Must(t, err)
 		answer.Body.Close()
@@ -76,16 +76,20 @@ func signUpWith(t *testing.T, program, file string) {
 		return &http.Client{Jar: jar}
 	}
 	person := browser()
-	get := func(c *http.Client, address string) string {
+	ask := func(c *http.Client, address string) (status int, text string) {
 		answer, err := c.Get(address)
 		apptest.Must(t, err)
 		defer answer.Body.Close()
 		raw, err := io.ReadAll(answer.Body)
 		apptest.Must(t, err)
-		if answer.StatusCode != http.StatusOK {
-			t.Errorf("%s: %d", address, answer.StatusCode)
+		return answer.StatusCode, string(raw)
+	}
+	get := func(c *http.Client, address string) string {
+		status, text := ask(c, address)
+		if status != http.StatusOK {
+			t.Errorf("%s: %d", address, status)
 		}
-		return string(raw)
+		return text
 	}
 	begin := func(c *http.Client) *url.URL { // where the back end sends a person
 		client := *c
@@ -101,9 +105,10 @@ func signUpWith(t *testing.T, program, file string) {
 	if html := get(person, page.String()); !strings.Contains(html, "<send-code") {
 		t.Fatalf("the back end leads to %s", html)
 	}
+	begin(person) // in another tab
 	back := approved(s, "shop", "default", apptest.Ana, page.Query().Get("return_url"))
-	if got := get(browser(), back.String()); strings.HasPrefix(got, "Welcome, ") {
-		t.Errorf("another browser: %s", got)
+	if status, text := ask(browser(), back.String()); status != http.StatusBadRequest || !strings.Contains(text, "in another browser") {
+		t.Errorf("another browser: %d %s", status, text)
 	}
 	servertest.Same(t, "the person", get(person, back.String()), "Welcome, "+apptest.Ana)
 	reader := browser()
