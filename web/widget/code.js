@@ -351,7 +351,7 @@ function spent(w, quota, to) {
   if (periodOf(r)) return { heading: head, lead: emphasised(put(plural(w, w.SentWithin, taken), { when }), { to }) };
   if (r.window >= roundedFrom) return { heading: head, lead: emphasised(put(plural(w, w.AtMost, r.limit), { when }), { to }) };
   const since = r.window - r.reset_after; // the oldest counted send leaves when its age is the window
-  const [named, counted] = [w.SentSince, w.SentElse].map((text) => plural(w, text, taken).split('{to}'));
+  const [named, counted] = [w.SentSince, since < minute / second ? w.SentNow : w.SentElse].map((text) => plural(w, text, taken).split('{to}'));
   const [before, after] = named.map((text, i) => until(-since * second, text, counted[i]));
   return { heading: head, lead: [before, emphasised('{to}', { to }), after] };
 }
