@@ -1,6 +1,7 @@
 package reference
 
 import (
+	"cmp"
 	"fmt"
 	"html"
 	"html/template"
@@ -108,6 +109,12 @@ func servedLink(text string) string {
 	}
 	return label
 }
+
+// Base returns the name without its ending, at which the page is served.
+func (p page) Base() string { return strings.TrimSuffix(p.Name, ".md") }
+
+// Lang returns the language of the document, which its name has before its ending.
+func (p page) Lang() string { return cmp.Or(strings.TrimPrefix(path.Ext(p.Base()), "."), "en") }
 
 // llms returns /llms.txt (llmstxt.org), by which programs find the documents.
 func llms(all []page) []byte {

@@ -39,6 +39,7 @@ func Register(e *echo.Echo) {
 	}
 	e.GET("/docs", serve)
 	e.GET("/docs/:name", serve)
+	e.GET("/docs/", func(c echo.Context) error { return c.Redirect(http.StatusFound, "/docs") })
 	e.GET("/llms.txt", serve)
 	// A problem's type is /problems/<slug>. The URL without a slug redirects to the list of all
 	// problems.
@@ -77,7 +78,7 @@ func render() (map[string]*web.File, error) {
 	var list template.HTML // of the documents
 	for _, p := range all {
 		files["/docs/"+p.Name] = web.NewFile("text/markdown; charset=utf-8", []byte(p.text))
-		err = errors.Join(err, add("/docs/"+strings.TrimSuffix(p.Name, ".md"), "document.html", p))
+		err = errors.Join(err, add("/docs/"+p.Base(), "document.html", p))
 		if p.Name == "README.md" {
 			_, after, _ := strings.Cut(string(p.Body), "</h1>")
 			list = template.HTML(after)
@@ -87,7 +88,8 @@ func render() (map[string]*web.File, error) {
 		document
 		Problems  []server.ProblemKind
 		Documents template.HTML
-	}{d, server.ProblemKinds(), list}))
+		Pages     []page
+	}{d, server.ProblemKinds(), list, all}))
 }
 
 // problemKindsWithStatus returns the kinds of problems with a status.
