@@ -15,6 +15,7 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"sendcode/internal/base/fault"
+	"sendcode/internal/base/message"
 	"sendcode/internal/http/page"
 	"sendcode/internal/http/page/pagetest"
 	"sendcode/internal/http/reference"
@@ -126,7 +127,7 @@ func everyOtherPage(t *testing.T, browser context.Context, engine *pagetest.Axe)
 	b.tolerate = "e" // the mail's frame may run no scripts, and says so
 	pages := serveMailbox(w, "", first())
 	reference.Register(pages)
-	page.RegisterNotMe(pages, mailedCodes{}, func(string) string { return "Shop" })
+	page.RegisterNotMe(pages, mailedCodes{}, func(string) (string, message.Brand) { return "Shop", message.NewBrand("", "#0b7a5c", "https://shop.example/") })
 	site, empty := httptest.NewServer(pages), httptest.NewServer(serveMailbox(w, ""))
 	defer site.Close()
 	defer empty.Close()

@@ -4,13 +4,17 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/base64"
 	"errors"
+	"html/template"
 	"net/http"
 	"strings"
 
 	"github.com/labstack/echo/v4"
 
 	"sendcode/internal/base/fault"
+	"sendcode/internal/base/message"
 	"sendcode/internal/base/texts"
 	"sendcode/internal/http/server"
 	"sendcode/internal/store"
@@ -28,8 +32,8 @@ type notMeReports interface {
 
 // RegisterNotMe adds a page for the links in mails. There the recipient of a mail can report that
 // they did not request the mail. Opening the page changes nothing, because mail scanners also open
-// links. The function title returns an app's name for people.
-func RegisterNotMe(e *echo.Echo, reports notMeReports, title func(app string) string) {
+// links. The function of returns an app's name for people, and its brand.
+func RegisterNotMe(e *echo.Echo, reports notMeReports, of func(app string) (title string, brand message.Brand)) {
 	serve := func(find func(context.Context, string) (store.Verification, error)) echo.HandlerFunc {
 		return func(c echo.Context) error {
 			v, err := find(c.Request().Context(), c.Param("token"))
@@ -49,7 +53,16 @@ func RegisterNotMe(e *echo.Echo, reports notMeReports, title func(app string) st
 			case !v.NotMeAt.IsZero():
 				key = "NotMeDone"
 			}
-			fill := strings.NewReplacer("{to}", v.To, "{app}", cmp.Or(title(v.App), v.App))
+			title, brand := of(v.App)
+			fill := strings.NewReplacer("{to}", v.To, "{app}", cmp.Or(title, v.App))
+			style := brand.StyleSheet()
+			if style != "" {
+				sum := sha256.Sum256([]byte(style))
+				server.AllowCSPSource(c, "style-src", "'sha256-"+base64.StdEncoding.EncodeToString(sum[:])+"'")
+			}
+			if brand.Logo != "" {
+				server.AllowCSPSource(c, "img-src", brand.Logo)
+			}
 			h := c.Response().Header()
 			h.Set("Cache-Control", "no-store")
 			h.Set("Content-Language", words["Lang"])
@@ -57,7 +70,7 @@ func RegisterNotMe(e *echo.Echo, reports notMeReports, title func(app string) st
 			var body bytes.Buffer
 			if err := templates().ExecuteTemplate(&body, "not-me", map[string]any{
 				"T": words, "Title": fill.Replace(words[key]), "Lead": fill.Replace(words[key+"Lead"]), "Ask": key == "NotMe",
-				"Token": c.Param("token"),
+				"Token": c.Param("token"), "App": title, "Brand": brand, "Style": template.CSS(style),
 			}); err != nil {
 				return err
 			}

@@ -229,7 +229,10 @@ func (a *App) registerProofKeys(e *echo.Echo) error {
 }
 
 func (a *App) registerPages(e *echo.Echo) {
-	page.RegisterNotMe(e, a.core.Codes, func(app string) string { return a.core.Policy.Get().Apps[app].Title })
+	page.RegisterNotMe(e, a.core.Codes, func(name string) (string, message.Brand) {
+		app := a.core.Policy.Get().Apps[name]
+		return app.Title, app.Brand
+	})
 	if a.mailbox != nil {
 		page.RegisterMailbox(e, a.mailbox, a.cfg.MailboxKey(), a.cfg.APIKey.Reveal(), a.cfg.LocalPublicKey != "")
 	}
