@@ -6,6 +6,7 @@ import (
 
 	"sendcode/internal/base/recipient"
 	"sendcode/internal/store"
+	"sendcode/internal/store/rowrules"
 	"sendcode/quota"
 )
 
@@ -43,6 +44,18 @@ const CarrierName = "carrier"
 // after too many wrong codes for a recipient. Each class of callers that request codes has its own
 // lockout.
 const LockoutName = "checks"
+
+// The rules of a lockout. Package rowrules decides them. The first one counts for each class of
+// callers separately. The second one counts all failed checks since the last right code.
+var (
+	LockoutRule = quota.Rule{
+		Name: LockoutName, Scope: quota.Recipient, Limit: rowrules.FailedCheckLimit, Window: rowrules.FailedCheckWindow,
+	}
+	LongLockoutRule = quota.Rule{
+		Name: LockoutName, Scope: quota.Recipient, Limit: rowrules.ConsecutiveFailedCheckLimit,
+		Window: rowrules.ConsecutiveFailedCheckWindow,
+	}
+)
 
 // Request has the properties of a request that decide which rules apply to it. The purpose is not
 // part of Request.

@@ -11,6 +11,7 @@ import (
 
 	"sendcode/internal/base/fault"
 	"sendcode/internal/base/texts"
+	"sendcode/internal/codes/policy"
 	"sendcode/internal/http/console/auth"
 	"sendcode/internal/http/console/explain"
 	"sendcode/internal/http/console/layout"
@@ -161,13 +162,19 @@ func (console *Console) readVerdictFacts(ctx context.Context, s store.SendDetail
 	return known, err
 }
 
-// refusingScope returns the scope of the rule that refused a request. If the request's purpose no
-// longer has the rule, it returns "".
+// refusingScope returns the scope of the rule that refused a request, if it is a rule of the
+// purpose's policy or a built-in rule on clients. Otherwise it returns "".
 func (console *Console) refusingScope(s store.SendOrRefusal) quota.Scope {
 	for _, p := range console.Administration.Policies() {
-		i := slices.IndexFunc(p.Rules, func(r quota.Rule) bool { return r.Name == s.BlockedBy })
+		i := slices.IndexFunc(p.Rules, func(r policy.RuleInForce) bool { return r.Name == s.BlockedBy })
 		if i >= 0 && slices.Contains(p.Purposes, s.Purpose) {
 			return p.Rules[i].Scope
+		}
+	}
+	builtIn, _ := console.Administration.Policy.Get().BuiltInRules()
+	for _, r := range builtIn {
+		if r.Name == s.BlockedBy && policy.CountsByClient(r.Scope) {
+			return r.Scope
 		}
 	}
 	return ""

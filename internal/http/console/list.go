@@ -157,11 +157,13 @@ func (console *Console) showList(c echo.Context, status int, q listQuery, s sear
 func (console *Console) filterSuggestions() map[string][]string {
 	all := map[string][]string{"carrier": console.Carriers}
 	all["app"], all["purpose"] = console.Administration.AppsAndPurposes()
-	rules := []string{policy.LockoutName}
+	rules := []string{policy.LockoutName, policy.CarrierName}
+	inForce, _ := console.Administration.Policy.Get().BuiltInRules()
 	for _, p := range console.Administration.Policies() {
-		for _, r := range p.Rules {
-			rules = append(rules, r.Name)
-		}
+		inForce = append(inForce, p.Rules...)
+	}
+	for _, r := range inForce {
+		rules = append(rules, r.Name)
 	}
 	slices.Sort(rules)
 	all["blocked_by"] = slices.Compact(rules)

@@ -28,7 +28,10 @@ func reads(t *testing.T, rec *httptest.ResponseRecorder, parts ...string) {
 func TestPolicies(t *testing.T) {
 	r := newRig(t)
 	b := r.LoggedIn()
-	reads(t, b.Get("/admin/policies"), "minute recipient 1 1 min", "hour recipient 5 1 h", "day recipient 10 24 h")
+	reads(t, b.Get("/admin/policies"), "minute recipient 1 1 1 1 min", "hour recipient 5 5 5 1 h", "day recipient 10 10 10 24 h",
+		"Built-in rules", "client address of a client – 100 100 1 h", "network network of clients – 1000 1000 1 h",
+		"unnamed app, of people whose address the back end does not give – – 1000 1 h",
+		"Wrong codes", "checks recipient 20 24 h", "checks recipient 100 30 d")
 	berlin, err := time.LoadLocation("Europe/Berlin")
 	r.Must(err)
 	rules := []quota.Rule{
@@ -43,7 +46,9 @@ func TestPolicies(t *testing.T) {
 			Reserve: map[string]int{"dates": 1, "office": 20},
 		},
 	}})
-	reads(t, b.Get("/admin/policies"), "today recipient 2 calendar day, Europe/Berlin",
-		"dates recipient 3; unknown browsers 2 the last 7 calendar days, Europe/Berlin",
-		"trial only observes recipient 1 1 h 30 min", "office address of a client 100; without a secret key 80 1 h")
+	rec := b.Get("/admin/policies")
+	reads(t, rec, "today recipient 2 2 2 calendar day, Europe/Berlin", "dates recipient 3 3 2 the last 7 calendar days, Europe/Berlin",
+		"trial only observes recipient 1 1 1 1 h 30 min", "office address of a client 100 80 80 1 h",
+		"network network of clients – 1000 1000 1 h")
+	lacks(t, rec, ">client<")
 }

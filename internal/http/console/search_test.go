@@ -15,6 +15,7 @@ import (
 	"sendcode/internal/base/recipient"
 	"sendcode/internal/http/console/auth"
 	"sendcode/internal/http/console/consoletest"
+	"sendcode/internal/codes/policy"
 	"sendcode/internal/http/console/explain"
 	"sendcode/internal/store"
 	"sendcode/quota"
@@ -244,6 +245,9 @@ func TestRefusalSaysWhomItsRuleCounts(t *testing.T) {
 		{"login", "minute", "recipient"},
 		{"login", "gone", ""},
 		{"signup", "minute", ""},
+		{"login", "client", "ip"},
+		{"login", "network", "network"},
+		{"login", policy.BackoffName, ""},
 	} {
 		row := store.SendDetails{Send: store.SendOrRefusal{
 			Send:    store.Send{Purpose: c.purpose, Status: store.Refused},

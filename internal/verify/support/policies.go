@@ -2,28 +2,29 @@ package support
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 
-	"sendcode/quota"
+	"sendcode/internal/codes/policy"
 )
 
 // PolicyWithPurposes is a current policy with the names of the purposes that share it.
 type PolicyWithPurposes struct {
-	quota.Policy
-	Purposes []string       // sorted
-	Reserve  map[string]int // of each rule, by name; see policy.Purpose
+	Name     string
+	Rules    []policy.RuleInForce
+	Purposes []string // sorted
+	// NoReserve are the apps in which the policy has no reserve, though Rules have one; sorted.
+	NoReserve []string
 }
 
 // Policies returns the current policies, sorted by name.
 func (ad *Administration) Policies() []PolicyWithPurposes {
+	set := ad.Policy.Get()
 	byName := map[string]PolicyWithPurposes{}
-	for _, p := range ad.Policy.Get().Purposes {
-		byName[p.Policy.Name] = PolicyWithPurposes{p.Policy, slices.Sorted(slices.Values(p.PolicyPurposes)), p.Reserve}
+	for _, p := range set.Purposes {
+		byName[p.Policy.Name] = PolicyWithPurposes{
+			p.Policy.Name, set.RulesInForce(p), slices.Sorted(slices.Values(p.PolicyPurposes)), set.AppsWithoutReserve(p),
+		}
 	}
-	var all []PolicyWithPurposes
-	for _, p := range byName {
-		all = append(all, p)
-	}
-	slices.SortFunc(all, func(a, b PolicyWithPurposes) int { return cmp.Compare(a.Name, b.Name) })
-	return all
+	return slices.SortedFunc(maps.Values(byName), func(a, b PolicyWithPurposes) int { return cmp.Compare(a.Name, b.Name) })
 }

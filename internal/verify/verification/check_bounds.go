@@ -146,5 +146,5 @@ func (s *checkService) refuseCheckByLockout(c Caller, checked store.CheckAnswer)
 	}
 	s.Refusals.Add(store.SendOrRefusal{Send: refused, Refusal: store.Refusal{BlockedBy: policy.LockoutName, RetryAfter: wait, Count: 1}},
 		quota.Recipient)
-	return newFailedCheckLimitError(c, lockoutRule, wait, s.Now())
+	return newFailedCheckLimitError(c, policy.LockoutRule, wait, s.Now())
 }

@@ -9,14 +9,8 @@ import (
 	"sendcode/internal/base/recipient"
 	"sendcode/internal/codes/policy"
 	"sendcode/internal/store"
-	"sendcode/internal/store/rowrules"
 	"sendcode/quota"
 )
-
-var lockoutRule = quota.Rule{
-	Name: policy.LockoutName, Scope: quota.Recipient, Limit: rowrules.FailedCheckLimit,
-	Window: rowrules.FailedCheckWindow,
-}
 
 // lockoutKey identifies a lockout by its recipient and the class of callers that requested the
 // codes.
@@ -125,7 +119,7 @@ func (s *sendService) knownLockout(ctx context.Context, r *parsedRequest) (time.
 // *FailedCheckLimitError.
 func (s *sendService) refuseSendByLockout(r *parsedRequest, wait time.Duration) error {
 	s.recordRefusal(r, "refused", policy.LockoutName, quota.Recipient, wait)
-	refused := newFailedCheckLimitError(r.Caller, lockoutRule, wait, s.Now())
+	refused := newFailedCheckLimitError(r.Caller, policy.LockoutRule, wait, s.Now())
 	refused.Send = true
 	return refused
 }

@@ -9,44 +9,68 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"sendcode/internal/codes/policy"
 	"sendcode/internal/http/console/layout"
+	"sendcode/internal/store"
 	"sendcode/internal/verify/support"
 	"sendcode/quota"
 )
 
 type policiesView struct {
 	layout.Page
-	Policies []support.PolicyWithPurposes
+	Policies          []support.PolicyWithPurposes
+	OnSends, OnChecks []policy.RuleInForce // built-in rules
 }
 
 // policiesPage is the console's page of the rules in force.
 func (handlers *Handlers) policiesPage(c echo.Context) error {
-	v := policiesView{layout.NewPage(c, "policies.title", "policies"), handlers.Administration.Policies()}
+	v := policiesView{Page: layout.NewPage(c, "policies.title", "policies"), Policies: handlers.Administration.Policies()}
+	v.OnSends, v.OnChecks = handlers.Administration.Policy.Get().BuiltInRules()
 	return handlers.Layout.Show(c, http.StatusOK, "policies", v)
 }
 
-// PurposesText returns the purposes that share a policy, in words.
-func (v policiesView) PurposesText(p support.PolicyWithPurposes) string {
-	return strings.Join(p.Purposes, v.W.Get("list.comma"))
+// rulesTable is a table of rules with columns for their limits.
+type rulesTable struct {
+	policiesView
+	Rules  []policy.RuleInForce
+	Limits []limitColumn
+}
+
+// limitColumn has the limits of a class of callers.
+type limitColumn struct {
+	Head  string
+	class store.Class
+}
+
+// Of returns the rule's limit for the class; a dash if the rule does not apply to the class.
+func (column limitColumn) Of(r policy.RuleInForce) string {
+	if limit, applies := r.Limits[column.class]; applies {
+		return strconv.Itoa(limit)
+	}
+	return "–"
+}
+
+// Table returns a table with the limits for each class.
+func (v policiesView) Table(rules []policy.RuleInForce) rulesTable {
+	t := rulesTable{policiesView: v, Rules: rules}
+	for _, class := range store.Classes {
+		t.Limits = append(t.Limits, limitColumn{v.W.Get("policies.limit." + class.Name()), class})
+	}
+	return t
+}
+
+// TableForAll returns a table of rules whose limits are equal for all classes.
+func (v policiesView) TableForAll(rules []policy.RuleInForce) rulesTable {
+	return rulesTable{v, rules, []limitColumn{{Head: v.W.Get("policies.limit")}}}
+}
+
+// ListText returns names of purposes, apps or policies, in words.
+func (v policiesView) ListText(names []string) string {
+	return strings.Join(names, v.W.Get("list.comma"))
 }
 
 // ScopeText returns in words whose events a rule with the scope counts.
 func (v policiesView) ScopeText(s quota.Scope) string { return v.W.Or("scope", string(s)) }
-
-// LimitText returns the limit of a rule. If the rule has a reserve, the text also has the lower
-// limit for strangers. A known browser counts as a stranger only in rules with a wider scope than
-// one recipient. So the text for these rules has other words than the text for a rule on
-// recipients.
-func (v policiesView) LimitText(p support.PolicyWithPurposes, r quota.Rule) string {
-	if n := p.Reserve[r.Name]; n > 0 {
-		key := "policies.reserve.wide"
-		if r.Scope == quota.Recipient {
-			key = "policies.reserve"
-		}
-		return v.W.Get(key, "limit", strconv.Itoa(r.Limit), "strangers", strconv.Itoa(r.Limit-n))
-	}
-	return strconv.Itoa(r.Limit)
-}
 
 // PeriodText returns the time over which a rule counts, in words: "1 h", "calendar day,
 // Asia/Shanghai".
