@@ -180,6 +180,7 @@ type doctorCommand struct {
 	DKIMSelector string `name:"dkim-selector" placeholder:"SELECTOR" help:"Look up the DKIM key of this selector: what follows s= in the DKIM-Signature of a mail that arrived."`
 	Behind       string `name:"behind" placeholder:"URL" help:"Ask the service through its proxy at this URL, with the admin token, which address arrives."`
 	To           string `name:"to" placeholder:"RECIPIENT" help:"Send a test message to this mail address or phone number, which counts nowhere."`
+	App          string `name:"app" placeholder:"APP" help:"The app whose title, sender and templates the message of --to has; by default the first."`
 }
 
 // Validate checks the flags; kong calls it.
@@ -187,8 +188,11 @@ func (d doctorCommand) Validate() error {
 	if problem := checks.ProxyURLProblem(d.Behind); d.Behind != "" && problem != "" {
 		return errors.New("--behind " + problem)
 	}
-	if _, err := checks.TestRecipient(d.To); d.To != "" && err != nil {
+	if _, err := checks.ParseTestRecipient(d.To); d.To != "" && err != nil {
 		return fmt.Errorf("--to: %w", err)
+	}
+	if d.App != "" && d.To == "" {
+		return errors.New("--app names the app of the message of --to, and there is no --to")
 	}
 	if d.DKIMSelector == "" {
 		return nil
@@ -198,7 +202,7 @@ func (d doctorCommand) Validate() error {
 
 func (d doctorCommand) Run(ctx context.Context, p program, cfg config.Config) error {
 	defer p.sayItGoesOn("doctor")()
-	cfg.DKIMSelector, cfg.BehindURL, cfg.TestRecipient = d.DKIMSelector, d.Behind, d.To
+	cfg.DKIMSelector, cfg.BehindURL, cfg.TestRecipient, cfg.TestApp = d.DKIMSelector, d.Behind, d.To, d.App
 	return checks.Examine(ctx, cfg, p.out)
 }
 

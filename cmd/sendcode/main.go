@@ -25,9 +25,9 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"sendcode/internal/base/document"
 	"sendcode/internal/run/app"
 	"sendcode/internal/run/config"
-	"sendcode/internal/base/document"
 )
 
 // commandLine declares the commands. Without a command, the program serves.

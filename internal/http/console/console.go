@@ -114,6 +114,7 @@ func (console *Console) routes() []auth.Route {
 		{Method: post, Path: "/admin/search", Handler: layout.FormHandler(console.searchPage), Action: auth.ActionRead},
 		{Method: get, Path: "/admin/overview", Handler: console.overviewPage, Action: auth.ActionRead},
 		{Method: get, Path: "/admin/messages", Handler: console.messagesPage, Action: auth.ActionRead},
+		{Method: post, Path: "/admin/messages", Handler: layout.FormHandler(console.testMessageForm), Action: auth.ActionTestMessage},
 		{Method: get, Path: "/admin/messages/html", Handler: console.messageHTML, Action: auth.ActionRead},
 		{Method: echo.RouteNotFound, Path: "/admin/*", Handler: console.layout.ShowNotFound, Action: auth.ActionRead},
 		{Method: get, Path: "/v1/admin/sends", Handler: console.listJSON, Action: auth.ActionRead},

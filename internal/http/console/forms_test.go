@@ -89,8 +89,11 @@ func (r *rig) forms() map[string]drawnForm {
 			url.Values{"app": {"shop"}, "event": {"send.bounced"}},
 			[]string{"<option selected>send.bounced"},
 		},
+		"/admin/messages": {"/admin/messages", url.Values{"app": {"shop"}, "purpose": {"login"}, "to": {"bo@example.com"}}, []string{
+			`name="to" value="bo@example.com"`,
+		}},
 	}
 }
 
 // needsNoReason are the paths of forms without a field for a reason.
-var needsNoReason = []string{"/admin/search", "/admin/webhooks"}
+var needsNoReason = []string{"/admin/search", "/admin/webhooks", "/admin/messages"}

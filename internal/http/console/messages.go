@@ -2,6 +2,7 @@ package console
 
 import (
 	"cmp"
+	"errors"
 	"net/http"
 	"net/url"
 	"slices"
@@ -9,7 +10,9 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"sendcode/internal/base/fault"
+	"sendcode/internal/http/console/auth"
 	"sendcode/internal/http/console/layout"
+	"sendcode/internal/http/server"
 	"sendcode/internal/verify/support"
 )
 
@@ -31,6 +34,14 @@ type messagesView struct {
 	layout.Page
 	messagesAnswer
 	Apps, Purposes []string
+	MayTest        bool
+	Test           testedMessage
+}
+
+// testedMessage is what became of a test message. The zero value means that none was asked for.
+type testedMessage struct {
+	To, Said string
+	OK       bool
 }
 
 // messages returns the messages for the app and the purpose in a query, by default those that are
@@ -49,14 +60,56 @@ func (console *Console) messages(query url.Values) (v messagesView, err error) {
 }
 
 func (console *Console) messagesPage(c echo.Context) error {
-	v, err := console.messages(c.QueryParams())
+	return console.showMessages(c, http.StatusOK, c.QueryParams(), testedMessage{})
+}
+
+func (console *Console) showMessages(c echo.Context, status int, query url.Values, tested testedMessage) error {
+	v, err := console.messages(query)
 	if err != nil {
 		return err
 	}
 	v.Page = layout.NewPage(c, "messages.title", "messages")
+	v.MayTest, v.Test = auth.ActorOf(c).May(auth.ActionTestMessage), tested
 	h := c.Response().Header()
 	h.Set(cspHeader, h.Get(cspHeader)+"; frame-src 'self'")
-	return console.layout.Show(c, http.StatusOK, "messages", v)
+	return console.layout.Show(c, status, "messages", v)
+}
+
+// testMessageForm sends a test message in the reader's language, and shows who accepted or refused
+// it.
+func (console *Console) testMessageForm(c echo.Context, form url.Values) error {
+	w, t := layout.Words(c), testedMessage{To: form.Get("to")}
+	act, err := console.auth.NewAuditEntry(c, auth.ActionTestMessage)
+	if err != nil {
+		return err
+	}
+	server.SetAnswerTime(c, support.TestMessageTimeout+writeTimeout)
+	result, err := console.Administration.SendTestMessage(c.Request().Context(), form.Get("app"), t.To, w.Lang(), act)
+	limited, tooSoon := errors.AsType[*support.TestMessageLimitError](err)
+	bad, invalid := errors.AsType[*fault.InvalidError](err)
+	switch {
+	case tooSoon:
+		server.SetRetryAfter(c, limited.RetryAfter)
+		t.Said = w.Get("messages.test.wait", "wait", w.Wait(limited.RetryAfter))
+		return console.showMessages(c, http.StatusTooManyRequests, form, t)
+	case invalid && bad.Field == "to":
+		t.Said = bad.Detail
+	case errors.Is(err, support.ErrSuppressed):
+		t.Said = w.Get("messages.test.suppressed")
+	case errors.Is(err, support.ErrNoCarrier):
+		t.Said = w.Get("messages.test.no_carrier")
+	case err != nil:
+		return err
+	}
+	if t.Said != "" {
+		return console.showMessages(c, server.InvalidField.Status, form, t)
+	}
+	key := "messages.test.refused"
+	if t.OK = result.Accepted; t.OK {
+		key = "messages.test.accepted"
+	}
+	t.Said = w.Get(key, "by", cmp.Or(result.By, "–"), "to", result.To, "took", w.Took(result.Took), "answer", result.Answer)
+	return console.showMessages(c, http.StatusOK, form, t)
 }
 
 // messageHTML answers with the HTML of one mail, for its frame on the page.

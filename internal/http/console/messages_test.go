@@ -2,10 +2,13 @@ package console
 
 import (
 	"net/http"
+	"net/url"
 	"strings"
 	"testing"
+	"time"
 
 	"sendcode/internal/kit/servertest"
+	"sendcode/internal/verify/verification/verificationtest"
 )
 
 // The page shows each message, a mail's HTML in a frame that runs nothing and loads nothing; the
@@ -30,4 +33,29 @@ func TestMessages(t *testing.T) {
 	answer := b.Script(http.StatusOK, "GET", "/v1/admin/messages", "")
 	servertest.Same(t, "messages", len(answer["messages"].([]any)), 4)
 	servertest.Same(t, "purpose", answer["purpose"].(string), "login")
+}
+
+// An owner sends a test message and reads who accepted it; in the minute after it, nobody sends
+// another one.
+func TestATestMessage(t *testing.T) {
+	r := newRig(t)
+	b := r.LoggedIn()
+	lacks(t, r.As("operator").Get("/admin/messages"), "Send a test message")
+	contains(t, b.Get("/admin/messages?purpose=login"), "Send a test message", `name="purpose" value="login"`)
+	form := url.Values{"app": {"shop"}, "purpose": {"login"}, "to": {"ana"}}
+	contains(t, want(t, b.Post("/admin/messages", form), http.StatusUnprocessableEntity), `name="to" value="ana"`, `role="alert"`)
+	form.Set("to", "ana@example.com")
+	contains(t, want(t, b.Post("/admin/messages", form), http.StatusOK), `<p class="note good" id="problem" role="status">`,
+		"accepted it for a•••@example.com after ")
+	rec := want(t, b.Post("/admin/messages", form), http.StatusTooManyRequests)
+	contains(t, rec, "The next one is possible in 1 min.")
+	servertest.Same(t, "Retry-After", rec.Header().Get("Retry-After"), "60")
+	r.Clock.Add(time.Minute)
+	r.MailServer.Answer(verificationtest.NoMailbox)
+	contains(t, want(t, b.Post("/admin/messages", form), http.StatusOK), `<p class="note bad" id="problem" role="alert">`,
+		"did not accept it for a•••@example.com: ")
+	r.Clock.Add(time.Minute)
+	r.suppress("ana@example.com", "asked for no more mail")
+	contains(t, want(t, b.Post("/admin/messages", form), http.StatusUnprocessableEntity), "A suppression of this recipient holds")
+	servertest.Same(t, "recorded", len(r.Entries("message.test")), 4)
 }

@@ -41,7 +41,7 @@ var routes = map[string]auth.Role{
 	"POST /v1/admin/sends/:id/reveal": auth.Operator,
 	"POST /admin/sends/:id/export":    auth.Operator, "POST /v1/admin/export": auth.Operator,
 	"POST /v1/admin/quota/reset": auth.Operator, "POST /v1/admin/erase": auth.Owner,
-	"GET /admin/messages": auth.Reader, "GET /admin/messages/html": auth.Reader, "GET /v1/admin/messages": auth.Reader,
+	"POST /admin/messages": auth.Owner, "GET /admin/messages": auth.Reader, "GET /admin/messages/html": auth.Reader, "GET /v1/admin/messages": auth.Reader,
 	"GET /v1/admin/client": auth.Reader, "GET /v1/admin/stats": auth.Reader, "GET /admin/overview": auth.Reader,
 	"GET /admin/prefixes": auth.Reader, "POST /admin/prefixes/lift": auth.Operator,
 	"GET /v1/admin/prefixes": auth.Reader, "POST /v1/admin/prefixes/lift": auth.Operator,

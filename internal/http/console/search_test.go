@@ -13,9 +13,9 @@ import (
 	"github.com/google/uuid"
 
 	"sendcode/internal/base/recipient"
+	"sendcode/internal/codes/policy"
 	"sendcode/internal/http/console/auth"
 	"sendcode/internal/http/console/consoletest"
-	"sendcode/internal/codes/policy"
 	"sendcode/internal/http/console/explain"
 	"sendcode/internal/store"
 	"sendcode/quota"

@@ -46,7 +46,7 @@ var edges = map[string]string{
 	"internal/deliver/sms":      "internal/base/loopback internal/deliver/delivery internal/deliver/providerhttp internal/deliver/sms",
 
 	// not deliver/outbox: a send is handed over to an interface
-	"internal/verify": deciding + " internal/limit/... internal/deliver/webhook internal/verify/humancheck internal/verify/proof internal/verify/verification",
+	"internal/verify": deciding + " internal/limit/... internal/deliver/testmessage internal/deliver/webhook internal/verify/humancheck internal/verify/proof internal/verify/verification",
 	// a vendor is asked as a carrier is, and knows no send
 	"internal/verify/humancheck/vendors": "quota internal/base/document internal/base/loopback internal/deliver/delivery internal/deliver/providerhttp internal/deliver/sms internal/verify/humancheck",
 

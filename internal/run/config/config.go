@@ -147,6 +147,8 @@ type Config struct {
 	// TestRecipient is the mail address or phone number to which the doctor sends a test message.
 	// If it is empty, the doctor sends none. The command line sets TestRecipient.
 	TestRecipient string `yaml:"-"`
+	// TestApp is the app of that message; empty: the first app. The command line sets TestApp.
+	TestApp string `yaml:"-"`
 }
 
 // Secrets are settings that only environment variables can set, so that the settings file can be

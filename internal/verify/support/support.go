@@ -36,6 +36,7 @@ import (
 	"sendcode/internal/base/message"
 	"sendcode/internal/base/recipient"
 	"sendcode/internal/codes/policy"
+	"sendcode/internal/deliver/testmessage"
 	"sendcode/internal/deliver/webhook"
 	"sendcode/internal/store"
 	"sendcode/internal/verify/verification"
@@ -53,6 +54,7 @@ type Store interface {
 	Verification(ctx context.Context, id string) (store.Verification, store.Send, time.Time, error)
 	Suppress(ctx context.Context, s store.Suppression, lasts time.Duration, act *store.AuditEntry) (store.Suppression,
 		bool, error)
+	Suppressions(ctx context.Context, f store.SuppressionFilter) (list []store.Suppression, now time.Time, err error)
 	LiftSuppressions(ctx context.Context, l store.LiftSuppressionsRequest, act *store.AuditEntry) ([]store.Suppression, error)
 	LiftPrefixPause(ctx context.Context, l store.LiftPauseRequest, act *store.AuditEntry) (store.PrefixPause, bool, error)
 	Lockout(ctx context.Context, v store.Verification) (store.Lockout, error)
@@ -68,9 +70,16 @@ type verificationService interface {
 	DropCachedLockouts(app string, ch recipient.Channel, h recipient.Hash)
 }
 
-// limiter deletes what the limiter counted in buckets. Implementation: *gates.Gates.
+// limiter counts test messages, and deletes what the limiter counted in buckets. Implementation:
+// *gates.Gates.
 type limiter interface {
+	TakeOrLocal(ctx context.Context, r quota.Request) (quota.Decision, error)
 	Reset(ctx context.Context, buckets ...string) error
+}
+
+// testMessageSender sends test messages. Implementation: testmessage.Sender.
+type testMessageSender interface {
+	Send(ctx context.Context, r testmessage.Request) (testmessage.Result, error)
 }
 
 // MailRenderer renders mails. Implementation: message.MailRenderer.
@@ -91,6 +100,7 @@ type Dependencies struct {
 	Mails          MailRenderer
 	Texts          TextRenderer // nil: there are no text messages
 	NotMeURL       string       // begin of the URL in mails where a recipient reports the mail; empty: none
+	TestMessages   testMessageSender
 	Store          Store
 	Codes          verificationService
 	Limiter        limiter

@@ -37,7 +37,7 @@ var actionsByMinRole = map[Role][]string{
 		ActionSuppress, ActionLiftSuppression, ActionLiftPrefixPause, ActionResetQuota, ActionResend, ActionCancel, ActionRevealRecipient,
 		ActionExport, ActionExportRecipient, ActionSampleEvent, ActionAcceptSubscription,
 	},
-	Owner: {ActionEraseRecipient, actionAccounts},
+	Owner: {ActionEraseRecipient, ActionTestMessage, actionAccounts},
 }
 
 // The actions.
@@ -63,6 +63,7 @@ const (
 	actionAccounts           = "account" // audit entries add a dot and what was changed, as in "account.role"
 	ActionExport             = "sends.export"
 	ActionSampleEvent        = "event.sample"
+	ActionTestMessage        = support.TestMessageAction
 	ActionAcceptSubscription = support.AcceptSubscriptionAction
 )
 

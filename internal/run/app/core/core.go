@@ -21,6 +21,7 @@ import (
 	"sendcode/internal/codes/policy"
 	"sendcode/internal/deliver/feedback"
 	"sendcode/internal/deliver/outbox"
+	"sendcode/internal/deliver/testmessage"
 	"sendcode/internal/deliver/webhook"
 	"sendcode/internal/limit/applimits"
 	"sendcode/internal/limit/gates"
@@ -175,9 +176,12 @@ func (c *Core) addUseCases(events webhook.Events) {
 	administration := support.Dependencies{
 		Events: events, Mails: p.Mails, NotMeURL: s.Outbox.NotMeURL, Store: p.DB, Limiter: c.Gates, Logger: p.Logger,
 	}
+	test := testmessage.Sender{Mails: p.Mails, Mail: p.Sender, MailFrom: s.Outbox.MailFrom, Domain: s.Outbox.Domain, Now: p.Now}
 	if p.Carrier != nil {
 		read.Texts, administration.Texts = p.Texts, p.Texts
+		test.Texts, test.Carrier = p.Texts, p.Carrier
 	}
+	administration.TestMessages = test
 	c.Codes = verification.New(read, send, verification.CheckDependencies{Checks: p.DB, ProofSigner: c.Signer}, s.Humans)
 	administration.Codes = c.Codes
 	c.Administration = support.New(administration)

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"sendcode/internal/deliver/delivery/smtptest"
+	"sendcode/internal/deliver/testmessage"
 	"sendcode/internal/run/app/apptest"
 	"sendcode/internal/run/config"
 )
@@ -30,14 +31,22 @@ func TestDoctorSendsATestMessage(t *testing.T) {
 	}
 	says("ana@example.com", nil, "✓ test message: 127.0.0.1 accepted it for a•••@example.com after ")
 	mails := server.Await(1)
-	for _, part := range []string{testCode, testDetails} {
+	for _, part := range []string{testmessage.Code, testmessage.Details} {
 		if !strings.Contains(string(mails[0].Data), part) {
 			t.Errorf("%q is not in %s", part, mails[0].Data)
 		}
 	}
+	says("ana@example.com", func(c *config.Config) {
+		c.Apps = append(c.Apps, config.App{Name: "second", Title: "The Second", MailFrom: "second@example.com"})
+		c.TestApp = "second"
+	}, "✓ test message: ")
+	if second := string(server.Await(2)[1].Data); !strings.Contains(second, "<second@example.com>") {
+		t.Errorf("the app's sender is not in %s", second)
+	}
 	server.SetScript(smtptest.Script{Rules: []smtptest.Rule{{Stage: smtptest.Rcpt, Reply: "550 5.1.1 no such user"}}})
 	says("bo@example.com", nil, "✗ test message: 127.0.0.1 did not accept it for b•••@example.com: ")
 	says("bo@example.com", nil, "5.1.1")
+	says("ana@example.com", func(c *config.Config) { c.TestApp = "other" }, "✗ test message: there is no app other")
 	says("ana@example.com", func(c *config.Config) { c.SMTPURL = "" }, "✗ test message: no mail server is configured")
 	const number = "+4915123456789"
 	says(number, nil, "✗ test message: no carrier is configured")
