@@ -48,12 +48,15 @@ var sendActions = []sendAction{
 type actionError struct {
 	status int
 	key    string        // of the texts
+	reason string        // of a send that failed at once
 	wait   time.Duration // until the action can be done; 0: another reason
 }
 
 func (a *actionError) Error() string { return "console: action not done: " + a.key }
 
-func (a *actionError) text(w texts.Words) string { return w.Get(a.key, "wait", w.Wait(a.wait)) }
+func (a *actionError) text(w texts.Words) string {
+	return w.Get(a.key, "wait", w.Wait(a.wait), "reason", w.Or("reason", a.reason))
+}
 
 func (console *Console) resetQuota(c echo.Context, s store.SendDetails, act store.AuditEntry) (shown string, err error) {
 	return "", console.Administration.ResetQuota(c.Request().Context(), targetOf(s.Send), act)
@@ -91,6 +94,8 @@ func (console *Console) resend(c echo.Context, s store.SendDetails, act store.Au
 		}
 	case err == nil && !answer.Admitted:
 		err = &actionError{status: http.StatusTooManyRequests, key: "action.problem.limited", wait: answer.Quota.RetryAfter()}
+	case err == nil && answer.View.Send.Status == store.Failed:
+		err = &actionError{status: http.StatusConflict, key: "action.problem.failed", reason: answer.View.Send.Reason}
 	}
 	return "", err
 }

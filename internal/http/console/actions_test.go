@@ -118,3 +118,27 @@ func TestOnlyWhatARoleMayIsOffered(t *testing.T) {
 		}
 	}
 }
+
+// A suppression that came after the send leads: its lift is offered in place of another message.
+// An act that could not send says so.
+func TestASuppressionAfterTheSend(t *testing.T) {
+	r, b := loggedIn(t)
+	s := r.sent("ana@example.com")
+	page := explain.SendPageAddress(s.ID)
+	lacks(t, b.Get(page), "Lift the suppression")
+	r.suppress("ana@example.com", "asked for no more mail")
+	contains(t, b.Get(page), "Lift the suppression</a>", "this recipient gets no mail (by hand · asked for no more mail · admin)",
+		"verdict warn")
+	lacks(t, b.Get(page), "?do=resend")
+	r.Clock.Add(time.Minute)
+	stop := r.Svc.Background()
+	t.Cleanup(stop)
+	rec := want(t, b.Post(page+"/resend", because("ticket 7")), http.StatusConflict)
+	contains(t, rec, "Nothing was sent (suppressed).", "They asked again at")
+	lacks(t, rec, "on its way once more")
+	list, err := r.Store.Sends(r.Context(), store.Filter{Limit: 10})
+	r.Must(err)
+	servertest.Same(t, "sends", len(list), 2)
+	r.Break("Suppressions")
+	want(t, b.Get(page), http.StatusServiceUnavailable)
+}

@@ -17,6 +17,7 @@ import (
 	"sendcode/internal/http/console/layout"
 	"sendcode/internal/http/server"
 	"sendcode/internal/store"
+	"sendcode/internal/verify/verification"
 	"sendcode/quota"
 	"sendcode/web"
 )
@@ -145,6 +146,9 @@ func (console *Console) readVerdictFacts(ctx context.Context, s store.SendDetail
 			return known, err
 		}
 	}
+	if known.Suppression, err = console.laterSuppression(ctx, s); err != nil {
+		return known, err
+	}
 	if s.Send.Status == store.Refused {
 		known.RuleScope = console.refusingScope(s.Send)
 		if quotaErr == nil {
@@ -160,6 +164,27 @@ func (console *Console) readVerdictFacts(ctx context.Context, s store.SendDetail
 	}
 	known.Newer, err = console.latestIfNewer(ctx, s.Send)
 	return known, err
+}
+
+// laterSuppression returns a suppression that holds now for the address of the send, if no
+// suppression of the send's story holds. If the code was entered, or if the address is not known,
+// it returns nil.
+func (console *Console) laterSuppression(ctx context.Context, s store.SendDetails) (*store.Suppression, error) {
+	holds := func(x store.Suppression) bool { return x.Active(s.Now) }
+	if s.Send.Recipient.IsZero() || s.Verification == nil || slices.ContainsFunc(s.Suppressions, holds) ||
+		verification.StateOf(*s.Verification, s.Now) == verification.Approved {
+		return nil, nil
+	}
+	to, err := console.Administration.Vault.OpenRecipient(*s.Verification)
+	if err != nil {
+		return nil, nil
+	}
+	list, err := console.Administration.HoldingSuppressions(ctx, s.Send.App, s.Send.Channel, s.Send.Recipient,
+		console.Administration.Vault.SuppressionHash(to))
+	if err != nil || len(list) == 0 {
+		return nil, err
+	}
+	return &list[0], nil
 }
 
 // refusingScope returns the scope of the rule that refused a request, if it is a rule of the

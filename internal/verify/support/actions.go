@@ -166,13 +166,17 @@ func targetOf(v store.Verification) Target {
 	return Target{App: v.App, Channel: v.Channel, Purpose: v.Purpose, Recipient: v.Recipient, To: v.To}
 }
 
+// resendWait is how long Resend waits for the outcome.
+const resendWait = 2 * time.Second
+
 // Resend sends the code of a pending verification again for an administrator, as if the app had
 // requested the code with its secret key. It writes an audit entry before the send, and the outcome
 // after the send. Like any send, it must be admitted by the limiter and by the database. If one of
-// them refuses, the Answer is not Admitted. The parameter from is the IP address of the
-// administrator. Rules on addresses and networks count the send for this address. If the code has
-// ended or will soon end, Resend returns *fault.InvalidError. It also returns the errors of
-// verification.Service.Send.
+// them refuses, the Answer is not Admitted. If the admitted send fails within resendWait, for
+// example because of a suppression, its status in the Answer is failed. The parameter from is the
+// IP address of the administrator. Rules on addresses and networks count the send for this address.
+// If the code has ended or will soon end, Resend returns *fault.InvalidError. It also returns the
+// errors of verification.Service.Send.
 func (ad *Administration) Resend(ctx context.Context, v store.Verification, from netip.Addr,
 	act store.AuditEntry,
 ) (verification.Answer, error) {
@@ -187,7 +191,7 @@ func (ad *Administration) Resend(ctx context.Context, v store.Verification, from
 	}
 	answer, err := ad.Codes.Send(ctx, verification.Request{
 		Caller: verification.Caller{App: v.App, Kind: verification.BackEnd, Known: true, IP: from},
-		Resend: now.ID,
+		Resend: now.ID, Wait: resendWait,
 	})
 	ctx = context.WithoutCancel(ctx)
 	var locked *verification.FailedCheckLimitError
@@ -198,6 +202,8 @@ func (ad *Administration) Resend(ctx context.Context, v store.Verification, from
 		ad.recordEnd(ctx, act, store.AuditFailed, "error")
 	case !answer.Admitted:
 		ad.recordEnd(ctx, act, store.AuditFailed, blocking.Name)
+	case answer.View.Send.Status == store.Failed:
+		ad.recordEnd(ctx, act, store.AuditFailed, answer.View.Send.Reason)
 	default:
 		ad.recordEnd(ctx, act, store.AuditDone, "")
 	}

@@ -145,7 +145,16 @@ func TestCancelAndResendByAnAdministrator(t *testing.T) {
 		r.WantInvalid(vtest.Err(resend(r.Verification(late.View.ID))), "id", "ended") // it is about to
 		callers := r.SendTo("caller@example.com", func(a *verification.Request) { a.Code = "123456" })
 		r.WantInvalid(vtest.Err(resend(r.Verification(callers.View.ID))), "id", "not_kept")
-		r.WantActions("resend begun; resend failed minute; resend begun; resend done; cancel done; cancel failed ended")
+		stopped := r.SendTo("bo@example.com")
+		r.Sleep(time.Minute)
+		ask := support.SuppressRequest{Channel: "email", To: "bo@example.com", Reason: "asked"}
+		r.NoError(vtest.Err(r.Svc.Administration.Suppress(r.Context(), ask, vtest.AuditEntry("suppress"))))
+		again, err := resend(r.Verification(stopped.View.ID))
+		r.NoError(err)
+		r.WantLine("admitted, and failed at once", vtest.Line(true, store.Failed, "suppressed"), again.Admitted, again.View.Send.Status,
+			again.View.Send.Reason)
+		r.WantActions("resend begun; resend failed minute; resend begun; resend done; cancel done; cancel failed ended; " +
+			"suppress done b•••@example.com; resend begun b•••@example.com; resend failed suppressed b•••@example.com")
 	})
 }
 

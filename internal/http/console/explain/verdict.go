@@ -57,6 +57,7 @@ type VerdictFacts struct {
 	RuleScope   quota.Scope          // scope of the rule that refused the row; empty: not known
 	Newer       *store.SendOrRefusal // a newer request of the recipient for the same purpose; nil: there is none
 	Locks       []store.Lockout      // the classes of callers that are locked out now by failed checks
+	Suppression *store.Suppression   // holds now, and is none of the story's: it came after the send; nil: none
 	CodeBefore  *store.Verification  // for a refusal without a code: the newest earlier code that may have arrived
 }
 
@@ -75,8 +76,9 @@ func Judge(s store.SendDetails, facts VerdictFacts, w texts.Words) Verdict {
 	}
 	v := Verdict{
 		Tone: ToneOf(s.Send.Status), Reply: c.reply(),
-		Settled:    c.Status != store.Refused && c.state == verification.Approved || c.isToTestRecipient() || c.Reason == store.ReasonEnded,
-		Suppressed: slices.ContainsFunc(s.Suppressions, func(x store.Suppression) bool { return x.Active(s.Now) }),
+		Settled: c.Status != store.Refused && c.state == verification.Approved || c.isToTestRecipient() || c.Reason == store.ReasonEnded,
+		Suppressed: facts.Suppression != nil ||
+			slices.ContainsFunc(s.Suppressions, func(x store.Suppression) bool { return x.Active(s.Now) }),
 	}
 	if facts.Newer != nil {
 		v.Newer = new(c.newerText(*facts.Newer))
@@ -125,7 +127,7 @@ func Judge(s store.SendDetails, facts VerdictFacts, w texts.Words) Verdict {
 	if s.Verification != nil && s.Verification.CallerChecks {
 		v.What = c.Join(v.What, c.text("verdict.caller"))
 	}
-	return c.reduceIfErased(c.withWrongCodes(c.withProviderEvent(v)))
+	return c.reduceIfErased(c.withLaterSuppression(c.withWrongCodes(c.withProviderEvent(v))))
 }
 
 // newerText returns the sentence about a newer request and, if that was refused by a rule, when the

@@ -46,6 +46,13 @@ func (s situation) holding(end change) situation {
 	return s
 }
 
+// stoppedSince has a suppression that came after the send.
+func (s situation) stoppedSince(cause store.SuppressionCause) situation {
+	since := consoletest.Start.Add(30 * time.Second)
+	s.facts.Suppression = &store.Suppression{Cause: cause, Since: since, Until: since.Add(30 * 24 * time.Hour)}
+	return s
+}
+
 // unwanted is the row of which a complaint came.
 func (s situation) unwanted(x store.Suppression) situation {
 	x.Cause = store.CauseComplaint
@@ -92,6 +99,9 @@ func kindsOfSituations() []situation {
 		told("sent, called spam, and suppressed for it", accepted).unwanted(store.Suppression{}).later(store.ProviderComplained, "abuse"),
 		told("sent, called spam, and lifted", accepted).unwanted(store.Suppression{LiftedAt: aMinuteIn}).later(store.ProviderComplained,
 			"abuse"),
+		told("sent, suppressed since then", accepted).stoppedSince(store.CauseManual),
+		told("failed, then suppressed", failedAs("expired", "452 4.2.2", false)).stoppedSince(store.CauseComplaint),
+		told("failed, suppressed by hand", suppressed).stopped(store.Suppression{Cause: store.CauseManual}),
 		told("queued, mailbox full", waiting(store.Queued, "temporary_rcpt", "452 4.2.2")),
 		told("refused, and a code that it does not name", byHour).with(0, 20*time.Minute).by(quota.Recipient).holding(halfTried).alone(),
 		told("refused, and a spent code that it does not name", byHour).with(0, 20*time.Minute).by(quota.Recipient).holding(locked).alone(),

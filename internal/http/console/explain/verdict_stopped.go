@@ -33,13 +33,31 @@ func (vi verdictInput) suppressedTexts() (what, next texts.Sentence) {
 	return what, vi.suppressionStateText(vi.remedyKey(s), s)
 }
 
+// withLaterSuppression begins the advice with the suppression that came after the send.
+func (vi verdictInput) withLaterSuppression(v Verdict) Verdict {
+	s := vi.facts.Suppression
+	if s == nil {
+		return v
+	}
+	if v.Tone != Bad {
+		v.Tone = Warn
+	}
+	v.Next = vi.Join(vi.text("next.suppressed", texts.AtTime("since", s.Since), texts.AtTime("suntil", s.Until),
+		texts.Plain("cause", SuppressionSummary(*s, vi.Words))), v.Next)
+	return v
+}
+
 // remedyKey returns the key of the text about what to do about a suppression. A recipient who opted
-// out at the carrier must first withdraw that opt-out at the carrier.
+// out at the carrier must first withdraw that opt-out at the carrier. A recipient who may not want
+// messages is asked first.
 func (vi verdictInput) remedyKey(s store.Suppression) string {
-	if vi.Channel == recipient.SMS && s.Cause == store.CauseOptOut && s.Active(vi.story.Now) {
+	switch {
+	case !s.Active(vi.story.Now) || s.Cause == store.CauseHardBounce:
+		return "next.failed.suppressed"
+	case vi.Channel == recipient.SMS && s.Cause == store.CauseOptOut:
 		return "next.failed.suppressed.stop"
 	}
-	return "next.failed.suppressed"
+	return "next.failed.suppressed.asked"
 }
 
 func (vi verdictInput) prefixPausedTexts(p store.PrefixPause) (what, next texts.Sentence) {
