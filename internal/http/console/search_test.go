@@ -39,7 +39,7 @@ func TestRecipientHasAVerdict(t *testing.T) {
 	place := 0
 	for _, told := range []string{
 		"Accepted by mx1.example.net", "Ask them to check spam", "They asked again at", "refused (rule <b>minute</b>)",
-		"They can ask again at", "We sent a code to", explain.SendPageAddress(sent.ID) + `">Open the newest`, "<table",
+		"They can ask again at", "We sent a code to", explain.SendPageAddress(sent.ID) + `">Open the send`, "<table",
 	} {
 		next := strings.Index(page[place:], told)
 		if next < 0 {
@@ -50,10 +50,10 @@ func TestRecipientHasAVerdict(t *testing.T) {
 	contains(t, b.Get(list+"&status=refused"), "<h1>Refused 2 times since")
 	r.refused("ana@example.com", "minute", 50*time.Second, 1, func(s *store.SendOrRefusal) { s.Purpose = "signup" })
 	contains(t, b.Get(list), "<h1>Refused at")
-	contains(t, b.Get(list+"&status=sent"), "They asked again at", `<a href="`+explain.SendPageAddress(sent.ID)+`">Open the newest</a>`)
-	lacks(t, b.Get(linkIn(b.Get(list+"&limit=1").Body.String(), "Older")), `<p class="next">`, "Open the newest")
+	contains(t, b.Get(list+"&status=sent"), "They asked again at", `<a href="`+explain.SendPageAddress(sent.ID)+`">Open the send</a>`)
+	lacks(t, b.Get(linkIn(b.Get(list+"&limit=1").Body.String(), "Older")), `<p class="next">`, "Open the send")
 	r.erase(sent)
-	lacks(t, b.Get("/admin?recipient="+strings.Repeat("0", 32)), "Open the newest")
+	lacks(t, b.Get("/admin?recipient="+strings.Repeat("0", 32)), "Open the send")
 }
 
 // A support reference leads to its send, in any spelling.

@@ -16,20 +16,19 @@ import (
 // personReply is a reply to copy for the person whose code it is. It names neither rules nor
 // servers, and has waits in place of times, because the person's zone is unknown.
 type personReply struct {
-	Text string
-	Lang string // language of Text, for a page's lang attribute
+	Text    string
+	Lang    string // language of Text, for a page's lang attribute
+	Meaning string // Text in the reader's language; "" if Text is in it
 }
 
 // reply returns the reply that goes with the verdict, in the person's language or, if that has no
 // replies, in the reader's. If there is nobody to reply to, it is empty.
 func (vi verdictInput) reply() personReply {
-	w := texts.PageTextsOr(vi.Locale, vi.Words)
 	cause, wait := vi.replyCause()
 	if cause == "" {
 		return personReply{}
 	}
-	text := w.Reply(cause, vi.Channel == recipient.SMS, "to", vi.To, "time", w.Duration(wait))
-	life := ""
+	life, left := "", time.Duration(0)
 	switch {
 	case vi.validCode == nil || vi.isLockedOut(vi.validCode.Class) || vi.To == store.ErasedMask:
 	case vi.Status == store.Failed || vi.Status == store.Refused:
@@ -38,20 +37,31 @@ func (vi verdictInput) reply() personReply {
 		life = "until"
 	}
 	if life != "" {
-		left := vi.validCode.ExpiresAt.Sub(vi.story.Now)
+		left = vi.validCode.ExpiresAt.Sub(vi.story.Now)
 		if left > time.Minute { // rounded down: the code works no longer than the reply says
 			left = left.Truncate(time.Minute)
 		}
-		text += w.Reply(life, false, "time", w.Duration(left))
 	}
-	return personReply{text, w.Lang()}
+	in := func(w texts.Words) string {
+		text := w.Reply(cause, vi.Channel == recipient.SMS, "to", vi.To, "time", w.Duration(wait))
+		if life != "" {
+			text += w.Reply(life, false, "time", w.Duration(left))
+		}
+		return text
+	}
+	w := texts.PageTextsOr(vi.Locale, vi.Words)
+	reply := personReply{Text: in(w), Lang: w.Lang()}
+	if w.Lang() != vi.Words.Lang() {
+		reply.Meaning = in(vi.Words)
+	}
+	return reply
 }
 
 // JudgeWithoutRows returns the verdict on a recipient without rows.
 func JudgeWithoutRows(w texts.Words) *Verdict {
 	return &Verdict{
 		Tone: Warn, What: w.Sentence("norows.what"), Next: w.Sentence("norows.next"),
-		Reply: personReply{w.Reply("none", false), w.Lang()},
+		Reply: personReply{Text: w.Reply("none", false), Lang: w.Lang()},
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"sendcode/internal/codes/policy"
 	"sendcode/internal/http/console/consoletest"
 	"sendcode/internal/kit/golden"
+	"sendcode/internal/kit/servertest"
 	"sendcode/internal/store"
 	"sendcode/internal/verify/verification"
 	"sendcode/quota"
@@ -286,8 +287,13 @@ func TestStories(t *testing.T) {
 			}
 		}
 		s.story.Send.To = cmp.Or(s.story.Send.To, "a•••@example.com")
+		var meanings []string
 		for _, s.story.Send.Locale = range []string{"es-MX", "ar", "zh-CN", "en-GB"} {
-			reply := Judge(s.story, s.facts, texts.ConsoleTextsFor("")).Reply.Text
+			told := Judge(s.story, s.facts, texts.ConsoleTextsFor("")).Reply
+			reply := told.Text
+			if meanings = append(meanings, told.Meaning); s.story.Send.Locale == "en-GB" {
+				servertest.Same(t, s.name+": what the replies mean", fmt.Sprint(meanings), fmt.Sprint([]string{reply, reply, reply, ""}))
+			}
 			if (reply == "") != (s.story.Send.Recipients > 0 || s.story.Send.Provider == "test") {
 				t.Errorf("%s: the reply %q", s.name, reply)
 			}
