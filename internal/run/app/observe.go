@@ -87,7 +87,7 @@ func (a *App) initCountersOfApps(cfg config.Config) {
 		}
 	}
 	for _, app := range cfg.Apps {
-		a.metrics.InitApp(app.Name, channels, rules)
+		a.metrics.InitApp(app.Name, channels, rules, policy.UnnamedRule.Name)
 	}
 }
 

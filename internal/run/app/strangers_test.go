@@ -81,7 +81,7 @@ var whatRefuses = []refusal{
 		},
 	},
 	{
-		by: "quota-exceeded/ip", text: "`client`, of browsers alone", known: true, file: roomy,
+		by: "quota-exceeded/ip", text: "`client`, built in", known: true, file: roomy,
 		price:   "{n} sends from its own address in an hour",
 		exhaust: untilRefused(func(w *world, n int) reply { return w.send(neighbor, w.other(n), "") }),
 	},
@@ -91,7 +91,7 @@ var whatRefuses = []refusal{
 		exhaust: untilRefused(func(w *world, n int) reply { return w.send(neighbor, w.other(n), "") }),
 	},
 	{
-		by: "quota-exceeded/network", text: "`network`, of browsers alone", known: true, file: roomy + "\nrequests_per_minute: 0\n",
+		by: "quota-exceeded/network", text: "`network`, built in", known: true, file: roomy + "\nrequests_per_minute: 0\n",
 		price:   "{n} sends from its own /24 or /48 in an hour",
 		exhaust: untilRefused(func(w *world, n int) reply { return w.send(inNetwork(n%20), w.other(n), "") }),
 	},
@@ -99,6 +99,13 @@ var whatRefuses = []refusal{
 		by: "quota-exceeded/network", text: "a policy's rule on `network` without `reserve`", secret: true, known: true,
 		file: fmt.Sprintf(bound, "network"), price: "{n} sends, its limit, from the /24 or /48 of `client_ip`",
 		exhaust: untilRefused(func(w *world, n int) reply { return w.send(inNetwork(n), w.other(n), "") }),
+	},
+	{
+		by: "quota-exceeded/unnamed", text: "`unnamed`, of strangers for whom a back end names no `client_ip`", free: true, file: roomy,
+		left: "counted apart: {n} of them in an hour stop only them, in their app",
+		exhaust: untilRefused(func(w *world, n int) reply {
+			return w.send(caller{app: "shop", kind: "secret", ip: home, stranger: true, unnamed: true}, w.other(n), "")
+		}),
 	},
 	wideRule("app", false), wideRule("purpose", false), wideRule("country", false), wideRule("prefix", false),
 	wideRule("global", true),
@@ -490,7 +497,7 @@ func TestEveryRefusalHasARow(t *testing.T) {
 	policies, _ := settings.FieldByName("Policies")
 	rule, _ := policies.Type.Elem().Elem().FieldByName("Scope")
 	for _, scope := range append(strings.Fields(rule.Tag.Get("oneof")), string(policy.BreakerScope),
-		string(quota.Backoff), policy.CarrierName, policy.LockoutName) {
+		string(quota.Backoff), policy.CarrierName, policy.LockoutName, string(policy.UnnamedScope)) {
 		refusals = append(refusals, server.QuotaExceeded.Slug+"/"+scope)
 	}
 	for _, bound := range reflect.VisibleFields(reflect.TypeFor[policy.FailedCheckRules]()) {

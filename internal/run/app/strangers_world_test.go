@@ -43,6 +43,7 @@ type world struct {
 type caller struct {
 	app, kind, ip, token string
 	stranger             bool // the secret key does not say trust: known
+	unnamed              bool // the secret key names no client_ip
 }
 
 const home = "198.51.100.7" // address of the honest callers
@@ -209,7 +210,7 @@ func (w *world) send(c caller, to, idempotency string) reply {
 	if w.row.sms {
 		body["channel"] = string(recipient.SMS)
 	}
-	if c.kind == "secret" {
+	if c.kind == "secret" && !c.unnamed {
 		body["client_ip"] = c.ip
 	}
 	if c.kind == "secret" && !c.stranger {

@@ -75,6 +75,8 @@ func (c *Config) UpdateWarnings(now time.Time) {
 	for _, name := range slices.Sorted(maps.Keys(c.Policies)) {
 		add(name != defaultName && len(c.purposesWithPolicy(name)) == 0, "No purpose uses the policy %s.", name)
 	}
+	add(len(c.SMS.Carriers) > 0 && len(c.SMS.Spend) == 0,
+		"Text messages cost money, and sms.spend has no cap on it: docs/sms.md#spend-caps.")
 	c.warnOfReserves(add)
 	c.warnOfApps(now, add)
 	for _, t := range c.Admin.Tokens {

@@ -234,12 +234,14 @@ func (m *Metrics) Served(route string, status int, took time.Duration) {
 }
 
 // InitApp creates those counters of an app that alerts use. The counters begin at 0. The parameter
-// rules has the names of the rules that both the limiter and the database check.
-func (m *Metrics) InitApp(app string, channels []recipient.Channel, rules []string) {
+// rules has the names of the rules that both the limiter and the database check, and unnamed is the
+// name of the rule on back ends that name no client.
+func (m *Metrics) InitApp(app string, channels []recipient.Channel, rules []string, unnamed string) {
 	for _, ch := range channels {
 		for _, outcome := range []string{"admitted", "unavailable"} {
 			m.decided.WithLabelValues(string(ch), app, outcome, "")
 		}
+		m.decided.WithLabelValues(string(ch), app, "refused", unnamed)
 		for _, rule := range rules {
 			m.decided.WithLabelValues(string(ch), app, "refused_by_database", rule)
 		}

@@ -71,7 +71,7 @@ func TestDoctorLooksAtTheFile(t *testing.T) {
 	s.Ask(0, apptest.Ana)
 	s.AwaitMail(apptest.Ana, 1)
 	examine(s, dns{}, 0, false, "✓ database: SQLite in ", "the disk has room for ", "✓ keys: rows by key",
-		"✓ backup: none, as is right for a trial")
+		"✓ backup: none, as is right for a trial", "! clients: back ends name no client_ip: 1 of the newest 1 sends of the last day.")
 	apptest.Must(t, commands.Backup(t.Context(), s.Config(), filepath.Join(t.TempDir(), "copy"), false, io.Discard))
 	examine(s, dns{}, 0, false, "✓ backup: the last one is 0 hours old")
 	examine(s, dns{}, -50*time.Hour, false, "! backup: the last one is 2 days old: run sendcode backup")

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	"sendcode/internal/codes/policy"
 	"sendcode/internal/run/app"
 	"sendcode/internal/run/config"
 	"sendcode/internal/store"
@@ -16,6 +17,33 @@ import (
 // minPartitionWeeksAhead is how many coming weeks need partitions. If fewer coming weeks have
 // partitions, the doctor prints a remark.
 const minPartitionWeeksAhead = 2
+
+// remarkUnnamedClients looks at the newest sends of the last day, and prints a remark if back ends
+// left out the address of the client.
+func (d *doctor) remarkUnnamedClients(ctx context.Context, db *sqldb.DB) error {
+	const newest = 200
+	rows, err := db.Sends(ctx, store.Filter{From: d.now().Add(-24 * time.Hour), Limit: newest})
+	if err != nil {
+		return err
+	}
+	all, unnamed := 0, 0
+	for _, s := range rows {
+		switch {
+		case s.To == store.ErasedMask: // and the network with it
+		case s.Network == "":
+			unnamed++
+			fallthrough
+		default:
+			all++
+		}
+	}
+	if unnamed > 0 {
+		d.remark("clients", fmt.Sprintf("back ends name no client_ip: %d of the newest %d sends of the last day. "+
+			"Those of them without trust: known are one network, which has %d an hour (rule %s): docs/policies.md#when-to-say-trust-known",
+			unnamed, all, policy.UnnamedRule.Limit, policy.UnnamedRule.Name))
+	}
+	return nil
+}
 
 // checkKeys compares the keys with the database's check values. It also counts the rows that are
 // encrypted under each key. It stops after half of checkTimeout, so the counts may be incomplete.
@@ -83,6 +111,9 @@ func (d *doctor) checkStorage(ctx context.Context, db *sqldb.DB) (string, error)
 	if e.ForgettingDue > 0 {
 		d.remark("erasures", fmt.Sprintf(
 			"the keyed hashes of %d erased persons should be gone; the service deletes them while it runs", e.ForgettingDue))
+	}
+	if err := d.remarkUnnamedClients(ctx, db); err != nil {
+		return "", err
 	}
 	said := ""
 	if len(e.Partitions) > 0 {
