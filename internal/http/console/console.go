@@ -103,6 +103,9 @@ func (console *Console) RegisterClientAddress(e *echo.Echo) {
 	console.auth.AddRoutes(e, []auth.Route{clientRoute})
 }
 
+// HasAdminToken reports whether the request has an admin token.
+func (console *Console) HasAdminToken(c echo.Context) bool { return console.auth.HasToken(c) }
+
 // routes returns the routes of the pages and of the JSON API (below /v1), except the routes of the
 // packages records, auth and layout. Paths and answers are a public contract.
 func (console *Console) routes() []auth.Route {

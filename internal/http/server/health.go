@@ -1,7 +1,6 @@
 package server
 
 import (
-	"cmp"
 	"context"
 	"net/http"
 	"strings"
@@ -71,12 +70,16 @@ func (h *Health) EndConnectionsWhenStopping(next http.Handler) http.Handler {
 	})
 }
 
-// Register adds the routes /livez and /readyz.
-func (h *Health) Register(e *echo.Echo) {
+// Register adds the routes /livez and /readyz. Only requests for which tellsWhy returns true read
+// which part fails, and why. All others read one word.
+func (h *Health) Register(e *echo.Echo, tellsWhy func(echo.Context) bool) {
 	e.GET("/livez", func(c echo.Context) error { return c.String(http.StatusOK, "ok") })
 	e.GET("/readyz", func(c echo.Context) error {
-		status, body := h.readiness(c.Request().Context())
-		return c.String(status, body)
+		status, word, reasons := h.readiness(c.Request().Context())
+		if len(reasons) > 0 && tellsWhy(c) {
+			word = strings.Join(reasons, "\n")
+		}
+		return c.String(status, word)
 	})
 }
 
@@ -119,23 +122,26 @@ func (h *Health) RunChecks(ctx context.Context) (all []HealthReason) {
 	return all
 }
 
-// readiness returns the status and the body of /readyz. The body has a line for each part that
-// fails or is slow.
-func (h *Health) readiness(ctx context.Context) (status int, body string) {
+// readiness returns the status of /readyz with its word, and a line for each part that fails or is
+// slow.
+func (h *Health) readiness(ctx context.Context) (status int, word string, reasons []string) {
+	const degraded, unavailable = "degraded", "unavailable"
 	switch {
 	case h.stopping.Load():
-		return http.StatusServiceUnavailable, "stopping"
+		return http.StatusServiceUnavailable, "stopping", nil
 	case h.checks.Load() == nil:
-		return http.StatusServiceUnavailable, "starting"
+		return http.StatusServiceUnavailable, "starting", nil
 	}
-	status = http.StatusOK
-	var lines []string
+	status, word = http.StatusOK, "ok"
 	for _, r := range h.RunChecks(ctx) {
-		line := "degraded"
+		line := degraded
 		if r.Unready {
-			status, line = http.StatusServiceUnavailable, "unavailable"
+			line = unavailable
+			status, word = http.StatusServiceUnavailable, unavailable
+		} else if word != unavailable {
+			word = degraded
 		}
-		lines = append(lines, line+": "+r.Word+": "+r.Text(texts.ConsoleLanguages()[0]))
+		reasons = append(reasons, line+": "+r.Word+": "+r.Text(texts.ConsoleLanguages()[0]))
 	}
-	return status, cmp.Or(strings.Join(lines, "\n"), "ok")
+	return status, word, reasons
 }

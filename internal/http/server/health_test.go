@@ -3,8 +3,12 @@ package server
 import (
 	"context"
 	"errors"
+	"net/http"
+	"strings"
 	"testing"
 	"time"
+
+	"github.com/labstack/echo/v4"
 
 	"sendcode/internal/kit/servertest"
 )
@@ -37,12 +41,14 @@ func TestReadiness(t *testing.T) {
 	} {
 		e, _ := testServer(t)
 		var h Health
-		h.Register(e)
+		h.Register(e, func(c echo.Context) bool { return c.Request().Header.Get("Why") != "" })
 		if starting := get(e, "/readyz"); starting.Code != 503 || starting.Body.String() != "starting" {
 			t.Errorf("at start: %d %s", starting.Code, starting.Body)
 		}
 		h.MarkStarted(func(context.Context) *HealthReason { return c.database }, func(context.Context) *HealthReason { return c.redis })
-		ready, live := get(e, "/readyz"), get(e, "/livez")
+		ready, live := get(e, "/readyz", func(r *http.Request) { r.Header.Set("Why", "yes") }), get(e, "/livez")
+		word, _, _ := strings.Cut(c.body, ":")
+		servertest.Same(t, c.name+": what strangers read", get(e, "/readyz").Body.String(), word)
 		h.MarkStopping()
 		stopping := get(e, "/readyz").Code
 		if ready.Code != c.status || ready.Body.String() != c.body || live.Code != 200 || stopping != 503 {

@@ -39,6 +39,7 @@ import (
 	"sendcode/quota"
 
 	"github.com/KimMachineGun/automemlimit/memlimit"
+	"github.com/labstack/echo/v4"
 	"github.com/redis/go-redis/v9"
 )
 
@@ -109,6 +110,8 @@ type ports struct {
 	budget   verification.Budget    // nil: there is no cap on the cost of text messages
 	requests *server.RequestLimiter // for requests of browsers and of the page
 	health   *server.Health
+
+	hasAdminToken func(echo.Context) bool // nil: there is no console
 }
 
 // Run builds the service and runs the service until ctx ends. It prints the banner and the

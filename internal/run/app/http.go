@@ -122,7 +122,9 @@ func (a *App) openPorts() error {
 				AssumeHTTPS: config.RequiresHTTPS(port.Addr().String()),
 				PublicURL:   a.cfg.BaseURL(), Served: a.metrics.Served,
 			})
-			health.Register(e)
+			health.Register(e, func(c echo.Context) bool {
+				return address == &a.cfg.AdminAddr || server.IsLocal(c.Request()) || a.hasAdminToken != nil && a.hasAdminToken(c)
+			})
 			if a.traces != nil {
 				e.Use(traceRoute)
 			}
@@ -323,6 +325,7 @@ func (a *App) registerConsole(front, back *echo.Echo) {
 		},
 	})
 	pages.Register(back)
+	a.hasAdminToken = pages.HasAdminToken
 	if front != back {
 		pages.RegisterClientAddress(front)
 	}

@@ -7,10 +7,12 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
 
+	"sendcode/internal/http/server"
 	"sendcode/internal/kit/servertest"
 )
 
@@ -66,6 +68,41 @@ func TestReadyOnlyWithItsRoutes(t *testing.T) {
 	}
 	stop(ErrInterrupted)
 	servertest.Same(t, "end", <-ended, nil)
+}
+
+// Which part fails is told on the console's own port, to programs on this machine, and for an admin
+// token. A stranger reads one word.
+func TestStrangersReadOneWordOfReadiness(t *testing.T) {
+	const token = "admin-token-of-a-test-0123456789"
+	cfg := loadConfig(t, "", "SENDCODE_ADDR=127.0.0.1:0", "SENDCODE_ADMIN_ADDR=127.0.0.1:0", "SENDCODE_ADMIN_TOKEN="+token,
+		"SENDCODE_DATA_DIR="+t.TempDir())
+	a, err := New(t.Context(), cfg, slog.New(slog.DiscardHandler))
+	servertest.OK(t, err)
+	defer func() { servertest.OK(t, a.close()) }()
+	a.health.MarkStarted(func(context.Context) *server.HealthReason { return &server.HealthReason{Word: "redis_away"} })
+	for _, c := range []struct {
+		who      string
+		listener int
+		host, by string
+		token    string
+		told     bool
+	}{
+		{"a stranger", 0, "codes.example", "203.0.113.7:9", "", false},
+		{"one who says localhost", 0, "localhost", "203.0.113.7:9", "", false},
+		{"a proxy on this machine", 0, "codes.example", "127.0.0.1:9", "", false},
+		{"a wrong token", 0, "codes.example", "203.0.113.7:9", "another", false},
+		{"an admin token", 0, "codes.example", "203.0.113.7:9", token, true},
+		{"this machine", 0, "localhost", "127.0.0.1:9", "", true},
+		{"the console's port", 1, "console.example", "203.0.113.7:9", "", true},
+	} {
+		r, w := httptest.NewRequest(http.MethodGet, "/readyz", nil), httptest.NewRecorder()
+		r.Host, r.RemoteAddr = c.host, c.by
+		r.Header.Set("Authorization", "Bearer "+c.token)
+		a.listeners[c.listener].routes.ServeHTTP(w, r)
+		if body := w.Body.String(); strings.Contains(body, "redis_away") != c.told || !c.told && body != "degraded" {
+			t.Errorf("%s reads %q", c.who, body)
+		}
+	}
 }
 
 // answer returns status and body of a GET.

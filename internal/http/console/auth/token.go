@@ -54,6 +54,13 @@ func (a *Auth) authenticateToken(c echo.Context) (Actor, error) {
 	return Actor{}, &server.Problem{Kind: server.Unauthorized, Detail: "The admin token is not known."}
 }
 
+// HasToken reports whether the request has a configured token that has not expired. A wrong token
+// is not counted.
+func (a *Auth) HasToken(c echo.Context) bool {
+	token, known := a.findToken(c)
+	return known && !token.expired(a.now())
+}
+
 // refuseWrongTokens returns the problem (429) for a client whose address or network sent too many
 // wrong tokens. It counts and logs the refusal.
 func (a *Auth) refuseWrongTokens(c echo.Context, d quota.Decision) error {

@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"cmp"
 	"context"
 	"io"
 	"net/http"
@@ -15,7 +16,7 @@ import (
 func (d *doctor) checkService(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
-	_, body, _ := AskReadiness(ctx, d.cfg.Addr)
+	_, body, _ := AskReadiness(ctx, cmp.Or(d.cfg.AdminAddr, d.cfg.Addr))
 	for line := range strings.Lines(body) {
 		line = strings.TrimSpace(line)
 		if line == "ok" {
@@ -38,6 +39,7 @@ func AskReadiness(ctx context.Context, addr string) (status int, body string, er
 	if err != nil {
 		return 0, "", err
 	}
+	r.Host = "localhost" // also where the service listens at all addresses: only this machine's programs read the reasons
 	answer, err := http.DefaultClient.Do(r)
 	if err != nil {
 		return 0, "", err
