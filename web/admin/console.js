@@ -1,13 +1,12 @@
 // The keys of the console, and short forms of its times. Every page works without this script: then
 // times are in UTC and have their day, and Tab and Enter replace the keys.
 
-// The server writes times in the time zone that a cookie names. Only a script can find out the
-// reader's zone. The cookie takes effect on the next page.
+// The server writes times in the time zone that the reader chose, or else in the browser's. Only a
+// script can find out the browser's zone, which changes on a journey. The cookie takes effect on the
+// next page.
 const own = Intl.DateTimeFormat().resolvedOptions().timeZone;
 const secure = location.protocol === "https:" ? "; secure" : "";
-if (own && !/(^|; )sendcode_zone=/.test(document.cookie)) {
-  document.cookie = `sendcode_zone=${encodeURIComponent(own)}; path=/admin; max-age=31536000; samesite=lax${secure}`;
-}
+if (own) document.cookie = `sendcode_browser_zone=${encodeURIComponent(own)}; path=/admin; max-age=31536000; samesite=lax${secure}`;
 for (const button of document.querySelectorAll("button[data-local]")) {
   button.value = own;
   button.hidden = !own || own === "UTC";
@@ -76,7 +75,8 @@ document.addEventListener("keydown", (event) => {
 });
 
 // j and k move through the rows' links, and Enter then opens a link. / moves to the search, and ?
-// shows the keys.
+// shows the keys. On a keyboard for other letters, the keys of j and k do the same. The list of keys
+// has a switch, for readers whose speech or other tools type.
 function move(step) {
   const rows = [...document.querySelectorAll("a[data-row]")];
   const here = rows.indexOf(document.activeElement);
@@ -93,10 +93,22 @@ function search() {
   return field !== null;
 }
 
+const keysOff = "sendcode.keys.off";
+const keysAreOn = document.querySelector("#keys-on");
+if (keysAreOn) {
+  keysAreOn.checked = localStorage.getItem(keysOff) === null;
+  keysAreOn.addEventListener("change", () => {
+    if (keysAreOn.checked) localStorage.removeItem(keysOff);
+    else localStorage.setItem(keysOff, "");
+  });
+}
+
 document.addEventListener("keydown", (event) => {
+  if (localStorage.getItem(keysOff) !== null) return;
   const typing = event.target.closest?.("input, select, textarea, [contenteditable]");
   if (typing || event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return;
-  switch (event.key) {
+  const latin = /^[a-z]$/i.test(event.key) || !event.code.startsWith("Key");
+  switch (latin ? event.key : event.code.slice(3).toLowerCase()) {
     case "j": move(1); break;
     case "k": move(-1); break;
     case "/": if (!search()) return; break;
@@ -106,17 +118,52 @@ document.addEventListener("keydown", (event) => {
   event.preventDefault();
 });
 
-// After a form was sent, its fields are read-only: a later change would not be sent.
+// After a form that changes something was sent, its fields are read-only: a later change would not
+// be sent.
+const hold = (form, on) => { for (const field of form.elements) field.readOnly = on; };
 document.addEventListener("submit", ({ target, defaultPrevented }) => {
-  if (defaultPrevented || target.method !== "post") return;
-  const hold = (on) => { for (const field of target.elements) field.readOnly = on; };
-  hold(true);
-  setTimeout(hold, 15_000, false); // the answer did not come, or the person went back to this page
+  if (defaultPrevented || target.method !== "post" || target.matches(".search, .filter")) return;
+  hold(target, true);
+  setTimeout(() => hold(target, false), 15_000); // the answer did not come
 });
 
-// A choice applies at once. Empty fields are left out of the address.
+// A browser that goes back restores what was typed and chosen after the page was made. The filters
+// then say again what the rows are, and no field is read-only.
+addEventListener("pageshow", ({ persisted }) => {
+  if (!persisted && performance.getEntriesByType("navigation")[0]?.type !== "back_forward") return;
+  for (const form of document.forms) {
+    hold(form, false);
+    if (form.matches(".filter")) form.reset();
+  }
+});
+
+// A choice by a pointer applies at once. By the keyboard each arrow is a choice, so it applies with
+// Enter, or when the field is left. The focus comes back. Empty fields are left out of the address.
+const focused = "sendcode.focus";
+document.querySelector(`form.filter [name="${sessionStorage.getItem(focused)}"]`)?.focus();
+sessionStorage.removeItem(focused);
 for (const form of document.querySelectorAll("form.filter")) {
-  form.addEventListener("change", (event) => { if (event.target.matches("form > select")) form.requestSubmit(); });
+  let last = "", changed = false;
+  const isChoice = (field) => field?.matches("form.filter > select, form.filter > label > select");
+  const apply = (next) => {
+    if (next?.name) sessionStorage.setItem(focused, next.name);
+    form.requestSubmit();
+  };
+  form.addEventListener("pointerdown", () => { last = "pointer"; });
+  form.addEventListener("keydown", (event) => {
+    last = event.key;
+    if (event.key !== "Enter" || !changed || !isChoice(event.target)) return;
+    event.preventDefault();
+    apply(event.target);
+  });
+  form.addEventListener("change", (event) => {
+    if (!isChoice(event.target)) return;
+    changed = true;
+    if (last === "pointer" || last === "Enter") apply(event.target);
+  });
+  form.addEventListener("focusout", ({ target, relatedTarget }) => {
+    if (changed && isChoice(target) && relatedTarget && !relatedTarget.matches("a, button")) apply(relatedTarget);
+  });
   form.addEventListener("formdata", (event) => {
     for (const [name, value] of [...event.formData]) if (value === "") event.formData.delete(name);
   });

@@ -190,7 +190,22 @@ func worksTheList(t *testing.T, browser chromium) {
 		w.says(`String(`+keys+`)`, shown)
 	}
 	// Empty fields are left out of the address, and a click anywhere in a row opens the row.
-	w.leads("/admin?status=refused", chromedp.Focus(chromedp.CSS(`[name=status]`)), chromedp.KeyEvent("r"))
+	// By the keyboard a choice applies with Enter, and the focus comes back. Back shows the filters
+	// of its rows.
+	w.do(chromedp.Focus(chromedp.CSS(`[name=status]`)), chromedp.KeyEvent("r"))
+	w.says(`document.querySelector("[name=status]").value + location.search`, "refused")
+	w.leads("/admin?status=refused", chromedp.KeyEvent(kb.Enter))
+	w.says(`document.activeElement.name`, "status")
+	w.leads("/admin", chromedp.NavigateBack())
+	w.Until(`document.querySelector("[name=status]").value === "" && location.search === ""`)
+	// The keys of j and k are theirs on other layouts, and a switch turns all keys off.
+	w.eval(`document.dispatchEvent(new KeyboardEvent("keydown", { key: "о", code: "KeyJ" })); ""`)
+	w.says(`String([...document.querySelectorAll("a[data-row]")].indexOf(document.activeElement))`, "0")
+	w.eval(`document.querySelector("#keys-on").click(); ""`)
+	w.do(chromedp.KeyEvent("j"))
+	w.says(`String([...document.querySelectorAll("a[data-row]")].indexOf(document.activeElement))`, "0")
+	w.eval(`document.querySelector("#keys-on").click(); ""`)
+	w.leads("/admin?status=refused", chromedp.Focus(chromedp.CSS(`[name=status]`)), chromedp.KeyEvent("r"+kb.Enter))
 	for _, cell := range []string{"td.is", "td.to", "td.quota"} {
 		w.says(`(([x, y]) => document.elementFromPoint(x, y).closest("a").pathname === document.querySelector("a[data-row]").pathname)(
 			(({ x, y, width, height }) => [x + width / 2, y + height - 2])(document.querySelector("`+cell+`").getBoundingClientRect())) + ""`, "true")

@@ -20,6 +20,7 @@ import (
 	"sendcode/internal/http/console/auth"
 	"sendcode/internal/http/console/explain"
 	"sendcode/internal/http/console/layout"
+	"sendcode/internal/http/server"
 	"sendcode/internal/store"
 )
 
@@ -81,6 +82,11 @@ type recipientHeader struct {
 func (console *Console) listPage(c echo.Context) error {
 	raw := c.Request().URL.RawQuery
 	q, err := parseQuery(raw, console.Now(), layout.Words(c).Zone())
+	if mistaken, shown := mistakenFilters(c.QueryParams(), err, layout.Words(c)); shown {
+		v := listView{Page: layout.NewPage(c, "list.title", "sends"), Filter: mistaken, Choices: console.filterSuggestions()}
+		v.Nothing = v.W.Get("problem.invalid.title")
+		return console.layout.Show(c, server.InvalidField.Status, "list", v)
+	}
 	if err != nil {
 		return err
 	}
@@ -107,7 +113,7 @@ func (console *Console) showList(c echo.Context, status int, q listQuery, s sear
 	}
 	w := layout.Words(c)
 	v := listView{
-		Page: layout.NewPage(c, "list.title", "sends"), page: found, Search: s, Filter: filterView{q.given, w},
+		Page: layout.NewPage(c, "list.title", "sends"), page: found, Search: s, Filter: filterView{Values: q.given, w: w},
 		Choices: console.filterSuggestions(),
 	}
 	if v.Rows, err = console.rowsWithState(ctx, found.Rows, w); err != nil {

@@ -1,6 +1,7 @@
 package console
 
 import (
+	"net/http"
 	"net/url"
 	"strings"
 	"testing"
@@ -36,4 +37,36 @@ func TestFrameNamesTheReader(t *testing.T) {
 	b := r.LoggedIn()
 	b.Post("/admin/prefer", url.Values{"zone": {"Asia/Kolkata"}})
 	contains(t, b.Get("/admin"), `data-zone>UTC&#43;5:30</span>`, `data-times="Asia/Kolkata"`)
+}
+
+// Times are in the browser's zone of today, unless the reader chose another zone.
+func TestTheZoneFollowsTheBrowser(t *testing.T) {
+	_, b := loggedIn(t)
+	in := func(own, want string) {
+		t.Helper()
+		b.Cookies["own"] = &http.Cookie{Name: "sendcode_browser_zone", Value: url.QueryEscape(own)}
+		contains(t, b.Get("/admin"), `data-times="`+want+`"`)
+	}
+	in("Europe/Berlin", "Europe/Berlin")
+	in("America/New_York", "America/New_York")
+	in("Nowhere/Else", "UTC")
+	b.Post("/admin/prefer", url.Values{"zone": {"UTC"}})
+	in("America/New_York", "UTC")
+	rec := b.Post("/admin/prefer", url.Values{"zone": {"America/New_York"}})
+	if kept := rec.Result().Cookies(); len(kept) != 1 || kept[0].MaxAge >= 0 {
+		t.Errorf("the browser's own zone is kept as a choice: %v", kept)
+	}
+}
+
+// A login after the end of a session leads back to the filtered list, also from its export and
+// from a choice of filters. What may name a person is in no address.
+func TestALoginKeepsTheFilters(t *testing.T) {
+	r := newRig(t)
+	b := r.Browser()
+	html := []string{"Accept", "text/html"}
+	redirects(t, b.Get("/v1/admin/sends.csv?status=failed&separator=semicolon", html...), "/admin/login?next="+url.QueryEscape("/admin?status=failed"))
+	redirects(t, b.Get("/admin?status=failed"), "/admin/login?next="+url.QueryEscape("/admin?status=failed"))
+	redirects(t, b.Post("/admin/filter", url.Values{"status": {"failed"}, "app": {""}, "purpose": {"ana@example.com"}, "carrier": {"4915112345678"}}),
+		"/admin/login?next="+url.QueryEscape("/admin?status=failed"))
+	redirects(t, b.Post("/admin/search", url.Values{"q": {"ana@example.com"}}), "/admin/login")
 }

@@ -2,6 +2,7 @@ package console
 
 import (
 	"context"
+	"errors"
 	"net/netip"
 	"net/url"
 	"slices"
@@ -213,7 +214,29 @@ func supportReferenceParameter(to *string) layout.ParseFunc {
 // filterView is the form above the list. It shows the parameters of the page's URL.
 type filterView struct {
 	url.Values
-	w texts.Words
+	w       texts.Words
+	Mistake filterMistake
+}
+
+// filterMistake is what is wrong with a field of the form. The zero value: nothing.
+type filterMistake struct{ Field, Text string }
+
+// mistakenFilters returns the form as it was filled in, with its mistake. It returns false if the
+// mistake is not one of a field that the form shows.
+func mistakenFilters(query url.Values, err error, w texts.Words) (v filterView, ok bool) {
+	bad, invalid := errors.AsType[*fault.InvalidError](err)
+	if !invalid || !slices.ContainsFunc(knownFilters, func(p filterParameter) bool { return p.more && p.name == bad.Field }) {
+		return v, false
+	}
+	return filterView{query, w, filterMistake{bad.Field, bad.Detail}}, true
+}
+
+// MistakeOf returns what is wrong with the field; "": nothing.
+func (v filterView) MistakeOf(field string) string {
+	if v.Mistake.Field != field {
+		return ""
+	}
+	return v.Mistake.Text
 }
 
 // Options returns the choices of a field: last, status, outcome or channel.
@@ -234,8 +257,8 @@ func (v filterView) Options(field string) []layout.FieldOption {
 // datetime-local needs, in the reader's zone.
 func (v filterView) DateTimeLocal(name string) string {
 	at, err := time.Parse(time.RFC3339Nano, v.Get(name))
-	if err != nil {
-		return ""
+	if err != nil { // without a zone, as the field has sent it
+		return v.Get(name)
 	}
 	return at.In(v.w.Zone()).Format("2006-01-02T15:04:05")
 }

@@ -288,3 +288,19 @@ func TestForgottenHaveNothingInCommon(t *testing.T) {
 	contains(t, page, "550 5.1.1", store.ErasedMask)
 	lacks(t, page, `<a href="">`, strings.Repeat("0", 32)+`">`+store.ErasedMask)
 }
+
+// A filter with a mistake comes back as it was filled in, with the mistake beside its field.
+func TestAMistakenFilterKeepsWhatWasFilledIn(t *testing.T) {
+	r, b := loggedIn(t)
+	r.sent("ana@example.com")
+	for query, field := range map[string]string{
+		"from=2026-03-04T15:00:00&to=2026-03-04T14:00:00&app=shop": `name="to" type="datetime-local" step="1" value="2026-03-04T14:00:00"`,
+		"network=office&app=shop":                                  `value="office" maxlength="49" spellcheck="false" autocapitalize="off" placeholder="203.0.113.0/24"`,
+	} {
+		rec := want(t, b.Get("/admin?"+query), http.StatusUnprocessableEntity)
+		contains(t, rec, field+` aria-invalid="true" aria-describedby="filter-problem" autofocus><span class="note bad" id="filter-problem" role="alert">`,
+			`name="app" value="shop"`, "<details open>", "This filter cannot be read", `href="/admin">`)
+		lacks(t, rec, "a•••@example.com")
+	}
+	contains(t, want(t, b.Get("/admin?other=1"), http.StatusUnprocessableEntity), "There is no such parameter")
+}

@@ -88,7 +88,7 @@ func TestRegisterMailboxNeedsItsKey(t *testing.T) {
 	w := askMailbox(e, here, "/mailbox?k=the-key", "", "")
 	is(t, w.Code, http.StatusSeeOther)
 	is(t, w.Header().Get("Location"), "/mailbox")
-	is(t, w.Header().Get("Referrer-Policy"), "no-referrer")
+	is(t, w.Header().Get("Referrer-Policy"), "same-origin")
 	is(t, w.Header().Get("Set-Cookie"), "sendcode_mailbox=the-key; Path=/mailbox; HttpOnly; SameSite=Lax")
 	for _, path := range []string{"/mailbox", "/mailbox/messages", "/mailbox/html?id=1@localhost"} {
 		for given, want := range map[[2]string]int{

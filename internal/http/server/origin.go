@@ -19,7 +19,8 @@ func RequireSameOrigin(next echo.HandlerFunc) echo.HandlerFunc {
 		_, program := BearerToken(c)
 		silent := r.Header.Get("Sec-Fetch-Site") == "" && r.Header.Get(echo.HeaderOrigin) == ""
 		if crossOriginProtection.Check(r) != nil || silent && !reads && !program {
-			return &Problem{Kind: Forbidden, Detail: "The request came from another site, or does not say from which."}
+			return &Problem{Kind: Forbidden, Detail: "The request came from another site, or does not say from which. " +
+				"If you sent it from our own page, open the page by https://."}
 		}
 		return next(c)
 	}

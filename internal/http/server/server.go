@@ -171,9 +171,10 @@ func AllowCSPSource(c echo.Context, directive, source string) {
 
 func securityHeaders() echo.MiddlewareFunc {
 	headers := map[string][]string{
-		cspHeader:                    {defaultCSP},
-		"X-Content-Type-Options":     {"nosniff"},
-		"Referrer-Policy":            {"no-referrer"},
+		cspHeader:                {defaultCSP},
+		"X-Content-Type-Options": {"nosniff"},
+		// With no-referrer, a browser would send "Origin: null" with a form. See RequireSameOrigin.
+		"Referrer-Policy":            {"same-origin"},
 		"Cross-Origin-Opener-Policy": {"same-origin"},
 		"Cache-Control":              {"no-store"},
 		// Browsers ignore this header over http (RFC 6797, section 8.1). So the server can always

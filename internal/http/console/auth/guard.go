@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"net/url"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -42,11 +43,24 @@ func (a *Auth) requireSession(next echo.HandlerFunc) echo.HandlerFunc {
 const startPagePath = "/admin"
 
 // loginAddress returns the address in the argument login, with a query parameter that has the page
-// to return to. That page is the requested page, or the page whose form was posted. For
-// startPagePath, the query parameter is left out.
+// to return to. That page is the requested page, the page whose form was posted, or the list that
+// was exported. A list keeps its filters. For startPagePath, the query parameter is left out.
 func loginAddress(c echo.Context, login string) string {
-	u := *c.Request().URL
-	if c.Request().Method == http.MethodPost && !inMenu(u.Path) {
+	r, u := c.Request(), *c.Request().URL
+	switch {
+	case u.Path == "/v1/admin/sends.csv":
+		query := u.Query()
+		query.Del("separator")
+		u.Path, u.RawQuery = startPagePath, query.Encode()
+	case r.Method == http.MethodPost && u.Path == "/admin/filter" && r.ParseForm() == nil:
+		query := url.Values{}
+		for name, values := range r.PostForm {
+			if len(values) > 0 && values[0] != "" && (!mayNamePerson.MatchString(values[0]) || name == "recipient" || name == "from" || name == "to") {
+				query.Set(name, values[0])
+			}
+		}
+		u.Path, u.RawQuery = startPagePath, query.Encode()
+	case r.Method == http.MethodPost && !inMenu(u.Path):
 		u.Path = path.Dir(u.Path)
 	}
 	back := consolePageOrEmpty(u.RequestURI())
@@ -55,6 +69,9 @@ func loginAddress(c echo.Context, login string) string {
 	}
 	return withReturnPage(login, back)
 }
+
+// mayNamePerson matches what stands in no URL: what may be an address or a number.
+var mayNamePerson = regexp.MustCompile(`@|\d{5}`)
 
 // consolePageOrEmpty returns the address if it is the address of a console page, otherwise "". So
 // no link makes a login redirect to another site.

@@ -92,12 +92,13 @@ const accountContextKey = "sendcode.admin.reader"
 // SetAccount stores the request's account, which the page's layout shows.
 func SetAccount(c echo.Context, name, role string) { c.Set(accountContextKey, account{name, role}) }
 
-// These are the names of the cookies with a reader's language and time zone. The server does not
-// know the browser's time zone. So a script in the pages sets the cookie of the zone if the cookie
-// is missing.
+// These are the names of the cookies with the language and the time zone that a reader chose, and
+// with the browser's zone. The server does not know the browser's zone. So a script in the pages
+// sets that cookie each time.
 const (
 	languageCookie  = "sendcode_language"
 	zoneCookie      = "sendcode_zone"
+	ownZoneCookie   = "sendcode_browser_zone"
 	preferencesPath = "/admin/prefer"
 	homePath        = "/admin"
 	preferenceLife  = 365 * 24 * time.Hour
@@ -111,8 +112,10 @@ func Words(c echo.Context) texts.Words {
 	if chosen, ok := texts.ConsoleByTag(cookieValue(c, languageCookie)); ok {
 		w = chosen
 	}
-	if zone, ok := loadZone(cookieValue(c, zoneCookie)); ok {
-		w = w.In(zone)
+	for _, cookie := range []string{zoneCookie, ownZoneCookie} {
+		if zone, ok := loadZone(cookieValue(c, cookie)); ok {
+			return w.In(zone)
+		}
 	}
 	return w
 }
@@ -145,10 +148,14 @@ func loadZone(name string) (*time.Location, bool) {
 // which the form was sent.
 func savePreferences(c echo.Context, form url.Values) error {
 	if _, ok := texts.ConsoleByTag(form.Get("language")); ok {
-		setPreferenceCookie(c, languageCookie, form.Get("language"))
+		setPreferenceCookie(c, languageCookie, form.Get("language"), preferenceLife)
 	}
 	if _, ok := loadZone(form.Get("zone")); ok {
-		setPreferenceCookie(c, zoneCookie, form.Get("zone"))
+		life := preferenceLife
+		if form.Get("zone") == cookieValue(c, ownZoneCookie) { // the browser's zone, wherever it will be
+			life = -time.Second
+		}
+		setPreferenceCookie(c, zoneCookie, form.Get("zone"), life)
 	}
 	back := form.Get("back")
 	if u, err := url.Parse(back); err != nil || u.IsAbs() || u.Host != "" ||
@@ -158,10 +165,10 @@ func savePreferences(c echo.Context, form url.Values) error {
 	return c.Redirect(http.StatusSeeOther, back)
 }
 
-// setPreferenceCookie stores a preference for a year.
-func setPreferenceCookie(c echo.Context, name, value string) {
+// setPreferenceCookie stores a preference. A negative life deletes it.
+func setPreferenceCookie(c echo.Context, name, value string, life time.Duration) {
 	c.SetCookie(&http.Cookie{
-		Name: name, Value: url.QueryEscape(value), Path: homePath, MaxAge: int(preferenceLife / time.Second),
+		Name: name, Value: url.QueryEscape(value), Path: homePath, MaxAge: int(life / time.Second),
 		Secure: c.Scheme() == "https", SameSite: http.SameSiteLaxMode,
 	})
 }
