@@ -23,7 +23,7 @@
 //	internal/run/config/policies.go            the tag and comments of policyRule; then go test ./internal/run/config -update
 //	internal/base/texts/en.json, zh-Hans.json  scope.device, wide.device, next.wide.device
 //	internal/run/app/strangers_test.go         whatRefuses; with -update it writes SECURITY.md
-//	internal/codes/policy/policy_test.go, verification/buckets_test.go, limit/refusals/refusals_test.go, explain/verdict_kinds_test.go
+//	internal/codes/policy/policy_test.go, verification/buckets_test.go, limit/refusals/refusals_test.go, explain/verdicts_test.go
 //	                                           a test case in each
 //	web/widget/code.js                         wide and spent, if it is not like a network (then go generate ./web);
 //	                                           answer.refused.shared.device in all languages

@@ -1,8 +1,10 @@
 package explain
 
 import (
-	"cmp"
 	"fmt"
+	"maps"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -13,349 +15,278 @@ import (
 	"sendcode/internal/codes/policy"
 	"sendcode/internal/http/console/consoletest"
 	"sendcode/internal/kit/golden"
-	"sendcode/internal/kit/servertest"
 	"sendcode/internal/store"
 	"sendcode/internal/verify/verification"
 	"sendcode/quota"
 )
 
-// situation is one combination of states that a caller may ask about.
-type situation struct {
-	name  string
-	story store.SendDetails
-	facts VerdictFacts
-}
-
-// told returns a send with its code, as the database would return them. The present time is three
-// minutes after the request.
-func told(name string, change change) situation {
-	v := store.Verification{CreatedAt: consoletest.Start, ExpiresAt: consoletest.Start.Add(10 * time.Minute), MaxAttempts: 5, Sends: 1}
-	s := store.SendOrRefusal{Refusal: store.Refusal{Count: 1}, Send: store.Send{
-		Number: 1, App: "shop", Purpose: "login", Locale: "zh-CN", Network: "203.0.113.0/24", Attempt: 1, Counts: true,
-		LoggedAt:   consoletest.Start,
-		DueAt:      consoletest.Start.Add(3*time.Minute + 4*time.Second),
-		FinishedAt: consoletest.Start.Add(184 * time.Millisecond),
-		Provider:   "mx1.example.net", Took: 184 * time.Millisecond,
-	}}
-	change(&s, &v)
-	return situation{name: name, story: store.SendDetails{Send: s, Verification: &v, Now: consoletest.Start.Add(3 * time.Minute)}}
-}
-
-// change makes a send and its code another one.
-type change func(*store.SendOrRefusal, *store.Verification)
-
-func (c change) and(more []change) change {
-	return func(s *store.SendOrRefusal, v *store.Verification) {
-		for _, change := range append([]change{c}, more...) {
-			change(s, v)
-		}
-	}
-}
-
-func sentAs(status store.Status, code string, more ...change) change {
-	return change(func(s *store.SendOrRefusal, _ *store.Verification) { s.Status, s.ProviderCode = status, code }).and(more)
-}
-
-func failedAs(reason, code string, counts bool, more ...change) change {
-	return change(func(s *store.SendOrRefusal, _ *store.Verification) {
-		s.Status, s.Reason, s.ProviderCode, s.Counts = store.Failed, reason, code, counts
-	}).and(more)
-}
-
-// waiting is a send without an outcome: queued, or being sent.
-func waiting(status store.Status, reason, code string, more ...change) change {
-	return change(func(s *store.SendOrRefusal, _ *store.Verification) {
-		s.Status, s.FinishedAt, s.Reason, s.ProviderCode = status, time.Time{}, reason, code
-	}).and(more)
-}
-
-func refusedBy(rule string, wait time.Duration, n int) change {
-	return func(s *store.SendOrRefusal, _ *store.Verification) {
-		*s = store.SendOrRefusal{Refusal: store.Refusal{BlockedBy: rule, RetryAfter: wait, Count: n}, Send: store.Send{
-			App: "shop", Purpose: "login", Status: store.Refused, LoggedAt: consoletest.Start, FinishedAt: consoletest.Start,
-		}}
-	}
-}
-
-// What several situations begin with.
-var (
-	accepted   = sentAs(store.Sent, "250 2.0.0")
-	suppressed = failedAs("suppressed", "", false)
-	noAddress  = failedAs("rejected", "550 5.1.1", false)
-	byHour     = refusedBy("hour", 20*time.Minute, 1)
-	aMinuteIn  = consoletest.Start.Add(time.Minute)
-)
-
-// The ends that a code can come to.
-func approved(_ *store.SendOrRefusal, v *store.Verification) {
-	v.ApprovedAt = consoletest.Start.Add(70 * time.Second)
-	checked(v, 2)
-}
-func callers(_ *store.SendOrRefusal, v *store.Verification) { v.CallerChecks = true }
-func canceled(_ *store.SendOrRefusal, v *store.Verification) {
-	v.CanceledAt = consoletest.Start.Add(80 * time.Second)
-}
-func locked(_ *store.SendOrRefusal, v *store.Verification) { checked(v, 5) }
-
-// checked counts n checks of a code, 20 seconds apart.
-func checked(v *store.Verification, n int) {
-	v.Attempts = n
-	for i := range n {
-		v.Checks = append(v.Checks, store.Check{
-			At:      consoletest.Start.Add(time.Duration(i+1) * 20 * time.Second),
-			Network: "198.51.100.0/24",
+func TestVerdict(t *testing.T) {
+	for _, c := range verdictTests() {
+		t.Run(c.name, func(t *testing.T) {
+			for _, w := range texts.ConsoleLanguages() {
+				v := Judge(c.story, c.facts, w)
+				if v.Tone != c.tone {
+					t.Errorf("tone %s, want %s", v.Tone, c.tone)
+				}
+				c.what.check(t, w, v.What)
+				c.next.check(t, w, v.Next)
+			}
 		})
 	}
 }
 
-func expired(_ *store.SendOrRefusal, v *store.Verification) {
-	v.ExpiresAt = consoletest.Start.Add(3 * time.Minute)
-}
-func twiceWrong(_ *store.SendOrRefusal, v *store.Verification) { checked(v, 2) }
-func doubtful(s *store.SendOrRefusal, _ *store.Verification)   { s.InDoubt, s.Attempt = true, 2 }
-func unanswered(s *store.SendOrRefusal, _ *store.Verification) {
-	s.Reason, s.ProviderCode = "no_answer", ""
-}
-func thirdTry(s *store.SendOrRefusal, _ *store.Verification) { s.Attempt = 3 }
-func unnamed(s *store.SendOrRefusal, _ *store.Verification)  { s.Provider = "" }
-func toTest(s *store.SendOrRefusal, _ *store.Verification)   { s.Provider = "test" }
-
-// resent puts sends before it that these servers took.
-func (s situation) resent(servers ...string) situation {
-	s.facts.ResendOther, s.story.Send.Number = true, len(servers)+1
-	s = s.after(make([]store.Status, len(servers))...)
-	for i, server := range servers {
-		s.story.Related[i].Status, s.story.Related[i].Provider = store.Sent, server
-	}
-	return s
-}
-
-func (s situation) alone() situation {
-	s.story.Verification = nil
-	return s
-}
-
-// after puts sends before it that ended so.
-func (s situation) after(ends ...store.Status) situation {
-	for i, end := range ends {
-		s.story.Related = append(s.story.Related, store.SendOrRefusal{Refusal: store.Refusal{Count: 1}, Send: store.Send{
-			ID: uuid.UUID{9, byte(i)}, Number: i + 1, App: "shop", Purpose: "login", Status: end, Attempt: 1, Counts: true,
-			LoggedAt: consoletest.Start.Add(-time.Minute), FinishedAt: consoletest.Start.Add(-time.Minute),
-			DueAt: consoletest.Start.Add(time.Minute),
-		}})
-	}
-	s.story.Related = append(s.story.Related, s.story.Send)
-	return s
-}
-
-// with gives what the recipient's rules say: the minute's wait, and whether the hour blocks.
-func (s situation) with(minute, hour time.Duration) situation {
-	s.facts.Quota = &quota.Decision{At: consoletest.Start.Add(3 * time.Minute), Rules: []quota.State{
-		{Rule: quota.Rule{Name: "minute", Scope: quota.Recipient, Limit: 1}, RetryAfter: minute},
-		{Rule: quota.Rule{Name: "hour", Scope: quota.Recipient, Limit: 5}, RetryAfter: hour},
-	}}
-	return s
-}
-
-func situations() []situation {
-	return append([]situation{
-		told("sent", accepted),
-		told("sent, approved", sentAs(store.Sent, "250 2.0.0", approved)),
-		told("sent, expired", sentAs(store.Sent, "250", expired)),
-		told("sent, too many wrong tries", sentAs(store.Sent, "250 2.0.0", locked)),
-		told("sent, canceled", sentAs(store.Sent, "250 2.0.0", canceled)),
-		told("sent, in doubt", sentAs(store.Sent, "250 2.0.0", doubtful)),
-		told("sent, as its code was entered shows", sentAs(store.Sent, "", unnamed, doubtful, callers, approved,
-			func(s *store.SendOrRefusal, _ *store.Verification) { s.Took = 0 })),
-		told("sent, server not known", sentAs(store.Sent, "", unnamed)),
-		told("sent, no code known", accepted).alone(),
-		told("sent, two wrong codes", sentAs(store.Sent, "250 2.0.0", twiceWrong)),
-		told("bounced later, two wrong codes", sentAs(store.Sent, "250 2.0.0", twiceWrong)).later(store.ProviderBounced, "5.2.2"),
-		told("failed, locked meanwhile", failedAs("ended", "", false, locked)),
-		told("sent, locked, and its recipient erased",
-			sentAs(store.Sent, "250 2.0.0", locked, func(_ *store.SendOrRefusal, v *store.Verification) { v.Checks = nil })).forgotten(),
-		told("unknown", sentAs(store.Unknown, "", unanswered)),
-		told("unknown, approved", sentAs(store.Unknown, "", unanswered, approved)),
-		told("unknown, expired", sentAs(store.Unknown, "", unanswered, expired)),
-		told("unknown, too many wrong tries", sentAs(store.Unknown, "", unanswered, locked)),
-		told("unknown, canceled", sentAs(store.Unknown, "", unanswered, canceled)),
-		told("unknown, in doubt", sentAs(store.Unknown, "", unanswered, doubtful)),
-		told("unknown, in doubt, and its code used",
-			sentAs(store.Unknown, "", doubtful, approved, func(s *store.SendOrRefusal, _ *store.Verification) {
-				s.Reason, s.Took = store.ReasonEnded, 0
-			})),
-		told("unknown, no code known", sentAs(store.Unknown, "", unanswered)).alone(),
-		told("failed, no such address", noAddress),
-		told("failed, mailbox full", failedAs("rejected", "552 5.2.2", false)),
-		told("failed, mailbox disabled", failedAs("rejected", "550 5.2.1", false)),
-		told("failed, policy", failedAs("rejected", "554 5.7.1", false)),
-		told("failed, refused without a reason", failedAs("rejected", "550", false)),
-		told("failed, never sayable", failedAs("rejected", "", false)),
-		told("failed, after a doubtful attempt", failedAs("rejected", "550 5.1.1", true, doubtful)),
-		told("failed, put off until expired", failedAs("expired", "451 4.7.1", false)),
-		told("failed, not tried before it expired", failedAs("expired", "", false)),
-		told("failed, approved meanwhile", failedAs("ended", "", false, approved)),
-		told("failed, canceled meanwhile", failedAs("ended", "", false, canceled)),
-		told("failed, key gone", failedAs("unreadable", "", false)),
-		told("failed, on the block list", failedAs("blocked", "", true)),
-		told("sent, to a test recipient", sentAs(store.Sent, "", toTest)),
-		told("failed, template broken", failedAs("template", "", false)),
-		told("failed, for a reason of a later version", failedAs("of a later version", "", false)),
-		told("failed, suppressed", suppressed).stopped(store.Suppression{Cause: store.CauseHardBounce, Detail: "550 5.1.1"}),
-		told("failed, suppressed by hand and lifted",
-			suppressed).stopped(store.Suppression{Cause: store.CauseManual, Detail: "asked by telephone", By: "mei", LiftedAt: aMinuteIn}),
-		told("failed, suppressed until a moment ago", suppressed).stopped(store.Suppression{Cause: store.CauseComplaint, Until: aMinuteIn}),
-		told("failed, suppressed by what is not known any more", suppressed),
-		told("failed, no such address, suppressed since", noAddress).bounced(store.Suppression{}),
-		told("failed, no such address, suppression lifted", noAddress).bounced(store.Suppression{LiftedAt: aMinuteIn}),
-		told("failed, no such address, suppression ended", noAddress).bounced(store.Suppression{Until: aMinuteIn}),
-		told("failed, paused", failedAs("paused", "", false)),
-		told("sent, delivered as told", accepted).later(store.ProviderDelivered, "250"),
-		told("sent, bounced later",
-			accepted).bounced(store.Suppression{}).later(store.ProviderDelivered, "").later(store.ProviderBounced, "550 5.1.1"),
-		told("sent another way than before", accepted).resent("mx2.example.net", "mx3.example.net"),
-		told("sent the same way as before", accepted).resent("mx2.example.net", "mx1.example.net"),
-		told("sent, delayed", accepted).later(store.ProviderDelayed, "4.4.1"),
-		told("sent, bounced later and expired", sentAs(store.Sent, "250 2.0.0", expired)).later(store.ProviderBounced, "5.2.2"),
-		told("sent, bounced later, and approved all the same", sentAs(store.Sent, "250 2.0.0", approved)).later(store.ProviderBounced, ""),
-		told("sent, called spam", accepted).later(store.ProviderBounced, "").later(store.ProviderComplained, "abuse"),
-		told("sent, opted out", sentAs(store.Sent, "250 2.0.0", approved)).later(store.ProviderOptedOut, ""),
-		told("unknown, delivered as told", sentAs(store.Unknown, "", unanswered)).later(store.ProviderDelivered, ""),
-		told("failed, paused and still so", failedAs("paused", "", false)).pausedFor("the server moves"),
-		told("failed, paused for no reason", failedAs("paused", "", false)).pausedFor(""),
-		told("refused, still blocked", refusedBy("minute", 41713*time.Millisecond, 1)).with(17*time.Second+time.Microsecond, 0).alone(),
-		told("refused, another rule blocks by now", refusedBy("minute", 42*time.Second, 1)).with(0, 20*time.Minute).alone(),
-		told("refused, free again", refusedBy("minute", 42*time.Second, 3)).with(0, 0).alone(),
-		told("refused, and a code that works", refusedBy("minute", 42*time.Second, 3)).with(0, 0).after(store.Failed, store.Sent),
-		told("refused, and a code that may have arrived", refusedBy("minute", 42*time.Second, 3)).with(0, 0).after(store.Unknown),
-		told("refused, and a code that never went out", refusedBy("minute", 42*time.Second, 3)).with(0, 0).after(store.Failed,
-			store.Queued),
-		told("refused, by a rule of another scope", refusedBy("office", 42*time.Second, 1)).with(0, 0).alone(),
-		told("refused, several by a rule of another scope", refusedBy("office", 42*time.Second, 7)).with(0, 0).alone(),
-		told("refused, quota not known", refusedBy("minute", 42*time.Second, 1)).alone(),
-		told("refused, several, quota not known", refusedBy("day", 3*time.Hour+20*time.Minute, 2)).alone(),
-		told("queued, first", waiting(store.Queued, "", "", unnamed)),
-		told("queued, put off", waiting(store.Queued, "temporary_rcpt", "421 4.7.0")),
-		told("queued, server away", waiting(store.Queued, "temporary_dial", "", thirdTry)),
-		told("queued, server set aside", waiting(store.Queued, "temporary_aside", "", unnamed, thirdTry)),
-		told("queued, in doubt", waiting(store.Queued, "temporary_dial", "", doubtful)),
-		told("queued, and its code expired", waiting(store.Queued, "temporary_dial", "", expired)),
-		told("queued, first, and its code expired", waiting(store.Queued, "", "", unnamed, expired)),
-		told("queued, and its code approved", waiting(store.Queued, "temporary_dial", "", approved)),
-		told("queued, and its code locked", waiting(store.Queued, "temporary_dial", "", locked)),
-		told("sending", waiting(store.Sending, "", "")),
-		told("sent, a caller's code", sentAs(store.Sent, "250 2.0.0", callers)),
-		told("sent, a caller's code, long ago", sentAs(store.Sent, "250 2.0.0", callers, expired)),
-		told("failed, a caller's code", failedAs(store.ReasonRejected, "550 5.7.1", false, callers)),
-		told("ended, a caller's code canceled", failedAs(store.ReasonEnded, "", false, unnamed, callers, canceled)),
-		told("queued, a caller's code", waiting(store.Queued, "temporary_dial", "", callers)),
-		told("sending, in doubt", waiting(store.Sending, "", "", doubtful)),
-	}, kindsOfSituations()...)
-}
-
-// Every combination of states has its verdict, its time line, and a reply in the person's language
-// that tells nothing of the service.
-func TestStories(t *testing.T) {
-	var b strings.Builder
-	for _, s := range append(situations(), timelines()...) {
-		say := func(texts ...any) {
-			line := strings.TrimRight(fmt.Sprintln(texts...), " \n")
-			fmt.Fprintln(&b, line)
-			if line == "" || strings.ContainsAny(line, "{}") || strings.Contains(line, "0001-") {
-				t.Errorf("%s: an empty place in %q", s.name, line)
-			}
-		}
-		fmt.Fprintf(&b, "\n== %s\n", s.name)
-		for _, w := range texts.ConsoleLanguages() {
-			v := Judge(s.story, s.facts, w)
-			say(v.What)
-			say(v.Next)
-			if v.Newer != nil {
-				say(v.Newer.Text, v.Newer.Link)
-			}
-			last := time.Time{}
-			for _, e := range Timeline(s.story, w) {
-				when := strings.Repeat(" ", 12)
-				if !e.At.IsZero() {
-					when = e.At.Hour()
-					if e.At.Before(last) {
-						t.Errorf("%s: %s stands too late", s.name, e.What)
+// The reply is in the person's language. It names no server, rule or app, and no time of day.
+func TestReply(t *testing.T) {
+	for _, c := range verdictTests() {
+		t.Run(c.name, func(t *testing.T) {
+			for _, locale := range replyLocales {
+				c.story.Send.Locale = locale
+				reply := Judge(c.story, c.facts, texts.ConsoleTextsFor("")).Reply
+				w := texts.PageTextsFor(locale)
+				if !c.reply.pattern(w).MatchString(reply.Text) || reply.Text != "" && reply.Lang != w.Lang() {
+					t.Errorf("in %s: %q, want %v in %s", reply.Lang, reply.Text, c.reply, w.Lang())
+				}
+				for _, hidden := range []string{c.story.Send.Provider, c.story.Send.ProviderCode, "rule", "shop", "{", "UTC", "-"} {
+					if hidden != "" && strings.Contains(reply.Text, hidden) {
+						t.Errorf("%q is in the reply %q", hidden, reply.Text)
 					}
-					last = e.At.Time
-				}
-				say(when, fmt.Sprintf("%-5s", e.Tone)+map[bool]string{true: " (future)"}[e.Future], e.What, e.Link)
-			}
-		}
-		s.story.Send.To = cmp.Or(s.story.Send.To, "a•••@example.com")
-		var meanings []string
-		for _, s.story.Send.Locale = range []string{"es-MX", "ar", "zh-CN", "en-GB"} {
-			told := Judge(s.story, s.facts, texts.ConsoleTextsFor("")).Reply
-			reply := told.Text
-			if meanings = append(meanings, told.Meaning); s.story.Send.Locale == "en-GB" {
-				servertest.Same(t, s.name+": what the replies mean", fmt.Sprint(meanings), fmt.Sprint([]string{reply, reply, reply, ""}))
-			}
-			if (reply == "") != (s.story.Send.Recipients > 0 || s.story.Send.Provider == "test") {
-				t.Errorf("%s: the reply %q", s.name, reply)
-			}
-			for _, hidden := range []string{s.story.Send.Provider, s.story.Send.ProviderCode, "rule", "shop", "{", "UTC", "-"} {
-				if hidden != "" && strings.Contains(reply, hidden) {
-					t.Errorf("%s: %q is in the reply %q", s.name, hidden, reply)
 				}
 			}
-			if s.story.Send.Locale == "en-GB" {
-				fmt.Fprintln(&b, strings.TrimSpace("reply: "+reply))
+		})
+	}
+}
+
+var replyLocales = []string{"en-GB", "ar", "es-MX", "zh-CN"}
+
+// testdata/texts.txt has each text of verdicts, replies and time lines as a reader sees it, with
+// the values of the first test that has it. No text is without a test.
+func TestTexts(t *testing.T) {
+	said := map[string]string{}
+	add := func(of keys, sentence func(texts.Words) texts.Sentence) {
+		for i, key := range of {
+			if said[key] != "" {
+				continue
+			}
+			for _, w := range texts.ConsoleLanguages() {
+				if parts, err := of.split(w, sentence(w)); err == nil {
+					said[key] += "\t" + parts[i].String() + "\n"
+				}
 			}
 		}
 	}
-	golden.File(t, "testdata/stories.txt", b.String())
-}
-
-// timelines are situations that differ only in their time line.
-func timelines() []situation {
-	resend := told("three requests, two sends",
-		sentAs(store.Sent, "250 2.0.0", approved, func(s *store.SendOrRefusal, v *store.Verification) {
-			s.Number, v.Sends = 2, 2
-			s.LoggedAt = consoletest.Start.Add(time.Minute + 2*time.Millisecond)
-			s.FinishedAt = consoletest.Start.Add(time.Minute + 99*time.Millisecond)
-		}))
-	first := told("", failedAs("rejected", "550 5.1.1", false, func(s *store.SendOrRefusal, _ *store.Verification) { s.ID[0] = 1 }))
-	blocked := told("", refusedBy("minute", 42*time.Second, 3))
-	blocked.story.Send.ID[0], blocked.story.Send.LoggedAt = 2, consoletest.Start.Add(18*time.Second)
-	resend.story.Related = []store.SendOrRefusal{first.story.Send, blocked.story.Send, resend.story.Send}
-	return []situation{resend, told("tried and pending", sentAs(store.Sent, "250", halfTried))}
-}
-
-// stopped is the row that a suppression stopped.
-func (s situation) stopped(x store.Suppression) situation {
-	x.ID, x.Since = uuid.UUID{8}, consoletest.Start.Add(-48*time.Hour)
-	if x.Until.IsZero() {
-		x.Until = x.Since.Add(30 * 24 * time.Hour)
+	for _, c := range verdictTests() {
+		add(c.what, func(w texts.Words) texts.Sentence { return Judge(c.story, c.facts, w).What })
+		add(c.next, func(w texts.Words) texts.Sentence { return Judge(c.story, c.facts, w).Next })
+		for i, key := range c.reply {
+			if said["reply "+key] != "" {
+				continue
+			}
+			for _, c.story.Send.Locale = range replyLocales {
+				text := Judge(c.story, c.facts, texts.ConsoleTextsFor("")).Reply.Text
+				if parts := c.reply.pattern(texts.PageTextsFor(c.story.Send.Locale)).FindStringSubmatch(text); parts != nil {
+					said["reply "+key] += "\t" + parts[i+1] + "\n"
+				}
+			}
+		}
 	}
-	s.story.Send.Suppression, s.story.Suppressions = x.ID, []store.Suppression{{ID: uuid.UUID{7}}, x}
-	return s
+	for _, c := range newerTests() {
+		add(c.keys, func(w texts.Words) texts.Sentence { return Judge(c.story, c.facts, w).Newer.Text })
+	}
+	for _, c := range timelineTests() {
+		for i, line := range c.lines {
+			add(keys{line.key}, func(w texts.Words) texts.Sentence { return Timeline(c.story, w)[i].What })
+		}
+	}
+	var b strings.Builder
+	for _, key := range slices.Sorted(maps.Keys(said)) {
+		b.WriteString(key + "\n" + said[key])
+	}
+	golden.File(t, "testdata/texts.txt", b.String())
+
+	english := texts.ConsoleTextsFor("")
+	for key := range english.Section("console") {
+		kind, _, _ := strings.Cut(key, ".")
+		if slices.Contains([]string{"verdict", "next", "later", "doubt", "cost", "wide", "unserved", "bounced", "unwanted"}, kind) && said[key] == "" {
+			t.Errorf("no verdict has %s", key)
+		}
+	}
+	for cause := range english.Section("replies") {
+		if cause != "none" && said["reply "+cause] == "" { // none is the reply about a recipient without rows
+			t.Errorf("no reply has %s", cause)
+		}
+	}
 }
 
-// later is what a provider told of the row.
-func (s situation) later(kind store.ProviderEventKind, detail string) situation {
-	n := time.Duration(len(s.story.Events) + 1)
-	s.story.Events = append(s.story.Events, store.ProviderEvent{
-		Kind: kind, At: consoletest.Start.Add(n * time.Second),
-		HeardAt: consoletest.Start.Add(time.Minute), Provider: "postmark", Detail: detail,
-	})
-	s.story.Send.WorstEvent = kind
-	return s
+// keys are keys of texts, in the order in which a sentence or a reply has them.
+type keys []string
+
+// check fails the test unless a sentence consists of the texts.
+func (k keys) check(t *testing.T, w texts.Words, sentence texts.Sentence) {
+	t.Helper()
+	if _, err := k.split(w, sentence); err != nil {
+		t.Errorf("in %s: %q\nwant %v: %v", w.Lang(), sentence, k, err)
+	}
 }
 
-// bounced is the row that a suppression came of.
-func (s situation) bounced(x store.Suppression) situation {
-	s = s.stopped(x)
-	s.story.Send.Suppression, s.story.Suppressions[1].ID = uuid.Nil, store.SuppressionID(s.story.Send.ID, store.CauseHardBounce)
-	return s
+// split returns the part of a sentence that comes from each text. It returns an error if the
+// sentence has other texts, or if a place of a text has no value.
+func (k keys) split(w texts.Words, sentence texts.Sentence) (parts []texts.Sentence, err error) {
+	for _, key := range k {
+		text := template(w, key)
+		if space := w.Get("sentence.space"); parts != nil && space != "" && len(sentence) > 0 {
+			if sentence[0].Text != space {
+				return nil, fmt.Errorf("no space before %s", key)
+			}
+			sentence = sentence[1:]
+		}
+		if len(text) == 0 || len(text) > len(sentence) {
+			return nil, fmt.Errorf("%s is missing", key)
+		}
+		for i, want := range text {
+			switch got := sentence[i]; {
+			case !strings.HasPrefix(want.Text, "{"):
+				if got.Text != want.Text {
+					return nil, fmt.Errorf("%s has %q", key, want.Text)
+				}
+			case got.Text == "" && got.At.IsZero() && !slices.Contains(optionalPlaces, want.Text), strings.ContainsAny(got.Text, "{}"):
+				return nil, fmt.Errorf("%s in %s has no value", want.Text, key)
+			}
+		}
+		parts, sentence = append(parts, sentence[:len(text)]), sentence[len(text):]
+	}
+	if len(sentence) > 0 {
+		return nil, fmt.Errorf("it goes on with %q", sentence)
+	}
+	return parts, nil
 }
 
-func (s situation) pausedFor(why string) situation {
-	s.facts.Pause = &policy.Pause{Reason: why, Since: consoletest.Start.Add(-time.Hour)}
-	return s
+// optionalPlaces have a value only where a server answered with a code, or where the caller told
+// it.
+var optionalPlaces = []string{"{reply}", "{words}", "{locale}", "{network}"}
+
+var place = regexp.MustCompile(`\{(\w+)\}`)
+
+// template returns the text of a key with its places still in it.
+func template(w texts.Words, key string) texts.Sentence {
+	var places []texts.Substitution
+	for _, found := range place.FindAllStringSubmatch(w.Get(key), -1) {
+		places = append(places, texts.Plain(found[1], found[0]))
+	}
+	return w.Sentence(key, places...)
+}
+
+// pattern matches a reply that consists of the texts; each text is a group.
+func (k keys) pattern(w texts.Words) *regexp.Regexp {
+	pattern := ""
+	for _, key := range k {
+		pattern += "(" + quotedPlace.ReplaceAllString(regexp.QuoteMeta(w.Section("replies")[key]), ".+") + ")"
+	}
+	return regexp.MustCompile("^" + pattern + "$")
+}
+
+var quotedPlace = regexp.MustCompile(`\\\{\w+\\\}`)
+
+// Of several rules, the verdict names the one that waits longest, with the time rounded up to
+// seconds.
+func TestVerdictNamesNextAdmission(t *testing.T) {
+	byMinute := refusedBy("minute", 41713*time.Millisecond, 1)
+	for _, c := range []struct {
+		situation
+		rule, at string
+	}{
+		{told("the rule still blocks", byMinute).with(17*time.Second+time.Microsecond, 0), "minute", "14:05:38"},
+		{told("another rule blocks", byMinute).with(0, 20*time.Minute), "hour", "14:25:21"},
+		{told("two rules block", byMinute).with(time.Minute, 20*time.Minute), "hour", "14:25:21"},
+		{told("quota not known", byMinute), "", "14:03:01"},
+		{told("another scope", refusedBy("office", time.Minute, 1)).with(0, 0).by(quota.Network), "", "14:03:20"},
+		{told("unknown browsers", byHour).with(0, 20*time.Minute).by(quota.Recipient).reserved(), "hour", "14:25:21"},
+		{told("the carrier", refusedBy(policy.CarrierName, time.Hour, 1)).with(0, 0).also(policy.CarrierName, "", 30*time.Minute),
+			policy.CarrierName, "14:35:21"},
+	} {
+		next := Judge(c.story, c.facts, texts.ConsoleTextsFor("")).Next
+		var rule, at string
+		for _, p := range next {
+			switch {
+			case p.Strong:
+				rule = p.Text
+			case !p.At.IsZero():
+				at = p.At.Hour()
+			}
+		}
+		if rule != c.rule || at != c.at {
+			t.Errorf("%s: rule %q at %s, want %q at %s: %q", c.name, rule, at, c.rule, c.at, next)
+		}
+	}
+}
+
+func TestVerdictNamesProvider(t *testing.T) {
+	unknown := told("", sentAs(store.Sent, "", unnamed))
+	for _, w := range texts.ConsoleLanguages() {
+		for _, c := range []struct {
+			situation
+			name string
+		}{
+			{told("known", accepted), "mx1.example.net"},
+			{unknown, w.Get("through.unknown")},
+			{unknown.text(), w.Get("through.unknown.sms")},
+		} {
+			if got := Judge(c.story, c.facts, w).What.String(); c.name == "" || !strings.Contains(got, c.name) {
+				t.Errorf("%s in %s: %q is not in %q", c.situation.name, w.Lang(), c.name, got)
+			}
+		}
+	}
+}
+
+// A reply says for how long a code works, in whole minutes and no longer than it does.
+func TestReplyNamesTimeLeft(t *testing.T) {
+	for left, want := range map[time.Duration]string{
+		7*time.Minute + 59*time.Second: "7 min", time.Minute + time.Second: "1 min", 59 * time.Second: "59 s",
+	} {
+		s := told("", sentAs(store.Sent, "", func(_ *store.SendOrRefusal, v *store.Verification) {
+			v.ExpiresAt = consoletest.Start.Add(3*time.Minute + left)
+		})).after()
+		s.story.Send.Locale = "en"
+		if got := Judge(s.story, s.facts, texts.ConsoleTextsFor("")).Reply.Text; !strings.Contains(got, " "+want) {
+			t.Errorf("%v: %q, want %s", left, got, want)
+		}
+	}
+}
+
+// newerTest is a situation with a newer request, and the texts about that.
+type newerTest struct {
+	situation
+	keys
+}
+
+func newerTests() []newerTest {
+	newer := func(name string, became store.Status) situation { return told(name, accepted).since(became) }
+	unserved, otherApp := newer("not served", store.Refused).with(0, 0), newer("refused, another app's", store.Refused).with(0, 0)
+	unserved.facts.Newer.BlockedBy = policy.ReasonVoIP
+	otherApp.facts.Newer.App = "desk"
+	return []newerTest{
+		{newer("sent", store.Sent), keys{"newer.asked"}},
+		{newer("refused, quota not known", store.Refused), keys{"newer.refused"}},
+		{newer("refused, admitted by now", store.Refused).with(0, 0), keys{"newer.refused", "next.refused.free"}},
+		{otherApp, keys{"newer.refused"}},
+		{unserved, keys{"newer.refused"}},
+	}
+}
+
+func TestNewerRequest(t *testing.T) {
+	for _, c := range newerTests() {
+		t.Run(c.name, func(t *testing.T) {
+			for _, w := range texts.ConsoleLanguages() {
+				got := Judge(c.story, c.facts, w).Newer
+				if got == nil || got.Link != SendPageAddress(uuid.UUID{5}) {
+					t.Fatalf("newer request: %+v", got)
+				}
+				c.check(t, w, got.Text)
+			}
+		})
+	}
+	if s := told("", accepted); Judge(s.story, s.facts, texts.ConsoleTextsFor("")).Newer != nil {
+		t.Error("a newer request without one")
+	}
 }
 
 var statuses = []store.Status{

@@ -43,3 +43,20 @@ func TestFailureText(t *testing.T) {
 		}
 	}
 }
+
+func TestSuppressionSummary(t *testing.T) {
+	w := texts.ConsoleLanguages()[0]
+	for _, c := range []struct {
+		s    store.Suppression
+		want string
+	}{
+		{store.Suppression{Cause: store.CauseComplaint}, "called a mail spam"},
+		{store.Suppression{Cause: store.CauseHardBounce, Detail: "550 5.1.1"}, "no such mailbox · 550 5.1.1"},
+		{store.Suppression{Cause: store.CauseManual, Detail: "asked", By: "mei"}, "by hand · asked · mei"},
+		{store.Suppression{Cause: "of a later version"}, "of a later version"},
+	} {
+		if got := SuppressionSummary(c.s, w); got != c.want {
+			t.Errorf("%+v: %q, want %q", c.s, got, c.want)
+		}
+	}
+}
