@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"strings"
 	"testing"
@@ -12,6 +13,7 @@ import (
 	"sendcode/internal/base/recipient"
 	"sendcode/internal/http/console/auth"
 	"sendcode/internal/http/console/explain"
+	"sendcode/internal/http/server"
 	"sendcode/internal/kit/servertest"
 	"sendcode/internal/store"
 	"sendcode/internal/store/rowrules"
@@ -76,13 +78,19 @@ func TestAPersonsExport(t *testing.T) {
 		t.Errorf("%s", rec.Body)
 	}
 	lacks(t, rec, "bo@example.com", "198.51.100", `"admin"`, "ticket 7", s.VerificationID)
-	acts := []string{"admin|recipient.export|begun||" + s.To + "|ticket 7", "admin|recipient.export|done|rows=4|" + s.To + "|ticket 7"}
-	r.Acts(acts...)
+	r.Acts(
+		act{Who: "admin", What: auth.ActionExportRecipient, Outcome: store.AuditBegun, To: s.To, Reason: "ticket 7"},
+		act{Who: "admin", What: auth.ActionExportRecipient, Outcome: store.AuditDone, Detail: "rows=4", To: s.To, Reason: "ticket 7"})
 }
 
 // A refusal belongs to no code, but its quota can be reset.
 func TestDeedsOfARefusal(t *testing.T) {
 	r, b := loggedIn(t)
+	refusal := r.refused("bo@example.com", "minute", 42*time.Second, 3)
+	for _, path := range []string{"/resend", "/cancel", "/reveal"} {
+		want(t, b.Post(explain.SendPageAddress(refusal.ID)+path, confirmed("ticket 7")), http.StatusConflict)
+	}
+	r.Acts()
 	s := r.refused("ana@example.com", "minute", 42*time.Second, 3)
 	r.take(r.row("ana@example.com"))
 	want(t, b.Post(explain.SendPageAddress(s.ID)+"/reset", because("x")), http.StatusSeeOther)
@@ -141,4 +149,97 @@ func TestASuppressionAfterTheSend(t *testing.T) {
 	servertest.Same(t, "sends", len(list), 2)
 	r.Break("Suppressions")
 	want(t, b.Get(page), http.StatusServiceUnavailable)
+}
+
+// confirmed are the fields of a confirmed form.
+func confirmed(reason string) url.Values { return url.Values{"reason": {reason}, "sure": {"yes"}} }
+
+func TestActionForms(t *testing.T) {
+	r, b := loggedIn(t)
+	s := r.sent("ana@example.com")
+	page, form := explain.SendPageAddress(s.ID), confirmed("ticket 7")
+	contains(t, b.Get(page), "?do=resend#actions", "?do=reset#actions", "?do=reveal#actions", "?do=export#actions", "?do=cancel#actions",
+		"?do=erase#actions")
+	reads(t, b.Get(page), "Code waiting", "code expires")
+	revealed := want(t, b.Post(page+"/reveal", form), http.StatusOK)
+	contains(t, revealed, "ana@example.com")
+	servertest.Same(t, "Cache-Control", revealed.Header().Get("Cache-Control"), "no-store")
+	lacks(t, b.Get(page), "ana@example.com")
+	limited := want(t, b.Post(page+"/resend", form), http.StatusTooManyRequests)
+	servertest.Same(t, "Retry-After", limited.Header().Get("Retry-After"), "60")
+	contains(t, limited, "Blocked by a rule for another 1 min.", `value="ticket 7"`, "aria-invalid")
+	redirects(t, b.Post(page+"/cancel", form), page+"?done=verification.cancel")
+	lacks(t, b.Get(page), "?do=resend", "?do=cancel", "Code waiting", "code expires")
+	reads(t, b.Get(page), "Code canceled")
+	want(t, b.Post(page+"/cancel", form), http.StatusConflict)
+	want(t, b.Post(page+"/resend", form), http.StatusConflict)
+	redirects(t, b.Post(page+"/erase", form), page+"?done=recipient.erase")
+	lacks(t, b.Get(page), s.To, "203.0.113.0", "?do=reveal")
+	reads(t, b.Get(page), "Recipient "+store.ErasedMask, "Its recipient was erased since then.")
+	want(t, b.Post(page+"/reveal", form), http.StatusConflict)
+	did := func(what string, outcome store.AuditOutcome, detail string) act {
+		return act{Who: "admin", What: what, Outcome: outcome, Detail: detail, To: store.ErasedMask, Reason: "ticket 7"}
+	}
+	r.Acts(did(auth.ActionRevealRecipient, store.AuditDone, ""), did(auth.ActionResend, store.AuditBegun, ""),
+		did(auth.ActionResend, store.AuditFailed, "minute"), did(auth.ActionCancel, store.AuditDone, ""),
+		did(auth.ActionEraseRecipient, store.AuditDone, ""))
+	lacks(t, b.Get(page+"?done=<script>"), "<script>")
+	r.Unlogged("ana@example.com")
+}
+
+func TestActionsJSON(t *testing.T) {
+	r := newRig(t)
+	send := r.sent("ana@example.com")
+	b, page := r.Browser(), "/v1"+explain.SendPageAddress(send.ID)
+	const person, reason = `{"channel":"email","to":"Ana@Example.com","purpose":"login","reason":"ticket 7"}`, `{"reason":"ticket 7"}`
+	post := func(path, body string) *httptest.ResponseRecorder {
+		return b.Do(http.MethodPost, path, body, asScript...)
+	}
+	for _, path := range []string{"/v1/admin/quota/reset", "/v1/admin/erase", "/v1/admin/export"} {
+		got := problemOf(t, post(path, strings.Replace(person, "ticket 7", "for ana@example.com", 1)), server.InvalidField)
+		servertest.Same(t, path, got.Field+" "+got.Reason, "reason names_recipient")
+	}
+	for _, path := range []string{"/resend", "/cancel", "/reveal"} {
+		got := problemOf(t, post(page+path, `{"reason":" "}`), server.InvalidField)
+		servertest.Same(t, path, got.Field+" "+got.Reason, "reason required")
+	}
+	r.Acts()
+	limited := post(page+"/resend", reason)
+	problemOf(t, limited, server.NotDoneKind)
+	servertest.Same(t, "Retry-After", limited.Header().Get("Retry-After"), "60")
+	want(t, post("/v1/admin/quota/reset", person), http.StatusNoContent)
+	if !r.free(send) {
+		t.Error("not reset")
+	}
+	contains(t, want(t, post(page+"/reveal", reason), http.StatusOK), `{"to":"ana@example.com"}`)
+	want(t, post(page+"/cancel", reason), http.StatusNoContent)
+	problemOf(t, post(page+"/resend", reason), server.NotDoneKind)
+	want(t, post("/v1/admin/erase", person), http.StatusNoContent)
+	problemOf(t, post(page+"/reset", reason), server.NotFound)
+	did := func(what string, outcome store.AuditOutcome, detail string) act {
+		return act{Who: "token", What: what, Outcome: outcome, Detail: detail, To: store.ErasedMask, Reason: "ticket 7"}
+	}
+	r.Acts(did(auth.ActionResend, store.AuditBegun, ""), did(auth.ActionResend, store.AuditFailed, "minute"),
+		did(auth.ActionResetQuota, store.AuditBegun, ""), did(auth.ActionResetQuota, store.AuditDone, ""),
+		did(auth.ActionRevealRecipient, store.AuditDone, ""), did(auth.ActionCancel, store.AuditDone, ""),
+		did(auth.ActionEraseRecipient, store.AuditDone, ""))
+	r.Unlogged("ana@", "Ana@")
+}
+
+// Each form of an action asks for a reason without the recipient and, if it cannot be undone, for a
+// confirmation. It keeps what was typed.
+func TestActionFormsAskAgain(t *testing.T) {
+	r, b := loggedIn(t)
+	page := explain.SendPageAddress(r.sent("ana@example.com").ID)
+	for _, d := range sendActions {
+		rec := b.Post(page+"/"+d.Path, confirmed("she is ana@example.com"))
+		contains(t, want(t, rec, http.StatusUnprocessableEntity), "Leave names, addresses and numbers out of it",
+			`value="she is ana@example.com"`, page+"/"+d.Path)
+		if d.Sure {
+			contains(t, want(t, b.Post(page+"/"+d.Path, because("asked")), http.StatusUnprocessableEntity), "Tick the box to confirm.",
+				`value="asked"`)
+		}
+	}
+	want(t, b.Post("/admin/sends/00000000-0000-7000-8000-000000000000/reset", because("x")), http.StatusNotFound)
+	r.Acts()
 }

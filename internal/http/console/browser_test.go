@@ -152,7 +152,9 @@ func resetsAQuota(t *testing.T, browser chromium) {
 	w.leads("/admin/acts", chromedp.Click(chromedp.CSS(".menu summary")), chromedp.Click(chromedp.CSS(`nav a[href="/admin/acts"]`)))
 	w.says(`document.querySelector("tbody tr").innerText`, "reset the quota", "ticket 7", "done", "a•••@example.com")
 	w.says(`document.querySelector("tbody tr:nth-child(2)").innerText`, "logged in") // an action and its end are one row
-	r.Acts("admin|quota.reset|begun||a•••@example.com|ticket 7", "admin|quota.reset|done||a•••@example.com|ticket 7")
+	r.Acts(
+		act{Who: "admin", What: "quota.reset", Outcome: "begun", To: "a•••@example.com", Reason: "ticket 7"},
+		act{Who: "admin", What: "quota.reset", Outcome: "done", To: "a•••@example.com", Reason: "ticket 7"})
 	// A form that is posted after the session has ended is lost; the login leads back to the form's
 	// page.
 	w.goTo(page + "?do=reset")

@@ -10,8 +10,6 @@ import (
 
 	"sendcode/internal/http/console/explain"
 	"sendcode/internal/store"
-
-	"sendcode/internal/kit/servertest"
 )
 
 // A form with a mistake is shown again with the mistake and the typed values, and nothing is done.
@@ -40,7 +38,7 @@ func TestAFormWithAMistakeIsShownAgain(t *testing.T) {
 			lacks(t, rec, "<b>&#34;ana", `<b>"ana`)
 		}
 	}
-	servertest.Same(t, "what was done", r.Did(), done)
+	r.Acts(done...)
 }
 
 // drawnForm is a form of a page: the fields that a browser sends, and the values that its page

@@ -3,10 +3,13 @@ package console
 import (
 	"net/http"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"sendcode/internal/codes/policy"
+	"sendcode/internal/http/console/consoletest"
+	"sendcode/internal/http/server"
 	"sendcode/internal/kit/servertest"
 	"sendcode/internal/store"
 	"sendcode/quota"
@@ -70,5 +73,55 @@ func TestSearchJSON(t *testing.T) {
 	rest := b.Script(http.StatusOK, "POST", next, `{"channel":"email","to":"ana@example.com"}`)["sends"].([]any)
 	if len(rest) != 1 || rest[0].(map[string]any)["id"] != id || len(first["sends"].([]any)) != 1 {
 		t.Errorf("%v, then %v", first, rest)
+	}
+}
+
+func TestSearchJSONRefuses(t *testing.T) {
+	b := newRig(t).LoggedIn()
+	for body, want := range map[string]problem{
+		`{"channel":"email","to":"ana@"}`:          {Field: "to", Reason: "no_domain"},
+		`{"channel":"fax","to":"ana@example.com"}`: {Field: "channel", Reason: "unsupported"},
+		`{"to":"ana@example.com"}`:                 {Field: "channel", Reason: "required"},
+		`{"channel":"email"}`:                      {Field: "to", Reason: "required"},
+	} {
+		got := problemOf(t, b.Do(http.MethodPost, "/v1/admin/search", body, asScript...), server.InvalidField)
+		got.Type = ""
+		servertest.Same(t, body, got, want)
+	}
+	rec := b.Do(http.MethodPost, "/v1/admin/search", `{"channel":"email","to":"ana@example.com","x":1}`, asScript...)
+	servertest.Same(t, "x", problemOf(t, rec, server.ProblemKind{Slug: "unknown-field", Status: http.StatusBadRequest}).Field, "x")
+	rec = b.Do(http.MethodPost, "/v1/admin/search?limit=0", `{"channel":"email","to":"ana@example.com"}`, asScript...)
+	servertest.Same(t, "limit=0", problemOf(t, rec, server.InvalidField).Field, "limit")
+}
+
+// asScript are the headers of a program.
+var asScript = []string{"Content-Type", "application/json", "Authorization", "Bearer " + consoletest.Token}
+
+// A send is found only by its ID as the service writes it, in either case.
+func TestUnknownSends(t *testing.T) {
+	r, b := loggedIn(t)
+	id := r.sent("ana@example.com").ID.String()
+	want(t, b.Get("/v1/admin/sends/"+strings.ToUpper(id)), http.StatusOK)
+	for _, unknown := range []string{
+		"x", "0198f2b0-0000-7000-8000-000000000001", "{" + id + "}", "urn:uuid:" + id, strings.ReplaceAll(id, "-", ""), "%00",
+		strings.Repeat("a", 300),
+	} {
+		problemOf(t, b.Get("/v1/admin/sends/"+unknown), server.NotFound)
+		contains(t, want(t, b.Get("/admin/sends/"+unknown), http.StatusNotFound), "No such send")
+	}
+	contains(t, want(t, b.Get("/admin/nope"), http.StatusNotFound), "No such page")
+}
+
+// The lists for scripts have the filters of the pages.
+func TestListFiltersJSON(t *testing.T) {
+	r := newRig(t)
+	everyPage(r)
+	b := r.Browser()
+	for path, count := range map[string]int{
+		"acts?what=suppression.add": 2, "acts?who=stranger": 0, "webhooks?state=given_up": 1, "webhooks?state=pending&app=shop": 2,
+		"webhooks?app=other": 0, "prefixes?state=active": 1, "suppressions?state=active&limit=1": 1,
+	} {
+		name, _, _ := strings.Cut(strings.Replace(path, "webhooks", "events", 1), "?")
+		servertest.Same(t, path, len(b.List(name, "/v1/admin/"+path)), count)
 	}
 }

@@ -11,7 +11,9 @@ import (
 	"time"
 
 	"sendcode/internal/base/recipient"
+	"sendcode/internal/http/console/auth"
 	"sendcode/internal/http/console/explain"
+	"sendcode/internal/http/server"
 	"sendcode/internal/kit/servertest"
 	"sendcode/internal/store"
 	"sendcode/internal/store/storetest"
@@ -100,6 +102,55 @@ func TestOverviewNamesPausedRanges(t *testing.T) {
 	want(t, b.Post("/admin/prefixes/lift", url.Values{"id": {p.ID.String()}, "reason": {"ticket 7"}}), http.StatusSeeOther)
 	contains(t, b.Get(explain.SendPageAddress(send.ID)), "It was lifted at", "49151")
 	lacks(t, b.Get("/admin/overview"), "number range")
+}
+
+func TestPrefixPauses(t *testing.T) {
+	r := newRig(t)
+	p, other := r.pausedPrefix("+49151"), r.pausedPrefix("+49152")
+	b := r.LoggedIn()
+	const page, lift = "/admin/prefixes", "/admin/prefixes/lift"
+	contains(t, b.Get(page), `action="`+lift+`"`, p.ID.String(), other.ID.String())
+	reads(t, b.Get(page), "&#43;49151 ( DE ) shop ✓ paused for secret keys 5 sent, 0 approved Until 2026-03-04 15:12:21")
+	lacks(t, r.As("reader").Get(page), lift, p.ID.String())
+
+	form := func(id, reason string) url.Values { return url.Values{"id": {id}, "reason": {reason}} }
+	contains(t, want(t, b.Post(lift, form(p.ID.String(), " ")), http.StatusUnprocessableEntity), "Say why", "<details open>")
+	lacks(t, want(t, b.Post(lift, form("x", "y")), http.StatusUnprocessableEntity), "<details open>")
+	want(t, b.Post(lift, form("00000000-0000-7000-8000-000000000000", "y")), http.StatusNotFound)
+	redirects(t, b.Post(lift, form(p.ID.String(), "ticket 7")), page)
+	redirects(t, b.Post(lift, form(p.ID.String(), "ticket 7")), page) // it is lifted already
+	lifted := b.Script(http.StatusOK, http.MethodPost, "/v1"+lift, `{"id":"`+other.ID.String()+`","reason":"ours"}`)
+	holds(t, lifted, map[string]any{"active": false, "lifted_by": "token", "lifted_reason": "ours", "prefix": "+49152"})
+	lacks(t, b.Get(page), "49151", "49152")
+	reads(t, b.Get(page+"?state=all"), "– lifted", "Lifted by token at", "Lifted by admin at", ": ticket 7", ": ours")
+	r.Acts(
+		act{Who: "test", What: "account.add", Outcome: store.AuditDone},
+		act{Who: "admin", What: auth.ActionLiftPrefixPause, Outcome: store.AuditDone, Reason: "ticket 7"},
+		act{Who: "token", What: auth.ActionLiftPrefixPause, Outcome: store.AuditDone, Reason: "ours"})
+}
+
+// An operator accepts the subscription that a provider's topic asks for.
+func TestAcceptSubscription(t *testing.T) {
+	r, b := loggedIn(t)
+	const page, accept = "/admin/acts", "/admin/acts/subscription"
+	contains(t, b.Get(page), accept)
+	lacks(t, r.As("reader").Get(page), accept)
+	form := func(provider, reason string) url.Values {
+		return url.Values{"provider": {provider}, "reason": {reason}}
+	}
+	contains(t, want(t, b.Post(accept, form("ses", " ")), http.StatusUnprocessableEntity), "Say why", "<details open>", "aria-invalid")
+	contains(t, want(t, b.Post(accept, form("resend", "x")), http.StatusUnprocessableEntity), "No provider of this name has a topic.",
+		`value="x"`)
+	rec := b.Do(http.MethodPost, "/v1/admin/subscriptions", `{"provider":"resend","reason":"x"}`, asScript...)
+	servertest.Same(t, "field", problemOf(t, rec, server.InvalidField).Field, "provider")
+	added := act{Who: "test", What: "account.add", Outcome: store.AuditDone}
+	r.Acts(added)
+	redirects(t, b.Post(accept, form("ses", "ticket 7")), page)
+	b.Script(http.StatusNoContent, http.MethodPost, "/v1/admin/subscriptions", `{"provider":"ses","reason":"ticket 8"}`)
+	r.Acts(added,
+		act{Who: "admin", What: auth.ActionAcceptSubscription, Outcome: store.AuditBegun, Reason: "ticket 7"},
+		act{Who: "token", What: auth.ActionAcceptSubscription, Outcome: store.AuditBegun, Reason: "ticket 8"})
+	reads(t, b.Get(page), "ses admin (owner) … begun accepted a subscription · ticket 7")
 }
 
 // sampler has one app's webhook.

@@ -33,6 +33,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
+type act = consoletest.Act
+
 // rig is a console over the use cases of its Rig.
 type rig struct {
 	*consoletest.Rig

@@ -14,6 +14,7 @@ import (
 
 	"sendcode/internal/base/recipient"
 	"sendcode/internal/codes/policy"
+	"sendcode/internal/base/texts"
 	"sendcode/internal/http/console/auth"
 	"sendcode/internal/http/console/consoletest"
 	"sendcode/internal/http/console/explain"
@@ -54,6 +55,65 @@ func TestRecipientHasAVerdict(t *testing.T) {
 	lacks(t, b.Get(linkIn(b.Get(list+"&limit=1").Body.String(), "Older")), `<p class="next">`, "Open the send")
 	r.erase(sent)
 	lacks(t, b.Get("/admin?recipient="+strings.Repeat("0", 32)), "Open the send")
+}
+
+// A recipient, a send's ID or a hash is found within what is copied around it.
+func TestSearchFinds(t *testing.T) {
+	r := newRig(t)
+	ana := r.sent("ana@example.com")
+	id, hash := ana.ID.String(), ana.Recipient.String()
+	list, page := "/admin?recipient="+hash, explain.SendPageAddress(ana.ID)
+	b := r.LoggedIn()
+	for typed, to := range map[string]string{
+		"ana@example.com": list, "  ANA@Example.COM\t": list, "Ana <ana@example.com>": list, "mailto:ana@example.com?subject=x": list,
+		"ana@example.com,": list, "'ana @ example.com'": list, "(ana@example.com).": list, "`ana@example.com`": list,
+		"「ana@example.com」，": list, "- ana@example.com": list, "We sent a code to ana@example.com.": list, "ana＠example.com": list,
+		"a•••@example.com": list, "a***@example.com": list, hash: list,
+		id: page, "<" + id + "@codes.example>": page, "<" + id + ".0123456789abcdef0123@codes.example>": page, "v" + id: page,
+		"https://codes.example" + page + "?do=reset": page, "Send id\n" + id: page,
+		"https://codes.example/admin?status=sent&app=shop": "/admin?status=sent&app=shop",
+		"example.com": "/admin?domain=example.com", "@example.com": "/admin?domain=example.com",
+	} {
+		if got := searchFor(b, typed); got.Code != http.StatusSeeOther || got.Header().Get("Location") != to {
+			t.Errorf("%q: %d to %q, want %q", typed, got.Code, got.Header().Get("Location"), to)
+		}
+	}
+	nobody := searchFor(b, " Nobody@EXAMPLE.com ").Header().Get("Location") // an address without sends has a list, too
+	contains(t, want(t, b.Get(nobody), http.StatusOK), "No request for this recipient is recorded")
+	r.Unlogged("ana@", "ANA@", "obody@")
+}
+
+// What is not found is shown again beside the reason, which is the end of the key of its text.
+func TestSearchSaysWhatIsWrong(t *testing.T) {
+	r := newRig(t)
+	r.sent("ana@example.com")
+	b := r.LoggedIn()
+	for typed, reason := range map[string]string{
+		"": "required", "   ": "required",
+		"order-7": "unknown", "a b&c=d": "unknown", "2+2=4": "unknown", "C++ 20261120 123456": "unknown", "order 20261120123": "unknown",
+		"maria": "unknown", "log": "unknown", "Shop": "unknown", "refused": "unknown", "minute": "unknown", "0198f2b0": "unknown",
+		"S-0000-0000": "unknown", "+86 138•••000": "unknown", "2026-03-04 14:02:20 UTC": "unknown", "2026-03-04T14:02:20.184Z": "unknown",
+		"14:02:20":          "unknown",
+		"+86 138 0013 8000": "not_configured", "＋8613800138000": "not_configured", "TEL: +86-138-0013-8000": "not_configured",
+		"tel:+86-138-0013-8000": "not_configured", "+86\u2011138\u20130013\u20128000": "not_configured",
+		"\u202a+86 138 0013 8000\u202c": "not_configured", "\u2066+86\u2009138\u202f00138000\u2069": "not_configured",
+		"0086 138 0013 8000": "not_configured", "0086 138 0013 8000,": "not_configured",
+		"13800138000": "no_country_code", "138-0013-8000": "no_country_code", "(030) 1234567": "no_country_code", "030/1234567": "no_country_code",
+		"tel:13800138000": "no_country_code", "\u202a13800138000\u202c": "no_country_code", "138\u20110013\u20118000": "no_country_code",
+		"203.0.113.7": "no_country_code", "123456": "no_country_code", "550 5.1.1": "no_country_code",
+		"＋86138001380001": "invalid_number", "१३८००१३८०००": "invalid_character", "Tel. +86 138 0013 8000": "invalid_character",
+		"+86 138 0013 8000 (Ana)": "invalid_character",
+		"ana@":                    "no_domain", "@": "no_local_part", "ana@@example.com": "several_addresses", "ana@example": "domain_incomplete",
+	} {
+		rec := want(t, searchFor(b, typed), http.StatusUnprocessableEntity)
+		if text := texts.ConsoleTextsFor("").Get("search.reason." + reason); text == "" || !strings.Contains(textOf(rec), text) {
+			t.Errorf("%q: %q is not in: %s", typed, text, textOf(rec))
+		}
+	}
+	contains(t, searchFor(b, "a b&c=d"), `value="a b&amp;c=d"`, "aria-invalid")
+	for _, typed := range []string{strings.Repeat("x", 65), "x\x00y", "\xff"} {
+		contains(t, want(t, searchFor(b, typed), http.StatusUnprocessableEntity), "This has at most 64 characters")
+	}
 }
 
 // A support reference leads to its send, in any spelling.

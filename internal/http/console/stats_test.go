@@ -2,6 +2,7 @@ package console
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	"sendcode/internal/base/recipient"
 	"sendcode/internal/base/texts"
 	"sendcode/internal/http/console/consoletest"
+	"sendcode/internal/http/server"
 	"sendcode/internal/kit/servertest"
 	"sendcode/internal/store"
 	"sendcode/internal/store/storetest"
@@ -87,6 +89,65 @@ func TestStatsBy(t *testing.T) {
 	}
 	lacks(t, b.Get("/v1/admin/stats"), "codes")
 	contains(t, want(t, b.Get("/v1/admin/stats?by=network"), http.StatusUnprocessableEntity), `"field":"by"`)
+}
+
+// Statistics are of whole hours or days, the last one up to now.
+func TestStatsJSON(t *testing.T) {
+	r := counted(t)
+	b := r.As("reader")
+	read := func(query string) (s struct {
+		Each      int
+		Total     map[string]any
+		Stretches []map[string]any
+	}) {
+		t.Helper()
+		r.Must(json.Unmarshal(want(t, b.Get("/v1/admin/stats"+query), http.StatusOK).Body.Bytes(), &s))
+		return s
+	}
+	day, week := read(""), read("?last=7d")
+	servertest.Same(t, "seconds of an hour", day.Each, 3600)
+	servertest.Same(t, "seconds of a day", week.Each, 86400)
+	holds(t, day.Total, map[string]any{"sends": 3., "sent": 1., "failed": 1., "unknown": 0., "under_way": 1., "refused": 3.})
+	holds(t, week.Total, map[string]any{"sends": 4., "sent": 2., "failed": 1., "unknown": 0., "under_way": 1., "refused": 3.})
+	servertest.Same(t, "hours", len(day.Stretches), 25)
+	servertest.Same(t, "days", len(week.Stretches), 8)
+	holds(t, day.Stretches[23], map[string]any{
+		"at": "2026-03-05T15:00:00.000Z", "sends": 1., "sent": 1., "refused": 3., "opened": 1., "approved": 1., "approval_rate": 1.,
+		"median_ms": 186., "p95_ms": 186.,
+	})
+	holds(t, day.Stretches[24], map[string]any{
+		"at": "2026-03-05T16:00:00.000Z", "sends": 2., "sent": 0., "failed": 1., "under_way": 1., "refused": 0., "opened": 2.,
+		"approved": 0., "median_ms": nil,
+	})
+	holds(t, week.Stretches[0], map[string]any{"at": "2026-02-26T00:00:00.000Z", "sends": 0., "approval_rate": nil})
+	holds(t, week.Stretches[7], map[string]any{"at": "2026-03-05T00:00:00.000Z", "sends": 3., "approval_rate": 0.333})
+	for query, field := range map[string]string{
+		"status=sent": "status", "from=2026-01-01T00:00:00Z": "from", "from=2026-03-06T00:00:00Z&to=2026-03-05T00:00:00Z": "to", "x=y": "x",
+	} {
+		servertest.Same(t, query, problemOf(t, b.Get("/v1/admin/stats?"+query), server.InvalidField).Field, field)
+	}
+	r.Break("Stats")
+	problemOf(t, b.Get("/v1/admin/stats"), server.Unavailable)
+}
+
+// The overview tells codes apart by app, purpose, domain, carrier or country.
+func TestOverviewBy(t *testing.T) {
+	r := counted(t)
+	for _, country := range []string{"DE", "001"} {
+		r.sent(country+"@example.com", func(s *store.Send) { s.Channel, s.Country = recipient.SMS, country })
+	}
+	b := r.As("reader")
+	const page = "/admin/overview?last=7d&by="
+	for by, row := range map[string]string{
+		"app": "App Codes approved Approved Codes shop – 1 6", "purpose": "Purpose Codes approved Approved Codes login – 1 6",
+		"domain":  "Mail domain Codes approved Approved Codes example.com – 1 6",
+		"carrier": "Mail server or carrier Codes approved Approved Codes mx1.example.net – 1 4",
+		"country": "Country of the number Codes approved Approved Codes 001 – 0 1 Germany (DE) – 0 1",
+	} {
+		reads(t, b.Get(page+by), row)
+	}
+	reads(t, newRig(t).As("reader").Get(page+"country"), "No code was opened in this time.")
+	contains(t, want(t, b.Get("/admin/overview?by=status"), http.StatusUnprocessableEntity), "Codes are told apart by app, purpose, domain")
 }
 
 func TestChange(t *testing.T) {

@@ -43,8 +43,12 @@ func TestAccountsInTheConsole(t *testing.T) {
 	want(t, owner.Post("/admin/accounts", account("open", "mei", "", "came back")), http.StatusOK)
 	want(t, mei.LoginAs("mei", password), http.StatusSeeOther)
 
-	r.Acts("admin|account.add|done|reader||new colleague", "admin|account.role|done|owner||on call",
-		"admin|account.password|done|owner||lost it", "admin|account.close|done|owner||left us", "admin|account.open|done|owner||came back")
+	r.Acts(
+		consoletest.Act{Who: "admin", What: "account.add", Outcome: "done", Detail: "reader", Reason: "new colleague"},
+		consoletest.Act{Who: "admin", What: "account.role", Outcome: "done", Detail: "owner", Reason: "on call"},
+		consoletest.Act{Who: "admin", What: "account.password", Outcome: "done", Detail: "owner", Reason: "lost it"},
+		consoletest.Act{Who: "admin", What: "account.close", Outcome: "done", Detail: "owner", Reason: "left us"},
+		consoletest.Act{Who: "admin", What: "account.open", Outcome: "done", Detail: "owner", Reason: "came back"})
 
 	r.Unlogged(password)
 }
@@ -69,7 +73,7 @@ func TestAccountsAreAskedForRight(t *testing.T) {
 	r.Break("AddAccount")
 	want(t, b.Post("/admin/accounts", account("add", "li", "owner", "x")), http.StatusServiceUnavailable)
 	r.Store.SetFault(nil)
-	r.Acts("admin|account.add|done|reader||x")
+	r.Acts(consoletest.Act{Who: "admin", What: "account.add", Outcome: "done", Detail: "reader", Reason: "x"})
 }
 
 // The answer to a wrong name is that to a wrong password.

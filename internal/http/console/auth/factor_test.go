@@ -85,7 +85,10 @@ func TestSecondFactor(t *testing.T) {
 	half.Cookies[sessionCookieName].Value = old
 	want(t, half.Get(codePath), http.StatusSeeOther) // its session has ended
 	redirects(t, half.Get("/admin"), "/admin/login")
-	r.Acts("admin|factor.add|done|||", "admin|login.password|done|||", "admin|login.password|done|||")
+	r.Acts(
+		consoletest.Act{Who: "admin", What: "factor.add", Outcome: "done"},
+		consoletest.Act{Who: "admin", What: "login.password", Outcome: "done"},
+		consoletest.Act{Who: "admin", What: "login.password", Outcome: "done"})
 	if last := r.Entries("")[0]; last.Who != "admin" || last.What != actionLogin {
 		t.Errorf("%+v", last)
 	}
@@ -204,7 +207,9 @@ func TestChangingTheSecondFactor(t *testing.T) {
 
 	want(t, b.Post(factorPath, url.Values{"do": {"remove"}, "code": {d.Next()}}), http.StatusOK)
 	want(t, r.halfIn().Get("/admin"), http.StatusOK)
-	r.Acts("admin|factor.add|done|||", "admin|factor.remove|done|||")
+	r.Acts(
+		consoletest.Act{Who: "admin", What: "factor.add", Outcome: "done"},
+		consoletest.Act{Who: "admin", What: "factor.remove", Outcome: "done"})
 }
 
 func TestSecondFactorIsDemanded(t *testing.T) {
@@ -283,8 +288,11 @@ func TestLostDevice(t *testing.T) {
 	contains(t, owner.Post("/admin/accounts", account("factor", "the-operator", "", "again")), "no second factor")
 	want(t, half.Get("/admin"), http.StatusOK)
 	want(t, giveCode(half, d.Next()), http.StatusSeeOther)
-	r.Acts("test|account.add|done|||", "the-operator|factor.add|done|||", "the-operator|login.password|done|||",
-		"admin|account.factor|done|||lost it")
+	r.Acts(
+		consoletest.Act{Who: "test", What: "account.add", Outcome: "done"},
+		consoletest.Act{Who: "the-operator", What: "factor.add", Outcome: "done"},
+		consoletest.Act{Who: "the-operator", What: "login.password", Outcome: "done"},
+		consoletest.Act{Who: "admin", What: "account.factor", Outcome: "done", Reason: "lost it"})
 	r.Clock.Add(time.Second)
 	// A new second factor: sessions that passed the old one have not passed the new one.
 	fresh := r.setUp(half, "the-operator's password")

@@ -31,5 +31,7 @@ func TestLogOutEverywhere(t *testing.T) {
 	want(t, elsewhere.Get("/admin"), http.StatusOK)
 	redirects(t, bo.Post(sessionsPath, url.Values{}), "/admin/login")
 	want(t, elsewhere.Get("/admin"), http.StatusSeeOther)
-	r.Acts("admin|session.end|done|2||", "oidc:bo|session.end|done|2||")
+	r.Acts(
+		consoletest.Act{Who: "admin", What: "session.end", Outcome: "done", Detail: "2"},
+		consoletest.Act{Who: "oidc:bo", What: "session.end", Outcome: "done", Detail: "2"})
 }

@@ -134,24 +134,38 @@ func (r *Rig) Entries(action string) []store.AuditEntry {
 	return list
 }
 
-// Did returns what administrators did, oldest first, one line for each action, without their
-// logins.
-func (r *Rig) Did() string {
+// Act is what a test compares of an audit entry.
+type Act struct {
+	Who, What  string
+	Outcome    store.AuditOutcome
+	Detail     string
+	To, Reason string
+}
+
+// Did returns what administrators did, oldest first, without their logins.
+func (r *Rig) Did() (acts []Act) {
 	r.Helper()
-	var out []string
 	for _, a := range slices.Backward(r.Entries("")) {
 		if a.What != "login" {
-			out = append(out, strings.Join([]string{a.Who, a.What, string(a.Outcome), a.Detail, a.To, a.Reason}, "|"))
+			acts = append(acts, Act{a.Who, a.What, a.Outcome, a.Detail, a.To, a.Reason})
 		}
 	}
-	return strings.Join(out, "\n")
+	return acts
 }
 
 // Acts fails the test unless these are exactly the actions of administrators.
-func (r *Rig) Acts(want ...string) {
+func (r *Rig) Acts(want ...Act) {
 	r.Helper()
-	if got := r.Did(); got != strings.Join(want, "\n") {
-		r.Errorf("acts:\n%s\nwant:\n%s", got, strings.Join(want, "\n"))
+	got := r.Did()
+	for i := range max(len(got), len(want)) {
+		switch {
+		case i >= len(got):
+			r.Errorf("act %d is missing: %+v", i+1, want[i])
+		case i >= len(want):
+			r.Errorf("act %d is not wanted: %+v", i+1, got[i])
+		case got[i] != want[i]:
+			r.Errorf("act %d:\n\t got %+v\n\twant %+v", i+1, got[i], want[i])
+		}
 	}
 }
 
