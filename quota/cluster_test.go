@@ -73,7 +73,7 @@ func counted(t *testing.T, r *Redis, bucket string) []string {
 
 // Whichever script fails, before or after it ran, nothing is admitted. A repeated Take admits the
 // ID and counts it once. A refund removes the ID from both buckets.
-func TestQuota10WhateverFailsBetweenTwoSlotsGivesNothingAway(t *testing.T) {
+func TestQuota10FaultBetweenSlotsAdmitsNothing(t *testing.T) {
 	for n := 1; n <= takeSteps; n++ {
 		for _, reaches := range []bool{false, true} {
 			t.Run(fmt.Sprintf("script %d, reached %v", n, reaches), func(t *testing.T) {
@@ -152,7 +152,7 @@ func TestQuota10ACopyOfARefusedCallIsNotAdmitted(t *testing.T) {
 }
 
 // If a repeated ID is refused late, places that an earlier call with the ID took are not refunded.
-func TestQuota10ARefusedRepetitionKeepsWhatWasAdmitted(t *testing.T) {
+func TestQuota10RefusedRepetitionKeepsPlaces(t *testing.T) {
 	limiter, others := refusedLate(t, func(*Redis) {})
 	must(t, others.Record(t.Context(), clusterFor[0], time.Hour, []AgedEvent{{ID: "one"}}))
 	mustTake(t, limiter, request("one", twice...), false)
@@ -185,7 +185,7 @@ func TestQuota15OnClusterFailuresAreLookedAtOnce(t *testing.T) {
 // Some of many callers use the same ID at the same time, and every tenth script fails before or
 // after it ran. An ID that was admitted for one of them counts in all its buckets, and no bucket
 // counts more admitted IDs than its limit.
-func TestQuota10NothingIsAdmittedOverTheLimitWhateverFails(t *testing.T) {
+func TestQuota10LimitHoldsUnderFaults(t *testing.T) {
 	const callers, calls, limit = 16, 40, 5
 	rules := []Rule{sliding(Recipient, limit, time.Hour), sliding(IP, limit, time.Hour), sliding(App, limit, time.Hour)}
 	limiter, others := clusterLimiter(t, func(_ int, run func() error) error {

@@ -86,7 +86,7 @@ func TestQuota14ARedisThatMayNotWriteAdmitsNothing(t *testing.T) {
 	}
 }
 
-func TestQuota14ARedisThatIsAwayAdmitsNothingAndComesBack(t *testing.T) {
+func TestQuota14RedisAway(t *testing.T) {
 	t.Parallel() // it waits, on servers of its own
 	server := servertest.Redis(t)
 	limiter := NewRedis(newClient(t, server.URL()), "q:")
@@ -127,7 +127,7 @@ func TestQuota14ARedisThatIsSilentAdmitsNothing(t *testing.T) {
 	}
 }
 
-func TestQuota14WhateverRedisSaysInsteadOfAnAnswerAdmitsNothing(t *testing.T) {
+func TestQuota14RedisErrorAdmitsNothing(t *testing.T) {
 	var reply any
 	client := newClient(t, "redis://no-such-host.invalid")
 	client.AddHook(hook(func(_ context.Context, cmds []redis.Cmder, _ func([]redis.Cmder) error) error {

@@ -66,7 +66,7 @@ func TestAKeyShowsNothing(t *testing.T) {
 	same(t, "the recipient is in the key", strings.Contains(key, "ann"), false)
 }
 
-func TestARecipientWithTenEventsTakesAtMost410Bytes(t *testing.T) {
+func TestRedisBytesPerRecipient(t *testing.T) {
 	w := redisWorld(t)
 	limiter := w.Limiter.(*Redis)
 	limiter.prefix = "quota:"

@@ -93,7 +93,7 @@ func (c *crowd) goTogether(n int, meanwhile func()) []error {
 }
 
 // One of the calls has an error. The others succeed.
-func TestCallersWhoComeMeanwhileShareARoundTrip(t *testing.T) {
+func TestPipeSharesRoundTrip(t *testing.T) {
 	c := newCrowd(t)
 	must(t, c.client.Set(t.Context(), c.key(Bucket("r", "7")), "not a sorted set", 0).Err())
 	for i, err := range c.goTogether(maxBatch+50, func() {}) {
@@ -129,7 +129,7 @@ func TestAPanicFailsTheCallsOfItsRoundTrip(t *testing.T) {
 	same(t, "error on Cluster", errors.Is(err, ErrUnavailable) && len(told) == 1, true)
 }
 
-func TestAScriptThatWasFlushedIsLoadedAgainInASharedRoundTrip(t *testing.T) {
+func TestPipeReloadsFlushedScript(t *testing.T) {
 	c := newCrowd(t)
 	c.callers.Go(func() { must(t, c.Refund(t.Context(), "x", Bucket("other script"))) })
 	c.awaitWaiting(1) // the first of 51 calls runs another script than the others
@@ -157,7 +157,7 @@ func TestASharedRoundTripBelongsToItsOldestCaller(t *testing.T) {
 
 // A caller that leaves while it waits sends nothing. A caller that is alone does not share its
 // round trip.
-func TestWhoLeavesBeforeItsTurnAsksNothing(t *testing.T) {
+func TestPipeDropsCanceledCaller(t *testing.T) {
 	c := newCrowd(t)
 	ctx, leave := context.WithCancel(t.Context())
 	var left error

@@ -54,7 +54,7 @@ func persons(r *vtest.Rig, n int) (order []int) {
 
 // Sends that wait in the database are fetched as soon as memory has capacity, not only at the next
 // tick, and only as many as fit. In the end, no app counts as waiting in the database.
-func TestWorkersNeverWaitForWhatWaitsInTheDatabase(t *testing.T) {
+func TestQueueFetchesWhenCapacityIsFree(t *testing.T) {
 	slowly(t, 20*time.Millisecond, 10, memory, func(r *vtest.Rig) { // five hundred a second
 		r.SendMany(0, memory+240)
 		for range 80 { // 0.6 s would do

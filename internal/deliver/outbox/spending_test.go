@@ -104,7 +104,7 @@ func TestOneRequestReadsWhatIsSpent(t *testing.T) {
 
 // The log has one line each when strangers have used their part of a cap, when 80 % of the whole
 // cap are used, and when the cap is reached for all.
-func TestWhatCapsTellOperators(t *testing.T) {
+func TestSpendCapLogLines(t *testing.T) {
 	var lines strings.Builder
 	var stopped []string
 	b := NewBudget(counted{}, []SpendCap{{Name: "day", Scope: quota.Global, Per: quota.Day, Limit: 1000, Reserve: 300}},

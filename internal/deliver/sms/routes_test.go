@@ -268,7 +268,7 @@ var noRoute = &delivery.Error{Class: delivery.Temporary, Stage: delivery.StageAn
 // often and between whichever successes, nor errors of messages for strangers, who choose their
 // numbers. Errors of enough different prefixes set a carrier aside, and so do errors about the
 // account, at once. Each prefix counts again after two minutes.
-func TestATemporaryErrorOfOneNumberIsNotTheCarriers(t *testing.T) {
+func TestErrorsOfOneNumberSuspendNoCarrier(t *testing.T) {
 	by := func(fail *delivery.Error, prefix string, stranger bool) func(c *scripted, all *Carriers) {
 		return func(c *scripted, all *Carriers) {
 			c.fail = fail

@@ -97,7 +97,7 @@ func TestACodeThatComesAfterTheNext(t *testing.T) {
 
 // What a browser reads about a mail is the same, byte by byte except for IDs, whether or not its
 // person has confirmed a phone number, even if the browser sends the token for that number.
-func TestTheOtherChannelTellsNothingOfOthers(t *testing.T) {
+func TestMailAnswerHidesConfirmedNumber(t *testing.T) {
 	ids := regexp.MustCompile(`"(id|support)":"[^"]+"`)
 	var told [2]string
 	for i := range told {

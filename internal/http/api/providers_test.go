@@ -192,7 +192,7 @@ var requestID = regexp.MustCompile(`"request_id":"[^"]*",`)
 // A sender that is not the provider learns nothing, not even whether its body could be parsed. If
 // the headers are enough to refuse the request, no byte of its body is read, so it costs no memory.
 // The same holds for a body whose length header is too large.
-func TestNothingIsReadOfWhatTheHeadersRefuse(t *testing.T) {
+func TestProviderEventRefusedByHeaders(t *testing.T) {
 	secrets, old := [][]byte{[]byte(right)}, strconv.FormatInt(time.Now().Add(-time.Hour).Unix(), 10)
 	now := strconv.FormatInt(time.Now().Unix(), 10)
 	for _, c := range []struct {

@@ -143,7 +143,7 @@ func policyOf(more ...quota.Rule) func(*verificationtest.Settings) {
 
 // A client whose requests are used up learns nothing about a recipient. The clock of a bubble
 // stands still, so equal answers are equal byte by byte.
-func TestAnExhaustedClientReadsTheSameOfEveryRecipient(t *testing.T) {
+func TestLimitedClientLearnsNoRecipient(t *testing.T) {
 	for scope, from := range map[quota.Scope]string{ // a second address of the client
 		quota.IP: "203.0.113.9", quota.Network: "203.0.113.77", quota.App: "198.51.100.1", quota.Purpose: "198.51.100.1",
 		quota.Global: "198.51.100.1", policy.BreakerScope: "198.51.100.1",

@@ -14,7 +14,7 @@ import (
 	"sendcode/internal/kit/servertest"
 )
 
-func TestHeadersOfUntrustedPeersAreWarnedOfOnceAnHour(t *testing.T) {
+func TestUntrustedForwardedHeaderWarning(t *testing.T) {
 	out, now := &servertest.Text{}, time.Unix(1e9, 0)
 	watch := warnOfForwarding([]netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")}, slog.New(slog.NewJSONHandler(out, nil)),
 		func() time.Time { return now })

@@ -168,7 +168,7 @@ func TestAStandstillEnds(t *testing.T) {
 }
 
 // Strangers have at most half of the places, so others are served as if they were alone.
-// TestAnUnreadRequestIsRefusedWhereAnyIs tests the bounds.
+// TestAdmissionOfUnreadRequest tests the bounds.
 func TestStrangersHaveHalf(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		a, p := New(), &fakeDatabase{rate: 200, base: 450 * time.Millisecond}
@@ -186,7 +186,7 @@ func TestStrangersHaveHalf(t *testing.T) {
 
 // A request that was not read yet is refused only if every request would be refused. Strangers get
 // no place if others have taken all places.
-func TestAnUnreadRequestIsRefusedWhereAnyIs(t *testing.T) {
+func TestAdmissionOfUnreadRequest(t *testing.T) {
 	const half = MaxUnderWay / 2
 	for _, c := range []struct {
 		strangers, known int

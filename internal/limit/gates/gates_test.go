@@ -90,7 +90,7 @@ func TestPlaceIsGivenBackUntilTheLimiterHears(t *testing.T) {
 	}
 }
 
-func TestRefusalsAreRecordedAlsoAfterTheDatabasesAbsence(t *testing.T) {
+func TestRefusalsAreRecordedAfterDatabaseOutage(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		want := func(what, want string) {
 			t.Helper()
@@ -114,7 +114,7 @@ func TestRefusalsAreRecordedAlsoAfterTheDatabasesAbsence(t *testing.T) {
 }
 
 // A send that the database refuses is refunded in the network's bucket before the answer.
-func TestDatabasesRefusalCostsTheNetworkNothing(t *testing.T) {
+func TestDatabaseRefusalIsRefundedForNetwork(t *testing.T) {
 	vtest.InBubbleWith(t, vtest.AlsoRules(quota.Rule{Name: "net", Scope: quota.IP, Limit: 9, Window: time.Minute}), func(r *vtest.Rig) {
 		r.SendTo(vtest.Ana)
 		r.EmptyLimiter()
@@ -189,7 +189,7 @@ func (o ofOneBucket) Take(ctx context.Context, r quota.Request) (quota.Decision,
 }
 
 // An outage ends when a call that failed succeeds, not when a smaller call succeeds.
-func TestOutageLastsUntilTheLimiterTakesAsManyBuckets(t *testing.T) {
+func TestOutageEndsWithCallOfSameSize(t *testing.T) {
 	rule := quota.Rule{Name: "net", Scope: quota.IP, Limit: 9, Window: time.Minute}
 	vtest.InBubbleWith(t, vtest.AlsoRules(rule), func(r *vtest.Rig) {
 		r.Limiter.Set(ofOneBucket{quota.NewMemory(time.Now)})
@@ -239,7 +239,7 @@ func TestAPartThatIsAwayIsNoOutage(t *testing.T) {
 }
 
 // If a client disconnects during its read, the limiter does not count as unavailable.
-func TestAClientThatHangsUpSaysNothingOfTheLimiter(t *testing.T) {
+func TestClientDisconnectIsNoLimiterOutage(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		calls := map[string]int{}
 		r.Limiter.Around(func(ctx context.Context, call string, do func() error) error {
@@ -344,7 +344,7 @@ func TestOtherScopesAreKnownAcrossAnOutage(t *testing.T) {
 
 // A send that the database admitted alone is recorded with its age, even if the limiter's clock
 // differs from the database's.
-func TestWhatTheDatabaseAdmittedAloneKeepsItsAge(t *testing.T) {
+func TestRecordKeepsAgeOfSend(t *testing.T) {
 	for _, ahead := range []time.Duration{-5 * time.Minute, 5 * time.Minute} {
 		vtest.InBubble(t, func(r *vtest.Rig) {
 			server := vtest.NewFakeRedis()
@@ -365,7 +365,7 @@ func TestWhatTheDatabaseAdmittedAloneKeepsItsAge(t *testing.T) {
 // If this process refuses an event, the event keeps no place in the limiter: neither if the limiter
 // counted it and the answer was lost, nor if the limiter did not take its refund. A reset applies
 // to both.
-func TestWhatThisProcessRefusesIsRefundedInTheLimiter(t *testing.T) {
+func TestLocalRefusalIsRefundedInLimiter(t *testing.T) {
 	vtest.InBubbleIdle(t, nil, func(r *vtest.Rig) {
 		limiter, g := r.Limiter, r.Svc.Gates
 		request := quota.Request{

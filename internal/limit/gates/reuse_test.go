@@ -14,7 +14,7 @@ import (
 // A replica refuses, another one admits a send just afterwards, and the first one refuses again.
 // The database counts the send 3 ms later than the limiter. The second refusal tells the rows'
 // wait, although the rows were read a moment before.
-func TestARefusalTellsWhatAnotherReplicaAdmittedSince(t *testing.T) {
+func TestReusedRefusalCountsOtherReplicas(t *testing.T) {
 	const late, moment = 3 * time.Millisecond, 2 * time.Millisecond
 	tenSeconds := func(limit int) quota.Rule {
 		return quota.Rule{Name: "rule", Scope: quota.Recipient, Limit: limit, Window: 10 * time.Second}

@@ -197,7 +197,7 @@ func TestTheWaitIsTrueAfterASlowDatabase(t *testing.T) {
 
 // A process that was frozen between the gates adds its send to the limiter, whose bucket was lost
 // and rewritten meanwhile.
-func TestLooksAreTrueAfterAProcessWasFrozenBetweenTheGates(t *testing.T) {
+func TestLookAfterFrozenProcess(t *testing.T) {
 	vtest.InBubbleWith(t, secondAndHour, func(r *vtest.Rig) {
 		r.SendTo(vtest.Ana)
 		r.Sleep(time.Second)
@@ -288,7 +288,7 @@ func TestASlowGateIsNoLoss(t *testing.T) {
 // purpose the policy of the other. Its sends count in the wrong policy during that time, and no
 // longer. The same holds for a replica that still has the mistake in its file, at the cost of a
 // query for each read.
-func TestAPolicyMistakeThatIsUndoneCostsNothing(t *testing.T) {
+func TestUndonePolicyLeavesNoCounts(t *testing.T) {
 	hour := quota.Rule{Name: "hour", Scope: quota.Recipient, Limit: 3, Window: time.Hour}
 	vtest.InBubbleWith(t, vtest.MinuteTick(vtest.WithRules(hour)), func(r *vtest.Rig) {
 		mapped := func(s *vtest.Service, gift string, shares ...string) {
@@ -361,7 +361,7 @@ func TestARefusalWithoutTheLimiterIsOneRead(t *testing.T) {
 }
 
 // A refusal always has a wait, even if the limiter loses the events that correct the wait.
-func TestARefusalNeverTellsThatThereIsNoWait(t *testing.T) {
+func TestRefusalHasPositiveWait(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		r.Limiter.Around(func(_ context.Context, call string, do func() error) error {
 			if call == "Refund" || call == "Record" {

@@ -78,7 +78,7 @@ func TestRefusalsShareARowUntilTheirDeadline(t *testing.T) {
 
 // Whatever the scope, but the recipient's own rules, which cost a send each: see
 // TestRefusalsAreBoundedAndCounted.
-func TestRefusalsByAWiderRuleHaveFiftyRowsAndOneThatTheRestShare(t *testing.T) {
+func TestRefusalRowsOfWiderRuleAreBounded(t *testing.T) {
 	for _, scope := range []quota.Scope{
 		quota.IP, quota.Network, quota.App, quota.Purpose, quota.Country, quota.Prefix, quota.Global,
 		"everything",
@@ -215,7 +215,7 @@ func (h hung) RecordRefusals(context.Context, []store.SendOrRefusal) error {
 
 // If an administrator has refusals written before an erasure, a database that hangs does not delay
 // the administrator.
-func TestFlushWaitsForAnotherNoLongerThanItMay(t *testing.T) {
+func TestFlushHasDeadline(t *testing.T) {
 	db := hung{make(chan struct{}), make(chan struct{})}
 	r := New(db, time.Now, slog.New(slog.DiscardHandler))
 	r.Add(refusal(1, ""), quota.Recipient)

@@ -291,7 +291,7 @@ func TestSettleKeepsWhatFails(t *testing.T) {
 
 // A reset may come while a send is on its way to the limiter, or while it waits after a lost
 // answer. The send is then reset, too.
-func TestWhatIsResetWhileItIsRecordedIsTakenBack(t *testing.T) {
+func TestResetDuringRecord(t *testing.T) {
 	r := newIdle(t)
 	bucket := r.sent(1, "a")
 	r.then = func() { r.db.reset["a"] = true }
@@ -319,7 +319,7 @@ func TestWhatIsUnsettledIsBounded(t *testing.T) {
 
 // A row counts as never written exactly once it has been missing for NeverWrittenAfter. Something
 // is written before the row is looked up.
-func TestARowIsMissingForAWhileBeforeItsPlaceIsGivenBack(t *testing.T) {
+func TestRefundAfterNeverWrittenTime(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		s := newIdle(t)
 		id := uuid.UUID{1}
@@ -345,7 +345,7 @@ func TestARowIsMissingForAWhileBeforeItsPlaceIsGivenBack(t *testing.T) {
 
 // A repetition at a replica with other settings may have written the send for another recipient:
 // the first one's place is given back.
-func TestASendThatIsAnotherRecipientsTakesNoPlace(t *testing.T) {
+func TestRefundOfSendToOtherRecipient(t *testing.T) {
 	s := newIdle(t)
 	id := uuid.UUID{1}
 	s.SettleLater(id, map[quota.Scope]string{quota.Recipient: "another", quota.IP: "kept"})

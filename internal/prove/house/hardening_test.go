@@ -101,7 +101,7 @@ func TestImagesAreExact(t *testing.T) {
 }
 
 // The last stage is empty but for the program: no shell, not root.
-func TestDockerfileLeavesNothingElseBehind(t *testing.T) {
+func TestDockerfileLastStage(t *testing.T) {
 	text := readFile(t, "Dockerfile")
 	_, last, found := strings.Cut(text, "\nFROM scratch\n")
 	if !found {

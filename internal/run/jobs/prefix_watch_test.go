@@ -90,7 +90,7 @@ func TestPauseStopsWhatWaits(t *testing.T) {
 
 // While the database cannot say whether a prefix is paused, no text message is sent. Sends continue
 // after it answers.
-func TestNothingLeavesWhileTheDatabaseDoesNotSay(t *testing.T) {
+func TestNoTextMessagesWithoutPrefixPauses(t *testing.T) {
 	vtest.InBubbleWith(t, watched, func(r *vtest.Rig) {
 		r.FailStore(sqlitetest.Down, "PrefixPaused")
 		a := r.Send(vtest.TextTo(vtest.Mobile))

@@ -194,7 +194,7 @@ func TestPostgresVerificationsAreLockedInOrder(t *testing.T) {
 
 // Of two checks of one recipient in a batch, the second is decided after the first was written.
 // Otherwise both could pass the bound on attempts.
-func TestPostgresCheckIsTheOnlyOneOfItsRecipient(t *testing.T) {
+func TestPostgresChecksOfOneRecipientAreSerial(t *testing.T) {
 	f, db, _ := betweenFixture(t)
 	open := func() string { return f.Admit(t, f.Intent(1)).Verification.ID }
 	for tries := 19; tries > 0; tries -= 5 { // one is left

@@ -247,7 +247,7 @@ func TestACheckAsksAsOftenAsNeeded(t *testing.T) {
 }
 
 // An unknown ID and an ID of another app get the same 404, whatever code is typed.
-func TestAnUnknownIDIsTheSameWhateverIsTyped(t *testing.T) {
+func TestCheckUnknownID(t *testing.T) {
 	vtest.InBubbleWith(t, letters, func(r *vtest.Rig) {
 		b := r.SendTo(vtest.Ana, vtest.InApp("elsewhere"))
 		for _, typed := range []string{"", "123456", "1234567", "BCDFGHJK", "!", strings.Repeat("1", 65)} {

@@ -90,7 +90,7 @@ func TestDecideFailsAtAStep(t *testing.T) {
 
 // If the limiter did not answer, it may have counted a send that this process then refuses. The
 // places of that send are given back.
-func TestWhatTheLimiterMayCountIsGivenBack(t *testing.T) {
+func TestRefundOfUnansweredTake(t *testing.T) {
 	app := quota.Rule{Name: "app", Scope: quota.App, Limit: 1, Window: time.Hour}
 	vtest.InBubbleWith(t, vtest.AlsoRules(app), func(r *vtest.Rig) {
 		r.SendTo(vtest.Ana)

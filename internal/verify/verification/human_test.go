@@ -103,7 +103,7 @@ func TestAPassAdmitsBeyondTheHalf(t *testing.T) {
 }
 
 // If the recipient's own rules refuse, the answer has their wait, and no caller gets a challenge.
-func TestNobodyIsAskedWhereAPassWouldNotAdmit(t *testing.T) {
+func TestNoChallengeIfRecipientIsLimited(t *testing.T) {
 	vtest.InForms(t, asking(humancheck.Check{}), func(r *vtest.Rig) {
 		for range 3 {
 			r.Send(stranger(1))

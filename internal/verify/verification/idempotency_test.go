@@ -161,7 +161,7 @@ func (c *claimed) ClaimIdempotencyKey(ctx context.Context, in store.IdempotencyC
 
 // A repeated request is not refused because of the row that it repeats, if the row is written after
 // the claim, and the process has refused the recipient before.
-func TestARepetitionIsNotRefusedForItsOwnRow(t *testing.T) {
+func TestRepetitionIgnoresOwnRow(t *testing.T) {
 	vtest.InBubbleWith(t, func(s *vtest.Settings) { s.Form = vtest.WithoutRedis }, func(r *vtest.Rig) {
 		wake, written := make(chan struct{}), make(chan struct{})
 		asleep := r.ReplicaOn(&sleeper{r.Store, wake}, r.MailServer, r.Carrier)

@@ -243,7 +243,7 @@ func TestLockedOutStrangersTakeNoPlace(t *testing.T) {
 
 // The check that reaches an app's bound is still within it; the next check raises the alarm. A
 // right code does not count.
-func TestAnAppsBoundIsPassedByTheNextFailure(t *testing.T) {
+func TestAppFailureBoundAlarm(t *testing.T) {
 	vtest.InBubbleWith(t, boundedApp(3), func(r *vtest.Rig) {
 		id := r.SendTo(vtest.Ana).View.ID
 		r.Guess(vtest.BackEnd, 2, id)

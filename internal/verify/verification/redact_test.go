@@ -147,7 +147,7 @@ func TestANetworksRefusalReadsNoRows(t *testing.T) {
 
 // A rule that no longer refused at the browser's first send shows the browser nothing. A rule of
 // less than an hour shows its exact wait.
-func TestABrowserIsToldNothingOfTheTimeBefore(t *testing.T) {
+func TestRedactHidesEarlierSends(t *testing.T) {
 	vtest.InBubbleWith(t, slowly, func(r *vtest.Rig) {
 		for range 2 {
 			r.Sleep(time.Minute)

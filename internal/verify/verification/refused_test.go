@@ -19,7 +19,7 @@ import (
 // One address above its limit asks for codes for as many strangers as it can. The refusals do not
 // fill the database, every request is counted, and support finds the first requests.
 // TestRefusalsAreBoundedAndCounted bounds the memory.
-// TestRefusalsByAWiderRuleHaveFiftyRowsAndOneThatTheRestShare tests the rows.
+// TestRefusalRowsOfWiderRuleAreBounded tests the rows.
 func TestStrangersDoNotFillTheDatabase(t *testing.T) {
 	const strangers = 2000
 	office := vtest.AlsoRules(quota.Rule{Name: "office", Scope: quota.IP, Limit: 1, Window: time.Hour})

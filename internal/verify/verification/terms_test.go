@@ -87,7 +87,7 @@ func TestARefundFindsThePolicyOfBefore(t *testing.T) {
 	}
 }
 
-func TestWhatIsRememberedOfFormerPoliciesIsBounded(t *testing.T) {
+func TestFormerPoliciesAreBounded(t *testing.T) {
 	r := vtest.NewRig(t, nil)
 	for i := range 100 {
 		r.Change(hourly(fmt.Sprint("p", i%50), 1, time.Hour))
@@ -136,7 +136,7 @@ var trial = vtest.WithRules(
 	quota.Rule{Name: "failures", Scope: quota.Failures, Limit: 1, Window: time.Hour, Observe: true},
 )
 
-func TestObservingRulesRefuseNothingAndAreInTheDatabase(t *testing.T) {
+func TestObservedRulesAreStored(t *testing.T) {
 	vtest.InBubbleWith(t, trial, func(r *vtest.Rig) {
 		for range 4 {
 			r.WantQuota("a success", r.SendTo(vtest.Ana).Quota, "[0]", time.Minute)

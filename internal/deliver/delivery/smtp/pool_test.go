@@ -412,7 +412,7 @@ func TestServerLimitsConnectionsOfTwo(t *testing.T) {
 }
 
 // Where refusals leave one connection of several, another one is tried a minute later.
-func TestTheLastConnectionIsAloneForAMinute(t *testing.T) {
+func TestPoolGrowsAfterRefusals(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		busy := smtptest.Rule{Stage: smtptest.Greet, Over: 1, Reply: "421 4.3.2 too many connections", Close: true}
 		server, s := inBubble(t, smtptest.Misbehaving(busy, takes300ms.Rules[0]), between(4, 4))

@@ -17,7 +17,7 @@ import (
 
 // A server, or a firewall, refuses connections beyond its limit without a reply. The mails go over
 // the accepted connections, at once and in the next backlog, and the server is not set aside.
-func TestServerLimitsConnectionsWithoutAWord(t *testing.T) {
+func TestServerDropsConnections(t *testing.T) {
 	const hangs = 5 * time.Second
 	for name, c := range map[string]struct {
 		rule                smtptest.Rule // beyond limit, at the greeting by default

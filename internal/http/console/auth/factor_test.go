@@ -169,7 +169,7 @@ func TestGuessingCodes(t *testing.T) {
 }
 
 // A login may be half done for ten minutes, and can be given up.
-func TestHalfwayIsShort(t *testing.T) {
+func TestHalfDoneLoginExpires(t *testing.T) {
 	r := newRig(t)
 	d := r.setUp(r.LoggedIn(), consoletest.Password)
 	half, other := r.halfIn(), r.halfIn()

@@ -40,7 +40,7 @@ func (r *rig) attackLogins() { r.attackFrom(41, 11) }
 
 // Twelve networks guess for a day, as fast as they are admitted. They do not keep the owner's new
 // browser out, and get few guesses.
-func TestTwelveNetworksKeepNoNewBrowserOut(t *testing.T) {
+func TestLoginLimitLeavesNewBrowsers(t *testing.T) {
 	r := newRig(t)
 	compared := 0
 	for i := range 96 {

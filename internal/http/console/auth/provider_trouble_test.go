@@ -126,7 +126,7 @@ func stateOf(t *testing.T, back string) string {
 
 // Tabs of one browser log in at the same time, in any order, and each returns to its own page. A
 // page that is reloaded leads on, and cookies do not accumulate.
-func TestTabsAtTheProvider(t *testing.T) {
+func TestProviderLoginInSeveralTabs(t *testing.T) {
 	r, server := besideProvider(t)
 	consoletest.Is(server, "bo", "support")
 	b := r.Browser()

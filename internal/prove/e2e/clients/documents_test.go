@@ -94,7 +94,7 @@ func TestTheLinesOfREADME(t *testing.T) {
 
 // The line of docs/limits.md takes a place of the limit in docs/SIX-LIMITERS.md, and the body of a
 // caller's own code in the quick start is taken.
-func TestTheLinesOfLimitsAndOfOnesOwnCode(t *testing.T) {
+func TestCommandsOfLimitsAndOwnCode(t *testing.T) {
 	t.Parallel()
 	s := apptest.Embedded(t).Write(blocksOf(t, "docs/SIX-LIMITERS.md", "yaml")[0]).Start(1)
 	if taken := sh(t, s, blocksOf(t, "docs/limits.md", "sh")[0]); !strings.HasPrefix(taken, "HTTP/1.1 200 OK") ||

@@ -107,7 +107,7 @@ func texts(status int, body, send, ready, up string) failure {
 
 // Each failure of a part is told alike by what a request gets, /readyz, the doctor, and what alerts
 // look at.
-func TestWhatIsToldOfAFailureIsWhatRequestsMeet(t *testing.T) {
+func TestHealthReportsAgreeWithRequests(t *testing.T) {
 	fill := func(s *apptest.Stack, disk *servertest.Disk) { apptest.Must(s.T, disk.Fill()) }
 	var link *toxiproxy.Proxy
 	for name, c := range map[string]failure{
