@@ -147,7 +147,7 @@ func Contains(t *testing.T, rec *httptest.ResponseRecorder, texts ...string) {
 	t.Helper()
 	for _, text := range texts {
 		if !strings.Contains(rec.Body.String(), text) {
-			t.Errorf("%q is missing in: %s", text, rec.Body)
+			t.Errorf("%q is missing in: %s", text, content(rec))
 		}
 	}
 }
@@ -157,7 +157,15 @@ func Lacks(t *testing.T, rec *httptest.ResponseRecorder, texts ...string) {
 	t.Helper()
 	for _, text := range texts {
 		if strings.Contains(rec.Body.String(), text) {
-			t.Errorf("%q is in: %s", text, rec.Body)
+			t.Errorf("%q is in: %s", text, content(rec))
 		}
 	}
+}
+
+// content returns the body of a response; of a page, what stands within its frame.
+func content(rec *httptest.ResponseRecorder) string {
+	if _, main, page := strings.Cut(rec.Body.String(), "<main"); page {
+		return "<main" + main
+	}
+	return rec.Body.String()
 }
