@@ -23,19 +23,22 @@ var later = vtest.FailWith(delivery.Temporary, "rcpt", 451, "4.7.1")
 func TestWhatAFailureMeans(t *testing.T) {
 	type row struct {
 		answer   func(context.Context) error
-		want     string
+		want     vtest.Send
 		refunded bool
 	}
+	rejected := func(code string) vtest.Send {
+		return vtest.Send{Status: store.Failed, Reason: store.ReasonRejected, Provider: "mx.example", ProviderCode: code, Attempt: 1}
+	}
+	noAnswer := vtest.Send{Status: store.Unknown, Reason: "no_answer", Provider: "mx.example", Attempt: 1}
 	vtest.EachInForm(t, map[string]row{
-		"mailbox unknown":         {vtest.NoMailbox, "failed rejected 550 5.1.1", true},
-		"policy":                  {vtest.FailWith(delivery.Rejected, "dot", 554, "5.7.1"), "failed rejected 554 5.7.1", true},
-		"no answer after the dot": {vtest.FailWith(delivery.Unknown, "dot", 0, ""), "unknown no_answer ", false},
-		"a failure of no class":   {func(context.Context) error { return context.DeadlineExceeded }, "unknown no_answer ", false},
+		"mailbox unknown":         {vtest.NoMailbox, rejected("550 5.1.1"), true},
+		"policy":                  {vtest.FailWith(delivery.Rejected, "dot", 554, "5.7.1"), rejected("554 5.7.1"), true},
+		"no answer after the dot": {vtest.FailWith(delivery.Unknown, "dot", 0, ""), noAnswer, false},
+		"a failure of no class":   {func(context.Context) error { return context.DeadlineExceeded }, noAnswer, false},
 	}, nil, func(r *vtest.Rig, c row) {
 		r.MailServer.Answer(c.answer)
 		a := r.SendTo(vtest.Ana)
-		s := r.NewestSend(a.View.ID)
-		r.WantLine("the send", vtest.Line(c.want, "mx.example"), r.Status(a), s.ProviderCode, s.Provider)
+		r.WantSend(a.View.ID, c.want)
 		r.Sleep(time.Minute - time.Microsecond)
 		r.WantMails(1)
 		due, err := r.Store.LeaseDueRefunds(r.Context(), time.Microsecond, 10)
@@ -54,14 +57,15 @@ func TestTemporaryFailureIsRetried(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		r.MailServer.Answer(later)
 		a := r.SendTo(vtest.Ana)
-		s := r.NewestSend(a.View.ID)
-		r.WantLine("after a temporary failure", "queued temporary_rcpt 451 4.7.1 mx.example", r.Status(a), s.ProviderCode, s.Provider)
+		r.WantSend(a.View.ID, vtest.Send{
+			Status: store.Queued, Reason: "temporary_rcpt", Provider: "mx.example", ProviderCode: "451 4.7.1", Attempt: 1,
+		})
 		r.Sleep(10 * time.Second)
 		if mails := r.MailServer.Attempts(); len(mails) != 2 || mails[0].MessageID != mails[1].MessageID || r.Code(0) != r.Code(1) {
 			t.Fatalf("a retry carries the same code and Message-ID: %d mails", len(mails))
 		}
-		s = r.NewestSend(a.View.ID)
-		r.WantLine("after the retry", "sent 1 2", s.Status, s.Number, s.Attempt)
+		r.WantSend(a.View.ID, vtest.Send{Status: store.Sent, Provider: "mx.example", ProviderCode: "250 2.0.0", Attempt: 2})
+		r.Want("number of the send", r.NewestSend(a.View.ID).Number, 1)
 		r.RefuseTo(vtest.Ana)
 	})
 }
@@ -107,7 +111,7 @@ func TestAboveThePace(t *testing.T) {
 		r.Sleep(10*time.Minute - 41*time.Second)
 		r.WantStatus(a, "queued backlog")
 		r.Sleep(5 * time.Second)
-		r.WantLine("the send", "failed expired", r.Status(a))
+		r.WantStatus(a, "failed expired")
 		r.WantMails(10)
 	})
 }
@@ -121,7 +125,9 @@ func TestExpiredInTheQueueIsNotSent(t *testing.T) {
 		r.Sleep(10 * time.Minute)
 		r.Start()
 		r.Sleep(time.Second)
-		r.WantLine("the send", "failed expired 452 4.2.2", r.Status(a), r.NewestSend(a.View.ID).ProviderCode)
+		r.WantSend(a.View.ID, vtest.Send{
+			Status: store.Failed, Reason: "expired", Provider: "mx.example", ProviderCode: "452 4.2.2", Attempt: 2,
+		})
 		r.WantMails(0)
 	})
 }

@@ -31,8 +31,7 @@ func TestSendArrives(t *testing.T) {
 		local, _ := strings.CutSuffix(mails[0].MessageID, "@shop.example")
 		send, signed := r.Settings.Vault.SendOfMessageID(local)
 		r.WantLine("the mail", vtest.Line(1, vtest.Ana, v.Send.ID, true), len(mails), mails[0].To, send, signed)
-		s := r.NewestSend(v.ID)
-		r.WantLine("after delivery", "sent 250 2.0.0 mx.example", s.Status, s.ProviderCode, s.Provider)
+		r.WantSend(v.ID, vtest.Send{Status: store.Sent, Provider: "mx.example", ProviderCode: "250 2.0.0", Attempt: 1})
 		r.WantApproved(v.ID, vtest.CodeIn(mails[0]))
 	})
 }

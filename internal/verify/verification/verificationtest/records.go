@@ -44,6 +44,23 @@ func (r *Rig) NewestSend(id string) store.Send {
 	return send
 }
 
+// Send is what tests compare of a send.
+type Send struct {
+	Status                         store.Status
+	Reason, Provider, ProviderCode string
+	Attempt                        int
+	InDoubt                        bool
+}
+
+// WantSend fails the test unless the newest send of a verification is as wanted.
+func (r *Rig) WantSend(id string, want Send) {
+	r.Helper()
+	s := r.NewestSend(id)
+	if got := (Send{s.Status, s.Reason, s.Provider, s.ProviderCode, s.Attempt, s.InDoubt}); got != want {
+		r.Errorf("the send:\n\t got %+v\n\twant %+v", got, want)
+	}
+}
+
 // RowBlockedBy returns the row of a recipient's refusals by a rule or reason. It fails the test
 // unless there is exactly one.
 func (r *Rig) RowBlockedBy(rule, channel, to string) store.SendOrRefusal {
