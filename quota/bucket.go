@@ -2,12 +2,10 @@ package quota
 
 import "strings"
 
-// separatorEscaper escapes the separator in a part, so that two different lists of parts never give
-// the same bucket.
 var separatorEscaper = strings.NewReplacer("%", "%25", ":", "%3A")
 
-// Bucket joins parts, such as app, channel, policy, scope and subject, to the name of a bucket.
-// Different parts give different names, even if a part is empty or contains the separator.
+// Bucket joins parts, such as app, channel, policy, scope and subject, to a bucket's name.
+// Different parts give different names, even if one is empty or contains the separator.
 func Bucket(parts ...string) string {
 	var b strings.Builder
 	size := len(parts)

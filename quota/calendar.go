@@ -2,10 +2,9 @@ package quota
 
 import "time"
 
-// Period is the unit in which a calendar rule counts: the clock hour, day, week or month.
+// Period is what a calendar rule counts in. A week begins on Monday (ISO 8601).
 type Period string
 
-// The periods. A week begins on Monday (ISO 8601), a month on its first day.
 const (
 	Hour  Period = "hour"
 	Day   Period = "day"
@@ -13,18 +12,15 @@ const (
 	Month Period = "month"
 )
 
-// maxTurnBack is the most by which a period may be longer than usual, because a zone turns its
-// clock back. No zone has turned its clock back by more than this, except to move across the date
-// line. A period that would be longer is cut off.
+// maxTurnBack is the most that a clock turned back can add to a period; a longer period is cut off.
+// No zone has ever turned its clock back further, except to move across the date line.
 const maxTurnBack = 4 * time.Hour
 
-// Calendar reports whether the rule counts by a calendar, in periods or dates, and not in a sliding
-// window.
+// Calendar reports whether the rule counts in periods or dates, and not in a sliding window.
 func (r Rule) Calendar() bool { return r.Per != "" || r.Days != 0 }
 
-// Keep returns the longest time for which an event can count for the rule. For a rule with a
-// sliding window, Keep returns the window. For a calendar rule, Keep returns the greatest possible
-// length of the period or of the dates.
+// Keep returns the longest time for which the rule can count an event: its window or, for a
+// calendar rule, the greatest possible length of the period or dates.
 func (r Rule) Keep() time.Duration {
 	const day = 24 * time.Hour
 	longest := 31 * day
@@ -46,13 +42,13 @@ func (r Rule) Keep() time.Duration {
 	return longest + maxTurnBack
 }
 
-// Period returns the span in which a calendar rule counts events at the instant now. With Per, the
-// span is the hour, day, week or month that contains the instant now. With Days, the span is the
-// current local date and the Days-1 dates before it. The end is exclusive. The bounds are local
-// times of the rule's zone. If a clock change skips a local time, the bound is the instant of the
-// change. If a local time occurs twice, the bound is the first of the two instants. So a day lasts
-// 23, 24 or 25 hours, and a repeated hour lasts two hours. A date that the zone skipped still
-// counts as one of the dates. The span of a rule with Window ends now.
+// Period returns the span, without its end, in which a calendar rule counts events at now: the
+// hour, day, week or month around now or, with Days, the current date and the Days-1 dates before
+// it. With Window, the span is the one that ends now.
+//
+// The bounds are local times of the rule's zone. If a clock change skips one, the bound is the
+// instant of the change; if one occurs twice, it is the first. So a day lasts 23, 24 or 25 hours,
+// and a repeated hour two. A date that the zone skipped counts as one of the dates.
 func (r Rule) Period(now time.Time) (start, end time.Time) {
 	if !r.Calendar() {
 		return now.Add(-r.Window), now
@@ -69,9 +65,8 @@ func (r Rule) Period(now time.Time) (start, end time.Time) {
 	return start, end
 }
 
-// daysAsOneDay returns a rule with Days as a rule of one calendar day. The result is used to find
-// when a date begins, because the span of a rule with Days moves at that instant. Other rules are
-// returned unchanged.
+// daysAsOneDay makes a rule with Days one of a single calendar day, to find when a date begins,
+// which is when the span of Days moves.
 func (r Rule) daysAsOneDay() Rule {
 	if r.Days > 0 {
 		r.Per, r.Days = Day, 0
@@ -79,10 +74,9 @@ func (r Rule) daysAsOneDay() Rule {
 	return r
 }
 
-// expiryByDate returns the instant at which a rule with Days stops counting an event that happened
-// at the given instant. The result is the start of the date that is Days dates after the event's
-// date. The result is never after the start of the date on which the duration Keep has passed since
-// the event.
+// expiryByDate returns when a rule with Days stops counting an event: at the start of the date that
+// is Days dates after the event's, but no later than the start of the date on which the event gets
+// as old as Keep.
 func (r Rule) expiryByDate(at time.Time) time.Time {
 	wall, _, _ := r.daysAsOneDay().periodAround(at)
 	end := time.Unix(firstInstantOf(wall+int64(r.Days)*secondsPerDay, r.zone()), 0).UTC()
@@ -92,8 +86,7 @@ func (r Rule) expiryByDate(at time.Time) time.Time {
 	return end
 }
 
-// periodAround returns the period that contains the instant now. The result wall is the local time
-// at which the period began. periodAround ignores Days.
+// periodAround returns the period around now, and the wall time at which it began. It ignores Days.
 func (r Rule) periodAround(now time.Time) (wall int64, start, end time.Time) {
 	zone := r.zone()
 	wall = r.wallStart(now.In(zone))
@@ -113,10 +106,9 @@ func (r Rule) periodAround(now time.Time) (wall int64, start, end time.Time) {
 	return wall, time.Unix(from, 0).UTC(), time.Unix(to, 0).UTC()
 }
 
-// periodStarts returns the starts of four periods: the previous period, the current period and the
-// next two periods. For a rule with Days, each period is one date. The four starts are for the
-// limiter's script in Redis, which uses its own clock. Even if that clock differs a little from the
-// instant now, the script finds the start of its current period among them.
+// periodStarts returns the starts of the previous, the current and the next two periods or, with
+// Days, dates. Among them, take.lua finds the current one even if Redis's clock differs a little
+// from now.
 func (r Rule) periodStarts(now time.Time) [4]time.Time {
 	one := r.daysAsOneDay()
 	start, end := one.Period(now)
@@ -132,8 +124,7 @@ func (r Rule) zone() *time.Location {
 	return r.Zone
 }
 
-// cutoff returns the rule's cutoff at the instant now. An event counts if it is later than the
-// cutoff. Both instants are in µs since 1970.
+// cutoff is in µs since 1970, as now is. An event counts if it is later.
 func (r Rule) cutoff(now int64) int64 {
 	if !r.Calendar() {
 		return now - r.Window.Microseconds()
@@ -142,11 +133,10 @@ func (r Rule) cutoff(now int64) int64 {
 	return start.UnixMicro() - 1
 }
 
-// A wall time is the reading of a local clock, in seconds since 1970 as if the zone were UTC.
+// A wall time is what a local clock shows, in seconds since 1970 as if the zone were UTC.
 
 const secondsPerDay = 24 * 60 * 60
 
-// wallStart returns the wall time at which the period of t began.
 func (r Rule) wallStart(t time.Time) int64 {
 	year, month, day := t.Date()
 	hour := 0
@@ -161,8 +151,6 @@ func (r Rule) wallStart(t time.Time) int64 {
 	return time.Date(year, month, day, hour, 0, 0, 0, time.UTC).Unix()
 }
 
-// nextPeriodStart returns the wall time at which a period ends. The parameter start is the wall
-// time at which the period begins.
 func (r Rule) nextPeriodStart(start int64) int64 {
 	t := time.Unix(start, 0).UTC()
 	switch r.Per {
@@ -179,8 +167,8 @@ func (r Rule) nextPeriodStart(start int64) int64 {
 }
 
 // firstInstantOf returns the first instant, in seconds since 1970, at which the zone's clock shows
-// the wall time or a later one. It walks through the changes of the zone's offset, because
-// time.Date may return either of two possible instants.
+// the wall time or a later one. time.Date won't do, because it may return either of two such
+// instants.
 func firstInstantOf(wall int64, zone *time.Location) int64 {
 	const ahead = 26 * 60 * 60 // more than any zone is ahead of UTC
 	for t := time.Unix(wall-ahead, 0).In(zone); ; {

@@ -1,5 +1,5 @@
--- Functions for all scripts. Instants and windows are in µs. They are whole and below 2^53, so that
--- a double holds them exactly.
+-- Functions for all scripts. Instants and windows are in whole µs below 2^53, which a double holds
+-- exactly.
 --
 -- A bucket is one sorted set. Its members and their scores:
 --   a counted ID             the instant of its event
@@ -8,8 +8,8 @@
 
 local call, RESET_MARK = redis.call, ''
 
--- Returns the digits of a whole number. redis.call would print the number as a double, slowly;
--- Lua's tostring rounds to 14 digits.
+-- Returns a whole number's digits. redis.call would print a double, slowly; tostring rounds to 14
+-- digits.
 local function whole(n)
   return string.format('%.0f', n) -- not %d, which has 32 bits on some machines
 end
@@ -19,8 +19,8 @@ local function prune(key, keep, now)
   call('ZREMRANGEBYSCORE', key, whole(-now), whole(now - keep))
 end
 
--- Makes a key expire at the instant till, unless its expiry is later already. One command is nearly
--- always enough: a new key has no expiry, and an old key has an earlier one.
+-- Makes a key expire at till, unless it expires later anyway. One command is nearly always enough:
+-- a new key has no expiry, and an old one an earlier one.
 local function extend(key, till, new)
   till = whole(math.ceil(till / 1000))
   if call('PEXPIREAT', key, till, new and 'NX' or 'GT') == 0 then
@@ -28,8 +28,8 @@ local function extend(key, till, new)
   end
 end
 
--- Sets a key's expiry to the end of its last member: the end of a tombstone, or keep after an
--- event. It makes the expiry earlier only if the key has only tombstones.
+-- Makes a key expire with its last member: at the end of a tombstone, or keep after an event. It
+-- moves the expiry back only if just tombstones are left.
 local function expire(key, keep)
   local first = call('ZRANGE', key, 0, 0, 'WITHSCORES')[2]
   if not first then
@@ -43,9 +43,8 @@ local function expire(key, keep)
   end
 end
 
--- Moves the events in the future to now; newest is the instant of the latest one. Such events exist
--- if the clock was set back. The expiry moves back by as much as the newest event, but not to
--- before the tombstones end.
+-- Moves events in the future to now, which exist if the clock was set back; newest is the latest
+-- one's instant. The expiry moves back as far, but not to before the tombstones end.
 local function clamp_to_now(key, newest, now)
   for _, id in ipairs(call('ZRANGE', key, '(' .. whole(now), '+inf', 'BYSCORE')) do
     call('ZADD', key, whole(now), id)

@@ -66,6 +66,15 @@ func TestTheCodeOfREADME(t *testing.T) {
 	}
 }
 
+// The parts keep their bounds, so nobody shares a bucket by a clever name.
+func ExampleBucket() {
+	fmt.Println(quota.Bucket("shop", "recipient", "ann@example.com"))
+	fmt.Println(quota.Bucket("shop", "recipient:ann"), quota.Bucket("shop:recipient", "ann"))
+	// Output:
+	// shop:recipient:ann@example.com
+	// shop:recipient%3Aann shop%3Arecipient:ann
+}
+
 // A send that failed for good gives its place back, once. A late copy of its Take cannot take the
 // place again.
 func ExampleMemory_Refund() {

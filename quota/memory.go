@@ -9,27 +9,25 @@ import (
 	"time"
 )
 
-// shards is the number of shards of a Memory. Each shard has its own lock.
-const shards = 64
+const shards = 64 // each with a lock of its own
 
-// Memory is the in-process limiter. Tests compare Redis with Memory. A Memory keeps each event for
-// as long as a rule can need the event. When the process ends, all events are lost, unless OnChange
-// stores the events. A Memory never returns ErrUnavailable. Safe for concurrent use.
+// Memory counts in one process. When the process ends, all events are lost, unless OnChange stores
+// them. It never returns ErrUnavailable. Safe for concurrent use.
 type Memory struct {
-	// OnChange is called for each change of a bucket. The calls for one bucket have the order of
-	// the changes. The bucket is locked during the call. ctx is the context of the call that made
-	// the change. OnChange must not block. Set OnChange before the Memory is first used.
+	// OnChange is called for each change, in the order of a bucket's changes and with the context
+	// of the call that made it. The bucket is locked meanwhile, so OnChange must not block. Set it
+	// before the Memory is first used.
 	OnChange func(ctx context.Context, c Change)
 
 	now    func() time.Time
 	seed   maphash.Seed
-	most   int // largest number of buckets of a shard; 0: no bound
+	most   int // buckets of a shard; 0: no bound
 	shards [shards]shard
 }
 
-// Change is a change of one bucket of a Memory. If Keep is positive, the change adds an event that
-// counts from At for the duration Keep. If Keep is 0 and ID is set, the change is the refund of the
-// event. If ID is empty, the change is the reset of the bucket.
+// Change is a change of one bucket. If Keep is positive, the event with this ID was added, and
+// counts from At for Keep. If Keep is 0, the event was refunded or, without an ID, the bucket was
+// reset.
 type Change struct {
 	Bucket, ID string
 	At         time.Time
@@ -40,11 +38,11 @@ type shard struct {
 	mu      sync.Mutex
 	buckets map[string]*bucket
 	opened  int   // buckets added since the last sweep
-	swept   int64 // instant of the last sweep, µs since 1970
-	peak    int   // largest number of buckets since the map was made
+	swept   int64 // instant of the last sweep, in µs since 1970
+	peak    int   // most buckets since the map was made
 }
 
-// NewMemory makes an empty limiter that reads the time from now.
+// NewMemory makes an empty limiter on the clock now.
 func NewMemory(now func() time.Time) *Memory {
 	m := &Memory{now: now, seed: maphash.MakeSeed(), OnChange: func(context.Context, Change) {}}
 	for i := range m.shards {
@@ -53,16 +51,15 @@ func NewMemory(now func() time.Time) *Memory {
 	return m
 }
 
-// NewBoundedMemory is NewMemory with a bound on the number of buckets. The parameter buckets gives
-// the approximate bound. The bound is at least 64. If the bound is reached, a new bucket replaces a
-// random bucket.
+// NewBoundedMemory makes a Memory of about so many buckets, at least 64. Beyond that, a new bucket
+// replaces a random one.
 func NewBoundedMemory(now func() time.Time, buckets int) *Memory {
 	m := NewMemory(now)
 	m.most = max(1, buckets/shards)
 	return m
 }
 
-// Take counts the event in all buckets or in none; see [Limiter].
+// Take implements [Limiter].
 func (m *Memory) Take(ctx context.Context, req Request) (Decision, error) {
 	p, err := planTake(req)
 	if err != nil {
@@ -102,7 +99,7 @@ func (m *Memory) Take(ctx context.Context, req Request) (Decision, error) {
 	return d, nil
 }
 
-// Peek returns the states of the rules and counts nothing; see [Limiter].
+// Peek implements [Limiter].
 func (m *Memory) Peek(_ context.Context, req Request) (Decision, error) {
 	p, err := planPeek(req)
 	if err != nil {
@@ -114,8 +111,7 @@ func (m *Memory) Peek(_ context.Context, req Request) (Decision, error) {
 	return m.states(p, now), nil
 }
 
-// Refund removes the event with this ID from the buckets. It leaves a tombstone for 60 s, even in
-// buckets that did not count the ID; see [Limiter].
+// Refund implements [Limiter].
 func (m *Memory) Refund(ctx context.Context, id string, buckets ...string) error {
 	if err := checkID(id); err != nil {
 		return err
@@ -126,7 +122,7 @@ func (m *Memory) Refund(ctx context.Context, id string, buckets ...string) error
 	})
 }
 
-// Reset deletes the events of the buckets; see [Limiter].
+// Reset implements [Limiter].
 func (m *Memory) Reset(ctx context.Context, buckets ...string) error {
 	return m.updateEach(buckets, func(name string, now int64) {
 		m.findOrAdd(name, now).reset(now)
@@ -134,8 +130,7 @@ func (m *Memory) Reset(ctx context.Context, buckets ...string) error {
 	})
 }
 
-// updateEach calls the function do for every bucket, with the same value of now. During the calls,
-// the shards of all these buckets are locked. If a name is empty, updateEach returns ErrBadRequest.
+// updateEach calls do for every bucket, at one instant and with all of them locked.
 func (m *Memory) updateEach(buckets []string, do func(name string, now int64)) error {
 	if err := checkBuckets(buckets); err != nil {
 		return err
@@ -148,8 +143,6 @@ func (m *Memory) updateEach(buckets []string, do func(name string, now int64)) e
 	return nil
 }
 
-// clampToNow moves each event that lies in the future to the instant now. Events lie in the future
-// if the clock was set back.
 func (m *Memory) clampToNow(buckets []string, now int64) {
 	for _, name := range buckets {
 		m.find(name, now).clampToNow(now)
@@ -164,8 +157,7 @@ func (m *Memory) states(p requestPlan, now int64) Decision {
 	return p.split(d)
 }
 
-// lock locks the shards of the buckets, in ascending order so that callers cannot deadlock. It
-// returns the function that unlocks them.
+// lock locks the buckets' shards, in ascending order so that callers can't deadlock.
 func (m *Memory) lock(buckets []string) (unlock func()) {
 	order := make([]uint64, len(buckets))
 	for i, name := range buckets {
@@ -185,8 +177,8 @@ func (m *Memory) lock(buckets []string) (unlock func()) {
 
 func (m *Memory) shardOf(name string) uint64 { return maphash.String(m.seed, name) % shards }
 
-// find returns the bucket with this name, or nil if the bucket is missing or has expired. A nil
-// bucket counts as an empty bucket. The caller must hold the lock of the bucket's shard.
+// find returns nil, which is an empty bucket, if the bucket is missing or has expired. Its shard
+// must be locked.
 func (m *Memory) find(name string, now int64) *bucket {
 	b := m.shards[m.shardOf(name)].buckets[name]
 	if b == nil || b.expiresAt <= now {
@@ -195,9 +187,7 @@ func (m *Memory) find(name string, now int64) *bucket {
 	return b
 }
 
-// findOrAdd returns the bucket of a name, and adds it if it is missing. Before it adds a bucket, it
-// deletes the shard's expired buckets if a sweep is due. Then, while the shard is full, it deletes
-// random buckets.
+// findOrAdd also sweeps the shard if that is due, and makes room for a new bucket in a full one.
 func (m *Memory) findOrAdd(name string, now int64) *bucket {
 	if b := m.find(name, now); b != nil {
 		return b
@@ -215,11 +205,10 @@ func (m *Memory) findOrAdd(name string, now int64) *bucket {
 	return b
 }
 
-// sweepIfDue deletes the expired buckets of the shard if a sweep is due. A sweep is due if at least
-// 64 buckets were added since the last sweep, and these are at least half of all buckets. A sweep
-// is also due one minute after the last sweep, plus one minute for each sweepRate buckets. The
-// first condition keeps the cost of each added bucket small. The second condition deletes expired
-// buckets after a rush, even if few new buckets follow.
+// sweepIfDue deletes expired buckets once 64 buckets, and half of all, are new since the last
+// sweep, which keeps the cost for each of them small. It also does so a minute after the last
+// sweep, plus one for each sweepRate buckets, so that a rush is cleared up even if few new buckets
+// follow.
 func (s *shard) sweepIfDue(now int64) {
 	const least = 64
 	pause := time.Minute.Microseconds() * int64(1+len(s.buckets)/sweepRate)
@@ -236,5 +225,5 @@ func (s *shard) sweepIfDue(now int64) {
 	}
 }
 
-// sweepRate is how many buckets of one shard the time-based sweep visits per minute, at most.
+// sweepRate is how many buckets of one shard the timed sweeps visit per minute, at most.
 const sweepRate = 10_000

@@ -5,20 +5,18 @@ import (
 	"time"
 )
 
-// bucket is one bucket of a Memory. The events are sorted, oldest first. Instants are µs since
-// 1970. A nil bucket counts as an empty bucket.
+// bucket has its events sorted, oldest first. Instants are µs since 1970. A nil bucket is an empty
+// one.
 type bucket struct {
 	times     []int64
 	ids       []string         // ids[i] is the ID of the event at times[i]
-	index     map[string]int64 // instant of each ID; nil until the bucket had more than indexedAbove events
-	refunds   *tombstones      // nil without refunds
-	expiresAt int64            // from this instant on no event counts, and a sweep may delete the bucket
+	index     map[string]int64 // instants by ID; nil until the bucket had more than indexedAbove events
+	refunds   *tombstones      // nil: none
+	expiresAt int64            // from then on no event counts, and a sweep may delete the bucket
 }
 
-// clampToNow moves each event that lies in the future to the instant in the parameter now. Events
-// lie in the future if the clock was set back. The expiry of the bucket moves back by as much as
-// the newest event moves. But the bucket does not expire before its tombstones, the marks of
-// refunds and resets, have ended.
+// clampToNow moves events that lie in the future, since the clock was set back, to now. The
+// bucket's expiry moves back as far as the newest event, but not to before its tombstones end.
 func (b *bucket) clampToNow(now int64) {
 	times := b.eventTimes()
 	last := len(times) - 1
@@ -35,10 +33,8 @@ func (b *bucket) clampToNow(now int64) {
 	b.setExpiry(0)
 }
 
-// indexedAbove is the number of events above which a bucket has an index by ID.
 const indexedAbove = 32
 
-// eventTimes returns the instants of the events, oldest first.
 func (b *bucket) eventTimes() []int64 {
 	if b == nil {
 		return nil
@@ -46,12 +42,10 @@ func (b *bucket) eventTimes() []int64 {
 	return b.times
 }
 
-// refunded reports whether the bucket has a tombstone of the ID, and the tombstone has not ended.
 func (b *bucket) refunded(id string, now int64) bool {
 	return b != nil && b.refunds != nil && b.refunds.until[id] > now
 }
 
-// countsID reports whether the bucket has an event with the ID that is younger than keep.
 func (b *bucket) countsID(id string, now int64, keep time.Duration) bool {
 	if b == nil {
 		return false
@@ -71,7 +65,7 @@ func (b *bucket) instantOf(id string) (int64, bool) {
 	return 0, false
 }
 
-// add inserts the event at its instant; it replaces an event or tombstone with the same ID.
+// add replaces an event or tombstone with the same ID.
 func (b *bucket) add(id string, at int64) {
 	b.remove(id)
 	if b.refunds != nil {
@@ -90,7 +84,6 @@ func (b *bucket) add(id string, at int64) {
 	}
 }
 
-// prune deletes events older than keep and tombstones that have ended.
 func (b *bucket) prune(now int64, keep time.Duration) {
 	old, _ := slices.BinarySearch(b.times, now-keep.Microseconds()+1)
 	for _, id := range b.ids[:old] {
@@ -125,16 +118,15 @@ func (b *bucket) refund(id string, now int64) {
 	b.setExpiry(0)
 }
 
-// resetMark is the ID of the tombstone that marks a reset. No event has this ID.
-const resetMark = ""
+const resetMark = "" // the ID of the tombstone that marks a reset; no event has it
 
 func (b *bucket) reset(now int64) {
 	b.times, b.ids, b.index = nil, nil, nil
 	b.refund(resetMark, now)
 }
 
-// resetUntil returns the instant that is resetSlack after the last reset, or 0 if there was no
-// recent reset. Record ignores events whose time is not later than this instant.
+// resetUntil returns the instant up to which Record ignores events: resetSlack after a recent
+// reset, otherwise 0.
 func (b *bucket) resetUntil(now int64) int64 {
 	if !b.refunded(resetMark, now) {
 		return 0
@@ -142,9 +134,8 @@ func (b *bucket) resetUntil(now int64) int64 {
 	return b.refunds.until[resetMark] - (tombstoneLife - resetSlack).Microseconds()
 }
 
-// setExpiry sets when the bucket expires. The bucket expires when the age of its newest event
-// reaches the duration in the parameter keep, but not before its last tombstone ends. While the
-// bucket has events, setExpiry only moves the expiry to a later instant.
+// setExpiry makes the bucket expire when its newest event gets as old as keep, but not before its
+// last tombstone ends. While there are events, it only moves the expiry to a later instant.
 func (b *bucket) setExpiry(keep time.Duration) {
 	if last := len(b.times) - 1; last >= 0 {
 		b.expiresAt = max(b.expiresAt, b.times[last]+keep.Microseconds())
@@ -156,10 +147,9 @@ func (b *bucket) setExpiry(keep time.Duration) {
 	}
 }
 
-// tombstones are the tombstones of a bucket.
 type tombstones struct {
-	until map[string]int64 // end of each ID's tombstone
-	order []string         // IDs, oldest refund first; an ID that was refunded twice appears twice
+	until map[string]int64 // by ID
+	order []string         // oldest refund first; an ID that was refunded twice appears twice
 	last  int64            // the latest end
 }
 

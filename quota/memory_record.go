@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Record adds events to the bucket; see [Limiter].
+// Record implements [Limiter].
 func (m *Memory) Record(ctx context.Context, bucket string, keep time.Duration, events []AgedEvent) error {
 	if err := checkRecord(bucket, keep, events); err != nil || len(events) == 0 {
 		return err

@@ -11,37 +11,32 @@ import (
 )
 
 const (
-	// MaxWaiting is the greatest number of callers of one tenant (Request.Tenant) that may wait in
-	// a Queue at the same time, in all lines together.
+	// MaxWaiting is how many callers of one tenant (Request.Tenant) may wait in a Queue at once, in
+	// all its lines together.
 	MaxWaiting = 1000
-	// recheckInterval is the longest time for which the first caller of a line sleeps. The caller
-	// must not sleep longer, because a refund or a reset may free a place before the window of an
-	// event ends.
+	// recheckInterval is the longest sleep of a line's first caller, because a refund or a reset
+	// may free a place early.
 	recheckInterval = 5 * time.Second
-	// gracePeriod is how long a caller stays in line after its deadline, if the limiter's last
-	// answer shows a free place for the caller. The callers ahead of it need this time to take
-	// their own places first.
+	// gracePeriod is how long a caller stays in line after its deadline if the limiter's last
+	// answer has a place for it: those ahead must take theirs first.
 	gracePeriod = time.Second
-	// minSleep is the shortest sleep after a refusal. It is needed because a Cluster may refuse
-	// with a wait of 0 while another call is under way.
+	// minSleep is the shortest sleep after a refusal, because a Cluster may refuse with a wait of 0
+	// while another call is under way.
 	minSleep = time.Millisecond
 )
 
-// Queue lets callers wait for a place in the limits, first come, first served. Requests with the
-// same buckets stand in one line. Only the first caller of a line asks the limiter. After a refusal
-// this caller sleeps for the wait in the answer, and asks again. When it leaves, the next caller
-// becomes the first. A caller is refused as soon as the limiter's last answer shows that no place
-// will be free before the deadline of its context. Callers of other processes do not stand in line.
-// Safe for concurrent use.
+// Queue lets callers wait for a place, first come, first served. Requests with the same buckets
+// stand in one line. Only its first caller asks the limiter, sleeps for the wait in the answer, and
+// asks again. Callers are refused as soon as the last answer shows that no place will be free
+// before their deadline. Callers of other processes don't stand in line. Safe for concurrent use.
 type Queue struct {
 	mu          sync.Mutex
 	lines       map[string]*waitingLine
-	waiting     map[string]int                // number of callers that wait, by tenant
-	sharedWaits map[sharedWaitKey]*sharedWait // waits of Repeated requests
+	waiting     map[string]int                // callers that wait, by tenant
+	sharedWaits map[sharedWaitKey]*sharedWait // of Repeated requests
 	ended       chan struct{}                 // closed by End
 }
 
-// NewQueue makes an empty queue.
 func NewQueue() *Queue {
 	return &Queue{
 		lines: map[string]*waitingLine{}, waiting: map[string]int{}, sharedWaits: map[sharedWaitKey]*sharedWait{},
@@ -49,38 +44,34 @@ func NewQueue() *Queue {
 	}
 }
 
-// sharedWaitKey identifies a wait that requests can share. line is the key of the waiting line for
-// the requests' buckets. id is the ID of the requests' event.
+// sharedWaitKey is the key of a line, and the ID of an event that waits in it.
 type sharedWaitKey struct{ line, id string }
 
-// sharedWait is the wait of one request. Further requests with the same event share it.
+// sharedWait is the wait of one request, shared by others with the same event.
 type sharedWait struct {
 	over   chan struct{} // closed when answer and err are set
 	answer Decision
 	err    error
 }
 
-// waitingLine has the callers that wait for places in the same buckets.
 type waitingLine struct {
-	waiters []*waiter // in the order of arrival; the first one asks the limiter
+	waiters []*waiter // in the order of arrival; the first asks the limiter
 	last    Decision  // the limiter's last answer
-	heard   time.Time // when the last answer arrived; zero: none did yet
+	heard   time.Time // when it arrived; zero: none did yet
 }
 
-// waiter is one caller in a line.
 type waiter struct {
 	tenant   string
 	deadline time.Time     // zero: none
-	asks     bool          // the waiter is the first of its line, or was
-	first    chan struct{} // closed when the waiter becomes the first
-	refused  chan Decision // gets the refusal if the waiter cannot be admitted in time
+	asks     bool          // is the first of its line, or was
+	first    chan struct{} // closed when it becomes the first
+	refused  chan Decision // gets the refusal if it can't be admitted in time
 }
 
-// Take calls the function take, without waiting in line. take is the Take method of a [Limiter], or
-// a function that calls it. If the callers in line need all remaining places, Take refuses and does
-// not call take. RetryAfter of this refusal is the time until those callers and this caller can be
-// admitted. For a Repeated request, Take always calls take, because the event may already be
-// counted. Errors: those of take.
+// Take calls take, a [Limiter]'s or one that calls it, without standing in line. If those in line
+// need all places that are left, it refuses instead, and RetryAfter is the time until they and this
+// caller can be admitted. It calls take for a Repeated request in any case, because the event may
+// be counted already. Errors: those of take.
 func (q *Queue) Take(ctx context.Context, req Request, take func(context.Context, Request) (Decision, error)) (Decision,
 	error,
 ) {
@@ -90,19 +81,17 @@ func (q *Queue) Take(ctx context.Context, req Request, take func(context.Context
 	return take(ctx, req)
 }
 
-// Wait calls the function take until the event is admitted. Wait returns a refusal at the deadline
-// of ctx, or as soon as the event cannot be admitted before that deadline. A refused event is not
-// counted. If MaxWaiting callers of the tenant already wait, or after End, Wait does not wait, but
-// decides at once as the method Take does. The end of ctx does not interrupt a call of the function
-// take. Errors: the errors of the function take; ErrUnavailable if ctx is canceled, and then
-// nothing is counted.
+// Wait calls take until the event is admitted. It returns a refusal, and the event isn't counted,
+// as soon as the event can't be admitted before the deadline of ctx. If others are still ahead when
+// a place gets free, it may return a second after the deadline. If MaxWaiting callers of the tenant
+// wait already, and after End, it decides at once, like Take. The end of ctx never interrupts take.
+// Errors: those of take; ErrUnavailable if ctx is canceled, and then this call has counted nothing.
 //
-// With a Redis Cluster, the function take must use a new ID for each call. The reason is that a
-// refused call may refund its ID, and a later call with a refunded ID fails with ErrRefunded.
+// On a Redis Cluster, take must use a new ID each time: a refused call may refund its ID, and a
+// refunded ID gets ErrRefunded.
 //
-// If two Repeated requests with the same event wait, the second request waits for the outcome of
-// the first request. If the first request is admitted, the second request is admitted, too. If the
-// first request is not admitted, the second request waits by itself.
+// Repeated requests with the same event share one wait. If it ends with an admission, all are
+// admitted; otherwise the next one waits by itself.
 func (q *Queue) Wait(ctx context.Context, req Request, take func(context.Context, Request) (Decision, error)) (Decision,
 	error,
 ) {
@@ -131,9 +120,8 @@ func (q *Queue) Wait(ctx context.Context, req Request, take func(context.Context
 	}
 }
 
-// awaitShared waits until the shared wait t is over, and returns true. It returns false if ctx ends
-// first, or if MaxWaiting callers of the tenant already wait. Error: ErrUnavailable if ctx is
-// canceled.
+// awaitShared waits until t is over. It returns false if ctx ends first, or if MaxWaiting callers
+// of the tenant wait already. Error: ErrUnavailable if ctx is canceled.
 func (q *Queue) awaitShared(ctx context.Context, tenant string, t *sharedWait) (over bool, err error) {
 	q.mu.Lock()
 	may := q.addWaiting(tenant)
@@ -154,8 +142,7 @@ func (q *Queue) awaitShared(ctx context.Context, tenant string, t *sharedWait) (
 	}
 }
 
-// findOrAddSharedWait returns the shared wait of an event. The result first is true if the caller
-// is the first caller that waits for the event. Then the caller must call endSharedWait.
+// findOrAddSharedWait makes its first caller for an event responsible for endSharedWait.
 func (q *Queue) findOrAddSharedWait(e sharedWaitKey) (t *sharedWait, first bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -175,7 +162,6 @@ func (q *Queue) endSharedWait(e sharedWaitKey, t *sharedWait) {
 	close(t.over)
 }
 
-// waitUnshared is Wait without shared waits.
 func (q *Queue) waitUnshared(ctx context.Context, key string, req Request,
 	take func(context.Context, Request) (Decision, error),
 ) (Decision, error) {
@@ -230,18 +216,17 @@ func (q *Queue) waitUnshared(ctx context.Context, key string, req Request,
 	}
 }
 
-// End ends all waits. The first caller of each line returns with the limiter's answer, then the
-// next caller, until the line is empty. After End no further caller waits. Call End once.
+// End ends all waits: one after another, the callers of each line return with the limiter's answer.
+// After that nobody waits. Call it once.
 func (q *Queue) End() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	close(q.ended)
 }
 
-// lineKey joins the buckets of the request's rules.
 func lineKey(req Request) string { return strings.Join(bucketsOfRules(req), "\n") }
 
-// join adds a caller to the end of a line. It returns nil if the caller must not wait.
+// join returns nil if the caller must not wait.
 func (q *Queue) join(ctx context.Context, key, tenant string) *waiter {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -264,8 +249,7 @@ func (q *Queue) join(ctx context.Context, key, tenant string) *waiter {
 	return w
 }
 
-// addWaiting counts a caller that waits, or returns false if MaxWaiting callers of the tenant wait
-// already. q.mu must be locked.
+// addWaiting returns false if MaxWaiting callers of the tenant wait already. q.mu must be locked.
 func (q *Queue) addWaiting(tenant string) bool {
 	if q.waiting[tenant] == MaxWaiting {
 		return false
@@ -274,15 +258,13 @@ func (q *Queue) addWaiting(tenant string) bool {
 	return true
 }
 
-// removeWaiting counts a caller that waits no longer. q.mu must be locked.
+// removeWaiting needs q.mu to be locked.
 func (q *Queue) removeWaiting(tenant string) {
 	if q.waiting[tenant]--; q.waiting[tenant] == 0 {
 		delete(q.waiting, tenant)
 	}
 }
 
-// setWaitersAndWakeFirst replaces the waiters of a line. If the line has a new first waiter, it
-// wakes this waiter.
 func (q *Queue) setWaitersAndWakeFirst(key string, l *waitingLine, waiters []*waiter) {
 	l.waiters = waiters
 	if len(waiters) == 0 {
@@ -293,7 +275,6 @@ func (q *Queue) setWaitersAndWakeFirst(key string, l *waitingLine, waiters []*wa
 	}
 }
 
-// leave removes the waiter from its line, if the line still has it.
 func (q *Queue) leave(key string, w *waiter) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -303,9 +284,8 @@ func (q *Queue) leave(key string, w *waiter) {
 	}
 }
 
-// noteAnswer stores the limiter's answer to the first waiter of a line, and refuses all waiters
-// that cannot be admitted in time. The result done is true if the first waiter must leave the line
-// with this answer.
+// noteAnswer stores the limiter's answer to the first waiter of a line, and refuses all that can't
+// be admitted in time. If done, the first one must leave with the answer.
 func (q *Queue) noteAnswer(key string, d Decision, err error) (done bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -328,7 +308,6 @@ func (q *Queue) noteAnswer(key string, d Decision, err error) (done bool) {
 	return done
 }
 
-// askDelay returns how long the first waiter of a line sleeps before it asks the limiter.
 func (q *Queue) askDelay(key string) time.Duration {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -340,8 +319,8 @@ func (q *Queue) askDelay(key string) time.Duration {
 	return pause
 }
 
-// refusalBehindLine returns a refusal and true if the waiting callers need all places that are left
-// in the limits. The refusal is for a caller that does not wait in line.
+// refusalBehindLine refuses a caller that doesn't stand in line, if those who do need all places
+// left.
 func (q *Queue) refusalBehindLine(req Request) (Decision, bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -355,10 +334,8 @@ func (q *Queue) refusalBehindLine(req Request) (Decision, bool) {
 	return l.answerBehind(len(l.waiters)), true
 }
 
-// finalRefusal decides whether a waiter must leave its line, after the waiter's deadline, a
-// cancellation of ctx or End. If leave is true, the waiter leaves the line with the answer d, or
-// with the error. If leave is false, the limiter's last answer has a free place for the waiter, so
-// the caller asks the limiter once more.
+// finalRefusal decides whether a waiter leaves its line after its deadline, a cancellation or End,
+// with d or the error. If not, the last answer has a free place for it, so it asks once more.
 func (q *Queue) finalRefusal(ctx context.Context, key string, w *waiter) (d Decision, leave bool, err error) {
 	if err := errorIfCanceled(ctx); err != nil {
 		return d, true, err
@@ -375,8 +352,7 @@ func (q *Queue) finalRefusal(ctx context.Context, key string, w *waiter) (d Deci
 	return l.answerBehind(ahead), l.minWaitBehind(ahead) > 0, nil
 }
 
-// errorIfCanceled returns ErrUnavailable if ctx was canceled. It returns nil if ctx has not ended,
-// or if the deadline of ctx has passed.
+// errorIfCanceled returns nil if ctx ended by its deadline.
 func errorIfCanceled(ctx context.Context) error {
 	if errors.Is(ctx.Err(), context.Canceled) {
 		return fmt.Errorf("%w: %w", ErrUnavailable, ctx.Err())
@@ -384,14 +360,12 @@ func errorIfCanceled(ctx context.Context) error {
 	return nil
 }
 
-// tooLate reports whether the waiter cannot be admitted in time. The parameter ahead is the number
-// of waiters before this waiter.
 func (l *waitingLine) tooLate(w *waiter, ahead int) bool {
 	return !w.deadline.IsZero() && l.minWaitBehind(ahead) > time.Until(w.deadline)
 }
 
-// minWaitBehind returns the shortest time until a caller can be admitted. The parameter ahead is
-// the number of callers before this caller. If the limiter has not answered yet, the result is 0.
+// minWaitBehind returns the shortest time until a caller with so many ahead can be admitted; 0
+// before the first answer.
 func (l *waitingLine) minWaitBehind(ahead int) (longest time.Duration) {
 	if l.heard.IsZero() {
 		return 0
@@ -405,9 +379,7 @@ func (l *waitingLine) minWaitBehind(ahead int) (longest time.Duration) {
 	return longest
 }
 
-// answerBehind returns the limiter's last answer, changed for a caller that is later in the line.
-// The parameter ahead is the number of callers before this caller. The waits in the result begin at
-// the present instant.
+// answerBehind returns the last answer, brought up to now, for a caller with so many ahead.
 func (l *waitingLine) answerBehind(ahead int) Decision {
 	passed := time.Since(l.heard).Truncate(time.Microsecond)
 	d := l.last.aged(passed)
@@ -419,10 +391,8 @@ func (l *waitingLine) answerBehind(ahead int) Decision {
 	return d
 }
 
-// minWaitBehind returns the shortest time until the rule admits an event that comes after other
-// events. The parameter ahead is the number of these other events. The result counts from the
-// instant of the decision, which is in the parameter `now`. One window admits at most s.Limit
-// events. So the wait grows by one window whenever the number ahead grows by s.Limit.
+// minWaitBehind returns the shortest time, from the decision at now, until the rule admits an event
+// with so many ahead. A window admits at most s.Limit, so each s.Limit ahead cost another window.
 func (s State) minWaitBehind(ahead int, now time.Time) time.Duration {
 	free := s.Remaining()
 	if s.RetryAfter > 0 {
@@ -448,8 +418,7 @@ func (s State) minWaitBehind(ahead int, now time.Time) time.Duration {
 	return wait
 }
 
-// leavesAt returns the instant from which the rule no longer counts an event. The parameter at is
-// the instant of the event.
+// leavesAt returns when the rule stops counting an event.
 func (r Rule) leavesAt(at time.Time) time.Time {
 	if r.Days > 0 {
 		return r.expiryByDate(at)
@@ -461,8 +430,7 @@ func (r Rule) leavesAt(at time.Time) time.Time {
 	return at.Add(r.Window)
 }
 
-// aged returns the decision as it is at a later instant. The parameter passed is the time until
-// that instant. The waits are shorter by that time.
+// aged brings the decision forward: its waits are shorter by passed.
 func (d Decision) aged(passed time.Duration) Decision {
 	d.At = d.At.Add(passed)
 	d.Rules, d.Also = agedStates(d.Rules, passed), agedStates(d.Also, passed)

@@ -14,13 +14,13 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// On Cluster a script may touch only one slot, and each bucket is in its own slot. So a plan is
-// split into one part for each bucket. Each part is decided on the clock of its node.
+// On Cluster a script may touch only one slot, and each bucket has its own. So a plan is split by
+// bucket, and each part is decided on the clock of its node.
 
-// planPart is the part of a plan that concerns one bucket. Its rules are in the plan's order.
+// planPart is the part of a plan for one bucket. Its rules are in the plan's order.
 type planPart struct {
 	requestPlan
-	ruleIndexes []int // indexes of the part's rules in the whole plan
+	ruleIndexes []int // of the part's rules in the whole plan
 }
 
 func (p requestPlan) byBucket() []planPart {
@@ -39,9 +39,7 @@ func (p requestPlan) byBucket() []planPart {
 	return parts
 }
 
-// merge combines the answers of the parts into one Decision. At is the instant from the answer of
-// the first bucket. merge leaves Admitted false; takeEach sets it when all buckets have counted the
-// event.
+// merge takes At from the first bucket's answer, and leaves Admitted to takeEach.
 func (p requestPlan) merge(parts []planPart, answers []scriptAnswer) Decision {
 	if answers == nil {
 		return Decision{}
@@ -55,15 +53,15 @@ func (p requestPlan) merge(parts []planPart, answers []scriptAnswer) Decision {
 	return d
 }
 
-// takeEach counts the event in all buckets or, as far as callers can see, in no bucket. It first
-// peeks at all buckets, so that most refusals write nothing. Then it counts the event in one bucket
-// after another. All callers use the same order of buckets.
+// takeEach counts the event in all buckets or, as far as callers can see, in none. It peeks at all
+// of them first, so that most refusals write nothing, and then takes one after another, in the same
+// order for all callers.
 //
-// A bucket may still refuse, because other events came first, or because the bucket has a tombstone
-// of the ID (a mark that admits no event with this ID). Then takeEach refunds the event in the
-// buckets to which this call has added it. If there are such buckets, the bucket that refuses also
-// gets a tombstone. So no other call with this ID is admitted there during the refunds. After
-// ErrUnavailable, nothing is refunded, and the caller must repeat the Take or refund the ID.
+// A bucket may refuse after all, because other events came first or because it has a tombstone of
+// the ID. Then takeEach refunds the event in the buckets to which this call added it. If there are
+// any, the refusing bucket gets a tombstone too, so that no other call with this ID gets in during
+// the refunds. After ErrUnavailable nothing is refunded: the caller repeats the Take or refunds the
+// ID.
 func (r *Redis) takeEach(ctx context.Context, id string, p requestPlan) (Decision, error) {
 	refundCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.Budget) // for the refund, even if ctx has ended
 	defer cancel()
@@ -103,8 +101,6 @@ func (r *Redis) takeEach(ctx context.Context, id string, p requestPlan) (Decisio
 	return d, nil
 }
 
-// askEach calls the function ask for all parts concurrently, and waits for all calls. Error: the
-// first error of a call.
 func (r *Redis) askEach(parts []planPart, ask func(requestPlan) (scriptAnswer, error)) ([]scriptAnswer, error) {
 	answers := make([]scriptAnswer, len(parts))
 	err := r.concurrently(len(parts), func(i int) (err error) {
@@ -117,26 +113,25 @@ func (r *Redis) askEach(parts []planPart, ask func(requestPlan) (scriptAnswer, e
 	return answers, nil
 }
 
-// nodePause is how long no call is sent to a node that could not be reached. heardFor is how long a
-// node counts as answering: one that left the Cluster is not asked again.
+// nodePause is how long no call is sent to a node that couldn't be reached. heardFor is how long a
+// node counts as answering, since one that left the Cluster isn't asked again.
 const nodePause, heardFor = time.Second, time.Minute
 
-// nodeHealth remembers, by address, which nodes of a Cluster answer, so that an unreachable node
-// does not delay calls to other nodes.
+// nodeHealth knows, by address, which nodes of a Cluster answer, so that a dead node doesn't delay
+// calls to others.
 type nodeHealth struct {
 	mu sync.Mutex
 	at map[string]nodeState
 }
 
 type nodeState struct {
-	answered time.Time // when its last call succeeded; zero: the last call failed
-	paused   time.Time // end of the node's pause
+	answered time.Time // when its last call succeeded; zero: that failed
+	paused   time.Time // end of the pause
 }
 
-// isPaused reports whether the node at addr is paused, so that no call may be sent to it. The first
-// call of isPaused after a pause reports that the node is not paused, and begins the next pause. So
-// during this pause only that caller tries the node, which may hang. If the try succeeds, the
-// method note ends the pause.
+// isPaused reports whether no call may go to the node at addr. After a pause it lets one caller
+// through and begins the next pause, so that only this call, which may hang, tries the node. If it
+// succeeds, note ends the pause.
 func (n *nodeHealth) isPaused(addr string) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -149,7 +144,6 @@ func (n *nodeHealth) isPaused(addr string) bool {
 	return paused
 }
 
-// othersAnswer reports whether another node than that at addr has answered lately.
 func (n *nodeHealth) othersAnswer(addr string) (answer bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -159,8 +153,7 @@ func (n *nodeHealth) othersAnswer(addr string) (answer bool) {
 	return answer
 }
 
-// note stores the outcome of a call to the node at addr, and pauses the node if it could not be
-// reached.
+// note stores the outcome of a call, and pauses the node if it couldn't be reached.
 func (n *nodeHealth) note(addr string, err error) {
 	var x nodeState
 	if err == nil {
@@ -177,9 +170,8 @@ func (n *nodeHealth) note(addr string, err error) {
 	n.at[addr] = x
 }
 
-// runOnNode runs a script on the node that has the script's keys. All keys must be in one slot. If
-// the node is paused, the script does not run. If another node still answers, the error of
-// runOnNode wraps ErrPartly.
+// runOnNode runs a script on the node of its keys, which must be in one slot, unless the node is
+// paused. If another node still answers, the error wraps ErrPartly.
 func (r *Redis) runOnNode(ctx context.Context, script *redis.Script, keys []string, args []any) (cmd *redis.Cmd,
 	err error,
 ) {
@@ -201,7 +193,6 @@ func (r *Redis) runOnNode(ctx context.Context, script *redis.Script, keys []stri
 	return cmd, err
 }
 
-// concurrently calls do(0) to do(n-1) concurrently, waits for all, and returns the first error.
 func (r *Redis) concurrently(n int, do func(i int) error) error {
 	var all errgroup.Group
 	for i := range n {

@@ -13,21 +13,18 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// ErrNotPermitted says that the Redis user may not run the limiter's commands, or may not run them
-// on the limiter's keys. Errors that wrap ErrNotPermitted also wrap ErrUnavailable.
+// ErrNotPermitted says that the Redis user may not run the limiter's commands on its keys. Like
+// ErrPartly and ErrClusterNode, it comes with ErrUnavailable.
 var ErrNotPermitted = errors.New("the user of Redis has too few rights")
 
-// ErrPartly says that some nodes of a Cluster do not answer, but other nodes do. Errors that wrap
-// ErrPartly also wrap ErrUnavailable.
+// ErrPartly says that some nodes of a Cluster don't answer, but others do.
 var ErrPartly = errors.New("a part of the Redis Cluster is unavailable")
 
-// ErrClusterNode says that a client of a single server talks to a node of a Cluster. Such a node
-// runs no script on the keys of several slots. Errors that wrap ErrClusterNode also wrap
-// ErrUnavailable.
+// ErrClusterNode says that a client of a single server talks to a node of a Cluster, which runs no
+// script on keys of several slots.
 var ErrClusterNode = errors.New("this Redis is a node of a Cluster: its URL must begin with redis+cluster:// or rediss+cluster://")
 
-// explainClusterNode wraps err in ErrClusterNode if err is an error that only the nodes of a
-// Cluster return, and this client is for a single server.
+// explainClusterNode adds ErrClusterNode to errors that only nodes of a Cluster return.
 func (r *Redis) explainClusterNode(err error) error {
 	for _, prefix := range []string{"CROSSSLOT", "MOVED", "ASK", "TRYAGAIN", "CLUSTERDOWN"} {
 		if r.cluster == nil && redis.HasErrorPrefix(err, prefix) {
@@ -44,11 +41,10 @@ var probeRequest = Request{Buckets: map[Scope]string{Recipient: "probe 1", IP: "
 	{Name: "3", Scope: App, Limit: 1, Window: MinWindow},
 }}
 
-// Ping returns nil if a Take could be decided now. In the following cases, Ping fails although the
-// command PING succeeds: the server is a replica; Redis cannot write, because the memory is full or
-// the disk fails; the user lacks rights; the server runs no script on several keys; or a slot of a
-// Cluster has no master. Ping writes nothing. Error: ErrUnavailable. The error may also wrap
-// ErrNotPermitted, ErrClusterNode or ErrPartly.
+// Ping returns nil if a Take could be decided now. Unlike the command PING it fails on a replica,
+// on a Redis that can't write (full memory, failing disk) or doesn't run scripts on several keys,
+// without the rights, and if a slot of a Cluster has no master. It writes nothing. Error:
+// ErrUnavailable, possibly with ErrNotPermitted, ErrClusterNode or ErrPartly.
 func (r *Redis) Ping(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, r.Budget)
 	defer cancel()
@@ -76,8 +72,6 @@ func (r *Redis) Ping(ctx context.Context) error {
 	return err
 }
 
-// permissionError returns ErrNotPermitted if Redis denied the probe itself, or if the probe
-// reported denied commands. Otherwise it returns err.
 func permissionError(denied []string, err error, prefix string) error {
 	switch {
 	case redis.HasErrorPrefix(err, "NOPERM"):
@@ -89,9 +83,8 @@ func permissionError(denied []string, err error, prefix string) error {
 	return err
 }
 
-// checkSlots returns whether the node serves its slots. It returns an error if the node sees slots
-// of the Cluster that no node serves. The probe does not notice such slots, because the probe's
-// script has no keys.
+// checkSlots fails if the node knows of slots that no node serves. The probe wouldn't notice,
+// because its script has no keys. up says that the node serves its own slots.
 func checkSlots(ctx context.Context, node redis.UniversalClient) (up bool, err error) {
 	info, err := node.ClusterInfo(ctx).Result()
 	up = strings.Contains(info, "cluster_state:ok")
@@ -101,7 +94,6 @@ func checkSlots(ctx context.Context, node redis.UniversalClient) (up bool, err e
 	return up, err
 }
 
-// forEachMaster calls do for the server; on a Cluster it calls do for all masters concurrently.
 func (r *Redis) forEachMaster(ctx context.Context, do func(context.Context, redis.UniversalClient) error) error {
 	if r.cluster == nil {
 		return do(ctx, r.client)
@@ -109,9 +101,8 @@ func (r *Redis) forEachMaster(ctx context.Context, do func(context.Context, redi
 	return r.cluster.ForEachMaster(ctx, func(ctx context.Context, c *redis.Client) error { return do(ctx, c) })
 }
 
-// Warnings reads settings of Redis. It returns a sentence for each setting with which Redis may
-// lose events, and for each setting that Redis does not tell. If all settings are good, it returns
-// nothing. On Cluster, it reads the settings of all masters, and removes duplicates.
+// Warnings returns a sentence for each setting with which Redis may lose events, and for each that
+// it doesn't tell. On Cluster it asks all masters.
 func (r *Redis) Warnings(ctx context.Context) []string {
 	ctx, cancel := context.WithTimeout(ctx, r.Budget)
 	defer cancel()
@@ -150,9 +141,9 @@ func warnings(ctx context.Context, client redis.UniversalClient) (all []string) 
 	return all
 }
 
-// Size returns the number of keys in Redis and the bytes of memory in use. On Cluster, Size adds up
-// the numbers of all masters. The user needs the rights +dbsize and +info. Error: ErrUnavailable.
-// If the user lacks a right, the error also wraps ErrNotPermitted.
+// Size returns the number of keys and the bytes of memory in use, of all masters together. The user
+// needs the rights +dbsize and +info. Error: ErrUnavailable, with ErrNotPermitted if a right is
+// missing.
 func (r *Redis) Size(ctx context.Context) (keys, bytes int64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, r.Budget)
 	defer cancel()

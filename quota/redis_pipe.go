@@ -8,25 +8,23 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// The bounds of a callBatcher. Each lane runs one round trip at a time. With two lanes, one round
-// trip can be under way while the callers of the other lane read their answers. If one lane hangs,
-// the other lane still works.
+// With two lanes, each of one round trip at a time, one can be under way while the callers of the
+// other read their answers. If one hangs, the other still works.
 const (
 	roundTripLanes = 2   // round trips at once
 	maxBatch       = 256 // calls in one round trip
 )
 
-// callBatcher batches calls. Calls that arrive while all lanes are busy share the next round trip.
-// If a lane is free, a call runs at once, without waiting for other calls.
+// callBatcher lets calls that arrive while all lanes are busy share the next round trip. If a lane
+// is free, a call runs at once.
 type callBatcher struct {
 	limiter *Redis
 
 	mu      sync.Mutex
 	waiting []*scriptCall
-	busy    int // lanes in use
+	busy    int // lanes
 }
 
-// scriptCall is one script call that waits for a lane.
 type scriptCall struct {
 	ctx    context.Context
 	script *redis.Script
@@ -36,8 +34,8 @@ type scriptCall struct {
 	done   chan struct{} // closed when answer is set
 }
 
-// run runs the script, alone or in a shared round trip, and returns its answer. If ctx ends first,
-// a queued script does not run, but a script that was sent may still run.
+// run returns the script's answer. If ctx ends first, a queued script doesn't run, but one that was
+// sent may.
 func (c *callBatcher) run(ctx context.Context, script *redis.Script, keys []string, args []any) (*redis.Cmd, error) {
 	x := c.takeLaneOrQueue(ctx, script, keys, args)
 	if x == nil {
@@ -56,7 +54,7 @@ func (c *callBatcher) run(ctx context.Context, script *redis.Script, keys []stri
 	}
 }
 
-// takeLaneOrQueue takes a free lane and returns nil, or queues the call and returns it.
+// takeLaneOrQueue returns nil if it took a free lane, otherwise the queued call.
 func (c *callBatcher) takeLaneOrQueue(ctx context.Context, script *redis.Script, keys []string, args []any) *scriptCall {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -69,8 +67,7 @@ func (c *callBatcher) takeLaneOrQueue(ctx context.Context, script *redis.Script,
 	return x
 }
 
-// releaseLane releases the lane if no call is queued. Otherwise a new goroutine keeps the lane and
-// runs the queued calls. releaseLane does not block.
+// releaseLane never blocks: queued calls keep the lane, in a goroutine of their own.
 func (c *callBatcher) releaseLane() {
 	if batch := c.nextBatchOrReleaseLane(); batch != nil {
 		go func() {
@@ -81,8 +78,8 @@ func (c *callBatcher) releaseLane() {
 	}
 }
 
-// nextBatchOrReleaseLane removes the next batch from the queue, oldest first. If the queue is
-// empty, it releases the lane and returns nil.
+// nextBatchOrReleaseLane returns the oldest queued calls. If there are none, it releases the lane
+// and returns nil.
 func (c *callBatcher) nextBatchOrReleaseLane() []*scriptCall {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -99,9 +96,8 @@ func (c *callBatcher) nextBatchOrReleaseLane() []*scriptCall {
 	return batch
 }
 
-// runBatch runs the scripts of the batch in one round trip, and wakes their callers. If Redis does
-// not know some of the scripts yet, runBatch loads these scripts and runs them again. It skips
-// calls whose context has ended.
+// runBatch runs the calls whose context hasn't ended in one round trip, and wakes their callers.
+// Scripts that Redis doesn't know yet are loaded and run again.
 func (c *callBatcher) runBatch(batch []*scriptCall) {
 	defer func() {
 		for _, x := range batch {
@@ -113,8 +109,7 @@ func (c *callBatcher) runBatch(batch []*scriptCall) {
 			x.answer = nil
 		}
 	})
-	// The context of the oldest call adds the round trip to the call's trace. But the end of this
-	// context must not cancel the other calls.
+	// The round trip belongs to the trace of the oldest call, whose end must not cancel the others.
 	oldest := context.WithoutCancel(batch[0].ctx)
 	ctx, cancel := context.WithTimeout(oldest, c.limiter.Budget)
 	defer cancel()
@@ -129,8 +124,7 @@ func (c *callBatcher) runBatch(batch []*scriptCall) {
 	}
 }
 
-// roundTrip runs the calls in one round trip and stores their answers. It returns the calls whose
-// script Redis did not know.
+// roundTrip stores the answers, and returns the calls whose script Redis didn't know.
 func (c *callBatcher) roundTrip(ctx context.Context, batch []*scriptCall) (unknown []*scriptCall) {
 	if len(batch) == 0 {
 		return nil
@@ -148,5 +142,4 @@ func (c *callBatcher) roundTrip(ctx context.Context, batch []*scriptCall) (unkno
 	return unknown
 }
 
-// canceled reports whether the caller's context has ended.
 func (s *scriptCall) canceled() bool { return s.ctx.Err() != nil }

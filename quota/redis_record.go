@@ -6,12 +6,12 @@ import (
 	"time"
 )
 
-// recordBatchSize is how many events one run of the script writes at most, so that a long history
-// does not keep other callers waiting.
+// recordBatchSize bounds the events of one run, so that a long history doesn't keep other callers
+// waiting.
 const recordBatchSize = 1000
 
-// Record adds events to the bucket, in steps of at most 1,000; see [Limiter]. After a failure some
-// of the events may be written.
+// Record implements [Limiter], in steps of at most 1,000 events. After a failure some may be
+// written.
 func (r *Redis) Record(ctx context.Context, bucket string, keep time.Duration, events []AgedEvent) error {
 	if err := checkRecord(bucket, keep, events); err != nil {
 		return err

@@ -32,11 +32,9 @@ const (
 	modeTake = "take"
 )
 
-// scriptArgs returns the arguments of take.lua. The parameter tombstone is how long a refused ID
-// has a tombstone, a mark in the bucket that is not counted. If it is 0, a refused ID gets no
-// tombstone. The parameter near is an estimate of the server's time. The arguments have only the
-// calendar periods around this time. Among these, the script finds the current period by the
-// server's clock.
+// scriptArgs returns the arguments of take.lua; tombstone is as in runTake. near estimates the
+// server's time, because calendar rules send only the periods around it, among which the script
+// finds its own.
 func (p requestPlan) scriptArgs(id, mode string, tombstone time.Duration, near time.Time) []any {
 	numbers := make([]int64, 0, 1+len(p.keeps)+10*len(p.rules))
 	numbers = append(numbers, tombstone.Microseconds())
@@ -58,15 +56,12 @@ func (p requestPlan) scriptArgs(id, mode string, tombstone time.Duration, near t
 	return args
 }
 
-// datesMarker replaces the window of a rule with Days in take.lua's arguments. For other calendar
-// rules, the window is 0.
+// datesMarker stands in place of the window of a rule with Days. Other calendar rules have 0 there.
 const datesMarker = -1
 
-// appendCutoffs appends the numbers from which the script computes the rule's cutoff by its own
-// clock. For a sliding window, the only number is the window. For a calendar rule, the first number
-// tells the script what follows. The number 0 stands before the starts of the periods around the
-// instant in the parameter near. If the rule has Days, the first number is datesMarker. Then the
-// starts of dates follow, and for each of the first three the first instant that counts.
+// appendCutoffs appends what the script needs to compute the rule's cutoff by its own clock: the
+// window; or 0 and the starts of the periods around near; or datesMarker, the starts of dates, and
+// for each of the first three the first instant that counts.
 func (r Rule) appendCutoffs(numbers []int64, near time.Time) []int64 {
 	if !r.Calendar() {
 		return append(numbers, r.Window.Microseconds())
@@ -98,15 +93,15 @@ const (
 	codeAdmittedBefore // admitted, and all buckets had the ID already
 )
 
-// scriptAnswer is a decision. In the mode take, added is true if this call added the ID to a
-// bucket. If the ID was admitted but not added, all buckets had the ID already.
+// scriptAnswer is a decision. In the mode take, added says that this call added the ID to a bucket.
+// If it is false, an admitted ID was in all buckets already.
 type scriptAnswer struct {
 	Decision
 	added bool
 }
 
-// parseAnswer parses the answer of take.lua. Errors: ErrRefunded, errOutsidePeriods with the
-// server's instant in At, ErrUnavailable.
+// parseAnswer returns ErrRefunded, ErrUnavailable, or errOutsidePeriods with the server's time in
+// At.
 func (p requestPlan) parseAnswer(cmd *redis.Cmd) (scriptAnswer, error) {
 	numbers, err := cmd.Int64Slice()
 	if err != nil {

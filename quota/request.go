@@ -6,32 +6,26 @@ import (
 	"time"
 )
 
-// maxIDBytes is the length of the longest ID that a request may have, in bytes.
 const maxIDBytes = 64
 
-// tombstoneLife is how long a refunded ID cannot be counted again. A client of Redis may repeat a
-// call, and a copy of the call may arrive late. tombstoneLife is longer than such a delay, so a
-// late copy does not count the refunded ID.
+// tombstoneLife is longer than a late copy of a call, such as one that the Redis client repeated,
+// takes to arrive.
 const tombstoneLife = time.Minute
 
-// resetSlack protects a reset from a concurrent Record. The caller of Record first reads events,
-// and then calls Record with their ages. If a reset comes between, Record could add the events that
-// the reset has just ended. So as long as the mark of a reset lasts, Record adds only events that
-// are dated more than resetSlack after the reset. resetSlack is longer than the time between the
-// read and the call.
+// resetSlack protects a reset from a Record whose caller read the events before the reset. It is
+// longer than the time between reading them and the call.
 const resetSlack = 10 * time.Second
 
-// requestPlan is a checked request, with its buckets sorted and deduplicated.
+// requestPlan is a checked request.
 type requestPlan struct {
-	rules    []Rule          // the rules of Request.Rules, then those of Request.Also
-	deciding int             // number of the first ones
-	buckets  []string        // each bucket once, sorted, so that all callers use the same order
-	keeps    []time.Duration // how long each bucket keeps events; 0 if the bucket is only read
-	bucketOf []int           // for each rule, the index of its bucket
+	rules    []Rule          // Request.Rules, then Request.Also
+	deciding int             // so many of rules, the first ones, decide
+	buckets  []string        // each once, sorted, so that all callers lock and take them in the same order
+	keeps    []time.Duration // how long each bucket keeps events; 0: it is only read
+	bucketOf []int           // each rule's bucket, by index
 }
 
-// planTake makes the plan of a Take. Unlike planPeek it fails if a rule has no bucket. Error:
-// ErrBadRequest.
+// planTake fails if a rule has no bucket, unlike planPeek. Error: ErrBadRequest.
 func planTake(req Request) (requestPlan, error) {
 	if err := checkID(req.ID); err != nil {
 		return requestPlan{}, err
@@ -48,7 +42,7 @@ func planTake(req Request) (requestPlan, error) {
 	return p.withBuckets(req.Buckets)
 }
 
-// planPeek makes the plan of a Peek, without the rules that have no bucket. Error: ErrBadRequest.
+// planPeek leaves out the rules that have no bucket. Error: ErrBadRequest.
 func planPeek(req Request) (requestPlan, error) {
 	unknown := func(r Rule) bool { return req.Buckets[r.Scope] == "" }
 	rules := slices.DeleteFunc(slices.Clone(req.Rules), unknown)
@@ -56,7 +50,6 @@ func planPeek(req Request) (requestPlan, error) {
 	return p.withBuckets(req.Buckets)
 }
 
-// withBuckets returns the plan of the rules with their buckets. Error: ErrBadRequest.
 func (p requestPlan) withBuckets(buckets map[Scope]string) (requestPlan, error) {
 	p.bucketOf, p.buckets = make([]int, len(p.rules)), make([]string, 0, len(p.rules))
 	for i, r := range p.rules {
@@ -83,7 +76,7 @@ func (p requestPlan) withBuckets(buckets map[Scope]string) (requestPlan, error) 
 	return p, nil
 }
 
-// split moves the states of the rules in Request.Also from d.Rules to d.Also.
+// split moves the states of Request.Also from d.Rules to d.Also.
 func (p requestPlan) split(d Decision) Decision {
 	if len(d.Rules) > p.deciding {
 		d.Rules, d.Also = d.Rules[:p.deciding:p.deciding], d.Rules[p.deciding:]
@@ -105,7 +98,6 @@ func checkBuckets(buckets []string) error {
 	return nil
 }
 
-// checkRecord checks the arguments of Record. Error: ErrBadRequest.
 func checkRecord(bucket string, keep time.Duration, events []AgedEvent) error {
 	if keep < MinWindow || keep > MaxWindow+maxTurnBack {
 		return fmt.Errorf("%w: keep %v is not within 1 s and %v", ErrBadRequest, keep, MaxWindow+maxTurnBack)

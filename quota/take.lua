@@ -5,7 +5,7 @@
 --   the ID; 'take', or 'look' to count nothing; how long a refused ID gets a tombstone, 0 for none
 --   for each bucket: how long it keeps events, 0 if it is only read
 --   for each rule: the number of its bucket, negative if the rule only observes; its limit; and one
---   of
+--   of:
 --     its window
 --     0 and the starts of four calendar periods around now
 --     -1, the starts of four dates, and for each of the first three the first instant that counts
@@ -19,9 +19,9 @@
 local REFUSED, ADMITTED, REFUNDED, OUTSIDE, UNCHANGED = 0, 1, 2, 3, 4 -- UNCHANGED: admitted, and all buckets had the ID
 local id, writes, tombstone, now = ARGV[1], ARGV[2] == 'take', ARGV[3] + 0, clock()
 
--- Read all members of each bucket with one command if they are few, as they nearly always are. The
--- ID is ignored in a bucket that is only read. A bucket that counts the ID already does not decide,
--- and does not count it again.
+-- Read all members of a bucket with one command if they are few, as they nearly always are. A
+-- bucket that is only read ignores the ID. One that counts the ID already neither decides nor
+-- counts it again.
 local few, buckets, code = 16, {}, UNCHANGED
 local gone = false
 for i = 1, #KEYS do
@@ -89,15 +89,13 @@ while ARGV[a] do
 end
 code = refused and REFUSED or code
 
--- Returns the instant of the event with this rank; the newest has rank 1. O(log n), whatever the
--- limit.
+-- The instant of the event with this rank; the newest has rank 1. O(log n), whatever the limit.
 local function event(b, rank)
   b.newest[rank] = b.newest[rank] or tonumber(call('ZRANGE', b.key, rank - 1, rank - 1, 'REV', 'WITHSCORES')[2])
   return b.newest[rank]
 end
 
--- Add the ID, remove members that no rule needs, and extend the key's expiry. A refusal writes only
--- the tombstone, if requested.
+-- Add the ID, remove what no rule needs, extend the expiry. A refusal writes at most a tombstone.
 local adds = code == ADMITTED and writes
 for i = 1, #buckets do
   local b = buckets[i]
@@ -113,7 +111,6 @@ for i = 1, #buckets do
   end
 end
 
--- Return the answer.
 local answer = {code, now}
 for i = 1, #rules do
   local rule, last = rules[i], #answer

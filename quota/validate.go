@@ -16,17 +16,16 @@ const (
 	MaxDays   = 31
 )
 
-// namePattern allows only names that need no escaping in a structured-field string (RFC 9651) or a
-// metric label.
+// namePattern needs no escaping in a structured-field string (RFC 9651) or a metric label.
 const namePattern = `[a-z][a-z0-9_-]{0,31}`
 
 var validName = regexp.MustCompile(`^` + namePattern + `$`).MatchString
 
 var policyScopes = []Scope{Recipient, IP, Network, App, Purpose, Country, Prefix, Global, Failures}
 
-// RuleError names an invalid field of a rule, and the reason.
+// RuleError is a problem of one field.
 type RuleError struct {
-	Index   int    // position of the rule, from 0
+	Index   int    // of the rule, from 0
 	Rule    string // its name as written
 	Field   string // "name", "scope", "limit", "window", "per", "days" or "time_zone"
 	Problem string
@@ -36,8 +35,7 @@ func (e *RuleError) Error() string {
 	return fmt.Sprintf("rule %d (%q): %s %s", e.Index+1, e.Rule, e.Field, e.Problem)
 }
 
-// Validate returns all problems of the policy's name and rules as one joined error; see the
-// function Validate.
+// Validate returns all problems of the name and, as the function Validate does, of the rules.
 func (p Policy) Validate() error {
 	var all []error
 	if !validName(p.Name) {
@@ -46,11 +44,10 @@ func (p Policy) Validate() error {
 	return errors.Join(append(all, problems(p.Rules)...)...)
 }
 
-// Validate returns all problems of the rules as one joined error. Each problem of a rule is a
-// *RuleError. An empty list is also an error, because an empty list would admit every event.
+// Validate returns all problems of the rules, each a *RuleError, as one joined error. An empty list
+// is an error too, because it would admit every event.
 func Validate(rules []Rule) error { return errors.Join(problems(rules)...) }
 
-// problems returns all problems of the rules; an empty list of rules is a problem too.
 func problems(rules []Rule) (all []error) {
 	if len(rules) == 0 {
 		return []error{errors.New("there is no rule")}
@@ -74,8 +71,6 @@ func problems(rules []Rule) (all []error) {
 	return all
 }
 
-// checkBounds calls wrong once for each limit, window, period, number of days or zone that is
-// invalid.
 func (r Rule) checkBounds(wrong func(field, problem string)) {
 	if r.Limit < 1 || r.Limit > MaxLimit {
 		wrong("limit", fmt.Sprintf("%d is not within 1 and %d", r.Limit, MaxLimit))

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// Peer returns the address of the connection, without its port. Connections without an address, as
-// on a Unix socket, are counted together.
+// Peer returns the address of the connection, without its port. All connections without one, as on
+// a Unix socket, are counted together.
 func Peer(r *http.Request) string {
 	host, _, err := net.SplitHostPort(r.RemoteAddr)
 	if err != nil {
@@ -18,10 +18,9 @@ func Peer(r *http.Request) string {
 	return host
 }
 
-// Forwarded returns a Namer of the client's address behind proxies that add to X-Forwarded-For. The
-// client is the last address in the header that is not in the proxies' networks. A peer outside
-// these networks is the client itself, whatever header it sends. A peer without an address, as on a
-// Unix socket, is a proxy.
+// Forwarded names the client behind proxies that add to X-Forwarded-For: the last address there
+// that is outside the proxies' networks. A peer outside them is the client itself, whatever header
+// it sends. A peer without an address, as on a Unix socket, is a proxy.
 func Forwarded(proxies ...netip.Prefix) Namer {
 	return func(r *http.Request) string {
 		hops := append(strings.Split(strings.Join(r.Header["X-Forwarded-For"], ","), ","), Peer(r))

@@ -14,75 +14,66 @@ import (
 	"sendcode/quota"
 )
 
-// Limiter decides and counts for a Guard. Implementations: quota.Memory, quota.Redis.
+// Limiter is implemented by quota.Memory and quota.Redis.
 type Limiter interface {
 	Take(ctx context.Context, req quota.Request) (quota.Decision, error)
 	Peek(ctx context.Context, req quota.Request) (quota.Decision, error)
 	Record(ctx context.Context, bucket string, keep time.Duration, events []quota.AgedEvent) error
 }
 
-// Namer returns the name under which a request is counted. Requests with the same name are counted
-// together, even if the name is empty.
+// Namer names what a request is counted under. Requests with the same name, even an empty one, are
+// counted together.
 type Namer func(*http.Request) string
 
-// Config has the settings of a Guard. Limiter and Policy are required.
+// Config is the settings of a Guard. Limiter and Policy are required.
 type Config struct {
 	Limiter Limiter
-	// Policy has the rules. Guards whose policies have the same name share buckets, since every
-	// bucket contains that name.
+	// Guards whose policies have the same name share buckets.
 	Policy quota.Policy
 
-	// Resource names the requested resource; by default the pattern of the route, such as
-	// "GET /prices/{id}". Each resource is counted separately, except by rules of the scope Global.
+	// Resource names the requested resource; by default it is the route's pattern, such as "GET
+	// /prices/{id}". Each resource is counted separately, except by rules of the scope Global.
 	Resource Namer
 
-	// Address returns the client's IP address; by default Peer. Behind proxies set Forwarded, or a
-	// function that reads your proxy's header.
+	// Address returns the client's IP address; by default Peer. Behind proxies set Forwarded, or
+	// read your proxy's header.
 	Address Namer
 
-	// Subjects has, for each scope of the policy, a Namer of the client. By default, the name for
-	// IP is an IPv4 address or the /64 of an IPv6 address, because one client usually has a whole
-	// /64. By default, the name for Network is the client's /24 or /48. Purpose and Global name no
-	// client. Purpose counts all clients of a resource together. Global counts all clients of all
-	// resources together.
+	// Subjects names the client, for each scope of the policy. By default, IP is an IPv4 address or
+	// an IPv6 /64, which one client usually has to itself, and Network the /24 or /48. Purpose and
+	// Global name no client: they count all clients of a resource, and of all resources, together.
 	Subjects map[quota.Scope]Namer
 
-	// Skip selects requests that pass without a decision and are not counted, such as probes and
-	// preflights.
+	// Skip lets requests pass without a decision and uncounted, such as probes and preflights.
 	Skip func(*http.Request) bool
 
 	// Open lets requests pass while the limiter is unavailable. By default they get 503.
 	Open bool
 
-	// ProblemType is the type of the problem document of a 429, by default
-	// "/problems/quota-exceeded".
+	// ProblemType is the type of a 429's problem document, by default "/problems/quota-exceeded".
 	ProblemType string
 
-	// Refuse replaces the default 429 response. The headers are already set when Refuse is called.
-	// Unavailable replaces the default 503 response. Unavailable should not show err to the client,
-	// because err may contain the limiter's address.
+	// Refuse and Unavailable replace the answers 429 and 503. The headers of a 429 are set already.
+	// Don't show err to the client, because it may contain the limiter's address.
 	Refuse      func(w http.ResponseWriter, r *http.Request, d quota.Decision)
 	Unavailable func(w http.ResponseWriter, r *http.Request, err error)
 }
 
-// Guard applies a quota to routes of a net/http server. The methods of a Guard are middleware: Take
-// decides and counts, Peek only decides, and Record only counts. Each method wraps the handler of
-// one route. A method can also wrap a whole router if Config.Resource is set. Without it, all
-// requests to the router are one resource, because the router has not yet found the pattern of the
-// route.
+// Guard is middleware that applies a quota to a route: Take decides and counts, Peek only decides,
+// Record only counts. It can wrap a whole router if Config.Resource is set; otherwise all requests
+// to that router are one resource, because the route's pattern isn't known yet.
 //
-// Every response after a decision of Take or Peek has the headers RateLimit-Policy and RateLimit. A
-// refused request never reaches the handler. It gets 429 with Retry-After and a body of
-// application/problem+json. Take and Record count a request whatever the handler answers. If a rule
-// of one scope refuses a request, no rule of another scope counts the request. If two Guards wrap
-// one route, the response has only the headers of the inner Guard, so use one Guard with the rules
-// of both. Safe for concurrent use.
+// After a decision, every response has RateLimit-Policy and RateLimit. A refused request never
+// reaches the handler: it gets 429 with Retry-After and application/problem+json, and counts for no
+// rule. What Take and Record let through counts, whatever the handler answers. If two Guards wrap a
+// route, only the inner one's headers are left, so use one Guard with the rules of both. Safe for
+// concurrent use.
 type Guard struct {
 	c    Config
 	keep map[quota.Scope]time.Duration // for how long each scope's rules need an event
 }
 
-// New makes a Guard. If the settings are invalid, it returns an error that names every problem.
+// New makes a Guard. The error names everything that is wrong with the settings.
 func New(c Config) (*Guard, error) {
 	c.setDefaults()
 	keep := map[quota.Scope]time.Duration{}
@@ -131,14 +122,13 @@ func (c *Config) setDefaults() {
 
 func oneNameForAll(*http.Request) string { return "" }
 
-// Take counts the request, or refuses it if a rule's limit is reached; a refused request is not
-// counted.
+// Take counts the request, or refuses it.
 func (g *Guard) Take(next http.Handler) http.Handler {
 	return g.decide(next, g.c.Limiter.Take, func(d quota.Decision) bool { return d.Admitted })
 }
 
-// Peek refuses the request if a rule's limit is reached, and counts nothing. It is for routes where
-// only some requests count, such as failed logins: the handler of such a route calls Count.
+// Peek refuses without counting. It is for routes where only some requests count, such as failed
+// logins: their handler calls Count.
 func (g *Guard) Peek(next http.Handler) http.Handler {
 	return g.decide(next, g.c.Limiter.Peek, quota.Decision.Allowed)
 }
@@ -167,9 +157,8 @@ func (g *Guard) decide(next http.Handler, ask func(context.Context, quota.Reques
 	})
 }
 
-// Record counts the request and never refuses it by a rule, so a rule may count more than its
-// limit. It sets no RateLimit headers. While the limiter is unavailable, Record answers 503, or
-// lets the request pass if Config.Open is set.
+// Record counts the request even above a limit, and sets no RateLimit headers. While the limiter is
+// unavailable it answers 503, or lets the request pass if Config.Open is set.
 func (g *Guard) Record(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var err error
@@ -180,8 +169,6 @@ func (g *Guard) Record(next http.Handler) http.Handler {
 	})
 }
 
-// pass calls next if there is no error, or if the limiter is unavailable and Config.Open is set.
-// Otherwise it calls Config.Unavailable.
 func (g *Guard) pass(w http.ResponseWriter, r *http.Request, next http.Handler, err error) {
 	if err == nil || g.c.Open && errors.Is(err, quota.ErrUnavailable) {
 		next.ServeHTTP(w, r)
@@ -190,7 +177,7 @@ func (g *Guard) pass(w http.ResponseWriter, r *http.Request, next http.Handler, 
 	g.c.Unavailable(w, r, err)
 }
 
-// Count counts one event in every bucket of the request, even above a limit. Each call counts once
+// Count counts one event in every bucket of the request, even above a limit. Each call counts one
 // more. Errors: quota.ErrUnavailable.
 func (g *Guard) Count(r *http.Request) error {
 	ctx, req := uncanceled(r), g.quotaRequest(r)
@@ -203,8 +190,7 @@ func (g *Guard) Count(r *http.Request) error {
 	return nil
 }
 
-// uncanceled returns the request's context without its cancellation. Otherwise a client could hang
-// up early and pass an open Guard without being counted.
+// uncanceled keeps a client that hangs up early from passing an open Guard uncounted.
 func uncanceled(r *http.Request) context.Context { return context.WithoutCancel(r.Context()) }
 
 func (g *Guard) quotaRequest(r *http.Request) quota.Request {

@@ -1,7 +1,6 @@
-// Package quotahttp puts a quota in front of a net/http server, for example 100 requests in 60 s
-// for each resource and IP address. It also formats a quota.Decision for HTTP: as the headers
-// RateLimit-Policy, RateLimit and Retry-After, and as members of a JSON response. The middleware
-// (Guard) and the service's API use the same format.
+// Package quotahttp puts a quota in front of a net/http server, such as 100 requests in 60 s for
+// each resource and IP address, and writes a quota.Decision as headers (RateLimit-Policy,
+// RateLimit, Retry-After) and JSON. Guard, the middleware, and the service's API share this format.
 package quotahttp
 
 import (
@@ -22,21 +21,21 @@ type Quota struct {
 	Rules      []Rule `json:"rules"`
 }
 
-// Rule is the JSON form of one rule's state.
+// Rule is the JSON form of a rule's state.
 type Rule struct {
 	Name  string `json:"name"`
 	Scope string `json:"scope,omitempty"`
 	Limit int    `json:"limit"`
-	// For a calendar rule, Window is the length of the current period, or of all counted dates.
+	// Window is the length of a calendar rule's current period, or of all its dates.
 	Window     int    `json:"window"`
-	Per        string `json:"per,omitempty"`  // hour, day, week or month of a calendar rule
+	Per        string `json:"per,omitempty"`  // of a calendar rule
 	Days       int    `json:"days,omitempty"` // of a rule that counts today and days-1 dates before
 	Remaining  int    `json:"remaining"`
-	ResetAfter int    `json:"reset_after"` // until the oldest counted event leaves, 0 if there is none
-	RetryAfter int    `json:"retry_after"` // until the rule admits one more event; 0 if it admits one now
+	ResetAfter int    `json:"reset_after"` // until the oldest counted event leaves; 0 if none is counted
+	RetryAfter int    `json:"retry_after"` // until the rule admits one more event; 0 if it does now
 }
 
-// Describe returns the decision for a JSON response, only with its Public rules.
+// Describe returns the decision with its Public rules only.
 func Describe(d quota.Decision) *Quota {
 	d = d.Public()
 	out := &Quota{Allowed: d.Allowed(), RetryAfter: quota.Seconds(d.RetryAfter()), Rules: []Rule{}}
@@ -56,12 +55,11 @@ func Describe(d quota.Decision) *Quota {
 
 func formatInstant(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z07:00") }
 
-// SetRateLimit sets the headers RateLimit-Policy and RateLimit. RateLimit-Policy has every public
-// rule. RateLimit has only one rule, the tightest (see the function tightest). If there are no
-// public rules, SetRateLimit sets no header. Both headers are structured fields, as in version 10
-// of draft-ietf-httpapi-ratelimit-headers (September 2025; version 11 appeared in May 2026). They
-// have no partition key, because a partition key would reveal whose requests are counted. Error: a
-// rule's name or number does not fit in a header.
+// SetRateLimit sets RateLimit-Policy, with all public rules, and RateLimit, with the tightest one;
+// without public rules, neither. They are structured fields, as in version 10 of
+// draft-ietf-httpapi-ratelimit-headers (September 2025; version 11 appeared in May 2026), without a
+// partition key, which would reveal whose requests are counted. Error: a rule's name or number
+// doesn't fit in a header.
 func SetRateLimit(h http.Header, d quota.Decision) error {
 	d = d.Public()
 	if len(d.Rules) == 0 {
@@ -93,8 +91,8 @@ const (
 	headerLimit  = "Ratelimit"
 )
 
-// tightest returns the state of one rule, and the time until this rule admits more events. It is
-// the rule that blocks longest or, if none blocks, the rule with the fewest remaining events.
+// tightest returns the rule that blocks longest or, if none does, the one with the fewest events
+// left, and the time until it admits more.
 func tightest(d quota.Decision) (quota.State, time.Duration) {
 	if s, blocked := d.Blocking(); blocked {
 		return s, s.RetryAfter
@@ -108,15 +106,13 @@ func tightest(d quota.Decision) (quota.State, time.Duration) {
 	return least, least.ResetAfter
 }
 
-// fieldList builds the text of a structured-field list (RFC 9651 section 3.1). The response to
-// every send has two lists, so fieldList is written for speed and uses no library. Tests compare
-// fieldList with a library.
+// fieldList builds a structured-field list (RFC 9651 section 3.1) by hand, for speed: each answer
+// to a send has two. Tests compare it with a library.
 type fieldList struct {
 	text []byte
 	err  error
 }
 
-// appendItem appends a string item with one integer parameter. appendParameter can add more.
 func (l *fieldList) appendItem(name, key string, value int) {
 	if len(l.text) > 0 {
 		l.text = append(l.text, ", "...)
@@ -125,7 +121,7 @@ func (l *fieldList) appendItem(name, key string, value int) {
 	l.appendParameter(key, value)
 }
 
-// appendString appends a string (RFC 9651 section 4.1.6).
+// appendString follows RFC 9651 section 4.1.6.
 func (l *fieldList) appendString(s string) {
 	l.text = append(l.text, '"')
 	for i := range len(s) {
@@ -141,7 +137,7 @@ func (l *fieldList) appendString(s string) {
 	l.text = append(l.text, '"')
 }
 
-// maxInteger is the largest integer that a structured field can contain (RFC 9651 section 3.3.1).
+// maxInteger is the largest integer of a structured field (RFC 9651 section 3.3.1).
 const maxInteger = 999_999_999_999_999
 
 func (l *fieldList) appendParameter(name string, value int) {
@@ -152,32 +148,26 @@ func (l *fieldList) appendParameter(name string, value int) {
 	l.text = strconv.AppendInt(l.text, int64(value), 10)
 }
 
-// Reasons why a rule cannot be written to a header.
 var (
 	errNotASCII = errors.New("quotahttp: the name of a rule is not of visible ASCII characters and spaces")
 	errTooLarge = errors.New("quotahttp: a number of a rule is too large for a header")
 )
 
-// SetRetryAfter sets the header Retry-After (RFC 9110, section 10.2.3) to a wait: whole seconds,
-// rounded up, at least 1.
+// SetRetryAfter sets Retry-After (RFC 9110, section 10.2.3): whole seconds, rounded up, at least 1.
 func SetRetryAfter(h http.Header, wait time.Duration) {
 	h.Set("Retry-After", strconv.Itoa(seconds(wait)))
 }
 
-// seconds returns a refusal's wait in whole seconds, rounded up, at least 1.
 func seconds(wait time.Duration) int { return max(1, quota.Seconds(wait)) }
 
-// ProblemSlug and ProblemTitle describe the problem of a spent quota. They are the same for every
-// quota. ProblemSlug is the last segment of the problem's type. ProblemTitle is the title of the
-// problem.
+// ProblemSlug ends the type, and ProblemTitle is the title, of the problem of any spent quota.
 const (
 	ProblemSlug  = "quota-exceeded"
 	ProblemTitle = "Quota exceeded"
 )
 
-// ProblemMembers returns the additional members of a problem document (RFC 9457) with status 429.
-// The members say when to retry, and which rules block. The caller adds type, title, status and
-// detail.
+// ProblemMembers returns the members of a 429's problem document (RFC 9457) that say when to retry
+// and which rules block. The caller adds type, title, status and detail.
 func ProblemMembers(d quota.Decision) map[string]any {
 	q := Describe(d)
 	return map[string]any{

@@ -12,8 +12,8 @@ import (
 	"strings"
 )
 
-// address is a parsed URL. The fields url and query lack the parts that go-redis does not read.
-// These are all hosts after the first host, the part of the scheme after "+", and the parameter ca.
+// address is a parsed URL. url and query lack what go-redis doesn't read: all hosts but the first,
+// the part of the scheme after "+", and ca.
 type address struct {
 	url   *url.URL
 	query url.Values
@@ -67,9 +67,8 @@ func (a *address) text() string {
 	return a.url.String()
 }
 
-// redact returns err. If err might show a part of a password, redact returns another error instead.
-// This can happen if the password has an unescaped character, because the rest of the password is
-// then parsed as path or query.
+// redact replaces err if it might show part of a password: after an unescaped character in a
+// password, the rest is parsed as path or query.
 func (a *address) redact(err error) error {
 	if strings.Contains(a.rest, "@") || strings.Contains(a.rest, "sentinel_password") {
 		return errNotURL
@@ -77,9 +76,8 @@ func (a *address) redact(err error) error {
 	return fmt.Errorf("redis URL: %w", err)
 }
 
-// takeCA reads the certificate authorities from the file that the URL's parameter ca names. The
-// errors do not show the path of the file, because the path may be a part of a password: that is so
-// if the password has an unescaped "&".
+// takeCA reads the certificate authorities. Its errors don't show the path, which may be part of a
+// password that has an unescaped "&".
 func (a *address) takeCA() error {
 	files := a.query["ca"]
 	a.query.Del("ca")
@@ -107,8 +105,8 @@ func (a *address) takeCA() error {
 	return nil
 }
 
-// trust adds the certificate authorities to the TLS configuration c, unless c is nil. Each
-// certificate must match the parameter name or, if name is empty, the host name that was dialled.
+// trust sets up TLS, if c isn't nil. Certificates must match name or, if it is empty, the dialled
+// host.
 func (a *address) trust(c *tls.Config, name string) {
 	if c != nil {
 		c.MinVersion, c.RootCAs, c.ServerName = tls.VersionTLS12, a.pool, name

@@ -1,4 +1,4 @@
-// Package redisurl makes a Redis client from a URL. The URL names a single server, Sentinel or
+// Package redisurl makes a Redis client from a URL: of a single server, behind Sentinel, or of a
 // Cluster.
 package redisurl
 
@@ -14,27 +14,26 @@ import (
 	"github.com/redis/go-redis/v9/maintnotifications"
 )
 
-// CallBudget bounds one call including its retries. It is the default of quota.Redis.Budget.
+// CallBudget is the default of quota.Redis.Budget.
 const CallBudget = 2 * time.Second
 
-// defaults are the parameters that keep a call within CallBudget, unless the URL sets another
-// value. Each dial, read, write and wait for a pooled connection ends within a second. If a server
-// refuses connections, a call fails within 0.2 s.
+// defaults keep a call within CallBudget, unless the URL sets other values: each dial, read, write
+// and wait for a pooled connection ends within a second. Where connections are refused, a call
+// fails within 0.2 s.
 var defaults = map[string]string{
 	"dial_timeout": "1s", "read_timeout": "1s", "write_timeout": "1s",
 	"pool_timeout": "1s", "min_retry_backoff": "10ms", "max_retry_backoff": "100ms",
 }
 
-// retries is how often a failed call is repeated. dials is how often each try dials. One dial is
-// enough, because a repeated call dials again.
+// retries is how often a failed call is repeated. One dial for each try is enough, because a
+// repeated call dials again.
 const (
 	retries = "2"
 	dials   = 1
 )
 
-// refused are the parameters of go-redis that a URL for Sentinel or Cluster must not have. Either
-// another part of the URL has the same meaning, or the parameter would let a replica with old data
-// decide.
+// refused are parameters of go-redis that a Sentinel or Cluster URL says in another place, or that
+// would let a replica with old data decide.
 var refused = []string{
 	"addr", "db", "master_name", "username", "password", "read_only", "replica_only",
 	"use_disconnected_replicas", "route_by_latency", "route_by_latency_tolerance", "route_randomly",
@@ -43,7 +42,8 @@ var refused = []string{
 // errNotURL hides the error of a parser, which could show a password.
 var errNotURL = errors.New("redis URL: it is not a URL; in a user name or password, write special characters as %XX")
 
-// Open makes a client without connecting; see quota.OpenRedis. Errors never show the URL.
+// Open makes a client without connecting; see quota.OpenRedis. Like the functions below, it never
+// shows the URL in an error.
 func Open(rawURL string) (redis.UniversalClient, error) {
 	switch scheme, _, _ := strings.Cut(rawURL, "://"); scheme {
 	case "redis", "rediss":
@@ -57,19 +57,16 @@ func Open(rawURL string) (redis.UniversalClient, error) {
 	}
 }
 
-// newFailoverClient makes a client for Sentinel. If no Sentinel knows the master, the client's
-// errors name the master.
 func newFailoverClient(o *redis.FailoverOptions) *redis.Client {
 	client := redis.NewFailoverClient(o)
 	client.AddHook(masterNamer(o.MasterName))
 	return client
 }
 
-// masterNamer is a hook that adds the master's name to redis.Nil. Sentinel answers Nil if it does
-// not know that master.
+// masterNamer adds the master's name to redis.Nil, which is what a Sentinel says if it doesn't know
+// it.
 type masterNamer string
 
-// DialHook implements redis.Hook.
 func (name masterNamer) DialHook(next redis.DialHook) redis.DialHook {
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {
 		conn, err := next(ctx, network, addr)
@@ -80,10 +77,8 @@ func (name masterNamer) DialHook(next redis.DialHook) redis.DialHook {
 	}
 }
 
-// ProcessHook implements redis.Hook.
 func (masterNamer) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
 
-// ProcessPipelineHook implements redis.Hook.
 func (masterNamer) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return next
 }
@@ -98,7 +93,7 @@ func open[O any, C redis.UniversalClient](
 	return client(o), nil
 }
 
-// StandaloneOptions parses the URL of a single server. Errors never show the URL.
+// StandaloneOptions parses redis:// and rediss://.
 func StandaloneOptions(rawURL string) (*redis.Options, error) {
 	a, err := parse(rawURL, "6379")
 	if err == nil && len(a.hosts) > 1 {
@@ -118,7 +113,7 @@ func StandaloneOptions(rawURL string) (*redis.Options, error) {
 	return o, nil
 }
 
-// SentinelOptions parses the URL of a master that Sentinels watch. Errors never show the URL.
+// SentinelOptions parses redis+sentinel:// and rediss+sentinel://.
 func SentinelOptions(rawURL string) (*redis.FailoverOptions, error) {
 	a, err := parse(rawURL, "26379", refused...)
 	if err != nil {
@@ -147,8 +142,8 @@ func SentinelOptions(rawURL string) (*redis.FailoverOptions, error) {
 	return o, nil
 }
 
-// ClusterOptions parses a Cluster URL. The cluster client repeats a failed call up to MaxRedirects
-// times. The clients of the nodes repeat no call, unless the URL sets max_retries.
+// ClusterOptions parses redis+cluster:// and rediss+cluster://. The cluster's client repeats a
+// failed call up to MaxRedirects times; those of its nodes don't, unless the URL sets max_retries.
 func ClusterOptions(rawURL string) (*redis.ClusterOptions, error) {
 	a, err := parse(rawURL, "6379", refused...)
 	if err != nil {
