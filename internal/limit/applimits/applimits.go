@@ -1,15 +1,12 @@
-// Package applimits is a general rate limiter with which apps limit events other than sends. A
-// limit is a named list of rules over keys that the caller chooses, such as a user, a route or an
-// address. Package api calls this package. This package decides through package gates and writes
-// nothing to the database.
+// Package applimits is a general rate limiter for events of the apps' own. A limit is a named list
+// of rules over keys that the app chooses, such as a user, a route or an address. Package gates
+// decides it, and nothing is written to the database.
 //
-// A rule counts its events in a bucket. Each combination of an app, a limit, and values of the
-// rule's keys has one bucket. Rules of a limit with the same keys share their buckets.
-//
-// All rules of a limit are decided in one step, except in a Redis Cluster, which decides one bucket
-// after the other. A limit is never exceeded, also in a Cluster. But there a request may be refused
-// that would be admitted a moment later: another request may take a place in one bucket, be refused
-// by a second bucket, and only then give the first place back.
+// Each combination of app, limit and values of a rule's keys has a bucket; rules with the same keys
+// share them. All rules of a limit are decided in one step, except on a Redis Cluster, which
+// decides one bucket after the other. No limit is ever exceeded there either. But a request may be
+// refused that would be admitted a moment later: another request may take a place in one bucket, be
+// refused by a second, and only then give the first place back.
 package applimits
 
 import (
@@ -30,51 +27,46 @@ import (
 	"sendcode/quota"
 )
 
-// Rule is a quota rule with the names of the keys by which it counts. Events with the same values
-// of these keys are counted together.
+// Rule is a quota rule with the keys by which it counts.
 type Rule struct {
 	quota.Rule          // New and SetLimits set its Scope
 	Keys       []string // at least one
 }
 
-// Set maps the names of limits to their rules.
+// Set has the rules of each limit, by name.
 type Set map[string][]Rule
 
 // Bounds of a request.
 const (
-	MaxKeys      = 8                // number of keys
-	MaxTextBytes = 200              // length of a key, of its value, and of an ID, in bytes
-	MaxWait      = 30 * time.Second // longest wait for a place
+	MaxKeys      = 8
+	MaxTextBytes = 200 // of a key, of its value, and of an ID
+	MaxWait      = 30 * time.Second
 )
 
-// Operation says whether a request decides, counts, or does both.
 type Operation string
 
-// The operations.
 const (
 	Take   Operation = "take"   // counts the event, unless a rule refuses it
 	Peek   Operation = "peek"   // counts nothing
 	Record Operation = "record" // counts the event, even if a rule would refuse it
 )
 
-// Request is one request to a limit.
 type Request struct {
 	Operation Operation
 	App       string
 	Limit     string
-	Keys      map[string]string // values by key name; keys that no rule of the limit uses must be valid, but have no effect
-	ID        string            // ID of the event; events with the same ID count once; a random ID if empty
+	Keys      map[string]string // values by name; keys that no rule uses must be valid too
+	ID        string            // events with the same ID count once; empty: a random ID
 	Wait      time.Duration     // how long a Take may wait for a place, at most MaxWait; see quota.Queue
 }
 
-// Answer is the state of the limit after the operation. If Alone is true, the limiter was
-// unavailable, and this process decided from its own events.
+// Answer is the state of the limit after the operation. Alone says that the limiter was
+// unavailable, so this process decided from its own events.
 type Answer struct{ quota.Decision }
 
-// Refused reports whether a Take was refused by a rule; false for other operations.
 func (a Answer) Refused(o Operation) bool { return o == Take && !a.Admitted }
 
-// limiter decides events. Implementation: gates.Gates.
+// limiter is implemented by gates.Gates.
 type limiter interface {
 	TakeOrLocal(ctx context.Context, r quota.Request) (quota.Decision, error)
 	PeekOrLocal(ctx context.Context, r quota.Request) (quota.Decision, error)
@@ -89,25 +81,23 @@ type Service struct {
 	set     atomic.Pointer[map[string]preparedRules]
 }
 
-// preparedRules is a list of rules, prepared for requests.
 type preparedRules struct {
 	rules     []quota.Rule
-	observing []quota.Rule // the same rules with Observe set, so that no rule refuses
+	observing []quota.Rule // with Observe set, so that none refuses
 	keys      map[quota.Scope][]string
 }
 
-// New makes a service. The service hashes the values of keys with the secret before it passes them
-// to the limiter. After each operation on a known limit with valid keys and a valid ID, the service
-// calls counted. The outcome that it passes to counted is "admitted", "refused", "looked",
-// "recorded" or "unavailable".
+// New makes a service. It passes the limiter a keyed hash of the keys' values, never the values.
+// After each operation on a known limit, unless the request was invalid, it calls counted with one
+// of the outcomes "admitted", "refused", "looked", "recorded" and "unavailable".
 func New(limiter limiter, secret []byte, set Set, counted func(limit string, o Operation, outcome string)) *Service {
 	s := &Service{limiter: limiter, secret: secret, observe: counted, queue: quota.NewQueue()}
 	s.SetLimits(set)
 	return s
 }
 
-// SetLimits replaces all limits. Counted events stay. They still count for a rule if the limit's
-// name and the rule's keys are the same.
+// SetLimits replaces all limits. Events still count for a rule if the limit's name and the rule's
+// keys are the same.
 func (s *Service) SetLimits(set Set) {
 	limits := map[string]preparedRules{}
 	for name, rules := range set {
@@ -125,17 +115,14 @@ func (s *Service) SetLimits(set Set) {
 	s.set.Store(&limits)
 }
 
-// EndWaits answers all waiting requests within a second, and lets no later request wait. Call it
-// only once.
+// EndWaits answers all waiting requests, and lets no later one wait. Call it once.
 func (s *Service) EndWaits() { s.queue.End() }
 
-// Apply applies an operation to a limit. If ctx is canceled, the operation is completed
-// nevertheless. Only if the request waits for a place in the limit (Request.Wait) does a
-// cancellation end the wait, with quota.ErrUnavailable.
+// Apply does the operation, even if ctx is canceled meanwhile; only a wait for a place then ends,
+// with quota.ErrUnavailable.
 //
-// Apply returns fault.NotFound for an unknown limit and *fault.InvalidError for an invalid request.
-// In both cases Apply did nothing, and did not call the function counted that New received. It
-// returns quota.ErrUnavailable if the limit could not be decided.
+// Errors: fault.NotFound for an unknown limit and *fault.InvalidError for an invalid request, in
+// which cases nothing was done; quota.ErrUnavailable if the limit could not be decided.
 func (s *Service) Apply(ctx context.Context, ask Request) (Answer, error) {
 	l, ok := (*s.set.Load())[ask.Limit]
 	if !ok {
@@ -160,17 +147,16 @@ func outcome(o Operation, a Answer, err error) string {
 	return map[Operation]string{Take: "admitted", Peek: "looked", Record: "recorded"}[o]
 }
 
-// run runs the operation in the limiter, or in this process while the limiter is unavailable. It
-// ignores a cancellation of ctx, because a client could otherwise disconnect so that its event is
-// not counted. Only a wait for a place in the limit (ask.Wait) ends when ctx is canceled.
+// run decides in this process while the limiter is unavailable. A client that disconnects can't
+// keep its event from being counted: only a wait for a place ends with ctx.
 func (s *Service) run(ctx context.Context, l preparedRules, ask Request, r quota.Request) (a Answer, err error) {
 	counting := context.WithoutCancel(ctx)
 	switch {
 	case ask.Operation == Peek:
 		a.Decision, err = s.limiter.PeekOrLocal(counting, r)
 	case ask.Operation == Record:
-		// A rule with Observe set counts and never refuses. All rules in l.observing have it set,
-		// so one Take adds the event to all buckets. The answer shows Observe as configured.
+		// A rule that observes counts and never refuses, so one Take adds the event to all buckets.
+		// The answer shows Observe as configured.
 		r.Rules = l.observing
 		a.Decision, err = s.limiter.TakeOrLocal(counting, r)
 		for i := range a.Rules {
@@ -234,8 +220,7 @@ func (s *Service) quotaRequest(l preparedRules, ask Request) (quota.Request, err
 	return r, nil
 }
 
-// eventID hashes the caller's ID to 16 bytes. It replaces an empty ID by a random ID first. If the
-// ID is longer than MaxTextBytes, eventID returns a *fault.InvalidError.
+// eventID hashes the caller's ID, or a random one, to 16 bytes.
 func eventID(id string) (string, error) {
 	if len(id) > MaxTextBytes {
 		return "", fault.Invalid("id", "too_long", fmt.Sprintf("An ID has at most %d bytes.", MaxTextBytes))
@@ -244,8 +229,7 @@ func eventID(id string) (string, error) {
 	return string(sum[:16]), nil
 }
 
-// hashValues returns 128 bits of the values' HMAC, so that the limiter's keys do not reveal the
-// values.
+// hashValues returns 128 bits of the values' HMAC.
 func (s *Service) hashValues(values []string) string {
 	m := hmac.New(sha256.New, s.secret)
 	m.Write([]byte(quota.Bucket(append([]string{"limit"}, values...)...)))

@@ -1,15 +1,12 @@
-// Package refusals collects refused requests and writes them to the database in batches. So an
-// attack does not cost one write for each request, and no response waits for the database. Package
-// verification adds refusals, and package jobs calls WriteDue.
+// Package refusals collects refused requests and writes them to the database in batches, so that an
+// attack doesn't cost a write for each request, and no response waits for the database.
 //
-// A refusal by a rule that counts by recipient gets a row of this recipient. The row counts further
-// refusals until the row's deadline. A rule of a wider scope, such as a network, is different: once
-// its limit is reached, a client can cause refusals for any number of recipients. So only the first
-// recipients of a network have their own rows, which support can find. The other recipients of the
-// network share one row.
-//
-// The number of rows in memory is limited. When a limit is reached, further refusals are counted in
-// shared rows, so that no refusal is omitted. Each replica has its own rows.
+// A refusal by a rule on the recipient gets a row of that recipient, which counts further ones
+// until its deadline. Once a wider rule, such as one on a network, is used up, a client can cause
+// refusals for any number of recipients. So only the first recipients of a network get rows of
+// their own, for support to find; the others share one. Memory is bounded the same way: beyond a
+// bound, refusals are counted in shared rows, so that none is left out. Each replica has its own
+// rows.
 package refusals
 
 import (
@@ -24,29 +21,29 @@ import (
 	"sendcode/quota"
 )
 
-// Database writes the rows. Implementation: sqldb.DB.
+// Database is implemented by sqldb.DB.
 type Database interface {
 	RecordRefusals(ctx context.Context, refusals []store.SendOrRefusal) error
 }
 
-// Batch collects refusals until they are written to the database. Safe for concurrent use.
+// Batch holds refusals until they are written. Safe for concurrent use.
 type Batch struct {
 	db     Database
 	logger *slog.Logger
 	now    func() time.Time
 
-	flushing chan struct{} // semaphore: one Flush at a time
+	flushing chan struct{} // holds the one write under way
 	mu       sync.Mutex
-	own      map[refusalKey]*openRow // rows of one recipient each
+	own      map[refusalKey]*openRow // each of one recipient
 	shared   map[refusalKey]*openRow
 	networks map[networkKey]*firstRecipientCounter
-	first    int // number of rows in own that are of first recipients of networks
-	lost     int // number of refusals that could not be counted in a row
+	first    int // rows in own that are of first recipients of networks
+	lost     int // refusals that no row could count
 	ids      store.IDGenerator
 }
 
-// refusalKey is the key of a row. One row counts all refusals with the same key. A shared row has
-// no recipient.
+// refusalKey identifies a row: one row counts all refusals with the same key. Shared rows have no
+// recipient.
 type refusalKey struct {
 	app          string
 	channel      recipient.Channel
@@ -54,50 +51,45 @@ type refusalKey struct {
 	recipient    recipient.Hash
 	rule         string
 	ip           string
-	verification string // ID of the verification that the request named
+	verification string // that the request named
 }
 
 func keyOf(row store.SendOrRefusal) refusalKey {
 	return refusalKey{row.App, row.Channel, row.Purpose, row.Recipient, row.BlockedBy, row.Network, row.VerificationID}
 }
 
-// networkKey is the key of a firstRecipientCounter. For each app and rule, the first recipients of
-// a network are counted separately.
+// networkKey counts the first recipients of a network for each app and rule.
 type networkKey struct{ app, rule, ip string }
 
-// firstRecipientCounter counts the first recipients of a network.
 type firstRecipientCounter struct {
 	n     int       // recipients with rows of their own
-	until time.Time // deadline: a later refusal starts a new count
+	until time.Time // a later refusal starts a new count
 }
 
-// openRow is a row that counts further refusals. Its Count is the number of refusals that are not
-// yet in the database.
+// openRow counts further refusals. Its Count is the number of those that aren't in the database
+// yet.
 type openRow struct {
 	store.SendOrRefusal
-	until    time.Time               // deadline: a later refusal opens a new row
-	written  time.Time               // when the row was last taken to be written; zero: never
-	first    bool                    // the recipient is one of the first recipients of its network
-	distinct map[recipient.Hash]bool // recipients of a shared row, at most store.ManyRecipients; nil for other rows
+	until    time.Time               // a later refusal opens a new row
+	written  time.Time               // when it was last taken to be written; zero: never
+	first    bool                    // the recipient is one of the first of its network
+	distinct map[recipient.Hash]bool // recipients of a shared row, at most store.ManyRecipients
 }
 
-// These constants bound the memory. A row takes about 1 KB. The recipients of a shared row take
-// about 5 KB.
+// The bounds of memory. A row takes about 1 KB, the recipients of a shared row about 5 KB.
 const (
-	MaxOwnRowsPerNetwork  = 50               // own rows of a rule for the first recipients of one network
-	maxFirstRecipientRows = 5_000            // own rows for the first recipients of all networks
-	maxOwnRows            = 20_000           // own rows of recipients, of all rules
-	maxSharedRows         = 2_000            // shared rows of networks; beyond, all networks share one row for each rule
+	MaxOwnRowsPerNetwork  = 50               // for the first recipients of one network, for each rule
+	maxFirstRecipientRows = 5_000            // for the first recipients of all networks
+	maxOwnRows            = 20_000           // for all recipients
+	maxSharedRows         = 2_000            // beyond that, all networks share a row for each rule
 	maxNetworks           = 2_000            // networks whose first recipients are counted
-	maxOpenTime           = 10 * time.Minute // longest time for which a row stays open
-	// minOpenTime is the minimum time for which a network's first recipients are counted and a
-	// shared row stays open. Without this minimum, the time would be how long the refusing rule
-	// makes the client wait. A rule with a wider scope may make the client wait for less than a
-	// second, and each second would need a new row.
+	maxOpenTime           = 10 * time.Minute // of a row
+	// minOpenTime keeps a shared row, and the count of a network's first recipients, from lasting
+	// only as long as the refusal's wait. A wider rule may refuse for less than a second, and would
+	// need a new row each second.
 	minOpenTime = time.Minute
 )
 
-// New makes an empty batch.
 func New(db Database, now func() time.Time, logger *slog.Logger) *Batch {
 	return &Batch{
 		db: db, now: now, logger: logger, flushing: make(chan struct{}, 1),
@@ -123,8 +115,7 @@ func (b *Batch) addAt(row store.SendOrRefusal, scope quota.Scope, now time.Time)
 	}
 }
 
-// findOrOpenRow returns the open row for a refusal. If there is none, it opens a row. If no ID
-// could be made, it returns nil.
+// findOrOpenRow returns nil if no ID could be made.
 func (b *Batch) findOrOpenRow(row store.SendOrRefusal, scope quota.Scope, now time.Time) *openRow {
 	if open := b.own[keyOf(row)]; open.accepts(now) {
 		return open
@@ -150,17 +141,14 @@ func (b *Batch) findOrOpenRow(row store.SendOrRefusal, scope quota.Scope, now ti
 	return b.findOrOpenSharedRow(row, now)
 }
 
-// accepts reports whether the row counts further refusals. A row accepts refusals until its
-// deadline. After the deadline, it still accepts refusals while some of its refusals are not in the
-// database. If o is nil, accepts returns false.
+// accepts reports whether the row counts further refusals: until its deadline and, after that,
+// while some of them are not in the database. A nil row doesn't.
 func (o *openRow) accepts(now time.Time) bool {
 	return o != nil && (now.Before(o.until) || o.Count > 0)
 }
 
-// findOrAddCounter returns the counter of the row's network, which counts the recipients of this
-// network that have rows of their own. If there is no counter, or if its deadline has passed,
-// findOrAddCounter makes a new counter. The parameter `until` is the deadline of the new counter.
-// findOrAddCounter returns nil if there would be more than maxNetworks counters.
+// findOrAddCounter returns the counter of the row's network; a new one ends at until. It returns
+// nil beyond maxNetworks.
 func (b *Batch) findOrAddCounter(row store.SendOrRefusal, until, now time.Time) *firstRecipientCounter {
 	key := networkKey{row.App, row.BlockedBy, row.Network}
 	f := b.networks[key]
@@ -174,10 +162,9 @@ func (b *Batch) findOrAddCounter(row store.SendOrRefusal, until, now time.Time) 
 	return f
 }
 
-// findOrOpenSharedRow returns the shared row of the refusal's network. If there is none, it opens a
-// row. If maxSharedRows rows are open, it returns the row that all networks share. Each combination
-// of app, channel, purpose and rule has at most one such row. If no ID could be made,
-// findOrOpenSharedRow returns nil.
+// findOrOpenSharedRow returns the shared row of the refusal's network or, beyond maxSharedRows, the
+// one of all networks with the same app, channel, purpose and rule. It returns nil if no ID could
+// be made.
 func (b *Batch) findOrOpenSharedRow(row store.SendOrRefusal, now time.Time) *openRow {
 	row.Recipient, row.To, row.VerificationID, row.Locale, row.Country, row.Prefix = recipient.Hash{}, "",
 		"", "", "", ""
@@ -216,11 +203,10 @@ func (b *Batch) closeRow(rows map[refusalKey]*openRow, key refusalKey) {
 	delete(rows, key)
 }
 
-// takeUnwritten returns the due rows that have unwritten refusals, and resets their counts. A row
-// is due if it was never written, if its deadline has passed, or if its last write was at least the
-// duration `ago` before the parameter `now`. takeUnwritten also deletes each network whose deadline
-// has passed, and each row without unwritten refusals whose deadline has passed. The result lost is
-// the number of refusals that no row could count.
+// takeUnwritten returns the rows to write, and resets their counts: rows with unwritten refusals
+// that were never written, were last written at least ago before now, or whose deadline has passed.
+// It deletes what is past its deadline with nothing left to write. lost counts the refusals that no
+// row could count.
 func (b *Batch) takeUnwritten(now time.Time, ago time.Duration) (batch []store.SendOrRefusal, lost int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -245,7 +231,7 @@ func (b *Batch) takeUnwritten(now time.Time, ago time.Duration) (batch []store.S
 	return batch, lost
 }
 
-// drain returns the row to write to the database, and resets its count. putBack undoes the reset.
+// drain returns the row to write, and resets its count. putBack undoes that.
 func (o *openRow) drain() store.SendOrRefusal {
 	if o.distinct != nil {
 		o.Recipients = len(o.distinct)
@@ -255,9 +241,8 @@ func (o *openRow) drain() store.SendOrRefusal {
 	return row
 }
 
-// putBack adds the counts of a batch to the open rows again after a failed write. If the database
-// did the write although it reported an error, these refusals are counted twice. But no refusal is
-// lost.
+// putBack counts a batch again after a failed write. If the database did write it, these refusals
+// count twice, but none is lost.
 func (b *Batch) putBack(batch []store.SendOrRefusal) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -275,25 +260,21 @@ func (b *Batch) putBack(batch []store.SendOrRefusal) {
 	}
 }
 
-// rewriteAfter is the shortest time between two writes of an open row, that is, a row that still
-// counts further refusals. In a flood on a thousand recipients, each recipient may have several
-// refusals a second. A write for each refusal would be too many.
+// rewriteAfter is the shortest time between two writes of a row. In a flood on a thousand
+// recipients, each may have several refusals a second.
 const rewriteAfter = 5 * time.Second
 
-// rowsAtOnce bounds the rows of one transaction. So if a stop runs out of time, only the last rows
-// are lost.
+// rowsAtOnce bounds a transaction, so that only the last rows are lost if a stop runs out of time.
 const rowsAtOnce = 1000
 
-// WriteDue writes each row soon after its first refusal. It writes further refusals of the row at
-// least rewriteAfter later.
+// WriteDue writes a row soon after its first refusal, and further ones rewriteAfter later or more.
 func (b *Batch) WriteDue(ctx context.Context) { b.write(ctx, rewriteAfter) }
 
-// Flush writes all that was collected.
+// Flush writes everything.
 func (b *Batch) Flush(ctx context.Context) { b.write(ctx, 0) }
 
-// write takes rows from takeUnwritten and writes them to the database. If the database fails, the
-// rows stay in the batch for the next write. write first waits until another write has ended. If
-// ctx ends during this wait, it does nothing.
+// write keeps the rows for the next write if the database fails. It waits for a write under way,
+// and does nothing if ctx ends meanwhile.
 func (b *Batch) write(ctx context.Context, ago time.Duration) {
 	select {
 	case b.flushing <- struct{}{}:
