@@ -1,5 +1,4 @@
-// Package batch lets several calls to a database share one transaction. Goroutines called writers
-// run the batches. Calls that arrive while all writers are busy run together in the next batch.
+// Package batch lets several calls to a database share one transaction.
 package batch
 
 import (
@@ -15,13 +14,13 @@ import (
 )
 
 const (
-	maxBatchSize = 256   // calls in a batch
-	minBatchSize = 16    // lower bound of the size of batches after slow batches; see Batcher.Slow
-	maxQueued    = 10000 // queued calls; further calls fail with fault.Unavailable
+	maxBatchSize = 256
+	minBatchSize = 16    // what slow batches may shrink to; see Batcher.Slow
+	maxQueued    = 10000 // further calls fail with fault.Unavailable
 
-	// While a writer is busy, a second writer starts only when extraWriterQueueLength calls are
-	// queued, or when one call has waited for extraWriterWait. An earlier start would make the
-	// batches smaller, and each batch costs round trips and a sync of the disk.
+	// While a writer is busy, a second one starts only when so many calls are queued, or when one
+	// has waited so long. Starting earlier would make the batches smaller, and each costs round
+	// trips and a sync of the disk.
 	extraWriterQueueLength = 32
 	extraWriterWait        = 10 * time.Millisecond
 )
@@ -31,25 +30,25 @@ var (
 	errQueueFull = errors.New("too many calls wait for the database")
 )
 
-// Call is one caller's input and, after its batch has run, the answer.
+// Call is one caller's input and, after its batch has run, its answer.
 type Call[In, Answer any] struct {
 	In     In
 	Key    int64 // calls with the same key never run at the same time
 	Answer Answer
 	Err    error
 	ctx    context.Context // of the caller
-	queued bool            // the call is in the queue, and in no batch
-	once   sync.Once       // done by SetAnswer
+	queued bool            // and in no batch
+	once   sync.Once       // guards SetAnswer
 	done   chan struct{}   // closed when Answer and Err are set
 }
 
-// NewCall makes a call that no caller submitted. Its context never ends.
+// NewCall makes a call outside of Submit, whose context never ends.
 func NewCall[In, Answer any](in In, key int64) *Call[In, Answer] {
 	return &Call[In, Answer]{In: in, Key: key, ctx: context.Background(), done: make(chan struct{})}
 }
 
-// SetAnswer sets the answer of a call. The function that runs a batch must set an answer for each
-// call. If a call already has an answer, SetAnswer does nothing.
+// SetAnswer answers the call, unless it has an answer. The function that runs a batch must answer
+// each call.
 func (c *Call[In, Answer]) SetAnswer(answer Answer, err error) {
 	c.once.Do(func() {
 		c.Answer, c.Err = answer, err
@@ -57,8 +56,7 @@ func (c *Call[In, Answer]) SetAnswer(answer Answer, err error) {
 	})
 }
 
-// Answered reports whether the call has its answer. If so, Submit may already have returned the
-// answer to the caller.
+// Answered reports whether the call has its answer, with which Submit may have returned already.
 func (c *Call[In, Answer]) Answered() bool {
 	select {
 	case <-c.done:
@@ -68,54 +66,50 @@ func (c *Call[In, Answer]) Answered() bool {
 	}
 }
 
-// RoundTripContext returns the context for the round trip of a batch whose first call is c. The
-// context has the values of the caller's context, so that the round trip belongs to the caller's
-// trace. But it does not end when the caller's context ends.
+// RoundTripContext returns the context for the round trip of a batch whose first call is c: it
+// belongs to the caller's trace, but doesn't end with the caller's context.
 func (c *Call[In, Answer]) RoundTripContext() context.Context { return context.WithoutCancel(c.ctx) }
 
-// Batcher runs calls in batches. A call that arrives while no batch runs begins immediately. Calls
-// that arrive while a batch runs share the next batch.
+// Batcher runs calls in batches. A call that finds no writer busy runs at once; those that arrive
+// meanwhile share the next batch.
 //
-// Calls with the same key never run at the same time, for two reasons. In the same batch, two calls
-// with one key would not see each other's rows. In two parallel batches, the second call would wait
-// for the first call's lock and delay its whole batch.
+// Calls with the same key never run at the same time. In one batch, they wouldn't see each other's
+// rows. In two parallel ones, the second would wait for the first one's lock and hold up its whole
+// batch. Set the fields before the first call.
 type Batcher[In, Answer any] struct {
-	// WaitsOnceBegun: if ctx ends after the call's batch has begun, Submit still waits until the
-	// call has an answer. Set the field before the first call.
+	// WaitsOnceBegun makes Submit wait for the answer even if ctx ends, once the call's batch has
+	// begun.
 	WaitsOnceBegun bool
-	// Precedence: calls with the lowest Precedence go into the next batch first. Among calls with
-	// the same Precedence, the oldest calls go first. If Precedence is nil, the oldest calls go
-	// first. Set the field before the first call.
+	// Precedence, if set, puts the calls with the lowest value into the next batch. Otherwise, and
+	// among equals, the oldest go first.
 	Precedence func(In) int
-	// MinInterval is the least time between the starts of two batches of one writer. Set it before
-	// the first call.
+	// MinInterval is the least time between the starts of a writer's batches while calls are
+	// queued.
 	MinInterval time.Duration
-	// Slow: if a batch takes longer than Slow, the size of later batches is halved, so that they do
-	// not time out. If a full batch takes less than half of Slow, the size is doubled. If Slow is
-	// 0, the size is fixed. Set the field before the first call.
+	// Slow, if set, is how long a batch may take: after a longer one, batches get half as large, so
+	// that they don't time out. A full batch within half of Slow doubles the size again.
 	Slow time.Duration
 
-	run        func([]*Call[In, Answer]) // runs a batch and calls SetAnswer for every call
-	maxWriters int                       // most writers at once
-	maxSize    int                       // most calls in a batch now
+	run        func([]*Call[In, Answer]) // must answer every call
+	maxWriters int
+	maxSize    int // calls in a batch, now
 	mu         sync.Mutex
 	queued     []*Call[In, Answer]
 	busy       map[int64]bool // keys of the calls under way
 	writers    sync.WaitGroup
-	active     int // writers now
+	active     int // writers
 	closed     bool
 }
 
-// New makes a batcher with up to maxWriters writers. Each writer runs its batches one after
-// another. The function run must call SetAnswer for every call.
+// New makes a batcher of up to maxWriters goroutines, each of which runs one batch after another.
+// run must call SetAnswer for every call.
 func New[In, Answer any](maxWriters int, run func([]*Call[In, Answer])) *Batcher[In, Answer] {
 	return &Batcher[In, Answer]{run: run, maxWriters: maxWriters, maxSize: maxBatchSize, busy: map[int64]bool{}}
 }
 
-// Submit queues a call and waits for the answer, at most for the time that store.WithCallTimeout
-// allows. If ctx ends before the call's batch begins, Submit withdraws the call, which has
-// certainly written nothing. If ctx ends later, the call continues. Then, if WaitsOnceBegun is
-// false, Submit returns an error that wraps fault.Uncertain.
+// Submit queues a call and waits for the answer, as long as store.WithCallTimeout allows. If ctx
+// ends before the call's batch begins, the call is withdrawn and has certainly written nothing. If
+// it ends later, the call goes on and, unless WaitsOnceBegun, the error is fault.Uncertain.
 func (batcher *Batcher[In, Answer]) Submit(ctx context.Context, in In, key int64) (none Answer, err error) {
 	ctx, cancel := store.WithCallTimeout(ctx)
 	defer cancel()
@@ -146,8 +140,8 @@ func (batcher *Batcher[In, Answer]) Submit(ctx context.Context, in In, key int64
 	}
 }
 
-// enqueue adds the call to the queue. It starts a writer if none runs or if enough calls wait (see
-// extraWriterQueueLength). It fails if the batcher is closed or the queue is full.
+// enqueue starts a writer if none runs or enough calls wait. It fails if the batcher is closed or
+// the queue is full.
 func (batcher *Batcher[In, Answer]) enqueue(x *Call[In, Answer]) error {
 	batcher.mu.Lock()
 	defer batcher.mu.Unlock()
@@ -173,7 +167,7 @@ func (batcher *Batcher[In, Answer]) enqueue(x *Call[In, Answer]) error {
 	return nil
 }
 
-// startWriter starts a writer if fewer than maxWriters run. The caller holds the lock.
+// startWriter needs the lock.
 func (batcher *Batcher[In, Answer]) startWriter() {
 	if batcher.active < batcher.maxWriters {
 		batcher.active++
@@ -181,7 +175,7 @@ func (batcher *Batcher[In, Answer]) startWriter() {
 	}
 }
 
-// withdraw removes a call from the queue. False: its batch has begun already.
+// withdraw returns false if the call's batch has begun.
 func (batcher *Batcher[In, Answer]) withdraw(x *Call[In, Answer]) bool {
 	batcher.mu.Lock()
 	defer batcher.mu.Unlock()
@@ -193,7 +187,6 @@ func (batcher *Batcher[In, Answer]) withdraw(x *Call[In, Answer]) bool {
 	return true
 }
 
-// runBatches runs one batch after the other until takeBatch finds no call to run.
 func (batcher *Batcher[In, Answer]) runBatches() {
 	for {
 		began, batch := time.Now(), batcher.takeBatch()
@@ -207,9 +200,8 @@ func (batcher *Batcher[In, Answer]) runBatches() {
 	}
 }
 
-// runBatch runs a batch. If the function run panics, every call without an answer fails with
-// fault.Unavailable. These calls have certainly written nothing, because run itself recovers from
-// any panic after a possible write.
+// runBatch fails the calls without an answer with fault.Unavailable if run panics. They have
+// certainly written nothing, because run itself recovers from any panic after a possible write.
 func (batcher *Batcher[In, Answer]) runBatch(batch []*Call[In, Answer]) {
 	defer panics.Recover(panics.Batch, func() {
 		for _, x := range batch {
@@ -219,10 +211,8 @@ func (batcher *Batcher[In, Answer]) runBatch(batch []*Call[In, Answer]) {
 	batcher.run(batch)
 }
 
-// takeBatch takes the next calls with free keys from the queue, marks the keys as busy and returns
-// the calls. If takeBatch returns nil, the writer that called it must end. In this case, the queue
-// is empty, or all its calls have keys that are busy in the batches of other writers. Those writers
-// run the queued calls later.
+// takeBatch takes the next calls with free keys. If there are none, it returns nil and its writer
+// must end: the writers that hold the keys will run what is queued.
 func (batcher *Batcher[In, Answer]) takeBatch() []*Call[In, Answer] {
 	batcher.mu.Lock()
 	defer batcher.mu.Unlock()
@@ -248,8 +238,7 @@ func (batcher *Batcher[In, Answer]) takeBatch() []*Call[In, Answer] {
 	return batch
 }
 
-// releaseKeys frees the keys of a batch, adapts the size of batches to the time that the batch
-// took, and returns the number of queued calls.
+// releaseKeys also adapts the size of batches to the time that this one took.
 func (batcher *Batcher[In, Answer]) releaseKeys(batch []*Call[In, Answer], took time.Duration) (waiting int) {
 	batcher.mu.Lock()
 	defer batcher.mu.Unlock()
@@ -266,7 +255,7 @@ func (batcher *Batcher[In, Answer]) releaseKeys(batch []*Call[In, Answer], took 
 	return len(batcher.queued)
 }
 
-// Close refuses new calls and waits until all queued calls have their answers.
+// Close refuses new calls and waits until all queued ones are answered.
 func (batcher *Batcher[In, Answer]) Close() {
 	batcher.mu.Lock()
 	batcher.closed = true

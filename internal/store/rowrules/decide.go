@@ -1,7 +1,6 @@
-// Package rowrules makes the decisions that depend on a recipient's rows in the database. It
-// decides whether the rules admit a send, and which verification the send joins. It also decides
-// whether the recipient is locked out after failed checks. The package reads no database: the
-// packages postgres and sqlite pass the rows as a RecipientHistory.
+// Package rowrules decides by a recipient's rows whether the rules admit a send, which verification
+// it joins, and whether failed checks have locked the recipient out. It reads no database: packages
+// postgres and sqlite pass the rows.
 package rowrules
 
 import (
@@ -15,26 +14,23 @@ import (
 	"sendcode/quota"
 )
 
-// RecipientHistory has the rows on which Decide bases its decision about an intent. All rows belong
-// to the intent's recipient.
+// RecipientHistory is the rows of an intent's recipient.
 type RecipientHistory struct {
 	Past        []PastSend           // counted sends of the bucket
 	Rejections  []PastSend           // rejected sends that Intent.RejectionRules may count
-	Candidates  []store.Verification // the recipient's verifications that the send may join
-	Tried       []store.Verification // the recipient's verifications with checks, of all classes of callers
-	Suppression uuid.UUID            // the suppression of the address that is in force; Nil: none
+	Candidates  []store.Verification // that the send may join
+	Tried       []store.Verification // those with checks, of all classes of callers
+	Suppression uuid.UUID            // the one of the address that is in force; Nil: none
 }
 
-// Decision is the gate's answer.
 type Decision struct {
 	store.BeginAnswer
-	Joined bool // the send joins an existing verification
+	Joined bool // the send joins an earlier verification
 }
 
-// Decide admits or refuses a new intent. It applies the rules on sends, the rules on rejected
-// sends, and the lockout. The parameter now is the time on the database's clock. An admitted send
-// joins a verification or opens a new one. Decide writes nothing: the caller writes the rows. For a
-// send that already has a row, call RepeatedAnswer instead.
+// Decide admits or refuses a new intent by its rules on sends, its rules on rejected sends, and the
+// lockout. An admitted send joins a verification or opens one. Decide writes nothing. now is on the
+// database's clock. For a send that has a row already, call RepeatedAnswer.
 func Decide(in store.Intent, now time.Time, has RecipientHistory) Decision {
 	events, failed := eventsWithin(quota.LongestKeep(in.Rules), now, has.Past),
 		eventsWithin(quota.LongestKeep(in.RejectionRules), now, has.Rejections)
@@ -43,7 +39,7 @@ func Decide(in store.Intent, now time.Time, has RecipientHistory) Decision {
 		return Decision{BeginAnswer: refusedAnswer(now, events, failed, store.Lockout{})}
 	}
 	v, joined := joinOrOpen(in, now, has.Candidates)
-	if out := LockoutOf(has.Tried, v.Class, now); out.Wait > 0 && !v.CallerChecks { // a code that its caller checks has no lockout
+	if out := LockoutOf(has.Tried, v.Class, now); out.Wait > 0 && !v.CallerChecks { // none for a code that its caller checks
 		return Decision{BeginAnswer: refusedAnswer(now, nil, nil, out)}
 	}
 	v.Sends++
@@ -56,10 +52,9 @@ func Decide(in store.Intent, now time.Time, has RecipientHistory) Decision {
 	return Decision{newAdmittedAnswer(in, v, has.Suppression, now, events, failed), joined}
 }
 
-// joinOrOpen returns the newest candidate whose code the intent may resend, and sets joined. If
-// there is no such candidate, or if its details are not those of the intent, joinOrOpen returns a
-// new verification. Without Join, it does not join an older candidate, since a check by recipient
-// compares the code with that of the newest.
+// joinOrOpen joins the newest verification whose code the intent may resend, if it has the intent's
+// details; otherwise it opens a new one. It never falls back on an older one, because a check by
+// recipient compares the code with that of the newest.
 func joinOrOpen(in store.Intent, now time.Time, candidates []store.Verification) (best store.Verification,
 	joined bool,
 ) {
@@ -75,7 +70,6 @@ func joinOrOpen(in store.Intent, now time.Time, candidates []store.Verification)
 	return newVerification(in, now), false
 }
 
-// LargestLimit returns the largest limit of the intent's rules; 0 without rules.
 func LargestLimit(in store.Intent) (n int) {
 	for _, r := range in.Rules {
 		n = max(n, r.Limit)
@@ -83,11 +77,11 @@ func LargestLimit(in store.Intent) (n int) {
 	return n
 }
 
-// ResendWithin limits how long after a send of a verification another send may join the
-// verification. The limit equals the longest life of a code.
+// ResendWithin is how long after a send another one may join its verification: the longest life of
+// a code.
 const ResendWithin = store.MaxCodeLife
 
-// PastSend is a counted send of the intent's bucket, or a rejected send of the recipient.
+// PastSend is a counted send of the bucket, or a rejected send of the recipient.
 type PastSend struct {
 	ID           uuid.UUID
 	At           time.Time // when it was logged; of a rejected send, when it ended
@@ -95,9 +89,8 @@ type PastSend struct {
 	InFlight     bool      // it waits for its outcome, so it may be refunded; only set in a History
 }
 
-// eventsWithin returns the rows that are younger than the duration window. It returns them as
-// events, oldest first. If window is 0, eventsWithin returns none. If the database's clock was set
-// back, a row may have a time in the future. Such a row counts.
+// eventsWithin returns the rows that are younger than window, oldest first. A row in the future
+// counts; there is one if the database's clock was set back.
 func eventsWithin(window time.Duration, now time.Time, rows []PastSend) (events []quota.Event) {
 	for _, row := range rows {
 		if window > 0 && now.Sub(row.At) < window {
@@ -108,7 +101,6 @@ func eventsWithin(window time.Duration, now time.Time, rows []PastSend) (events 
 	return events
 }
 
-// usedUpRules returns the rules that have no room for one more event.
 func usedUpRules(rules []quota.Rule, now time.Time, events []quota.Event) (full []quota.Rule) {
 	cutoffs := quota.Cutoffs(rules, now)
 	for i, rule := range rules {
@@ -125,10 +117,9 @@ func usedUpRules(rules []quota.Rule, now time.Time, events []quota.Event) (full 
 	return full
 }
 
-// isJoinable reports whether the intent may resend the code of v. v must not have a code that a
-// caller made. v must be pending and have at least MinLife left. v must have the intent's app,
-// channel, recipient and purpose. If the intent's Join is set, v must have this ID. Otherwise v
-// must have the holder that HolderToJoin returns.
+// isJoinable reports whether the intent may resend the code of v, which must be pending, with
+// MinLife left, of the same app, channel, recipient and purpose, and not a caller's own code. It
+// must be the one that Join names or, without Join, have the holder that HolderToJoin returns.
 func isJoinable(v store.Verification, in store.Intent, now time.Time) bool {
 	s := in.Send
 	if v.CallerChecks || v.App != s.App || v.Channel != s.Channel || v.Recipient != s.Recipient || v.Purpose != s.Purpose {
@@ -140,12 +131,10 @@ func isJoinable(v store.Verification, in store.Intent, now time.Time) bool {
 	return IsPending(v, now) && v.ExpiresAt.Sub(now) >= in.MinLife
 }
 
-// IsPending reports whether v is not approved, canceled or expired, and has tries left.
 func IsPending(v store.Verification, now time.Time) bool {
 	return v.ApprovedAt.IsZero() && v.CanceledAt.IsZero() && now.Before(v.ExpiresAt) && v.Attempts < v.MaxAttempts
 }
 
-// newVerification returns the new verification of an intent that resends none.
 func newVerification(in store.Intent, now time.Time) store.Verification {
 	v := in.Verification
 	v.CreatedAt, v.ExpiresAt = now, now.Add(in.TTL.Truncate(time.Microsecond))
@@ -153,7 +142,6 @@ func newVerification(in store.Intent, now time.Time) store.Verification {
 	return v
 }
 
-// newSend returns the row of an admitted send.
 func newSend(in store.Intent, v store.Verification, number int, suppression uuid.UUID, now time.Time) store.Send {
 	s := in.Send
 	s.VerificationID, s.Number, s.Suppression = v.ID, number, suppression
@@ -161,9 +149,9 @@ func newSend(in store.Intent, v store.Verification, number int, suppression uuid
 	return asFirstWritten(s, in.Lease)
 }
 
-// asFirstWritten resets the fields that change after Begin, so that a repeated Begin returns the
-// row as the first Begin wrote it. The caller then continues as attempt 1. If a later attempt has
-// begun, the caller's writes change nothing.
+// asFirstWritten resets what changes after Begin, so that a repeated Begin returns the row as first
+// written. Its caller continues as attempt 1; if a later attempt has begun, its writes change
+// nothing.
 func asFirstWritten(s store.Send, lease time.Duration) store.Send {
 	s.Status, s.Attempt, s.InDoubt, s.Counts, s.RefundDue, s.WasReset = store.Sending, 1, false, true, false, false
 	s.Reason, s.Provider, s.ProviderCode, s.Took = "", "", "", 0
@@ -172,8 +160,8 @@ func asFirstWritten(s store.Send, lease time.Duration) store.Send {
 	return s
 }
 
-// RepeatedAnswer returns the answer to a Begin whose Send.ID already has a row. The error wraps
-// ErrBadRequest if the row belongs to another recipient.
+// RepeatedAnswer answers a Begin whose Send.ID has a row already. Error: ErrBadRequest if that is
+// of another recipient.
 func RepeatedAnswer(in store.Intent, s store.Send, v store.Verification) (store.BeginAnswer, error) {
 	if s.App != in.Send.App || s.Channel != in.Send.Channel || s.Recipient != in.Send.Recipient {
 		return store.BeginAnswer{}, store.BadRequestf("the ID belongs to another row")
@@ -182,7 +170,6 @@ func RepeatedAnswer(in store.Intent, s store.Send, v store.Verification) (store.
 	return store.BeginAnswer{Admitted: true, Repeated: true, Verification: v, Send: s, Now: s.LoggedAt}, nil
 }
 
-// newAdmittedAnswer returns the answer to an intent that the gate admits.
 func newAdmittedAnswer(in store.Intent, v store.Verification, suppression uuid.UUID, now time.Time,
 	events, rejections []quota.Event,
 ) store.BeginAnswer {
@@ -192,8 +179,6 @@ func newAdmittedAnswer(in store.Intent, v store.Verification, suppression uuid.U
 	}
 }
 
-// refusedAnswer returns the answer to an intent if the rules refuse it or its recipient is locked
-// out.
 func refusedAnswer(now time.Time, events, rejections []quota.Event, out store.Lockout) store.BeginAnswer {
 	return store.BeginAnswer{History: events, Rejected: rejections, Lockout: out, Now: now}
 }

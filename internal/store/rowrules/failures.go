@@ -8,29 +8,26 @@ import (
 	"sendcode/internal/store"
 )
 
-// These constants limit the failed checks in a day. In any FailedCheckWindow, at most
-// FailedCheckLimit checks of a recipient's codes may fail. The limit applies to each app, channel
-// and class of callers separately. The class is that of the caller who opened the verification. So
+// In any FailedCheckWindow, at most FailedCheckLimit checks of a recipient's codes may fail, for
+// each app, channel and class. The class is that of the caller who opened the verification, so
 // wrong codes from strangers' browsers lock out neither back ends nor known browsers. A failure
-// counts from the instant of the check, however long the code lives.
+// counts from the check on, however long the code lives.
 const (
 	FailedCheckLimit  = 20
 	FailedCheckWindow = 24 * time.Hour
 )
 
-// These constants limit the failed checks in a row (NIST SP 800-63B). In any
-// ConsecutiveFailedCheckWindow, at most ConsecutiveFailedCheckLimit checks may fail without a right
-// code between them. The limit applies to all classes together. It stops an attacker who guesses a
-// few codes each day.
+// In any ConsecutiveFailedCheckWindow, at most ConsecutiveFailedCheckLimit checks may fail without
+// a right code between them, of all classes together (NIST SP 800-63B). It stops whoever guesses a
+// few codes a day.
 const (
 	ConsecutiveFailedCheckLimit  = 100
 	ConsecutiveFailedCheckWindow = 30 * 24 * time.Hour
 )
 
-// DecideCheck decides the outcome of a check of v. The parameter tried has the recipient's
-// verifications with checks, of all classes. The parameter now is the time on the database's clock.
-// If the answer is Counted, the caller writes the check, the approval and the event. If the answer
-// is KeyReused, the caller writes CheckKey. DecideCheck returns the errors of Judge.
+// DecideCheck decides a check of v; tried has the recipient's verifications with checks, of all
+// classes. now is on the database's clock. If the answer is Counted, the caller writes the check,
+// the approval and the event; if KeyReused, it writes CheckKey. Errors: those of Judge.
 func DecideCheck(c store.CheckRequest, v store.Verification, tried []store.Verification,
 	now time.Time,
 ) (d store.CheckAnswer, err error) {
@@ -59,10 +56,10 @@ func DecideCheck(c store.CheckRequest, v store.Verification, tried []store.Verif
 	return d, nil
 }
 
-// checkKeyAfterReuse returns the new CheckKey of v after a check with the same Idempotency-Key and
-// another code. Such a check does not count as an attempt. Instead, it adds a byte to CheckKey. At
-// the greatest length, only the first hash is kept, and no check can repeat the counted check.
-// Without this limit, a caller that knows the key could guess an approved code without end.
+// checkKeyAfterReuse returns the CheckKey of v after a check with the same Idempotency-Key and
+// another code. Such a check costs no attempt, but adds a byte to CheckKey. At the greatest length
+// only the first hash stays, and no check can repeat the counted one any more. Otherwise, whoever
+// knows the key could guess an approved code without end.
 func checkKeyAfterReuse(v store.Verification) []byte {
 	const hashes = 2 * store.CheckKeyHashSize
 	if n := len(v.CheckKey); n < hashes || n >= hashes+v.MaxAttempts-1 {
@@ -71,11 +68,10 @@ func checkKeyAfterReuse(v store.Verification) []byte {
 	return append(slices.Clip(v.CheckKey), 0)
 }
 
-// LockoutOf returns the lockout of a class. The parameter all has the recipient's verifications of
-// all classes. One limit applies to failures in a day, the other to failures in a row. Wait and
-// Failures belong to the limit with the longer wait.
+// LockoutOf returns the lockout of a class by the failures of all: those of a day, or those in a
+// row, whichever have the longer wait.
 func LockoutOf(all []store.Verification, class store.Class, now time.Time) store.Lockout {
-	var last time.Time // time of the newest right code, which ends a row
+	var last time.Time // the newest right code, which ends a row
 	for _, t := range all {
 		if t.ApprovedAt.After(last) {
 			last = t.ApprovedAt
@@ -100,9 +96,8 @@ func LockoutOf(all []store.Verification, class store.Class, now time.Time) store
 	return inDay
 }
 
-// failedCheckTimes returns the times of a verification's failed checks. It leaves out checks before
-// a reset, and the right check that approved the verification. If an erasure removed the times,
-// each failure has the time of the expiry.
+// failedCheckTimes leaves out checks before a reset, and the right one. If an erasure has removed
+// the times, failures have that of the expiry.
 func failedCheckTimes(t store.Verification) (failed []time.Time) {
 	n := t.Attempts
 	if !t.ApprovedAt.IsZero() {
@@ -118,8 +113,6 @@ func failedCheckTimes(t store.Verification) (failed []time.Time) {
 	return failed
 }
 
-// waitUntilBelow returns how long it takes until the window has fewer than limit failures. If the
-// window has fewer than limit failures now, waitUntilBelow returns 0.
 func waitUntilBelow(limit int, failed []time.Time, window time.Duration, now time.Time) time.Duration {
 	if len(failed) < limit {
 		return 0
