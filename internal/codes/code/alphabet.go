@@ -1,5 +1,4 @@
-// Package code derives verification codes, and parses codes that a person typed. Packages keys and
-// verification use it.
+// Package code derives verification codes, and finds them in what a person typed.
 package code
 
 import (
@@ -10,35 +9,30 @@ import (
 	"sendcode/internal/base/fault"
 )
 
-// Alphabet names the set of characters of a code.
 type Alphabet string
 
-// The alphabets. The database stores the name of the alphabet with each verification, so do not
-// change these names.
+// These names are stored with each verification, so never change them.
 const (
 	Digits      Alphabet = "digits"
 	Unambiguous Alphabet = "unambiguous"
 )
 
-// alphabets has the characters of each alphabet. Unambiguous has the consonants of RFC 8628 section
-// 6.1. Without vowels, a random code forms no words. Without digits, no letter can be mistaken for
-// a digit.
+// Unambiguous has the consonants of RFC 8628 section 6.1. Without vowels a random code forms no
+// words, and without digits no letter is mistaken for one.
 var alphabets = map[Alphabet]string{
 	Digits:      "0123456789",
 	Unambiguous: "BCDFGHJKLMNPQRSTVWXZ",
 }
 
-// Characters returns the alphabet's characters, in capitals; "" for an unknown alphabet.
+// Characters returns the alphabet in capitals; "" for an unknown one.
 func (a Alphabet) Characters() string { return alphabets[a] }
 
-// Format is the public form of a code: its alphabet and length.
 type Format struct {
 	Alphabet Alphabet
 	Length   int // characters
 }
 
-// FormatOf returns the format of a configured code. Its alphabet is Digits if the code has only
-// digits, otherwise Unambiguous.
+// FormatOf returns the format of a configured code.
 func FormatOf(code string) Format {
 	if strings.Trim(code, alphabets[Digits]) == "" {
 		return Format{Digits, len(code)}
@@ -46,14 +40,12 @@ func FormatOf(code string) Format {
 	return Format{Unambiguous, len(code)}
 }
 
-// normalize converts a typed or pasted code to the form in which codes are compared. It removes all
-// characters except letters and numbers. For Digits, it converts decimal digits of any script. For
-// Unambiguous, it converts lower-case and full-width letters. A text that repeats one code becomes
-// this code.
+// normalize brings a typed code into the form in which codes are compared. Only letters and numbers
+// stay: digits of any script become ASCII, small and full-width letters become capitals, and a code
+// that is typed twice counts once.
 //
-// normalize returns a *fault.InvalidError if no character is left, if a character is not in the
-// alphabet, or if the text does not have the format's length. The caller need not count such a text
-// as an attempt.
+// It returns a *fault.InvalidError if nothing is left, a character isn't in the alphabet, or the
+// length is wrong. That needn't cost an attempt.
 func (f Format) normalize(typed string) (string, error) {
 	read, ok := f.Alphabet.read(typed)
 	switch {
@@ -76,8 +68,6 @@ func (f Format) lengthError(reason string) error {
 	return codeError(reason, "The code has "+strconv.Itoa(f.Length)+" digits.")
 }
 
-// read returns the letters and numbers of a text as characters of the alphabet; false if a
-// character is not in the alphabet.
 func (a Alphabet) read(typed string) (string, bool) {
 	var b strings.Builder
 	for _, r := range typed {
@@ -93,8 +83,7 @@ func (a Alphabet) read(typed string) (string, bool) {
 	return b.String(), true
 }
 
-// isMark reports whether r is neither a letter nor a number. Circled letters and numbers are not
-// marks.
+// isMark reports whether r is neither a letter nor a number, both of which may be circled.
 func isMark(r rune) bool {
 	return !unicode.IsLetter(r) && !unicode.IsNumber(r) && !unicode.Is(unicode.Other_Alphabetic, r)
 }
@@ -107,7 +96,6 @@ func (a Alphabet) characterError() error {
 	return codeError("not_digits", "A code consists of digits; spaces and punctuation are ignored.")
 }
 
-// toCharacter converts r to a character of the alphabet; false if there is none.
 func (a Alphabet) toCharacter(r rune) (byte, bool) {
 	if a != Unambiguous {
 		if !unicode.IsDigit(r) {
@@ -127,9 +115,9 @@ func (a Alphabet) toCharacter(r rune) (byte, bool) {
 	return byte(r), true
 }
 
-// digitValue returns the value of a decimal digit of any script. In Unicode, the ten digits of a
-// script are consecutive and begin with zero (Unicode Standard, section 4.6). So the length of each
-// range of the category Nd is a multiple of ten.
+// digitValue returns the value of a decimal digit of any script. A script's ten digits are
+// consecutive and begin with zero (Unicode Standard, section 4.6), so each range of Nd has a
+// multiple of ten.
 func digitValue(r rune) int {
 	for _, run := range unicode.Nd.R16 {
 		if uint32(r) >= uint32(run.Lo) && uint32(r) <= uint32(run.Hi) {

@@ -8,12 +8,10 @@ import (
 	"errors"
 )
 
-// minNonceLength is the shortest nonce that a code is derived from, in bytes.
-const minNonceLength = 16
+const minNonceLength = 16 // bytes
 
-// Derive computes the code of a verification from a secret key, the verification's ID and its
-// nonce. So the code is not stored, and only a process with the key and the nonce can compute it.
-// Derive returns an error if the nonce is too short or the alphabet is unknown.
+// Derive computes the code of a verification. Nobody stores it: whoever has the key and the nonce
+// can compute it again. It fails if the nonce is too short or the alphabet unknown.
 func Derive(key []byte, id string, nonce []byte, s Format) (string, error) {
 	if len(nonce) < minNonceLength {
 		return "", errors.New("code: the nonce is too short")
@@ -25,8 +23,8 @@ func Derive(key []byte, id string, nonce []byte, s Format) (string, error) {
 	return deriveCharacters(key, id, nonce, characters, s.Length), nil
 }
 
-// deriveCharacters derives a code of the given length from HMAC-SHA-256 in counter mode. It skips
-// bytes that would make some characters more likely than others, so all codes are equally likely.
+// deriveCharacters takes HMAC-SHA-256 in counter mode, and skips bytes that would make some
+// characters more likely than others.
 func deriveCharacters(key []byte, id string, nonce []byte, characters string, length int) string {
 	limit := 256 - 256%len(characters)
 	out := make([]byte, 0, length)
@@ -49,5 +47,5 @@ func deriveCharacters(key []byte, id string, nonce []byte, characters string, le
 	}
 }
 
-// Equal compares two codes in constant time.
+// Equal takes constant time.
 func Equal(a, b string) bool { return subtle.ConstantTimeCompare([]byte(a), []byte(b)) == 1 }

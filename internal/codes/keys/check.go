@@ -7,21 +7,16 @@ import (
 	"sendcode/internal/store"
 )
 
-// checkValueLabel is the label of check values, and of nothing else.
-const checkValueLabel = "key check"
+const checkValueLabel = "key check" // of check values, and of nothing else
 
-// IndexKeyCheckName is the name of the index key's check value.
 const IndexKeyCheckName = "index key"
 
 const ringKeyCheckPrefix = "key " // followed by the ID
 
-// KeyCheckValues returns a check value for each key. The database compares these values with its
-// stored check values, to find out whether the process has the keys of the stored data. Equal keys
-// have equal check values.
-//
-// A check value does not reveal its key, which has at least 32 random bytes. The check value of the
-// index key is an HMAC-SHA256 of a fixed text. The check value of a key in the ring is a sub-key
-// with no other use.
+// KeyCheckValues returns a value for each key, by which the database tells whether a process has
+// the keys of its data. It doesn't reveal the key, which has at least 32 random bytes: for the
+// index key it is an HMAC-SHA256 of a fixed text, for a key of the ring a sub-key with no other
+// use.
 func (vault Vault) KeyCheckValues() store.KeyCheckValues {
 	all := store.KeyCheckValues{}
 	if len(vault.IndexKey) > 0 {
@@ -34,8 +29,7 @@ func (vault Vault) KeyCheckValues() store.KeyCheckValues {
 	return all
 }
 
-// MissingKeys returns the sorted IDs of keys that are not in the ring although the given map has a
-// check value for them.
+// MissingKeys returns the IDs, sorted, that have a check value but no key in the ring.
 func (r *Ring) MissingKeys(checks store.KeyCheckValues) (ids []string) {
 	have := r.IDs()
 	for name := range checks {

@@ -12,16 +12,16 @@ import (
 	"strings"
 )
 
-// minKeyLength is the least length of a key in bytes. It is the output size of the hash function
-// with which the key is used (RFC 2104 section 3).
+// minKeyLength, in bytes, is the output size of the hash function that the key is for (RFC 2104
+// section 3).
 const minKeyLength = 32
 
 const maxIDLength = 16
 
-// Parse parses "id:base64,id:base64". An ID has 1 to 16 of the characters a-z A-Z 0-9 _ and -. A
-// key is at least 32 random bytes in base64, in the standard or URL alphabet, with or without
-// padding. The error lists all problems by the position of the entry. The error contains no part of
-// the value, and no ID, because a key may be in the place of an ID.
+// Parse parses "id:base64,id:base64": IDs of 1 to 16 characters a-z A-Z 0-9 _ and -, and keys of at
+// least 32 random bytes in either base64 alphabet, padded or not. The error lists all problems by
+// the position of the entry, and shows nothing of the value: even an ID may be a key in the wrong
+// place.
 func Parse(value string) (*Ring, error) {
 	if strings.TrimSpace(value) == "" {
 		return nil, errors.New("no key: give id:base64, for example k1: and the output of `openssl rand -base64 32`")
@@ -51,7 +51,6 @@ func Parse(value string) (*Ring, error) {
 	return &Ring{func() *ringContent { return all }}, nil
 }
 
-// ringEntry is one decoded entry of Parse's text.
 type ringEntry struct {
 	id     string
 	secret []byte
@@ -81,7 +80,6 @@ func validID(id string) bool {
 	return id != "" && len(id) <= maxIDLength && strings.Trim(id, allowed) == ""
 }
 
-// DecodeKey reads a key: base64 of either alphabet, padded or not.
 func DecodeKey(encoded string) ([]byte, error) {
 	text := strings.NewReplacer("-", "+", "_", "/").Replace(strings.TrimRight(encoded, "="))
 	// The decoder ignores line breaks, but here a line break shows that the value is damaged.
@@ -92,8 +90,7 @@ func DecodeKey(encoded string) ([]byte, error) {
 	return secret, nil
 }
 
-// checkDuplicate records the value of an entry in seen. The parameter at is the number of the
-// entry. checkDuplicate returns an error if an earlier entry has the same value.
+// checkDuplicate remembers the value of entry number at, and fails if an earlier one has the same.
 func checkDuplicate(seen map[string]int, what, value string, at int) error {
 	if first := seen[what+value]; first != 0 {
 		return fmt.Errorf("the same %s as entry %d", what, first)
@@ -102,7 +99,6 @@ func checkDuplicate(seen map[string]int, what, value string, at int) error {
 	return nil
 }
 
-// GenerateEntry returns a new entry for Parse, "id:base64", with 32 random bytes.
 func GenerateEntry() string {
 	for {
 		fresh := make([]byte, 4+minKeyLength)

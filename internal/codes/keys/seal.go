@@ -6,21 +6,18 @@ import (
 	"slices"
 )
 
-// sealVersion is the first byte of sealed data. A later format would have another version.
-const sealVersion = 1
+const sealVersion = 1 // first byte of sealed data; another format would have another version
 
-// errCannotOpen says that data cannot be opened. Either the data were damaged or never sealed, or
-// Seal was called with another label or other additional data.
+// errCannotOpen says that data were damaged, never sealed, or sealed with another label or other
+// additional data.
 var errCannotOpen = errors.New("keys: sealed data cannot be opened")
 
-// Seal encrypts the plaintext with the current key. Open needs the same label and the same
-// additional data. The result is
+// Seal encrypts with the current key. Open needs the same label and additional data. The result is
 //
 //	version (1 byte) | length of the key id (1 byte) | key id | nonce (24 bytes) | ciphertext and tag
 //
-// The cipher is XChaCha20-Poly1305. A key may be used for years. The random nonce of this cipher is
-// long enough for any number of messages under one key. AES-GCM allows only 2^32 messages (NIST SP
-// 800-38D section 8.3).
+// The cipher is XChaCha20-Poly1305. A key may be used for years, and its random nonces are long
+// enough for any number of messages; AES-GCM allows 2^32 (NIST SP 800-38D section 8.3).
 func (r *Ring) Seal(label string, plaintext, additional []byte) ([]byte, error) {
 	id := r.CurrentID()
 	d, err := r.derive(derivation{id, sealUse, label})
@@ -36,9 +33,8 @@ func (r *Ring) Seal(label string, plaintext, additional []byte) ([]byte, error) 
 	return d.aead.Seal(out, nonce, plaintext, slices.Concat(out[:header], additional)), nil
 }
 
-// Open decrypts sealed data. If the ring lacks the key that sealed the data, Open returns
-// ErrUnknownKey. If the data were damaged or never sealed, or if Seal was called with another label
-// or other additional data, Open returns errCannotOpen.
+// Open decrypts sealed data. Errors: ErrUnknownKey if the ring lacks their key, otherwise
+// errCannotOpen.
 func (r *Ring) Open(label string, sealed, additional []byte) ([]byte, error) {
 	header, rest, ok := splitHeader(sealed)
 	if !ok {
@@ -59,7 +55,7 @@ func (r *Ring) Open(label string, sealed, additional []byte) ([]byte, error) {
 	return plaintext, nil
 }
 
-// Reseal decrypts sealed data and encrypts them with the current key. Errors are those of Open.
+// Reseal encrypts sealed data anew, with the current key. Errors: those of Open.
 func (r *Ring) Reseal(label string, sealed, additional []byte) ([]byte, error) {
 	plaintext, err := r.Open(label, sealed, additional)
 	if err != nil {
@@ -68,8 +64,7 @@ func (r *Ring) Reseal(label string, sealed, additional []byte) ([]byte, error) {
 	return r.Seal(label, plaintext, additional)
 }
 
-// SealedBy returns the ID of the key in the first bytes of sealed data; "" if the data are not
-// sealed.
+// SealedBy returns the ID of the key that sealed the data; "" if they are not sealed.
 func SealedBy(sealed []byte) string {
 	header, _, ok := splitHeader(sealed)
 	if !ok || !validID(string(header[2:])) {
@@ -78,8 +73,7 @@ func SealedBy(sealed []byte) string {
 	return string(header[2:])
 }
 
-// splitHeader splits sealed data into the header and the bytes after the header. The ID of the key
-// begins at the third byte of the header. If the data are not sealed, splitHeader returns false.
+// splitHeader returns a header of two bytes and the key's ID.
 func splitHeader(sealed []byte) (header, rest []byte, ok bool) {
 	if len(sealed) < 2 || sealed[0] != sealVersion || len(sealed) < 2+int(sealed[1]) {
 		return nil, nil, false

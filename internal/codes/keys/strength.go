@@ -10,13 +10,11 @@ import (
 	"unicode/utf8"
 )
 
-// minDistinctBytes is the least number of different bytes in a key. The probability that a random
-// key has fewer different bytes is below 10^-15.
+// A random key has fewer than minDistinctBytes different bytes with a probability below 10^-15.
 const minDistinctBytes = 16
 
-// checkStrength rejects keys that were typed, copied from an example, or padded to the required
-// length. It cannot prove that a key is random. checkStrength wrongly rejects about one random key
-// in ten million.
+// checkStrength rejects keys that were typed, copied from an example, or padded to length. It can't
+// prove that a key is random, and wrongly rejects about one random key in ten million.
 func checkStrength(encoded string, secret []byte) error {
 	const advice = ": make one with `openssl rand -base64 32`"
 	switch {
@@ -34,8 +32,7 @@ func checkStrength(encoded string, secret []byte) error {
 	return nil
 }
 
-// isProgression reports whether all steps from one byte to the next are equal, such as 00 00 00 or
-// 00 01 02.
+// isProgression finds 00 00 00 and 00 01 02.
 func isProgression(secret []byte) bool {
 	step := secret[1] - secret[0]
 	for i := range secret[1:] {
@@ -46,8 +43,7 @@ func isProgression(secret []byte) bool {
 	return true
 }
 
-// isRepetition reports whether the key consists of repetitions of a part. The part has at most half
-// of the key's length.
+// isRepetition finds keys that repeat a part of at most half their length.
 func isRepetition(secret []byte) bool {
 	for period := 1; period <= len(secret)/2; period++ {
 		if bytes.Equal(secret[period:], secret[:len(secret)-period]) {
@@ -57,8 +53,8 @@ func isRepetition(secret []byte) bool {
 	return false
 }
 
-// isPublishedExample reports whether the key is a sample key of NIST SP 800-38A (F.1.5) or RFC 7515
-// (A.1.1), which tutorials use.
+// isPublishedExample knows the keys of NIST SP 800-38A (F.1.5) and RFC 7515 (A.1.1), which
+// tutorials use.
 func isPublishedExample(encoded string) bool {
 	plain := strings.NewReplacer("-", "+", "_", "/", "=", "").Replace(encoded)
 	return slices.Contains([]string{
@@ -67,8 +63,7 @@ func isPublishedExample(encoded string) bool {
 	}, plain)
 }
 
-// isPrintableText reports whether the key is printable text, such as a passphrase or a hexadecimal
-// key that was encoded again.
+// isPrintableText finds passphrases, and hexadecimal keys that were encoded again.
 func isPrintableText(secret []byte) bool {
 	if !utf8.Valid(secret) {
 		return false
@@ -76,9 +71,8 @@ func isPrintableText(secret []byte) bool {
 	return !bytes.ContainsFunc(secret, func(r rune) bool { return !unicode.IsPrint(r) && !unicode.IsSpace(r) })
 }
 
-// looksTyped reports whether the base64 text contains a word that people type, or lacks upper-case
-// or lower-case letters. It looks at the text, because a typed base64 text decodes to bytes that
-// look random.
+// looksTyped finds words that people type, and a lack of upper-case or lower-case letters. It looks
+// at the base64 text, because if that was typed, the bytes look random.
 func looksTyped(encoded string) bool {
 	lower := strings.ToLower(strings.NewReplacer("-", "", "_", "", "+", "", "/", "").Replace(encoded))
 	for _, word := range []string{"changeme", "example", "password", "replace", "secret", "sample", "insert"} {

@@ -19,11 +19,10 @@ import (
 	"sendcode/internal/store"
 )
 
-// Each label gives one kind of data its own key. RecipientLabel is for the addresses of
-// verifications, and CallerCodeLabel is for the codes that callers make.
+// Each kind of data has its own key, by label.
 const (
-	RecipientLabel  = "recipient"
-	CallerCodeLabel = "caller's code"
+	RecipientLabel  = "recipient"     // for the addresses of verifications
+	CallerCodeLabel = "caller's code" // for codes that callers made
 
 	codeLabel       = "code"
 	knownTokenLabel = "known browser"
@@ -31,25 +30,24 @@ const (
 )
 
 // Vault holds the keys. Several spellings of an address may be folded to one recipient
-// (recipient.Folding). The limiter, the database and the search use the folded recipient. But a
-// mail goes to the typed spelling, a resend is allowed only with that spelling, and a proof is
-// valid only for that spelling.
+// (recipient.Folding): the limiter, the database and the search use that one. But a mail goes to
+// the spelling that was typed, and a resend or a proof is for that spelling only.
 type Vault struct {
-	IndexKey []byte            // key of the recipients' hashes, ≥ 32 bytes
+	IndexKey []byte            // key of recipients' hashes, ≥ 32 bytes
 	Folding  recipient.Folding // which spellings of an address count as one
-	Ring     *Ring             // keys of codes and of encrypted recipients
+	Ring     *Ring             // keys of codes and encrypted recipients
 }
 
-// CountedHash returns the hash of a recipient for counting and searching its events. CountedHash is
-// the same for all spellings that are folded to one recipient.
+// CountedHash is what a recipient's events are counted and found by: the same for all spellings
+// that are folded to one.
 func (vault Vault) CountedHash(r recipient.Recipient) recipient.Hash { return vault.Hashes(r).Counted }
 
-// AddressHash returns the hash of the address as spelled, ignoring case.
+// AddressHash is of the address as spelled, ignoring case.
 func (vault Vault) AddressHash(r recipient.Recipient) recipient.Hash { return r.Hash(vault.IndexKey) }
 
-// SuppressionHash returns the hash under which a recipient is suppressed. For a mail address, this
-// is the hash of the address as spelled. For a phone number, it is the counted hash: all spellings
-// of a number that share this hash reach one phone, and so one person.
+// SuppressionHash is what a recipient is suppressed by: of a mail address, the AddressHash; of a
+// phone number, the CountedHash, because all spellings of a number reach one phone, and so one
+// person.
 func (vault Vault) SuppressionHash(r recipient.Recipient) recipient.Hash {
 	if r.Channel() == recipient.SMS {
 		return vault.CountedHash(r)
@@ -57,20 +55,18 @@ func (vault Vault) SuppressionHash(r recipient.Recipient) recipient.Hash {
 	return vault.AddressHash(r)
 }
 
-// Hashes returns all hashes of a recipient.
 func (vault Vault) Hashes(r recipient.Recipient) recipient.Hashes {
 	return vault.Folding.Hashes(r, vault.IndexKey)
 }
 
-// SealRecipient encrypts an address and binds it to the ID of its verification. It also returns the
-// ID of the key. SealRecipient returns an error if the ring has no key.
+// SealRecipient encrypts an address, bound to its verification's ID. It fails if the ring has no
+// key.
 func (vault Vault) SealRecipient(r recipient.Recipient, id string) (sealed []byte, keyID string, err error) {
 	sealed, err = vault.Ring.Seal(RecipientLabel, []byte(r.Address()), []byte(id))
 	return sealed, vault.Ring.CurrentID(), err
 }
 
-// OpenRecipient decrypts the address of a verification. It returns an error if the address was
-// erased or if the key is not in the ring.
+// OpenRecipient decrypts a verification's address. It fails if that was erased or its key is gone.
 func (vault Vault) OpenRecipient(v store.Verification) (recipient.Recipient, error) {
 	address, err := vault.Ring.Open(RecipientLabel, v.Sealed, []byte(v.ID))
 	if err != nil {
@@ -79,8 +75,8 @@ func (vault Vault) OpenRecipient(v store.Verification) (recipient.Recipient, err
 	return recipient.Parse(v.Channel, string(address))
 }
 
-// AddressHashOfVerification decrypts the address of a verification and returns its AddressHash. It
-// returns the errors of OpenRecipient.
+// AddressHashOfVerification returns the AddressHash of a verification's address. Errors: those of
+// OpenRecipient.
 func (vault Vault) AddressHashOfVerification(v store.Verification) (recipient.Hash, error) {
 	r, err := vault.OpenRecipient(v)
 	if err != nil {
@@ -89,18 +85,16 @@ func (vault Vault) AddressHashOfVerification(v store.Verification) (recipient.Ha
 	return vault.AddressHash(r), nil
 }
 
-// SealKnownToken makes a token for a browser in which a person has entered the code of the
-// verification v. With this token, the browser later counts as a known browser for the verified
-// address. The parameter address is the hash that AddressHashOfVerification returns for v.
-// SealKnownToken returns an error if the ring has no key.
+// SealKnownToken makes a token for a browser in which the code of v was entered. With it, the
+// browser counts as known for the address, whose hash AddressHashOfVerification returns. It fails
+// if the ring has no key.
 func (vault Vault) SealKnownToken(v store.Verification, address recipient.Hash) (string, error) {
 	sealed, err := vault.Ring.Seal(knownTokenLabel, []byte(v.ID), knownTokenBinding(v.App, v.Channel, address))
 	return base64.RawURLEncoding.EncodeToString(sealed), err
 }
 
-// OpenKnownToken decrypts the token of a known browser and returns the verification ID in it. It
-// returns an error if the token belongs to another app or address, or if the token's key is not in
-// the ring.
+// OpenKnownToken returns the ID of the verification in a known browser's token. It fails for
+// another app or address, and if the token's key is gone.
 func (vault Vault) OpenKnownToken(token, app string, ch recipient.Channel, address recipient.Hash) (id string, err error) {
 	sealed, err := base64.RawURLEncoding.DecodeString(token)
 	if err != nil {
@@ -114,9 +108,8 @@ func knownTokenBinding(app string, ch recipient.Channel, address recipient.Hash)
 	return []byte(app + "\x00" + string(ch) + "\x00" + address.String())
 }
 
-// DeriveCode derives the code of a verification. It returns an error if the key is not in the ring,
-// or if the verification's nonce or alphabet is invalid. It also returns an error if a caller made
-// the code.
+// DeriveCode derives the code of a verification. It fails if the key is gone, the nonce or the
+// alphabet is invalid, or a caller made the code.
 func (vault Vault) DeriveCode(v store.Verification) (string, error) {
 	if v.CallerChecks {
 		return "", errors.New("keys: the code is the caller's")
@@ -128,9 +121,8 @@ func (vault Vault) DeriveCode(v store.Verification) (string, error) {
 	return code.Derive(key, v.ID, v.Nonce, CodeFormatOf(v))
 }
 
-// SealCustomCode encrypts a caller's code and binds it to the ID of its send. The parameter timed
-// says whether the message shows how long the code is valid. SealCustomCode returns an error if the
-// ring has no key.
+// SealCustomCode encrypts a caller's code, bound to its send's ID. timed says that the message
+// shows how long the code is valid. It fails if the ring has no key.
 func (vault Vault) SealCustomCode(code string, timed bool, send uuid.UUID) ([]byte, error) {
 	plain := untimedPrefix + code
 	if timed {
@@ -139,14 +131,12 @@ func (vault Vault) SealCustomCode(code string, timed bool, send uuid.UUID) ([]by
 	return vault.Ring.Seal(CallerCodeLabel, []byte(plain), []byte(send.String()))
 }
 
-// The text that SealCustomCode encrypts begins with one of these characters, and the caller's code
-// follows. The character says whether the message shows how long the code is valid.
+// What SealCustomCode encrypts begins with one of these, and the code follows.
 const timedPrefix, untimedPrefix = "t", "u"
 
-// CodeForSend returns the code of a send that is being delivered. A caller's code is decrypted, and
-// any other code is derived from the verification. The result timed says whether the message shows
-// how long the code is valid. CodeForSend returns the errors of DeriveCode. It also returns an
-// error if a caller's code is missing or belongs to another send.
+// CodeForSend returns the code of a send that is being delivered: a caller's is decrypted, any
+// other derived. timed says that the message shows how long it is valid. Errors: those of
+// DeriveCode; a caller's code is missing or of another send.
 func (vault Vault) CodeForSend(w store.Work) (code string, timed bool, err error) {
 	if !w.Verification.CallerChecks {
 		code, err = vault.DeriveCode(w.Verification)
@@ -159,21 +149,18 @@ func (vault Vault) CodeForSend(w store.Work) (code string, timed bool, err error
 	return string(plain[1:]), strings.HasPrefix(string(plain), timedPrefix), nil
 }
 
-// CodeFormatOf returns the format of a verification's derived code.
 func CodeFormatOf(v store.Verification) code.Format {
 	return code.Format{Alphabet: code.Alphabet(v.Alphabet), Length: v.CodeLength}
 }
 
-// notMeTokenLength is the length of the token of a mail's link, in characters.
-const notMeTokenLength = 43
+const notMeTokenLength = 43 // characters of the token in a mail's link
 
-// MailTokens returns the two texts that identify the send of a mail. Only a process with the key
-// can compute these texts. The result messageID is the local part of the Message-ID: the send's ID,
-// a dot and 80 bits of an HMAC. The result notMe is the token in the link with which a person
-// reports an unwanted mail: the send's ID and 128 other bits of the HMAC, in base64url.
+// MailTokens returns two texts that stand for a mail's send, which only a process with the key can
+// make. messageID is the local part of the Message-ID: the send's ID, a dot and 80 bits of an HMAC.
+// notMe is the token in the link to report an unwanted mail: the send's ID and 128 other bits, in
+// base64url.
 //
-// The parameter keyID is the key ID of the send's verification, so all attempts to deliver a send
-// have the same texts. If the ring has no such key, MailTokens returns ErrUnknownKey.
+// keyID is the verification's, so that all attempts have the same texts. Error: ErrUnknownKey.
 func (vault Vault) MailTokens(send uuid.UUID, keyID string) (messageID, notMe string, err error) {
 	d, err := vault.Ring.derive(derivation{keyID, subkeyUse, messageIDLabel})
 	if err != nil {
@@ -188,9 +175,8 @@ func (vault Vault) MailTokens(send uuid.UUID, keyID string) (messageID, notMe st
 	return messageID, base64.RawURLEncoding.EncodeToString(all[:32]), nil
 }
 
-// SendOfMessageID returns the send whose Message-ID has this local part, under any key of the ring.
-// If there is no such send, it returns false. A local part without the right HMAC is not accepted,
-// because browsers know the send's ID and could make such a local part.
+// SendOfMessageID returns the send of a Message-ID's local part, under any key of the ring. The
+// HMAC must be right, because browsers know the send's ID.
 func (vault Vault) SendOfMessageID(local string) (uuid.UUID, bool) {
 	local = strings.ToLower(local)
 	text, _, _ := strings.Cut(local, ".")
@@ -201,8 +187,7 @@ func (vault Vault) SendOfMessageID(local string) (uuid.UUID, bool) {
 	return vault.sendOfMailToken(send, local)
 }
 
-// SendOfNotMeToken returns the send whose mail has this token in its link for reporting an unwanted
-// mail, under any key of the ring. If there is no such send, it returns false.
+// SendOfNotMeToken returns the send of a token in a mail's link, under any key of the ring.
 func (vault Vault) SendOfNotMeToken(token string) (send uuid.UUID, ok bool) {
 	given, err := base64.RawURLEncoding.DecodeString(token)
 	if err != nil || len(token) != notMeTokenLength {
@@ -212,7 +197,6 @@ func (vault Vault) SendOfNotMeToken(token string) (send uuid.UUID, ok bool) {
 	return vault.sendOfMailToken(send, token)
 }
 
-// sendOfMailToken returns the send if one of its MailTokens is given.
 func (vault Vault) sendOfMailToken(send uuid.UUID, given string) (uuid.UUID, bool) {
 	for _, id := range vault.Ring.IDs() {
 		messageID, notMe, err := vault.MailTokens(send, id)
@@ -223,16 +207,15 @@ func (vault Vault) sendOfMailToken(send uuid.UUID, given string) (uuid.UUID, boo
 	return uuid.Nil, false
 }
 
-// PrefixHash returns a keyed hash of a phone number's prefix, so that the limiter's keys do not
-// reveal most of the number.
+// PrefixHash keeps the limiter's keys from revealing most of a phone number.
 func (vault Vault) PrefixHash(r recipient.Recipient) string {
 	mac := hmac.New(sha256.New, vault.IndexKey)
 	mac.Write([]byte("sendcode prefix v1\x00" + r.Prefix()))
 	return hex.EncodeToString(mac.Sum(nil)[:16])
 }
 
-// KeyedHash returns a keyed hash of the texts. The same texts have different hashes under different
-// labels. Without the index key, a person who guesses the texts cannot check the guess.
+// KeyedHash hashes texts, differently for each label. Without the index key, a guess of the texts
+// can't be checked.
 func (vault Vault) KeyedHash(label string, texts ...string) [32]byte {
 	mac := hmac.New(sha256.New, vault.IndexKey)
 	mac.Write([]byte("sendcode " + label + " v1\x00"))
@@ -252,8 +235,7 @@ func (vault Vault) SealBucket(name string) []byte {
 	return sealed
 }
 
-// OpenBucket decrypts the name of a bucket. It returns an error if the name was sealed with another
-// index key.
+// OpenBucket fails if the name was sealed with another index key.
 func (vault Vault) OpenBucket(sealed []byte) (string, error) {
 	if len(sealed) < aes.BlockSize {
 		return "", errCannotOpen
@@ -266,9 +248,8 @@ func (vault Vault) OpenBucket(sealed []byte) (string, error) {
 	return string(name), nil
 }
 
-// bucketStream returns the key stream that encrypts the name of a bucket. The parameter sealed
-// begins with the keyed hash of the name. This hash is the initial counter of the stream, so
-// different names never use the same part of the stream.
+// bucketStream takes the keyed hash at the beginning of sealed as its initial counter, so different
+// names never use the same part of the stream.
 func (vault Vault) bucketStream(sealed []byte) cipher.Stream {
 	key := vault.KeyedHash("bucket names")
 	block, err := aes.NewCipher(key[:])

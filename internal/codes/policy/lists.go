@@ -11,17 +11,17 @@ import (
 
 // BlockLists are recipients that get no codes.
 type BlockLists struct {
-	Recipients map[recipient.Hash]bool // key: keys.Vault.SuppressionHash of the recipient
-	Domains    map[string]bool         // blocked domains of mail addresses, with their subdomains; lower-case A-labels
-	Prefixes   []string                // blocked prefixes of phone numbers, as recipient.NormalizePhonePrefix returns them
+	Recipients map[recipient.Hash]bool // by keys.Vault.SuppressionHash
+	Domains    map[string]bool         // with their subdomains; lower-case A-labels
+	Prefixes   []string                // of phone numbers, as recipient.NormalizePhonePrefix returns them
 	Disposable map[string]bool         // domains of throw-away addresses, with their subdomains
 }
 
-// IsBlocked reports whether the recipient r is blocked. The parameter address must be the hash that
-// keys.Vault.SuppressionHash returns for r. IsBlocked ignores the list Disposable.
+// IsBlocked reports whether codes to r, whose keys.Vault.SuppressionHash is address, are blocked.
+// Disposable doesn't matter here.
 //
-// The service stores a send to a blocked recipient as failed. Browsers do not see the reason. The
-// send is not refunded, so requests for blocked recipients use up quota.
+// A send to a blocked recipient is stored as failed, for a reason that browsers don't see, and is
+// not refunded: asking for blocked recipients uses up quota.
 func (b BlockLists) IsBlocked(r recipient.Recipient, address recipient.Hash) bool {
 	if b.Recipients[address] || domainListed(r.Domain(), b.Domains) {
 		return true
@@ -31,7 +31,6 @@ func (b BlockLists) IsBlocked(r recipient.Recipient, address recipient.Hash) boo
 	})
 }
 
-// domainListed reports whether the domain or one of its parent domains is listed.
 func domainListed(domain string, listed map[string]bool) bool {
 	for domain != "" {
 		if listed[domain] {
@@ -42,15 +41,14 @@ func domainListed(domain string, listed map[string]bool) bool {
 	return false
 }
 
-// ServedNumbers says which phone numbers may receive codes. The zero value allows no phone numbers.
+// ServedNumbers are the phone numbers that may receive codes. The zero value is none.
 type ServedNumbers struct {
 	Countries  []string // by Recipient.Country, sorted; nil with Everywhere
-	Everywhere bool     // all countries; for carriers that send nothing, as in development
-	RefuseVoIP bool     // refuse numbers that the numbering plan assigns to internet telephony
+	Everywhere bool     // for carriers that send nothing, as in development
+	RefuseVoIP bool     // refuse what the numbering plan gives to internet telephony
 }
 
-// Validate returns the reason why no code is sent to a phone number. It returns nil if codes are
-// sent to the number. It also returns nil for a mail address.
+// Validate returns why no code is sent to a phone number, or nil. Mail addresses pass.
 func (n ServedNumbers) Validate(r recipient.Recipient) *recipient.InvalidError {
 	switch {
 	case r.Channel() != recipient.SMS:
@@ -69,8 +67,7 @@ func (n ServedNumbers) Validate(r recipient.Recipient) *recipient.InvalidError {
 	return nil
 }
 
-// ServedCountries returns the served countries, as ISO 3166-1 alpha-2, sorted; "001" stands for
-// international numbers.
+// ServedCountries returns ISO 3166-1 alpha-2 codes, sorted; "001" stands for international numbers.
 func (n ServedNumbers) ServedCountries() []string {
 	if n.Everywhere {
 		return recipient.Countries()
@@ -78,17 +75,15 @@ func (n ServedNumbers) ServedCountries() []string {
 	return n.Countries
 }
 
-// The reasons why no code is sent to a recipient. The service refuses a request for such a
-// recipient before any rule is evaluated.
+// Why no code is sent to a recipient. Such a request is refused before any rule is evaluated.
 const (
 	ReasonCountryNotServed = "country_not_served"
 	ReasonVoIP             = "voip"
 	ReasonDisposable       = "disposable"
 )
 
-// IsUnservedRefusal reports whether a row is a refusal for one of the above reasons. A rule may
-// have the same name as a reason. But a refusal by a rule always has a RetryAfter, and a refusal
-// for such a reason has none.
+// IsUnservedRefusal reports whether a row is a refusal for one of these reasons. A rule may have
+// the name of one, but a refusal by a rule has a RetryAfter.
 func IsUnservedRefusal(row store.SendOrRefusal) bool {
 	switch row.BlockedBy {
 	case ReasonCountryNotServed, ReasonVoIP, ReasonDisposable:
@@ -97,10 +92,8 @@ func IsUnservedRefusal(row store.SendOrRefusal) bool {
 	return false
 }
 
-// ValidateRecipient returns the reason why the service refuses requests for a recipient before any
-// rule is evaluated. The reason is the country, a VoIP number, or a disposable domain. The response
-// contains the reason. If there is no reason, ValidateRecipient returns nil. It does not check the
-// other lists of BlockLists.
+// ValidateRecipient returns why requests for a recipient are refused before any rule is evaluated
+// (its country, VoIP, a disposable domain), or nil. The response contains the reason.
 func (s Set) ValidateRecipient(r recipient.Recipient) *recipient.InvalidError {
 	if refusal := s.Numbers.Validate(r); refusal != nil {
 		return refusal
@@ -114,16 +107,15 @@ func (s Set) ValidateRecipient(r recipient.Recipient) *recipient.InvalidError {
 	return nil
 }
 
-// Pause stops the sends of a channel, of a purpose, or of a purpose on a channel. An empty Channel
-// means all channels, and an empty Purpose means all purposes.
+// Pause stops the sends of a channel, of a purpose, or of a purpose on a channel. Empty means all.
 type Pause struct {
 	Channel recipient.Channel
 	Purpose string
-	Reason  string    // an operator's words, for administrators
-	Since   time.Time // when this process first had the pause in its configuration; CurrentSet sets it
+	Reason  string    // for administrators
+	Since   time.Time // when this process first had the pause; CurrentSet sets it
 }
 
-// Paused returns the first pause that stops sends of the channel and purpose; false if none does.
+// Paused returns the first pause that stops sends of the channel and purpose.
 func (s Set) Paused(ch recipient.Channel, purpose string) (Pause, bool) {
 	for _, p := range s.Pauses {
 		if (p.Channel == "" || p.Channel == ch) && (p.Purpose == "" || p.Purpose == purpose) {
@@ -133,9 +125,7 @@ func (s Set) Paused(ch recipient.Channel, purpose string) (Pause, bool) {
 	return Pause{}, false
 }
 
-// withPauseStarts returns the new pauses (the parameter after) with Since set. A pause that is also
-// among the old pauses (the parameter before) keeps its old Since. Every other pause gets the
-// present time.
+// withPauseStarts sets Since of the pauses after: that of the same pause in before, otherwise now.
 func withPauseStarts(before, after []Pause, now time.Time) []Pause {
 	after = slices.Clone(after)
 	for i := range after {

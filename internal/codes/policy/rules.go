@@ -10,39 +10,34 @@ import (
 	"sendcode/quota"
 )
 
-// browserRules are rules for browsers that apply in addition to the rules of the policy. They limit
-// how many codes browsers of one network can request. Without browserRules, a stranger could copy a
-// public key from a page and send codes to any number of recipients. The limits are high enough for
-// an office or a mobile network behind one address. A rule of the policy replaces the browser rule
-// with the same scope.
+// browserRules apply to browsers. A rule of the policy with the same scope takes the place of one
+// of them. Without them, a stranger could copy a public key from a page and send codes to any
+// number of recipients. The limits are high enough for an office or a mobile network behind one
+// address.
 var browserRules = []quota.Rule{
 	{Name: "client", Scope: quota.IP, Limit: 100, Window: time.Hour},
 	{Name: "network", Scope: quota.Network, Limit: 1000, Window: time.Hour},
 }
 
-// UnnamedScope counts the sends of an app's strangers for whom the back end named no client_ip.
+// UnnamedScope counts an app's strangers for whom the back end named no client_ip.
 const UnnamedScope quota.Scope = "unnamed"
 
-// UnnamedRule limits the sends that no rule on networks counts, because the back end left out
-// client_ip. Together they are one network. Without this rule, one person at the form of such a
-// back end could send codes to any number of recipients.
+// UnnamedRule treats those as one network. Without it, one person at the form of such a back end
+// could send codes to any number of recipients, because no rule on networks counts them.
 var UnnamedRule = quota.Rule{Name: string(UnnamedScope), Scope: UnnamedScope, Limit: 1000, Window: time.Hour}
 
-// BreakerScope is the scope of the breaker. The breaker is a rule on all sends of all apps,
-// policies and channels. It limits how many messages can be sent by a stolen key, or by a client in
-// a loop.
+// BreakerScope is the scope of the breaker: a rule on all sends of all apps, policies and channels,
+// against a stolen key, or a client in a loop.
 const BreakerScope quota.Scope = "everything"
 
-// BreakerName is the name of the breaker's rule in answers.
 const BreakerName = "breaker"
 
-// CarrierName is the name of the rule that an answer shows if the carrier would refuse messages
-// to the recipient for some time.
+// CarrierName is the rule that an answer shows if the carrier would refuse the recipient for some
+// time.
 const CarrierName = "carrier"
 
-// LockoutName is the rule name under which a refusal by a lockout is recorded. A lockout starts
-// after too many wrong codes for a recipient. Each class of callers that request codes has its own
-// lockout.
+// LockoutName is the rule under which a refusal after too many wrong codes is recorded. Each class
+// of callers has its own lockout.
 const LockoutName = "checks"
 
 // The rules of a lockout. Package rowrules decides them. The first one counts for each class of
@@ -63,23 +58,21 @@ type Request struct {
 	App         string
 	Channel     recipient.Channel
 	Class       store.Class
-	NamesClient bool // the request names the end user's client; if false, rules that count by client are left out
-	Test        bool // its address is a test recipient's
+	NamesClient bool // the request names the end user's client; otherwise no rule counts by client
+	Test        bool // for a test recipient
 }
 
-// RulesFor returns the rules for a request. Their limits are those for this request, without the
-// places that the request may not use (see reserve). The rules are in the order of the response:
+// RulesFor returns the rules for a request, in the order of the response. Their limits are without
+// the places that the request may not use (see reserve).
 //
-//   - the rules of the purpose's policy
-//   - BackoffRule, if the policy has a rule on failures that can refuse a request
-//   - for a request without a secret key, each rule of browserRules whose scope has no rule yet
-//   - for a stranger for whom the back end named no address, UnnamedRule
-//   - the breaker, if it is configured
+//   - the policy's rules
+//   - BackoffRule, if the policy has a rule on failures that can refuse
+//   - without a secret key, browserRules whose scope has no rule yet
+//   - UnnamedRule, for a stranger for whom the back end named no address
+//   - the breaker, if there is one
 //
-// Rules that cannot apply to the request are left out, such as a rule on the country of a mail. For
-// a test recipient, RulesFor returns only the rules on recipients, and these rules count events but
-// refuse no request. Package buckets then decides for each rule whether the limiter or the database
-// decides it.
+// It leaves out rules that can't apply, such as one on the country of a mail. For a test recipient,
+// only the rules on recipients are left, and they refuse nothing.
 func (s Set) RulesFor(p Purpose, from Request) []quota.Rule {
 	rules := make([]quota.Rule, 0, len(p.Policy.Rules)+len(browserRules)+3)
 	add := func(r quota.Rule) { // names in answers must be unique
@@ -122,26 +115,21 @@ func (s Set) RulesFor(p Purpose, from Request) []quota.Rule {
 	})
 }
 
-// IsStrangerInScope reports whether callers of a class are strangers for a rule or cap with this
-// scope. Strangers may not use the reserve of the rule. Unknown browsers are strangers in every
-// scope.
-//
-// Known browsers are strangers in every scope except recipient, because a browser is known for one
-// recipient only. Also, the owner of a mail domain can make a browser known for any number of
-// addresses.
+// IsStrangerInScope reports whether callers of a class are strangers to rules of this scope, whose
+// reserve they then may not use. Unknown browsers always are strangers. Known browsers are in every
+// scope but recipient, because a browser is known for one recipient only, and because the owner of
+// a mail domain can make one known for any number of addresses.
 func IsStrangerInScope(class store.Class, scope quota.Scope) bool {
 	return class.IsStranger() || class == store.KnownBrowser && scope != quota.Recipient
 }
 
-// reserve returns how many places of a rule's limit are closed to a request. These are the last
-// places, so the request is refused while other callers are still admitted:
+// reserve returns how many places of a rule are closed to a request. They are the last ones, so the
+// request is refused while others are still admitted.
 //
-//   - In a rule on failures, half of the places, rounded up, are closed to unknown browsers. But if
-//     the rule has only one place, it is open to them.
-//   - In any other rule, the configured reserve is closed to strangers. These are unknown browsers
-//     and, unless the rule's scope is the recipient, also known browsers (see IsStrangerInScope). A
-//     built-in policy has no reserve in an app that strangers cannot reach.
-//   - In all other cases, reserve returns 0.
+//   - In a rule on failures, half of the places (rounded up) are closed to unknown browsers, unless
+//     there is just one.
+//   - In any other rule, the configured reserve is closed to strangers, except that of the built-in
+//     policy in an app that strangers can't reach.
 func (s Set) reserve(p Purpose, from Request, r quota.Rule) int {
 	switch {
 	case r.Scope == quota.Failures:
@@ -154,21 +142,19 @@ func (s Set) reserve(p Purpose, from Request, r quota.Rule) int {
 	return 0
 }
 
-// Pass says how a request has passed a human check. The pass decides how many of the places for
-// strangers the request may use. It matters only in scopes that count the sends of many recipients
-// together.
+// Pass says how a request passed a human check, and so how many of the strangers' places it may use
+// in scopes that count the sends of many recipients.
 type Pass int
 
-// The passes. Limits count the sends with and without a pass together.
+// Limits count the sends with and without a pass together.
 const (
 	NoPass   Pass = iota // half of the places, rounded up
 	WorkPass             // three quarters, rounded up: by work, while a vendor answers
-	FullPass             // all places; also of a request that is not asked
+	FullPass             // all places; also if the request isn't asked for a check
 )
 
-// Below returns the rules whose limit for requests of this class with this pass is lower than the
-// rule's own limit. Each returned rule has the lower limit. Rules on one recipient and rules that
-// only observe have no lower limit, so Below leaves them out.
+// Below returns the rules that have a lower limit for requests of this class with this pass, with
+// that limit.
 func (p Pass) Below(class store.Class, rules []quota.Rule) (lower []quota.Rule) {
 	for _, r := range rules {
 		if limit := p.Limit(class, r); limit < r.Limit {
@@ -179,7 +165,6 @@ func (p Pass) Below(class store.Class, rules []quota.Rule) (lower []quota.Rule) 
 	return lower
 }
 
-// Limit returns the limit of a rule for requests of a class with the pass.
 func (p Pass) Limit(class store.Class, r quota.Rule) int {
 	switch {
 	case p == FullPass || r.Observe || !IsWiderScope(r.Scope) || !IsStrangerInScope(class, r.Scope):
@@ -190,50 +175,39 @@ func (p Pass) Limit(class store.Class, r quota.Rule) int {
 	return (r.Limit + 1) / 2
 }
 
-// RuleScopes are the scopes that a rule of a policy may have.
 var RuleScopes = []quota.Scope{
 	quota.Recipient, quota.IP, quota.Network, quota.App, quota.Purpose, quota.Country,
 	quota.Prefix, quota.Global, quota.Failures,
 }
 
-// recipientScopes count the sends to one recipient.
 var recipientScopes = []quota.Scope{quota.Recipient, quota.Failures, quota.Backoff}
 
-// IsWiderScope reports whether a scope counts the sends of many recipients together. If a rule with
-// such a scope refuses a browser, it refuses this browser for every recipient.
+// IsWiderScope reports whether a scope counts the sends of many recipients together. A rule of such
+// a scope that refuses a browser does so for every recipient.
 func IsWiderScope(scope quota.Scope) bool { return !slices.Contains(recipientScopes, scope) }
 
-// CountsByClient reports whether a scope counts by the network address of the client. A back end
-// may leave out the address of its user. Then rules with the scope do not apply, because the back
-// end's own address would stand for all of its users. By default, such a rule has no reserve, since
-// a stranger can use up the limit of only one network.
+// CountsByClient reports whether a scope counts by the client's address. If a back end leaves it
+// out, the scope's rules don't apply, because its own address would stand for all of its users. By
+// default they have no reserve, because a stranger can only use up one network.
 func CountsByClient(scope quota.Scope) bool { return scope == quota.IP || scope == quota.Network }
 
-// BackoffName is the name of BackoffRule in answers.
 const BackoffName = "backoff"
 
-// BackoffRule limits the sends to one recipient that failed for a reason that is not the
-// recipient's address. Such a reason is a stop of the channel or purpose (reason `paused`), a mail
-// server that refuses the service, or a wrong setting. These sends are refunded, so the other rules
-// on the recipient do not slow down repeated sends. Without BackoffRule, a client in a loop could
-// flood the mail server.
+// BackoffRule limits sends to a recipient that failed for another reason than the address: a stop
+// of the channel or purpose (reason `paused`), a mail server that refuses the service, a wrong
+// setting. They are refunded, so no other rule on the recipient slows them down, and a client in a
+// loop could flood the mail server.
 //
-// The rule counts the sends of each class of callers separately, so that strangers do not use up
-// the places of other callers. backoff.go in package gates says when the rule stops counting a
-// send.
+// Each class of callers counts separately, so strangers don't use up the others' places. backoff.go
+// in package gates says when a send stops counting.
 var BackoffRule = quota.Rule{Name: BackoffName, Scope: quota.Backoff, Limit: 20, Window: time.Hour}
 
-// FailedCheckRules bound the failed checks of a client's networks and of an app.
 type FailedCheckRules struct {
 	Network     quota.Rule // scope IP
 	WideNetwork quota.Rule // scope Network
 	App         quota.Rule // scope App; refuses no check
 }
 
-// The database counts the sends of a recipient (scope recipient), and the sends that failed because
-// of the address (scope failures). All other scopes are counted only by the limiter.
-
-// CountedInDatabase reports whether the database counts the events of the rule's scope.
 func CountedInDatabase(r quota.Rule) bool {
 	return r.Scope == quota.Recipient || r.Scope == quota.Failures
 }
