@@ -8,14 +8,12 @@ import (
 	"golang.org/x/net/idna"
 )
 
-// idnaProfile maps a typed domain as browsers do (UTS 46, non-transitional).
+// idnaProfile maps a domain as browsers do (UTS 46, non-transitional).
 var idnaProfile = idna.New(idna.MapForLookup(), idna.BidiRule(), idna.Transitional(false), idna.CheckHyphens(false),
 	idna.VerifyDNSLength(true))
 
-// parseDomain normalizes a typed domain as browsers do. It lowers the case, and it replaces
-// full-width characters and ideographic dots, such as in "例子。中国" and "ＥＸＡＭＰＬＥ.com". The result
-// ascii is the domain in lower-case A-labels. The result display is the Unicode form if that form
-// is safe to show, and otherwise the same as ascii. An error is an *InvalidError.
+// parseDomain normalizes a domain as browsers do, such as "例子。中国" and "ＥＸＡＭＰＬＥ.com". ascii is in
+// lower-case A-labels, display in Unicode if that is safe to show. Errors are *InvalidErrors.
 func parseDomain(typed string) (ascii, display string, err error) {
 	ascii, err = idnaProfile.ToASCII(typed)
 	switch {
@@ -33,15 +31,14 @@ func parseDomain(typed string) (ascii, display string, err error) {
 	return ascii, displayDomain(ascii, readable), checkLabels(strings.Split(ascii, "."), readable)
 }
 
-// hasMisplacedDot reports whether a dot is at the start or the end, or next to another dot. A
-// trailing dot is valid in DNS, but not in a mail domain (RFC 5321 section 2.3.5).
+// hasMisplacedDot also finds a trailing dot, which DNS allows and a mail domain doesn't (RFC 5321
+// section 2.3.5).
 func hasMisplacedDot(s string) bool {
 	return strings.HasPrefix(s, ".") || strings.HasSuffix(s, ".") || strings.Contains(s, "..")
 }
 
-// misplacedDomainDot returns an error like errMisplacedDot that also says where in the domain the
-// dot is. The error has a text of its own because quotes can allow such a dot in a local part, but
-// not in a domain.
+// misplacedDomainDot has a text of its own, because in a domain, unlike in a local part, quotes
+// don't help.
 func misplacedDomainDot(domain string) error {
 	place := "twice in a row"
 	switch {
@@ -77,9 +74,8 @@ func checkLabels(labels []string, readable string) error {
 	return nil
 }
 
-// isForbiddenInDomain reports whether IDNA 2008 forbids r in a domain (RFC 5892 section 2). For
-// example, IDNA 2008 forbids symbols and emoji, which UTS 46 allows. The allowed punctuation is the
-// CONTEXTO list of IDNA 2008.
+// isForbiddenInDomain follows IDNA 2008 (RFC 5892 section 2), with the punctuation of its CONTEXTO
+// list. UTS 46 would allow symbols and emoji.
 func isForbiddenInDomain(r rune) bool {
 	switch {
 	case 'a' <= r && r <= 'z', '0' <= r && r <= '9', r == '-', r == '.':
@@ -92,11 +88,10 @@ func isForbiddenInDomain(r rune) bool {
 	return r < utf8.RuneSelf || !unicode.In(r, unicode.L, unicode.M, unicode.Nd)
 }
 
-// displayDomain returns the Unicode form of a domain if each label of the domain is safe to show.
-// Otherwise displayDomain returns the ASCII form "xn--…". All letters of a safe label are Latin,
-// Chinese, Japanese, Korean or Cyrillic, without a mix of these (UTS 39 section 5). A Cyrillic
-// label needs at least one letter that looks like no Latin letter. Labels in right-to-left scripts
-// are not safe, because they would reorder the masked address.
+// displayDomain returns the Unicode form if each label is safe to show: Latin, Chinese, Japanese,
+// Korean or Cyrillic, without a mix of these (UTS 39 section 5). A Cyrillic one needs a letter that
+// looks like no Latin letter. Right-to-left scripts aren't safe, because they would reorder the
+// masked address.
 func displayDomain(ascii, readable string) string {
 	for label := range strings.SplitSeq(readable, ".") {
 		if !isSafeLabel(label) {
@@ -116,8 +111,8 @@ func isSafeLabel(label string) bool {
 	return isUnmistakableCyrillic(label, plain)
 }
 
-// isUnmistakableLatin reports whether r is a lower-case letter of ASCII, Latin-1 or Latin
-// Extended-A that does not look like another letter.
+// isUnmistakableLatin finds lower-case letters of ASCII, Latin-1 and Latin Extended-A that look
+// like no other.
 func isUnmistakableLatin(r rune) bool {
 	switch r {
 	case 'ı', 'ĸ', 'ŉ', 'ſ', 'ŀ', 'þ':
@@ -137,8 +132,8 @@ func isJapanese(r rune) bool {
 
 func isKorean(r rune) bool { return unicode.Is(unicode.Hangul, r) }
 
-// isUnmistakableCyrillic reports whether a label is Cyrillic and has a letter that looks like no
-// Latin letter. "почта" has such a letter, "аррӏе" has none.
+// isUnmistakableCyrillic needs a letter that looks like no Latin one: "почта" has one, "аррӏе"
+// doesn't.
 func isUnmistakableCyrillic(label string, plain func(rune) bool) bool {
 	clear := false
 	for _, r := range label {

@@ -1,8 +1,7 @@
 package recipient
 
-// EditDistance returns the edit distance of two words. That is the least number of edits that turn
-// one word into the other word. An edit inserts, removes or replaces one character, or swaps two
-// adjacent characters (optimal string alignment, the restricted Damerau-Levenshtein distance).
+// EditDistance counts insertions, removals and replacements of a character and swaps of two
+// neighbours (optimal string alignment, the restricted Damerau-Levenshtein distance).
 func EditDistance(a, b string) int {
 	s, t := []rune(a), []rune(b)
 	before, last := make([]int, len(t)+1), make([]int, len(t)+1)

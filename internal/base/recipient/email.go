@@ -10,8 +10,7 @@ import (
 	"golang.org/x/text/width"
 )
 
-// Limits of RFC 5321 section 4.5.3.1, in octets. The RFC allows 256 octets for a path, which
-// includes two angle brackets, so an address may have 254.
+// The limits of RFC 5321 section 4.5.3.1, in octets. Its 256 for a path include two angle brackets.
 const (
 	maxAddressLength   = 254
 	maxLocalPartLength = 64
@@ -53,10 +52,9 @@ func parseEmail(raw string) (recipientData, error) {
 	}, nil
 }
 
-// Characters of sentences, lists, tables and code that are often copied together with an address or
-// a number. TrimPasted removes copiedAfter at the end and copiedBefore at the beginning. An address
-// may begin with a character of copiedAround, so TrimPasted removes these characters only in pairs.
-// It removes listMarks only before a blank.
+// What is often copied from sentences, lists, tables and code together with an address or a number.
+// An address may begin with a character of copiedAround, so those go only in pairs; listMarks go
+// only before a blank.
 const (
 	copiedAfter  = ",;:.!?)]}\"'`*_|~-–—”’“»›」』》】〉）］，；：。！？、،؛؟"
 	copiedBefore = ",;:)(][|“”„‘‚«»‹›「『《【〈（［，；：、،؛"
@@ -64,9 +62,8 @@ const (
 	listMarks    = "-–—•*"
 )
 
-// TrimPasted removes characters that were copied together with an address or a number. A text that
-// has only such characters stays unchanged. Several dots at the end also stay, because they show
-// that the text was cut off there.
+// TrimPasted removes what was copied along with an address or a number. It leaves a text of nothing
+// else as it is, and several dots at the end, which show that the text was cut off.
 func TrimPasted(text string) string {
 	for s := text; s != ""; {
 		first, width := utf8.DecodeRuneInString(s)
@@ -90,9 +87,8 @@ func TrimPasted(text string) string {
 	return text
 }
 
-// unwrapAddress returns the address in a text of the form "mailto:address" or "Name <address>".
-// Address books write addresses in these forms. If the name contains an at sign, unwrapAddress
-// returns s unchanged, because the name may be another address.
+// unwrapAddress unwraps "mailto:address" and "Name <address>", as address books write them, unless
+// the name has an at sign: it may be another address.
 func unwrapAddress(s string) string {
 	if scheme := "mailto:"; len(s) > len(scheme) && strings.EqualFold(s[:len(scheme)], scheme) {
 		address, _, _ := strings.Cut(s[len(scheme):], "?") // RFC 6068
@@ -108,10 +104,9 @@ func unwrapAddress(s string) string {
 	return s
 }
 
-// cutQuotes returns an address without the quotes around its local part, and reports whether there
-// were quotes. Some mailboxes have dots at the end of the local part, or two dots in a row. Only a
-// quoted local part may have such dots (RFC 5321 section 4.1.2). A later check rejects all other
-// characters that quotes allow.
+// cutQuotes cuts the quotes around a local part. Some mailboxes have dots at the end, or two in a
+// row, which are allowed only there (RFC 5321 section 4.1.2). Anything else that quotes allow is
+// refused later.
 func cutQuotes(s string) (bare string, quoted bool) {
 	inner, opened := strings.CutPrefix(s, `"`)
 	if local, domain, closed := strings.Cut(inner, `"@`); opened && closed {
@@ -120,8 +115,7 @@ func cutQuotes(s string) (bare string, quoted bool) {
 	return s, false
 }
 
-// checkText returns an error for a text that cannot be a recipient on any channel: the text is
-// empty, too long, or not UTF-8, or has characters that are never valid.
+// checkText refuses what is no recipient on any channel.
 func checkText(s string) error {
 	switch {
 	case s == "":
@@ -142,25 +136,22 @@ func checkText(s string) error {
 	return nil
 }
 
-// isBlank reports whether r is a blank of any kind or invisible. Such characters are often copied
-// along with an address or a number, but do not belong to the recipient.
+// isBlank reports whether r may have been copied along without belonging to the recipient.
 func isBlank(r rune) bool { return unicode.IsSpace(r) || isInvisible(r) }
 
-// isControl reports whether r is a control character: C0 (with CR, LF and NUL), DEL, C1, or a
-// Unicode line break.
+// isControl also finds Unicode's line breaks.
 func isControl(r rune) bool {
 	return unicode.IsControl(r) || r == '\u2028' || r == '\u2029'
 }
 
-// isInvisible reports whether r is a bidi mark, zero-width character, soft hyphen, byte order mark,
-// tag, variation selector or filler. The joiners ZWJ and ZWNJ are also invisible. If a domain needs
-// a joiner, a person can write the domain with A-labels.
+// isInvisible finds bidi marks, zero-width characters, soft hyphens, byte order marks, tags,
+// variation selectors and fillers, and the joiners ZWJ and ZWNJ. A domain that needs a joiner can
+// be typed in A-labels.
 func isInvisible(r rune) bool {
 	return unicode.In(r, unicode.Cf, unicode.Variation_Selector, unicode.Other_Default_Ignorable_Code_Point)
 }
 
-// checkBareAddress returns an error for a form that RFC 5322 allows and this service rejects: a
-// display name, a quoted part, a comment, an IP literal, or several addresses.
+// checkBareAddress refuses what RFC 5322 allows and we don't.
 func checkBareAddress(s string) error {
 	switch {
 	case strings.ContainsAny(s, "<>"):
@@ -194,8 +185,7 @@ func splitAddress(s string) (local, domain string, err error) {
 	return local, domain, nil
 }
 
-// checkLocal returns an error for a local part that is not a dot-atom. If the local part was
-// quoted, dots may be at any place.
+// checkLocal accepts a dot-atom, and in quotes also dots at any place.
 func checkLocal(local string, quoted bool) error {
 	if len(local) > maxLocalPartLength || quoted && hasMisplacedDot(local) && len(`""`+local) > maxLocalPartLength {
 		return errLocalTooLong
@@ -215,7 +205,7 @@ func checkLocal(local string, quoted bool) error {
 	return nil
 }
 
-// isAtext reports whether r is atext of RFC 5322 section 3.2.3.
+// isAtext is atext of RFC 5322 section 3.2.3.
 func isAtext(r rune) bool {
 	switch {
 	case 'a' <= r && r <= 'z', 'A' <= r && r <= 'Z', '0' <= r && r <= '9':
@@ -224,9 +214,8 @@ func isAtext(r rune) bool {
 	return r < utf8.RuneSelf && strings.ContainsRune("!#$%&'*+-/=?^_`{|}~", r)
 }
 
-// isFullWidth reports whether r is a full-width or half-width form of a character. East Asian input
-// methods produce such forms. RFC 6531 allows the forms in a local part, but the mail would go to
-// another mailbox than the person meant.
+// isFullWidth finds full-width and half-width forms, which East Asian input methods produce. RFC
+// 6531 allows them in a local part, but the mail would go to another mailbox than the person meant.
 func isFullWidth(r rune) bool {
 	switch width.LookupRune(r).Kind() {
 	case width.EastAsianFullwidth, width.EastAsianHalfwidth:
@@ -235,20 +224,18 @@ func isFullWidth(r rune) bool {
 	return false
 }
 
-// isNonASCIILetterOrDigit reports whether r is a letter, mark or decimal digit beyond ASCII. RFC
-// 6531 allows all characters beyond ASCII. This function excludes symbols and emoji, as PRECIS does
-// (RFC 8264 section 4.2). Mail systems follow PRECIS for the names of mailboxes.
+// isNonASCIILetterOrDigit leaves out symbols and emoji, as PRECIS does (RFC 8264 section 4.2),
+// which mail systems follow for mailbox names. RFC 6531 allows everything beyond ASCII.
 func isNonASCIILetterOrDigit(r rune) bool {
 	return r >= utf8.RuneSelf && unicode.In(r, unicode.L, unicode.M, unicode.Nd)
 }
 
-// foldLocal returns the same text for all spellings of a local part that mail systems treat as one
-// mailbox. It ignores case and the composition of accents.
+// foldLocal makes all spellings that mail systems treat as one mailbox equal, in case and
+// composition.
 //
-// Like RFC 8265 section 3.3, foldLocal changes letters to lower case and does not use full case
-// folding. Full folding would equate "ß" with "ss" and "ſ" with "s", but these spellings may be
-// mailboxes of different people. foldLocal decomposes characters first, so that "İ" and "i" stay
-// different. It replaces the final sigma by the normal sigma.
+// It changes letters to lower case, as RFC 8265 section 3.3 does, without full case folding, which
+// would equate "ß" with "ss" and "ſ" with "s": these may be mailboxes of different people. It
+// decomposes first, so that "İ" and "i" stay different. The final sigma becomes a normal one.
 func foldLocal(local string) string {
 	lower := func(r rune) rune {
 		if r == 'ς' {
@@ -259,10 +246,9 @@ func foldLocal(local string) string {
 	return norm.NFC.String(strings.Map(lower, norm.NFD.String(local)))
 }
 
-// maskBullets replace the hidden part of a masked address or number, whatever its length.
-const maskBullets = "•••"
+const maskBullets = "•••" // whatever is hidden, and how much
 
-// firstCharacter returns the first character of the local part, in NFC, with its combining marks.
+// firstCharacter includes combining marks, and is in NFC.
 func firstCharacter(local string) string {
 	s := norm.NFC.String(local)
 	_, end := utf8.DecodeRuneInString(s)

@@ -10,18 +10,17 @@ import (
 	"strings"
 )
 
-// Hash identifies a recipient without revealing the address. The limiter and the database count and
-// find a recipient by this hash. A Hash is 128 bits of a keyed hash.
+// Hash identifies a recipient, for the limiter and the database, without revealing the address: 128
+// bits of a keyed hash.
 type Hash [16]byte
 
-// hashLabel makes these hashes differ from other values that are computed with the same key. The
-// label ends with a version number, so that a later release can change how addresses are folded.
+// hashLabel sets these hashes apart from others with the same key. Its version lets a later release
+// fold addresses differently.
 const hashLabel = "sendcode recipient 1"
 
-// Hash returns an HMAC-SHA-256 of the channel and the folded address, cut to 128 bits. The folded
-// address has the local part in lower case and NFC, and the domain as A-labels. So "a@X.de" and
-// "A@x.DE" have the same hash. Hash panics if the key is empty, because without a key anyone could
-// find the address of a hash by guessing.
+// Hash returns 128 bits of an HMAC-SHA-256 of the channel and the address, with the local part in
+// lower case and NFC and the domain in A-labels: "a@X.de" and "A@x.DE" have the same. It panics
+// without a key, because anyone could then find the address by guessing.
 func (r Recipient) Hash(key []byte) Hash {
 	return r.data().hash(key)
 }
@@ -35,15 +34,14 @@ func (r recipientData) hash(key []byte) Hash {
 	return Hash(mac.Sum(nil)[:len(Hash{})])
 }
 
-// String returns the hash as 32 lower-case hexadecimal digits.
+// String returns 32 lower-case hexadecimal digits.
 func (h Hash) String() string { return hex.EncodeToString(h[:]) }
 
 // tagEncoding is Crockford's, without letters that are read as digits.
 var tagEncoding = base32.NewEncoding("0123456789ABCDEFGHJKMNPQRSTVWXYZ").WithPadding(base32.NoPadding)
 
-// Tag returns the first 20 bits of the hash as four characters. With the tag, a person can
-// distinguish two recipients that look equal when masked. Two recipients with equal tags may still
-// be different. For the zero hash, Tag returns "".
+// Tag returns the first 20 bits as four characters, by which a person tells recipients apart that
+// look equal when masked. Equal tags don't prove the same recipient. The zero hash has none.
 func (h Hash) Tag() string {
 	if h.IsZero() {
 		return ""
@@ -51,7 +49,6 @@ func (h Hash) Tag() string {
 	return tagEncoding.EncodeToString(h[:3])[:4]
 }
 
-// StringOrEmpty returns String, or "" for the zero hash.
 func (h Hash) StringOrEmpty() string {
 	if h.IsZero() {
 		return ""
@@ -59,13 +56,11 @@ func (h Hash) StringOrEmpty() string {
 	return h.String()
 }
 
-// IsZero reports whether h is the zero hash, of no recipient.
 func (h Hash) IsZero() bool { return h == Hash{} }
 
-// MarshalText returns String, so that JSON has a string.
 func (h Hash) MarshalText() ([]byte, error) { return []byte(h.String()), nil }
 
-// ParseHash parses the form of String. Error: the text has another form.
+// ParseHash parses the form of String.
 func ParseHash(s string) (Hash, error) {
 	b, err := hex.DecodeString(s)
 	if err != nil || len(b) != len(Hash{}) || Hash(b).String() != s {
@@ -74,23 +69,21 @@ func ParseHash(s string) (Hash, error) {
 	return Hash(b), nil
 }
 
-// FoldRules are the differences between addresses that a mail system ignores.
+// FoldRules are differences between addresses that a mail system ignores.
 type FoldRules struct {
 	PlusTags bool   // "ana+shop" is "ana"
 	Dots     bool   // "an.a" is "ana"
-	Domain   string // another domain of the same mailboxes, under which they are counted; empty: none
+	Domain   string // another domain of the same mailboxes, which is counted instead; empty: none
 }
 
-// Folding has the rules that say which spellings of an address are one mailbox. The key is a domain
-// in lower-case A-labels, or empty for all domains that are not listed. Folding merges spellings
-// only for counting and searching. Mail goes to the address as typed, and a proof for one spelling
-// is not valid for another. The zero value merges no spellings.
+// Folding has the rules of each domain, in lower-case A-labels; "" has those of all others. It
+// merges spellings for counting and searching only: mail goes to the address as typed, and a proof
+// for one spelling isn't valid for another.
 type Folding map[string]FoldRules
 
-// DefaultFolding returns the rules of a service without settings. A tag after a plus is ignored at
-// all domains (RFC 5233). So it is by the large providers and by most mail servers, and if a domain
-// gives such addresses to different persons, they only share a quota. Gmail also ignores dots, and
-// a local part means the same account at both of its domains
+// DefaultFolding ignores a tag after a plus at all domains (RFC 5233), as the large providers and
+// most mail servers do. Where such addresses belong to different persons, they only share a quota.
+// Gmail also ignores dots, and its two domains have the same accounts
 // (https://support.google.com/mail/answer/7436150, https://support.google.com/mail/answer/10313).
 func DefaultFolding() Folding {
 	return Folding{
@@ -100,18 +93,15 @@ func DefaultFolding() Folding {
 	}
 }
 
-// Hashes has the two hashes of a recipient. For most recipients, both are equal.
+// Hashes are the two hashes of a recipient, which are mostly equal.
 type Hashes struct {
-	Address Hash // of the address as spelled, ignoring case: Recipient.Hash
-	// Counted is the hash of the folded spelling. The limiter counts events by this hash. For a
-	// mail address that folding leaves unchanged, such as one without a tag and without dots,
-	// Counted equals Address. So a change of the folding keeps the counts of this spelling. A phone
-	// number of Argentina is counted in the form with the 9 of mobile numbers.
+	Address Hash // as spelled, ignoring case: Recipient.Hash
+	// Counted is of the folded spelling, by which events are counted. Where folding changes
+	// nothing, it equals Address, so a change of the folding keeps the counts. A phone number of
+	// Argentina is counted with the 9 of mobile numbers.
 	Counted Hash
 }
 
-// Hashes returns both hashes. For most recipients they are equal, and Hashes computes one hash
-// only.
 func (f Folding) Hashes(r Recipient, key []byte) Hashes {
 	p, domain := r.data(), r.Domain()
 	h, counted := p.hash(key), p.counted
@@ -131,9 +121,7 @@ func (f Folding) rulesOf(domain string) FoldRules {
 	return f[""]
 }
 
-// foldAddress removes the tag and the dots from the local part of an address, if the rules ignore
-// tags or dots, and replaces its domain, if the rules have another one. After this, all addresses
-// of one mailbox are equal.
+// foldAddress makes all addresses of one mailbox equal.
 func (rules FoldRules) foldAddress(address, domain string) string {
 	local := strings.TrimSuffix(address, "@"+domain)
 	if tagless, _, _ := strings.Cut(local, "+"); rules.PlusTags && tagless != "" {

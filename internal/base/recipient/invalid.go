@@ -7,17 +7,16 @@ import (
 
 // InvalidError says why an input is not a recipient, without the input.
 type InvalidError struct {
-	// a stable code for programs: one of Reasons, or a reason of package policy if the recipient is
-	// valid but not served
+	// Reason is a stable code for programs: one of Reasons or, if the recipient is valid but not
+	// served, one of package policy.
 	Reason string
-	Detail string // plain sentence for the caller
-	// Character that is the reason, such as U+2019 '’'; empty: no character is
+	Detail string // a sentence for the caller
+	// Character is the reason, such as U+2019 '’', if any is.
 	Character string
 }
 
 func (e *InvalidError) Error() string { return "invalid recipient: " + e.Reason }
 
-// reasons are the codes of all errors below.
 var reasons []string
 
 func newInvalidError(reason, detail string) error {
@@ -25,7 +24,6 @@ func newInvalidError(reason, detail string) error {
 	return &InvalidError{Reason: reason, Detail: detail}
 }
 
-// withCharacter returns the error with the character that is its reason.
 func withCharacter(err error, r rune) error {
 	e := *err.(*InvalidError)
 	e.Character = fmt.Sprintf("%#U", r)
@@ -67,6 +65,6 @@ var (
 	errNumberNotAllowed = newInvalidError("number_not_allowed", "Premium-rate and shared-cost numbers are not accepted.")
 )
 
-// Reasons returns all possible values of InvalidError.Reason, sorted. Pages use the list to check
-// that they have a text for each reason.
+// Reasons returns all codes of this package, sorted, for pages to check that they have a text for
+// each.
 func Reasons() []string { return slices.Sorted(slices.Values(reasons)) }

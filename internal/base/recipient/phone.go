@@ -12,16 +12,12 @@ import (
 	"github.com/nyaruka/phonenumbers"
 )
 
-// maxPhoneDigits is the greatest number of digits of an international number, country code included
-// (ITU-T E.164 section 6).
-const maxPhoneDigits = 15
+const maxPhoneDigits = 15 // with the country code (ITU-T E.164 section 6)
 
-// minPhoneDigits is the least number of digits of any phone number.
-const minPhoneDigits = 3
+const minPhoneDigits = 3 // of any number
 
-// isPhoneSeparator reports whether people write r between the digits of a number. Such a character
-// is a dash of any kind, a dot, a slash or a parenthesis, in ASCII or as typed on an East Asian
-// keyboard.
+// isPhoneSeparator knows what people write between digits: dashes of any kind, dots, slashes,
+// parentheses, also from East Asian keyboards.
 func isPhoneSeparator(r rune) bool {
 	return unicode.Is(unicode.Pd, r) || strings.ContainsRune(".()/−（）", r)
 }
@@ -67,11 +63,10 @@ func parsePhone(raw, country string) (recipientData, error) {
 	}, nil
 }
 
-// NormalizePhonePrefix returns the form in which a phone number, or a prefix of numbers, is
-// counted. The counted form of a number begins with the counted form of its prefix. In Argentina,
-// the same phone has a number with the 9 of mobile numbers and a number without the 9. So
-// NormalizePhonePrefix adds the 9 where it is missing. Mexico stopped using the 1 after its country
-// code in 2019. So NormalizePhonePrefix removes this 1, as Parse does.
+// NormalizePhonePrefix returns the form in which a number, or a prefix of numbers, is counted; the
+// former begins with the latter. In Argentina, a phone's number works with and without the 9 of
+// mobile numbers, so the 9 is added. Mexico gave up the 1 after its country code in 2019, so it is
+// removed, as Parse does.
 func NormalizePhonePrefix(prefix string) string {
 	if rest, ok := strings.CutPrefix(prefix, "+54"); ok && rest != "" && rest[0] != '9' {
 		return "+549" + rest
@@ -82,15 +77,11 @@ func NormalizePhonePrefix(prefix string) string {
 	return prefix
 }
 
-// parseNumber parses the digits of a phone number. If the number was typed with a "+", the digits
-// begin with a country code, and parseNumber ignores the parameter country. Otherwise parseNumber
-// accepts the forms that a person in the country types:
+// parseNumber parses digits that were typed with a "+", or the forms that people in a country type:
 //
 //   - a national number, with or without the trunk prefix
-//   - a number after the international prefix of the country, or after 00
+//   - a number after the country's international prefix, or after 00
 //   - a number that begins with the country's own code
-//
-// Each error is an *InvalidError.
 func parseNumber(digits string, hasPlus bool, country string) (*phonenumbers.PhoneNumber, error) {
 	if n := len(digits); 0 < n && n < minPhoneDigits && (hasPlus || country != "") {
 		return nil, errNumberTooShort
@@ -106,9 +97,8 @@ func parseNumber(digits string, hasPlus bool, country string) (*phonenumbers.Pho
 	if rest, ok := strings.CutPrefix(digits, "00"); ok && err != nil {
 		return parseInternational(rest)
 	}
-	// The digits may begin with the country's own code, without a plus. If the digits are a
-	// landline number when read as a national number, but a mobile number when read with the
-	// country code, the person means the mobile number.
+	// Digits that begin with the country's own code may be a landline number there. But if they are
+	// a mobile number with that code, the person means that one.
 	if own := strconv.Itoa(phonenumbers.GetCountryCodeForRegion(country)); err == nil && strings.HasPrefix(digits, own) &&
 		phonenumbers.GetNumberType(number) == phonenumbers.FIXED_LINE {
 		if mobile, err := parseInternational(digits); err == nil && phonenumbers.GetNumberType(mobile) == phonenumbers.MOBILE {
@@ -118,9 +108,8 @@ func parseNumber(digits string, hasPlus bool, country string) (*phonenumbers.Pho
 	return number, err
 }
 
-// parseInternational parses digits that begin with a country code. Mobile numbers of Mexico had a 1
-// after the country code until 2019. parseInternational removes this 1, because the number without
-// the 1 reaches the same phone.
+// parseInternational parses digits that begin with a country code, without Mexico's former 1 after
+// it, which reaches the same phone.
 func parseInternational(digits string) (*phonenumbers.PhoneNumber, error) {
 	if rest, ok := strings.CutPrefix(digits, "521"); ok && len(rest) == 10 {
 		digits = "52" + rest
@@ -128,9 +117,8 @@ func parseInternational(digits string) (*phonenumbers.PhoneNumber, error) {
 	return checkAssigned(phonenumbers.Parse("+"+digits, ""))
 }
 
-// checkAssigned checks the results of phonenumbers.Parse. If the numbering plan assigns the number,
-// checkAssigned returns the number. Otherwise it returns an *InvalidError with the probable
-// mistake.
+// checkAssigned takes the results of phonenumbers.Parse. If the plan doesn't assign the number, the
+// error says what is probably wrong with it.
 func checkAssigned(number *phonenumbers.PhoneNumber, err error) (*phonenumbers.PhoneNumber, error) {
 	if errors.Is(err, phonenumbers.ErrTooShortNSN) || errors.Is(err, phonenumbers.ErrTooShortAfterIDD) {
 		return nil, errNumberTooShort
@@ -148,9 +136,8 @@ func checkAssigned(number *phonenumbers.PhoneNumber, err error) (*phonenumbers.P
 	return nil, errInvalidNumber
 }
 
-// parseDigits returns the digits of a typed number, and whether the number began with a plus. It
-// rejects letters ("+1 800 FLOWERS"), extensions and tel: URLs, all of which the phone number
-// library would accept.
+// parseDigits refuses letters ("+1 800 FLOWERS"), extensions and tel: URLs, which the library would
+// accept.
 func parseDigits(s string) (digits string, hasPlus bool, err error) {
 	rest, plus := strings.CutPrefix(strings.Replace(s, "＋", "+", 1), "+")
 	if opened, ok := strings.CutPrefix(rest, "(+"); ok && !plus { // some address books write "(+49) 30 123"
@@ -169,8 +156,7 @@ func parseDigits(s string) (digits string, hasPlus bool, err error) {
 	return out.String(), plus, nil
 }
 
-// toASCIIDigit converts a digit that a phone can type to ASCII. Such a digit is ASCII, full-width,
-// Arabic or Persian. For another character, toASCIIDigit returns false.
+// toASCIIDigit converts the digits that a phone can type: ASCII, full-width, Arabic and Persian.
 func toASCIIDigit(r rune) (rune, bool) {
 	for _, zero := range []rune{'0', '０', '٠', '۰'} {
 		if zero <= r && r <= zero+9 {
@@ -180,29 +166,24 @@ func toASCIIDigit(r rune) (rune, bool) {
 	return 0, false
 }
 
-// maskNumber masks a phone number. It shows the country code and at most three digits at each end
-// of the national number. It hides at least four digits of the national number, or all of them if
-// there are fewer than four.
+// maskNumber shows the country code and at most three digits at each end, and hides at least four,
+// or all if there are fewer.
 func maskNumber(countryCode, national string) string {
 	shown := max(0, min(6, len(national)-4))
 	tail := (shown + 1) / 2
 	return "+" + countryCode + " " + national[:shown-tail] + maskBullets + national[len(national)-tail:]
 }
 
-// nonGeographic is the Country of phone numbers that belong to no country, such as satellite and
-// international networks.
+// nonGeographic is the Country of numbers of satellite and international networks.
 const nonGeographic = "001"
 
-// KnownCountry reports whether Country can return this value for a phone number. It accepts
-// nonGeographic and each ISO 3166-1 alpha-2 region with a numbering plan. A country code such as +1
-// is not enough, because several regions may share it: +1 is the code of the United States, Canada,
-// Jamaica and some twenty more regions.
+// KnownCountry reports whether a phone number may have this Country. Country codes aren't enough:
+// +1 is the United States, Canada, Jamaica and some twenty more.
 func KnownCountry(country string) bool {
 	return country == nonGeographic || phonenumbers.GetCountryCodeForRegion(country) != 0
 }
 
-// DialCode returns the country code of a country's numbers, such as "+49"; "" for an unknown
-// country.
+// DialCode returns a country's code, such as "+49"; "" for an unknown country.
 func DialCode(country string) string {
 	code := phonenumbers.GetCountryCodeForRegion(country)
 	if code == 0 {
@@ -211,14 +192,13 @@ func DialCode(country string) string {
 	return "+" + strconv.Itoa(code)
 }
 
-// Countries returns all countries that KnownCountry accepts, except nonGeographic, sorted.
+// Countries returns all known countries but nonGeographic, sorted.
 func Countries() []string {
 	return slices.Sorted(maps.Keys(phonenumbers.GetSupportedRegions()))
 }
 
-// ExampleNumber returns an example of a mobile number of a country in national form, such as "01512
-// 3456789". If ParseInCountry cannot parse the national form, ExampleNumber returns the
-// international form. It returns "" if no example is known.
+// ExampleNumber returns a mobile number of a country, such as "01512 3456789", in the national form
+// if ParseInCountry takes that. It returns "" if none is known.
 func ExampleNumber(country string) string {
 	number := phonenumbers.GetExampleNumberForType(country, phonenumbers.MOBILE)
 	if number == nil {

@@ -8,33 +8,32 @@ import (
 	"github.com/nyaruka/phonenumbers"
 )
 
-// NumberPlan describes the phone numbers of a country. An input field uses it to format a number
-// while a person types. Only Parse decides whether a number is valid.
+// NumberPlan describes a country's phone numbers, for an input field to format them as a person
+// types. Whether a number is valid is up to Parse.
 type NumberPlan struct {
-	Code    string // country code, "49"; several countries may share it
-	Trunk   string // trunk prefix, "0", for calls within the country; empty: none
+	Code    string // the country code, "49", which several countries may share
+	Trunk   string // for calls within the country, "0"; empty: none
 	Example string // as ExampleNumber
 }
 
-// CallingCodePlan is the part of the numbering plan that all countries with one country code share.
+// CallingCodePlan is what all countries with one country code share.
 type CallingCodePlan struct {
-	Main      string     // the country that most of the numbers belong to
+	Main      string     // the country of most of the numbers
 	Groupings []grouping // the first one that fits applies
 }
 
-// grouping says how numbers with certain leading digits are written. In the templates National,
-// Short and Abroad, each # is a digit.
+// grouping says how numbers with certain leading digits are written: each # of a template is a
+// digit.
 type grouping struct {
-	// a regular expression for the beginning of a number without trunk prefix; it is also valid in
-	// JavaScript
+	// LeadingDigits is a regular expression, of Go and JavaScript alike, for the beginning of a
+	// number without trunk prefix.
 	LeadingDigits string
-	National      string // with the trunk prefix; empty: these numbers are written without a trunk prefix
-	Short         string // within the country, without the trunk prefix
+	National      string // with the trunk prefix; empty: it isn't written
+	Short         string // within the country, without it
 	Abroad        string // after the country code
 }
 
-// NumberPlans returns the plan of each country in Countries. The map codes has the plan of each
-// country code, such as "1" or "44", for all countries with this code.
+// NumberPlans returns the plans of all Countries, and of their country codes, such as "1" and "44".
 func NumberPlans() (countries map[string]NumberPlan, codes map[string]CallingCodePlan) {
 	countries, codes = map[string]NumberPlan{}, map[string]CallingCodePlan{}
 	for _, country := range Countries() {
@@ -64,7 +63,7 @@ func groupingsOf(m *phonenumbers.PhoneMetadata) (all []grouping) {
 	for _, f := range m.GetNumberFormat() {
 		pattern, format := f.GetPattern(), f.GetFormat()
 		g := grouping{Short: templateOf(pattern, format)}
-		// Skip formats that cannot be typed, and formats of local numbers that cannot be called
+		// Leave out formats that can't be typed, and those of local numbers, which nobody can call
 		// from abroad.
 		if g.Short == "" || len(abroad) > 0 && abroad[formatKey(f)] == "" {
 			continue
@@ -84,8 +83,7 @@ func groupingsOf(m *phonenumbers.PhoneMetadata) (all []grouping) {
 	return all
 }
 
-// formatKey returns a key for the numbers to which a format applies. The key has their pattern and
-// leading digits.
+// formatKey names the numbers to which a format applies.
 func formatKey(f *phonenumbers.NumberFormat) string {
 	return f.GetPattern() + " " + strings.Join(f.GetLeadingDigitsPattern(), " ")
 }
@@ -97,8 +95,8 @@ var (
 	templatePattern       = regexp.MustCompile(`^[# ()./-]+$`)
 )
 
-// templateOf returns the template of a format: the longest number that matches the pattern, written
-// in the format, with # in place of each digit. It returns "" if no such number can be typed.
+// templateOf writes the longest number that matches the pattern in the format, with # for each
+// digit. It returns "" if no such number can be typed.
 func templateOf(pattern, format string) string {
 	fits, err := regexp.Compile("^(?:" + characterClassPattern.ReplaceAllString(pattern, `\d`) + ")")
 	if err != nil {

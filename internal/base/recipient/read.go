@@ -12,20 +12,18 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// escapePattern matches escaped characters in URLs, HTML, JSON and mails. wordAtPattern matches an
-// at sign that is written as a word.
+// Escapes of URLs, HTML, JSON and mails, and an at sign that is written as a word.
 var (
 	escapePattern = regexp.MustCompile(`(?i)(?:%[0-9a-f]{2})+|&#?\w+;|\\u00[0-9a-f]{2}|=40`)
 	wordAtPattern = regexp.MustCompile(`(?i)\s*\(\s*(?:at|arroba)\s*\)\s*|(\S)\s+at\s+(\S+\s+dot\s)`)
 )
 
-// maxEscapes is the greatest number of nested escapes that AsRead decodes. A text that was escaped
-// several times has nested escapes.
+// maxEscapes is how many layers of escapes AsRead decodes.
 const maxEscapes = 3
 
-// AsRead returns a text as a person reads it. After AsRead, code can recognize an address or a
-// number that was written with escapes, full-width characters, typographic signs or invisible
-// characters. Use the result for decisions and searches, not for display.
+// AsRead returns a text as a person reads it, so that code recognizes an address or a number in
+// spite of escapes, full-width characters, typographic signs or invisible characters. It is for
+// decisions and searches, not for display.
 func AsRead(text string) string {
 	for range maxEscapes {
 		text = escapePattern.ReplaceAllStringFunc(text, unescape)
@@ -52,8 +50,7 @@ func AsRead(text string) string {
 	return wordAtPattern.ReplaceAllString(text, "$1@$2")
 }
 
-// unescape returns the characters that an escape stands for. If the escape is not valid, unescape
-// returns it unchanged.
+// unescape returns an invalid escape unchanged.
 func unescape(escape string) string {
 	plain := html.UnescapeString(escape)
 	switch escape[0] {

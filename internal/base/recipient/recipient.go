@@ -1,11 +1,10 @@
-// Package recipient parses mail addresses and phone numbers.
+// Package recipient parses mail addresses and phone numbers, once, at the start of a request.
 //
-// The recipient of a request is parsed once, at the start of the request. A Recipient is always
-// valid. It cannot inject text into a mail header or an SMTP command, and it is always printed in
-// masked form. The quota and the database use the recipient's Hash. The address itself is used only
-// to encrypt it and to send a message.
-//
-// The package imports no other package of this module.
+// A Recipient is always valid, can't inject text into a mail header or an SMTP command, and is
+// always printed in masked form. Quota and database use its Hash; the address serves only to
+// encrypt it and to send to it. The package imports nothing of this module. email.go, with
+// domain.go, and phone.go parse; hash.go says which spellings are one mailbox; suggest.go corrects
+// typos; plan.go and read.go are for pages.
 package recipient
 
 import (
@@ -18,21 +17,17 @@ import (
 	"golang.org/x/net/publicsuffix"
 )
 
-// Channel is the way of sending a code.
 type Channel string
 
-// These are the channels. Their values are part of the HTTP API, and each recipient's hash is
-// computed with them, so do not change them.
+// The values are part of the HTTP API and of every recipient's hash, so never change them.
 const (
 	Email Channel = "email"
 	SMS   Channel = "sms"
 )
 
-// Channels returns all channels.
 func Channels() []Channel { return []Channel{Email, SMS} }
 
-// ParseChannel accepts exactly "email" and "sms". The error is an *InvalidError that does not
-// repeat the input.
+// ParseChannel returns an *InvalidError that doesn't repeat the input.
 func ParseChannel(s string) (Channel, error) {
 	switch ch := Channel(s); ch {
 	case Email, SMS:
@@ -41,14 +36,13 @@ func ParseChannel(s string) (Channel, error) {
 	return "", errUnknownChannel
 }
 
-// Recipient is a valid address on a channel. A Recipient is immutable and is printed in masked
-// form. The zero value is not a recipient, and its methods return empty strings.
+// Recipient is a valid, immutable address on a channel. It is printed in masked form. The zero
+// value is no recipient; its methods return empty strings.
 type Recipient struct {
-	// p is a pointer to a pointer, so that fmt cannot print the address. If a Recipient is in an
-	// unexported field, fmt does not call the methods of Recipient but prints its fields. If the
-	// verb does not fit a field that is a pointer, such as "%s", fmt even prints the struct to
-	// which the pointer points. Behind the first pointer of p there is no struct but a second
-	// pointer, and fmt does not follow it.
+	// p is a pointer to a pointer, so that fmt can't print the address. fmt doesn't call our
+	// methods on a Recipient in an unexported field, but prints its fields and, for a verb that
+	// doesn't fit, such as "%s", even the struct that a pointer points to. It doesn't follow a
+	// second pointer.
 	p **recipientData
 	_ [0]func() // not comparable with ==, which would compare pointers
 }
@@ -56,35 +50,30 @@ type Recipient struct {
 type recipientData struct {
 	channel Channel
 	address string
-	folded  string // the form that Hash hashes
-	counted string // form of a phone number under which its sends are counted; the same for all ways to dial one phone
+	folded  string // what Hash hashes
+	counted string // form of a phone number for counting: the same for all ways to dial one phone
 	masked  string
 	country string
 	kind    phonenumbers.PhoneNumberType
 }
 
-// Parse checks and normalizes a recipient that a person or a back end typed (the parameter raw).
-// Parse removes spaces and invisible characters around the recipient, and also within a phone
-// number.
+// Parse checks and normalizes what a person or a back end typed. It drops spaces and invisible
+// characters around it and, in a phone number, within it.
 //
-// For Email, raw must be one address. The address may also be written "mailto:address" or "Name
-// <address>". The local part is kept as typed. It must be a dot-atom: a dot may not be first, last,
-// or next to another dot. Only a local part in quotes may have dots at any place. The domain must
-// be a public domain name. Comments, groups and address literals are not allowed (RFC 5321 section
-// 4.1.2, RFC 6531).
+// For Email, raw is one address, also as "mailto:address" or "Name <address>". The local part stays
+// as typed and must be a dot-atom: only in quotes may dots be first, last or next to each other.
+// The domain must be a public name. Comments, groups and address literals are refused (RFC 5321
+// section 4.1.2, RFC 6531).
 //
-// For SMS, raw must be an international number that begins with "+" and that the numbering plan
-// knows.
+// For SMS, raw is an international number with "+" that the numbering plan knows.
 //
-// Each error is an *InvalidError. If the Address of the result is parsed again, the two Recipients
-// are Equal.
+// Errors are *InvalidErrors. Parsing an Address again gives an Equal Recipient.
 func Parse(ch Channel, raw string) (Recipient, error) {
 	return ParseInCountry(ch, raw, "")
 }
 
-// ParseInCountry is Parse for a person in a country (ISO 3166-1 alpha-2). It also accepts a phone
-// number in the form in which people in the country dial it, such as "0151 23456789" in DE, or with
-// 00 in place of "+". If the country is empty or unknown, ParseInCountry does the same as Parse.
+// ParseInCountry also takes a phone number as people in a country (ISO 3166-1 alpha-2) dial it, or
+// with 00 for "+". Without a known country it is Parse.
 func ParseInCountry(ch Channel, raw, country string) (Recipient, error) {
 	var p recipientData
 	var err error
@@ -110,23 +99,20 @@ func (r Recipient) data() recipientData {
 	return **r.p
 }
 
-// IsZero reports whether r is the zero value, no recipient.
 func (r Recipient) IsZero() bool { return r.p == nil }
 
-// Equal reports whether r and other are the same address on the same channel.
 func (r Recipient) Equal(other Recipient) bool {
 	return r.Channel() == other.Channel() && r.Address() == other.Address()
 }
 
-// Channel returns the recipient's channel.
 func (r Recipient) Channel() Channel { return r.data().channel }
 
-// Address returns the unmasked address. An e-mail address has the local part as typed, and the
-// domain in lower-case A-labels (RFC 5890). So an address needs SMTPUTF8 (RFC 6531) only if its
-// local part is not ASCII. A phone number is in E.164 form.
+// Address returns the unmasked address. The domain of a mail address is in lower-case A-labels (RFC
+// 5890), so only a local part that isn't ASCII needs SMTPUTF8 (RFC 6531). A phone number is in
+// E.164 form.
 func (r Recipient) Address() string { return r.data().address }
 
-// Domain returns the domain of an e-mail address, in lower-case A-labels; "" for a phone number.
+// Domain returns a mail address's domain, in lower-case A-labels; "" for a phone number.
 func (r Recipient) Domain() string {
 	if r.Channel() != Email {
 		return ""
@@ -135,8 +121,7 @@ func (r Recipient) Domain() string {
 	return domain
 }
 
-// MaskedDomain returns a typed domain in the form in which Masked shows domains. If the domain is
-// not valid for e-mail addresses, MaskedDomain returns an *InvalidError.
+// MaskedDomain returns a typed domain as Masked shows it. Error: an *InvalidError.
 func MaskedDomain(domain string) (string, error) {
 	r, err := Parse(Email, "a@"+strings.TrimPrefix(strings.TrimSpace(domain), "@"))
 	if err != nil {
@@ -145,7 +130,6 @@ func MaskedDomain(domain string) (string, error) {
 	return DomainOfMasked(r.Masked()), nil
 }
 
-// DomainOfMasked returns the domain in a masked form; "" if it has none.
 func DomainOfMasked(masked string) string {
 	_, domain, _ := strings.Cut(masked, "@")
 	return domain
@@ -165,13 +149,12 @@ func RegistrableDomain(domain string) string {
 // 138•••021". The masked form does not reveal how many characters are hidden.
 func (r Recipient) Masked() string { return r.data().masked }
 
-// Country returns the country of a phone number as ISO 3166-1 alpha-2, such as "DE". If the number
-// belongs to no country, Country returns nonGeographic ("001"). Country returns "" for an e-mail
-// address.
+// Country returns a phone number's country as ISO 3166-1 alpha-2, or nonGeographic ("001"); "" for
+// a mail address.
 func (r Recipient) Country() string { return r.data().country }
 
-// Prefix returns a phone number without its last four digits. It returns "" for an e-mail address.
-// Fraudsters often use many numbers with the same prefix.
+// Prefix returns a phone number without its last four digits, which fraudsters often vary; "" for a
+// mail address.
 func (r Recipient) Prefix() string {
 	number := r.Address()
 	if r.Channel() != SMS || len(number) <= prefixHiddenDigits {
@@ -180,12 +163,10 @@ func (r Recipient) Prefix() string {
 	return number[:len(number)-prefixHiddenDigits]
 }
 
-// prefixHiddenDigits is how many digits of a phone number Prefix leaves out at the end.
 const prefixHiddenDigits = 4
 
-// VisiblePrefix returns the country code and the leading digits of a phone number that Masked
-// shows, such as "+86138". It returns "" for an e-mail address. VisiblePrefix reveals no digit that
-// Masked hides.
+// VisiblePrefix returns what Masked shows of a phone number's beginning, such as "+86138"; "" for a
+// mail address.
 func (r Recipient) VisiblePrefix() string {
 	if r.Channel() != SMS {
 		return ""
@@ -194,32 +175,28 @@ func (r Recipient) VisiblePrefix() string {
 	return strings.Replace(shown, " ", "", 1)
 }
 
-// VoIP reports whether the numbering plan assigns this phone number to internet telephony.
+// VoIP reports whether the numbering plan gives the number to internet telephony.
 func (r Recipient) VoIP() bool {
 	return r.Channel() == SMS && r.data().kind == phonenumbers.VOIP
 }
 
-// Landline reports whether the numbering plan assigns the phone number to fixed lines. Most
-// landlines cannot receive text messages. In some countries, such as the United States, the plan
-// does not distinguish landlines from mobile numbers. For these numbers, Landline returns false.
+// Landline reports whether the numbering plan gives the number to fixed lines, most of which get no
+// text messages. Where the plan doesn't tell them from mobile numbers, as in the United States, it
+// is false.
 func (r Recipient) Landline() bool {
 	return r.Channel() == SMS && r.data().kind == phonenumbers.FIXED_LINE
 }
 
-// String gives the masked form.
 func (r Recipient) String() string { return r.Masked() }
 
-// GoString gives the masked form.
 func (r Recipient) GoString() string { return "recipient.Recipient(" + r.Masked() + ")" }
 
-// LogValue gives the masked form to slog.
 func (r Recipient) LogValue() slog.Value { return slog.StringValue(r.Masked()) }
 
-// MarshalText gives the masked form to JSON, YAML, XML and other text encoders. The form
-// cannot be parsed back to the address.
+// MarshalText gives encoders the masked form, which can't be parsed back.
 func (r Recipient) MarshalText() ([]byte, error) { return []byte(r.Masked()), nil }
 
-// Format prints the masked form for every verb. Without Format, %d and %x would print the fields.
+// Format prints the masked form for every verb; otherwise %d and %x would print the fields.
 func (r Recipient) Format(f fmt.State, verb rune) {
 	switch {
 	case verb == 'v' && f.Flag('#'):

@@ -7,8 +7,7 @@ import (
 	"golang.org/x/net/publicsuffix"
 )
 
-// wellKnownDomains lists mail domains that many people use. If two domains are equally close to the
-// typed domain, SuggestDomain suggests the domain that is listed first.
+// wellKnownDomains are suggested. Of two equally close ones, the first one is.
 var wellKnownDomains = []string{
 	"gmail.com", "outlook.com", "hotmail.com", "yahoo.com", "icloud.com", "qq.com", "163.com", "126.com",
 	"foxmail.com", "sina.com", "sina.cn", "sohu.com", "139.com", "189.cn", "aliyun.com", "yeah.net", "tom.com",
@@ -20,24 +19,20 @@ var wellKnownDomains = []string{
 	"fastmail.com", "zoho.com", "example.com", "example.org", "googlemail.com",
 }
 
-// realLookAlikeDomains are real mail domains that are one typing error away from a more common
-// domain. SuggestDomain neither corrects nor suggests them.
+// realLookAlikeDomains are real and one typing error away from a more common domain. They are
+// neither corrected nor suggested.
 var realLookAlikeDomains = []string{"mail.com", "email.com", "ymail.com", "gmx.at", "gmx.ch", "tutamail.com", "vip.126.com"}
 
-// longDomainLength is the least length of a well-known domain that SuggestDomain suggests after two
-// edits. "outlook.com" is long enough for two typing errors. "gmail.com" is too short: too many
-// real domains are two edits away from it.
+// longDomainLength is the length from which a domain is suggested after two edits. "outlook.com" is
+// long enough; "gmail.com" isn't, because too many real domains are two edits away.
 const longDomainLength = 10
 
-// shortNameLength is the greatest length of a short domain name. In a domain with a short name,
-// SuggestDomain corrects only the part after the name. A short name such as "live" is one typing
-// error away from many real names, such as "line".
+// shortNameLength is the length up to which only what follows the name is corrected: "live" is one
+// typing error away from many real names, such as "line".
 const shortNameLength = 4
 
-// SuggestDomain returns a correction if a mail domain looks like a typo of a well-known domain,
-// such as "gmial.com" for "gmail.com". Otherwise SuggestDomain returns false. If the parameter is
-// an address, SuggestDomain returns the corrected address. The caller should ask the person before
-// it uses the correction.
+// SuggestDomain returns a correction if the domain of an address, or a mere domain, looks like a
+// typo of a well-known one. Ask the person before using it.
 func SuggestDomain(address string) (string, bool) {
 	at := strings.LastIndexByte(address, '@') + 1
 	typed := strings.ToLower(address[at:])
@@ -56,8 +51,7 @@ func SuggestDomain(address string) (string, bool) {
 	return address[:at] + best, true
 }
 
-// isPlausibleTypo reports whether a typed domain is probably a typo of a known domain, and not a
-// real domain. d is the edit distance of the two.
+// isPlausibleTypo reports whether a typed domain at distance d is rather a typo than a real one.
 func isPlausibleTypo(typed, known string, d int) bool {
 	name, _, dotted := strings.Cut(typed, ".")
 	knownName, _, _ := strings.Cut(known, ".")
