@@ -31,15 +31,14 @@ type aliyunCarrier struct {
 	aliyunAPI
 }
 
-// aliyunAPI is one of Aliyun's interfaces for messages. The requests to both interfaces have the
-// same signature, and the reports of both have the same form.
+// aliyunAPI is what Aliyun's two interfaces for messages share: the signature of requests and the
+// form of reports.
 type aliyunAPI struct {
 	Account
 	Endpoint string
 	*Client
 }
 
-// Check implements CarrierSettings.
 func (a Aliyun) Check() map[string]error { return checkAliyun(a.Account, a.Endpoint) }
 
 func checkAliyun(a Account, endpoint string) map[string]error {
@@ -51,13 +50,12 @@ func checkAliyun(a Account, endpoint string) map[string]error {
 	return wrong
 }
 
-// Open implements CarrierSettings.
 func (a Aliyun) Open(s Setup) Carrier {
 	return &aliyunCarrier{aliyunAPI{a.Account, a.Endpoint, NewClient(s)}}
 }
 
-// Send implements Carrier. The interface has no idempotency token. OutId does not prevent a second
-// message, and only comes back in receipts.
+// Send implements Carrier. The interface has no idempotency token: OutId only comes back in
+// receipts.
 func (c *aliyunCarrier) Send(ctx context.Context, m Message) (delivery.Result, *delivery.Error) {
 	template, values, fail := c.Template(m)
 	if fail != nil {
@@ -70,7 +68,6 @@ func (c *aliyunCarrier) Send(ctx context.Context, m Message) (delivery.Result, *
 	}), parseAliyunAnswer)
 }
 
-// fillTemplate returns the values of a template's parameters as JSON.
 func fillTemplate(names, values []string) string {
 	params := map[string]string{}
 	for i, value := range values {
@@ -80,8 +77,7 @@ func fillTemplate(names, values []string) string {
 	return string(filled)
 }
 
-// FormatNumber returns the national number if the country is mainland China. For other countries,
-// it returns the country code and the number without a plus.
+// FormatNumber returns a national number for mainland China, otherwise the full one without a plus.
 func FormatNumber(number, country string) string {
 	digits := strings.TrimPrefix(number, "+")
 	if country == "CN" {
@@ -92,8 +88,7 @@ func FormatNumber(number, country string) string {
 
 const acs3Algorithm = "ACS3-HMAC-SHA256"
 
-// signedRequest returns the signed request of an action
-// (help.aliyun.com/zh/sdk/product-overview/v3-request-structure-and-signature).
+// signedRequest follows help.aliyun.com/zh/sdk/product-overview/v3-request-structure-and-signature.
 func (a *aliyunAPI) signedRequest(action string, params map[string]string) providerhttp.Request {
 	query := CanonicalQuery(params)
 	signed := map[string]string{
@@ -114,16 +109,15 @@ func (a *aliyunAPI) signedRequest(action string, params map[string]string) provi
 	}
 }
 
-// ACS3Authorization returns the header Authorization of a request to the path "/". The names in
-// signed must be in lower case. One of the signed headers must be x-acs-content-sha256, the hash of
-// the body.
+// ACS3Authorization returns the header Authorization of a request to "/". The names in signed are
+// in lower case, and one is x-acs-content-sha256, the hash of the body.
 func ACS3Authorization(id, secret, method, query string, signed map[string]string) string {
 	canonical, list := providerhttp.CanonicalRequest(method, "/", query, signed, signed["x-acs-content-sha256"])
 	signature := hex.EncodeToString(providerhttp.HMACSHA256([]byte(secret), acs3Algorithm+"\n"+providerhttp.HexSHA256(canonical)))
 	return acs3Algorithm + " Credential=" + id + ",SignedHeaders=" + list + ",Signature=" + signature
 }
 
-// CanonicalQuery returns the parameters sorted by name and escaped by RFC 3986.
+// CanonicalQuery sorts the parameters by name and escapes them by RFC 3986.
 func CanonicalQuery(params map[string]string) string {
 	var pairs []string
 	for _, name := range slices.Sorted(maps.Keys(params)) {
@@ -137,9 +131,9 @@ const (
 	intervalErrorCode       = "biz.FREQUENCY" // of AliyunVerify: two messages to a number within 60 s
 )
 
-// limitDuration returns how long a limit on a number lasts. The message says which limit was
-// reached. The default limits are 1 message a minute, 5 an hour and 10 in 24 hours, and 40 in 24
-// hours from all senders together. An unknown limit lasts for an hour.
+// limitDuration returns how long a limit on a number lasts, by the message; an unknown one for an
+// hour. By default there are 1 message a minute, 5 an hour, 10 in 24 hours, and 40 in 24 hours from
+// all senders together.
 func limitDuration(message string) time.Duration {
 	switch {
 	case strings.Contains(message, "分钟"), strings.Contains(strings.ToLower(message), "minute"):
@@ -151,7 +145,7 @@ func limitDuration(message string) time.Duration {
 	return time.Hour
 }
 
-// aliyunAnswer is the answer to any of the actions here.
+// aliyunAnswer is for all actions here.
 type aliyunAnswer struct {
 	Code, Message, BizId string
 	TemplateStatus       json.RawMessage // a number, or a text with the number
@@ -180,20 +174,18 @@ func parseAliyunAnswer(a providerhttp.Response) (id, code string, fail *delivery
 	return cmp.Or(said.BizId, said.Model.BizId), said.Code, fail
 }
 
-// loginRefused reports whether the interface refused the access key or the signature made with it.
+// loginRefused reports whether the access key, or the signature made with it, was refused.
 func (a aliyunAnswer) loginRefused() bool {
 	family, _, _ := strings.Cut(a.Code, ".")
 	return slices.Contains([]string{"SignatureDoesNotMatch", "IncompleteSignature", "InvalidAccessKeyId"}, family)
 }
 
-// chinaTimeZone is the time zone in which Aliyun dates messages, for example in SendDate. Aliyun
-// uses it also for recipients in other countries.
+// Aliyun dates messages in UTC+8, such as in SendDate, also for recipients in other countries.
 var chinaTimeZone = time.FixedZone("UTC+8", 8*60*60)
 
 // PollStatus implements Poller
 // (help.aliyun.com/zh/sms/developer-reference/api-dysmsapi-2017-05-25-querysenddetails). SendStatus
-// 1 means under way, 2 means failed, and 3 means delivered. OutId has the same value as in the
-// request SendSms.
+// is 1 under way, 2 failed, 3 delivered. OutId is that of SendSms.
 func (c *aliyunCarrier) PollStatus(ctx context.Context, q StatusQuery) (Report, bool, error) {
 	a, err := c.Query(ctx, c.signedRequest("QuerySendDetails", map[string]string{
 		"PhoneNumber": FormatNumber(q.To, q.Country), "BizId": q.CarrierID, "SendDate": q.At.In(chinaTimeZone).Format("20060102"),
@@ -217,8 +209,7 @@ func (c *aliyunCarrier) PollStatus(ctx context.Context, q StatusQuery) (Report, 
 
 // ParseReports implements ReportParser
 // (help.aliyun.com/zh/sms/developer-reference/configure-delivery-receipts-1). Aliyun posts a list
-// of receipts to one address for the whole account. The member out_id is the ID of the send, as in
-// SendSms.
+// to one address for the whole account; out_id is the OutId of SendSms.
 func (a *aliyunAPI) ParseReports(in IncomingRequest, _ string) ([]Report, string, error) {
 	var all []struct {
 		OutID   string `json:"out_id"`
@@ -238,9 +229,8 @@ func (a *aliyunAPI) ParseReports(in IncomingRequest, _ string) ([]Report, string
 
 func (a *aliyunAPI) EndpointURL() string { return a.Endpoint }
 
-// Probe asks for each template
-// (help.aliyun.com/zh/sms/developer-reference/api-dysmsapi-2017-05-25-getsmstemplate): status 1 is
-// approved.
+// Probe asks for each template, of which status 1 is approved
+// (help.aliyun.com/zh/sms/developer-reference/api-dysmsapi-2017-05-25-getsmstemplate).
 func (c *aliyunCarrier) Probe(ctx context.Context) (string, error) {
 	ids := c.Templates.TemplateIDs()
 	for _, id := range ids {

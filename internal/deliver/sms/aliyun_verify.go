@@ -23,23 +23,18 @@ type AliyunVerify struct {
 
 type aliyunVerifyCarrier struct{ aliyunAPI }
 
-// Check implements CarrierSettings.
 func (a AliyunVerify) Check() map[string]error { return checkAliyun(a.Account, a.Endpoint) }
 
-// CanBePolled implements CarrierSettings: the documentation of the interface describes only
-// receipts.
+// CanBePolled implements CarrierSettings: the interface documents only receipts.
 func (a AliyunVerify) CanBePolled() bool { return false }
 
-// OnlyPrefixes implements SettingsWithPrefixes.
 func (a AliyunVerify) OnlyPrefixes() []string { return []string{"+86"} }
 
-// Open implements CarrierSettings.
 func (a AliyunVerify) Open(s Setup) Carrier {
 	return &aliyunVerifyCarrier{aliyunAPI{a.Account, a.Endpoint, NewClient(s)}}
 }
 
-// Send implements Carrier. The code stands in the template's parameters, so Aliyun neither makes
-// nor checks a code.
+// Send implements Carrier. The code goes into the template, so Aliyun neither makes nor checks one.
 func (c *aliyunVerifyCarrier) Send(ctx context.Context, m Message) (delivery.Result, *delivery.Error) {
 	if m.Country != "CN" {
 		return delivery.Result{}, &delivery.Error{
@@ -64,9 +59,9 @@ func (c *aliyunVerifyCarrier) Send(ctx context.Context, m Message) (delivery.Res
 
 const errNotMainland = delivery.SafeError("the carrier takes numbers of mainland China only")
 
-// Probe checks a code that was never sent. Such a check is free and sends nothing
+// Probe checks a code that was never sent, which is free
 // (help.aliyun.com/zh/pnvs/developer-reference/api-dypnsapi-2017-05-25-checksmsverifycode). No
-// request reveals whether the templates exist.
+// request tells whether the templates exist.
 func (c *aliyunVerifyCarrier) Probe(ctx context.Context) (string, error) {
 	a, fail := c.Do(ctx, c.signedRequest("CheckSmsVerifyCode", map[string]string{
 		"CountryCode": "86", "PhoneNumber": "13800000000", "VerifyCode": "000000",

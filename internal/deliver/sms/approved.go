@@ -10,8 +10,8 @@ import (
 	"sendcode/internal/deliver/delivery"
 )
 
-// ApprovedTemplates are the IDs of the templates that a carrier has approved, by purpose and then
-// by BCP 47 tag. The purpose "default" serves every purpose without templates.
+// ApprovedTemplates are the IDs of templates that a carrier has approved, by purpose and BCP 47
+// tag. "default" serves every purpose without templates.
 type ApprovedTemplates map[string]map[string]string
 
 const (
@@ -19,9 +19,8 @@ const (
 	defaultLanguage = "en"
 )
 
-// findTemplate returns the ID of a template. It looks for a template in the language, then in
-// English, and then in any language. In each step it looks for the purpose first and for the
-// default purpose second. It returns "" if no template exists.
+// findTemplate looks for the language, then for English, then for any language, each time for the
+// purpose and then for the default one. It returns "" if there is none.
 func (a ApprovedTemplates) findTemplate(purpose, language string) string {
 	for _, l := range []string{language, defaultLanguage} {
 		for _, p := range []string{purpose, defaultPurpose} {
@@ -38,8 +37,8 @@ func (a ApprovedTemplates) findTemplate(purpose, language string) string {
 	return ""
 }
 
-// Account has the settings that are common to carriers with approved templates and signed requests.
-// Their Config embeds it.
+// Account has the settings that carriers with approved templates and signed requests have in
+// common.
 type Account struct {
 	// The access key's ID (Tencent Cloud: secret ID).
 	KeyID string `yaml:"key_id,omitempty"`
@@ -78,8 +77,7 @@ func (a Account) Template(m Message) (id string, values []string, fail *delivery
 	return id, values, nil
 }
 
-// CheckAccount returns the problems with the settings, by key. The map is empty if there are no
-// problems.
+// CheckAccount returns the problems of the settings, by key.
 func (a Account) CheckAccount() map[string]error {
 	wrong := map[string]error{}
 	if !keyIDPattern.MatchString(a.KeyID) {
@@ -98,17 +96,12 @@ func (a Account) CheckAccount() map[string]error {
 	return wrong
 }
 
-// NeedsSecret implements CarrierSettings.
 func (a Account) NeedsSecret() bool { return true }
 
-// CanBePolled implements CarrierSettings.
 func (a Account) CanBePolled() bool { return true }
 
-// HasAccountCallback returns true: the address for receipts is entered in the console of
-// the account, once for all messages.
 func (a Account) HasAccountCallback() bool { return true }
 
-// The parameters of an approved template.
 const (
 	paramCode    = "code"
 	paramMinutes = "minutes"

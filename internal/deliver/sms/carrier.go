@@ -7,21 +7,19 @@ import (
 	"sendcode/internal/deliver/delivery"
 )
 
-// Each carrier has a settings type that implements CarrierSettings and a type that implements
-// Carrier. These types also implement the other interfaces in this file, as far as the carrier's
-// API allows.
+// Each carrier has a type of settings, a CarrierSettings, and a Carrier. These also implement what
+// the API allows of the other interfaces here.
 
-// Setup has the settings and dependencies that every carrier is opened with.
 type Setup struct {
 	Name   string // as configured
-	Secret string // the carrier's only secret; may be empty
+	Secret string // the carrier's only one; may be empty
 	// Timeout bounds one attempt; 0: 20 s.
 	Timeout time.Duration
-	// Now gives the time that requests are signed with; nil: time.Now.
+	// Now gives the time of signatures; nil: time.Now.
 	Now func() time.Time
 }
 
-// CurrentTime returns the time that requests are signed with.
+// CurrentTime returns the time of signatures.
 func (s Setup) CurrentTime() time.Time {
 	if s.Now == nil {
 		return time.Now()
@@ -29,68 +27,59 @@ func (s Setup) CurrentTime() time.Time {
 	return s.Now()
 }
 
-// CarrierSettings are the settings of one type of carrier. The implementation is a pointer to a
-// struct with yaml tags.
+// CarrierSettings are the settings of one type of carrier: a pointer to a struct with yaml tags.
 type CarrierSettings interface {
-	// Check returns the problems of the settings, by key.
+	// Check returns the problems by key.
 	Check() map[string]error
-	// NeedsSecret reports whether the carrier cannot work without its secret.
 	NeedsSecret() bool
-	// CanBePolled reports whether the carrier can be polled for receipts. It is false if the
-	// carrier is not a Poller.
+	// CanBePolled reports whether the carrier can be polled for receipts, as a Poller.
 	CanBePolled() bool
 	// Open makes the carrier. The settings must have passed Check.
 	Open(s Setup) Carrier
 }
 
-// SettingsWithSender are CarrierSettings of a carrier that may need a sender, which the
-// administrator sets. `sendcode doctor` warns if the carrier needs a sender and the settings have
-// none.
+// SettingsWithSender are those of a carrier that may need a sender, which the administrator sets.
+// `sendcode doctor` warns if it is missing.
 type SettingsWithSender interface{ NeedsSender() bool }
 
-// SettingsWithPrefixes are CarrierSettings of a carrier that reaches only numbers with the prefixes
-// that OnlyPrefixes returns.
+// SettingsWithPrefixes are those of a carrier that reaches only numbers with some prefixes.
 type SettingsWithPrefixes interface{ OnlyPrefixes() []string }
 
-// SettingsWithCallback are CarrierSettings of a carrier whose requests may contain the address for
-// receipts. If NeedsCallback returns true, the requests need that address, so sms.public_url must
-// be set.
+// SettingsWithCallback are those of a carrier whose requests may contain the address for receipts.
+// If they must, sms.public_url must be set.
 type SettingsWithCallback interface{ NeedsCallback() bool }
 
-// SettingsWithAccountCallback is implemented by the CarrierSettings of a carrier whose address for
-// receipts is entered in the carrier's console, once for the account.
+// SettingsWithAccountCallback are those of a carrier whose address for receipts is entered in its
+// console, once for the account.
 type SettingsWithAccountCallback interface{ HasAccountCallback() bool }
 
-// Carrier hands single messages to a carrier. Send sets CarrierID and ReplyCodes of the result. The
-// caller of Send sets the other fields.
+// Carrier hands single messages to a carrier. Send sets CarrierID and ReplyCodes of the result, and
+// its caller the rest.
 type Carrier interface {
 	Name() string
 	Send(ctx context.Context, m Message) (delivery.Result, *delivery.Error)
 }
 
-// ReportParser is a Carrier that sends receipts to the service. The address to which it sends them
-// contains a token that this service made. Callers check the token before they call ParseReports.
-// The address may also contain the ID of a send. The parameter send of ParseReports is this ID, or
-// "" if the address has none.
+// ReportParser is a Carrier that sends receipts, to an address with a token of ours. Callers check
+// the token before they call ParseReports.
 type ReportParser interface {
-	// ParseReports parses receipts. It returns them with the reply that the carrier expects. The
-	// errors are ErrForged and ErrUnreadableReport.
+	// ParseReports returns receipts with the reply that the carrier expects. send is the ID in the
+	// address, or "". Errors: ErrForged, ErrUnreadableReport.
 	ParseReports(in IncomingRequest, send string) (reports []Report, reply string, err error)
 }
 
-// carrierIDReporter is a ReportParser whose reports name messages by the carrier's own IDs.
+// carrierIDReporter is a ReportParser whose reports name messages by the carrier's IDs.
 type carrierIDReporter interface{ ReportsUseCarrierID() bool }
 
-// Poller is a Carrier that can be polled for the status of a message without a receipt.
+// Poller is a Carrier that can be asked for the status of a message without a receipt.
 type Poller interface {
-	// PollStatus makes one status request. Repeating the request does no harm. The result is false
-	// if the carrier does not know a final status yet. The error is a [*delivery.Error].
+	// PollStatus makes one request, which can be repeated without harm. It returns false while the
+	// carrier knows no final status. The error is a [*delivery.Error].
 	PollStatus(ctx context.Context, q StatusQuery) (Report, bool, error)
 }
 
-// prober is a Carrier that can be tested without sending a message.
 type prober interface {
-	// EndpointURL is the URL of the carrier's API. A probe connects to its host.
+	// EndpointURL is the URL of the API. A probe connects to its host.
 	EndpointURL() string
 	// Probe makes a harmless request and returns the result as the end of a sentence, such as ",
 	// and takes the login".

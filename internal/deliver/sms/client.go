@@ -11,24 +11,21 @@ import (
 	"sendcode/internal/deliver/providerhttp"
 )
 
-// Client makes the requests of one carrier.
+// Client makes the requests of one carrier, which embeds it.
 type Client struct {
 	Setup
 	providerhttp.Client
 }
 
-// NewClient makes the client that a carrier embeds.
 func NewClient(s Setup) *Client {
 	return &Client{s, providerhttp.Client{Timeout: s.Timeout}}
 }
 
-// Name implements Carrier.
 func (c *Client) Name() string { return c.Setup.Name }
 
-// Attempt makes one request to send a message. The function read parses the response. It returns
-// the carrier's ID of the message, the carrier's result code, and the failure, which is nil if the
-// carrier accepted the message. The result of Attempt has the ID and the code even if read returns
-// a failure. The result is empty if no whole response came.
+// Attempt makes one request to send a message. read parses the response: the carrier's ID of the
+// message, its result code, and the failure, nil if it accepted the message. The result has ID and
+// code even with a failure; it is empty if no whole response came.
 func (c *Client) Attempt(ctx context.Context, r providerhttp.Request,
 	read func(providerhttp.Response) (id, code string, fail *delivery.Error),
 ) (delivery.Result, *delivery.Error) {
@@ -44,42 +41,49 @@ func (c *Client) Attempt(ctx context.Context, r providerhttp.Request,
 		fail
 }
 
-// noteEndpointProblem sets wrong["endpoint"] if an endpoint is given and has a problem.
 func noteEndpointProblem(wrong map[string]error, endpoint string) {
 	if problem := loopback.URLProblem(endpoint); endpoint != "" && problem != "" {
 		wrong["endpoint"] = errors.New(problem)
 	}
 }
 
-// Meaning is the meaning of a carrier's code for a message that was not accepted.
+// Meaning is what a carrier's code means for a message that was not accepted.
 type Meaning = providerhttp.Meaning
 
-// The meanings in the carriers' tables of codes; the package comment explains them.
+// The meanings in the tables of codes.go.
 var (
-	MeaningRejected  = Meaning{Class: delivery.Rejected, About: delivery.AboutMessage}
+	// MeaningRejected: this message is refused.
+	MeaningRejected = Meaning{Class: delivery.Rejected, About: delivery.AboutMessage}
+	// MeaningBadNumber: the number gets no text messages. It counts for the rule failures.
 	MeaningBadNumber = Meaning{Class: delivery.Rejected, About: delivery.AboutAddress}
+	// MeaningTemporary: our account, template, sender or configuration is the cause, for any
+	// number. Another carrier may take the message.
 	MeaningTemporary = Meaning{Class: delivery.Temporary, About: delivery.AboutAccount}
+	// MeaningPerNumber: temporary, but perhaps because of this number, which may have no route. The
+	// carrier is set aside only after such answers for numbers of several prefixes.
 	MeaningPerNumber = Meaning{Class: delivery.Temporary, About: delivery.AboutRecipient}
-	MeaningUnknown   = Meaning{Class: delivery.Unknown, About: delivery.AboutServer}
-	MeaningOptedOut  = Meaning{Class: delivery.Rejected, About: delivery.AboutAddress, Reason: ReasonOptedOut}
-	// MeaningRefusedNumber means that this number is refused now. Another carrier could not reach
-	// the number either, or must not try.
+	// MeaningUnknown: the carrier may have accepted the message.
+	MeaningUnknown = Meaning{Class: delivery.Unknown, About: delivery.AboutServer}
+	// MeaningOptedOut: the person wants no more messages from the carrier. The recipient is
+	// suppressed too.
+	MeaningOptedOut = Meaning{Class: delivery.Rejected, About: delivery.AboutAddress, Reason: ReasonOptedOut}
+	// MeaningRefusedNumber: this number is refused now. Another carrier couldn't reach it either,
+	// or must not try.
 	MeaningRefusedNumber = Meaning{Class: delivery.Rejected, About: delivery.AboutRecipient}
-	// MeaningUnreachable means that this carrier cannot reach the number. An example is a number
-	// without WhatsApp.
+	// MeaningUnreachable: this carrier certainly can't reach the number, such as one without
+	// WhatsApp. The next carrier gets the message, and this one isn't set aside.
 	MeaningUnreachable = Meaning{Class: delivery.Rejected, About: delivery.AboutRecipient, Elsewhere: true}
 )
 
-// MeaningLimited returns a Meaning for a limit on this recipient. The carrier accepts no messages
-// for this recipient for the duration hold.
+// MeaningLimited says that the carrier takes no messages for this recipient for the duration hold,
+// because it got too many. Another attempt wouldn't help.
 func MeaningLimited(hold time.Duration) Meaning {
 	return Meaning{Class: delivery.Rejected, About: delivery.AboutRecipient, Reason: ReasonCarrierLimit, Hold: hold}
 }
 
-// errorByCode returns the error of a message that was not accepted. If the status says that the
-// carrier failed, the meaning is MeaningUnknown. Otherwise the table gives the meaning of the code,
-// or of the part of the code before the first full stop. If the table has neither, the meaning is
-// MeaningPerNumber.
+// errorByCode looks up a code in the table or, failing that, its part before the first full stop.
+// The meaning of any other code is MeaningPerNumber. If the status says that the carrier failed, it
+// is MeaningUnknown.
 func errorByCode(a providerhttp.Response, code string, table map[string]Meaning) *delivery.Error {
 	v, known := table[code]
 	if !known {

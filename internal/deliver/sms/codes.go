@@ -5,21 +5,18 @@ import (
 	"time"
 )
 
-// faults sorts the codes of a carrier by the party at fault. Each text is a list of codes,
-// separated by blanks. An entry without a dot also stands for all codes that begin with it and a
-// dot, unless such a code has an entry.
+// faults sorts a carrier's codes by the party at fault, in lists with blanks. A code without a dot
+// also stands for all codes that begin with it and a dot, unless they have an entry.
 type faults struct {
-	// us has the codes for which our account, sender, template or request is at fault. After such a
-	// code, the next carrier is tried, and the operator is notified.
+	// us: our account, sender, template or request. The next carrier is tried, and the operator
+	// notified.
 	us map[Meaning]string
-	// number has the codes for which the number is at fault. Another carrier could not reach the
-	// number either, or must not send to it.
+	// number: another carrier couldn't reach it either, or must not send to it.
 	number map[Meaning]string
 	// message, or the moment.
 	message map[Meaning]string
 }
 
-// table returns the meaning of each code.
 func (f faults) table() map[string]Meaning {
 	table := map[string]Meaning{}
 	for _, column := range []map[Meaning]string{f.us, f.number, f.message} {

@@ -6,61 +6,56 @@ import (
 	"sendcode/internal/deliver/delivery"
 )
 
-// Message is one text message, rendered completely before anything is dialled.
+// Message is one text message, rendered before anything is dialled.
 type Message struct {
-	// ID is the ID of the send. It is the same for every attempt. If a carrier's API has an
-	// idempotency token, the ID is that token.
-	ID string
-	// App is the tenant of the message.
+	// ID is of the send, the same for every attempt, and the idempotency token where the API has
+	// one.
+	ID  string
 	App string
-	// Stranger is true if a browser requested the message, or if a back end requested it for a
-	// stranger. The message of a stranger may not use the reserves of spend caps. If such a message
-	// fails and the cause may be only its number, the failure does not count against the carrier.
+	// Stranger says that a browser requested the message, or a back end for a stranger. It may not
+	// use the reserves of spend caps. If it fails, perhaps only because of its number, that doesn't
+	// count against the carrier.
 	Stranger bool
-	// To is the number in E.164 form, with its plus. Country is the number's region, as in "DE".
+	// To is the number in E.164 form, with its plus. Country is its region, such as "DE".
 	To, Country string
-	// Prefix is the plus sign, the calling code of To and up to three digits that follow. Failures
-	// that may concern only the number count against the carrier only once for each prefix.
+	// Prefix is the plus sign, the calling code of To and up to three more digits. Failures that
+	// may concern only the number count against the carrier once for each prefix.
 	Prefix string
-	// Sender is a number, a short code or a name. If Sender is empty, the carrier chooses the
-	// sender.
+	// Sender is a number, a short code or a name; empty: the carrier's choice.
 	Sender string
-	// Text is the text for the person. Carriers with templates of their own take Code and Minutes
-	// instead.
-	Text string
-	// Segments is how many segments the text has.
+	// Text is for the person. Carriers with templates of their own take Code and Minutes instead.
+	Text     string
 	Segments int
 	// Code and Minutes go into a carrier's own template.
 	Code    string
 	Minutes int // 0: not known; a template with minutes then fails
 	// Purpose and Language (BCP 47) choose among a carrier's own templates.
 	Purpose, Language string
-	// CallbackURL is the URL to which the carrier sends the receipt. If CallbackURL is empty, the
-	// carrier sends no receipt.
+	// CallbackURL is where the carrier sends the receipt; empty: nowhere.
 	CallbackURL string
-	// Used lists the carriers of earlier messages with the same code. Other working carriers are
-	// tried before them. Took lists the carriers in Used that accepted a message.
+	// Used are the carriers of earlier messages with the same code; other working ones are tried
+	// first. Took are those of them that accepted a message.
 	Used, Took []string
 	// Life is how long the code is still valid. Some carriers drop the message after that.
 	Life time.Duration
 }
 
-// StageBudget is the stage that reserves a message's cost, before anything is dialled.
+// StageBudget is where a message's cost is reserved, before anything is dialled.
 const StageBudget = "budget"
 
 // Reasons of refusals.
 const (
-	// ReasonCarrierLimit means that the carrier temporarily takes no more messages for this
-	// recipient. delivery.Error.Hold says for how long.
+	// ReasonCarrierLimit: the carrier takes no more messages for this recipient for
+	// delivery.Error.Hold.
 	ReasonCarrierLimit = "carrier_limit"
 	// ReasonOptedOut: the person asked the carrier to send nothing more.
 	ReasonOptedOut = "opted_out"
-	// ReasonSpendCap: the cost of the message would exceed a cap.
+	// ReasonSpendCap: the message would cost more than a cap allows.
 	ReasonSpendCap = "spend_cap"
 )
 
 const errNoTemplate = delivery.SafeError("no template of the carrier is configured for this purpose and language")
 
-// ErrNoMinutes means that the carrier's template shows how many minutes the code is valid, but the
-// caller set no ttl for its code.
+// ErrNoMinutes says that the template shows how many minutes the code is valid, but its caller set
+// no ttl.
 const ErrNoMinutes = delivery.SafeError("the template takes minutes, and the code came without a ttl")

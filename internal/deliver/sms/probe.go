@@ -17,10 +17,9 @@ import (
 	"sendcode/internal/deliver/providerhttp"
 )
 
-// Probe tests a carrier without sending a message. It connects to the carrier's host or to the
-// proxy, and uses TLS for an https URL. If the API has a harmless request, Probe also tests whether
-// the carrier accepts the signature and knows the templates. It returns a sentence about the
-// result, without secrets. With an error, the sentence is empty.
+// Probe tries a carrier without sending a message: the connection to its host or the proxy, TLS for
+// an https URL and, if the API has a harmless request, whether it takes the signature and knows the
+// templates. It returns a sentence without secrets, or an error.
 func Probe(ctx context.Context, c Carrier) (string, error) {
 	p, ok := c.(prober)
 	if !ok {
@@ -47,9 +46,8 @@ const (
 	ErrUndocumentedAnswer = delivery.SafeError("the carrier's answer is not as documented")
 )
 
-// checkConnection opens a connection to the endpoint and closes it. If the environment names a
-// proxy for the endpoint, checkConnection connects to the proxy, as Send does. It returns the host
-// that it connected to.
+// checkConnection connects to the endpoint or, as Send does, to the environment's proxy for it. It
+// returns the host.
 func checkConnection(ctx context.Context, endpoint string) (host string, err error) {
 	u, err := url.Parse(endpoint)
 	if err != nil {
@@ -75,8 +73,7 @@ func checkConnection(ctx context.Context, endpoint string) (host string, err err
 	return host, nil
 }
 
-// templatesKnownNote returns the sentence part that Probe reports when the carrier has approved all
-// templates.
+// templatesKnownNote ends Probe's sentence if all templates are approved.
 func templatesKnownNote(ids []string) string {
 	return ", takes the signature and knows the templates " + strings.Join(ids, ", ")
 }

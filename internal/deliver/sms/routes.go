@@ -15,16 +15,15 @@ import (
 // Route is a carrier with the numbers that it takes.
 type Route struct {
 	Carrier  Carrier
-	Prefixes []string // prefixes of the numbers that the carrier takes, with "+"; empty: all numbers
-	// Prices has the price of a segment for each country, in millionths of the currency. For other
-	// countries, DefaultPrice is the price.
+	Prefixes []string // of the numbers that it takes, with "+"; empty: all
+	// Prices is by country, in millionths of the currency for a segment. DefaultPrice is for all
+	// others.
 	Prices map[string]int64
-	// Polled: if the carrier is a Poller, it is polled for receipts.
+	// Polled says that the carrier, if it is a Poller, is polled for receipts.
 	Polled       bool
 	DefaultPrice int64
 }
 
-// costOf returns the cost of the message at this carrier.
 func (r Route) costOf(m Message) int64 {
 	price, ok := r.Prices[m.Country]
 	if !ok {
@@ -33,33 +32,28 @@ func (r Route) costOf(m Message) int64 {
 	return price * int64(max(1, m.Segments))
 }
 
-// CarriersOptions has the senders of messages, and the functions that Carriers calls for each
-// message.
+// CarriersOptions are the senders of messages, and what is called for each. Functions may be nil.
 type CarriersOptions struct {
-	Sender  string            // sender of messages; empty: the carrier's choice
-	Senders map[string]string // by country; takes the place of Sender
-	// CallbackURL returns the URL to which the carrier posts the receipt of a send. If CallbackURL
-	// is nil, carriers get no URL.
+	Sender  string            // empty: the carrier's choice
+	Senders map[string]string // by country, instead of Sender
+	// CallbackURL returns where the carrier posts the receipt of a send.
 	CallbackURL func(carrier, send string) string
-	// Reserve reserves the cost of a message before the message is offered to a carrier. It returns
-	// a function that releases the cost again. If Reserve fails, Send skips the carrier and goes on
-	// to the next one. If no carrier gets the message, Send may return the error of Reserve; see
-	// Send. If the field Reserve is nil, no cost is reserved.
+	// Reserve reserves a message's cost before the message is offered to a carrier, and returns a
+	// function that releases it. If it fails, Send goes on to the next carrier.
 	Reserve func(ctx context.Context, m Message, cost int64) (back func(), fail *delivery.Error)
-	// OnHealthChange is called when a carrier is set aside, and when the carrier is up again. The
-	// function must return soon and must not call methods of Carriers. It may be nil.
+	// OnHealthChange is called when a carrier is set aside, and when it is up again. It must return
+	// soon and call no method of Carriers.
 	OnHealthChange func(delivery.Health)
-	// OnAttempt is called after each attempt, with the context that Send got. If the carrier
-	// accepted the message, the parameter fail is nil. OnAttempt must not block. It may be nil.
+	// OnAttempt is called after each attempt, with Send's context; fail is nil if the carrier
+	// accepted the message. It must not block.
 	OnAttempt func(ctx context.Context, carrier string, fail *delivery.Error, took time.Duration)
 }
 
-// Carriers has the routes in order of preference, each with a circuit breaker. A breaker sets its
-// carrier aside after three failed attempts in a row. It also sets the carrier aside if at least
-// half of ten or more attempts within a minute fail. A carrier that is set aside gets only one
-// message every five seconds. Some failures may concern only the number. The breaker counts one
-// such failure for each prefix of numbers within rememberFailuresFor. If the message is a
-// stranger's (see Message.Stranger), the breaker never counts such a failure.
+// Carriers has the routes in order of preference, each with a circuit breaker. It sets a carrier
+// aside after three failed attempts in a row, or if at least half of ten or more attempts within a
+// minute fail. The carrier then gets only one message every five seconds. Of the failures that may
+// concern only the number, it counts one for each prefix within rememberFailuresFor, and none of a
+// stranger's messages.
 type Carriers struct {
 	CarriersOptions
 	routes []*routeWithBreaker
@@ -70,12 +64,12 @@ type routeWithBreaker struct {
 	breaker *delivery.Breaker
 
 	mu     sync.Mutex
-	failed map[string]time.Time // prefix -> time of the last counted failure that may concern only the number
+	failed map[string]time.Time // by prefix, the last counted failure that may concern only the number
 }
 
 const (
-	// rememberFailuresFor is longer than the minute over which a breaker counts. So the breaker
-	// counts at most one failure of a prefix in that minute.
+	// rememberFailuresFor is longer than the minute over which a breaker counts, so in that minute
+	// it counts one failure of a prefix.
 	rememberFailuresFor   = 2 * time.Minute
 	maxRememberedPrefixes = 64
 )
@@ -99,23 +93,19 @@ func NewCarriers(routes []Route, o CarriersOptions) *Carriers {
 	return c
 }
 
-// Send offers the message to the carriers one after the other, in the order of
-// delivery.UnusedFirst. Send goes on to the next carrier only if the previous carrier certainly did
-// not accept the message. That is so after a Temporary failure, or if delivery.Error.MayGoElsewhere
-// is true for the failure. Any other failure ends Send.
+// Send offers the message to one carrier after the other, in the order of delivery.UnusedFirst. It
+// goes on to the next one only if the last one certainly didn't accept the message: after a
+// Temporary failure, or if delivery.Error.MayGoElsewhere says so.
 //
-// Send normally returns the result and the error of the last carrier that it tried. There are two
-// exceptions, which apply only if Send tried no carrier, if the last failure is Temporary, or if
-// MayGoElsewhere is true for it:
+// It returns the result and the error of the last carrier that it tried. If there was none, or if
+// Send would have gone on after it, this is different:
 //
-//   - If another carrier may take the message later, Send returns a Temporary error, so that the
-//     caller tries again. If carriers failed with a Temporary failure, Send returns the result and
-//     the error of the one with the shortest RetryAfter. If another carrier was skipped because its
-//     breaker is open, RetryAfter is 0. If carriers were only skipped, the error has the stage
-//     StageAllSetAside.
-//   - Otherwise, if CarriersOptions.Reserve failed, Send returns the error of Reserve.
+//   - If another carrier may take the message later, the error is Temporary, so that the caller
+//     tries again. It is the one with the shortest RetryAfter, which is 0 if a breaker was open.
+//     If carriers were only skipped, its stage is StageAllSetAside.
+//   - Otherwise, if Reserve failed, it is the error of Reserve.
 //
-// Took in the result is the duration of the whole call.
+// Took in the result is for the whole call.
 func (c *Carriers) Send(ctx context.Context, m Message) (delivery.Result, error) {
 	began := time.Now()
 	m.Sender = c.Sender
@@ -133,7 +123,7 @@ func (c *Carriers) Send(ctx context.Context, m Message) (delivery.Result, error)
 func (c *Carriers) tryEach(ctx context.Context, m Message) (receipt delivery.Result, fail *delivery.Error) {
 	fail = &delivery.Error{Class: delivery.Temporary, Stage: delivery.StageDial, Err: errNoRoute}
 	var over *delivery.Error  // why Reserve failed
-	var waits *delivery.Error // error of the carrier that may take the message soonest; waited has that carrier's result
+	var waits *delivery.Error // error of the carrier that may take the message soonest, with the result waited
 	var waited delivery.Result
 	skipped := false
 	order := delivery.UnusedFirst(c.routes, m.Used, func(r *routeWithBreaker) string { return r.Carrier.Name() },
@@ -177,8 +167,8 @@ func (c *Carriers) tryEach(ctx context.Context, m Message) (receipt delivery.Res
 	return receipt, fail
 }
 
-// attempt reserves the cost of the message and offers the message to one carrier. It calls report,
-// a function of the carrier's breaker, with the result. unpaid is the error of Reserve.
+// attempt reserves the cost, offers the message to one carrier, and reports the outcome to its
+// breaker. unpaid is the error of Reserve.
 func (c *Carriers) attempt(ctx context.Context, r *routeWithBreaker, m Message, report func(error)) (receipt delivery.Result,
 	fail, unpaid *delivery.Error,
 ) {
@@ -217,10 +207,9 @@ func (r *routeWithBreaker) acceptsNumber(number string) bool {
 		slices.ContainsFunc(r.Prefixes, func(p string) bool { return strings.HasPrefix(number, p) })
 }
 
-// breakerResult returns the result of delivery.Error.BreakerResult, with exceptions for a Temporary
-// failure that may concern only the number. Only the first such failure of a prefix is a fault of
-// the carrier; see noteFirstFailure. If the message is a stranger's, such a failure is never a
-// fault, because one stranger can choose many bad numbers.
+// breakerResult is delivery.Error.BreakerResult, but for a Temporary failure that may concern only
+// the number: only a prefix's first one is a fault of the carrier, and none of a stranger's
+// message, because one stranger can choose many bad numbers.
 func (r *routeWithBreaker) breakerResult(m Message, fail *delivery.Error) error {
 	if fail == nil || fail.Class != delivery.Temporary || fail.About != delivery.AboutRecipient {
 		return fail.BreakerResult()
@@ -231,9 +220,8 @@ func (r *routeWithBreaker) breakerResult(m Message, fail *delivery.Error) error 
 	return fail
 }
 
-// noteFirstFailure remembers a failure of a prefix. It returns true if the prefix had no remembered
-// failure within rememberFailuresFor. If maxRememberedPrefixes prefixes are already remembered, it
-// remembers nothing and returns false.
+// noteFirstFailure reports whether a prefix had no failure within rememberFailuresFor, and
+// remembers this one. Beyond maxRememberedPrefixes it returns false.
 func (r *routeWithBreaker) noteFirstFailure(prefix string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -246,8 +234,7 @@ func (r *routeWithBreaker) noteFirstFailure(prefix string) bool {
 	return true
 }
 
-// routeByName returns the route to the carrier with this name. If no carrier has the name, it
-// returns an empty route.
+// routeByName returns an empty route if no carrier has this name.
 func (c *Carriers) routeByName(name string) *routeWithBreaker {
 	for _, r := range c.routes {
 		if r.Carrier.Name() == name {
@@ -257,16 +244,14 @@ func (c *Carriers) routeByName(name string) *routeWithBreaker {
 	return &routeWithBreaker{}
 }
 
-// HasUnreachableNumbers returns whether some numbers cannot be reached now. suspended is true if,
-// for some numbers, every carrier is set aside. Messages to these numbers wait for the next attempt
-// that a carrier's breaker allows. untried is true if, for some numbers, no breaker allows an
-// attempt now.
+// HasUnreachableNumbers reports whether for some numbers every carrier is set aside, so that
+// messages wait for the next attempt that a breaker allows (suspended), and whether for some no
+// breaker allows one now (untried).
 func (c *Carriers) HasUnreachableNumbers() (suspended, untried bool) {
 	suspended = c.someNumbersUnserved(func(r *routeWithBreaker) bool { return r.breaker.Health().Up })
 	return suspended, suspended && c.someNumbersUnserved(func(r *routeWithBreaker) bool { return r.breaker.AttemptsAllowed() > 0 })
 }
 
-// someNumbersUnserved reports whether no carrier that takes some numbers is usable.
 func (c *Carriers) someNumbersUnserved(usable func(*routeWithBreaker) bool) bool {
 	for _, r := range c.routes {
 		prefixes := r.Prefixes
@@ -285,9 +270,8 @@ func (c *Carriers) someNumbersUnserved(usable func(*routeWithBreaker) bool) bool
 	return false
 }
 
-// AttemptsAllowed returns how many messages would be tried now. If a carrier is up, the result is
-// delivery.UnlimitedAttempts. Otherwise the result is the number of carriers that may try a
-// message.
+// AttemptsAllowed returns how many messages would be tried now: delivery.UnlimitedAttempts if a
+// carrier is up, otherwise one for each carrier that may try one.
 func (c *Carriers) AttemptsAllowed() (n int) {
 	for _, r := range c.routes {
 		n += min(r.breaker.AttemptsAllowed(), delivery.UnlimitedAttempts-n)
@@ -298,8 +282,8 @@ func (c *Carriers) AttemptsAllowed() (n int) {
 	return n
 }
 
-// RecheckSuspended probes each carrier that is set aside and has no message under way. A carrier
-// that answers as expected is up again. A carrier without a probe stays set aside.
+// RecheckSuspended probes each carrier that is set aside and has no message under way. If it
+// answers as expected, it is up again; without a probe it stays set aside.
 func (c *Carriers) RecheckSuspended(ctx context.Context) {
 	for _, r := range c.routes {
 		r.breaker.Recheck(ctx, func(ctx context.Context) error {

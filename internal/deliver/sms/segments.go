@@ -5,31 +5,28 @@ import (
 	"unicode/utf16"
 )
 
-// The first constant of each line is the most units that fit into a message of one segment. The
-// second is the most units in each segment of a longer message, because a header takes six bytes
-// there. Units are septets in GSM-7 and 16-bit units in UCS-2.
+// The first of each line is what fits into a message of one segment, the second into each segment
+// of a longer one, where a header takes six bytes: septets in GSM-7, 16-bit units in UCS-2.
 const (
 	singleGSMUnits, partGSMUnits   = 160, 153
 	singleUCS2Units, partUCS2Units = 70, 67
 )
 
-// gsmAlphabet is the GSM 7-bit default alphabet. Each character takes one septet.
+// gsmAlphabet is the GSM 7-bit default alphabet, of one septet each.
 const gsmAlphabet = "@£$¥èéùìòÇ\nØø\rÅåΔ_ΦΓΛΩΠΨΣΘΞÆæßÉ !\"#¤%&'()*+,-./0123456789:;<=>?¡" +
 	"ABCDEFGHIJKLMNOPQRSTUVWXYZÄÖÑÜ§¿abcdefghijklmnopqrstuvwxyzäöñüà"
 
-// gsmExtension has the characters of the extension table of the GSM alphabet. Each character takes
-// two septets: an escape, then the character.
+// gsmExtension takes two septets each: an escape, then the character.
 const gsmExtension = "\f^{}\\[~]|€"
 
-// NeedsUCS2 reports whether a text must be coded in UCS-2. One character beyond the GSM 7-bit
-// alphabet, such as a backtick or a curly quote, makes the whole text UCS-2.
+// NeedsUCS2 reports whether the text goes beyond the GSM 7-bit alphabet. A single backtick or curly
+// quote makes it all UCS-2.
 func NeedsUCS2(text string) bool {
 	return strings.ContainsFunc(text, func(r rune) bool { return !strings.ContainsRune(gsmAlphabet+gsmExtension, r) })
 }
 
 // Segments returns how many segments a text needs (3GPP TS 23.038 sections 6.1 and 6.2.1). A
-// character of two units is never split between two segments. If only one unit is free in a
-// segment, that unit stays unused.
+// character of two units is never split: if one unit is free in a segment, it stays unused.
 func Segments(text string) (segments int) {
 	single, part, width := singleGSMUnits, partGSMUnits, unitsGSM
 	if NeedsUCS2(text) {

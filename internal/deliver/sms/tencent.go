@@ -38,7 +38,6 @@ var (
 	regionPattern = regexp.MustCompile(`^[a-z]{2}-[a-z0-9-]{2,30}$`)
 )
 
-// Check implements CarrierSettings.
 func (t Tencent) Check() map[string]error {
 	wrong := t.CheckAccount()
 	if !appPattern.MatchString(t.App) {
@@ -51,13 +50,12 @@ func (t Tencent) Check() map[string]error {
 	return wrong
 }
 
-// Open implements CarrierSettings.
 func (t Tencent) Open(s Setup) Carrier {
 	return &tencentCarrier{t, NewClient(s)}
 }
 
-// Send implements Carrier. Tencent's API has no idempotency token. SessionContext is not one,
-// because Tencent only returns it in the answer.
+// Send implements Carrier. The API has no idempotency token: SessionContext only comes back in the
+// answer.
 func (c *tencentCarrier) Send(ctx context.Context, m Message) (delivery.Result, *delivery.Error) {
 	template, params, fail := c.Template(m)
 	if fail != nil {
@@ -79,11 +77,11 @@ func (c *tencentCarrier) Send(ctx context.Context, m Message) (delivery.Result, 
 const (
 	tc3Algorithm = "TC3-HMAC-SHA256"
 	tc3Service   = "sms"
-	// contentType is the type of every body, and part of the signature.
+	// contentType is of every body, and part of the signature.
 	contentType = "application/json; charset=utf-8"
 )
 
-// signedRequest returns the signed request of an action (cloud.tencent.com/document/api/382/52072).
+// signedRequest follows cloud.tencent.com/document/api/382/52072.
 func (c *tencentCarrier) signedRequest(action string, content map[string]any) providerhttp.Request {
 	body, _ := json.Marshal(content) // texts and numbers always encode
 	now := c.CurrentTime().UTC()
@@ -100,8 +98,8 @@ func (c *tencentCarrier) signedRequest(action string, content map[string]any) pr
 	}
 }
 
-// TC3Authorization returns the Authorization header of a request to /. The names of the signed
-// headers are in lower case.
+// TC3Authorization returns the header Authorization of a request to "/". The names in signed are in
+// lower case.
 func TC3Authorization(id, secret, service string, at time.Time, method, query string, signed map[string]string,
 	body string,
 ) string {
@@ -115,8 +113,7 @@ func TC3Authorization(id, secret, service string, at time.Time, method, query st
 		hex.EncodeToString(providerhttp.HMACSHA256(key, text))
 }
 
-// tencentAnswer is the answer to every action that the carrier uses. Each action fills in one of
-// the lists.
+// tencentAnswer is for all actions here, each of which fills one list.
 type tencentAnswer struct {
 	Response struct {
 		Error                     struct{ Code string }
@@ -143,14 +140,13 @@ func parseTencentAnswer(a providerhttp.Response) (id, code string, fail *deliver
 	return id, code, fail
 }
 
-// ReportsUseCarrierID returns true. A report identifies its message by the SerialNo in the answer
-// to SendSms.
+// ReportsUseCarrierID returns true: a report names its message by the SerialNo in the answer to
+// SendSms.
 func (c *tencentCarrier) ReportsUseCarrierID() bool { return true }
 
-// PollStatus implements Poller. It queries by number and time with PullSmsSendStatusByPhoneNumber
-// (tencentcloud.com/document/product/382/40518). The action PullSmsSendStatus does not suit: it
-// returns each status only once, to the first client of the account that calls it. An account must
-// also apply for that action.
+// PollStatus implements Poller by PullSmsSendStatusByPhoneNumber
+// (tencentcloud.com/document/product/382/40518). PullSmsSendStatus won't do: it returns each status
+// once, to the account's first client that asks, and an account must apply for it.
 func (c *tencentCarrier) PollStatus(ctx context.Context, q StatusQuery) (Report, bool, error) {
 	a, err := c.Query(ctx, c.signedRequest("PullSmsSendStatusByPhoneNumber", map[string]any{
 		"BeginTime": q.At.Add(-maxClockDifference).Unix(), "EndTime": c.CurrentTime().Unix(), "Offset": 0, "Limit": 100,
@@ -172,18 +168,17 @@ func (c *tencentCarrier) PollStatus(ctx context.Context, q StatusQuery) (Report,
 	return Report{}, false, nil
 }
 
-// maxClockDifference is how far Tencent's clock may be behind ours.
-const maxClockDifference = time.Minute
+const maxClockDifference = time.Minute // how far Tencent's clock may be behind ours
 
-// Tencent's values of report_status: for delivered messages, and for failed ones.
+// Tencent's values of report_status.
 var (
 	statusDelivered = []string{"SUCCESS"}
 	statusFailed    = []string{"FAIL"}
 )
 
 // ParseReports implements ReportParser (tencentcloud.com/document/product/382/43547). Tencent posts
-// a list of reports to one address for the whole application, so the address does not identify a
-// send. The field sid is the SerialNo in the answer to SendSms. Tencent does not sign reports.
+// a list, unsigned, to one address for the whole application; sid is the SerialNo in the answer to
+// SendSms.
 func (c *tencentCarrier) ParseReports(in IncomingRequest, _ string) ([]Report, string, error) {
 	var all []struct {
 		SID    string `json:"sid"`
@@ -205,9 +200,8 @@ func (c *tencentCarrier) ParseReports(in IncomingRequest, _ string) ([]Report, s
 
 func (c *tencentCarrier) EndpointURL() string { return c.Endpoint }
 
-// Probe requests the status of the templates (tencentcloud.com/document/product/382/40524). It
-// requests the templates for mainland China first, and then the international templates. Status 0
-// means approved.
+// Probe asks for the status of the templates, first those for mainland China, then the
+// international ones (tencentcloud.com/document/product/382/40524). Status 0 is approved.
 func (c *tencentCarrier) Probe(ctx context.Context) (string, error) {
 	ids := c.Templates.TemplateIDs()
 	var numbers []int

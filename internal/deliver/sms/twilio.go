@@ -40,7 +40,6 @@ type twilioCarrier struct {
 
 var sidPattern = regexp.MustCompile(`^[A-Z]{2}[0-9a-f]{32}$`)
 
-// Check implements CarrierSettings.
 func (t Twilio) Check() map[string]error {
 	wrong := map[string]error{}
 	sid := func(key, value, prefix string, needed bool) {
@@ -55,16 +54,12 @@ func (t Twilio) Check() map[string]error {
 	return wrong
 }
 
-// NeedsSecret implements CarrierSettings.
 func (t Twilio) NeedsSecret() bool { return true }
 
-// CanBePolled implements CarrierSettings.
 func (t Twilio) CanBePolled() bool { return true }
 
-// NeedsSender reports whether messages need a sender of ours.
 func (t Twilio) NeedsSender() bool { return t.Service == "" }
 
-// Open implements CarrierSettings.
 func (t Twilio) Open(s Setup) Carrier {
 	return &twilioCarrier{t, NewClient(s)}
 }
@@ -74,8 +69,7 @@ func (t *twilioCarrier) Send(ctx context.Context, m Message) (delivery.Result, *
 	return t.Attempt(ctx, t.newRequest(http.MethodPost, "/Messages", t.messageForm(m)), parseTwilioAnswer)
 }
 
-// The bounds of ValidityPeriod, in seconds.
-const minValiditySeconds, maxValiditySeconds = 1, 36_000
+const minValiditySeconds, maxValiditySeconds = 1, 36_000 // of ValidityPeriod
 
 func (t *twilioCarrier) messageForm(m Message) url.Values {
 	form := url.Values{"To": {m.To}, "Body": {m.Text}}
@@ -93,7 +87,7 @@ func (t *twilioCarrier) messageForm(m Message) url.Values {
 	return form
 }
 
-// newRequest returns a request for a resource of the account. For a GET request, form is nil.
+// newRequest returns a request for a resource of the account. A GET has no form.
 func (t *twilioCarrier) newRequest(method, resource string, form url.Values) providerhttp.Request {
 	r := providerhttp.Request{
 		Method: method, URL: strings.TrimSuffix(t.Endpoint, "/") + "/2010-04-01/Accounts/" + t.Account +
@@ -110,7 +104,7 @@ func (t *twilioCarrier) newRequest(method, resource string, form url.Values) pro
 	return r
 }
 
-// statusRequest returns the request for the state of a message
+// statusRequest asks for a message
 // (twilio.com/docs/messaging/api/message-resource#fetch-a-message-resource).
 func (t *twilioCarrier) statusRequest(sid string) providerhttp.Request {
 	return t.newRequest(http.MethodGet, "/Messages/"+sid, nil)
@@ -136,8 +130,7 @@ func parseTwilioAnswer(a providerhttp.Response) (id, code string, fail *delivery
 	return said.SID, code, fail
 }
 
-// numberDigits returns raw if raw has only digits and is thus a JSON number, not a string.
-// Otherwise it returns "".
+// numberDigits returns a JSON number of digits only, otherwise "".
 func numberDigits(raw json.RawMessage) string {
 	text := string(raw)
 	if text == "" || strings.Trim(text, "0123456789") != "" {
@@ -147,10 +140,9 @@ func numberDigits(raw json.RawMessage) string {
 }
 
 // ParseReports implements ReportParser
-// (twilio.com/docs/messaging/guides/outbound-message-status-in-status-callbacks). Twilio signs a
-// receipt with the auth token of the account. If the settings have an API key instead of that
-// token, the signature is not checked. Then only the token in the callback URL shows that Twilio
-// sent the receipt.
+// (twilio.com/docs/messaging/guides/outbound-message-status-in-status-callbacks). Twilio signs with
+// the account's auth token. With an API key in its place, the signature can't be checked, and only
+// the token in the callback URL shows that the receipt is Twilio's.
 func (t *twilioCarrier) ParseReports(in IncomingRequest, send string) ([]Report, string, error) {
 	form, err := url.ParseQuery(string(in.Body))
 	if err != nil || send == "" {
@@ -170,8 +162,8 @@ func (t *twilioCarrier) ParseReports(in IncomingRequest, send string) ([]Report,
 	return nil, "", nil
 }
 
-// hasSigned reports whether the request has Twilio's signature. Twilio signs the URL with the port
-// or without it. So hasSigned tries both URLs, as Twilio's own libraries do.
+// hasSigned tries the URL with and without its port, as Twilio's own libraries do: Twilio may sign
+// either.
 func (t *twilioCarrier) hasSigned(in IncomingRequest, form url.Values) bool {
 	addresses := []string{in.URL}
 	if u, err := url.Parse(in.URL); err == nil {
@@ -189,9 +181,8 @@ func (t *twilioCarrier) hasSigned(in IncomingRequest, form url.Values) bool {
 }
 
 // WebhookSignature returns the expected X-Twilio-Signature
-// (twilio.com/docs/usage/security#validating-requests). The signature is the HMAC-SHA1 of the exact
-// URL and the form fields. Each field adds its name and value to the signed text. The fields are
-// sorted by name and then by value, and equal pairs count once.
+// (twilio.com/docs/usage/security#validating-requests): the HMAC-SHA1 of the exact URL, followed by
+// names and values of the form, sorted by name and value, equal pairs once.
 func WebhookSignature(token, address string, form url.Values) string {
 	var text strings.Builder
 	text.WriteString(address)
@@ -205,7 +196,6 @@ func WebhookSignature(token, address string, form url.Values) string {
 	return base64.StdEncoding.EncodeToString(mac.Sum(nil))
 }
 
-// PollStatus implements Poller: it requests the message with its status.
 func (t *twilioCarrier) PollStatus(ctx context.Context, q StatusQuery) (Report, bool, error) {
 	if !sidPattern.MatchString(q.CarrierID) {
 		return Report{}, false, &delivery.Error{
@@ -231,7 +221,7 @@ func (t *twilioCarrier) PollStatus(ctx context.Context, q StatusQuery) (Report, 
 
 func (t *twilioCarrier) EndpointURL() string { return t.Endpoint }
 
-// Probe fetches a message that does not exist: with the right login the answer is 404
+// Probe fetches a message that doesn't exist: with the right login the answer is 404
 // (twilio.com/docs/usage/requests-to-twilio).
 func (t *twilioCarrier) Probe(ctx context.Context) (string, error) {
 	a, fail := t.Do(ctx, t.statusRequest("SM"+strings.Repeat("0", 32)))

@@ -13,13 +13,11 @@ import (
 	"sendcode/internal/deliver/sms"
 )
 
-// placeholderPattern matches a placeholder in a template: the name of a value, in braces.
 var placeholderPattern = regexp.MustCompile(`\{([a-z_]+)\}`)
 
 const secretPlaceholder = "secret"
 
-// placeholderValues returns the value of each placeholder that a template may have. The keys of the
-// map are also the list of known placeholders.
+// placeholderValues has every placeholder that there is.
 func placeholderValues(m sms.Message, secret string) map[string]string {
 	return map[string]string{
 		"id": m.ID, "to": m.To, "to_digits": strings.TrimPrefix(m.To, "+"), "country": m.Country, "sender": m.Sender,
@@ -30,8 +28,7 @@ func placeholderValues(m sms.Message, secret string) map[string]string {
 	}
 }
 
-// dataCoding returns the data coding scheme of the text, as SMS gateways number the schemes: 0 is
-// GSM-7, 2 is UCS-2 (3GPP TS 23.038 section 4).
+// dataCoding returns 0 for GSM-7 and 2 for UCS-2, as SMS gateways do (3GPP TS 23.038 section 4).
 func dataCoding(text string) string {
 	if sms.NeedsUCS2(text) {
 		return "2"
@@ -39,7 +36,6 @@ func dataCoding(text string) string {
 	return "0"
 }
 
-// unknownPlaceholders returns the placeholders in a template that have no value, in braces.
 func unknownPlaceholders(template string) []string {
 	known := placeholderValues(sms.Message{}, "")
 	var unknown []string
@@ -51,15 +47,12 @@ func unknownPlaceholders(template string) []string {
 	return unknown
 }
 
-// fillIn replaces each placeholder in the template by its value. The function escape escapes each
-// value first. A placeholder without a value becomes empty.
 func fillIn(template string, values map[string]string, escape func(string) string) string {
 	return placeholderPattern.ReplaceAllStringFunc(template, func(name string) string {
 		return escape(values[name[1:len(name)-1]])
 	})
 }
 
-// escapeJSON escapes text for the inside of a JSON string.
 func escapeJSON(s string) string {
 	var quoted strings.Builder
 	encoder := json.NewEncoder(&quoted)
@@ -69,8 +62,7 @@ func escapeJSON(s string) string {
 	return text[1 : len(text)-1]
 }
 
-// keepPrintableASCII returns s without the characters that are not printable ASCII. So a value
-// cannot contain the line break that ends a header.
+// keepPrintableASCII also drops line breaks, which would end a header.
 func keepPrintableASCII(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r < ' ' || r > '~' {
@@ -80,8 +72,6 @@ func keepPrintableASCII(s string) string {
 	}, s)
 }
 
-// bodyFormat has the Content-Type of a request's body and the function that escapes values for the
-// body.
 type bodyFormat struct {
 	contentType string
 	escape      func(string) string
@@ -92,8 +82,7 @@ var (
 	jsonBodyFormat = bodyFormat{"application/json; charset=utf-8", escapeJSON}
 )
 
-// formatOf returns the format of a body. A JSON body begins with a brace or a bracket. A form
-// begins with the name of a field.
+// formatOf knows JSON by its first brace or bracket. A form begins with the name of a field.
 func formatOf(body string) bodyFormat {
 	if strings.HasPrefix(body, "{") || strings.HasPrefix(body, "[") {
 		return jsonBodyFormat
@@ -101,8 +90,7 @@ func formatOf(body string) bodyFormat {
 	return formBodyFormat
 }
 
-// checkBody fills the template with text that is hard to escape. It returns an error if the result
-// is not valid in the body's format.
+// checkBody fills the template with text that is hard to escape.
 func checkBody(template string) error {
 	nasty := "\"\\\n&=%+{text}é😀"
 	filled := placeholderValues(sms.Message{

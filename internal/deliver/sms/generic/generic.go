@@ -1,5 +1,5 @@
-// Package generic sends text messages through any carrier with an HTTP API. The settings describe
-// the API. Kannel, a gateway, is an example.
+// Package generic sends text messages through any carrier with an HTTP API, such as Kannel, that
+// settings describe.
 package generic
 
 import (
@@ -68,14 +68,12 @@ type carrier struct {
 	*sms.Client
 }
 
-// codeMeaning is the meaning of a code or a status: accepted, rejected, temporary, unreachable,
-// unknown, opted_out, or a limit such as "limit 60s".
+// codeMeaning is a word of answerSettings.Codes.
 type codeMeaning string
 
 const meansAccepted codeMeaning = "accepted"
 
-// meaning returns the meaning of a failure. It returns an error if m is "accepted" or is not a
-// known meaning.
+// meaning is of a failure, so "accepted" is an error, as is an unknown word.
 func (m codeMeaning) meaning() (sms.Meaning, error) {
 	if wait, isLimit := strings.CutPrefix(string(m), "limit "); isLimit {
 		hold, err := time.ParseDuration(strings.TrimSpace(wait))
@@ -96,10 +94,8 @@ func (m codeMeaning) meaning() (sms.Meaning, error) {
 	return v, nil
 }
 
-// maxHold bounds a carrier's hold on a recipient.
-const maxHold = 24 * time.Hour
+const maxHold = 24 * time.Hour // of a carrier, on a recipient
 
-// Check implements sms.CarrierSettings.
 func (c Config) Check() map[string]error {
 	wrong := map[string]error{}
 	note := func(key string, err error) {
@@ -141,17 +137,16 @@ func (c Config) Check() map[string]error {
 	return wrong
 }
 
-// NeedsSecret implements sms.CarrierSettings.
 func (c Config) NeedsSecret() bool { return c.User != "" || c.usesPlaceholder(secretPlaceholder) }
 
-// usesPlaceholder reports whether a request has a placeholder.
+// usesPlaceholder looks at all requests.
 func (c Config) usesPlaceholder(name string) bool {
 	texts := slices.AppendSeq([]string{c.URL, c.Body, c.Poll.URL}, maps.Values(c.Header))
 	return slices.ContainsFunc(texts, func(t string) bool { return strings.Contains(t, "{"+name+"}") })
 }
 
-// checkTemplateURL returns an error if the URL is invalid, or if its scheme or host contains a
-// placeholder. The host must be the same for every message.
+// checkTemplateURL refuses placeholders in scheme and host, because the host must be the same for
+// every message.
 func checkTemplateURL(text string) error {
 	fixed := placeholderPattern.ReplaceAllString(text, "x")
 	if problem := loopback.URLProblem(fixed); problem != "" {
@@ -184,18 +179,14 @@ func checkHeader(name, value string) error {
 	return nil
 }
 
-// CanBePolled implements sms.CarrierSettings.
 func (c Config) CanBePolled() bool { return c.Poll.isSet() }
 
-// NeedsCallback reports whether requests hold the address for receipts.
 func (c Config) NeedsCallback() bool { return strings.Contains(c.URL+c.Body, "{callback}") }
 
-// Open implements sms.CarrierSettings.
 func (c Config) Open(s sms.Setup) sms.Carrier {
 	return &carrier{c, sms.NewClient(s)}
 }
 
-// Send implements sms.Carrier.
 func (c *carrier) Send(ctx context.Context, m sms.Message) (delivery.Result, *delivery.Error) {
 	if m.Minutes == 0 && c.usesPlaceholder("minutes") {
 		return delivery.Result{}, &delivery.Error{
@@ -210,7 +201,6 @@ func (c *carrier) Send(ctx context.Context, m sms.Message) (delivery.Result, *de
 	return got, fail
 }
 
-// requestHeader returns the configured headers, filled in, and the login.
 func (c *carrier) requestHeader(values map[string]string) http.Header {
 	header := http.Header{}
 	for name, value := range c.Config.Header {
@@ -234,7 +224,6 @@ func (c *carrier) buildSendRequest(m sms.Message) providerhttp.Request {
 	return r
 }
 
-// parseSendAnswer reads an answer as Config.Answer says; see [sms.Client.Attempt].
 func (c *carrier) parseSendAnswer(a providerhttp.Response) (id, code string, fail *delivery.Error) {
 	id, _ = c.Answer.ID.find(a.Body)
 	code, coded := c.Answer.Code.find(a.Body)

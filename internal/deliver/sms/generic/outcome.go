@@ -16,8 +16,6 @@ import (
 	"sendcode/internal/deliver/sms"
 )
 
-// checkReceipts checks the settings for reading receipts and answers to polls. It calls note for
-// each problem.
 func (c Config) checkReceipts(note func(string, error)) {
 	if (c.Receipt != "" || c.Poll.isSet()) != (len(c.Delivered)+len(c.Undelivered) > 0) {
 		note("delivered", errors.New(
@@ -33,7 +31,6 @@ func (c Config) checkReceipts(note func(string, error)) {
 	}
 }
 
-// ParseReports implements sms.ReportParser.
 func (c *carrier) ParseReports(in sms.IncomingRequest, send string) ([]sms.Report, string, error) {
 	word, found := findStatus(c.Receipt, in)
 	if send == "" || !found {
@@ -45,9 +42,8 @@ func (c *carrier) ParseReports(in sms.IncomingRequest, send string) ([]sms.Repor
 	return nil, "", nil
 }
 
-// findStatus returns the status in a receipt or in an answer to a poll. The parameter where is the
-// place of the status: a path in JSON that begins with "$", or the name of a parameter of the URL
-// or the form. The result is false if that place has no status.
+// findStatus finds the status in a receipt or an answer: where is a path in JSON that begins with
+// "$", or a parameter of the URL or the form.
 func findStatus(where string, in sms.IncomingRequest) (string, bool) {
 	if strings.HasPrefix(where, "$") {
 		e, err := parseExtraction(where)
@@ -69,16 +65,15 @@ func findStatus(where string, in sms.IncomingRequest) (string, bool) {
 	return values.Get(where), values.Has(where)
 }
 
-// extraction finds a value in an answer's body. "$.messages.0.id" is a path through JSON. Any other
-// text is a regular expression, whose first group is the value. The zero extraction finds nothing.
+// extraction finds a value in a body: by a path through JSON, such as "$.messages.0.id", or by a
+// regular expression, whose first group it is. The zero extraction finds nothing.
 type extraction struct {
 	text    string
 	path    providerhttp.JSONPath
 	pattern *regexp.Regexp
 }
 
-// parseExtraction parses the text of an extraction. The error's text continues a sentence that
-// begins with the name of the setting.
+// parseExtraction returns an error that continues a sentence after the setting's name.
 func parseExtraction(text string) (extraction, error) {
 	e := extraction{text: text}
 	if rest, isPath := strings.CutPrefix(text, "$."); isPath {
@@ -95,18 +90,15 @@ func parseExtraction(text string) (extraction, error) {
 	return e, nil
 }
 
-// UnmarshalText sets e to the result of parseExtraction.
 func (e *extraction) UnmarshalText(text []byte) (err error) {
 	*e, err = parseExtraction(string(text))
 	return err
 }
 
-// MarshalText returns the text that e was parsed from.
 func (e extraction) MarshalText() ([]byte, error) { return []byte(e.text), nil }
 
 func (e extraction) isSet() bool { return e.path != nil || e.pattern != nil }
 
-// find returns the value in a body; false if the body has none.
 func (e extraction) find(body []byte) (string, bool) {
 	if e.pattern != nil {
 		found := e.pattern.FindSubmatch(body)
@@ -160,10 +152,8 @@ func (p pollSettings) check(note func(string, error), id extraction) {
 	}
 }
 
-// errNoPoll says that the settings do not say how the carrier is polled.
 const errNoPoll = delivery.SafeError("poll is not configured for this carrier")
 
-// PollStatus implements sms.Poller.
 func (c *carrier) PollStatus(ctx context.Context, q sms.StatusQuery) (sms.Report, bool, error) {
 	if !c.Poll.isSet() {
 		return sms.Report{}, false, &delivery.Error{

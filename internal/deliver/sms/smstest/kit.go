@@ -1,6 +1,5 @@
-// Package smstest is the contract of a carrier, as a kit for tests. The tests of a carrier describe
-// its API's requests and answers. The kit then tries sending, receipts, polls and the probe against
-// a server on loopback.
+// Package smstest is the contract of a carrier: a test describes its API's requests and answers,
+// and the kit tries sending, receipts, polls and the probe against a server on loopback.
 package smstest
 
 import (
@@ -21,19 +20,18 @@ import (
 	"sendcode/internal/kit/servertest"
 )
 
-// Said is one answer of a carrier.
 type Said struct {
 	Status int
 	Body   string
 }
 
-// Rig has the parts of a carrier that the contract suite needs.
+// Rig is a carrier for the contract.
 type Rig struct {
 	Name  string
 	Make  func(t *testing.T, endpoint string) sms.Carrier
-	Check func(r *http.Request, body string) error // checks a request, with its signature, by the carrier's documentation
+	Check func(r *http.Request, body string) error // by the carrier's documentation, with the signature
 	Taken Said
-	ID    string // the carrier's for the message
+	ID    string // the carrier's, of the message
 	Cases map[string]Outcome
 }
 
@@ -47,18 +45,15 @@ type Outcome struct {
 	PerNumber bool
 }
 
-// Reply is an answer of a carrier.
 func Reply(status int, body string) Said { return Said{status, body} }
 
-// Case returns an answer with the failure that Send must return for it.
 func Case(s Said, class delivery.ErrorClass, reason string, hold time.Duration) Outcome {
 	return Outcome{Said: s, Class: class, Reason: reason, Hold: hold}
 }
 
-// PerNumber returns an answer for a temporary failure that may concern only this number.
+// PerNumber returns a temporary failure that may concern only this number.
 func PerNumber(s Said) Outcome { return Outcome{Said: s, Class: delivery.Temporary, PerNumber: true} }
 
-// Want returns an error unless got, which are parts of a request, equals want.
 func Want(got []string, want ...string) error {
 	if !slices.Equal(got, want) {
 		return fmt.Errorf("got %q, want %q", got, want)
@@ -66,10 +61,9 @@ func Want(got []string, want ...string) error {
 	return nil
 }
 
-// Private is the secret of every carrier of a test.
+// Private is every carrier's secret.
 const Private = "s3cretOfTheAccount"
 
-// Sample is the message that every test sends.
 func Sample() sms.Message {
 	return sms.Message{
 		ID: "0199a0b0-0000-7000-8000-000000000001", To: "+8613812345678", Country: "CN", Sender: "Shop",
@@ -78,7 +72,6 @@ func Sample() sms.Message {
 	}
 }
 
-// Fake is a carrier on loopback.
 type Fake struct {
 	*httptest.Server
 	mu    sync.Mutex
@@ -86,7 +79,7 @@ type Fake struct {
 	wrong error
 }
 
-// NewFake serves a carrier that checks each request by the rig r and answers with respond.
+// NewFake checks each request by the rig and answers with respond.
 func NewFake(t *testing.T, r Rig, respond http.HandlerFunc) *Fake {
 	f := &Fake{}
 	f.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
@@ -114,7 +107,6 @@ func (f *Fake) requests() int {
 	return f.seen
 }
 
-// Says answers every request alike.
 func Says(s Said) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(s.Status)
@@ -135,7 +127,7 @@ func hijacked(raw string) http.HandlerFunc {
 	}
 }
 
-// Send has a carrier send the sample, and looks for secrets in the carrier's words.
+// Send sends the sample, and looks for secrets in what comes back.
 func Send(t *testing.T, ctx context.Context, c sms.Carrier) (delivery.Result, *delivery.Error) {
 	t.Helper()
 	receipt, fail := c.Send(ctx, Sample())
@@ -145,7 +137,6 @@ func Send(t *testing.T, ctx context.Context, c sms.Carrier) (delivery.Result, *d
 	return receipt, fail
 }
 
-// discreet looks for private texts in the words.
 func discreet(t *testing.T, told ...any) {
 	t.Helper()
 	for _, secret := range []string{Private, "739154", "13812345678", "t0ken"} {
@@ -155,8 +146,7 @@ func discreet(t *testing.T, told ...any) {
 	}
 }
 
-// try has a carrier send the sample to a server that responds, and counts the requests: a second
-// one would be a second message.
+// try also counts the requests, because a second one would be a second message.
 func try(t *testing.T, r Rig, ctx context.Context, respond http.HandlerFunc, requests int) (delivery.Result, *delivery.Error) {
 	t.Helper()
 	f := NewFake(t, r, respond)
@@ -167,7 +157,7 @@ func try(t *testing.T, r Rig, ctx context.Context, respond http.HandlerFunc, req
 	return receipt, fail
 }
 
-// with adds headers to an answer, which are given as names and values.
+// with takes names and values of headers.
 func with(answer http.HandlerFunc, header ...string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		for i := 0; i < len(header); i += 2 {
@@ -177,7 +167,7 @@ func with(answer http.HandlerFunc, header ...string) http.HandlerFunc {
 	}
 }
 
-// Contract is the contract of every carrier's sending.
+// Contract is for every carrier's sending.
 func Contract(t *testing.T, r Rig) {
 	t.Run("accepted", func(t *testing.T) {
 		if receipt, fail := try(t, r, t.Context(), Says(r.Taken), 1); fail != nil || receipt.CarrierID != r.ID {
@@ -260,21 +250,20 @@ func Contract(t *testing.T, r Rig) {
 	}
 }
 
-// Asked is a carrier that can be polled, with its requests and answers.
+// Asked is a carrier that can be polled.
 type Asked struct {
 	Rig                         Rig
 	ID                          string
 	Check                       func(r *http.Request, body string) error
-	Delivered, Lost, Open, None string // the carrier's answers; None: the carrier knows no such message
+	Delivered, Lost, Open, None string // None: the carrier knows no such message
 	Refusal                     Said
 }
 
 // AskedAt is late in the evening in UTC, when Aliyun has the next day.
 var AskedAt = time.Date(2030, 3, 1, 23, 30, 0, 0, time.UTC)
 
-// PollContract tries polls. The request must be as the carrier documents it, with its signature,
-// and an answer counts only for this message. A failed poll says nothing about the message, and its
-// error reveals nothing private.
+// PollContract tries polls. The request must be as documented, with its signature, and an answer
+// counts only for this message. A failed poll says nothing about the message, and nothing private.
 func PollContract(t *testing.T, c Asked) {
 	const known, unknown, fails = 1, 2, 3
 	for name, x := range map[string]struct {
@@ -310,12 +299,10 @@ func PollContract(t *testing.T, c Asked) {
 	}
 }
 
-// StatusQueryOf asks for the sample by the carrier's ID.
 func StatusQueryOf(id string) sms.StatusQuery {
 	return sms.StatusQuery{Send: Sample().ID, CarrierID: id, To: Sample().To, Country: "CN", At: AskedAt}
 }
 
-// ask makes the poll, which is answered with respond.
 func (a Asked) ask(t *testing.T, respond http.HandlerFunc) (sms.Report, bool, error) {
 	t.Helper()
 	r := a.Rig
@@ -328,8 +315,8 @@ func (a Asked) ask(t *testing.T, respond http.HandlerFunc) (sms.Report, bool, er
 	return poller.PollStatus(context.Background(), StatusQueryOf(a.ID))
 }
 
-// Refused checks settings with one wrong key each: found has the errors of each case, by the case's
-// key, and must name that key alone.
+// Refused checks settings with one wrong key each: the errors of each case, by that key, must name
+// it alone.
 func Refused(t *testing.T, found map[string]map[string]error) {
 	t.Helper()
 	for key, wrong := range found {
@@ -339,7 +326,6 @@ func Refused(t *testing.T, found map[string]map[string]error) {
 	}
 }
 
-// ReporterOf returns a carrier as a ReportParser.
 func ReporterOf(t *testing.T, c sms.Carrier) sms.ReportParser {
 	t.Helper()
 	r, ok := sms.NewCarriers([]sms.Route{{Carrier: c}}, sms.CarriersOptions{}).ReportParser(c.Name())
@@ -360,8 +346,7 @@ func ProbeContract(t *testing.T, r Rig, check func(*http.Request, string) error,
 	discreet(t, got, err)
 }
 
-// Signed returns the headers that the Authorization of a request lists as signed. Their names are
-// in lower case.
+// Signed returns the headers that a request's Authorization lists as signed, by lower-case name.
 func Signed(r *http.Request) map[string]string {
 	_, list, _ := strings.Cut(r.Header.Get("Authorization"), "SignedHeaders=")
 	list, _, _ = strings.Cut(list, ",")
@@ -373,5 +358,4 @@ func Signed(r *http.Request) map[string]string {
 	return signed
 }
 
-// SignedAt is the time of every signed request.
 var SignedAt = time.Date(2026, 11, 20, 23, 59, 59, 5e8, time.FixedZone("", -7*3600))
