@@ -13,12 +13,11 @@ type Account struct {
 	Name       string
 	Role       string // reader, operator or owner
 	Password   string // argon2id, PHC string; empty: none
-	Identity   string // the login provider's name for this person; empty: no login by a provider
+	Identity   string // the login provider's name for this person; empty: can't log in by it
 	MadeAt     time.Time
 	DisabledAt time.Time // zero: may log in
 }
 
-// Columns returns the columns of the row.
 func (a *Account) Columns() []Column {
 	return []Column{
 		{"name", &a.Name, InsertedColumn},
@@ -30,20 +29,19 @@ func (a *Account) Columns() []Column {
 	}
 }
 
-// Session is one login. All replicas share it.
+// Session is one login, shared by all replicas.
 type Session struct {
-	ID           [32]byte // SHA-256 of the cookie's value; the cookie can't be derived from a copy of the table
+	ID           [32]byte // SHA-256 of the cookie's value, so a copy of the table holds no cookies
 	Account      string
-	Bound        [32]byte // hash of the account's password or of the login provider, at login; if the hash changes, the session ends
-	Via          string   // the login provider; empty: by password
-	Granted      string   // the claim of the login provider that gave the role; empty: the role comes from an account
-	FactorPassed bool     // the second factor was checked at login
+	Bound        [32]byte // hash of the account's password or of the login provider, at login; if that changes, the session ends
+	Via          string   // login provider; empty: by password
+	Granted      string   // the login provider's claim that gave the role; empty: an account gave it
+	FactorPassed bool     // at login
 	StartedAt    time.Time
 	SeenAt       time.Time
-	FactorAt     time.Time // MadeAt of the account's second factor; the store fills it when it reads a session; zero: no second factor
+	FactorAt     time.Time // MadeAt of the account's second factor, filled on reading; zero: none
 }
 
-// Columns returns the columns of the row.
 func (s *Session) Columns() []Column {
 	return []Column{
 		{"id", &s.ID, InsertedColumn},
@@ -58,8 +56,8 @@ func (s *Session) Columns() []Column {
 	}
 }
 
-// Validated validates the session, and the audit entry in act, which is written with the session.
-// It returns this entry in the form that the store writes. Errors wrap ErrBadRequest.
+// Validated also validates act, the audit entry that is written with the session, and returns it as
+// the store writes it. Errors wrap ErrBadRequest.
 func (s Session) Validated(act AuditEntry) (AuditEntry, error) {
 	if !AreValidTexts(s.Account, s.Via, s.Granted) {
 		return act, BadRequestf("a text of a session can't be stored")
@@ -67,14 +65,14 @@ func (s Session) Validated(act AuditEntry) (AuditEntry, error) {
 	return act.Validated()
 }
 
-// AccountChange changes the fields that are not nil. The database keeps the values of the other
-// fields. So if two requests change different fields at the same time, both changes take effect.
+// AccountChange changes the fields that aren't nil, and leaves the others as they are in the
+// database, so that two changes of different fields at once both take effect.
 type AccountChange struct {
 	Role, Password, Identity *string
 	DisabledAt               *time.Time // the zero time: may log in again
 }
 
-// Errors of adding or changing an account. Both wrap ErrBadRequest.
+// Both wrap ErrBadRequest.
 var (
 	ErrNameTaken     = BadRequestf("an account of this name exists")
 	ErrIdentityTaken = BadRequestf("another account has this identity")
@@ -85,12 +83,12 @@ var (
 	roles              = []string{"reader", "operator", "owner"}
 )
 
-// IsAccountName reports whether name can be an account's name: a lower-case letter, then up to 31
-// of a-z, 0-9, dot, dash and underscore.
+// IsAccountName reports whether name is a lower-case letter and up to 31 of a-z, 0-9, dot, dash and
+// underscore.
 func IsAccountName(name string) bool { return accountNamePattern.MatchString(name) }
 
-// Validated validates the account, and the audit entry in act, which is written with the account.
-// It returns this entry in the form that the store writes. Errors wrap ErrBadRequest.
+// Validated also validates act, the audit entry that is written with the account, and returns it as
+// the store writes it. Errors wrap ErrBadRequest.
 func (a Account) Validated(act AuditEntry) (AuditEntry, error) {
 	if !IsAccountName(a.Name) || !slices.Contains(roles, a.Role) || !AreValidTexts(a.Password, a.Identity) {
 		return act, BadRequestf("an account has a name of small letters and digits, and a role")
@@ -98,7 +96,6 @@ func (a Account) Validated(act AuditEntry) (AuditEntry, error) {
 	return act.Validated()
 }
 
-// WithChange returns the account after the change.
 func (a Account) WithChange(c AccountChange) Account {
 	if c.Role != nil {
 		a.Role = *c.Role
@@ -115,10 +112,9 @@ func (a Account) WithChange(c AccountChange) Account {
 	return a
 }
 
-// Validated validates the account's name, the change, and the audit entry in act, which is written
-// with the change. It returns this entry in the form that the store writes, but without a
-// description of the change. If no account can have the name, the error is fault.NotFound.
-// Otherwise the error wraps ErrBadRequest.
+// Validated also validates act, the audit entry that is written with the change, and returns it as
+// the store writes it, except that the change isn't described yet. Errors: fault.NotFound if no
+// account can have the name, others wrap ErrBadRequest.
 func (c AccountChange) Validated(name string, act AuditEntry) (AuditEntry, error) {
 	if !IsAccountName(name) {
 		return act, fault.NotFound
@@ -127,10 +123,10 @@ func (c AccountChange) Validated(name string, act AuditEntry) (AuditEntry, error
 }
 
 // SecondFactor is the secret of an account's one-time codes (RFC 6238). The account in the
-// configuration can have a second factor, too.
+// configuration may have one too.
 type SecondFactor struct {
 	Account string
-	Sealed  []byte // the secret, encrypted
+	Sealed  []byte // the encrypted secret
 	Step    int64  // the newest time step with a used code
 	MadeAt  time.Time
 }

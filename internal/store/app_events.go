@@ -9,23 +9,20 @@ import (
 	"sendcode/internal/base/recipient"
 )
 
-// NewEvent is an event for the app. If the event reports a change, the store writes the event and
-// the change in one transaction. For the zero value, the store writes no event.
+// NewEvent is an event for the app, written in the transaction of the change that it reports. The
+// zero value is none.
 type NewEvent struct {
-	ID   uuid.UUID // version 7; repeated deliveries of an event have the same ID, so that the receiver recognizes them
-	Type string    // of EventTypes; empty: write no event
-	// Status of the send or verification at the time of the event. Finish ignores this field and
-	// writes the status of the send's outcome.
+	ID   uuid.UUID // version 7; the same in repeated deliveries, so that receivers recognize them
+	Type string    // of EventTypes; empty: no event
+	// of the send or verification at that time; Finish ignores it and writes the outcome's
 	Status string
-	Test   bool // the recipient is a test recipient
+	Test   bool // the recipient is one
 }
 
-// EventType is a type of event. Status is the status of the send or verification that the event
-// reports.
+// EventType names a type, and the status of the send or verification that it reports.
 type EventType struct{ Name, Status string }
 
-// The types of events. Events about the end of a send have other types, which consist of "send."
-// and the send's status.
+// The types of events, besides those about the end of a send: "send." and the send's status.
 const (
 	SendBounced          = "send.bounced" // by a mail provider's report
 	SendDelivered        = "send.delivered"
@@ -37,7 +34,7 @@ const (
 	VerificationReported = "verification.reported" // by its recipient, who did not ask for it
 )
 
-// EventTypes are all types of events, in the order of the documentation.
+// EventTypes are in the order of the documentation.
 var EventTypes = []EventType{
 	{"send.sent", string(Sent)},
 	{"send.failed", string(Failed)},
@@ -52,13 +49,12 @@ var EventTypes = []EventType{
 	{VerificationReported, "canceled"},
 }
 
-// CheckEventTypes are the types of the events about a check that ends a verification. The key is
-// true if the code was right. The key is false if the code was wrong and the verification allows no
-// more attempts.
+// CheckEventTypes has the type of the event about a check that ends a verification, by whether the
+// code was right. If it wasn't, no attempts are left.
 var CheckEventTypes = map[bool]string{true: VerificationApproved, false: VerificationLocked}
 
-// ExpiryEventID returns the ID of the event that reports the expiry of v. The ID depends only on v,
-// so the database can store the event only once.
+// ExpiryEventID returns the ID of the event that reports v's expiry. It depends only on v, so that
+// the event can be stored only once.
 func ExpiryEventID(v Verification) uuid.UUID {
 	id := uuid.UUID(uuid.NewSHA1(uuid.NameSpaceURL, []byte("expired:"+v.ID)))
 	binary.BigEndian.PutUint64(id[:],
@@ -69,46 +65,43 @@ func ExpiryEventID(v Verification) uuid.UUID {
 // ExpiryCursor is a place in the order in which verifications expire.
 type ExpiryCursor struct {
 	At time.Time
-	ID string // ID of the last verification that was read with that expiry; empty: none
+	ID string // of the last verification that was read with that expiry; empty: none
 }
 
-// EventState is the state of an event's delivery.
 type EventState string
 
-// The states of an event's delivery. An event is given up after the webhook's last retry, or if the
-// app no longer has a webhook. Delivered and given up are final.
+// The states of an event's delivery. It's given up after the webhook's last retry, or if the app no
+// longer has a webhook. EventDelivered and EventGivenUp are final.
 const (
 	EventPending   EventState = "pending"
 	EventDelivered EventState = "delivered"
 	EventGivenUp   EventState = "given_up"
 )
 
-// AppEvent is an event that is delivered to an app.
 type AppEvent struct {
 	ID             uuid.UUID
 	App            string
 	Type           string
-	SendID         uuid.UUID // uuid.Nil: the event is about the verification
+	SendID         uuid.UUID // Nil: the event is about the verification
 	VerificationID string
-	Status         string // status of the send or the verification at that time
+	Status         string // of the send or verification at that time
 	Reason         string
 	Test           bool
-	At             time.Time // time of the change, on the database's clock
+	At             time.Time // of the change, on the database's clock
 	State          EventState
 	Attempt        int
-	DueAt          time.Time // time of the next attempt, or end of the lease; zero: the delivery has ended
+	DueAt          time.Time // next attempt, or end of the lease; zero: the delivery has ended
 	EndedAt        time.Time // zero while pending
-	Answer         string    // result of the last attempt: a word or an HTTP status
+	Answer         string    // to the last attempt: a word or an HTTP status
 
-	// These fields have the present values of the send. If the event has no send, they have the
-	// present values of the verification. If both were deleted, the fields are empty.
+	// As they are now in the send or, if the event has none, in the verification; empty if that was
+	// deleted.
 	Channel   recipient.Channel
 	Purpose   string
 	To        string // masked
 	Reference string
 }
 
-// Columns returns the columns of the row.
 func (a *AppEvent) Columns() []Column {
 	return []Column{
 		{"id", &a.ID, 0},
@@ -132,21 +125,20 @@ func (a *AppEvent) Columns() []Column {
 	}
 }
 
-// AppEventLimit is the largest number of events that LeaseDueAppEvents may lease for an app.
+// AppEventLimit is the most events of an app that LeaseDueAppEvents may lease.
 type AppEventLimit struct {
 	App   string
 	Limit int
 }
 
-// AppEventOutcome is the result of an attempt to deliver an event.
 type AppEventOutcome struct {
 	AttemptID
-	State  EventState    // EventPending: the delivery is tried again
-	After  time.Duration // with EventPending: how long until the next attempt may start
+	State  EventState    // EventPending: to be tried again
+	After  time.Duration // with EventPending: until the next attempt may start
 	Answer string
 }
 
-// Sanitized returns the result as it is stored.
+// Sanitized returns what is stored.
 func (e AppEventOutcome) Sanitized() AppEventOutcome {
 	e.Answer = sanitized(e.Answer)
 	return e
@@ -156,6 +148,6 @@ func (e AppEventOutcome) Sanitized() AppEventOutcome {
 type AppEventFilter struct {
 	App    string
 	State  EventState
-	Before uuid.UUID // only events with smaller IDs
+	Before uuid.UUID // smaller IDs only
 	Limit  int       // 1 to 200
 }

@@ -11,30 +11,28 @@ import (
 	"sendcode/internal/base/recipient"
 )
 
-// AuditEntry records one action of an administrator. Entries never change, except that an erasure
-// removes the recipient. If an action changes the store, its entry is written in the transaction of
-// the change. For any other action, an entry with AuditBegun is written before the action. After
-// the action, a second entry completes the first entry.
+// AuditEntry records an action of an administrator. It never changes, except that an erasure
+// removes the recipient. An action that changes the store writes its entry in the same transaction.
+// Any other action is preceded by an entry with AuditBegun, and followed by one that completes it.
 type AuditEntry struct {
 	ID        uuid.UUID // version 7
-	At        time.Time // on the database's clock; the database sets it
+	At        time.Time // set by the database, on its clock
 	Who       string    // the account
-	Role      string    // the account's role at that time
-	Network   string    // where the request came from
-	What      string    // machine-readable action, as "quota.reset"
+	Role      string    // at that time
+	Network   string    // of the request
+	What      string    // machine-readable, as "quota.reset"
 	App       string
 	Channel   recipient.Channel
 	Purpose   string
-	Recipient recipient.Hash // zero: the action had no recipient, or ForgetDueErased of package sqldb deleted the hash
+	Recipient recipient.Hash // zero: none, or sqldb.DB.ForgetDueErased deleted it
 	To        string         // masked; ErasedMask after an erasure
-	Target    string         // ID of a send, or the name of an account
-	Reason    string         // written by the administrator; no erasure removes it, so it must not name a recipient
+	Target    string         // ID of a send, or name of an account
+	Reason    string         // the administrator's; no erasure removes it, so it must not name a recipient
 	Outcome   AuditOutcome
-	Detail    string    // machine-readable: the cause of a failure, or the changes
-	Completes uuid.UUID // ID of the entry with outcome AuditBegun that this entry completes; uuid.Nil: none
+	Detail    string    // machine-readable: cause of a failure, or the changes
+	Completes uuid.UUID // ID of the entry with AuditBegun; Nil: none
 }
 
-// Columns returns the columns of the row.
 func (a *AuditEntry) Columns() []Column {
 	return []Column{
 		{"id", &a.ID, InsertedColumn | ExportedColumn},
@@ -56,21 +54,20 @@ func (a *AuditEntry) Columns() []Column {
 	}
 }
 
-// AuditOutcome is the outcome of an action.
 type AuditOutcome string
 
-// The outcomes of an action. If no entry completes an entry with AuditBegun, the action may still
-// run. Otherwise the process died during the action, or could not write the outcome.
+// If no entry completes one with AuditBegun, the action still runs, or the process died during it
+// or couldn't write the outcome.
 const (
 	AuditBegun  AuditOutcome = "begun"
 	AuditDone   AuditOutcome = "done"
 	AuditFailed AuditOutcome = "failed"
 )
 
-// ErasureAction is AuditEntry.What of each Erase.
+// ErasureAction is AuditEntry.What of an erasure.
 const ErasureAction = "recipient.erase"
 
-// ErasedMask replaces the masked recipient after an erasure.
+// ErasedMask replaces a masked recipient after its erasure.
 const ErasedMask = "•••"
 
 // AuditFilter selects audit entries. Zero fields select all.
@@ -78,14 +75,13 @@ type AuditFilter struct {
 	Who       string
 	What      string
 	Recipient *recipient.Hash
-	Before    *Cursor // entries older than this mark (keyset paging)
+	Before    *Cursor // older entries only
 	Limit     int     // 1 to 200
 }
 
-// maxAuditReasonLength is the largest length of an administrator's reason, in characters.
-const maxAuditReasonLength = 500
+const maxAuditReasonLength = 500 // characters
 
-// Validated validates the entry and returns it; errors wrap ErrBadRequest.
+// Validated returns errors that wrap ErrBadRequest.
 func (a AuditEntry) Validated() (AuditEntry, error) {
 	switch {
 	case a.ID == uuid.Nil || a.Who == "" || a.What == "":
@@ -101,20 +97,18 @@ func (a AuditEntry) Validated() (AuditEntry, error) {
 	return a, nil
 }
 
-// HasRecipient reports whether the entry names a recipient. Only such entries have a row in the
-// table audit_recipients.
+// HasRecipient reports whether the entry has a row in audit_recipients.
 func (a AuditEntry) HasRecipient() bool { return a.Recipient != recipient.Hash{} || a.To != "" }
 
-// AuditEntryCompletion returns the entry that completes the entry a. The result is a copy of a with
-// a new ID, the outcome and the detail. AuditEntryCompletion fails if the system cannot supply
-// random bytes.
+// AuditEntryCompletion returns a new entry that completes a. It fails if the system has no random
+// bytes.
 func AuditEntryCompletion(a AuditEntry, outcome AuditOutcome, detail string) (AuditEntry, error) {
 	id, err := uuid.NewV7()
 	a.Completes, a.ID, a.Outcome, a.Detail = a.ID, id, outcome, detail
 	return a, err
 }
 
-// AsFailedBecauseEnded returns the entry as failed, because the verification had already ended.
+// AsFailedBecauseEnded returns the entry of an action for which the verification had already ended.
 func (a AuditEntry) AsFailedBecauseEnded() AuditEntry {
 	a.Outcome, a.Detail = AuditFailed, "ended"
 	return a

@@ -10,20 +10,19 @@ import (
 	"github.com/google/uuid"
 )
 
-// Bounds on the rows and texts of one call.
+// These bound one call.
 const (
 	MaxPageRows    = 200
 	MaxRelatedRows = 500
-	MaxTextBytes   = 512 // limit for a text in an index; Postgres allows 2,704 bytes for the whole index key of a row
+	MaxTextBytes   = 512 // a text in an index; Postgres allows 2,704 bytes for a whole index key
 )
 
-// BadRequestf formats an error that wraps ErrBadRequest.
 func BadRequestf(format string, args ...any) error {
 	return fmt.Errorf("%w: "+format, append([]any{ErrBadRequest}, args...)...)
 }
 
-// TruncateToMicroseconds returns t in the form that the database stores. The result is in UTC, has
-// whole microseconds and has no monotonic clock reading. The zero time stays zero.
+// TruncateToMicroseconds returns t as the database stores it: whole microseconds, UTC, without a
+// monotonic reading. The zero time stays zero.
 func TruncateToMicroseconds(t time.Time) time.Time {
 	if t.IsZero() {
 		return time.Time{}
@@ -31,17 +30,17 @@ func TruncateToMicroseconds(t time.Time) time.Time {
 	return time.UnixMicro(t.UnixMicro()).UTC()
 }
 
-// AreValidTexts reports whether every database can store all of these texts. A valid text is UTF-8
-// without NUL. It has at most MaxTextBytes bytes, so that an index can contain it. Postgres rejects
-// a statement with an invalid text, and then all rows of the statement are lost.
+// AreValidTexts reports whether every database can store these texts: UTF-8 without NUL, and at
+// most MaxTextBytes, for indexes. Postgres rejects a statement for one invalid text, and all its
+// rows are lost.
 func AreValidTexts(texts ...string) bool {
 	return !slices.ContainsFunc(texts, func(s string) bool {
 		return len(s) > MaxTextBytes || !utf8.ValidString(s) || strings.ContainsRune(s, 0)
 	})
 }
 
-// ValidatedIntent copies the fields that a send and its verification share from the send to the
-// verification. Then it validates the intent. Errors wrap ErrBadRequest.
+// ValidatedIntent also copies from the send to the verification what they share. Errors wrap
+// ErrBadRequest.
 func ValidatedIntent(in Intent) (Intent, error) {
 	s, v := &in.Send, &in.Verification
 	v.App, v.Channel, v.Purpose, v.Recipient = s.App, s.Channel, s.Purpose, s.Recipient
@@ -76,19 +75,17 @@ func ValidatedIntent(in Intent) (Intent, error) {
 	return in, nil
 }
 
-// PurposeSeparator joins a list of purposes to one text, for a statement's parameter.
+// PurposeSeparator joins purposes to one parameter of a statement.
 const PurposeSeparator = "\x1f"
 
-// Sanitized returns the outcome in the form that the store writes. If a text of a mail server is
-// not one that every database can store, Sanitized repairs the text. It does not reject the
-// outcome, because a send without a stored outcome would stay in flight.
+// Sanitized returns the outcome as the store writes it. Texts of a mail server that can't be stored
+// are repaired rather than rejected, because a send without an outcome would stay in flight.
 func (o Outcome) Sanitized() Outcome {
 	o.Reason, o.Provider, o.ProviderCode = sanitized(o.Reason), sanitized(o.Provider), sanitized(o.ProviderCode)
 	o.Took, o.Suppress = max(0, o.Took).Truncate(time.Microsecond), o.Suppress.sanitized()
 	return o
 }
 
-// sanitized returns the suppression as the store writes it.
 func (n NewSuppression) sanitized() NewSuppression {
 	n.For, n.Words = max(0, n.For).Truncate(time.Microsecond), sanitized(n.Words)
 	return n
@@ -100,8 +97,7 @@ func (p Postponement) Sanitized() Postponement {
 	return p
 }
 
-// sanitized replaces invalid UTF-8 and NUL by U+FFFD and cuts the text to MaxTextBytes bytes, so
-// that every database can store it.
+// sanitized makes s storable: U+FFFD for invalid UTF-8 and NUL, cut to MaxTextBytes.
 func sanitized(s string) string {
 	s = strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "\uFFFD")
 	if len(s) > MaxTextBytes {
@@ -110,9 +106,8 @@ func sanitized(s string) string {
 	return s
 }
 
-// MergeRefusals merges refusals with the same ID into one row, with the sum of their counts, and
-// sorts the rows by ID. So one statement writes each row once, and two replicas lock rows in the
-// same order.
+// MergeRefusals sums refusals with the same ID, so that one statement writes each row once, and
+// sorts by ID, so that replicas lock rows in the same order.
 func MergeRefusals(refusals []SendOrRefusal) []SendOrRefusal {
 	byID := map[uuid.UUID]SendOrRefusal{}
 	for _, r := range refusals {
@@ -135,9 +130,8 @@ func MergeRefusals(refusals []SendOrRefusal) []SendOrRefusal {
 	return rows
 }
 
-// sanitizeRefusal sets the fields of a refusal as its row needs them, except LoggedAt. If a text is
-// not one that every database can store, sanitizeRefusal repairs the text. It does not reject the
-// refusal, because every refused request must be recorded.
+// sanitizeRefusal sets a refusal's fields as its row needs them, except LoggedAt. Texts are
+// repaired rather than rejected, because every refused request must be recorded.
 func sanitizeRefusal(r *SendOrRefusal, columns []Column) {
 	for _, c := range columns {
 		if text, ok := c.Field.(*string); ok && c.Flags&InsertedByRefusal != 0 {
@@ -147,28 +141,24 @@ func sanitizeRefusal(r *SendOrRefusal, columns []Column) {
 	r.Status, r.RetryAfter = Refused, r.RetryAfter.Truncate(time.Microsecond)
 }
 
-// MayMatchAny reports whether any row can match the filter. If no row can match, the caller returns
-// no rows and runs no query.
+// MayMatchAny returns false if no row can match, so that no query is needed.
 func (f Filter) MayMatchAny() bool {
 	return AreValidTexts(string(f.Status), string(f.Channel), f.Purpose, f.App, f.BlockedBy, f.Provider,
 		f.Country, f.Domain, f.Network) && f.Labels.valid() &&
 		(f.Support == "" || IsSupportReference(f.Support)) && (f.MayMatchSends() || f.MayMatchRefusals())
 }
 
-// MayMatchSends reports whether the filter can match sends.
 func (f Filter) MayMatchSends() bool { return f.Status != Refused && f.BlockedBy == "" }
 
-// MayMatchRefusals reports whether the filter can match refusals.
 func (f Filter) MayMatchRefusals() bool {
 	return (f.Status == "" || f.Status == Refused) && f.Provider+f.Request == "" && f.Labels == Labels{} && f.Outcome == ""
 }
 
-// RuleSeparator stands between the names of rules in a column. No name contains it.
+// RuleSeparator stands between names of rules in a column. No name has it.
 const RuleSeparator = ","
 
-// Validate returns an error if the query has no holder (Verification.Holder), since knowing an
-// address gives no right to see its verifications. It also returns an error if a text of the query
-// cannot be in a row. Errors wrap ErrBadRequest.
+// Validate refuses a query without a Holder, since knowing an address gives no right to see its
+// verifications, or with a text that no row can have. Errors wrap ErrBadRequest.
 func (r RecipientVerificationsQuery) Validate() error {
 	if r.Holder == "" || !AreValidTexts(r.App, string(r.Channel), r.Purpose, r.Holder) {
 		return BadRequestf("a holding names its holder, app, channel and purpose")

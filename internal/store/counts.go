@@ -10,16 +10,16 @@ import (
 	"sendcode/internal/base/recipient"
 )
 
-// SendBucket identifies the sends to one recipient that the rules of one policy count together.
+// SendBucket names the sends to one recipient that the rules of one policy count together.
 type SendBucket struct {
 	App       string
 	Channel   recipient.Channel
 	Recipient recipient.Hash
-	Purposes  []string // all purposes with this policy, at least one
+	Purposes  []string // all with this policy, at least one
 }
 
-// RecipientLockKey returns the key of the lock on a recipient. The key is a hash of the send's app,
-// channel and recipient. If two recipients have the same key, their sends wait for each other.
+// RecipientLockKey returns the key of the lock on a recipient, a hash of app, channel and
+// recipient. Sends to recipients with the same key wait for each other.
 func RecipientLockKey(s Send) int64 {
 	h := fnv.New64a()
 	h.Write([]byte(s.App + "\x00" + string(s.Channel) + "\x00"))
@@ -27,19 +27,10 @@ func RecipientLockKey(s Send) int64 {
 	return int64(binary.BigEndian.Uint64(h.Sum(nil)))
 }
 
-// Reasons of failed sends:
-//
-//   - ReasonRejected: the mail server or the carrier refused the message for good
-//   - ReasonOptedOut: the person asked the carrier to send nothing more
-//   - ReasonCarrierLimit: the carrier takes nothing more for this number for a while
-//   - ReasonBlocked: the recipient is on the block list
-//   - ReasonPaused: the channel, the purpose or the prefix was paused
-//   - ReasonEnded: the verification was approved, canceled or locked while the send waited
-//
-// A failed send is refunded, so the usual rules do not count it. Two other rules bound the number
-// of failed sends to a recipient, over all purposes. The rule on failures counts a failure of the
-// address (Outcome.BadAddress) for a day; see Intent.RejectionRules. The rule "backoff" counts
-// other failures for an hour, only in the limiter; see CountsTowardBackoffRule.
+// Reasons of failed sends. Such a send is refunded, so the usual rules don't count it. Two others
+// bound the failed sends to a recipient, over all purposes: Intent.RejectionRules count failures of
+// the address (Outcome.BadAddress) for a day, and the rule "backoff" counts others for an hour,
+// only in the limiter.
 const (
 	ReasonRejected     = "rejected"
 	ReasonOptedOut     = "opted_out"
@@ -49,14 +40,12 @@ const (
 	ReasonEnded        = "ended"
 )
 
-// CountsAsRejected reports whether a send with this reason may have failed because the address
-// takes no messages.
+// CountsAsRejected reports whether the reason may be that the address takes no messages.
 func CountsAsRejected(reason string) bool {
 	return reason == ReasonRejected || reason == ReasonSuppressed || reason == ReasonOptedOut
 }
 
-// CountsTowardBackoffRule reports whether the rule "backoff" counts a send that failed for this
-// reason. The rule does not count a send that an administrator or the caller ended.
+// CountsTowardBackoffRule returns false for a send that an administrator or the caller ended.
 func CountsTowardBackoffRule(reason string) bool {
 	return reason != ReasonEnded && reason != ReasonErased
 }
@@ -66,16 +55,14 @@ type FailedSend struct {
 	ID      uuid.UUID
 	EndedAt time.Time // on the database's clock
 	Purpose string
-	// CountsTowardBackoffRule says whether the rule "backoff" counts the send. The rule counts the
-	// send if the function CountsTowardBackoffRule returns true for its reason. But the rule does
-	// not count a send that a reset removed. It also does not count a send if the recipient was
-	// sent a message after the send ended.
+	// CountsTowardBackoffRule is what the function of this name says of the reason, but false after
+	// a reset, or if the recipient was sent a message after this send ended.
 	CountsTowardBackoffRule bool
 	Paused                  bool // a pause stopped it
-	PauseInForce            bool // a pause of the send's prefix and class is in force now
+	PauseInForce            bool // of the send's prefix and class
 }
 
-// FailedSendsQuery selects the FailedSends of a recipient that ended less than Within ago.
+// FailedSendsQuery selects the failed sends to a recipient that ended less than Within ago.
 type FailedSendsQuery struct {
 	App       string
 	Channel   recipient.Channel
@@ -84,7 +71,7 @@ type FailedSendsQuery struct {
 	Within    time.Duration
 }
 
-// AsSend returns a send with the bucket's app, channel and recipient, for RecipientLockKey.
+// AsSend returns a send of the bucket, for RecipientLockKey.
 func (b SendBucket) AsSend() Send {
 	return Send{App: b.App, Channel: b.Channel, Recipient: b.Recipient}
 }

@@ -7,8 +7,8 @@ import (
 	"sendcode/internal/base/fault"
 )
 
-// WrapUnavailable wraps err in fault.Unavailable. If err is nil or one of the store's own errors,
-// WrapUnavailable returns err unchanged.
+// WrapUnavailable wraps err in fault.Unavailable, unless err is nil or one of the store's own (see
+// IsStoreError).
 func WrapUnavailable(err error) error {
 	if err == nil || IsStoreError(err) {
 		return err
@@ -16,15 +16,14 @@ func WrapUnavailable(err error) error {
 	return fault.Unavailable.Wrap(err)
 }
 
-// WrapUncertain wraps err in fault.Unavailable and fault.Uncertain. This means that the database
-// failed, and that the write may or may not be committed.
+// WrapUncertain wraps the error of a write that may be committed or not in fault.Uncertain, and so
+// in fault.Unavailable.
 func WrapUncertain(err error) error {
 	return fault.Uncertain.Wrap(err)
 }
 
-// IsStoreError reports whether err is one of the store's own errors or a *fault.InvalidError. The
-// store's own errors are fault.Unavailable, fault.NotFound, ErrBadRequest and *OtherKeysError.
-// CheckRequest.Judge may return a *fault.InvalidError. Callers return all these errors unchanged.
+// IsStoreError reports whether callers return err unchanged: fault.Unavailable, fault.NotFound,
+// ErrBadRequest, *OtherKeysError, or the *fault.InvalidError of a CheckRequest.Judge.
 func IsStoreError(err error) bool {
 	if _, invalid := errors.AsType[*fault.InvalidError](err); invalid {
 		return true
@@ -35,21 +34,20 @@ func IsStoreError(err error) bool {
 	return errors.Is(err, fault.Unavailable) || errors.Is(err, fault.NotFound) || errors.Is(err, ErrBadRequest)
 }
 
-// Causes of a failed write. An error that wraps one of them also wraps fault.Unavailable.
+// These are causes of a failed write. An error that wraps one also wraps fault.Unavailable.
 var (
-	// ErrNoSpace: the database's disk or memory is full.
+	// ErrNoSpace: disk or memory is full.
 	ErrNoSpace = errors.New("store: no room to write")
 	// ErrReadOnly: the database or its file is read-only.
 	ErrReadOnly = errors.New("store: the database is read-only")
-	// ErrNoPermission: the database login lacks a right on a table, or row security hides the
-	// table's rows from the login.
+	// ErrNoPermission: the login lacks a right on a table, or row security hides the table's rows
+	// from it.
 	ErrNoPermission = errors.New("store: a right on the tables is missing")
-	// ErrStandbyAway: a commit waits for synchronous standbys, but too few of them answer.
+	// ErrStandbyAway: a commit waits for synchronous standbys, of which too few answer.
 	ErrStandbyAway = errors.New("store: each commit waits for a synchronous standby that does not answer")
-	// ErrSchema: the database does not have the schema of this program.
+	// ErrSchema: the schema isn't this program's.
 	ErrSchema = errors.New("store: the database has a schema other than this program")
-	// ErrLaterSchema: a later version of the program has migrated the database. ErrLaterSchema does
-	// not mean that writes fail, because this version can still work with the database.
-	// ErrLaterSchema wraps ErrSchema.
+	// ErrLaterSchema wraps ErrSchema: a later version has migrated the database. Writes may still
+	// work.
 	ErrLaterSchema = fmt.Errorf("%w, a later one", ErrSchema)
 )

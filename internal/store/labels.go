@@ -4,26 +4,24 @@ import (
 	"iter"
 )
 
-// Labels are texts that a caller adds to a request, so that the sends of the request can be found
-// by them. A label has the same name in requests, answers, columns, filters and the export.
+// Labels are texts of the caller by which it finds its sends. A label has the same name in
+// requests, answers, columns, filters and the export.
 type Labels struct {
 	Reference string `json:"reference,omitempty"`
 }
 
-// label is the name of a label and a pointer to its text.
 type label struct {
 	name string
 	text *string
 }
 
-// fields returns all labels, as an array, so that nothing is allocated.
+// fields returns an array, so that nothing is allocated.
 func (l *Labels) fields() [1]label { return [...]label{{"reference", &l.Reference}} }
 
-// LabelColumns returns the columns of the labels, in the tables sends and verifications.
+// LabelColumns are in the tables sends and verifications.
 func (l *Labels) LabelColumns() []Column { return l.withColumns(nil) }
 
-// withColumns returns the columns in own, followed by the columns of the labels. It allocates
-// memory only once.
+// withColumns returns own, then the labels' columns. It allocates once.
 func (l *Labels) withColumns(own []Column) []Column {
 	all := append(make([]Column, 0, len(own)+len(l.fields())), own...)
 	for _, f := range l.fields() {
@@ -32,7 +30,7 @@ func (l *Labels) withColumns(own []Column) []Column {
 	return all
 }
 
-// All returns the name and the text of each label.
+// All yields the name and the text of each label.
 func (l Labels) All() iter.Seq2[string, string] {
 	return func(yield func(name, text string) bool) {
 		for _, f := range l.fields() {
@@ -43,7 +41,6 @@ func (l Labels) All() iter.Seq2[string, string] {
 	}
 }
 
-// valid reports whether every database can store the labels.
 func (l Labels) valid() bool {
 	for _, text := range l.All() {
 		if !AreValidTexts(text) {
@@ -53,7 +50,7 @@ func (l Labels) valid() bool {
 	return true
 }
 
-// Or returns l, in which each empty label is replaced by the same label of other.
+// Or returns l with the labels of other where l's are empty.
 func (l Labels) Or(other Labels) Labels {
 	others := other.fields()
 	for i, f := range l.fields() {
@@ -64,7 +61,6 @@ func (l Labels) Or(other Labels) Labels {
 	return l
 }
 
-// LabelNames returns the names of all labels.
 func LabelNames() (names []string) {
 	for name := range (Labels{}).All() {
 		names = append(names, name)

@@ -6,33 +6,30 @@ import (
 	"github.com/google/uuid"
 )
 
-// ProviderEventKind is the kind of report that a provider made on a message. The provider had
-// accepted the message before.
+// ProviderEventKind is what a provider reported on a message after accepting it.
 type ProviderEventKind string
 
-// The kinds of events, the worst last.
+// By rank, the worst last. ProviderUnmapped and ProviderDelayed have none.
 const (
 	ProviderDelivered  ProviderEventKind = "delivered"
 	ProviderBounced    ProviderEventKind = "bounced"
 	ProviderOptedOut   ProviderEventKind = "opted_out"
 	ProviderComplained ProviderEventKind = "complained"
-	ProviderUnmapped   ProviderEventKind = "unmapped" // the provider's type of event is not in the configuration; without a rank
-	ProviderDelayed    ProviderEventKind = "delayed"  // a mail server will try again; without a rank
+	ProviderUnmapped   ProviderEventKind = "unmapped" // the configuration doesn't have the provider's type of event
+	ProviderDelayed    ProviderEventKind = "delayed"  // a mail server will try again
 )
 
-// ProviderEvent is a provider's report on a send. A send has at most one event of each kind; a
-// second one of the same kind is ignored.
+// ProviderEvent is a provider's report on a send. A second one of the same kind is ignored.
 type ProviderEvent struct {
 	Send     uuid.UUID
 	Kind     ProviderEventKind
-	At       time.Time // the provider's time of the event; if the provider gave no time or a time after HeardAt: HeardAt
-	HeardAt  time.Time // on the database's clock; the database sets it
+	At       time.Time // by the provider; HeardAt if it gave no time or a later one
+	HeardAt  time.Time // set by the database, on its clock
 	Provider string    // its name in the configuration
 	Detail   string    // SMTP codes or one word
-	ForGood  bool      // the message will not arrive; the event's row does not have it
+	ForGood  bool      // the message won't arrive; not in the event's row
 }
 
-// Columns returns the columns of the row.
 func (p *ProviderEvent) Columns() []Column {
 	return []Column{
 		{"send_id", &p.Send, InsertedColumn | ExportedColumn},
@@ -44,14 +41,12 @@ func (p *ProviderEvent) Columns() []Column {
 	}
 }
 
-// Sanitized returns the event and its suppression as the store writes them.
 func (p ProviderEvent) Sanitized(suppress NewSuppression) (ProviderEvent, NewSuppression) {
 	p.At, p.Provider, p.Detail = TruncateToMicroseconds(p.At), sanitized(p.Provider), sanitized(p.Detail)
 	return p, suppress.sanitized()
 }
 
-// WithTimes returns the event with HeardAt set to now. If At is zero or later than now, WithTimes
-// also sets At to now.
+// WithTimes returns the event as heard now. At becomes now if it is zero or later.
 func (p ProviderEvent) WithTimes(now time.Time) ProviderEvent {
 	p.HeardAt = now
 	if p.At.IsZero() || p.At.After(now) {
@@ -60,8 +55,7 @@ func (p ProviderEvent) WithTimes(now time.Time) ProviderEvent {
 	return p
 }
 
-// Suppression returns the suppression that the event causes for the send's recipient. The parameter
-// row is the send that the event reports on.
+// Suppression returns what the event causes for the recipient of row, the send that it reports on.
 func (p ProviderEvent) Suppression(suppress NewSuppression, row Send) Suppression {
 	if row.To == ErasedMask {
 		suppress.Words = ""

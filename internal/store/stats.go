@@ -7,43 +7,40 @@ import (
 	"sendcode/internal/base/recipient"
 )
 
-// StatsQuery selects the rows that were logged in [From, To). An empty App, Channel or Purpose
-// selects all.
+// StatsQuery selects the rows logged in [From, To). Empty App, Channel or Purpose select all.
 type StatsQuery struct {
 	App      string
 	Channel  recipient.Channel
 	Purpose  string
 	From, To time.Time
-	Each     time.Duration // in whole seconds; each interval begins at a multiple of Each since 1970
-	// Zone is the time zone of days, if Each is a number of days. If Zone is nil, the zone is UTC.
-	// Rows are counted by hours of UTC. If the zone's offset is not a whole number of hours, a day
-	// begins with the first hour of UTC that starts on that day.
+	Each     time.Duration // whole seconds; intervals begin at its multiples since 1970
+	// Zone is the time zone of days, if Each is a number of days; nil means UTC. Rows are counted
+	// by hours of UTC, so if the offset isn't whole hours, a day begins with the first such hour
+	// that starts on it.
 	Zone *time.Location
 }
 
-// Stats is the result of a StatsQuery.
 type Stats struct {
-	Tallies   []StatusCount   // sorted by At, then by status, reason and rule
-	Intervals []StatsInterval // sorted by time; intervals with neither opened verifications nor sent messages are left out
-	Measures                  // of the whole time range
-	// Undelivered is the number of text messages whose receipt says that they were lost. The number
-	// comes from the rows and not from stored counts of hours, because a receipt may come after the
-	// hour was counted.
+	Tallies   []StatusCount   // sorted by At, status, reason and rule
+	Intervals []StatsInterval // sorted by time, without those in which nothing was opened or sent
+	Measures                  // of the whole range
+	// Text messages whose receipt says that they were lost. From the rows rather than the counts of
+	// hours, because a receipt may come after its hour was counted.
 	Undelivered int
-	Reported    int // verifications whose recipients reported in that time that they did not ask
+	Reported    int // verifications whose recipients said in that time that they hadn't asked
 }
 
-// StatusCount is the number of rows with one status, reason and rule in one interval.
+// StatusCount counts the rows with one status, reason and rule in an interval.
 type StatusCount struct {
-	At        time.Time // start of the interval
+	At        time.Time // the interval's start
 	Status    Status
 	Reason    string // with Failed and Unknown
 	BlockedBy string // with Refused: the rule
 	Rows      int
-	Requests  int // number of requests that the rows stand for
+	Requests  int // that the rows stand for
 }
 
-// Validated validates the query and rounds its instants; errors wrap ErrBadRequest.
+// Validated rounds the instants. Errors wrap ErrBadRequest.
 func (q StatsQuery) Validated() (StatsQuery, error) {
 	q.From, q.To = TruncateToMicroseconds(q.From), TruncateToMicroseconds(q.To)
 	if q.From.IsZero() || !q.From.Before(q.To) || q.Each < time.Second || q.Each%time.Second != 0 ||
@@ -53,8 +50,7 @@ func (q StatsQuery) Validated() (StatsQuery, error) {
 	return q, nil
 }
 
-// ZoneOffset is a zone's offset from UTC, rounded down to whole hours. It applies from an instant
-// on.
+// ZoneOffset is a zone's offset from UTC, rounded down to whole hours, from an instant on.
 type ZoneOffset struct {
 	From   time.Time
 	Offset time.Duration
@@ -62,9 +58,8 @@ type ZoneOffset struct {
 
 const day = 24 * time.Hour
 
-// ZoneOffsets returns the zone's offsets from UTC in the query's time range, sorted by time. The
-// first offset also applies before that range. If Zone is nil or Each is not a number of days, the
-// only offset is 0.
+// ZoneOffsets returns the zone's offsets in the query's range, sorted by time. The first also
+// applies before. If Zone is nil or Each isn't a number of days, the only offset is 0.
 func (q StatsQuery) ZoneOffsets() (all []ZoneOffset) {
 	if q.Zone == nil || q.Each%day != 0 {
 		return []ZoneOffset{{}}
@@ -80,19 +75,17 @@ func (q StatsQuery) ZoneOffsets() (all []ZoneOffset) {
 	}
 }
 
-// IntervalStart returns the beginning of the interval that contains the instant at.
+// IntervalStart returns the start of the interval of at.
 func (q StatsQuery) IntervalStart(at time.Time) time.Time {
 	return q.StartOfInterval(q.intervalNumber(at))
 }
 
-// NextIntervalStart returns the start of the next interval, which follows the interval of the given
-// instant.
+// NextIntervalStart returns the start of the interval after that of at.
 func (q StatsQuery) NextIntervalStart(at time.Time) time.Time {
 	return q.StartOfInterval(q.intervalNumber(at) + 1)
 }
 
-// intervalNumber returns the number of the interval to which the given instant belongs. The numbers
-// count intervals from 1970.
+// intervalNumber counts intervals from 1970.
 func (q StatsQuery) intervalNumber(at time.Time) int64 {
 	var offset time.Duration
 	for i, s := range q.ZoneOffsets() {
@@ -103,7 +96,7 @@ func (q StatsQuery) intervalNumber(at time.Time) int64 {
 	return int64(math.Floor(float64(at.Add(offset).Unix()) / q.Each.Seconds()))
 }
 
-// StartOfInterval returns the beginning of interval n, counted from 1970.
+// StartOfInterval takes a number counted from 1970.
 func (q StatsQuery) StartOfInterval(n int64) (at time.Time) {
 	all := q.ZoneOffsets()
 	for i, s := range all {
@@ -118,36 +111,32 @@ func (q StatsQuery) StartOfInterval(n int64) (at time.Time) {
 	return at
 }
 
-// Measures are the numbers of codes sent and approved, and the delivery times.
+// Measures are numbers of codes and delivery times.
 type Measures struct {
-	// Opened is the number of verifications whose first send is in the time range. Approved is the
-	// number of these verifications that are approved. If the counts of an hour are stored,
-	// Approved does not include approvals after the hour was counted. If a caller checks a code
-	// itself, the verification is in both numbers only if the caller reports the outcome.
+	// Opened counts the verifications whose first send is in the range, Approved those of them that
+	// are approved. If the hour's counts are stored, later approvals aren't included. A code that
+	// its caller checks is in both only if the caller reports the outcome.
 	Opened, Approved int
-	// Median and P95 are percentiles of the time from LoggedAt to the outcome of sent messages. If
-	// no message was sent, both are 0.
+	// Percentiles of the time from LoggedAt to the outcome of sent messages; 0 without any.
 	Median, P95 time.Duration
 }
 
-// StatsInterval has the measures of one interval of the time range.
 type StatsInterval struct {
-	At time.Time // start of the interval
+	At time.Time // the interval's start
 	Measures
 }
 
-// DomainTally counts the mails to addresses of one domain.
+// DomainTally counts the mails to a domain.
 type DomainTally struct {
-	Domain   string // as Send.To shows it
+	Domain   string // as in Send.To
 	Sends    int
 	Failed   int
-	Rejected int // how many of Failed a mail server refused for good
+	Rejected int // of Failed, by a mail server for good
 }
 
-// Dimension is a property of sends by which statistics group codes.
+// Dimension is what statistics group codes by.
 type Dimension string
 
-// The dimensions.
 const (
 	ByPurpose Dimension = "purpose"
 	ByApp     Dimension = "app"
@@ -156,8 +145,7 @@ const (
 	ByDomain  Dimension = "domain"  // of the mail address
 )
 
-// ApprovalTally is the number of codes with one value of a dimension, and the number of these that
-// were approved.
+// ApprovalTally counts the codes with one value of a dimension.
 type ApprovalTally struct {
 	Value    string `json:"value"`  // such as "DE" for ByCountry
 	Opened   int    `json:"opened"` // as in Measures

@@ -9,15 +9,14 @@ import (
 	"github.com/google/uuid"
 )
 
-// SupportRange is a parsed support reference. A support reference, such as S-7K3M-Q2XP, identifies
-// a send and is short enough to read aloud. It is not stored but computed from the send's ID, in
-// Crockford's Base32. It consists of the ID's time in whole seconds since 2020 (31 bits) and the
-// last 9 bits of the ID. The reference reveals nothing of the verification's ID, so it does not
-// help to check codes. At 100 sends a second, one reference in five belongs to two sends. A search
-// for such a reference finds both sends.
+// SupportRange is a parsed support reference, such as S-7K3M-Q2XP, which names a send and is short
+// enough to read aloud. It isn't stored but computed from the send's ID, in Crockford's Base32: the
+// ID's time in whole seconds since 2020 (31 bits) and its last 9 bits. It reveals nothing of the
+// verification's ID, so it doesn't help to check codes. At 100 sends a second, one reference in
+// five belongs to two sends, and a search finds both.
 type SupportRange struct {
 	second int64  // since 1970
-	Tail   uint16 // the last 9 bits of the ID
+	Tail   uint16 // last 9 bits of the ID
 }
 
 const (
@@ -28,11 +27,10 @@ const (
 	supportTailMask          = 1<<supportReferenceTailBits - 1
 )
 
-// supportEpoch is the start of the seconds in a reference; 31 bits last until 2088.
+// supportEpoch begins the seconds of a reference. 31 bits last until 2088.
 var supportEpoch = time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC).Unix()
 
-// supportRangeOfID returns the second and the tail of a send's ID. If id is not the ID of a send,
-// it returns false.
+// supportRangeOfID returns false if id is not a send's.
 func supportRangeOfID(id uuid.UUID) (SupportRange, bool) {
 	ms := int64(binary.BigEndian.Uint64(id[:]) >> 16) // RFC 9562 section 5.7
 	r := SupportRange{second: ms / 1000, Tail: binary.BigEndian.Uint16(id[14:]) & supportTailMask}
@@ -40,8 +38,7 @@ func supportRangeOfID(id uuid.UUID) (SupportRange, bool) {
 	return r, id.Version() == 7 && since >= 0 && since < 1<<(5*supportReferenceLength-supportReferenceTailBits)
 }
 
-// SupportReference returns the reference of a send, which people can read aloud. If id is not the
-// ID of a send, it returns "".
+// SupportReference returns "" if id is not a send's.
 func SupportReference(id uuid.UUID) string {
 	r, ok := supportRangeOfID(id)
 	if !ok {
@@ -55,8 +52,8 @@ func SupportReference(id uuid.UUID) string {
 	return supportReferencePrefix + "-" + string(text[:4]) + "-" + string(text[4:])
 }
 
-// ParseSupportReference parses a reference as people write it: small letters, other dashes or none,
-// O for 0, I and L for 1.
+// ParseSupportReference takes what people write: small letters, other dashes or none, O for 0, I
+// and L for 1.
 func ParseSupportReference(text string) (r SupportRange, ok bool) {
 	text = strings.ToUpper(strings.Map(func(r rune) rune {
 		switch r {
@@ -80,25 +77,23 @@ func ParseSupportReference(text string) (r SupportRange, ok bool) {
 	return SupportRange{second: int64(bits>>supportReferenceTailBits) + supportEpoch, Tail: uint16(bits & supportTailMask)}, true
 }
 
-// IsSupportReference reports whether ParseSupportReference can parse the text.
 func IsSupportReference(text string) bool {
 	_, ok := ParseSupportReference(text)
 	return ok
 }
 
-// IDRange returns the range of the IDs of all sends of the reference's second. The result from is
-// the least ID of the range, and to is the first ID after the range. Callers must compare Tail,
-// too.
+// IDRange returns the IDs of all sends of the reference's second, from the least to the first after
+// them. Compare Tail too.
 func (r SupportRange) IDRange() (from, to uuid.UUID) {
 	binary.BigEndian.PutUint64(from[:], uint64(r.second*1000)<<16)
 	binary.BigEndian.PutUint64(to[:], uint64((r.second+1)*1000)<<16)
 	return from, to
 }
 
-// MaxSupportSearchRows is the most rows of one second that a search by reference reads.
+// MaxSupportSearchRows bounds the rows of a second that a search reads.
 const MaxSupportSearchRows = 20_000
 
-// FilterInPlace returns the rows that have the reference. It changes the slice rows.
+// FilterInPlace returns the rows with the reference. It changes rows.
 func (r SupportRange) FilterInPlace(rows []SendOrRefusal) []SendOrRefusal {
 	return slices.DeleteFunc(rows, func(s SendOrRefusal) bool {
 		own, ok := supportRangeOfID(s.ID)

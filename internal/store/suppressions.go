@@ -9,44 +9,42 @@ import (
 	"sendcode/internal/base/recipient"
 )
 
-// ReasonSuppressed is the reason of a failed send to a suppressed recipient.
+// ReasonSuppressed is of a failed send to a suppressed recipient.
 const ReasonSuppressed = "suppressed"
 
-// SuppressionCause is why a recipient is suppressed.
 type SuppressionCause string
 
-// The causes.
+// Why a recipient is suppressed.
 const (
-	CauseHardBounce SuppressionCause = "hard_bounce" // a mail server or a provider reported that the mailbox does not exist
+	CauseHardBounce SuppressionCause = "hard_bounce" // a mail server or a provider reported that there is no such mailbox
 	CauseComplaint  SuppressionCause = "complaint"   // the recipient reported a mail as spam
-	CauseOptOut     SuppressionCause = "opt_out"     // the recipient wants no messages, as a provider or a carrier reported
+	CauseOptOut     SuppressionCause = "opt_out"     // the recipient wants no messages, by a provider's or carrier's report
 	CauseManual     SuppressionCause = "manual"      // an administrator's decision
 )
 
-// Suppression stops all messages to one address, for all purposes. It does not stop messages to
-// another spelling of the address. It applies from Since to Until, or until it is lifted.
+// Suppression stops all messages to one address, for all purposes but not to other spellings, from
+// Since to Until or until it is lifted.
 type Suppression struct {
 	ID        uuid.UUID
-	App       string // empty: of every app
+	App       string // empty: all
 	Channel   recipient.Channel
-	Address   recipient.Hash // of the address as spelled; Begin compares this hash
+	Address   recipient.Hash // of the address as spelled, which Begin compares
 	Recipient recipient.Hash // as in Send.Recipient: one hash for all spellings of a mailbox
 	To        string         // masked
 	Cause     SuppressionCause
 	Detail    string    // SMTP reply code and enhanced status code, or an administrator's words
-	Send      uuid.UUID // the send that caused the suppression; Nil: an administrator added it
-	By        string    // account of the administrator who added it; empty: the service
-	Since     time.Time // all instants are on the database's clock
+	Send      uuid.UUID // that caused it; Nil: an administrator added it
+	By        string    // account of an administrator; empty: the service
+	Since     time.Time // instants are on the database's clock
 	Until     time.Time
 	LiftedAt  time.Time // zero: not lifted
 	LiftedBy  string
 	LiftedWhy string
 
-	Server string // mail server that refused the mail, or that accepted the mail before a provider reported the bounce
-	Words  string // text of the refusal or bounce, normalised; Server and Words identify a burst; empty: the suppression is in no burst
+	Server string // refused the mail, or took it before a provider reported the bounce
+	Words  string // of the refusal or bounce, normalised; with Server, they identify a burst; empty: in none
 }
 
-// Columns returns the columns of the row.
 func (s *Suppression) Columns() []Column {
 	return []Column{
 		{"id", &s.ID, InsertedColumn | ExportedColumn},
@@ -69,65 +67,62 @@ func (s *Suppression) Columns() []Column {
 	}
 }
 
-// Active reports whether the suppression applies at the instant now. Then the suppression has not
-// been lifted, and Until has not passed.
+// Active reports whether the suppression stops messages at now.
 func (s Suppression) Active(now time.Time) bool { return s.LiftedAt.IsZero() && now.Before(s.Until) }
 
-// A burst means that one mail server refused more than BurstLimit recipients with the same words
-// within BurstWindow. A burst counts only recipients to whom callers of one class sent. The server
-// may be at fault, so all suppressions of a burst are lifted. The metrics show only bursts whose
-// suppressions began within the last BurstTold.
+// A burst is more than BurstLimit recipients whom one mail server refused with the same words
+// within BurstWindow, after sends by one class of callers. The server may be at fault, so all its
+// suppressions are lifted. Metrics show those that began within BurstTold.
 const (
 	BurstLimit  = 5
 	BurstWindow = 10 * time.Minute
 	BurstTold   = time.Hour
 )
 
-// LiftedWhy of suppressions that no administrator lifted.
+// LiftedWhy, if no administrator lifted it.
 const (
 	LiftedAccepted = "accepted" // the code was entered, or another server took a mail with it
 	LiftedBurst    = "burst"
 )
 
-// Burst is a burst of the last BurstTold.
+// Burst is of the last BurstTold.
 type Burst struct {
 	Server, Words string
 	Recipients    int
 }
 
-// SuppressionID computes the ID of the suppression that a send causes. The ID depends on the send
-// and the cause. So a repeated report adds no second row, even if the first suppression was lifted.
+// SuppressionID is of the suppression that a send causes. It depends on both arguments only, so
+// that a repeated report adds no second row, even if the first was lifted.
 func SuppressionID(send uuid.UUID, why SuppressionCause) uuid.UUID {
 	return uuid.NewSHA1(send, []byte(why))
 }
 
-// NewSuppression makes Finish or IngestProviderEvent suppress the send's recipient in the same
-// transaction. If For is 0, nothing is suppressed.
+// NewSuppression makes Finish or IngestProviderEvent suppress the send's recipient, in the same
+// transaction, unless For is 0.
 type NewSuppression struct {
 	Cause   SuppressionCause
-	Address recipient.Hash // of the address as spelled
-	For     time.Duration  // length of the suppression
+	Address recipient.Hash // as spelled
+	For     time.Duration  // how long
 	Words   string         // as Suppression.Words
 }
 
 // SuppressionFilter selects suppressions. Zero fields select all.
 type SuppressionFilter struct {
-	Active    bool // only suppressions in force now, on the database's clock
+	Active    bool // in force now, on the database's clock
 	Recipient *recipient.Hash
-	Before    *Cursor // only suppressions older than this mark, by Since and then ID
+	Before    *Cursor // older ones only, by Since and then ID
 	Limit     int     // 1 to 200
 }
 
-// LiftSuppressionsRequest ends the suppressions of one address that are in force now.
+// LiftSuppressionsRequest ends the suppressions of an address in force now.
 type LiftSuppressionsRequest struct {
 	Channel recipient.Channel
 	Address recipient.Hash
-	App     string // only suppressions with this App; empty: all
-	By, Why string // the administrator's account and reason
+	App     string // only those with this App; empty: all
+	By, Why string // an administrator's account and reason
 }
 
-// SuppressionIDs returns the IDs of all suppressions that may have stopped the send, or that the
-// send may have caused.
+// SuppressionIDs returns those that may have stopped the send, or that it may have caused.
 func SuppressionIDs(s Send) []uuid.UUID {
 	ids := []uuid.UUID{SuppressionID(s.ID, CauseHardBounce), SuppressionID(s.ID, CauseComplaint), SuppressionID(s.ID, CauseOptOut)}
 	if s.Suppression != uuid.Nil {
@@ -136,8 +131,7 @@ func SuppressionIDs(s Send) []uuid.UUID {
 	return ids
 }
 
-// Validated validates the suppression and the audit entry in act, which may be nil. It returns both
-// in the form in which the store writes them. Errors wrap ErrBadRequest.
+// Validated returns both as the store writes them. act may be nil. Errors wrap ErrBadRequest.
 func (s Suppression) Validated(act *AuditEntry) (Suppression, *AuditEntry, error) {
 	s.Detail, s.By = sanitized(s.Detail), sanitized(s.By)
 	s.LiftedAt, s.LiftedBy, s.LiftedWhy = time.Time{}, "", ""
@@ -148,8 +142,7 @@ func (s Suppression) Validated(act *AuditEntry) (Suppression, *AuditEntry, error
 	return s, act, err
 }
 
-// Validated validates the request and the audit entry in act, which may be nil. It returns both in
-// the form in which the store uses them. Errors wrap ErrBadRequest.
+// Validated returns both as the store uses them. act may be nil. Errors wrap ErrBadRequest.
 func (l LiftSuppressionsRequest) Validated(act *AuditEntry) (LiftSuppressionsRequest, *AuditEntry, error) {
 	l.By, l.Why = sanitized(l.By), sanitized(l.Why)
 	if !AreValidTexts(l.App, string(l.Channel)) {
@@ -159,7 +152,7 @@ func (l LiftSuppressionsRequest) Validated(act *AuditEntry) (LiftSuppressionsReq
 	return l, act, err
 }
 
-// validatedAuditEntry validates an audit entry and returns a copy; nil stays nil.
+// validatedAuditEntry returns a copy; nil stays nil.
 func validatedAuditEntry(act *AuditEntry) (*AuditEntry, error) {
 	if act == nil {
 		return nil, nil
@@ -168,8 +161,8 @@ func validatedAuditEntry(act *AuditEntry) (*AuditEntry, error) {
 	return &a, err
 }
 
-// WithLiftedSuppressions returns the entry with the number of lifted suppressions as its detail. If
-// the entry names no recipient, it gets the recipient of the first suppression.
+// WithLiftedSuppressions makes the number of lifted suppressions the entry's detail. An entry
+// without a recipient gets that of the first.
 func (a AuditEntry) WithLiftedSuppressions(list []Suppression) AuditEntry {
 	a.Detail = strconv.Itoa(len(list))
 	if len(list) > 0 && !a.HasRecipient() {
