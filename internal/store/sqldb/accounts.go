@@ -23,8 +23,7 @@ WHERE name = @name RETURNING role`
 
 var accountSQL = `SELECT ` + accountTable.SelectList() + ` FROM accounts a`
 
-// AddAccount adds an account and its audit entry. It sets MadeAt. Errors: ErrNameTaken,
-// ErrIdentityTaken.
+// AddAccount sets MadeAt. Errors: ErrNameTaken, ErrIdentityTaken.
 func (db *DB) AddAccount(ctx context.Context, a store.Account, act store.AuditEntry) error {
 	act, err := a.Validated(act)
 	if err != nil {
@@ -48,16 +47,16 @@ func (db *DB) AddAccount(ctx context.Context, a store.Account, act store.AuditEn
 	})
 }
 
-// ChangeAccount sets the fields of c in the account and adds the audit entry. The entry's Detail is
-// set to the role that the account has after the change. Errors: fault.NotFound, ErrIdentityTaken.
+// ChangeAccount writes the role after the change to the entry's Detail. Errors: fault.NotFound,
+// ErrIdentityTaken.
 func (db *DB) ChangeAccount(ctx context.Context, name string, c store.AccountChange, act store.AuditEntry) error {
 	act, err := c.Validated(name, act)
 	if err != nil {
 		return err
 	}
 	return db.Write(ctx, "ChangeAccount", func(q Tx) error {
-		// In Postgres another transaction may add the identity after this query. Then the statement
-		// below fails with the same error.
+		// In Postgres, another transaction may add the identity after this query; then the
+		// statement below fails with the same error.
 		taken, err := QueryAll(q, OneColumn[string],
 			`SELECT name FROM accounts WHERE identity = @identity AND identity <> '' AND name <> @name`,
 			Args{"identity": c.Identity, "name": name})
@@ -78,12 +77,12 @@ func (db *DB) ChangeAccount(ctx context.Context, name string, c store.AccountCha
 	})
 }
 
-// Account returns the account with this name, or fault.NotFound.
+// Account may return fault.NotFound.
 func (db *DB) Account(ctx context.Context, name string) (store.Account, error) {
 	return db.account(ctx, "Account", ` WHERE a.name = @value`, name)
 }
 
-// AccountByIdentity returns the account with this identity, or fault.NotFound.
+// AccountByIdentity may return fault.NotFound.
 func (db *DB) AccountByIdentity(ctx context.Context, identity string) (store.Account, error) {
 	return db.account(ctx, "AccountByIdentity", ` WHERE a.identity = @value AND a.identity <> ''`, identity)
 }
@@ -102,9 +101,8 @@ func (db *DB) Accounts(ctx context.Context) ([]store.Account, error) {
 	return rows, err
 }
 
-// BeginSession adds a session that starts now, and the audit entry of the login. It returns the
-// session with StartedAt and SeenAt set. It also deletes all sessions that started longer ago than
-// the duration life.
+// BeginSession adds a session that starts now, and returns it with StartedAt and SeenAt. It also
+// deletes all sessions that started more than life ago.
 func (db *DB) BeginSession(ctx context.Context, s store.Session, life time.Duration,
 	act store.AuditEntry,
 ) (store.Session, error) {
@@ -126,28 +124,26 @@ func (db *DB) BeginSession(ctx context.Context, s store.Session, life time.Durat
 	return s, err
 }
 
-// Session returns a session and the time on the database's clock, or fault.NotFound.
+// Session also returns the time on the database's clock. Error: fault.NotFound.
 func (db *DB) Session(ctx context.Context, id [32]byte) (s store.Session, now time.Time, err error) {
 	s, err = readFirst(ctx, db, "Session", withClockColumn(&now, sessionTable.Destinations),
 		`SELECT @now, `+sessionTable.SelectList()+sessionFromSQL+`s.id = @id`, Args{"id": id})
 	return s, now, err
 }
 
-// TouchSession sets the session's SeenAt to now.
 func (db *DB) TouchSession(ctx context.Context, id [32]byte) error {
 	_, err := db.runOne(ctx, "TouchSession", `UPDATE sessions SET seen_at = @now WHERE id = @id`, Args{"id": id})
 	return err
 }
 
-// EndSession deletes a session. It returns nil if there is none.
+// EndSession returns nil if there is no such session.
 func (db *DB) EndSession(ctx context.Context, id [32]byte) error {
 	_, err := db.runOne(ctx, "EndSession", `DELETE FROM sessions WHERE id = @id`, Args{"id": id})
 	return err
 }
 
-// EndSessions deletes the account's sessions and adds the audit entry. The entry's Detail is the
-// number of deleted sessions. If the account had no sessions, EndSessions changes nothing and
-// returns false.
+// EndSessions writes the number of deleted sessions to the entry's Detail. If there are none, it
+// changes nothing and returns false.
 func (db *DB) EndSessions(ctx context.Context, account string, act store.AuditEntry) (ended bool, err error) {
 	act, err = store.Session{Account: account}.Validated(act)
 	if err != nil {

@@ -17,7 +17,7 @@ const (
     SELECT id FROM app_events WHERE ended_at IS NOT NULL AND ended_at < (SELECT @now - CAST(@keep AS interval))
     ORDER BY ended_at, id LIMIT @limit`
 
-	// addVerificationEventSQL writes an event of a verification, addSendEventSQL one of a send.
+	// addVerificationEventSQL is for an event of a verification, addSendEventSQL for one of a send.
 	addVerificationEventSQL = `
 INSERT INTO app_events (id, app, type, verification_id, status, reason, test, at, due_at)
 SELECT @event, app, @type, id, @told, '', @test, @now, @now FROM verifications WHERE id = @id ON CONFLICT DO NOTHING`
@@ -30,11 +30,10 @@ SELECT @event, s.app, @type, s.id, s.verification_id, @told, @why, @test, @now, 
     SELECT id FROM app_events WHERE due_at IS NOT NULL AND at < (SELECT @now - CAST(@keep AS interval)) ORDER BY at, id LIMIT @limit`
 )
 
-// ExpiredVerificationsSQL returns the statement that selects the expired verifications of @apps.
-// These verifications expired at @from or later, and before @until. The statement leaves out
-// verifications that ended before they expired, and codes whose outcome the service does not know
-// (see CountedCodeSQL). Of the verifications that expired exactly at @from, the statement selects
-// those with IDs after @after. The caller has already read those with earlier IDs.
+// ExpiredVerificationsSQL selects verifications of @apps that expired from @from on and before
+// @until. It leaves out those that ended earlier, and codes whose outcome the service doesn't know
+// (see CountedCodeSQL). The caller has read those that expired exactly at @from up to the ID
+// @after.
 func (d dialect) ExpiredVerificationsSQL() string {
 	return `
 SELECT ` + VerificationColumns + ` FROM verifications v
@@ -44,9 +43,8 @@ WHERE v.expires_at >= @from AND v.expires_at < @until AND (v.expires_at > @from 
 ORDER BY v.expires_at, v.id LIMIT @limit`
 }
 
-// appEventSQL reads events with the columns of their sends and verifications.
 var appEventSQL = dialectSQL{
-	// LATERAL with LIMIT 1 forces the planner to look up each row by its key.
+	// LATERAL with LIMIT 1 forces the planner to look up each row by its key
 	Postgres: `SELECT ` + appEventTable.SelectList() + ` FROM app_events e
 LEFT JOIN LATERAL (SELECT * FROM sends s WHERE s.id = e.send_id LIMIT 1) s ON true
 LEFT JOIN LATERAL (SELECT * FROM verifications v WHERE v.id = e.verification_id LIMIT 1) v ON true`,
@@ -54,9 +52,8 @@ LEFT JOIN LATERAL (SELECT * FROM verifications v WHERE v.id = e.verification_id 
 LEFT JOIN sends s ON s.id = e.send_id LEFT JOIN verifications v ON v.id = e.verification_id`,
 }
 
-// takeEventsSQL returns the statement that starts the next attempt of due events. For each app, the
-// statement takes at most as many events as the app's limit. takeEventsSQL adds the apps and the
-// limits to args.
+// takeEventsSQL starts the next attempt of due events, of each app up to its limit. It adds apps
+// and limits to args.
 func (d dialect) takeEventsSQL(shares []store.AppEventLimit, args Args) string {
 	var due []string
 	for i, s := range shares {
@@ -70,9 +67,8 @@ func (d dialect) takeEventsSQL(shares []store.AppEventLimit, args Args) string {
 UPDATE app_events SET attempt = attempt + 1, due_at = @leased WHERE id ` + d.inSubquery(strings.Join(due, " UNION ALL ")) + ` RETURNING id`
 }
 
-// noEventDue returns true in idle if no event of the apps is due. It also returns the database's
-// time. It takes no lock. Usually no event is due, and then the caller needs no transaction. If the
-// read fails, idle is false. The caller then begins its transaction, which returns the error.
+// noEventDue saves the caller a transaction if no event of the apps is due, as usual. It takes no
+// lock. If the read fails, idle is false, and the caller's transaction returns the error.
 func (db *DB) noEventDue(ctx context.Context, shares []store.AppEventLimit) (now time.Time, idle bool) {
 	apps := sqlgen.MapSlice(shares, func(s store.AppEventLimit) string { return s.App })
 	due, err := readFirst(ctx, db, "LeaseDueAppEvents", withClockColumn(&now, OneColumn[bool]), `
@@ -81,9 +77,9 @@ SELECT c.now, EXISTS (SELECT 1 FROM app_events e WHERE e.app `+db.Dialect.inList
 	return now, err == nil && !due
 }
 
-// LeaseDueAppEvents starts the next attempt of events that are due or whose lease has ended. Of
-// each app it takes at most AppEventLimit.Limit events, the longest overdue first. It returns all
-// these events sorted by ID, and the time on the database's clock.
+// LeaseDueAppEvents starts the next attempt of events that are due or whose lease has ended, of
+// each app up to its limit, the longest overdue first. It returns them sorted by ID, and the time
+// on the database's clock.
 func (db *DB) LeaseDueAppEvents(ctx context.Context, lease time.Duration,
 	shares []store.AppEventLimit,
 ) (events []store.AppEvent, now time.Time, err error) {
@@ -108,10 +104,9 @@ func (db *DB) LeaseDueAppEvents(ctx context.Context, lease time.Duration,
 	return events, now, err
 }
 
-// ForgetAppEvents deletes at most limit events that ended longer ago than keep. It also gives up
-// events that happened longer ago than keep and are still pending, again at most limit. The app of
-// such an event has no webhook any more, so the event would never be delivered. ForgetAppEvents
-// returns the number of deleted events and the number of events that it gave up.
+// ForgetAppEvents deletes events that ended more than keep ago, and gives up pending ones that
+// happened more than keep ago: their app has no webhook any more. It does at most limit of each,
+// and returns how many.
 func (db *DB) ForgetAppEvents(ctx context.Context, keep time.Duration, limit int) (forgotten, givenUp int, err error) {
 	args := Args{"keep": keep, "limit": limit}
 	ended, old := db.Dialect.inSubquery(db.Dialect.lockRows(endedEventsSQL)),
@@ -125,7 +120,7 @@ func (db *DB) ForgetAppEvents(ctx context.Context, keep time.Duration, limit int
 	return int(forget.RowsAffected), int(giveUp.RowsAffected), nil
 }
 
-// AppEvents returns events, newest first, by ID.
+// AppEvents returns events sorted by ID, newest first.
 func (db *DB) AppEvents(ctx context.Context, f store.AppEventFilter) ([]store.AppEvent, error) {
 	if !store.AreValidTexts(f.App, string(f.State)) {
 		return nil, nil
@@ -146,10 +141,8 @@ func (db *DB) AppEvents(ctx context.Context, f store.AppEventFilter) ([]store.Ap
 		db.Dialect.pick(appEventSQL)+c.Where()+fmt.Sprint(` ORDER BY e.id DESC LIMIT `, f.Limit), c.Args)
 }
 
-// AddAppEvents writes events about a verification or a send. If id is a string, the events are
-// about the verification with this ID. If id is a UUID, they are about the send with this ID. Only
-// the events of a send have a reason, which is the parameter why. AddAppEvents does not write
-// events without a Type.
+// AddAppEvents writes events about the verification whose ID is the string id, or the send whose ID
+// is the UUID id. Only a send's have the reason why. Events without a Type are left out.
 func (t Tx) AddAppEvents(id any, why string, events ...store.NewEvent) error {
 	statement := addVerificationEventSQL
 	if _, send := id.(uuid.UUID); send {
@@ -167,16 +160,13 @@ func (t Tx) AddAppEvents(id any, why string, events ...store.NewEvent) error {
 	return nil
 }
 
-// AddExpiryEvents writes an event for each expired verification of the apps. It reads the
-// verifications in order of expiry, beginning at the cursor in the parameter from. It reads at most
-// as many as the parameter limit says. It returns the cursor for the next call, and the number of
-// verifications that it read. If this number equals limit, more verifications may be left. A
-// repeated call writes no second event, because store.ExpiryEventID always gives the same ID for
-// the event of a verification.
+// AddExpiryEvents writes an event for each expired verification of the apps, in order of expiry,
+// beginning at from. It returns the cursor for the next call, and how many verifications it read:
+// if that's limit, there may be more. Repeated calls write no second event, see
+// store.ExpiryEventID.
 //
-// AddExpiryEvents leaves out verifications that expired less than two store.CallTimeout ago,
-// because a check of their code may be about to commit. A later call reads them. It also leaves out
-// verifications that expired more than an hour before that time; these get no event.
+// It leaves out what expired less than two store.CallTimeout ago, because a check may be about to
+// commit, for a later call. What expired more than an hour before that gets no event.
 func (db *DB) AddExpiryEvents(ctx context.Context, apps []string, from store.ExpiryCursor, limit int,
 	event func(store.Verification) (store.NewEvent, error),
 ) (to store.ExpiryCursor, read int, err error) {

@@ -11,17 +11,16 @@ import (
 	"sendcode/internal/store/sqlgen"
 )
 
-// addAuditRecipientSQL adds the recipient of an audit entry. Some actions have two entries. The
-// entry at the end of the action gets its masked recipient from the entry at the beginning. If an
-// erasure has blanked the masked recipient in between, the new entry must not contain it either.
+// addAuditRecipientSQL takes the masked recipient of the entry @completes, if there is one: if an
+// erasure has blanked it meanwhile, the new entry must not have it either.
 const addAuditRecipientSQL = `INSERT INTO audit_recipients (entry, recipient, masked)
 VALUES (@id, @recipient, coalesce((SELECT p.masked FROM audit_recipients p WHERE p.entry = @completes), @masked)) ON CONFLICT (entry) DO NOTHING`
 
 var auditEntriesSQL = `SELECT ` + auditEntryTable.SelectList() +
 	` FROM audit_entries a LEFT JOIN audit_recipients p ON p.entry = a.id`
 
-// addAuditEntry adds a validated audit entry in the transaction of the action. If an entry with
-// this ID exists, nothing is changed.
+// addAuditEntry adds a validated entry in the transaction of the action. An entry with this ID
+// stays as it is.
 func (t Tx) addAuditEntry(a store.AuditEntry) error {
 	a.At = t.Now
 	insert, args := auditEntryTable.InsertSQL(store.InsertedColumn, &a)
@@ -38,8 +37,7 @@ func (t Tx) addAuditEntry(a store.AuditEntry) error {
 	})
 }
 
-// Write is Engine.Write with the precedence InOrder. After the commit it logs the transaction's
-// audit entries.
+// Write is Engine.Write with InOrder. After the commit it logs the audit entries.
 func (db *DB) Write(ctx context.Context, name string, f func(q Tx) error) error {
 	return db.writeWithPrecedence(ctx, name, InOrder, f)
 }
@@ -59,8 +57,8 @@ func (db *DB) writeWithPrecedence(ctx context.Context, name string, precedence P
 	return nil
 }
 
-// logAction logs an action. It leaves out the recipient. It also leaves out the reason, because an
-// administrator typed the reason and may have named a person there.
+// logAction leaves out the recipient, and the reason, in which an administrator may have named a
+// person.
 func logAction(ctx context.Context, logger *slog.Logger, a store.AuditEntry) {
 	fields := []slog.Attr{slog.String("event", "action"), slog.String("id", a.ID.String())}
 	for _, f := range []struct{ name, value string }{
@@ -85,8 +83,8 @@ func logAction(ctx context.Context, logger *slog.Logger, a store.AuditEntry) {
 	logger.LogAttrs(ctx, slog.LevelInfo, "administrator's action", fields...)
 }
 
-// AddAuditEntry adds an entry. If an entry with the same ID exists, AddAuditEntry changes nothing.
-// Errors: ErrBadRequest, fault.Unavailable.
+// AddAuditEntry leaves an entry with the same ID as it is. Errors: ErrBadRequest,
+// fault.Unavailable.
 func (db *DB) AddAuditEntry(ctx context.Context, act store.AuditEntry) error {
 	a, err := act.Validated()
 	if err != nil {
@@ -95,7 +93,7 @@ func (db *DB) AddAuditEntry(ctx context.Context, act store.AuditEntry) error {
 	return db.Write(ctx, "AddAuditEntry", func(q Tx) error { return q.addAuditEntry(a) })
 }
 
-// AuditEntries returns entries, newest first, by At and then ID.
+// AuditEntries returns entries sorted by At and then ID, newest first.
 func (db *DB) AuditEntries(ctx context.Context, f store.AuditFilter) ([]store.AuditEntry, error) {
 	if !store.AreValidTexts(f.Who, f.What) {
 		return nil, nil

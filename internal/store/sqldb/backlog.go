@@ -12,27 +12,24 @@ import (
 	"sendcode/internal/store/sqlgen"
 )
 
-// backlogSQL counts rows of the outbox by channel and finds the oldest ID. It reads only the
-// MaxBacklogCounted oldest rows by ID. The texts of IDs have the same order as the IDs, so min
-// finds the oldest ID.
+// backlogSQL reads only the MaxBacklogCounted oldest rows by ID. IDs sort alike as texts, so min
+// finds the oldest.
 var backlogSQL = fmt.Sprintf(`
 SELECT o.channel, count(*), min(CAST(o.id AS text))
 FROM (SELECT channel, id FROM outbox ORDER BY id LIMIT %d) o GROUP BY o.channel`, store.MaxBacklogCounted)
 
-// anySendWaitsSQL reads the same rows of the outbox as backlogSQL. These oldest rows suffice, since
-// a waiting send is older than the sends under way.
+// anySendWaitsSQL reads the same rows as backlogSQL. They suffice, as a waiting send is older than
+// those under way.
 var anySendWaitsSQL = fmt.Sprintf(`
 SELECT EXISTS (SELECT 1 FROM (SELECT channel, queued FROM outbox ORDER BY id LIMIT %d) o WHERE o.channel = @channel AND o.queued = true)`,
 	store.MaxBacklogCounted)
 
-// outboxCountsSQL reads the same rows as backlogSQL. A due row has no lease, or a lease that has
-// ended.
+// outboxCountsSQL reads the same rows as backlogSQL. A due row has no lease, or one that has ended.
 var outboxCountsSQL = fmt.Sprintf(`
 SELECT o.channel, o.stranger, count(CASE WHEN o.due_at <= @now THEN 1 END), count(CASE WHEN o.due_at > @now AND o.queued = false THEN 1 END)
 FROM (SELECT channel, stranger, due_at, queued FROM outbox ORDER BY id LIMIT %d) o GROUP BY o.channel, o.stranger`, store.MaxBacklogCounted)
 
-// OutboxCounts counts two kinds of rows of the outbox: rows that are due, and rows whose lease a
-// replica holds.
+// OutboxCounts counts rows that are due, and rows whose lease a replica holds.
 func (db *DB) OutboxCounts(ctx context.Context) (map[store.Queue]store.OutboxCount, error) {
 	type row struct {
 		store.Queue
@@ -48,14 +45,13 @@ func (db *DB) OutboxCounts(ctx context.Context) (map[store.Queue]store.OutboxCou
 	return all, err
 }
 
-// AnySendWaits reports whether a send of a channel waits for its next attempt. The query reads only
-// the oldest MaxBacklogCounted sends of all channels.
+// AnySendWaits reports whether a send of the channel waits for its next attempt, among the
+// MaxBacklogCounted oldest of all channels.
 func (db *DB) AnySendWaits(ctx context.Context, ch recipient.Channel) (bool, error) {
 	found, err := ReadAll(ctx, db, "AnySendWaits", OneColumn[bool], anySendWaitsSQL, Args{"channel": ch})
 	return err == nil && found[0], err
 }
 
-// Backlog returns the sends without an outcome, by channel.
 func (db *DB) Backlog(ctx context.Context) (map[recipient.Channel]store.Backlog, error) {
 	return ReadWithResult(ctx, db, "Backlog", func(q Tx) (map[recipient.Channel]store.Backlog, error) {
 		type row struct {
@@ -82,7 +78,7 @@ func (db *DB) Backlog(ctx context.Context) (map[recipient.Channel]store.Backlog,
 				return nil, err
 			}
 			b := store.Backlog{Sends: r.sends}
-			if len(at) > 0 { // otherwise the send ended meanwhile, and its row was deleted
+			if len(at) > 0 { // otherwise the send ended meanwhile, and was deleted
 				b.Age = max(0, now.Sub(at[0]))
 			}
 			all[recipient.Channel(r.channel)] = b

@@ -8,25 +8,23 @@ import (
 	"sendcode/internal/store"
 )
 
-// CountedCodeSQL is the condition that the code of a verification v counts. It is used for
-// statistics, for the pauses of prefixes (store.PrefixPause), and for the events of expired
-// verifications. A code counts if the service checks it, or if its caller reports the outcome.
+// CountedCodeSQL is the condition that the code of a verification v counts in statistics, for
+// pauses of prefixes (store.PrefixPause) and for expiry events: the service checks it, or its
+// caller reports the outcome.
 const CountedCodeSQL = `(NOT v.caller_checks OR v.reported <> '')`
 
 const reportSQL = `
 UPDATE verifications SET reported = @report, approved_at = CASE WHEN @approves THEN @now END, check_key = @key
 WHERE id = @id AND masked <> '•••' AND caller_checks AND reported NOT IN (@report, 'approved')`
 
-// confirmSQL changes no value. Report runs it if the report changes nothing. The statement is a
-// write, so its COMMIT waits for a synchronous standby. Without this wait, the standby might lack
-// the rows that Report has read.
+// confirmSQL changes no value. It is for a report that changes nothing: only a write's COMMIT waits
+// for a synchronous standby, which might lack the rows that were read.
 const confirmSQL = `UPDATE verifications SET reported = reported WHERE id = @id`
 
-// Report writes the caller's report on a code that the caller checks. The parameter key is the hash
-// of the report's Idempotency-Key; nil means no key. If r is ReportApproved, or AddExpiryEvents may
-// have passed the code, Report also adds the event in the parameter tell. A repeated report changes
-// nothing. After an approval, no report changes anything. Report returns the verification after the
-// report. Error: fault.NotFound.
+// Report writes the caller's report on a code that the caller checks, and returns the verification
+// after it. key is the hash of the report's Idempotency-Key, or nil. Report adds the event tell for
+// ReportApproved, or if AddExpiryEvents may have passed the code. A repeated report changes
+// nothing, nor does any after an approval. Error: fault.NotFound.
 func (db *DB) Report(ctx context.Context, id string, r store.Report, key []byte, tell store.NewEvent) (v store.Verification, err error) {
 	if !store.AreValidTexts(id) {
 		return v, fault.NotFound
@@ -42,8 +40,8 @@ func (db *DB) Report(ctx context.Context, id string, r store.Report, key []byte,
 			return err
 		}
 		changed, err := q.Change(reportSQL, Args{"id": id, "report": r, "approves": r == store.ReportApproved, "key": key})
-		// An expired code that is due has its event already. A commit takes time: it gets half of
-		// the event's delay.
+		// an expired code that is due has its event already; a commit takes time, and gets half of
+		// the event's delay
 		late := v.Reported == "" && v.CanceledAt.IsZero() && v.ExpiresAt.Before(q.Now.Add(-store.CallTimeout))
 		if r == store.ReportFailed {
 			tell.ID = store.ExpiryEventID(v)
@@ -62,9 +60,8 @@ func (db *DB) Report(ctx context.Context, id string, r store.Report, key []byte,
 	return v, err
 }
 
-// callerCodeSQL selects one verification of a recipient, among the verifications whose code the
-// caller checks. It prefers the code reported with @key, then the newest code that is neither
-// reported nor canceled, then the newest code.
+// callerCodeSQL selects one of a recipient's verifications whose code the caller checks: the one
+// reported with @key, else the newest that is neither reported nor canceled, else the newest.
 func (d dialect) callerCodeSQL() string {
 	return recipientVerificationsSQL(d, ` AND s.status <> 'failed'`) + ` AND v.caller_checks
 ORDER BY (` + checkedWithKeySQL +
@@ -72,9 +69,8 @@ ORDER BY (` + checkedWithKeySQL +
 }
 
 // NewestCallerCode returns the verification to which a report on an app, recipient and purpose
-// refers. It considers only verifications with a recent send. A send is recent if it is not older
-// than the longest life of a code plus an hour. NewestCallerCode does not read the Holder of h,
-// which is empty. If it finds no verification, it returns fault.NotFound.
+// refers, among those with a send younger than the longest life of a code plus an hour. It ignores
+// h.Holder. Error: fault.NotFound.
 func (db *DB) NewestCallerCode(ctx context.Context, h store.RecipientVerificationsQuery) (store.Verification, error) {
 	return db.firstOfRecipient(ctx, "NewestCallerCode", db.Dialect.callerCodeSQL(), h, store.MaxCodeLife+time.Hour)
 }

@@ -11,21 +11,20 @@ import (
 	"sendcode/internal/store/sqlgen"
 )
 
-// personalTable has the statements that Erase and ForgetDueErased run on a table with data about
-// recipients. An empty string means no statement.
+// personalTable has what Erase and ForgetDueErased run on a table with data about recipients;
+// empty: nothing.
 type personalTable struct{ Erase, Forget string }
 
-// personalTables are the tables with data about recipients. Erase removes the data about @recipient
-// except the hash; ForgetDueErased removes the hash. If a new table is missing here,
-// TestEveryColumnIsErased fails.
+// personalTables are all tables with data about recipients. Erase removes what's about @recipient
+// but the hash, Forget the hash. TestEveryColumnIsErased fails if one is missing.
 func (d dialect) personalTables() []personalTable {
-	// The sends are locked first, as by ResetCounters.
+	// the sends are locked first, as by ResetCounters
 	ofSends := ` AND recipient = @recipient AND id ` + d.inSubquery(`
     SELECT s.verification_id FROM sends s WHERE s.recipient = @recipient`+d.pick(dialectSQL{Postgres: ` FOR NO KEY UPDATE`}))
 	return []personalTable{
 		{
-			// A send that waits for its next attempt ends now. A send with an attempt under way
-			// ends when that attempt does.
+			// A send that waits for its next attempt ends now, one with an attempt under way when
+			// that ends.
 			Erase: `
 DELETE FROM outbox WHERE queued = true AND id ` + d.inSubquery(`
     SELECT s.id FROM sends s WHERE s.recipient = @recipient AND s.status = 'queued' AND s.masked <> '•••'`),
@@ -48,22 +47,20 @@ INSERT INTO failures (status, logged_at, id, finished_at, counts, app, channel, 
 SELECT s.status, s.logged_at, s.id, s.finished_at, false, s.app, s.channel, s.recipient
 FROM sends s WHERE s.recipient = @recipient AND s.reason = 'erased' ON CONFLICT DO NOTHING`,
 		},
-		// The statement finds the verifications through the index of sends. So DeleteAged and
-		// Forget must not remove a send before its verification.
+		// It finds verifications through the index of sends, so no send may go, here or in
+		// DeleteAged, before its verification.
 		{Forget: `UPDATE verifications SET recipient = @none WHERE masked = '•••'` + ofSends},
 		{Erase: eraseRowsSQL(SendTable, store.InsertedByBegin), Forget: forgetHashSQL("sends")},
 		{
-			// This statement comes after the statement on the table sends. If a Begin adds a send
-			// between the two statements, that send stays unmasked, and a second Erase finds the
-			// send.
+			// After the sends: if a Begin adds one in between, it stays unmasked, so that a second
+			// Erase finds it.
 			Erase: `
 UPDATE verifications SET ` + VerificationTable.EraseSetList(store.InsertedByBegin) + `, checks = '', check_key = NULL,` + setCanceledIfOpenSQL + `
 WHERE masked <> '•••'` + ofSends,
 		},
 		{Erase: eraseRowsSQL(RefusalTable, store.InsertedByRefusal), Forget: forgetHashSQL("refusals")},
 		{
-			// This statement comes after the table sends, because a failure keeps its hash as long
-			// as its send has the hash.
+			// After the sends, because a failure keeps its hash as long as its send does.
 			Forget: `
 UPDATE failures SET recipient = @none
 WHERE recipient = @recipient AND NOT EXISTS (SELECT 1 FROM sends s WHERE s.id = failures.id AND s.recipient = @recipient)`,
@@ -73,12 +70,11 @@ WHERE recipient = @recipient AND NOT EXISTS (SELECT 1 FROM sends s WHERE s.id = 
 			Forget: `UPDATE audit_recipients SET recipient = NULL WHERE recipient = @recipient AND masked = '•••'`,
 		},
 		{
-			// A row has only the hash and times, so Erase has nothing to remove.
+			// Erase has nothing to remove: a row has the hash and times.
 			Forget: `DELETE FROM carrier_holds WHERE recipient = @recipient AND until <= @now`,
 		},
 		{
-			// Until a suppression ends, it needs the hash to stop messages. So the hash is removed
-			// after that.
+			// A suppression needs the hash to stop messages, until it ends.
 			Erase: `
 UPDATE suppressions SET masked = '•••', detail = CASE WHEN reason = 'manual' THEN '' ELSE detail END, lifted_why = '', words = ''
 WHERE recipient = @recipient AND masked <> '•••'`,
@@ -89,7 +85,6 @@ WHERE recipient = @recipient AND masked = '•••' AND (lifted_at IS NOT NULL
 	}
 }
 
-// eraseRowsSQL returns the statement that erases a recipient in sends or refusals.
 func eraseRowsSQL[T any](t sqlgen.Table[T], flags store.ColumnFlags) string {
 	return `
 UPDATE ` + t.Name + ` SET ` + t.EraseSetList(flags) + ` WHERE recipient = @recipient AND masked <> '•••'`
@@ -100,9 +95,8 @@ func forgetHashSQL(table string) string {
 }
 
 const (
-	// addErasureSQL stores when ForgetDueErased must delete the hash of an erased recipient. If the
-	// recipient is erased again, the statement replaces forget_at. The new time also applies to the
-	// rows that the first erasure changed.
+	// addErasureSQL stores when the hash is due. If the recipient is erased again, the new time
+	// holds for the rows of the first erasure too.
 	addErasureSQL = `
 INSERT INTO erasures (recipient, forget_at) VALUES (@recipient, @until)
 ON CONFLICT (recipient) DO UPDATE SET forget_at = excluded.forget_at`
@@ -116,26 +110,25 @@ WHERE recipient = @recipient AND EXISTS (SELECT 1 FROM suppressions x WHERE x.re
 	endErasureSQL = `DELETE FROM erasures WHERE recipient = @recipient AND forget_at <= @now`
 )
 
-// eraseLockKey is the key of an advisory lock. Erase takes the lock exclusively. Transactions that
-// write refusals share the lock, so they do not wait for each other. So either the erasure sees the
-// refusals of a transaction, or the transaction sees the erasure.
+// eraseLockKey is the key of an advisory lock that Erase takes exclusively, and that transactions
+// that write refusals share. So either the erasure sees a transaction's refusals, or the
+// transaction sees the erasure.
 const eraseLockKey = 0x6572617365
 
 var (
 	shareEraseLockSQL = dialectSQL{Postgres: `SELECT pg_advisory_xact_lock_shared(@key)`}
 
-	// erasedAtSQL reads when recipients were erased: by the entries that Erase adds.
+	// erasedAtSQL reads when recipients were erased, from the entries of Erase.
 	erasedAtSQL = `
 SELECT p.recipient, max(a.at) FROM audit_recipients p JOIN audit_entries a ON a.id = p.entry
 WHERE a.action = '` + store.ErasureAction + `' AND a.at <= @now AND p.recipient IN (SELECT e.recipient FROM erasures e WHERE e.recipient `
 	ofRecipientsSQL = dialectSQL{`= ANY (CAST(@recipients AS bytea[]))`, `IN (SELECT unhex(value) FROM json_each(@recipients))`}
 )
 
-// MaskErased masks refusals that happened before the erasure of their recipient, but are written
-// after the erasure. The caller must write these refusals in the same transaction. If a person came
-// back after the erasure, the new refusals stay unmasked. MaskErased takes the time of a refusal
-// from its ID. The process only estimates this time on the database's clock. So MaskErased also
-// masks the refusals of the first second after the erasure.
+// MaskErased masks refusals from before their recipient's erasure; the caller writes them in the
+// same transaction. Refusals of a person who came back stay unmasked. The time of a refusal is that
+// of its ID, which only estimates the database's clock, so the first second after the erasure is
+// masked too.
 func (t Tx) MaskErased(refusals []store.SendOrRefusal) error {
 	of := sqlgen.MapSlice(refusals, func(r store.SendOrRefusal) recipient.Hash { return r.Recipient })
 	if err := t.ExecAll(Args{"key": eraseLockKey}, t.Dialect.pick(shareEraseLockSQL)); err != nil {
@@ -158,8 +151,7 @@ func (t Tx) MaskErased(refusals []store.SendOrRefusal) error {
 	return err
 }
 
-// ExecAll runs the statements that are not empty, one after the other, and stops at the first
-// error.
+// ExecAll runs the statements that aren't empty, in order, up to the first error.
 func (t Tx) ExecAll(args Args, statements ...string) error {
 	for _, statement := range statements {
 		if statement == "" {
@@ -172,12 +164,11 @@ func (t Tx) ExecAll(args Args, statements ...string) error {
 	return nil
 }
 
-// Erase removes all data about the recipient from every row, except the keyed hash. ForgetDueErased
-// deletes the hash when the duration keep has passed. Erase cancels the recipient's codes. It ends
-// the sends that wait for their next attempt, with ReasonErased and without a refund. If such a
-// send is in doubt, the status becomes Unknown; otherwise it becomes Failed. An attempt under way
-// goes on to its outcome. In the same transaction, Erase writes the audit entry with the hash.
-// ForgetDueErased later deletes this hash, too.
+// Erase removes everything about the recipient but the keyed hash, which ForgetDueErased deletes
+// after keep. It cancels the recipient's codes, and ends the sends that wait for their next
+// attempt, with ReasonErased and without a refund: as Unknown if in doubt, otherwise Failed. An
+// attempt under way goes on. The audit entry, in the same transaction, has the hash until
+// ForgetDueErased.
 func (db *DB) Erase(ctx context.Context, h recipient.Hash, keep time.Duration, act store.AuditEntry) error {
 	if h == store.NoRecipient {
 		return store.BadRequestf("no recipient to erase")
@@ -210,10 +201,9 @@ func (db *DB) Erase(ctx context.Context, h recipient.Hash, keep time.Duration, a
 	return db.PurgeDeleted(ctx)
 }
 
-// ForgetDueErased deletes the hashes of erased recipients that Erase has scheduled for deletion,
-// when they are due. Each recipient gets its own transaction. If a suppression of the recipient is
-// in force, the suppression keeps the hash until the suppression ends. ForgetDueErased returns the
-// number of recipients that were due. One call handles at most 100 recipients.
+// ForgetDueErased deletes the hashes that Erase left and that are due, each recipient's in a
+// transaction, at most 100 in one call. A suppression in force keeps the hash until it ends. It
+// returns how many were due.
 func (db *DB) ForgetDueErased(ctx context.Context) (n int, err error) {
 	for due := true; due && n < 100; {
 		due, err = WriteWithPrecedence(ctx, db, "ForgetDueErased", Behind, Tx.forgetDueErased)
@@ -221,11 +211,10 @@ func (db *DB) ForgetDueErased(ctx context.Context) (n int, err error) {
 			n++
 		}
 	}
-	return n, errors.Join(err, db.PurgeDeleted(ctx)) // also purges the data that a reader kept an earlier erasure from purging
+	return n, errors.Join(err, db.PurgeDeleted(ctx)) // also purges what a reader kept an earlier erasure from purging
 }
 
-// forgetDueErased deletes the hash of the recipient that has been due longest. If no recipient is
-// due, forgetDueErased returns false.
+// forgetDueErased takes the longest due recipient, or returns false.
 func (t Tx) forgetDueErased() (due bool, err error) {
 	if err := t.ExecAll(nil, t.Dialect.pick(LongTimeoutSQL)); err != nil {
 		return false, err

@@ -16,22 +16,22 @@ import (
 	"sendcode/internal/store/sqlgen"
 )
 
-// exportTable says what the export of a person has of a table t.
+// exportTable is what the export of a person has of a table t.
 type exportTable struct {
-	about   string         // see store.ExportedTable; without columns: why the table is left out
-	where   string         // condition of the rows that name @recipient, perhaps after a JOIN
-	key     []store.Column // they identify a row, and have the alias of their table; in the order of the recipient's index, if there is one
+	about   string         // see store.ExportedTable; without columns, why the table is left out
+	where   string         // rows that name @recipient, perhaps after a JOIN
+	key     []store.Column // of a row, with the alias of its table; in the order of the recipient's index, if there is one
 	columns []store.Column
 	instead map[string]string // SQL that is read in place of a column
-	leftOut map[string]string // columns, by the reason
+	leftOut map[string]string // columns by reason
 }
 
-// exported returns those columns of a row that the export has.
+// exported returns what the export has of a row's columns.
 func exported(row []store.Column, more ...store.Column) []store.Column {
 	return append(slices.DeleteFunc(row, func(c store.Column) bool { return c.Flags&store.ExportedColumn == 0 }), more...)
 }
 
-// texts returns columns of texts or IDs. The function instants returns columns of instants.
+// texts returns columns of texts or IDs.
 func texts(names ...string) []store.Column {
 	return sqlgen.MapSlice(names, func(name string) store.Column { return store.Column{Name: name, Field: new(string)} })
 }
@@ -40,14 +40,13 @@ func instants(names ...string) []store.Column {
 	return sqlgen.MapSlice(names, func(name string) store.Column { return store.Column{Name: name, Field: new(time.Time)} })
 }
 
-// ofRefusals returns the columns of the table refusals, without the network.
+// ofRefusals leaves out the network.
 func ofRefusals() []store.Column {
 	return slices.DeleteFunc(new(store.SendOrRefusal).Columns(), func(c store.Column) bool {
 		return c.Flags&store.InsertedByRefusal == 0 || c.Name == "network"
 	})
 }
 
-// Why columns are left out.
 const (
 	holderReason  = "with this ID a code can be requested again or canceled"
 	hashReason    = "the keyed hash by which the rows are found"
@@ -61,16 +60,13 @@ const (
 	byApprovedSQL = `CASE WHEN (SELECT v.approved_at FROM verifications v WHERE v.id = t.verification_id) IS NOT NULL THEN t.network ELSE '' END`
 )
 
-// onlyOwnVerificationsSQL limits the verifications that an export reads in SQLite. SQLite has no
-// index of verifications by recipient. So the export reads the verifications of the recipient's
-// sends. It also reads the verifications that expired before @outlived, because their sends may be
-// deleted already. Postgres does not use this condition, because each page would read all IDs
-// again.
+// onlyOwnVerificationsSQL is for SQLite, which has no index of verifications by recipient: it
+// bounds the export to those of the recipient's sends, and those that expired before @outlived,
+// whose sends may be deleted. In Postgres, each page would read all IDs again.
 const onlyOwnVerificationsSQL = ` AND t.id IN (SELECT s.verification_id FROM sends s WHERE s.recipient = @recipient
 UNION ALL SELECT o.id FROM verifications o WHERE o.expires_at < @outlived AND o.recipient = @recipient)`
 
-// exportTables are all tables. If a table or a column is missing here, TestEveryColumnIsNamed
-// fails.
+// exportTables are all tables. TestEveryColumnIsNamed fails if a table or a column is missing.
 var exportTables = map[string]exportTable{
 	"sends": {
 		about: "Each message to you that was requested, and what became of it; kept for {retention}. The network of the browser is given where its code was entered: otherwise another person may have typed your address.",
@@ -156,10 +152,9 @@ var exportTables = map[string]exportTable{
 	"second_factors":      {about: ofStaff},
 }
 
-// TableNames returns the names of all tables, sorted.
 func TableNames() []string { return slices.Sorted(maps.Keys(exportTables)) }
 
-// reasons returns, by column, why the column is not exported.
+// reasons returns, by column, why it isn't exported.
 func (e exportTable) reasons() map[string]string {
 	all := map[string]string{}
 	for why, list := range e.leftOut {
@@ -170,7 +165,7 @@ func (e exportTable) reasons() map[string]string {
 	return all
 }
 
-// exportedColumn has the name of one column. It also says how the value is read and added to JSON.
+// exportedColumn says how a column is read and added to JSON.
 type exportedColumn struct {
 	name, sql string
 	new       func() (destination any, value func() any)
@@ -178,7 +173,7 @@ type exportedColumn struct {
 
 func (e exportTable) exported() []exportedColumn { return exportedColumns(e.columns, "t.", e.instead) }
 
-// keys returns the columns of the key by which the export sorts the table.
+// keys returns the columns by which the export sorts the table.
 func (e exportTable) keys() []exportedColumn { return exportedColumns(e.key, "", nil) }
 
 func exportedColumns(columns []store.Column, alias string, instead map[string]string) (all []exportedColumn) {
@@ -203,16 +198,14 @@ func exportedColumns(columns []store.Column, alias string, instead map[string]st
 	return all
 }
 
-// exportedRow is a row of a page, with its key.
 type exportedRow struct {
 	key  []any
 	json store.ExportedRow
 }
 
-// ExportPerson passes all rows that name the recipient to the function page, table by table. Each
-// call of page gets at most limit rows. If a table has no rows, ExportPerson calls page once for
-// this table. The rows contain no code and name no other person: ExportedTable.LeftOut says what is
-// missing. Errors: those of page; fault.Unavailable.
+// ExportPerson calls page with all rows that name the recipient, table by table, at most limit in
+// one call, and once for a table without any. Rows have no code and name no other person;
+// ExportedTable.LeftOut says what is missing. Errors: page's, fault.Unavailable.
 func (db *DB) ExportPerson(ctx context.Context, h recipient.Hash, limit int,
 	page func(store.ExportedTable, []store.ExportedRow) error,
 ) error {
@@ -239,9 +232,8 @@ func (db *DB) ExportPerson(ctx context.Context, h recipient.Hash, limit int,
 	return nil
 }
 
-// ExportPageSQL returns the statement that reads one page of a table. If the parameter first is
-// true, the page begins with the first row of the table. Otherwise the page begins after the row
-// whose key is given by the arguments @after0, @after1 and so on.
+// ExportPageSQL reads a table's first page, or the one after the row with the key @after0, @after1
+// and so on.
 func (d dialect) ExportPageSQL(table string, first bool) string {
 	x := exportTables[table]
 	if d == SQLite && table == "verifications" {
@@ -261,9 +253,8 @@ func (d dialect) ExportPageSQL(table string, first bool) string {
 	return "SELECT " + strings.Join(list, ", ") + " FROM " + table + " t " + x.where + place + " ORDER BY " + order + " LIMIT @limit"
 }
 
-// exportPage reads one page of a table. The page has the rows that follow the row whose key is in
-// the parameter after. If after is nil, exportPage reads the first page. Some tables have no index
-// by recipient, so a page may take longer than other reads.
+// exportPage reads the page after a row's key, or the first if that's nil. Some tables have no
+// index by recipient, so it may take longer than other reads.
 func (db *DB) exportPage(ctx context.Context, name string, h recipient.Hash, after []any, limit int) ([]exportedRow, error) {
 	ctx, cancel := context.WithTimeout(ctx, exportPageTimeout)
 	defer cancel()
@@ -274,7 +265,7 @@ func (db *DB) exportPage(ctx context.Context, name string, h recipient.Hash, aft
 		if err != nil {
 			return nil, err
 		}
-		args["outlived"] = time.Unix(1<<36, 0) // in the year 4147, so all verifications that have no sends
+		args["outlived"] = time.Unix(1<<36, 0) // in the year 4147: all verifications, if there are no sends
 		for _, at := range oldest {
 			args["outlived"] = at.Add(store.MaxCodeLife + 2*store.MaxIDTimeDrift)
 		}
@@ -295,7 +286,7 @@ func (db *DB) exportPage(ctx context.Context, name string, h recipient.Hash, aft
 
 const exportPageTimeout = 60 * time.Second
 
-// scanExported reads a row; its first columns are the key.
+// scanExported reads a row whose first columns are the key.
 func scanExported(scan Scan, keys int, all []exportedColumn) (r exportedRow, err error) {
 	destinations, values := make([]any, len(all)), make([]func() any, len(all))
 	for i, c := range all {
@@ -325,9 +316,8 @@ func scanExported(scan Scan, keys int, all []exportedColumn) (r exportedRow, err
 	return r, nil
 }
 
-// ExportedColumns returns the column names of each table. These are the columns that an export has,
-// and the columns that an export names as left out. If a whole table is left out, it has no columns
-// here.
+// ExportedColumns returns, by table, the columns that an export has or names as left out; none of a
+// table that is left out.
 func ExportedColumns() map[string][]string {
 	all := map[string][]string{}
 	for name, x := range exportTables {

@@ -20,19 +20,17 @@ func factorFields(f *store.SecondFactor) []any {
 	return []any{&f.Account, &f.Sealed, &f.Step, sqlgen.ScannerFor(&f.MadeAt)}
 }
 
-// AddSecondFactor adds a second factor to an account. If the account already has a second factor,
-// AddSecondFactor changes nothing and returns false.
+// AddSecondFactor returns false if the account already has one.
 func (db *DB) AddSecondFactor(ctx context.Context, f store.SecondFactor, act store.AuditEntry) (bool, error) {
 	return db.changeAndAudit(ctx, "AddSecondFactor", act, addFactorSQL, Args{"account": f.Account, "sealed": f.Sealed, "step": f.Step})
 }
 
-// DropSecondFactor deletes the account's second factor. False: the account has none.
+// DropSecondFactor returns false if the account has none.
 func (db *DB) DropSecondFactor(ctx context.Context, account string, act store.AuditEntry) (bool, error) {
 	return db.changeAndAudit(ctx, "DropSecondFactor", act, `DELETE FROM second_factors WHERE account = @account`, Args{"account": account})
 }
 
-// changeAndAudit runs a statement and, if it changed a row, writes the audit entry, in one
-// transaction. It reports whether a row was changed.
+// changeAndAudit writes the entry in the statement's transaction, if that changed a row.
 func (db *DB) changeAndAudit(ctx context.Context, name string, act store.AuditEntry, statement string, args Args) (bool, error) {
 	act, err := act.Validated()
 	if err != nil {
@@ -47,7 +45,7 @@ func (db *DB) changeAndAudit(ctx context.Context, name string, act store.AuditEn
 	})
 }
 
-// SecondFactor returns the account's second factor, or fault.NotFound.
+// SecondFactor may return fault.NotFound.
 func (db *DB) SecondFactor(ctx context.Context, account string) (store.SecondFactor, error) {
 	if !store.AreValidTexts(account) {
 		return store.SecondFactor{}, fault.NotFound
@@ -55,11 +53,9 @@ func (db *DB) SecondFactor(ctx context.Context, account string) (store.SecondFac
 	return readFirst(ctx, db, "SecondFactor", factorFields, factorSQL, Args{"account": account})
 }
 
-// TakeTOTPStep marks the code of a time step as used in the account's second factor. It also
-// replaces the sealed secret, which must equal oldSealed, by newSealed. If the secret does not
-// equal oldSealed, or if the code of this step or of a later step was used before, TakeTOTPStep
-// changes nothing and returns false. If several replicas call TakeTOTPStep for one step at once,
-// only one call returns true.
+// TakeTOTPStep marks a time step's code as used, and replaces the sealed secret. It changes nothing
+// and returns false if the secret isn't oldSealed, or if the code of this or a later step was used.
+// Of parallel calls for a step, one returns true.
 func (db *DB) TakeTOTPStep(ctx context.Context, account string, step int64, oldSealed, newSealed []byte) (bool, error) {
 	return db.runOne(ctx,
 		"TakeTOTPStep", `UPDATE second_factors SET step = @step, sealed = @to WHERE account = @account AND step < @step AND sealed = @from`,

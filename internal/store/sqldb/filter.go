@@ -9,14 +9,13 @@ import (
 	"sendcode/internal/store"
 )
 
-// Conditions collects the conditions of a WHERE clause. Their parameters are named a0, a1 and so
-// on.
+// Conditions are those of a WHERE clause, with parameters a0, a1 and so on.
 type Conditions struct {
 	texts []string
-	Args  Args // nil: none yet
+	Args  Args
 }
 
-// Add appends a condition. Each "?" in text stands for the next value of args.
+// Add takes a value of args for each "?" in text.
 func (c *Conditions) Add(text string, args ...any) {
 	for _, arg := range args {
 		text = strings.Replace(text, "?", c.addArg(arg), 1)
@@ -24,7 +23,6 @@ func (c *Conditions) Add(text string, args ...any) {
 	c.texts = append(c.texts, text)
 }
 
-// AddIfSet appends a condition on one value, unless the value is zero.
 func AddIfSet[T comparable](c *Conditions, text string, value T) {
 	var none T
 	if value != none {
@@ -32,16 +30,15 @@ func AddIfSet[T comparable](c *Conditions, text string, value T) {
 	}
 }
 
-// addBefore appends the condition that a row is older than the parameter mark. A row of the same
-// time is older if its ID is smaller. If mark is nil, addBefore does nothing. The parameter columns
-// has the names of the row's time and ID columns.
+// addBefore adds the condition that a row is older than mark, if there is one. columns are the
+// row's time and ID.
 func (c *Conditions) addBefore(columns string, mark *store.Cursor) {
 	if mark != nil {
 		c.Add("("+columns+") < (?, ?)", mark.At, mark.ID)
 	}
 }
 
-// addArg adds a parameter and returns its placeholder.
+// addArg returns the placeholder.
 func (c *Conditions) addArg(value any) string {
 	if c.Args == nil {
 		c.Args = Args{}
@@ -51,19 +48,18 @@ func (c *Conditions) addArg(value any) string {
 	return "@" + name
 }
 
-// sendColumnEquals is the argument text of AddAppChannelPurpose for queries in which s is a send or
-// a counted hour.
+// sendColumnEquals is for AddAppChannelPurpose where s is a send or a counted hour.
 const sendColumnEquals = "s.%s = ?"
 
-// AddAppChannelPurpose appends a condition on each of app, channel and purpose that is not empty.
-// In the parameter text, %s stands for the column's name and ? for its value.
+// AddAppChannelPurpose adds a condition on each that isn't empty. In text, %s stands for the column
+// and ? for the value.
 func (c *Conditions) AddAppChannelPurpose(text, app string, ch recipient.Channel, purpose string) {
 	AddIfSet(c, fmt.Sprintf(text, "app"), app)
 	AddIfSet(c, fmt.Sprintf(text, "channel"), ch)
 	AddIfSet(c, fmt.Sprintf(text, "purpose"), purpose)
 }
 
-// Where returns the WHERE clause with all conditions; "" if there are none.
+// Where returns "" without conditions.
 func (c *Conditions) Where() string {
 	if len(c.texts) == 0 {
 		return ""
@@ -71,7 +67,7 @@ func (c *Conditions) Where() string {
 	return " WHERE " + strings.Join(c.texts, " AND ")
 }
 
-// codeStateConditions has the condition on a verification v for each state of its code.
+// codeStateConditions are on a verification v.
 var codeStateConditions = map[store.CodeState]string{
 	store.CodeEntered:  "v.approved_at IS NOT NULL",
 	store.CodeCanceled: "v.approved_at IS NULL AND v.canceled_at IS NOT NULL",
@@ -83,14 +79,11 @@ var codeStateConditions = map[store.CodeState]string{
 
 const openCodeSQL = "v.approved_at IS NULL AND v.canceled_at IS NULL"
 
-// SendFilter converts a Filter to SQL.
 type SendFilter struct{ store.Filter }
 
-// Conditions returns the filter's conditions, and adds their values to args. It leaves out the
-// conditions on app, channel, purpose, provider and support reference. Its callers add these
-// conditions in the form that their statements need. It also leaves out the conditions on From, To,
-// Before and After: AddTimeRange adds those. Some conditions seem redundant, but they let the
-// planner use a partial index.
+// Conditions adds the values to args. It leaves out app, channel, purpose, provider and support
+// reference, which callers add as their statements need them, and what AddTimeRange adds. Some
+// conditions look redundant, but let the planner use a partial index.
 func (f SendFilter) Conditions(d dialect, args Args) Conditions {
 	c := Conditions{Args: args}
 	if f.Recipient != nil {
@@ -123,10 +116,9 @@ func (f SendFilter) Conditions(d dialect, args Args) Conditions {
 	return c
 }
 
-// AddTimeRange adds the conditions on From, To, Before and After. If the parameter sought is true,
-// other conditions of the query already bound the columns of the index that the planner should use.
-// In this case AddTimeRange writes the time range in a form for which Postgres can use no index, so
-// that the planner does not choose another index because of the time range.
+// AddTimeRange adds From, To, Before and After. With sought, other conditions already bound the
+// index that the planner should use; the time range then gets a form for which Postgres uses no
+// index, so that the planner doesn't choose another because of it.
 func (f SendFilter) AddTimeRange(c *Conditions, d dialect, from RowSource, sought bool) {
 	partitioned := d == Postgres && from == SendRows
 	add := func(text string, args ...any) {
@@ -152,9 +144,7 @@ func (f SendFilter) AddTimeRange(c *Conditions, d dialect, from RowSource, sough
 	}
 }
 
-// OrderLimitSQL returns the clauses ORDER BY and LIMIT of a page. The rows are sorted by the
-// parameter columns, then by time and ID. The order is descending (newest first), or ascending if
-// After is set.
+// OrderLimitSQL sorts by columns, then time and ID, newest first, or oldest first with After.
 func (f SendFilter) OrderLimitSQL(columns ...string) string {
 	order := " DESC"
 	if f.After != nil {
@@ -164,7 +154,7 @@ func (f SendFilter) OrderLimitSQL(columns ...string) string {
 	return " ORDER BY " + strings.Join(columns, order+", ") + order + fmt.Sprintf(" LIMIT %d", f.Limit)
 }
 
-// ReadsFailuresFirst reports whether the filter's rows are best found through the table failures.
+// ReadsFailuresFirst reports whether the rows are best found through the table failures.
 func (f SendFilter) ReadsFailuresFirst() bool {
 	return (f.Status == store.Failed || f.Status == store.Unknown || f.Status == store.Undelivered) &&
 		f.Recipient == nil && f.Labels == store.Labels{} && f.Support == ""
@@ -173,32 +163,26 @@ func (f SendFilter) ReadsFailuresFirst() bool {
 // RowSource is a table whose rows are listed.
 type RowSource struct{ Table, Columns string }
 
-// The two tables of a list.
 var (
 	SendRows    = RowSource{"sends", SendOrRefusalColumns}
 	refusalRows = RowSource{"refusals", refusalColumns}
 )
 
-// selectWhere returns the statement that reads all rows of the source s with the condition.
 func (s RowSource) selectWhere(where string) string {
 	return "SELECT " + s.Columns + " FROM " + s.Table + " s WHERE " + where
 }
 
-// sendsAndRefusalsSQL returns the statement that reads the sends and the refusals that meet a
-// condition. In the condition, a row has the name s.
+// sendsAndRefusalsSQL takes a condition on rows s.
 func sendsAndRefusalsSQL(where string) string {
 	return SendRows.selectWhere(where) + " UNION ALL " + refusalRows.selectWhere(where)
 }
 
-// Query returns the statement for the filter, in either dialect, and its arguments.
 func (f SendFilter) Query(d dialect) (string, Args) {
 	return f.MergePages(func(from RowSource, args Args) (string, Args) { return f.tableQuery(d, from, args) })
 }
 
-// MergePages returns the statement that merges a page of sends with a page of refusals. If only one
-// of the two tables can have rows of the filter, the statement reads only that table. MergePages
-// calls the parameter page for each table that it needs. This function returns the statement for
-// the table, and adds the statement's arguments to args.
+// MergePages merges a page of sends with a page of refusals, or returns only the one that can have
+// rows. page returns a table's statement, and args with its own added.
 func (f SendFilter) MergePages(page func(from RowSource, args Args) (string, Args)) (string, Args) {
 	switch {
 	case !f.MayMatchRefusals():
@@ -212,8 +196,7 @@ func (f SendFilter) MergePages(page func(from RowSource, args Args) (string, Arg
 		f.OrderLimitSQL(), args
 }
 
-// tableQuery returns the statement for the rows of one table. It also returns args with the
-// statement's arguments added.
+// tableQuery returns the statement for one table, and args with its own added.
 func (f SendFilter) tableQuery(d dialect, from RowSource, args Args) (string, Args) {
 	c := f.Conditions(d, args)
 	c.AddAppChannelPurpose(sendColumnEquals, f.App, f.Channel, f.Purpose)
@@ -231,8 +214,8 @@ func (f SendFilter) tableQuery(d dialect, from RowSource, args Args) (string, Ar
 	return "SELECT " + from.Columns + " FROM " + table + c.Where() + f.OrderLimitSQL(), c.Args
 }
 
-// failureQuery reads the table failures in the order of the page, and looks up the send of each
-// failure. The send must meet the filter's other conditions.
+// failureQuery reads failures in the order of the page, and looks up their sends, which must meet
+// the other conditions.
 func (f SendFilter) failureQuery(d dialect, c Conditions) (string, Args) {
 	c.Add("f.status = ?", string(f.Status))
 	AddIfSet(&c, "f.app = ?", f.App)
@@ -250,9 +233,8 @@ func (f SendFilter) failureQuery(d dialect, c Conditions) (string, Args) {
 		d.pick(failuresFromSQL), c.Where(), order, f.Limit), c.Args
 }
 
-// supportReferenceSubquery returns a subquery s with the rows of the table that have the support
-// reference r. OFFSET 0 makes the planner find these rows by their IDs, even if the filter has
-// other conditions.
+// supportReferenceSubquery returns a subquery s of the rows with the reference. OFFSET 0 makes the
+// planner find them by their IDs, whatever the other conditions.
 func supportReferenceSubquery(source RowSource, r store.SupportRange, c *Conditions) string {
 	from, to := r.IDRange()
 	parity := "NOT IN"
@@ -265,19 +247,16 @@ func supportReferenceSubquery(source RowSource, r store.SupportRange, c *Conditi
 		store.MaxSupportSearchRows)
 }
 
-// PostgresPartitionsSinceSQL returns a condition that every send s meets that was logged at or
-// after an instant. The parameter at is the instant, as an SQL expression. The condition bounds the
-// IDs, which contain a time, so Postgres skips earlier partitions. The second half of the OR adds
-// no rows. It is there because Postgres can use no index for an OR. So the planner uses the index
-// of the recipient. Without the OR, the planner might read all rows of the time range by their IDs.
+// PostgresPartitionsSinceSQL returns a condition that every send s logged at or after at (SQL)
+// meets. It bounds the IDs, which have a time, so that Postgres skips earlier partitions. The
+// second half of the OR adds no rows: as no index serves an OR, the planner uses the recipient's
+// index, and doesn't read all rows of the time range by their IDs.
 func PostgresPartitionsSinceSQL(at string) string {
 	at = "sendcode_lowest_id(CAST(" + at + " AS timestamptz) - " + PostgresIntervalSQL(store.MaxIDTimeDrift) + ")"
 	return "(s.id >= " + at + " OR s.id > " + at + ")"
 }
 
-// addIDRange adds the condition of PostgresPartitionsSinceSQL for the time range between the
-// parameters from and to. A zero time means no bound on that side. If the table is not partitioned,
-// addIDRange adds nothing.
+// addIDRange adds PostgresPartitionsSinceSQL's condition for a range; zero times don't bound it.
 func (c *Conditions) addIDRange(partitioned bool, from, to time.Time) {
 	if partitioned && !from.IsZero() {
 		lowest := store.LowestID(from.Add(-store.MaxIDTimeDrift))
@@ -289,7 +268,6 @@ func (c *Conditions) addIDRange(partitioned bool, from, to time.Time) {
 	}
 }
 
-// PostgresIntervalSQL returns a duration in Postgres's SQL.
 func PostgresIntervalSQL(d time.Duration) string {
 	return fmt.Sprintf("interval '%d microseconds'", d.Microseconds())
 }

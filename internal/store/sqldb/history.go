@@ -8,7 +8,8 @@ import (
 	"sendcode/internal/store/sqlgen"
 )
 
-// FailedSends returns the sends that q selects, oldest first, and the time on the database's clock.
+// FailedSends returns them sorted by their end, oldest first, with the time on the database's
+// clock.
 func (db *DB) FailedSends(ctx context.Context,
 	q store.FailedSendsQuery,
 ) (failed []store.FailedSend, now time.Time, err error) {

@@ -8,21 +8,19 @@ import (
 )
 
 const (
-	// HourCountDelay is a pause before an hour is counted. After the end of the hour, first the
-	// longest life of a code must pass, and then this pause. When the pause is over, no refusal is
-	// added to the rows of the hour any more.
+	// HourCountDelay passes before an hour is counted, after the longest life of a code has passed
+	// since its end. Then no refusal is added to its rows any more.
 	HourCountDelay = 50 * time.Minute
-	// MaxCountedAge limits the age of hours with stored counts. Counts of older hours are deleted,
-	// and these hours are not counted again. MaxCountedAge is twice the longest time range of the
-	// console's statistics.
+	// MaxCountedAge is twice the longest time range of the console's statistics. Counts of older
+	// hours are deleted, and not made again.
 	MaxCountedAge = 2 * 31 * 24 * time.Hour
 )
 
-// HourTable is a table that CountHours fills. Query computes the values of Columns for one hour. It
-// reads from a subquery named counted. That subquery is the result of HourRowsSQL for the hour.
+// HourTable is filled by CountHours. Query computes Columns for an hour from the subquery counted,
+// which is HourRowsSQL.
 type HourTable struct{ Name, Columns, Query string }
 
-// HourTables are the tables that CountHours fills, beside counted_hours.
+// HourTables are filled by CountHours, beside counted_hours.
 var HourTables = []HourTable{
 	{"hour_tallies", "app, channel, purpose, status, reason, blocked_by, rows, requests, opened, approved", `
 SELECT app, channel, purpose, status, reason, blocked_by, count(*) AS rows, sum(requests) AS requests, count(*) FILTER (WHERE opened) AS opened,
@@ -42,15 +40,14 @@ FROM (SELECT app, channel, purpose, 'country' AS dimension, country AS value, ap
 WHERE value <> '' GROUP BY app, channel, purpose, dimension, value`},
 }
 
-// AllHourTableNames are the names of HourTables, and counted_hours.
 var AllHourTableNames = append(sqlgen.MapSlice(HourTables, func(t HourTable) string { return t.Name }), "counted_hours")
 
-// DeleteHourCountsSQL returns the statements that delete the counts of hours with a condition.
+// DeleteHourCountsSQL takes a condition on hours.
 func DeleteHourCountsSQL(which string) []string {
 	return sqlgen.MapSlice(AllHourTableNames, func(table string) string { return `DELETE FROM ` + table + ` WHERE ` + which })
 }
 
-// HourRowsSQL returns the query of the rows that are logged from @hour on and before @until.
+// HourRowsSQL reads the rows logged from @hour on and before @until.
 func HourRowsSQL(d dialect) string {
 	return `
 SELECT s.app, s.channel, s.purpose, s.status, CASE WHEN s.status IN ('failed', 'unknown') THEN s.reason ELSE '' END AS reason,

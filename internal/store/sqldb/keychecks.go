@@ -24,16 +24,14 @@ func readKeyCheckValues(q Tx) (store.KeyCheckValues, error) {
 	return all, err
 }
 
-// KeyCheckValues returns the check values of all keys that the database was written with.
+// KeyCheckValues returns those of all keys that the database was written with.
 func (db *DB) KeyCheckValues(ctx context.Context) (store.KeyCheckValues, error) {
 	return ReadWithResult(ctx, db, "KeyCheckValues", readKeyCheckValues)
 }
 
-// AddKeyCheckValues adds the check values in the parameter own that the database lacks. A check
-// value is a hash that identifies a secret key. AddKeyCheckValues returns all check values that the
-// database then has. If several processes add different values under one name at once, one process
-// succeeds. The other processes, and all later processes with another value, get
-// *store.OtherKeysError and add nothing.
+// AddKeyCheckValues adds those that the database lacks, and returns all that it has then. If
+// processes add different values under a name at once, one succeeds. The others, and later ones
+// with another value, get *store.OtherKeysError and add nothing.
 func (db *DB) AddKeyCheckValues(ctx context.Context, own store.KeyCheckValues) (store.KeyCheckValues, error) {
 	ctx, cancel := store.WithCallTimeout(ctx)
 	defer cancel()
@@ -49,7 +47,7 @@ func (db *DB) AddKeyCheckValues(ctx context.Context, own store.KeyCheckValues) (
 		return all, nil
 	}
 	return WriteWithResult(ctx, db, "AddKeyCheckValues", func(q Tx) (store.KeyCheckValues, error) {
-		for _, name := range names { // sorted, so that two processes lock rows in the same order
+		for _, name := range names { // sorted: all processes lock rows in one order
 			if err := q.exec(
 				`INSERT INTO key_checks (name, value) VALUES (@name, @value) ON CONFLICT (name) DO NOTHING`,
 				Args{"name": name, "value": own[name]}); err != nil {
@@ -64,9 +62,8 @@ func (db *DB) AddKeyCheckValues(ctx context.Context, own store.KeyCheckValues) (
 	})
 }
 
-// SampleCodeKeyIDs returns the IDs of the keys of some unexpired codes. The sample has the codes
-// that expire first and the codes that expire last, at most limit of each. Keys seldom change, so
-// nearly all codes have one of these keys.
+// SampleCodeKeyIDs returns the key IDs of unexpired codes: up to limit that expire first, and as
+// many that expire last. Keys seldom change, so nearly all codes have one of these.
 func (db *DB) SampleCodeKeyIDs(ctx context.Context, limit int) ([]string, error) {
 	return ReadAll(ctx, db, "SampleCodeKeyIDs", OneColumn[string], `
 SELECT DISTINCT key_id FROM (

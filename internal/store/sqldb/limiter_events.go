@@ -10,16 +10,14 @@ import (
 	"sendcode/internal/store/sqlgen"
 )
 
-// limiterEventsLockKey is the key of the advisory lock under which replicas write events one after
-// the other, so that the numbers of rows grow in the order of commits.
+// limiterEventsLockKey is the key of an advisory lock under which replicas write one after the
+// other, so that rows' numbers grow in the order of commits.
 const limiterEventsLockKey = 0x73656e64636f6476
 
-// refundedEventLife is how long the row of a refunded or reset event is kept for other replicas to
-// read.
+// refundedEventLife is how long a refunded or reset event's row stays for other replicas to read.
 const refundedEventLife = time.Minute
 
-// changesSQL returns a subquery that reads events from a parameter of the statement. The name of
-// this parameter is given in list, and limiterEventsJSON makes its value.
+// changesSQL reads events from the parameter list, which limiterEventsJSON makes.
 func (d dialect) changesSQL(list string) string {
 	return d.pick(dialectSQL{
 		`(SELECT decode(x.value ->> 0, 'hex') AS bucket, decode(x.value ->> 1, 'hex') AS id,
@@ -31,11 +29,9 @@ func (d dialect) changesSQL(list string) string {
 	})
 }
 
-// endEventsSQL returns the statement that marks the rows of ended events as refunded. An event ends
-// by a refund or a reset. The parameter list names the parameter of the statement that contains the
-// ended events; the SQL calls them c. The parameter same is the SQL condition under which a row e
-// belongs to an event c. The INSERT gives each row a new number, so that other replicas read the
-// row again.
+// endEventsSQL marks rows of ended events (by a refund or a reset) as refunded. Those are c, in the
+// parameter list; same says whether a row e is of one. The INSERT gives each row a new number, so
+// that other replicas read it again.
 func (d dialect) endEventsSQL(list, same string) string {
 	return `
 INSERT INTO limiter_events (bucket, id, at, until, refunded, writer)
@@ -44,8 +40,7 @@ FROM ` + d.changesSQL(list) + ` c CROSS JOIN limiter_events e WHERE ` + same + `
 ON CONFLICT (bucket, id) DO UPDATE SET until = excluded.until, refunded = @refunded, writer = excluded.writer, seq = excluded.seq`
 }
 
-// addEventsSQL returns the statement that adds events. If the table has the event and the event
-// still counts, the event keeps its instant. The limiter does the same.
+// addEventsSQL lets an event that still counts keep its instant, as the limiter does.
 func (d dialect) addEventsSQL() string {
 	return `
 INSERT INTO limiter_events AS e (bucket, id, at, until, writer) SELECT c.bucket, c.id, c.at, c.until, CAST(@writer AS bigint)
@@ -54,10 +49,9 @@ ON CONFLICT (bucket, id) DO UPDATE SET at = excluded.at, until = excluded.until,
 WHERE e.refunded = @refunded OR e.until <= @now`
 }
 
-// SaveLimiterEvents writes changes of a limiter in one transaction. It first writes the events that
-// a reset or a refund ended, then the added events. The parameter writer is a random number of the
-// process. If the table has an added event already and the event still counts, its row stays
-// unchanged.
+// SaveLimiterEvents writes a limiter's changes in one transaction: first what a reset or a refund
+// ended, then what was added. writer is a random number of the process. A row of an added event
+// that still counts stays as it is.
 func (db *DB) SaveLimiterEvents(ctx context.Context, writer int64, changes []store.LimiterEvent) error {
 	var added, refunded, reset []store.LimiterEvent
 	for _, e := range changes {
@@ -92,7 +86,7 @@ func (db *DB) SaveLimiterEvents(ctx context.Context, writer int64, changes []sto
 	return db.Run(ctx, "SaveLimiterEvents", Behind, steps...)
 }
 
-// limiterEventsJSON returns [["bucket", "id", at, until], …]: hex and µs since 1970.
+// limiterEventsJSON returns [["bucket", "id", at, until], …], with hex and µs since 1970.
 func limiterEventsJSON(events []store.LimiterEvent) string {
 	list := []byte{'['}
 	for i, e := range events {
@@ -107,13 +101,9 @@ func limiterEventsJSON(events []store.LimiterEvent) string {
 	return string(append(list, ']'))
 }
 
-// LimiterEvents calls yield for each event whose number (Seq) is greater than the parameter after
-// and whose Until is in the future. These include refunded events, and events that the process
-// named in the parameter reader wrote itself.
-//
-// In Postgres, LimiterEvents yields the events in the order of their numbers, at most as many as
-// the parameter limit says. In SQLite, LimiterEvents ignores limit and the order, because only one
-// process uses the database.
+// LimiterEvents calls yield for each event numbered above after with Until in the future, also
+// refunded ones and those that reader wrote. Postgres yields at most limit, in the order of their
+// numbers. SQLite, with its one process, ignores limit and order.
 func (db *DB) LimiterEvents(ctx context.Context, reader, after int64, limit int, yield func(store.LimiterEvent) error) error {
 	order := db.Dialect.pick(dialectSQL{Postgres: ` ORDER BY seq LIMIT @limit`})
 	return db.Read(ctx, "LimiterEvents", func(q Tx) error {
@@ -133,8 +123,7 @@ SELECT bucket, id, at, until, refunded, seq, writer = @reader FROM limiter_event
 	})
 }
 
-// DeleteLimiterEvents deletes the events with numbers up to and including last. Call
-// DeleteLimiterEvents after these events were copied into Redis.
+// DeleteLimiterEvents deletes the events up to and including last, once they are in Redis.
 func (db *DB) DeleteLimiterEvents(ctx context.Context, last int64) error {
 	_, err := db.runOne(ctx, "DeleteLimiterEvents", `DELETE FROM limiter_events WHERE seq <= @last`, Args{"last": last})
 	return err

@@ -15,8 +15,8 @@ import (
 var prefixPauseSQL = `SELECT ` + prefixPauseTable.SelectList() + ` FROM prefix_pauses p`
 
 const (
-	// acceptedByCarrierSQL is the condition that a carrier accepted, or may have accepted, the
-	// message of send s. It excludes test recipients, to whom nothing is sent.
+	// acceptedByCarrierSQL holds if a carrier accepted the message of send s, or may have. Test
+	// recipients, to whom nothing is sent, don't count.
 	acceptedByCarrierSQL = `s.channel = 'sms' AND s.prefix <> '' AND s.status IN ('sent', 'unknown')
   AND NOT (s.provider = 'test' AND s.provider_code = '')`
 
@@ -44,8 +44,8 @@ SELECT count(*) FROM prefix_pauses p WHERE p.app = @app AND p.prefix = @prefix A
 	currentPauseSQL = ` WHERE p.app = @app AND p.prefix = @prefix AND p.class = @class AND p.lifted_at IS NULL AND p.until > (SELECT @now)
   ORDER BY p.since DESC LIMIT 1`
 
-	// pauseAtSendEndSQL selects the newest pause that was in force at the instant @at. The pause
-	// must be for the class of the verification. @at is the end of the verification's send.
+	// pauseAtSendEndSQL selects the newest pause in force at @at, when the send of @verification
+	// ended, for the verification's class.
 	pauseAtSendEndSQL = ` WHERE p.app = @app AND p.prefix = @prefix AND p.since <= @at AND coalesce(p.lifted_at, p.until) >= @at
   AND p.class = (SELECT v.class FROM verifications v WHERE v.id = @verification)
   ORDER BY p.since DESC LIMIT 1`
@@ -59,21 +59,19 @@ ON CONFLICT (name) DO UPDATE SET until = excluded.until WHERE t.until <= @now
   OR t.until > excluded.until + CAST(@lasts AS interval)` // it was taken while the clock was ahead
 )
 
-// These constants are the limits of the watch on prefixes, which pauses prefixes with too few
-// approved codes. One hour has enough messages to judge a prefix, and fraud for an hour costs
-// little. If a first pause stops honest people, the pause is so short that it ends before most of
-// them ask for help.
+// These bound the watch on prefixes. An hour has enough messages to judge a prefix, and fraud for
+// an hour costs little. A first pause that stops honest people ends before most of them ask for
+// help.
 const (
-	watchedSpan       = time.Hour // sends in this span are counted; the span ended one code lifetime ago
-	firstPrefixPause  = time.Hour // doubled for each pause of the last week that was not lifted
+	watchedSpan       = time.Hour // of the counted sends; it ended one code lifetime ago
+	firstPrefixPause  = time.Hour // doubled for each pause within a week that wasn't lifted
 	maxPrefixPause    = 24 * time.Hour
-	usualPercentSpan  = 7 * 24 * time.Hour // how far back the usual percentage and earlier pauses are read
-	usualPercentSends = 10_000             // newest sends that count for the usual percentage, at most
-	maxNewPauses      = 100                // new pauses in one run
+	usualPercentSpan  = 7 * 24 * time.Hour // back to which the usual percentage and earlier pauses are read
+	usualPercentSends = 10_000             // at most, the newest ones, for the usual percentage
+	maxNewPauses      = 100                // in one run
 )
 
-// prefixConversion has the number of sends to a prefix, and the number of sends whose code was
-// approved.
+// prefixConversion has the sends to a prefix, and how many of their codes were approved.
 type prefixConversion struct {
 	app, country, prefix string
 	class                store.Class
@@ -84,8 +82,7 @@ func prefixConversionFields(c *prefixConversion) []any {
 	return []any{&c.app, &c.country, &c.prefix, (*string)(&c.class), &c.sends, &c.approved}
 }
 
-// pausePrefixes pauses the prefixes with too few approved codes, unless few codes are approved at
-// other prefixes, too. It returns the new pauses.
+// pausePrefixes spares prefixes if few codes are approved at others too.
 func (t Tx) pausePrefixes(w store.PrefixWatch) (started []store.PrefixPause, err error) {
 	to := t.Now.Add(-w.TTL.Truncate(time.Microsecond))
 	from := to.Add(-watchedSpan)
@@ -106,7 +103,7 @@ func (t Tx) pausePrefixes(w store.PrefixWatch) (started []store.PrefixPause, err
 			return nil, err
 		}
 		if usual != store.UnknownUsualPercent && usual < 2*w.MinApprovedPercent {
-			continue // few codes of the app are approved anywhere, so this prefix is not unusual
+			continue // few codes are approved anywhere, so this prefix is not unusual
 		}
 		p, err := t.startPause(c, usual)
 		if err != nil {
@@ -117,12 +114,10 @@ func (t Tx) pausePrefixes(w store.PrefixWatch) (started []store.PrefixPause, err
 	return started, nil
 }
 
-// usualPercent returns the percentage of the class's codes outside the prefix that were approved.
-// It counts one week, which ends at the time in the parameter before. That week ends before the
-// watched hour, so an attack on a country does not lower the result. The function computes one
-// percentage for the prefix's country and one for all countries, and returns the higher percentage.
-// A percentage from too few sends does not count. If both percentages come from too few sends, it
-// returns store.UnknownUsualPercent.
+// usualPercent returns the percentage of approved codes of the class outside the prefix, in its
+// country or in all countries, whichever is higher. It is that of the week up to before, which is
+// the start of the watched hour, so that an attack on a country doesn't lower it. A percentage of
+// too few sends doesn't count; without any, it is store.UnknownUsualPercent.
 func (t Tx) usualPercent(w store.PrefixWatch, c prefixConversion, before time.Time) (int, error) {
 	most := store.UnknownUsualPercent
 	for _, country := range []string{c.country, ""} {
@@ -141,8 +136,8 @@ func (t Tx) usualPercent(w store.PrefixWatch, c prefixConversion, before time.Ti
 	return most, nil
 }
 
-// startPause pauses a prefix for a class and returns the pause. Each earlier pause of the last week
-// that was not lifted makes the new one twice as long, up to maxPrefixPause.
+// startPause makes a pause twice as long for each earlier one within a week that wasn't lifted, up
+// to maxPrefixPause.
 func (t Tx) startPause(c prefixConversion, usual int) (store.PrefixPause, error) {
 	earlier, err := queryFirst(t, OneColumn[int], countEarlierPausesSQL, Args{
 		"app": c.app, "prefix": c.prefix, "class": c.class,
@@ -165,21 +160,20 @@ func (t Tx) startPause(c prefixConversion, usual int) (store.PrefixPause, error)
 	return p, t.exec(prefixPauseTable.InsertSQL(store.InsertedColumn, &p))
 }
 
-// pauseIDNamespace is the namespace of the UUIDs version 5 that are the IDs of pauses (RFC 9562,
-// section 5.5).
+// pauseIDNamespace is the namespace of the IDs of pauses, UUIDs of version 5 (RFC 9562, section
+// 5.5).
 var pauseIDNamespace = uuid.MustParse("5f0f3a5e-2b57-5b0e-9d0c-7f6d2f1f9b11")
 
-// prefixWatchLockKey is the key of the lock that lets one replica at a time pause prefixes.
+// prefixWatchLockKey lets one replica at a time pause prefixes.
 const prefixWatchLockKey = 0x7761746368
 
-// PausePrefixes pauses the prefixes with too few approved codes, each for one class of callers. It
-// pauses no prefix if few codes of the class are approved at other prefixes, too. It returns the
-// new pauses. Sends from before the end of a prefix's last pause do not count, so no send leads to
-// two pauses. If several replicas call it at once, a prefix is paused once for a class.
+// PausePrefixes pauses the prefixes with too few approved codes, each for one class of callers,
+// unless few codes of the class are approved at others too. Sends from before the end of a prefix's
+// last pause don't count, so none leads to two pauses. Replicas that call it at once pause a prefix
+// once for a class.
 func (db *DB) PausePrefixes(ctx context.Context, w store.PrefixWatch) ([]store.PrefixPause, error) {
 	return WriteWithResult(ctx, db, "PausePrefixes", func(q Tx) ([]store.PrefixPause, error) {
-		// The lock is a separate statement, so that the next statement sees the commits of the
-		// lock's last holder.
+		// a separate statement, so that the next one sees the commits of the lock's last holder
 		if err := q.ExecAll(Args{"key": prefixWatchLockKey}, db.Dialect.pick(advisoryLockSQL)); err != nil {
 			return nil, err
 		}
@@ -187,8 +181,7 @@ func (db *DB) PausePrefixes(ctx context.Context, w store.PrefixWatch) ([]store.P
 	})
 }
 
-// PrefixPaused returns the pause that now stops an app's messages to a prefix for a class. If there
-// is no such pause, PrefixPaused returns false.
+// PrefixPaused returns the pause that now stops an app's messages to a prefix for a class, if any.
 func (db *DB) PrefixPaused(ctx context.Context, app, prefix string, class store.Class) (p store.PrefixPause,
 	paused bool, err error,
 ) {
@@ -200,8 +193,8 @@ func (db *DB) PrefixPaused(ctx context.Context, app, prefix string, class store.
 	return p, err == nil, err
 }
 
-// PrefixPauses returns pauses and the time on the database's clock. The pauses are sorted by Since
-// and then by ID, newest first.
+// PrefixPauses returns pauses sorted by Since and then ID, newest first, with the time on the
+// database's clock.
 func (db *DB) PrefixPauses(ctx context.Context,
 	f store.PrefixPauseFilter,
 ) (list []store.PrefixPause, now time.Time, err error) {
@@ -218,9 +211,8 @@ func (db *DB) PrefixPauses(ctx context.Context,
 	return list, now, err
 }
 
-// LiftPrefixPause ends a pause, writes the audit entry, and returns the pause. If act is nil, it
-// writes no audit entry. If the pause had ended already, LiftPrefixPause writes nothing and returns
-// false. Error: fault.NotFound.
+// LiftPrefixPause ends a pause and returns it. act may be nil. If the pause had ended, it writes
+// nothing and returns false. Error: fault.NotFound.
 func (db *DB) LiftPrefixPause(ctx context.Context, l store.LiftPauseRequest,
 	act *store.AuditEntry,
 ) (lifted store.PrefixPause, done bool, err error) {
@@ -240,9 +232,8 @@ func (db *DB) LiftPrefixPause(ctx context.Context, l store.LiftPauseRequest,
 	return lifted, done && err == nil, err
 }
 
-// AcquireJobLease takes the named lease for a job that one replica does for all replicas. If the
-// lease of an earlier call has not ended, AcquireJobLease returns false. The earlier call may come
-// from any replica. A lease cannot be released early.
+// AcquireJobLease takes the named lease for a job that one replica does for all. It returns false
+// until an earlier lease, of any replica, has ended; none can be released early.
 func (db *DB) AcquireJobLease(ctx context.Context, name string, lasts time.Duration) (bool, error) {
 	return db.runOne(ctx, "AcquireJobLease", acquireJobLeaseSQL, Args{"name": name, "lasts": lasts})
 }

@@ -14,16 +14,15 @@ UPDATE sends SET receipt = @status WHERE id = @id AND channel = 'sms'
    AND (status IN ('sending', 'sent', 'unknown') OR status = 'queued' AND in_doubt)
    AND (receipt = '' OR receipt = 'undelivered' AND @status = 'delivered')`
 
-	// addUndeliveredSQL adds a row to failures for a message that its receipt reports as lost. It
-	// adds the row even if the send has no outcome yet.
+	// addUndeliveredSQL adds a lost message to failures, even before the send has an outcome.
 	addUndeliveredSQL = `
 INSERT INTO failures (status, logged_at, id, finished_at, counts, app, channel, recipient)
 SELECT 'undelivered', s.logged_at, s.id, coalesce(s.finished_at, s.logged_at), false, s.app, s.channel, s.recipient
 FROM sends s WHERE s.id = @id AND s.receipt = 'undelivered' ON CONFLICT DO NOTHING`
 )
 
-// addDeliveredMinuteSQL adds the minute of a delivered message to the table minute_index. Postgres
-// uses the table to find delivered messages.
+// addDeliveredMinuteSQL adds the minute of a delivered message to minute_index, through which
+// Postgres finds such messages.
 var addDeliveredMinuteSQL = dialectSQL{Postgres: `
 INSERT INTO minute_index (field, value, minute) SELECT 'receipt', 'delivered', date_trunc('minute', s.logged_at) FROM sends s
   WHERE s.id = @id
@@ -35,7 +34,6 @@ var (
 	markBouncedSQL = `UPDATE sends SET bounced = true WHERE id = @id`
 )
 
-// eventRankSQL returns the SQL for the rank of a kind of provider event.
 func eventRankSQL(of string) string {
 	return `CASE ` + of +
 		` WHEN 'delivered' THEN 1 WHEN 'bounced' THEN 2 WHEN 'opted_out' THEN 3 WHEN 'complained' THEN 4 ELSE 0 END`
@@ -44,13 +42,12 @@ func eventRankSQL(of string) string {
 var providerEventsSQL = `SELECT ` + providerEventTable.SelectList() +
 	` FROM provider_events e WHERE e.send_id = @id ORDER BY e.at, e.kind`
 
-// IngestProviderEvent records a provider's event on a send that the provider accepted. The same
-// transaction adds the suppression if suppress.For > 0, and writes the events for the app, which
-// are in the parameter tell. A bounce for good marks the send as bounced, and does not change the
-// status. If the send has an event of this kind already, IngestProviderEvent records no second
-// event and returns false. Hard and temporary bounces are of one kind. But even if the send already
-// has a temporary bounce, one for good still marks the send, and a hard one adds the suppression.
-// Errors: fault.NotFound, fault.Unavailable.
+// IngestProviderEvent records a provider's event on a send that it accepted and, in the same
+// transaction, adds the suppression if suppress.For > 0, and the app's events tell. A bounce for
+// good marks the send as bounced without a change of its status. A second event of a kind isn't
+// recorded, and IngestProviderEvent returns false. All bounces are of one kind; still one for good
+// after a temporary one marks the send, and a hard one adds the suppression. Errors:
+// fault.NotFound, fault.Unavailable.
 func (db *DB) IngestProviderEvent(ctx context.Context, e store.ProviderEvent, suppress store.NewSuppression,
 	tell ...store.NewEvent,
 ) (bool, error) {
@@ -86,10 +83,8 @@ func (db *DB) IngestProviderEvent(ctx context.Context, e store.ProviderEvent, su
 	return recorded, err
 }
 
-// RecordReceipt records the receipt of a text message. The parameter status is Delivered or
-// Undelivered. If the send cannot have gone out or already has a receipt, RecordReceipt changes
-// nothing and returns false. There is one exception: a send with the receipt Undelivered may still
-// become Delivered.
+// RecordReceipt records a text message's receipt, Delivered or Undelivered. It returns false if the
+// send can't have gone out or has a receipt, except that Undelivered may become Delivered.
 func (db *DB) RecordReceipt(ctx context.Context, id uuid.UUID, status store.Status,
 	tell ...store.NewEvent,
 ) (bool, error) {

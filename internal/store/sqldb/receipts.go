@@ -17,10 +17,9 @@ INSERT INTO pending_receipts (carrier, message_id, send_id, at, ask_at)
 SELECT @carrier, @message, @send, clock.now, clock.now + CAST(@ask AS interval) FROM (SELECT @now AS now) AS clock WHERE true
 ON CONFLICT (carrier, message_id) DO NOTHING`
 
-// duePollsSQL returns a statement that selects the messages whose next poll for a receipt is due.
-// It also schedules the poll after that for each message. The pause after the first poll is
-// FirstPollPause, and each further pause is twice as long as the one before. After PollDoublings
-// polls, the pause is LongestPollPause.
+// duePollsSQL selects the messages whose next poll is due, and schedules the one after:
+// FirstPollPause after the first, then twice as long each time, and LongestPollPause after
+// PollDoublings polls.
 func (d dialect) duePollsSQL() string {
 	return `
 UPDATE pending_receipts SET asked = asked + 1,
@@ -31,21 +30,20 @@ WHERE (carrier, message_id) IN (
 RETURNING ` + pendingReceiptTable.SelectList()
 }
 
-// ExpectReceipt adds a message that a carrier has just accepted. The first poll of the message is
-// due after firstPollAfter. If firstPollAfter is 0, the message is never polled, and only
-// SendByMessageID finds it. If the message was added before, ExpectReceipt changes nothing.
+// ExpectReceipt adds a message that a carrier has just accepted. With a firstPollAfter of 0 it is
+// never polled, and only SendByMessageID finds it. A message that was added before stays as it is.
 func (db *DB) ExpectReceipt(ctx context.Context, a store.PendingReceipt, firstPollAfter time.Duration) error {
-	if !store.AreValidTexts(a.Carrier, a.ID) { // the carrier chose the ID, and a database may not be able to store its text
+	if !store.AreValidTexts(a.Carrier, a.ID) { // the carrier chose the ID
 		return store.BadRequestf("a text is not plain UTF-8 of at most %d bytes", store.MaxTextBytes)
 	}
-	// with NULL for ask, ask_at is NULL, and the message is never polled
+	// with NULL for ask, the message is never polled
 	_, err := db.runOne(ctx, "ExpectReceipt", awaitReceiptSQL,
 		Args{"carrier": a.Carrier, "message": a.ID, "send": a.Send, "ask": sqlgen.NullIfZero(firstPollAfter)})
 	return err
 }
 
-// SendByMessageID returns the ID of the send whose message has the given ID at the carrier. If the
-// service awaits no receipt of that message, SendByMessageID returns fault.NotFound.
+// SendByMessageID returns the send of a carrier's message. Error: fault.NotFound if no receipt of
+// it is awaited.
 func (db *DB) SendByMessageID(ctx context.Context, carrier, id string) (uuid.UUID, error) {
 	a, err := readFirst(ctx, db, "SendByMessageID", pendingReceiptTable.Destinations,
 		`SELECT `+pendingReceiptTable.SelectList()+
@@ -54,11 +52,9 @@ func (db *DB) SendByMessageID(ctx context.Context, carrier, id string) (uuid.UUI
 	return a.Send, err
 }
 
-// TakeDuePolls takes the messages that are longest overdue for a poll, at most limit. It returns
-// the messages in the order in which carriers accepted them. It schedules the next poll of each
-// message after a pause, so that no other replica polls these messages now. If the caller dies, the
-// messages are polled again after the pause. The pause doubles each time, up to six hours.
-// TakeDuePolls gives up messages that have waited for three days.
+// TakeDuePolls takes the longest overdue messages, and returns them in the order in which carriers
+// accepted them. It schedules each one's next poll, so that no other replica polls it now; if the
+// caller dies, it is polled then. It gives up messages after store.AwaitReceiptFor.
 func (db *DB) TakeDuePolls(ctx context.Context, limit int) (list []store.PendingReceipt, err error) {
 	err = db.Run(ctx,
 		"TakeDuePolls", InOrder, &Statement{
@@ -78,7 +74,6 @@ func (db *DB) TakeDuePolls(ctx context.Context, limit int) (list []store.Pending
 	return list, nil
 }
 
-// StopAwaitingReceipt ends the wait for a carrier's receipt of a send.
 func (db *DB) StopAwaitingReceipt(ctx context.Context, carrier string, send uuid.UUID) error {
 	_, err := db.runOne(ctx, "StopAwaitingReceipt", `DELETE FROM pending_receipts WHERE send_id = @send AND carrier = @carrier`,
 		Args{"send": send, "carrier": carrier})

@@ -10,24 +10,22 @@ import (
 	"sendcode/internal/store"
 )
 
-// SealedTables are the tables with a column "sealed". keys.Ring.Seal encrypted the data in this
-// column. Data are bound to the primary key of their row, so they cannot be opened in another row.
+// SealedTables have a column "sealed" of keys.Ring.Seal, bound to the primary key of the row, so
+// that it can't be opened in another.
 var SealedTables = []store.SealedTable{
 	{Name: "verifications", Key: "id"},
 	{Name: "second_factors", Key: "account"},
 	{Name: "outbox", Key: "id", UUID: true},
 }
 
-// sealedPrefixLength is how many bytes of sealed data are read to find the ID of the key that
-// sealed it.
+// sealedPrefixLength is how many bytes have the ID of the key that sealed them.
 const sealedPrefixLength = 2 + 16
 
 func sealedRowDestinations(r *store.SealedRow) []any { return []any{&r.Key, &r.Sealed} }
 
-// Reseal replaces the sealed data of rows by the results of seal, in one transaction. The parameter
-// rows has the rows' keys. Reseal never waits for a lock: it skips rows that another transaction
-// has locked. It also skips rows for which seal returns nil. Reseal returns the number of changed
-// rows.
+// Reseal replaces the sealed data of the rows with these keys by what seal returns, in one
+// transaction, and returns how many. It never waits for a lock: it skips rows that another
+// transaction has locked, and those for which seal returns nil.
 func (db *DB) Reseal(ctx context.Context, t store.SealedTable, rows []string,
 	seal func(store.SealedRow) []byte,
 ) (int, error) {
@@ -66,7 +64,7 @@ WHERE `+t.Key+` = ANY (@keys)`, Args{"keys": keys, "names": names, "sealed": sea
 	})
 }
 
-// keysParameter returns the keys of a table's rows as a parameter for Dialect.inList.
+// keysParameter is for Dialect.inList.
 func keysParameter(t store.SealedTable, names []string) (any, error) {
 	if !t.UUID {
 		return names, nil
@@ -82,9 +80,8 @@ func keysParameter(t store.SealedTable, names []string) (any, error) {
 	return ids, nil
 }
 
-// EachSealedPage calls the function page for all rows of the sealed tables, except erased rows.
-// Each call gets at most limit rows. The field Sealed of each row has only the first bytes of the
-// sealed data.
+// EachSealedPage calls page with all rows of the sealed tables but erased ones, at most limit in
+// one call. Of their Sealed it reads only the first bytes.
 func (db *DB) EachSealedPage(ctx context.Context, limit int, page func(store.SealedTable, []store.SealedRow) error) error {
 	for _, t := range SealedTables {
 		for after, more := "", true; more; {
@@ -101,10 +98,8 @@ func (db *DB) EachSealedPage(ctx context.Context, limit int, page func(store.Sea
 	return nil
 }
 
-// SealedPage reads at most limit rows of a table, in the order of keys, and returns the sealed rows
-// among them. It begins with the row that follows the key in the parameter after. SealedPage also
-// returns the key of the last row that it read, or "" if no more rows follow. The field Sealed of
-// each row has only the first bytes of the sealed data.
+// SealedPage reads at most limit rows after a key, in the order of keys, and returns the sealed
+// ones, of whose Sealed it reads only the first bytes. next is the last key, or "" at the end.
 func (db *DB) SealedPage(ctx context.Context, t store.SealedTable, after string, limit int) (rows []store.SealedRow,
 	next string, err error,
 ) {

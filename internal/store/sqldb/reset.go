@@ -23,10 +23,9 @@ WHERE attempts > 0 AND attempts > attempts_reset AND recipient = @recipient AND 
 	}
 }
 
-// ResetCounters makes the sends of the buckets stop counting. The rejected sends and the failed
-// checks of the buckets' recipients stop counting, too. The same is true for sends in flight,
-// whatever their outcome. The number of checks that a code still allows stays the same.
-// ResetCounters writes the audit entry in the same transaction. It does not change the limiter.
+// ResetCounters makes the buckets' sends stop counting, and their recipients' rejected sends and
+// failed checks, also sends in flight, whatever their outcome. How many checks a code still allows
+// stays the same. The audit entry is of the same transaction. The limiter isn't changed.
 func (db *DB) ResetCounters(ctx context.Context, buckets []store.SendBucket, act store.AuditEntry) error {
 	act, err := act.Validated()
 	if err != nil {
@@ -37,7 +36,7 @@ func (db *DB) ResetCounters(ctx context.Context, buckets []store.SendBucket, act
 		return cmp.Compare(store.RecipientLockKey(a.AsSend()), store.RecipientLockKey(b.AsSend()))
 	})
 	return db.Write(ctx, "ResetCounters", func(q Tx) error {
-		// First take the locks of all buckets, then change the rows.
+		// all locks first
 		locks := []string{q.Dialect.pick(advisoryLockSQL), q.Dialect.pick(checksLockSQL)}
 		for _, statements := range [][]string{locks, q.Dialect.resetCountersSQL()} {
 			for _, b := range buckets {

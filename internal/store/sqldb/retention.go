@@ -13,32 +13,30 @@ import (
 )
 
 const (
-	// settledSendSQL is the condition that a send s is not in flight and has no refund due.
+	// settledSendSQL holds if the send s is not in flight and has no refund due.
 	settledSendSQL = `NOT EXISTS (SELECT 1 FROM outbox f WHERE f.id = s.id) AND NOT EXISTS (SELECT 1 FROM refunds r WHERE r.id = s.id)`
 
 	expiredSendsSQL = `SELECT s.id FROM sends s WHERE s.logged_at < @before AND ` + settledSendSQL +
 		` ORDER BY s.logged_at, s.id LIMIT @limit`
 
-	// settledVerificationSQL is the condition that a verification, called o, has no send in flight
-	// and no send with a refund due. It is right only if o expired before @before.
+	// settledVerificationSQL holds if the verification o has no send in flight or with a refund
+	// due. It is right only if o expired before @before.
 	settledVerificationSQL = `o.id NOT IN (
         SELECT s.verification_id FROM sends s
         WHERE s.id = ANY (ARRAY(SELECT f.id FROM outbox f UNION ALL SELECT r.id FROM refunds r)) AND s.logged_at < @before)`
 )
 
-// agedTables are the tables whose rows are deleted when the rows reach a certain age. In the SQL,
-// such a row is called o. In Postgres, a verification stays as long as it has a send in flight or a
-// send with a refund due. SQLite has no partitions, and deletes verifications and failures together
-// with their sends instead.
+// agedTables lose rows o of a certain age. In Postgres, a verification stays as long as it has a
+// send in flight or with a refund due. SQLite has no partitions, and deletes verifications and
+// failures with their sends.
 //
-// The field times of verifications is large. The reason is that dropping a partition deletes the
-// sends of a whole week at once, but their verifications are deleted row by row. So verifications
-// are deleted in larger steps than other rows: 24,000 take 100 ms.
+// Verifications have a large times, as a dropped partition takes the sends of a week at once, and
+// their verifications go row by row: 24,000 take 100 ms.
 var agedTables = [...]struct {
 	table, due, order string
-	times             int  // at most times @limit rows are deleted in one step
-	partitioned       bool // only in Postgres, where sends have partitions
-	endsByItself      bool // every row has its own end, so no row can exceed a retention period
+	times             int  // times @limit rows at most are deleted in one step
+	partitioned       bool // only in Postgres, which has partitions
+	endsByItself      bool // each row has its own end, so none can exceed a retention period
 }{
 	{"verifications", `o.expires_at < @before AND ` + settledVerificationSQL, "o.expires_at", 12, true, false},
 	{
@@ -55,11 +53,10 @@ var agedTables = [...]struct {
 	{"minute_index", `o.minute < CAST(@before AS timestamptz) - interval '1 minute'`, "o.minute", 1, true, false},
 }
 
-// rowLocationColumn is the column by which a row is found without an index.
+// rowLocationColumn finds a row without an index.
 var rowLocationColumn = dialectSQL{"ctid", "rowid"}
 
-// deleteAgedSQL returns the statement that deletes the due rows of a table. It skips rows that
-// another replica has locked.
+// deleteAgedSQL skips rows that another replica has locked.
 func (d dialect) deleteAgedSQL(table, due, order string, times int) string {
 	place := d.pick(rowLocationColumn)
 	return fmt.Sprintf("DELETE FROM %s WHERE %s %s", table, place,
@@ -67,9 +64,8 @@ func (d dialect) deleteAgedSQL(table, due, order string, times int) string {
 			order, times))))
 }
 
-// deleteWithSendsSQL returns the statements that delete the sends @ids. They first delete the rows
-// of other tables that belong to these sends. Erase finds a verification through its sends, so a
-// send must not be deleted before its verification.
+// deleteWithSendsSQL deletes the sends @ids, after what belongs to them: Erase finds a verification
+// through its sends, so no send may go before its verification.
 func (d dialect) deleteWithSendsSQL() []string {
 	among := d.inList("ids")
 	due := `o.id ` + d.inSubquery(`SELECT s.verification_id FROM sends s WHERE s.id `+among)
@@ -86,8 +82,8 @@ func (d dialect) deleteWithSendsSQL() []string {
 	}
 }
 
-// storageStatusSQL reads the fields of a StorageStatus. Rows from before the instant @before were
-// due to be deleted at @late; see store.RetentionCutoff.
+// storageStatusSQL counts rows from before @before, which were due at @late; see
+// store.RetentionCutoff.
 func (d dialect) storageStatusSQL() string {
 	count := func(from string) string {
 		return `, (SELECT count(*) FROM (SELECT 1 FROM ` + from + ` LIMIT 10000) old)`
@@ -106,7 +102,6 @@ SELECT (SELECT s.logged_at FROM sends s ORDER BY s.logged_at LIMIT 1), (SELECT s
 	return sql
 }
 
-// storageStatus is a row of storageStatusSQL.
 type storageStatus struct {
 	store.StorageStatus
 	oldestRefusal time.Time
@@ -121,7 +116,6 @@ func (s *storageStatus) fields() []any {
 	return fields
 }
 
-// combined returns the status of all tables together.
 func (s storageStatus) combined() store.StorageStatus {
 	if s.Oldest.IsZero() || !s.oldestRefusal.IsZero() && s.oldestRefusal.Before(s.Oldest) {
 		s.Oldest = s.oldestRefusal
@@ -130,15 +124,13 @@ func (s storageStatus) combined() store.StorageStatus {
 	return s.StorageStatus
 }
 
-// DeleteAged deletes rows that were logged before the store.RetentionCutoff of age. It deletes at
-// most limit sends, oldest first. From each of the agedTables it deletes at most limit rows,
-// multiplied by the table's field times. If age is 0, DeleteAged deletes only limiter events,
-// carriers' holds and claims of Idempotency-Keys that have ended.
+// DeleteAged deletes what was logged before store.RetentionCutoff of age: at most limit sends,
+// oldest first, and of each of agedTables its times as many rows. With age 0 it deletes only
+// limiter events, carriers' holds and Idempotency-Keys' claims that have ended.
 //
-// A send in flight stays until it has an outcome. A send with a refund due stays until the refund
-// is made. The verification of such a send stays as long as the send. If the database has
-// partitions, DeleteAged first drops the oldest partition, unless a row in the partition has to
-// stay. Several replicas may call DeleteAged at once.
+// A send in flight stays until its outcome, one with a refund due until the refund, both with their
+// verification. With partitions, DeleteAged first drops the oldest one, unless a row in it has to
+// stay. Replicas may call it at once.
 func (db *DB) DeleteAged(ctx context.Context, age time.Duration, limit int) (gone store.DeletedRows, err error) {
 	ctx, cancel := store.WithCallTimeout(ctx)
 	defer cancel()
@@ -155,19 +147,18 @@ func (db *DB) DeleteAged(ctx context.Context, age time.Duration, limit int) (gon
 }
 
 const (
-	// maxHeld is how long a transaction of deleteInSteps should hold SQLite's only writer.
+	// maxHeld is how long deleteInSteps should hold SQLite's only writer.
 	maxHeld = 5 * time.Millisecond
 	// maxDeleting is how long one call of deleteInSteps goes on.
 	maxDeleting = time.Second
-	// minStep is the limit of the first step of deleteInSteps, and the smallest limit of any step.
-	// A step with this limit takes some 5 ms, plus the disk's sync.
+	// minStep is the limit of deleteInSteps' first and smallest step: some 5 ms, plus the disk's
+	// sync.
 	minStep = 10
 )
 
-// deleteInSteps does the work of DeleteAged in small transactions. On a fast disk, each transaction
-// ends within maxHeld. After each transaction, deleteInSteps pauses four times as long as the
-// transaction took. In the pause, SQLite's writer is free for other writes. After maxDeleting,
-// deleteInSteps leaves the remaining rows to the next call.
+// deleteInSteps is DeleteAged in small transactions, each within maxHeld on a fast disk. After each
+// it leaves the writer to others for four times as long. What is left after maxDeleting waits for
+// the next call.
 func (db *DB) deleteInSteps(ctx context.Context, age time.Duration, limit int) (gone store.DeletedRows, err error) {
 	began, size := time.Now(), minStep
 	for done := 0; ; {
@@ -192,8 +183,7 @@ func (db *DB) deleteInSteps(ctx context.Context, age time.Duration, limit int) (
 	}
 }
 
-// deleteStep does the work of DeleteAged in one transaction. The result took is how long the
-// transaction took, including the COMMIT.
+// deleteStep is DeleteAged in one transaction. took includes the COMMIT.
 func (db *DB) deleteStep(ctx context.Context, precedence Precedence, age time.Duration, limit int) (gone store.DeletedRows,
 	took time.Duration, err error,
 ) {
@@ -230,8 +220,7 @@ func (t Tx) deleteAged(before time.Time, limit int) (gone store.DeletedRows, err
 	return gone, t.ExecAll(args, t.Dialect.deleteWithSendsSQL()...)
 }
 
-// StorageStatus returns the time of the oldest row and the size of the database. It also returns
-// how many rows DeleteAged and ForgetDueErased should have processed an hour ago.
+// StorageStatus counts what DeleteAged and ForgetDueErased should have done an hour ago.
 func (db *DB) StorageStatus(ctx context.Context, age time.Duration) (e store.StorageStatus, err error) {
 	_, err = db.readWithClock(ctx, "StorageStatus", func(q Tx, now time.Time) error {
 		late := now.Add(-time.Hour)
@@ -255,7 +244,6 @@ func (db *DB) StorageStatus(ctx context.Context, age time.Duration) (e store.Sto
 	return e, err
 }
 
-// databaseSize returns the size of the database.
 func (db *DB) databaseSize(ctx context.Context) (int64, error) {
 	sizes, err := ReadAll(ctx, db, "StorageStatus", OneColumn[int64], db.Dialect.pick(databaseSizeSQL), nil)
 	if err != nil {
@@ -269,7 +257,7 @@ var databaseSizeSQL = dialectSQL{
 	"SELECT page_count * page_size FROM pragma_page_count(), pragma_page_size()",
 }
 
-// Partitions returns the partitions of sends, oldest first; none in SQLite.
+// Partitions returns those of sends, oldest first; none in SQLite.
 func (db *DB) Partitions(ctx context.Context) ([]store.Partition, error) {
 	if db.Dialect == SQLite {
 		return nil, nil

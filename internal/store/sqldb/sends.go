@@ -20,22 +20,22 @@ var (
 	verificationSQL = `SELECT ` + VerificationColumns + ` FROM verifications v WHERE v.id = @id`
 )
 
-// Send returns a send, or fault.NotFound.
+// Send may return fault.NotFound.
 func (t Tx) Send(id uuid.UUID) (store.Send, error) {
 	return queryFirst(t, sendFields, sendSQL+` WHERE s.id = @id`, Args{"id": id})
 }
 
-// Verification returns a verification, or fault.NotFound.
+// Verification may return fault.NotFound.
 func (t Tx) Verification(id string) (store.Verification, error) {
 	return queryFirst(t, VerificationFields, verificationSQL, Args{"id": id})
 }
 
-// withClockColumn returns the destinations for a row whose first column is the database's clock.
+// withClockColumn is for rows whose first column is the database's clock.
 func withClockColumn[T any](now *time.Time, fields func(*T) []any) func(*T) []any {
 	return func(x *T) []any { return append([]any{sqlgen.ScannerFor(now)}, fields(x)...) }
 }
 
-// Sends returns rows, newest first, by LoggedAt and then ID.
+// Sends returns rows sorted by LoggedAt and then ID, newest first.
 func (db *DB) Sends(ctx context.Context, filter store.Filter) ([]store.SendOrRefusal, error) {
 	if !filter.MayMatchAny() {
 		return nil, nil
@@ -48,8 +48,8 @@ func (db *DB) Sends(ctx context.Context, filter store.Filter) ([]store.SendOrRef
 	return rows, err
 }
 
-// SendsByID reads up to 1,000 rows, in no particular order. It leaves out unknown IDs. The result
-// now is the time on the database's clock. If no row was found, now is zero.
+// SendsByID reads up to 1,000 rows, in any order, without unknown IDs. now is on the database's
+// clock; zero if nothing was found.
 func (db *DB) SendsByID(ctx context.Context, ids []uuid.UUID) (all []store.SendOrRefusal, now time.Time, err error) {
 	if len(ids) == 0 {
 		return nil, now, nil
@@ -60,9 +60,8 @@ func (db *DB) SendsByID(ctx context.Context, ids []uuid.UUID) (all []store.SendO
 	return all, now, err
 }
 
-// VerificationsByID reads up to 1,000 verifications, in no particular order. It leaves out unknown
-// IDs. The result now is the time on the database's clock. If no verification was found, now is
-// zero.
+// VerificationsByID reads up to 1,000 rows, in any order, without unknown IDs. now is on the
+// database's clock; zero if nothing was found.
 func (db *DB) VerificationsByID(ctx context.Context, ids []string) (all []store.Verification, now time.Time, err error) {
 	if len(ids) == 0 || !store.AreValidTexts(ids...) {
 		return nil, now, nil
@@ -74,8 +73,7 @@ func (db *DB) VerificationsByID(ctx context.Context, ids []string) (all []store.
 
 func compareIDs(a, b uuid.UUID) int { return slices.Compare(a[:], b[:]) }
 
-// SendsBySupportReference returns the rows with a support reference, sorted by ID. If the text is
-// not a support reference, it returns no rows.
+// SendsBySupportReference returns rows sorted by ID; none if the text is no reference.
 func (db *DB) SendsBySupportReference(ctx context.Context, support string) ([]store.SendOrRefusal, error) {
 	r, ok := store.ParseSupportReference(support)
 	if !ok {
@@ -88,7 +86,7 @@ func (db *DB) SendsBySupportReference(ctx context.Context, support string) ([]st
 	return r.FilterInPlace(rows), err
 }
 
-// SendDetails returns one row with everything that belongs to it. Error: fault.NotFound.
+// SendDetails may return fault.NotFound.
 func (db *DB) SendDetails(ctx context.Context, id uuid.UUID) (store.SendDetails, error) {
 	return ReadWithResult(ctx, db, "SendDetails", func(q Tx) (store.SendDetails, error) { return q.sendDetails(id) })
 }
@@ -131,13 +129,10 @@ func (t Tx) sendDetails(id uuid.UUID) (story store.SendDetails, err error) {
 	return story, err
 }
 
-// SendsOfVerificationSQL is the condition that selects the sends of the verification @id.
-// @its_recipient is the recipient of the verification. @since is a time before the verification
-// existed. The conditions on the recipient and the time leave the planner only one index that it
-// can use.
+// SendsOfVerificationSQL selects the sends of the verification @id of @its_recipient, which began
+// after @since. Recipient and time leave the planner only one index to use.
 const SendsOfVerificationSQL = `s.recipient <= @its_recipient AND (s.recipient, s.logged_at) > (@its_recipient, @since) AND s.verification_id = @id`
 
-// relatedRows returns SendDetails.Related of a verification.
 func (t Tx) relatedRows(v store.Verification) ([]store.SendOrRefusal, error) {
 	return QueryAll(t, sendOrRefusalFields, SendRows.selectWhere(SendsOfVerificationSQL+` AND `+t.Dialect.partitionsSince("@created_at"))+`
 UNION ALL `+refusalRows.selectWhere(`s.recipient = @recipient AND s.app = @app AND s.channel = @channel AND s.logged_at >= @created_at
@@ -150,9 +145,8 @@ ORDER BY logged_at, id LIMIT %d`, store.MaxRelatedRows),
 		})
 }
 
-// refusalSearchHash returns the hash for a search of refusals. All forgotten recipients have the
-// zero hash, so a search for it would mix different people. For the zero hash, refusalSearchHash
-// returns an empty value, which matches no row.
+// refusalSearchHash returns an empty value, which matches no row, for the zero hash: all forgotten
+// recipients have that, and a search would mix different people.
 func refusalSearchHash(h recipient.Hash) []byte {
 	if h == store.NoRecipient {
 		return []byte{}
@@ -160,8 +154,7 @@ func refusalSearchHash(h recipient.Hash) []byte {
 	return h[:]
 }
 
-// OnConflictAddRefusalSQL is the end of an INSERT of refusals: a refusal whose ID has a row is
-// added to that row.
+// OnConflictAddRefusalSQL ends an INSERT of refusals: one whose ID has a row is added to it.
 const OnConflictAddRefusalSQL = `
 ON CONFLICT (id) DO UPDATE SET requests = refusals.requests + excluded.requests, retry_after = excluded.retry_after,
               recipients = CASE WHEN excluded.recipients > refusals.recipients THEN excluded.recipients ELSE refusals.recipients END`

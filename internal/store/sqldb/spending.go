@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	// spendSQL adds an amount to a cap, and returns no row if that would exceed the limit. Of
-	// two parallel calls, the second waits for the row lock and then sees the sum of the first.
+	// spendSQL returns no row if the sum would exceed the limit. Of two parallel calls, the second
+	// waits for the row lock and then sees the first's sum.
 	spendSQL = `
 INSERT INTO spending AS s (cap, period, used) SELECT @cap, @period, CAST(@amount AS bigint) WHERE CAST(@amount AS bigint) <= @limit
 ON CONFLICT (cap, period) DO UPDATE SET used = s.used + excluded.used WHERE s.used + excluded.used <= @limit
@@ -34,11 +34,11 @@ ON CONFLICT (recipient, channel) DO UPDATE SET since = excluded.since, until = e
 	carrierHoldSQL = `SELECT since, until, @now FROM carrier_holds WHERE recipient = @recipient AND channel = @channel AND until > @now`
 )
 
-// Spend makes all charges, or none. If a charge would exceed its Limit, Spend makes none, and
-// refusedBy is the Cap of that charge. Otherwise refusedBy is "". Parallel calls together never
-// exceed a limit. If Spend returns an error other than fault.Uncertain, nothing was charged.
+// Spend makes all charges or, if one would exceed its Limit, none, and returns its Cap as
+// refusedBy. Parallel calls never exceed a limit together. After an error other than
+// fault.Uncertain, nothing was charged.
 func (db *DB) Spend(ctx context.Context, charges []store.SMSCharge) (charged []store.SpentCharge, refusedBy string, err error) {
-	charges = slices.Clone(charges) // sorted: all callers lock the caps in one order, so they cannot deadlock
+	charges = slices.Clone(charges) // sorted: all callers lock the caps in one order, so they can't deadlock
 	slices.SortFunc(charges, func(a, b store.SMSCharge) int { return strings.Compare(a.Cap, b.Cap) })
 	charged, err = WriteWithResult(ctx, db, "Spend", func(q Tx) (charged []store.SpentCharge, err error) {
 		for _, c := range charges {
@@ -55,13 +55,13 @@ func (db *DB) Spend(ctx context.Context, charges []store.SMSCharge) (charged []s
 		}
 		return charged, nil
 	})
-	if refusedBy != "" { // Write rolled back the charges before the refused one
+	if refusedBy != "" { // Write rolled back the charges before this one
 		return nil, refusedBy, nil
 	}
 	return charged, "", err
 }
 
-// Spent returns the sum of the charge's cap in its present period.
+// Spent returns the sum of the cap's present period.
 func (db *DB) Spent(ctx context.Context, c store.SMSCharge) (used int64, err error) {
 	_, err = db.readWithClock(ctx, "Spent", func(q Tx, now time.Time) error {
 		used, err = queryFirst(q, OneColumn[int64], spentSQL, Args{"cap": c.Cap, "period": store.PeriodStart(c.Per, now)})
@@ -73,8 +73,7 @@ func (db *DB) Spent(ctx context.Context, c store.SMSCharge) (used int64, err err
 	return used, err
 }
 
-// UndoSpend subtracts charges that Spend made. It subtracts each charge from the period in which it
-// was made.
+// UndoSpend subtracts each charge from the period in which it was made.
 func (db *DB) UndoSpend(ctx context.Context, charged []store.SpentCharge) error {
 	return db.Write(ctx, "UndoSpend", func(q Tx) error {
 		for _, x := range charged {
@@ -89,15 +88,14 @@ func (db *DB) UndoSpend(ctx context.Context, charged []store.SpentCharge) error 
 	})
 }
 
-// AddCarrierHold stores a hold on a recipient, that is, a time in which a carrier would refuse
-// messages to the recipient. The hold begins now; the parameter lasts is its duration. If the
-// recipient has a hold that ends later, AddCarrierHold changes nothing.
+// AddCarrierHold stores that a carrier would refuse messages to a recipient for a time, from now
+// on, unless a hold lasts longer.
 func (db *DB) AddCarrierHold(ctx context.Context, ch recipient.Channel, h recipient.Hash, lasts time.Duration) error {
 	_, err := db.runOne(ctx, "AddCarrierHold", addCarrierHoldSQL, Args{"channel": ch, "recipient": h, "lasts": lasts})
 	return err
 }
 
-// CarrierHold returns the present hold on a recipient; zero if there is none.
+// CarrierHold returns zero if there is no hold.
 func (db *DB) CarrierHold(ctx context.Context, ch recipient.Channel, h recipient.Hash) (hold store.CarrierHold,
 	err error,
 ) {

@@ -14,17 +14,15 @@ import (
 	"sendcode/internal/store/sqlgen"
 )
 
-// statsPart is a part of the time range of a StatsQuery.
+// statsPart is a part of a query's time range.
 type statsPart struct {
 	store.StatsQuery
-	counted bool // whole hours with stored counts; else the part is read from rows
+	counted bool // whole hours with stored counts; otherwise read from rows
 }
 
-// statsParts divides the time range of q into three parts: the hours with stored counts, the time
-// before these hours, and the time after these hours. The two parts without stored counts are
-// counted from the rows of sends and refusals. If no counts are stored or the counts have a gap,
-// statsParts returns one part, without stored counts. It does the same if q.Each is not a whole
-// number of hours.
+// statsParts divides the time range of q: first the hours with stored counts, if there are any,
+// then what is before and after them. It returns one part, to be read from rows, if there are no
+// counts or gaps between them, and if q.Each is no whole number of hours.
 func (t Tx) statsParts(q store.StatsQuery) ([]statsPart, error) {
 	if q.Each%time.Hour != 0 {
 		return []statsPart{{q, false}}, nil
@@ -43,10 +41,8 @@ func (t Tx) statsParts(q store.StatsQuery) ([]statsPart, error) {
 	return slices.DeleteFunc([]statsPart{hours, before, after}, func(p statsPart) bool { return !p.From.Before(p.To) }), nil
 }
 
-// unionOfParts returns a subquery with the rows of all parts, and its arguments. The parameter
-// hoursSelect is the SELECT for the part with stored counts. It reads a table of counts named s.
-// The parameter rowsSelect is the SELECT for the other parts. It reads the table sends, also named
-// s. In both texts, "%s" is replaced by the WHERE clause.
+// unionOfParts returns a subquery of all parts, and its arguments. hoursSelect reads a table s of
+// stored counts, rowsSelect the table sends s; "%s" in them stands for the WHERE clause.
 func (t Tx) unionOfParts(parts []statsPart, hoursSelect, rowsSelect string) (subquery string, args Args) {
 	var texts []string
 	for _, p := range parts {
@@ -62,8 +58,7 @@ func (t Tx) unionOfParts(parts []statsPart, hoursSelect, rowsSelect string) (sub
 	return "(" + strings.Join(texts, " UNION ALL ") + ") part", args
 }
 
-// StatsConditions returns the conditions that select the rows of a query: time range, app, channel
-// and purpose. New parameters are added to args.
+// StatsConditions are on time range, app, channel and purpose. Their parameters are added to args.
 func StatsConditions(q store.StatsQuery, d dialect, args Args) Conditions {
 	c := Conditions{Args: args}
 	c.Add("s.logged_at >= ? AND s.logged_at < ?", q.From, q.To)
@@ -72,7 +67,6 @@ func StatsConditions(q store.StatsQuery, d dialect, args Args) Conditions {
 	return c
 }
 
-// Stats counts sends, refusals and approvals, and measures delivery times.
 func (db *DB) Stats(ctx context.Context, q store.StatsQuery) (store.Stats, error) {
 	q, err := q.Validated()
 	if err != nil {
@@ -101,7 +95,7 @@ func (t Tx) stats(q store.StatsQuery) (s store.Stats, err error) {
 			s.Intervals = append(s.Intervals, store.StatsInterval{At: at, Measures: measures[at]})
 		}
 	}
-	// Text messages that went out, but whose carrier later reported them as lost.
+	// text messages that went out, but whose carrier later reported them as lost
 	c := StatsConditions(q, t.Dialect, Args{"from": q.From, "to": q.To})
 	s.Undelivered, err = queryFirst(t, OneColumn[int], `SELECT count(*) FROM `+t.Dialect.pick(failuresFromSQL)+c.Where()+`
  AND f.status = 'undelivered' AND f.logged_at >= @from AND f.logged_at < @to
@@ -116,8 +110,8 @@ func (t Tx) stats(q store.StatsQuery) (s store.Stats, err error) {
 	return s, err
 }
 
-// tallies counts rows by interval, status, reason and rule. It also adds the numbers of opened and
-// approved verifications to measures, which has the measures of each interval.
+// tallies counts rows by interval, status, reason and rule, and adds opened and approved
+// verifications to each interval's measures.
 func (t Tx) tallies(q store.StatsQuery, parts []statsPart, measures map[time.Time]store.Measures) ([]store.StatusCount, error) {
 	type row struct {
 		store.StatusCount
@@ -151,20 +145,18 @@ GROUP BY 1, 2, 3, 4 ORDER BY 1, 2, 3, 4`, args)
 	return tallies, err
 }
 
-// sumColumns returns the sums of columns as a SELECT list.
+// sumColumns is a SELECT list.
 func sumColumns(columns ...string) string {
 	return "CAST(sum(" + strings.Join(columns, ") AS bigint), CAST(sum(") + ") AS bigint)"
 }
 
-// deliveryTimeCount is the number of messages in one interval and one bucket of delivery times.
 type deliveryTimeCount struct {
 	at     time.Time
 	bucket int64
 	n      int
 }
 
-// deliveryTimes sets the median and the 95th percentile of the delivery times of each interval in
-// measures, and returns both for the whole time range.
+// deliveryTimes sets each interval's percentiles in measures, and returns those of the whole range.
 func (t Tx) deliveryTimes(q store.StatsQuery, parts []statsPart, measures map[time.Time]store.Measures) (median,
 	p95 time.Duration, err error,
 ) {
@@ -186,9 +178,8 @@ FROM sends s%s AND s.status IN ('sent', 'delivered', 'undelivered') AND s.finish
 	return percentile(all, 50), percentile(all, 95), err
 }
 
-// percentile returns the time within which the given percentage of the messages was delivered, by
-// the nearest-rank method. If there are no messages, it returns 0. The list must be sorted, with
-// the shortest time first.
+// percentile takes a sorted list, shortest first, and returns the time of the nearest rank; 0
+// without messages.
 func percentile(list []deliveryTimeCount, percent int) time.Duration {
 	sum := 0
 	for _, d := range list {
@@ -204,7 +195,7 @@ func percentile(list []deliveryTimeCount, percent int) time.Duration {
 	return 0
 }
 
-// intervalStartScanner scans the number of an interval and stores the interval's start.
+// intervalStartScanner scans the number of an interval into its start.
 type intervalStartScanner struct {
 	to *time.Time
 	of store.StatsQuery
@@ -217,8 +208,7 @@ func (i intervalStartScanner) Scan(src any) error {
 	return nil
 }
 
-// intervalSQL returns the SQL for the number of the interval that contains the column's time. It
-// handles changes of the zone's offset.
+// intervalSQL numbers intervals across changes of the zone's offset.
 func (d dialect) intervalSQL(column string, q store.StatsQuery) string {
 	var b strings.Builder
 	all := q.ZoneOffsets()
@@ -233,9 +223,8 @@ func (d dialect) intervalSQL(column string, q store.StatsQuery) string {
 	return "CASE " + b.String() + "ELSE " + last + " END"
 }
 
-// zoneIntervalSQL returns the SQL for the number of the interval that contains the time in the
-// column. All intervals have the length in the parameter each. Interval 0 begins at the start of
-// 1970 in a time zone with the given offset.
+// zoneIntervalSQL numbers intervals of the length each. Interval 0 begins with 1970 at the zone's
+// offset.
 func (d dialect) zoneIntervalSQL(column string, offset, each time.Duration) string {
 	if d == SQLite {
 		return fmt.Sprintf("(%s + %d) / %d", column, offset.Microseconds(), each.Microseconds())
@@ -244,30 +233,27 @@ func (d dialect) zoneIntervalSQL(column string, offset, each time.Duration) stri
 		each/time.Second)
 }
 
-// instantSQL returns the literal of an instant.
 func (d dialect) instantSQL(at time.Time) string {
 	return fmt.Sprintf(d.pick(dialectSQL{"to_timestamp(%[1]d)", "%[2]d"}), at.Unix(), at.UnixMicro())
 }
 
-// deliveryTimeBucketBase is the ratio of the widths of two neighboring buckets of delivery times. A
+// deliveryTimeBucketBase is the ratio of the widths of neighboring buckets of delivery times. A
 // time is shown as the middle of its bucket, at most 2 % off.
 const deliveryTimeBucketBase = 1.04
 
-// deliveryTimeBucketSQL is the number of the bucket of the delivery time of a send s.
+// deliveryTimeBucketSQL is for a send s.
 var deliveryTimeBucketSQL = dialectSQL{
 	Postgres: fmt.Sprintf(`floor(ln(greatest(extract(epoch FROM s.finished_at - s.logged_at) * 1000000, 1)::float8) / ln(%v))::int`,
 		deliveryTimeBucketBase),
 	SQLite: fmt.Sprintf(`CAST(floor(ln(max(s.finished_at - s.logged_at, 1)) / ln(%v)) AS INTEGER)`, deliveryTimeBucketBase),
 }
 
-// DomainTallies returns at most maxDomains domains, and ApprovalsBy at most maxApprovals values.
 const (
 	maxDomains   = 10
 	maxApprovals = 20
 )
 
-// DomainTallies returns the mail domains with the most failed sends in the time range of q. It
-// returns at most maxDomains, and the domain with the most failed sends comes first.
+// DomainTallies returns the maxDomains mail domains with the most failed sends, the worst first.
 func (db *DB) DomainTallies(ctx context.Context, q store.StatsQuery) ([]store.DomainTally, error) {
 	q, err := q.Validated()
 	if err != nil {
@@ -293,9 +279,8 @@ FROM sends s%s AND s.domain <> '' AND s.number > 0`)
 	})
 }
 
-// failedDomainsSQL returns a statement, and its arguments, that counts mails by domain if there are
-// no stored counts. The statement first uses the index of failures to find the domains with the
-// most failed mails. Then it counts all mails of these domains.
+// failedDomainsSQL counts without stored counts: it finds the domains with the most failed mails
+// through the index of failures, then counts all mails of these.
 func failedDomainsSQL(q store.StatsQuery, d dialect) (string, Args) {
 	c := StatsConditions(q, d, Args{"from": q.From, "to": q.To})
 	return `
@@ -310,15 +295,14 @@ SELECT f.domain, (SELECT count(*) FROM sends s` + c.Where() + ` AND s.domain = f
 FROM failed f ORDER BY f.failed DESC, f.domain`, c.Args
 }
 
-// DimensionColumns are the columns of sends s by which codes can be grouped.
+// DimensionColumns are of sends s.
 var DimensionColumns = map[store.Dimension]string{
 	store.ByPurpose: "s.purpose", store.ByApp: "s.app",
 	store.ByCountry: "s.country",
 	store.ByCarrier: "s.provider", store.ByDomain: "s.domain",
 }
 
-// ApprovalsBy returns how many codes were sent and how many were entered, for each value of a
-// dimension. It returns at most maxApprovals values. The value with the most codes comes first.
+// ApprovalsBy returns the maxApprovals values of a dimension with the most codes, the most first.
 func (db *DB) ApprovalsBy(ctx context.Context, q store.StatsQuery, dimension store.Dimension) ([]store.ApprovalTally, error) {
 	q, err := q.Validated()
 	column, known := DimensionColumns[dimension]

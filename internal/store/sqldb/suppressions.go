@@ -20,11 +20,10 @@ UPDATE suppressions SET lifted_at = @now, lifted_by = @by, lifted_why = @why
 WHERE lifted_at IS NULL AND until > @now AND (@app = '' OR app = @app) AND channel = @channel AND address = @address
   RETURNING ` + suppressionTable.SelectList()
 
-	// liftBurstsSQL lifts the suppressions of every burst. In a burst, one mail server refuses many
-	// recipients with the same words, so the server may be at fault and not the addresses. A burst
-	// belongs to one class of callers, so dead addresses that strangers typed lift no suppression
-	// of other callers. To find out whether a group is a burst, the statement reads at most 100 of
-	// its rows.
+	// liftBurstsSQL lifts every burst, as the server may be at fault that refuses many recipients
+	// with the same words, and not the addresses. A burst is of one class of callers: dead
+	// addresses typed by strangers lift no suppression of others. It reads at most 100 rows to tell
+	// whether a group is a burst.
 	liftBurstsSQL = `
 WITH fresh AS MATERIALIZED (
     SELECT x.id, x.server, x.words, ` + callerClassSQL("x") + ` AS class FROM suppressions x
@@ -46,11 +45,9 @@ GROUP BY x.server, x.words HAVING max(CASE WHEN EXISTS (
   ) THEN 1 ELSE 0 END) = 1 ORDER BY 3 DESC, 1, 2 LIMIT 20`
 )
 
-// LiftDisprovedSQL returns the statement that lifts disproved suppressions. The parameter scope is
-// an SQL condition that selects the suppressions to look at. A bounce or a refusal caused the
-// suppression, and one of two facts disproves it. Either the code was entered, or another server
-// accepted a mail with the code and did not bounce the mail. The statement reads the bounce and the
-// fact from rows, so it does not matter which of them was stored first.
+// LiftDisprovedSQL lifts hard bounces' suppressions within scope (SQL) that a fact disproves: the
+// code was entered, or another server accepted a mail with it that didn't bounce. It reads bounce
+// and fact from rows, so it doesn't matter which was stored first.
 func LiftDisprovedSQL(scope string) string {
 	return `
 UPDATE suppressions SET lifted_at = @now, lifted_why = '` + store.LiftedAccepted + `'
@@ -63,39 +60,35 @@ WHERE lifted_at IS NULL AND reason = '` + string(store.CauseHardBounce) + `' AND
             WHERE y.recipient = c.recipient AND y.reason = suppressions.reason AND b.verification_id = v.id AND b.provider = o.provider))))`
 }
 
-// LiftDisprovedOfRecipientSQL is LiftDisprovedSQL of a recipient's suppressions.
 var LiftDisprovedOfRecipientSQL = LiftDisprovedSQL(`recipient = @recipient`)
 
-// callerClassSQL returns the SQL for the class of the caller whose send caused the suppression x.
-// If the verification of that send has no row, the SQL returns the class of secret keys.
+// callerClassSQL is the class of the caller whose send caused the suppression x; that of secret
+// keys if the verification is gone.
 func callerClassSQL(x string) string {
 	return `coalesce((SELECT v.class FROM sends c JOIN verifications v ON v.id = c.verification_id WHERE c.id = ` + x + `.send_id), '')`
 }
 
-// knownRecipient is how long LiftedBursts assumes that an address works after a code was approved.
+// knownRecipient is how long an address is known to work after an approved code.
 const knownRecipient = 90 * 24 * time.Hour
 
-// settleLockKey is the key of the lock that lets one replica at a time settle suppressions.
+// settleLockKey lets one replica at a time settle suppressions.
 const settleLockKey = 0x6275727374
 
-// SettleNew lifts the suppression that a send has just caused, if a row disproves the suppression.
-// It also lifts the suppressions of all bursts. Finish and IngestProviderEvent call SettleNew after
-// their commit. So if several sends do this at once, the last call sees the suppressions of all
-// sends. SettleNew ignores errors, because SettleSuppressions repeats the work.
+// SettleNew lifts the suppression that a send has just caused, if a row disproves it, and all
+// bursts. Finish and IngestProviderEvent call it after their commit, so that of several sends at
+// once the last call sees all. It ignores errors, because SettleSuppressions repeats it.
 func (db *DB) SettleNew(ctx context.Context, send uuid.UUID, n store.NewSuppression) {
 	if n.For > 0 && n.Cause == store.CauseHardBounce {
 		_ = db.settle(ctx, `id = @id`, store.SuppressionID(send, n.Cause))
 	}
 }
 
-// SettleSuppressions repeats the work of SettleNew for the suppressions that began within the last
-// BurstTold (an hour). SettleNew may have missed some: a process died before it called SettleNew,
-// or parallel calls did not see each other's rows.
+// SettleSuppressions repeats SettleNew for what began within store.BurstTold, in case a process
+// died before that, or parallel calls didn't see each other's rows.
 func (db *DB) SettleSuppressions(ctx context.Context) error {
 	return db.settle(ctx, `since > @told`, uuid.Nil)
 }
 
-// settle lifts the suppressions within scope that the rows disprove, and all bursts.
 func (db *DB) settle(ctx context.Context, scope string, id uuid.UUID) error {
 	return db.Write(ctx, "SettleSuppressions", func(q Tx) error {
 		return q.ExecAll(Args{
@@ -105,9 +98,8 @@ func (db *DB) settle(ctx context.Context, scope string, id uuid.UUID) error {
 	})
 }
 
-// LiftedBursts returns the largest 20 bursts among the suppressions that began within the last
-// BurstTold (an hour). It returns only bursts with a recipient who had an approved code within the
-// last 90 days, because that address is known to work.
+// LiftedBursts returns the largest 20 bursts within store.BurstTold with a recipient who had a code
+// approved within knownRecipient.
 func (db *DB) LiftedBursts(ctx context.Context) (list []store.Burst, err error) {
 	_, err = db.readWithClock(ctx, "LiftedBursts", func(q Tx, now time.Time) error {
 		list, err = QueryAll(q, func(b *store.Burst) []any { return []any{&b.Server, &b.Words, &b.Recipients} }, burstsSQL,
@@ -117,22 +109,20 @@ func (db *DB) LiftedBursts(ctx context.Context) (list []store.Burst, err error) 
 	return list, err
 }
 
-// Suppress adds a suppression. If a suppression with the same ID exists, Suppress changes nothing
-// and returns false.
+// Suppress returns false if there is one with the same ID.
 func (t Tx) Suppress(x store.Suppression) (added bool, err error) {
 	insert, args := suppressionTable.InsertSQL(store.InsertedColumn, &x)
 	return t.Change(insert+` ON CONFLICT (id) DO NOTHING`, args)
 }
 
-// suppressions returns the suppressions with these IDs, oldest first. Unknown IDs are left out.
+// suppressions returns these, oldest first, without unknown IDs.
 func (t Tx) suppressions(ids []uuid.UUID) ([]store.Suppression, error) {
 	return QueryAll(t, suppressionTable.Destinations, suppressionSQL+` WHERE id `+t.Dialect.inList("ids")+` ORDER BY since, id`,
 		Args{"ids": ids})
 }
 
-// Suppress adds a suppression that begins now, and returns the suppression. If a suppression with
-// the same ID exists, even a lifted one, Suppress returns the existing suppression unchanged, and
-// false. It writes the audit entry in both cases.
+// Suppress adds a suppression that begins now. It returns one with the same ID, even a lifted one,
+// unchanged, and false. It writes the audit entry in both cases.
 func (db *DB) Suppress(ctx context.Context, x store.Suppression, lasts time.Duration,
 	act *store.AuditEntry,
 ) (out store.Suppression, added bool, err error) {
@@ -153,7 +143,7 @@ func (db *DB) Suppress(ctx context.Context, x store.Suppression, lasts time.Dura
 		}
 		rows, err := q.suppressions([]uuid.UUID{x.ID})
 		if err == nil {
-			out = rows[0] // a row with this ID exists, since Suppress added none
+			out = rows[0] // there is one, as Suppress added none
 		}
 		return err
 	})
@@ -163,8 +153,8 @@ func (db *DB) Suppress(ctx context.Context, x store.Suppression, lasts time.Dura
 	return out, added, nil
 }
 
-// Suppressions returns suppressions and the time on the database's clock. The suppressions are
-// sorted by Since and then by ID, newest first.
+// Suppressions returns suppressions sorted by Since and then ID, newest first, with the time on the
+// database's clock.
 func (db *DB) Suppressions(ctx context.Context, f store.SuppressionFilter) (list []store.Suppression, now time.Time,
 	err error,
 ) {
@@ -184,10 +174,8 @@ func (db *DB) Suppressions(ctx context.Context, f store.SuppressionFilter) (list
 	return list, now, err
 }
 
-// LiftSuppressions ends all suppressions of an address that are in force now, and returns them,
-// oldest first. The audit entry is written even if there were none. The number of suppressions
-// becomes the entry's Detail. If the entry has no recipient, it gets the recipient of one
-// suppression.
+// LiftSuppressions ends an address's suppressions in force, and returns them, oldest first. The
+// audit entry is written even if there are none; see store.AuditEntry.WithLiftedSuppressions.
 func (db *DB) LiftSuppressions(ctx context.Context, l store.LiftSuppressionsRequest, act *store.AuditEntry) (lifted []store.Suppression,
 	err error,
 ) {

@@ -7,7 +7,7 @@ import (
 	"sendcode/internal/store/sqlgen"
 )
 
-// The tables, by Columns of the types in package store.
+// By Columns of the types in package store.
 var (
 	SendTable = sqlgen.New("sends", "s", (*store.Send).Columns,
 		map[string]string{
@@ -38,21 +38,19 @@ var (
 	})
 )
 
-// These fields of a send are not columns of the table sends. The statements find them in the small
-// tables refunds and outbox, by the keys of these tables. With EXISTS, Postgres could read the
-// whole small table instead.
+// Fields of a send that are in the small tables refunds and outbox, found by key. With EXISTS,
+// Postgres might read such a table as a whole.
 const (
 	refundDueSQL = `CASE WHEN s.status = 'failed' THEN (SELECT true FROM refunds r WHERE r.id = s.id) IS NOT NULL ELSE false END`
 	dueAtSQL     = `CASE WHEN s.status IN ('queued', 'sending') THEN (SELECT f.due_at FROM outbox f WHERE f.id = s.id) END`
 )
 
-// statusSQL is the status of a send. If there is a receipt and the message went out or may have
-// gone out, the receipt is the status. A receipt that comes before the outcome is shown only after
-// the outcome.
+// statusSQL is the receipt if the message went out or may have, otherwise the send's status: a
+// receipt before the outcome shows only after that.
 const statusSQL = `CASE WHEN s.receipt <> '' AND s.status IN ('sent', 'unknown') THEN s.receipt ELSE s.status END`
 
-// These are SELECT lists for rows s of sends, or v of verifications. SendOrRefusalColumns and
-// refusalColumns read sends and refusals as SendOrRefusal.
+// SELECT lists for rows s of sends and v of verifications. SendOrRefusalColumns and refusalColumns
+// are for SendOrRefusal.
 var (
 	SendColumns          = SendTable.SelectList()
 	SendOrRefusalColumns = sendOrRefusalTable.SelectList()
@@ -60,38 +58,32 @@ var (
 	VerificationColumns  = VerificationTable.SelectList()
 )
 
-// sendFields returns the destinations to scan SendColumns into.
 func sendFields(s *store.Send) []any { return SendTable.Destinations(s) }
 
-// sendOrRefusalFields returns the destinations to scan SendOrRefusalColumns into.
 func sendOrRefusalFields(r *store.SendOrRefusal) []any { return sendOrRefusalTable.Destinations(r) }
 
-// VerificationFields returns the destinations to scan VerificationColumns into.
 func VerificationFields(v *store.Verification) []any { return VerificationTable.Destinations(v) }
 
-// WorkDestinations returns the destinations to scan SendColumns and VerificationColumns into.
+// WorkDestinations scan SendColumns and VerificationColumns.
 func WorkDestinations(w *store.Work) []any {
 	return append(sendFields(&w.Send), VerificationFields(&w.Verification)...)
 }
 
-// WorkAndCodeDestinations returns the destinations to scan outbox.sealed, SendColumns and
-// VerificationColumns into.
+// WorkAndCodeDestinations scan outbox.sealed, SendColumns and VerificationColumns.
 func WorkAndCodeDestinations(w *store.Work) []any {
 	return append([]any{&w.Code}, WorkDestinations(w)...)
 }
 
-// SetLabelsSQL returns the assignments of an UPDATE to the labels. The parameter from comes before
-// the name of each new value.
+// SetLabelsSQL assigns labels in an UPDATE, each from its name behind from.
 func SetLabelsSQL(from string) string {
 	return strings.Join(sqlgen.MapSlice(store.LabelNames(), func(name string) string { return name + " = " + from + name }), ", ")
 }
 
-// RefundColumns are the columns that LeaseDueRefunds reads from sends s and their verifications v.
-// In the result of the query, they come after the ID and the number of the attempt. The class is
+// RefundColumns are of sends s and verifications v, behind the ID and the attempt. The class is
 // empty if the verification was deleted before its send.
 const RefundColumns = `s.app, s.channel, s.purpose, s.recipient, s.verification_id, coalesce(v.class, ''), v.sealed`
 
-// RefundFields returns the destinations to scan an attempt and RefundColumns into.
+// RefundFields scan an attempt and RefundColumns.
 func RefundFields(r *store.Refund) []any {
 	v := &r.Verification
 	return []any{

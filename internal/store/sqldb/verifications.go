@@ -13,9 +13,8 @@ const cancelSQL = `
 UPDATE verifications SET canceled_at = @now
 WHERE id = @id AND approved_at IS NULL AND canceled_at IS NULL AND expires_at > @now`
 
-// Cancel cancels a verification unless it is approved, canceled or expired. In the same
-// transaction, Cancel writes the events in the parameter tell. If the verification has ended or is
-// unknown, Cancel changes nothing and returns false.
+// Cancel cancels a verification and, in the same transaction, adds the events tell. It returns
+// false if the verification has ended or is unknown.
 func (db *DB) Cancel(ctx context.Context, id string, tell ...store.NewEvent) (bool, error) {
 	if !store.AreValidTexts(id) {
 		return false, nil
@@ -34,7 +33,7 @@ func (t Tx) cancel(id string, tell []store.NewEvent) (bool, error) {
 	return true, t.AddAppEvents(id, "", tell...)
 }
 
-// setCanceledIfOpenSQL is the part of an UPDATE that cancels a verification unless it has ended.
+// setCanceledIfOpenSQL is a part of an UPDATE.
 const setCanceledIfOpenSQL = `
     canceled_at = CASE WHEN approved_at IS NULL AND canceled_at IS NULL AND expires_at > @now THEN @now ELSE canceled_at END`
 
@@ -42,9 +41,8 @@ const notMeSQL = `
 UPDATE verifications SET not_me_at = @now,` + setCanceledIfOpenSQL + `
 WHERE id = @id AND not_me_at IS NULL`
 
-// ReportNotMe records that the recipient of a verification did not ask for the verification. If the
-// verification is neither approved nor expired, ReportNotMe cancels it. ReportNotMe also writes an
-// event, the parameter tell, with the status that the verification then has. A repeated call
+// ReportNotMe records that the recipient didn't ask for the verification, cancels it unless it is
+// approved or expired, and adds the event tell with the status that it then has. A repeated call
 // changes nothing. Error: fault.NotFound.
 func (db *DB) ReportNotMe(ctx context.Context, id string, tell store.NewEvent) (store.Verification, error) {
 	return WriteWithResult(ctx, db, "ReportNotMe", func(q Tx) (store.Verification, error) {
@@ -71,11 +69,10 @@ const redeemSQL = `
 UPDATE verifications SET redeemed_at = coalesce(redeemed_at, @now), redeemed_by = @by
 WHERE id = @id AND approved_at IS NOT NULL AND (redeemed_at IS NULL OR redeemed_by = @by)`
 
-// Redeem records that the proof of an approved verification was redeemed. The parameter keyHash is
-// the hash of the request's Idempotency-Key, or nil. If another request redeemed the proof before,
-// Redeem changes nothing and returns false. It does the same if the verification is unknown or not
-// approved. If a request is repeated with the same key, Redeem writes the same values again. Only a
-// write waits for a synchronous standby, and the standby may lack the first write.
+// Redeem records that the proof of an approved verification was redeemed. keyHash is that of the
+// request's Idempotency-Key, or nil. It returns false if another request redeemed it before, or if
+// the verification is unknown or not approved. A repetition with the same key writes the same
+// again: only a write waits for a synchronous standby, which may lack the first.
 func (db *DB) Redeem(ctx context.Context, id string, keyHash []byte) (bool, error) {
 	if !store.AreValidTexts(id) {
 		return false, nil
@@ -83,11 +80,11 @@ func (db *DB) Redeem(ctx context.Context, id string, keyHash []byte) (bool, erro
 	return db.runOne(ctx, "Redeem", redeemSQL, Args{"id": id, "by": keyHash})
 }
 
-// SetCheckKeySQL sets the CheckKey of a verification whose check does not count.
+// SetCheckKeySQL is for a check that doesn't count.
 const SetCheckKeySQL = `UPDATE verifications SET check_key = @key WHERE id = @id AND masked <> '•••'`
 
-// CancelByAdministrator does the same as Cancel, and also writes the audit entry. If the
-// verification has ended or is unknown, the entry has the outcome AuditFailed.
+// CancelByAdministrator is Cancel with an audit entry, which has AuditFailed if Cancel returns
+// false.
 func (db *DB) CancelByAdministrator(ctx context.Context, id string, act store.AuditEntry, tell ...store.NewEvent) (bool, error) {
 	act, err := act.Validated()
 	if err != nil || !store.AreValidTexts(id) {
@@ -105,9 +102,8 @@ func (db *DB) CancelByAdministrator(ctx context.Context, id string, act store.Au
 	})
 }
 
-// recipientVerificationsSQL returns the statement that selects the verifications of an app,
-// channel, recipient and purpose that have a recent send. In the statement, s is a send, and a send
-// is recent if it is at most @life old. The parameter sends is a further condition on s, or "".
+// recipientVerificationsSQL selects the verifications of an app, channel, recipient and purpose
+// with a send s at most @life old; sends is a further condition on s, or "".
 func recipientVerificationsSQL(d dialect, sends string) string {
 	return `
 SELECT ` + VerificationColumns + ` FROM verifications v
@@ -118,9 +114,8 @@ WHERE v.id ` + d.inSubquery(`
   AND v.recipient = @recipient AND v.app = @app AND v.channel = @channel AND v.purpose = @purpose`
 }
 
-// verificationToCheckSQL selects a verification of the holder with a recent send to the recipient.
-// It prefers the verification whose last counted check had @key. Otherwise it selects the newest
-// pending verification.
+// verificationToCheckSQL selects the holder's verification whose last counted check had @key, else
+// the newest pending one.
 func (d dialect) verificationToCheckSQL() string {
 	return recipientVerificationsSQL(d, "") + ` AND v.holder = @holder
   AND (` + checkedWithKeySQL + ` OR v.approved_at IS NULL AND v.canceled_at IS NULL AND v.attempts < v.max_attempts AND v.expires_at > @now)
@@ -129,22 +124,19 @@ ORDER BY (` + checkedWithKeySQL + `) IS TRUE DESC, v.created_at DESC, v.id DESC 
 
 const checkedWithKeySQL = `substr(v.check_key, 1, 32) = @key` // 32 is store.CheckKeyHashSize
 
-// VerificationToCheck returns a verification of a holder for a recipient and purpose. It prefers
-// the verification that was last checked with h.CheckKey. Otherwise it returns the newest pending
-// verification. Error: fault.NotFound.
+// VerificationToCheck returns the verification that was last checked with h.CheckKey, else the
+// newest pending one. Error: fault.NotFound.
 func (db *DB) VerificationToCheck(ctx context.Context, h store.RecipientVerificationsQuery) (store.Verification, error) {
 	if err := h.Validate(); err != nil {
 		return store.Verification{}, err
 	}
-	// A caller may repeat an approved check as long as the proof is valid, that is, for proof.Life
-	// (some minutes) after the approval. The approval may come at the very end of the code's life.
-	// So the statement looks further back than the longest life of a code (ResendWithin). An hour
-	// more is enough.
+	// An approved check may be repeated as long as the proof is valid (proof.Life, some minutes),
+	// and the approval may come at the very end of the code's life. So an hour is added to the
+	// longest life.
 	return db.firstOfRecipient(ctx, "VerificationToCheck", db.Dialect.verificationToCheckSQL(), h, rowrules.ResendWithin+time.Hour)
 }
 
-// firstOfRecipient returns the first verification that a statement of recipientVerificationsSQL
-// selects, or fault.NotFound.
+// firstOfRecipient runs a statement of recipientVerificationsSQL. Error: fault.NotFound.
 func (db *DB) firstOfRecipient(
 	ctx context.Context, name, statement string, h store.RecipientVerificationsQuery, life time.Duration,
 ) (store.Verification, error) {
@@ -162,9 +154,9 @@ func (db *DB) firstOfRecipient(
 	return found[0], nil
 }
 
-// VerificationsWithChecks returns the verifications of v's recipient, app and channel that have
-// checks, for all classes of callers. It leaves out verifications that expired more than
-// rowrules.ConsecutiveFailedCheckWindow before the parameter now.
+// VerificationsWithChecks returns the verifications of v's recipient, app and channel with checks,
+// of all classes of callers, unless they expired more than rowrules.ConsecutiveFailedCheckWindow
+// before now.
 func (t Tx) VerificationsWithChecks(v store.Verification, now time.Time) ([]store.Verification, error) {
 	return QueryAll(t, VerificationFields, `
 SELECT `+VerificationColumns+` FROM verifications v
@@ -172,8 +164,7 @@ WHERE v.recipient = @recipient AND v.app = @app AND v.channel = @channel AND v.a
 		Args{"recipient": v.Recipient, "app": v.App, "channel": v.Channel, "after": now.Add(-rowrules.ConsecutiveFailedCheckWindow)})
 }
 
-// Lockout returns the lockout after failed checks, for v's recipient and the class of callers that
-// opened v.
+// Lockout returns the lockout of v's recipient and class after failed checks.
 func (db *DB) Lockout(ctx context.Context, v store.Verification) (out store.Lockout, err error) {
 	_, err = db.readWithClock(ctx, "Lockout", func(q Tx, now time.Time) error {
 		list, err := q.VerificationsWithChecks(v, now)
