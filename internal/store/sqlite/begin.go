@@ -41,9 +41,8 @@ func (db *DB) Begin(ctx context.Context, intent store.Intent) (store.BeginAnswer
 	})
 }
 
-// decide decides whether the send of an intent is admitted, from the rows that the function read
-// returns. If the send already has a row, the answer is that of rowrules.RepeatedAnswer. Errors:
-// store.ErrIDTimeDrift, and those of RepeatedAnswer and of read.
+// decide takes the rows from read. If the send has a row, it gives rowrules.RepeatedAnswer. Errors:
+// store.ErrIDTimeDrift, those of RepeatedAnswer and of read.
 func decide(q sqldb.Tx, in store.Intent, read func() (rowrules.RecipientHistory, error)) (d rowrules.Decision, err error) {
 	earlier, err := q.Send(in.Send.ID)
 	if err == nil {
@@ -66,7 +65,7 @@ func decide(q sqldb.Tx, in store.Intent, read func() (rowrules.RecipientHistory,
 	return rowrules.Decide(in, q.Now, has), nil
 }
 
-// readCounted reads the rows that the rules of an intent count.
+// readCounted reads what the rules of an intent count.
 func readCounted(q sqldb.Tx, in store.Intent) (rowrules.RecipientHistory, error) {
 	s := in.Send
 	counted, err := readHistory(q, rowrules.HistoryQuery{
@@ -76,7 +75,6 @@ func readCounted(q sqldb.Tx, in store.Intent) (rowrules.RecipientHistory, error)
 	return rowrules.RecipientHistory{Past: counted.Past, Rejections: counted.Rejections}, err
 }
 
-// readFacts reads the rows that the gate needs to decide an intent.
 func readFacts(q sqldb.Tx, in store.Intent) (has rowrules.RecipientHistory, err error) {
 	s := in.Send
 	if has, err = readCounted(q, in); err != nil {
@@ -98,11 +96,8 @@ ORDER BY until DESC, id DESC LIMIT 1`, sqldb.Args{"address": in.Address, "channe
 	return has, err
 }
 
-// joinCandidates returns the verifications that a send may join. If the field Join of the intent is
-// set, the only candidate is the verification with this ID. If Join is not set but HolderToJoin
-// returns a holder, the candidates are the verifications of the recipient's recent sends, including
-// those of other holders. rowrules.Decide chooses one of them. If neither is set, joinCandidates
-// returns none.
+// joinCandidates returns what a send may join, for rowrules.Decide to choose from: the verification
+// Join or, with HolderToJoin, those of the recipient's recent sends, also of other holders.
 func joinCandidates(q sqldb.Tx, in store.Intent) ([]store.Verification, error) {
 	switch s := in.Send; {
 	case in.Join != "":
@@ -124,8 +119,8 @@ var candidatesSQL = `SELECT ` + sqldb.VerificationColumns + ` FROM verifications
     SELECT s.verification_id FROM sends s WHERE s.recipient = @recipient AND s.logged_at > @after AND s.app = @app
       AND s.channel = @channel AND s.purpose = @purpose)`
 
-// writeAdmitted inserts an admitted send and its row in the table outbox. It inserts the send's
-// verification or, if the send joined one, updates that verification's number of sends and labels.
+// writeAdmitted inserts the send and its row of the outbox. It inserts the verification or, if the
+// send joined one, updates that one's sends and labels.
 func writeAdmitted(q sqldb.Tx, r rowrules.Decision) (err error) {
 	if r.Joined {
 		args := sqldb.Args{"sends": r.Verification.Sends, "id": r.Verification.ID}

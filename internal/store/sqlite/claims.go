@@ -50,8 +50,7 @@ func (db *DB) ClaimIdempotencyKey(ctx context.Context, c store.IdempotencyClaim)
 	})
 }
 
-// sendAndVerification returns a send and its verification. If a row is missing, its value is zero;
-// that is no error.
+// sendAndVerification returns zero for a missing row; that is no error.
 func sendAndVerification(q sqldb.Tx, id uuid.UUID) (send store.Send, v store.Verification, err error) {
 	if send, err = q.Send(id); err == nil {
 		v, err = q.Verification(send.VerificationID)

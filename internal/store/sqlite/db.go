@@ -17,7 +17,6 @@ import (
 	"sendcode/internal/store/sqlgen"
 )
 
-// statementConn runs statements in a transaction or on a reader.
 type statementConn struct {
 	ctx context.Context
 	now time.Time
@@ -29,9 +28,8 @@ type querier interface {
 	QueryContext(ctx context.Context, statement string, args ...any) (*sql.Rows, error)
 }
 
-// tx returns a Tx that runs its statements on q. If q is a transaction, the statements belong to
-// it. If q is a pool of connections, each statement runs on its own. The time of the Tx is the
-// present time.
+// tx returns a Tx for the transaction q or, if q is a pool, for statements that each run on their
+// own. Its time is the present.
 func (db *DB) tx(ctx context.Context, q querier) sqldb.Tx {
 	now := store.TruncateToMicroseconds(db.now())
 	return sqldb.Tx{Conn: statementConn{ctx, now, q}, Dialect: sqldb.SQLite, Now: now}
@@ -64,9 +62,8 @@ func (c statementConn) Run(statement string, params sqldb.Args, each func(sqldb.
 	return n, rows.Err()
 }
 
-// toDriverArgs converts the parameters of a statement to the form that the driver accepts, in the
-// order of names. Instants and durations become numbers of µs. Lists become JSON. The parameter now
-// is the value of @now. If a parameter is missing, toDriverArgs returns an error.
+// toDriverArgs converts parameters for the driver, in the order of names: instants and durations to
+// µs, lists to JSON. It fails if one is missing.
 func toDriverArgs(names []string, params sqldb.Args, now time.Time) ([]any, error) {
 	args := make([]any, len(names))
 	for i, name := range names {
@@ -103,17 +100,16 @@ func jsonList[T any](list []T, text func(T) string) string {
 	return string(b)
 }
 
-// pointReads are the names of reads for which a send, a check or a status request waits. These
-// reads find few rows through an index, in microseconds.
+// pointReads are reads for which a send, a check or a status request waits. They find few rows
+// through an index, in microseconds.
 var pointReads = map[string]bool{
 	"Begin": true, "ReadHistory": true, "Verification": true, "VerificationsByID": true,
 	"VerificationToCheck": true, "CarrierHold": true, "Lockout": true, "PrefixPaused": true, "Session": true,
 }
 
-// Read implements sqldb.Engine. The function f runs outside of a transaction, so two statements of
-// f may see different states. In a read of pointReads, ctx can end only the wait for a connection.
-// If ctx could end a statement, the driver and database/sql would each start a goroutine for the
-// statement.
+// Read implements sqldb.Engine. Without a transaction, two statements of f may see different
+// states. In pointReads, ctx ends only the wait for a connection: for a statement that ctx could
+// end, the driver and database/sql would each start a goroutine.
 func (db *DB) Read(ctx context.Context, name string, f func(sqldb.Tx) error) error {
 	ctx, cancel := store.WithCallTimeout(ctx)
 	defer cancel()

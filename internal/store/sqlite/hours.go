@@ -12,9 +12,8 @@ import (
 	"sendcode/internal/store/sqlgen"
 )
 
-// nextHourToCountSQL selects the newest hour that has no counts yet. The hour ended at least @delay
-// ago and is at most @age old. The statement leaves out hours before the first row, and hours with
-// a send in flight.
+// nextHourToCountSQL selects the newest hour without counts that ended at least @delay ago and is
+// at most @age old. It leaves out hours before the first row, and those with a send in flight.
 const nextHourToCountSQL = `
 WITH RECURSIVE hours (hour, since) AS (
     SELECT (@now - @delay) / @each * @each - @each, max(@now - @age, (SELECT min(first) FROM (
@@ -25,16 +24,15 @@ SELECT h.hour FROM hours h WHERE h.hour >= h.since AND h.hour NOT IN (SELECT c.h
   AND h.hour NOT IN (SELECT s.logged_at / @each * @each FROM outbox f CROSS JOIN sends s ON s.id = f.id)
 ORDER BY h.hour DESC LIMIT 1`
 
-// readHourSQL reads the counts of the hour from @hour to @until. It returns, for each of
-// sqldb.HourTables, the table's name and its rows as a JSON array. It is one statement, so that all
-// counts come from one snapshot.
+// readHourSQL returns, for each of sqldb.HourTables, its name and the hour's rows as a JSON array.
+// It is one statement, so that all counts come from one snapshot.
 var readHourSQL = `WITH counted AS MATERIALIZED (` + sqldb.HourRowsSQL(sqldb.SQLite) + `) ` +
 	strings.Join(sqlgen.MapSlice(sqldb.HourTables, func(t sqldb.HourTable) string {
 		return `SELECT '` + t.Name + `', json_group_array(json_array(` + t.Columns + `)) FROM (` + t.Query + `)`
 	}), " UNION ALL ")
 
-// writeHourSQL returns the statement that writes the rows of a table. The parameter with the
-// table's name has the rows, as readHourSQL returned them.
+// writeHourSQL takes the rows, as readHourSQL returned them, in the parameter with the table's
+// name.
 func writeHourSQL(t sqldb.HourTable) string {
 	var values strings.Builder
 	for i := range 1 + strings.Count(t.Columns, ",") {
@@ -45,8 +43,8 @@ func writeHourSQL(t sqldb.HourTable) string {
 
 var writeHoursSQL = sqlgen.MapSlice(sqldb.HourTables, writeHourSQL)
 
-// CountHours implements sqldb.PerDatabase. It reads the rows of an hour on a read connection, so
-// that no send waits for the writer.
+// CountHours implements sqldb.PerDatabase. It reads on a read connection, so that no send waits for
+// the writer.
 func (db *DB) CountHours(ctx context.Context, life, keep time.Duration, limit int) (n int, err error) {
 	defer db.Observe(&ctx, "count_hours", "count_hours")()
 	ctx, cancel := store.WithCallTimeout(ctx)
@@ -61,10 +59,9 @@ func (db *DB) CountHours(ctx context.Context, life, keep time.Duration, limit in
 	return n, nil
 }
 
-// countNextHour deletes counts older than age. Then it counts the newest hour that is due, and
-// returns true. It returns false if no hour is due or if another call has counted the hour
-// meanwhile. It also returns false if counts were deleted while it read the hour's rows, because
-// what it read may be out of date.
+// countNextHour deletes counts older than age, and counts the newest due hour. It returns false if
+// none is due, if another call has counted the hour meanwhile, or if counts were deleted while it
+// read the rows, which may then be out of date.
 func (db *DB) countNextHour(ctx context.Context, delay, age time.Duration) (bool, error) {
 	var hours []time.Time
 	var forgotten int

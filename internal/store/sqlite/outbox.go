@@ -41,8 +41,7 @@ func (db *DB) Finish(ctx context.Context, outcome store.Outcome) (bool, error) {
 	return done, err
 }
 
-// finish writes the outcome of a send. It also writes the failure, the refund, the suppression and
-// the event, if the outcome has them.
+// finish writes the outcome, with its failure, refund, suppression and event, if it has them.
 func finish(q sqldb.Tx, o store.Outcome) error {
 	statements := []string{endSendSQL}
 	if o.Status != store.Sent {
@@ -84,7 +83,7 @@ FROM sends WHERE id = @id ON CONFLICT DO NOTHING`
 
 	addRefundSQL = `INSERT INTO refunds (id, since, attempt) SELECT id, @now, attempt FROM sends WHERE id = @id AND NOT in_doubt`
 
-	// addEventSQL writes the event of a send that has just ended.
+	// addEventSQL is for a send that has just ended.
 	addEventSQL = `
 INSERT INTO app_events (id, app, type, send_id, verification_id, status, reason, test, at, due_at)
 SELECT @event, s.app, @type, s.id, s.verification_id, s.status, s.reason, @test, @now, @now FROM sends s WHERE s.id = @id`
@@ -149,8 +148,7 @@ WHERE `+which+` ORDER BY f.expires_at, f.id LIMIT @limit`, args)
 	})
 }
 
-// anyDue reports whether the query finds a row. Usually it finds none; then no write transaction is
-// needed.
+// anyDue saves a write transaction if the query finds no row, as usual.
 func (db *DB) anyDue(ctx context.Context, name, query string, args sqldb.Args) (bool, error) {
 	found, err := sqldb.ReadAll(ctx, &db.DB, name, sqldb.OneColumn[bool], query, args)
 	return err == nil && found[0], err

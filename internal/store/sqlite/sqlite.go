@@ -1,5 +1,5 @@
-// Package sqlite is the store in one SQLite file, for one process. It opens the connections to the
-// file, and has the statements that run for each send.
+// Package sqlite is the store in one SQLite file, for one process: the connections, and the
+// statements that run for each send.
 package sqlite
 
 import (
@@ -24,16 +24,15 @@ import (
 	"sendcode/migrations"
 )
 
-// Migrate applies the missing migrations; see migrations.Migrate for its errors.
+// Migrate returns the errors of migrations.Migrate.
 func Migrate(ctx context.Context, db *sql.DB) error {
 	return migrations.Migrate(ctx, goose.DialectSQLite3, db, migrations.SQLite, "sqlite")
 }
 
-// DB is the database in one file, for one process. It is the default if no Postgres is configured.
-// One connection writes, one transaction after the other. A commit returns after the data is on the
-// disk (synchronous=FULL). Waiting writes share a transaction; see Write. Other connections can
-// read during a write (WAL). The database's clock is the clock of the program. A DB is safe for
-// concurrent use.
+// DB is the database in one file, for one process, and the default without Postgres. One connection
+// writes, one transaction after the other, which waiting writes share (see Write). A commit returns
+// once the data is on the disk (synchronous=FULL). Other connections read meanwhile (WAL). The
+// database's clock is the program's. Safe for concurrent use.
 type DB struct {
 	sqldb.DB
 
@@ -41,14 +40,13 @@ type DB struct {
 	readers *sql.DB
 	now     func() time.Time
 	writes  *batch.Batcher[write, struct{}]
-	written atomic.Int64 // number of writes so far; a write's number is its key in the batcher, so each write has its own key
+	written atomic.Int64 // writes so far; its number is a write's key in the batcher, so that each has its own
 
-	forgotten int // how often counts of hours were forgotten; only transactions that write use it
+	forgotten int // how often counts of hours were forgotten; only used in writing transactions
 }
 
-// These are the pragmas of each connection; see https://www.sqlite.org/pragma.html. With
-// temp_store=MEMORY, SQLite keeps the undo data of the writer's savepoints in memory. This needs
-// little memory, because the undo data never has the pages of more than one write.
+// Pragmas of each connection (https://www.sqlite.org/pragma.html). With temp_store=MEMORY the undo
+// data of the writer's savepoints is in memory; it is small, as it has only one write's pages.
 const (
 	commonPragmas = "_pragma=busy_timeout(5000)&_pragma=foreign_keys(1)"
 	writerPragmas = commonPragmas +
@@ -57,9 +55,8 @@ const (
 	readerConnections = 4
 )
 
-// Open opens the store in the file at path and migrates the schema. The directory must exist. Only
-// the file's owner gets access to the file. The database's clock is the function now. If SetMoved
-// has marked the file, Open returns ErrMoved.
+// Open migrates the schema. The directory must exist. Only the file's owner gets access. now is the
+// database's clock. Error: ErrMoved if SetMoved has marked the file.
 func Open(ctx context.Context, path string, now func() time.Time) (*DB, error) {
 	if err := makePrivate(path); err != nil {
 		return nil, fmt.Errorf("store: database file: %w", err)
@@ -86,9 +83,8 @@ func Open(ctx context.Context, path string, now func() time.Time) (*DB, error) {
 	return s, nil
 }
 
-// New returns the store that uses two pools of connections to one SQLite file. Both parameters may
-// be the same pool. The pool writer must have one connection and IMMEDIATE transactions. The schema
-// must exist. The parameter now is the database's clock.
+// New uses two pools of connections to one file with the schema, or the same pool twice. writer
+// must have one connection and IMMEDIATE transactions. now is the database's clock.
 func New(writer, readers *sql.DB, now func() time.Time) *DB {
 	s := &DB{writer: writer, readers: readers, now: now}
 	s.DB = sqldb.DB{Dialect: sqldb.SQLite, Engine: s, PerDatabase: s}
@@ -100,8 +96,8 @@ func New(writer, readers *sql.DB, now func() time.Time) *DB {
 	return s
 }
 
-// makePrivate creates the file if it is missing, and lets only its owner read and write it. SQLite
-// gives its -wal and -shm files the same mode.
+// makePrivate creates the file if it is missing, and lets only its owner read and write it, and the
+// -wal and -shm files, to which SQLite gives the same mode.
 func makePrivate(path string) error {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
@@ -110,35 +106,33 @@ func makePrivate(path string) error {
 	return errors.Join(f.Chmod(0o600), f.Close())
 }
 
-// openPool opens a pool with this many connections to the file at path. It reads nothing yet.
+// openPool reads nothing yet.
 func openPool(path, pragmas string, connections int) (*sql.DB, error) {
 	abs, err := filepath.Abs(path)
 	if err != nil {
 		return nil, err
 	}
-	// The path is escaped, so that a "?" in the path does not begin the parameters of the URI.
+	// escaped, so that a "?" in the path doesn't begin the URI's parameters
 	dsn := (&url.URL{Scheme: "file", Path: filepath.ToSlash(abs), RawQuery: pragmas}).String()
 	return OpenPool(dsn, connections)
 }
 
-// Close implements sqldb.Engine. It first waits until all queued writes have their answers.
+// Close implements sqldb.Engine. It waits until all queued writes have their answers.
 func (db *DB) Close() error {
 	db.writes.Close()
 	return errors.Join(db.readers.Close(), db.writer.Close())
 }
 
-// Write implements sqldb.Engine. If ctx ends before f has begun, f does not run. If f has begun, it
-// runs to its end, which takes milliseconds. All waiting writes run in up to three transactions:
-// first the writes with sqldb.Ahead, then those with sqldb.InOrder, then those with sqldb.Behind.
-// Within a transaction, the writes run in the order of their arrival. A write sees the rows of the
-// writes before it. The Tx.Now of a write is the time when this write begins. If f fails, only the
-// changes of f are undone.
+// Write implements sqldb.Engine. If ctx ends before f has begun, f doesn't run; once begun, it runs
+// to its end, which takes milliseconds. A batch of waiting writes runs in up to three transactions:
+// those with sqldb.Ahead, then InOrder, then Behind, each in the order of arrival. A write sees the
+// rows of those before it, and its Tx.Now is when it begins. If f fails, only its changes are
+// undone.
 func (db *DB) Write(ctx context.Context, _ string, precedence sqldb.Precedence, f func(sqldb.Tx) error) error {
-	_, err := db.writes.Submit(ctx, write{f, precedence}, db.written.Add(1)) // each write has its own key
+	_, err := db.writes.Submit(ctx, write{f, precedence}, db.written.Add(1))
 	return err
 }
 
-// write is a write and its precedence.
 type write struct {
 	run        func(sqldb.Tx) error
 	precedence sqldb.Precedence
@@ -146,9 +140,8 @@ type write struct {
 
 type queuedWrite = batch.Call[write, struct{}]
 
-// writeInOrder runs the writes of each precedence in one transaction. So the outcome of an attempt
-// (sqldb.Ahead) does not wait for the writes of new sends, and no send waits for a write with
-// sqldb.Behind.
+// writeInOrder runs the writes of each precedence in a transaction, so that an attempt's outcome
+// (sqldb.Ahead) doesn't wait for new sends, and no send for a write with sqldb.Behind.
 func (db *DB) writeInOrder(writes []*queuedWrite) {
 	byPrecedence := map[sqldb.Precedence][]*queuedWrite{}
 	for _, x := range writes {
@@ -159,7 +152,7 @@ func (db *DB) writeInOrder(writes []*queuedWrite) {
 	}
 }
 
-// writeBatch runs writes in one transaction. Every write gets an answer or an error.
+// writeBatch gives every write an answer or an error.
 func (db *DB) writeBatch(writes []*queuedWrite) {
 	failures, err := db.writeInTransaction(writes)
 	for i, x := range writes {
@@ -171,8 +164,8 @@ func (db *DB) writeBatch(writes []*queuedWrite) {
 	}
 }
 
-// writeInTransaction runs writes in one transaction and commits it. failures has the error of each
-// write that failed by itself; err is the error of all other writes.
+// writeInTransaction returns the errors of writes that failed by themselves, and err for all
+// others.
 func (db *DB) writeInTransaction(writes []*queuedWrite) (failures []error, err error) {
 	ctx := context.Background()
 	failures = make([]error, len(writes))
@@ -185,8 +178,8 @@ func (db *DB) writeInTransaction(writes []*queuedWrite) (failures []error, err e
 	if err != nil {
 		return failures, store.WrapUnavailable(withCause(err))
 	}
-	// Statements run on conn: for each query on tx, database/sql would start a goroutine.
-	defer func() { _ = tx.Rollback() }() // after a panic; otherwise the transaction has ended already
+	// on conn: for each query on tx, database/sql would start a goroutine
+	defer func() { _ = tx.Rollback() }() // after a panic; otherwise the transaction has ended
 	if len(writes) == 1 {
 		failures[0] = writes[0].In.apply(db.tx(ctx, conn))
 		if failures[0] != nil {
@@ -203,16 +196,15 @@ func (db *DB) writeInTransaction(writes []*queuedWrite) (failures []error, err e
 	return failures, commit(tx)
 }
 
-// apply runs a write. It returns a panic as the error of the write, so that the other writes of the
-// transaction are committed.
+// apply turns a panic into the write's error, so that the transaction's other writes are committed.
 func (w write) apply(q sqldb.Tx) (err error) {
 	defer panics.Recover(panics.Batch, func() { err = panics.Err })
 	return w.run(q)
 }
 
-// writeShared runs a write in a transaction that has other writes, too. If only this write fails,
-// writeShared undoes its changes and returns failure. If err is not nil, the whole transaction is
-// lost. SQLite rolls the transaction back if the disk is full or fails.
+// writeShared runs a write in a transaction with others. If only this one fails, it undoes it and
+// returns failure. With err the whole transaction is lost: SQLite rolls it back if the disk is full
+// or fails.
 func (db *DB) writeShared(ctx context.Context, conn *sql.Conn, f func(sqldb.Tx) error) (failure, err error) {
 	q := db.tx(ctx, conn)
 	if err := q.ExecAll(nil, "SAVEPOINT one"); err != nil {
@@ -228,8 +220,8 @@ func (db *DB) writeShared(ctx context.Context, conn *sql.Conn, f func(sqldb.Tx) 
 	return failure, nil
 }
 
-// commit commits a transaction. The error wraps fault.Unavailable and, if the transaction may have
-// been committed, fault.Uncertain.
+// commit returns an error that wraps fault.Unavailable and, if the transaction may be committed,
+// fault.Uncertain.
 func commit(tx *sql.Tx) (err error) {
 	defer panics.Recover(panics.Batch, func() { err = store.WrapUncertain(panics.Err) })
 	err = tx.Commit()
@@ -257,10 +249,10 @@ func (db *DB) Pools() (all []store.PoolStats) {
 	return all
 }
 
-// PurgeDeleted implements sqldb.Engine. SQLite itself overwrites freed space (secure_delete). So
-// PurgeDeleted only copies the write-ahead log into the database file and empties the log. If a
-// reader, such as a backup, still needs the log, PurgeDeleted waits for up to 50 ms. During this
-// wait, no other write runs. If the reader needs the log longer, a later call empties the log.
+// PurgeDeleted implements sqldb.Engine. SQLite overwrites freed space (secure_delete), so only the
+// write-ahead log is left: it is copied into the database file and emptied. If a reader, such as a
+// backup, still needs the log, PurgeDeleted waits up to 50 ms, while no other write runs, and
+// leaves it to a later call.
 func (db *DB) PurgeDeleted(ctx context.Context) error {
 	ctx, cancel := store.WithCallTimeout(ctx)
 	defer cancel()

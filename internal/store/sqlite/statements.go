@@ -11,11 +11,11 @@ import (
 	"modernc.org/sqlite"
 )
 
-// maxPreparedStatements is how many prepared statements a connection keeps.
+// maxPreparedStatements is for each connection.
 const maxPreparedStatements = 256
 
-// OpenPool opens a pool with at most this many connections. Each connection keeps its statements
-// prepared, since SQLite takes longer to compile a statement than to run it.
+// OpenPool keeps each connection's statements prepared, since SQLite takes longer to compile a
+// statement than to run it.
 func OpenPool(dsn string, connections int) (*sql.DB, error) {
 	connector, err := sqlite.NewConnector(dsn)
 	if err != nil {
@@ -27,9 +27,8 @@ func OpenPool(dsn string, connections int) (*sql.DB, error) {
 	return db, nil
 }
 
-// positional is a statement with ? for each parameter, and the parameters' names in that order.
-// With named parameters, the driver would make a string of each name, and search for it, at every
-// run.
+// positional has ? for each parameter, and their names in that order. For named ones the driver
+// would make a string of each name, and search for it, at every run.
 type positional struct {
 	sql   string
 	names []string
@@ -37,12 +36,11 @@ type positional struct {
 
 var (
 	parameters = regexp.MustCompile(`'[^']*'|(LIMIT )?@([a-z_0-9]+)`)
-	positions  sync.Map // the positional form of each statement, by its text with names; one for each statement of the program
+	positions  sync.Map // by the text with names; one for each statement of the program
 )
 
-// positionalText returns the positional form of a statement. It replaces a parameter of LIMIT by an
-// expression. SQLite's planner reads the value of a bare parameter in LIMIT, so SQLite would
-// compile the statement again for each value.
+// positionalText makes a parameter of LIMIT an expression: SQLite's planner reads the value of a
+// bare one, and would compile the statement again for each value.
 func positionalText(statement string) positional {
 	if x, ok := positions.Load(statement); ok {
 		return x.(positional)
@@ -74,7 +72,6 @@ func (c stmtCachingConnector) Connect(ctx context.Context) (driver.Conn, error) 
 	return &stmtCachingConn{sqliteConn: conn.(sqliteConn), idle: map[string]preparedStmt{}}, nil
 }
 
-// sqliteConn has the methods of the driver's connections.
 type sqliteConn interface {
 	driver.Conn
 	driver.ConnBeginTx
@@ -98,10 +95,10 @@ type preparedStmt interface {
 // time.
 type stmtCachingConn struct {
 	sqliteConn
-	idle map[string]preparedStmt // prepared statements that do not run now, by their text
+	idle map[string]preparedStmt // prepared statements that don't run now, by text
 }
 
-// takeStatement removes the statement with this text from the idle statements, or prepares it.
+// takeStatement takes an idle statement, or prepares one.
 func (c *stmtCachingConn) takeStatement(ctx context.Context, text string) (preparedStmt, error) {
 	if stmt, ok := c.idle[text]; ok {
 		delete(c.idle, text)
@@ -114,8 +111,7 @@ func (c *stmtCachingConn) takeStatement(ctx context.Context, text string) (prepa
 	return stmt.(preparedStmt), nil
 }
 
-// putStatement puts a statement back among the idle statements after it has run. If there are too
-// many idle statements, it first closes one of them.
+// putStatement puts a statement back after its run, closing another one if there are too many.
 func (c *stmtCachingConn) putStatement(text string, stmt preparedStmt) error {
 	if _, twice := c.idle[text]; twice {
 		return stmt.Close()
@@ -133,15 +129,14 @@ func (c *stmtCachingConn) putStatement(text string, stmt preparedStmt) error {
 	return nil
 }
 
-// mustRunUnprepared reports whether a text must not be prepared. That is so if the text may have
-// several statements. It is also so for a PRAGMA, because a PRAGMA can take effect as soon as it is
-// prepared.
+// mustRunUnprepared is true for a text that may have several statements, and for a PRAGMA, which
+// may take effect when it is prepared.
 func mustRunUnprepared(text string) bool {
 	return strings.Contains(text, ";") || strings.HasPrefix(text, "PRAGMA")
 }
 
-// runPrepared calls run with a prepared statement. It returns the result and the statement, which
-// the caller must pass to putStatement after use. If run fails, runPrepared closes the statement.
+// runPrepared also returns the statement, which goes to putStatement after use. If run fails, it is
+// closed.
 func runPrepared[T any](ctx context.Context, c *stmtCachingConn, text string,
 	run func(preparedStmt) (T, error),
 ) (out T, stmt preparedStmt, err error) {
@@ -193,7 +188,7 @@ func (c *stmtCachingConn) Close() error {
 	return c.sqliteConn.Close()
 }
 
-// stmtCachingRows are rows that give their statement back when they are closed.
+// stmtCachingRows give their statement back when closed.
 type stmtCachingRows struct {
 	driver.Rows
 	done func() error

@@ -11,7 +11,7 @@ import (
 	"sendcode/internal/store/sqldb"
 )
 
-// Result codes of SQLite, https://www.sqlite.org/rescode.html: the lower byte is the primary code.
+// Result codes (https://www.sqlite.org/rescode.html); the lower byte is the primary code.
 const (
 	sqliteBusy, sqliteLocked, sqliteNoMem = 5, 6, 7
 	sqliteReadOnly, sqliteIOErr           = 8, 10
@@ -22,12 +22,10 @@ const (
 	sqliteIOErrShmSize                    = sqliteIOErr | 19<<8
 )
 
-// commitUndone reports whether a failed COMMIT certainly committed nothing.
-//
-// This is certain after an error that means that SQLite did not write the last frame of the
-// write-ahead log: SQLite or the driver has then rolled the transaction back. After any other
-// error, such as a failed sync, the last frame may be in the file. If the process crashes before a
-// later commit overwrites this frame, the transaction may take effect. See
+// commitUndone reports whether a failed COMMIT certainly committed nothing: the error means that
+// SQLite didn't write the last frame of the write-ahead log, and it or the driver rolled back.
+// After any other error, such as a failed sync, the last frame may be in the file, and if the
+// process crashes before a later commit overwrites it, the transaction may take effect. See
 // https://www.sqlite.org/lang_transaction.html and https://www.sqlite.org/walformat.html.
 func commitUndone(err error) bool { return commitUndoneCode(sqliteCode(err)) }
 
@@ -59,13 +57,12 @@ func withCause(err error) error {
 	return err
 }
 
-// LastSendCommit implements sqldb.Engine. It always returns nil: in SQLite a Ping is cheap, so
-// health checks Ping instead.
+// LastSendCommit implements sqldb.Engine. It is nil: a Ping is cheap in SQLite, so health checks
+// Ping.
 func (db *DB) LastSendCommit() *sqldb.CommitTiming { return nil }
 
-// Ping implements sqldb.PerDatabase. It writes, since reading also works on a full disk. It
-// allocates more pages than a send needs and frees them before the commit, so that the file has
-// free pages for the next send.
+// Ping implements sqldb.PerDatabase. It writes, since reading also works on a full disk: more pages
+// than a send needs, freed before the commit for the next send.
 func (db *DB) Ping(ctx context.Context) error {
 	defer db.Observe(&ctx, "ping", "ping")()
 	return db.Engine.Write(ctx, "Ping", sqldb.InOrder, func(q sqldb.Tx) error {

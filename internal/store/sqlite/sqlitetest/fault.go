@@ -10,15 +10,14 @@ import (
 	"sendcode/internal/store/sqldb"
 )
 
-// Fault is how one access to a database fails in a test.
+// Fault is how an access fails in a test.
 type Fault int
 
-// The faults.
 const (
 	None  Fault = iota
-	Down        // the access has no effect and fails with fault.Unavailable
-	Lost        // the access takes effect, but fails with fault.Uncertain
-	Vague       // the access has no effect, and fails with fault.Uncertain
+	Down        // no effect, fault.Unavailable
+	Lost        // takes effect, fault.Uncertain
+	Vague       // no effect, fault.Uncertain
 )
 
 var (
@@ -26,25 +25,24 @@ var (
 	errLost = store.WrapUncertain(errors.New("lost for a test"))
 )
 
-// nothingDone has the error of each fault after which the access had no effect.
+// nothingDone has the errors of faults without effect.
 var nothingDone = map[Fault]error{Down: errDown, Vague: errLost}
 
-// Stage is the point in an access at which the hook is called.
+// Stage is when in an access the hook is called.
 type Stage int
 
-// The stages.
 const (
 	Asking     Stage = iota // before a write, or before each statement of a read
-	Committing              // in a write, after its statements and before the commit; no other write runs meanwhile
+	Committing              // in a write, after its statements; no other write runs meanwhile
 )
 
-// hook returns the fault of an access. It is called at each stage of the access. method is the name
-// that an Observer would get. A hook may wait at Asking, since no lock is held there.
+// hook returns the fault of an access at each stage. method is an Observer's name. It may wait at
+// Asking, where no lock is held.
 type hook func(ctx context.Context, method string, at Stage) Fault
 
-// SetFault makes later calls fail. f gets the name of the called method and returns the fault. A
-// nil f ends the faults. A writing call asks f once; a reading call asks f before each statement.
-// Calls of f do not overlap, so f must neither call the store nor wait: use SetHook for that.
+// SetFault makes later calls fail as f says of the called method; nil ends that. A write asks once,
+// a read before each statement. Calls of f don't overlap, so f must neither call the store nor
+// wait: SetHook may.
 func (d *DB) SetFault(f func(method string) Fault) {
 	if f == nil {
 		d.SetHook(nil)
@@ -61,8 +59,7 @@ func (d *DB) SetFault(f func(method string) Fault) {
 	})
 }
 
-// Fail makes later calls of the named methods fail; if none is named, all calls. SetFault(nil) ends
-// the faults.
+// Fail makes later calls of the named methods, or of all, fail. SetFault(nil) ends that.
 func (d *DB) Fail(how Fault, methods ...string) {
 	d.SetFault(func(method string) Fault {
 		if len(methods) == 0 || slices.Contains(methods, method) {
@@ -72,7 +69,7 @@ func (d *DB) Fail(how Fault, methods ...string) {
 	})
 }
 
-// SetHook is SetFault for tests that need both stages of a call. Calls of h may overlap.
+// SetHook is SetFault for both stages. Calls of h may overlap.
 func (d *DB) SetHook(h hook) {
 	if h == nil {
 		d.hook.Store(nil)
@@ -81,7 +78,6 @@ func (d *DB) SetHook(h hook) {
 	d.hook.Store(&h)
 }
 
-// fault returns what the hook says for this stage; None without a hook.
 func (d *DB) fault(ctx context.Context, method string, at Stage) Fault {
 	hook := d.hook.Load()
 	if hook == nil {
@@ -90,14 +86,13 @@ func (d *DB) fault(ctx context.Context, method string, at Stage) Fault {
 	return (*hook)(ctx, method, at)
 }
 
-// engine is a database's engine with the faults of a test.
+// engine adds the faults of a test.
 type engine struct {
 	sqldb.Engine
 	db *DB
 }
 
-// Read asks the hook before each statement. A read changes nothing, so Lost has the effect of
-// Vague.
+// Read asks the hook before each statement. It changes nothing, so Lost is Vague.
 func (e engine) Read(ctx context.Context, method string, f func(sqldb.Tx) error) error {
 	ctx, cancel := store.WithCallTimeout(ctx)
 	defer cancel()

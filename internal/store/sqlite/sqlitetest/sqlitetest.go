@@ -1,4 +1,4 @@
-// Package sqlitetest has a store in memory for tests, whose calls a test can make fail.
+// Package sqlitetest has a store in memory, whose calls a test can make fail.
 package sqlitetest
 
 import (
@@ -14,7 +14,6 @@ import (
 	"sendcode/internal/store/sqlite"
 )
 
-// DB is a SQLite database whose accesses fail as a hook says.
 type DB struct {
 	*sqlite.DB
 	pool *sql.DB
@@ -22,8 +21,8 @@ type DB struct {
 	hook atomic.Pointer[hook]
 }
 
-// Open opens an empty store in memory, with now as its clock, and closes it when the test ends. In
-// a synctest bubble, pass the bubble's t.
+// Open opens an empty store, on the clock now, until the test ends. In a synctest bubble, pass the
+// bubble's t.
 func Open(t testing.TB, now func() time.Time) *DB {
 	t.Helper()
 	db, err := New(now)
@@ -38,9 +37,9 @@ func Open(t testing.TB, now func() time.Time) *DB {
 	return db
 }
 
-// New is Open for programs that are not tests; they must close the DB. New opens a real SQLite with
-// the same schema, statements and transactions as a file. But one connection serves writes and
-// reads, so a read under way blocks every other call. After Close, no goroutine of the DB runs.
+// New is Open for programs that aren't tests, which close the DB. It is a real SQLite with the
+// schema, statements and transactions of a file. But one connection writes and reads, so a read
+// under way blocks every other call. After Close, no goroutine of it runs.
 func New(now func() time.Time) (*DB, error) {
 	image, err := emptySchema()
 	if err != nil {
@@ -62,20 +61,17 @@ func withFaults(pool *sql.DB, now func() time.Time) *DB {
 	return d
 }
 
-// Replica returns a second DB on the same connections, with a hook of its own: the view of another
-// process. Closing the first DB closes both.
+// Replica is another process's view: a second DB on the same connections, with a hook of its own.
+// Closing the first closes both.
 func (d *DB) Replica() *DB { return withFaults(d.pool, d.now) }
 
-// memoryPragmas are the pragmas of a database in memory. A rollback works as in a file, and nothing
-// is synced.
+// memoryPragmas let a rollback work as in a file, and sync nothing.
 const memoryPragmas = "_pragma=foreign_keys(1)&_pragma=journal_mode(MEMORY)&_pragma=synchronous(OFF)&_txlock=immediate"
 
-// openMemory opens an in-memory database over one connection. A second connection would be a second
-// database.
+// openMemory has one connection. A second would be a second database.
 func openMemory() (*sql.DB, error) { return sqlite.OpenPool("file::memory:?"+memoryPragmas, 1) }
 
-// emptySchema returns the image of an empty, migrated database. The migrations run once in a
-// process; New copies the image.
+// emptySchema is migrated once in a process; New copies the image.
 var emptySchema = sync.OnceValues(func() (image []byte, err error) {
 	pool, err := openMemory()
 	if err != nil {
@@ -88,12 +84,11 @@ var emptySchema = sync.OnceValues(func() (image []byte, err error) {
 	return serialize(pool)
 })
 
-// Image returns the whole database as the bytes of a file, so that tests can search it for erased
-// data.
+// Image returns the bytes of a file, so that tests can search it for erased data.
 func (d *DB) Image() ([]byte, error) { return serialize(d.pool) }
 
-// SetBack removes the sends and verifications that were written after an instant. A failover to a
-// standby that lags has this effect, and so has a restored backup.
+// SetBack removes sends and verifications from an instant on, as a failover to a lagging standby
+// does, or a restored backup.
 func (d *DB) SetBack(to time.Time) (err error) {
 	for _, statement := range []string{
 		`DELETE FROM outbox WHERE id IN (SELECT id FROM sends WHERE logged_at >= ?)`,
@@ -114,7 +109,7 @@ func serialize(pool *sql.DB) (image []byte, err error) {
 	return image, err
 }
 
-// serializer has the methods of the driver's connection that database/sql does not have.
+// serializer is what database/sql lacks of the driver's connection.
 type serializer interface {
 	Serialize() ([]byte, error)
 	Deserialize(image []byte) error
