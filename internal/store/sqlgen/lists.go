@@ -13,17 +13,15 @@ import (
 	"sendcode/internal/store"
 )
 
-// List is a list of rows that a statement on Postgres receives as parameters. A List makes the SQL
-// with the names of the columns, and an array of values for each column. The parameter of an array
-// has the name of the list and the name of the column, as in @u_app.
+// List makes rows parameters of a statement on Postgres: an array of values for each column, named
+// by list and column, as @u_app.
 type List[R any] struct {
 	name    string
 	columns []listColumn
 	values  func(R, *Row)
 }
 
-// NewList returns a list with the given name. The function values writes the values of a row.
-// NewList calls values with sample to find the columns.
+// NewList calls values, which writes a row's values, with sample to find the columns.
 func NewList[R any](name string, sample R, values func(R, *Row)) List[R] {
 	var row Row
 	values(sample, &row)
@@ -34,7 +32,7 @@ func NewList[R any](name string, sample R, values func(R, *Row)) List[R] {
 	return List[R]{name, row.columns, values}
 }
 
-// SQL returns the rows as a table, for FROM. The table has the list's name.
+// SQL returns a table, for FROM, with the list's name.
 func (l List[R]) SQL() string { return l.table("", "") }
 
 // NumberedSQL is SQL with a further column i, the row's number, from 1.
@@ -44,22 +42,21 @@ func (l List[R]) table(with, more string) string {
 	return "unnest(" + l.join("@%[2]s::%[3]s[]") + ")" + with + " AS " + l.name + "(" + l.join("%[1]s") + more + ")"
 }
 
-// SelectSQL returns the columns as items of a SELECT list. A SELECT with these items returns the
-// rows one after the other. In FROM, Postgres would first copy each array into a table.
+// SelectSQL returns items of a SELECT list that yields the rows one after the other. In FROM,
+// Postgres would first copy each array into a table.
 func (l List[R]) SelectSQL() string { return l.join("unnest(@%[2]s::%[3]s[]) AS %[1]s") }
 
-// InsertSQL returns the statement that inserts the rows into the table with the list's name.
+// InsertSQL inserts into the table with the list's name.
 func (l List[R]) InsertSQL() string {
 	return "INSERT INTO " + l.name + " (" + l.join("%[1]s") + ")\nSELECT " + l.SelectSQL()
 }
 
-// join formats each column with the format item, and joins the texts. The arguments of the format
-// are the column's name, parameter and type.
+// join formats each column by item, whose arguments are name, parameter and type.
 func (l List[R]) join(item string) string {
 	return strings.Join(MapSlice(l.columns, func(c listColumn) string { return fmt.Sprintf(item, c.name, c.parameter, c.of) }), ", ")
 }
 
-// Args returns the parameters of a statement that takes these rows.
+// Args returns the parameters for these rows.
 func (l List[R]) Args(rows []R) map[string]any {
 	to := Row{columns: slices.Clone(l.columns)}
 	args, n := make(map[string]any, len(l.columns)), len(rows)
@@ -76,8 +73,7 @@ func (l List[R]) Args(rows []R) map[string]any {
 	return args
 }
 
-// Row collects the values of a row in the order of the list's columns. Each value comes with the
-// column's name.
+// Row collects a row's values in the order of the columns.
 type Row struct {
 	columns []listColumn
 	next    int // of columns
@@ -89,21 +85,17 @@ type listColumn struct {
 	array               array
 }
 
-// Text adds a text.
 func (r *Row) Text(name, v string) { r.add(name, "text", value{valid: true, text: v}) }
 
-// Integer adds an integer.
 func (r *Row) Integer(name string, v int) {
 	r.add(name, "integer", value{valid: true, number: int64(v)})
 }
 
-// Bigint adds a bigint.
 func (r *Row) Bigint(name string, v int64) { r.add(name, "bigint", value{valid: true, number: v}) }
 
-// Duration adds a bigint, a number of µs.
+// Duration adds a bigint of µs.
 func (r *Row) Duration(name string, v time.Duration) { r.Bigint(name, v.Microseconds()) }
 
-// Bool adds a boolean.
 func (r *Row) Bool(name string, v bool) { r.add(name, "boolean", value{valid: true, bool: v}) }
 
 // Time adds a timestamptz, NULL for the zero time.
@@ -117,7 +109,7 @@ func (r *Row) UUID(name string, v uuid.UUID) { r.add(name, "uuid", value{valid: 
 // Bytes adds a bytea, NULL for nil.
 func (r *Row) Bytes(name string, v []byte) { r.add(name, "bytea", value{bytes: v}) }
 
-// add adds a value. The values of the sample define the columns.
+// add takes the columns from the sample's values.
 func (r *Row) add(name, of string, v value) {
 	if r.next == len(r.columns) {
 		r.columns = append(r.columns, listColumn{name: name, of: of})
@@ -127,7 +119,6 @@ func (r *Row) add(name, of string, v value) {
 	r.next++
 }
 
-// column adds a field of a table's row, as parameterValue returns it.
 func (r *Row) column(c store.Column) {
 	switch x := c.Field.(type) {
 	case *string:
@@ -157,8 +148,8 @@ func (r *Row) column(c store.Column) {
 	}
 }
 
-// array has the values of a column in the form that pgx accepts as an array. It gives pgx pointers
-// to the values. If pgx got a plain slice, pgx would copy each element to the heap.
+// array gives pgx pointers to the values. From a plain slice, pgx would copy each element to the
+// heap.
 type array struct {
 	values    []value
 	dimension [1]pgtype.ArrayDimension
@@ -176,11 +167,11 @@ func (a *array) Index(i int) any { return &a.values[i] }
 // IndexType implements pgtype.ArrayGetter.
 func (*array) IndexType() any { return new(value) }
 
-// value holds one value of a column of any type. pgx calls the method for the type of the
-// parameter. All columns share the type value, so one block of memory holds all values of a list.
+// value is one value of a column of any type, so that one block of memory holds all values of a
+// list. pgx calls the method for the parameter's type.
 type value struct {
 	valid, bool bool
-	number      int64 // a number, or a time in µs since 1970
+	number      int64 // or a time in µs since 1970
 	id          uuid.UUID
 	text        string
 	bytes       []byte

@@ -13,10 +13,9 @@ import (
 	"sendcode/internal/store"
 )
 
-// ScannerFor returns the destination that scans a column into a variable. The argument is the
-// variable's address. NULL becomes the zero time, hash or UUID. An empty value becomes the zero
-// hash. The column stores a time as a timestamptz or as µs since 1970, and a duration as a number
-// of µs. It stores a []string as a text with commas between the elements.
+// ScannerFor returns the destination that scans a column into the variable with this address. NULL
+// becomes the zero time, hash or UUID, an empty value the zero hash. A time is stored as
+// timestamptz or as µs since 1970, a duration as µs, a []string with commas.
 func ScannerFor(variable any) any {
 	switch variable.(type) {
 	case *time.Time, *time.Duration, *[32]byte, *recipient.Hash, *[]string, *[]store.Check, *uuid.UUID:
@@ -25,7 +24,7 @@ func ScannerFor(variable any) any {
 	return variable
 }
 
-// fieldScanner scans a column into a variable whose type differs from the column's.
+// fieldScanner is for a variable of another type than its column.
 type fieldScanner struct{ to any }
 
 // Scan implements sql.Scanner.
@@ -94,8 +93,8 @@ func (f fieldScanner) ScanTimestamptz(v pgtype.Timestamptz) error {
 	return nil
 }
 
-// parseCodeChecks parses the column checks. A check is an instant in µs since 1970, a space and a
-// network, as "1919191919191919 192.0.2.0/24"; commas separate checks.
+// parseCodeChecks parses the column checks: an instant in µs since 1970, a space and a network, as
+// "1919191919191919 192.0.2.0/24"; commas between checks.
 func parseCodeChecks(text string) (list []store.Check, err error) {
 	for text != "" {
 		var one string
@@ -110,12 +109,12 @@ func parseCodeChecks(text string) (list []store.Check, err error) {
 	return list, nil
 }
 
-// AppendCheck appends a check in the format of parseCodeChecks.
+// AppendCheck writes the format of parseCodeChecks.
 func AppendCheck(buf []byte, c store.Check) []byte {
 	return append(append(strconv.AppendInt(buf, c.At.UnixMicro(), 10), ' '), c.Network...)
 }
 
-// NullIfZero returns nil (NULL) for the zero value, else x.
+// NullIfZero returns nil (NULL) for the zero value.
 func NullIfZero[T comparable](x T) any {
 	var zero T
 	if x == zero {

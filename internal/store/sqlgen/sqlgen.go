@@ -1,6 +1,5 @@
-// Package sqlgen makes SQL and parameters from the columns of a type. It makes SELECT lists with
-// their scan destinations, and INSERTs. It also makes lists of rows as parameters of statements on
-// Postgres.
+// Package sqlgen makes SQL and parameters from the columns of a type: SELECT lists with their scan
+// destinations, INSERTs, and lists of rows as parameters on Postgres.
 package sqlgen
 
 import (
@@ -15,22 +14,19 @@ import (
 	"sendcode/internal/store"
 )
 
-// column is a column of a table.
 type column struct {
 	store.Column
-	read string // SQL expression that reads it
+	read string // SQL that reads it
 }
 
-// Table describes the columns of a table.
 type Table[T any] struct {
 	Name    string
 	fields  func(*T) []store.Column
 	columns []column // in the order of fields
 }
 
-// New returns the description of the table with the given name. The parameter alias is the table's
-// alias in queries. The parameter fields is the method Columns of T. The parameter read maps column
-// names to SQL expressions, for the columns that queries do not read as they are stored.
+// New takes the alias of the table in queries, the method Columns of T and, by column, SQL for
+// those that queries don't read as stored.
 func New[T any](name, alias string, fields func(*T) []store.Column, read map[string]string) Table[T] {
 	t := Table[T]{Name: name, fields: fields}
 	for _, c := range fields(new(T)) {
@@ -39,9 +35,8 @@ func New[T any](name, alias string, fields func(*T) []store.Column, read map[str
 	return t
 }
 
-// AsRefusals returns the table refusals with the columns of t, so that one query can read both
-// tables. The parameter read maps column names to SQL expressions, for columns that the table
-// refusals lacks. If such a column has no expression in the map, the query reads a zero value.
+// AsRefusals returns the table refusals with the columns of t, so that one query can read both.
+// Columns that refusals lacks are read as read says, else as zero.
 func (t Table[T]) AsRefusals(read map[string]string) Table[T] {
 	t.Name, t.columns = "refusals", slices.Clone(t.columns)
 	for i := range t.columns {
@@ -54,7 +49,7 @@ func (t Table[T]) AsRefusals(read map[string]string) Table[T] {
 	return t
 }
 
-// zeroSQL returns the zero value of a field in SQL, given its address.
+// zeroSQL takes a field's address.
 func zeroSQL(field any) string {
 	switch field.(type) {
 	case *int, *time.Duration:
@@ -69,7 +64,7 @@ func zeroSQL(field any) string {
 	return "''"
 }
 
-// SelectList returns the columns as a SELECT list, in the order of Destinations.
+// SelectList returns the columns in the order of Destinations.
 func (t Table[T]) SelectList() string {
 	var list []string
 	for _, c := range t.columns {
@@ -80,7 +75,7 @@ func (t Table[T]) SelectList() string {
 	return strings.Join(list, ", ")
 }
 
-// Destinations returns the destinations to scan the columns of SelectList into.
+// Destinations returns where to scan the columns of SelectList.
 func (t Table[T]) Destinations(x *T) []any {
 	list := make([]any, 0, len(t.columns))
 	for _, c := range t.fields(x) {
@@ -91,8 +86,7 @@ func (t Table[T]) Destinations(x *T) []any {
 	return list
 }
 
-// List returns a list of the rows that a statement inserts into the table. The list has the columns
-// that have at least one of the flags.
+// List returns a list with the columns that have one of the flags.
 func (t Table[T]) List(flags store.ColumnFlags) List[*T] {
 	return NewList(t.Name, new(T), func(row *T, to *Row) {
 		for _, c := range t.fields(row) {
@@ -103,8 +97,7 @@ func (t Table[T]) List(flags store.ColumnFlags) List[*T] {
 	})
 }
 
-// InsertSQL returns the INSERT of one row, and the parameters of the INSERT. It inserts the columns
-// that have at least one of the flags.
+// InsertSQL returns the INSERT of the columns with one of the flags, and its parameters.
 func (t Table[T]) InsertSQL(flags store.ColumnFlags, row *T) (string, map[string]any) {
 	var names []string
 	args := map[string]any{}
@@ -118,8 +111,7 @@ func (t Table[T]) InsertSQL(flags store.ColumnFlags, row *T) (string, map[string
 		", @") + ")", args
 }
 
-// EraseSetList returns the SET list with which an erasure empties the personal columns that have
-// one of the flags. Its parameter @empty is an empty byte string.
+// EraseSetList empties the personal columns with one of the flags. @empty is an empty byte string.
 func (t Table[T]) EraseSetList(flags store.ColumnFlags) string {
 	list := []string{"masked = '•••'"}
 	for _, c := range t.columns {
@@ -137,7 +129,6 @@ func (t Table[T]) EraseSetList(flags store.ColumnFlags) string {
 	return strings.Join(list, ", ")
 }
 
-// MapSlice returns the result of convert for each element of rows.
 func MapSlice[R, T any](rows []R, convert func(R) T) []T {
 	list := make([]T, len(rows))
 	for i, r := range rows {
@@ -146,7 +137,6 @@ func MapSlice[R, T any](rows []R, convert func(R) T) []T {
 	return list
 }
 
-// scanDestination returns the destination to scan a field's column into.
 func scanDestination(c store.Column) any {
 	if _, isID := c.Field.(*uuid.UUID); isID && c.Flags&store.NullableColumn == 0 {
 		return c.Field
@@ -154,8 +144,8 @@ func scanDestination(c store.Column) any {
 	return ScannerFor(c.Field)
 }
 
-// parameterValue returns the value of a field as a named parameter. It returns nil (NULL) for the
-// zero time and, if the column is nullable, for the zero UUID and a nil byte slice.
+// parameterValue returns nil (NULL) for the zero time and, if the column is nullable, for the zero
+// UUID and nil bytes.
 func parameterValue(c store.Column) any {
 	null := c.Flags&store.NullableColumn != 0
 	switch x := c.Field.(type) {
