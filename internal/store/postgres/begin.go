@@ -17,18 +17,16 @@ import (
 	"sendcode/internal/store/sqlgen"
 )
 
-// A batch of Begins is one transaction. It usually takes two round trips: the first for
-// lockAndRead, the second for write. The steps are:
+// A batch of Begins is one transaction, usually of two round trips:
 //
-//   - lockAndRead locks the recipients in a separate statement. Then it reads the rows that the
-//     decision needs. Under READ COMMITTED, the later statements have a snapshot that is younger
-//     than the locks. So they see all commits of earlier owners of the locks. If a send may join an
-//     open verification (Intent.Join, or a verification with the same Holder), a further round trip
-//     may be needed. It locks that verification and reads the rows again.
-//   - decide calls package rowrules. A refused call writes nothing, so it is answered immediately.
-//   - write writes the rows of the admitted sends and commits.
+//   - lockAndRead locks the recipients in a statement of its own, then reads what the decision
+//     needs. Under READ COMMITTED, later statements have a snapshot younger than the locks, so they
+//     see all commits of earlier owners. If a send may join an open verification (Intent.Join, or
+//     the same Holder), a further trip may lock that one and read again.
+//   - decide calls package rowrules. A refused call writes nothing, so it is answered at once.
+//   - write writes the admitted sends' rows and commits.
 //
-// If the batch fails before the last round trip, certainly nothing was written.
+// If the batch fails before the last round trip, nothing was written.
 
 const (
 	savepointSQL           = "SAVEPOINT candidates"
@@ -40,14 +38,13 @@ var (
 	lockRecipientsSQL = "SELECT pg_advisory_xact_lock(key) FROM " + lockKeys.SQL()
 )
 
-// beginStatements are the statements of Begin.
 var beginStatements = []string{
 	lockRecipientsSQL, savepointSQL, rollBackToSavepointSQL, lockCandidatesSQL, gateCountedSQL, gateHoldersSQL,
 	gateCountedAndHoldersSQL, updateJoinedSQL, insertSQL,
 }
 
-// beginTimeout limits the duration of a Begin, including its retries. beginTimeout is less than
-// store.CallTimeout, so that callers still wait when the answer comes.
+// beginTimeout bounds a Begin with its retries. It is less than store.CallTimeout, so that callers
+// still wait when the answer comes.
 func beginTimeout() time.Duration { return store.CallTimeout * 4 / 5 }
 
 // Begin implements sqldb.PerDatabase.
@@ -60,17 +57,15 @@ func (db *DB) Begin(ctx context.Context, intent store.Intent) (store.BeginAnswer
 	return db.begins.Submit(ctx, in, store.RecipientLockKey(in.Send))
 }
 
-// beginBatch runs a batch of Begins within beginTimeout. Every call gets an answer or an error.
+// beginBatch gives every call an answer or an error, within beginTimeout.
 func (db *DB) beginBatch(batch []*beginCall) {
 	ctx, cancel := context.WithTimeout(batch[0].RoundTripContext(), beginTimeout())
 	defer cancel()
 	runTogether(ctx, false, batch, db.beginTogether)
 }
 
-// beginTogether runs the transaction of a batch of Begins. It may repeat a Begin whose first
-// transaction was perhaps committed. If it was committed, the second transaction finds the rows by
-// their IDs. If the first transaction still runs, the second transaction waits for the locks on the
-// recipients.
+// beginTogether may repeat Begins that were perhaps committed: the second transaction finds their
+// rows by ID. If the first still runs, the second waits for its locks on the recipients.
 func (db *DB) beginTogether(ctx context.Context, brief bool, batch []*beginCall) error {
 	var admitted, repeated []*beginCall
 	err := db.withRetry(ctx, true, func(conn *pgxpool.Conn) (notCommitted bool, err error) {
@@ -88,15 +83,12 @@ func (db *DB) beginTogether(ctx context.Context, brief bool, batch []*beginCall)
 	return nil
 }
 
-// beginOnConn runs a batch of Begins in one transaction on a connection. It answers the refused
-// calls. It returns the calls whose rows it wrote (admitted) and the calls whose sends already had
-// rows (repeated).
+// beginOnConn answers refused calls, and returns those whose rows it wrote, and those whose sends
+// had rows. If notCommitted, after an error, nothing was committed.
 //
-// The ID of a row contains the time of the row, so the decision needs only the rows in a range of
-// IDs. This range depends on the database's time. But that time is known only after the read. So
-// beginOnConn assumes bounds for the time, and reads the range for these bounds (see idBounds). If
-// the time proves to be outside the bounds, beginOnConn rolls back and reads again. It reads at
-// most maxClockTries times. If err is not nil and notCommitted is true, nothing was committed.
+// The decision needs only rows in a range of IDs, which have a time. That range depends on the
+// database's time, which is known only after the read. So it assumes bounds (see idBounds), and if
+// the time proves to be outside, it rolls back and reads again, up to maxClockTries times.
 func (db *DB) beginOnConn(ctx context.Context, conn *pgxpool.Conn, brief bool, batch []*beginCall) (admitted, repeated []*beginCall,
 	notCommitted bool, err error,
 ) {
@@ -122,20 +114,19 @@ func (db *DB) beginOnConn(ctx context.Context, conn *pgxpool.Conn, brief bool, b
 	return nil, nil, true, errClockJumps
 }
 
-// sortedLockKeys returns the lock keys of a batch. They are sorted, since two replicas that lock
-// the same keys in different orders could deadlock.
+// sortedLockKeys are sorted, since replicas that lock the same keys in different orders could
+// deadlock.
 func sortedLockKeys(batch []*beginCall) []int64 {
 	list := sqlgen.MapSlice(batch, func(x *beginCall) int64 { return x.Key })
 	slices.Sort(list)
 	return list
 }
 
-// lockAndRead opens a transaction and reads the facts for the decision. First it locks the
-// recipients, and the verifications whose IDs are in Intent.Join. A call without Join may join an
-// open verification that has the call's holder. If there are such verifications, a second round
-// trip locks them together with those in Intent.Join, in the order of their IDs. The second round
-// trip also reads the facts of the joining calls again, because a check may have ended a
-// verification or locked out the recipient after the first read.
+// lockAndRead opens a transaction, locks the recipients and the verifications named by Intent.Join,
+// and reads the facts. If a call without Join may join open verifications of its holder, a second
+// trip locks these and the named ones in the order of their IDs, and reads the joining calls' facts
+// again, because a check may have ended a verification or locked out the recipient after the first
+// read.
 func (db *DB) lockAndRead(ctx context.Context, conn *pgxpool.Conn, brief bool, batch []*beginCall, b idBounds) (v batchFacts, err error) {
 	named := listCandidates(batch, nil)
 	mixed := len(named) > 0 && slices.ContainsFunc(batch, func(x *beginCall) bool { return x.In.HolderToJoin() != "" })
@@ -172,8 +163,8 @@ func (db *DB) lockAndRead(ctx context.Context, conn *pgxpool.Conn, brief bool, b
 	return v, nil
 }
 
-// readFacts makes one round trip. It runs the queued statements, which return no rows. Then it
-// locks the verifications in list and reads the rows that the decision about the calls needs.
+// readFacts makes one round trip: it runs the queued statements, which return no rows, locks the
+// verifications in list, and reads what the decision about the calls needs.
 func (db *DB) readFacts(ctx context.Context, conn *pgxpool.Conn, queued *pgx.Batch, calls []*beginCall, list []joinCandidate,
 	b idBounds,
 ) (v batchFacts, err error) {
@@ -202,9 +193,8 @@ func (db *DB) readFacts(ctx context.Context, conn *pgxpool.Conn, queued *pgx.Bat
 	return v, err
 }
 
-// decide answers two kinds of calls: those that the rules refuse, and those whose send has an ID
-// with a time too far from the database's time. It returns the admitted calls with their Answer
-// set. It also returns the calls whose sends already have rows (repeated).
+// decide answers the calls that the rules refuse, and those whose ID has a time too far from the
+// database's. It returns the admitted ones, with their Answer set, and those whose sends have rows.
 func (b batchFacts) decide(batch []*beginCall) (admitted, repeated []*beginCall) {
 	for i, x := range batch {
 		if b.repeated[i] {
@@ -220,8 +210,8 @@ func (b batchFacts) decide(batch []*beginCall) (admitted, repeated []*beginCall)
 	return admitted, repeated
 }
 
-// write writes the rows of the admitted sends and commits. If err is not nil and notCommitted is
-// true, nothing was committed.
+// write writes the admitted sends' rows and commits. If notCommitted, after an error, nothing was
+// committed.
 func (db *DB) write(ctx context.Context, conn *pgxpool.Conn, admitted []*beginCall) (notCommitted bool, err error) {
 	var sends []*store.Send
 	var opened, joined []*store.Verification
@@ -248,8 +238,7 @@ func (db *DB) write(ctx context.Context, conn *pgxpool.Conn, admitted []*beginCa
 	return notCommitted, err
 }
 
-// joinedRows are the rows of verifications that sends join. Each row has the new number of sends of
-// its verification, and the newest labels.
+// joinedRows are verifications that sends join, with their new number of sends and newest labels.
 var joinedRows = sqlgen.NewList("joined", new(store.Verification), func(v *store.Verification, to *sqlgen.Row) {
 	to.Text("id", v.ID)
 	to.Integer("sends", v.Sends)
@@ -262,7 +251,7 @@ var updateJoinedSQL = `
 UPDATE verifications v SET sends = joined.sends, ` + sqldb.SetLabelsSQL("joined.") + ` FROM ` + joinedRows.SQL() + `
 WHERE v.id = ANY (@joined_id::text[]) AND v.id = joined.id`
 
-// The rows of admitted sends, in three tables.
+// These are the rows of admitted sends, in three tables.
 var (
 	openedRows = sqldb.VerificationTable.List(store.InsertedByBegin)
 	sendRows   = sqldb.SendTable.List(store.InsertedByBegin)
@@ -277,9 +266,8 @@ var (
 	})
 )
 
-// insertSQL writes the rows of admitted sends and of the verifications that these sends open. One
-// statement inserts into three tables, because each further statement would start another executor
-// in the server.
+// insertSQL writes admitted sends and the verifications that they open. One statement fills three
+// tables, because each further one would start another executor in the server.
 var insertSQL = `
 WITH opened AS (` + openedRows.InsertSQL() + `
 ), logged AS (` + sendRows.InsertSQL() + `
@@ -287,17 +275,14 @@ WITH opened AS (` + openedRows.InsertSQL() + `
 INSERT INTO outbox (attempt, queued, id, due_at, channel, stranger, expires_at, sealed)
 SELECT 1, false, ` + outboxRows.SelectSQL()
 
-// joinCandidate is a verification that a call may join.
 type joinCandidate struct {
 	*beginCall
 	i  int // of the call in its batch
 	id string
 }
 
-// listCandidates lists the verifications that the calls of a batch may join. For a call with Join,
-// this is the verification with that ID. For any other call, these are the open verifications of
-// the call's holder. The parameter held has their IDs, by call. If held is nil, only calls with
-// Join are considered.
+// listCandidates lists the verifications that calls may join: the one named by Join or, from held,
+// the open ones of the call's holder.
 func listCandidates(batch []*beginCall, held [][]string) (list []joinCandidate) {
 	for i, x := range batch {
 		if x.In.Join != "" {
@@ -322,10 +307,9 @@ var candidates = sqlgen.NewList("u", joinCandidate{beginCall: new(beginCall)}, f
 	to.Bytes("recipient", s.Recipient[:])
 })
 
-// lockCandidatesSQL reads and locks the verifications that the calls may join. Each row of u has a
-// call and the ID of one of these verifications. While a verification is locked, no check can
-// change it. Begins and checks both lock verifications in the order of their IDs, so they cannot
-// deadlock.
+// lockCandidatesSQL reads and locks the verifications of u, each with its call. No check can change
+// them while they are locked. Begins and checks lock them in the order of their IDs, so that they
+// can't deadlock.
 var lockCandidatesSQL = `
 SELECT u.i, ` + sqldb.VerificationColumns + `
 FROM (
@@ -339,7 +323,7 @@ FROM (
     FOR NO KEY UPDATE OF v
 ) v`
 
-// readCandidates reads the rows of lockCandidatesSQL into locked, the verifications of each call.
+// readCandidates reads rows of lockCandidatesSQL into locked, by call.
 func readCandidates(rows pgx.Rows, locked [][]store.Verification) error {
 	var i int32
 	var v store.Verification
@@ -351,7 +335,6 @@ func readCandidates(rows pgx.Rows, locked [][]store.Verification) error {
 	return err
 }
 
-// answerRepeated answers Begins with sends that have rows already.
 func (db *DB) answerRepeated(ctx context.Context, calls []*beginCall) {
 	if len(calls) == 0 {
 		return
@@ -366,18 +349,16 @@ func (db *DB) answerRepeated(ctx context.Context, calls []*beginCall) {
 	}
 }
 
-// awaitStandby waits until a synchronous standby has all visible commits. Without a synchronous
-// standby, it does not wait. The wait is needed because an interrupted COMMIT may leave rows that
-// are visible although the standby lacks them. A read would not wait for the standby. A COMMIT
-// after a write waits until the standby has all earlier commits, too. So awaitStandby locks a row,
-// because a lock is a write.
+// awaitStandby waits until a synchronous standby, if there is one, has all visible commits: an
+// interrupted COMMIT may leave rows that are visible here and missing there. A read doesn't wait
+// for the standby, but a COMMIT after a write does, for all earlier commits too. A row's lock is
+// such a write.
 func (db *DB) awaitStandby(ctx context.Context, send uuid.UUID) error {
 	_, err := db.pool.Exec(ctx, "SELECT FROM sends WHERE id = @id FOR KEY SHARE", pgx.NamedArgs{"id": send})
 	return err
 }
 
-// readRepeated returns the answer to a Begin whose send has a row already; see
-// rowrules.RepeatedAnswer.
+// readRepeated is for a send that has a row; see rowrules.RepeatedAnswer.
 func (db *DB) readRepeated(ctx context.Context, in store.Intent) (_ store.BeginAnswer, err error) {
 	defer panics.Recover(panics.Batch, func() { err = store.WrapUncertain(panics.Err) })
 	story, err := db.SendDetails(ctx, in.Send.ID)

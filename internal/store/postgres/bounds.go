@@ -16,18 +16,17 @@ import (
 
 var errClockJumps = errors.New("store: the database's clock keeps jumping")
 
-// maxClockTries is the largest number of reads of one batch. Each read assumes a range for the time
-// of the database's clock. If the assumption was wrong, the batch reads again.
+// maxClockTries bounds the reads of a batch. Each assumes bounds for the database's time, and is
+// repeated if they were wrong.
 const maxClockTries = 3
 
-// idBounds are the ranges of IDs that a batch reads, so that Postgres skips all other partitions.
+// idBounds are the ranges of IDs that a batch reads, so that Postgres skips other partitions.
 type idBounds struct {
-	from, to         time.Time // assumed range of the database's time; if the time is outside, the batch reads again
-	first, last      uuid.UUID // range of the rows that may count
-	earliest, latest uuid.UUID // range of the batch's own IDs
+	from, to         time.Time // assumed bounds of the database's time; outside, the batch reads again
+	first, last      uuid.UUID // of the rows that may count
+	earliest, latest uuid.UUID // of the batch's own IDs
 }
 
-// args returns the bounds as parameters.
 func (b idBounds) args() sqldb.Args {
 	return sqldb.Args{
 		"first_id": uuidParameter(b.first), "last_id": uuidParameter(b.last),
@@ -35,17 +34,16 @@ func (b idBounds) args() sqldb.Args {
 	}
 }
 
-// uuidParameter wraps an ID so that pgx writes it as bytes, without its text form.
+// uuidParameter lets pgx write an ID as bytes, without its text.
 func uuidParameter(id uuid.UUID) any { return pgtype.UUID{Bytes: id, Valid: true} }
 
-// maxClockSetBack is the longest time by which the database's clock may be set back. If the clock
-// is set back by more, rows from before the change might not be counted.
+// maxClockSetBack is how far the database's clock may be set back. Beyond that, rows from before
+// might not count.
 const maxClockSetBack = 31 * 24 * time.Hour
 
-// idBoundsOfBatch returns the ranges of IDs that a batch needs. It assumes that the database's time
-// is at most an hour earlier than the parameter near, and less than a day later. The range of rows
-// ends maxClockSetBack after the latest assumed time. So rows whose time is in the future, because
-// the clock was set back, still count.
+// idBoundsOfBatch assumes that the database's time is at most an hour before near, and less than a
+// day after. The range of rows ends maxClockSetBack later, so that rows with a time in the future,
+// because the clock was set back, still count.
 func idBoundsOfBatch(batch []*beginCall, near time.Time) idBounds {
 	reach := rowrules.ResendWithin
 	for _, x := range batch {
@@ -56,7 +54,7 @@ func idBoundsOfBatch(batch []*beginCall, near time.Time) idBounds {
 	return b
 }
 
-// idBoundsAround is idBoundsOfBatch for rows that are at most reach old.
+// idBoundsAround is idBoundsOfBatch for rows at most reach old.
 func idBoundsAround(near time.Time, reach time.Duration) idBounds {
 	b := idBounds{from: near.Add(-time.Hour), to: near.Add(24 * time.Hour)}
 	b.first, b.last = store.LowestID(b.from.Add(-reach-store.MaxIDTimeDrift)),
@@ -64,10 +62,9 @@ func idBoundsAround(near time.Time, reach time.Duration) idBounds {
 	return b
 }
 
-// contains reports whether now is within the time of the bounds.
 func (b idBounds) contains(now time.Time) bool { return !now.Before(b.from) && now.Before(b.to) }
 
-// idRange returns the smallest and the largest ID of a batch, which must not be empty.
+// idRange wants a batch that isn't empty.
 func idRange(batch []*beginCall) (first, last uuid.UUID) {
 	first, last = batch[0].In.Send.ID, batch[0].In.Send.ID
 	for _, x := range batch[1:] {

@@ -7,20 +7,18 @@ import (
 	"sendcode/internal/store/batch"
 )
 
-// maxWriters is the largest number of batches of calls of Begin that run at once. The same limit
-// applies separately to batches of checks and to batches of claims. With two writers, one writer
-// uses the database while the other waits for the disk. More writers would cause contention and
-// make the batches smaller.
+// maxWriters bounds the batches of Begin at once, and separately those of checks and of claims.
+// With two, one uses the database while the other waits for the disk. More would contend and make
+// the batches smaller.
 const maxWriters = 2
 
 // finishPause is the least time between two batches of outcomes (batch.Batcher.MinInterval), so
-// outcomes that arrive within 10 ms share one commit. The delay does little harm, because few
-// callers wait for an outcome to be written.
+// that those within 10 ms share a commit. It does little harm, because few callers wait for an
+// outcome to be written.
 const finishPause = 10 * time.Millisecond
 
-// These are the calls that run in batches. Each call has a key in the batcher. The key of a call of
-// Begin is the key of the recipient's advisory lock. The key of any other call is a hash of the ID
-// of its row.
+// Calls that run in batches. The batcher's key of a Begin is that of the recipient's advisory lock,
+// of others a hash of their row's ID.
 type (
 	beginCall     = batch.Call[store.Intent, store.BeginAnswer]
 	checkCall     = batch.Call[store.CheckRequest, store.CheckAnswer]
@@ -31,5 +29,4 @@ type (
 	eventEndCall  = batch.Call[store.AppEventOutcome, bool]
 )
 
-// rowChange is a change of the row that the AttemptID names.
 type rowChange interface{ GetAttemptID() store.AttemptID }

@@ -18,39 +18,36 @@ import (
 	"sendcode/internal/store/sqlgen"
 )
 
-// Checks that arrive together share one transaction of two round trips, as Begins do. The first
-// trip locks and reads rows. Then package rowrules and the caller's Judge decide. The second trip
-// writes and commits. After the commit, the callers get their answers.
+// Checks that arrive together share a transaction of two round trips, as Begins do: the first locks
+// and reads, then package rowrules and the caller's Judge decide, the second writes and commits,
+// then the callers get their answers.
 //
-// The first trip takes two locks for each check, always in the same order. The first lock is on all
-// checks of the recipient, because the limits on failed checks cover all codes of the recipient.
-// The second lock is on the verification's row. Cancel, Erase and Begin wait for the second lock. A
-// batch decides only one check of each recipient. Further checks of the recipient then run in
-// another batch.
+// The first takes two locks for each check, always in this order: one on all checks of the
+// recipient, because the limits on failed checks cover all its codes, and one on the verification's
+// row, for which Cancel, Erase and Begin wait. A batch decides one check of each recipient; others
+// run in a further batch.
 
-// checkStatements are the statements of checks.
 var checkStatements = []string{lockChecksSQL, readCheckedSQL, countChecksSQL, liftDisprovedSQL, sqldb.SetCheckKeySQL}
 
-// liftDisprovedSQL lifts the suppressions that approvals disprove.
 var liftDisprovedSQL = sqldb.LiftDisprovedSQL(
 	`recipient IN (SELECT v.recipient FROM verifications v WHERE v.id = ANY (@ids::text[]))`)
 
-// lockChecksSQL takes the locks on the recipients' checks. It is a separate statement, so that the
-// snapshot of the next statement is younger than the locks.
+// lockChecksSQL locks the recipients' checks. It is a statement of its own, so that the next one's
+// snapshot is younger than the locks.
 const lockChecksSQL = `
 SELECT pg_advisory_xact_lock(key) FROM (
     SELECT hashtextextended(v.app || chr(31) || v.channel || chr(31) || encode(v.recipient, 'hex'), 1) AS key
     FROM verifications v WHERE v.id = ANY (@ids::text[]) ORDER BY key OFFSET 0
 ) k`
 
-// readCheckedSQL reads and locks the verifications to check. For each of them, it also reads all
-// verifications of the same recipient that have checks.
+// readCheckedSQL reads and locks the verifications to check, and reads those of the same recipients
+// that have checks.
 var readCheckedSQL = `
 SELECT @now, o.approved_at, o.expires_at, o.attempts, o.attempts_reset, o.class, o.checks, ` + sqldb.VerificationColumns + `
 FROM verifications v LEFT JOIN LATERAL (` + verificationsWithChecksSQL("v", "(SELECT @now)") + `) o ON true
 WHERE v.id = ANY (@ids::text[]) ORDER BY v.id FOR NO KEY UPDATE OF v`
 
-// countedChecks are the counted checks c, with their events.
+// countedChecks are checks c with their events.
 var countedChecks = sqlgen.NewList("c", new(checkCall), func(x *checkCall, to *sqlgen.Row) {
 	a := &x.Answer
 	to.Text("id", x.In.ID)
@@ -64,8 +61,7 @@ var countedChecks = sqlgen.NewList("c", new(checkCall), func(x *checkCall, to *s
 	to.Text("told", string(a.Event.Status))
 })
 
-// countChecksSQL writes the counted checks and their events. It changes no verification that has
-// ended.
+// countChecksSQL changes no verification that has ended.
 var countChecksSQL = `
 WITH counted AS (
 UPDATE verifications v SET attempts = v.attempts + 1, checks = v.checks || CASE WHEN v.checks = '' THEN '' ELSE ',' END || c.entry,
@@ -91,16 +87,14 @@ func (db *DB) Check(ctx context.Context, c store.CheckRequest) (store.CheckAnswe
 	return db.checks.Submit(ctx, c, int64(h.Sum64()))
 }
 
-// checkBatch makes the trips of a batch within beginTimeout. Every call gets an answer or an
-// error.
+// checkBatch gives every call an answer or an error, within beginTimeout.
 func (db *DB) checkBatch(batch []*checkCall) {
 	ctx, cancel := context.WithTimeout(batch[0].RoundTripContext(), beginTimeout())
 	defer cancel()
 	runTogether(ctx, false, batch, db.checkTogether)
 }
 
-// checkTogether makes the round trips for a batch of checks. Then it makes the round trips for the
-// checks that decideChecks left undecided.
+// checkTogether runs a batch, then what decideChecks left of it.
 func (db *DB) checkTogether(ctx context.Context, brief bool, batch []*checkCall) error {
 	var left []*checkCall
 	decided := batch
@@ -122,9 +116,8 @@ func (db *DB) checkTogether(ctx context.Context, brief bool, batch []*checkCall)
 	return nil
 }
 
-// decideChecks opens a transaction, locks and reads the rows of a batch, and decides one check of
-// each recipient. It sets Answer and Err of the decided calls. The result left has the undecided
-// calls: for each of them, another call of the batch has the same recipient.
+// decideChecks opens a transaction, locks and reads, and decides one check of each recipient, in
+// Answer and Err. left has the others.
 func (db *DB) decideChecks(ctx context.Context, conn *pgxpool.Conn, brief bool, batch []*checkCall) (decided, left []*checkCall,
 	err error,
 ) {
@@ -142,7 +135,7 @@ func (db *DB) decideChecks(ctx context.Context, conn *pgxpool.Conn, brief bool, 
 	if err != nil {
 		return nil, nil, err
 	}
-	taken := map[int64]bool{} // keys of recipients
+	taken := map[int64]bool{} // by store.RecipientLockKey
 	for _, x := range batch {
 		r := read[x.In.ID]
 		if r == nil {
@@ -162,14 +155,14 @@ func (db *DB) decideChecks(ctx context.Context, conn *pgxpool.Conn, brief bool, 
 	return decided, left, nil
 }
 
-// checkedRow is a verification to check, and all verifications of its recipient that have checks.
+// checkedRow is a verification to check, with those of its recipient that have checks.
 type checkedRow struct {
 	v     store.Verification
 	tried []store.Verification
 	now   time.Time
 }
 
-// readCheckedRows reads the rows of readCheckedSQL, by the IDs of the verifications.
+// readCheckedRows reads readCheckedSQL, by IDs.
 func readCheckedRows(rows pgx.Rows) (map[string]*checkedRow, error) {
 	read := map[string]*checkedRow{}
 	var r checkedRow
@@ -190,11 +183,11 @@ func readCheckedRows(rows pgx.Rows) (map[string]*checkedRow, error) {
 	return read, err
 }
 
-// errCheckNotCounted cannot occur while the row is locked.
+// errCheckNotCounted can't occur while the row is locked.
 var errCheckNotCounted = store.WrapUnavailable(errors.New("store: the verification ended during its check"))
 
-// writeChecks writes the counted checks and commits. Only the checks whose IDs the statement
-// returns were counted. If err is not nil and notCommitted is true, nothing was committed.
+// writeChecks writes and commits. Only checks whose IDs the statement returns were counted. If
+// notCommitted, after an error, nothing was committed.
 func (db *DB) writeChecks(ctx context.Context, conn *pgxpool.Conn, decided []*checkCall) (notCommitted bool, err error) {
 	var trip pgx.Batch
 	counted := map[string]*checkCall{}

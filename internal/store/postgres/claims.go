@@ -18,28 +18,25 @@ import (
 	"sendcode/internal/store/sqlgen"
 )
 
-// Claims and releases of Idempotency-Keys that arrive during a round trip share the next round trip
-// as a batch, as calls of Begin do. A batch has at most one call for each key. The keys are sorted,
-// so that all replicas lock them in the same order and cannot deadlock.
+// Claims and releases of Idempotency-Keys that arrive during a round trip share the next one, as
+// Begins do. A batch has at most one call for a key, sorted by key, so that replicas lock in the
+// same order and can't deadlock.
 //
-// The COMMIT of a claim does not wait for the disk. The send of the claim is committed later, in
-// the same write-ahead log of Postgres. The COMMIT of the send waits until all earlier parts of the
-// log are on the disk, or on a synchronous standby. So a crash cannot lose a claim and keep its
-// send. If the request was repeated and the send exists already, the claim reads the send. The
-// COMMIT of this read also waits for the disk.
+// A claim's COMMIT doesn't wait for the disk. The send's comes later in the same write-ahead log,
+// and waits until all of the log before it is on the disk, or on a synchronous standby: a crash
+// can't lose a claim and keep its send. A repeated request finds the send; the COMMIT of that read
+// waits for the disk too.
 
-// idempotencyChange claims an Idempotency-Key or releases it; see ClaimIdempotencyKey and
-// ReleaseIdempotencyKey of sqldb.PerDatabase.
+// idempotencyChange is a call of ClaimIdempotencyKey or ReleaseIdempotencyKey.
 type idempotencyChange struct {
 	store.IdempotencyClaim // a release has only Key and SendID
 	release                bool
-	forget                 bool // with release: the key may be used for another request
+	forget                 bool // with release: another request may use the key
 }
 
 type idempotencyCall = batch.Call[idempotencyChange, store.IdempotencyClaimAnswer]
 
-// releasedClaims has the rows r of the claims to release. newClaims has the rows u of the claims to
-// make.
+// releasedClaims are the rows r to release, newClaims the rows u to claim.
 var (
 	releasedClaims = sqlgen.NewList("r", new(idempotencyCall), func(x *idempotencyCall, to *sqlgen.Row) {
 		to.Bytes("key", x.In.Key[:])
@@ -80,18 +77,16 @@ ON CONFLICT (key) DO UPDATE SET
 WHERE ` + claimIsOldSQL + ` OR k.held_until <= excluded.created_at AND k.fingerprint = excluded.fingerprint
 RETURNING k.key, k.send_id, @now`
 
-	// The next three statements read the claims of keys that were used before. They are separate
-	// from claimKeysSQL, because claimKeysSQL may wait for another transaction. The separate
-	// statements see what that transaction committed.
+	// These read claims of keys that were used before. claimKeysSQL may wait for another
+	// transaction, and only a separate statement sees what that committed.
 	readClaimsSQL = `SELECT k.key, @now, k.fingerprint, k.send_id FROM idempotency_keys k WHERE k.key = ANY (@keys::bytea[])`
-	// Its lock is a write; see awaitStandby.
+	// a lock is a write; see awaitStandby
 	readClaimedSendsSQL = `SELECT k.key, ` + sqldb.SendColumns + claimedSendsSQL + `
 WHERE k.key = ANY (@keys::bytea[]) FOR KEY SHARE OF k`
 	readClaimedVerificationsSQL = `SELECT k.key, ` + sqldb.VerificationColumns + claimedSendsSQL + `
 CROSS JOIN LATERAL (SELECT * FROM verifications v WHERE v.id = s.verification_id LIMIT 1) v WHERE k.key = ANY (@keys::bytea[])`
 )
 
-// claimStatements are the statements of claims of keys.
 var claimStatements = []string{
 	asynchronousCommitSQL, deleteClaimsSQL, endClaimLeasesSQL, claimKeysSQL, readClaimsSQL,
 	readClaimedSendsSQL, readClaimedVerificationsSQL,
@@ -111,11 +106,10 @@ func (db *DB) ReleaseIdempotencyKey(ctx context.Context, key [32]byte, id uuid.U
 	return err
 }
 
-// batchKeyOfClaim returns the batcher's key for an Idempotency-Key, which is a hash.
+// batchKeyOfClaim takes an Idempotency-Key, which is a hash.
 func batchKeyOfClaim(key [32]byte) int64 { return int64(binary.BigEndian.Uint64(key[:])) }
 
-// changeIdempotencyClaims makes the round trips of a batch within beginTimeout. Every call gets an
-// answer or an error.
+// changeIdempotencyClaims gives every call an answer or an error, within beginTimeout.
 func (db *DB) changeIdempotencyClaims(batch []*idempotencyCall) {
 	ctx, cancel := context.WithTimeout(batch[0].RoundTripContext(), beginTimeout())
 	defer cancel()
@@ -123,13 +117,11 @@ func (db *DB) changeIdempotencyClaims(batch []*idempotencyCall) {
 	runTogether(ctx, false, batch, db.changeClaimsTogether)
 }
 
-// changeClaimsTogether makes one round trip for a batch of claims and releases, and answers the
-// calls. If keys of the batch were used before, a further round trip reads the claims of these
-// keys. Calls for all other keys are answered before that.
+// changeClaimsTogether makes one round trip and answers the calls, except for keys that were used
+// before: a further trip reads their claims.
 //
-// If the answer of the database is lost, the round trip may be repeated, even if it was committed.
-// This is safe: the row of a claim has the ID of the call's send, so the repetition recognizes the
-// row.
+// If the database's answer is lost, the trip may be repeated although it was committed: the row of
+// a claim has the call's send ID, by which the repetition knows it.
 func (db *DB) changeClaimsTogether(ctx context.Context, brief bool, batch []*idempotencyCall) error {
 	var answers map[[32]byte]store.IdempotencyClaimAnswer
 	var claims, ended, forgotten, used []*idempotencyCall
@@ -167,9 +159,8 @@ func (db *DB) changeClaimsTogether(ctx context.Context, brief bool, batch []*ide
 	})
 }
 
-// changeClaimsOnConn makes and releases the claims of a batch in one round trip. Its first result,
-// the map held, has the claims whose callers now hold their keys. If err is not nil and
-// notCommitted is true, nothing was committed.
+// changeClaimsOnConn claims and releases in one round trip. held are the claims whose callers now
+// hold their keys. If notCommitted, after an error, nothing was committed.
 func (db *DB) changeClaimsOnConn(ctx context.Context, conn *pgxpool.Conn, brief bool, claims, ended, forgotten []*idempotencyCall) (
 	held map[[32]byte]store.IdempotencyClaimAnswer, notCommitted bool, err error,
 ) {
@@ -200,9 +191,8 @@ func (db *DB) changeClaimsOnConn(ctx context.Context, conn *pgxpool.Conn, brief 
 	return held, notCommitted, err
 }
 
-// readHeldClaims reads the rows that claimKeysSQL returns, and adds them to the map held. Each row
-// is a claim whose caller now holds the key. If the row has the caller's own send ID, the claim is
-// new, and the caller's answer needs no further read.
+// readHeldClaims adds what claimKeysSQL returns to held: claims whose callers now hold their keys.
+// If a row has the caller's own send ID, the claim is new, and needs no further read.
 func readHeldClaims(results pgx.BatchResults, held map[[32]byte]store.IdempotencyClaimAnswer) error {
 	var key []byte
 	var c store.IdempotencyClaimAnswer
@@ -212,9 +202,9 @@ func readHeldClaims(results pgx.BatchResults, held map[[32]byte]store.Idempotenc
 	return err
 }
 
-// readEarlierClaims answers the claims of keys that were used before. The parameter answers has the
-// claims whose callers now hold their keys. If the parameter repeated is true, an earlier run may
-// have been committed, so a row with the ID of the caller's send is the caller's own claim.
+// readEarlierClaims answers claims of keys that were used before. answers are those whose callers
+// now hold their keys. With repeated, an earlier run may have been committed, so a row with the
+// caller's send ID is its own claim.
 func (db *DB) readEarlierClaims(ctx context.Context, conn *pgxpool.Conn, used []*idempotencyCall,
 	answers map[[32]byte]store.IdempotencyClaimAnswer,
 	repeated bool,
@@ -258,7 +248,7 @@ func (db *DB) readEarlierClaims(ctx context.Context, conn *pgxpool.Conn, used []
 	}
 	for _, x := range used {
 		_, held := answers[x.In.Key]
-		// if there is no row, another request has just released and deleted the claim
+		// without a row, another request has just released and deleted the claim
 		answer := store.IdempotencyClaimAnswer{State: store.IdempotencyClaimBusy}
 		if row, found := stored[x.In.Key]; found {
 			answer = row.Answer(x.In.IdempotencyClaim, held ||

@@ -16,10 +16,9 @@ import (
 	"sendcode/internal/store/sqlgen"
 )
 
-// pgConn runs statements on a connection.
 type pgConn struct {
-	ctx    context.Context // of the statements
-	caller context.Context // the caller's context; after its end no further statement begins
+	ctx    context.Context // the statements'
+	caller context.Context // the caller's; after its end no further statement begins
 	*pgxpool.Conn
 	now string
 }
@@ -33,8 +32,7 @@ func (c pgConn) Run(statement string, args sqldb.Args, each func(sqldb.Scan) err
 	return drainRows(rows, each)
 }
 
-// replaceNow replaces @now in the statement by the SQL expression in the parameter `now`. If args
-// has a value for @now, replaceNow returns the statement unchanged.
+// replaceNow puts the SQL now for @now, unless args has it.
 func replaceNow(statement, now string, args sqldb.Args) string {
 	if _, given := args["now"]; given {
 		return statement
@@ -42,7 +40,6 @@ func replaceNow(statement, now string, args sqldb.Args) string {
 	return strings.ReplaceAll(statement, "@now", now)
 }
 
-// toNamedArgs returns the parameters as pgx takes them.
 func toNamedArgs(args sqldb.Args) pgx.NamedArgs {
 	values := make(pgx.NamedArgs, len(args))
 	for name, v := range args {
@@ -61,9 +58,8 @@ func toNamedArgs(args sqldb.Args) pgx.NamedArgs {
 	return values
 }
 
-// drainRows reads and closes the rows. If the function each is not nil, drainRows calls it for
-// every row and stops at its first error. It returns the number of rows that the statement changed
-// or returned.
+// drainRows reads and closes rows, calls each (if not nil) for every row, up to its first error,
+// and returns how many rows were changed or returned.
 func drainRows(rows pgx.Rows, each func(sqldb.Scan) error) (int64, error) {
 	defer rows.Close()
 	for each != nil && rows.Next() {
@@ -83,7 +79,7 @@ func (db *DB) Read(ctx context.Context, _ string, f func(sqldb.Tx) error) error 
 		})
 }
 
-// Write implements sqldb.Engine. BEGIN and the query of the clock are one round trip.
+// Write implements sqldb.Engine. BEGIN and the query of the clock share a round trip.
 func (db *DB) Write(ctx context.Context, _ string, _ sqldb.Precedence, f func(sqldb.Tx) error) error {
 	return db.changeOnPool(ctx, func(own context.Context, c *pgxpool.Conn) error {
 		now, err := db.beginTransaction(own, c)
@@ -99,7 +95,7 @@ func (db *DB) Write(ctx context.Context, _ string, _ sqldb.Precedence, f func(sq
 	})
 }
 
-// beginTransaction starts a transaction and reads the database's clock, in one round trip.
+// beginTransaction also reads the database's clock, in the same round trip.
 func (db *DB) beginTransaction(ctx context.Context, c *pgxpool.Conn) (now time.Time, err error) {
 	var b pgx.Batch
 	b.Queue(beginTransactionSQL)
@@ -136,7 +132,7 @@ func (db *DB) Run(ctx context.Context, _ string, _ sqldb.Precedence, steps ...*s
 	})
 }
 
-// readStepResult reads the results of statement s in a batch and sets s.RowsAffected.
+// readStepResult sets s.RowsAffected.
 func readStepResult(s *sqldb.Statement, results pgx.BatchResults) error {
 	rows, err := results.Query()
 	if err != nil {
@@ -146,8 +142,8 @@ func readStepResult(s *sqldb.Statement, results pgx.BatchResults) error {
 	return err
 }
 
-// errorUnlessCommitted returns an error if a COMMIT did not commit. A server may answer a COMMIT
-// without an error but with the tag of another command, such as ROLLBACK.
+// errorUnlessCommitted is needed because a server may answer a COMMIT without an error but with
+// another tag, such as ROLLBACK.
 func errorUnlessCommitted(err error, tag pgconn.CommandTag) error {
 	if err == nil && tag.String() != "COMMIT" {
 		return errors.New("store: a transaction was not committed")
@@ -155,7 +151,7 @@ func errorUnlessCommitted(err error, tag pgconn.CommandTag) error {
 	return nil
 }
 
-// Clock returns the time on the database's clock.
+// Clock returns the database's time.
 func (db *DB) Clock(ctx context.Context) (time.Time, error) {
 	return sqldb.ReadWithResult(ctx, &db.DB, "Clock", sqldb.Tx.Clock)
 }

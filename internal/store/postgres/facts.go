@@ -17,10 +17,10 @@ import (
 	"sendcode/quota"
 )
 
-// This file reads the facts by which package rowrules decides a batch of Begins. One statement,
-// which gateSQL builds, returns the facts as rows of several kinds.
+// This file reads the facts by which package rowrules decides a batch of Begins: one statement, of
+// gateSQL, which returns rows of several kinds.
 
-// gateCalls is the SQL table u: the parameters of each call of a batch.
+// gateCalls is the SQL table u of the calls of a batch.
 var gateCalls = sqlgen.NewList("u", new(beginCall), func(x *beginCall, to *sqlgen.Row) {
 	in := &x.In
 	to.UUID("id", in.Send.ID)
@@ -36,13 +36,11 @@ var gateCalls = sqlgen.NewList("u", new(beginCall), func(x *beginCall, to *sqlge
 	to.Bool("once", holderSendsCoverRules(*in))
 })
 
-// extraHistoryRows is the number of rows that are read beyond the largest limit of a bucket. After
-// a change of the policy has lowered a limit, more rows than the limit may count. The answer says
-// when the oldest row that counts stops counting, so these rows must be read, too.
+// extraHistoryRows are read beyond the largest limit of a bucket. If the policy has lowered a
+// limit, more rows may count than that, and the answer says when the oldest of them stops counting.
 const extraHistoryRows = 100
 
-// maxHistoryRows returns how many rows of the recipient's history are read; 0 if the intent has no
-// rules.
+// maxHistoryRows is 0 without rules.
 func maxHistoryRows(in store.Intent) int {
 	if len(in.Rules) == 0 {
 		return 0
@@ -50,21 +48,18 @@ func maxHistoryRows(in store.Intent) int {
 	return rowrules.LargestLimit(in) + extraHistoryRows
 }
 
-// holderSendsCoverRules reports whether sendsOfHoldersSQL reads every send that the intent's rules
-// count.
+// holderSendsCoverRules reports whether sendsOfHoldersSQL reads every send that the rules count.
 func holderSendsCoverRules(in store.Intent) bool {
 	return in.HolderToJoin() != "" && quota.LongestKeep(in.Rules) <= rowrules.ResendWithin
 }
 
-// These are three variants of the statement that reads the facts. Each variant reads different
-// sends. gateStatement chooses the variant that a batch needs.
+// These read different sends; see gateStatement.
 var (
 	gateCountedSQL           = gateSQL(countedSendsSQL)
 	gateHoldersSQL           = gateSQL(sendsOfHoldersSQL)
 	gateCountedAndHoldersSQL = gateSQL(countedSendsSQL, sendsOfHoldersSQL)
 )
 
-// gateStatement returns the statement that reads the sends that a batch needs.
 func gateStatement(batch []*beginCall) string {
 	held := slices.ContainsFunc(batch, func(x *beginCall) bool { return x.In.HolderToJoin() != "" })
 	once := !slices.ContainsFunc(batch, func(x *beginCall) bool { return !holderSendsCoverRules(x.In) })
@@ -77,7 +72,7 @@ func gateStatement(batch []*beginCall) string {
 	return gateCountedSQL
 }
 
-// The kinds of rows that gateSQL returns.
+// These are the kinds of rows of gateSQL.
 const (
 	clockRow                  = "clock"
 	repeatedRow               = "repeated"
@@ -88,7 +83,7 @@ const (
 	verificationOfHolderRow   = "verification of the holder"
 )
 
-// gateColumns are the columns of the rows that gateSQL returns, with their types; see gateRow.
+// gateColumns are of gateSQL's rows, with their types; see gateRow.
 var gateColumns = [][2]string{
 	{"i", "bigint"},
 	{"kind", "text"},
@@ -102,9 +97,8 @@ var gateColumns = [][2]string{
 	{"held", "text"},
 }
 
-// selectGateRow returns a SELECT of rows of one kind about the calls u. The map `is` gives the SQL
-// expression of each column, by the column's name in gateColumns. The columns i and kind have
-// defaults. Any other column that is not in the map is NULL.
+// selectGateRow selects rows of one kind about the calls u. `is` has SQL by column of gateColumns.
+// i and kind have defaults, other columns are NULL.
 func selectGateRow(kind string, is map[string]string) string {
 	var list []string
 	is["i"], is["kind"] = cmp.Or(is["i"], "u.i"), cmp.Or(is["kind"], "'"+kind+"'")
@@ -114,14 +108,13 @@ func selectGateRow(kind string, is map[string]string) string {
 	return "\nSELECT " + strings.Join(list, ", ")
 }
 
-// gateSQL returns the statement that reads all facts of a batch, as rows of several kinds. The
-// parameter sends has the queries for the recipients' sends. The statement contains only the
-// queries that the batch needs, because each query costs about 40 µs, even if it finds nothing.
+// gateSQL reads all facts of a batch. sends are the queries for the recipients' sends, only those
+// that are needed: each query costs about 40 µs even if it finds nothing.
 //
-// The conditions and the order on recipients match only one index, and no index fits the other
-// conditions. So the planner can choose only one plan, even without statistics on a new partition.
-// The conditions on IDs let Postgres skip partitions. While the database's clock is within the
-// bounds of idBoundsOfBatch, @first_id and @last_id exclude no row that counts.
+// Conditions and order on recipients match only one index, and no index fits the others, so that
+// the planner has one plan even without statistics on a new partition. The conditions on IDs let
+// Postgres skip partitions; while the database's clock is within idBoundsOfBatch, @first_id and
+// @last_id exclude no row that counts.
 func gateSQL(sends ...string) string {
 	return `
 WITH clock AS MATERIALIZED (
@@ -152,9 +145,8 @@ WITH clock AS MATERIALIZED (
 	}, sends...), "\nUNION ALL")
 }
 
-// verificationsWithChecksSQL returns the query for a recipient's verifications that have checks
-// which may still count. The parameter `of` is the SQL alias of the row with the recipient. The
-// parameter `now` is the SQL expression for the time.
+// verificationsWithChecksSQL reads a recipient's verifications with checks that may still count.
+// `of` is the SQL alias of the row with the recipient, now the SQL of the time.
 func verificationsWithChecksSQL(of, now string) string {
 	key := of + ".recipient, " + of + ".app, " + of + ".channel"
 	return `
@@ -165,7 +157,7 @@ func verificationsWithChecksSQL(of, now string) string {
     OFFSET 0`
 }
 
-// countedSendsSQL reads the counted sends of calls without u.once (see holderSendsCoverRules).
+// countedSendsSQL is for calls without u.once (see holderSendsCoverRules).
 var countedSendsSQL = selectGateRow(countedSendRow, map[string]string{"id": "s.id", "at": "s.logged_at"}) +
 	` FROM clock, u CROSS JOIN LATERAL (
     SELECT s.id, s.logged_at FROM sends s
@@ -175,11 +167,10 @@ var countedSendsSQL = selectGateRow(countedSendRow, map[string]string{"id": "s.i
     ORDER BY s.recipient DESC, s.logged_at DESC LIMIT u.most
 ) s WHERE NOT u.once`
 
-// sendsOfHoldersSQL reads all sends within the last ResendWithin (a day) to find the open
-// verifications of each call's holder. If u.once is set for a call, the call's rules count only
-// sends of this day. Then the query also returns the counted sends, so that no second query is
-// needed. The query locks no verification, so a verification may change before the call is decided.
-// If a call may join one of these verifications, the verification must therefore be read again.
+// sendsOfHoldersSQL reads all sends within ResendWithin (a day) to find the open verifications of
+// each call's holder. With u.once, the rules count only sends of this day, and it returns these
+// too, to save a second query. It locks no verification, so one that a call may join must be read
+// again.
 var sendsOfHoldersSQL = selectGateRow("", map[string]string{
 	"kind": `CASE WHEN s.past THEN '` + countedSendRow + `' ELSE '` + verificationOfHolderRow + `' END`,
 	"id":   "s.id", "at": "s.logged_at", "held": "v.id",
@@ -199,16 +190,15 @@ var sendsOfHoldersSQL = selectGateRow("", map[string]string{
     OFFSET 0
 ) v ON true WHERE u.holder <> '' AND (s.past OR v.id IS NOT NULL)`
 
-// bucketConditionEnd is the end of a condition on the sends s. It selects the sends that belong to
-// the bucket of u and to the partitions that are read.
+// bucketConditionEnd ends a condition on sends s: of the bucket of u, and in the partitions that
+// are read.
 const bucketConditionEnd = `s.app = u.app AND s.channel = u.channel AND s.purpose = ANY (string_to_array(u.purposes, E'\x1f'))) IS TRUE
       AND ` + inPartitionsRead
 
-// inPartitionsRead is the condition that the send s is in the range of IDs of idBounds.args. This
-// range determines the partitions that are read.
+// inPartitionsRead is the condition that the send s is in the range of IDs of idBounds.args.
 const inPartitionsRead = `(s.id >= @first_id OR s.id > @first_id) AND (s.id < @last_id OR s.id <= @last_id) -- an OR is of use to no index`
 
-// gateRow is one row of gateSQL. All but i and kind may be NULL.
+// gateRow is a row of gateSQL. All but i and kind may be NULL.
 type gateRow struct {
 	i        int64
 	kind     string
@@ -223,14 +213,13 @@ type gateRow struct {
 	held pgtype.Text // an open verification of the call's holder, not locked
 }
 
-// withChecksFields returns the scan destinations for the columns of verificationsWithChecksSQL. In
-// a LEFT JOIN that finds no such row, all these columns are NULL.
+// withChecksFields scan verificationsWithChecksSQL. In a LEFT JOIN without such a row, all are
+// NULL.
 func (r *gateRow) withChecksFields() []any {
 	return []any{&r.approved, &r.at, &r.attempts, &r.attemptsReset, &r.class, sqlgen.ScannerFor(&r.checks)}
 }
 
-// verificationWithChecks returns the fields of a row of verificationsWithChecksSQL, which decide
-// lockouts.
+// verificationWithChecks returns what decides lockouts.
 func (r *gateRow) verificationWithChecks() store.Verification {
 	v := store.Verification{
 		ExpiresAt: store.TruncateToMicroseconds(r.at.Time), Attempts: int(r.attempts.Int32),
@@ -245,17 +234,15 @@ func (r *gateRow) verificationWithChecks() store.Verification {
 
 var errNoClock = errors.New("store: the database returned no time")
 
-// batchFacts has what one read found out about each call of a batch.
 type batchFacts struct {
 	now      time.Time
 	facts    []rowrules.RecipientHistory // of each call
-	repeated []bool                      // by call: whether its send has a row already
-	// The IDs of the open verifications of the call's holder, for each call whose HolderToJoin is
-	// not empty. The field facts gets these verifications only after they are locked.
+	repeated []bool                      // by call: its send has a row already
+	// Open verifications of the holders, for calls with HolderToJoin. They come into facts once
+	// they're locked.
 	ofHolders [][]string
 }
 
-// addRow stores one row of gateSQL in the facts.
 func (b *batchFacts) addRow(r gateRow) {
 	if r.kind == clockRow {
 		b.now = store.TruncateToMicroseconds(r.at.Time)
@@ -279,8 +266,7 @@ func (b *batchFacts) addRow(r gateRow) {
 	}
 }
 
-// readBatchFacts reads the rows of gateSQL for n calls. It returns an error if no row has the
-// database's time.
+// readBatchFacts reads gateSQL's rows for n calls.
 func readBatchFacts(rows pgx.Rows, n int) (v batchFacts, err error) {
 	v = batchFacts{facts: make([]rowrules.RecipientHistory, n), repeated: make([]bool, n), ofHolders: make([][]string, n)}
 	var r gateRow

@@ -19,11 +19,10 @@ import (
 	"sendcode/migrations"
 )
 
-// FileQuery reads rows of a SQLite file. It has the signature of the method QueryContext of the
-// file's pool.
+// FileQuery reads a SQLite file, as QueryContext of its pool.
 type FileQuery func(ctx context.Context, statement string, args ...any) (*sql.Rows, error)
 
-// notCopied has the tables that Fill does not copy, and why.
+// notCopied are tables that Fill leaves out, and why.
 var notCopied = map[string]string{
 	migrations.MigrationsTable: "each database has its own migrations",
 	"schema_fingerprints":      "they belong to the migrations",
@@ -31,32 +30,28 @@ var notCopied = map[string]string{
 	"write_probe":              "it has no rows",
 }
 
-// rebuilt are the tables whose rows are computed instead of copied. Fill computes the rows of
-// minute_index. The hourly counts are computed by CountHours, in the background after Fill. As long
-// as an hour is not counted, statistics read the sends of this hour.
+// rebuilt are tables whose rows are computed: those of minute_index by Fill, the hourly counts by
+// CountHours in the background afterwards. Until an hour is counted, statistics read its sends.
 var rebuilt = append([]string{"minute_index"}, sqldb.AllHourTableNames...)
 
-// maxFillClockDifference is the largest allowed difference between the clock of the file's machine
-// and the clock of the database. The copied rows have times by the clock of the file's machine,
-// such as the expiry of a code. By the database's clock, such a time comes earlier or later by the
-// difference.
+// maxFillClockDifference bounds the difference between the clocks of the file's machine and of the
+// database. The copied rows have times by the former, such as a code's expiry, which come earlier
+// or later by the difference.
 const maxFillClockDifference = 5 * time.Second
 
-// fillMinutesSQL makes the rows of minute_index for the copied sends.
 const fillMinutesSQL = `
 INSERT INTO minute_index (field, value, minute) SELECT DISTINCT m.field, m.value, date_trunc('minute', s.logged_at) FROM sends s
   CROSS JOIN LATERAL (VALUES ('provider', s.provider), ('receipt', s.receipt)) AS m (field, value)
   WHERE m.field = 'provider' AND m.value <> '' OR m.value = 'delivered' ON CONFLICT DO NOTHING`
 
-// Fill copies all rows of a SQLite file into the database at url. The database must be migrated and
-// empty. The URL must log in as the owner of the tables. No other process may use the file during
-// the copy. After the copy, sends in flight are due immediately.
+// Fill copies all rows of a SQLite file into the database at url, which is migrated and empty. The
+// URL logs in as the owner of the tables, and no other process uses the file meanwhile. Sends in
+// flight are due immediately afterwards.
 //
-// Fill uses one transaction, so that the database is still empty after an error. It calls report
-// after each table. Before the commit, Fill compares the numbers of rows and the check values of
-// the secret keys (see store.KeyCheckValues) in the file and in the database. Then it calls
-// beforeCommit. If beforeCommit fails, Fill does not commit. If the commit fails but the rows may
-// have been written, the error wraps fault.Uncertain.
+// It is one transaction, so that the database is still empty after an error. Fill calls report
+// after each table. Before the commit it compares the numbers of rows and the secret keys' check
+// values (store.KeyCheckValues) of both databases, then calls beforeCommit, whose error prevents
+// the commit. If the commit fails but may have happened, the error wraps fault.Uncertain.
 func Fill(ctx context.Context, url string, from FileQuery, report func(table string, rows int64), beforeCommit func() error) error {
 	parsed, err := parseURL(url)
 	if err != nil {
@@ -85,7 +80,6 @@ func Fill(ctx context.Context, url string, from FileQuery, report func(table str
 	return wrapWriteError(tx.Commit(ctx))
 }
 
-// fill is one call of Fill.
 type fill struct {
 	ctx    context.Context
 	tx     pgx.Tx
@@ -127,7 +121,7 @@ func (f *fill) run() error {
 		`SELECT coalesce(string_agg(name || upper(encode(value, 'hex')), ' ' ORDER BY name COLLATE "C"), '') FROM key_checks`)
 }
 
-// tables returns the names of the file's tables that are copied.
+// tables returns the file's tables that are copied.
 func (f *fill) tables() ([]string, error) {
 	all, err := f.fileTexts(`SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite%' ORDER BY name`)
 	return slices.DeleteFunc(all, func(name string) bool {
@@ -135,7 +129,7 @@ func (f *fill) tables() ([]string, error) {
 	}), err
 }
 
-// fileTexts returns the first column of a query's rows from the file.
+// fileTexts returns the first column of a query on the file.
 func (f *fill) fileTexts(query string) (all []string, err error) {
 	rows, err := f.from(f.ctx, query)
 	if err != nil {
@@ -152,8 +146,8 @@ func (f *fill) fileTexts(query string) (all []string, err error) {
 	return all, rows.Err()
 }
 
-// checkTarget locks the tables against writers. It returns an error if a table has a row, or if the
-// clocks of the database and of this machine differ by more than maxFillClockDifference.
+// checkTarget locks the tables against writers. It fails if one has a row, or if the clocks of the
+// database and of this machine differ by more than maxFillClockDifference.
 func (f *fill) checkTarget(tables []string) error {
 	if _, err := f.tx.Exec(f.ctx, "LOCK TABLE "+strings.Join(tables, ", ")+" IN EXCLUSIVE MODE"); err != nil {
 		return err
@@ -183,9 +177,8 @@ func (f *fill) checkTarget(tables []string) error {
 	return nil
 }
 
-// makePartitions creates partitions for the file's sends. A new database has empty partitions that
-// begin a month ago. If the oldest send is older than these partitions, makePartitions drops them.
-// Then it creates all partitions from the week of the oldest send on.
+// makePartitions makes partitions from the week of the file's oldest send on. A new database has
+// empty ones from a month ago on; it drops them if the send is older.
 func (f *fill) makePartitions() error {
 	oldest, err := f.fileTexts(`SELECT min(id) FROM sends`)
 	if err != nil || oldest[0] == "" {
@@ -219,7 +212,7 @@ func (f *fill) makePartitions() error {
 	return nil
 }
 
-// copyTable copies the rows of a table, and compares the numbers of rows in both databases.
+// copyTable also compares the numbers of rows.
 func (f *fill) copyTable(table string) error {
 	described, _ := f.tx.Query(f.ctx, "SELECT * FROM "+table+" LIMIT 0")
 	described.Close()
@@ -276,8 +269,8 @@ func (f *fill) copyTable(table string) error {
 	return f.agree("number of rows", "SELECT count(*) FROM "+table, "SELECT count(*)::text FROM "+table)
 }
 
-// fromFile converts a value of a SQLite file for a column of Postgres. Its first parameter is the
-// OID of the column's type. The directory migrations/sqlite shows which values the file has.
+// fromFile converts a value for a column of Postgres with the type's OID. migrations/sqlite shows
+// which values the file has.
 func fromFile(of uint32, value any) (any, error) {
 	switch v := value.(type) {
 	case []byte:
@@ -303,7 +296,7 @@ func fromFile(of uint32, value any) (any, error) {
 	return value, nil
 }
 
-// agree returns an error unless both queries return the same text.
+// agree fails unless both queries return the same text.
 func (f *fill) agree(what, fileSQL, ownSQL string) error {
 	want, err := f.fileTexts(fileSQL)
 	if err != nil {

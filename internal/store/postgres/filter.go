@@ -13,19 +13,17 @@ func (db *DB) SendsQuery(f sqldb.SendFilter) (string, sqldb.Args) {
 	return postgresFilter{f}.postgresQuery()
 }
 
-// postgresFilter converts a filter to the SQL of Postgres.
 type postgresFilter struct{ sqldb.SendFilter }
 
-// matchesMany reports whether the filter usually matches many rows. A condition on app, channel,
-// purpose or provider does not make the result false.
+// matchesMany reports whether the filter usually matches many rows, whatever its app, channel,
+// purpose and provider.
 func (f postgresFilter) matchesMany() bool {
 	return f.Recipient == nil && f.Labels == store.Labels{} && f.BlockedBy+f.Country+f.Domain+f.Support == "" &&
 		(f.Status == "" || f.Status == store.Sent || f.Status == store.Delivered || f.Status == store.Refused)
 }
 
-// postgresQuery builds the statement and its arguments. In a large table, Postgres must find rare
-// values by an index, not by a scan in the order of time. So each kind of filter has its own query,
-// which uses a suitable index.
+// postgresQuery has a query for each kind of filter, by a suitable index: in a large table, rare
+// values must not be found by a scan in the order of time.
 func (f postgresFilter) postgresQuery() (string, sqldb.Args) {
 	switch {
 	case f.Provider != "" && f.matchesMany():
@@ -43,24 +41,20 @@ func (f postgresFilter) postgresQuery() (string, sqldb.Args) {
 	return f.Query(sqldb.Postgres)
 }
 
-// These constants have the columns app, channel and purpose, with which one index begins. The first
-// writes them as columns of a send s, the second as columns of the alias kind. In
-// appChannelPurposeQuery, kind is a subquery with each combination of values that occurs in these
-// columns.
+// The columns with which one index begins, of a send s and of kind, the subquery of
+// appChannelPurposeQuery with each combination that occurs.
 const (
 	appChannelPurposeColumns = "s.app, s.channel, s.purpose"
 	combinationColumns       = "kind.app, kind.channel, kind.purpose"
 )
 
-// appChannelPurposeQuery builds the statement for a filter by app, channel or purpose. The
-// statement first lists the combinations of app, channel and purpose that occur. There are few, and
-// it reads one index entry for each of them (a loose index scan,
-// https://wiki.postgresql.org/wiki/Loose_indexscan). Then it reads the first rows of each
-// combination that matches the filter. So it never searches all rows for a rare or missing
-// combination.
+// appChannelPurposeQuery first lists the combinations of app, channel and purpose that occur, of
+// which there are few, by one index entry each (a loose index scan,
+// https://wiki.postgresql.org/wiki/Loose_indexscan). Then it reads the first rows of each that
+// matches. So it never searches all rows for a rare or missing combination.
 //
-// The conditions of addBounds and the ORDER BY begin with these three columns. Only one index
-// begins with them, so the planner can choose no other index.
+// The conditions of addBounds and the ORDER BY begin with these three columns, as only one index
+// does, so that the planner can choose no other.
 func (f postgresFilter) appChannelPurposeQuery(from sqldb.RowSource, args sqldb.Args) (string, sqldb.Args) {
 	c := f.Conditions(sqldb.Postgres, args)
 	f.addBounds(&c, from, appChannelPurposeColumns, combinationColumns)
@@ -81,15 +75,12 @@ WITH RECURSIVE kind AS (
 SELECT s.* FROM kind CROSS JOIN LATERAL (` + inner + `) s` + fits.Where() + f.OrderLimitSQL(), fits.Args
 }
 
-// addBounds adds a lower and an upper bound to the conditions c. Each bound compares two tuples.
-// The left tuple has the columns of the row: those in the parameter `columns`, and then logged_at
-// and id. The right tuple has the wanted values: those in the parameter `values`, and then the time
-// and ID of the filter's After or Before. The parameter `values` is SQL text, and args are its
-// arguments. If the filter has only a time (From or To) instead of After or Before, the bound does
-// not compare id. If the filter has neither, the bound compares only `columns`.
+// addBounds adds a lower and an upper bound, which compare tuples: columns, logged_at and id of the
+// row with values (SQL, with args), and the time and ID of After or Before. With only From or To,
+// id is left out; without those, logged_at too.
 //
-// For every matching row, `columns` equal `values`. So Postgres reads an index on `columns` and the
-// time only between the two bounds.
+// In every matching row, columns equal values, so that Postgres reads an index on columns and time
+// only between the bounds.
 func (f postgresFilter) addBounds(c *sqldb.Conditions, from sqldb.RowSource, columns, values string, args ...any) {
 	bound := func(with, sign string, more ...any) {
 		c.Add("("+columns+with+") "+sign+" ("+values+strings.Repeat(", ?", len(more))+")",
@@ -109,14 +100,13 @@ func (f postgresFilter) addBounds(c *sqldb.Conditions, from sqldb.RowSource, col
 			bound("", edge.elsewhere)
 		}
 	}
-	// A bound above has After or From, but not both, and Before or To, but not both. So the time
-	// range is added once more.
+	// a bound has only one of After and From, and of Before and To, so the time range is added once
+	// more
 	f.AddTimeRange(c, sqldb.Postgres, from, true)
 }
 
-// rareColumn returns a column that has its own index, and in which few rows have the filter's
-// value. It also returns this value, and the filter without the condition on the column (rest). If
-// there is no such column, the result column is "".
+// rareColumn returns a column with its own index in which few rows have the filter's value, that
+// value, and the filter without it; "" if there is none.
 func (f postgresFilter) rareColumn() (column, value string, rest postgresFilter) {
 	if f.Recipient != nil || f.Labels != (store.Labels{}) || f.Support != "" || f.Status.InFlight() || f.ReadsFailuresFirst() {
 		return "", "", f
@@ -134,9 +124,9 @@ func (f postgresFilter) rareColumn() (column, value string, rest postgresFilter)
 	return "", "", f
 }
 
-// rareColumnQuery builds the statement that reads rows by the index of one column. The bounds and
-// the order begin with that column, as in appChannelPurposeQuery. Otherwise the planner may assume
-// that the value is frequent, and scan all rows of the time range.
+// rareColumnQuery reads rows by the index of one column. Bounds and order begin with it, as in
+// appChannelPurposeQuery: otherwise the planner may take the value for a frequent one, and scan all
+// rows of the time range.
 func (f postgresFilter) rareColumnQuery(from sqldb.RowSource, args sqldb.Args, column, value string) (string, sqldb.Args) {
 	c := f.Conditions(sqldb.Postgres, args)
 	if column != "blocked_by" {
@@ -147,17 +137,15 @@ func (f postgresFilter) rareColumnQuery(from sqldb.RowSource, args sqldb.Args, c
 	return "SELECT " + from.Columns + " FROM " + from.Table + " s" + c.Where() + f.OrderLimitSQL("s."+column), c.Args
 }
 
-// addConditionsHidingIndexes adds the conditions on app, channel, purpose and provider in a form
-// for which Postgres can use no index. So the planner uses the index for which the calling query
-// was written.
+// addConditionsHidingIndexes adds app, channel, purpose and provider in a form for which Postgres
+// uses no index, so that the planner takes the one that the query was written for.
 func (f postgresFilter) addConditionsHidingIndexes(c *sqldb.Conditions) {
 	c.AddAppChannelPurpose("(s.%s = ?) IS TRUE", f.App, f.Channel, f.Purpose)
 	sqldb.AddIfSet(c, "(s.provider = ?) IS TRUE", f.Provider)
 }
 
-// minuteIndexQuery builds the statement for a filter by provider, receipt or status. The table
-// minute_index lists the minutes in which sends with this value were logged; the statement reads
-// the sends of those minutes, one minute after the other.
+// minuteIndexQuery is for a filter by provider, or by Delivered. minute_index has the minutes in
+// which such sends were logged; the sends are read minute by minute.
 func (f postgresFilter) minuteIndexQuery(field, value string) (string, sqldb.Args) {
 	var minutes sqldb.Conditions
 	minutes.Add("m.field = ? AND m.value = ?", field, value)

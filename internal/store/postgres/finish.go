@@ -19,24 +19,23 @@ import (
 	"sendcode/internal/store/sqlgen"
 )
 
-// finishStatements are the statements of the finishers' pool.
 var finishStatements = []string{
 	finishSentSQL, finishSQL, postponeSQL, renewSQL, takeOverSQL, takeOverWithExpiredCodeSQL, endEventsSQL, confirmRefundsSQL,
 	waitBrieflySQL,
 }
 
-// The statements that finish or postpone sends first lock the rows in the table outbox, where the
-// number of the current attempt is stored. Then they change the rows in the table sends by ID. An
-// ID contains the time of its send, so the statements read only the partitions between the smallest
-// and the largest ID. The parameters are sorted by ID, so that two statements cannot deadlock.
+// Statements that finish or postpone sends first lock rows of outbox, which have the current
+// attempt, then change rows of sends by ID. As IDs have a time, they read only the partitions
+// between the smallest and the largest. Parameters are sorted by ID, so that two statements can't
+// deadlock.
 
-// attempts are the attempts a of a batch.
+// attempts are those of a batch, a.
 var attempts = sqlgen.NewList("a", store.AttemptID{}, func(held store.AttemptID, to *sqlgen.Row) {
 	to.UUID("id", held.ID)
 	to.Integer("attempt", held.Attempt)
 })
 
-// sentOutcomes are the rows o of finishSentSQL, outcomes the rows o of finishSQL.
+// sentOutcomes are the rows o of finishSentSQL, outcomes those of finishSQL.
 var (
 	sentOutcomes = sqlgen.NewList("o", new(finishCall), addOutcome)
 	outcomes     = sqlgen.NewList("o", new(finishCall), func(x *finishCall, to *sqlgen.Row) {
@@ -75,15 +74,14 @@ var postponements = sqlgen.NewList("p", new(postponeCall), func(x *postponeCall,
 	to.Text("provider_code", o.ProviderCode)
 })
 
-// addToMinuteIndexSQL adds the minutes in which a provider's sends were logged to the table
-// minute_index. The rows are sorted, so that two statements cannot deadlock.
+// addToMinuteIndexSQL adds the minutes in which a provider's sends were logged, sorted, so that two
+// statements can't deadlock.
 const addToMinuteIndexSQL = `, indexed AS (
 INSERT INTO minute_index (field, value, minute)
 SELECT DISTINCT 'provider', provider, date_trunc('minute', logged_at) FROM ended WHERE provider <> '' ORDER BY 1, 2, 3
   ON CONFLICT DO NOTHING
 )`
 
-// postponeSQL postpones a batch of sends.
 var postponeSQL = `
 WITH clock AS MATERIALIZED (SELECT @now AS now), held AS (
 UPDATE outbox f SET queued = true, due_at = (SELECT now FROM clock) + p.after * interval '1 microsecond'
@@ -98,8 +96,7 @@ RETURNING s.id, s.provider, s.logged_at
 )` + addToMinuteIndexSQL + `
 SELECT id FROM ended`
 
-// finishSentSQL writes the outcomes of a batch of sends in which every outcome is Sent and has no
-// event.
+// finishSentSQL is for a batch in which every outcome is Sent and has no event.
 var finishSentSQL = `
 WITH clock AS MATERIALIZED (SELECT @now AS now), held AS (` + deleteHeldOutboxSQL + `
 ), ended AS (
@@ -111,14 +108,13 @@ RETURNING s.id, s.provider, s.logged_at
 )` + addToMinuteIndexSQL + `
 SELECT id FROM ended`
 
-// deleteHeldOutboxSQL deletes the rows of outbox that the batch holds.
+// deleteHeldOutboxSQL deletes what the batch holds.
 var deleteHeldOutboxSQL = `
 DELETE FROM outbox f USING ` + attempts.SQL() + `
 WHERE f.id = ANY (@a_id::uuid[]) AND f.id = a.id AND f.attempt = a.attempt
 RETURNING f.id`
 
-// finishSQL writes the outcomes of any batch. It also writes the failures, refunds, suppressions
-// and app events of these outcomes.
+// finishSQL is for any batch, with its failures, refunds, suppressions and app events.
 var finishSQL = `
 WITH clock AS MATERIALIZED (SELECT @now AS now), held AS (` + deleteHeldOutboxSQL + `
 ), ended AS (
@@ -147,8 +143,7 @@ SELECT event, app, type, id, verification_id, status, reason, test, finished_at,
 )
 SELECT id FROM ended`
 
-// Finish implements sqldb.PerDatabase. Outcomes that come while a round trip is under way share the
-// next one.
+// Finish implements sqldb.PerDatabase. Outcomes that come during a round trip share the next one.
 func (db *DB) Finish(ctx context.Context, outcome store.Outcome) (bool, error) {
 	defer db.Observe(&ctx, "finish", "finish")()
 	o := outcome.Sanitized()
@@ -165,15 +160,12 @@ func (db *DB) Postpone(ctx context.Context, postponement store.Postponement) (bo
 	return db.postponements.Submit(ctx, postponement.Sanitized(), batchKeyOfRow(postponement.ID))
 }
 
-// batchKeyOfRow returns the batcher's key for a row. The key is a hash of the row's ID. Two changes
-// of one row have the same key, so they never share a statement. If they shared a statement, the
-// statement would apply only one of them.
+// batchKeyOfRow hashes the row's ID, so that two changes of one row never share a statement, which
+// would apply only one of them.
 func batchKeyOfRow(id uuid.UUID) int64 {
 	return int64(binary.BigEndian.Uint64(id[:8]) ^ binary.BigEndian.Uint64(id[8:]))
 }
 
-// finishBatch writes a batch of outcomes. It runs finishSQL if an outcome is not Sent or has an
-// event, and finishSentSQL otherwise.
 func (db *DB) finishBatch(batch []*finishCall) {
 	if slices.ContainsFunc(batch, func(x *finishCall) bool { return x.In.Status != store.Sent || x.In.Event.Type != "" }) {
 		changeBatch(batch[0].RoundTripContext(), db, finishSQL, batch, outcomes.Args)
@@ -186,11 +178,10 @@ func (db *DB) postponeBatch(batch []*postponeCall) {
 	changeBatch(batch[0].RoundTripContext(), db, postponeSQL, batch, postponements.Args)
 }
 
-// changeBatch sorts the calls by ID and runs the statement for all of them. The function passed as
-// parameters returns the statement's arguments for the batch. changeBatch adds the attempts, and
-// the smallest and the largest ID. The answer to a call says whether its row was changed. No
-// statement begins after ctx has ended or store.CallTimeout has passed. Then the remaining calls
-// get an error, and their callers repeat them.
+// changeBatch runs the statement for all calls, sorted by ID; parameters returns its arguments,
+// besides attempts and the smallest and largest ID. Calls of stuck rows run alone. The answer says
+// whether the row was changed. No statement begins once ctx has ended or store.CallTimeout has
+// passed: the remaining calls get an error, and their callers repeat them.
 func changeBatch[In rowChange](ctx context.Context, p *DB, statement string, calls []*batch.Call[In, bool],
 	parameters func([]*batch.Call[In, bool]) map[string]any,
 ) {
@@ -232,15 +223,15 @@ func changeBatch[In rowChange](ctx context.Context, p *DB, statement string, cal
 	}
 }
 
-// execReturningIDs runs a prepared statement and returns the IDs of the rows that it changed. If
-// brief is set, the statement waits only briefly for a lock.
+// execReturningIDs runs a prepared statement that returns the IDs of changed rows. With brief, it
+// waits only briefly for a lock.
 func (db *DB) execReturningIDs(ctx context.Context, brief bool, statement string,
 	parameters []any,
 ) (changed map[uuid.UUID]bool, err error) {
 	defer panics.Recover(panics.Batch, func() { err = store.WrapUncertain(panics.Err) })
 	changed = map[uuid.UUID]bool{}
 	err = withConn(ctx, db.finishers, func(ctx context.Context, conn *pgxpool.Conn) (err error) {
-		var trip pgx.Batch // the transaction has both statements
+		var trip pgx.Batch // a transaction of both statements
 		if brief {
 			db.queue(&trip, waitBrieflySQL)
 		}
@@ -267,8 +258,8 @@ var eventEnds = sqlgen.NewList("o", new(eventEndCall), func(x *eventEndCall, to 
 	to.Duration("after", e.After)
 })
 
-// endEventsSQL ends a batch of attempts to deliver events. It has a condition on state instead of
-// due_at, so that the planner does not use the index of all due events.
+// endEventsSQL has a condition on state rather than due_at, so that the planner doesn't use the
+// index of all due events.
 var endEventsSQL = `
 WITH clock AS MATERIALIZED (SELECT @now AS now)
 UPDATE app_events e SET state = o.state, answer = o.answer,
@@ -278,8 +269,7 @@ FROM ` + eventEnds.SQL() + `
 WHERE e.id = ANY (@o_id::uuid[]) AND e.id = o.id AND e.attempt = o.attempt AND e.state = 'pending'
 RETURNING e.id`
 
-// EndAppEventAttempt implements sqldb.PerDatabase. Calls that arrive during a round trip share the
-// next one.
+// EndAppEventAttempt implements sqldb.PerDatabase. It shares round trips as Finish does.
 func (db *DB) EndAppEventAttempt(ctx context.Context, end store.AppEventOutcome) (bool, error) {
 	defer db.Observe(&ctx, "app_event_ended", "app_event_ended")()
 	return db.eventEnds.Submit(ctx, end.Sanitized(), batchKeyOfRow(end.ID))
@@ -289,15 +279,13 @@ func (db *DB) endEventBatch(batch []*eventEndCall) {
 	changeBatch(batch[0].RoundTripContext(), db, endEventsSQL, batch, eventEnds.Args)
 }
 
-// confirmRefundsSQL deletes a batch of refunds.
 var confirmRefundsSQL = `
 DELETE FROM refunds r USING ` + attempts.SQL() + `
 WHERE r.id = ANY (@a_id::uuid[]) AND r.id = a.id AND r.attempt = a.attempt
 RETURNING r.id`
 
-// ConfirmRefund implements sqldb.PerDatabase. All confirmations that arrive within 10 ms share one
-// commit, because many may arrive at once. For example, each send to a suppressed address has a
-// refund.
+// ConfirmRefund implements sqldb.PerDatabase. Confirmations within 10 ms share a commit, because
+// many may come at once: each send to a suppressed address has a refund.
 func (db *DB) ConfirmRefund(ctx context.Context, held store.AttemptID) error {
 	defer db.Observe(&ctx, "write", "ConfirmRefund")()
 	_, err := db.refundEnds.Submit(ctx, held, batchKeyOfRow(held.ID))

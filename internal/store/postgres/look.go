@@ -19,12 +19,11 @@ import (
 	"sendcode/internal/store/sqlgen"
 )
 
-// maxReaders is the largest number of batches of one kind of read that run at once. These reads
-// have their own connections, so that reads and Begins do not delay each other.
+// maxReaders bounds the batches of one kind of read at once. They have their own connections, so
+// that reads and Begins don't delay each other.
 const maxReaders = 2
 
-// historyCall is a call of ReadHistory. verificationCall is a call of Verification or
-// VerificationRow. sharedReadCall is a call of ReadShared.
+// These are calls of ReadHistory, of Verification and VerificationRow, and of ReadShared.
 type (
 	historyCall      = batch.Call[rowrules.HistoryQuery, rowrules.History]
 	verificationCall = batch.Call[verificationQuery, storedVerification]
@@ -36,14 +35,13 @@ type verificationQuery struct {
 	withSend bool
 }
 
-// storedVerification is a verification. If any call of the batch needs the newest send,
-// storedVerification also has the newest send.
+// storedVerification has the newest send if any call of the batch needs it.
 type storedVerification struct {
 	store.Work
-	now time.Time // zero: it was not found
+	now time.Time // zero: not found
 }
 
-// historyCalls are the calls u of a batch of ReadHistory.
+// historyCalls are the calls u of ReadHistory.
 var historyCalls = sqlgen.NewList("u", new(historyCall), func(x *historyCall, to *sqlgen.Row) {
 	to.Text("app", x.In.App)
 	to.Text("channel", string(x.In.Channel))
@@ -53,9 +51,8 @@ var historyCalls = sqlgen.NewList("u", new(historyCall), func(x *historyCall, to
 	to.Duration("rejecting", x.In.RejectedWithin)
 })
 
-// historySQL reads two kinds of rows for each call: the counted sends of the bucket, and the
-// recipient's rejected sends. It does not read the verifications of these sends. The first row has
-// the database's time. As in gateSQL, the planner can choose only one plan, and the conditions on
+// historySQL returns the database's time and, for each call, the bucket's counted sends and the
+// recipient's rejected ones. As in gateSQL, the planner has only one plan, and the conditions on
 // IDs let Postgres skip partitions.
 var historySQL = `
 WITH clock AS MATERIALIZED (
@@ -81,7 +78,7 @@ SELECT u.i, f.id, true, f.finished_at, NULL, false FROM clock, u CROSS JOIN LATE
     OFFSET 0
 ) f WHERE u.rejecting > 0`
 
-// verificationsSQL reads verifications by their IDs, each with its newest send.
+// verificationsSQL reads each with its newest send.
 var verificationsSQL = `
 SELECT @now, ` + sqldb.SendColumns + `, ` + sqldb.VerificationColumns + ` FROM verifications v CROSS JOIN LATERAL (
     SELECT * FROM sends s
@@ -92,15 +89,12 @@ SELECT @now, ` + sqldb.SendColumns + `, ` + sqldb.VerificationColumns + ` FROM v
     ORDER BY s.number DESC LIMIT 1
 ) s WHERE v.id = ANY (@ids::text[])`
 
-// rowsSQL reads verifications without their sends. A query that also searches all partitions for
-// the sends costs several times as much.
+// rowsSQL reads no sends. To search all partitions for them costs several times as much.
 var rowsSQL = `SELECT @now, ` + sqldb.VerificationColumns + ` FROM verifications v WHERE v.id = ANY (@ids::text[])`
 
-// readStatements are the statements of the readers' pool.
 var readStatements = []string{historySQL, verificationsSQL, rowsSQL}
 
-// ReadHistory implements sqldb.Engine. Calls that come while a round trip is under way share the
-// next one.
+// ReadHistory implements sqldb.Engine. Calls that come during a round trip share the next one.
 func (db *DB) ReadHistory(ctx context.Context, l rowrules.HistoryQuery) (rowrules.History, error) {
 	return submitRead(ctx, db, db.histories, l)
 }
@@ -133,8 +127,7 @@ func (db *DB) ReadShared(ctx context.Context, _ string, s *sqldb.Statement) erro
 	return err
 }
 
-// submitRead submits a shared read and waits for the answer. Its error never wraps fault.Uncertain,
-// because a read changes nothing.
+// submitRead never returns an error that wraps fault.Uncertain, because a read changes nothing.
 func submitRead[In, Answer any](ctx context.Context, p *DB, reads *batch.Batcher[In, Answer], in In) (Answer, error) {
 	answer, err := reads.Submit(ctx, in, p.lastReadKey.Add(1)) // each read has its own key, so any two can share a batch
 	if errors.Is(err, fault.Uncertain) {
@@ -143,7 +136,7 @@ func submitRead[In, Answer any](ctx context.Context, p *DB, reads *batch.Batcher
 	return answer, err
 }
 
-// Each of these three functions answers a batch of calls of one kind of read.
+// Each answers a batch of one kind of read.
 func (db *DB) answerHistories(looks []*historyCall) { answerReads(db, looks, db.readHistories) }
 
 func (db *DB) answerVerifications(finds []*verificationCall) {
@@ -151,8 +144,7 @@ func (db *DB) answerVerifications(finds []*verificationCall) {
 }
 func (db *DB) answerSharedReads(steps []*sharedReadCall) { answerReads(db, steps, db.runSharedReads) }
 
-// answerReads answers a batch of reads. The function trip makes one round trip and returns an
-// answer for each call. If the connection is lost, answerReads calls trip once more.
+// answerReads makes one round trip, or another one if the connection is lost.
 func answerReads[In, Answer any](p *DB, calls []*batch.Call[In, Answer],
 	trip func(ctx context.Context, calls []*batch.Call[In, Answer]) ([]Answer, error),
 ) {
@@ -174,7 +166,6 @@ func answerReads[In, Answer any](p *DB, calls []*batch.Call[In, Answer],
 	})
 }
 
-// readVerifications reads the verifications of a batch of calls.
 func (db *DB) readVerifications(ctx context.Context, finds []*verificationCall) (all []storedVerification, err error) {
 	ids := sqldb.Args{"ids": sqlgen.MapSlice(finds, func(x *verificationCall) string { return x.In.id })}
 	statement, fields := rowsSQL, func(w *store.Work) []any { return sqldb.VerificationFields(&w.Verification) }
@@ -195,7 +186,6 @@ func (db *DB) readVerifications(ctx context.Context, finds []*verificationCall) 
 	return sqlgen.MapSlice(finds, func(x *verificationCall) storedVerification { return byID[x.In.id] }), err
 }
 
-// runSharedReads runs the statements of a batch.
 func (db *DB) runSharedReads(ctx context.Context, steps []*sharedReadCall) ([]struct{}, error) {
 	var trip pgx.Batch
 	for _, x := range steps {
@@ -217,9 +207,8 @@ func (db *DB) runSharedReads(ctx context.Context, steps []*sharedReadCall) ([]st
 		})
 }
 
-// readHistories reads the histories for a batch of calls. The read covers a range of IDs that
-// depends on the database's time. So readHistories assumes bounds for that time. If the time proves
-// to be outside the bounds, it reads again. It reads at most maxClockTries times.
+// readHistories assumes bounds for the database's time, on which the range of IDs depends, and
+// reads again, up to maxClockTries times, if it is outside.
 func (db *DB) readHistories(ctx context.Context, looks []*historyCall) (histories []rowrules.History, err error) {
 	reach := slices.MaxFunc(looks, func(x, y *historyCall) int { return int(x.In.CountedWithin - y.In.CountedWithin) }).In.CountedWithin
 	for range maxClockTries {
@@ -242,7 +231,7 @@ func (db *DB) readHistories(ctx context.Context, looks []*historyCall) (historie
 	return nil, err
 }
 
-// readHistoryRows reads the rows of historySQL for n calls.
+// readHistoryRows reads historySQL for n calls.
 func readHistoryRows(rows pgx.Rows, n int) (histories []rowrules.History, now time.Time, err error) {
 	histories = make([]rowrules.History, n)
 	var i int64

@@ -19,33 +19,30 @@ import (
 )
 
 const (
-	migrationLockKey = 0x73656e64636f6465 // "sendcode", key of the advisory lock; must never change, since old and new versions use it
-	// The number of times that a migration tries to lock a table. Each try takes up to
-	// lock_timeout, so all tries take up to a minute.
+	migrationLockKey = 0x73656e64636f6465 // "sendcode", key of an advisory lock of old and new versions; it must never change
+	// A migration tries so often to lock a table, each time for up to lock_timeout, and so for up
+	// to a minute.
 	maxLockTries = 12
 )
 
-// Migrate updates the schema of the database at url. If several replicas call Migrate at the same
-// time, one replica migrates. The others wait for it, at most until ctx ends. If the schema is
-// newer than this program, Migrate does not change it. The program can use a newer schema, because
-// migrations only add to it.
+// Migrate updates the schema of the database at url. If replicas call it at once, one migrates, and
+// the others wait until ctx ends. It leaves a schema newer than this program as it is: migrations
+// only add, so the program can use it.
 //
-// The parameter role is the name with which the service logs in to the database. Migrate creates
-// this role if it is missing, and grants its rights. If role is empty, Migrate neither creates a
-// role nor grants rights. If the URL itself logs in as role, Migrate does nothing, because only the
-// owner of the tables can migrate. In that case the owner must have migrated before. Errors do not
-// contain the URL.
+// The service works as role. Migrate creates the role if it is missing, and grants its rights,
+// unless the name is empty. If the URL logs in as role, Migrate does nothing, because only the
+// tables' owner can migrate, and must have done so before. Errors don't contain the URL.
 func Migrate(ctx context.Context, url, role string) (err error) {
 	parsed, err := parseURL(url)
 	if err != nil {
 		return err
 	}
 	config := parsed.ConnConfig
-	// A migration that waits for a table's lock blocks all later statements on the table. So it
-	// gives up after lock_timeout, and tries again.
+	// A migration that waits for a table's lock blocks all later statements on it, so it gives up
+	// and tries again.
 	config.RuntimeParams["lock_timeout"] = "5s"
 	config.RuntimeParams["application_name"] = "sendcode migrate"
-	config.RuntimeParams["row_security"] = "off" // row_security off: a table that hides rows from the owner returns an error
+	config.RuntimeParams["row_security"] = "off" // a table that hides rows from the owner is an error
 	if config.ConnectTimeout == 0 {
 		config.ConnectTimeout = connectTimeout()
 	}
@@ -68,8 +65,8 @@ func Migrate(ctx context.Context, url, role string) (err error) {
 		if err := migrations.Migrate(ctx, goose.DialectPostgres, db, migrations.Postgres, "postgres"); err != nil {
 			return err
 		}
-		// This is needed even if there is no new migration, because partitions exist only for a few
-		// weeks ahead.
+		// This is needed without a new migration too, as partitions exist only for a few weeks
+		// ahead.
 		if _, err := db.ExecContext(ctx, `SELECT sendcode_make_partitions()`); err != nil {
 			return err
 		}
@@ -77,8 +74,8 @@ func Migrate(ctx context.Context, url, role string) (err error) {
 	})
 }
 
-// retryWhileLocked calls migrate. If migrate fails because it could not lock a table within
-// lock_timeout, retryWhileLocked calls it again. It makes at most maxLockTries calls.
+// retryWhileLocked calls migrate again, up to maxLockTries times in all, while it can't lock a
+// table within lock_timeout.
 func retryWhileLocked(ctx context.Context, migrate func() error) (err error) {
 	for range maxLockTries {
 		if err = migrate(); sqlState(err) != lockNotAvailable || ctx.Err() != nil {
@@ -89,9 +86,8 @@ func retryWhileLocked(ctx context.Context, migrate func() error) (err error) {
 }
 
 // lockSchema takes an advisory lock on its own connection, so that only one process migrates. It
-// returns a function that releases the lock. While another process has the lock, the locker polls.
-// A locker that waited inside the database would keep a snapshot. The other process could then wait
-// forever, because CREATE INDEX CONCURRENTLY waits for all snapshots.
+// polls: a session that waits inside the database keeps a snapshot, and the other process could
+// wait for ever, because CREATE INDEX CONCURRENTLY waits for all snapshots.
 func lockSchema(ctx context.Context, db *sql.DB) (unlock func() error, err error) {
 	locker, err := lock.NewPostgresSessionLocker(lock.WithLockID(migrationLockKey),
 		lock.WithLockTimeout(1, math.MaxUint32))
@@ -112,22 +108,21 @@ func lockSchema(ctx context.Context, db *sql.DB) (unlock func() error, err error
 		nil
 }
 
-// ownFingerprints returns the fingerprints of this program's migrations. It computes them only
-// once, because the embedded migrations cannot change.
+// ownFingerprints are computed once, because the embedded migrations can't change.
 var ownFingerprints = sync.OnceValues(func() (map[int64]string,
 	error,
 ) {
 	return migrations.Fingerprints(migrations.Postgres, "postgres")
 })
 
-// otherSchemaSQL selects the schema that has the service's tables. It returns no row if the login
-// finds the tables through its search path.
+// otherSchemaSQL selects the schema with the service's tables, unless the login finds them through
+// its search path.
 const otherSchemaSQL = `
 SELECT n.nspname, current_user, current_setting('search_path') FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
 WHERE c.relname = '` + migrations.MigrationsTable + `' AND to_regclass(c.relname) IS NULL LIMIT 1`
 
-// explainSchema completes an error that wraps store.ErrSchema: if the tables are in a schema that
-// the login does not search, the returned error names that schema.
+// explainSchema completes store.ErrSchema if the tables are in a schema that the login doesn't
+// search.
 func (db *DB) explainSchema(ctx context.Context, err error) error {
 	if !errors.Is(err, store.ErrSchema) {
 		return err
@@ -140,8 +135,8 @@ func (db *DB) explainSchema(ctx context.Context, err error) error {
 		"or give it USAGE on the schema", err, schema, role, path, role, schema)
 }
 
-// checkSchema returns an error if the login lacks rights, or if the database lacks migrations of
-// this program. In the second case the error wraps store.ErrSchema.
+// checkSchema fails if the login lacks rights or, with store.ErrSchema, if the database lacks
+// migrations of this program.
 func (db *DB) checkSchema(ctx context.Context) error {
 	if err := db.checkRights(ctx); err != nil {
 		return err

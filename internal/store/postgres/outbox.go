@@ -35,11 +35,10 @@ FROM ` + attempts.SQL() + `
 WHERE f.id = ANY (@a_id::uuid[]) AND f.id = a.id AND f.attempt = a.attempt AND NOT f.queued
 RETURNING f.id`
 
-// newTakeOverSQL returns the statement that takes over those due rows of a queue that also meet the
-// condition. Like the statements in finish.go, it locks the rows of outbox before it changes the
-// rows of sends. SKIP LOCKED skips rows that another replica is taking over or finishing. The
-// statement considers only the 10,000 rows that have been due for the longest time. Of these rows,
-// it takes those whose codes expire first. So it never sorts more than 10,000 rows.
+// newTakeOverSQL takes over due rows of a queue that meet the condition. As in finish.go, rows of
+// outbox are locked before rows of sends are changed. SKIP LOCKED skips what another replica takes
+// over or finishes. Only the 10,000 longest due rows are considered, which bounds the sort; of
+// these, those whose codes expire first are taken.
 func newTakeOverSQL(condition string) string {
 	return `
 WITH due AS MATERIALIZED (
@@ -81,7 +80,7 @@ func (db *DB) TakeOverWithExpiredCode(ctx context.Context, q store.Queue, lease 
 	return db.takeOver(ctx, takeOverWithExpiredCodeSQL, q, lease, limit)
 }
 
-// takeOver runs one of the statements of takeOverSQL.
+// takeOver runs takeOverSQL or takeOverWithExpiredCodeSQL.
 func (db *DB) takeOver(ctx context.Context, statement string, q store.Queue, lease time.Duration, limit int) ([]store.Work, error) {
 	ctx, cancel := store.WithCallTimeout(ctx)
 	defer cancel()
@@ -109,9 +108,8 @@ func (db *DB) takeOver(ctx context.Context, statement string, q store.Queue, lea
 	return sqlgen.MapSlice(rows, func(d due) store.Work { d.Send.DueAt, d.Now = d.at, now; return d.Work }), err
 }
 
-// takeOverSearches has the last search of each queue, so that TakeOver can begin a search later
-// than at the oldest row. A search from the oldest row would also read the index entries of deleted
-// rows. These entries stay until no transaction can see the rows.
+// takeOverSearches lets TakeOver begin a queue's search later than at the oldest row, where it
+// would also read the index entries of deleted rows, which stay until no transaction can see them.
 type takeOverSearches struct {
 	mu    sync.Mutex
 	marks map[store.Queue]takeOverSearch
@@ -120,23 +118,21 @@ type takeOverSearches struct {
 type takeOverSearch struct {
 	now        time.Time // of the last search, on the database's clock
 	fullSearch time.Time // of the last search from the oldest row on
-	empty      bool      // the last search took all rows that were due
+	empty      bool      // the last search took all due rows
 }
 
 const (
-	// longestTransaction is longer than any transaction of the service may take. If a row became
-	// due at least this long before a search, the transaction that wrote the row had ended by the
-	// time of the search. So that search has seen the row, and the next search need not begin
-	// earlier. A transaction whose process was killed while its commit waited for a synchronous
-	// standby may take longer. Its rows are found after wholeSearchInterval at the latest.
+	// longestTransaction is longer than a transaction of the service may take: when a search came
+	// this long after a row was due, the row's transaction had ended, so the search has seen it,
+	// and the next one need not begin earlier. It may take longer if its process was killed while
+	// the commit waited for a synchronous standby; wholeSearchInterval finds such rows.
 	longestTransaction = 10 * time.Second
-	// wholeSearchInterval is the longest time between two searches that begin at the oldest row.
+	// wholeSearchInterval is the longest time between two searches from the oldest row on.
 	wholeSearchInterval = 10 * time.Minute
 )
 
-// searchStart returns the due time at which TakeOver begins a search. Zero means that the search
-// begins at the oldest row. The result is zero if the last search left due rows, if the clock was
-// set back, and once every wholeSearchInterval.
+// searchStart returns the due time at which a search begins: zero, the oldest row, if the last
+// search left due rows, if the clock was set back, and once every wholeSearchInterval.
 func (o *takeOverSearches) searchStart(q store.Queue, now time.Time) time.Time {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -147,8 +143,7 @@ func (o *takeOverSearches) searchStart(q store.Queue, now time.Time) time.Time {
 	return m.now.Add(-longestTransaction)
 }
 
-// recordSearch records that TakeOver searched at the time now. If empty is true, the search took
-// all rows that were due.
+// recordSearch notes a search at now. empty: it took all due rows.
 func (o *takeOverSearches) recordSearch(q store.Queue, now time.Time, empty bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -185,8 +180,8 @@ SELECT leased.id, leased.attempt, ` + sqldb.RefundColumns + `
 FROM leased CROSS JOIN LATERAL (SELECT * FROM sends s WHERE s.id = leased.id LIMIT 1) s
 LEFT JOIN verifications v ON v.id = s.verification_id ORDER BY leased.since, leased.id`
 
-// changeRows runs a statement that changes rows, and returns the rows of its RETURNING clause.
-// After an error it does not repeat the statement, because the statement may have changed the rows.
+// changeRows returns what the statement returns. It never repeats it, as it may have changed the
+// rows.
 func changeRows[T any](ctx context.Context, pool *pgxpool.Pool, fields func(*T) []any, statement string,
 	args ...any,
 ) (list []T, err error) {

@@ -44,9 +44,8 @@ func (db *DB) DropPartition(ctx context.Context, age time.Duration) (name string
 	return name, err
 }
 
-// PurgeDeleted implements sqldb.Engine. It does nothing, since Postgres's vacuum removes deleted
-// rows.
+// PurgeDeleted implements sqldb.Engine. Postgres's vacuum removes deleted rows.
 func (db *DB) PurgeDeleted(context.Context) error { return nil }
 
-// lockNotAvailable is the SQLSTATE of a lock that was not free within lock_timeout.
+// lockNotAvailable is the SQLSTATE of a lock that wasn't free within lock_timeout.
 const lockNotAvailable = "55P03"

@@ -12,13 +12,13 @@ import (
 	"sendcode/internal/store"
 )
 
-// namedPool is a pool with its name in the metrics.
+// namedPool has its name in the metrics.
 type namedPool struct {
 	name string
 	*pgxpool.Pool
 }
 
-// pools returns all pools. A pool that is not open yet is nil.
+// pools returns all pools, nil if they aren't open yet.
 func (db *DB) pools() []namedPool {
 	return []namedPool{
 		{"postgres_begin", db.writers},
@@ -28,9 +28,8 @@ func (db *DB) pools() []namedPool {
 	}
 }
 
-// OpenConns opens all connections of all pools within store.CallTimeout, as many as under full
-// load. If the server or a pooler does not accept so many connections, OpenConns returns an error
-// that contains the first cause.
+// OpenConns opens as many connections as under full load, within store.CallTimeout. If the server
+// or a pooler doesn't accept so many, the error has the first cause.
 func (db *DB) OpenConns(ctx context.Context) error {
 	ctx, cancel := store.WithCallTimeout(ctx)
 	defer cancel()

@@ -1,6 +1,6 @@
-// Package postgres keeps the data in a Postgres database that replicas share. It has the statements
-// for sending and checking codes, the hourly counts, the partitions, the migrations and the rights
-// of the service's role. Package sqldb has all other statements.
+// Package postgres keeps the data in a Postgres that replicas share. It has the statements for
+// sending and checking codes, the hourly counts, the partitions, the migrations and the rights of
+// the service's role. Package sqldb has all others.
 package postgres
 
 import (
@@ -26,8 +26,7 @@ import (
 	"sendcode/internal/store/sqldb"
 )
 
-// DB is the database in a Postgres (15 or newer) that replicas share. It is safe for concurrent
-// use.
+// DB is a Postgres (15 or newer) that replicas share. Safe for concurrent use.
 type DB struct {
 	sqldb.DB
 
@@ -46,14 +45,14 @@ type DB struct {
 	histories        *batch.Batcher[rowrules.HistoryQuery, rowrules.History]
 	verifications    *batch.Batcher[verificationQuery, storedVerification]
 	sharedStatements *batch.Batcher[*sqldb.Statement, struct{}]
-	lastReadKey      atomic.Int64 // number of shared reads so far; each read uses its number as its key in the batcher
+	lastReadKey      atomic.Int64 // shared reads so far; its number is a read's key in the batcher
 
 	searches takeOverSearches // up to where TakeOver has searched
 	stuck    stuckRows        // of outcomes, postponements and ends of events
 
-	prepared map[string]preparedStatement // by their texts
+	prepared map[string]preparedStatement // by text
 
-	now       string                    // SQL expression for the database's time
+	now       string                    // SQL of the database's time
 	lastClock atomic.Pointer[seenClock] // see likelyNow
 
 	committed atomic.Pointer[sqldb.CommitTiming]
@@ -61,20 +60,18 @@ type DB struct {
 }
 
 const (
-	serverClockSQL = "clock_timestamp()" // not now(), the start of the transaction, because the statements run only after a wait for locks
+	serverClockSQL = "clock_timestamp()" // not now(), the start of the transaction: the statements run only after a wait for locks
 
 	otherConns = 4 // unless the URL says pool_max_conns
-	// Only Finish, Postpone, ConfirmRefund, EndAppEventAttempt, RenewLeases and TakeOver use these
-	// connections. The first four run in batches, and each of the four has at most one batch under
-	// way. So few connections are in use at once, and three suffice.
+	// Finish, Postpone, ConfirmRefund and EndAppEventAttempt have at most one batch each under way;
+	// besides there are only RenewLeases and TakeOver. So three suffice.
 	finisherConns   = 3
 	maxConnIdleTime = 5 * time.Minute
 	maxConnLifetime = time.Hour
 )
 
-// ConnsPerReplica is the largest number of connections that one process opens. ClaimIdempotencyKey,
-// Begin and Check have maxWriters connections each. The reads that are run in batches have twice
-// maxReaders connections. If the URL has pool_max_conns, pool_max_conns replaces otherConns.
+// ConnsPerReplica is the most connections of one process: maxWriters each for claims, Begin and
+// Check, and twice maxReaders for reads in batches. pool_max_conns in the URL replaces otherConns.
 const ConnsPerReplica = writerConns + finisherConns + readerConns + otherConns
 
 const (
@@ -82,64 +79,56 @@ const (
 	readerConns = 2 * maxReaders
 )
 
-// connectTimeout is the longest time to open a connection to one host, unless connect_timeout in
-// the URL is shorter. With TLS and a password, opening takes six round trips. This is 3.6 s if a
-// round trip takes 600 ms. connectTimeout is less than store.CallTimeout, so that a call can still
-// return the error of the opening.
+// connectTimeout bounds opening a connection to one host, unless connect_timeout in the URL is
+// shorter. With TLS and a password that takes six round trips, or 3.6 s at 600 ms each. It is less
+// than store.CallTimeout, so that a call can still return the error.
 func connectTimeout() time.Duration { return store.CallTimeout * 9 / 10 }
 
-// sessionSettings has the settings of all connections, unless the URL has other values.
+// sessionSettings hold for all connections, unless the URL has others.
 var sessionSettings = map[string]string{
 	"application_name": "sendcode",
 	"timezone":         "UTC",
-	// These settings bound how long a statement runs and waits. All statements are short. A call
-	// that needs a locked row of a recipient must not delay the other calls of its batch for long.
-	// So the whole batch first waits for the lock, at most for lock_timeout. If a lock is still not
-	// free, the batch runs again in parts, and each part waits at most for briefLockTimeout. One
-	// deadline applies to all these waits.
+	// All statements are short. A call that needs a locked row must not delay its batch for long:
+	// the whole batch first waits for up to lock_timeout, then runs in parts, each of which waits
+	// for up to briefLockTimeout. One deadline holds for all these waits.
 	"statement_timeout":                   "5s",
 	"lock_timeout":                        "1s",
 	"idle_in_transaction_session_timeout": "5s",
-	// If a client disappears during a transaction, its locks stay until the server notices. These
-	// settings let the server notice soon.
+	// If a client disappears in a transaction, its locks stay until the server notices, with these
+	// soon.
 	"tcp_keepalives_idle":     "10",
 	"tcp_keepalives_interval": "5",
 	"tcp_keepalives_count":    "3",
-	// Every query has its index. The tables grow faster than their statistics, so the planner might
-	// choose a full scan.
+	// Every query has its index, but tables grow faster than their statistics, and the planner
+	// might choose a full scan.
 	"enable_seqscan": "off",
-	// Bitmap scans are off, because they first collect all matches. No query needs one: every query
-	// reads an index in the order that it needs, or looks up a few rows.
+	// Bitmap scans first collect all matches. No query needs one: each reads an index in its order,
+	// or looks up a few rows.
 	"enable_bitmapscan": "off",
 	"jit":               "off",
 }
 
-// writerSettings is added to sessionSettings for the pool writers.
 var writerSettings = map[string]string{"idle_in_transaction_session_timeout": maxIdleInTransaction}
 
-// finisherSettings is added to sessionSettings for statements that join a list of IDs with rows.
-// The planner expects one row from this join, even if the list is long. So it may choose a nested
-// loop, which compares each ID with each row. With a nested loop, 256 outcomes took 0.3 s, and
-// 4,000 leases took more than 1 s. A hash join is equally fast for one ID, and its time is
-// proportional to the length of the list.
+// finisherSettings are for statements that join a list of IDs with rows. The planner expects one
+// row of such a join, and may choose a nested loop, which compares each ID with each row: 256
+// outcomes took 0.3 s, and 4,000 leases more than 1 s. A hash join is as fast for one ID, and
+// proportional to the list.
 var finisherSettings = map[string]string{"enable_nestloop": "off"}
 
-// maxIdleInTransaction is the longest time that a transaction of Begin or Check may wait for its
-// second round trip. It is less than lock_timeout. So if a replica hangs, the database ends the
-// transactions of that replica before other transactions, which wait for the locks of that replica,
-// fail.
+// maxIdleInTransaction is how long a transaction of Begin or Check may wait for its second round
+// trip. It is less than lock_timeout: if a replica hangs, the database ends its transactions before
+// others fail that wait for their locks.
 const maxIdleInTransaction = "800ms"
 
-// Open connects to the database at url, a postgres:// URL, and works there as role. If role is
-// empty, it works as the user in the URL. Open fails if Migrate has not updated the schema. Open
-// returns at the latest when ctx ends. If there is a tracer, it gets the events of every
-// connection. Errors do not contain the URL.
+// Open connects to url (postgres://) and works there as role, or as the URL's user if that's empty.
+// It fails if Migrate has not updated the schema, and returns when ctx ends at the latest. tracer
+// gets the events of every connection. Errors don't contain the URL.
 func Open(ctx context.Context, url, role string, tracer ...pgx.QueryTracer) (*DB, error) {
 	return openWithClock(ctx, url, serverClockSQL, role, tracer...)
 }
 
-// openWithClock is Open with a different clock. The parameter now is the SQL expression for the
-// database's time. Tests set their own expression.
+// openWithClock takes the SQL of the database's time, for tests.
 func openWithClock(ctx context.Context, url, now, role string, tracer ...pgx.QueryTracer) (*DB, error) {
 	p := &DB{now: now, prepared: map[string]preparedStatement{}}
 	p.DB = sqldb.DB{Dialect: sqldb.Postgres, Engine: p, PerDatabase: p, LongReads: make(chan struct{}, 1)}
@@ -164,8 +153,8 @@ func openWithClock(ctx context.Context, url, now, role string, tracer ...pgx.Que
 	return p, nil
 }
 
-// openPools opens the pools, checks the server and its schema, and returns the database's time.
-// After an error some pools may be open.
+// openPools also checks the server and its schema, and returns the database's time. After an error
+// some pools may be open.
 func (db *DB) openPools(ctx context.Context, url, role string, tracer []pgx.QueryTracer) (now time.Time, err error) {
 	if db.pool, err = newPool(ctx, url, role, poolOptions{tracer: tracer}); err != nil {
 		return now, err
@@ -195,8 +184,7 @@ func (db *DB) openPools(ctx context.Context, url, role string, tracer []pgx.Quer
 	if db.readers, err = newPool(ctx, url, role, o); err != nil {
 		return now, err
 	}
-	// The pool writers opens one connection now. Otherwise the first Begin would spend its timeout
-	// on opening the connection.
+	// Open one connection now: otherwise the first Begin would spend its timeout on that.
 	if err = withConn(ctx, db.writers, func(context.Context, *pgxpool.Conn) error { return nil }); err != nil {
 		return now, err
 	}
@@ -211,12 +199,11 @@ func (db *DB) closePools() {
 	}
 }
 
-// parseURL returns the configuration of connections to the database at url. Its pool settings are
-// those for otherConns. The parameters of the pool, such as pool_max_conns, are not sent to the
-// server as settings. Errors do not contain the URL.
+// parseURL returns pool settings for otherConns. The pool's parameters, such as pool_max_conns,
+// aren't sent to the server. Errors don't contain the URL.
 func parseURL(url string) (*pgxpool.Config, error) {
 	config, err := pgxpool.ParseConfig(url)
-	server, failed := pgx.ParseConfig(url) // leaves the parameters of the pool among the settings
+	server, failed := pgx.ParseConfig(url) // leaves the pool's parameters among the settings
 	if err != nil || failed != nil {
 		return nil, errors.New("store: the database URL can't be read") // the cause may show a password
 	}
@@ -226,21 +213,20 @@ func parseURL(url string) (*pgxpool.Config, error) {
 	return config, nil
 }
 
-// OpenConnsAhead says whether pools open their connections before they are used. If it is true,
-// each process opens eleven connections ahead, and each connection prepares its statements. Tests
-// set OpenConnsAhead to false, because most tests need only two of the eleven connections.
+// OpenConnsAhead makes each process open eleven connections ahead, which prepare their statements.
+// It is false in tests, most of which need only two.
 var OpenConnsAhead = true
 
-// poolOptions are the differences between the pools.
+// poolOptions are what pools differ in.
 type poolOptions struct {
-	conns      int32             // most connections; 0: as parseURL says
-	open       int32             // connections that stay open
-	session    map[string]string // settings besides sessionSettings
+	conns      int32             // most; 0: as parseURL says
+	open       int32             // that stay open
+	session    map[string]string // besides sessionSettings
 	statements []string          // prepared on each connection, each with one generic plan
 	tracer     []pgx.QueryTracer // at most one
 }
 
-// newPool opens a pool of connections. Errors do not contain the URL.
+// newPool returns errors without the URL.
 func newPool(ctx context.Context, url, role string, o poolOptions) (*pgxpool.Pool, error) {
 	config, err := parseURL(url)
 	if err != nil {
@@ -252,11 +238,10 @@ func newPool(ctx context.Context, url, role string, o poolOptions) (*pgxpool.Poo
 	if OpenConnsAhead {
 		config.MinConns = o.open
 	}
-	// Before a pool uses an idle connection again, ShouldPing decides whether to ping it. A lost
-	// connection should be noticed before the next write, because otherwise the result of that
-	// write is uncertain. So pools without prepared statements ping a connection that was idle for
-	// more than 1 s. Pools with prepared statements only check for unread bytes: the calls on these
-	// pools can be repeated after a lost connection.
+	// ShouldPing is asked before an idle connection is used. A lost one should be noticed before a
+	// write, whose result would be uncertain. So pools without prepared statements ping one that
+	// was idle for more than 1 s. Calls on the others can be repeated, and only unread bytes are
+	// looked for.
 	config.ShouldPing = func(_ context.Context, p pgxpool.ShouldPingParams) bool {
 		return hasUnreadBytes(p.Conn.PgConn().Conn()) || o.statements == nil && p.IdleDuration > time.Second
 	}
@@ -269,8 +254,8 @@ func newPool(ctx context.Context, url, role string, o poolOptions) (*pgxpool.Poo
 		config.ConnConfig.ConnectTimeout = connectTimeout()
 	}
 	settings := maps.Clone(sessionSettings)
-	// The server makes one generic plan for each statement. Otherwise it would plan each batch
-	// anew, because the lengths of the arrays differ. Planning costs as much as running.
+	// The server makes one generic plan for each statement: otherwise it would plan each batch
+	// anew, as lengths of arrays differ, and planning costs as much as running.
 	if len(o.statements) > 0 {
 		settings["plan_cache_mode"] = "force_generic_plan"
 	}
@@ -297,7 +282,7 @@ func newPool(ctx context.Context, url, role string, o poolOptions) (*pgxpool.Poo
 // LastSendCommit implements sqldb.Engine.
 func (db *DB) LastSendCommit() *sqldb.CommitTiming { return db.committed.Load() }
 
-// Close implements sqldb.Engine. It first waits until all queued calls have their answers.
+// Close implements sqldb.Engine. It waits until all queued calls have their answers.
 func (db *DB) Close() error {
 	db.claims.Close()
 	db.begins.Close()
@@ -313,35 +298,34 @@ func (db *DB) Close() error {
 	return nil
 }
 
-// readOnPool runs f, which must only read, on a pooled connection. If the connection was lost, it
-// empties the pool and runs f once more.
+// readOnPool runs f, which must only read. If the connection was lost, it empties the pool and runs
+// f once more.
 func (db *DB) readOnPool(ctx context.Context, f func(context.Context, *pgxpool.Conn) error) error {
 	ctx, cancel := store.WithCallTimeout(ctx)
 	defer cancel()
 	err := withConn(ctx, db.pool, f)
 	if err != nil && ctx.Err() == nil && isConnectionLost(err) {
-		db.pool.Reset() // the other connections are probably lost too
+		db.pool.Reset() // the others are probably lost too
 		err = withConn(ctx, db.pool, f)
 	}
 	return store.WrapUnavailable(withCause(err))
 }
 
-// changeOnPool runs f, which may write, on a pooled connection, and never repeats it.
+// changeOnPool runs f, which may write, and never repeats it.
 func (db *DB) changeOnPool(ctx context.Context, f func(context.Context, *pgxpool.Conn) error) error {
 	return wrapWriteError(withConn(ctx, db.pool, f))
 }
 
-// wrapWriteError wraps the error of a writing statement in fault.Unavailable. If the write may have
-// been committed, the error also wraps fault.Uncertain.
+// wrapWriteError wraps the error of a writing statement in fault.Unavailable and, if it may be
+// committed, in fault.Uncertain.
 func wrapWriteError(err error) error {
 	return uncertainUnlessNotCommitted(store.IsStoreError(err) || pgconn.SafeToRetry(err) || isRolledBack(err), err)
 }
 
-// withConn runs f on a pooled connection. It waits for the connection until ctx ends, at most for
-// the time that store.WithCallTimeout allows. If it gets no connection, the error wraps
-// fault.Unavailable, because nothing was sent. The function f gets a separate context: pgx closes a
-// connection if the context of a statement ends, and a new connection costs several round trips. If
-// the server has become read-only, withConn closes the connection.
+// withConn waits for a pooled connection until ctx ends, or for store.CallTimeout; without one the
+// error wraps fault.Unavailable, because nothing was sent. f gets a context of its own: pgx closes
+// a connection if a statement's context ends, and a new one costs several round trips. If the
+// server has become read-only, withConn closes the connection.
 func withConn(ctx context.Context, pool *pgxpool.Pool, f func(context.Context, *pgxpool.Conn) error) error {
 	ctx, cancel := store.WithCallTimeout(ctx)
 	defer cancel()
@@ -349,18 +333,18 @@ func withConn(ctx context.Context, pool *pgxpool.Pool, f func(context.Context, *
 	if err != nil {
 		return store.WrapUnavailable(withCause(err))
 	}
-	defer conn.Release() // closes the connection if its transaction or a statement is still under way, as after a panic
+	defer conn.Release() // closes the connection if its transaction or a statement is under way, as after a panic
 	own, cancel := context.WithDeadline(context.WithoutCancel(ctx), statementDeadline(ctx))
 	defer cancel()
 	err = f(own, conn)
 	if isServerReadOnly(err) {
-		_ = conn.Conn().Close(own) // this server is no longer the primary; a new connection may reach the new primary
+		_ = conn.Conn().Close(own) // no longer the primary; a new connection may reach the new one
 	}
 	return err
 }
 
-// statementDeadline returns the deadline of statements that begin now. It is the deadline of ctx,
-// or store.CallTimeout from now if that is later. The context ctx must have a deadline.
+// statementDeadline returns the deadline of ctx, which must have one, or store.CallTimeout from now
+// if that's later.
 func statementDeadline(ctx context.Context) time.Time {
 	end, _ := ctx.Deadline()
 	if least := time.Now().Add(store.CallTimeout); end.Before(least) {
@@ -376,15 +360,14 @@ func isRolledBack(err error) bool {
 	return ok && e.SeverityUnlocalized == "ERROR"
 }
 
-// isConnectionLost reports whether err may mean that the connection was lost. Then a new connection
-// may succeed.
+// isConnectionLost reports whether a new connection may succeed.
 func isConnectionLost(err error) bool {
 	return !store.IsStoreError(err) && !isRolledBack(err) && !errors.Is(err, context.Canceled) &&
 		!errors.Is(err, context.DeadlineExceeded)
 }
 
-// isServerReadOnly reports whether err says that the server is a read-only standby.
-// https://www.postgresql.org/docs/current/errcodes-appendix.html
+// isServerReadOnly reports whether the server is a read-only standby, by
+// https://www.postgresql.org/docs/current/errcodes-appendix.html.
 func isServerReadOnly(err error) bool { return sqlState(err) == "25006" }
 
 // IsUnreachable reports whether an error of Migrate or Open means that no server accepts
@@ -398,7 +381,6 @@ func IsUnreachable(err error) bool {
 		errors.Is(err, fault.Unavailable) && !errors.Is(err, store.ErrSchema)
 }
 
-// isUndefinedTable reports whether err says that a table does not exist.
 func isUndefinedTable(err error) bool { return sqlState(err) == "42P01" }
 
 func sqlState(err error) string {
@@ -408,25 +390,22 @@ func sqlState(err error) string {
 	return ""
 }
 
-// replaceNow replaces @now in a statement by the SQL expression for the present time: the database
-// server's, unless a test sets another expression.
+// replaceNow puts the SQL of the server's time, or of a test's, for @now.
 func (db *DB) replaceNow(statement string) string { return replaceNow(statement, db.now, nil) }
 
-// seenClock is one reading of the database's clock. The field now is the database's time. The field
-// read is this process's time at the reading.
+// seenClock is a reading of the database's clock, and when it was read on this process's.
 type seenClock struct{ now, read time.Time }
 
 func (db *DB) sawClock(now time.Time) { db.lastClock.Store(&seenClock{now, time.Now()}) }
 
-// likelyNow estimates the database's time: the last reading of its clock, plus the time since then.
+// likelyNow is the last reading of the database's clock plus the time since.
 func (db *DB) likelyNow() time.Time {
 	last := db.lastClock.Load()
 	return store.TruncateToMicroseconds(last.now.Add(time.Since(last.read)))
 }
 
-// hasUnreadBytes reports whether an idle connection has unread bytes or has ended. If the system
-// does not report this, the result is false. Then a lost connection is noticed only when it is
-// used.
+// hasUnreadBytes also reports an ended connection. It is false if the system doesn't say; then a
+// lost connection is noticed only in use.
 func hasUnreadBytes(conn net.Conn) bool {
 	if secure, ok := conn.(*tls.Conn); ok {
 		conn = secure.NetConn()

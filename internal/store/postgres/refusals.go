@@ -10,7 +10,7 @@ import (
 	"sendcode/internal/store/sqldb"
 )
 
-// refusalsPerInsert is how many refusals one statement writes.
+// refusalsPerInsert bounds one statement.
 const refusalsPerInsert = 1000
 
 // RecordRefusals implements sqldb.PerDatabase.

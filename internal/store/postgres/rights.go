@@ -17,11 +17,11 @@ import (
 	"sendcode/migrations"
 )
 
-// The owner of a table can always grant itself rights on the table. So if a role is configured, the
-// service works as that role, and another user owns and migrates the tables. grantRights gives the
-// role its rights after each migration. The role has only SELECT and INSERT on audit_entries.
+// A table's owner can always grant itself rights on it. So the service may work as a role, and
+// another user owns and migrates the tables. grantRights gives the role its rights after each
+// migration, on audit_entries only SELECT and INSERT.
 
-// tableRights has the role's rights on some tables; on any other table the role has defaultRights.
+// tableRights are the role's; on other tables it has defaultRights.
 var tableRights = map[string]string{
 	"audit_entries":            "SELECT, INSERT",
 	"audit_recipients":         "SELECT, INSERT, UPDATE (recipient, masked)",
@@ -31,12 +31,12 @@ var tableRights = map[string]string{
 	"write_probe":              "INSERT, DELETE",
 }
 
-// ownerFunctions are the functions that the role may call and that run with the owner's rights
-// (migrations/postgres/00001_schema.sql).
+// ownerFunctions run with the owner's rights (migrations/postgres/00001_schema.sql), and the role
+// may call them.
 var ownerFunctions = []string{"sendcode_make_partitions()", "sendcode_drop_partition(timestamptz)"}
 
-// ownTablesSQL selects the current schema and the tables in it that the migrating user owns. It
-// leaves out partitions: access through the parent table needs no rights on its partitions.
+// ownTablesSQL selects the current schema and its tables that the migrating user owns, without
+// partitions: access through the parent needs no rights on them.
 const ownTablesSQL = `
 SELECT current_schema(), ARRAY(
     SELECT c.relname::text FROM pg_catalog.pg_class c
@@ -45,10 +45,9 @@ SELECT current_schema(), ARRAY(
 
 const defaultRights = "SELECT, INSERT, UPDATE, DELETE"
 
-// missingRightsSQL selects one text about what the current login lacks. The text names up to four
-// missing rights, and up to four tables whose row level security hides rows from the login. It also
-// says what to do. If nothing is missing, the result is NULL. missingRightsSQL ignores missing
-// tables, because checkSchema finds them.
+// missingRightsSQL returns one text on what the login lacks, or NULL: up to four rights, and up to
+// four tables whose row level security hides rows from it, with what to do. It ignores missing
+// tables, which checkSchema finds.
 var missingRightsSQL = func() string {
 	var needed []string
 	for _, table := range sqldb.TableNames() {
@@ -72,8 +71,7 @@ FROM (SELECT n.t, n.r || ' ' || n.t AS right_on, CASE n.r WHEN 'DELETE' THEN has
       FROM (VALUES ` + strings.Join(needed, ", ") + `) AS n (t, r) JOIN pg_catalog.pg_class c ON c.oid = to_regclass(n.t)) AS one`
 }()
 
-// checkRights returns an error if the login lacks rights that the service needs. The error wraps
-// store.ErrNoPermission.
+// checkRights fails with store.ErrNoPermission if the login lacks rights that the service needs.
 func (db *DB) checkRights(ctx context.Context) error {
 	var missing *string
 	err := db.readOnPool(ctx, func(ctx context.Context, conn *pgxpool.Conn) error {
@@ -85,7 +83,6 @@ func (db *DB) checkRights(ctx context.Context) error {
 	return err
 }
 
-// logsInAs reports whether the connection logs in as role.
 func logsInAs(ctx context.Context, db *sql.DB, role string) (is bool, err error) {
 	if role == "" {
 		return false, nil
@@ -94,9 +91,8 @@ func logsInAs(ctx context.Context, db *sql.DB, role string) (is bool, err error)
 	return is, err
 }
 
-// grantRights gives the role its rights on the tables and functions of the current schema. It
-// revokes all rights of PUBLIC on these tables. It does this in one transaction. If role is empty,
-// grantRights does nothing.
+// grantRights gives the role its rights on the current schema's tables and functions, and revokes
+// those of PUBLIC on the tables, in one transaction. Without a role it does nothing.
 func grantRights(ctx context.Context, db *sql.DB, role string) error {
 	if role == "" {
 		return nil
@@ -133,8 +129,8 @@ func grantRights(ctx context.Context, db *sql.DB, role string) error {
 	return tx.Commit()
 }
 
-// makeRole creates the role if it is missing. It also tries to make the current user a member of
-// the role. Then a service with the same URL can switch to the role.
+// makeRole creates the role if it is missing, and tries to make the current user a member, so that
+// a service with the same URL can switch to it.
 func makeRole(ctx context.Context, db *sql.DB, role string) error {
 	var exists, member bool
 	err := db.QueryRowContext(ctx, `SELECT count(*) > 0, coalesce(bool_and(pg_has_role(oid, 'MEMBER')), false) FROM pg_catalog.pg_roles
@@ -150,15 +146,15 @@ func makeRole(ctx context.Context, db *sql.DB, role string) error {
 		}
 	}
 	if !member {
-		// If the user may not grant the membership, this statement fails. Then the service needs a
-		// URL that logs in as the role. The service's error at start says this.
+		// If the user may not, the service needs a URL that logs in as the role, as its error at
+		// start says.
 		_, _ = db.ExecContext(ctx, "GRANT "+name+" TO CURRENT_USER")
 	}
 	return nil
 }
 
-// AuditWeakness returns "" if the service can add audit entries but not change or delete them.
-// Otherwise it returns the reason.
+// AuditWeakness returns why the service can change or delete audit entries; "" if it can only add
+// them.
 func (db *DB) AuditWeakness(ctx context.Context) (why string, err error) {
 	var may []string
 	var owner bool
@@ -185,8 +181,7 @@ var errMayNotMigrate = errors.New(
 	"store: the URL logs in as the role that the service works as, which may not migrate; migrate as the " +
 		"tables' owner")
 
-// CheckMayMigrate returns an error if the URL logs in as the service's role, because that role must
-// not migrate.
+// CheckMayMigrate fails if the URL logs in as the service's role, which must not migrate.
 func CheckMayMigrate(url, role string) error {
 	config, err := parseURL(url)
 	if err != nil {

@@ -11,12 +11,11 @@ import (
 	"sendcode/internal/store/sqlgen"
 )
 
-// countHoursLockKey is the key of an advisory lock. The lock ensures that only one replica counts
-// hours at a time.
+// countHoursLockKey is the key of an advisory lock under which one replica at a time counts hours.
 const countHoursLockKey = 0x73656e64636f6475
 
-// nextHourToCountSQL selects the newest hour that has no counts yet, ended at least @delay ago, and
-// is at most @age old. It leaves out hours before the first row, and hours with a send in flight.
+// nextHourToCountSQL selects the newest hour without counts that ended at least @delay ago and is
+// at most @age old. It leaves out hours before the first row, and those with a send in flight.
 var nextHourToCountSQL = `
 WITH clock AS MATERIALIZED (
     SELECT @now AS now, @now - CAST(@age AS interval) AS since,
@@ -30,11 +29,9 @@ WHERE h.hour > clock.first - interval '1 hour' AND NOT EXISTS (SELECT FROM count
   AND h.hour NOT IN (SELECT under_way.hour FROM under_way)
 ORDER BY h.hour DESC LIMIT 1`
 
-// deleteOldHoursSQL deletes the counts of hours that are older than @age.
 var deleteOldHoursSQL = sqldb.DeleteHourCountsSQL(`hour < (SELECT @now - CAST(@age AS interval))`)
 
-// countHourSQL stores the counts of the hour from @hour to @until. It is one statement, so that all
-// counts come from one snapshot.
+// countHourSQL is one statement, so that all counts come from one snapshot.
 var countHourSQL = `
 WITH counted AS MATERIALIZED (` + sqldb.HourRowsSQL(sqldb.Postgres) + `)` +
 	strings.Join(sqlgen.MapSlice(sqldb.HourTables, func(t sqldb.HourTable) string {
@@ -44,7 +41,7 @@ WITH counted AS MATERIALIZED (` + sqldb.HourRowsSQL(sqldb.Postgres) + `)` +
 INSERT INTO counted_hours (hour) VALUES (@hour)`
 
 // CountHours implements sqldb.PerDatabase. Each hour has its own transaction, so that an erasure
-// waits at most until one hour is counted.
+// waits for one at most.
 func (db *DB) CountHours(ctx context.Context, life, keep time.Duration, limit int) (n int, err error) {
 	defer db.Observe(&ctx, "count_hours", "count_hours")()
 	ctx, cancel := store.WithCallTimeout(ctx)
@@ -62,8 +59,8 @@ func (db *DB) CountHours(ctx context.Context, life, keep time.Duration, limit in
 	return n, nil
 }
 
-// countNextHour deletes counts older than age, counts the newest hour that is due, and reports
-// whether there was one. It does nothing if another replica is counting.
+// countNextHour deletes counts older than age, and counts the newest due hour. It returns false if
+// there is none, or if another replica is counting.
 func countNextHour(q sqldb.Tx, delay, age time.Duration) (bool, error) {
 	mine, err := sqldb.QueryAll(q, sqldb.OneColumn[bool], `SELECT pg_try_advisory_xact_lock(@lock)`,
 		sqldb.Args{"lock": int64(countHoursLockKey)})
@@ -82,18 +79,17 @@ func countNextHour(q sqldb.Tx, delay, age time.Duration) (bool, error) {
 	return err == nil, err
 }
 
-// BeforeErase implements sqldb.Engine. It subtracts the recipient's sends from the hourly counts.
-// It also takes a lock, so that CountHours does not count an hour during the erasure.
+// BeforeErase implements sqldb.Engine. It subtracts the recipient's sends from the hourly counts,
+// under a lock that keeps CountHours from counting an hour meanwhile.
 func (db *DB) BeforeErase(q sqldb.Tx, h recipient.Hash) error {
 	return q.ExecAll(sqldb.Args{"recipient": h, "key": int64(countHoursLockKey)}, sqldb.LongTimeoutSQL.Postgres,
 		`SELECT pg_advisory_xact_lock(@key)`,
 		subtractDomainsSQL, subtractCodesSQL)
 }
 
-// DeleteCountsOfHour implements sqldb.Engine. It deletes the counts of the hour that contains the
-// instant in the parameter at. If this instant is less than sqldb.HourCountDelay ago, the hour has
-// no counts yet, and DeleteCountsOfHour does nothing. Otherwise it also takes a lock, so that
-// CountHours cannot count the hour again before this transaction is committed.
+// DeleteCountsOfHour implements sqldb.Engine. An hour with an instant less than
+// sqldb.HourCountDelay ago has no counts yet. For others it also takes a lock, so that CountHours
+// can't count the hour again before this transaction is committed.
 func (db *DB) DeleteCountsOfHour(q sqldb.Tx, at time.Time) error {
 	if q.Now.Sub(at) < sqldb.HourCountDelay {
 		return nil
@@ -102,8 +98,7 @@ func (db *DB) DeleteCountsOfHour(q sqldb.Tx, at time.Time) error {
 		append([]string{`SELECT pg_advisory_xact_lock(@key)`}, sqldb.DeleteHourCountsSQL(`hour = @hour`)...)...)
 }
 
-// subtractDomainsSQL and subtractCodesSQL subtract a recipient's sends from the stored counts by
-// domain and country. They run before the erasure removes domain and country from the rows.
+// Run before the erasure removes domain and country from the rows.
 var (
 	subtractDomainsSQL = subtractCountsSQL("hour_domains", `
     SELECT date_trunc('hour', s.logged_at, 'UTC') AS hour, s.app, s.channel, s.purpose, s.domain, count(*) AS sends,
@@ -120,9 +115,8 @@ var (
 		[]string{"dimension", "value"}, "opened", "approved")
 )
 
-// subtractCountsSQL returns the statement that subtracts counts from the rows of a table. The
-// parameter query selects the counts to subtract, each with the key of its row in the table. If the
-// first count of a row would become 0, the statement deletes the row.
+// subtractCountsSQL subtracts what query selects, by the rows' keys. A row whose first count would
+// become 0 is deleted.
 func subtractCountsSQL(table, query string, key []string, counts ...string) string {
 	key = append([]string{"hour", "app", "channel", "purpose"}, key...)
 	same := "(h." + strings.Join(key, ", h.") + ") = (m." + strings.Join(key, ", m.") + ")"

@@ -13,16 +13,15 @@ import (
 	"sendcode/internal/store"
 )
 
-// A pooler such as PgBouncer rejects a connection if the first message has settings that the pooler
-// does not know. So the service makes these settings by a statement on the open connection. Every
-// pooler forwards statements.
+// A pooler such as PgBouncer rejects a connection whose first message has settings that it doesn't
+// know. So a statement sets them, which every pooler forwards.
 
-// startupSettings are the settings that stay in the startup message, the first message of a
-// connection, because the protocol needs them there or because PgBouncer knows them.
+// startupSettings stay in a connection's first message, because the protocol needs them there, or
+// PgBouncer knows them.
 var startupSettings = map[string]bool{"application_name": true, "client_encoding": true, "options": true, "replication": true}
 
-// deferSettings removes every setting outside startupSettings from the configuration. It returns a
-// function that makes the removed settings by a statement on a new connection.
+// deferSettings removes all but startupSettings from config. It returns a function that sets them
+// on a new connection.
 func deferSettings(config *pgx.ConnConfig) func(context.Context, *pgx.Conn) error {
 	var names, values []string
 	for _, name := range slices.Sorted(maps.Keys(config.RuntimeParams)) {
@@ -32,10 +31,10 @@ func deferSettings(config *pgx.ConnConfig) func(context.Context, *pgx.Conn) erro
 		}
 	}
 	return func(ctx context.Context, conn *pgx.Conn) error {
-		// The statement is not prepared, because it must also work with a pooler that gives a
-		// server connection to each transaction. Only later does checkServer detect and reject such
-		// a pooler. If the server's default for synchronous_commit is off, the statement turns it
-		// on, because a committed row must be on the disk.
+		// The statement isn't prepared, because it must also work with a pooler that gives a server
+		// connection to each transaction, which only checkServer detects and rejects. It turns
+		// synchronous_commit on if that's off by default, because a committed row must be on the
+		// disk.
 		_, err := conn.Exec(ctx, `SELECT set_config(name, value, false) FROM unnest(@names::text[], @values::text[]) AS s (name, value)
 UNION ALL SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'`,
 			pgx.QueryExecModeExec, pgx.NamedArgs{"names": names, "values": values})
@@ -55,11 +54,9 @@ var (
 		"set default_pool_size in PgBouncer to %d for each replica, and 6 more", ConnsPerReplica)
 )
 
-// checkServer returns an error in three cases. In the first case, the database's encoding is not
-// UTF-8. In the second case, a pooler gives a server connection to each transaction instead of each
-// session. The service needs sessions for its prepared statements and settings. In the third case,
-// an advisory lock of one session does not lock out another session. checkServer opens a second
-// connection to test the last two cases.
+// checkServer fails if the database's encoding isn't UTF-8, if a pooler gives a server connection
+// to each transaction (prepared statements and settings need sessions), or if an advisory lock of
+// one session doesn't lock out another. It opens a second connection to test the latter two.
 func checkServer(ctx context.Context, conn *pgx.Conn) error {
 	if encoding := conn.PgConn().ParameterStatus("server_encoding"); encoding != "" && encoding != "UTF8" {
 		return fmt.Errorf("store: the database has the encoding %s: create one with ENCODING 'UTF8' TEMPLATE template0", encoding)
@@ -68,10 +65,9 @@ func checkServer(ctx context.Context, conn *pgx.Conn) error {
 	if err != nil {
 		return err
 	}
-	// an equal process ID means that no pooler is in between
+	// equal if no pooler is in between
 	pooled := server != conn.PgConn().PID()
-	// A pooler that has no second connection lets the client wait. So the second connection needs a
-	// timeout.
+	// a pooler without a second connection lets the client wait
 	bounded, cancel := context.WithTimeout(ctx, store.CallTimeout)
 	defer cancel()
 	second, err := pgx.ConnectConfig(bounded, conn.Config())
@@ -98,18 +94,18 @@ func checkServer(ctx context.Context, conn *pgx.Conn) error {
 	return checkLocks(ctx, conn, second)
 }
 
-// probeLockKey is the key of the advisory lock that checkLocks takes; nothing else takes it.
+// probeLockKey is taken by nothing but checkLocks.
 const probeLockKey = migrationLockKey + 1
 
 // checkLocks returns errSharedLocks if both sessions get the same advisory lock. If another process
-// holds the lock, advisory locks work and the result is nil.
+// holds it, locks work.
 func checkLocks(ctx context.Context, first, second *pgx.Conn) error {
 	if _, err := first.Exec(ctx, "BEGIN"); err != nil {
 		return err
 	}
 	defer func() { _, _ = first.Exec(context.WithoutCancel(ctx), "ROLLBACK") }()
-	// The connection first is in a transaction and keeps its lock. The connection second is in no
-	// transaction, so its lock ends with the statement.
+	// first keeps its lock in a transaction; second is in none, so its lock ends with the
+	// statement.
 	for _, conn := range []*pgx.Conn{first, second} {
 		var locked bool
 		err := conn.QueryRow(ctx, "SELECT pg_try_advisory_xact_lock(@key)", pgx.QueryExecModeSimpleProtocol,
@@ -121,9 +117,8 @@ func checkLocks(ctx context.Context, first, second *pgx.Conn) error {
 	return errSharedLocks
 }
 
-// secondConnError explains why checkServer could not open its second connection. If ctx ended
-// first, it returns errFewPlaces, because the pooler probably has no further connection to
-// Postgres. Otherwise it returns err wrapped in fault.Unavailable.
+// secondConnError returns errFewPlaces if ctx ended, because the pooler probably has no further
+// connection.
 func secondConnError(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return errFewPlaces
@@ -131,12 +126,10 @@ func secondConnError(ctx context.Context, err error) error {
 	return store.WrapUnavailable(withCause(err))
 }
 
-// dividesSessions reports whether a pooler runs the statements of one connection in different
-// server processes of Postgres. The parameters server and other are the IDs of the processes that
-// have answered on the connections first and second. Several times, dividesSessions asks each
-// connection again for its process, and compares this process with the earlier one. Meanwhile the
-// second connection has an open transaction and so occupies a process. Without this transaction, a
-// pooler might happen to give each connection the same process again.
+// dividesSessions reports whether a pooler runs a connection's statements in different server
+// processes; server and other have answered on first and second. It asks both again, several times.
+// Meanwhile second occupies a process by an open transaction: otherwise a pooler might happen to
+// give each connection the same process again.
 func dividesSessions(ctx context.Context, first, second *pgx.Conn, server, other uint32) (bool, error) {
 	const rounds = 8
 	for range rounds {
@@ -164,17 +157,16 @@ func dividesSessions(ctx context.Context, first, second *pgx.Conn, server, other
 	return false, nil
 }
 
-// serverPID returns the process ID of the server process that answers. It prepares no statement.
+// serverPID prepares no statement.
 func serverPID(ctx context.Context, conn *pgx.Conn) (pid uint32, err error) {
 	err = conn.QueryRow(ctx, "SELECT pg_backend_pid()", pgx.QueryExecModeSimpleProtocol).Scan(&pid)
 	return pid, err
 }
 
-// checkServerAt opens a connection, checks its server with checkServer, and closes it. It returns
-// an error if the connection or the check fails.
+// checkServerAt runs checkServer on a connection of its own.
 func checkServerAt(ctx context.Context, config *pgx.ConnConfig) error {
 	config = config.Copy()
-	deferSettings(config) // removes the settings that a pooler might reject; the check needs none
+	deferSettings(config) // removes settings that a pooler might reject; the check needs none
 	conn, err := pgx.ConnectConfig(ctx, config)
 	if err != nil {
 		return err

@@ -13,8 +13,8 @@ import (
 	"sendcode/internal/store/sqlgen"
 )
 
-// preparedStatement is a statement in the form that Postgres prepares: numbers replace the names of
-// its parameters, such as @lease.
+// preparedStatement is in the form that Postgres prepares, with numbers for parameters such as
+// @lease.
 type preparedStatement struct {
 	sql   string
 	names []string // of the parameters, in the order of the numbers
@@ -22,7 +22,6 @@ type preparedStatement struct {
 
 var parameterName = regexp.MustCompile(`@(\w+)`)
 
-// numbered returns a statement with numbers in place of its parameters' names.
 func numbered(statement string) (p preparedStatement) {
 	p.sql = parameterName.ReplaceAllStringFunc(statement, func(parameter string) string {
 		i := slices.Index(p.names, parameter[1:])
@@ -34,7 +33,6 @@ func numbered(statement string) (p preparedStatement) {
 	return p
 }
 
-// arguments returns the statement's arguments in their order.
 func (p preparedStatement) arguments(args ...sqldb.Args) []any {
 	return sqlgen.MapSlice(p.names, func(name string) any {
 		for _, some := range args {
@@ -46,21 +44,20 @@ func (p preparedStatement) arguments(args ...sqldb.Args) []any {
 	})
 }
 
-// queue adds a prepared statement to a trip. args may contain parameters that the statement does
-// not have.
+// queue adds a prepared statement to a trip. args may have more than its parameters.
 func (db *DB) queue(trip *pgx.Batch, statement string, args ...sqldb.Args) {
 	p := db.prepared[statement]
 	trip.Queue(p.sql, p.arguments(args...)...)
 }
 
-// query runs a prepared statement. An error of the statement is in the returned rows.
+// query returns an error in the rows.
 func (db *DB) query(ctx context.Context, conn *pgxpool.Conn, statement string, args ...sqldb.Args) pgx.Rows {
 	p := db.prepared[statement]
 	rows, _ := conn.Query(ctx, p.sql, p.arguments(args...)...)
 	return rows
 }
 
-// prepare adds the statements to db.prepared, and returns them as Postgres takes them.
+// prepare adds to db.prepared, and returns the statements as Postgres takes them.
 func (db *DB) prepare(statements ...[]string) []string {
 	return sqlgen.MapSlice(slices.Concat(statements...), func(statement string) string {
 		p := numbered(db.replaceNow(statement))
@@ -69,13 +66,12 @@ func (db *DB) prepare(statements ...[]string) []string {
 	})
 }
 
-// failingStatement is a statement that can't run without its parameter.
+// failingStatement can't run without its parameter.
 var failingStatement = numbered("SELECT @missing::int").sql
 
-// prepareStatements prepares the statements on a new connection in one round trip, but runs none of
-// them. pgx first prepares all statements of a batch. Then it binds the parameters and stops with
-// an error, because failingStatement gets no argument. If a later version of pgx does not prepare
-// them here, each statement is prepared at its first use.
+// prepareStatements prepares them in one round trip and runs none: pgx first prepares all
+// statements of a batch, then binds parameters and stops, because failingStatement gets none. If a
+// later pgx doesn't, each statement is prepared at its first use.
 func prepareStatements(ctx context.Context, conn *pgx.Conn, statements []string) error {
 	if len(statements) == 0 {
 		return nil

@@ -16,22 +16,20 @@ import (
 	"sendcode/internal/store/batch"
 )
 
-// together runs a batch of calls. It answers every call or returns an error. After an error,
-// runTogether runs only the calls that are not answered yet. If brief is true, the statements wait
-// only briefly for locks.
+// together answers every call or returns an error, after which runTogether runs only the
+// unanswered. With brief, statements wait only briefly for locks.
 type together[In, Answer any] func(ctx context.Context, brief bool, calls []*batch.Call[In, Answer]) error
 
-// parts is the number of parts into which a failed batch is divided. So a batch of 256 calls runs
-// in parts of 32, then in parts of 4, and then each call runs alone.
+// parts is how many parts a failed batch is divided into: 256 calls run in parts of 32, then of 4,
+// then each alone.
 const parts = 8
 
-// runTogether runs a batch. If the batch fails and one call may be the cause, by its data or by a
-// lock, runTogether divides the batch into parts. It runs each part, and divides a failed part
-// again, until the failing call runs alone. Only that call gets the error.
+// runTogether runs a batch. If it fails and one call may be the cause, by its data or a lock, it
+// divides the batch into parts, and failed parts again, until the failing call runs alone and gets
+// the error.
 //
-// The parts wait only briefly for locks, so that a call that waits for a lock does not delay the
-// other calls. All parts have the deadline of ctx. Calls that remain after the deadline get an
-// error.
+// Parts wait only briefly for locks, so that a call that waits for one doesn't delay the others.
+// All have the deadline of ctx; calls that remain then get an error.
 func runTogether[In, Answer any](ctx context.Context, brief bool, calls []*batch.Call[In, Answer], run together[In, Answer]) {
 	err := run(ctx, brief, calls)
 	if err == nil {
@@ -49,12 +47,11 @@ func runTogether[In, Answer any](ctx context.Context, brief bool, calls []*batch
 	}
 }
 
-// errPanicBefore is the error of a batch that a panic ended before the batch's statement began.
+// errPanicBefore says that a panic ended the batch before its statement began.
 var errPanicBefore = store.WrapUnavailable(panics.Err)
 
-// causedByOneCall reports whether one call may have made its whole batch fail: by its data
-// (SQLSTATE classes 22, 23 and 54), a lock that was not free, a timeout, a deadlock (40), or a
-// panic.
+// causedByOneCall reports whether one call may have made its batch fail: by its data (SQLSTATE
+// classes 22, 23 and 54), a lock, a timeout, a deadlock (40) or a panic. See
 // https://www.postgresql.org/docs/current/errcodes-appendix.html
 func causedByOneCall(err error) bool {
 	c := sqlState(err)
@@ -62,25 +59,22 @@ func causedByOneCall(err error) bool {
 		c == lockNotAvailable || c == "57014")
 }
 
-// briefLockTimeout is the lock_timeout of the parts of a failed batch. If five of 256 calls wait
-// for locks, runTogether runs 68 parts. Of these, 15 parts fail, each after briefLockTimeout, which
-// takes 0.75 s in total. On most disks, the batches of other replicas keep a lock for a shorter
-// time than briefLockTimeout.
+// briefLockTimeout is the lock_timeout of a failed batch's parts. If five of 256 calls wait for
+// locks, 68 parts run, of which 15 fail, in 0.75 s together. On most disks, batches of other
+// replicas keep a lock for less.
 const briefLockTimeout = 50 * time.Millisecond
 
-// waitBrieflySQL begins a transaction whose statements wait only briefly for a lock.
+// waitBrieflySQL is for the rest of the transaction.
 var waitBrieflySQL = fmt.Sprintf("SELECT set_config('lock_timeout', '%d', true)", briefLockTimeout.Milliseconds())
 
-// stuckRows has the IDs of rows that a call could not lock although the call ran alone. If such a
-// call is repeated, it runs alone again, because a batch with this call would fail. stuckRows is
-// safe for concurrent use. The zero value is empty.
+// stuckRows are rows that a call could not lock although it ran alone. A repeated call runs alone
+// again, because its batch would fail. Safe for concurrent use. The zero value is empty.
 type stuckRows struct {
 	mu  sync.Mutex
 	ids map[uuid.UUID]bool
 }
 
-// maxStuckRows is the largest number of rows in stuckRows. If another row is added, stuckRows first
-// forgets all rows.
+// maxStuckRows is how many there can be: then one more lets all be forgotten.
 const maxStuckRows = 1000
 
 func (s *stuckRows) has(id uuid.UUID) bool {
@@ -89,8 +83,7 @@ func (s *stuckRows) has(id uuid.UUID) bool {
 	return s.ids[id]
 }
 
-// note adds the row id to the stuck rows if its call could not lock the row. It removes the row if
-// the call succeeded.
+// note adds the row if its call could not lock it, and removes it if the call succeeded.
 func (s *stuckRows) note(id uuid.UUID, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

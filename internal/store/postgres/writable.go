@@ -17,10 +17,9 @@ import (
 	"sendcode/migrations"
 )
 
-// withCause adds the cause to err if Postgres says why it cannot write. The cause is ErrNoSpace,
-// ErrReadOnly, ErrNoPermission or ErrNoPartition. If PgBouncer ended a wait for a connection, the
-// cause is errFewPlaces. If the write gave an account an identity that another account has,
-// withCause returns ErrIdentityTaken instead.
+// withCause adds why Postgres can't write: ErrNoSpace, ErrReadOnly, ErrNoPermission or
+// ErrNoPartition, or errFewPlaces if PgBouncer ended a wait for a connection. An identity that
+// another account has becomes ErrIdentityTaken.
 func withCause(err error) error {
 	switch sqlState(err) {
 	case "53100", "53200": // disk_full, out_of_memory
@@ -42,18 +41,17 @@ func withCause(err error) error {
 	return err
 }
 
-// diskSpaceCheckInterval is the time after which one of the replicas checks the free space of the
-// disk again.
+// diskSpaceCheckInterval is the time between two checks of the disk's free space, by one replica
+// for all.
 const diskSpaceCheckInterval = time.Minute
 
-// pingSQL locks one row, which is a small write. A full disk may still have room for a small write.
-// So the statement also writes as many pages as a few sends need. It does this if no replica has
-// done it within diskSpaceCheckInterval, or if @anyway is true.
+// pingSQL locks one row, a small write, for which a full disk may have room. So it also writes as
+// many pages as a few sends need, if no replica has done so within diskSpaceCheckInterval, or with
+// @anyway.
 //
-// pingSQL locks the same tables as sends and checks do, so it waits where they would wait.
-// Concurrent Pings wait at most for each other's commit. The result says whether there is a
-// partition for the present time. It also has the fingerprints of the migrations, and the result of
-// missingRightsSQL.
+// It locks the same tables as sends and checks do, so it waits where they would; concurrent Pings
+// wait at most for each other's commit. It returns whether there is a partition for now, the
+// migrations' fingerprints, and missingRightsSQL.
 var pingSQL = `
 WITH turn AS (
     INSERT INTO leases AS t (name, until) SELECT 'room', clock.now + CAST(@lasts AS interval) FROM (SELECT @now AS now) AS clock WHERE true
@@ -73,17 +71,15 @@ SELECT EXISTS (SELECT FROM sendcode_partitions p WHERE coalesce(p.begins, '-infi
        (` + missingRightsSQL + `)`
 
 // deleteProbeRowsSQL runs in the transaction of pingSQL, so no row of write_probe is ever visible.
-// Each VACUUM returns all pages of the table to the system, so the next check of the disk space
-// needs new pages.
+// Each VACUUM returns the table's pages to the system, so that the next check needs new ones.
 const deleteProbeRowsSQL = `DELETE FROM write_probe`
 
-// recheckDiskSpaceSQL makes the next Ping of a replica look for room.
+// recheckDiskSpaceSQL makes a replica's next Ping look for room.
 const recheckDiskSpaceSQL = `UPDATE leases SET until = @now WHERE name = 'room'`
 
-// Ping implements sqldb.PerDatabase. It makes one round trip, and a second round trip after a lost
-// connection. One replica checks the disk space for all replicas, once in each
-// diskSpaceCheckInterval. If the last send or Ping of this process failed, each Ping checks the
-// disk space.
+// Ping implements sqldb.PerDatabase, in one round trip, or two after a lost connection. One replica
+// looks for room on the disk for all, once in diskSpaceCheckInterval, and each Ping does after a
+// failed send or Ping of this process.
 func (db *DB) Ping(ctx context.Context) error {
 	defer db.Observe(&ctx, "ping", "ping")()
 	own, err := ownFingerprints()
@@ -132,11 +128,10 @@ func (db *DB) Ping(ctx context.Context) error {
 	return store.WrapUnavailable(err)
 }
 
-// explainStandby wraps err in store.ErrStandbyAway if synchronous standbys probably caused err. It
-// considers only a timeout and a lock that was not free. To find out, it makes two small writes,
-// each within a second. Standbys are the probable cause if the write that does not wait for
-// standbys succeeds and the write that waits for them fails. The function apply makes the settings
-// of a connection.
+// explainStandby wraps a timeout, or a lock that wasn't free, in store.ErrStandbyAway if
+// synchronous standbys probably caused it: of two small writes, each within a second, the one that
+// doesn't wait for standbys succeeds, and the one that does fails. apply makes a connection's
+// settings.
 func explainStandby(config *pgx.ConnConfig, apply func(context.Context, *pgx.Conn) error, err error) error {
 	if !errors.Is(err, context.DeadlineExceeded) && sqlState(err) != lockNotAvailable {
 		return err
