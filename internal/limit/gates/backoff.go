@@ -9,22 +9,19 @@ import (
 	"sendcode/quota"
 )
 
-// A failed send is refunded, so the rules on the recipient do not slow down repeated sends. The
-// rule policy.BackoffRule slows them down instead. It counts the sends that failed for a reason
-// other than the address.
+// A failed send is refunded, so the recipient's rules don't slow down repeated sends.
+// policy.BackoffRule does: it counts sends that failed for a reason other than the address.
 //
-// These counts are only in the limiter and in this process. If both lose them, the rule starts
-// again from zero. The harm is small: the rule then admits at most its limit of further sends, to a
-// server that refuses them anyway.
+// These counts are only in the limiter and in this process. If both lose them, the rule begins at
+// zero and admits at most its limit of further sends, to a server that refuses them anyway.
 //
-// A counted send no longer counts if a later message was sent to the recipient. It also no longer
-// counts if a pause stopped the send and the pause is over. The limiter does not know this, so when
-// the rule refuses, the database's rows are read.
+// A counted send no longer counts once a later message was sent to the recipient, or once the pause
+// that stopped it is over. The limiter doesn't know, so when the rule refuses, the database's rows
+// are read.
 
-// correctBackoff corrects the state of BackoffRule in the decision d if the rule refuses. The state
-// computed from the database's rows replaces the limiter's state (promise 4 of docs/PROMISES.md).
-// If the rule admits by the new state, correctBackoff refunds the sends that no longer count. If
-// the database fails, it returns d unchanged.
+// correctBackoff replaces the state of BackoffRule in d, if it refuses, by that of the database's
+// rows (promise 4 of docs/PROMISES.md). If that admits, it refunds the sends that no longer count.
+// If the database or a refund fails, it returns d unchanged.
 func (g *Gates) correctBackoff(ctx context.Context, p buckets.Plan, d quota.Decision) quota.Decision {
 	i := slices.IndexFunc(d.Rules, func(r quota.State) bool { return r.Scope == quota.Backoff && r.RetryAfter > 0 })
 	if i < 0 {
@@ -43,9 +40,8 @@ func (g *Gates) correctBackoff(ctx context.Context, p buckets.Plan, d quota.Deci
 	return d
 }
 
-// reconcileBackoff computes the state of BackoffRule from the failed sends in the database. If the
-// rule admits by this state, reconcileBackoff refunds the sends that no longer count. It returns
-// errors of the database and of the limiter.
+// reconcileBackoff returns the state of BackoffRule by the failed sends in the database. If that
+// admits, it refunds the sends that no longer count. Errors are the database's and the limiter's.
 func (g *Gates) reconcileBackoff(ctx context.Context, p buckets.Plan, bucket string, rule quota.Rule) (quota.State, error) {
 	failed, now, err := g.db.FailedSends(ctx, store.FailedSendsQuery{
 		App: p.App, Channel: p.Channel, Recipient: p.Recipient, Class: p.Class, Within: rule.Window,

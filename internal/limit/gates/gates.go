@@ -1,40 +1,16 @@
-// Package gates decides whether a send or another event is admitted. For a send, it asks two gates:
-// the limiter, which is usually in Redis, and the database. The limiter is fast and may lose
-// events. The database counts every send of a recipient. Each gate decides alone, by its own events
-// and on its own clock. It returns waits as durations and not as instants, so the two clocks may
-// differ. The rules on recipients and their failures have a state in both gates, and the response
-// has the stricter state. If the limiter lost events of these rules, this package adds them again
-// from the database. The events of the other rules are counted only by the limiter.
+// Package gates decides whether a send or another event is admitted. For a send it asks two gates:
+// the limiter, usually in Redis, which is fast and may lose events, and the database, which counts
+// every send of a recipient. Each decides alone, by its own events and clock, and returns waits as
+// durations, so the clocks may differ. Rules on recipients and their failures have a state in both,
+// and the response has the stricter one. What the limiter lost of them is added again from the
+// database. Other rules are counted only by the limiter.
 //
-// Without Redis, or while Redis is unavailable, the database alone decides the rules on recipients
-// and their failures. This process then decides the other rules in place of Redis.
+// Without Redis, or while it is away, the database alone decides the rules on recipients and their
+// failures, and this process the others.
 //
-// Package verification calls this package, and so does package outbox for refunds. This package
-// calls package quota. The database's own decision is in package store/rowrules. Comments name the
-// promises of docs/PROMISES.md by number.
-//
-// # What adds and removes events
-//
-// A refused caller waits until enough events no longer count. These add events or other reasons to
-// wait, and so make a wait longer:
-//
-//   - a send: takeQuota of verification, Begin of the store
-//   - a failed send: finish of the outbox, CountBadAddress of repair (the rules failures and
-//     backoff), AddCarrierHold (a carrier takes no more messages for a number)
-//   - a check: takeNetworkQuota and CountWrongCodes of verification, Check of the store
-//   - a call of /v1/limits, or a login to the console: TakeOrLocal of this package
-//   - events that a limiter did not have: Record; for rules on other scopes than the recipient also
-//     Load, Sync and MoveTo of SavedEvents
-//
-// These make a wait shorter:
-//
-//   - a refund: refundRow and settle of repair; RefundLater, refundRefused, RefundOverruled and
-//     reconcileBackoff of this package
-//   - a right code; for the rule backoff also a sent message and the end of a prefix's pause
-//   - a reset: ResetQuota of support, which does not reset rules of networks and apps or a
-//     carrier's hold
-//
-// A changed settings file can make a wait longer or shorter.
+// Through this package, outbox counts failed sends, and repair corrects the limiter. The database's
+// own decision is in store/rowrules. Comments name promises of docs/PROMISES.md by number. What
+// makes a wait longer or shorter is in docs/ARCHITECTURE.md.
 package gates
 
 import (
@@ -57,7 +33,7 @@ import (
 	"sendcode/quota"
 )
 
-// Limiter is the first gate. Implementations: quota.Memory, quota.Redis.
+// Limiter is the first gate: quota.Memory or quota.Redis.
 type Limiter interface {
 	Take(ctx context.Context, r quota.Request) (quota.Decision, error)
 	Peek(ctx context.Context, r quota.Request) (quota.Decision, error)
@@ -66,39 +42,35 @@ type Limiter interface {
 	Reset(ctx context.Context, buckets ...string) error
 }
 
-// Database reads the events of recipients. Implementation: sqldb.DB.
+// Database is implemented by sqldb.DB.
 type Database interface {
 	ReadHistory(ctx context.Context, l rowrules.HistoryQuery) (rowrules.History, error)
 	FailedSends(ctx context.Context, q store.FailedSendsQuery) ([]store.FailedSend, time.Time, error)
 }
 
 const (
-	// LimiterRetryDelay is the time between two attempts to find out whether a failed limiter is
-	// back.
+	// LimiterRetryDelay is the time between two trials whether a failed limiter is back.
 	LimiterRetryDelay = time.Second
-	// mayLackEventsFor is how long after an outage the limiter may lack events, because no call
-	// could write them during the outage.
+	// mayLackEventsFor is how long after an outage the limiter may lack events, because none could
+	// be written during it.
 	mayLackEventsFor = 10 * time.Second
-	// maxLocalBuckets is the greatest number of buckets that the limiter in this process keeps. A
-	// bucket with one event takes 264 bytes and the bytes of its name.
+	// maxLocalBuckets bounds the limiter in this process. A bucket with one event takes 264 bytes
+	// and its name.
 	maxLocalBuckets = 200_000
 )
 
-// LimiterTimeout bounds one call of the limiter. It is a variable only for tests. Only package
-// apptest changes it, and only before anything runs.
+// LimiterTimeout bounds a call of the limiter. Only package apptest changes it, before anything
+// runs.
 var LimiterTimeout = 2 * time.Second
 
-// Gates decides sends and other events. Without Redis, and while Redis is unavailable, the database
-// alone decides the recipient's rules. This stays exact, because the database has every send. This
-// process then decides the rules on other scopes, but it knows only the events that it has admitted
-// itself. Gates is safe for concurrent use.
+// Gates decides sends and other events. Without Redis, and while it is away, the database alone
+// decides the recipient's rules, exactly, because it has every send. This process decides the
+// others, but knows only what it has admitted itself. Safe for concurrent use.
 //
-// Only callLimiter begins an outage, and only tryAgain ends an outage. Only takeLocally sets
-// lastAlone.
+// Only callLimiter begins an outage, only tryAgain ends one, and only takeLocally sets lastAlone.
 type Gates struct {
 	shared Limiter // nil: without Redis
-	// local is the limiter in this process. If shared is nil or unavailable, local decides the
-	// scopes that the database does not decide.
+	// local, in this process, decides what the database doesn't if shared is nil or away.
 	local  Limiter
 	db     Database
 	policy *policy.CurrentSet
@@ -106,25 +78,23 @@ type Gates struct {
 	now    func() time.Time
 	logger *slog.Logger
 
-	trials    context.Context // of the trials whether the limiter is back
+	trials    context.Context // of tryAgain
 	endTrials context.CancelFunc
 
 	outage    outage
 	pending   pendingRefunds
-	deciding  sync.RWMutex  // write-locked while local decides alone; read-locked while local counts an event that shared admitted
+	deciding  sync.RWMutex  // write-locked while local decides alone, read-locked while it counts what shared admitted
 	lastAlone time.Time     // when local last admitted an event alone; guarded by deciding
 	lines     logs.Throttle // of logNotAdded
 	histories sharedReads[historyRead]
 	backoffs  sharedReads[quota.State] // of correctBackoff
-	refused   recipientsUntil          // only without Redis: the recipients that the rows refused, until their wait ends
+	refused   recipientsUntil          // only without Redis: whom the rows refused, until their wait ends
 }
 
-// New makes a Gates of a limiter and a database. If shared is nil or a limiter in this process (see
-// InProcess), the database decides the recipient's rules, and a limiter in this process decides the
-// other scopes. Gates calls the function `lost` when the shared limiter had lost events of a
-// recipient and Gates has added the events again. Until mayLackEventsFor has passed after an
-// outage, Gates does not call `lost`: the limiter then lacks the events of the outage, but it has
-// not lost events.
+// New lets the database and a limiter in this process decide if shared is nil or InProcess. Gates
+// calls lost when the shared limiter had lost events of a recipient, which were added again; until
+// mayLackEventsFor after an outage it doesn't, as the limiter then lacks events without having lost
+// them.
 func New(shared Limiter, db Database, p *policy.CurrentSet, lost func(), now func() time.Time, logger *slog.Logger) *Gates {
 	g := &Gates{
 		shared: shared, db: db, policy: p, lost: lost, now: now, logger: logger,
@@ -140,8 +110,7 @@ func New(shared Limiter, db Database, p *policy.CurrentSet, lost func(), now fun
 	return g
 }
 
-// InProcess reports whether a limiter is a quota.Memory or wraps one. A wrapper has the method
-// Unwrap.
+// InProcess reports whether a limiter is a quota.Memory, or wraps one with a method Unwrap.
 func InProcess(l Limiter) bool {
 	if w, ok := l.(interface{ Unwrap() Limiter }); ok {
 		return InProcess(w.Unwrap())
@@ -150,34 +119,31 @@ func InProcess(l Limiter) bool {
 	return is
 }
 
-// outage says whether the limiter is unavailable. The process logs one line at the beginning of an
-// outage and one at the end, not one for each request.
+// outage says whether the limiter is away. Its beginning and end are logged, rather than each
+// request.
 type outage struct {
-	turns atomic.Int64          // number of beginnings and ends; odd: the outage lasts
-	back  atomic.Bool           // the outage is about to end: Refund calls the limiter again
-	ended atomic.Int64          // when the last one ended; µs since 1970
-	sends atomic.Int64          // number of sends decided without the limiter since the outage began
+	turns atomic.Int64          // beginnings and ends; odd: the outage lasts
+	back  atomic.Bool           // it is about to end: Refund calls the limiter again
+	ended atomic.Int64          // the last one; µs since 1970
+	sends atomic.Int64          // decided without the limiter since it began
 	cause atomic.Pointer[error] // of the last call or trial that failed
 }
 
 func (o *outage) lasts() bool { return o.turns.Load()%2 == 1 }
 
-// Stop ends the trials, which are the calls that test whether the limiter is back. During an
-// outage, it makes a last trial immediately. If that trial succeeds, the refunds that wait for the
-// limiter are made. Otherwise they are lost when the process ends. Call Stop after the last send
-// and before the limiter is closed.
+// Stop ends the trials. During an outage it makes a last one at once: if that succeeds, pending
+// refunds are made, otherwise they are lost with the process. Call it after the last send and
+// before the limiter is closed.
 func (g *Gates) Stop() {
 	g.endTrials()
 	g.tryAgain(context.Background(), 1)
 }
 
-// tryAgain makes a trial: it calls the limiter to test whether the limiter is back. The trial
-// counts an event in as many test buckets as the failed call had buckets. If the trial succeeds,
-// tryAgain ends the outage. Otherwise it makes another trial after LimiterRetryDelay. No request
-// waits for the trial.
+// tryAgain finds out whether the limiter is back, by an event in as many test buckets as the failed
+// call had. It ends the outage, or tries again after LimiterRetryDelay. No request waits for it.
 //
-// A ping would not be enough. A Redis that cannot run scripts still answers a ping. So does a node
-// of a Cluster that cannot run a script on several keys.
+// A ping would not be enough: a Redis that can't run scripts answers it, and so does a node of a
+// Cluster that can't run a script on several keys.
 func (g *Gates) tryAgain(ctx context.Context, count int) {
 	turns := g.outage.turns.Load()
 	if turns%2 == 0 {
@@ -205,7 +171,7 @@ func (g *Gates) tryAgain(ctx context.Context, count int) {
 	}
 }
 
-// tryLater calls tryAgain after LimiterRetryDelay, unless Stop was called.
+// tryLater does nothing after Stop.
 func (g *Gates) tryLater(count int) {
 	time.AfterFunc(LimiterRetryDelay, func() {
 		defer panics.Recover(panics.Other, func() { g.tryLater(count) })
@@ -215,8 +181,7 @@ func (g *Gates) tryLater(count int) {
 	})
 }
 
-// WhyAway returns why the limiter is unavailable. During an outage, it returns the error of the
-// limiter's last failed call or trial. Otherwise it returns nil.
+// WhyAway returns the error of the last failed call or trial during an outage, otherwise nil.
 func (g *Gates) WhyAway() error {
 	if cause := g.outage.cause.Load(); cause != nil && g.outage.lasts() {
 		return *cause
@@ -224,28 +189,25 @@ func (g *Gates) WhyAway() error {
 	return nil
 }
 
-// logNotAdded logs that events of the database could not be added to the limiter. It logs at most
-// once a minute, since a slow limiter causes this error in every request.
+// logNotAdded logs, at most once a minute because a slow limiter fails in every request, that the
+// database's events could not be added to the limiter.
 func (g *Gates) logNotAdded(ctx context.Context, err error) {
 	if _, due := g.lines.Add("not added", g.now()); due {
 		g.logger.WarnContext(ctx, "could not correct limiter by database", "error", err, logs.SeeRedis)
 	}
 }
 
-// errLimiterAway says that the shared limiter is missing or unavailable. Then the database and this
-// process must decide.
+// errLimiterAway means that there is no shared limiter, or that it is away, so the database and
+// this process decide.
 var errLimiterAway = errors.New("gates: limiter unavailable")
 
-// callLimiter calls Limiter.Take or Limiter.Peek, which the caller passes as the parameter `call`.
-// Without a limiter or during an outage, it calls neither. If the call fails because the limiter is
-// unavailable, an outage begins. After a successful call, confirmLocally counts the event in this
-// process, too, and may refuse an event that the limiter admitted. The parameter refundable says
-// whether such an event may be refunded in the limiter. The parameter own is the request r without
-// the rules that the database decides.
+// callLimiter makes a call (Take or Peek) of the limiter, unless there is none or an outage lasts.
+// An outage begins if the limiter is unavailable. After a success, confirmLocally may refuse what
+// the limiter admitted; refundable says whether that may be refunded. own is r without the rules
+// that the database decides.
 //
-// If the limiter was not called, the error is errLimiterAway. If the limiter did not answer, the
-// error is errLimiterAway joined with the cause, and the limiter may have counted the event.
-// callLimiter also returns all other errors of the call, and the errors of confirmLocally.
+// Errors: errLimiterAway if the limiter wasn't called; errLimiterAway joined with the cause if it
+// didn't answer, and may have counted the event; others of the call and of confirmLocally.
 func (g *Gates) callLimiter(ctx context.Context, r, own quota.Request,
 	call func(Limiter, context.Context, quota.Request) (quota.Decision, error), refundable bool,
 ) (quota.Decision, error) {
@@ -262,8 +224,8 @@ func (g *Gates) callLimiter(ctx context.Context, r, own quota.Request,
 	if !errors.Is(err, quota.ErrUnavailable) {
 		return d, err
 	}
-	// No outage begins if the client disconnected, if only some nodes are unavailable, or if
-	// another call has already begun an outage.
+	// no outage begins if the client disconnected, if only some nodes are away, or if another call
+	// has begun one
 	if ctx.Err() == nil && !errors.Is(err, quota.ErrPartly) && g.outage.turns.CompareAndSwap(turns, turns+1) {
 		g.outage.cause.Store(&err)
 		g.logger.Warn("Redis away: the database decides for recipients, this process for other rules", "error", err,
@@ -273,15 +235,13 @@ func (g *Gates) callLimiter(ctx context.Context, r, own quota.Request,
 	return quota.Decision{}, errors.Join(errLimiterAway, err)
 }
 
-// confirmLocally counts in this process an event that the limiter admitted (promise 1 of
-// docs/PROMISES.md). The parameter d is the limiter's decision, and local is the request r without
-// the rules that the database decides.
+// confirmLocally counts here too what the limiter admitted by d (promise 1 of docs/PROMISES.md).
+// local is r without the rules that the database decides.
 //
-// After an outage, the limiter lacks the events that this process admitted alone. As long as a
-// rule's window can still contain such events, this process decides, too. The result then has the
-// stricter of both states of each rule. If this process refuses an event that the limiter admitted,
-// and refundable is true, confirmLocally refunds the event in the limiter. If the event was
-// refunded in this process within the last 60 s, the error is quota.ErrRefunded.
+// After an outage, the limiter lacks what this process admitted alone. As long as a rule's window
+// may have such events, this process decides too, each rule has the stricter state, and what it
+// refuses is refunded in the limiter if that's refundable. Error: quota.ErrRefunded if the event
+// was refunded here within 60 s.
 func (g *Gates) confirmLocally(ctx context.Context, r, local quota.Request, d quota.Decision,
 	refundable bool,
 ) (quota.Decision, error) {
@@ -299,10 +259,9 @@ func (g *Gates) confirmLocally(ctx context.Context, r, local quota.Request, d qu
 	return d, nil
 }
 
-// countLocally counts an event in this process, too, if the limiter admitted the event and r has a
-// rule whose scope Take counts (see Scope.Counted). As long as a rule's window can still contain
-// events that this process admitted during an outage, this process also decides about the event, in
-// addition to the limiter. In this case decides is true, and own is the decision of this process.
+// countLocally counts an event here too, if the limiter admitted it and r has a rule whose scope
+// Take counts (see Scope.Counted). decides is true as long as a rule's window may have events that
+// this process admitted in an outage; own is then this process's decision.
 func (g *Gates) countLocally(ctx context.Context, r quota.Request,
 	admitted bool,
 ) (own quota.Decision, decides bool, err error) {
@@ -331,9 +290,9 @@ func (g *Gates) countLocally(ctx context.Context, r quota.Request,
 	return own, decides, err
 }
 
-// refundRefused refunds an event that the limiter admitted and this process refused. Then it reads
-// the limiter's states and returns d with these states. If the refund fails, refundRefused calls
-// RefundLater and returns d unchanged. If the states cannot be read, it also returns d unchanged.
+// refundRefused refunds what the limiter admitted and this process refused, and returns d with the
+// limiter's states after that. If they can't be read, or if the refund fails, which it leaves to
+// RefundLater, it returns d unchanged.
 func (g *Gates) refundRefused(ctx context.Context, r quota.Request, d quota.Decision) quota.Decision {
 	if err := g.shared.Refund(ctx, r.ID, buckets.OfCountedScopes(r.Buckets)...); err != nil {
 		g.RefundLater(r.ID, buckets.OfCountedScopes(r.Buckets)...)
@@ -343,9 +302,8 @@ func (g *Gates) refundRefused(ctx context.Context, r quota.Request, d quota.Deci
 	return d
 }
 
-// takeLocally decides an event in this process alone, and counts the event if it is admitted. If
-// there is a shared limiter, the limiter is unavailable, and takeLocally sets the decision's field
-// Alone.
+// takeLocally decides and counts an event in this process alone. The decision is Alone if there is
+// a shared limiter, which is then away.
 func (g *Gates) takeLocally(ctx context.Context, r quota.Request) (quota.Decision, error) {
 	g.deciding.Lock()
 	defer g.deciding.Unlock()
@@ -357,30 +315,29 @@ func (g *Gates) takeLocally(ctx context.Context, r quota.Request) (quota.Decisio
 	return d, err
 }
 
-// peekLocally returns the states of the rules that only this process decides.
+// peekLocally returns the states of the rules that the database doesn't decide.
 func (g *Gates) peekLocally(ctx context.Context, p buckets.Plan) (quota.Decision, error) {
 	d, err := g.local.Peek(ctx, quota.Request{Rules: p.LimiterRules, Buckets: p.Buckets})
 	d.Alone = g.shared != nil
 	return d, err
 }
 
-// TakeOrLocal counts an event in the limiter or, while the limiter is unavailable, in this process.
-// It does so even if ctx is canceled meanwhile. It is for events that are not in the database.
-// Without rules it admits the event and counts nothing.
+// TakeOrLocal counts an event that isn't in the database, in the limiter or, while that is away, in
+// this process, even if ctx is canceled meanwhile. Without rules it admits and counts nothing.
 func (g *Gates) TakeOrLocal(ctx context.Context, r quota.Request) (quota.Decision, error) {
 	if len(r.Rules) == 0 {
 		return quota.Decision{Admitted: true}, nil
 	}
 	ctx = context.WithoutCancel(ctx)
-	// If Repeated is true, the caller chose the ID, and another process may have admitted this
-	// event before. A refund would remove that event.
+	// With Repeated, the caller chose the ID, and another process may have admitted this event,
+	// which a refund would remove.
 	refundable := !r.Repeated
 	d, away := g.callLimiter(ctx, r, r, Limiter.Take, refundable)
 	if !errors.Is(away, errLimiterAway) {
 		return d, away
 	}
 	d, err := g.takeLocally(ctx, r)
-	// the limiter was called, and may have counted the event
+	// it was called, and may have counted the event
 	if err == nil && !d.Admitted && refundable && errors.Is(away, quota.ErrUnavailable) {
 		g.RefundLater(r.ID, buckets.OfCountedScopes(r.Buckets)...)
 	}

@@ -12,20 +12,18 @@ import (
 )
 
 const (
-	// maxPending bounds the pending refunds. If a refund is dropped, its event counts until the
-	// window ends.
+	// maxPending bounds pending refunds. The event of a dropped one counts until its window ends.
 	maxPending = 10_000
 	// retryRefundFor is how long a pending refund is repeated: the longest usual window.
 	retryRefundFor = 24 * time.Hour
-	// retryRefundAfter is the time until a failed refund is tried again, if the limiter in Redis is
-	// available and only this refund failed.
+	// retryRefundAfter is for a refund that failed alone, while the limiter in Redis is available.
 	retryRefundAfter = 10 * time.Second
 )
 
-// pendingRefunds are refunds that the limiter has not made yet.
+// pendingRefunds are those that the limiter has not made yet.
 type pendingRefunds struct {
-	making chan struct{} // has one element while MakePendingRefunds runs; a second call waits, at most until its context ends
-	added  chan struct{} // signalled by RefundLater
+	making chan struct{} // has one element while MakePendingRefunds runs
+	added  chan struct{} // by RefundLater
 
 	mu   sync.Mutex
 	list []pendingRefund
@@ -38,17 +36,16 @@ type pendingRefund struct {
 	due     time.Time // zero, unless it failed alone
 }
 
-// Away reports whether an error of Refund or Record means that the next call would fail as well. If
-// Away returns false, only this call failed, or only a part of a Redis Cluster is unavailable.
+// Away reports whether, after this error of Refund or Record, the next call would fail too.
+// Otherwise only this call failed, or only a part of a Redis Cluster is away.
 func (*Gates) Away(err error) bool {
 	return errors.Is(err, errLimiterAway) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) ||
 		errors.Is(err, quota.ErrUnavailable) && !errors.Is(err, quota.ErrPartly)
 }
 
-// RefundLater refunds an event that certainly must not count. Such an event is a send that was not
-// written to the database, or a check with the right code. RefundLater refunds the event in this
-// process immediately, and in Redis in the background. The refund in Redis is repeated for up to
-// retryRefundFor. If maxPending refunds already wait, the refund is dropped.
+// RefundLater refunds an event that certainly must not count, such as a send that wasn't written,
+// or a check with the right code: here at once, in Redis in the background, for up to
+// retryRefundFor. Beyond maxPending, it's dropped.
 func (g *Gates) RefundLater(id string, buckets ...string) {
 	if err := g.local.Refund(context.Background(), id, buckets...); err == nil && g.shared == nil {
 		return
@@ -60,7 +57,7 @@ func (g *Gates) RefundLater(id string, buckets ...string) {
 	}
 }
 
-// KeepRefund queues a refund that has failed for MakePendingRefunds.
+// KeepRefund queues a failed refund for MakePendingRefunds.
 func (g *Gates) KeepRefund(id string, buckets ...string) {
 	g.pending.mu.Lock()
 	defer g.pending.mu.Unlock()
@@ -69,7 +66,6 @@ func (g *Gates) KeepRefund(id string, buckets ...string) {
 	}
 }
 
-// PendingRefunds returns how many refunds wait.
 func (g *Gates) PendingRefunds() int {
 	g.pending.mu.Lock()
 	defer g.pending.mu.Unlock()
@@ -79,9 +75,9 @@ func (g *Gates) PendingRefunds() int {
 // RefundsAdded is signalled after RefundLater: then call MakePendingRefunds.
 func (g *Gates) RefundsAdded() <-chan struct{} { return g.pending.added }
 
-// MakePendingRefunds makes the pending refunds. It may be called at any time. While the limiter in
-// Redis is unavailable, the refunds wait. If a refund fails although this limiter is available,
-// MakePendingRefunds keeps the refund and makes the next refunds. It drops a refund that panics.
+// MakePendingRefunds makes the pending refunds; call it at any time. They wait while the limiter in
+// Redis is away. One that fails although it is available is kept, and the next ones made. One that
+// panics is dropped.
 func (g *Gates) MakePendingRefunds(ctx context.Context) {
 	p := &g.pending
 	select {

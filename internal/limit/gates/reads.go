@@ -15,46 +15,40 @@ import (
 )
 
 const (
-	// reuseFor is how long after the beginning of a read its rows may be used again; see
-	// sharedReads.
+	// reuseFor is how long after a read began its rows may be used again; see sharedReads.
 	reuseFor = 50 * time.Millisecond
-	// These constants limit the shared reads for the answers to refused requests: how many may be
-	// under way at once for strangers (unknown browsers), and how many for other callers. All calls
-	// of ReadHistory share a statement, which holds a limited number of calls. The sum of the
-	// constants is less than this number, so calls for other requests still fit into the statement.
+	// These bound the shared reads under way at once for refused requests, of strangers (unknown
+	// browsers) and of others. All calls of ReadHistory share a statement, which holds a limited
+	// number: together these are fewer, so that other requests' calls still fit.
 	maxReadsOfStrangers, maxReadsOfOthers = 100, 150
 )
 
-// sharedReads lets requests that need the same rows share a read. So a flood on one recipient costs
-// few reads. A request joins a read that has not begun, which includes every send that was answered
-// before the request came. It uses an earlier read if it can show that the rows are still true.
-// sharedReads is safe for concurrent use.
+// sharedReads lets requests for the same rows share a read, so that a flood on one recipient costs
+// few. A request joins a read that hasn't begun, which has every send that was answered before it
+// came. It uses an earlier one if it can show that the rows are still true. Safe for concurrent
+// use.
 type sharedReads[T any] struct {
-	// The channels strangers and others have a slot for each read under way that is for the answer
-	// to a refused request. Because the slots are limited, these reads never fill the statement
+	// A slot for each read under way for a refused request, so that these never fill the statement
 	// that calls of ReadHistory share.
 	strangers, others chan struct{}
 
 	mu      sync.Mutex
-	waiting map[readKey]*sharedRead[T] // reads that have not begun
-	last    map[readKey]*sharedRead[T] // the last reads that have begun, until they may not be used again
+	waiting map[readKey]*sharedRead[T] // that haven't begun
+	last    map[readKey]*sharedRead[T] // that have begun, until they may not be used again
 }
 
-// readKey is the key by which requests share a read. It identifies the rows. It also says whether a
-// stranger needs the rows. The field look is true if the read is for a peek, and false if it is for
-// the answer to a refused request. A read for a peek takes none of the slots that limit the other
-// reads.
+// readKey is what requests share a read by: the rows, and whether a stranger needs them. look is
+// for a peek rather than for a refused request; such a read takes no slot.
 type readKey struct {
 	bucket             string
 	counting, rejected time.Duration
 	stranger, look     bool
 }
 
-// sharedRead is a read and its answer.
 type sharedRead[T any] struct {
-	done       chan struct{} // closed when the fields below are set
-	askedAt    time.Time     // when the read began, on this process's clock
-	answeredAt time.Time     // when the read had its answer, on this process's clock
+	done       chan struct{} // set with the fields below
+	askedAt    time.Time     // when it began, on this process's clock
+	answeredAt time.Time     // on this process's clock
 	rows       T
 	err        error
 }
@@ -151,11 +145,11 @@ func takeSlot(ctx context.Context, slots chan<- struct{}) error {
 	}
 }
 
-// historyRead is a history that was read for a peek, or for the answer to a refused request.
+// historyRead is a history that was read for a peek, or for a refused request.
 type historyRead struct {
 	rowrules.History
-	askedAt time.Time       // when the read began, on this process's clock
-	refused *quota.Decision // the limiter's refusal of before the read; nil for a peek
+	askedAt time.Time       // when it began, on this process's clock
+	refused *quota.Decision // the limiter's refusal before it; nil for a peek
 }
 
 // isTrueFor reports whether the rows h are still those that the database counts, when the limiter
@@ -194,11 +188,9 @@ func (g *Gates) isTrueFor(h historyRead, p buckets.Plan, d quota.Decision) bool 
 		!slices.ContainsFunc(r.states, func(s quota.State) bool { return s.Scope == quota.Failures && s.Remaining() < 2 })
 }
 
-// readHistory reads the rows of a subject's recipient. Refused requests may share a read with each
-// other. Requests that only peek at the quota may do so, too, but not with refused requests. The
-// parameter refused is the limiter's refusal, or nil for a peek. If the plan has no rule on the
-// recipient or its failures, readHistory reads nothing and returns nil. It returns the error of the
-// database.
+// readHistory reads the rows of the plan's recipient. Refused requests share reads, and so do
+// peeks, but not with each other. refused is the limiter's refusal, or nil for a peek. It returns
+// nil without rules on the recipient or its failures. Error: the database's.
 func (g *Gates) readHistory(ctx context.Context, p buckets.Plan, refused *quota.Decision) (*sharedRead[historyRead], error) {
 	look := rowrules.HistoryQuery{SendBucket: p.SendBucket()}
 	if window := quota.LongestKeep(p.SendRules); window > 0 {
@@ -223,8 +215,8 @@ func (g *Gates) readHistory(ctx context.Context, p buckets.Plan, refused *quota.
 	return x, x.err
 }
 
-// asOfNow returns a history as of now, if it is still true. It was answered at answeredAt, on this
-// process's clock.
+// asOfNow returns a history that was answered at answeredAt, on this process's clock, as of now, if
+// it is still true.
 func (g *Gates) asOfNow(h rowrules.History, answeredAt time.Time) rowrules.History {
 	h.Now = h.Now.Add(g.now().Sub(answeredAt).Truncate(time.Microsecond))
 	return h

@@ -14,7 +14,7 @@ import (
 	"sendcode/quota"
 )
 
-// EventDatabase keeps the events of a limiter. Implementation: sqldb.DB.
+// EventDatabase is implemented by sqldb.DB.
 type EventDatabase interface {
 	SaveLimiterEvents(ctx context.Context, writer int64, changes []store.LimiterEvent) error
 	LimiterEvents(ctx context.Context, reader, after int64, limit int, yield func(store.LimiterEvent) error) error
@@ -22,29 +22,25 @@ type EventDatabase interface {
 }
 
 const (
-	// KeepEvery is the time between two writes of the limiter's changes to the database. A killed
-	// process loses the changes since the last write, and the changes of a write that was not
-	// committed. Unless the disk is slow, these are the changes of less than a second.
+	// KeepEvery is the time between two writes of the limiter's changes. A killed process loses
+	// those since the last committed write: of less than a second, unless the disk is slow.
 	KeepEvery = 500 * time.Millisecond
-	// longestForgotten is the longest window whose events are not saved. Such a window has usually
-	// ended before the process has started again.
+	// longestForgotten is the longest window that isn't saved. It has usually ended before the
+	// process is back.
 	longestForgotten = 10 * time.Second
-	// eventsPerWrite bounds the changes in one transaction. A transaction of this size keeps
-	// SQLite's only writer busy for about 10 ms.
+	// eventsPerWrite bounds a transaction. One of this size keeps SQLite's only writer busy for
+	// about 10 ms.
 	eventsPerWrite = 1000
-	// eventsPerRead is the number of events that one read requests from the database. The process's
-	// own events count toward this number. The database may return more events; see
+	// eventsPerRead is what one read asks for, with the process's own events. It may get more; see
 	// sqldb.DB.LimiterEvents.
 	eventsPerRead = 10_000
-	// maxUnwritten is the greatest number of changes that wait while the database is unavailable.
-	// Later changes are dropped.
+	// maxUnwritten changes wait while the database is away. Later ones are dropped.
 	maxUnwritten = 200_000
 )
 
-// SavedEvents saves events of this process's limiter to the database, so that they survive a
-// restart. It saves the events of all scopes except recipient and failures, since the database's
-// rows of sends have the events of these two scopes. On Postgres, the replicas read each other's
-// events. SavedEvents is safe for concurrent use.
+// SavedEvents saves this process's limiter to the database, for a restart: all scopes but recipient
+// and failures, which the rows of sends have. On Postgres, replicas read each other's events. Safe
+// for concurrent use.
 type SavedEvents struct {
 	limiter *quota.Memory
 	db      EventDatabase
@@ -52,23 +48,21 @@ type SavedEvents struct {
 	open    func(sealed []byte) (bucket string, err error)
 	now     func() time.Time // the limiter's clock
 	ahead   func() time.Duration
-	shared  bool // other processes use the database as well
+	shared  bool // other processes use the database too
 	logger  *slog.Logger
 	writer  int64
 
-	writing sync.Mutex // held during a write of the queue, so that changes are written in their order
+	writing sync.Mutex // held during a write, so that changes are written in their order
 	reading sync.Mutex // guards read
-	read    int64      // number of the last event that was read, including this process's own events
+	read    int64      // number of the last event that was read, also of this process
 	mu      sync.Mutex // guards queue
 	queue   []quota.Change
-	lines   logs.Throttle // limits the log lines about events that are not saved or not counted
+	lines   logs.Throttle // of events that aren't saved or counted
 }
 
-// NewSavedEvents returns a SavedEvents with a new limiter in this process. It saves the limiter's
-// events in db. The function now is the limiter's clock. The function ahead returns how far the
-// limiter's clock is ahead of the database's clock. If ahead is nil, the clocks are equal, and no
-// other process uses the database. The functions seal and open encrypt and decrypt the names of
-// buckets.
+// NewSavedEvents makes a limiter with the clock now, which is ahead of the database's clock by
+// ahead. A nil ahead means equal clocks, and no other process on the database. seal and open
+// encrypt and decrypt names of buckets.
 func NewSavedEvents(db EventDatabase, ahead func() time.Duration, now func() time.Time, seal func(bucket string) []byte,
 	open func(sealed []byte) (bucket string, err error), logger *slog.Logger,
 ) *SavedEvents {
@@ -86,11 +80,9 @@ func NewSavedEvents(db EventDatabase, ahead func() time.Duration, now func() tim
 // Limiter returns the limiter whose events are saved.
 func (s *SavedEvents) Limiter() *quota.Memory { return s.limiter }
 
-// readKept marks the context of changes that were read from the database, and are not written
-// again.
+// readKept marks the context of changes that came from the database, and aren't written again.
 type readKept struct{}
 
-// add queues a change of the limiter.
 func (s *SavedEvents) add(ctx context.Context, c quota.Change) {
 	if c.Keep > 0 && c.Keep <= longestForgotten || buckets.InDatabase(c.Bucket) || ctx.Value(readKept{}) != nil {
 		return
@@ -104,8 +96,8 @@ func (s *SavedEvents) add(ctx context.Context, c quota.Change) {
 	}
 }
 
-// Flush writes to the database all changes that are in the queue when Flush is called. If the
-// database fails, Flush returns the error, and the unwritten changes stay in the queue.
+// Flush writes all changes that are queued when it is called. If the database fails, the rest stays
+// queued.
 func (s *SavedEvents) Flush(ctx context.Context) error {
 	s.writing.Lock()
 	defer s.writing.Unlock()
@@ -127,8 +119,8 @@ func (s *SavedEvents) Flush(ctx context.Context) error {
 	return nil
 }
 
-// rows returns the changes as rows for the database. It returns only the last change of each event.
-// If a bucket was reset, rows returns the last reset and the last changes after it.
+// rows returns only the last change of each event and, for a bucket that was reset, the last reset
+// and what came after it.
 func (s *SavedEvents) rows(changes []quota.Change) (rows []store.LimiterEvent) {
 	type event struct{ bucket, id string }
 	sealed, later, wasReset := map[string][]byte{}, map[event]bool{}, map[string]bool{}
@@ -146,8 +138,8 @@ func (s *SavedEvents) rows(changes []quota.Change) (rows []store.LimiterEvent) {
 	return rows
 }
 
-// Load adds to the limiter the events that other processes wrote since the last call. The first
-// call also adds the events of earlier processes. Load returns the error of the database.
+// Load adds what other processes wrote since the last call; the first call also adds that of
+// earlier processes.
 func (s *SavedEvents) Load(ctx context.Context) error {
 	s.reading.Lock()
 	defer s.reading.Unlock()
@@ -155,7 +147,7 @@ func (s *SavedEvents) Load(ctx context.Context) error {
 	return err
 }
 
-// loadAll calls loadBatch until nothing is left to read. The caller holds reading.
+// loadAll calls loadBatch until nothing is left. The caller holds reading.
 func (s *SavedEvents) loadAll(ctx context.Context, to Limiter) (all int, err error) {
 	for n := eventsPerRead; err == nil && n >= eventsPerRead; all += n {
 		n, err = s.loadBatch(ctx, to)
@@ -163,9 +155,8 @@ func (s *SavedEvents) loadAll(ctx context.Context, to Limiter) (all int, err err
 	return all, err
 }
 
-// Sync writes the changes. If other replicas use the database, Sync also reads a part of their
-// changes. If more is true, there may be more changes to read. Sync returns the same errors as
-// Flush and Load.
+// Sync writes the changes and, if other replicas use the database, reads a part of theirs; more
+// says that there may be more to read. Errors are those of Flush and Load.
 func (s *SavedEvents) Sync(ctx context.Context) (more bool, err error) {
 	if err := s.Flush(ctx); err != nil || !s.shared {
 		return false, err
@@ -176,10 +167,8 @@ func (s *SavedEvents) Sync(ctx context.Context) (more bool, err error) {
 	return n >= eventsPerRead, err
 }
 
-// MoveTo records the saved events in a limiter that replicas share, such as Redis, and then deletes
-// these events from the database. It returns the number of these events, including the events that
-// addTo omits. If the database or the limiter fails, MoveTo returns the error, and the caller can
-// repeat the call.
+// MoveTo records the saved events in a limiter that replicas share, such as Redis, then deletes
+// them from the database. moved includes what addTo leaves out. After an error, call it again.
 func (s *SavedEvents) MoveTo(ctx context.Context, shared Limiter) (moved int, err error) {
 	s.reading.Lock() // an event that Load read meanwhile would be deleted without being moved
 	defer s.reading.Unlock()
@@ -189,9 +178,8 @@ func (s *SavedEvents) MoveTo(ctx context.Context, shared Limiter) (moved int, er
 	return moved, s.db.DeleteLimiterEvents(ctx, s.read)
 }
 
-// loadBatch reads the events after s.read and adds them to a limiter, in groups by bucket. If an
-// event is in the future because a clock was set back, the event counts as of now. The result n is
-// the number of events read. The caller must hold s.reading.
+// loadBatch adds the events after s.read to a limiter, by bucket, and returns how many it read. One
+// in the future, because a clock was set back, counts as of now. The caller holds reading.
 func (s *SavedEvents) loadBatch(ctx context.Context, to Limiter) (n int, err error) {
 	last, group := s.read, map[string][]store.LimiterEvent{}
 	add := func() error {
@@ -218,10 +206,9 @@ func (s *SavedEvents) loadBatch(ctx context.Context, to Limiter) (n int, err err
 	return n, err
 }
 
-// addTo adds events to a limiter. The map group has the events by the encrypted names of their
-// buckets. If a name was encrypted with another index key, addTo omits the bucket's events and
-// returns no error for them. With a new index key every quota is empty, so these events no longer
-// count, and they must not prevent the start of a process.
+// addTo takes events by the encrypted names of their buckets. It leaves out, without an error,
+// those with another index key: with a new one every quota is empty, so they no longer count, and
+// must not prevent a start.
 func (s *SavedEvents) addTo(ctx context.Context, to Limiter, group map[string][]store.LimiterEvent) error {
 	unread := 0
 	for sealed, events := range group {
@@ -241,7 +228,7 @@ func (s *SavedEvents) addTo(ctx context.Context, to Limiter, group map[string][]
 				continue
 			}
 			a := quota.AgedEvent{ID: e.ID, Age: now.Add(-s.ahead()).Sub(e.At)}
-			if to == Limiter(s.limiter) { // now is an instant of this limiter's clock
+			if to == Limiter(s.limiter) { // now is of this limiter's clock
 				a.AsOf = now
 			}
 			keep, aged = max(keep, e.Until.Sub(e.At)), append(aged, a)
@@ -258,15 +245,14 @@ func (s *SavedEvents) addTo(ctx context.Context, to Limiter, group map[string][]
 	return nil
 }
 
-// WriteThrough is a limiter for events that must not be lost even if the process is killed. It
-// writes each event to the database before it returns the decision. Only if the database is
-// unavailable, the event is written later (KeepEvery).
+// WriteThrough is a limiter for events that must survive a killed process: each is written before
+// its decision is returned. Only if the database is away, it's written later (KeepEvery).
 type WriteThrough struct {
 	*Gates
 	Saved *SavedEvents // nil: the limiter saves them itself
 }
 
-// TakeOrLocal is Gates.TakeOrLocal, and writes the event to the database before it returns.
+// TakeOrLocal is Gates.TakeOrLocal, and writes the event before it returns.
 func (w WriteThrough) TakeOrLocal(ctx context.Context, r quota.Request) (quota.Decision, error) {
 	d, err := w.Gates.TakeOrLocal(ctx, r)
 	if w.Saved != nil && err == nil {

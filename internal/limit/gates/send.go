@@ -11,44 +11,41 @@ import (
 	"sendcode/quota"
 )
 
-// Send is a send that the first gate decides.
+// Send is what the first gate decides.
 type Send struct {
 	buckets.Plan
 	ID string // the same for a repetition, so that a send counts once
-	// Lower has some rules of the plan once more, with lower limits, for example for a request
-	// without a pass of a human check. These rules must admit the send as well.
+	// Rules of the plan with lower limits, such as for a request without a pass of a human check,
+	// which must admit the send too.
 	Lower []quota.Rule
-	// Browser is true if the caller sees of a refusal only the rule that VisibleRefusal returns.
-	// Named is true if the browser names a verification. Then its answer has other rules, too.
+	// Browser: of a refusal the caller sees only VisibleRefusal. Named: the browser names a
+	// verification, so its answer has other rules too.
 	Browser, Named bool
 }
 
-// Taken is the first gate's decision about a send.
+// Taken is the first gate's decision.
 type Taken struct {
 	quota.Decision           // by the plan's rules
 	AskedAt        time.Time // when the limiter was called
-	// OnlyLower is true if the plan's rules admit the send, and only rules of Send.Lower refuse it.
-	// Lower is the limiter's decision then: their states come first.
+	// OnlyLower: the plan's rules admit the send, and only Send.Lower refuses it. Lower is then the
+	// limiter's decision, whose states begin with those.
 	OnlyLower bool
 	Lower     quota.Decision
-	// Refusal has the states of both gates if the plan's rules refuse the send.
+	// The states of both gates, if the plan's rules refuse.
 	Refusal Answer
 }
 
-// TakeSend counts a send in every bucket or, if the send is refused, in no bucket. If the plan has
-// no rules, TakeSend admits the send and counts nothing. If the limiter is unavailable, this
-// process decides the rules that the database does not decide, and the decision has only the states
-// of these rules.
+// TakeSend counts a send in every bucket or, if refused, in none. Without rules it admits and
+// counts nothing. If the limiter is away, this process decides what the database doesn't, and the
+// decision has only those states.
 //
-// If the plan's rules refuse the send, TakeSend reads the recipient's rows, since the wait depends
-// on both gates. If the wait has ended by then, or if the sends that the rule backoff counted no
-// longer count, TakeSend asks the limiter once more. The second refusal is shown even if its wait
-// has ended.
+// If the plan's rules refuse, it reads the recipient's rows, as the wait depends on both gates. If
+// the wait is over by then, or if what backoff counted no longer counts, it asks the limiter once
+// more, and shows a second refusal even if its wait is over.
 //
-// If the limiter did not answer and the send is not admitted, TakeSend refunds the send later. If
-// the process dies after TakeSend, the limiter may count a send that has no row, until the rules'
-// windows end. Errors: fault.Unavailable if the rows are needed and cannot be read;
-// quota.ErrRefunded.
+// A send that isn't admitted while the limiter didn't answer is refunded later. If the process dies
+// after TakeSend, the limiter may count a send without a row until the windows end. Errors:
+// fault.Unavailable if rows are needed and can't be read; quota.ErrRefunded.
 func (g *Gates) TakeSend(ctx context.Context, s Send) (taken Taken, err error) {
 	mayCount := false // the limiter did not answer, and may count the send
 	defer func() {
@@ -80,9 +77,8 @@ func (g *Gates) TakeSend(ctx context.Context, s Send) (taken Taken, err error) {
 	return taken, nil
 }
 
-// takeSendOnce asks the limiter or, if the limiter is unavailable, this process. The decision has
-// the states of Send.Lower first. If unanswered is true, the limiter was called and did not answer,
-// so it may have counted the send.
+// takeSendOnce asks the limiter or, if that is away, this process. The states of Send.Lower come
+// first. unanswered: the limiter was called, and may have counted the send.
 func (g *Gates) takeSendOnce(ctx context.Context, s Send) (d quota.Decision, unanswered bool, err error) {
 	if len(s.Rules) == 0 { // the limiter takes none
 		return quota.Decision{Admitted: true, At: g.now()}, false, nil
@@ -108,14 +104,12 @@ func (g *Gates) takeSendOnce(ctx context.Context, s Send) (d quota.Decision, una
 	return d, unanswered, err
 }
 
-// answerRefusal returns the states of both gates for a send that the limiter or this process
-// refused with the decision d, when it was asked at askedAt. If the database fails, answerRefusal
-// returns its error.
+// answerRefusal returns the states of both gates for a send that was refused by d at askedAt.
+// Error: the database's.
 //
-// There is one exception: VisibleRefusal returns for a browser a rule whose scope is not recipient,
-// failures or backoff. The wait for such a rule does not depend on the database. So an error of the
-// database is ignored. If the browser names no verification, the rows are not even read, and the
-// answer shows nothing of the recipient's rules.
+// If a browser is shown a rule on another scope than recipient, failures and backoff, its wait
+// doesn't depend on the database, whose error is ignored. If the browser names no verification, the
+// rows aren't even read, and the answer shows nothing of the recipient's rules.
 func (g *Gates) answerRefusal(ctx context.Context, s Send, d quota.Decision, askedAt time.Time) (Answer, error) {
 	shown, _ := VisibleRefusal(d)
 	wide := s.Browser && !policy.CountedInDatabase(shown.Rule) && shown.Scope != quota.Backoff
@@ -129,7 +123,7 @@ func (g *Gates) answerRefusal(ctx context.Context, s Send, d quota.Decision, ask
 	return answer, err
 }
 
-// mergeRefusal merges a refusal of the limiter with the states of the recipient's rows.
+// mergeRefusal merges a refusal with the states of the recipient's rows.
 func (g *Gates) mergeRefusal(ctx context.Context, p buckets.Plan, d quota.Decision, askedAt time.Time) (Answer, error) {
 	d = g.correctBackoff(ctx, p, d)
 	answeredAt := g.now()
@@ -141,10 +135,9 @@ func (g *Gates) mergeRefusal(ctx context.Context, p buckets.Plan, d quota.Decisi
 	return Answer{g.merge(p, d, askedAt, answeredAt, g.countedRows(p, h, rows.askedAt)), &h}, nil
 }
 
-// VisibleRefusal returns the one rule of a refusal that is shown to a browser. If rules with a
-// wider scope than the recipient block, it is the one of them that blocks longest. Otherwise it is
-// the rule on the recipient that blocks longest. So a client over its own limits gets the same
-// answer for every recipient. The result is false if no rule blocks.
+// VisibleRefusal returns the one rule of a refusal that a browser is shown: the longest blocking of
+// those wider than the recipient, or else of those on the recipient. So a client over its own
+// limits gets the same answer for every recipient. It returns false if none blocks.
 func VisibleRefusal(d quota.Decision) (quota.State, bool) {
 	wide := d
 	wide.Rules = slices.DeleteFunc(slices.Clone(d.Rules), func(s quota.State) bool { return !policy.IsWiderScope(s.Scope) })

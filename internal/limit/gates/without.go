@@ -10,12 +10,10 @@ import (
 	"sendcode/quota"
 )
 
-// OnlyInProcess reports whether the only limiter is in this process.
 func (g *Gates) OnlyInProcess() bool { return g.shared == nil }
 
-// recipientsUntil is a set of recipients. Each recipient stays in the set until an instant. If
-// another recipient needs the same slot, the set forgets the earlier recipient. This is safe,
-// because no decision depends on the set alone. recipientsUntil is safe for concurrent use.
+// recipientsUntil holds recipients, each until an instant. It forgets one whose slot another needs;
+// no decision depends on it alone. Safe for concurrent use.
 type recipientsUntil struct {
 	mu    sync.Mutex
 	seed  maphash.Seed
@@ -23,7 +21,7 @@ type recipientsUntil struct {
 }
 
 type recipientUntil struct {
-	name  uint64 // a hash of the recipient, and of everything on which its limits depend
+	name  uint64 // a hash of the recipient, and of all on which its limits depend
 	until int64  // µs since 1970
 }
 
@@ -55,23 +53,20 @@ func (r *recipientsUntil) has(name uint64, now time.Time) bool {
 	return x.name == name && now.UnixMicro() < x.until
 }
 
-// rememberWait stores, for a service without Redis, how long the rows in the database refuse the
-// next send to the recipient of p.
+// rememberWait stores, without Redis, how long the rows refuse the next send to p's recipient.
 func (g *Gates) rememberWait(p buckets.Plan, r databaseRows) {
 	if wait := (quota.Decision{Rules: r.states}).RetryAfter(); wait > 0 && g.OnlyInProcess() {
 		g.refused.add(g.refused.nameOf(p), g.now().Add(wait))
 	}
 }
 
-// AnswerRefusedBefore answers a send without counting it, if the database's rows refused the
-// recipient of p before and still refuse the recipient. It does so only in a process without Redis.
-// Concurrent calls for a recipient share one read of the rows, so a flood on one recipient costs
-// few reads. The sends of the flood are not counted by any rule, so they do not use up rules with a
-// wider scope, such as the app.
+// AnswerRefusedBefore answers a send without counting it, in a process without Redis, if the rows
+// refused p's recipient before and still do. Concurrent calls for a recipient share a read of the
+// rows, so that a flood on it costs few. The flood counts for no rule, so it uses up no wider one,
+// such as the app's.
 //
-// If refused is false, the gates must decide the send. This is also the case if a rule in this
-// process refuses the send. AnswerRefusedBefore then reads no row. The error is that of the
-// database.
+// If refused is false, the gates must decide, also if a rule in this process refuses; then no row
+// is read. Error: the database's.
 func (g *Gates) AnswerRefusedBefore(ctx context.Context, p buckets.Plan) (answer Answer, refused bool, err error) {
 	if !g.OnlyInProcess() || !g.refused.has(g.refused.nameOf(p), g.now()) {
 		return Answer{}, false, nil
