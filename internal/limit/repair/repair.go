@@ -1,6 +1,5 @@
-// Package repair makes the limiter agree with the database. It makes the refunds that the limiter
-// has not made yet. It also looks up sends that may count only in the limiter or only in the
-// database.
+// Package repair makes the limiter agree with the database: it makes the refunds that the limiter
+// has not made yet, and looks up sends that may count only in one of the two.
 package repair
 
 import (
@@ -23,7 +22,7 @@ import (
 	"sendcode/quota"
 )
 
-// Store is the database as Repair needs it. Implementation: sqldb.DB.
+// Store is implemented by sqldb.DB.
 type Store interface {
 	LeaseDueRefunds(ctx context.Context, lease time.Duration, limit int) ([]store.Refund, error)
 	ConfirmRefund(ctx context.Context, held store.AttemptID) error
@@ -31,7 +30,7 @@ type Store interface {
 	Ping(ctx context.Context) error
 }
 
-// limiter has the changes that Repair makes. Implementation: *gates.Gates.
+// limiter is implemented by *gates.Gates.
 type limiter interface {
 	Refund(ctx context.Context, id string, buckets ...string) error
 	Record(ctx context.Context, scope quota.Scope, bucket string, keep time.Duration, read time.Time,
@@ -49,50 +48,47 @@ type Repair struct {
 	Limiter limiter
 	Policy  *policy.CurrentSet
 	Vault   keys.Vault
-	Lease   time.Duration // lease of a row whose refund is under way
+	Lease   time.Duration // of a row whose refund is under way
 	Tick    time.Duration
-	Now     func() time.Time // an estimate of the database's clock
+	Now     func() time.Time // estimates the database's clock
 	Logger  *slog.Logger
 
 	mu        sync.Mutex
-	unsettled []unsettled // sends to look up in the database
-	away      bool        // the limiter was away at the last refund of a row
+	unsettled []unsettled // to look up in the database
+	away      bool        // at the last refund of a row
 }
 
 // unsettled is a send that may count only in the limiter, or only in the database.
 type unsettled struct {
 	send         uuid.UUID
-	scope        quota.Scope            // quota.Recipient; for a rejection quota.Failures
-	buckets      map[quota.Scope]string // in which the limiter may count the send
+	scope        quota.Scope            // quota.Recipient; of a rejection quota.Failures
+	buckets      map[quota.Scope]string // in which the limiter may count it
 	missingSince time.Time              // when the database first had no row
-	due          time.Time              // when the send is recorded a second time; zero before its first record
+	due          time.Time              // to be recorded a second time; zero before its first record
 }
 
 const (
-	// maxUnsettled bounds the unsettled sends. A further send is dropped. Then the limiter and the
-	// database may continue to differ about this send.
+	// maxUnsettled bounds the unsettled sends. About a dropped one, limiter and database may go on
+	// to differ.
 	maxUnsettled = 10_000
 	// repeatRecordAfter is the time between the first and the second record of an event. The first
-	// record has no effect if the bucket has a tombstone of the send's ID. Such a tombstone can
-	// come from an earlier request with the same Idempotency-Key, which has the same send ID: if
-	// the limiter stalled, the refund of that request may have run late. A tombstone lasts 60 s, so
-	// the second record comes after its end.
+	// has no effect if the bucket has a tombstone of the ID, left by a late refund of an earlier
+	// request with the same Idempotency-Key, and so the same ID, if the limiter stalled. A
+	// tombstone lasts 60 s.
 	repeatRecordAfter = 65 * time.Second
-	// NeverWrittenAfter is how long a row must be missing from the database until the send is
-	// treated as never written. The database server may still run a transaction after its client
-	// has left. The server's own time limits for statements and locks bound how long such a
-	// transaction runs.
+	// NeverWrittenAfter is how long a row must be missing until its send counts as never written.
+	// The server may still run a transaction after its client has left, as long as its own limits
+	// for statements and locks allow.
 	NeverWrittenAfter = 10 * time.Second
-	// maxRowsPerLookup bounds the rows that one statement looks up.
+	// maxRowsPerLookup bounds one statement.
 	maxRowsPerLookup = 1000
 
-	refundBatch = 64 // refunds that one tick reads from the database
+	refundBatch = 64 // in one tick
 )
 
-// Run makes refunds and settles sends (see SettleLater) until ctx ends. Then it makes the limiter's
-// pending refunds and settles sends once more. When the limiter has new pending refunds, Run makes
-// them at once. At each tick, Run makes the pending refunds, and then the refunds that are due in
-// the database.
+// Run makes the limiter's new pending refunds at once and, at each tick, all pending refunds and
+// those due in the database, and settles sends (see SettleLater). When ctx ends, it settles once
+// more, and makes the pending refunds.
 func (r *Repair) Run(ctx context.Context) {
 	for next := time.Now().Add(r.Tick); ; {
 		select {
@@ -112,8 +108,8 @@ func (r *Repair) Run(ctx context.Context) {
 	}
 }
 
-// refundDueRows makes the refunds that are in the database but not yet in the limiter. If the
-// limiter is unavailable, refundDueRows stops. The next call then tries only one refund.
+// refundDueRows makes the refunds that are in the database but not yet in the limiter. It stops if
+// the limiter is away, and the next call tries only one.
 func (r *Repair) refundDueRows(ctx context.Context) {
 	defer panics.Recover(panics.Other)
 	r.mu.Lock()
@@ -133,18 +129,17 @@ func (r *Repair) refundDueRows(ctx context.Context) {
 	}
 }
 
-// Refund refunds a failed send in the limiter. If that fails, Refund gives the refund to the
-// limiter's pending refunds, which Run makes later.
+// Refund refunds a failed send in the limiter or, if that fails, leaves it to the limiter's pending
+// refunds.
 func (r *Repair) Refund(ctx context.Context, row store.Refund) {
-	if r.refundRow(ctx, row) != nil { // refundDueRows repeats the refund after the row's lease
+	if r.refundRow(ctx, row) != nil { // refundDueRows repeats it after the row's lease
 		r.Limiter.KeepRefund(string(row.ID[:]), r.bucketsOf(row.Verification)...)
 	}
 }
 
-// refundRow refunds a send in the limiter and confirms the refund to the database. It refunds the
-// send in the recipient's buckets under each policy that the purpose has had, since policies may
-// have changed after the send was counted. If the limiter fails several times in a row, only the
-// first failure is logged.
+// refundRow refunds a send and confirms that to the database. As policies may have changed since it
+// was counted, it uses the recipient's buckets under each that the purpose has had. Of failures in
+// a row, the first is logged.
 func (r *Repair) refundRow(ctx context.Context, row store.Refund) error {
 	defer panics.Recover(panics.Other) // so that the next refunds are still made
 	err := r.Limiter.Refund(ctx, string(row.ID[:]), r.bucketsOf(row.Verification)...)
@@ -161,13 +156,12 @@ func (r *Repair) refundRow(ctx context.Context, row store.Refund) error {
 	return r.Store.ConfirmRefund(ctx, row.AttemptID)
 }
 
-// bucketsOf returns the buckets in which the limiter may count a send of the verification.
+// bucketsOf returns where the limiter may count a send of the verification.
 func (r *Repair) bucketsOf(v store.Verification) []string {
 	return r.recipientBuckets(v.App, v.Channel, v.Purpose, v.Recipient)
 }
 
-// recipientBuckets returns a recipient's buckets under each policy.Purpose.SharedBucketName that
-// the purpose has had.
+// recipientBuckets are under each policy.Purpose.SharedBucketName that the purpose has had.
 func (r *Repair) recipientBuckets(app string, ch recipient.Channel, purpose string, h recipient.Hash) (all []string) {
 	for _, name := range r.Policy.Get().CurrentAndFormerBucketNames(purpose) {
 		all = append(all, buckets.Recipient(app, ch, name, h))
@@ -175,12 +169,10 @@ func (r *Repair) recipientBuckets(app string, ch recipient.Channel, purpose stri
 	return all
 }
 
-// SettleLater queues a send about which the limiter and the database may differ. The database may
-// have no row of the send, and the limiter may or may not count the send in the given buckets. When
-// both answer, the database decides. If the row counts, the send is recorded in the recipient's
-// bucket of the limiter. If the row does not count, the send is refunded in that bucket. If there
-// is no row for NeverWrittenAfter, the send is refunded in all buckets. If maxUnsettled sends are
-// queued, SettleLater drops the send.
+// SettleLater queues a send about which limiter and database may differ: it may have no row, and
+// may count in the given buckets. When both answer, the database decides. If the row counts, it is
+// recorded in the recipient's bucket; if not, it is refunded there; without a row for
+// NeverWrittenAfter, it is refunded in all. Beyond maxUnsettled, it is dropped.
 func (r *Repair) SettleLater(send uuid.UUID, in map[quota.Scope]string) {
 	r.enqueueUnsettled(unsettled{send: send, scope: quota.Recipient, buckets: in})
 }
@@ -193,9 +185,9 @@ func (r *Repair) enqueueUnsettled(x unsettled) {
 	}
 }
 
-// settle settles the queued sends. After a failure of the database or the limiter, the remaining
-// sends wait for the next tick. The first send is tried alone, so that an unavailable limiter costs
-// only one query of the database. If a lookup panics, its sends are dropped.
+// settle settles the queued sends. After a failure, the rest waits for the next tick. The first is
+// tried alone, so that an unavailable limiter costs one query. If a lookup panics, its sends are
+// dropped.
 func (r *Repair) settle(ctx context.Context) {
 	defer panics.Recover(panics.Other)
 	now := time.Now()
@@ -226,14 +218,13 @@ func (r *Repair) settle(ctx context.Context) {
 	}
 }
 
-// settleSome settles some sends and returns the sends that are still unsettled. It first calls
-// Store.Ping, which writes to the database. After this write, an earlier transaction of SQLite
-// whose commit failed can no longer take effect, so a missing row stays missing.
+// settleSome returns what is still unsettled. It first writes to the database, by Ping: after that,
+// no earlier transaction of SQLite whose commit failed can take effect, so a missing row stays
+// missing.
 //
-// A reset changes the database first and the limiter second. So settleSome may have read a row
-// before the reset, and may record its send in the limiter after the reset. Therefore it reads the
-// rows again after the records, and refunds each recorded send that no longer counts in the
-// database.
+// A reset changes the database first, then the limiter, so settleSome may read a row before the
+// reset and record it after. So it reads the rows again after the records, and refunds what no
+// longer counts.
 func (r *Repair) settleSome(ctx context.Context, list []unsettled) (left []unsettled, err error) {
 	read := r.Now()
 	if err := r.Store.Ping(ctx); err != nil {
@@ -257,7 +248,7 @@ func (r *Repair) settleSome(ctx context.Context, list []unsettled) (left []unset
 				r.Limiter.RefundLater(string(x.send[:]), buckets.OfCountedScopes(x.buckets)...)
 			}
 			continue
-		case bucket == "" || keep == 0 || now.Sub(at) > keep: // no rule counts the send, or it has left its window
+		case bucket == "" || keep == 0 || now.Sub(at) > keep: // no rule counts it, or it has left its window
 			continue
 		case !counts:
 			r.Limiter.RefundLater(string(x.send[:]), bucket)
@@ -286,10 +277,9 @@ func (r *Repair) settleSome(ctx context.Context, list []unsettled) (left []unset
 	return left, cmp.Or(err, unread)
 }
 
-// countedBy returns the time since which a row counts and the longest time for which it counts. It
-// also reports whether the row counts in the bucket of x. A repeated request may have written the
-// row on a replica that folds spellings of an address differently. Then the row counts in another
-// bucket.
+// countedBy returns since when and for how long at most a row counts, and whether it counts in x's
+// bucket: a repeated request may have written it on a replica that folds spellings of an address
+// differently, and then it counts in another.
 func (r *Repair) countedBy(row store.Send, x unsettled) (at time.Time, keep time.Duration, counts bool) {
 	set := r.Policy.Get()
 	if x.scope == quota.Failures {
@@ -300,8 +290,7 @@ func (r *Repair) countedBy(row store.Send, x unsettled) (at time.Time, keep time
 		row.Counts && slices.Contains(own, x.buckets[quota.Recipient])
 }
 
-// rowsOf reads the rows of sends by their IDs. If a send has no row, the send is not in the map.
-// rowsOf also returns the time on the database's clock. If no row was found, this time is zero.
+// rowsOf leaves out sends without a row. now is on the database's clock; zero if there are none.
 func (r *Repair) rowsOf(ctx context.Context, list []unsettled) (found map[uuid.UUID]store.Send, now time.Time, err error) {
 	found = map[uuid.UUID]store.Send{}
 	if len(list) == 0 {
@@ -318,8 +307,8 @@ func (r *Repair) rowsOf(ctx context.Context, list []unsettled) (found map[uuid.U
 	return found, now, err
 }
 
-// CountBadAddress counts a send to an address that accepts no messages. It counts the send in the
-// limiter's bucket of failures. If the limiter is unavailable, the send is counted later.
+// CountBadAddress counts a send to an address that accepts no messages among the failures, later if
+// the limiter is away.
 func (r *Repair) CountBadAddress(ctx context.Context, s store.Send) {
 	bucket, keep := buckets.Failures(s.App, s.Channel, s.Recipient), r.Policy.Get().LongestFailureWindow()
 	if keep == 0 { // no rule counts it
