@@ -13,8 +13,8 @@ import (
 	"github.com/google/uuid"
 
 	"sendcode/internal/base/recipient"
-	"sendcode/internal/codes/policy"
 	"sendcode/internal/base/texts"
+	"sendcode/internal/codes/policy"
 	"sendcode/internal/http/console/auth"
 	"sendcode/internal/http/console/consoletest"
 	"sendcode/internal/http/console/explain"
