@@ -26,23 +26,23 @@ import (
 // the look of pages. testdata/cards.json says which card is shown when.
 func TestInABrowser(t *testing.T) {
 	browser, engine := chromium(t)
-	inTabs(t, browser, theWholeWay, theCountdownRunsOut, aPageFromTheCacheShowsTheTruth, lettersThroughAnInputMethod,
-		aPressIsNotLost, numbersWhileTheyAreTyped, aWidgetsRefusal, aWidgetOnAPageThatMayNot,
-		aWidgetAndAnOutage, aWidgetContinues, aWidgetBehindAPagesTools, aWidgetsAnswerIsLost, theAnswerToACodeIsLost, anotherOneAnswers, aWidgetBesideToJSON, browsersThatLack,
+	inTabs(t, browser, theWholeWay, theCountdownRunsOut, aPageFromTheCacheShowsTheTruth,
+		lettersThroughAnInputMethod, aPressIsNotLost, numbersWhileTheyAreTyped, aWidgetsRefusal,
+		aWidgetOnAPageThatMayNot, aWidgetAndAnOutage, aWidgetContinues, aWidgetBehindAPagesTools,
+		aWidgetsAnswerIsLost, theAnswerToACodeIsLost, anotherOneAnswers, aWidgetBesideToJSON, browsersThatLack,
 		aWidgetIsMoved, aWidgetIsDrawnAgain, aConfirmationEnds, aLateAnswerMovesNoFocus, aLateAnswerInAFrame,
-		aMessagesCodeMovesNoFocus, aLateAnswerBringsTheFocus,
-		aWidgetThatIsRequired, aWidgetGivesNoProofToAnAddress,
-		aWidgetKeepsTheContractOfAField, aWidgetsTextIsText,
-		aWidgetTellsItsPage, aWidgetIsResetWhileItAsks,
-		aWidgetIsOneRequest, aWidgetIsItsApps, aWidgetByPhone, aWidgetsOtherChannel,
-		aWidgetWithoutTextMessages, aWidgetHasPropertiesEarly, theTableOfCards, wrongCodes,
-		aCorrectionIsNotLost, aFillersText, aReaderWithoutATimeZone,
+		aMessagesCodeMovesNoFocus, aLateAnswerBringsTheFocus, aWidgetThatIsRequired,
+		aWidgetGivesNoProofToAnAddress, aWidgetKeepsTheContractOfAField,
+		aWidgetsTextIsText, aWidgetTellsItsPage,
+		aWidgetIsResetWhileItAsks, aWidgetIsOneRequest, aWidgetIsItsApps,
+		aWidgetByPhone, aWidgetsOtherChannel, aWidgetWithoutTextMessages, aWidgetHasPropertiesEarly,
+		theTableOfCards, wrongCodes, aCorrectionIsNotLost, aFillersText, aReaderWithoutATimeZone,
 		otherTabsHearOfTheApproval, anotherTabChangesTheAddress, backLeadsToTheCode, aTabOverAnUpdate,
-		aReloadKeepsTheConfirmedCard, theFirstCardWaitsForNoNumbers,
-		offline, aBrowserThatIsWrongAboutItsConnection, aFailureIsSaidUntilTheNextAct, aChangeOfClocks, aWidgetFollowsItsPagesLanguage,
-		aReturnByItself, aCodeFromATextMessage, aBounceChangesTheCard, aWidgetKeepsTokens,
-		aWidgetWorks, aWidgetLeavesAVendor, aWidgetWithoutACheck, aWidgetWhoseVendorIsBlocked, aWidgetsPageAsksItself,
-		aWidgetsVendorIsTakenAway, aVendorUnderADialog)
+		aReloadKeepsTheConfirmedCard, theFirstCardWaitsForNoNumbers, offline,
+		aBrowserThatIsWrongAboutItsConnection, aFailureIsSaidUntilTheNextAct, aChangeOfClocks,
+		aWidgetFollowsItsPagesLanguage, aReturnByItself, aCodeFromATextMessage,
+		aBounceChangesTheCard, aWidgetKeepsTokens, aWidgetWorks, aWidgetLeavesAVendor, aWidgetWithoutACheck,
+		aWidgetWhoseVendorIsBlocked, aWidgetsPageAsksItself, aWidgetsVendorIsTakenAway, aVendorUnderADialog)
 	t.Run("aWidgetShowsAVendor", func(t *testing.T) {
 		t.Parallel()
 		aWidgetShowsAVendor(t, browser, engine)

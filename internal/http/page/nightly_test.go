@@ -127,7 +127,9 @@ func everyOtherPage(t *testing.T, browser context.Context, engine *pagetest.Axe)
 	b.tolerate = "e" // the mail's frame may run no scripts, and says so
 	pages := serveMailbox(w, "", first())
 	reference.Register(pages)
-	page.RegisterNotMe(pages, mailedCodes{}, func(string) (string, message.Brand) { return "Shop", message.NewBrand("", "#0b7a5c", "https://shop.example/") })
+	page.RegisterNotMe(pages, mailedCodes{}, func(string) (string, message.Brand) {
+		return "Shop", message.NewBrand("", "#0b7a5c", "https://shop.example/")
+	})
 	site, empty := httptest.NewServer(pages), httptest.NewServer(serveMailbox(w, ""))
 	defer site.Close()
 	defer empty.Close()

@@ -102,8 +102,9 @@ func aWidgetIsDrawnAgain(t *testing.T, browser context.Context) {
 	is(t, eval[int](b, `heard.filter(([name]) => name === 'approved').length`), 1)
 }
 
-// aConfirmationEnds with its proof: the widget says until when it lives, and then that it has ended,
-// and keeps the address. A proof that ended before the page gave it back is told in the same way.
+// aConfirmationEnds with its proof: the widget says until when it lives, and then that it has
+// ended, and keeps the address. A proof that ended before the page gave it back is told in the same
+// way.
 func aConfirmationEnds(t *testing.T, browser context.Context) {
 	w := accepting(t)
 	b := embedded(t, browser, w, browsertest.Look{}, `<form method="post">`+tag(`name="proof" required`)+`</form>`)

@@ -262,8 +262,8 @@ func theAnswerToACodeIsLost(t *testing.T, browser context.Context) {
 	}
 }
 
-// aWidgetBesideToJSON: a library of the page, such as Prototype 1.6, has given arrays a toJSON, which
-// JSON.stringify then calls. It makes no difference, also in a known browser.
+// aWidgetBesideToJSON: a library of the page, such as Prototype 1.6, has given arrays a toJSON,
+// which JSON.stringify then calls. It makes no difference, also in a known browser.
 func aWidgetBesideToJSON(t *testing.T, browser context.Context) {
 	w := accepting(t)
 	b, s := embeddedBeside(t, browser, w, browsertest.Look{}, tag(""), "")

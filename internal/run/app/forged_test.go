@@ -21,7 +21,7 @@ var openRoutes = []string{
 	"GET /", "POST /", "POST /return", "GET /brand.css", "GET /not-me/:token", "POST /not-me/:token", "GET /static/*", "GET /favicon.ico", "GET /static/widget/:name", "GET /widget.js",
 	"OPTIONS /widget.js", "GET /client.js",
 	"GET /widget.d.ts", "GET /client.d.ts", "GET /livez", "GET /readyz", "GET /problems", "GET /problems/:slug", "GET /docs",
-	"GET /docs/:name", "GET /llms.txt", "GET /openapi.yaml", "GET /.well-known/jwks.json",
+	"GET /docs/", "GET /docs/:name", "GET /llms.txt", "GET /openapi.yaml", "GET /.well-known/jwks.json",
 	"GET /admin/", "GET /admin/login", "POST /admin/login", "GET /admin/login/code", "POST /admin/login/code",
 	"POST /admin/logout", "POST /admin/prefer", "GET /admin/static/:name",
 }
