@@ -127,6 +127,13 @@ func (s situation) resent(servers ...string) situation {
 	return s
 }
 
+// stoppedSince has a suppression that came after the send.
+func (s situation) stoppedSince(cause store.SuppressionCause) situation {
+	since := consoletest.Start.Add(30 * time.Second)
+	s.facts.Suppression = &store.Suppression{Cause: cause, Since: since, Until: since.Add(30 * 24 * time.Hour)}
+	return s
+}
+
 func (s situation) alone() situation {
 	s.story.Verification = nil
 	return s
