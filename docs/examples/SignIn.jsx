@@ -15,7 +15,7 @@ export function SignIn({ purpose, onProof }) {
     if (await onProof(proof.value) === false) proof.value = ''; // your server refused it: the card begins anew
   };
   return <form method="post" action="/sign-in" onSubmit={submit}>
-    <send-code ref={card} public-key="pk_your_public_key" purpose={purpose} name="proof" required />
+    <send-code ref={card} public-key="pk_your_public_key" purpose={purpose} name="proof" tabIndex={0} required />
     <button>Sign in</button> {wrong > 1 && <a href="/help">Can't find the code?</a>}
   </form>;
 }

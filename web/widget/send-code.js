@@ -140,15 +140,9 @@ export class SendCode extends HTMLElement {
     for (const [name, value] of Object.entries(this)) {
       if (name in SendCode.prototype && delete this[name]) Reflect.set(this, name, value);
     }
-    if (document.readyState === 'complete') this.#stand();
-    else addEventListener('load', () => setTimeout(() => this.#stand(), second)); // a framework compares it with what a server rendered
-    this.#start();
-  }
-
-  // #stand marks the element as one that Tab reaches, as dialogs count what can be reached, and do
-  // not look into shadow trees. Since it delegates the focus, it is no stop of its own.
-  #stand() {
+    // Dialogs count what Tab reaches, and do not look into shadow trees. Since the element delegates the focus, it is no stop of its own.
     if (!this.hasAttribute('tabindex')) this.tabIndex = 0;
+    this.#start();
   }
 
   // An element that is moved keeps its state, and so does one that is removed and added again.
