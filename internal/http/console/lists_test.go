@@ -110,7 +110,7 @@ func TestPrefixPauses(t *testing.T) {
 	b := r.LoggedIn()
 	const page, lift = "/admin/prefixes", "/admin/prefixes/lift"
 	contains(t, b.Get(page), `action="`+lift+`"`, p.ID.String(), other.ID.String())
-	reads(t, b.Get(page), "&#43;49151 ( DE ) shop ✓ paused for secret keys 5 sent, 0 approved Until 2026-03-04 15:12:21")
+	reads(t, b.Get(page), "&#43;49151 ( DE ) shop ✓ paused for people whom the back end knows 5 sent, 0 approved Until 2026-03-04 15:12:21")
 	lacks(t, r.As("reader").Get(page), lift, p.ID.String())
 
 	form := func(id, reason string) url.Values { return url.Values{"id": {id}, "reason": {reason}} }

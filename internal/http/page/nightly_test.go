@@ -27,8 +27,8 @@ import (
 func TestAllInABrowser(t *testing.T) {
 	browser, engine := chromium(t)
 	inTabs(t, browser, aReloadMovesNothing, aWidgetInReact, aWidgetInVue, aWidgetInAFormLibrary, aWidgetsModel,
-		aWidgetInAnAction, aWidgetInADialog, aWidgetUnderForeignCSS, aWidgetInTheReadersSize, aWidgetByItsDocumentation, aWidgetSpeaksALanguage,
-		aWidgetForLibrariesOfInputs, severalWidgets, theWorkIsSHA256)
+		aWidgetInAnAction, aWidgetInADialog, aWidgetUnderForeignCSS, aWidgetInTheReadersSize,
+		aWidgetByItsDocumentation, aWidgetSpeaksALanguage, aWidgetForLibrariesOfInputs, severalWidgets, theWorkIsSHA256)
 	for name, test := range map[string]func(*testing.T, context.Context, *pagetest.Axe){
 		"a widget in one accent": oneAccentColoursAWidget, "every other page": everyOtherPage,
 	} {
