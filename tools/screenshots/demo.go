@@ -7,8 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"image"
-	"image/color"
-	"image/draw"
 	"image/png"
 	"io"
 	"log/slog"
@@ -26,8 +24,8 @@ import (
 // pictures is the folder in which the README finds the pictures of the page and the console.
 const pictures = "docs/pictures"
 
-// scene is one picture of the demonstration: the steps in a tab, and the size of the picture.
-// Scenes of one name are drawn side by side.
+// scene is one picture of the demonstration: the steps in a tab, and the size of the picture. The
+// README shows page and console side by side, so they have one height.
 type scene struct {
 	name          string
 	width, height int64
@@ -73,15 +71,13 @@ func drawScenes(browser context.Context, base, password string) error {
 	defer end()
 	type css = chromedp.CSS
 	scenes := []scene{
-		{"page", 480, 640, []chromedp.Action[chromedp.Void]{
+		{"page", 480, 480, []chromedp.Action[chromedp.Void]{
 			chromedp.Navigate(base + "/"), focus("#to"), chromedp.KeyEvent("ana@mail.example\r"),
 			until(in("#code") + ` && !` + in("#heading") + `.innerText.includes("On its way")`),
 		}},
-		{"console", 800, 640, []chromedp.Action[chromedp.Void]{
+		{"console", 760, 480, []chromedp.Action[chromedp.Void]{
 			chromedp.Navigate(base + "/admin/login"), chromedp.SetValue(css("#password"), password),
 			chromedp.Click(css("main form[action='/admin/login'] button")), chromedp.WaitVisible(css("main table")),
-		}},
-		{"console", 640, 640, []chromedp.Action[chromedp.Void]{
 			until(
 				`[...document.querySelectorAll("main tbody tr")].find(row => row.innerText.includes("✕"))?.querySelector("a").click() ?? true`),
 			chromedp.WaitVisible(css("main h1")),
@@ -91,7 +87,6 @@ func drawScenes(browser context.Context, base, password string) error {
 			chromedp.WaitVisible(css("main h1")),
 		}},
 	}
-	drawn := map[string][]image.Image{}
 	for _, s := range scenes {
 		look := browsertest.Look{Width: s.width, Height: s.height, Lang: "en"}
 		if err := chromedp.Do(tab, append([]chromedp.Action[chromedp.Void]{look.Apply()}, s.steps...)...); err != nil {
@@ -101,14 +96,11 @@ func drawScenes(browser context.Context, base, password string) error {
 		if err != nil {
 			return err
 		}
-		drawn[s.name] = append(drawn[s.name], picture)
-	}
-	for name, parts := range drawn {
 		var file bytes.Buffer
-		if err := (&png.Encoder{CompressionLevel: png.BestCompression}).Encode(&file, sideBySide(parts)); err != nil {
+		if err := (&png.Encoder{CompressionLevel: png.BestCompression}).Encode(&file, picture); err != nil {
 			return err
 		}
-		if err := os.WriteFile(filepath.Join(pictures, name+".png"), file.Bytes(), 0o644); err != nil {
+		if err := os.WriteFile(filepath.Join(pictures, s.name+".png"), file.Bytes(), 0o644); err != nil {
 			return err
 		}
 	}
@@ -122,23 +114,6 @@ func capture(tab context.Context) (image.Image, error) {
 		return nil, err
 	}
 	return png.Decode(bytes.NewReader(shot))
-}
-
-// sideBySide returns the pictures in a row, with a grey line between them.
-func sideBySide(parts []image.Image) image.Image {
-	const line = 2
-	var width, height int
-	for _, p := range parts {
-		width, height = width+p.Bounds().Dx()+line, max(height, p.Bounds().Dy())
-	}
-	row := image.NewNRGBA(image.Rect(0, 0, width-line, height))
-	draw.Draw(row, row.Bounds(), image.NewUniform(color.Gray{Y: 0xa0}), image.Point{}, draw.Src)
-	x := 0
-	for _, p := range parts {
-		draw.Draw(row, p.Bounds().Add(image.Pt(x, 0)), p, p.Bounds().Min, draw.Src)
-		x += p.Bounds().Dx() + line
-	}
-	return row
 }
 
 // in is an expression for an element of the page's widget, which may not be there yet.
