@@ -70,11 +70,11 @@ var documentedPolicies = []struct{ says, rules string }{
 		"1 per 60 seconds, 5 per hour and 10 per 24 hours for an address",
 		"recipient 1 in 1m0s, recipient 5 in 1h0m0s, recipient 10 in 24h0m0s; ",
 	},
-	{"Human checks", "; "},
 	{"at most 1 per calendar day and 3 per 7 days for a user", "recipient 1 a day, recipient 3 in 7 days; "},
 	{"Bounds on all recipients, numbers and countries", "recipient 10 in 24h0m0s, network 1000 in 1h0m0s, " +
 		"app 1000 in 1s, global 50000 a month, prefix 10 in 1h0m0s, country 500 in 24h0m0s; "},
 	{"A stricter rule, tried first", "recipient 5 in 1h0m0s, recipient 3 in 1h0m0s (observe); "},
+	{"Human checks", "; "},
 }
 
 // In docs/policies.md, each YAML block declares what its heading says, and a policy that a purpose
