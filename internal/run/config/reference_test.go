@@ -19,17 +19,17 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// The list of docs/configuration.md and the example file are made of the structs: keys and defaults
-// from the tags, meanings from the comments. Run with -update after a change.
+// The table of docs/configuration.md and the example file are made of the structs: keys and
+// defaults from the tags, meanings from the comments. Run with -update after a change.
 func TestReference(t *testing.T) {
 	const page = "../../../docs/configuration.md"
 	text := read(t, page)
 	before, rest, found := strings.Cut(text, "<!-- of: variables -->\n")
 	_, after, ended := strings.Cut(rest, "<!-- end -->")
 	if !found || !ended {
-		t.Errorf("%s has no list of variables", page)
+		t.Errorf("%s has no table of variables", page)
 	}
-	text = before + "<!-- of: variables -->\n" + variablesList(t) + "<!-- end -->" + after
+	text = before + "<!-- of: variables -->\n" + variablesTable(t) + "<!-- end -->" + after
 	golden.File(t, "example.yaml", exampleFile(t))
 	golden.File(t, page, text)
 }
@@ -116,37 +116,32 @@ func element(of reflect.Type) reflect.Type {
 	return of
 }
 
-func variablesList(t *testing.T) (text string) {
+// variablesTable returns a row for each variable: its name, its key in the file if it has one, what
+// holds if it is not set, and its meaning.
+func variablesTable(t *testing.T) string {
 	t.Helper()
 	all := map[string]described{
 		configFileKey: {meaning: "Path of the YAML file."},
-		configTextKey: {meaning: "Its text, in place of the path. Such a file is read at start alone."},
+		configTextKey: {meaning: "The text of the YAML file, in place of its path. The service reads it only when it starts."},
 	}
 	for _, d := range describe(t, reflect.TypeFor[Config](), "", true) {
 		all[d.key] = d
 	}
-	var inFile []string
+	text := "| variable | key in the file | default | meaning |\n|---|---|---|---|\n"
 	for _, v := range envVariables {
-		name := "`" + envName(v.key) + "`"
+		name, key, unset := "`"+envName(v.key)+"`", "`"+v.key+"`", all[v.key].field.Tag.Get("unset")
 		if v.kind == "file" {
 			name += "*"
 		}
-		if v.secret || v.key == configFileKey || v.key == configTextKey || strings.Contains(v.key, ".") {
-			unset := all[v.key].field.Tag.Get("unset")
-			if byDefault := all[v.key].field.Tag.Get("default"); byDefault != "" {
-				unset = "`" + byDefault + "`"
-			}
-			if unset != "" {
-				name += " (" + unset + ")"
-			}
-			text += "- " + name + ": " + all[v.key].meaning + "\n"
-		} else {
-			inFile = append(inFile, name)
+		if v.secret || v.key == configFileKey || v.key == configTextKey {
+			key = ""
 		}
+		if byDefault := all[v.key].field.Tag.Get("default"); byDefault != "" {
+			unset = "`" + byDefault + "`"
+		}
+		text += "| " + strings.Join([]string{name, key, unset, all[v.key].meaning}, " | ") + " |\n"
 	}
-	text += "- `" + portVariable +
-		"`: Without `SENDCODE_ADDR`, and `addr` in the file: all interfaces at this port. Platforms set it.\n"
-	return text + "- As keys in the file: " + strings.Join(inFile, ", ") + "\n"
+	return text + "| `" + portVariable + "` | | | The service listens at this port on all interfaces, if neither `SENDCODE_ADDR` nor `addr` is set. Platforms set it. |\n"
 }
 
 // comments are what stands above fields, on one line, by package, struct and field:
