@@ -92,11 +92,11 @@ func TestTheLinesOfREADME(t *testing.T) {
 	}
 }
 
-// The line of docs/limits.md takes a place of the limit in docs/SIX-LIMITERS.md, and the body of a
-// caller's own code in the quick start is taken.
+// The first line of docs/limits.md takes a place of a limit there, and the body of a caller's own
+// code in the quick start is taken.
 func TestCommandsOfLimitsAndOwnCode(t *testing.T) {
 	t.Parallel()
-	s := apptest.Embedded(t).Write(blocksOf(t, "docs/SIX-LIMITERS.md", "yaml")[0]).Start(1)
+	s := apptest.Embedded(t).Write(blocksOf(t, "docs/limits.md", "yaml")[0]).Start(1)
 	if taken := sh(t, s, blocksOf(t, "docs/limits.md", "sh")[0]); !strings.HasPrefix(taken, "HTTP/1.1 200 OK") ||
 		!strings.Contains(taken, `"minute";r=99;t=60`) {
 		t.Error(taken)
@@ -116,13 +116,15 @@ func TestTheLinesOfReports(t *testing.T) {
 	servertest.Same(t, "the report", sh(t, s, lines[len(lines)-1]), `{"id":"`+sent.ID+`","outcome":"approved"}`+"\n")
 }
 
-// The lines of docs/SIX-LIMITERS.md: each is admitted, and a second code or gift is not. At last a
-// month of three has two places taken and two more recorded: a look tells that none is left.
-func TestTheLinesOfSixLimiters(t *testing.T) {
+// The lines by which docs/limits.md tries each limit: each is admitted, and a second code or gift
+// is not. At last a month of three has two places taken and two more recorded: a look tells that
+// none is left.
+func TestTheLinesOfLimits(t *testing.T) {
 	t.Parallel()
-	const name = "docs/SIX-LIMITERS.md"
+	const name = "docs/limits.md"
 	s := apptest.Embedded(t).Write(blocksOf(t, name, "yaml")[0]).Start(1)
-	ask, lines := regexp.MustCompile(`(?m)^ask\(\) .*$`).FindString(readFile(t, name)), blocksOf(t, name, "sh")
+	ask := regexp.MustCompile(`(?m)^ask\(\) .*$`).FindString(readFile(t, name))
+	lines := strings.Split(strings.TrimSpace(blocksOf(t, name, "sh")[1]), "\n")
 	if len(lines) != 9 {
 		t.Errorf("%d lines", len(lines))
 	}
