@@ -78,13 +78,11 @@ func drawScenes(browser context.Context, base, password string) error {
 		{"console", 760, 480, []chromedp.Action[chromedp.Void]{
 			chromedp.Navigate(base + "/admin/login"), chromedp.SetValue(css("#password"), password),
 			chromedp.Click(css("main form[action='/admin/login'] button")), chromedp.WaitVisible(css("main table")),
-			until(
-				`[...document.querySelectorAll("main tbody tr")].find(row => row.innerText.includes("✕"))?.querySelector("a").click() ?? true`),
-			chromedp.WaitVisible(css("main h1")),
+			until(openFailed), chromedp.WaitVisible(css("#reply")),
 		}},
 		{"send", 1280, 800, []chromedp.Action[chromedp.Void]{
-			chromedp.Navigate(base + "/admin?status=failed"), chromedp.Click(css("main a[href^='/admin/sends/']")),
-			chromedp.WaitVisible(css("main h1")),
+			chromedp.Navigate(base + "/admin?status=failed"), chromedp.WaitVisible(css("main table")),
+			until(openFailed), chromedp.WaitVisible(css("#reply")),
 		}},
 	}
 	for _, s := range scenes {
@@ -106,6 +104,16 @@ func drawScenes(browser context.Context, base, password string) error {
 	}
 	return nil
 }
+
+// openFailed opens the first failed send of a list whose reply is in English, the language of the
+// README.
+const openFailed = `[...document.querySelectorAll("main tbody tr")].find(row => {
+	if (!row.innerText.includes("✕")) return false;
+	const page = new XMLHttpRequest();
+	page.open("GET", row.querySelector("a").href, false);
+	page.send();
+	return page.responseText.includes('id="reply" lang="en"');
+})?.querySelector("a").click() ?? true`
 
 // capture returns a picture of what a tab shows.
 func capture(tab context.Context) (image.Image, error) {
