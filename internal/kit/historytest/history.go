@@ -160,18 +160,18 @@ const (
 
 // The sentences of docs/PROMISES.md by which the judge allows what would break a promise.
 const (
-	Twice = "A message may come twice after a crash between delivery and record; the row says so."
+	Twice = "A message may arrive twice if a process crashes between delivering it and recording that. The row says so."
 	// Within History.Late.
-	GivenBackLate = "A commit whose answer was lost: its place is given back after ten seconds without a row."
+	GivenBackLate = "If the answer to a commit was lost, its place is given back after ten seconds without a row."
 	// Within the longest window.
-	StaysTaken = "A fault of Redis or a crash between the gates may keep a place taken for up to one window."
+	StaysTaken = "A fault of Redis, or a crash between the gates, may keep a place taken for up to one window."
 	// Within History.Away.
-	AwayForOne = "While a replica does not reach Redis, and until its next try has, a second later (ten for a part of a Cluster), the others " +
-		"tell the places that it gives back as taken."
+	AwayForOne = "While one replica does not reach Redis, the others still tell the places that it gives back as taken, until its next try " +
+		"succeeds: a second later, or ten for a part of a Cluster."
 	// Within History.Skew.
-	Stepped = "After a step back of a clock a wait that was told before may be too short by at most the step."
+	Stepped = "If a clock steps back, a wait that was told before may be too short by at most the step."
 	// At any later time.
-	OldPolicies = "A wait that was told before a change of policies is by the old ones: it may be too short, at any later time."
+	OldPolicies = "If you change policies, a wait that was told before follows the old ones. It may be too short, at any later time."
 )
 
 // maxTries is how often a code may be checked.
