@@ -65,12 +65,12 @@ sms:
 // compares it with the lists in the code.
 var whatRefuses = []refusal{
 	{
-		by: "quota-exceeded/recipient", text: "a recipient's rule without `reserve`, as `minute`", secret: true, known: true, apart: true,
+		by: "quota-exceeded/recipient", text: "a recipient's rule without `reserve`, such as `minute`", secret: true, known: true, apart: true,
 		price: "{n} send to the recipient, until the rule's window ends", exhaust: untilRefused(toPerson),
 	},
 	{
 		by: "quota-exceeded/recipient", text: "a recipient's rule with `reserve`", apart: true,
-		left: "the reserve: after {n} sends of strangers to the recipient one code an hour, two a day",
+		left: "after {n} sends of strangers to the recipient the reserve is left: one code an hour and two a day",
 		exhaust: func(w *world) {
 			for by := ""; by != "hour"; w.Sleep(time.Minute) {
 				a := toPerson(w, w.spent)
@@ -101,11 +101,9 @@ var whatRefuses = []refusal{
 		exhaust: untilRefused(func(w *world, n int) reply { return w.send(inNetwork(n), w.other(n), "") }),
 	},
 	{
-		by: "quota-exceeded/unnamed", text: "`unnamed`, of strangers for whom a back end names no `client_ip`", free: true, file: roomy,
-		left: "counted apart: {n} of them in an hour stop only them, in their app",
-		exhaust: untilRefused(func(w *world, n int) reply {
-			return w.send(caller{app: "shop", kind: "secret", ip: home, stranger: true, unnamed: true}, w.other(n), "")
-		}),
+		by: "quota-exceeded/unnamed", text: "`unnamed`, built in", free: true, file: roomy,
+		left:    "it counts only a back end's strangers without `client_ip`: {n} sends in an hour stop them, in their app alone",
+		exhaust: untilRefused(func(w *world, n int) reply { return w.send(unnamed, w.other(n), "") }),
 	},
 	wideRule("app", false), wideRule("purpose", false), wideRule("country", false), wideRule("prefix", false),
 	wideRule("global", true),
@@ -115,8 +113,8 @@ var whatRefuses = []refusal{
 		exhaust: untilRefused(toOthers),
 	},
 	{
-		by: "human-check-failed/rejected", text: "a vendor's questions for an app, used up by garbage tokens",
-		left: "work takes the place of the vendor's token, until the hour ends; a network has 30 questions",
+		by: "human-check-failed/rejected", text: "an app's questions to a vendor, used up by garbage tokens",
+		left: "until the hour ends, work replaces the vendor's token; a network may cause 30 questions",
 		test: "internal/verify/humancheck/vendors/vendors_test.go TestQuestionsAreBounded",
 	},
 	{
@@ -126,17 +124,17 @@ var whatRefuses = []refusal{
 	},
 	{
 		by: "quota-exceeded/failures", text: "`failures`", file: roomy, bounds: func(s *policy.Set) { s.SuppressFor = 0 },
-		left: "strangers' sends to a bad address fill half of it, {n}", exhaust: untilFailuresRefuse(vtest.NoMailbox),
+		left: "strangers' sends to a bad address can fill only half of it, {n}", exhaust: untilFailuresRefuse(vtest.NoMailbox),
 	},
 	{
 		by: "quota-exceeded/backoff", text: "`backoff`", file: roomy,
-		left:    "counted by class: {n} sends that fail for no fault of the address stop strangers",
+		left:    "each class is counted apart: strangers stop after {n} sends that fail for other reasons than the address",
 		exhaust: untilFailuresRefuse(vtest.FailWith(delivery.Rejected, "rcpt", 550, "5.7.1")),
 	},
 	{
 		by: "quota-exceeded/carrier", text: "a carrier's hold on a number", secret: true, known: true, others: true, abroad: true,
 		sms: true, file: roomy + carrier,
-		price: "as many text messages as the carrier takes for the number; none if its limit is above what strangers may send",
+		price: "as many text messages as the carrier takes for the number; impossible if these are more than strangers may send",
 		exhaust: func(w *world) {
 			w.Carrier.Fail(&delivery.Error{Class: delivery.Rejected, Reason: sms.ReasonCarrierLimit, Hold: time.Hour})
 			w.spend(toPerson)
@@ -146,7 +144,7 @@ var whatRefuses = []refusal{
 	{
 		by: "quota-exceeded/checks", text: "an app's failed checks", free: true, file: roomy,
 		bounds: func(s *policy.Set) { s.Checks.App.Limit = 50 },
-		left:   "after 10,000 wrong codes for an app in an hour its browsers get codes of 8 characters; nothing is refused",
+		left:   "after 10,000 wrong codes for an app in an hour all but `trust: known` get codes of 8 characters; nothing is refused",
 		exhaust: func(w *world) {
 			for n := range 10 {
 				w.guess(nth(n), w.other(n), 5)
@@ -158,7 +156,7 @@ var whatRefuses = []refusal{
 
 	{
 		by: "too-many-checks/FailedCheckLimit", text: "20 failed checks of a recipient's codes in a day",
-		file: roomy, left: "counted by class: {n} wrong codes stop strangers",
+		file: roomy, left: "each class is counted apart: strangers stop after {n} wrong codes",
 		exhaust: func(w *world) { w.guess(nth(0), w.person(), 100) },
 	},
 	{
@@ -181,7 +179,7 @@ var whatRefuses = []refusal{
 		},
 	},
 	{
-		by: "too-many-checks/WideNetwork", text: "`failed_checks_per_hour`, of a wide network", secret: true, known: true, file: roomy,
+		by: "too-many-checks/WideNetwork", text: "`failed_checks_per_hour`, for a wide network", secret: true, known: true, file: roomy,
 		price: "{n} wrong codes from its own /24 or /48, or that of `client_ip`, in an hour",
 		exhaust: func(w *world) {
 			for n := range 100 {
@@ -191,7 +189,7 @@ var whatRefuses = []refusal{
 	},
 	{
 		by: "too-many-checks/App", text: "an app's bound on failed checks, 10,000 an hour", free: true,
-		left: "it alarms", file: roomy, bounds: func(s *policy.Set) { s.Checks.App.Limit = 5 },
+		left: "it only raises an alert", file: roomy, bounds: func(s *policy.Set) { s.Checks.App.Limit = 5 },
 		exhaust: func(w *world) {
 			w.guess(nth(0), w.other(0), 5)
 			w.guess(nth(1), w.other(1), 5)
@@ -227,26 +225,25 @@ var whatRefuses = []refusal{
 	},
 	{
 		by: "unavailable/" + bodies, text: "room for large bodies", secret: true, known: true, others: true, abroad: true,
-		price: "large bodies that do not end, from two networks: each has half of the room",
+		price: "large bodies that never end, from two networks: each may use half of the room",
 		test:  "internal/http/server/bodies_test.go TestBodiesInMemoryAreBounded",
 	},
 	{
-		by: "unavailable/" + tooLate, text: "a message that would go out too late: strangers ask for more than a channel takes",
+		by: "unavailable/" + tooLate, text: "a message that would go out too late, because strangers ask for more than a channel takes",
 		left: "strangers' messages wait apart, and their networks take turns",
 		test: "internal/verify/verification/late_test.go TestAStrangersBacklogRefusesNoOthers",
 	},
 	{
-		by: "unavailable/" + tooLate, text: "the same, since the mail server is slow for recipients that strangers chose",
-		left: "of strangers' workers, one network has at most half and one domain three quarters, at every stage; a server has 5 s to answer " +
+		by: "unavailable/" + tooLate, text: "the same, because the mail server is slow for recipients that strangers chose",
+		left: "of strangers' workers, one network gets at most half and one domain three quarters, at every stage; a server gets 5 s to answer " +
 			"their `RCPT` or `DATA`, and longer only while no other mail waits",
 		test: "internal/deliver/outbox/held_test.go TestHeldRecipientsDelayNoOthers",
 	},
 
 	{
 		by: "delivery-failed/suppressed", text: "`suppressed`", secret: true, known: true, file: roomy,
-		price: "{n} message that bounces (not in a [burst](docs/policies.md#bursts-of-suppressions) of strangers, which " +
-			`lifts no others' suppressions, [test](internal/store/storetest/contract_suppressions.go "burstIsNotBelieved")), ` +
-			"that the person reports as spam, or answers with STOP",
+		price: "{n} message that bounces, that the person reports as spam, or answers with STOP. A [burst](docs/policies.md#bursts-of-suppressions) " +
+			`of strangers does not count, and lifts no others' suppressions ([test](internal/store/storetest/contract_suppressions.go "burstIsNotBelieved"))`,
 		exhaust: untilRefused(func(w *world, n int) reply {
 			a := toPerson(w, n)
 			_, sent, _, err := w.Store.Verification(w.Context(), a.ID)
@@ -269,7 +266,7 @@ var whatRefuses = []refusal{
 	},
 	{
 		by: "delivery-failed/paused", text: "`paused`, by the watch on pumping", sms: true, file: roomy + carrier,
-		left: "counted by class: {n} text messages whose codes are not entered stop strangers, by the defaults of `sms.watch`",
+		left: "each class is counted apart: by the defaults of `sms.watch` strangers stop after {n} text messages whose codes are not entered",
 		exhaust: func(w *world) {
 			for range 24 {
 				w.send(nth(w.spent), w.other(w.spent), "")
@@ -304,7 +301,7 @@ var whatRefuses = []refusal{
 	{
 		by: "delivery-failed/expired", text: "`expired`: the queue of a channel is longer than a code lives",
 		file: roomy, waits: 10 * time.Minute, apart: true,
-		left: "strangers' messages wait apart, and have half of the attempts; {n} are more than these take in a code's life",
+		left: "strangers' messages wait apart, and get half of the attempts; {n} are more than fit into a code's life",
 		exhaust: func(w *world) {
 			w.MailServer.Each = time.Minute
 			for ; w.spent < 16*12; w.spent++ {
@@ -315,7 +312,7 @@ var whatRefuses = []refusal{
 	{
 		by: "delivery-failed/expired", text: "`expired`: a carrier is set aside", sms: true, file: roomy + carrier, tick: time.Second,
 		free: true,
-		left: "a temporary answer that may be about the number is not held against the carrier for strangers; {n} such numbers were tried",
+		left: "if a stranger asked, a temporary answer that may be about the number is not held against the carrier; {n} such numbers were tried",
 		exhaust: func(w *world) {
 			for ; w.spent < 40; w.spent++ {
 				w.send(nth(w.spent), fmt.Sprintf("+49%d5550%03d9", 160+w.spent%20, w.spent), "")
@@ -324,7 +321,7 @@ var whatRefuses = []refusal{
 	},
 	{
 		by: "delivery-failed/expired", text: "`expired`: a mail server is set aside, or has fewer connections",
-		left: "what it answers to `RCPT` of a stranger's recipient, silence too, is the recipient's",
+		left: "what it answers from `RCPT` on for a stranger's recipient, even silence, is held against the recipient",
 		test: "internal/deliver/delivery/smtp/strangers_test.go TestStrangersChooseTheAnswerToRCPT",
 	},
 	{
@@ -450,7 +447,7 @@ func TestWhatStrangersCause(t *testing.T) {
 func refusalsTable(spent map[string]int) string {
 	var table strings.Builder
 	table.WriteString(
-		"| refusal | of a secret key | of a known browser | of another app | price, or what is left |\n|---|---|---|---|---|\n")
+		"| refusal | of `trust: known` | of a known browser | of another app | price, or what is left |\n|---|---|---|---|---|\n")
 	word := map[bool]string{true: "**yes**", false: "no"}
 	var texts []string
 	says := ""
@@ -497,7 +494,7 @@ func TestEveryRefusalHasARow(t *testing.T) {
 	policies, _ := settings.FieldByName("Policies")
 	rule, _ := policies.Type.Elem().Elem().FieldByName("Scope")
 	for _, scope := range append(strings.Fields(rule.Tag.Get("oneof")), string(policy.BreakerScope),
-		string(quota.Backoff), policy.CarrierName, policy.LockoutName, string(policy.UnnamedScope)) {
+		string(policy.UnnamedScope), string(quota.Backoff), policy.CarrierName, policy.LockoutName) {
 		refusals = append(refusals, server.QuotaExceeded.Slug+"/"+scope)
 	}
 	for _, bound := range reflect.VisibleFields(reflect.TypeFor[policy.FailedCheckRules]()) {

@@ -67,6 +67,9 @@ var neighbor = caller{app: "shop", kind: "public", ip: home}
 // trusted is a secret key's request for a stranger.
 var trusted = caller{app: "shop", kind: "secret", ip: home, stranger: true}
 
+// unnamed is the same without the address of its client.
+var unnamed = caller{app: "shop", kind: "secret", ip: home, stranger: true, unnamed: true}
+
 func keyOf(app, kind string) string { return kind + " key of " + app }
 
 // appsOfTests are the apps of the file, with their keys.
