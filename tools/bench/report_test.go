@@ -53,6 +53,7 @@ func (ri *rig) report(callers []int) []section {
 		return list
 	}
 	return []section{
+		{performance, "What you will notice", ri.noticed(callers)},
 		{performance, "What one machine does", ri.when() + "\n" + ri.figures(callers, figureNames[:shown], own) +
 			"\nThe callers and the mail server use the same processors.\n"},
 		{performance, "Unit costs", fmt.Sprintf("Of %d callers, in the same run.\n\n%s", unitCallers, ri.unitCosts())},
@@ -108,6 +109,34 @@ func (ri *rig) figures(callers []int, names []string, of func(at cell, figure in
 		}
 	}
 	return table(rows)
+}
+
+// whatPeopleDo says in words what each workload is.
+var whatPeopleDo = map[string]string{
+	send:      "asks for a code, and gets a 202",
+	flood:     "asks too early, and gets a 429; all ask for one recipient",
+	wideFlood: "asks too early, and gets a 429; each asks for another recipient",
+	look:      "asks how long to wait",
+	check:     "enters the right code",
+}
+
+// noticed is a table of how long people wait for our answers.
+func (ri *rig) noticed(callers []int) string {
+	var text strings.Builder
+	text.WriteString("How many milliseconds an answer takes: the median and, in brackets, the slowest of a hundred.\n\n| somebody |")
+	for _, n := range callers {
+		fmt.Fprintf(&text, " %d at once |", n)
+	}
+	text.WriteString("\n|---|" + strings.Repeat("---|", len(callers)) + "\n")
+	for _, w := range workloads {
+		fmt.Fprintf(&text, "| %s |", whatPeopleDo[w])
+		for _, n := range callers {
+			at := cell{ours, w, n}
+			fmt.Fprintf(&text, " %s (%s) |", number(quantile(ri.each(at, p50), .5)), number(quantile(ri.each(at, p99), .5)))
+		}
+		text.WriteString("\n")
+	}
+	return text.String()
 }
 
 // unitCallers is the number of callers of which unit costs and goals are.
