@@ -60,9 +60,9 @@ import (
 //	env     the field is also an environment variable: plain, file (SENDCODE_…_FILE may name a file with the value) or list (separated by commas)
 //	unset   what an empty value means, in words for people
 type Config struct {
-	// `host:port` of the API and the page; `:8080` is every interface.
+	// The address of the API and the page, `host:port`. `:8080` is every interface.
 	Addr string `yaml:"addr" env:"plain" default:"127.0.0.1:8080" check:"addr"`
-	// `host:port` for `/admin` and `/metrics` alone.
+	// An address of their own for `/admin` and `/metrics`, `host:port`.
 	AdminAddr string `yaml:"admin_addr" env:"plain" check:"addr" unset:"/admin and /metrics are on addr"`
 	// The URL at which people, clients and carriers reach this service. Without this URL, mails
 	// have no link for reporting the mail, carriers send no receipts, text messages do not name our
@@ -75,7 +75,8 @@ type Config struct {
 	Drain time.Duration `yaml:"drain" env:"plain" default:"10s" range:"0s 10m"`
 	// The directory of the SQLite file and the generated secrets.
 	DataDir string `yaml:"data_dir" env:"plain" default:"./data"`
-	// `postgres://user:password@host:5432/database?sslmode=verify-full`; several hosts by commas.
+	// `postgres://user:password@host:5432/database?sslmode=verify-full`. Several hosts are
+	// separated by commas.
 	DatabaseURL string `yaml:"database_url" env:"file" check:"database_url" unset:"SQLite in data_dir"`
 	// The [Postgres role](operations.md#the-databases-two-roles) that the service works as.
 	DatabaseRole string `yaml:"database_role" env:"plain" check:"role" unset:"the role that database_url logs in as"`
@@ -85,8 +86,8 @@ type Config struct {
 	// `rediss+sentinel` and `rediss+cluster`; `?ca=/path.pem` names your own certificate
 	// authorities.
 	RedisURL string `yaml:"redis_url" env:"file" check:"redis_url" unset:"rules are counted in process"`
-	// `smtp://user:password@host:587`, `smtps://host:465`; by HTTPS `resend://:key@api.resend.com`;
-	// several by commas, the preferred one first.
+	// The mail server: `smtp://user:password@host:587`, `smtps://host:465`, or by HTTPS
+	// `resend://:key@api.resend.com`. Several are separated by commas, the preferred one first.
 	SMTPURL string `yaml:"smtp_url" env:"file" check:"smtp_url" unset:"the dev mailbox"`
 	// [OAuth clients](mail-servers.md#microsoft-365), by name. Their tokens replace the password at
 	// mail servers whose URL has `?oauth=NAME`.
@@ -94,7 +95,7 @@ type Config struct {
 	// `other`: a code that is sent again goes through another mail server or carrier, if there is
 	// one. `same`: all messages go through the preferred mail server or carrier.
 	Resend string `yaml:"resend" default:"other" oneof:"other same"`
-	// The sender, `Name <address>`. Message-IDs have its domain.
+	// The sender, `Name <address>`. Message-IDs end with its domain.
 	MailFrom string `yaml:"mail_from" env:"plain" default:"sendcode <no-reply@localhost>" check:"mail_from"`
 	// `debug`, `info`, `warn` or `error`. Logs go to stderr, as JSON except at a terminal.
 	LogLevel slog.Level `yaml:"log_level" env:"plain" default:"info" oneof:"debug info warn error"`
@@ -102,7 +103,7 @@ type Config struct {
 	// A directory with files that replace the templates of mails and text messages.
 	Templates  string `yaml:"templates" unset:"the built-in ones"`
 	Reloadable `yaml:",inline"`
-	// Networks or addresses whose `X-Forwarded-For` is believed, by commas.
+	// Networks or addresses whose `X-Forwarded-For` is believed, separated by commas.
 	TrustedProxies []netip.Prefix `yaml:"trusted_proxies" env:"list" check:"proxy"`
 	// [Mail providers that report bounces and complaints](provider-events.md).
 	Providers []feedback.Provider `yaml:"provider_events" unique:"name"`
@@ -155,32 +156,34 @@ type Config struct {
 // shared. The service never prints them. Two of these settings are not secret: the public key and
 // its origins. The settings file can give the apps further public keys and origins.
 type Secrets struct {
-	// `id:base64,id:base64`, at least 32 bytes each. The first is for new codes and recipients, the
-	// others for older ones. `sendcode key --kind ring` makes one.
+	// The key ring, `id:base64,id:base64`, with at least 32 bytes for each key. The first key is
+	// for new codes and recipients, the others are for older ones. `sendcode key --kind ring` makes
+	// one.
 	SecretKeys Secret `yaml:"secret_keys,omitempty" env:"file" check:"ring" unset:"generated"`
-	// The key of recipients' hashes: base64, at least 32 bytes. `sendcode key
-	// --kind index` makes one.
+	// The key that hashes recipients: base64, at least 32 bytes. `sendcode key --kind index` makes
+	// one.
 	IndexKey Secret `yaml:"index_key,omitempty" env:"file" check:"index_key" unset:"generated"`
-	// `sk_…`: the secret key of the app `default`. `sendcode key` makes one.
+	// The secret key of the app `default`, `sk_…`. `sendcode key` makes one.
 	APIKey Secret `yaml:"api_key,omitempty" env:"file" check:"api_key" unset:"generated in a trial"`
-	// `pk_…`: a public key of the app `default`, for browsers at `SENDCODE_ORIGINS`. `sendcode key
+	// A public key of the app `default`, `pk_…`, for browsers at `SENDCODE_ORIGINS`. `sendcode key
 	// --kind public` makes one.
 	PublicKey Secret `yaml:"public_key,omitempty" env:"file" check:"public_key"`
-	// The origins of pages that use the public key, by commas: `https://shop.example`.
+	// The origins of pages that use the public key, separated by commas: `https://shop.example`.
 	Origins Secret `yaml:"origins,omitempty" env:"file" check:"origins"`
-	// At least 12 characters, for `/admin`.
+	// The password of `admin`, at least 12 characters.
 	AdminPassword Secret `yaml:"admin_password,omitempty" env:"file" check:"password" unset:"generated in a trial"`
-	// Instead of the password: `$argon2id$v=19$m=65536,t=3,p=4$…$…`, m × t at least 35840 KiB.
+	// A hash in place of the password: `$argon2id$v=19$m=65536,t=3,p=4$…$…`, with m × t at least
+	// 35840 KiB.
 	AdminPasswordHash Secret `yaml:"admin_password_hash,omitempty" env:"file" check:"password_hash"`
-	// Bearer token of the admin API, at least 20 characters. It only reads. Tokens with other
-	// roles: [`admin: tokens`](operations.md#accounts).
+	// A bearer token for the admin API, at least 20 characters. It can only read. For other roles
+	// use [`admin: tokens`](operations.md#accounts).
 	AdminToken Secret `yaml:"admin_token,omitempty" env:"file" check:"token"`
-	// Bearer token of `/metrics`, at least 20 characters.
+	// The bearer token for `/metrics`, at least 20 characters.
 	MetricsToken Secret `yaml:"metrics_token,omitempty" env:"file" check:"token"`
 	// The client secret for [`admin: oidc`](operations.md#logging-in-by-a-provider).
 	OIDCSecret Secret `yaml:"oidc_client_secret,omitempty" env:"file"`
-	// `app:whsec_…,app:whsec_…` [signs webhooks](webhooks.md). `sendcode key --kind webhook` makes
-	// one.
+	// The secrets that [sign webhooks](webhooks.md): `app:whsec_…,app:whsec_…`. `sendcode key
+	// --kind webhook` makes one.
 	WebhookSecrets Secret `yaml:"webhook_secrets,omitempty" env:"file" check:"webhook_secrets"`
 }
 
