@@ -151,7 +151,7 @@ func (f Filter) MayMatchAny() bool {
 func (f Filter) MayMatchSends() bool { return f.Status != Refused && f.BlockedBy == "" }
 
 func (f Filter) MayMatchRefusals() bool {
-	return (f.Status == "" || f.Status == Refused) && f.Provider+f.Request == "" && f.Labels == Labels{} && f.Outcome == ""
+	return !f.SendsOnly && (f.Status == "" || f.Status == Refused) && f.Provider+f.Request == "" && f.Labels == Labels{} && f.Outcome == ""
 }
 
 // RuleSeparator stands between names of rules in a column. No name has it.

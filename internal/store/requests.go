@@ -147,10 +147,12 @@ type Filter struct {
 	Outcome  CodeState // of the send's code, now
 	Network  string    // the client's, as Send.Network
 	Request  string    // as Send.RequestID; refusals have none
-	From, To time.Time // LoggedAt in [From, To)
-	Before   *Cursor   // only older rows
-	After    *Cursor   // the rows that come next after this one in time; still sorted newest first
-	Limit    int       // 1 to 200; of the console's stream 500
+	// SendsOnly leaves out refusals.
+	SendsOnly bool
+	From, To  time.Time // LoggedAt in [From, To)
+	Before    *Cursor   // only older rows
+	After     *Cursor   // the rows that come next after this one in time; still sorted newest first
+	Limit     int       // 1 to 200; of the console's stream 500
 }
 
 // MaxBacklogCounted bounds what Backlog counts, over all channels.

@@ -40,6 +40,14 @@ type StatusCount struct {
 	Requests  int // that the rows stand for
 }
 
+// StopCount counts the requests of a purpose that one rule or reason kept from being sent.
+type StopCount struct {
+	Purpose   string
+	BlockedBy string // the rule of refusals; "" for sends that failed
+	Reason    string // of sends that failed
+	Requests  int
+}
+
 // Validated rounds the instants. Errors wrap ErrBadRequest.
 func (q StatsQuery) Validated() (StatsQuery, error) {
 	q.From, q.To = TruncateToMicroseconds(q.From), TruncateToMicroseconds(q.To)

@@ -192,6 +192,28 @@ SELECT relname, max(seq_tup_read), sum(idx_tup_read)::bigint FROM pg_stat_user_t
 	}))(t)
 }
 
+// How often each rule refused in a week is read from the counts of its hours, and from rows only in
+// the hours at both ends.
+func TestPostgresStopCountsReadFewRows(t *testing.T) {
+	url := newDatabase(t)
+	admin := connect(t, as(t, url, "postgres"))
+	db, conn := openTest(t, url, serverClockSQL), connect(t, url)
+	f := storetest.NewFixture(db)
+	f.Ended(t, f.Intent(1), store.Outcome{Status: store.Failed, Reason: store.ReasonRejected})
+	storetest.OK(t, f.RecordRefusals(t.Context(), []store.SendOrRefusal{f.Refusal(1, nil)}))
+	for _, table := range []string{"sends", "refusals"} { // over a week
+		multiply(t, conn, table, "'id', "+manySends+", 'logged_at', now() - n * interval '2 min'")
+	}
+	exec(t, conn, `INSERT INTO counted_hours SELECT date_trunc('hour', now()) - n * interval '1 hour' FROM generate_series(2, 170) n`,
+		`INSERT INTO hour_tallies
+SELECT hour, 'shop', 'email', 'login', 'refused', '', 'minute', 1, 2, 0, 0 FROM counted_hours`)
+	now := time.Now()
+	readsFew(t, db, conn, admin, 500, func() {
+		counts := storetest.Must(f.StopCounts(t.Context(), now.Add(-7*day), now))(t)
+		storetest.Equal(t, "counts", len(counts), 2)
+	})
+}
+
 func hotPlans(t *testing.T, db *DB, now time.Time) {
 	t.Helper()
 	b := idBoundsOfBatch([]*beginCall{{In: (&storetest.Fixture{}).Intent(2, storetest.WithRules(storetest.Rule(1, day)))}}, now)

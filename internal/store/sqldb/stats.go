@@ -145,6 +145,30 @@ GROUP BY 1, 2, 3, 4 ORDER BY 1, 2, 3, 4`, args)
 	return tallies, err
 }
 
+// StopCounts counts the requests in [from, to) that were refused, by rule, and the sends that
+// failed, by reason. Where hours are counted, it reads their counts.
+func (db *DB) StopCounts(ctx context.Context, from, to time.Time) ([]store.StopCount, error) {
+	q, err := store.StatsQuery{From: from, To: to, Each: time.Hour}.Validated()
+	if err != nil {
+		return nil, err
+	}
+	return readLong(ctx, db, "StopCounts", func(tx Tx) ([]store.StopCount, error) { return tx.stopCounts(q) })
+}
+
+func (t Tx) stopCounts(q store.StatsQuery) ([]store.StopCount, error) {
+	parts, err := t.statsParts(q)
+	if err != nil {
+		return nil, err
+	}
+	subquery, args := t.unionOfParts(parts, `
+SELECT s.purpose, s.blocked_by, s.reason, s.requests AS n FROM hour_tallies s%s AND s.status IN ('refused', 'failed')`, `
+SELECT s.purpose, s.blocked_by, '' AS reason, s.requests AS n FROM refusals s%[1]s
+UNION ALL
+SELECT s.purpose, '' AS blocked_by, s.reason, 1 AS n FROM sends s%[1]s AND s.status = 'failed'`)
+	return QueryAll(t, func(c *store.StopCount) []any { return []any{&c.Purpose, &c.BlockedBy, &c.Reason, &c.Requests} },
+		`SELECT purpose, blocked_by, reason, `+sumColumns("n")+` FROM `+subquery+` GROUP BY 1, 2, 3 ORDER BY 1, 2, 3`, args)
+}
+
 // sumColumns is a SELECT list.
 func sumColumns(columns ...string) string {
 	return "CAST(sum(" + strings.Join(columns, ") AS bigint), CAST(sum(") + ") AS bigint)"

@@ -54,7 +54,10 @@ func refusalsAddUp(t *testing.T, f *Fixture) {
 	}
 	Equal(t, "row", f.Row(t, a.ID), want)
 	Equal(t, "requests of another row", f.Row(t, b.ID).Count, 1)
-	f.Admit(t, f.Intent(1, WithRules(Rule(1, time.Hour)))) // refusals take no place
+	admitted := f.Admit(t, f.Intent(1, WithRules(Rule(1, time.Hour)))) // refusals take no place
+	Equal(t, "without refusals", IDs(Must(f.Sends(t.Context(), store.Filter{Recipient: &a.Recipient, SendsOnly: true, Limit: 10}))(t)),
+		[]uuid.UUID{admitted.Send.ID})
+	Equal(t, "no refusal", len(Must(f.Sends(t.Context(), store.Filter{Status: store.Refused, SendsOnly: true, Limit: 10}))(t)), 0)
 }
 
 // codeStates checks that sends are found by the state of their codes, and by the network and the

@@ -52,6 +52,9 @@ func statsOfTimeRange(t *testing.T, f *Fixture) {
 		Equal(t, "statistics", got, want)
 	}
 	next := begin.Add(time.Hour)
+	Equal(t, "stops", Must(f.StopCounts(t.Context(), begin, begin.Add(2*time.Hour)))(t), []store.StopCount{
+		{Purpose: "login", Reason: store.ReasonRejected, Requests: 1}, {Purpose: "login", BlockedBy: "minute", Requests: 6},
+	})
 	ask(store.StatsQuery{}, store.Stats{
 		Tallies: []store.StatusCount{
 			{At: begin, Status: store.Failed, Reason: store.ReasonRejected, Rows: 1, Requests: 1},
@@ -261,6 +264,7 @@ func statsEqualRows(t *testing.T, f *Fixture, when string, asked []store.StatsQu
 	for _, q := range asked {
 		what := fmt.Sprintf("%s, %+v", when, q)
 		Equal(t, what, Must(f.Stats(t.Context(), q))(t), Must(rows.Stats(t.Context(), q))(t))
+		Equal(t, what+": stops", Must(f.StopCounts(t.Context(), q.From, q.To))(t), Must(rows.StopCounts(t.Context(), q.From, q.To))(t))
 		Equal(t, what+": domains", Must(f.DomainTallies(t.Context(), q))(t), Must(rows.DomainTallies(t.Context(), q))(t))
 		for by := range sqldb.DimensionColumns {
 			Equal(t, what+": codes by "+string(by), Must(f.ApprovalsBy(t.Context(), q, by))(t),
