@@ -247,7 +247,8 @@ type healthCommand struct {
 func (h healthCommand) Run(ctx context.Context, p program) error {
 	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
 	defer cancel()
-	status, body, err := checks.AskReadiness(ctx, cmp.Or(h.Addr, p.configuredAddr(), "127.0.0.1:"+h.Port))
+	addr, token := p.configuredAddr()
+	status, body, err := checks.AskReadiness(ctx, cmp.Or(h.Addr, addr, "127.0.0.1:"+h.Port), token)
 	if status == 0 {
 		return err
 	}
@@ -257,14 +258,14 @@ func (h healthCommand) Run(ctx context.Context, p program) error {
 	return errors.Join(p.println(strings.TrimSpace(body)), err)
 }
 
-// configuredAddr returns the listening address from the settings. It returns "" if the settings
-// have a mistake.
-func (p program) configuredAddr() string {
+// configuredAddr returns the listening address and the token of administrators from the settings.
+// It returns "" if the settings have a mistake.
+func (p program) configuredAddr() (addr, token string) {
 	cfg, err := p.loadConfig()
 	if err != nil {
-		return ""
+		return "", ""
 	}
-	return cfg.Addr
+	return cfg.Addr, cfg.AdminToken.Reveal()
 }
 
 type bounceCommand struct{ commands.BounceTarget }

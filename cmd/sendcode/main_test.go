@@ -184,8 +184,10 @@ func TestKeys(t *testing.T) {
 	}
 }
 
-// A health check says what /readyz says.
+// A health check says what /readyz says. It sends the admin token of the settings, by which it
+// reads the reasons also behind a proxy, to this machine alone.
 func TestHealth(t *testing.T) {
+	const token = "admin-token-of-a-test-0123456789"
 	for status, code := range map[int]int{http.StatusOK: 0, http.StatusServiceUnavailable: 1} {
 		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if r.URL.Path != "/readyz" {
@@ -193,6 +195,9 @@ func TestHealth(t *testing.T) {
 			}
 			w.WriteHeader(status)
 			_, _ = io.WriteString(w, "as it is\n")
+			if r.Header.Get("Authorization") == "Bearer "+token {
+				_, _ = io.WriteString(w, "and why\n")
+			}
 		}))
 		defer s.Close()
 		out, stderr, got := sendcode(t, nil, "health", "--addr="+s.Listener.Addr().String())
@@ -202,6 +207,10 @@ func TestHealth(t *testing.T) {
 		file := "addr: " + s.Listener.Addr().String() + "\nmail_from: Shop <no-reply@shop.example>\n"
 		if out, stderr, got := sendcode(t, []string{"SENDCODE_CONFIG_YAML=" + file}, "health"); got != code || out != "as it is\n" {
 			t.Errorf("addr in the file, %d: code %d, %q, %q", status, got, out, stderr)
+		}
+		out, stderr, got = sendcode(t, []string{"SENDCODE_CONFIG_YAML=" + file, "SENDCODE_ADMIN_TOKEN=" + token}, "health")
+		if got != code || out != "as it is\nand why\n" {
+			t.Errorf("with a token, %d: code %d, %q, %q", status, got, out, stderr)
 		}
 	}
 }

@@ -123,7 +123,8 @@ func (a *App) openPorts() error {
 				PublicURL:   a.cfg.BaseURL(), Served: a.metrics.Served,
 			})
 			health.Register(e, func(c echo.Context) bool {
-				return address == &a.cfg.AdminAddr || server.IsLocal(c.Request()) || a.hasAdminToken != nil && a.hasAdminToken(c)
+				local := !a.cfg.BehindProxy() && server.IsLocal(c.Request())
+				return address == &a.cfg.AdminAddr || local || a.hasAdminToken != nil && a.hasAdminToken(c)
 			})
 			if a.traces != nil {
 				e.Use(traceRoute)

@@ -70,38 +70,50 @@ func TestReadyOnlyWithItsRoutes(t *testing.T) {
 	servertest.Same(t, "end", <-ended, nil)
 }
 
-// Which part fails is told on the console's own port, to programs on this machine, and for an admin
-// token. A stranger reads one word.
+// Which part fails is told on the console's own port, for an admin token, and to programs on this
+// machine, unless strangers come through a proxy. A proxy on this machine that adds no header, such
+// as a forwarder of TCP, passes on what looks like a request of this machine, with the Host that
+// the stranger chose. A stranger reads one word.
 func TestStrangersReadOneWordOfReadiness(t *testing.T) {
 	const token = "admin-token-of-a-test-0123456789"
-	cfg := loadConfig(t, "", "SENDCODE_ADDR=127.0.0.1:0", "SENDCODE_ADMIN_ADDR=127.0.0.1:0", "SENDCODE_ADMIN_TOKEN="+token,
-		"SENDCODE_DATA_DIR="+t.TempDir())
-	a, err := New(t.Context(), cfg, slog.New(slog.DiscardHandler))
-	servertest.OK(t, err)
-	defer func() { servertest.OK(t, a.close()) }()
-	a.health.MarkStarted(func(context.Context) *server.HealthReason { return &server.HealthReason{Word: "redis_away"} })
-	for _, c := range []struct {
-		who      string
-		listener int
-		host, by string
-		token    string
-		told     bool
-	}{
-		{"a stranger", 0, "codes.example", "203.0.113.7:9", "", false},
-		{"one who says localhost", 0, "localhost", "203.0.113.7:9", "", false},
-		{"a proxy on this machine", 0, "codes.example", "127.0.0.1:9", "", false},
-		{"a wrong token", 0, "codes.example", "203.0.113.7:9", "another", false},
-		{"an admin token", 0, "codes.example", "203.0.113.7:9", token, true},
-		{"this machine", 0, "localhost", "127.0.0.1:9", "", true},
-		{"the console's port", 1, "console.example", "203.0.113.7:9", "", true},
+	for setting, behindProxy := range map[string]bool{
+		"": false, "SENDCODE_PUBLIC_URL=http://localhost:8080": false,
+		"SENDCODE_PUBLIC_URL=https://codes.example": true, "SENDCODE_TRUSTED_PROXIES=127.0.0.1": true,
 	} {
-		r, w := httptest.NewRequest(http.MethodGet, "/readyz", nil), httptest.NewRecorder()
-		r.Host, r.RemoteAddr = c.host, c.by
-		r.Header.Set("Authorization", "Bearer "+c.token)
-		a.listeners[c.listener].routes.ServeHTTP(w, r)
-		if body := w.Body.String(); strings.Contains(body, "redis_away") != c.told || !c.told && body != "degraded" {
-			t.Errorf("%s reads %q", c.who, body)
+		environ := []string{
+			"SENDCODE_ADDR=127.0.0.1:0", "SENDCODE_ADMIN_ADDR=127.0.0.1:0", "SENDCODE_ADMIN_TOKEN=" + token, "SENDCODE_DATA_DIR=" + t.TempDir(),
 		}
+		if setting != "" {
+			environ = append(environ, setting)
+		}
+		a, err := New(t.Context(), loadConfig(t, "", environ...), slog.New(slog.DiscardHandler))
+		servertest.OK(t, err)
+		a.health.MarkStarted(func(context.Context) *server.HealthReason { return &server.HealthReason{Word: "redis_away"} })
+		for _, c := range []struct {
+			who      string
+			listener int
+			host, by string
+			token    string
+			told     bool
+		}{
+			{"a stranger", 0, "codes.example", "203.0.113.7:9", "", false},
+			{"one who says localhost", 0, "localhost", "203.0.113.7:9", "", false},
+			{"a proxy on this machine", 0, "codes.example", "127.0.0.1:9", "", false},
+			{"a wrong token", 0, "codes.example", "203.0.113.7:9", "another", false},
+			{"an admin token", 0, "codes.example", "203.0.113.7:9", token, true},
+			{"this machine, or a stranger through a proxy here without headers", 0, "localhost", "127.0.0.1:9", "", !behindProxy},
+			{"this machine with an admin token", 0, "localhost", "127.0.0.1:9", token, true},
+			{"the console's port", 1, "console.example", "203.0.113.7:9", "", true},
+		} {
+			r, w := httptest.NewRequest(http.MethodGet, "/readyz", nil), httptest.NewRecorder()
+			r.Host, r.RemoteAddr = c.host, c.by
+			r.Header.Set("Authorization", "Bearer "+c.token)
+			a.listeners[c.listener].routes.ServeHTTP(w, r)
+			if body := w.Body.String(); strings.Contains(body, "redis_away") != c.told || !c.told && body != "degraded" {
+				t.Errorf("%q: %s reads %q", setting, c.who, body)
+			}
+		}
+		servertest.OK(t, a.close())
 	}
 }
 

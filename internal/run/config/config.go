@@ -41,11 +41,13 @@ import (
 	"log/slog"
 	"net/mail"
 	"net/netip"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
 
 	"sendcode/internal/base/document"
+	"sendcode/internal/base/loopback"
 	"sendcode/internal/base/recipient"
 	"sendcode/internal/codes/code"
 	"sendcode/internal/codes/policy"
@@ -388,6 +390,14 @@ func (c Config) BaseURL() string {
 		return "http://" + c.Addr
 	}
 	return c.PublicURL
+}
+
+// BehindProxy reports whether strangers come through a proxy, which may run on this machine: there
+// is a proxy to trust, or a public URL that is not this machine's. Then a request of this machine
+// may be a stranger's.
+func (c Config) BehindProxy() bool {
+	u, err := url.Parse(c.PublicURL)
+	return len(c.TrustedProxies) > 0 || c.PublicURL != "" && (err != nil || !loopback.IsHost(u.Hostname()))
 }
 
 // hasSecretKeys reports whether an app has a key for a back end.
