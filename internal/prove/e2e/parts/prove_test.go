@@ -105,6 +105,7 @@ type proof struct {
 	fewer    bool               // the policy in force has a place less than the loosest
 	more     string             // rules of the policy, as lines of the configuration
 	programs [2]string          // what each replica runs; "": this build
+	mixed    atomic.Bool        // a replica may run the older version
 
 	reported         atomic.Int64 // mails, by their recipients
 	mu               sync.Mutex
