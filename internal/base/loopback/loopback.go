@@ -22,8 +22,10 @@ func IsHost(host string) bool {
 func URLProblem(text string) string {
 	u, err := url.Parse(text)
 	switch {
+	case !strings.Contains(text, "://"): // a bare host is a path or a scheme to package url
+		return "must begin with https:// (http:// is for loopback addresses only)"
 	case err != nil || u.Host == "" || u.Opaque != "":
-		return "is not a URL such as https://sms.example.com/send"
+		return "is not a URL with a host, such as https://codes.example.com"
 	case u.User != nil:
 		return "holds a user name or a password; they have settings of their own"
 	case u.Scheme == "https", u.Scheme == "http" && IsHost(u.Hostname()):

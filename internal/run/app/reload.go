@@ -154,6 +154,9 @@ func (r *reloader) load(read func(string) ([]byte, error)) (renewed config.Confi
 	if err != nil {
 		return config.Config{}, own, nil, err
 	}
+	if err = r.current.CheckNothingLost(next); err != nil {
+		return config.Config{}, own, nil, err
+	}
 	renewed = r.current.WithReloadable(next)
 	if err = renewed.CheckKeptNames(); err == nil {
 		own, err = r.readAppTemplates(renewed)

@@ -66,10 +66,10 @@ type Config struct {
 	Addr string `yaml:"addr" env:"plain" default:"127.0.0.1:8080" check:"addr"`
 	// An address of their own for `/admin` and `/metrics`, `host:port`.
 	AdminAddr string `yaml:"admin_addr" env:"plain" check:"addr" unset:"/admin and /metrics are on addr"`
-	// The URL at which people, clients and carriers reach this service. Without this URL, mails
-	// have no link for reporting the mail, carriers send no receipts, text messages do not name our
-	// page, and an error answer's `type` is a path. The default for a service that listens only on
-	// loopback, trusts no proxy and uses SQLite is `http://` and its `addr`.
+	// The URL at which people, clients and carriers reach this service, without a path. Without this
+	// URL, mails have no link for reporting the mail, carriers send no receipts, text messages do
+	// not name our page, and an error answer's `type` is a path. The default for a service that
+	// listens only on loopback, trusts no proxy and uses SQLite is `http://` and its `addr`.
 	PublicURL string `yaml:"public_url" env:"plain" check:"public_url"`
 	// How long after SIGTERM the service still answers requests, `0s` to `10m`. Meanwhile `/readyz`
 	// answers 503. Choose a longer time than a load balancer needs to notice the 503. With SQLite
@@ -124,6 +124,10 @@ type Config struct {
 	Admin adminSettings `yaml:"admin"`
 
 	File string `yaml:"-"` // path of the YAML file
+	// fileText is the content of the YAML file, and fileSettings is true if it has a setting. They
+	// are for CheckNothingLost.
+	fileText     string
+	fileSettings bool
 	// LocalPublicKey is a public key of the app default, for pages at LocalOrigins. It is set only
 	// if the service generated the app's secret key and no other app has a key.
 	LocalPublicKey string `yaml:"-"`
@@ -220,13 +224,15 @@ type Reloadable struct {
 	// app and channel. From a /24 or /48, three times as many may fail.
 	FailedChecksPerHour int `yaml:"failed_checks_per_hour" default:"100" range:"1 100000"`
 	// A file with one mail domain on each line. Addresses at these domains are refused (422
-	// `disposable`).
+	// `disposable`). A line that is no domain is skipped, and a warning tells of it.
 	DisposableFile string `yaml:"disposable_domains"`
 	// Private networks that [webhooks](webhooks.md) may call, there also without TLS.
 	WebhookNetworks []netip.Prefix `yaml:"webhook_networks" check:"callee"`
 
 	Disposable map[string]bool `yaml:"-"` // domains of DisposableFile, lower-case A-labels
-	builtIn    bool            // the default policy is the built-in one
+	// disposableSkipped is a warning of the lines of DisposableFile that are no domain; "" if all are.
+	disposableSkipped string
+	builtIn           bool // the default policy is the built-in one
 }
 
 // breakerSettings bound all sends together: at most Limit in any Window.

@@ -136,16 +136,21 @@ func (ss *settingsSource) readVariable(name string, mayBeFile bool) (s locatedVa
 	return ss.readSecretFile(path, name+"_FILE")
 }
 
+// byteOrderMark begins a file of UTF-8 that some editors of Windows have saved.
+const byteOrderMark = "\ufeff"
+
 // readSecretFile returns the value in a file. The parameter where is the variable or the setting
 // that names the file; messages repeat it.
 func (ss *settingsSource) readSecretFile(path, where string) (s locatedValue, problem string) {
 	content, err := ss.readFile(path)
-	s = locatedValue{strings.TrimSpace(string(content)), where}
+	s = locatedValue{strings.TrimSpace(strings.TrimPrefix(string(content), byteOrderMark)), where}
 	switch {
 	case err != nil:
 		return s, document.PrintablePath(path) + " cannot be read: " + reasonWithoutPath(err)
 	case s.value == "":
 		return s, document.PrintablePath(path) + " is empty"
+	case strings.HasPrefix(s.value, "\xff\xfe") || strings.HasPrefix(s.value, "\xfe\xff"):
+		return s, document.PrintablePath(path) + " is UTF-16, as Windows PowerShell writes files; save it as UTF-8"
 	}
 	return s, ""
 }

@@ -28,9 +28,10 @@ func Load(environ []string, readFile func(string) ([]byte, error)) (Config, erro
 		Errs: &document.Errors{}, Checks: checksByName, Sources: map[*yaml.Node]string{},
 		Owner: from,
 	}
-	d := &loader{from, &c, nil}
+	d := &loader{settingsSource: from, config: &c}
 	given := d.readEnviron()
 	file := d.parseFile(given[configFileKey], given[configTextKey])
+	hasSettings := len(file.Content) > 0
 	d.setAddrFromPort(file, given)
 	for _, v := range envVariables {
 		if key, _ := document.FindEntry(file, v.key); v.secret && key != nil {
@@ -43,7 +44,7 @@ func Load(environ []string, readFile func(string) ([]byte, error)) (Config, erro
 		}
 	}
 	d.root = d.DecodeStruct(file, "", reflect.ValueOf(&c).Elem())
-	c.File = given[configFileKey].value
+	c.File, c.fileText, c.fileSettings = given[configFileKey].value, d.fileText, hasSettings
 	d.complete()
 	d.checkCombinations()
 	if err := d.Errs.OrNil(); err != nil {
@@ -58,8 +59,9 @@ func Load(environ []string, readFile func(string) ([]byte, error)) (Config, erro
 // loader is the state of one Load.
 type loader struct {
 	*settingsSource
-	config *Config
-	root   *document.Mapping // the file's settings and the environment's
+	config   *Config
+	root     *document.Mapping // the file's settings and the environment's
+	fileText string            // Config.fileText
 }
 
 // parseFile returns the root of the YAML file. Instead of a file, the variable SENDCODE_CONFIG_YAML
@@ -78,7 +80,10 @@ func (l *loader) parseFile(from, text locatedValue) *yaml.Node {
 		content, err := l.readFile(from.value)
 		if err != nil {
 			l.Errs.Add(from.where, "%s cannot be read: %s", l.Name, reasonWithoutPath(err))
-		} else if n := l.Parse(content); n != nil {
+			break
+		}
+		l.fileText = string(content)
+		if n := l.Parse(content); n != nil {
 			return n
 		}
 	}

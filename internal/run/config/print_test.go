@@ -23,6 +23,7 @@ func TestPrintedConfigurationLoads(t *testing.T) {
 	for _, first := range []Config{full, must(t, "")} {
 		second := readBack(t, first)
 		second.builtIn = first.builtIn // what is printed is written
+		second.fileText, second.fileSettings = first.fileText, first.fileSettings
 		is(t, "read again", second, first)
 		is(t, "for a restart", first.RestartChanges(second), nil)
 	}

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"strings"
 	"time"
 
@@ -36,7 +37,11 @@ func parseRecipient(p *document.Mapping, to string) recipient.Recipient {
 		channel = recipient.Email
 	}
 	r, err := recipient.Parse(channel, to)
-	if err != nil {
+	switch bad, _ := errors.AsType[*recipient.InvalidError](err); {
+	case err == nil:
+	case channel == recipient.SMS && bad != nil && bad.Reason == "invalid_number":
+		p.AddMistake("to", "is a phone number that no country assigns, also not for tests")
+	default:
 		p.AddMistake("to", "must be a mail address, or a phone number with its plus, such as +4915123456789")
 	}
 	return r

@@ -1,6 +1,8 @@
 package config
 
 import (
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -31,4 +33,10 @@ stop: [{to: abuser@example.com, reason: chargebacks}]
 func TestDisposableDomains(t *testing.T) {
 	is(t, "domains", must(t, "disposable_domains: /list").Disposable,
 		map[string]bool{"mailinator.com": true, "xn--bcher-kva.example": true})
+	odd := must(t, "disposable_domains: /odd")
+	is(t, "domains of a list with odd lines", slices.Sorted(maps.Keys(odd.Disposable)), []string{
+		"five.example", "four.example", "one.example", "seven.example", "six.example", "three.example", "two.example",
+	})
+	const warning = "disposable_domains: 4 of 12 lines are skipped; the first is /odd:10: xn--bei.cf is not a domain."
+	is(t, "a warning", slices.Contains(odd.Warnings, warning), true)
 }

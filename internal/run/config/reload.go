@@ -1,6 +1,8 @@
 package config
 
 import (
+	"crypto/sha256"
+	"errors"
 	"fmt"
 	"maps"
 	"reflect"
@@ -16,6 +18,7 @@ func (c Config) WithReloadable(next Config) Config {
 	key := c.APIKey
 	c.Reloadable, c.APIKey, c.WebhookSecrets = next.Reloadable, next.APIKey, next.WebhookSecrets
 	c.PublicKey, c.Origins = next.PublicKey, next.Origins
+	c.fileText, c.fileSettings = next.fileText, next.fileSettings
 	if next.hasSecretKeys() || !key.IsSet() {
 		c.LocalPublicKey = "" // Load has added next.APIKey to the apps' keys
 	} else {
@@ -24,6 +27,89 @@ func (c Config) WithReloadable(next Config) Config {
 	}
 	c.UpdateWarnings(time.Now())
 	return c
+}
+
+// CheckNothingLost returns an error if next, an unchanged result of Load, lacks so much of c that an
+// accident is likelier than a decision: a full disk, a failed template or an interrupted copy leaves
+// an empty file, or the beginning of one. A setting that is missing has its default. So without this
+// check such a file would refuse all keys, replace an operator's rules by the built-in ones and end
+// all stops. A restart takes every file.
+func (c Config) CheckNothingLost(next Config) error {
+	keys, nextKeys := c.configuredKeys(), next.configuredKeys()
+	lost := keys.lostIn(nextKeys)
+	cut := func() bool { // the file ends where the loaded one went on
+		rest, begins := strings.CutPrefix(c.fileText, strings.TrimRight(next.fileText, "\r\n"))
+		return begins && strings.TrimSpace(rest) != "" && (lost > 0 || !strings.ContainsAny(rest[:1], "\r\n"))
+	}
+	const ifMeant = "; if that is meant, restart the service"
+	switch {
+	case c.fileSettings && !next.fileSettings:
+		return errors.New("the file has no setting, and the loaded one had some" + ifMeant)
+	case keys.inFile() > 0 && nextKeys.inFile() == 0:
+		return fmt.Errorf("apps: the file has no key, and the loaded one had %d"+ifMeant, keys.inFile())
+	case keys.secret() > 0 && nextKeys.secret() == 0:
+		return errors.New("apps: no app has a secret key, and the loaded file had some" + ifMeant)
+	case lost > 0 && lost == len(keys):
+		return errors.New("apps: the file has none of the keys that are in use, by ID or by hash: " +
+			"remove the old keys after the new ones are loaded, or restart the service")
+	case cut():
+		return errors.New("the file is only the beginning of the loaded one, as after an interrupted copy; " +
+			"if that is meant, add a comment, or restart the service")
+	case len(c.Disposable) > 0 && len(next.Disposable) == 0 && next.DisposableFile == c.DisposableFile:
+		return errors.New("disposable_domains: the file has no domain, and the loaded one had some" + ifMeant)
+	}
+	return nil
+}
+
+// keyName names a key within a configuration.
+type keyName struct{ app, id string }
+
+// namedKeys are keys that an operator has configured, in the file or by variables.
+type namedKeys map[keyName]appKey
+
+// configuredKeys returns the keys of all apps without the one that the service generates.
+func (c Config) configuredKeys() namedKeys {
+	all := namedKeys{}
+	for _, a := range c.Apps {
+		for _, k := range a.Keys {
+			if generated := k.ID == apiKeyID && c.LocalPublicKey != ""; !generated {
+				all[keyName{a.Name, k.ID}] = k
+			}
+		}
+	}
+	return all
+}
+
+func (keys namedKeys) count(is func(appKey) bool) (n int) {
+	for _, k := range keys {
+		if is(k) {
+			n++
+		}
+	}
+	return n
+}
+
+func (keys namedKeys) inFile() int {
+	return keys.count(func(k appKey) bool { return k.ID != apiKeyID && k.ID != publicKeyID })
+}
+
+func (keys namedKeys) secret() int {
+	return keys.count(func(k appKey) bool { return k.Kind == SecretKeyKind })
+}
+
+// lostIn returns how many keys others lacks, both by name and by hash.
+func (keys namedKeys) lostIn(others namedKeys) int {
+	hashes := map[[sha256.Size]byte]bool{}
+	for _, k := range others {
+		hashes[k.SHA256] = true
+	}
+	lost := 0
+	for name, k := range keys {
+		if _, kept := others[name]; !kept && !hashes[k.SHA256] {
+			lost++
+		}
+	}
+	return lost
 }
 
 // CheckKeptNames returns an error if the page or a hook names an app or a purpose that c does not

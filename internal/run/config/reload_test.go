@@ -71,3 +71,81 @@ func TestReloadedKeys(t *testing.T) {
 	public := must(t, fmt.Sprintf("apps: [{name: default, keys: [{id: a, kind: public, sha256: %x}]}]", sumOf("pk_own")))
 	is(t, "keys beside one for browsers", len(c.WithReloadable(public).Apps[0].Keys), 2)
 }
+
+// A file that is empty, cut or another installation's is no decision. What an operator does on
+// purpose is one.
+func TestNothingIsLostByAccident(t *testing.T) {
+	key := func(id, value string) string {
+		return fmt.Sprintf("{id: %s, kind: %s, sha256: %x}", id, map[string]string{"sk": "secret", "pk": "public"}[value[:2]], sumOf(value))
+	}
+	apps := func(of ...string) (text string) { // name, then keys
+		for _, app := range of {
+			name, keys, _ := strings.Cut(app, " ")
+			text += "  - name: " + name + "\n    keys: [" + keys + "]\n"
+		}
+		return "apps:\n" + text
+	}
+	const rules = "policies:\n  default:\n    - {name: five, scope: recipient, limit: 5, window: 1h}\n"
+	shop, bank := "shop "+key("k1", "sk_shop"), "bank "+key("k1", "sk_bank")+", "+key("p1", "pk_bank")
+	before := rules + apps(shop, bank) + "disposable_domains: /list\n"
+	for name, of := range map[string]struct{ before, next, want string }{
+		"nothing":                       {before, "", "the file has no setting"},
+		"blanks":                        {before, " \n  \n", "the file has no setting"},
+		"comments":                      {before, "# apps:\n#  - name: shop\n", "the file has no setting"},
+		"a byte order mark":             {before, "\ufeff", "the file has no setting"},
+		"a null":                        {before, "null\n", "the file has no setting"},
+		"the beginning of a document":   {before, "---\n", "the file has no setting"},
+		"an empty mapping":              {before, "{}", "the file has no setting"},
+		"rules without a key":           {rules + "stop: [{channel: email, reason: x}]\n", "# later\n", "the file has no setting"},
+		"no app":                        {before, rules + "apps: []\n", "apps: the file has no key"},
+		"apps without a value":          {before, rules + "apps:\n", "apps: the file has no key"},
+		"apps without keys":             {before, rules + "apps: [{name: shop}, {name: bank}]\n", "apps: the file has no key"},
+		"keys that are null":            {before, rules + "apps: [{name: shop, keys: }]\n", "apps: the file has no key"},
+		"only a key of browsers":        {before, rules + apps("bank "+key("p1", "pk_bank")), "apps: no app has a secret key"},
+		"another installation's keys":   {before, rules + apps("shop "+key("k2", "sk_other")), "apps: the file has none of the keys"},
+		"the end is cut":                {before, rules + apps(shop), "the file is only the beginning"},
+		"a line is cut":                 {before, rules + apps(shop, bank) + "disposable_domains: /lis", "disposable_domains: /lis cannot be read"},
+		"a line is cut after a setting": {before + "retention: 2160h0m0s\n", before + "retention: 2160h0m", "the file is only the beginning"},
+		"the list is empty":             {before, strings.Replace(before, "/list", "/comments", 1), ""},
+		"the list has become empty":     {before, before, "disposable_domains: the file has no domain"},
+
+		"nothing as before":             {"", "# nothing\n", ""},
+		"the same":                      {before, before, ""},
+		"one key is taken out":          {before, rules + apps(shop, "bank "+key("p1", "pk_bank")), ""},
+		"an app is taken out":           {before, rules + apps(bank), ""},
+		"the last app, with a comment":  {before, rules + apps(shop) + "# without the bank\n", ""},
+		"a key of the same ID":          {rules + apps(shop), rules + apps("shop "+key("k1", "sk_new")), ""},
+		"another key of the same app":   {rules + apps(shop), rules + apps("shop "+key("k2", "sk_new")), "apps: the file has none of the keys"},
+		"another name of the same key":  {rules + apps(shop), rules + apps("store "+key("k9", "sk_shop")), ""},
+		"the last section is taken out": {before + "stop: [{channel: email, reason: x}]\n", before, ""},
+	} {
+		t.Run(strings.ReplaceAll(name, " ", "_"), func(t *testing.T) {
+			c := must(t, of.before)
+			next, err := loadYAML(of.next)
+			if name == "the list has become empty" {
+				next.Disposable = map[string]bool{}
+			}
+			if err == nil {
+				err = c.CheckNothingLost(next)
+			}
+			if of.want == "" && err != nil || !strings.Contains(fmt.Sprint(err), of.want) {
+				t.Errorf("got %v, want %q", err, of.want)
+			}
+		})
+	}
+	t.Run("beside_a_key_of_the_environment", func(t *testing.T) {
+		api := "SENDCODE_API_KEY=" + goodKey
+		c := must(t, before, api)
+		err := c.CheckNothingLost(must(t, rules, api))
+		is(t, "the keys of the file are lost", strings.HasPrefix(fmt.Sprint(err), "apps: the file has no key"), true)
+		is(t, "the key of the environment is exchanged", must(t, rules, api).CheckNothingLost(must(t, rules, api+"x")), nil)
+	})
+	t.Run("of_the_settings_in_force", func(t *testing.T) {
+		c := must(t, "").WithReloadable(must(t, before))
+		is(t, "an empty file after a reload", c.CheckNothingLost(must(t, "")) != nil, true)
+		trial := must(t, "")
+		_, err := trial.LoadOrCreateSecrets(t.TempDir())
+		servertest.OK(t, err)
+		is(t, "a configured key replaces the generated one", trial.CheckNothingLost(must(t, before)), nil)
+	})
+}

@@ -208,35 +208,59 @@ func (l *loader) normalizeFolding() {
 }
 
 // readDisposableDomains reads the file of domains with disposable addresses. The program has no
-// list of its own, since such a list ages quickly.
+// list of its own, since such a list ages quickly. Public lists are made by strangers: a line that
+// cannot be a domain would match no address, so it is skipped, and a warning tells of it. A file
+// whose lines are all unreadable is no list, and a mistake.
 func (l *loader) readDisposableDomains() {
 	c := l.config
 	if c.DisposableFile == "" {
 		return
 	}
-	complain := func(format string, args ...any) {
-		l.root.AddMistake("disposable_domains", "%s"+format,
-			append([]any{document.PrintablePath(c.DisposableFile)}, args...)...)
-	}
+	path := document.PrintablePath(c.DisposableFile)
 	content, err := l.readFile(c.DisposableFile)
 	if err != nil {
-		complain(" cannot be read: %s", reasonWithoutPath(err))
+		l.root.AddMistake("disposable_domains", "%s cannot be read: %s", path, reasonWithoutPath(err))
 		return
 	}
 	c.Disposable = map[string]bool{}
-	for i, line := range strings.Split(string(content), "\n") {
-		text, _, _ := strings.Cut(line, "#")
-		text = strings.TrimSpace(text)
-		if text == "" {
-			continue
+	listed, skipped, first := 0, 0, ""
+	text := strings.TrimPrefix(string(content), byteOrderMark)
+	for i, line := range strings.Split(strings.ReplaceAll(text, "\r\n", "\n"), "\n") {
+		entry, ok := listedDomain(line)
+		switch {
+		case !ok && skipped == 0:
+			skipped, first = 1, fmt.Sprintf("%s:%d: %s is not a domain", path, i+1, document.Printable(entry))
+		case !ok:
+			skipped++
+		case entry != "":
+			listed++
+			c.Disposable[entry] = true
 		}
-		domain := normalizeMailDomain(text)
-		if domain == "" {
-			complain(":%d: %s is not a domain", i+1, document.Printable(text))
-			return
-		}
-		c.Disposable[domain] = true
 	}
+	switch {
+	case skipped > 0 && listed == 0:
+		l.root.AddMistake("disposable_domains", "%s", first+", and neither is any other line")
+	case skipped > 0:
+		c.disposableSkipped = fmt.Sprintf("disposable_domains: %d of %d lines are skipped; the first is %s.",
+			skipped, skipped+listed, first)
+	}
+}
+
+// listedDomain returns the domain in a line of a list; "" for a blank line or a comment. Lists write
+// domains also as patterns (*.example, .example, @example), with the root's dot, or as elements of
+// JSON. If the line is something else, ok is false and listedDomain returns the line.
+func listedDomain(line string) (domain string, ok bool) {
+	text, _, _ := strings.Cut(line, "#")
+	text = strings.TrimSpace(text)
+	name := strings.Trim(text, "\"',[] \t")
+	name = strings.TrimSuffix(strings.TrimLeft(name, "@*."), ".")
+	if text == "" || strings.Trim(text, "[]") == "" {
+		return "", true
+	}
+	if domain = normalizeMailDomain(name); domain == "" {
+		return text, false
+	}
+	return domain, true
 }
 
 // checkCombinations reports settings that are valid alone but wrong together.

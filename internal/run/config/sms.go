@@ -248,10 +248,20 @@ func checkPageHost(text string) string {
 		"must be only the page's host, in lower case, such as shop.example")
 }
 
+// checkPublicURL returns the problem with the service's own address, or "". A path is one: the
+// service answers at the root of its host, so its files, and the addresses to which it sends
+// browsers, would be elsewhere than its links.
 func checkPublicURL(text string) string {
 	problem := loopback.URLProblem(text)
-	if problem == "" && strings.ContainsAny(text, "?#{}") {
-		return "must end with the host or a path"
+	if problem != "" {
+		return problem
 	}
-	return problem
+	u, err := url.Parse(text)
+	switch {
+	case err != nil || strings.ContainsAny(text, "?#{}"):
+		return "must end with the host"
+	case strings.Trim(u.Path, "/") != "":
+		return "must have no path: the service answers at the root of a host of its own, such as https://codes.shop.example"
+	}
+	return ""
 }

@@ -41,7 +41,7 @@ func TestWithoutCarriersTextsGoToTheDevMailbox(t *testing.T) {
 // Text messages name the host of the page. If the host is not known, they name none.
 func TestPageHost(t *testing.T) {
 	for yaml, want := range map[string]string{
-		"public_url: https://Codes.shop.example/x":                  "codes.shop.example",
+		"public_url: https://Codes.shop.example/":                   "codes.shop.example",
 		"public_url: https://codes.shop.example\npage: {app: \"\"}": "",
 		"public_url: https://codes.shop.example:8443":               "",
 		"public_url: http://127.0.0.1":                              "",

@@ -48,6 +48,7 @@ func (c *Config) UpdateWarnings(now time.Time) {
 	add(!c.GeneratesAPIKey() && !c.hasSecretKeys(),
 		"No app has a secret key, so no back end can ask for a code: make one with `sendcode key`, and set it as SENDCODE_API_KEY, "+
 			"or add its line to the keys of an app.")
+	add(c.disposableSkipped != "", "%s", c.disposableSkipped)
 	add(c.BaseURL() == "", "SENDCODE_PUBLIC_URL is not set: mails have no link by which their recipients can report them.")
 	add(!c.isTrial() && !c.AdminLoginEnabled(),
 		"Neither SENDCODE_ADMIN_PASSWORD nor SENDCODE_ADMIN_PASSWORD_HASH nor admin.oidc is set: /admin is off.")
