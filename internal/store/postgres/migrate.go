@@ -42,6 +42,10 @@ func Migrate(ctx context.Context, url, role string) (err error) {
 	// and tries again.
 	config.RuntimeParams["lock_timeout"] = "5s"
 	config.RuntimeParams["application_name"] = "sendcode migrate"
+	// A migration may take long, and its lock's session is idle meanwhile.
+	for _, name := range []string{"statement_timeout", "idle_session_timeout", "idle_in_transaction_session_timeout"} {
+		config.RuntimeParams[name] = "0"
+	}
 	config.RuntimeParams["row_security"] = "off" // a table that hides rows from the owner is an error
 	if config.ConnectTimeout == 0 {
 		config.ConnectTimeout = connectTimeout()
@@ -138,7 +142,7 @@ func (db *DB) explainSchema(ctx context.Context, err error) error {
 // checkSchema fails if the login lacks rights or, with store.ErrSchema, if the database lacks
 // migrations of this program.
 func (db *DB) checkSchema(ctx context.Context) error {
-	if err := db.checkRights(ctx); err != nil {
+	if err := db.checkRights(ctx, missingServiceRightsSQL); err != nil {
 		return err
 	}
 	own, err := ownFingerprints()

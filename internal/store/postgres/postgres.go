@@ -94,6 +94,7 @@ var sessionSettings = map[string]string{
 	"statement_timeout":                   "5s",
 	"lock_timeout":                        "1s",
 	"idle_in_transaction_session_timeout": "5s",
+	"idle_session_timeout":                "0", // a pool's connection may be idle
 	// If a client disappears in a transaction, its locks stay until the server notices, with these
 	// soon.
 	"tcp_keepalives_idle":     "10",

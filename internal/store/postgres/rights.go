@@ -6,6 +6,8 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
@@ -45,14 +47,39 @@ SELECT current_schema(), ARRAY(
 
 const defaultRights = "SELECT, INSERT, UPDATE, DELETE"
 
-// missingRightsSQL returns one text on what the login lacks, or NULL: up to four rights, and up to
-// four tables whose row level security hides rows from it, with what to do. It ignores missing
-// tables, which checkSchema finds.
-var missingRightsSQL = func() string {
-	var needed []string
+// sendRights are the rights without which a code is neither sent nor checked. A Ping asks for no
+// others: a replica answers requests also if a job, such as the retention, lacks a right. A start
+// and the doctor ask for all.
+var sendRights = map[string]string{
+	"app_events":       "INSERT",
+	"carrier_holds":    "SELECT",
+	"failures":         "SELECT, INSERT",
+	"idempotency_keys": "SELECT, INSERT, UPDATE, DELETE",
+	"minute_index":     "INSERT",
+	"outbox":           "SELECT, INSERT, UPDATE, DELETE",
+	"refunds":          "SELECT, INSERT, UPDATE, DELETE",
+	"sends":            "SELECT, INSERT, UPDATE",
+	"suppressions":     "SELECT, INSERT",
+	"verifications":    "SELECT, INSERT, UPDATE",
+}
+
+// serviceRights are the rights that the service needs on all its tables.
+func serviceRights() map[string]string {
+	all := map[string]string{}
 	for _, table := range sqldb.TableNames() {
-		rights := strings.ReplaceAll(cmp.Or(tableRights[table], defaultRights), " (recipient, masked)", "")
-		for right := range strings.SplitSeq(rights, ", ") {
+		all[table] = strings.ReplaceAll(cmp.Or(tableRights[table], defaultRights), " (recipient, masked)", "")
+	}
+	return all
+}
+
+// missingRightsSQL returns one text on what the login lacks of these rights, or NULL: up to four
+// rights, and up to four tables whose row level security may hide rows from it, with what to do. A
+// policy hides nothing only if its conditions are the constant true. It ignores missing tables,
+// which checkSchema finds.
+func missingRightsSQL(rights map[string]string) string {
+	var needed []string
+	for _, table := range slices.Sorted(maps.Keys(rights)) {
+		for right := range strings.SplitSeq(rights[table], ", ") {
 			needed = append(needed, "('"+table+"', '"+right+"')")
 		}
 	}
@@ -64,18 +91,25 @@ SELECT nullif(concat_ws('; ',
     || ' from ' || current_user || ': ALTER ROLE ' || current_user || ' BYPASSRLS, or ALTER TABLE … DISABLE ROW LEVEL SECURITY'), '')
 FROM (SELECT n.t, n.r || ' ' || n.t AS right_on, CASE n.r WHEN 'DELETE' THEN has_table_privilege(c.oid, n.r)
         ELSE has_any_column_privilege(c.oid, n.r) END AS has,
-      row_security_active(c.oid) AND NOT EXISTS (SELECT FROM pg_catalog.pg_policy p
-        WHERE p.polrelid = c.oid AND p.polpermissive AND p.polcmd IN ('*', CASE n.r WHEN 'SELECT' THEN 'r' WHEN 'INSERT' THEN 'a'
+      row_security_active(c.oid) AND (NOT coalesce(bool_or(policy.polpermissive AND policy.everything), false)
+        OR coalesce(bool_or(NOT policy.polpermissive AND NOT policy.everything), false)) AS hidden
+      FROM (VALUES ` + strings.Join(needed, ", ") + `) AS n (t, r) JOIN pg_catalog.pg_class c ON c.oid = to_regclass(n.t)
+      LEFT JOIN LATERAL (SELECT p.polpermissive, coalesce(pg_get_expr(p.polqual, p.polrelid), 'true') = 'true'
+          AND coalesce(pg_get_expr(p.polwithcheck, p.polrelid), 'true') = 'true' AS everything FROM pg_catalog.pg_policy p
+        WHERE p.polrelid = c.oid AND p.polcmd IN ('*', CASE n.r WHEN 'SELECT' THEN 'r' WHEN 'INSERT' THEN 'a'
           WHEN 'UPDATE' THEN 'w' ELSE 'd' END) AND EXISTS (SELECT FROM unnest(p.polroles) role
-            WHERE role = 0 OR pg_has_role(role, 'MEMBER'))) AS hidden
-      FROM (VALUES ` + strings.Join(needed, ", ") + `) AS n (t, r) JOIN pg_catalog.pg_class c ON c.oid = to_regclass(n.t)) AS one`
-}()
+            WHERE role = 0 OR pg_has_role(role, 'MEMBER'))) AS policy ON true
+      GROUP BY c.oid, n.t, n.r) AS one`
+}
 
-// checkRights fails with store.ErrNoPermission if the login lacks rights that the service needs.
-func (db *DB) checkRights(ctx context.Context) error {
+var missingServiceRightsSQL, missingSendRightsSQL = missingRightsSQL(serviceRights()), missingRightsSQL(sendRights)
+
+// checkRights fails with store.ErrNoPermission if the login lacks a right that the statement, of
+// missingRightsSQL, asks for.
+func (db *DB) checkRights(ctx context.Context, statement string) error {
 	var missing *string
 	err := db.readOnPool(ctx, func(ctx context.Context, conn *pgxpool.Conn) error {
-		return conn.QueryRow(ctx, missingRightsSQL).Scan(&missing)
+		return conn.QueryRow(ctx, statement).Scan(&missing)
 	})
 	if err == nil && missing != nil {
 		err = fmt.Errorf("%w: %s", store.ErrNoPermission, *missing)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -49,26 +50,44 @@ const diskSpaceCheckInterval = time.Minute
 // many pages as a few sends need, if no replica has done so within diskSpaceCheckInterval, or with
 // @anyway.
 //
+// If the room can't be looked for, since the login lacks a right of the probe's own tables or a
+// publication takes no deletes from them, pingSQL runs without that look: a send needs none of it.
+//
 // It locks the same tables as sends and checks do, so it waits where they would; concurrent Pings
 // wait at most for each other's commit. It returns whether there is a partition for now, the
-// migrations' fingerprints, and missingRightsSQL.
+// migrations' fingerprints, and missingSendRightsSQL.
 var pingSQL = `
 WITH turn AS (
     INSERT INTO leases AS t (name, until) SELECT 'room', clock.now + CAST(@lasts AS interval) FROM (SELECT @now AS now) AS clock WHERE true
     ON CONFLICT (name) DO UPDATE SET until = excluded.until WHERE @anyway OR t.until <= @now OR t.until > excluded.until RETURNING true
 ), filled AS (
     INSERT INTO write_probe SELECT repeat('x', 7000) FROM turn, generate_series(1, 8)
-), locked_sends AS (UPDATE ONLY sends SET id = id WHERE false
+), ` + lockSendTablesSQL
+
+// pingWithoutRoomSQL is pingSQL without the look for room. Its small write is a claim, which
+// deleteProbeClaimSQL takes back.
+var pingWithoutRoomSQL = `
+WITH claimed AS (
+    INSERT INTO idempotency_keys (key, fingerprint, send_id, created_at, held_until)
+    SELECT ` + probeClaimKeySQL + `, ` + probeClaimKeySQL + `, '00000000-0000-0000-0000-000000000000', @now, @now
+), ` + lockSendTablesSQL
+
+const (
+	probeClaimKeySQL    = `decode(repeat('00', 32), 'hex')` // a keyed hash, so no request has it
+	deleteProbeClaimSQL = `DELETE FROM idempotency_keys WHERE key = ` + probeClaimKeySQL
+)
+
+var lockSendTablesSQL = `locked_sends AS (UPDATE ONLY sends SET id = id WHERE false
 ), locked_verifications AS (UPDATE ONLY verifications SET id = id WHERE false
 ), locked_outbox AS (UPDATE ONLY outbox SET id = id WHERE false
 ), locked_keys AS (UPDATE ONLY idempotency_keys SET key = key WHERE false
-), locked_events AS (UPDATE ONLY app_events SET id = id WHERE false
-), locked_minutes AS (UPDATE ONLY minute_index SET minute = minute WHERE false
+), locked_events AS (INSERT INTO app_events (id) SELECT CAST(NULL AS uuid) WHERE false
+), locked_minutes AS (INSERT INTO minute_index (minute) SELECT CAST(NULL AS timestamptz) WHERE false
 ), read AS (SELECT FROM ONLY failures, ONLY suppressions WHERE false
 )
 SELECT EXISTS (SELECT FROM sendcode_partitions p WHERE coalesce(p.begins, '-infinity') <= @now AND coalesce(p.ends, 'infinity') > @now),
        (SELECT jsonb_object_agg(version, sha256) FROM schema_fingerprints),
-       (` + missingRightsSQL + `)`
+       (` + missingSendRightsSQL + `)`
 
 // deleteProbeRowsSQL runs in the transaction of pingSQL, so no row of write_probe is ever visible.
 // Each VACUUM returns the table's pages to the system, so that the next check needs new ones.
@@ -76,6 +95,10 @@ const deleteProbeRowsSQL = `DELETE FROM write_probe`
 
 // recheckDiskSpaceSQL makes a replica's next Ping look for room.
 const recheckDiskSpaceSQL = `UPDATE leases SET until = @now WHERE name = 'room'`
+
+// probeStates are the SQL states of a probe that may fail where a send does not: a missing right,
+// and a published table whose deleted rows have no identity (two states).
+var probeStates = []string{"42501", "55000", "42P10"}
 
 // Ping implements sqldb.PerDatabase, in one round trip, or two after a lost connection. One replica
 // looks for room on the disk for all, once in diskSpaceCheckInterval, and each Ping does after a
@@ -92,17 +115,23 @@ func (db *DB) Ping(ctx context.Context) error {
 	var partition bool
 	var applied map[int64]string
 	var denied *string
-	err = db.readOnPool(ctx, func(ctx context.Context, conn *pgxpool.Conn) error {
-		var b pgx.Batch
-		b.Queue(db.replaceNow(pingSQL), pgx.NamedArgs{"anyway": anyway, "lasts": diskSpaceCheckInterval})
-		b.Queue(deleteProbeRowsSQL)
-		results := conn.SendBatch(ctx, &b)
-		defer results.Close()
-		if err := results.QueryRow().Scan(&partition, &applied, &denied); err != nil {
-			return err
-		}
-		return results.Close()
-	})
+	probe := func(write, takeBack string, args pgx.NamedArgs) error {
+		return db.readOnPool(ctx, func(ctx context.Context, conn *pgxpool.Conn) error {
+			var b pgx.Batch
+			b.Queue(db.replaceNow(write), args)
+			b.Queue(takeBack)
+			results := conn.SendBatch(ctx, &b)
+			defer results.Close()
+			if err := results.QueryRow().Scan(&partition, &applied, &denied); err != nil {
+				return err
+			}
+			return results.Close()
+		})
+	}
+	err = probe(pingSQL, deleteProbeRowsSQL, pgx.NamedArgs{"anyway": anyway, "lasts": diskSpaceCheckInterval})
+	if slices.Contains(probeStates, sqlState(err)) {
+		err = probe(pingWithoutRoomSQL, deleteProbeClaimSQL, pgx.NamedArgs{})
+	}
 	if err != nil {
 		db.roomy.Store(false)
 	}
@@ -118,7 +147,7 @@ func (db *DB) Ping(ctx context.Context) error {
 	case denied != nil: // hidden rows look like a schema without migrations
 		err = fmt.Errorf("%w: %s", store.ErrNoPermission, *denied)
 	case errors.Is(err, store.ErrNoPermission):
-		err = cmp.Or(db.checkRights(ctx), err)
+		err = cmp.Or(db.checkRights(ctx, missingSendRightsSQL), err)
 	case err == nil && !partition:
 		err = store.ErrNoPartition
 	default:
