@@ -16,6 +16,7 @@ import (
 
 	"sendcode/internal/base/fault"
 	"sendcode/internal/base/panics"
+	"sendcode/internal/base/recipient"
 	"sendcode/internal/kit/servertest"
 	"sendcode/internal/store"
 	"sendcode/internal/store/batch"
@@ -353,4 +354,38 @@ func TestPostgresBatchThatPanics(t *testing.T) {
 	})
 	onlyFailed(t, endings, 2)
 	storetest.Is(t, db.pool.Config().AfterConnect(t.Context(), nil), panics.Err) // the pool connects in a goroutine
+}
+
+// A transaction that stays open for longer than transactions do, as the commit of a killed process
+// does without its synchronous standby: its row is taken over within seconds of its commit, although
+// it was due long before. Meanwhile most searches read the rows of the last seconds only.
+func TestPostgresTakesOverWhatWasCommittedLate(t *testing.T) {
+	f := newPostgresFixture(t)
+	address := f.Engine.(*DB).pool.Config().ConnString()
+	conn, stuck := connect(t, address), connect(t, address)
+	f.Admit(t, f.Intent(1))
+	exec(t, conn, `CREATE TEMPORARY TABLE kept AS SELECT * FROM outbox`)
+	row := storetest.Must(pgx.CollectExactlyOneRow(storetest.Must(conn.Query(t.Context(), `SELECT id::text FROM kept`))(t), pgx.RowTo[string]))(t)
+	exec(t, conn, `DELETE FROM outbox`)
+	exec(t, stuck, `BEGIN`, `INSERT INTO outbox (attempt, queued, id, due_at, channel, stranger, expires_at)
+SELECT 1, false, '`+row+`', test_now() + interval '8 seconds', 'email', false, test_now() + interval '10 minutes'`)
+	wide := 0
+	for range 120 {
+		f.Pass(time.Second)
+		storetest.Equal(t, "due before the commit", len(f.MustTakeOver(t, 10)), 0)
+		q := store.Queue{Channel: recipient.Email}
+		if db := f.Engine.(*DB); db.searches.marks[q].now.Equal(db.searches.marks[q].wideSearch) {
+			wide++
+		}
+	}
+	if wide > 40 {
+		t.Errorf("%d of 120 searches began before the last seconds", wide)
+	}
+	exec(t, stuck, `COMMIT`)
+	found := 0
+	for range 5 {
+		f.Pass(time.Second)
+		found += len(f.MustTakeOver(t, 10))
+	}
+	storetest.Equal(t, "taken over within seconds of the commit", found, 1)
 }

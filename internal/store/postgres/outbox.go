@@ -84,10 +84,11 @@ func (db *DB) TakeOverWithExpiredCode(ctx context.Context, q store.Queue, lease 
 func (db *DB) takeOver(ctx context.Context, statement string, q store.Queue, lease time.Duration, limit int) ([]store.Work, error) {
 	ctx, cancel := store.WithCallTimeout(ctx)
 	defer cancel()
-	now, err := db.Clock(ctx)
+	seen, err := db.see(ctx)
 	if err != nil {
 		return nil, err
 	}
+	now := seen.at
 	var since time.Time
 	if statement == takeOverSQL {
 		since = db.searches.searchStart(q, now)
@@ -103,9 +104,26 @@ func (db *DB) takeOver(ctx context.Context, statement string, q store.Queue, lea
 		"lease": lease.Microseconds(), "limit": limit,
 	})...)
 	if err == nil && statement == takeOverSQL {
-		db.searches.recordSearch(q, now, len(rows) < limit)
+		db.searches.recordSearch(q, seen, since, len(rows) < limit)
 	}
 	return sqlgen.MapSlice(rows, func(d due) store.Work { d.Send.DueAt, d.Now = d.at, now; return d.Work }), err
+}
+
+// seenTransactions says which transactions that change rows had ended, and which had not yet begun.
+type seenTransactions struct {
+	at     time.Time // on the database's clock
+	oldest int64     // all with smaller IDs had ended
+	next   int64     // none with this or a greater ID had begun
+}
+
+// see reads the database's clock and its transactions.
+func (db *DB) see(ctx context.Context) (seen seenTransactions, err error) {
+	err = db.readOnPool(ctx, func(ctx context.Context, conn *pgxpool.Conn) error {
+		return conn.QueryRow(ctx, db.replaceNow(`
+SELECT @now, pg_snapshot_xmin(s.now)::text::bigint, pg_snapshot_xmax(s.now)::text::bigint FROM pg_current_snapshot() AS s (now)`)).
+			Scan(&seen.at, &seen.oldest, &seen.next)
+	})
+	return seen, err
 }
 
 // takeOverSearches lets TakeOver begin a queue's search later than at the oldest row, where it
@@ -118,17 +136,28 @@ type takeOverSearches struct {
 type takeOverSearch struct {
 	now        time.Time // of the last search, on the database's clock
 	fullSearch time.Time // of the last search from the oldest row on
+	wideSearch time.Time // of the last search from the mark `complete` on
 	empty      bool      // the last search took all due rows
+	// complete: all rows that were due before it were found, or are of transactions that begin
+	// later. It stays behind now while a transaction that began before now is open.
+	complete time.Time
+	// seen has what searches after complete saw, the oldest first, at most one a second.
+	seen []seenTransactions
 }
 
 const (
-	// longestTransaction is longer than a transaction of the service may take: when a search came
-	// this long after a row was due, the row's transaction had ended, so the search has seen it,
-	// and the next one need not begin earlier. It may take longer if its process was killed while
-	// the commit waited for a synchronous standby; wholeSearchInterval finds such rows.
+	// longestTransaction is longer than a transaction of the service usually takes, and covers what
+	// lies between its reading of the clock and its ID. It may take longer if its process was killed
+	// while the commit waited for a synchronous standby. The row of such a transaction becomes
+	// visible when the standby comes back, or another server takes its place.
 	longestTransaction = 10 * time.Second
+	// wideSearchInterval is the time between two searches for rows of transactions that are open for
+	// longer than longestTransaction. They may be another application's, so these searches, which
+	// read more and more entries of deleted rows, are less frequent.
+	wideSearchInterval = 5 * time.Second
 	// wholeSearchInterval is the longest time between two searches from the oldest row on.
 	wholeSearchInterval = 10 * time.Minute
+	maxSeen             = int(wholeSearchInterval / time.Second)
 )
 
 // searchStart returns the due time at which a search begins: zero, the oldest row, if the last
@@ -140,16 +169,37 @@ func (o *takeOverSearches) searchStart(q store.Queue, now time.Time) time.Time {
 	if !m.empty || now.Before(m.now) || now.Sub(m.fullSearch) >= wholeSearchInterval {
 		return time.Time{}
 	}
-	return m.now.Add(-longestTransaction)
+	if m.now.Sub(m.complete) > longestTransaction && now.Sub(m.wideSearch) < wideSearchInterval {
+		return m.now.Add(-longestTransaction)
+	}
+	return m.complete.Add(-longestTransaction)
 }
 
-// recordSearch notes a search at now. empty: it took all due rows.
-func (o *takeOverSearches) recordSearch(q store.Queue, now time.Time, empty bool) {
+// recordSearch notes a search that began at since. empty: it took all due rows. seen is of before
+// the search: what the search has missed was not yet visible then.
+func (o *takeOverSearches) recordSearch(q store.Queue, seen seenTransactions, since time.Time, empty bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	m := o.marks[q]
+	m, now := o.marks[q], seen.at
 	if !m.empty || now.Before(m.now) || now.Sub(m.fullSearch) >= wholeSearchInterval {
-		m.fullSearch = now
+		m.fullSearch, m.complete, m.seen = now, now.Add(-wholeSearchInterval), nil
+	}
+	if last := len(m.seen) - 1; last >= 0 && seen.next < m.seen[last].next { // another server, whose IDs are not comparable
+		m.seen = nil
+	}
+	if last := len(m.seen) - 1; last < 0 || now.Sub(m.seen[last].at) >= time.Second {
+		if m.seen = append(m.seen, seen); len(m.seen) > maxSeen {
+			m.seen = m.seen[1:]
+		}
+	}
+	if !since.After(m.complete.Add(-longestTransaction)) {
+		m.wideSearch = now
+		for len(m.seen) > 0 && m.seen[0].next <= seen.oldest { // no open transaction began before that
+			m.complete, m.seen = m.seen[0].at, m.seen[1:]
+		}
+		if seen.next == seen.oldest {
+			m.complete = now
+		}
 	}
 	m.now, m.empty = now, empty
 	if o.marks == nil {
