@@ -37,7 +37,7 @@ type PreparedMail struct {
 // form, and each mail with details, at once, and returns the errors of Render. For other mails,
 // Prepare checks only Notify and the code. So the caller must have made the support reference and
 // the token itself; they must not be user input. The caller must also have checked the details with
-// CheckText.
+// CheckDetails.
 func (r *MailRenderer) Prepare(req RenderRequest) (PreparedMail, error) {
 	if err := checkCodeAndNotifyMode(req); err != nil {
 		return PreparedMail{}, err

@@ -107,8 +107,61 @@ func TestCheckName(t *testing.T) {
 		"ｅｖｉｌ．ｃｏｍ", "evil。com", "例子.中国", "a.xn--fiqs8s", "bücher.de", "a.github.io", "evil.com\ufe0f",
 		"\u2800", " \u2800 ", "\u0301", "\ufe0f", " ", "\u00a0",
 	} {
-		if err := CheckName(s); err == nil || strings.Contains(strings.ToLower(err.Error()), "evil") {
+		if err := CheckName(s); err == nil || strings.Contains(err.Error(), "Prize") {
 			t.Errorf("CheckName(%q): %v", s, err)
+		}
+	}
+	for s, want := range map[string]string{
+		"Amazon.de": "Amazon.de", "Prize at evil.com!": "evil.com", "See HTTP://x": "://", "WWW.x": "www.", "my_shop.com": "shop.com",
+		"ｅｖｉｌ．ｃｏｍ": "evil.com",
+	} {
+		if err := CheckName(s); err == nil || err.Error() != "contains "+want+", which mail programs turn into a link" {
+			t.Errorf("CheckName(%q): %v", s, err)
+		}
+	}
+}
+
+// Details may have a name that looks like a domain, which messages write so that it is none. Each
+// mistake has its own words, and none repeats the details.
+func TestCheckDetails(t *testing.T) {
+	for s, shown := range map[string]string{
+		"Pay 40,00 € to Muster GmbH & Co.KG": "Pay 40,00 € to Muster GmbH & Co. KG",
+		"Amazon.de":                          "Amazon. de",
+		"Pay 40.00 EUR to Amazon.co.uk, 1.2": "Pay 40.00 EUR to Amazon. co. uk, 1.2",
+		"login at shop.example.com.":         "login at shop. example. com.",
+		"to ana@example.com":                 "to ana@example. com",
+		"Host 192.0.2.1":                     "Host 192. 0. 2. 1",
+		"例子。中国":                              "例子。 中国",
+		"Ｓｈｏｐ．ｃｏｍ":                           "Ｓｈｏｐ． ｃｏｍ",
+		"Node.js, v1.2.3, St. Anna, U.S.":    "Node.js, v1.2.3, St. Anna, U.S.",
+		"":                                   "",
+	} {
+		if err := CheckDetails(s, 100); err != nil || unlinked(s) != shown || linkIn(unlinked(s)) != "" || unlinked(shown) != shown {
+			t.Errorf("%q: %v, %q", s, err, unlinked(s))
+		}
+	}
+	for s, want := range map[string]string{
+		"see https://evil.example": "a URL, which begins with ://", "WWW.evil.com": "begins with www.", "mailto:ana": "begins with mailto:",
+		"Pay\n40": "more than one line (character 4 is a line break)", "Pay\r40": "more than one line", "Pay\u202840": "more than one line",
+		"Pay ": "a blank at the beginning or the end", "\u00a0Pay": "a blank at the beginning",
+		strings.Repeat("é", 101): "longer than 100 characters: it has 101", "Pay \u202e04": "U+202E (character 5)", "Pay\t4": "U+0009 (character 4)",
+		"\u2800": "without a letter", "Pay\xff": "not valid UTF-8", "evil⒈com": "a URL, which begins with",
+	} {
+		if err := CheckDetails(s, 100); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "Pay") {
+			t.Errorf("%q: %v", s, err)
+		}
+	}
+}
+
+// What stands in our messages beside the code is taken out as whole words, however lines break.
+func TestWithoutTexts(t *testing.T) {
+	for _, c := range []struct{ text, want string }{
+		{"Code 123456 for order 482913", "Code 123456 for"}, {"for order\n482913: 123456", "for : 123456"},
+		{"reorder 482913 123456", "reorder 482913 123456"}, {"order 4829134", "order 4829134"}, {"order 482913 order 482913", ""},
+		{"to Muster GmbH & Co. KG 1: 123456", "to 1: 123456"}, {"123456", "123456"},
+	} {
+		if got := WithoutTexts(c.text, "", "order 482913", "Muster GmbH & Co.KG"); strings.Join(strings.Fields(got), " ") != c.want {
+			t.Errorf("%q: %q", c.text, got)
 		}
 	}
 }
@@ -153,7 +206,7 @@ func TestRenderRefuses(t *testing.T) {
 		want   string
 	}{
 		"no app":            {func(q *RenderRequest) { q.Data.App = "" }, "app: empty"},
-		"app with a url":    {func(q *RenderRequest) { q.Data.App = "evil.com" }, "app: a URL"},
+		"app with a url":    {func(q *RenderRequest) { q.Data.App = "evil.com" }, "app: contains evil.com, which"},
 		"no time left":      {func(q *RenderRequest) { q.Data.Minutes = -1 }, "minutes: less than 0"},
 		"short code":        {func(q *RenderRequest) { q.Data.Code = "733" }, "code: not 4 to 16"},
 		"code with a space": {func(q *RenderRequest) { q.Data.Code = "733 914" }, "code: not 4 to 16"},

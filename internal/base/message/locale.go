@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"golang.org/x/text/language"
+
+	"sendcode/internal/base/texts"
 )
 
 // fallbackLocale is used for languages without templates. Its templates must exist.
@@ -54,9 +56,28 @@ func CanonicalTag(text string) (string, bool) {
 	return s, len(s) <= maxTagBytes
 }
 
+// anyLanguage is the tag for which package language takes the * of a list.
+const anyLanguage = "mul"
+
+// WantedTag returns the canonical form of a language tag that a caller wishes for, without
+// unregistered subtags and of at most 35 bytes. The tag may be written in any form that
+// [texts.ReadTag] reads, or be the first one of an Accept-Language list. If there is no language in
+// the text, WantedTag returns "": a wish that cannot be read costs no message.
+func WantedTag(text string) string {
+	if s, ok := CanonicalTag(text); ok && s != language.Und.String() {
+		return s
+	}
+	for _, tag := range texts.ParseAcceptLanguage(text) {
+		if s := limitTagLength(tag); s != language.Und.String() && s != anyLanguage {
+			return s
+		}
+	}
+	return ""
+}
+
 // decidingTag returns the tag of an Accept-Language list that decides the language of messages. A
 // message for this tag alone has the same language as a message for the whole list. If no tag of
-// the list fits, decidingTag returns the first tag. If the list is invalid, it returns "".
+// the list fits, decidingTag returns the first tag. If there is no tag in the list, it returns "".
 func (c *catalog) decidingTag(list string) string {
 	_, tag, _ := c.locales.Choose(list)
 	if tag == language.Und {

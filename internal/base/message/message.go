@@ -45,7 +45,7 @@ type Data struct {
 	Code       string // 4 to 16 ASCII letters and digits
 	Minutes    int    // how long the code is still valid, see DisplayedMinutes; 0 if the message does not say so
 	Purpose    string // the purpose in words that follow "Your code for Shop"; may be empty; see CheckName
-	Details    string // what the code confirms, in the caller's words; checked by CheckText; may be empty
+	Details    string // what the code confirms, in the caller's words; checked by CheckDetails; may be empty
 	Requested  string // when the code was asked for, see DisplayedTime; may be empty; not in text messages
 	Support    string // short reference for support; may be empty; see CheckName
 	NotMe      string // URL where the recipient reports the mail; ends with a token; may be empty
@@ -180,6 +180,7 @@ func newTemplateData(d Data, glance bool, locale string) templateData {
 	if half := len(d.Code) / 2; half >= 3 && len(d.Code)%2 == 0 {
 		groups = []string{d.Code[:half], d.Code[half:]}
 	}
+	d.Details = unlinked(d.Details)
 	d.Accent, d.DarkAccent = cmp.Or(d.Accent, defaultAccent), cmp.Or(d.DarkAccent, defaultDarkAccent)
 	v := templateData{
 		Data: d, Glance: glance, Language: locale, Dir: textDirection(locale), Groups: groups,
@@ -206,7 +207,8 @@ func renderPart(i int, t template, v templateData) (string, error) {
 	return strings.TrimSpace(out.String()) + "\n", nil
 }
 
-// showsDetails reports whether a rendered part shows what the code confirms. The proof says so.
+// showsDetails reports whether a rendered part shows what the code confirms, as unlinked writes it.
+// The proof says so.
 func showsDetails(part int, out, details string) bool {
 	if details == "" {
 		return true
@@ -215,7 +217,7 @@ func showsDetails(part int, out, details string) bool {
 		out = htmlText(out, false)
 	}
 	oneLine := func(s string) string { return strings.Join(strings.Fields(s), " ") }
-	return strings.Contains(oneLine(out), oneLine(details))
+	return strings.Contains(oneLine(out), oneLine(unlinked(details)))
 }
 
 // collapseBlankLines removes spaces at the ends of lines, and replaces several empty lines by one

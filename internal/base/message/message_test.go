@@ -321,7 +321,8 @@ func TestLocaleMatching(t *testing.T) {
 		"zh-TW":      "zh-Hans", "zh-HK": "zh-Hans", "zh-Hant": "zh-Hans",
 		"zh-CN,zh;q=0.9,en;q=0.8": "zh-Hans", "en;q=0.1, zh;q=0.9": "zh-Hans", "sux, zh-CN;q=0.5": "zh-Hans",
 		"en-US,en;q=0.9,zh;q=0.8": "en",
-		"zh\r\nX: y":              "en", strings.Repeat("zh,", 1000): "en",
+		"zh\r\nX: y":              "en", strings.Repeat("zh,", 1000): "zh-Hans",
+		"zh_CN_#Hans": "zh-Hans", "zh-CN,en_US.UTF-8;q=0.5": "zh-Hans", "sux;q=x, zh_CN.GB18030": "zh-Hans",
 	} {
 		if got := render(t, r, RenderRequest{Locale: locale, Data: shop()}).Language; got != want {
 			t.Errorf("locale %q gives %s, want %s", locale[:min(len(locale), 30)], got, want)
@@ -346,13 +347,30 @@ func TestCanonicalTags(t *testing.T) {
 	}
 }
 
+// A wish for a language costs nothing: what can be read of it counts.
+func TestWantedTags(t *testing.T) {
+	for text, want := range map[string]string{
+		"en": "en", "ZH-cn": "zh-CN", "en-garbage": "en",
+		"zh_CN_#Hans": "zh-Hans-CN", "zh__#Hant": "zh-Hant", "zh_TW_#Hant": "zh-Hant-TW", "sr_RS_#Latn": "sr-Latn-RS", // Java, Android
+		"en_US.UTF-8": "en-US", "de_DE@euro": "de-DE", "sr_RS@latin": "sr-Latn-RS", "pt_BR.ISO8859-1@x": "pt-BR", "C": "", "POSIX": "", "C.UTF-8": "",
+		"zh-Hans_CN": "zh-Hans-CN", "en-": "en", "en_": "en", " de ": "de", "de-DE-": "de-DE", "nb_NO_NY": "nb-NO", "en US": "en-US",
+		"zh-CN,en;q=0.8": "zh-CN", "xx-yy; q=1, fr": "fr", "en;q=0.1,es": "es",
+		"": "", "*": "", "x": "", "1": "", "…": "", "a\x00b": "", "toolongasatag": "", "undefined": "", "null": "", "und": "",
+		"en-x-aaaaaaaa-bbbbbbbb-cccccccc-dddd": "en", strings.Repeat("x", 5000): "",
+	} {
+		if got := WantedTag(text); got != want {
+			t.Errorf("%q: %q, want %q", text[:min(len(text), 40)], got, want)
+		}
+	}
+}
+
 func TestPreferredTagChoosesAsTheListDoes(t *testing.T) {
 	r := renderer(t)
 	for list, want := range map[string]string{
 		"sux-CA, zh-CN;q=0.8, en;q=0.5": "zh-CN", "zh-TW": "zh-TW", "en-GB,zh;q=0.9": "en-GB", "sux, akk": "sux", "*": "",
 		"": "", "zh": "zh",
-		"xx-yy; nonsense, zh": "", "de-CH-1996-x-aaaaaaaa-bbbbbbbb-cccccccc": "de-CH",
-		"zh" + strings.Repeat(",en", 1000): "", "zh-TW, en;q=0.5": "zh-TW",
+		"xx-yy; nonsense, zh": "zh", "en_US.UTF-8;q=0.5,zh-CN": "zh-CN", "zh_CN_#Hans": "zh-Hans-CN", "de_DE@euro": "de-DE", "de-CH-1996-x-aaaaaaaa-bbbbbbbb-cccccccc": "de-CH",
+		"zh" + strings.Repeat(",en", 1000): "zh", strings.Repeat("x", 600): "", "zh-TW, en;q=0.5": "zh-TW",
 	} {
 		got := r.PreferredLocale("", list)
 		if list != "*" && got != want {

@@ -1,6 +1,7 @@
 package message
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -27,23 +28,47 @@ const (
 // CheckName returns an error if the name of an app or the title of a purpose could carry a
 // stranger's message in our mails. Such a text has more than 64 characters, a control or invisible
 // character, a URL, or a name that mail programs turn into a link, such as "booking.com". The error
-// does not repeat the text.
-func CheckName(s string) error { return CheckText(s, maxNameRunes) }
+// repeats of the text at most that URL's beginning or that name.
+func CheckName(s string) error {
+	if err := checkText(s, maxNameRunes); err != nil {
+		return err
+	}
+	if word := linkIn(s); word != "" {
+		return fmt.Errorf("contains %s, which mail programs turn into a link", word)
+	}
+	return nil
+}
 
-// CheckText is CheckName for a text of another length, in characters.
-func CheckText(s string, longest int) error {
+// CheckDetails returns an error if a text of at most longest characters can't stand in a message as
+// what its code confirms. Unlike a name, such a text may have a domain's form, as "Co.KG" has:
+// messages show it with a blank (see unlinked). The error repeats nothing but the beginning of a URL.
+func CheckDetails(s string, longest int) error {
+	err := checkText(s, longest)
+	if at := strings.IndexAny(s, "\n\r\u0085\u2028\u2029"); at >= 0 {
+		err = fmt.Errorf("more than one line (character %d is a line break)", utf8.RuneCountInString(s[:at])+1)
+	}
+	switch word := linkIn(unlinked(s)); {
+	case err != nil:
+		return err
+	case strings.TrimSpace(s) != s:
+		return errors.New("a blank at the beginning or the end")
+	case word != "":
+		return fmt.Errorf("a URL, which begins with %s", word)
+	}
+	return nil
+}
+
+func checkText(s string, longest int) error {
 	hidden := HiddenCharacter(s)
 	switch {
 	case !utf8.ValidString(s):
 		return errors.New("not valid UTF-8")
 	case utf8.RuneCountInString(s) > longest:
-		return fmt.Errorf("longer than %d characters", longest)
+		return fmt.Errorf("longer than %d characters: it has %d", longest, utf8.RuneCountInString(s))
 	case hidden != "":
 		return errors.New(hidden + ", a control or invisible character")
 	case s != "" && !strings.ContainsFunc(s, visible):
 		return errors.New("without a letter, number, symbol or punctuation mark")
-	case containsLink(s):
-		return errors.New("a URL, or a name that mail programs turn into a link")
 	}
 	return nil
 }
@@ -131,16 +156,81 @@ var dottedNamePattern = regexp.MustCompile(`[\pL\pN][\pL\pN\pM-]*(?:\.[\pL\pN\pM
 
 var withoutVariationSelectors = runes.Remove(runes.In(unicode.Variation_Selector))
 
-// containsLink reports whether a mail program might find a link in the text, also with full-width
-// letters, ideographic dots or variation selectors.
-func containsLink(s string) bool {
+// linkMarks begin what mail programs make a link of, whatever follows.
+var linkMarks = []string{"://", "www.", "mailto:"}
+
+// linkIn returns what a mail program might find a link in: one of linkMarks, or a domain. It finds
+// them also with full-width letters, ideographic dots or variation selectors. "": there is none.
+func linkIn(s string) string {
 	plain := withoutVariationSelectors.String(norm.NFKC.String(s))
-	plain = strings.ToLower(strings.ReplaceAll(plain, "。", "."))
-	if strings.Contains(plain, "://") || strings.Contains(plain, "www.") || strings.Contains(plain, "mailto:") {
-		return true
+	plain = strings.ReplaceAll(plain, "。", ".")
+	lower := strings.ToLower(plain)
+	for _, mark := range linkMarks {
+		if strings.Contains(lower, mark) {
+			return mark
+		}
 	}
-	return slices.ContainsFunc(dottedNamePattern.FindAllString(plain, -1), isDomain)
+	names := dottedNamePattern.FindAllString(plain, -1)
+	if i := slices.IndexFunc(names, func(name string) bool { return isDomain(strings.ToLower(name)) }); i >= 0 {
+		return names[i]
+	}
+	return ""
 }
+
+// unlinked returns a text in which no program finds a domain: in a word with a domain a blank
+// follows each dot, so "Muster GmbH & Co.KG" becomes "Muster GmbH & Co. KG". An invisible character
+// would do the same, but filters take it for a phishing mail's, and it makes a text message longer.
+func unlinked(s string) string {
+	words := strings.Split(s, " ")
+	for i, word := range words {
+		if linkIn(word) == "" {
+			continue
+		}
+		var out strings.Builder
+		for j, r := range word {
+			out.WriteRune(r)
+			if strings.ContainsRune(".。．｡", r) && j+utf8.RuneLen(r) < len(word) {
+				out.WriteByte(' ')
+			}
+		}
+		words[i] = out.String()
+	}
+	return strings.Join(words, " ")
+}
+
+// WithoutTexts returns a text that may be a message of ours, without some of the texts that such a
+// message has, as they are or as unlinked writes them. Only whole words are taken out. Spaces and
+// line breaks are alike, because mail programs break lines.
+func WithoutTexts(text string, known ...string) string {
+	rest := " " + strings.Join(strings.Fields(text), " ") + " "
+	whole := rest
+	slices.SortFunc(known, func(a, b string) int { return cmp.Compare(len(b), len(a)) })
+	for _, k := range known {
+		for _, form := range []string{k, unlinked(k)} {
+			form = strings.Join(strings.Fields(form), " ")
+			for at := 0; form != ""; {
+				i := strings.Index(rest[at:], form)
+				if i < 0 {
+					break
+				}
+				i += at
+				before, _ := utf8.DecodeLastRuneInString(rest[:i])
+				after, _ := utf8.DecodeRuneInString(rest[i+len(form):])
+				if isWordRune(before) || isWordRune(after) {
+					at = i + 1
+					continue
+				}
+				rest, at = rest[:i]+" "+rest[i+len(form):], i
+			}
+		}
+	}
+	if rest == whole {
+		return text
+	}
+	return rest
+}
+
+func isWordRune(r rune) bool { return unicode.In(r, unicode.L, unicode.N, unicode.M) }
 
 // isDomain reports whether a name is an IPv4 address, or ends with a suffix of the public suffix
 // list: "shop.com" and "shop.github.io" do, "Node.js" does not.

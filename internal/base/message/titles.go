@@ -19,3 +19,6 @@ func (t PurposeTitles) ForLocaleOrEmpty(locale string) string {
 	}
 	return ""
 }
+
+// All returns the titles of all languages.
+func (t PurposeTitles) All() []string { return t.titles.All() }

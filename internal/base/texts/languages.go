@@ -1,8 +1,12 @@
 package texts
 
 import (
+	"cmp"
+	"errors"
 	"maps"
 	"slices"
+	"strconv"
+	"strings"
 
 	"golang.org/x/text/language"
 )
@@ -37,17 +41,83 @@ func (c Catalogue[T]) All() []T { return slices.Clone(c.all) }
 const MaxAcceptLanguage = 500
 
 // ParseAcceptLanguage returns the tags of an Accept-Language list. The tag that the reader prefers
-// most is first. If the list is invalid or longer than MaxAcceptLanguage, ParseAcceptLanguage
-// returns no tags.
+// most is first. A list is a wish: what cannot be read in it is left out, and so is what follows
+// after MaxAcceptLanguage.
 func ParseAcceptLanguage(list string) []language.Tag {
 	if len(list) > MaxAcceptLanguage {
-		return nil
+		list = list[:MaxAcceptLanguage]
+		list = list[:max(0, strings.LastIndexByte(list, ','))]
 	}
-	wanted, _, err := language.ParseAcceptLanguage(list)
-	if err != nil {
-		return nil
+	if wanted, _, err := language.ParseAcceptLanguage(list); err == nil {
+		return wanted
+	}
+	type wish struct {
+		tag    language.Tag
+		weight float64
+	}
+	var wishes []wish
+	for element := range strings.SplitSeq(list, ",") {
+		text, parameters, _ := strings.Cut(element, ";")
+		tag, ok := ReadTag(text)
+		weight := 1.0
+		for parameter := range strings.SplitSeq(parameters, ";") {
+			name, value, _ := strings.Cut(strings.ReplaceAll(parameter, " ", ""), "=")
+			if q, err := strconv.ParseFloat(value, 64); err == nil && strings.EqualFold(name, "q") {
+				weight = q
+			}
+		}
+		if ok && weight > 0 {
+			wishes = append(wishes, wish{tag, weight})
+		}
+	}
+	slices.SortStableFunc(wishes, func(a, b wish) int { return cmp.Compare(b.weight, a.weight) })
+	wanted := make([]language.Tag, len(wishes))
+	for i, w := range wishes {
+		wanted[i] = w.tag
 	}
 	return wanted
+}
+
+// ReadTag reads a language tag as programs write it: by BCP 47 ("zh-Hans-CN"), by POSIX
+// ("en_US.UTF-8", "sr_RS@latin") or by Java and Android ("zh_CN_#Hans"). If the tag as a whole cannot
+// be read, ReadTag returns the language, script and region that stand in it. It returns false if
+// there is no language.
+func ReadTag(text string) (language.Tag, bool) {
+	text = strings.TrimSpace(text)
+	if tag, err := language.Parse(text); err == nil || isValueError(err) {
+		return tag, tag != language.Und
+	}
+	text, modifier, _ := strings.Cut(text, "@")
+	text, _, _ = strings.Cut(text, ".")
+	subtags := strings.FieldsFunc(text, func(r rune) bool { return strings.ContainsRune("-_# ", r) })
+	if strings.EqualFold(modifier, "latin") || strings.EqualFold(modifier, "cyrillic") {
+		subtags = append(subtags, map[string]string{"l": "Latn", "c": "Cyrl"}[strings.ToLower(modifier[:1])])
+	}
+	if len(subtags) == 0 {
+		return language.Und, false
+	}
+	base, err := language.ParseBase(subtags[0])
+	if err != nil {
+		return language.Und, false
+	}
+	parts := []any{base}
+	var script language.Script
+	var region language.Region
+	for _, subtag := range subtags[1:] {
+		if s, err := language.ParseScript(subtag); err == nil && script == (language.Script{}) {
+			script, parts = s, append(parts, s)
+		} else if r, err := language.ParseRegion(subtag); err == nil && region == (language.Region{}) {
+			region, parts = r, append(parts, r)
+		}
+	}
+	tag, err := language.Compose(parts...)
+	return tag, err == nil && tag != language.Und
+}
+
+// isValueError reports whether a tag is well-formed, and has a subtag that is not registered.
+func isValueError(err error) bool {
+	_, ok := errors.AsType[language.ValueError](err)
+	return ok
 }
 
 // Choose returns a value and the tag for which it was chosen. The tag is the first tag of an

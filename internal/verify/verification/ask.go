@@ -23,7 +23,7 @@ type Request struct {
 	// Country is empty, a phone number in To must have the international form.
 	Country      string
 	Purpose      string        // empty: default
-	Locale       string        // a BCP 47 tag of at most 35 characters; empty: see LocaleChooser
+	Locale       string        // see message.WantedTag; empty: see LocaleChooser
 	Languages    string        // an Accept-Language list; invalid parts are ignored
 	Site         string        // browsers: host of the page that asks; empty: our own
 	store.Labels               // each of at most 64 characters
@@ -74,8 +74,9 @@ func validateOptions(ask Request) error {
 		return fault.Invalid("session", "not_allowed", "Only secret keys may name a session.")
 	case ask.Details != "" && ask.Kind != BackEnd:
 		return fault.Invalid("details", "not_allowed", "Only secret keys may say what a code confirms.")
-	case message.CheckText(ask.Details, maxDetailsLength) != nil || strings.TrimSpace(ask.Details) != ask.Details:
-		return fault.Invalid("details", "invalid", "Details are one line of at most 100 characters, without a URL.")
+	case message.CheckDetails(ask.Details, maxDetailsLength) != nil:
+		return fault.Invalid("details", "invalid", "Details are one line of at most 100 characters, without a URL. These have an error: "+
+			message.CheckDetails(ask.Details, maxDetailsLength).Error()+".")
 	case len(ask.KnownTokens) > 0 && ask.Kind != Browser:
 		return fault.Invalid("known", "not_allowed",
 			"Only browsers have tokens of earlier codes; a secret key needs none.")

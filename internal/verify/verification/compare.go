@@ -4,6 +4,7 @@ import (
 	"cmp"
 
 	"sendcode/internal/base/fault"
+	"sendcode/internal/base/message"
 	"sendcode/internal/codes/code"
 	"sendcode/internal/codes/keys"
 	"sendcode/internal/codes/policy"
@@ -27,7 +28,7 @@ func (s *checkService) judgeOf(c Caller, typed string) judge {
 			return j, ErrCallerCode
 		}
 		format, _ := s.codeFormat(v)
-		given, err := format.Find(typed)
+		given, err := s.findCode(format, typed, v)
 		if err != nil {
 			return j, err
 		}
@@ -49,6 +50,20 @@ func (s *checkService) judgeOf(c Caller, typed string) judge {
 		}
 		return j, store.WrapUnavailable(err)
 	}
+}
+
+// findCode returns the code that was typed, or the one in a pasted message. It looks first at what is
+// left without the words that the message has beside the code: they may have a word that looks like
+// a code, as the details "order 482913" or the title of an app do.
+func (s *checkService) findCode(format code.Format, typed string, v store.Verification) (string, error) {
+	set := s.Policy.Get()
+	known := append(set.Purposes[v.Purpose].Titles.All(), v.Details, set.Apps[v.App].Title, v.App)
+	if rest := message.WithoutTexts(typed, known...); rest != typed {
+		if given, err := format.Find(rest); err == nil {
+			return given, nil
+		}
+	}
+	return format.Find(typed)
 }
 
 // checkKey returns the hash of the caller's Idempotency-Key for store.CheckRequest.Key, or nil if

@@ -83,13 +83,7 @@ func (s *readService) parseFields(ctx context.Context, ask Request) (*parsedRequ
 	if err := validateOptions(ask); err != nil {
 		return r, err
 	}
-	if ask.Locale != "" {
-		var ok bool
-		if r.locale, ok = message.CanonicalTag(ask.Locale); !ok {
-			return r, fault.Invalid("locale", "invalid",
-				"A locale is one language tag such as en or zh-CN (BCP 47), of at most 35 characters.")
-		}
-	}
+	r.locale = message.WantedTag(ask.Locale)
 	if ask.Resend != "" {
 		if err := s.fillResend(ctx, r); err != nil {
 			return r, err
