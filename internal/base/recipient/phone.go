@@ -1,8 +1,10 @@
 package recipient
 
 import (
+	"cmp"
 	"errors"
 	"maps"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -31,7 +33,7 @@ func parsePhone(raw, country string) (recipientData, error) {
 			return -1
 		}
 		return r
-	}, TrimPasted(raw))
+	}, unwrapNumber(TrimPasted(raw)))
 	if err := checkText(s); err != nil {
 		return recipientData{}, err
 	}
@@ -58,7 +60,7 @@ func parsePhone(raw, country string) (recipientData, error) {
 		folded:  address,
 		counted: NormalizePhonePrefix(address),
 		masked:  maskNumber(code, national),
-		country: phonenumbers.GetRegionCodeForNumber(number),
+		country: cmp.Or(countryOfFiction(number), phonenumbers.GetRegionCodeForNumber(number)),
 		kind:    kind,
 	}, nil
 }
@@ -117,6 +119,32 @@ func parseInternational(digits string) (*phonenumbers.PhoneNumber, error) {
 	return checkAssigned(phonenumbers.Parse("+"+digits, ""))
 }
 
+// fictionPrefixes are of numbers that a regulator keeps free for films and tests, and that the plan
+// therefore does not assign, with their country. Other countries' numbers of this kind are assigned.
+// Sources: Ofcom, "Telephone numbers for use in TV and radio drama programmes"; ARCEP, national
+// numbering plan (decision 2018-0881), section 2.5.12.
+var fictionPrefixes = []struct {
+	prefix  string // of numbers in E.164
+	digits  int    // of those numbers
+	country string
+}{
+	{"+447700900", 12, "GB"},
+	{"+441632960", 12, "GB"},
+	{"+443069990", 12, "GB"},
+	{"+3363998", 11, "FR"},
+}
+
+// countryOfFiction returns the country of a number for films and tests; "" for any other number.
+func countryOfFiction(number *phonenumbers.PhoneNumber) string {
+	e164 := phonenumbers.Format(number, phonenumbers.E164)
+	for _, f := range fictionPrefixes {
+		if strings.HasPrefix(e164, f.prefix) && len(e164) == 1+f.digits {
+			return f.country
+		}
+	}
+	return ""
+}
+
 // checkAssigned takes the results of phonenumbers.Parse. If the plan doesn't assign the number, the
 // error says what is probably wrong with it.
 func checkAssigned(number *phonenumbers.PhoneNumber, err error) (*phonenumbers.PhoneNumber, error) {
@@ -126,7 +154,7 @@ func checkAssigned(number *phonenumbers.PhoneNumber, err error) (*phonenumbers.P
 	if err != nil {
 		return nil, errInvalidNumber
 	}
-	if phonenumbers.IsValidNumber(number) {
+	if phonenumbers.IsValidNumber(number) || countryOfFiction(number) != "" {
 		return number, nil
 	}
 	switch phonenumbers.IsPossibleNumberWithReason(number) {
@@ -136,7 +164,7 @@ func checkAssigned(number *phonenumbers.PhoneNumber, err error) (*phonenumbers.P
 	return nil, errInvalidNumber
 }
 
-// parseDigits refuses letters ("+1 800 FLOWERS"), extensions and tel: URLs, which the library would
+// parseDigits refuses letters ("+1 800 FLOWERS") and extensions, which the library would
 // accept.
 func parseDigits(s string) (digits string, hasPlus bool, err error) {
 	rest, plus := strings.CutPrefix(strings.Replace(s, "＋", "+", 1), "+")
@@ -156,14 +184,35 @@ func parseDigits(s string) (digits string, hasPlus bool, err error) {
 	return out.String(), plus, nil
 }
 
-// toASCIIDigit converts the digits that a phone can type: ASCII, full-width, Arabic and Persian.
+// toASCIIDigit converts a decimal digit of any script. In Unicode the ten digits of a script follow
+// one another from its zero, and scripts whose digits adjoin have ten each.
 func toASCIIDigit(r rune) (rune, bool) {
-	for _, zero := range []rune{'0', '０', '٠', '۰'} {
-		if zero <= r && r <= zero+9 {
-			return '0' + r - zero, true
+	if !unicode.Is(unicode.Nd, r) {
+		return 0, false
+	}
+	before := rune(0)
+	for unicode.Is(unicode.Nd, r-before-1) {
+		before++
+	}
+	return '0' + before%10, true
+}
+
+// phoneSchemes are schemes of links to a number, as pages and address books have them.
+var phoneSchemes = []string{"tel:", "sms:", "smsto:", "callto:"}
+
+// unwrapNumber unwraps "tel:number;parameters" (RFC 3966) and similar links.
+func unwrapNumber(s string) string {
+	for _, scheme := range phoneSchemes {
+		if len(s) > len(scheme) && strings.EqualFold(s[:len(scheme)], scheme) {
+			number, _, _ := strings.Cut(s[len(scheme):], "?")
+			number, _, _ = strings.Cut(number, ";")
+			if plain, err := url.PathUnescape(number); err == nil {
+				number = plain
+			}
+			return strings.TrimPrefix(number, "//")
 		}
 	}
-	return 0, false
+	return s
 }
 
 // maskNumber shows the country code and at most three digits at each end, and hides at least four,
