@@ -7,8 +7,10 @@ package bounce
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"io"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/emersion/go-message"
@@ -61,6 +63,7 @@ func Read(mail []byte) Report {
 	if !r.hasStatus {
 		r.readText(e.Header.Header)
 	}
+	r.addMissingAddresses(e.Header.Header)
 	return r.Report
 }
 
@@ -68,6 +71,7 @@ var (
 	fieldPattern    = regexp.MustCompile(`^([!-9;-~]+)[ \t]*(:.*)$`) // RFC 5322 sections 2.2 and 4.5.8
 	boundaryPattern = regexp.MustCompile(`(?i)\bboundary\s*=\s*"?([^"\s;]+)`)
 	headersPattern  = regexp.MustCompile(`(?i)^content-type\s*:\s*(?:message/|text/rfc822-headers)`) // of parts that are headers
+	encodedPattern  = regexp.MustCompile(`(?i)^content-transfer-encoding\s*:\s*(?:base64|quoted-printable)`)
 )
 
 // withoutOddLines returns a mail without the header lines that are not fields, such as the line
@@ -79,22 +83,23 @@ func withoutOddLines(mail []byte) []byte {
 		separators["--"+string(found[1])] = true
 	}
 	out := make([]byte, 0, len(mail))
-	header, headers, field := true, false, false // the line is in a header; the part has only headers; the line may continue a field
+	// the line is in a header; the part has only headers; they are encoded; the line may continue a field
+	header, headers, encoded, field := true, false, false, false
 	for line := range bytes.Lines(bytes.TrimLeft(bytes.TrimPrefix(mail, []byte("\ufeff")), "\r\n")) {
 		text := bytes.TrimRight(line, "\r\n \t")
 		found := fieldPattern.FindSubmatch(text)
 		switch {
 		case separators[string(text)]:
-			header, headers, field = true, false, false
+			header, headers, encoded, field = true, false, false, false
 		case !header:
 		case len(text) == 0:
-			header = headers
-			if headers && !field { // an empty header would end the reading
+			header = headers && !encoded
+			if header && !field { // an empty header would end the reading
 				continue
 			}
 			field = false
 		case found != nil:
-			headers, field = headers || headersPattern.Match(text), true
+			headers, encoded, field = headers || headersPattern.Match(text), encoded || encodedPattern.Match(text), true
 			line = append(append(append(make([]byte, 0, len(line)), found[1]...), found[2]...), '\n')
 		case !field || line[0] != ' ' && line[0] != '\t':
 			field = false
@@ -115,6 +120,7 @@ type reader struct {
 	Report
 	parts, header int    // parts that were read; bytes of headers that still may be
 	text          string // the first part of plain text
+	returnedTo    string // the recipient in the header of the returned mail
 	hasStatus     bool
 }
 
@@ -134,8 +140,10 @@ func (r *reader) walk(e *message.Entity, depth int) {
 	case "message/delivery-status", "message/global-delivery-status":
 		r.readStatus(e.Body)
 	case "message/rfc822", "text/rfc822-headers", "message/global", "message/global-headers":
-		h, _ := textproto.ReadHeader(bounded(e.Body)) // the fields before a malformed line are of use
+		all, _ := io.ReadAll(bounded(e.Body)) // what can be decoded is of use
+		h, _ := textproto.ReadHeader(bufio.NewReader(bytes.NewReader(withoutOddLines(all))))
 		r.addIDs(h, returnedMailFields...)
+		r.returnedTo = addressIn(h.Get("To"))
 	case "", "text/plain":
 		if r.text == "" {
 			text, _ := io.ReadAll(bounded(e.Body))
@@ -159,24 +167,78 @@ func bounded(body io.Reader) *bufio.Reader {
 // readStatus reads the fields of a delivery status: first the fields of the mail, then a block for
 // each recipient (RFC 3464 section 2.1).
 func (r *reader) readStatus(body io.Reader) {
-	in := bounded(body)
-	for range 2 * maxParts {
-		h, err := textproto.ReadHeader(in)
-		r.addIDs(h, "X-Original-Message-Id") // of Gmail
-		action, status := strings.ToLower(firstWord(h.Get("Action"))), firstWord(h.Get("Status"))
-		if action == "" && status != "" {
-			action = map[byte]string{'4': "delayed", '5': "failed"}[status[0]]
+	text, _ := io.ReadAll(bounded(body)) // what can be decoded is of use
+	for _, block := range statusBlocks(string(text)) {
+		r.addIDsIn(block["x-original-message-id"]) // of Gmail
+		to := Recipient{
+			Final: addressIn(block["final-recipient"]), Original: addressIn(block["original-recipient"]),
+			Status: statusPattern.FindString(withoutComments(block["status"])), Words: withoutType(block["diagnostic-code"]),
+		}
+		action := strings.ToLower(firstWord(block["action"]))
+		if to.Status != "" && !slices.Contains(actions, action) {
+			action = map[byte]string{'4': "delayed", '5': "failed"}[to.Status[0]]
 		}
 		r.hasStatus = r.hasStatus || action != ""
-		if action == "failed" || action == "delayed" {
-			r.addRecipient(Recipient{
-				Final:    addressIn(h.Get("Final-Recipient")),
-				Original: addressIn(h.Get("Original-Recipient")), Delayed: action == "delayed", Status: status,
-				Words: withoutType(h.Get("Diagnostic-Code")),
-			})
+		if to.Delayed = action == "delayed"; to.Delayed || action == "failed" {
+			r.addRecipient(to)
 		}
-		if err != nil {
-			return
+	}
+}
+
+// actions are those of RFC 3464 section 2.3.3. In place of any other word the status decides.
+var actions = []string{"failed", "delayed", "delivered", "relayed", "expanded"}
+
+// statusPattern is an enhanced status code (RFC 3463 section 2) within a field.
+var statusPattern = regexp.MustCompile(`\b[245]\.[0-9]{1,3}\.[0-9]{1,3}\b`)
+
+var statusFieldPattern = regexp.MustCompile(`^[ \t]*([A-Za-z][A-Za-z0-9-]*)[ \t]*:(.*)$`)
+
+// recipientFields are fields of which each recipient has at most one.
+var recipientFields = []string{"final-recipient", "original-recipient", "action", "status"}
+
+// statusBlocks returns the blocks of a delivery status, at most 2*maxParts, each with its fields by
+// names in lower case. The first of two fields of one name counts. A line that is neither a field
+// nor the continuation of one is skipped. Some servers write blank lines between the fields of one
+// recipient, so a new block begins only where one of recipientFields appears again,
+// or an address after the action or the status.
+func statusBlocks(text string) (blocks []map[string]string) {
+	block, last, blank := map[string]string{}, "", false // blank: there was a blank line after the last field
+	for line := range strings.SplitSeq(strings.ReplaceAll(text, "\r", ""), "\n") {
+		found := statusFieldPattern.FindStringSubmatch(line)
+		folded := strings.HasPrefix(line, " ") || strings.HasPrefix(line, "\t")
+		switch {
+		case strings.TrimSpace(line) == "":
+			blank, last = true, ""
+		case folded && last != "":
+			block[last] += " " + strings.TrimSpace(line)
+		case found == nil:
+			last = ""
+		default:
+			last = strings.ToLower(found[1])
+			_, again := block[last]
+			address := strings.HasSuffix(last, "-recipient")
+			again = again && slices.Contains(recipientFields, last) || address && block["action"]+block["status"] != ""
+			if again && blank && len(blocks) < 2*maxParts {
+				blocks, block, blank = append(blocks, block), map[string]string{}, false
+			}
+			if _, twice := block[last]; twice {
+				last = "" // and its continuation is left out as well
+			} else {
+				block[last], blank = strings.TrimSpace(found[2]), false
+			}
+		}
+	}
+	return append(blocks, block)
+}
+
+// addMissingAddresses names the recipient of a status that names none: by the field
+// X-Failed-Recipients of the report, or by the header of the returned mail. Each of our mails has one
+// recipient.
+func (r *reader) addMissingAddresses(h textproto.Header) {
+	failed, _, _ := strings.Cut(h.Get("X-Failed-Recipients"), ",")
+	for i, to := range r.Recipients {
+		if to.Final == "" && to.Original == "" {
+			r.Recipients[i].Final = cmp.Or(addressIn(failed), r.returnedTo)
 		}
 	}
 }
@@ -230,6 +292,9 @@ func withoutComments(field string) string {
 			b.WriteRune(c)
 		}
 	}
+	if depth > 0 { // what looks like a comment does not end, and hides nothing
+		return field
+	}
 	return b.String()
 }
 
@@ -254,6 +319,16 @@ func (r *reader) addIDsIn(text string) {
 // qmailOpening begins the mails of qmail (cr.yp.to/proto/qsbmf.txt).
 const qmailOpening = "Hi. This is "
 
+// withoutBlanks removes blanks at both ends of each line, and empty lines at the beginning. Mail
+// programs and gateways add them.
+func withoutBlanks(text string) string {
+	lines := strings.Split(text, "\n")
+	for i, line := range lines {
+		lines[i] = strings.TrimSpace(line)
+	}
+	return strings.TrimLeft(strings.Join(lines, "\n"), "\n")
+}
+
 // delayWords matches words which say that the server continues to try. It is used for mails without
 // a delivery status.
 var delayWords = regexp.MustCompile(`(?i)delayed|not yet been delivered|will be retried|continue to try|warning message only`)
@@ -267,8 +342,8 @@ func (r *reader) readText(h textproto.Header) {
 	if !complete && r.parts == 1 { // the part may be the returned mail; its code must not be read as a reason
 		return
 	}
-	if strings.HasPrefix(text, qmailOpening) {
-		for paragraph := range strings.SplitSeq(text, "\n\n") {
+	if plain := withoutBlanks(text); strings.HasPrefix(plain, qmailOpening) {
+		for paragraph := range strings.SplitSeq(plain, "\n\n") {
 			if address, words, ok := strings.Cut(strings.TrimSpace(paragraph), ">:\n"); ok {
 				r.addRecipient(Recipient{Final: addressIn(address), Words: words})
 			}
