@@ -78,7 +78,7 @@ func (b BounceTarget) resolve(settings func() (config.Config, error)) (url, secr
 		if err != nil {
 			return "", "", err
 		}
-		secret = strings.TrimSpace(string(file))
+		secret = strings.TrimSpace(strings.TrimPrefix(string(file), "\ufeff")) // as editors of Windows begin a file
 	}
 	if url != "" && secret != "" {
 		return url, secret, nil

@@ -59,11 +59,17 @@ type Account struct {
 func ParseAccount(text []byte) (*Account, error) {
 	const must = "must be the JSON file of a service account, with its key: "
 	a := new(Account)
-	if err := json.Unmarshal(bytes.TrimPrefix(text, []byte("\ufeff")), a); err != nil {
+	text = bytes.TrimPrefix(text, byteOrderMark)
+	if err := json.Unmarshal(text, a); err != nil {
 		return nil, errors.New(must + "it is not JSON")
 	}
+	a.Key = strings.ReplaceAll(a.Key, `\n`, "\n") // a line break that was escaped twice, as in a variable
 	block, _ := pem.Decode([]byte(a.Key))
 	switch {
+	case otherCredentials[a.Type] != "":
+		return nil, errors.New(must + "this one has " + otherCredentials[a.Type])
+	case hasClient(text):
+		return nil, errors.New(must + "this one has an OAuth client: make a key of a service account (IAM, Service accounts, Keys)")
 	case a.Type != "service_account":
 		return nil, errors.New(must + "its type differs")
 	case a.Email == "", a.TokenURL == "", a.Key == "":
@@ -72,10 +78,29 @@ func ParseAccount(text []byte) (*Account, error) {
 		return nil, errors.New(must + "private_key is not PEM")
 	}
 	key, err := x509.ParsePKCS8PrivateKey(block.Bytes)
-	if _, ok := key.(*rsa.PrivateKey); err != nil || !ok {
+	if _, ok := key.(*rsa.PrivateKey); err == nil && ok {
+		return a, nil
+	}
+	if _, err := x509.ParsePKCS1PrivateKey(block.Bytes); err != nil {
 		return nil, errors.New(must + "private_key is not an RSA key")
 	}
 	return a, nil
+}
+
+// otherCredentials are the types of Google's other files of credentials, with what each has and what
+// to do. Such a file signs nothing for a mailbox.
+var otherCredentials = map[string]string{
+	"authorized_user":                  "a person's login, of gcloud auth application-default login: make a key of a service account",
+	"external_account":                 "a workload identity: use command, with a program that prints its token",
+	"external_account_authorized_user": "a person's login of a workforce: make a key of a service account",
+	"impersonated_service_account":     "the right to act as a service account: make a key of that account, or use command",
+	"gdch_service_account":             "an account of Distributed Cloud, whose tokens are not for Gmail",
+}
+
+// hasClient reports whether a file is that of an OAuth client.
+func hasClient(text []byte) bool {
+	var file struct{ Installed, Web *struct{} }
+	return json.Unmarshal(text, &file) == nil && (file.Installed != nil || file.Web != nil)
 }
 
 // GoogleScope is the only scope with which Google's mail server accepts a token.
@@ -182,8 +207,45 @@ func (w *wire) RoundTrip(r *http.Request) (*http.Response, error) {
 		w.err = delivery.SafeError("the token server: " + fail.Err.Error())
 		return nil, w.err
 	}
+	w.response.Body = withReadableLife(w.response.Body)
 	return &http.Response{StatusCode: w.response.Status, Body: io.NopCloser(bytes.NewReader(w.response.Body)), Request: r}, nil
 }
+
+// withReadableLife returns the answer of a token server with expires_in as a number of seconds, or
+// without it. Some servers write another form ("3599", "", 3599.5, "1h", true), for which package
+// oauth2 would not read the token.
+func withReadableLife(body []byte) []byte {
+	body = bytes.TrimPrefix(body, byteOrderMark)
+	var fields map[string]json.RawMessage
+	if json.Unmarshal(body, &fields) != nil || fields["expires_in"] == nil {
+		return body
+	}
+	seconds := lifeIn(fields["expires_in"])
+	if delete(fields, "expires_in"); seconds > 0 {
+		fields["expires_in"] = strconv.AppendInt(nil, seconds, 10)
+	}
+	readable, err := json.Marshal(fields)
+	if err != nil {
+		return body
+	}
+	return readable
+}
+
+// lifeIn returns the seconds in a field expires_in, at most those of maxLife; 0 if there is none
+// that can be read.
+func lifeIn(field json.RawMessage) int64 {
+	text := strings.Trim(string(field), "\" ")
+	seconds, err := strconv.ParseFloat(text, 64)
+	if life, unit := time.ParseDuration(text); err != nil && unit == nil {
+		seconds, err = life.Seconds(), nil
+	}
+	if err != nil || !(seconds > 0) { // also NaN
+		return 0
+	}
+	return int64(min(seconds, maxLife.Seconds()))
+}
+
+var byteOrderMark = []byte("\ufeff")
 
 // ask asks the token server.
 func (c Client) ask(ctx context.Context, client *providerhttp.Client) (*oauth2.Token, error) {

@@ -30,7 +30,7 @@ func (c Client) run(ctx context.Context, _ *providerhttp.Client) (*oauth2.Token,
 	const what = "the command for tokens: "
 	out := boundedBuffer{}
 	err := out.run(ctx, c.Command)
-	text := bytes.TrimSpace(out.text)
+	text := bytes.TrimSpace(bytes.TrimPrefix(bytes.TrimSpace(out.text), byteOrderMark))
 	switch inner := errors.Unwrap(err); {
 	case len(out.text) > maxOutput:
 		return nil, delivery.SafeError(what + "more than 16 KB")
@@ -44,15 +44,15 @@ func (c Client) run(ctx context.Context, _ *providerhttp.Client) (*oauth2.Token,
 		return &oauth2.Token{AccessToken: string(text), TokenType: bearer}, nil
 	}
 	var a struct {
-		Token   string      `json:"access_token"`
-		Seconds json.Number `json:"expires_in"`
+		Token string          `json:"access_token"`
+		Life  json.RawMessage `json:"expires_in"`
 	}
 	if json.Unmarshal(text, &a) != nil || a.Token == "" { // another text may be private
 		return nil, delivery.SafeError(what + "JSON without access_token")
 	}
 	t := &oauth2.Token{AccessToken: a.Token, TokenType: bearer}
-	if seconds, _ := a.Seconds.Int64(); seconds > 0 {
-		t.Expiry = time.Now().Add(time.Duration(min(seconds, int64(maxLife/time.Second))) * time.Second)
+	if seconds := lifeIn(a.Life); seconds > 0 {
+		t.Expiry = time.Now().Add(time.Duration(seconds) * time.Second)
 	}
 	return t, nil
 }
@@ -83,6 +83,9 @@ func (b *boundedBuffer) run(ctx context.Context, argv []string) error {
 	err := command.Run()
 	if command.Process != nil { // what it has left behind
 		_ = syscall.Kill(-command.Process.Pid, syscall.SIGKILL)
+		if os.Getpid() == 1 {
+			go reap(command.Process.Pid)
+		}
 	}
 	switch {
 	case ctx.Err() != nil:
@@ -91,4 +94,14 @@ func (b *boundedBuffer) run(ctx context.Context, argv []string) error {
 		return nil
 	}
 	return err
+}
+
+// reap waits for the killed processes of a group. The first process of a container inherits them
+// when their parent ends, and each would stay a zombie.
+func reap(group int) {
+	for {
+		if _, err := syscall.Wait4(-group, nil, 0, nil); err != nil && !errors.Is(err, syscall.EINTR) {
+			return
+		}
+	}
 }

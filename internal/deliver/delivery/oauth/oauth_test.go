@@ -30,6 +30,14 @@ func TestAnswers(t *testing.T) {
 			Status: 200,
 			Body:   `{"token_type":"bearer","expires_in":"3599","access_token":"a-Token.1"}`,
 		}, "a-Token.1"},
+		"an empty life":       {life(`""`), "a-Token.1"},
+		"a life with a unit":  {life(`"1h"`), "a-Token.1"},
+		"a life that is true": {life(`true`), "a-Token.1"},
+		"a life of null":      {life(`null`), "a-Token.1"},
+		"a life with a dot":   {life(`3599.5`), "a-Token.1"},
+		"a life in a list":    {life(`[3599]`), "a-Token.1"},
+		"a life below zero":   {life(`"-1"`), "a-Token.1"},
+		"a byte order mark":   {oauthtest.Answer{Status: 200, Body: "\ufeff" + life(`60`).Body}, "a-Token.1"},
 		"a life of centuries": {oauthtest.Gives("a-Token.1", 9223372037), "a-Token.1"},
 		"no life":             {oauthtest.Answer{Status: 200, Body: `{"token_type":"Bearer","access_token":"a-Token.1"}`}, "a-Token.1"},
 		"a wrong secret": {
@@ -285,15 +293,19 @@ func TestKinds(t *testing.T) {
 // the printed text nor the command's standard error appears.
 func TestLocalTokens(t *testing.T) {
 	for name, c := range map[string]struct{ script, says string }{
-		"a token":     {script: "echo t0ken", says: "t0ken<nil>"},
-		"JSON":        {script: `echo '{"access_token":"t0ken","expires_in":60}'`, says: "t0ken<nil>"},
-		"no token":    {script: "echo '{\"error\":\"s3cret\"}'", says: "JSON without access_token"},
-		"half of one": {script: `echo '{"access_token":"s3cret'`, says: "JSON without access_token"},
-		"nothing":     {script: "true", says: "it printed nothing"},
-		"two lines":   {script: "echo s3cret; echo s3cret", says: "other characters that no token has"},
-		"a child":     {script: "sleep 3600 & echo t0ken", says: "t0ken<nil>"},
-		"too much":    {script: "while echo s3cret; do :; done", says: "more than 16 KB"},
-		"it fails":    {script: "echo s3cret; echo s3cret >&2; exit 3", says: "exit status 3"},
+		"a token":             {script: "echo t0ken", says: "t0ken<nil>"},
+		"JSON":                {script: `echo '{"access_token":"t0ken","expires_in":60}'`, says: "t0ken<nil>"},
+		"a byte order mark":   {script: `printf '\357\273\277t0ken\n'`, says: "t0ken<nil>"},
+		"a mark and JSON":     {script: `printf '\357\273\277{"access_token":"t0ken","expires_in":""}'`, says: "t0ken<nil>"},
+		"a life in words":     {script: `echo '{"access_token":"t0ken","expires_in":"soon"}'`, says: "t0ken<nil>"},
+		"a life that is true": {script: `echo '{"access_token":"t0ken","expires_in":true}'`, says: "t0ken<nil>"},
+		"no token":            {script: "echo '{\"error\":\"s3cret\"}'", says: "JSON without access_token"},
+		"half of one":         {script: `echo '{"access_token":"s3cret'`, says: "JSON without access_token"},
+		"nothing":             {script: "true", says: "it printed nothing"},
+		"two lines":           {script: "echo s3cret; echo s3cret", says: "other characters that no token has"},
+		"a child":             {script: "sleep 3600 & echo t0ken", says: "t0ken<nil>"},
+		"too much":            {script: "while echo s3cret; do :; done", says: "more than 16 KB"},
+		"it fails":            {script: "echo s3cret; echo s3cret >&2; exit 3", says: "exit status 3"},
 		"its environment": {
 			script: "[ -n \"$PATH\" ] && env | grep -vE '^(PATH|HOME|PWD|SHLVL|_|OLDPWD)='; echo t0ken",
 			says:   "t0ken<nil>",
@@ -323,9 +335,16 @@ func TestParseAccount(t *testing.T) {
 	if _, err := oauth.ParseAccount([]byte("\ufeff" + right)); err != nil {
 		t.Error(err)
 	}
+	if _, err := oauth.ParseAccount([]byte(strings.ReplaceAll(right, `\n`, `\\n`))); err != nil {
+		t.Errorf("line breaks escaped twice: %v", err)
+	}
 	for says, change := range map[string][]string{
 		"it is not JSON":                {"{", "x{"},
-		"its type differs":              {"service_account", "authorized_user"},
+		"its type differs":              {"service_account", "another"},
+		"has a person's login":          {"service_account", "authorized_user"},
+		"has a workload identity":       {"service_account", "external_account"},
+		"the right to act as":           {"service_account", "impersonated_service_account"},
+		"this one has an OAuth client":  {"{", `{"installed":{"client_id":"x"},`},
 		"private_key is missing":        {`"private_key"`, `"key"`},
 		"private_key is not PEM":        {"-----BEGIN", "BEGIN"},
 		"private_key is not an RSA key": {"MII", "AII"},
@@ -366,4 +385,19 @@ func TestCommandLeavesNothing(t *testing.T) {
 	servertest.OK(t, pipe.SetReadDeadline(time.Now().Add(time.Minute)))
 	text, err := io.ReadAll(pipe)
 	servertest.Same(t, "the pipe, to its end", fmt.Sprint(string(text), err), "begun\n<nil>")
+}
+
+// life is the answer of a token server with this expires_in.
+func life(field string) oauthtest.Answer {
+	return oauthtest.Answer{Status: 200, Body: `{"token_type":"bearer","expires_in":` + field + `,"access_token":"a-Token.1"}`}
+}
+
+// The time for which a token is used: what the field says, if it can be read.
+func TestLifeOfAToken(t *testing.T) {
+	for field, want := range map[string]int64{
+		`60`: 60, `"60"`: 60, `" 60 "`: 60, `60.9`: 60, `6e1`: 60, `"1h"`: 3600, `"90s"`: 90, `9223372037854775807`: 86400, `1e300`: 86400,
+		`""`: 0, `"soon"`: 0, `true`: 0, `null`: 0, `{}`: 0, `-1`: 0, `0`: 0, `"NaN"`: 0,
+	} {
+		servertest.Same(t, field, oauth.LifeIn([]byte(field)), want)
+	}
 }

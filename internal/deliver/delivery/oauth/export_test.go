@@ -1,0 +1,4 @@
+package oauth
+
+// LifeIn is lifeIn, for tests.
+func LifeIn(field []byte) int64 { return lifeIn(field) }
