@@ -171,7 +171,11 @@ func Restore(ctx context.Context, cfg config.Config, in io.Reader, out io.Writer
 		return err
 	}
 	defer os.RemoveAll(dir)
-	at, names, err := readArchive(dir, bufio.NewReader(interruptible{ctx, in}))
+	breaks := &lineBreaks{Reader: interruptible{ctx, in}}
+	at, names, err := readArchive(dir, bufio.NewReader(breaks))
+	if err != nil && breaks.asText() {
+		err = errors.New(problemText)
+	}
 	if err != nil {
 		return fmt.Errorf("nothing was restored: %w", err)
 	}
@@ -193,8 +197,47 @@ var formats = []struct{ begins, problem string }{
 	{"\x1f\x8b", "it is compressed by gzip: gunzip -c FILE | sendcode restore -"},
 	{"\x28\xb5\x2f\xfd", "it is compressed by zstd: zstd -dc FILE | sendcode restore -"},
 	{"\xfd7zXZ", "it is compressed by xz: xz -dc FILE | sendcode restore -"},
+	{"BZh", "it is compressed by bzip2: bzip2 -dc FILE | sendcode restore -"},
+	{"\x04\x22\x4d\x18", "it is compressed by lz4: lz4 -dc FILE | sendcode restore -"},
+	{"\x5d\x00\x00", "it is compressed by lzma: xz -dc FILE | sendcode restore -"},
+	{"PK\x03\x04", "it is a zip file: unzip -p FILE | sendcode restore -"},
+	{"7z\xbc\xaf\x27\x1c", "it is compressed by 7-Zip: 7z x -so FILE | sendcode restore -"},
+	{"age-encryption.org", "it is encrypted by age: age -d FILE | sendcode restore -"},
+	{"Salted__", "it is encrypted by openssl: decrypt it first"},
+	{"-----BEGIN", "it is encrypted, or text: decrypt it first"},
+	{"PGDMP", "it is a dump of Postgres: restore it with pg_restore"},
+	{"\xff\xfe", problemText},
+	{"\xef\xbb\xbf", problemText},
 	{sqliteFormat, "it is a database, not an archive: with the service stopped, put it into the data directory as " + config.DatabaseFile},
 }
+
+// problemText is about a file that was written or sent as text.
+const problemText = "it was changed on its way, as by a transfer in text mode or by > of PowerShell: copy it again, as binary data"
+
+// lineBreaks counts the line breaks that go through it.
+type lineBreaks struct {
+	io.Reader
+	all, afterCR int
+	last         byte
+}
+
+// Read implements io.Reader.
+func (l *lineBreaks) Read(p []byte) (int, error) {
+	n, err := l.Reader.Read(p)
+	for _, c := range p[:n] {
+		if c == '\n' {
+			if l.all++; l.last == '\r' {
+				l.afterCR++
+			}
+		}
+		l.last = c
+	}
+	return n, err
+}
+
+// asText reports whether the data went through a program that writes CRLF for each line break. The
+// pages of a database have hundreds of bytes 10, few of them after a byte 13.
+func (l *lineBreaks) asText() bool { return l.all > 1 && l.all == l.afterCR }
 
 const sqliteFormat = "SQLite format 3\x00" // sqlite.org/fileformat2.html section 1.2
 
