@@ -259,3 +259,14 @@ func TestANodeOfAClusterBehindAPlainURL(t *testing.T) {
 		must(t, whole.Ping(t.Context()))
 	}
 }
+
+// A client of a single server is told that it talks to a Sentinel.
+func TestASentinelBehindAPlainURL(t *testing.T) {
+	primary := servertest.Redis(t)
+	sentinel := servertest.Sentinel(t, primary.Addr())
+	must(t, patient(NewRedis(newClient(t, primary.URL()+servertest.Patiently), "q:")).Ping(t.Context()))
+	err := patient(NewRedis(newClient(t, "redis://"+sentinel.Addr()+servertest.Patiently), "q:")).Ping(t.Context())
+	if !errors.Is(err, ErrSentinel) || !errors.Is(err, ErrUnavailable) {
+		t.Error(err)
+	}
+}

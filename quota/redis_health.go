@@ -24,6 +24,23 @@ var ErrPartly = errors.New("a part of the Redis Cluster is unavailable")
 // script on keys of several slots.
 var ErrClusterNode = errors.New("this Redis is a node of a Cluster: its URL must begin with redis+cluster:// or rediss+cluster://")
 
+// ErrSentinel says that a client of a single server talks to a Sentinel, which keeps no keys and runs
+// no script. Like ErrClusterNode, it comes with ErrUnavailable.
+var ErrSentinel = errors.New("this Redis is a Sentinel: its URL must begin with redis+sentinel:// or rediss+sentinel://, " +
+	"and name the master after the hosts")
+
+// explainSentinel adds ErrSentinel to an error about an unknown command, if a Sentinel has answered.
+// A server whose commands are renamed answers alike.
+func (r *Redis) explainSentinel(ctx context.Context, err error) error {
+	if r.cluster != nil || !redis.HasErrorPrefix(err, "ERR unknown command") {
+		return err
+	}
+	if info, failed := r.client.Info(ctx, "server").Result(); failed != nil || !strings.Contains(info, "redis_mode:sentinel") {
+		return err
+	}
+	return fmt.Errorf("%w: %w", ErrSentinel, err)
+}
+
 // explainClusterNode adds ErrClusterNode to errors that only nodes of a Cluster return.
 func (r *Redis) explainClusterNode(err error) error {
 	for _, prefix := range []string{"CROSSSLOT", "MOVED", "ASK", "TRYAGAIN", "CLUSTERDOWN"} {
@@ -44,7 +61,7 @@ var probeRequest = Request{Buckets: map[Scope]string{Recipient: "probe 1", IP: "
 // Ping returns nil if a Take could be decided now. Unlike the command PING it fails on a replica,
 // on a Redis that can't write (full memory, failing disk) or doesn't run scripts on several keys,
 // without the rights, and if a slot of a Cluster has no master. It writes nothing. Error:
-// ErrUnavailable, possibly with ErrNotPermitted, ErrClusterNode or ErrPartly.
+// ErrUnavailable, possibly with ErrNotPermitted, ErrClusterNode, ErrSentinel or ErrPartly.
 func (r *Redis) Ping(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, r.Budget)
 	defer cancel()
@@ -65,7 +82,7 @@ func (r *Redis) Ping(ctx context.Context) error {
 	}
 	switch {
 	case err != nil:
-		return fmt.Errorf("%w: %w", ErrUnavailable, err)
+		return fmt.Errorf("%w: %w", ErrUnavailable, r.explainSentinel(ctx, err))
 	case r.cluster == nil:
 		_, err = r.Peek(ctx, probeRequest)
 	}

@@ -168,6 +168,8 @@ func redisReason(err error) *server.HealthReason {
 		return &server.HealthReason{Part: redisPartName, Word: "redis_no_permission", Err: err}
 	case errors.Is(err, quota.ErrClusterNode):
 		return &server.HealthReason{Part: redisPartName, Word: "redis_cluster_node", Err: err}
+	case errors.Is(err, quota.ErrSentinel):
+		return &server.HealthReason{Part: redisPartName, Word: "redis_sentinel", Err: err}
 	case errors.Is(err, quota.ErrPartly):
 		return &server.HealthReason{Part: redisPartName, Word: "redis_part_away", Err: err}
 	}

@@ -127,7 +127,8 @@ func (a *App) openLimiter(ctx context.Context) error {
 	a.limiter = a.redis
 	if a.cfg.StartWait > 0 {
 		away := func(err error) bool {
-			return !errors.Is(err, quota.ErrNotPermitted) && !errors.Is(err, quota.ErrPartly) && !errors.Is(err, quota.ErrClusterNode)
+			return !errors.Is(err, quota.ErrNotPermitted) && !errors.Is(err, quota.ErrPartly) && !errors.Is(err, quota.ErrClusterNode) &&
+				!errors.Is(err, quota.ErrSentinel)
 		}
 		if err := a.retryAtStart(ctx, redisSetting, away, a.redis.Ping); err != nil && away(err) {
 			return fmt.Errorf("no answer from Redis: %w; serve --wait=0s starts without it", err)
@@ -136,9 +137,12 @@ func (a *App) openLimiter(ctx context.Context) error {
 	return a.warnRedis(ctx, a.redis)
 }
 
-// ExplainRedis adds the correct URL to a quota.ErrClusterNode, with the password masked. It returns
-// other errors unchanged.
+// ExplainRedis adds the setting to a quota.ErrSentinel, and the correct URL, with the password
+// masked, to a quota.ErrClusterNode. It returns other errors unchanged.
 func ExplainRedis(cfg config.Config, err error) error {
+	if errors.Is(err, quota.ErrSentinel) {
+		return fmt.Errorf(redisSetting+": %w", err)
+	}
 	if !errors.Is(err, quota.ErrClusterNode) {
 		return err
 	}
@@ -200,13 +204,13 @@ func (l redisLogger) Printf(_ context.Context, format string, args ...any) {
 }
 
 // warnRedis logs the settings and missing rights of Redis that will cause trouble later. If Redis
-// does not answer, warnRedis logs a warning, and the start goes on. Error: quota.ErrClusterNode if
-// Redis is a node of a Cluster, but the URL is that of a single server.
+// does not answer, warnRedis logs a warning, and the start goes on. Errors:
+// quota.ErrClusterNode and quota.ErrSentinel, if the URL is that of a single server.
 func (a *App) warnRedis(ctx context.Context, r *quota.Redis) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
 	switch err := r.Ping(ctx); {
-	case errors.Is(err, quota.ErrClusterNode):
+	case errors.Is(err, quota.ErrClusterNode), errors.Is(err, quota.ErrSentinel):
 		return ExplainRedis(a.cfg, err)
 	case errors.Is(err, quota.ErrNotPermitted):
 		a.logger.Error("Redis refuses commands that a send needs: the database decides alone", "error", err, logs.SeeRedis)

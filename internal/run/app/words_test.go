@@ -31,7 +31,7 @@ var conditions = []struct {
 	},
 	{[]string{"database_slow"}, "slow", "Database slow", "SendcodeDatabaseSlow", "", "readiness.go", `"database slow: look`},
 	{
-		[]string{"redis_away", "redis_part_away", "redis_no_permission", "redis_cluster_node"},
+		[]string{"redis_away", "redis_part_away", "redis_no_permission", "redis_cluster_node", "redis_sentinel"},
 		"away", "Redis", "SendcodeRedisAway", "",
 		"../../limit/gates/gates.go", `"Redis away: the database decides for recipients`,
 	},
