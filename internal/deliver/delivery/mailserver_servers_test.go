@@ -114,6 +114,27 @@ func TestServersWithoutSMTPUTF8(t *testing.T) {
 	}
 }
 
+// Two servers of one host are two for a resend: the one that took the first mail comes last.
+func TestServersOfOneHost(t *testing.T) {
+	servertest.Bubble(t, func(t *testing.T) {
+		each, first, second := pair(t, smtptest.Script{}, smtptest.Script{})
+		servers := mailserver.New(each[0].Server, each[1].Server)
+		receipt, err := servers.Send(t.Context(), smtptest.Sample(1))
+		servertest.OK(t, err)
+		servertest.Same(t, "its server", receipt.Provider, first.Addr())
+		servertest.Same(t, "the first mail, at both", fmt.Sprint(len(first.Messages()), len(second.Messages())), "1 0")
+		again := smtptest.Sample(2)
+		again.Used = []string{receipt.Provider}
+		other, err := servers.Send(t.Context(), again)
+		servertest.OK(t, err)
+		servertest.Same(t, "then", fmt.Sprint(len(first.Messages()), len(second.Messages()), other.Provider != receipt.Provider), "1 1 true")
+		again.Used = []string{other.Provider}
+		_, err = servers.Send(t.Context(), again)
+		servertest.OK(t, err)
+		servertest.Same(t, "and back", fmt.Sprint(len(first.Messages()), len(second.Messages())), "2 1")
+	})
+}
+
 // A resend that one server defers waits for that server, even if the next server refuses the mail
 // for a reason that is not the recipient's.
 func TestServersOfAResend(t *testing.T) {

@@ -64,6 +64,7 @@ type Servers []*serverWithBreaker
 type serverWithBreaker struct {
 	Server
 	address string // the server's address, stored because each call of Server.Address builds the text anew
+	name    string // of the server in rows: its host, or its address if another server has the same host
 	health  *delivery.Breaker
 	encoder *delivery.MailEncoder
 	tried   func(ctx context.Context, server string, fail *delivery.Error, took time.Duration) // see OnAttempt; may be nil
@@ -74,10 +75,18 @@ type serverWithBreaker struct {
 // server is required.
 func New(all ...Server) Servers {
 	servers := make(Servers, len(all))
+	hosts := map[string]int{}
+	for _, server := range all {
+		hosts[hostOf(server.Address())]++
+	}
 	for n, server := range all {
 		address := server.Address()
+		name := hostOf(address)
+		if hosts[name] > 1 {
+			name = address
+		}
 		servers[n] = &serverWithBreaker{
-			Server: server, address: address, health: delivery.NewBreaker(address, false),
+			Server: server, address: address, name: name, health: delivery.NewBreaker(address, false),
 			encoder: &delivery.MailEncoder{},
 		}
 	}
@@ -207,8 +216,10 @@ func (s Servers) tryEach(ctx context.Context, mail *delivery.RenderedMail) (rece
 }
 
 // host returns the name of the server in rows.
-func (s *serverWithBreaker) host() string {
-	host, _, _ := net.SplitHostPort(s.address)
+func (s *serverWithBreaker) host() string { return s.name }
+
+func hostOf(address string) string {
+	host, _, _ := net.SplitHostPort(address)
 	return host
 }
 
