@@ -67,7 +67,7 @@ func (g Guard) NewClient(roots *x509.CertPool, resolver *net.Resolver) http.Clie
 			Proxy: nil, DialContext: dialer(true).DialContext, DialTLSContext: encrypted.DialContext,
 			DisableCompression: true,
 			MaxConnsPerHost:    2 * maxAttemptsPerApp, MaxIdleConnsPerHost: maxAttemptsPerApp, MaxIdleConns: 256,
-			IdleConnTimeout:        90 * time.Second,
+			IdleConnTimeout:        idleConnTimeout,
 			MaxResponseHeaderBytes: maxHeaderBytes,
 		},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
@@ -137,3 +137,7 @@ func failureWord(err error) string {
 	}
 	return "no answer"
 }
+
+// idleConnTimeout is less than the 5 s after which common receivers close an idle connection. An
+// event that meets a connection which was just closed would be repeated later.
+const idleConnTimeout = 2 * time.Second

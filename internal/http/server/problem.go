@@ -86,6 +86,9 @@ func errorHandler(logger *slog.Logger, publicURL string) echo.HTTPErrorHandler {
 		}
 		LogFailure(c.Request().Context(), logger, err)
 		p := ProblemOf(err)
+		if p.Kind.Slug == NotFound.Slug && p.Detail == "" {
+			p.Detail = addressHint(c)
+		}
 		if werr := writeProblem(c, p, publicURL); werr != nil {
 			logger.DebugContext(c.Request().Context(), "could not write response", "error", werr)
 		}

@@ -1,0 +1,61 @@
+package server
+
+import (
+	"strings"
+
+	"github.com/labstack/echo/v4"
+)
+
+// maxHintedPath bounds the paths that addressHint looks at, in bytes.
+const maxHintedPath = 200
+
+// addressHint says what is wrong with an address at which nothing is, if a route of the API is very
+// near to it; otherwise "". The usual cause is a base address that a client joins with a path. The
+// route itself does not serve such an address: a proxy in front may keep some paths from strangers,
+// and must see the path that we see.
+func addressHint(c echo.Context) string {
+	path := c.Request().URL.Path
+	if c.Path() != "" || len(path) > maxHintedPath {
+		return ""
+	}
+	segments := strings.FieldsFunc(path, func(r rune) bool { return r == '/' })
+	clean := "/" + strings.Join(segments, "/")
+	_, rest, versioned := strings.Cut(clean, "/v1/")
+	for strings.HasPrefix(rest, "v1/") {
+		rest = strings.TrimPrefix(rest, "v1/")
+	}
+	meant := "/v1/" + rest
+	if !versioned {
+		meant = "/v1" + clean
+	}
+	if strings.HasPrefix(meant, "/v1/admin") || !hasRoute(c.Echo(), meant) {
+		return ""
+	}
+	switch {
+	case strings.Contains(path, "//"):
+		return "The address has two slashes in a row: write the base address without a slash at its end."
+	case !versioned:
+		return "The address lacks /v1 before its path."
+	case strings.Contains(clean, "/v1/v1/"):
+		return "The address has /v1 twice: write the base address without it."
+	case !strings.HasPrefix(clean, "/v1/"):
+		return "The address has a path before /v1: the API is at the root of its host."
+	}
+	return "The address ends with a slash: leave it out."
+}
+
+// hasRoute reports whether a path matches the template of a route.
+func hasRoute(e *echo.Echo, path string) bool {
+	want := strings.Split(path, "/")
+	for _, r := range e.Routes() {
+		have := strings.Split(r.Path, "/")
+		same := len(have) == len(want)
+		for i := 0; same && i < len(have); i++ {
+			same = have[i] == want[i] || strings.HasPrefix(have[i], ":") && want[i] != ""
+		}
+		if same {
+			return true
+		}
+	}
+	return false
+}
