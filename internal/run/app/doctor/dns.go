@@ -16,6 +16,7 @@ type resolver interface {
 	LookupTXT(ctx context.Context, name string) ([]string, error)
 	LookupHost(ctx context.Context, host string) ([]string, error)
 	LookupAddr(ctx context.Context, address string) ([]string, error)
+	LookupMX(ctx context.Context, name string) ([]*net.MX, error)
 }
 
 // senderDomains returns the domains from which mails are sent. If mails do not leave this machine,
@@ -38,7 +39,7 @@ func (d *doctor) checkDNSAnswer(what, name string, err error) bool {
 	return false
 }
 
-// checkSenderDomains looks for the SPF and DMARC records that big mailbox providers want.
+// checkSenderDomains looks at the SPF and DMARC records that big mailbox providers want.
 func (d *doctor) checkSenderDomains(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
@@ -47,29 +48,11 @@ func (d *doctor) checkSenderDomains(ctx context.Context) {
 		d.pass("sender domain", "not checked: the service sends no mails yet")
 	}
 	for _, name := range names {
-		hasSPF := d.checkRecord(ctx, name, "v=spf1",
-			name+" has no SPF record; providers may refuse its mails unless they are signed with DKIM")
-		hasDMARC := d.checkRecord(ctx, "_dmarc."+name, "v=DMARC1",
-			name+" has no DMARC record; from 5,000 mails a day big providers require one")
-		if hasSPF && hasDMARC {
-			d.pass("sender domain", name+" has SPF and DMARC records")
+		hasSPF := d.checkSPF(ctx, name)
+		if policy := d.checkDMARC(ctx, name); hasSPF && policy != "" {
+			d.pass("sender domain", name+" has SPF and DMARC records, "+policy)
 		}
 	}
-}
-
-// checkRecord reports whether a TXT record of the name begins with prefix. If no record begins with
-// prefix, checkRecord prints the remark in `otherwise`.
-func (d *doctor) checkRecord(ctx context.Context, name, prefix, otherwise string) bool {
-	records, err := d.resolver.LookupTXT(ctx, name)
-	if !d.checkDNSAnswer("sender domain", name, err) {
-		return false
-	}
-	has := slices.ContainsFunc(records,
-		func(r string) bool { return strings.HasPrefix(strings.ToLower(r), strings.ToLower(prefix)) })
-	if !has {
-		d.remark("sender domain", otherwise)
-	}
-	return has
 }
 
 // checkPTRs checks the reverse names (PTR records) of the mail servers. A wrong name is only a

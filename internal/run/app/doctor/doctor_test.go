@@ -6,6 +6,7 @@ import (
 	"crypto/rsa"
 	"crypto/x509"
 	"encoding/base64"
+	"fmt"
 	"io"
 	"maps"
 	"net"
@@ -47,7 +48,16 @@ func (d dns) LookupTXT(_ context.Context, name string) ([]string, error) {
 	return d.answer("TXT", name)
 }
 func (d dns) LookupHost(_ context.Context, name string) ([]string, error) { return d.answer("A", name) }
-func (d dns) LookupAddr(_ context.Context, a string) ([]string, error)    { return d.answer("PTR", a) }
+
+// LookupMX answers with hosts of equal preference.
+func (d dns) LookupMX(_ context.Context, name string) (all []*net.MX, err error) {
+	hosts, err := d.answer("MX", name)
+	for _, host := range hosts {
+		all = append(all, &net.MX{Host: host})
+	}
+	return all, err
+}
+func (d dns) LookupAddr(_ context.Context, a string) ([]string, error) { return d.answer("PTR", a) }
 
 // examine runs the doctor on a configuration, with these answers of the DNS and a clock that is
 // late by this duration. It checks whether the doctor finds faults and prints these lines, and
@@ -261,8 +271,8 @@ func TestDoctorLooksAtTheSendersOfApps(t *testing.T) {
 			{Name: "same", MailFrom: "other@shop.example"},
 			{Name: "here", MailFrom: "a@localhost"},
 		}},
-	}, dns{"TXT shop.example": {"v=spf1"}, "TXT _dmarc.shop.example": {"v=DMARC1"}})
-	says(t, said, "✓ sender domain: shop.example has SPF and DMARC records\n", "! sender domain: news.example has no SPF record",
+	}, dns{"TXT shop.example": {"v=spf1 -all"}, "TXT _dmarc.shop.example": {"v=DMARC1; p=none"}})
+	says(t, said, "✓ sender domain: shop.example has SPF and DMARC records, the latter with p=none\n", "! sender domain: news.example has no SPF record",
 		"! sender domain: news.example has no DMARC record")
 	if strings.Count(said, "s1._domainkey.") != 2 || strings.Count(said, "sender domain: ") != 3 {
 		t.Error(said)
@@ -348,6 +358,56 @@ func TestDoctorLooksAtPTRAndTheSendersDomain(t *testing.T) {
 	says(t, said, "! sender domain: the name servers do not answer for shop.example", "! PTR: the name servers do not answer for h")
 	if strings.Contains(said, "✓ sender domain") {
 		t.Error(said)
+	}
+}
+
+// The doctor reads the records of a sender as receivers do.
+func TestDoctorReadsSenderRecordsAsReceiversDo(t *testing.T) {
+	t.Parallel()
+	const ip, good, dmarc = "203.0.113.5", "v=spf1 ip4:203.0.113.0/24 -all", "v=DMARC1; p=reject"
+	includes := dns{}
+	for i := range 12 {
+		includes[fmt.Sprintf("TXT i%d.example", i)] = []string{fmt.Sprintf("v=spf1 include:i%d.example ?all", i+1)}
+	}
+	for name, c := range map[string]struct {
+		spf, dmarc []string
+		more       dns
+		want       string
+	}{
+		"good":                       {[]string{good}, []string{dmarc}, nil, "✓ sender domain: mail.shop.example has SPF and DMARC records, the latter with p=reject\n"},
+		"beside other records":       {[]string{"google-site-verification=x", "spf2.0/pra -all", good}, []string{"x", dmarc}, nil, "✓ sender domain: mail.shop.example has SPF"},
+		"by the address of a name":   {[]string{"v=spf1 a:mail.shop.example ~all"}, []string{dmarc}, nil, "✓ sender domain"},
+		"by an MX":                   {[]string{"V=SPF1 mx -all"}, []string{dmarc}, dns{"MX mail.shop.example": {"mail.shop.example."}, "A mail.shop.example.": {ip}}, "✓ sender domain"},
+		"by an include":              {[]string{"v=spf1 include:_spf.example -all"}, []string{dmarc}, dns{"TXT _spf.example": {good}}, "✓ sender domain"},
+		"two SPF records":            {[]string{good, "v=spf1 mx -all"}, []string{dmarc}, nil, "✗ sender domain: mail.shop.example has 2 SPF records, so receivers use none"},
+		"no blank after the version": {[]string{"v=spf1;ip4:203.0.113.0/24 -all"}, []string{dmarc}, nil, `✗ sender domain: mail.shop.example has a record that is nearly one of SPF`},
+		"quotes in the record":       {[]string{`"v=spf1 -all"`}, []string{dmarc}, nil, "is nearly one of SPF"},
+		"a mechanism that is none":   {[]string{"v=spf1 ipv4:203.0.113.5 -all"}, []string{dmarc}, nil, "✗ sender domain: receivers can't evaluate the SPF record of mail.shop.example"},
+		"an address that is none":    {[]string{"v=spf1 ip4:203.0.113.500 -all"}, []string{dmarc}, nil, "✗ sender domain: receivers can't evaluate"},
+		"more than ten lookups":      {[]string{"v=spf1 include:i0.example -all"}, []string{dmarc}, includes, "✗ sender domain: receivers can't evaluate the SPF record of mail.shop.example: lookup limit reached"},
+		"an include of nothing":      {[]string{"v=spf1 include:gone.example -all"}, []string{dmarc}, nil, "✗ sender domain: receivers can't evaluate"},
+		"everybody":                  {[]string{"v=spf1 +all"}, []string{dmarc}, nil, "✗ sender domain: the SPF record of mail.shop.example lets every address send"},
+		"no end":                     {[]string{"v=spf1 ip4:203.0.113.5"}, []string{dmarc}, nil, "! sender domain: the SPF record of mail.shop.example says nothing of strangers"},
+		"another address":            {[]string{"v=spf1 ip4:198.51.100.7 -all"}, []string{dmarc}, nil, "! sender domain: the SPF record of mail.shop.example does not allow 203.0.113.5, of mail.shop.example (fail)"},
+		"the servers are silent":     {[]string{"v=spf1 include:silent.example -all"}, []string{dmarc}, dns{"TXT silent.example": nil}, "! sender domain: the name servers do not answer for a name"},
+		"two DMARC records":          {[]string{good}, []string{dmarc, "v=DMARC1; p=none"}, nil, "✗ sender domain: _dmarc.mail.shop.example has 2 DMARC records"},
+		"of the organization":        {[]string{good}, nil, dns{"TXT _dmarc.shop.example": {"v=DMARC1; p=reject; sp=quarantine"}}, "records, the latter with sp=quarantine of shop.example\n"},
+		"p of the organization":      {[]string{good}, nil, dns{"TXT _dmarc.shop.example": {"v=DMARC1;p=reject"}}, "records, the latter with p=reject of shop.example\n"},
+		"no DMARC record":            {[]string{good}, nil, nil, "! sender domain: mail.shop.example has no DMARC record"},
+		"small letters":              {[]string{good}, []string{"v=dmarc1; p=reject"}, nil, "✗ sender domain: _dmarc.mail.shop.example has a record that is none of DMARC"},
+		"no policy":                  {[]string{good}, []string{"v=DMARC1; rua=mailto:a@b.example"}, nil, "✗ sender domain: the DMARC record at _dmarc.mail.shop.example has no valid policy"},
+		"a policy that is none":      {[]string{good}, []string{"v=DMARC1; p=rejct"}, nil, "has no valid policy"},
+		"blanks within DMARC":        {[]string{good}, []string{"v = DMARC1 ; p = quarantine ;"}, nil, "the latter with p=quarantine\n"},
+	} {
+		names := dns{"A mail.shop.example": {ip}, "TXT mail.shop.example": c.spf}
+		if c.dmarc != nil {
+			names["TXT _dmarc.mail.shop.example"] = c.dmarc
+		}
+		maps.Copy(names, c.more)
+		said := saidOfMail(t, config.Config{SMTPURL: "smtp://mail.shop.example:587", MailFrom: "Shop <codes@mail.shop.example>"}, names)
+		if !strings.Contains(said, c.want) || strings.HasPrefix(c.want, "✗") && strings.Contains(said, "✓ sender domain") {
+			t.Errorf("%s: not %q but\n%s", name, c.want, said)
+		}
 	}
 }
 
