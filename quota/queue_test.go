@@ -288,6 +288,26 @@ func TestQueueLetsARepeatedIDGoOn(t *testing.T) {
 	})
 }
 
+// A repetition whose event was counted is answered by one call, and waits behind nobody.
+func TestQueueAnswersAnAdmittedRepetitionAtOnce(t *testing.T) {
+	queued(t, 1, 10*time.Second, func(w *waiters) {
+		w.come(w.Context(), 0, 1, 0)
+		r := w.request("0", "a")
+		r.Repeated = true
+		calls, began := w.count(&w.calls), time.Now()
+		d, err := w.Wait(w.Context(), r, func(ctx context.Context, r Request) (Decision, error) {
+			same(w.T, "waiting during the call", w.waiting(""), 0)
+			return w.ask(ctx, r)
+		})
+		if err != nil {
+			w.Error(err)
+		}
+		same(w.T, "admitted", d.Admitted, true)
+		same(w.T, "calls", w.count(&w.calls)-calls, 1)
+		same(w.T, "took", time.Since(began), 0)
+	})
+}
+
 // The answer that comes with an error is none.
 func TestQueueRepeatsNoError(t *testing.T) {
 	queued(t, 1, 10*time.Second, func(w *waiters) {

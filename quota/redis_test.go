@@ -2,6 +2,7 @@ package quota
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -67,6 +68,24 @@ func TestQuota9AFlushedScriptIsLoadedAgain(t *testing.T) {
 		return next(cmds)
 	}))
 	allAre(t, nil, calls(t, limiter, 31))
+}
+
+// A request that is none is told as such, and is no failure of Redis.
+func TestPeekOfABadRequest(t *testing.T) {
+	for name, limiter := range map[string]Limiter{
+		"alone": patient(NewRedis(newClient(t, sharedRedis(t)), "q:")), "cluster": patient(NewRedis(newClient(t, sharedCluster(t)), "q:")),
+		"memory": NewMemory(time.Now),
+	} {
+		for what, rules := range map[string][]Rule{
+			"no limit": {sliding(Recipient, -1, time.Hour)}, "no window": {sliding(Recipient, 1, -time.Hour)}, "no scope": {sliding("", 1, time.Hour)},
+			"two of a name": {sliding(Recipient, 1, time.Hour), sliding(Recipient, 1, time.Hour)},
+		} {
+			d, err := limiter.Peek(t.Context(), request("", rules...))
+			if !errors.Is(err, ErrBadRequest) || errors.Is(err, ErrUnavailable) || len(d.Rules) > 0 {
+				t.Errorf("%s, %s: %+v, %v", name, what, d, err)
+			}
+		}
+	}
 }
 
 func TestQuota6And7LookingAndRefusingWriteNothing(t *testing.T) {

@@ -8,7 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"sendcode/internal/codes/policy"
 	"sendcode/internal/kit/servertest"
+	"sendcode/internal/limit/buckets"
 	"sendcode/quota"
 )
 
@@ -103,4 +105,66 @@ func TestPendingRefundsEnd(t *testing.T) {
 		g.RefundLater("a", "x")
 		servertest.Same(t, "without Redis", len(g.pending.list), 0)
 	})
+}
+
+// After these errors the next call would fail, too.
+func TestAway(t *testing.T) {
+	_, g := newRefunding()
+	for what, c := range map[string]struct {
+		err  error
+		want bool
+	}{
+		"the limiter":         {errLimiterAway, true},
+		"an ended deadline":   {fmt.Errorf("a call: %w", context.DeadlineExceeded), true},
+		"a canceled context":  {fmt.Errorf("a call: %w", context.Canceled), true},
+		"Redis":               {quota.ErrUnavailable, true},
+		"a part of a Cluster": {errors.Join(quota.ErrPartly, quota.ErrUnavailable), false},
+		"another error":       {errors.New("a bad request"), false},
+		"no error":            {nil, false},
+	} {
+		servertest.Same(t, what, g.Away(c.err), c.want)
+	}
+}
+
+// answering is a limiter that answers each look alike.
+type answering struct {
+	Limiter
+	used int
+}
+
+func (a answering) Peek(context.Context, quota.Request) (quota.Decision, error) {
+	return quota.Decision{Rules: counts(a.used)}, nil
+}
+
+func (answering) Record(context.Context, string, time.Duration, []quota.AgedEvent) error { return nil }
+
+func counts(used int) []quota.State {
+	return []quota.State{{Rule: quota.Rule{Name: "hour", Scope: quota.Recipient, Limit: 5, Window: time.Hour}, Used: used}}
+}
+
+// The limiter has lost events only if its count grows when the rows' events are added to it. If it
+// does not, another request was counted between the two looks.
+func TestLostIsToldOnlyOfLostEvents(t *testing.T) {
+	for name, c := range map[string]struct {
+		before, after int
+		outage        bool
+		want          int
+	}{
+		"the limiter lacked an event":          {before: 1, after: 2, want: 1},
+		"it has the event, and had it in time": {before: 1, after: 1},
+		"it has all":                           {before: 2, after: 2},
+		"it has more":                          {before: 3, after: 3},
+		"it lacked an event after an outage":   {before: 1, after: 2, outage: true},
+	} {
+		lost, now := 0, time.Now()
+		g := New(answering{used: c.after}, nil, policy.NewCurrentSet(policy.Set{}, time.Now), func() { lost++ }, func() time.Time { return now }, slog.New(slog.DiscardHandler))
+		if c.outage {
+			g.outage.ended.Store(now.UnixMicro())
+		}
+		rules := []quota.Rule{{Name: "hour", Scope: quota.Recipient, Limit: 5, Window: time.Hour}}
+		plan := buckets.Plan{Rules: rules, SendRules: rules, Buckets: map[quota.Scope]string{quota.Recipient: "b"}}
+		rows := databaseRows{states: counts(2), now: now, askedAt: now}
+		g.correctAndMerge(t.Context(), plan, quota.Decision{Rules: counts(c.before), At: now}, now, now, rows)
+		servertest.Same(t, name, lost, c.want)
+	}
 }

@@ -298,6 +298,64 @@ func TestSavedEventsMoveBeforeTheyAreDeleted(t *testing.T) {
 	servertest.Same(t, "moved", fmt.Sprint(moved, err), "1 <nil>")
 }
 
+// failingRecord is a limiter that takes no events of others.
+type failingRecord struct {
+	*quota.Memory
+	err error
+}
+
+func (f failingRecord) Record(context.Context, string, time.Duration, []quota.AgedEvent) error {
+	return f.err
+}
+
+// manyEvents is a database with n events, whose read then ends with err.
+type manyEvents struct {
+	gates.EventDatabase
+	n       int
+	err     error
+	deleted bool
+}
+
+func (m *manyEvents) LimiterEvents(_ context.Context, _, after int64, _ int, yield func(store.LimiterEvent) error) error {
+	for i := int(after); i < m.n; i++ {
+		now := time.Now()
+		if err := yield(store.LimiterEvent{Bucket: []byte("b"), ID: "1", At: now, Until: now.Add(time.Hour), Seq: int64(i + 1)}); err != nil {
+			return err
+		}
+	}
+	return m.err
+}
+
+func (m *manyEvents) DeleteLimiterEvents(context.Context, int64) error { m.deleted = true; return nil }
+
+// Events are deleted only if all were read, and all were recorded elsewhere.
+func TestSavedEventsAreDeletedOnlyOnceMoved(t *testing.T) {
+	open := func(sealed []byte) (string, error) { return string(sealed), nil }
+	away := errors.New("away")
+	for name, c := range map[string]struct {
+		n          int
+		read, call error // of the database, of the limiter
+		deletes    bool
+	}{
+		"moved":                                  {n: 3, deletes: true},
+		"nothing to move":                        {},
+		"the database is away":                   {n: 3, read: away},
+		"the database is away from the start":    {read: away},
+		"the limiter is away":                    {n: 3, call: away},
+		"the limiter is away in the first group": {n: 30_000, call: away},
+	} {
+		db := &manyEvents{n: c.n, err: c.read}
+		kept := gates.NewSavedEvents(db, nil, time.Now, func(b string) []byte { return []byte(b) }, open, nil)
+		var limiter gates.Limiter = quota.NewMemory(time.Now)
+		if c.call != nil {
+			limiter = failingRecord{quota.NewMemory(time.Now), c.call}
+		}
+		_, err := kept.MoveTo(t.Context(), limiter)
+		failed := c.read != nil || c.call != nil
+		servertest.Same(t, name, fmt.Sprint(errors.Is(err, away), db.deleted), fmt.Sprint(failed, c.deletes))
+	}
+}
+
 // Each read begins behind the process's own events, and does not count them again.
 func TestSavedEventsAreReadOnce(t *testing.T) {
 	open := func(sealed []byte) (string, error) { return string(sealed), nil }

@@ -43,6 +43,8 @@ func TestKeyOfAnotherRequest(t *testing.T) {
 			func(a *verification.Request) { a.Locale = "zh-CN" },
 			func(a *verification.Request) { a.Reference = "order 7" },
 			func(a *verification.Request) { a.Session = "s" },
+			func(a *verification.Request) { a.Details = "Pay 40.00 EUR" },
+			func(a *verification.Request) { a.Known = !a.Known },
 			func(a *verification.Request) { a.Resend = first.View.ID },
 		} {
 			a := keyed
@@ -53,6 +55,10 @@ func TestKeyOfAnotherRequest(t *testing.T) {
 		r.SendTo("cleo@example.com", withKey, withCode("123456", time.Hour))
 		for _, other := range []vtest.Option{withCode("123457", time.Hour), withCode("123456", 2*time.Hour), withCode("", 0)} {
 			r.WantError(r.SendError(vtest.AskFor("cleo@example.com", withKey, other)), verification.ErrKeyReused)
+		}
+		r.SendTo("finn@example.com", vtest.WithKey("of details"), withDetails("Pay 40.00 EUR"))
+		for _, other := range []string{"Pay 41.00 EUR", ""} {
+			r.WantError(r.SendError(vtest.AskFor("finn@example.com", vtest.WithKey("of details"), withDetails(other))), verification.ErrKeyReused)
 		}
 		accepting := func(languages string) vtest.Option {
 			return func(a *verification.Request) {
@@ -66,6 +72,10 @@ func TestKeyOfAnotherRequest(t *testing.T) {
 			r.Sleep(time.Minute)
 		}
 	})
+}
+
+func withDetails(details string) vtest.Option {
+	return func(a *verification.Request) { a.Details = details }
 }
 
 func TestRefusalGivesTheKeyUp(t *testing.T) {

@@ -1,6 +1,7 @@
 package verification
 
 import (
+	"context"
 	"encoding/binary"
 	"strings"
 	"testing"
@@ -119,4 +120,30 @@ func TestKnownLockoutsAreForgotten(t *testing.T) {
 		servertest.Same(t, "after the reset", reset, 0)
 		servertest.Same(t, "of another", other, time.Hour)
 	}
+}
+
+// A request that has waited for a key, or could not, leaves no place taken.
+func TestPlacesOfWaitsForKeys(t *testing.T) {
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	over := make(chan struct{})
+	close(over)
+	var k keyTurns
+	for what, c := range map[string]struct {
+		client, deciding context.Context
+		over             chan struct{}
+		want             bool
+	}{
+		"the turn is over":    {t.Context(), t.Context(), over, true},
+		"the client hangs up": {gone, t.Context(), nil, false},
+		"the time is over":    {t.Context(), gone, nil, false},
+	} {
+		servertest.Same(t, what, k.wait(c.client, c.deciding, c.over), c.want)
+		servertest.Same(t, what+": waiting", k.waiting, 0)
+	}
+	k.waiting = maxWaiting
+	servertest.Same(t, "one more than may wait", k.wait(t.Context(), t.Context(), over), false)
+	servertest.Same(t, "waiting", k.waiting, maxWaiting)
+	k.waiting = maxWaiting - 1
+	servertest.Same(t, "the last that may wait", k.wait(t.Context(), t.Context(), over), true)
 }

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/textproto"
 	"os"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -109,4 +110,28 @@ func TestARefusedConnectionHasNotWorked(t *testing.T) {
 	servertest.Same(t, "others", p.limitToOthers(false), true)
 	p.noteServed(trials[0])
 	servertest.Same(t, "have worked", p.worked, 3)
+}
+
+// A stranger has chosen the recipient, but not our account and our pace at a server.
+func TestBlameRecipient(t *testing.T) {
+	about := func(class delivery.ErrorClass, stage string, about delivery.About) *delivery.Error {
+		return &delivery.Error{Class: class, Stage: stage, About: about, Crowded: true}
+	}
+	after := []string{delivery.StageData, delivery.StageBody, delivery.StageDot}
+	for _, stage := range append(after, delivery.StageRcpt, delivery.StageMail, "connect", "") {
+		for _, subject := range []delivery.About{delivery.AboutUs, delivery.AboutPace, delivery.AboutAccount, delivery.AboutConnection, delivery.AboutRecipient} {
+			for _, class := range []delivery.ErrorClass{delivery.Temporary, delivery.Rejected} {
+				ours := subject == delivery.AboutUs || subject != delivery.AboutConnection && subject != delivery.AboutRecipient && slices.Contains(after, stage)
+				blamed := class == delivery.Temporary && !ours && (stage == delivery.StageRcpt || slices.Contains(after, stage))
+				fail := about(class, stage, subject)
+				want := about(class, stage, subject)
+				if blamed {
+					want.About, want.Crowded = delivery.AboutRecipient, false
+				}
+				blameRecipient(fail)
+				servertest.Same(t, fmt.Sprint(class, stage, subject), fmt.Sprint(fail.About, fail.Crowded), fmt.Sprint(want.About, want.Crowded))
+			}
+		}
+	}
+	blameRecipient(nil)
 }
