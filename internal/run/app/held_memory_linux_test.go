@@ -20,17 +20,32 @@ import (
 // It includes the test's own ends of the connections.
 func TestConnectionsOfStrangersHoldLittleMemory(t *testing.T) {
 	servertest.SkipUnderRace(t)
-	const conns, most = 1000, 100 << 20
-	form := "Content-Type: application/x-www-form-urlencoded\r\nContent-Length: 16000\r\n"
-	a := newAlone(t, "requests_per_minute: 0", "SENDCODE_ADMIN_PASSWORD=a long password of a test")
+	a, rest := startForStrangers(t)
+	for _, c := range strangersBytes() {
+		c.holdsLittle(t, a.Addr(), rest)
+	}
+}
+
+// startForStrangers starts a service whose answers soon block if they are not read. It also returns
+// the number of goroutines without connections.
+func startForStrangers(t *testing.T) (a *App, rest int) {
+	t.Helper()
+	a = newAlone(t, "requests_per_minute: 0", "SENDCODE_ADMIN_PASSWORD=a long password of a test")
 	little := func(fd uintptr) { _ = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_SNDBUF, 1) }
 	port, err := a.listeners[0].Listener.(syscall.Conn).SyscallConn()
 	servertest.OK(t, err)
 	servertest.OK(t, port.Control(little)) // accepted connections have it, too: an answer that is not read soon blocks
 	a.serveUntilTheEnd(t)
 	<-time.After(time.Second) // the service's own start
-	rest := runtime.NumGoroutine()
-	for _, c := range []struct{ name, text string }{
+	return a, runtime.NumGoroutine()
+}
+
+// strangersBytes are what clients without a key may send on a connection.
+func strangersBytes() []strangersConn {
+	form := "Content-Type: application/x-www-form-urlencoded\r\nContent-Length: 16000\r\n"
+	parts := "Content-Type: multipart/form-data; boundary=b\r\nContent-Length: 16000\r\n"
+	part := "--b\r\nContent-Disposition: form-data; name=%s\r\n\r\n\r\n"
+	return []strangersConn{
 		{"nothing", ""},
 		{"an idle connection", "GET /livez HTTP/1.1\r\nHost: x\r\n\r\n"},
 		{"header lines", "POST /v1/verifications HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n" + names(19_000, "%s:\r\n") + "\r\n12345678"},
@@ -51,29 +66,75 @@ func TestConnectionsOfStrangersHoldLittleMemory(t *testing.T) {
 		{"a form without an end", "POST /admin/login HTTP/1.1\r\nHost: x\r\n" + form + "\r\n" + names(15_900, "%s&")},
 		{"a form of many names", "POST /admin/login HTTP/1.1\r\nHost: x\r\n" + form + "\r\n" + names(16_000, "%s&")},
 		{"a file, unread", strings.Repeat("GET /widget.js HTTP/1.1\r\nHost: x\r\n\r\n", 3)},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			servertest.Await(t, "the end of other connections", func() bool { return runtime.NumGoroutine() < rest+conns/10 })
-			before, held := inUse(), int64(0)
-			open := make([]net.Conn, conns)
-			for n := range open {
-				open[n] = dialWithLittleRoom(t, a.Addr())
-				_ = open[n].SetWriteDeadline(time.Now().Add(10 * time.Millisecond))
-				_, _ = io.WriteString(open[n], c.text) // the service may read no more, or end the connection
-			}
-			for range 8 { // less than a head may take
-				<-time.After(100 * time.Millisecond)
-				held = max(held, inUse()-before)
-			}
-			t.Logf("%d connections hold %d MB", conns, held>>20)
-			if held > most {
-				t.Errorf("%d connections hold %d MB, want less than %d", conns, held>>20, most>>20)
-			}
-			for _, conn := range open {
-				_ = conn.Close()
-			}
-		})
+		{"many cookies, unread", strings.Repeat("GET /admin/login HTTP/1.1\r\nHost: x\r\nCookie: "+names(15_000, "%s=;")+"\r\n\r\n", 3)},
+		{"many cookies and a form without an end", "POST /admin/login HTTP/1.1\r\nHost: x\r\nCookie: " + names(7000, "%s=;") + "\r\n" + form + "\r\n" +
+			names(8000, "%s&")},
+		{"cookies in many lines", "GET / HTTP/1.1\r\nHost: x\r\n" + strings.Repeat("Cookie: "+names(120, "%s=;")+"\r\n", 110) + "\r\n"},
+		{"extensions of chunks without an end", "POST /v1/verifications HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n" +
+			strings.Repeat("1;"+names(300, "%s=1;")+"\r\n1\r\n", 40)},
+		{"one endless extension of a chunk", "POST /v1/verifications HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n1;" + strings.Repeat("a", 4000)},
+		{"chunks of one byte without an end", "POST /v1/verifications HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n" +
+			strings.Repeat("1\r\n1\r\n", 3000)},
+		{"names of a trailer", "POST /v1/verifications HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\nTrailer: " + names(15_000, "%s,") + "zzzz\r\n\r\n1\r\n1\r\n"},
+		{"names of a trailer in many lines", "POST /v1/verifications HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n" +
+			strings.Repeat("Trailer: "+names(110, "%s,")+"zzzz\r\n", 110) + "\r\n1\r\n1\r\n"},
+		{"a trailer without an end", "POST /v1/verifications HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n1\r\n1\r\n0\r\n" + names(4000, "%s:\r\n")},
+		{"heads in one piece, unread", strings.Repeat("GET /livez HTTP/1.1\r\nHost: x\r\n\r\n", 400)},
+		{"long heads in one piece, unread", strings.Repeat("GET /livez HTTP/1.1\r\nHost: x\r\n"+names(600, "%s:\r\n")+"\r\n", 30)},
+		{"refusals in one piece, unread", strings.Repeat("POST /v1/verifications HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{}", 300)},
+		{"pages in one piece, unread", strings.Repeat("GET / HTTP/1.1\r\nHost: x\r\nAccept: text/html\r\n\r\n", 100)},
+		{"many small requests", strings.Repeat("POST /v1/verifications HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer x\r\nContent-Length: 2\r\n\r\n{}", 5)},
+		{"ranges of a file, unread", strings.Repeat("GET /widget.js HTTP/1.1\r\nHost: x\r\nRange: bytes="+strings.Repeat("0-0,", 3700)+"0-0\r\n\r\n", 3)},
+		{"a form in parts without an end", "POST /admin/login HTTP/1.1\r\nHost: x\r\n" + parts + "\r\n" + names(15_900, part)},
+		{"a form in parts, unread", strings.Repeat("POST /admin/login HTTP/1.1\r\nHost: x\r\n"+parts+"\r\n"+padded(names(15_800, part)+"--b--\r\n", 16_000), 3)},
+		{"a form of the mailbox without an end", "POST /mailbox HTTP/1.1\r\nHost: x\r\n" + form + "\r\n" + names(15_900, "%s&")},
+		{"a form of the mailbox, unread", strings.Repeat("POST /mailbox/clear HTTP/1.1\r\nHost: x\r\n"+form+"\r\n"+padded(names(15_990, "%s&"), 16_000), 3)},
+		{"a form of a mail's link without an end", "POST /not-me/" + strings.Repeat("a", 43) + " HTTP/1.1\r\nHost: x\r\n" + form + "\r\n" + names(15_900, "%s&")},
+		{"JSON of many names without an end", "POST /v1/verifications HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer pk_x\r\nContent-Length: 16000\r\n\r\n{" +
+			names(15_900, `"%s":1,`)},
+		{"deep JSON without an end", "POST /v1/verifications HTTP/1.1\r\nHost: x\r\nContent-Length: 16000\r\n\r\n" + strings.Repeat("[", 15_900)},
+		{"a body that waits for 100", "POST /v1/verifications HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 16000\r\n\r\n"},
+		{"many hops", "POST /v1/verifications HTTP/1.1\r\nHost: x\r\nX-Forwarded-For: " + strings.Repeat("1,", 7000) + "1\r\nContent-Length: 9\r\n\r\n12345678"},
+		{"many languages, unread", strings.Repeat("GET / HTTP/1.1\r\nHost: x\r\nAccept: text/html\r\nAccept-Language: "+strings.Repeat("a_b_#c;q=x,", 1300)+"en\r\n\r\n", 3)},
+		{"a long key, unread", strings.Repeat("POST /v1/verifications HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer "+strings.Repeat("a", 15_000)+"\r\nContent-Length: 2\r\n\r\n{}", 3)},
+		{"events of a provider without an end", "POST /v1/events/x HTTP/1.1\r\nHost: x\r\nContent-Length: 900000\r\n\r\n" + strings.Repeat("[", 60_000)},
+		{"an upgrade", "GET /v1/channels HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n" + strings.Repeat("a", 8000)},
+		{"the beginning of HTTP/2", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + strings.Repeat("\x00", 8000)},
+		{"the beginning of TLS", "\x16\x03\x01\x40\x00\x01\x00\x3f\xfc" + strings.Repeat("a", 8000)},
 	}
+}
+
+// strangersConn is what a stranger sends on a connection.
+type strangersConn struct{ name, text string }
+
+// padded returns a body of a length.
+func padded(body string, length int) string { return body + strings.Repeat("&", length-len(body)) }
+
+// holdsLittle opens connections at an address, writes the text on each, and measures how much more
+// memory this process has in use. rest is the number of goroutines without connections.
+func (c strangersConn) holdsLittle(t *testing.T, addr string, rest int) {
+	t.Run(c.name, func(t *testing.T) {
+		const conns, most = 1000, 100 << 20
+		servertest.Await(t, "the end of other connections", func() bool { return runtime.NumGoroutine() < rest+conns/10 })
+		before, held := inUse(), int64(0)
+		open := make([]net.Conn, conns)
+		for n := range open {
+			open[n] = dialWithLittleRoom(t, addr)
+			_ = open[n].SetWriteDeadline(time.Now().Add(10 * time.Millisecond))
+			_, _ = io.WriteString(open[n], c.text) // the service may read no more, or end the connection
+		}
+		for range 8 { // less than a head may take
+			<-time.After(100 * time.Millisecond)
+			held = max(held, inUse()-before)
+		}
+		t.Logf("%d connections hold %d MB", conns, held>>20)
+		if held > most {
+			t.Errorf("%d connections hold %d MB, want less than %d", conns, held>>20, most>>20)
+		}
+		for _, conn := range open {
+			_ = conn.Close()
+		}
+	})
 }
 
 // names returns different names, each in the format. Together they have at most the length.
