@@ -24,13 +24,13 @@ var ErrPartly = errors.New("a part of the Redis Cluster is unavailable")
 // script on keys of several slots.
 var ErrClusterNode = errors.New("this Redis is a node of a Cluster: its URL must begin with redis+cluster:// or rediss+cluster://")
 
-// ErrSentinel says that a client of a single server talks to a Sentinel, which keeps no keys and runs
-// no script. Like ErrClusterNode, it comes with ErrUnavailable.
+// ErrSentinel says that a client of a single server talks to a Sentinel, which keeps no keys and
+// runs no script. Like ErrClusterNode, it comes with ErrUnavailable.
 var ErrSentinel = errors.New("this Redis is a Sentinel: its URL must begin with redis+sentinel:// or rediss+sentinel://, " +
 	"and name the master after the hosts")
 
-// explainSentinel adds ErrSentinel to an error about an unknown command, if a Sentinel has answered.
-// A server whose commands are renamed answers alike.
+// explainSentinel adds ErrSentinel to an error about an unknown command, if a Sentinel has
+// answered. A server whose commands are renamed answers alike.
 func (r *Redis) explainSentinel(ctx context.Context, err error) error {
 	if r.cluster != nil || !redis.HasErrorPrefix(err, "ERR unknown command") {
 		return err

@@ -41,7 +41,8 @@ func CheckName(s string) error {
 
 // CheckDetails returns an error if a text of at most longest characters can't stand in a message as
 // what its code confirms. Unlike a name, such a text may have a domain's form, as "Co.KG" has:
-// messages show it with a blank (see unlinked). The error repeats nothing but the beginning of a URL.
+// messages show it with a blank (see unlinked). The error repeats nothing but the beginning of a
+// URL.
 func CheckDetails(s string, longest int) error {
 	err := checkText(s, longest)
 	if at := strings.IndexAny(s, "\n\r\u0085\u2028\u2029"); at >= 0 {

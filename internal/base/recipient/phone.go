@@ -120,9 +120,9 @@ func parseInternational(digits string) (*phonenumbers.PhoneNumber, error) {
 }
 
 // fictionPrefixes are of numbers that a regulator keeps free for films and tests, and that the plan
-// therefore does not assign, with their country. Other countries' numbers of this kind are assigned.
-// Sources: Ofcom, "Telephone numbers for use in TV and radio drama programmes"; ARCEP, national
-// numbering plan (decision 2018-0881), section 2.5.12.
+// therefore does not assign, with their country. Other countries' numbers of this kind are
+// assigned. Sources: Ofcom, "Telephone numbers for use in TV and radio drama programmes"; ARCEP,
+// national numbering plan (decision 2018-0881), section 2.5.12.
 var fictionPrefixes = []struct {
 	prefix  string // of numbers in E.164
 	digits  int    // of those numbers

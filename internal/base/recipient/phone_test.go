@@ -27,7 +27,8 @@ func TestParsePhone(t *testing.T) {
 		{"+49\t151–234—567−89", "+4915123456789", "+49 151•••789", "DE"},
 		{"+49\u2009151\u200b\u00ad23456789", "+4915123456789", "+49 151•••789", "DE"},
 		{"+1\ufe0f-415-555-2671", "+14155552671", "+1 415•••671", "US"},
-		// Digits of any script: Bengali, Devanagari, Thai, Adlam, and mathematical ones that adjoin others.
+		// Digits of any script: Bengali, Devanagari, Thai, Adlam, and mathematical ones that adjoin
+		// others.
 		{"+৪৯ ১৫১ ২৩৪৫৬৭৮৯", "+4915123456789", "+49 151•••789", "DE"},
 		{"+४९१५१२३४५६७८९", "+4915123456789", "+49 151•••789", "DE"},
 		{"+๔๙ ๑๕๑ ๒๓๔๕๖๗๘๙", "+4915123456789", "+49 151•••789", "DE"},

@@ -79,9 +79,9 @@ func ParseAcceptLanguage(list string) []language.Tag {
 }
 
 // ReadTag reads a language tag as programs write it: by BCP 47 ("zh-Hans-CN"), by POSIX
-// ("en_US.UTF-8", "sr_RS@latin") or by Java and Android ("zh_CN_#Hans"). If the tag as a whole cannot
-// be read, ReadTag returns the language, script and region that stand in it. It returns false if
-// there is no language.
+// ("en_US.UTF-8", "sr_RS@latin") or by Java and Android ("zh_CN_#Hans"). If the tag as a whole
+// cannot be read, ReadTag returns the language, script and region that stand in it. It returns
+// false if there is no language.
 func ReadTag(text string) (language.Tag, bool) {
 	text = strings.TrimSpace(text)
 	if tag, err := language.Parse(text); err == nil || isValueError(err) {

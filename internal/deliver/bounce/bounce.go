@@ -83,7 +83,8 @@ func withoutOddLines(mail []byte) []byte {
 		separators["--"+string(found[1])] = true
 	}
 	out := make([]byte, 0, len(mail))
-	// the line is in a header; the part has only headers; they are encoded; the line may continue a field
+	// the line is in a header; the part has only headers; they are encoded; the line may continue a
+	// field
 	header, headers, encoded, field := true, false, false, false
 	for line := range bytes.Lines(bytes.TrimLeft(bytes.TrimPrefix(mail, []byte("\ufeff")), "\r\n")) {
 		text := bytes.TrimRight(line, "\r\n \t")
@@ -232,8 +233,8 @@ func statusBlocks(text string) (blocks []map[string]string) {
 }
 
 // addMissingAddresses names the recipient of a status that names none: by the field
-// X-Failed-Recipients of the report, or by the header of the returned mail. Each of our mails has one
-// recipient.
+// X-Failed-Recipients of the report, or by the header of the returned mail. Each of our mails has
+// one recipient.
 func (r *reader) addMissingAddresses(h textproto.Header) {
 	failed, _, _ := strings.Cut(h.Get("X-Failed-Recipients"), ",")
 	for i, to := range r.Recipients {

@@ -29,9 +29,9 @@ const (
 	readHeaderTimeout = 5 * time.Second
 	readTimeout       = 15 * time.Second
 	writeTimeout      = 30 * time.Second
-	// A proxy keeps idle connections to a replica, and must be the one that closes them: otherwise a
-	// request may meet a connection that the replica has just closed, which is a 502. Balancers of
-	// Google keep them for 600 s, Caddy for 2 minutes, nginx and those of AWS for one.
+	// A proxy keeps idle connections to a replica, and must be the one that closes them: otherwise
+	// a request may meet a connection that the replica has just closed, which is a 502. Balancers
+	// of Google keep them for 600 s, Caddy for 2 minutes, nginx and those of AWS for one.
 	idleTimeout    = 620 * time.Second
 	maxHeaderBytes = 16 << 10
 )

@@ -157,7 +157,8 @@ func TestLostIsToldOnlyOfLostEvents(t *testing.T) {
 		"it lacked an event after an outage":   {before: 1, after: 2, outage: true},
 	} {
 		lost, now := 0, time.Now()
-		g := New(answering{used: c.after}, nil, policy.NewCurrentSet(policy.Set{}, time.Now), func() { lost++ }, func() time.Time { return now }, slog.New(slog.DiscardHandler))
+		set := policy.NewCurrentSet(policy.Set{}, time.Now)
+		g := New(answering{used: c.after}, nil, set, func() { lost++ }, func() time.Time { return now }, slog.New(slog.DiscardHandler))
 		if c.outage {
 			g.outage.ended.Store(now.UnixMicro())
 		}

@@ -317,9 +317,9 @@ type manyEvents struct {
 }
 
 func (m *manyEvents) LimiterEvents(_ context.Context, _, after int64, _ int, yield func(store.LimiterEvent) error) error {
-	for i := int(after); i < m.n; i++ {
+	for i := after + 1; i < int64(m.n); i++ {
 		now := time.Now()
-		if err := yield(store.LimiterEvent{Bucket: []byte("b"), ID: "1", At: now, Until: now.Add(time.Hour), Seq: int64(i + 1)}); err != nil {
+		if err := yield(store.LimiterEvent{Bucket: []byte("b"), ID: "1", At: now, Until: now.Add(time.Hour), Seq: i}); err != nil {
 			return err
 		}
 	}

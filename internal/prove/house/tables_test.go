@@ -81,6 +81,7 @@ var modules = map[string]string{
 	"github.com/alecthomas/kong":            "cmd/sendcode",
 	"github.com/andybalholm/brotli":         "web",
 	"github.com/evanw/esbuild":              "internal/http/page/pagetest",
+	"blitiri.com.ar/go/spf":                 "internal/run/app/doctor",
 	"github.com/boombuler/barcode":          "internal/http/console/auth",
 	"github.com/chromedp/cdproto":           "internal/http/page/pagetest internal/kit/browsertest tools/screenshots",
 	"github.com/chromedp/chromedp":          "internal/http/page/pagetest internal/kit/browsertest tools/screenshots",

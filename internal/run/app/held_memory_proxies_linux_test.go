@@ -9,8 +9,8 @@ import (
 	"sendcode/internal/kit/servertest"
 )
 
-// The same of connections to the proxies that operators put in front, with the files in deploy: what
-// a proxy passes on, and what it keeps for itself, holds as little memory of this process.
+// The same of connections to the proxies that operators put in front, with the files in deploy:
+// what a proxy passes on, and what it keeps for itself, holds as little memory of this process.
 func TestConnectionsOfStrangersToProxiesHoldLittleMemory(t *testing.T) {
 	servertest.SkipUnderRace(t)
 	for _, proxy := range []servertest.ReverseProxy{servertest.HAProxy, servertest.Nginx, servertest.Caddy} {

@@ -66,9 +66,9 @@ type Config struct {
 	Addr string `yaml:"addr" env:"plain" default:"127.0.0.1:8080" check:"addr"`
 	// An address of their own for `/admin` and `/metrics`, `host:port`.
 	AdminAddr string `yaml:"admin_addr" env:"plain" check:"addr" unset:"/admin and /metrics are on addr"`
-	// The URL at which people, clients and carriers reach this service, without a path. Without this
-	// URL, mails have no link for reporting the mail, carriers send no receipts, text messages do
-	// not name our page, and an error answer's `type` is a path. The default for a service that
+	// The URL at which people, clients and carriers reach this service, without a path. Without
+	// this URL, mails have no link for reporting the mail, carriers send no receipts, text messages
+	// do not name our page, and an error answer's `type` is a path. The default for a service that
 	// listens only on loopback, trusts no proxy and uses SQLite is `http://` and its `addr`.
 	PublicURL string `yaml:"public_url" env:"plain" check:"public_url"`
 	// How long after SIGTERM the service still answers requests, `0s` to `10m`. Meanwhile `/readyz`
@@ -230,7 +230,8 @@ type Reloadable struct {
 	WebhookNetworks []netip.Prefix `yaml:"webhook_networks" check:"callee"`
 
 	Disposable map[string]bool `yaml:"-"` // domains of DisposableFile, lower-case A-labels
-	// disposableSkipped is a warning of the lines of DisposableFile that are no domain; "" if all are.
+	// disposableSkipped is a warning of the lines of DisposableFile that are no domain; "" if all
+	// are.
 	disposableSkipped string
 	builtIn           bool // the default policy is the built-in one
 }

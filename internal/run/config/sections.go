@@ -246,9 +246,9 @@ func (l *loader) readDisposableDomains() {
 	}
 }
 
-// listedDomain returns the domain in a line of a list; "" for a blank line or a comment. Lists write
-// domains also as patterns (*.example, .example, @example), with the root's dot, or as elements of
-// JSON. If the line is something else, ok is false and listedDomain returns the line.
+// listedDomain returns the domain in a line of a list; "" for a blank line or a comment. Lists
+// write domains also as patterns (*.example, .example, @example), with the root's dot, or as
+// elements of JSON. If the line is something else, ok is false and listedDomain returns the line.
 func listedDomain(line string) (domain string, ok bool) {
 	text, _, _ := strings.Cut(line, "#")
 	text = strings.TrimSpace(text)

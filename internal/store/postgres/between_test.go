@@ -357,8 +357,8 @@ func TestPostgresBatchThatPanics(t *testing.T) {
 }
 
 // A transaction that stays open for longer than transactions do, as the commit of a killed process
-// does without its synchronous standby: its row is taken over within seconds of its commit, although
-// it was due long before. Meanwhile most searches read the rows of the last seconds only.
+// does without its synchronous standby: its row is taken over within seconds of its commit,
+// although it was due long before. Meanwhile most searches read the rows of the last seconds only.
 func TestPostgresTakesOverWhatWasCommittedLate(t *testing.T) {
 	f := newPostgresFixture(t)
 	address := f.Engine.(*DB).pool.Config().ConnString()

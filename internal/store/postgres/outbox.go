@@ -147,13 +147,13 @@ type takeOverSearch struct {
 
 const (
 	// longestTransaction is longer than a transaction of the service usually takes, and covers what
-	// lies between its reading of the clock and its ID. It may take longer if its process was killed
-	// while the commit waited for a synchronous standby. The row of such a transaction becomes
-	// visible when the standby comes back, or another server takes its place.
+	// lies between its reading of the clock and its ID. It may take longer if its process was
+	// killed while the commit waited for a synchronous standby. The row of such a transaction
+	// becomes visible when the standby comes back, or another server takes its place.
 	longestTransaction = 10 * time.Second
-	// wideSearchInterval is the time between two searches for rows of transactions that are open for
-	// longer than longestTransaction. They may be another application's, so these searches, which
-	// read more and more entries of deleted rows, are less frequent.
+	// wideSearchInterval is the time between two searches for rows of transactions that are open
+	// for longer than longestTransaction. They may be another application's, so these searches,
+	// which read more and more entries of deleted rows, are less frequent.
 	wideSearchInterval = 5 * time.Second
 	// wholeSearchInterval is the longest time between two searches from the oldest row on.
 	wholeSearchInterval = 10 * time.Minute

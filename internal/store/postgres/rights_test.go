@@ -242,8 +242,8 @@ func TestPostgresNamesWhatIsMissing(t *testing.T) {
 	}
 }
 
-// sendAndCheck returns a function that sends and checks one code, with all that the database does for
-// it on the way, and one send that fails.
+// sendAndCheck returns a function that sends and checks one code, with all that the database does
+// for it on the way, and one send that fails.
 //
 // The recipients' numbers begin after n.
 func sendAndCheck(t *testing.T, f *storetest.Fixture, n int) func() error {
@@ -268,7 +268,8 @@ func sendAndCheck(t *testing.T, f *storetest.Fixture, n int) func() error {
 		_, taken := f.TakeOver(t.Context(), store.Queue{Channel: recipient.Email}, time.Second, 10)
 		_, due := f.LeaseDueRefunds(t.Context(), time.Second, 10)
 		refunded := f.ConfirmRefund(t.Context(), heldSecond)
-		_, read := f.History(t.Context(), store.SendBucket{App: "shop", Channel: recipient.Email, Recipient: in.Send.Recipient, Purposes: in.Purposes}, time.Hour)
+		bucket := store.SendBucket{App: "shop", Channel: recipient.Email, Recipient: in.Send.Recipient, Purposes: in.Purposes}
+		_, read := f.History(t.Context(), bucket, time.Hour)
 		_, onHold := f.CarrierHold(t.Context(), recipient.SMS, in.Send.Recipient)
 		_, checked := f.Check(t.Context(), storetest.Wrong(began.Verification.ID))
 		released := f.ReleaseIdempotencyKey(t.Context(), key.Key, key.SendID, true)

@@ -13,8 +13,8 @@ import (
 )
 
 // One call may have made its batch fail by its data, a lock or a timeout, also one that an operator
-// has set for the login. Then the batch's parts run alone. What ends the connection, or is about the
-// server, fails them all.
+// has set for the login. Then the batch's parts run alone. What ends the connection, or is about
+// the server, fails them all.
 func TestCausedByOneCall(t *testing.T) {
 	for code, want := range map[string]bool{
 		"57014": true, // a statement timeout, or an operator's cancellation

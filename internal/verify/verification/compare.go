@@ -52,9 +52,9 @@ func (s *checkService) judgeOf(c Caller, typed string) judge {
 	}
 }
 
-// findCode returns the code that was typed, or the one in a pasted message. It looks first at what is
-// left without the words that the message has beside the code: they may have a word that looks like
-// a code, as the details "order 482913" or the title of an app do.
+// findCode returns the code that was typed, or the one in a pasted message. It looks first at what
+// is left without the words that the message has beside the code: they may have a word that looks
+// like a code, as the details "order 482913" or the title of an app do.
 func (s *checkService) findCode(format code.Format, typed string, v store.Verification) (string, error) {
 	set := s.Policy.Get()
 	known := append(set.Purposes[v.Purpose].Titles.All(), v.Details, set.Apps[v.App].Title, v.App)

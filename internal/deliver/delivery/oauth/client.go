@@ -87,8 +87,8 @@ func ParseAccount(text []byte) (*Account, error) {
 	return a, nil
 }
 
-// otherCredentials are the types of Google's other files of credentials, with what each has and what
-// to do. Such a file signs nothing for a mailbox.
+// otherCredentials are the types of Google's other files of credentials, with what each has and
+// what to do. Such a file signs nothing for a mailbox.
 var otherCredentials = map[string]string{
 	"authorized_user":                  "a person's login, of gcloud auth application-default login: make a key of a service account",
 	"external_account":                 "a workload identity: use command, with a program that prints its token",

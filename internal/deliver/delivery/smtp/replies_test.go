@@ -119,9 +119,12 @@ func TestBlameRecipient(t *testing.T) {
 	}
 	after := []string{delivery.StageData, delivery.StageBody, delivery.StageDot}
 	for _, stage := range append(after, delivery.StageRcpt, delivery.StageMail, "connect", "") {
-		for _, subject := range []delivery.About{delivery.AboutUs, delivery.AboutPace, delivery.AboutAccount, delivery.AboutConnection, delivery.AboutRecipient} {
+		for _, subject := range []delivery.About{
+			delivery.AboutUs, delivery.AboutPace, delivery.AboutAccount, delivery.AboutConnection, delivery.AboutRecipient,
+		} {
 			for _, class := range []delivery.ErrorClass{delivery.Temporary, delivery.Rejected} {
-				ours := subject == delivery.AboutUs || subject != delivery.AboutConnection && subject != delivery.AboutRecipient && slices.Contains(after, stage)
+				theirs := subject == delivery.AboutConnection || subject == delivery.AboutRecipient
+				ours := subject == delivery.AboutUs || !theirs && slices.Contains(after, stage)
 				blamed := class == delivery.Temporary && !ours && (stage == delivery.StageRcpt || slices.Contains(after, stage))
 				fail := about(class, stage, subject)
 				want := about(class, stage, subject)
@@ -129,7 +132,8 @@ func TestBlameRecipient(t *testing.T) {
 					want.About, want.Crowded = delivery.AboutRecipient, false
 				}
 				blameRecipient(fail)
-				servertest.Same(t, fmt.Sprint(class, stage, subject), fmt.Sprint(fail.About, fail.Crowded), fmt.Sprint(want.About, want.Crowded))
+				what := fmt.Sprint(class, stage, subject)
+				servertest.Same(t, what, fmt.Sprint(fail.About, fail.Crowded), fmt.Sprint(want.About, want.Crowded))
 			}
 		}
 	}

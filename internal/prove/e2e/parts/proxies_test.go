@@ -278,7 +278,8 @@ func TestProxiesLeaveNoGoodReplicaOut(t *testing.T) {
 		t.Run(proxy.Name, func(t *testing.T) {
 			t.Parallel()
 			replicas := [2]*feigned{feign(t), feign(t)}
-			base := servertest.Proxy(t, proxy, deploy, [2]string{replicas[0].Listener.Addr().String(), replicas[1].Listener.Addr().String()})
+			addresses := [2]string{replicas[0].Listener.Addr().String(), replicas[1].Listener.Addr().String()}
+			base := servertest.Proxy(t, proxy, deploy, addresses)
 			get := func(id string) (status int) {
 				a, err := http.Get(base + "/v1/verifications/1?" + id)
 				if err != nil {

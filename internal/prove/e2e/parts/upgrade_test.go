@@ -94,8 +94,9 @@ func TestProveAnUpgrade(t *testing.T) {
 				p.restartReplica(len(p.replicas) - 1)
 				p.fail(ctx, *proving, 0, slices.Clone(ofProcesses))
 				p.fail(ctx, 0, 0, []fault{p.change("")})
-				// As UPGRADING.md says: once all replicas are upgraded, back ends say "known". Until then a
-				// person has the places in reserve at one replica and not at another, as with two policies.
+				// As UPGRADING.md says: once all replicas are upgraded, back ends say "known".
+				// Until then a person has the places in reserve at one replica and not at another,
+				// as with two policies.
 				p.mixed.Store(false)
 				p.seen.Changes = append(p.seen.Changes, [2]time.Time{began, time.Now()})
 				p.fail(ctx, *proving/2, 0, slices.Clone(ofProcesses))

@@ -11,8 +11,8 @@ import (
 	"strings"
 
 	"blitiri.com.ar/go/spf"
-	"golang.org/x/net/publicsuffix"
 
+	"sendcode/internal/base/recipient"
 	"sendcode/internal/deliver/delivery/mailserver"
 )
 
@@ -21,8 +21,8 @@ var nobodysAddress = net.ParseIP("192.0.2.1")
 
 // checkSPF reports whether receivers can evaluate the SPF record of a domain, and find that it lets
 // not everybody send. It says what is wrong, and whether the record names the mail servers'
-// addresses. That they are missing is only a remark, since a mail server may send mails from another
-// address.
+// addresses. That they are missing is only a remark, since a mail server may send mails from
+// another address.
 func (d *doctor) checkSPF(ctx context.Context, name string) bool {
 	records, err := d.resolver.LookupTXT(ctx, name)
 	if !d.checkDNSAnswer("sender domain", name, err) {
@@ -113,15 +113,11 @@ var (
 	dmarcPolicy  = []string{"none", "quarantine", "reject"}
 )
 
-// checkDMARC finds the DMARC policy of a domain as receivers do (RFC 7489 section 6.6.3): in the one
-// record of the domain or, if it has none, of its organizational domain. It returns the policy in
-// words; "" if there is none, which it says.
+// checkDMARC finds the DMARC policy of a domain as receivers do (RFC 7489 section 6.6.3): in the
+// one record of the domain or, if it has none, of its organizational domain. It returns the policy
+// in words; "" if there is none, which it says.
 func (d *doctor) checkDMARC(ctx context.Context, name string) (policy string) {
-	organization, err := publicsuffix.EffectiveTLDPlusOne(name)
-	if err != nil {
-		organization = name
-	}
-	for _, at := range slices.Compact([]string{name, organization}) {
+	for _, at := range slices.Compact([]string{name, recipient.RegistrableDomain(name)}) {
 		records, err := d.resolver.LookupTXT(ctx, "_dmarc."+at)
 		if !d.checkDNSAnswer("sender domain", "_dmarc."+at, err) {
 			return ""
