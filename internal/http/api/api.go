@@ -153,8 +153,9 @@ const (
 // Details of a 404.
 const (
 	verificationNotFound = "There is no verification of this ID for this key: it is not known, belongs to another app or caller, or was erased."
-	pendingNotFound      = "No verification is pending for this channel, recipient, purpose and session that a secret key asked for. " +
-		"A request without trust known is found by its session, or by the ID of its answer."
+	pendingNotFound      = "No code can be checked by this channel, recipient, purpose and session. " +
+		"Check the code at /v1/verifications/{id}/check with the id of the 202, or send the same session in both requests. " +
+		"Without either, only a code that was asked for with trust known is found, until it is used or has expired."
 	reportNotFound = "No code that you check was sent for this channel, recipient and purpose in the last 25 hours."
 	limitNotFound  = "No limit of this name is configured."
 )
