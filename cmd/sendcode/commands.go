@@ -285,12 +285,16 @@ func (a adminCommand) Run(ctx context.Context, p program, cfg config.Config) err
 }
 
 type keyCommand struct {
-	Kind string `enum:"secret,public,ring,index,webhook,env" default:"secret" help:"secret: API key for a back end. public: API key for browsers. ring: entry of SENDCODE_SECRET_KEYS. index: SENDCODE_INDEX_KEY. webhook: a secret for SENDCODE_WEBHOOK_SECRETS. env: all variables with secrets that a deployment needs, to paste."`
+	Kind  string `enum:"secret,public,ring,index,webhook,env" default:"secret" help:"secret: API key for a back end. public: API key for browsers. ring: entry of SENDCODE_SECRET_KEYS. index: SENDCODE_INDEX_KEY. webhook: a secret for SENDCODE_WEBHOOK_SECRETS. env: all variables with secrets that a deployment needs, to paste."`
+	Trust string `enum:"known," default:"" placeholder:"known" help:"known: all people of the back end with this secret key are signed in, so its requests need not say so."`
 }
 
 // Run prints a new key. For an API key, Run also prints the line for the settings file. Run does
 // not store the key.
 func (k keyCommand) Run(p program) error {
+	if k.Trust != "" && k.Kind != string(config.SecretKeyKind) {
+		return errors.New("--trust is for --kind secret")
+	}
 	switch k.Kind {
 	case "ring":
 		return p.println(config.NewRingKey())
@@ -308,7 +312,11 @@ func (k keyCommand) Run(p program) error {
 	value, sum := config.NewAPIKey(config.KeyKind(k.Kind))
 	_, _ = fmt.Fprintln(p.err,
 		"The key, which is shown only once, and the line for the keys of an app in the file of SENDCODE_CONFIG:")
-	return p.println(fmt.Sprintf("%s\n- {id: k_%s, kind: %s, sha256: \"%s\"}", value, sum[:8], k.Kind, sum))
+	trust := ""
+	if k.Trust != "" {
+		trust = ", trust: " + k.Trust
+	}
+	return p.println(fmt.Sprintf("%s\n- {id: k_%s, kind: %s%s, sha256: \"%s\"}", value, sum[:8], k.Kind, trust, sum))
 }
 
 // sayItGoesOn prints a line each 10 s until the returned function is called.

@@ -165,6 +165,13 @@ func TestKeys(t *testing.T) {
 			t.Errorf("the line is not of the key: %+v", k)
 		}
 	}
+	// The line says that the back end knows its people, and no other key has such a line.
+	if out, _, code := sendcode(t, nil, "key", "--trust=known"); code != 0 || !strings.Contains(out, ", kind: secret, trust: known, sha256: ") {
+		t.Errorf("code %d, %q", code, out)
+	}
+	if out, stderr, code := sendcode(t, nil, "key", "--trust=known", "--kind=public"); code == 0 || out != "" || !strings.Contains(stderr, "--kind secret") {
+		t.Errorf("code %d, %q, %q", code, out, stderr)
+	}
 	// All variables with secrets, one a line.
 	out, _, code := sendcode(t, nil, "key", "--kind", "env")
 	if names, lines := strings.Count(out, "SENDCODE_"), strings.Count(out, "\n"); code != 0 || names != 6 || lines != 6 {

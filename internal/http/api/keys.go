@@ -31,6 +31,7 @@ type Key struct {
 	Origins []string                // of a browser's key: the origins of the pages that may use it
 	Own     *verification.PageOffer // for the key of our page: what the page offers; only pages of this service may use the key
 	Scopes  []KeyScope              // rights of a secret key; none: everything
+	Known   bool                    // requests of this secret key are for people whom the back end knows, unless they say otherwise
 	Local   bool                    // this process generated the key, and accepts it only from programs on this machine
 
 	used atomic.Int64 // ms since 1970
@@ -115,7 +116,7 @@ func (a *API) authenticate(r route) echo.HandlerFunc {
 			server.AdoptRequestID(c)
 		}
 		logs.AddAttrs(c.Request().Context(), slog.String("app", key.App), slog.String("key", key.ID))
-		who := verification.Caller{App: key.App, Kind: key.Kind, Page: key.Own}
+		who := verification.Caller{App: key.App, Kind: key.Kind, Page: key.Own, Known: key.Known, KnownByKey: key.Known}
 		// The IP address of a back end is not that of the end user. The back end may send the end
 		// user's address in client_ip.
 		if key.Kind == verification.Browser {

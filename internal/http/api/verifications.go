@@ -160,19 +160,26 @@ func setClientIP(who *verification.Caller, clientIP string) error {
 	return nil
 }
 
-// setTrust marks the caller as a back end that knows the person for whom it acts, if the parameter
-// trust is "known". If trust is not allowed or has another value, the error is a
-// *fault.InvalidError. An empty trust changes nothing.
+// setTrust sets for whom a back end acts: for a person whom it knows, if the parameter trust is
+// "known". An empty trust leaves it at the setting of the key. If that is known, trust may also be
+// "stranger". Otherwise "stranger" is an error, so that a back end that was written for such a key
+// does not go on with another one unnoticed. The error is a *fault.InvalidError.
 func setTrust(who *verification.Caller, trust string) error {
 	switch {
 	case trust == "":
 		return nil
 	case who.Kind != verification.BackEnd:
 		return fault.Invalid("trust", "not_allowed", "Only secret keys may say for whom they act.")
-	case trust != "known":
-		return fault.Invalid("trust", "unknown", "The only trust to name is known. Without it, the request is for a stranger.")
+	case trust == "known":
+		who.Known, who.KnownByKey = true, false
+	case trust == "stranger" && who.KnownByKey:
+		who.Known, who.KnownByKey, who.SaysStranger = false, false, true
+	case trust == "stranger":
+		return fault.Invalid("trust", "unknown", "Leave trust out: the request is then for a stranger. "+
+			"Only a key with trust known in its settings can say stranger.")
+	default:
+		return fault.Invalid("trust", "unknown", "The only trust to name is known. Leave it out if the request is for a stranger.")
 	}
-	who.Known = true
 	return nil
 }
 

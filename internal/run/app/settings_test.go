@@ -39,6 +39,17 @@ func TestTheScopesOfTheFile(t *testing.T) {
 	}
 }
 
+// A key is for known people only if the file says so, and a public key never is.
+func TestTheTrustOfTheFile(t *testing.T) {
+	for line, known := range map[string]bool{"secret": false, "secret, trust: known": true, "public": false} {
+		cfg := loadConfig(t, fmt.Sprintf("apps: [{name: a, keys: [{id: k, kind: %s, sha256: %064d}]}]", line, 1))
+		keys := apiKeys(cfg)
+		if i := slices.IndexFunc(keys, func(k *api.Key) bool { return k.ID == "k" }); keys[i].Known != known {
+			t.Errorf("%s: known %v", line, keys[i].Known)
+		}
+	}
+}
+
 // The file may not give a key the ID of the page's key.
 func TestTheIDOfThePagesKey(t *testing.T) {
 	id := api.NewPageKey("a", verification.PageOffer{}).ID

@@ -346,7 +346,18 @@ type appKey struct {
 	// What a secret key may do: any of `send`, `check`, `read` and `limit`. By default it may do
 	// everything.
 	Scopes []string `yaml:"scopes,omitempty" oneof:"send check read limit" unique:"yes"`
+	// `known`: all people of this back end are signed in, so its requests need not say `trust`. A
+	// request for a stranger then says `"trust": "stranger"`. By default each request is for a
+	// stranger unless it says `"trust": "known"`.
+	Trust KeyTrust `yaml:"trust,omitempty" oneof:"known"`
 }
+
+// KeyTrust says for whom the requests of a secret key are, unless they say so themselves.
+type KeyTrust string
+
+// KnownKeyTrust is the trust of a key whose back end knows its people. Without a KeyTrust, requests
+// are for strangers.
+const KnownKeyTrust KeyTrust = "known"
 
 // KeyKind says whether back ends or browsers use an API key.
 type KeyKind string

@@ -74,7 +74,9 @@ var documentedPolicies = []struct{ says, rules string }{
 	{"Bounds on all recipients, numbers and countries", "recipient 10 in 24h0m0s, network 1000 in 1h0m0s, " +
 		"app 1000 in 1s, global 50000 a month, prefix 10 in 1h0m0s, country 500 in 24h0m0s; "},
 	{"A stricter rule, tried first", "recipient 5 in 1h0m0s, recipient 3 in 1h0m0s (observe); "},
+	{"When to say", "; "},
 	{"Human checks", "; "},
+	{"Private", "; "},
 }
 
 // In docs/policies.md, each YAML block declares what its heading says, and a policy that a purpose

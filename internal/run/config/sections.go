@@ -47,7 +47,7 @@ func (a *App) Check(p *document.Mapping) {
 }
 
 // Check implements document.checker. The ID must not be reserved for the service, and only secret
-// keys may have scopes.
+// keys may have scopes or a trust.
 func (k *appKey) Check(p *document.Mapping) {
 	switch k.ID {
 	case apiKeyID, publicKeyID:
@@ -60,6 +60,9 @@ func (k *appKey) Check(p *document.Mapping) {
 	}
 	if k.Kind == publicKeyKind && len(k.Scopes) > 0 {
 		p.AddMistake("", "scopes are for secret keys; a public key may do what browsers may")
+	}
+	if k.Kind == publicKeyKind && k.Trust != "" {
+		p.AddMistake("trust", "is for secret keys; everybody who opens the page has its public key")
 	}
 }
 

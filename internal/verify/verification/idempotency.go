@@ -149,7 +149,10 @@ func (s *sendService) fingerprint(r *parsedRequest) [32]byte {
 			parts = append(parts, name, text)
 		}
 	}
-	if r.Known {
+	switch { // what the request says; the setting of its key may change before a retry
+	case r.SaysStranger:
+		parts = append(parts, "stranger")
+	case r.Known && !r.KnownByKey && r.Resend == "":
 		parts = append(parts, "known")
 	}
 	if r.Details != "" {

@@ -98,7 +98,8 @@ func (s *readService) parseFields(ctx context.Context, ask Request) (*parsedRequ
 
 // fillResend fills the empty fields of a resend from the verification that the resend names. If To,
 // Channel, Purpose or Details are given, they must match the verification. Labels and Languages may
-// differ. A verification that was opened for a known person stays one. Errors: *fault.InvalidError;
+// differ. A resend that says nothing about the person is for whom the
+// verification is. Errors: *fault.InvalidError;
 // fault.NotFound, also if the recipient was erased; ErrCallerCode; fault.Unavailable.
 func (s *readService) fillResend(ctx context.Context, r *parsedRequest) error {
 	v, err := s.lookup(ctx, r.Caller, r.Resend)
@@ -127,7 +128,9 @@ func (s *readService) fillResend(ctx context.Context, r *parsedRequest) error {
 	if r.Channel != "" && r.Channel != string(v.Channel) {
 		return fault.Invalid("channel", "mismatch", "The verification named uses another channel.")
 	}
-	r.Known = r.Known || r.Kind == BackEnd && v.Class == store.SecretKeyClass
+	if r.Kind == BackEnd && !r.SaysStranger {
+		r.Known = v.Class == store.SecretKeyClass || r.Known && !r.KnownByKey
+	}
 	if r.Purpose != "" && r.Purpose != v.Purpose {
 		return fault.Invalid("purpose", "mismatch", "The verification named has another purpose.")
 	}

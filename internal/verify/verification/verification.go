@@ -266,6 +266,12 @@ type Caller struct {
 
 	// IdempotencyKey is the Idempotency-Key of a send or a check, or empty. Requests of one caller
 	// with the same key are one request. The key of a send is kept for IdempotencyKeyLife. The key
+	// KnownByKey is true if Known follows from the key's setting, and the request itself does not
+	// say so. A resend is then for whom its verification is.
+	KnownByKey bool
+	// SaysStranger is true if the request itself says that it is for a stranger. That is possible
+	// only with a key whose setting makes Known true.
+	SaysStranger bool
 	// of a check is kept until the verification's next check that costs an attempt or approves.
 	IdempotencyKey string
 }
