@@ -32,6 +32,8 @@ const (
 	VerificationCanceled = "verification.canceled"
 	VerificationLocked   = "verification.locked"   // by its last wrong code
 	VerificationReported = "verification.reported" // by its recipient, who did not ask for it
+	ConversionLow        = "conversion.low"        // of the app; see LowConversion
+	ConversionRecovered  = "conversion.recovered"
 )
 
 // EventTypes are in the order of the documentation.
@@ -47,6 +49,8 @@ var EventTypes = []EventType{
 	{VerificationCanceled, "canceled"},
 	{VerificationLocked, "max_attempts_reached"},
 	{VerificationReported, "canceled"},
+	{ConversionLow, "low"},
+	{ConversionRecovered, "recovered"},
 }
 
 // CheckEventTypes has the type of the event about a check that ends a verification, by whether the
@@ -83,8 +87,8 @@ type AppEvent struct {
 	App            string
 	Type           string
 	SendID         uuid.UUID // Nil: the event is about the verification
-	VerificationID string
-	Status         string // of the send or verification at that time
+	VerificationID string    // empty: the event is about the app
+	Status         string    // of the send, verification or app at that time
 	Reason         string
 	Test           bool
 	At             time.Time // of the change, on the database's clock

@@ -39,6 +39,7 @@ type database interface {
 	SendsBySupportReference(ctx context.Context, support string) ([]store.SendOrRefusal, error)
 	AddAuditEntry(ctx context.Context, a store.AuditEntry) error
 	VerificationsByID(ctx context.Context, ids []string) (list []store.Verification, now time.Time, err error)
+	LowConversions(ctx context.Context) ([]store.LowConversion, error)
 	SendsByID(ctx context.Context, ids []uuid.UUID) (list []store.SendOrRefusal, now time.Time, err error)
 }
 

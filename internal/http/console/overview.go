@@ -28,9 +28,10 @@ type overviewView struct {
 	Only       string // the filters of the page except the time, in words; empty: none
 	Figures    []figureView
 	Sends      Chart
-	Became     Table           // of the sends
-	Prefixes   string          // how many are paused now; empty: none
-	By         store.Dimension // how the table of codes is grouped
+	Became     Table            // of the sends
+	Prefixes   string           // how many are paused now; empty: none
+	Conversion []texts.Sentence // a sentence on each app where few codes of strangers are entered
+	By         store.Dimension  // how the table of codes is grouped
 	Codes      []store.ApprovalTally
 	Storage    []string // sentences on the oldest rows and on the rows due to be deleted
 	Partitions []store.Partition
@@ -89,6 +90,14 @@ func (console *Console) overviewPage(c echo.Context) error {
 	}
 	if len(paused) > 0 {
 		v.Prefixes = w.Plural("overview.prefixes", len(paused))
+	}
+	low, err := console.DB.LowConversions(ctx)
+	if err != nil {
+		return err
+	}
+	for _, l := range low {
+		v.Conversion = append(v.Conversion, w.Sentence("overview.conversion", texts.Strong("app", l.App),
+			texts.AtTime("since", l.Since), texts.Plain("sends", strconv.Itoa(l.Sends)), texts.Plain("approved", strconv.Itoa(l.Approved))))
 	}
 	d := ChartBuilder{Stretches: v.Stretches, Each: v.query.Each, W: w, Rows: v.rowsAddressBetween}
 	v.Sends, v.Became = d.SendsChart()

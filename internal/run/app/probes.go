@@ -65,6 +65,7 @@ func (a *App) registerHealthChecks() {
 		})
 	}
 	a.metrics.RegisterLiftedBursts(a.db.LiftedBursts)
+	a.metrics.RegisterLowConversions(a.db.LowConversions)
 	checks = append(checks, burstsCheck(&metrics.BackgroundCache[[]store.Burst]{
 		Ask: a.db.LiftedBursts, Every: 10 * time.Second,
 		Timeout: store.CallTimeout,

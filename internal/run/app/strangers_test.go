@@ -123,6 +123,17 @@ var whatRefuses = []refusal{
 		test:  "internal/verify/verification/human_test.go TestAPassAdmitsBeyondTheHalf",
 	},
 	{
+		by: "human-check", text: "a human check, by [the watch on conversion](docs/policies.md#the-watch-on-conversion)", free: true, file: roomy,
+		left: "after {n} sends whose codes nobody enters, strangers' browsers do work before they get a code; a back end only where `human_check` is configured",
+		exhaust: func(w *world) {
+			for ; w.spent < 1000; w.spent++ {
+				w.send(nth(w.spent), w.other(w.spent), "")
+			}
+			w.Sleep(21 * time.Minute) // until the job looks at codes that are ten minutes old
+			w.Want("a stranger's browser", w.refusedBy(w.send(nth(w.spent), w.other(w.spent), "")), "human-check")
+		},
+	},
+	{
 		by: "quota-exceeded/failures", text: "`failures`", file: roomy, bounds: func(s *policy.Set) { s.SuppressFor = 0 },
 		left: "strangers' sends to a bad address can fill only half of it, {n}", exhaust: untilFailuresRefuse(vtest.NoMailbox),
 	},

@@ -18,14 +18,15 @@ type webhookSettings struct {
 	// Which events the webhook gets, by default all: `send.sent`, `send.failed`, `send.unknown`,
 	// `send.bounced`, `send.delivered`, `send.undelivered`, `verification.approved`,
 	// `verification.expired`, `verification.canceled`, `verification.locked`,
-	// `verification.reported`.
-	Events  []string `yaml:"events,omitempty" oneof:"send.sent send.failed send.unknown send.bounced send.delivered send.undelivered verification.approved verification.expired verification.canceled verification.locked verification.reported" unique:"yes"`
+	// `verification.reported`, `conversion.low`, `conversion.recovered`.
+	Events  []string `yaml:"events,omitempty" oneof:"send.sent send.failed send.unknown send.bounced send.delivered send.undelivered verification.approved verification.expired verification.canceled verification.locked verification.reported conversion.low conversion.recovered" unique:"yes"`
 	Secrets []Secret `yaml:"-"` // of SENDCODE_WEBHOOK_SECRETS; one, or two while they are exchanged
 }
 
 // webhookEvents are all events that a webhook can report (store.EventTypes).
 var webhookEvents = strings.Fields(`send.sent send.failed send.unknown send.bounced send.delivered send.undelivered
-	verification.approved verification.expired verification.canceled verification.locked verification.reported`)
+	verification.approved verification.expired verification.canceled verification.locked verification.reported
+	conversion.low conversion.recovered`)
 
 // These are the shortest and the longest length of a webhook's secret in bytes (Standard Webhooks
 // 1.0.0, "Signature scheme"), and the highest number of an app's secrets.

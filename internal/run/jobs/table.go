@@ -1,6 +1,7 @@
 package jobs
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"maps"
@@ -22,6 +23,9 @@ type Store interface {
 		event func(store.Verification) (store.NewEvent, error)) (to store.ExpiryCursor, read int, err error)
 	AcquireJobLease(ctx context.Context, name string, lasts time.Duration) (bool, error)
 	PausePrefixes(ctx context.Context, w store.PrefixWatch) ([]store.PrefixPause, error)
+	JudgeConversions(ctx context.Context, w store.ConversionWatch,
+		event func(app, kind string) (store.NewEvent, error)) (begun, ended []store.LowConversion, err error)
+	LowConversions(ctx context.Context) ([]store.LowConversion, error)
 	SettleSuppressions(ctx context.Context) error
 	LiftedBursts(ctx context.Context) ([]store.Burst, error)
 }
@@ -38,8 +42,10 @@ type Maintenance struct {
 	Store          Store
 	Watch          store.PrefixWatch // settings of automatic pauses of prefixes; zero: none
 	Tick           time.Duration     // between two parts of a job's work; 0: DefaultTick
-	Observer       Observer          // nil: nothing is counted
-	Logger         *slog.Logger
+	// AskStrangers has the strangers of these apps asked for a human check, and of no other.
+	AskStrangers func(apps []string)
+	Observer     Observer // nil: nothing is counted
+	Logger       *slog.Logger
 
 	expired   int                // rows deleted since the last log line about deletions
 	alarmedAt time.Time          // last alarm about partitions
@@ -57,6 +63,9 @@ const (
 	expiryEventsEvery = 10 * time.Second
 	burstsEvery       = 10 * time.Second
 	PrefixWatchEvery  = time.Minute // one run of all replicas together
+	conversionEvery   = time.Minute // one run of all replicas together
+	// Each replica reads so often for which apps strangers are asked for a human check.
+	lowConversionsEvery = 10 * time.Second
 
 	RetentionRowsPerRun    = 2000 // of each table
 	expiryEventsPerRun     = 500
@@ -64,8 +73,10 @@ const (
 	minPartitionWeeksAhead = 2 // with fewer weeks of partitions an alarm is logged
 	partitionAlarmEvery    = 10 * time.Minute
 	prefixWatchTimeout     = 30 * time.Second
+	conversionTimeout      = 30 * time.Second
 	eraseTimeout           = 90 * time.Second // a recipient may have many rows
 	prefixWatchLease       = "watch"
+	conversionLease        = "conversion"
 	forever                = 100 * 365 * 24 * time.Hour
 )
 
@@ -78,6 +89,8 @@ func (m *Maintenance) Jobs() []Job {
 		{Name: "expiries", Every: expiryEventsEvery, Run: m.addExpiryEvents},
 		{Name: "erasure", Every: erasureEvery, Run: m.deleteErasedHashes},
 		{Name: "bursts", Every: burstsEvery, Run: m.settleSuppressions},
+		{Name: "conversion", Every: conversionEvery, Run: m.judgeConversions},
+		{Name: "low conversion", Every: lowConversionsEvery, Run: m.readLowConversions},
 	}
 	if m.Watch.MinSends > 0 {
 		table = append(table, Job{Name: "watch", Every: PrefixWatchEvery, Run: m.pausePrefixes})
@@ -196,11 +209,7 @@ func (m *Maintenance) settleSuppressions(ctx context.Context) (more bool, err er
 func (m *Maintenance) pausePrefixes(ctx context.Context) (more bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, prefixWatchTimeout)
 	defer cancel()
-	tick := m.Tick
-	if tick == 0 {
-		tick = DefaultTick
-	}
-	mine, err := m.Store.AcquireJobLease(ctx, prefixWatchLease, PrefixWatchEvery-tick)
+	mine, err := m.acquireLease(ctx, prefixWatchLease, PrefixWatchEvery)
 	if err != nil || !mine {
 		return false, err
 	}
@@ -213,6 +222,55 @@ func (m *Maintenance) pausePrefixes(ctx context.Context) (more bool, err error) 
 			m.reportPause(p)
 		}
 	}
+	return false, nil
+}
+
+// acquireLease returns true for one replica in each interval.
+func (m *Maintenance) acquireLease(ctx context.Context, name string, every time.Duration) (bool, error) {
+	return m.Store.AcquireJobLease(ctx, name, every-cmp.Or(m.Tick, DefaultTick))
+}
+
+// judgeConversions finds the apps that send many codes to strangers, of which hardly any is
+// entered, which is a sign of a bot. It logs an error for each, so that an operator looks. A lease
+// ensures that one replica does this work for all replicas.
+func (m *Maintenance) judgeConversions(ctx context.Context) (more bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, conversionTimeout)
+	defer cancel()
+	mine, err := m.acquireLease(ctx, conversionLease, conversionEvery)
+	if err != nil || !mine {
+		return false, err
+	}
+	begun, ended, err := m.Store.JudgeConversions(ctx, store.DefaultConversionWatch, func(app, kind string) (store.NewEvent, error) {
+		return webhook.NewEvent(m.Policy.Get().Subscriptions[app], kind, false, m.IDs, m.Now())
+	})
+	for _, l := range begun {
+		m.Logger.Error("few codes of strangers are entered: they are asked for a human check, where one can be shown",
+			"app", l.App, "sends", l.Sends, "approved", l.Approved, logs.SeeAttack)
+	}
+	for _, l := range ended {
+		m.Logger.Info("codes of strangers are entered again, or few are sent: no human check is asked for this reason any more",
+			"app", l.App, "sends", l.Sends, "approved", l.Approved, "since", l.Since.Format(time.RFC3339))
+	}
+	if len(begun)+len(ended) > 0 {
+		m.WakeWebhooks()
+	}
+	return false, err
+}
+
+// readLowConversions puts in force, in this replica, for which apps strangers are asked. While the
+// database does not answer, it stays as it is.
+func (m *Maintenance) readLowConversions(ctx context.Context) (more bool, err error) {
+	list, err := m.Store.LowConversions(ctx)
+	if err != nil {
+		return false, err
+	}
+	apps := []string{}
+	for _, l := range list {
+		if m.Policy.Get().HasApp(l.App) {
+			apps = append(apps, l.App)
+		}
+	}
+	m.AskStrangers(apps)
 	return false, nil
 }
 

@@ -211,6 +211,7 @@ func TestAlertsFireForTheFirstEvent(t *testing.T) {
 		{"SendcodeGuessing", 10 * m, 20 * m, 0, values{`sendcode_checks_total{outcome="wrong"}`: "0+0x8 0+10x400", approved: "0+1x400"}},
 		{"SendcodeAppUnderAttack", 2 * m, soon, 0, values{`sendcode_check_bounds_total{bound="app",app="a",channel="email"}`: once}},
 		{"SendcodeClientsUnnamed", 2 * m, soon, 0, values{`sendcode_requests_total{outcome="refused",rule="unnamed",app="a",channel="email"}`: once}},
+		{"SendcodeLowConversion", 2 * m, soon, 0, values{`sendcode_low_conversion{app="a"}`: once}},
 		{"SendcodeFewCodesComeBack", 10 * m, 40 * m, 0, values{sent: "0+0x8 0+5x400", approvedByMail: stays}},
 		{"SendcodeFewCodesComeBack", 40 * m, 0, 0, values{ // codes that their callers check
 			sends("sent", `email",code="caller`): "0+0x8 0+5x400", approvedByMail: stays}},

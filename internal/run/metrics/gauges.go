@@ -77,6 +77,22 @@ func (m *Metrics) RegisterPausedPrefixes(count func(context.Context) (int, error
 		})
 }
 
+// RegisterLowConversions adds a gauge of 1 for each app where few codes of strangers are entered
+// now. While the database does not answer, the gauge is missing.
+func (m *Metrics) RegisterLowConversions(read func(context.Context) ([]store.LowConversion, error)) {
+	low := prometheus.NewDesc("sendcode_low_conversion", "1 for an app that sends many codes to strangers of which hardly any is entered, "+
+		"so that they are asked for a human check.", []string{"app"}, nil)
+	current := newReading(read)
+	m.registry.MustRegister(collector{described: []*prometheus.Desc{low}, collect: func(show showFunc) {
+		list, ok := current.get()
+		for _, l := range list {
+			if ok {
+				show(low, 1, l.App)
+			}
+		}
+	}})
+}
+
 // RegisterLiftedBursts adds a gauge for each burst of the last hour. In a burst, one mail server
 // refused many recipients with the same words. This may be the server's fault, so the recipients of
 // a burst are not suppressed. The gauge is the number of recipients in the burst. While the

@@ -70,7 +70,8 @@ var erasable = map[string]kinds{
 	"prefix_pauses": {
 		nothing: `id app country prefix class since until sends approved usual lifted_at lifted_by lifted_why`,
 	},
-	"leases": {nothing: `name until`},
+	"low_conversions": {nothing: `id app since sends approved ended_at`},
+	"leases":          {nothing: `name until`},
 	// the carrier's names for messages, for three days
 	"pending_receipts":    {nothing: `carrier message_id send_id at ask_at asked`},
 	"counted_hours":       {nothing: `hour`},

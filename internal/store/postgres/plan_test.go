@@ -103,6 +103,28 @@ SELECT id, '', 'email', recipient, recipient, '', 'manual', '', 'mei', now(), no
 	})
 }
 
+// The watch on conversion reads the sends of its hour, and their verifications by key.
+func TestPostgresConversionReadsTheHour(t *testing.T) {
+	url := newDatabase(t)
+	admin := connect(t, as(t, url, "postgres"))
+	db, conn := openTest(t, url, serverClockSQL), connect(t, url)
+	f := storetest.NewFixture(db)
+	f.Ended(t, f.Intent(1, func(in *store.Intent) { in.Verification.Class = store.UnknownBrowser }), storetest.Sent)
+	for table, fields := range map[string]string{
+		"sends":         "'id', " + manySends + ", 'logged_at', now() - n * interval '1 minute'",
+		"verifications": "'id', md5(n::text)",
+	} {
+		multiply(t, conn, table, fields)
+	}
+	readsFew(t, db, conn, admin, 500, func() {
+		w := store.DefaultConversionWatch
+		w.Sends = 40
+		begun, _, err := f.JudgeConversions(t.Context(), w, func(string, string) (store.NewEvent, error) { return store.NewEvent{}, nil })
+		storetest.OK(t, err)
+		storetest.Equal(t, "begun, of 50 minutes", []int{len(begun), begun[0].Sends}, []int{1, 50})
+	})
+}
+
 // The check of keys reads a bounded number of codes and of sealed rows, whatever the tables hold.
 func TestPostgresKeysAreFoundInFewRows(t *testing.T) {
 	url := newDatabase(t)

@@ -137,6 +137,7 @@ var exportTables = map[string]exportTable{
 	"minute_index":        {about: noPerson},
 	"spending":            {about: noPerson},
 	"prefix_pauses":       {about: "of all numbers with a prefix"},
+	"low_conversions":     {about: noPerson},
 	"counted_hours":       {about: noPerson},
 	"hour_tallies":        {about: noPerson},
 	"hour_times":          {about: noPerson},

@@ -24,6 +24,7 @@ var (
 
 	suppressionTable   = sqlgen.New("suppressions", "suppressions", (*store.Suppression).Columns, nil)
 	prefixPauseTable   = sqlgen.New("prefix_pauses", "p", (*store.PrefixPause).Columns, nil)
+	lowConversionTable = sqlgen.New("low_conversions", "l", (*store.LowConversion).Columns, nil)
 	providerEventTable = sqlgen.New("provider_events", "e", (*store.ProviderEvent).Columns, nil)
 	accountTable       = sqlgen.New("accounts", "a", (*store.Account).Columns, nil)
 	sessionTable       = sqlgen.New("sessions", "s", (*store.Session).Columns,

@@ -53,6 +53,7 @@ var contract = map[string][]func(t *testing.T, f *Fixture){
 	"heard":    {providerEvents, providerEventsAtOnce, providerEventsExpire},
 	"receipts": {receipts, pollsBackOffAndEnd, duePollsShared, receiptFirst},
 	"watch": {
+		conversionIsJudged, conversionBeginsOnce,
 		watchPauses, watchLeavesCallersCodesOut, watchCountsReports, watchJudgesByClass, watchNamesApps, watchCounts, watchKnowsWhatIsUsual,
 		watchGrowsStricter, watchLifted, watchedAtOnce, storyNamesThePause,
 	},

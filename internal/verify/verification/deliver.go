@@ -30,7 +30,7 @@ func (s *sendService) deliver(ctx context.Context, send writtenSend) Answer {
 		}
 	}
 	visible := s.redact(context.WithoutCancel(ctx), send.plan, states, send.Caller, Pending, v.IDsWithReplaced())
-	return Answer{Admitted: true, View: view, Quota: visible, AsksNext: s.asksNext(send.plan, states.Decision)}
+	return Answer{Admitted: true, View: view, Quota: visible, AsksNext: s.asksNext(send.Kind, send.plan, states.Decision)}
 }
 
 // keepBack cancels a send whose message Request.MaySend kept back. It releases the request's

@@ -46,23 +46,46 @@ type Budget interface {
 // SetHumanChecks replaces the human checks, by app. Apps without one ask nobody.
 func (s *readService) SetHumanChecks(checks map[string]humancheck.Check) { s.human.Store(&checks) }
 
-// humanCheckOf returns the human check for a plan. It returns nil if the plan's app has no human
-// check, or if the caller is not a stranger but has a secret key.
-func (s *readService) humanCheckOf(plan buckets.Plan) *humancheck.Check {
-	all := s.human.Load()
-	if all == nil || plan.Class == store.SecretKeyClass {
+// AskStrangers has each stranger of these apps asked for a human check before the first send of a
+// verification, and no longer those of other apps. A browser is asked by work if its app has no
+// human check: our page and the widget can show that without a setting. The people of a back end
+// are asked only if the app has a check, because the back end may be unable to show one, and nobody
+// is refused for this reason alone.
+func (s *readService) AskStrangers(apps []string) {
+	asked := map[string]bool{}
+	for _, app := range apps {
+		asked[app] = true
+	}
+	s.askStrangers.Store(&asked)
+}
+
+// humanCheckOf returns the human check for a caller's plan. It returns nil if the caller is a back
+// end that knows the person. It also returns nil if the plan's app has no human check, unless the
+// strangers of the app are asked (AskStrangers) and the caller is a browser.
+func (s *readService) humanCheckOf(by CallerKind, plan buckets.Plan) *humancheck.Check {
+	if plan.Class == store.SecretKeyClass {
 		return nil
 	}
-	if c, found := (*all)[plan.App]; found {
-		return &c
+	asked := false
+	if all := s.askStrangers.Load(); all != nil {
+		asked = (*all)[plan.App] && plan.Class.IsStranger()
+	}
+	if all := s.human.Load(); all != nil {
+		if c, found := (*all)[plan.App]; found {
+			c.Always = c.Always || asked
+			return &c
+		}
+	}
+	if asked && by == Browser {
+		return &humancheck.Check{Cost: humancheck.DefaultCost, Always: true}
 	}
 	return nil
 }
 
-// asksNext reports whether the next send of the plan would need a human check. d has the states of
-// the plan's rules.
-func (s *readService) asksNext(plan buckets.Plan, d quota.Decision) bool {
-	return s.humanCheckOf(plan) != nil && slices.ContainsFunc(d.Rules, func(x quota.State) bool {
+// asksNext reports whether the next send of a caller's plan would need a human check. d has the
+// states of the plan's rules.
+func (s *readService) asksNext(by CallerKind, plan buckets.Plan, d quota.Decision) bool {
+	return s.humanCheckOf(by, plan) != nil && slices.ContainsFunc(d.Rules, func(x quota.State) bool {
 		return !x.Observe && policy.IsWiderScope(x.Scope) && x.Used >= policy.NoPass.Limit(plan.Class, x.Rule)
 	})
 }
@@ -79,7 +102,7 @@ func (s *readService) isAlwaysAsked(ctx context.Context, c humancheck.Check, pla
 // *fault.InvalidError if the token is too long.
 func (s *sendService) addHumanCheck(ctx context.Context, r *parsedRequest) error {
 	var c humancheck.Check
-	if check := s.humanCheckOf(r.plan); check != nil && !s.Policy.Get().TestRecipients.Has(r.addressHash, s.Now()) {
+	if check := s.humanCheckOf(r.Kind, r.plan); check != nil && !s.Policy.Get().TestRecipients.Has(r.addressHash, s.Now()) {
 		c, r.check = *check, check
 		for pass := range r.lower {
 			r.lower[pass] = policy.Pass(pass).Below(r.plan.Class, r.plan.Rules)

@@ -98,7 +98,7 @@ func (s *sendService) replay(ctx context.Context, r *parsedRequest, done store.I
 	visible := s.redact(ctx, r.plan, current, r.Caller, StateOf(done.Verification, done.Now), done.Verification.IDsWithReplaced())
 	return &Answer{
 		Admitted: true, Replayed: true, View: view, Quota: visible,
-		AsksNext: s.asksNext(r.plan, current.Decision),
+		AsksNext: s.asksNext(r.Kind, r.plan, current.Decision),
 	}, nil
 }
 

@@ -185,7 +185,7 @@ func (s *sendService) refuse(ctx context.Context, r *parsedRequest, refusal gate
 	s.recordRefusal(r, outcome, blocking.Name, blocking.Scope, blocking.RetryAfter)
 	return &Answer{
 		Quota: s.redact(ctx, r.plan, refusal, r.Caller, r.resendOf.state(), r.resendOf.IDsWithReplaced()), View: r.refusedView(),
-		AsksNext: s.asksNext(r.plan, refusal.Decision),
+		AsksNext: s.asksNext(r.Kind, r.plan, refusal.Decision),
 	}
 }
 

@@ -201,6 +201,9 @@ type Service struct {
 type readService struct {
 	ReadDependencies
 	human atomic.Pointer[map[string]humancheck.Check]
+	// askStrangers has the apps whose strangers are asked for a human check because few of their
+	// codes are entered; nil: none.
+	askStrangers atomic.Pointer[map[string]bool]
 }
 
 // sendService requests codes.
@@ -263,15 +266,15 @@ type Caller struct {
 	// Known is true if a back end vouches for the person: it knows them by a session, a password or
 	// a device. Otherwise the request of a back end has the class UnknownBrowser.
 	Known bool
-
-	// IdempotencyKey is the Idempotency-Key of a send or a check, or empty. Requests of one caller
-	// with the same key are one request. The key of a send is kept for IdempotencyKeyLife. The key
 	// KnownByKey is true if Known follows from the key's setting, and the request itself does not
 	// say so. A resend is then for whom its verification is.
 	KnownByKey bool
 	// SaysStranger is true if the request itself says that it is for a stranger. That is possible
 	// only with a key whose setting makes Known true.
 	SaysStranger bool
+
+	// IdempotencyKey is the Idempotency-Key of a send or a check, or empty. Requests of one caller
+	// with the same key are one request. The key of a send is kept for IdempotencyKeyLife. The key
 	// of a check is kept until the verification's next check that costs an attempt or approves.
 	IdempotencyKey string
 }

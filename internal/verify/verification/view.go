@@ -157,7 +157,7 @@ func (s *readService) Get(ctx context.Context, c Caller, id string) (Answer, err
 		return Answer{}, err
 	}
 	visible := s.redact(ctx, plan, current, c, StateOf(v, now), v.IDsWithReplaced())
-	return Answer{View: view, Quota: visible, AsksNext: s.asksNext(plan, current.Decision)}, nil
+	return Answer{View: view, Quota: visible, AsksNext: s.asksNext(c.Kind, plan, current.Decision)}, nil
 }
 
 // recipientGroups returns the groups of a verification's recipient: the country and prefix of a
@@ -196,10 +196,10 @@ func (s *readService) Quota(ctx context.Context, c Caller, channel, to, purpose 
 	}
 	view := View{Channel: r.Channel(), To: r.Masked(), Purpose: p.Name}
 	asks := false
-	if check := s.humanCheckOf(plan); check != nil && !set.TestRecipients.Has(hashes.Address, s.Now()) {
+	if check := s.humanCheckOf(c.Kind, plan); check != nil && !set.TestRecipients.Has(hashes.Address, s.Now()) {
 		// The read of isAlwaysAsked does not end with ctx, because other callers get the result of
 		// the same read.
-		asks = s.asksNext(plan, current.Decision) || s.isAlwaysAsked(context.WithoutCancel(ctx), *check, plan, r, true)
+		asks = s.asksNext(c.Kind, plan, current.Decision) || s.isAlwaysAsked(context.WithoutCancel(ctx), *check, plan, r, true)
 	}
 	return Answer{Quota: s.redact(ctx, plan, current, c, "", nil), View: view, AsksNext: asks}, nil
 }

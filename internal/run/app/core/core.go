@@ -191,6 +191,7 @@ func (c *Core) addUseCases(events webhook.Events) {
 	c.ProviderEvents = &feedback.ProviderEvents{Events: events, Store: p.DB, Logger: p.Logger}
 	c.Maintenance = &jobs.Maintenance{
 		Events: events, Store: p.DB, Watch: s.Outbox.Watch, Tick: s.Tick, Observer: p.Observer, Logger: p.Logger,
+		AskStrangers: c.Codes.AskStrangers,
 	}
 }
 

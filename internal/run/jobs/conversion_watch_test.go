@@ -1,0 +1,165 @@
+package jobs_test
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"sendcode/internal/run/jobs"
+	"sendcode/internal/store"
+	"sendcode/internal/verify/humancheck"
+	"sendcode/internal/verify/verification"
+	vtest "sendcode/internal/verify/verification/verificationtest"
+)
+
+// nthNetwork is an address of the nth network.
+func nthNetwork(n int) netip.Addr { return netip.AddrFrom4([4]byte{10, byte(n >> 8), byte(n), 7}) }
+
+// fromNetwork is a request for the nth recipient by a stranger's browser in a network.
+func fromNetwork(to string, network int, options ...vtest.Option) verification.Request {
+	by := vtest.Browser
+	by.IP = nthNetwork(network)
+	return vtest.AskFor(to, append([]vtest.Option{vtest.By(by)}, options...)...)
+}
+
+// enter asks for a code as a person does, solving the work if that is asked for, and enters the
+// code. It returns whether the person was asked.
+func enter(r *vtest.Rig, request verification.Request) (asked bool) {
+	r.Helper()
+	a, err := r.Svc.Send(r.Context(), request)
+	r.NoError(err)
+	if a.HumanCheck != nil {
+		asked, request.HumanCheck = true, vtest.Solve(r, a.HumanCheck)
+		a, err = r.Svc.Send(r.Context(), request)
+		r.NoError(err)
+	}
+	if !a.Admitted {
+		r.Fatalf("%s was refused by %v", request.To, a.Quota.Violated())
+	}
+	r.Sleep(time.Second)
+	r.WantApproved(a.View.ID, r.LastCode())
+	return asked
+}
+
+// botRecipients and launchSignIns are how many mails the tests of the watch on conversion send; the
+// nightly tests send many more.
+const botRecipients, launchSignIns = 1500, 1500
+
+// A bot asks for codes at many recipients from many networks, each well below the rules on
+// networks, and enters none. It is told, and then asked for a human check, which it doesn't do.
+// Unknown real people beside it all get their codes and sign in, before and after. A back end
+// without a check in its app is asked nothing, nor is a known person, nor another app. It ends by
+// itself, an hour after the bot.
+func TestABotIsAskedForAHumanCheck(t *testing.T) {
+	testBot(t, botRecipients)
+}
+
+func testBot(t *testing.T, recipients int) {
+	tick := func(s *vtest.Settings) {
+		s.Subscriptions = map[string][]string{"shop": {store.ConversionLow, store.ConversionRecovered}}
+		s.Tick = 10 * time.Second
+	}
+	vtest.InBubbleWith(t, tick, func(r *vtest.Rig) {
+		const networks, people = 400, 20
+
+		mails, refused := 0, 0
+		bot := func(n int) {
+			a, err := r.Svc.Send(r.Context(), fromNetwork(fmt.Sprintf("bot-%d@example.net", n), n%networks))
+			r.NoError(err)
+			if a.HumanCheck == nil && !a.Admitted {
+				r.Fatalf("the bot was refused by %v", a.Quota.Violated())
+			}
+			if a.Admitted {
+				mails++
+			} else {
+				refused++
+			}
+		}
+		person := 0
+		enters := func(want bool) {
+			r.Helper()
+			for range people {
+				person++
+				if asked := enter(r, fromNetwork(vtest.NthAddress(person), 1000+person)); asked != want {
+					r.Errorf("person %d was asked: %v", person, asked)
+				}
+			}
+		}
+		enters(false)
+		for n := range recipients { // in about 20 minutes
+			bot(n)
+			if n%(recipients/1200+1) == 0 {
+				r.Sleep(time.Second)
+			}
+		}
+		r.Sleep(11*time.Minute + 2*jobs.PrefixWatchEvery)
+		log := r.Printed.String()
+		r.Want("lines", strings.Count(log, "few codes of strangers are entered"), 1)
+		r.Want("of the app", strings.Contains(log, "app=shop sends="), true)
+		before := mails
+		for n := range recipients / 10 {
+			bot(recipients + n)
+		}
+		r.WantLine("the bot's mails, and those that need a check", vtest.Line(before, true), mails, refused >= recipients/10)
+		enters(true)
+		stranger := vtest.ForStranger
+		stranger.IP = nthNetwork(3)
+		r.Want("a back end without a check", r.Send(vtest.AskFor("back@example.com", vtest.By(stranger))).Admitted, true)
+		r.Want("a known person", r.SendTo("known@example.com").Admitted, true)
+		other := fromNetwork("gym@example.com", 7)
+		other.App = "gym"
+		r.Want("another app", r.Send(other).Admitted, true)
+
+		r.Svc.Codes.SetHumanChecks(map[string]humancheck.Check{"shop": {Cost: 8}})
+		a, err := r.Svc.Send(r.Context(), vtest.AskFor("back-2@example.com", vtest.By(stranger)))
+		r.NoError(err)
+		r.Want("a back end with a check is asked", a.HumanCheck != nil, true)
+		r.Svc.Codes.SetHumanChecks(nil)
+
+		r.Sleep(time.Hour + 2*jobs.PrefixWatchEvery)
+		enters(false)
+		r.Want("ended", strings.Count(r.Printed.String(), "codes of strangers are entered again"), 1)
+		low, err := r.Store.LowConversions(r.Context())
+		r.NoError(err)
+		r.Want("periods", len(low), 0)
+		var told []string
+		events, err := r.Store.AppEvents(r.Context(), store.AppEventFilter{Limit: 200})
+		r.NoError(err)
+		for _, e := range slices.Backward(events) {
+			told = append(told, e.App+" "+e.Type)
+		}
+		r.WantLine("events", "[shop conversion.low shop conversion.recovered]", told)
+	})
+}
+
+// An honest launch, of which 60 % enter their code, meets nothing, nor do fewer than 1,000 sends of
+// which nobody enters a code.
+func TestALaunchIsNotAskedForAHumanCheck(t *testing.T) {
+	testLaunch(t, launchSignIns)
+}
+
+func testLaunch(t *testing.T, people int) {
+	for name, c := range map[string]struct{ sends, percent int }{"launch": {people, 60}, "few": {900, 0}} {
+		t.Run(name, func(t *testing.T) {
+			vtest.InBubbleWith(t, func(s *vtest.Settings) { s.Tick = 10 * time.Second }, func(r *vtest.Rig) {
+				for n := range c.sends {
+					a := r.Send(fromNetwork(vtest.NthAddress(n), n%60_000))
+					if n%100 < c.percent {
+						r.Sleep(time.Second / 20)
+						r.WantApproved(a.View.ID, r.LastCode())
+					}
+					if n%(c.sends/1200+1) == 0 {
+						r.Sleep(time.Second)
+					}
+				}
+				r.Sleep(11*time.Minute + 2*jobs.PrefixWatchEvery)
+				a, err := r.Svc.Send(r.Context(), fromNetwork("after@example.com", 1))
+				r.NoError(err)
+				r.WantLine("admitted, lines", "true 0", a.Admitted, strings.Count(r.Printed.String(), "few codes of strangers"))
+			})
+		})
+	}
+}

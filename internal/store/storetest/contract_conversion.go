@@ -1,0 +1,112 @@
+package storetest
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"sendcode/internal/base/recipient"
+	"sendcode/internal/store"
+	"sendcode/internal/store/sqldb"
+)
+
+// converting is the watch of these tests.
+var converting = store.ConversionWatch{Span: 50 * time.Minute, Age: 10 * time.Minute, Sends: 20, Percent: 10}
+
+// judge is what the watch begins and ends, without the IDs, and the events that it asks for.
+func (f *Fixture) judge(t *testing.T, on *sqldb.DB) (begun, ended []store.LowConversion, asked []string) {
+	t.Helper()
+	begun, ended, err := on.JudgeConversions(t.Context(), converting, func(app, kind string) (store.NewEvent, error) {
+		asked = append(asked, app+" "+kind)
+		e := f.Telling(kind)
+		e.Status = strings.TrimPrefix(kind, "conversion.")
+		return e, nil
+	})
+	OK(t, err)
+	for _, list := range [][]store.LowConversion{begun, ended} {
+		for i := range list {
+			list[i].ID = uuid.Nil
+		}
+	}
+	return begun, ended, asked
+}
+
+// mailsTo has n mails sent, of which the codes of the first are approved.
+func (f *Fixture) mailsTo(t *testing.T, n, approved int, changes ...func(*store.Intent)) {
+	t.Helper()
+	f.sendTexts(t, n, approved, append(changes, func(in *store.Intent) { in.Send.Channel = recipient.Email })...)
+}
+
+// conversionIsJudged checks that a period begins for an app if few of its strangers' codes are
+// entered, in both replicas once, and that others' sends don't count: of known browsers, of people
+// whom the back end knows, of codes that their callers check, those that failed, and those that may
+// still be entered. The period ends by itself.
+func conversionIsJudged(t *testing.T, f *Fixture) {
+	other := func(in *store.Intent) { in.Send.App = "gym" }
+	f.mailsTo(t, 20, 0, ofClass(store.KnownBrowser))
+	f.mailsTo(t, 20, 0, ofClass(store.SecretKeyClass))
+	f.mailsTo(t, 20, 0, byBrowser, withCode("a caller's code"))
+	f.mailsTo(t, 20, 2, byBrowser, other) // a tenth is not less than a tenth
+	for i := range 20 {
+		f.Ended(t, f.Intent(i, byBrowser), store.Outcome{Status: store.Failed, Reason: store.ReasonRejected})
+	}
+	f.mailsTo(t, 19, 0, byBrowser)
+	f.Pass(5 * time.Minute)
+	f.mailsTo(t, 1, 0, byBrowser)
+	f.Pass(10*time.Minute - time.Microsecond)
+	begun, ended, asked := f.judge(t, f.DB)
+	Equal(t, "while the twentieth may be entered", []any{begun, ended, asked}, []any{[]store.LowConversion(nil), []store.LowConversion(nil), []string(nil)})
+	f.Pass(time.Microsecond)
+	began := store.LowConversion{App: "shop", Since: f.Now, Sends: 20}
+	begun, _, asked = f.judge(t, f.DB)
+	Equal(t, "begun", begun, []store.LowConversion{began})
+	Equal(t, "event", asked, []string{"shop conversion.low"})
+	begun, ended, asked = f.judge(t, f.Replica)
+	Equal(t, "by the other replica", []int{len(begun), len(ended), len(asked)}, []int{0, 0, 0})
+	current := Must(f.Replica.LowConversions(t.Context()))(t)
+	Equal(t, "current", len(current), 1)
+	current[0].ID = uuid.Nil
+	Equal(t, "current", current[0], began)
+	events := f.events(t, store.AppEventFilter{App: "shop"})
+	Equal(t, "its event", []any{len(events), events[0].Type, events[0].Status, events[0].Reason, events[0].VerificationID, events[0].To},
+		[]any{1, "conversion.low", "low", "0 of 20 codes entered", "", ""})
+
+	f.Pass(35*time.Minute - time.Microsecond)
+	f.mailsTo(t, 9, 0, byBrowser)
+	f.Pass(10*time.Minute + time.Microsecond) // the nineteen are an hour old
+	begun, ended, _ = f.judge(t, f.Replica)
+	Equal(t, "with half of the sends", []int{len(begun), len(ended)}, []int{0, 0})
+	f.Pass(5 * time.Minute) // and now the twentieth
+	began.EndedAt, began.Sends = f.Now, 9
+	_, ended, asked = f.judge(t, f.Replica)
+	Equal(t, "ended", ended, []store.LowConversion{began})
+	Equal(t, "event", asked, []string{"shop conversion.recovered"})
+	_, ended, _ = f.judge(t, f.DB)
+	Equal(t, "ended again", len(ended), 0)
+	Equal(t, "current", len(Must(f.DB.LowConversions(t.Context()))(t)), 0)
+
+	f.mailsTo(t, 31, 0, byBrowser)
+	f.Pass(10 * time.Minute)
+	begun, _, _ = f.judge(t, f.DB)
+	Equal(t, "again", len(begun), 1)
+	f.mailsTo(t, 10, 10, byBrowser) // of 50
+	f.Pass(10 * time.Minute)
+	_, ended, _ = f.judge(t, f.DB)
+	Equal(t, "when codes are entered", len(ended), 1)
+}
+
+// conversionBeginsOnce checks that of replicas that judge at once, one begins the period.
+func conversionBeginsOnce(t *testing.T, f *Fixture) {
+	f.mailsTo(t, 20, 0, byBrowser)
+	f.Pass(10 * time.Minute)
+	n := f.atOnce(t, 6, func(db *sqldb.DB, _ int) (bool, error) {
+		begun, _, err := db.JudgeConversions(t.Context(), converting, func(string, string) (store.NewEvent, error) {
+			return store.NewEvent{}, nil
+		})
+		return len(begun) > 0, err
+	})
+	Equal(t, "begun", n, 1)
+	Equal(t, "current", len(Must(f.LowConversions(t.Context()))(t)), 1)
+}
