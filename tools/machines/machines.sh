@@ -1,17 +1,19 @@
 #!/usr/bin/env bash
-# What `make machines` runs: `make test` as on other machines, each time on a clean clone of the commit, without installing. Arguments
-# are rows of the table below; none: all of them; today: the one of the day. SUITE=./internal/http/page tests less. A row that this machine cannot stand in for
-# is skipped with a line that says so. The output of a row that failed stays.
+# What `make machines` runs: `make test` as on other machines, each time on a clean clone of the commit. Nothing is installed, but in the
+# row bare-debian, whose root folder stays for a week. Arguments are rows of the table below; none: all of them; today: the one of the day.
+# SUITE=./internal/http/page tests less. A row that this machine cannot stand in for is skipped with a line that says so. The output of
+# each row stays in /var/tmp/sendcode-machines-*.
 set -u
 commit=$(git rev-parse --short=12 HEAD) || exit
 top=$(git rev-parse --show-toplevel)
 base=/var/tmp/sendcode-machines-$UID # not in a home, which another user may not enter
+debian=bookworm mirror=${DEBIAN_MIRROR:-http://deb.debian.org/debian}
 here=$PATH
 failed=0
 
 # Each row is a function that may set variables, and then calls tested, perhaps by another command.
 rows=(chromium one-browser long-folder folder-with-a-blank checkout-with-a-blank no-home read-only-home another-user no-network
-  no-ipv6 elsewhere busy)
+  no-ipv6 elsewhere busy bare-debian)
 
 chromium() { without chromium-headless-shell chrome-headless-shell && tested; }
 one-browser() { without firefox firefox-esr WebKitWebDriver Xvfb && tested; }
@@ -45,13 +47,32 @@ busy() {
 alone=(unshare --net)
 [ "$UID" = 0 ] || alone+=(--map-root-user)
 
+# bare-debian is a root folder with Debian's smallest system, make and Go, where make test installs the rest as root. Compiled packages
+# stay for the next night. The processes see no others, and end with the row.
+bare-debian() {
+  local root=$base/debian mounts
+  if [ -z "$(find "$root/ready" -mtime -7 2> /dev/null)" ]; then
+    rm -rf "$root"
+    debootstrap --variant=minbase --include=make "$debian" "$root" "$mirror" > "$log" 2>&1 || return
+    cp /etc/resolv.conf /etc/hosts "$root/etc/" && touch "$root/ready" || return
+  fi
+  mkdir -p "$root"/{usr/local/go,modules,clone} "$base/compiled-debian"
+  mounts='mount -t proc proc "$1/proc" && mount --rbind /dev "$1/dev" && mount -t tmpfs tmpfs "$1/dev/shm" && mount -t tmpfs tmpfs "$1/tmp" &&
+    mount --bind "$2" "$1/usr/local/go" && mount --bind "$3" "$1/modules" && mount --bind "$4" "$1/clone" && mkdir "$1/tmp/compiled" &&
+    mount --bind "$5" "$1/tmp/compiled" && cd "$1/clone" && exec chroot "$1" "${@:6}"'
+  go mod download &&
+    unshare --mount --pid --fork --kill-child bash -c "$mounts" bash "$root" "$(go env GOROOT)" "$(go env GOMODCACHE)/cache/download" "$clone" \
+      "$base/compiled-debian" env -i PATH=/usr/local/go/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root GOPROXY=file:///modules GOSUMDB=off \
+      GOCACHE=/tmp/compiled sh -c "cd /clone && make build && make test ${SUITE:+SUITE='$SUITE'}" > "$log" 2>&1
+}
+
 # without leaves programs out of PATH.
 without() {
   local dir program
   mkdir "$work/programs"
   IFS=: read -ra dirs <<< "$here"
   for dir in "${dirs[@]}"; do
-    for program in "$dir"/*; do [ -e "$work/programs/${program##*/}" ] || ln -s "$program" "$work/programs/"; done
+    for program in "$dir"/*; do [ ! -e "$program" ] || [ -e "$work/programs/${program##*/}" ] || ln -s "$program" "$work/programs/"; done
   done
   for program in "$@"; do rm -f "$work/programs/$program"; done
   PATH=$work/programs
@@ -79,7 +100,7 @@ by_another_user() {
   [ "$UID" = 0 ] || return 0
   as=(setpriv --reuid=65534 --regid=65534 --clear-groups)
   mkdir -p "$GOCACHE"
-  chmod 755 "$work" && chown -R 65534:65534 "$clone" "$GOCACHE" "$HOME"
+  chown -R 65534:65534 "$clone" "$GOCACHE" "$HOME"
 }
 
 # tested runs make test, by the command that the arguments are.
@@ -94,9 +115,11 @@ for row in "$@"; do
   [[ " ${rows[*]} " == *" $row "* ]] || { echo "there is no row $row" >&2; exit 2; }
   case $row in
     no-network | no-ipv6) "${alone[@]}" true 2> /dev/null || { echo "$row: skipped: unshare --net is not allowed"; continue; } ;;
+    bare-debian) [ "$UID" = 0 ] && command -v debootstrap > /dev/null || { echo "$row: skipped: it needs root and debootstrap"; continue; } ;;
     read-only-home) [ "$UID" != 0 ] || command -v setpriv > /dev/null || { echo "$row: skipped: setpriv is not installed"; continue; } ;;
   esac
   work=$(mktemp -d "$base/XXXXXX") log=$base/$row.log clone=$work/clone
+  chmod 755 "$work" # root's Postgres is another user's process
   git clone -q --no-hardlinks "$top" "$clone" && git -C "$clone" checkout -q "$commit" || exit
   began=$SECONDS said=passed
   ("$row") || { failed=1 said="FAILED, see $log"; grep -E '^(=== )?(FAIL|--- FAIL|make: )' "$log" | head -20; }
