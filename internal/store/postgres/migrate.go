@@ -122,7 +122,7 @@ var ownFingerprints = sync.OnceValues(func() (map[int64]string,
 // otherSchemaSQL selects the schema with the service's tables, unless the login finds them through
 // its search path.
 const otherSchemaSQL = `
-SELECT n.nspname, current_user, current_setting('search_path') FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+SELECT quote_ident(n.nspname), quote_ident(current_user), quote_ident(current_database()), current_setting('search_path') FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
 WHERE c.relname = '` + migrations.MigrationsTable + `' AND to_regclass(c.relname) IS NULL LIMIT 1`
 
 // explainSchema completes store.ErrSchema if the tables are in a schema that the login doesn't
@@ -131,12 +131,13 @@ func (db *DB) explainSchema(ctx context.Context, err error) error {
 	if !errors.Is(err, store.ErrSchema) {
 		return err
 	}
-	var schema, role, path string
-	if db.pool.QueryRow(ctx, otherSchemaSQL).Scan(&schema, &role, &path) != nil {
+	var schema, role, database, path string
+	if db.pool.QueryRow(ctx, otherSchemaSQL).Scan(&schema, &role, &database, &path) != nil {
 		return err
 	}
-	return fmt.Errorf("%w; but the schema %s has its tables: %s looks in %s, so ALTER ROLE %s SET search_path = %s, "+
-		"or give it USAGE on the schema", err, schema, role, path, role, schema)
+	// IN DATABASE has precedence over every other setting of the role.
+	return fmt.Errorf("%w; but the schema %s has its tables: %s looks in %s, so run ALTER ROLE %s IN DATABASE %s SET search_path = %s, "+
+		"and GRANT USAGE ON SCHEMA %s TO %s", err, schema, role, path, role, database, schema, schema, role)
 }
 
 // checkSchema fails if the login lacks rights or, with store.ErrSchema, if the database lacks

@@ -88,7 +88,8 @@ SELECT nullif(concat_ws('; ',
   current_user || ' may not ' || array_to_string((array_agg(right_on) FILTER (WHERE NOT has))[1:4], ', ')
     || ': run sendcode migrate as the tables'' owner, with SENDCODE_DATABASE_ROLE',
   'row level security hides rows of ' || array_to_string((array_agg(DISTINCT t) FILTER (WHERE hidden))[1:4], ', ')
-    || ' from ' || current_user || ': ALTER ROLE ' || current_user || ' BYPASSRLS, or ALTER TABLE … DISABLE ROW LEVEL SECURITY'), '')
+    || ' from ' || current_user || ': run ALTER ROLE ' || quote_ident(current_user) || ' BYPASSRLS as a superuser, or for each table, as for '
+    || min(t) FILTER (WHERE hidden) || ', ALTER TABLE ' || min(t) FILTER (WHERE hidden) || ' DISABLE ROW LEVEL SECURITY'), '')
 FROM (SELECT n.t, n.r || ' ' || n.t AS right_on, CASE n.r WHEN 'DELETE' THEN has_table_privilege(c.oid, n.r)
         ELSE has_any_column_privilege(c.oid, n.r) END AS has,
       row_security_active(c.oid) AND (NOT coalesce(bool_or(policy.polpermissive AND policy.everything), false)
