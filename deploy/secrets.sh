@@ -4,22 +4,24 @@
 # sendcode:local, or as arguments another command that makes keys: sh deploy/secrets.sh bin/sendcode key
 set -eu
 [ $# -gt 0 ] || set -- docker run --rm sendcode:local key
-umask 077
-mkdir secrets # fails if there are some already
-umask 022
+[ ! -e secrets ] || { echo "the folder secrets exists already, so nothing was written: move it away" >&2; exit 1; }
 write() { printf '%s\n' "$2" > "secrets/$1"; }
 random() { openssl rand -hex 24; }
-ring=$("$@" --kind ring) index=$("$@" --kind index) api=$("$@" 2> /dev/null) # a failure ends the script here
-owner=$(random) app=$(random) redis=$(random)
+ring=$("$@" --kind ring) index=$("$@" --kind index) api=$("$@" --kind secret 2> /dev/null)
+owner=$(random) app=$(random) redis=$(random) password=$(random) token=$(random) postgres=$(random)
+# A failure has ended the script by now, before there is a folder.
+umask 077
+mkdir secrets
+umask 022
 write secret_keys "$ring"
 write index_key "$index"
-write api_key "$(printf '%s\n' "$api" | head -1)"
-write admin_password "$(random)"
-write admin_token "$(random)"
+write api_key "$api"
+write admin_password "$password"
+write admin_token "$token"
 write smtp_url smtp://user:password@mail.example.com:587
 write redis_password "$redis"
 write redis_url "redis://sendcode:$redis@redis:6379/0"
-write postgres_password "$(random)" # of the superuser postgres, which nothing logs in as
+write postgres_password "$postgres" # of the superuser postgres, which nothing logs in as
 write owner_password "$owner"
 write app_password "$app"
 write owner_url "postgres://sendcode_owner:$owner@postgres:5432/sendcode?sslmode=disable"

@@ -289,8 +289,8 @@ type keyCommand struct {
 	Trust string `enum:"known," default:"" placeholder:"known" help:"known: all people of the back end with this secret key are signed in, so its requests need not say so."`
 }
 
-// Run prints a new key. For an API key, Run also prints the line for the settings file. Run does
-// not store the key.
+// Run prints a new key, and says on the standard error what it is for. So the output alone is what
+// a variable can have. Run does not store the key.
 func (k keyCommand) Run(p program) error {
 	if k.Trust != "" && k.Kind != string(config.SecretKeyKind) {
 		return errors.New("--trust is for --kind secret")
@@ -301,22 +301,23 @@ func (k keyCommand) Run(p program) error {
 	case "index":
 		return p.println(config.NewIndexKey())
 	case "webhook":
+		_, _ = fmt.Fprintln(p.err, "In SENDCODE_WEBHOOK_SECRETS it stands after the app's name and a colon: default:whsec_…")
 		return p.println(config.NewWebhookSecret())
 	case "env":
 		_, _ = fmt.Fprintln(p.err,
 			"Keep these secrets, which are shown only once: with other keys, pending codes are invalid and all counts begin again. "+
-				"Also set SENDCODE_DATABASE_URL, SENDCODE_SMTP_URL, SENDCODE_MAIL_FROM and SENDCODE_ORIGINS.")
+				"Also set SENDCODE_DATABASE_URL, SENDCODE_SMTP_URL, SENDCODE_MAIL_FROM and SENDCODE_PUBLIC_URL, and for the widget SENDCODE_ORIGINS.")
 		_, err := fmt.Fprint(p.out, config.GenerateSecretVariables())
 		return err
 	}
 	value, sum := config.NewAPIKey(config.KeyKind(k.Kind))
-	_, _ = fmt.Fprintln(p.err,
-		"The key, which is shown only once, and the line for the keys of an app in the file of SENDCODE_CONFIG:")
 	trust := ""
 	if k.Trust != "" {
 		trust = ", trust: " + k.Trust
 	}
-	return p.println(fmt.Sprintf("%s\n- {id: k_%s, kind: %s%s, sha256: \"%s\"}", value, sum[:8], k.Kind, trust, sum))
+	_, _ = fmt.Fprintf(p.err, "The line for the keys of an app in the file of SENDCODE_CONFIG, unless the key becomes a variable:\n"+
+		"- {id: k_%s, kind: %s%s, sha256: \"%s\"}\nThe key, which is shown only once:\n", sum[:8], k.Kind, trust, sum)
+	return p.println(value)
 }
 
 // sayItGoesOn prints a line each 10 s until the returned function is called.

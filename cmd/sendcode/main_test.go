@@ -153,8 +153,10 @@ func TestCommands(t *testing.T) {
 
 func TestKeys(t *testing.T) {
 	for _, kind := range []string{"secret", "public"} {
-		out, _, code := sendcode(t, nil, "key", "--kind", kind)
-		value, line, _ := strings.Cut(strings.TrimSpace(out), "\n")
+		out, said, code := sendcode(t, nil, "key", "--kind", kind)
+		value := strings.TrimSpace(out)
+		_, line, _ := strings.Cut(said, "\n- {")
+		line, _, _ = strings.Cut("- {"+line, "\n")
 		if code != 0 || !strings.HasPrefix(value, map[string]string{"secret": "sk_", "public": "pk_"}[kind]) || len(value) != 35 {
 			t.Errorf("%s: code %d, %q", kind, code, out)
 		}
@@ -166,8 +168,8 @@ func TestKeys(t *testing.T) {
 		}
 	}
 	// The line says that the back end knows its people, and no other key has such a line.
-	if out, _, code := sendcode(t, nil, "key", "--trust=known"); code != 0 || !strings.Contains(out, ", kind: secret, trust: known, sha256: ") {
-		t.Errorf("code %d, %q", code, out)
+	if _, said, code := sendcode(t, nil, "key", "--trust=known"); code != 0 || !strings.Contains(said, ", kind: secret, trust: known, sha256: ") {
+		t.Errorf("code %d, %q", code, said)
 	}
 	if out, stderr, code := sendcode(t, nil, "key", "--trust=known", "--kind=public"); code == 0 || out != "" || !strings.Contains(stderr, "--kind secret") {
 		t.Errorf("code %d, %q, %q", code, out, stderr)
@@ -179,7 +181,7 @@ func TestKeys(t *testing.T) {
 	}
 	made := func(kind string) string {
 		out, _, _ := sendcode(t, nil, "key", "--kind="+kind)
-		return strings.Fields(out)[0]
+		return strings.TrimSuffix(out, "\n")
 	}
 	environ := []string{
 		"SENDCODE_SECRET_KEYS=" + made("ring"), "SENDCODE_INDEX_KEY=" + made("index"),

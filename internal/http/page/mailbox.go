@@ -32,9 +32,9 @@ type mailboxContent struct {
 }
 
 // AskCommand returns a shell command that requests a code from the service at base, as a back end
-// would.
+// would. The quotes are for brackets in an IPv6 address, which zsh would take for a pattern.
 func AskCommand(base, apiKey string) string {
-	return "curl -i " + base + "/v1/verifications \\\n    -H 'Authorization: Bearer " + apiKey + "' \\\n" +
+	return "curl -i '" + base + "/v1/verifications' \\\n    -H 'Authorization: Bearer " + apiKey + "' \\\n" +
 		"    -H 'Content-Type: application/json' \\\n" +
 		`    -d '{"channel":"email","to":"ana@example.com"}'`
 }

@@ -72,7 +72,7 @@ func TestTheMailboxShowsMailsAtOnce(t *testing.T) {
 func TestEmptyMailboxShowsTheCommand(t *testing.T) {
 	w := world(t)
 	shown := askMailbox(serveMailbox(w, "sk_key"), "localhost:8080", "/mailbox", "", "Bearer sk_key").Body.String()
-	contains(t, shown, "No mail yet", "curl -i http://localhost:8080/v1/verifications", "Bearer sk_key")
+	contains(t, shown, "No mail yet", "curl -i &#39;http://localhost:8080/v1/verifications&#39;", "Bearer sk_key")
 	e := server.New(server.Config{Logger: w.Logger})
 	page.RegisterMailbox(e, box{}, "the-key", "sk_key", false)
 	if body := askMailbox(e, "localhost:8080", "/mailbox", "", "Bearer sk_key").Body.String(); strings.Contains(body, "sk_key") {

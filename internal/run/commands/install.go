@@ -28,6 +28,7 @@ type Installation struct {
 	Secret   string `name:"oauth-secret" env:"OAUTH_CLIENT_SECRET" placeholder:"SECRET" help:"The application's secret."`
 	Account  string `name:"oauth-account" type:"path" placeholder:"FILE" help:"At Google instead: the JSON file of the service account. It stays where it is."`
 	Show     string `default:"page" placeholder:"page" help:"page: people use the page of this service. widget: they use the widget in a page of yours."`
+	Public   string `name:"public-url" env:"SENDCODE_PUBLIC_URL" placeholder:"URL" help:"With the widget: where browsers reach this service, such as https://codes.example."`
 	Where    string `default:"systemd" placeholder:"systemd" help:"systemd: its units and files in /etc/sendcode. compose: a compose file in this folder."`
 	Yes      bool   `help:"Ask nothing: the arguments and variables are the answers."`
 	Root     string `hidden:"" help:"The folder that stands for / with systemd, and for this folder with compose."`
@@ -45,6 +46,7 @@ var googleHost = regexp.MustCompile(`@smtp(-relay)?\.gmail\.com[:/?]`)
 func (i *Installation) hasOAuth() bool  { return oauthName.MatchString(i.SMTPURL) }
 func (i *Installation) atGoogle() bool  { return i.hasOAuth() && googleHost.MatchString(i.SMTPURL) }
 func (i *Installation) hasTenant() bool { return i.hasOAuth() && !i.atGoogle() }
+func (i *Installation) hasWidget() bool { return i.Show == "widget" }
 
 // accountPath returns where the service finds the service account's file.
 func (i *Installation) accountPath() string {
@@ -85,6 +87,7 @@ func (i *Installation) ask(in io.Reader, out io.Writer) error {
 		{"Client's secret there", &i.Secret, i.hasTenant},
 		{"JSON file of Google's service account", &i.Account, i.atGoogle},
 		{"page or widget", &i.Show, nil},
+		{"Where browsers reach this service, such as https://codes.example", &i.Public, i.hasWidget},
 		{"systemd or compose", &i.Where, nil},
 	} {
 		if q.open != nil && !q.open() {
@@ -154,17 +157,18 @@ func Install(i Installation, in io.Reader, out io.Writer) error {
 			return fmt.Errorf("service_account_file: %w", err)
 		}
 	}
-	if strings.ContainsAny(i.MailFrom+i.SMTPURL+i.Origin+i.Tenant+i.ClientID+i.Secret+i.Account, "'\n\\$") {
+	if strings.ContainsAny(i.MailFrom+i.SMTPURL+i.Origin+i.Public+i.Tenant+i.ClientID+i.Secret+i.Account, "'\n\\$") {
 		return errors.New("an answer has ', \\ or $, which shells and compose interpret: write %XX in URLs, and leave it out of names")
 	}
 	var files []installed
-	var next string
+	var next string // commands, a line each
 	switch i.Where {
 	case "compose":
 		files, next = i.composeFiles(flow, secrets),
-			"docker compose up --detach, and each day\ndocker compose exec -T sendcode /sendcode backup - > new.tar && mv new.tar sendcode.tar"
+			"docker image inspect --format found sendcode:local   # if it is not found: docker build --tag sendcode:local . in the folder of the archive\n"+
+				"docker compose up --detach\n# and each day:\ndocker compose exec -T sendcode /sendcode backup - > new.tar && mv new.tar sendcode.tar"
 	case "systemd":
-		files, next = i.systemdFiles(settings, secrets),
+		files, next = i.systemdFiles(settings, secrets), installProgram()+
 			"systemctl daemon-reload && systemctl enable --now sendcode.socket sendcode sendcode-backup.timer"
 		i.Root = filepath.Join("/", i.Root)
 	default:
@@ -176,8 +180,19 @@ func Install(i Installation, in io.Reader, out io.Writer) error {
 	for _, f := range files {
 		_, _ = fmt.Fprintln(out, "wrote", filepath.Join(i.Root, f.name))
 	}
-	_, err = fmt.Fprintf(out, "Only these files have the new secrets, with the API key and the password of the console at http://127.0.0.1:8081/admin: keep a copy. Put a proxy with TLS in front (docs/operations.md), then %s\n%s", next, public)
+	_, err = fmt.Fprintf(out, "Only these files have the new secrets, with the API key and the password of the console at http://127.0.0.1:8081/admin: keep a copy. Put a proxy with TLS in front (docs/operations.md), then run:\n\n%s\n%s", next, public)
 	return err
+}
+
+// installProgram returns a command that puts this program where systemd's units start it, unless it
+// is there.
+func installProgram() string {
+	const place = "/usr/local/bin/sendcode"
+	program, err := os.Executable()
+	if err != nil || program == place {
+		return ""
+	}
+	return "install -m 755 '" + strings.ReplaceAll(program, "'", `'\''`) + "' " + place + "\n"
 }
 
 // settings returns the lines of the settings, and the HTML for the administrator's own page. The
@@ -202,7 +217,13 @@ func (i Installation) settings() (lines []string, public string, err error) {
 		return append(lines, "page: {app: default}", fmt.Sprintf("public_url: %q", i.Origin)), "", nil
 	case "widget":
 		key, sum := config.NewAPIKey("public")
-		public = fmt.Sprintf("\nYour page:\n\n  <script type=\"module\" src=\"https://…/widget.js\"></script>\n  <send-code public-key=%q></send-code>\n", key)
+		where, base := "", strings.TrimSuffix(i.Public, "/")
+		if i.Public != "" {
+			lines = append(lines, fmt.Sprintf("public_url: %q", i.Public))
+		} else {
+			where, base = ", with the service's name in place of codes.example", "https://codes.example"
+		}
+		public = fmt.Sprintf("\nYour page%s:\n\n  <script type=\"module\" src=\"%s/widget.js\"></script>\n  <send-code public-key=%q></send-code>\n", where, base, key)
 		return append(lines, fmt.Sprintf(
 			"apps: [{name: default, origins: [%q], keys: [{id: k_%s, kind: public, sha256: %q}]}]", i.Origin, sum[:8], sum)), public, nil
 	default:

@@ -144,6 +144,9 @@ func (c *Config) addPublicKey() {
 		ID: publicKeyID, Kind: publicKeyKind,
 		SHA256: sha256.Sum256([]byte(c.PublicKey.Reveal())),
 	})
+	if !c.Origins.IsSet() {
+		return
+	}
 	for origin := range strings.SplitSeq(c.Origins.Reveal(), ",") {
 		origin = strings.TrimSpace(origin)
 		if !slices.Contains(app.Origins, origin) {

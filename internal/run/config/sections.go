@@ -298,8 +298,8 @@ func (l *loader) checkCombinations() {
 	if inFile(c.PublicKey) {
 		errs.Add(l.locationOf("public_key"), "is also among the keys of the file")
 	}
-	if given := l.root.Given; (given["public_key"] == nil) != (given["origins"] == nil) {
-		errs.Add(l.locationOf("origins"), "must be given together with %s: browsers at these origins use the key",
+	if given := l.root.Given; given["public_key"] == nil && given["origins"] != nil {
+		errs.Add(l.locationOf("origins"), "needs %s, which browsers at these origins use: make one with `sendcode key --kind public`",
 			envName("public_key"))
 	}
 	if checkAddr(c.Addr) != "" || c.AdminAddr != "" && checkAddr(c.AdminAddr) != "" {
@@ -435,7 +435,7 @@ func (l *loader) completeWebhooks() {
 		at := l.root.Children["apps"][i].Children["webhook"][0]
 		if len(a.Webhook.Secrets) == 0 && !wrong {
 			at.AddMistake("url",
-				"needs a secret: give SENDCODE_WEBHOOK_SECRETS=%s:whsec_…; make one with `sendcode key --kind webhook`",
+				"needs a secret: give SENDCODE_WEBHOOK_SECRETS=%s:$(sendcode key --kind webhook)",
 				document.Printable(a.Name))
 		}
 		if strings.HasPrefix(a.Webhook.URL, "http://") && len(c.WebhookNetworks) == 0 {

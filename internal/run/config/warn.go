@@ -117,8 +117,12 @@ func (c *Config) warnOfApps(now time.Time, add func(when bool, format string, ar
 			"page_purposes of the app %s have no effect without return_urls: page.app is another app.", a.Name)
 		add(c.SMTPURL != "" && a.MailFrom != "" && senderDomain(a.MailFrom) == "localhost",
 			"mail_from of the app %s is an address at localhost: other mail servers will not accept it.", a.Name)
-		add(a.hasPublicKey() && len(a.Origins) == 0,
-			"The app %s has a public key but no origins: no browser can use it.", a.Name)
+		const noOrigins = "The app %s has a public key but no origins: no browser can use it%s."
+		advice := ""
+		if a.Name == defaultName && c.PublicKey.IsSet() {
+			advice = ", until SENDCODE_ORIGINS names the pages that may, or SENDCODE_PUBLIC_KEY is taken out"
+		}
+		add(a.hasPublicKey() && len(a.Origins) == 0, noOrigins, a.Name, advice)
 		for _, k := range a.Keys {
 			warnOfExpiry(now, k.Expires, "The key "+k.ID+" of the app "+a.Name, add)
 		}
