@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # What `make machines` runs: `make test` as on other machines, each time on a clean clone of the commit. Nothing is installed, but in the
-# row bare-debian, whose root folder stays for a week. Arguments are rows of the table below; none: all of them; today: the one of the day.
+# row bare-debian, whose root folder is made once a week. Arguments are rows of the table below; none: all of them; today: the one of the day.
 # SUITE=./internal/http/page tests less. A row that this machine cannot stand in for is skipped with a line that says so. The output of
 # each row stays in /var/tmp/sendcode-machines-*.
 set -u
@@ -47,8 +47,8 @@ busy() {
 alone=(unshare --net)
 [ "$UID" = 0 ] || alone+=(--map-root-user)
 
-# bare-debian is a root folder with Debian's smallest system, make and Go, where make test installs the rest as root. Compiled packages
-# stay for the next night. The processes see no others, and end with the row.
+# bare-debian is a root folder with Debian's smallest system, make and Go, where make test installs the rest as root. What is compiled and
+# what apt-get downloads stay for the next night. The processes see no others, and end with the row.
 bare-debian() {
   local root=$base/debian mounts
   if [ -z "$(find "$root/ready" -mtime -7 2> /dev/null)" ]; then
@@ -56,14 +56,15 @@ bare-debian() {
     debootstrap --variant=minbase --include=make "$debian" "$root" "$mirror" > "$log" 2>&1 || return
     cp /etc/resolv.conf /etc/hosts "$root/etc/" && touch "$root/ready" || return
   fi
-  mkdir -p "$root"/{usr/local/go,modules,clone} "$base/compiled-debian"
+  cp -a "$root" "$work/debian" && root=$work/debian
+  mkdir -p "$root"/{usr/local/go,modules,clone} "$base"/{compiled-debian,archives/partial}
   mounts='mount -t proc proc "$1/proc" && mount --rbind /dev "$1/dev" && mount -t tmpfs tmpfs "$1/dev/shm" && mount -t tmpfs tmpfs "$1/tmp" &&
     mount --bind "$2" "$1/usr/local/go" && mount --bind "$3" "$1/modules" && mount --bind "$4" "$1/clone" && mkdir "$1/tmp/compiled" &&
-    mount --bind "$5" "$1/tmp/compiled" && cd "$1/clone" && exec chroot "$1" "${@:6}"'
+    mount --bind "$5/compiled-debian" "$1/tmp/compiled" && mount --bind "$5/archives" "$1/var/cache/apt/archives" && exec chroot "$1" "${@:6}"'
   go mod download &&
     unshare --mount --pid --fork --kill-child bash -c "$mounts" bash "$root" "$(go env GOROOT)" "$(go env GOMODCACHE)/cache/download" "$clone" \
-      "$base/compiled-debian" env -i PATH=/usr/local/go/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root GOPROXY=file:///modules GOSUMDB=off \
-      GOCACHE=/tmp/compiled sh -c "cd /clone && make build && make test ${SUITE:+SUITE='$SUITE'}" > "$log" 2>&1
+      "$base" env -i PATH=/usr/local/go/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root GOPROXY=file:///modules GOSUMDB=off \
+      GOCACHE=/tmp/compiled bash -c "cd /clone && time make build && time make test ${SUITE:+SUITE='$SUITE'}" > "$log" 2>&1
 }
 
 # without leaves programs out of PATH.
