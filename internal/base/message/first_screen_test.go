@@ -11,6 +11,7 @@ import (
 )
 
 // On a telephone of 320 × 568 the code of each mail is within the first screen, in one run of text.
+// At most two rows of text stand above it, if the app's name is of everyday length.
 func TestTheCodeIsOnTheFirstScreen(t *testing.T) {
 	tab := browsertest.Chromium(t).Open(t, browsertest.Look{Width: 320, Height: 568})
 	r := renderer(t)
@@ -30,6 +31,9 @@ func TestTheCodeIsOnTheFirstScreen(t *testing.T) {
 					if bottom := browsertest.Value[float64](p, p.Element(".code")+".getBoundingClientRect().bottom"); bottom > 568 || bottom < 100 {
 						t.Errorf("%s: the code ends at %g px", name, bottom)
 					}
+					if rows := rowsAboveTheCode(p); data.Details == "" && (rows < 1 || rows > 2) {
+						t.Errorf("%s: %d rows of text above the code", name, rows)
+					}
 					servertest.Same(t, name, browsertest.Value[int](p, p.Element(".code")+".childNodes.length"), 1)
 					lines := strings.Split(strings.TrimSpace(p.Text("body")), "\n")
 					servertest.Same(t, name, lines[len(lines)-1] == "@codes.shop.example #"+data.Code, notify == NotifyGlance)
@@ -38,4 +42,18 @@ func TestTheCodeIsOnTheFirstScreen(t *testing.T) {
 			}
 		}
 	}
+}
+
+// rowsAboveTheCode counts the rows of text that a page shows above the code.
+func rowsAboveTheCode(p *browsertest.Page) int {
+	p.Helper()
+	return browsertest.Value[int](p, `(() => {
+		const code = document.querySelector('.code').getBoundingClientRect().top, rows = new Set(), texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+		while (texts.nextNode()) {
+			const range = document.createRange();
+			range.selectNodeContents(texts.currentNode);
+			if (texts.currentNode.data.trim()) for (const box of range.getClientRects()) if (box.width > 0 && box.bottom <= code) rows.add(Math.round(box.bottom / 8));
+		}
+		return rows.size;
+	})()`)
 }

@@ -26,8 +26,9 @@ type NotifyMode string
 
 const (
 	// NotifyPrivate keeps the code out of the subject and out of the first 120 characters of the
-	// plain text. The first 256 characters of the HTML's text do not contain the code either, with
-	// or without hidden elements. A wide character, such as a Chinese character, counts as two.
+	// plain text. The first 256 characters of the HTML's text do not contain the code either. Words
+	// that the HTML hides are among them, since inboxes begin their previews with these. A wide
+	// character, such as a Chinese character, counts as two.
 	// NotifyPrivate is the default.
 	NotifyPrivate NotifyMode = "private"
 	// NotifyGlance puts the code into the subject and the beginning of the mail. Notifications and

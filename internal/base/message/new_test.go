@@ -86,7 +86,8 @@ func TestOverrides(t *testing.T) {
 		t.Errorf("a language of one's own: %+v", m)
 	}
 	marked := renderer(t, files(map[string]string{
-		"mail/layout.html": `{{define "layout"}}<p>MARK</p>{{template "title" .}}{{template "content" .}}{{template "preheader" .}}{{end}}` +
+		"mail/layout.html": `{{define "layout"}}<p>MARK</p><p hidden>{{if not .Glance}}{{template "private-preheader" .}}{{end}}</p>` +
+			`{{template "title" .}}{{template "content" .}}{{template "preheader" .}}{{end}}` +
 			`{{define "code"}}<p>{{.Code}}</p>{{end}}`,
 	}))
 	for _, locale := range marked.locales.All() {
