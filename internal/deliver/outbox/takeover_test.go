@@ -281,8 +281,7 @@ func TestOutcomesInDoubt(t *testing.T) {
 				}
 			})
 		}, "unknown expired", nil},
-		"suppressed meanwhile": {func(r *vtest.Rig, _ verification.Answer) { r.Suppress(vtest.Ana, time.Hour) }, "unknown suppressed", nil},
-		"no such mailbox":      {func(r *vtest.Rig, _ verification.Answer) { r.MailServer.Answer(vtest.NoMailbox) }, "failed rejected", nil},
+		"no such mailbox": {func(r *vtest.Rig, _ verification.Answer) { r.MailServer.Answer(vtest.NoMailbox) }, "failed rejected", nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			vtest.InBubbleIdle(t, vtest.TellAll, func(r *vtest.Rig) {
