@@ -262,7 +262,7 @@ func TestANodeOfAClusterBehindAPlainURL(t *testing.T) {
 
 // A client of a single server is told that it talks to a Sentinel.
 func TestASentinelBehindAPlainURL(t *testing.T) {
-	primary := servertest.Redis(t)
+	primary, _, _ := replicated(t)
 	sentinel := servertest.Sentinel(t, primary.Addr())
 	must(t, patient(NewRedis(newClient(t, primary.URL()+servertest.Patiently), "q:")).Ping(t.Context()))
 	err := patient(NewRedis(newClient(t, "redis://"+sentinel.Addr()+servertest.Patiently), "q:")).Ping(t.Context())

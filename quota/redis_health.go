@@ -32,7 +32,7 @@ var ErrSentinel = errors.New("this Redis is a Sentinel: its URL must begin with 
 // explainSentinel adds ErrSentinel to an error about an unknown command, if a Sentinel has
 // answered. A server whose commands are renamed answers alike.
 func (r *Redis) explainSentinel(ctx context.Context, err error) error {
-	if r.cluster != nil || !redis.HasErrorPrefix(err, "ERR unknown command") {
+	if r.cluster != nil || !redis.HasErrorPrefix(err, "unknown command") {
 		return err
 	}
 	if info, failed := r.client.Info(ctx, "server").Result(); failed != nil || !strings.Contains(info, "redis_mode:sentinel") {

@@ -202,7 +202,7 @@ var formats = []struct{ begins, problem string }{
 	{"\x5d\x00\x00", "it is compressed by lzma: xz -dc FILE | sendcode restore -"},
 	{"PK\x03\x04", "it is a zip file: unzip -p FILE | sendcode restore -"},
 	{"7z\xbc\xaf\x27\x1c", "it is compressed by 7-Zip: 7z x -so FILE | sendcode restore -"},
-	{"age-encryption.org", "it is encrypted by age: age -d FILE | sendcode restore -"},
+	{"age-encryption.", "it is encrypted by age: age -d FILE | sendcode restore -"},
 	{"Salted__", "it is encrypted by openssl: decrypt it first"},
 	{"-----BEGIN", "it is encrypted, or text: decrypt it first"},
 	{"PGDMP", "it is a dump of Postgres: restore it with pg_restore"},
