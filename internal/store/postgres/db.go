@@ -91,7 +91,7 @@ func (db *DB) Write(ctx context.Context, _ string, _ sqldb.Precedence, f func(sq
 			return err
 		}
 		tag, err := c.Exec(own, commitSQL)
-		return errors.Join(err, errorUnlessCommitted(err, tag))
+		return errors.Join(commitError(err), errorUnlessCommitted(err, tag))
 	})
 }
 
@@ -128,7 +128,7 @@ func (db *DB) Run(ctx context.Context, _ string, _ sqldb.Precedence, steps ...*s
 			}
 		}
 		tag, err := results.Exec()
-		return errors.Join(err, errorUnlessCommitted(err, tag))
+		return errors.Join(commitError(err), errorUnlessCommitted(err, tag))
 	})
 }
 

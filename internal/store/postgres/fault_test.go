@@ -18,6 +18,7 @@ import (
 	"sendcode/internal/kit/servertest"
 	"sendcode/internal/store"
 	"sendcode/internal/store/batch"
+	"sendcode/internal/store/sqldb"
 	"sendcode/internal/store/storetest"
 )
 
@@ -74,6 +75,53 @@ func TestPostgresLostConnections(t *testing.T) {
 			f.Refuse(t, f.Intent(1, storetest.WithRules(storetest.Rule(1, time.Hour))))
 			storetest.Equal(t, "rows", f.Count(t), 2)
 		})
+	}
+}
+
+// The server commits, and then a proxy answers in its place, as an engine above several servers or
+// a pooler does. Only an answer that proves a rollback is taken for one.
+func TestPostgresAnswersToACommit(t *testing.T) {
+	f, p := faultFixture(t)
+	if isRolledBack(errors.New("no answer")) || commitError(nil) != nil {
+		t.Error("no answer proves a rollback, or no error is one")
+	}
+	for i, c := range []struct {
+		mode            cut
+		severity, state string
+		certain         bool
+	}{
+		{forgeCommit, "ERROR", "23505", true}, // a deferred constraint; the only lies here are those of the proxy
+		{forgeCommit, "ERROR", "40001", true},
+		{forgeCommit, "ERROR", "40P01", true},
+		{forgeCommit, "ERROR", "40003", false}, // which says that it is unknown
+		{forgeCommit, "ERROR", "XX000", false}, // Citus, whose worker has committed
+		{forgeCommit, "ERROR", "08006", false},
+		{forgeCommit, "ERROR", "57P01", false},
+		{forgeCommit, "ERROR", "57014", false},
+		{forgeCommit, "ERROR", "58030", false},
+		{forgeCommit, "ERROR", "53100", false},
+		{forgeCommit, "ERROR", "", false},
+		{forgeCommit, "FATAL", "40001", false},
+		{forgeAll, "FATAL", "08P01", false}, // PgBouncer, whose server crashed after its commit
+		{forgeAll, "FATAL", "57P01", false},
+		{forgeAll, "ERROR", "08006", false},
+	} {
+		for name, call := range map[string]func() error{
+			"Begin": func() error { return storetest.Err(f.Begin(t.Context(), f.Intent(100+i))) },
+			"Write": func() error {
+				return f.Engine.(*DB).Write(t.Context(), "", 0, func(tx sqldb.Tx) error { return nil })
+			},
+		} {
+			if c.mode == forgeAll && name != "Begin" {
+				continue // its COMMIT has a round trip of its own
+			}
+			p.arm(cuts{mode: c.mode, times: 2, forged: failure(c.severity, c.state)}) // twice: Begin is repeated
+			err := call()
+			p.arm(cuts{})
+			if !errors.Is(err, fault.Unavailable) && name == "Begin" || errors.Is(err, fault.Uncertain) == c.certain || err == nil {
+				t.Errorf("%s, %s %q: %v", name, c.severity, c.state, err)
+			}
+		}
 	}
 }
 

@@ -7,8 +7,10 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"maps"
 	"net"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -354,16 +356,43 @@ func statementDeadline(ctx context.Context) time.Time {
 	return end
 }
 
-// isRolledBack reports whether the server ended the statement with an ERROR, which rolls the
-// transaction back.
-func isRolledBack(err error) bool {
+// isStatementError reports whether the server ended the statement, and not the session.
+func isStatementError(err error) bool {
 	e, ok := errors.AsType[*pgconn.PgError](err)
 	return ok && e.SeverityUnlocalized == "ERROR"
 }
 
+// isRolledBack reports whether the answer proves that the transaction was rolled back: an ERROR,
+// unless it is one of a lost connection, a shutdown, the system or the program itself. A pooler, or
+// an engine above several servers, may send such an ERROR after the commit. An ERROR as an answer
+// to a COMMIT must pass commitError first.
+func isRolledBack(err error) bool {
+	c := sqlState(err)
+	return isStatementError(err) && !errors.Is(err, errCommitUnclear) && c != completionUnknown && !strings.HasPrefix(c, "57P") &&
+		!slices.Contains([]string{"08", "58", "F0", "XX"}, c[:min(2, len(c))])
+}
+
+// completionUnknown is the state by which a server says that it does not know the outcome.
+const completionUnknown = "40003"
+
+var errCommitUnclear = errors.New("store: the answer to a COMMIT does not say whether it took effect")
+
+// commitError wraps the error that answered a COMMIT in errCommitUnclear, unless it proves a
+// rollback: an ERROR of a deferred constraint (SQLSTATE class 23), or of a conflict with another
+// transaction (40). A COMMIT of ours has no other reason to fail before it takes effect, and Citus
+// was seen to answer ERROR, XX000, after it had. See
+// https://www.postgresql.org/docs/current/errcodes-appendix.html.
+func commitError(err error) error {
+	c := sqlState(err)
+	if err == nil || isRolledBack(err) && (strings.HasPrefix(c, "23") || strings.HasPrefix(c, "40")) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", errCommitUnclear, err)
+}
+
 // isConnectionLost reports whether a new connection may succeed.
 func isConnectionLost(err error) bool {
-	return !store.IsStoreError(err) && !isRolledBack(err) && !errors.Is(err, context.Canceled) &&
+	return !store.IsStoreError(err) && !isStatementError(err) && !errors.Is(err, context.Canceled) &&
 		!errors.Is(err, context.DeadlineExceeded)
 }
 

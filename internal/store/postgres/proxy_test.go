@@ -3,9 +3,11 @@ package postgres
 import (
 	"bytes"
 	"crypto/sha256"
+	"encoding/binary"
 	"encoding/hex"
 	"net"
 	"net/url"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -17,20 +19,23 @@ import (
 type cut int
 
 const (
-	cutNever   cut = iota
-	cutRequest     // before the server hears of it
-	cutReply       // the server committed; no word of it comes back
-	cutBefore      // the same, but all replies up to that of the COMMIT come back
-	cutAfter       // after the reply to the COMMIT, before the server says that it is ready again
-	cutAny         // whatever the client says next, before the server hears of it; not only a COMMIT
+	cutNever    cut = iota
+	cutRequest      // before the server hears of it
+	cutReply        // the server committed; no word of it comes back
+	cutBefore       // the same, but all replies up to that of the COMMIT come back
+	cutAfter        // after the reply to the COMMIT, before the server says that it is ready again
+	forgeCommit     // the server committed; another answer than its own to the COMMIT comes back, and the connection stays
+	forgeAll        // the server committed; an answer comes back in place of all its own, and the connection ends
+	cutAny          // whatever the client says next, before the server hears of it; not only a COMMIT
 )
 
 // cuts are those of the next conversations that come to a COMMIT.
 type cuts struct {
 	mode    cut
 	times   int
-	leaving bool // after the cut there is no server any more, until the proxy is armed again
-	spared  int  // with cutAny: how often the client says something before
+	leaving bool   // after the cut there is no server any more, until the proxy is armed again
+	spared  int    // with cutAny: how often the client says something before
+	forged  []byte // with forgeCommit and forgeAll: the answer
 }
 
 // proxy forwards the connections between a store and its database, and cuts them where it is told
@@ -113,10 +118,11 @@ func (p *proxy) serve() {
 	}
 }
 
-// preparedCommit is the name that pgx gives to the prepared statement COMMIT, as a Bind has it.
+// preparedCommit is the name that pgx gives to the prepared statement COMMIT, as a Bind has it after
+// its unnamed portal.
 var preparedCommit = func() []byte {
 	sum := sha256.Sum256([]byte("COMMIT"))
-	return append([]byte("stmtcache_"+hex.EncodeToString(sum[:24])), 0)
+	return append([]byte("\x00stmtcache_"+hex.EncodeToString(sum[:24])), 0)
 }()
 
 type conversation struct {
@@ -142,7 +148,8 @@ func (c *conversation) requests() {
 		if c.answered.Swap(false) {
 			c.turns.Add(1)
 		}
-		commit := bytes.Contains(buffer[:n], preparedCommit) && !bytes.Contains(buffer[:n], []byte("COMMIT"))
+		commit := bytes.Contains(buffer[:n], preparedCommit) && !bytes.Contains(buffer[:n], []byte("COMMIT")) ||
+			c.forges() && bytes.HasPrefix(buffer[:n], simpleCommit)
 		switch mode := c.next(commit); mode {
 		case cutNever:
 		case cutRequest, cutAny:
@@ -158,6 +165,30 @@ func (c *conversation) requests() {
 
 // committed is what the server says last of a COMMIT: CommandComplete, its length, and a tag.
 var committed = []byte("C\x00\x00\x00\x0bCOMMIT\x00")
+
+// readyForQuery is what the server says after each Sync, outside a transaction.
+var readyForQuery = []byte("Z\x00\x00\x00\x05I")
+
+// failure is an ErrorResponse.
+func failure(severity, state string) []byte {
+	fields := "S" + severity + "\x00V" + severity + "\x00C" + state + "\x00Mforged\x00\x00"
+	return append(binary.BigEndian.AppendUint32([]byte("E"), uint32(4+len(fields))), fields...)
+}
+
+// simpleCommit is a COMMIT in a trip of its own.
+var simpleCommit = []byte("Q\x00\x00\x00\x0bCOMMIT\x00")
+
+func (p *proxy) forges() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.mode == forgeCommit
+}
+
+func (p *proxy) answer() []byte {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.forged
+}
 
 // replies hands on what the server says.
 func (c *conversation) replies() {
@@ -184,6 +215,18 @@ func (c *conversation) replies() {
 				_, _ = c.client.Write(held[:at])
 			case cutAfter:
 				_, _ = c.client.Write(held[:at+len(committed)])
+			case forgeAll:
+				_, _ = c.client.Write(c.answer())
+			case forgeCommit:
+				if !bytes.HasSuffix(held, readyForQuery) { // the rest comes with the next read
+					continue
+				}
+				if _, err := c.client.Write(slices.Concat(held[:at], c.answer(), readyForQuery)); err != nil {
+					return
+				}
+				c.pending.Store(int32(cutNever))
+				held = nil
+				continue
 			}
 			return
 		}

@@ -105,14 +105,14 @@ func (db *DB) runAndCommit(ctx context.Context, conn *pgxpool.Conn, queued *pgx.
 	defer results.Close()
 	// The server answers in order: if a statement before the COMMIT fails, nothing was committed.
 	// If the connection ends without an answer, the COMMIT, which was sent, may have taken effect.
+	// So it may if a FATAL comes in place of an answer: a pooler sends one if it lost the server.
 	if err := read(results); err != nil {
-		_, failed := errors.AsType[*pgconn.PgError](err)
-		return failed || pgconn.SafeToRetry(err), err // SafeToRetry: nothing was sent
+		return isRolledBack(err) || pgconn.SafeToRetry(err), err // SafeToRetry: nothing was sent
 	}
 	tag, err := results.Exec()
 	switch {
 	case err != nil:
-		// only an ERROR is a rollback; a FATAL may come after a commit
+		err = commitError(err)
 		return n == 0 || isRolledBack(err) || pgconn.SafeToRetry(err), err
 	case tag.String() != "COMMIT":
 		return tag.String() == "ROLLBACK", errors.New("store: the server did not commit the transaction: " + tag.String())
