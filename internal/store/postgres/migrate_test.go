@@ -193,6 +193,31 @@ func TestOpenRefusesAnotherEncoding(t *testing.T) {
 	}
 }
 
+// A database in which Citus distributes tables is refused, by Open and by Migrate. One that only has
+// the extension is not. A table stands in for the catalog of Citus, which Debian does not have.
+func TestDistributedTablesAreRefused(t *testing.T) {
+	t.Parallel()
+	at := newDatabase(t)
+	conn := storetest.Must(pgx.Connect(t.Context(), at))(t)
+	defer conn.Close(t.Context())
+	open := func() error {
+		db, err := Open(t.Context(), at, "")
+		if err == nil {
+			storetest.OK(t, db.Close())
+		}
+		return err
+	}
+	storetest.Must(conn.Exec(t.Context(), `CREATE TABLE pg_dist_partition (logicalrelid regclass NOT NULL, partmethod "char" NOT NULL)`))(t)
+	storetest.OK(t, Migrate(t.Context(), at, ""))
+	storetest.OK(t, open())
+	storetest.Must(conn.Exec(t.Context(), `INSERT INTO pg_dist_partition VALUES ('sends', 'h')`))(t)
+	for _, err := range []error{open(), Migrate(t.Context(), at, "")} {
+		if !errors.Is(err, errDistributedTables) {
+			t.Errorf("%v", err)
+		}
+	}
+}
+
 // A server that grants every lock, as CockroachDB before 26.2 does, is refused. Two processes that
 // start at once are not mistaken for such a server.
 func TestServerWithoutLocks(t *testing.T) {

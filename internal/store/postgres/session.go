@@ -54,16 +54,23 @@ var (
 	errSharedLocks = errors.New(
 		"store: an advisory lock of one session does not lock out another on this server, as in CockroachDB before 26.2, " +
 			"and the service counts the sends of a recipient under such a lock: use PostgreSQL")
+	errDistributedTables = errors.New(
+		"store: the database has tables that Citus distributes over several servers, where a transaction may take effect although its " +
+			"COMMIT fails, and a lock of one server does not lock out a session of another: use a database without distributed tables")
 	errFewPlaces = fmt.Errorf("store: the pooler in front of Postgres has too few connections: "+
 		"set default_pool_size in PgBouncer to %d for each replica, and 6 more", ConnsPerReplica)
 )
 
 // checkServer fails if the database's encoding isn't UTF-8, if a pooler gives a server connection
-// to each transaction (prepared statements and settings need sessions), or if an advisory lock of
-// one session doesn't lock out another. It opens a second connection to test the latter two.
+// to each transaction (prepared statements and settings need sessions), if an advisory lock of one
+// session doesn't lock out another, or if the database has distributed tables. It opens a second
+// connection to test the pooler and the locks.
 func checkServer(ctx context.Context, conn *pgx.Conn) error {
 	if encoding := conn.PgConn().ParameterStatus("server_encoding"); encoding != "" && encoding != "UTF8" {
 		return fmt.Errorf("store: the database has the encoding %s: create one with ENCODING 'UTF8' TEMPLATE template0", encoding)
+	}
+	if err := checkTables(ctx, conn); err != nil {
+		return err
 	}
 	server, err := serverPID(ctx, conn)
 	if err != nil {
@@ -96,6 +103,21 @@ func checkServer(ctx context.Context, conn *pgx.Conn) error {
 		}
 	}
 	return checkLocks(ctx, conn, second)
+}
+
+// checkTables returns errDistributedTables if the catalog of Citus, which has a row for each
+// distributed table, is there and not empty.
+func checkTables(ctx context.Context, conn *pgx.Conn) error {
+	var distributed bool
+	err := conn.QueryRow(ctx, "SELECT to_regclass('pg_dist_partition') IS NOT NULL", pgx.QueryExecModeSimpleProtocol).Scan(&distributed)
+	if err != nil || !distributed {
+		return err
+	}
+	err = conn.QueryRow(ctx, "SELECT EXISTS (SELECT FROM pg_dist_partition)", pgx.QueryExecModeSimpleProtocol).Scan(&distributed)
+	if err == nil && distributed {
+		err = errDistributedTables
+	}
+	return err
 }
 
 // probeLockKey is taken by nothing but checkLocks.
