@@ -17,6 +17,13 @@ import (
 const (
 	// reuseFor is how long after a read began its rows may be used again; see sharedReads.
 	reuseFor = 50 * time.Millisecond
+	// readPause is the least time between the begins of two reads for refused requests of one
+	// recipient, after readsAtOnce of them whose rows may not be used again, because a send is in
+	// flight: for hours, if the mail server is away. Requests that come meanwhile share the later
+	// read. So a flood on such a recipient costs a process at most 200 reads a second for strangers
+	// and as many for others.
+	readPause   = 5 * time.Millisecond
+	readsAtOnce = 20
 	// These bound the shared reads under way at once for refused requests, of strangers (unknown
 	// browsers) and of others. All calls of ReadHistory share a statement, which holds a limited
 	// number: together these are fewer, so that other requests' calls still fit.
@@ -47,6 +54,8 @@ type readKey struct {
 
 type sharedRead[T any] struct {
 	done       chan struct{} // set with the fields below
+	beganAt    time.Time     // as askedAt, on the clock that timers follow; set before it is one of last
+	inARow     int           // how many reads began before, each within reuseFor of the next
 	askedAt    time.Time     // when it began, on this process's clock
 	answeredAt time.Time     // on this process's clock
 	rows       T
@@ -75,9 +84,10 @@ func newSharedReads[T any]() sharedReads[T] {
 }
 
 // read returns the answer of a read that began after the call of this method, or of the last one
-// before if the function usable accepts its rows. Its err is the error of the read. If the read did
-// not begin within store.CallTimeout, or if ctx ended while read waited for another caller's read,
-// err is fault.Unavailable.
+// before if the function usable accepts its rows. After many reads in a row for refused requests,
+// the next one begins readPause after the one before. Its err is the error of the read. If the read
+// did not begin within store.CallTimeout, or if ctx ended while read waited for another caller's
+// read, err is fault.Unavailable.
 func (r *sharedReads[T]) read(ctx context.Context, key readKey, now func() time.Time, usable func(T) bool,
 	read func(context.Context) (T, error),
 ) *sharedRead[T] {
@@ -110,9 +120,14 @@ func (r *sharedReads[T]) read(ctx context.Context, key readKey, now func() time.
 	}
 	if key.look {
 		slots = make(chan struct{}, 1)
+	} else if before != nil {
+		if x.inARow = before.inARow + 1; x.inARow >= readsAtOnce {
+			time.Sleep(time.Until(before.beganAt.Add(readPause)))
+		}
 	}
 	x.err = takeSlot(ctx, slots)
 	r.mu.Lock()
+	x.beganAt = time.Now()
 	delete(r.waiting, key)
 	if x.err != nil {
 		r.mu.Unlock()
@@ -120,14 +135,21 @@ func (r *sharedReads[T]) read(ctx context.Context, key readKey, now func() time.
 	}
 	r.last[key] = x
 	r.mu.Unlock()
-	time.AfterFunc(reuseFor, func() {
-		<-x.done
+	forget := func() {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		if r.last[key] == x {
 			delete(r.last, key)
 		}
-	})
+	}
+	if key.look { // no later peek uses its rows
+		defer forget()
+	} else {
+		time.AfterFunc(reuseFor, func() {
+			<-x.done
+			forget()
+		})
+	}
 	defer func() { <-slots }()
 	x.askedAt, x.err = now(), errPanicked
 	x.rows, x.err = read(ctx)

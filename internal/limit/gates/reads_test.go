@@ -3,6 +3,7 @@ package gates
 import (
 	"context"
 	"errors"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -37,6 +38,73 @@ func TestASharedReadThatPanics(t *testing.T) {
 			t.Errorf("joined: %+v", x)
 		}
 		servertest.Same(t, "slots held", len(r.others), 0)
+	})
+}
+
+// However many ask for one recipient whose rows may not be used again, after readsAtOnce reads each
+// begins readPause after the one before, and each caller gets rows that were read after it came. A first caller, one of
+// another recipient, and one that comes later don't wait.
+func TestReadsOfOneRecipientAreBounded(t *testing.T) {
+	const took = time.Millisecond
+	servertest.Bubble(t, func(t *testing.T) {
+		r, began := newSharedReads[time.Time](), time.Now()
+		var mu sync.Mutex
+		var last time.Time // when the last read of many began
+		reads, answers := 0, 0
+		ask := func(key readKey) (waited time.Duration) {
+			came := time.Now()
+			x := r.read(t.Context(), key, time.Now, func(time.Time) bool { return false }, func(context.Context) (time.Time, error) {
+				at := time.Now()
+				time.Sleep(took)
+				return at, nil
+			})
+			servertest.OK(t, x.err)
+			if x.rows.Before(came) {
+				t.Errorf("a caller that came at %v got rows of %v", came.Sub(began), x.rows.Sub(began))
+			}
+			return time.Since(came)
+		}
+		attacked := readKey{bucket: "attacked"}
+		servertest.Same(t, "a first caller waits", ask(attacked), took)
+		time.Sleep(reuseFor + time.Millisecond)
+		servertest.Same(t, "one that comes later waits", ask(attacked), took)
+		time.Sleep(reuseFor + time.Millisecond)
+		var callers sync.WaitGroup
+		for range 64 {
+			callers.Go(func() {
+				for start := time.Now(); time.Since(start) < time.Second; {
+					x := r.read(t.Context(), attacked, time.Now, func(time.Time) bool { return false },
+						func(context.Context) (time.Time, error) {
+							at := time.Now()
+							mu.Lock()
+							if reads++; reads > readsAtOnce && at.Sub(last) < readPause {
+								t.Errorf("two reads began %v apart", at.Sub(last))
+							}
+							last = at
+							mu.Unlock()
+							time.Sleep(took)
+							return at, nil
+						})
+					servertest.OK(t, x.err)
+					mu.Lock()
+					answers++
+					mu.Unlock()
+					time.Sleep(100 * time.Microsecond)
+				}
+			})
+		}
+		time.Sleep(100 * time.Millisecond)
+		servertest.Same(t, "one of another recipient waits", ask(readKey{bucket: "another"}), took)
+		if waited := ask(attacked); waited > readPause+2*took {
+			t.Errorf("a caller among many waited %v", waited)
+		}
+		callers.Wait()
+		if most := int(time.Second/readPause) + readsAtOnce + 2; reads > most || answers < 10*reads {
+			t.Errorf("%d reads in a second for %d answers", reads, answers)
+		}
+		look := readKey{bucket: "attacked", look: true}
+		servertest.Same(t, "a look waits", ask(look), took)
+		servertest.Same(t, "the next look waits", ask(look), took)
 	})
 }
 
