@@ -103,7 +103,9 @@ type Plan struct {
 	SendRules    []quota.Rule // those of Rules that the database decides too, by the recipient's sends
 	FailureRules []quota.Rule // likewise, by the sends that failed because of the address
 	LimiterRules []quota.Rule // the others, which only a limiter decides
-	Also         []quota.Rule // as in quota.Request
+	// DatabaseRules are SendRules, then FailureRules.
+	DatabaseRules []quota.Rule
+	Also          []quota.Rule // as in quota.Request
 	// Buckets has the bucket of each scope of Rules and Also, except where the subject has no
 	// value, such as a client address or a country: there a limiter's Take fails, and Peek leaves
 	// the rules out.
@@ -113,17 +115,20 @@ type Plan struct {
 // NewPlan makes the plan for rules from policy.Set.RulesFor.
 func NewPlan(s Subject, rules []quota.Rule, also ...quota.Rule) Plan {
 	p := Plan{Subject: s, Rules: rules, Also: also, Buckets: make(map[quota.Scope]string, len(rules)+len(also))}
-	p.SendRules = make([]quota.Rule, 0, len(rules)) // most are of this kind
-	for _, r := range rules {
-		switch r.Scope {
-		case quota.Recipient:
-			p.SendRules = append(p.SendRules, r)
-		case quota.Failures:
-			p.FailureRules = append(p.FailureRules, r)
-		default:
-			p.LimiterRules = append(p.LimiterRules, r)
+	divided := make([]quota.Rule, 0, len(rules)) // one allocation for all kinds
+	appendThose := func(of func(quota.Scope) bool) []quota.Rule {
+		begin := len(divided)
+		for _, r := range rules {
+			if of(r.Scope) {
+				divided = append(divided, r)
+			}
 		}
+		return divided[begin:len(divided):len(divided)]
 	}
+	p.SendRules = appendThose(func(scope quota.Scope) bool { return scope == quota.Recipient })
+	p.FailureRules = appendThose(func(scope quota.Scope) bool { return scope == quota.Failures })
+	p.DatabaseRules = divided[:len(divided):len(divided)]
+	p.LimiterRules = appendThose(func(scope quota.Scope) bool { return scope != quota.Recipient && scope != quota.Failures })
 	for _, all := range [][]quota.Rule{rules, also} {
 		for _, r := range all {
 			if p.Buckets[r.Scope] != "" {

@@ -111,8 +111,11 @@ func (g *Gates) takeSendOnce(ctx context.Context, s Send) (d quota.Decision, una
 // doesn't depend on the database, whose error is ignored. If the browser names no verification, the
 // rows aren't even read, and the answer shows nothing of the recipient's rules.
 func (g *Gates) answerRefusal(ctx context.Context, s Send, d quota.Decision, askedAt time.Time) (Answer, error) {
-	shown, _ := VisibleRefusal(d)
-	wide := s.Browser && !policy.CountedInDatabase(shown.Rule) && shown.Scope != quota.Backoff
+	wide := false
+	if s.Browser {
+		shown, _ := VisibleRefusal(d)
+		wide = !policy.CountedInDatabase(shown.Rule) && shown.Scope != quota.Backoff
+	}
 	if wide && !s.Named {
 		return Answer{Decision: d}, nil
 	}

@@ -95,11 +95,8 @@ type databaseRows struct {
 }
 
 func newDatabaseRows(p buckets.Plan, sends, rejected []quota.Event, now, askedAt time.Time) databaseRows {
-	events, rules := map[quota.Scope][]quota.Event{quota.Recipient: sends, quota.Failures: rejected}, p.SendRules
-	if len(p.FailureRules) > 0 {
-		rules = slices.Concat(rules, p.FailureRules)
-	}
-	return databaseRows{events, quota.Evaluate(rules, events, now).Rules, now, askedAt}
+	events := map[quota.Scope][]quota.Event{quota.Recipient: sends, quota.Failures: rejected}
+	return databaseRows{events, quota.Evaluate(p.DatabaseRules, events, now).Rules, now, askedAt}
 }
 
 // Peek returns the states of all rules without counting, from the limiter (or this process) and the
