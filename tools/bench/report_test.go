@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 
@@ -120,23 +121,39 @@ var whatPeopleDo = map[string]string{
 	check:     "enters the right code",
 }
 
-// noticed is a table of how long people wait for our answers.
+// noticedCallers are the numbers of callers in the table of noticed, of those that were measured.
+var noticedCallers = []int{1, unitCallers}
+
+// noticed is a table of how long people wait for our answers, and for those of the others.
 func (ri *rig) noticed(callers []int) string {
-	var text strings.Builder
-	text.WriteString("How many milliseconds an answer takes: the median and, in brackets, the slowest of a hundred.\n\n| somebody |")
-	for _, n := range callers {
-		fmt.Fprintf(&text, " %d at once |", n)
-	}
-	text.WriteString("\n|---|" + strings.Repeat("---|", len(callers)) + "\n")
-	for _, w := range workloads {
-		fmt.Fprintf(&text, "| %s |", whatPeopleDo[w])
-		for _, n := range callers {
-			at := cell{ours, w, n}
-			fmt.Fprintf(&text, " %s (%s) |", number(quantile(ri.each(at, p50), .5)), number(quantile(ri.each(at, p99), .5)))
+	text, rule := "How many milliseconds an answer takes: the median and, in brackets, the slowest of a hundred. The\n"+
+		"fair floor keeps the same record without our promises, and otpgateway is a peer that keeps no\n"+
+		"record ([more about them](../tools/bench/RESULTS.md#floors-and-goals)). A dash says that a program\n"+
+		"has no such request, or was not measured.\n\n| somebody |", "\n|---|"
+	var columns []cell
+	for _, n := range noticedCallers {
+		for _, program := range []string{ours, fairFloor, otpgateway} {
+			if slices.Contains(callers, n) {
+				columns = append(columns, cell{program, "", n})
+				text += fmt.Sprintf(" %s, %d at once |", strings.Replace(program, ours, "sendcode", 1), n)
+				rule += "---|"
+			}
 		}
-		text.WriteString("\n")
 	}
-	return text.String()
+	text += rule + "\n"
+	for _, w := range workloads {
+		text += fmt.Sprintf("| %s |", whatPeopleDo[w])
+		for _, at := range columns {
+			at.workload = w
+			median := number(quantile(ri.each(at, p50), .5))
+			if slow := quantile(ri.each(at, p99), .5); !math.IsNaN(slow) {
+				median += " (" + number(slow) + ")"
+			}
+			text += " " + median + " |"
+		}
+		text += "\n"
+	}
+	return text
 }
 
 // unitCallers is the number of callers of which unit costs and goals are.
