@@ -198,11 +198,11 @@ func (o *Outbox) send(ctx context.Context, w store.Work, message transmitFunc) (
 // fail with StageAllSetAside or ErrPace, it logs only the first of them.
 func (o *Outbox) logAttempt(f *flight, out store.Outcome, fail *delivery.Error) {
 	suspended := fail != nil && (fail.Stage == delivery.StageAllSetAside || fail.Err == delivery.ErrPace)
-	o.lanesMu.Lock()
-	l := f.lane
-	known := suspended && l.suspensionLogged
-	l.suspensionLogged = suspended || l.suspensionLogged && fail != nil && fail.Class == delivery.Temporary
-	o.lanesMu.Unlock()
+	known := false
+	o.update(f.lane, func(l *lane, _ time.Time) {
+		known = suspended && l.suspensionLogged
+		l.suspensionLogged = suspended || l.suspensionLogged && fail != nil && fail.Class == delivery.Temporary
+	})
 	if fail == nil || known {
 		return
 	}

@@ -2,6 +2,7 @@ package outbox
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"time"
 
@@ -89,13 +90,23 @@ func (l *lane) full(now time.Time, most int) bool {
 	return l.ready() || l.workers-l.patient >= most || l.inStore > 0 || deferred > 0 && takesNoMore
 }
 
-// change must be called before each change of the state that the method full reads, and before an
-// attempt that has ended is counted. At the end of a backlog, change keeps the backlog's
-// throughput. The fewer messages went out, the less they say: a backlog may last a microsecond,
-// until a worker begins. So the fewer there were, the more does change add of what it kept of the
-// backlog before, if that one ended shortly before this one began. All together are at most
-// throughputWindow.
-func (l *lane) change(now time.Time, most int) {
+// update calls f under the lock of the lanes. Only update takes this lock, so nothing can change a
+// lane without it. Before f changes anything, update notes whether the lane has been full until
+// now.
+func (o *Outbox) update(l *lane, f func(l *lane, now time.Time)) {
+	o.lanesMu.Lock()
+	defer o.lanesMu.Unlock()
+	now := time.Now()
+	l.noteFull(now, o.maxWorkers(l))
+	f(l, now)
+}
+
+// noteFull notes whether the lane has been full until now. At the end of a backlog, it keeps the
+// backlog's throughput. The fewer messages went out, the less they say: a backlog may last a
+// microsecond, until a worker begins. So the fewer there were, the more does noteFull add of what
+// it kept of the backlog before, if that one ended shortly before this one began. All together are
+// at most throughputWindow.
+func (l *lane) noteFull(now time.Time, most int) {
 	if l.full(now, most) {
 		l.wasFull, l.fullUntil = true, now
 		return
@@ -129,11 +140,9 @@ func (l *lane) follows() bool {
 	return l.last.gone > 0 && l.since.Sub(l.last.ended) < shortPause
 }
 
-// expectedWait is ExpectedWait for a lane. The parameter most is the largest number of the lane's
-// workers. The parameter share is the number of messages that each app may hold in this process
-// even when the memory for messages is full.
-func (l *lane) expectedWait(app, network string, ends, now time.Time, most, share int) (wait time.Duration, stalled bool) {
-	l.change(now, most)
+// expectedWait is ExpectedWait for a lane, within update. The parameter share is the number of
+// messages that each app may hold in this process even when the memory for messages is full.
+func (l *lane) expectedWait(app, network string, ends, now time.Time, share int) (wait time.Duration, stalled bool) {
 	follows := l.follows()
 	switch {
 	case !l.wasFull && (!follows || now.Sub(l.fullUntil) >= judgedAfter): // a worker that has just become free is soon busy again
@@ -196,11 +205,11 @@ func (l *lane) expectedWait(app, network string, ends, now time.Time, most, shar
 // suspended or no worker runs. The result wait is then the time since the servers were suspended.
 // If they are not suspended, it is the time since messages began to wait.
 func (o *Outbox) ExpectedWait(q store.Queue, app, network string, life time.Duration) (wait time.Duration, stalled bool) {
-	o.lanesMu.Lock()
-	defer o.lanesMu.Unlock()
-	l, now := o.lanes[q], time.Now()
-	wait, stalled = l.expectedWait(app, network, o.Now().Add(life), now, o.maxWorkers(l), o.capacity(l)/appShare)
-	return max(wait, l.waitOfNetwork(app, network, now)), stalled
+	o.update(o.lanes[q], func(l *lane, now time.Time) {
+		wait, stalled = l.expectedWait(app, network, o.Now().Add(life), now, o.capacity(l)/appShare)
+		wait = max(wait, l.waitOfNetwork(app, network, now))
+	})
+	return wait, stalled
 }
 
 // waitOfNetwork returns how long a new message of a network waits because the network has its share
@@ -238,11 +247,7 @@ func (o *Outbox) LongestWait(ch recipient.Channel) (longest time.Duration) {
 }
 
 func (o *Outbox) appsThatWait(q store.Queue) (all []string) {
-	o.lanesMu.Lock()
-	defer o.lanesMu.Unlock()
-	for app := range o.lanes[q].waits {
-		all = append(all, app)
-	}
+	o.update(o.lanes[q], func(l *lane, _ time.Time) { all = slices.Collect(maps.Keys(l.waits)) })
 	return all
 }
 
@@ -250,19 +255,17 @@ func (o *Outbox) appsThatWait(q store.Queue) (all []string) {
 // throughput, even a failure, since the worker can then begin the next message. An answer that the
 // server accepts no messages at present does not count.
 func (o *Outbox) noteAttempt(l *lane, fail *delivery.Error) {
-	o.lanesMu.Lock()
-	defer o.lanesMu.Unlock()
-	now := time.Now()
-	l.change(now, o.maxWorkers(l))
-	if !serverTakesNoMore(fail) {
-		begin := l.since
-		if !l.wasFull {
-			begin = time.Time{}
+	o.update(l, func(l *lane, now time.Time) {
+		if !serverTakesNoMore(fail) {
+			begin := l.since
+			if !l.wasFull {
+				begin = time.Time{}
+			}
+			l.sent.add(now, begin)
+		} else if fail.Err == delivery.ErrPace {
+			l.paced = now
 		}
-		l.sent.add(now, begin)
-	} else if fail.Err == delivery.ErrPace {
-		l.paced = now
-	}
+	})
 }
 
 // serverTakesNoMore reports whether a failure says that the server or carrier accepts no message at
@@ -286,23 +289,18 @@ func (o *Outbox) notePostponed(f *flight, fail *delivery.Error, after time.Durat
 	if !answered && !o.suspended(f.lane) {
 		return
 	}
-	l, app := f.lane, f.work.Send.App
-	o.lanesMu.Lock()
-	defer o.lanesMu.Unlock()
-	now := time.Now()
-	l.change(now, o.maxWorkers(l))
-	l.refused = now
-	l.count(app, 1)
+	app := f.work.Send.App
+	o.update(f.lane, func(l *lane, now time.Time) {
+		l.refused = now
+		l.count(app, 1)
+	})
 	time.AfterFunc(after+o.Tick, func() { // a replica takes the message over within a tick
-		o.lanesMu.Lock()
-		defer o.lanesMu.Unlock()
-		l.change(time.Now(), o.maxWorkers(l))
-		l.count(app, -1)
+		o.update(f.lane, func(l *lane, _ time.Time) { l.count(app, -1) })
 	})
 }
 
-// suspended reports whether all servers or carriers of a lane's channel are suspended. Callers do
-// not hold lanesMu.
+// suspended reports whether all servers or carriers of a lane's channel are suspended. Don't call it
+// within update.
 func (o *Outbox) suspended(l *lane) bool { return o.attemptsAllowed(l) < delivery.UnlimitedAttempts }
 
 // readBacklog reads from the database how many messages wait, if this process may not know of all
@@ -314,15 +312,14 @@ func (o *Outbox) readBacklog(ctx context.Context) {
 	unknown := false
 	for _, l := range o.lanes {
 		suspended := o.suspended(l)
-		o.lanesMu.Lock()
-		l.change(time.Now(), o.maxWorkers(l))
-		if !suspended {
-			l.suspended = time.Time{}
-		} else if l.suspended.IsZero() {
-			l.suspended = time.Now()
-		}
-		unknown = unknown || suspended || len(l.behind) > 0 || l.inStore > 0
-		o.lanesMu.Unlock()
+		o.update(l, func(l *lane, now time.Time) {
+			if !suspended {
+				l.suspended = time.Time{}
+			} else if l.suspended.IsZero() {
+				l.suspended = now
+			}
+			unknown = unknown || suspended || len(l.behind) > 0 || l.inStore > 0
+		})
 	}
 	if !unknown {
 		return
@@ -332,14 +329,13 @@ func (o *Outbox) readBacklog(ctx context.Context) {
 		o.noteAway(ctx, err)
 		return
 	}
-	o.lanesMu.Lock()
-	defer o.lanesMu.Unlock()
 	for q, l := range o.lanes {
 		c := waiting[q]
-		l.change(time.Now(), o.maxWorkers(l))
-		l.inStore = float64(c.Due)
-		if l.flights < c.Held {
-			l.inStore *= float64(l.flights) / float64(c.Held)
-		}
+		o.update(l, func(l *lane, _ time.Time) {
+			l.inStore = float64(c.Due)
+			if l.flights < c.Held {
+				l.inStore *= float64(l.flights) / float64(c.Held)
+			}
+		})
 	}
 }

@@ -17,7 +17,7 @@ type ends func(n int, every time.Duration, fail *delivery.Error)
 
 // wait has n more messages of an app wait in a lane's queue.
 func wait(l *lane, app string, n int) {
-	l.change(time.Now(), 16)
+	l.noteFull(time.Now(), 16)
 	l.count(app, n)
 	l.queued += n
 }
@@ -25,19 +25,19 @@ func wait(l *lane, app string, n int) {
 // postponed makes n messages of an app wait for their next attempt, as if the server accepted no
 // more.
 func postponed(l *lane, app string, n int) {
-	l.change(time.Now(), 16)
+	l.noteFull(time.Now(), 16)
 	l.refused = time.Now()
 	l.count(app, n)
 }
 
 // backlog has n messages go out while all workers are busy. Two seconds later all are busy again.
 func (end ends) backlog(l *lane, n int, every time.Duration) {
-	l.change(time.Now(), 16)
+	l.noteFull(time.Now(), 16)
 	l.workers = 16
 	end(n, every, nil)
 	l.workers = 15
 	time.Sleep(2 * time.Second)
-	l.change(time.Now(), 16)
+	l.noteFull(time.Now(), 16)
 	l.workers = 16
 }
 
@@ -109,7 +109,7 @@ func TestExpectedWait(t *testing.T) {
 		"suspended": {func(l *lane, end ends) {
 			postponed(l, "shop", 2)
 			end(40, time.Second, nil)
-			l.change(time.Now(), 16)
+			l.noteFull(time.Now(), 16)
 			l.suspended = time.Now()
 			postponed(l, "shop", 100)
 			time.Sleep(30 * time.Second)
@@ -117,12 +117,12 @@ func TestExpectedWait(t *testing.T) {
 		"suspended, nothing waits": {func(l *lane, end ends) {
 			wait(l, "shop", 1)
 			wait(l, "shop", -1)
-			l.change(time.Now(), 16)
+			l.noteFull(time.Now(), 16)
 			l.suspended = time.Now()
 			time.Sleep(time.Hour)
 		}, 0, false},
 		"suspended, and then one waits": {func(l *lane, end ends) {
-			l.change(time.Now(), 16)
+			l.noteFull(time.Now(), 16)
 			l.suspended = time.Now()
 			time.Sleep(time.Hour)
 			postponed(l, "shop", 1)
@@ -131,7 +131,7 @@ func TestExpectedWait(t *testing.T) {
 			wait(l, "shop", 100)
 			for range 10 {
 				end(4, time.Second, nil)
-				l.change(time.Now(), 16)
+				l.noteFull(time.Now(), 16)
 				l.suspended = time.Now()
 				wait(l, "shop", 0)
 			}
@@ -147,13 +147,13 @@ func TestExpectedWait(t *testing.T) {
 			end(40, time.Second/2, nil)
 		}, 10 * time.Second, false},
 		"all workers are busy, and none waits": {func(l *lane, end ends) {
-			l.change(time.Now(), 16)
+			l.noteFull(time.Now(), 16)
 			l.workers = 16
 			end(90, time.Second, nil)
 		}, 16 * time.Second, false},
 
 		"a worker has just become free": {func(l *lane, end ends) {
-			l.change(time.Now(), 16)
+			l.noteFull(time.Now(), 16)
 			l.workers = 16
 			end(40, time.Second, nil)
 			l.workers = 15
@@ -177,7 +177,7 @@ func TestExpectedWait(t *testing.T) {
 		"few were refused, and all workers have just begun": {func(l *lane, _ ends) {
 			postponed(l, "shop", 5)
 			time.Sleep(25 * time.Second)
-			l.change(time.Now(), 16)
+			l.noteFull(time.Now(), 16)
 			l.workers = 16
 			time.Sleep(time.Second / 10)
 		}, 0, false},
@@ -192,7 +192,7 @@ func TestExpectedWait(t *testing.T) {
 
 		"suspended, and one tries": {func(l *lane, _ ends) {
 			postponed(l, "shop", 2)
-			l.change(time.Now(), 16)
+			l.noteFull(time.Now(), 16)
 			l.suspended = time.Now()
 			time.Sleep(30 * time.Second)
 			l.workers = 1
@@ -234,7 +234,7 @@ func TestExpectedWait(t *testing.T) {
 			end.backlog(l, 10, 2*time.Second)
 			l.workers = 15
 			time.Sleep(shortPause)
-			l.change(time.Now(), 16)
+			l.noteFull(time.Now(), 16)
 			l.workers = 16
 			end(1, 2*time.Second, nil)
 		}, 2 * time.Second, false},

@@ -1,6 +1,8 @@
 package outbox
 
 import (
+	"time"
+
 	"sendcode/internal/base/recipient"
 	"sendcode/internal/store"
 )
@@ -11,7 +13,6 @@ func (o *Outbox) Held(ch recipient.Channel) (held int, behind bool) {
 	o.leases.mu.Lock()
 	held = len(o.leases.flights)
 	o.leases.mu.Unlock()
-	o.lanesMu.Lock()
-	defer o.lanesMu.Unlock()
-	return held, len(o.lanes[store.Queue{Channel: ch}].behind) > 0
+	o.update(o.lanes[store.Queue{Channel: ch}], func(l *lane, _ time.Time) { behind = len(l.behind) > 0 })
+	return held, behind
 }

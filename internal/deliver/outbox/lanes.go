@@ -16,8 +16,8 @@ import (
 // stranger is a browser in which no earlier code of the recipient was entered. If there are several
 // connections, the strangers' lane leaves some of them free. So even a flood of strangers' sends
 // does not delay the sends of other callers. Within a lane the apps take turns, so that no app's
-// backlog delays the sends of another app. The lane itself has no lock. Outbox.lanesMu guards its
-// fields.
+// backlog delays the sends of another app. The lane itself has no lock: only Outbox.update changes
+// its fields.
 type lane struct {
 	store.Queue
 	queues           map[string]*queue // by app: flights that wait for a worker
@@ -287,14 +287,13 @@ func (o *Outbox) mayWait(l *lane) (givesWay func() bool, end func()) {
 // mayWait. It first calls the function `when`. If this function returns true, countPatient adds n
 // to l.patient. It returns the function's result.
 func (o *Outbox) countPatient(l *lane, n int, when func() bool) bool {
-	o.lanesMu.Lock()
-	defer o.lanesMu.Unlock()
-	if !when() {
-		return false
-	}
-	l.change(time.Now(), o.maxWorkers(l))
-	l.patient += n
-	return true
+	counted := false
+	o.update(l, func(l *lane, _ time.Time) {
+		if counted = when(); counted {
+			l.patient += n
+		}
+	})
+	return counted
 }
 
 // needsWorker reports whether a worker with a mail that may wait longer must end the wait; see

@@ -229,7 +229,7 @@ type Outbox struct {
 	waiters sync.Map      // the chan store.Outcome of each request that waits, by the ID of its send
 
 	leases         leases
-	lanesMu        sync.Mutex // guards what is in the lanes
+	lanesMu        sync.Mutex // guards what is in the lanes; only update takes it
 	lanes          map[store.Queue]*lane
 	free           chan struct{} // signalled when half of a lane's capacity is free again, so that rows in the database can be taken over
 	work           sync.WaitGroup

@@ -138,14 +138,15 @@ func (o *Outbox) queueOrPostpone(w store.Work) {
 // hasCapacityFor reports whether memory has capacity for a flight. If not, it notes that rows of
 // the flight's app wait in the database.
 func (o *Outbox) hasCapacityFor(f *flight) bool {
-	o.lanesMu.Lock()
-	defer o.lanesMu.Unlock()
-	l, app := f.lane, f.work.Send.App
-	if l.held[app] <= o.capacity(l)/appShare || !l.behind[app] && l.flights <= o.capacity(l) {
-		return true
-	}
-	l.behind[app] = true
-	return false
+	fits := false
+	o.update(f.lane, func(l *lane, _ time.Time) {
+		app := f.work.Send.App
+		fits = l.held[app] <= o.capacity(l)/appShare || !l.behind[app] && l.flights <= o.capacity(l)
+		if !fits {
+			l.behind[app] = true
+		}
+	})
+	return fits
 }
 
 // appShare divides Capacity: each app may hold the result when memory is full.
@@ -174,9 +175,7 @@ func (o *Outbox) takeOverLane(ctx context.Context, l *lane) error {
 	}
 	all, err := o.takeOverUpTo(ctx, l, admits, o.Store.TakeOver)
 	if all {
-		o.lanesMu.Lock()
-		defer o.lanesMu.Unlock()
-		clear(l.behind)
+		o.update(l, func(l *lane, _ time.Time) { clear(l.behind) })
 	}
 	return err
 }
@@ -189,13 +188,13 @@ func (o *Outbox) attemptsAllowed(l *lane) int {
 	}
 	n := r.AttemptsAllowed()
 	if n < delivery.UnlimitedAttempts {
-		o.lanesMu.Lock()
-		defer o.lanesMu.Unlock()
-		for _, other := range o.lanes {
-			if other.Channel == l.Channel {
-				n -= other.queued
+		o.update(l, func(*lane, time.Time) {
+			for _, other := range o.lanes {
+				if other.Channel == l.Channel {
+					n -= other.queued
+				}
 			}
-		}
+		})
 	}
 	return n
 }
@@ -232,11 +231,11 @@ func (o *Outbox) takeOverUpTo(ctx context.Context, l *lane, most int, from takeO
 
 // noteBehind notes for the app of each row that further rows of the app wait in the database.
 func (o *Outbox) noteBehind(l *lane, work []store.Work) {
-	o.lanesMu.Lock()
-	defer o.lanesMu.Unlock()
-	for _, w := range work {
-		l.behind[w.Send.App] = true
-	}
+	o.update(l, func(l *lane, _ time.Time) {
+		for _, w := range work {
+			l.behind[w.Send.App] = true
+		}
+	})
 }
 
 func (o *Outbox) leaseRows(ctx context.Context, q store.Queue, limit int, from takeOverFunc) ([]store.Work, error) {
@@ -254,10 +253,9 @@ func (o *Outbox) leaseRows(ctx context.Context, q store.Queue, limit int, from t
 	return work, err
 }
 
-func (o *Outbox) freeCapacity(l *lane) int {
-	o.lanesMu.Lock()
-	defer o.lanesMu.Unlock()
-	return max(0, o.capacity(l)-l.flights)
+func (o *Outbox) freeCapacity(l *lane) (free int) {
+	o.update(l, func(l *lane, _ time.Time) { free = max(0, o.capacity(l)-l.flights) })
+	return free
 }
 
 // hold begins a flight, which is the delivery of a row that this process has leased. It returns nil
@@ -265,23 +263,20 @@ func (o *Outbox) freeCapacity(l *lane) int {
 func (o *Outbox) hold(w store.Work) *flight {
 	f := o.leases.take(w, o.lanes[w.Queue()])
 	if f != nil {
-		o.lanesMu.Lock()
-		defer o.lanesMu.Unlock()
-		f.lane.begin(w.Send.App)
+		o.update(f.lane, func(l *lane, _ time.Time) { l.begin(w.Send.App) })
 	}
 	return f
 }
 
 // enqueue queues a flight in its lane. If the lane has too few workers, it starts one.
 func (o *Outbox) enqueue(f *flight) {
-	o.lanesMu.Lock()
-	defer o.lanesMu.Unlock()
-	f.lane.change(time.Now(), o.maxWorkers(f.lane))
-	f.lane.push(f)
-	o.addWorker(f.lane)
+	o.update(f.lane, func(l *lane, _ time.Time) {
+		l.push(f)
+		o.addWorker(l)
+	})
 }
 
-// addWorker starts a worker if flights wait and too few workers run. The caller holds the lock.
+// addWorker starts a worker if flights wait and too few workers run. It is for use within update.
 func (o *Outbox) addWorker(l *lane) {
 	if l.hires(o.maxWorkers(l)) {
 		o.work.Go(func() { o.runWorker(l) })
@@ -332,9 +327,13 @@ func (o *Outbox) endAttemptTrace(ctx context.Context, s store.Status, reason str
 // whose turn it is. If there is none, or if there are too many workers, it returns nil. Then the
 // calling worker is no longer counted and must end. The parameter last is the worker's last flight,
 // or nil.
-func (o *Outbox) dequeueOrEndWorker(l *lane, last *flight) *flight {
-	o.lanesMu.Lock()
-	defer o.lanesMu.Unlock()
+func (o *Outbox) dequeueOrEndWorker(l *lane, last *flight) (first *flight) {
+	o.update(l, func(l *lane, _ time.Time) { first = o.nextFlight(l, last) })
+	return first
+}
+
+// nextFlight is dequeueOrEndWorker within update.
+func (o *Outbox) nextFlight(l *lane, last *flight) *flight {
 	if last != nil && l.Strangers {
 		l.holds.remove(last)
 		defer l.holds.forget(last)
@@ -367,7 +366,5 @@ func (o *Outbox) letGo(f *flight) {
 		o.enqueue(next)
 		return
 	}
-	o.lanesMu.Lock()
-	defer o.lanesMu.Unlock()
-	f.lane.end(f.work.Send.App)
+	o.update(f.lane, func(l *lane, _ time.Time) { l.end(f.work.Send.App) })
 }
