@@ -24,6 +24,10 @@ func TestReadingTheReference(t *testing.T) {
 	tab := browsertest.Chromium(t).Open(t, browsertest.Look{Width: 1280, Height: 800})
 	p := browsertest.NewPage(t, tab, site.URL+"/docs", "")
 	p.Until(`document.querySelectorAll('pre button').length > 20`)
+	servertest.Same(t, "the tasks at the start, above all else", browsertest.Value[string](p,
+		`[...document.querySelectorAll('.tasks h3 a')].map((a) => a.hash).join() + ' ' + (document.querySelector('.tasks').getBoundingClientRect().bottom < innerHeight)`),
+		"#send,#check,#redeemProof true")
+	servertest.Same(t, "conventions come last", browsertest.Value[string](p, `[...document.querySelectorAll('main h2')].at(-1).id`), "requests")
 	p.Go(site.URL + "/docs#check")
 	p.Until(`(list => list.top >= 0 && list.bottom <= innerHeight && list.height > 700)(document.querySelector('#contents').getBoundingClientRect())`)
 	p.Until(`(([words, code]) => code.left > words.right && code.top < words.top + 200 && code.right < innerWidth)(` +

@@ -92,6 +92,13 @@ func TestEveryKindIsExplained(t *testing.T) {
 				t.Errorf("%s: %d without %q: %s", k.Slug, w.Code, part, w.Body)
 			}
 		}
+		for _, other := range ProblemKinds() { // in the list beside it, which marks its own
+			link := `<a href="/problems/` + other.Slug + `"`
+			if other.Slug == k.Slug {
+				link += ` aria-current="page"`
+			}
+			servertest.Same(t, link, strings.Count(w.Body.String(), link+">"), 1)
+		}
 	}
 	servertest.Same(t, "an unknown kind", get(e, "/problems/none").Code, 404)
 }
