@@ -14,6 +14,9 @@ type sentencePiece struct {
 	Text   string
 	Strong bool
 	At     DisplayTime // zero: plain text
+	Day    DisplayDay  // in whose words a page shows At; zero: to the second
+
+	now time.Time // zero: to the second
 }
 
 // DisplayTime is a time in the time zone in which a page shows it.
@@ -41,6 +44,12 @@ func AtTime(name string, t time.Time) Substitution {
 	return Substitution{name, sentencePiece{At: DisplayTime{Time: t}}}
 }
 
+// AtDay returns a substitution by a time that is days away from now. A page tells its day, and the
+// exact time if a reader asks for it.
+func AtDay(name string, t, now time.Time) Substitution {
+	return Substitution{name, sentencePiece{At: DisplayTime{Time: t}, now: now}}
+}
+
 // Sentence returns the console's text for a key as a sentence. Each "{name}" is replaced by the
 // substitution of this name, or dropped if there is none.
 func (w Words) Sentence(key string, parts ...Substitution) Sentence {
@@ -58,6 +67,9 @@ func (w Words) Sentence(key string, parts ...Substitution) Sentence {
 		name, rest, _ = strings.Cut(after, "}")
 		for _, p := range parts {
 			if p.name == name {
+				if !p.piece.now.IsZero() && !p.piece.At.IsZero() {
+					p.piece.Day = w.NearDay(p.piece.At.Time, p.piece.now)
+				}
 				p.piece.At.Time = w.inZone(p.piece.At.Time)
 				out = append(out, p.piece)
 			}

@@ -11,6 +11,8 @@ import (
 
 	"golang.org/x/text/feature/plural"
 	"golang.org/x/text/language"
+
+	"sendcode/internal/kit/servertest"
 )
 
 func TestLanguagesAgree(t *testing.T) {
@@ -143,6 +145,35 @@ func TestTook(t *testing.T) {
 	} {
 		if got := ConsoleTextsFor("").Took(d); got != is {
 			t.Errorf("%v: %q, want %q", d, got, is)
+		}
+	}
+}
+
+// A day that is near is told by its weekday, today by the minute, any other by its date. The text
+// of a sentence outside of pages has the whole time.
+func TestDays(t *testing.T) {
+	berlin, err := time.LoadLocation("Europe/Berlin")
+	servertest.OK(t, err)
+	now := time.Date(2026, 11, 30, 22, 30, 0, 0, time.UTC) // in Berlin a Monday, 23:30
+	for at, want := range map[string][3]string{
+		"2026-11-30T22:59:59Z": {"23:59", "23:59", "30 Nov"}, "2026-11-30T23:00:00Z": {"Tuesday", "星期二", "1 Dec"},
+		"2026-11-29T22:59:00Z": {"Sunday", "星期日", "29 Nov"}, "2026-11-24T12:00:00Z": {"Tuesday", "星期二", "24 Nov"},
+		"2026-11-23T12:00:00Z": {"23 Nov", "11月23日", "23 Nov"}, "2026-12-07T12:00:00Z": {"7 Dec", "12月7日", "7 Dec"},
+		"2027-01-03T12:00:00Z": {"3 Jan 2027", "2027年1月3日", "3 Jan 2027"},
+	} {
+		when, err := time.Parse(time.RFC3339, at)
+		servertest.OK(t, err)
+		for i, language := range []string{"en", "zh-Hans"} {
+			w := ConsoleTextsFor(language).In(berlin)
+			servertest.Same(t, at+" in "+language, w.NearDay(when, now).Text, want[i])
+			if i == 0 {
+				servertest.Same(t, at+" as a day", w.Day(when, now).Text, want[2])
+			}
+			s := w.Sentence("next.failed.suppressed.holds", AtDay("suntil", when, now))
+			servertest.Same(t, "the page's", s[1].Day.Text, want[i])
+			if whole := s.String(); !strings.Contains(whole, when.Format(time.DateTime)+" UTC") {
+				t.Errorf("%s: %s", at, whole)
+			}
 		}
 	}
 }

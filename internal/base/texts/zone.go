@@ -2,6 +2,7 @@ package texts
 
 import (
 	"fmt"
+	"strconv"
 	"time"
 )
 
@@ -42,6 +43,36 @@ func (w Words) Clock(t time.Time) DisplayTime { return DisplayTime{Time: w.inZon
 // milliseconds.
 func (w Words) WithMilliseconds(t time.Time) DisplayTime {
 	return DisplayTime{Time: w.inZone(t), Exact: true}
+}
+
+// DisplayDay is the day of a time, for what ends or began days away.
+type DisplayDay struct {
+	DisplayTime
+	Text string // "26 Dec"
+}
+
+// Day returns the day of a time in the time zone of the words. It names the year if that is not the
+// year of now.
+func (w Words) Day(t, now time.Time) DisplayDay {
+	d, key := w.Clock(t), "day"
+	if d.Year() != w.inZone(now).Year() {
+		key = "day.year"
+	}
+	return DisplayDay{d, d.Format(w.Get(key))}
+}
+
+// NearDay is [Words.Day] for a sentence. It tells the weekday if that names the day, and the minute
+// if it is today.
+func (w Words) NearDay(t, now time.Time) DisplayDay {
+	d, today := w.Day(t, now), w.inZone(now)
+	noon := func(t time.Time) time.Time { return time.Date(t.Year(), t.Month(), t.Day(), 12, 0, 0, 0, time.UTC) }
+	switch days := int(noon(d.Time).Sub(noon(today)) / (24 * time.Hour)); {
+	case days == 0:
+		d.Text = d.Format("15:04")
+	case -7 < days && days < 7:
+		d.Text = w.Get("weekday." + strconv.Itoa(int(d.Weekday())))
+	}
+	return d
 }
 
 // inZone returns a time in the time zone of the words. The zero time means that there is no time,

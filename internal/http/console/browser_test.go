@@ -101,12 +101,13 @@ func (w *window) fits(name string) {
 }
 
 // clipped finds what stands out of the window or of its box to the right. In lists, names of more
-// than 19 characters alone may be cut, whose title has them whole, and columns of the list of sends
-// alone may be left out. A state's reason may be cut, too, whose title has it whole.
+// than 19 characters alone may be cut, whose title has them whole. Columns of the list of sends and
+// the beginnings of suppressions alone may be left out. A send's reason may be cut, too, whose title
+// has it whole.
 const clipped = `[...document.querySelectorAll("main *")].filter(e => !e.closest(".visually-hidden, option") && e.closest("thead")?.offsetWidth !== 1 && (e.getBoundingClientRect().right > innerWidth + 1 && !e.matches(".now .why")
-	|| e.matches(".sends:not(.now) :is(td, th):not(.none), .filter > select") && getComputedStyle(e).display === "none"
+	|| e.matches(".sends:not(.now) :is(td, th):not(.none, .suppressions .at), .filter > select") && getComputedStyle(e).display === "none"
 	|| e.matches(".now :is(.mask, td.through)") && e.innerText.length < 20 && e.scrollWidth > e.clientWidth + 1
-	|| e.matches(".sends :is(td, th)") && !e.title && e.scrollWidth > e.clientWidth + 1 || e.matches("td.why") && e.scrollWidth > e.clientWidth + 1))
+	|| e.matches(".sends :is(td, th)") && !e.title && e.scrollWidth > e.clientWidth + 1 || e.matches(".sends:not(.now) td.why") && e.scrollWidth > e.clientWidth + 1))
 	.map(e => e.tagName + "." + e.className).slice(0, 3).join(" ")`
 
 // An operator goes from "where is my code?" to the audit entry by keyboard: the operator finds the

@@ -25,7 +25,8 @@ type overviewView struct {
 	layout.Page
 	Statistics
 	Last       []layout.FieldOption
-	Only       string // the filters of the page except the time, in words; empty: none
+	Only       string      // the filters of the page except the time, in words; empty: none
+	UnderWay   *figureView // sends that are not finished now; nil: not known
 	Figures    []figureView
 	Sends      Chart
 	Became     Table            // of the sends
@@ -82,7 +83,7 @@ func (console *Console) overviewPage(c echo.Context) error {
 		if s.UnderWay.Sends > 0 {
 			f.Note = w.Get("overview.oldest", "age", w.Wait(s.UnderWay.Age.Truncate(time.Second)))
 		}
-		v.Figures = slices.Insert(v.Figures, 0, f)
+		v.UnderWay = &f
 	}
 	paused, _, err := console.DB.PrefixPauses(ctx, store.PrefixPauseFilter{Active: true, Limit: 200})
 	if err != nil {

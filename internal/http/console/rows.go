@@ -91,7 +91,11 @@ func (r sendRow) Why() string {
 	add(refused, r.BlockedBy)
 	add(refused, r.W.Get("why.wait", "wait", r.W.Wait(r.RetryAfter)))
 	add(refused && r.Count > 1, "×"+strconv.Itoa(r.Count))
-	add(!refused, explain.FailureText(r.Send, r.W))
+	failure := explain.FailureText(r.Send, r.W)
+	if failure == "" && r.Status == store.Undelivered {
+		failure = r.W.Get("why.undelivered." + string(r.Channel))
+	}
+	add(!refused, failure)
 	// the code of an accepted message says nothing more
 	add(!refused && r.Status != store.Sent && r.Status != store.Delivered && r.ProviderCode != "", r.W.Get("why.code", "code", r.ProviderCode))
 	add(r.Status == store.Queued && r.Attempt > 0, r.W.Get("why.again"))

@@ -44,7 +44,8 @@ func TestSuppressionForms(t *testing.T) {
 	_, hash := r.recipient("bo@example.com")
 	form := url.Values{"channel": {"email"}, "to": {" bo@example.com "}, "days": {"2"}, "reason": {"asked"}}
 	redirects(t, b.Post(page, form), page)
-	reads(t, b.Get(page), "b•••@example.com every app ✓ holds by hand · asked · admin", "2026-03-06 14:02:20")
+	reads(t, b.Get(page), "b•••@example.com every app ✓ holds by hand · asked · admin", "Until 6 Mar")
+	contains(t, b.Get(page), `title="2026-03-06 14:02:20 UTC"`)
 	contains(t, b.Get(page), `action="/admin/suppressions/lift"`, hash.String())
 	lacks(t, r.As("reader").Get(page), `action="`+page)
 

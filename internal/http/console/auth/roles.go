@@ -67,6 +67,16 @@ const (
 	ActionAcceptSubscription = support.AcceptSubscriptionAction
 )
 
+// RecordedActions returns the actions by which the audit log can be filtered, those of support
+// first.
+func RecordedActions() []string {
+	return []string{
+		ActionResend, ActionResetQuota, ActionCancel, ActionRevealRecipient, ActionExportRecipient, ActionEraseRecipient, ActionSuppress,
+		ActionLiftSuppression, ActionLiftPrefixPause, ActionExport, ActionSampleEvent, ActionTestMessage, ActionAcceptSubscription, actionLogin,
+		actionAccounts + ".add", actionAccounts + ".role", actionAccounts + ".password", actionAccounts + ".close", actionAccounts + ".open",
+	}
+}
+
 // Actor is the account that makes a request.
 type Actor struct {
 	Name string

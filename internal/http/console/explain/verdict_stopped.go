@@ -29,7 +29,7 @@ func (vi verdictInput) suppressedTexts() (what, next texts.Sentence) {
 	if !found {
 		return vi.text("verdict.failed.suppressed.old"), vi.text("next.failed.suppressed.old")
 	}
-	what = vi.text("verdict.failed.suppressed", texts.AtTime("since", s.Since), texts.Plain("cause", SuppressionSummary(s, vi.Words)))
+	what = vi.text("verdict.failed.suppressed", texts.AtDay("since", s.Since, vi.story.Now), texts.Plain("cause", SuppressionSummary(s, vi.Words)))
 	return what, vi.suppressionStateText(vi.remedyKey(s), s)
 }
 
@@ -42,7 +42,7 @@ func (vi verdictInput) withLaterSuppression(v Verdict) Verdict {
 	if v.Tone != Bad {
 		v.Tone = Warn
 	}
-	v.Next = vi.Join(vi.text("next.suppressed", texts.AtTime("since", s.Since), texts.AtTime("suntil", s.Until),
+	v.Next = vi.Join(vi.text("next.suppressed", texts.AtDay("since", s.Since, vi.story.Now), texts.AtDay("suntil", s.Until, vi.story.Now),
 		texts.Plain("cause", SuppressionSummary(*s, vi.Words))), v.Next)
 	return v
 }
@@ -61,7 +61,7 @@ func (vi verdictInput) remedyKey(s store.Suppression) string {
 }
 
 func (vi verdictInput) prefixPausedTexts(p store.PrefixPause) (what, next texts.Sentence) {
-	return vi.text("verdict.failed.prefix", texts.AtTime("since", p.Since), texts.Strong("prefix", p.Prefix),
+	return vi.text("verdict.failed.prefix", texts.AtDay("since", p.Since, vi.story.Now), texts.Strong("prefix", p.Prefix),
 			texts.Plain("class", vi.Get("prefixes.class."+p.Class.Name())),
 			texts.Plain("numbers", PauseCountsText(p, vi.Words))),
 		vi.text("next.failed.prefix"+activeKeySuffix(p.Active(vi.story.Now), p.LiftedAt), texts.AtTime("until2", p.Until),
@@ -83,8 +83,11 @@ func activeKeySuffix(active bool, lifted time.Time) string {
 // suppressionStateText returns the text about whether a suppression is active, was lifted or has
 // ended. If this state has no text, it returns nil.
 func (vi verdictInput) suppressionStateText(key string, s store.Suppression) texts.Sentence {
-	return vi.text(key+activeKeySuffix(s.Active(vi.story.Now), s.LiftedAt), texts.AtTime("suntil", s.Until),
-		texts.AtTime("lifted", s.LiftedAt))
+	until := texts.AtTime("suntil", s.Until)
+	if s.Active(vi.story.Now) {
+		until = texts.AtDay("suntil", s.Until, vi.story.Now)
+	}
+	return vi.text(key+activeKeySuffix(s.Active(vi.story.Now), s.LiftedAt), until, texts.AtTime("lifted", s.LiftedAt))
 }
 
 func (vi verdictInput) pausedNextStep() texts.Sentence {

@@ -58,6 +58,8 @@ func auditEntryJSON(a store.AuditEntry, _ time.Time) layout.JSONObject {
 type auditView struct {
 	layout.Page
 	layout.PaginatedRows[store.AuditFilter, store.AuditEntry]
+	Actions []layout.FieldOption
+	People  []string // who acted in the rows
 	Topics  []string // providers whose subscription the reader may accept
 	Problem string
 	Typed   url.Values // in the form that was refused
@@ -77,6 +79,12 @@ func (handlers *Handlers) showAuditPage(c echo.Context, status int, rawQuery str
 		return slices.ContainsFunc(p.Rows, func(end store.AuditEntry) bool { return begun.ID != uuid.Nil && end.Completes == begun.ID })
 	})
 	v := auditView{Page: layout.NewPage(c, "acts.title", "acts"), PaginatedRows: p, Problem: problem, Typed: refusedForm}
+	v.Actions = layout.FieldOptions(v.W, "acts", "action", p.Filter.What, auth.RecordedActions()...)
+	for _, entry := range p.Rows {
+		v.People = append(v.People, entry.Who)
+	}
+	slices.Sort(v.People)
+	v.People = slices.Compact(v.People)
 	if auth.ActorOf(c).May(auth.ActionAcceptSubscription) {
 		v.Topics = handlers.TopicProviders
 	}
