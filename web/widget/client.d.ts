@@ -57,10 +57,11 @@ export interface Ask {
   sure?: string; // '' asks back about a doubtful recipient, 422 domain_typo or landline; then the domain or the number that the person has confirmed
 }
 
-export interface Checked {
-  id: string; status: Verification['status']; valid: boolean; attempts_remaining?: number; proof?: string; test?: boolean;
+// Checked has a proof if the code was right.
+export type Checked = {
+  id: string; status: Verification['status']; attempts_remaining?: number; test?: boolean;
   known?: string; // to keep for 90 days and to ask with, for a known browser: the newest five
-}
+} & ({ valid: true; proof: string } | { valid: false; proof?: undefined });
 
 export declare class Moment {
   constructor(at?: number);

@@ -56,7 +56,7 @@ export declare class SendCode extends HTMLElement {
 
 declare global {
   interface HTMLElementTagNameMap { 'send-code': SendCode }
-  interface DocumentEventMap extends Heard {}
+  interface GlobalEventHandlersEventMap extends Heard {} // of the window, the document and each element
 }
 
 // @ts-ignore: for projects that have React

@@ -9,6 +9,8 @@ const count = (event: CustomEvent<{ attempts_remaining: number }>) => { const le
 element.addEventListener('wrong', count);
 element.removeEventListener('wrong', count);
 document.addEventListener('approved', ({ detail }) => { const proof: string = detail.proof; });
+window.addEventListener('approved', ({ detail }) => { const proof: string = detail.proof; });
+document.querySelector('form')!.addEventListener('approved', ({ detail }) => { const proof: string = detail.proof; });
 
 export const react = <send-code public-key="pk_" required value="" className="card" />;
 export const properties = <send-code publicKey="pk_" form="sign-in" name="proof" />;
@@ -29,4 +31,11 @@ export async function asked(client: Client, to = 'ana@example.con'): Promise<num
   if (sent.body) return waiting(sent) + (sent.body.blocked_by ?? sent.body.detail ?? '').length;
   console.error(sent.error, sent.barred);
   return 0;
+}
+
+export async function entered(client: Client, id: string): Promise<string> {
+  const checked = await client.check(id, '293848');
+  // @ts-expect-error: without a look at valid there may be none
+  const early: string = checked.ok ? checked.body.proof : '';
+  return checked.ok && checked.body.valid ? checked.body.proof : early;
 }
