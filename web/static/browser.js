@@ -26,10 +26,15 @@ export const claimsOf = (proof) => attempt(() => JSON.parse(atob(proof.split('.'
 
 export const offline = () => navigator.onLine === false;
 
-// ours returns whether a script may move the focus into an element: the focus is in it, or nowhere,
-// as after a focused button was replaced. Elsewhere in the page, or in a page around its frame, a
-// person may be typing.
+// away returns whether the focus may be in the page around this document's frame. The document
+// itself does not know: its activeElement stays.
+export const away = () => window !== top && !document.hasFocus();
+
+// ours returns whether a script may move the focus into an element: the focus is in its shadow tree
+// or its human check, or nowhere, as after a focused button was replaced. Elsewhere in the page, in
+// what the page has put into the element's slots, or in a page around the frame, a person may be
+// typing.
 export function ours(element) {
   const at = element.getRootNode().activeElement ?? document.activeElement;
-  return element.contains(at) || (!at || at === document.body) && (window === top || document.hasFocus());
+  return !away() && (!at || [element, document.body].includes(at) || element.contains(at) && at.closest('[slot]').slot === 'human');
 }

@@ -8,10 +8,13 @@ import { second } from './time.js';
 export class Cards {
   #said = '';
   unsent; // the form that was submitted without a connection, until a field is changed
+  #resent; // it is being submitted once more, not by the person
   #back; // the connection is back, and no request has failed since then
   #line = ''; // the notice of the connection
   #lost = 0; // when the browser last said that there is none
   failed = ''; // the notice of an act without an answer, until a field is changed, a form is submitted or a card says more
+
+  composing = false; // an input method has not finished a text
 
   code; // the CodeField (code.js), when it is loaded
   countdown; // the Countdown (countdown.js), when it is loaded
@@ -40,18 +43,22 @@ export class Cards {
   // card stays unchanged, so the next try sends the same request.
   async #submit(form, button) {
     const { inquiry, words, code } = this, began = performance.now();
+    const resent = this.#resent;
     inquiry.posting = true;
+    this.unsent = null;
+    this.#resent = false;
     working(button, true);
     this.fail();
     code?.submitted(form);
-    const slow = setTimeout(() => this.say(this.words?.OneMoment, true), second);
-    const show = await this.act(form);
+    const said = this.#said; // a human check, which waits for the person, says more
+    const slow = setTimeout(() => said === this.#said && this.say(this.words?.OneMoment, true), second);
+    const show = await this.act(form).catch(console.error);
     clearTimeout(slow);
     if (show === false) return;
     inquiry.posting = false;
     this.reached(show ? began : -1);
     show?.();
-    const lost = offline(), again = lost || this.#back;
+    const lost = offline() && !resent, again = lost || this.#back;
     this.unsent = !show && again && form;
     code?.answered(show, again);
     if (show) return;
@@ -61,7 +68,7 @@ export class Cards {
       if (lost) this.warn(text, form);
       else this.fail(text, form);
       this.say(text, form);
-      inquiry.follow(true); // until the service answers again
+      inquiry.follow(true); // until the service answers again, which ends the notice
     } else setTimeout(() => this.#resend(), second); // the request was sent before the connection came back, or a moment too early
     this.#back = false;
   }
@@ -77,7 +84,8 @@ export class Cards {
   }
 
   #resend() {
-    if (this.unsent?.isConnected) this.unsent.requestSubmit();
+    this.#resent = this.unsent?.isConnected;
+    if (this.#resent) this.unsent.requestSubmit();
     else this.code?.check();
   }
 
@@ -123,10 +131,13 @@ export class Cards {
     line.textContent = line.textContent === text ? `${text}\u00a0` : text;
   }
 
-  // reached ends the notice of the connection after the answer to a request of then: whatever the
-  // browser says, there is a connection. An earlier request may be answered after it was lost.
+  // reached ends the notice of the connection after the answer to a request of then, and sends what
+  // was not sent: whatever the browser says, there is a connection. An earlier request may be
+  // answered after it was lost.
   reached(then) {
-    if (!offline() || then >= this.#lost) this.warn();
+    if (offline() && then < this.#lost) return;
+    this.warn();
+    if (this.unsent && then >= 0) this.#resend();
   }
 
   // warn sets the notice of the connection. Without a text the notice ends.
@@ -149,12 +160,15 @@ export class Cards {
     if (text) (this.card.contains(form) ? form : this.find('#card form'))?.after(box);
   }
 
-  // replace replaces the card by the next one, and moves the box for notices into it.
+  // replace replaces the card by the next one, and moves the box for notices into it. It returns
+  // which element of the card had the focus: its ID and its selection.
   replace(next) {
-    const box = this.find('#offline');
+    const box = this.find('#offline'), { activeElement: at } = this.root;
+    const held = this.card.contains(at) && { id: at.id, range: [at.selectionStart, at.selectionEnd] };
     this.card.after(box);
     this.card.replaceWith(next);
     if (!box.hidden) this.find('#card form')?.after(box);
+    return held;
   }
 }
 

@@ -1,4 +1,5 @@
 import { attempt } from './browser.js';
+import { moveFocus } from './swap.js';
 import { second } from './time.js';
 
 // ascii returns the ASCII form of a digit of any script, or of a Latin letter of any case and
@@ -62,10 +63,15 @@ export class CodeField {
 
   constructor(cards) {
     this.cards = cards;
-    cards.root.addEventListener('input',
-        ({ target, isComposing, inputType, data }) => { if (!isComposing) this.#entered(target, data, inputType); });
+    cards.root.addEventListener('input', ({ target, isComposing, inputType, data }) => {
+      cards.composing = isComposing === true;
+      if (!isComposing) this.#entered(target, data, inputType);
+    });
     // no input event comes after it
-    cards.root.addEventListener('compositionend', ({ target, data }) => this.#entered(target, data, 'insertCompositionText'));
+    cards.root.addEventListener('compositionend', ({ target, data }) => {
+      cards.composing = false;
+      this.#entered(target, data, 'insertCompositionText');
+    });
   }
 
   get #field() { return this.cards.find('#code'); }
@@ -121,7 +127,7 @@ export class CodeField {
   done(form) {
     const field = this.#field, done = form.contains(field) && field.matches('[aria-invalid="true"]') && field.value === '';
     if (!done) return false;
-    field.focus();
+    moveFocus(this.cards, field);
     this.cards.say(this.cards.find('#code-error').textContent, true);
     return true;
   }

@@ -25,9 +25,18 @@ export class Countdown {
     for (const each of this.cards.card.querySelectorAll('[data-at]')) {
       const { at, text, round, counted } = each.dataset;
       if (this.#zoned) each.textContent = put(text, { c: this.clock(at, round) });
-      else if (counted) each.textContent = put(counted, { d: lasting(Math.abs(at), this.cards.words) });
+      else if (counted && at > 0) each.textContent = put(counted, { d: lasting(at, this.cards.words) });
       if (counted && at > 0 && !(this.#zoned && zone(0) === zone(at))) Object.assign(each.dataset,
           { wait: at, short: counted, long: counted, minutes: '', done: '' });
+    }
+  }
+
+  // #grow writes the times of the day that are past as durations, which grow, if the time zone is
+  // unknown. For the first minute, data-now may have another text.
+  #grow(gone) {
+    for (const each of this.#zoned ? [] : this.cards.card.querySelectorAll('[data-at][data-counted]')) {
+      const { at, counted, now } = each.dataset, age = gone - at;
+      if (at <= 0) each.textContent = now !== undefined && age < minute ? now : put(counted, { d: lasting(age, this.cards.words) });
     }
   }
 
@@ -40,6 +49,7 @@ export class Countdown {
     // alone: the clocks disagree, and a question to the server did not help
     const { card, moment, inquiry } = this.cards, alone = moment.parted() && !inquiry.unsure(moment);
     const gone = moment.elapsed(), certain = moment.certain(), steps = [minute], help = card.querySelector('.help');
+    this.#grow(gone);
     for (const each of card.querySelectorAll('[data-wait]')) {
       const { wait } = each.dataset;
       if (wait > (alone ? gone : certain)) steps.push(glance, this.#count(each, Math.max(wait - gone, Math.min(wait - certain, second))));

@@ -1,4 +1,4 @@
-import { attempt, claimsOf } from './browser.js';
+import { attempt } from './browser.js';
 import { second } from './time.js';
 
 // The page around its <send-code>. Its title says which card is shown. Back leads from the field
@@ -13,7 +13,7 @@ let going, left; // going: the form was posted; left: the history entry of the f
 const keep = (state) => attempt(() => history.replaceState(state, ''));
 const kept = () => attempt(() => history.state) ?? {};
 
-if (claimsOf(kept().proof)?.exp * second > Date.now()) code.value = kept().proof;
+if (kept().proof) code.value = kept().proof; // the widget says whether it has ended
 code.autofocus = attempt(() => matchMedia('(pointer: fine)').matches, false); // on a touch screen the keyboard would cover the page
 code.querySelector('.link').addEventListener('click', () => { keep(null); code.reset(); code.focus(); });
 code.addEventListener('approved', ({ detail: { proof } }) => {

@@ -1,4 +1,17 @@
-import { offline, ours } from './browser.js';
+import { away, offline, ours } from './browser.js';
+
+// moveFocus moves the focus to an element of the card of cards, with a selection, if the focus is
+// the widget's. If it may be in the page around a frame, that waits until the person comes back to
+// the frame. No other function moves it after an answer.
+export function moveFocus(cards, to, range = []) {
+  const { root } = cards, go = () => {
+    if (!to?.isConnected || !ours(root.host)) return;
+    to.focus();
+    if (range[0] != null) to.setSelectionRange(...range); // a field for an address has none
+  };
+  if (away()) addEventListener('focus', () => root.activeElement || go(), { once: true });
+  else go();
+}
 
 // Swap replaces the whole card of cards (cards.js) by the next one. It keeps the focus and the text
 // that a person is typing.
@@ -9,14 +22,15 @@ export class Swap {
 
   // show replaces the card by the next one, which arrived at a moment, and returns whether it did.
   // mine is the form or button that requested the card; then the card is announced, and the focus
-  // moves if it is still in the widget. Without mine, the request was automatic. Then the card stays if only times have
-  // changed, and while a button is pressed; again is called later in that case.
+  // moves if it is still in the widget. Without mine, the request was automatic. Then the card stays
+  // if only times have changed. It also stays while a button is pressed or an input method composes
+  // a text; again is called later in that case.
   show(next, moment, { mine, again }) {
     const { cards } = this, old = cards.card, field = cards.find('#code'), active = cards.root.activeElement;
     clearTimeout(this.#waiting);
     const heading = cards.find('#heading')?.textContent, focused = old.contains(active) && active.id, here = ours(cards.root.host);
     if (!mine && old.dataset.rev === next.dataset.rev && this.#sameWaits(old, next, moment)) return false;
-    if (!mine && (old.matches(':active') || cards.inquiry.posting)) { // the press would be lost together with its button
+    if (!mine && (old.matches(':active') || cards.composing && active || cards.inquiry.posting)) { // a press, or a word, would be lost
       this.#waiting = setTimeout(again, 100);
       return false;
     }
@@ -37,12 +51,11 @@ export class Swap {
     const title = cards.find('#heading');
     if (mine || title?.textContent !== heading) cards.say(next.dataset.say ?? (here ? '' : title?.textContent), mine);
     queueMicrotask(() => cards.code?.check()); // a code may have been completed while the answer was awaited
-    if (!here || !mine && !focused) return true;
+    if (!mine && !focused) return true;
     const kept = same && focused && cards.root.getElementById(focused), to = mine && next.querySelector('[aria-invalid="true"]') || kept ||
         next.querySelector('[data-focus]') || title;
     if (to && to === title) to.tabIndex = -1; // only now: otherwise focus() of a widget would move to its heading, not to a control
-    to?.focus();
-    if (kept && kept === code) kept.setSelectionRange(field.selectionStart, field.selectionEnd);
+    moveFocus(cards, to, kept && kept === code ? [field.selectionStart, field.selectionEnd] : []);
     return true;
   }
 

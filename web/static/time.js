@@ -24,6 +24,8 @@ export class Moment {
     this.old = old;
   }
 
+  service; // the service's time, in ms, if the answer told it
+
   // elapsed returns the milliseconds since the Moment. performance.now can stand still while a
   // machine sleeps, and the clock can be set back. The larger of the two counts, so a wait can only
   // end too early; then the server says so.

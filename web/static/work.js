@@ -1,4 +1,4 @@
-import { attempt } from './browser.js';
+import { attempt, patience } from './browser.js';
 
 // A proof of work by ALTCHA's protocol, version 1. Its solution is the number whose digits after
 // the salt have the wanted SHA-256 hash. The hash is implemented here (FIPS 180-4): browsers offer
@@ -76,14 +76,16 @@ if (typeof document === 'undefined') {
   };
 }
 
-// within resolves to the result of a worker. It is rejected if there can be no worker.
-const within = (work, progress) => new Promise((go, no) => {
-  const worker = begin();
-  worker.onerror = no;
+// apart resolves to the result of a worker. It is rejected if there can be no worker, or if its
+// script does not begin: another one may have answered with a script of its own.
+const apart = (work, progress) => new Promise((go, no) => {
+  const worker = begin(), end = (then, value) => { worker.terminate(); clearTimeout(late); then(value); };
+  const late = setTimeout(end, patience, no);
+  worker.onerror = (event) => end(no, event);
   worker.onmessage = ({ data }) => {
-    if (data.share !== undefined) return progress(data.share);
-    worker.terminate();
-    return go(data.number);
+    clearTimeout(late);
+    if (data?.share >= 0) progress(data.share);
+    else end(data?.number >= 0 ? go : no, data?.number);
   };
   worker.postMessage(work);
 });
@@ -109,7 +111,7 @@ export async function prove(cards, form, work, why, label) {
   form.after(box);
   cards.say(why, true);
   const { algorithm, challenge, salt, signature } = work, progress = (share) => { bar.value = share; };
-  const number = await within(work, progress).catch(() => here(work, progress));
+  const number = await apart(work, progress).catch(() => here(work, progress));
   box.remove();
   return `work:${btoa(JSON.stringify({ algorithm, challenge, number, salt, signature }))}`;
 }

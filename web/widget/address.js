@@ -29,9 +29,10 @@ export function gets(element) {
 }
 
 // guard handles a form's events submit and formdata. The button that was pressed is remembered only
-// until the next task. If a library has disabled the form's own validation and knows only input
-// elements, the element itself reports that its proof is missing.
-export function guard(element, event) {
+// until the next task. The element itself reports that its proof is missing if a library has disabled
+// the form's own validation and knows only input elements, and if the proof has ended since that
+// validation.
+export function guard(element, event, ended) {
   const { target, submitter, formData } = event, { form, name, value } = element;
   if (target !== form) return;
   if (formData) {
@@ -42,7 +43,8 @@ export function guard(element, event) {
   }
   pressed.set(target, submitter);
   setTimeout(() => pressed.delete(target));
-  const data = form.noValidate && !submitter?.formNoValidate && attempt(() => jQuery(form).data());
+  if (submitter?.formNoValidate) return;
+  const data = form.noValidate ? attempt(() => jQuery(form).data()) : { validator: ended };
   if (!data?.validator && !data?.Parsley || element.checkValidity()) return;
   event.preventDefault();
   event.stopImmediatePropagation();
@@ -51,10 +53,10 @@ export function guard(element, event) {
 
 const mirrors = new WeakMap(); // by element: its input
 
-// mirror gives the proof to libraries that know only input elements, such as jQuery's serialize(),
-// by an input within the element. If the page removes the input, mirror adds it again.
+// mirror gives the proof to libraries that know only input elements, such as jQuery's serialize() and
+// Unpoly, by an input within the element. If the page removes the input, mirror adds it again.
 export function mirror(element) {
-  const { form, name, value, disabled } = element, wanted = window.jQuery && form && name && value && !gets(element);
+  const { form, name, value, disabled } = element, wanted = (window.jQuery || window.up) && form && name && value && !gets(element);
   for (const old of element.querySelectorAll(':scope > [data-mirror]')) if (old !== mirrors.get(element)) old.remove(); // of a copied page
   if (wanted && !mirrors.has(element)) {
     mirrors.set(element, h('input', { type: 'hidden', 'data-mirror': true }));

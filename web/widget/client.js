@@ -1,5 +1,6 @@
-import { attempt, offline, within } from '../static/browser.js';
-import { Moment, second } from '../static/time.js';
+import { attempt, within } from '../static/browser.js';
+import { minute, Moment, second } from '../static/time.js';
+import { isCheck, isOffer, isProblem, isVerification } from './answers.js';
 
 // The requests of a browser to the API (docs/openapi.yaml), without cards: /client.js. <send-code>
 // uses it, too.
@@ -38,9 +39,10 @@ export const waiting = ({ body, moment }) => {
 // Client makes requests with a public key to the service at api; by default, that is where this
 // script came from. Answers are {ok, status, body, moment, retry}. moment is when the answer
 // arrived, retry the seconds of Retry-After, 0 without that header. If ok is false, the body is a
-// problem. Status 0 means that no answer of the service arrived: `error` says why. For example, a
-// service worker, a firewall or a proxy answered in its place. `barred` means that the service is
-// there, but does not let this page read its answers.
+// problem. The form of a body decides (answers.js), not its status. Status 0 means that no answer of
+// the service arrived: `error` says why. For example, a service worker, a firewall or a proxy
+// answered in its place, or from its memory. `barred` means that the service is there, but does not
+// let this page read its answers.
 //
 // kept stores the key of a send from before its request until its answer, as {get, set, forget}. If
 // it keeps the key across a reload, a repeated send to the recipient finds the code even if the
@@ -48,6 +50,7 @@ export const waiting = ({ body, moment }) => {
 export class Client {
   #heard = false; // an answer of the service could be read
   #told = false; // that another one answered
+  #seen = {}; // by ID of a verification: {status, number, time, steady} of its last answer
   #open = {}; // by path: a request whose answer has not arrived, and its key, which a repetition has, too
 
   constructor({ key, api = new URL('./', import.meta.url), ask = asked, kept }) {
@@ -61,13 +64,15 @@ export class Client {
 
   // send requests a code: {channel, to, purpose, locale, reference, country, known}, or
   // {verification_id} for a further one. After a 428, call it again with human_check, the token.
-  send(what) { return this.#once('v1/verifications', what, isVerification, repeats, this.kept); }
+  send(what) {
+    return this.#once('v1/verifications', what, (body) => isVerification(body) && this.#saw(body), repeats, this.kept);
+  }
 
   // check compares a code. If no answer arrives, it repeats the request, and the caller may call it
   // again. A repetition counts nothing, and still gets the answer about a right code.
   check(id, code) {
-    return this.#once(`v1/verifications/${encodeURIComponent(id)}/check`, { code }, (body) => body.id === id && typeof body.valid === 'boolean',
-        repeats);
+    const is = (body) => isCheck(body) && body.id === id && this.#saw(body);
+    return this.#once(`v1/verifications/${encodeURIComponent(id)}/check`, { code }, is, repeats);
   }
 
   // #once posts a request that must count once. A browser that cannot make random numbers sends no
@@ -86,10 +91,10 @@ export class Client {
           lost = status === 0 || status >= 500;
       if (twin && n < twins) await rest(twinWait);
       else if (problem('idempotency-key-reused') && n < twins) mine.key = random(); // it was kept for another recipient
-      else if (mine.key && (kept ? status === 0 : lost) && left > 0 && retry <= longest && !barred && !offline() &&
+      else if (mine.key && (kept ? status === 0 : lost) && left > 0 && !(status && retry > longest) && !barred &&
           error?.name !== 'AbortError') {
         left -= error?.name === 'TimeoutError' ? repeats : 1;
-        await rest((retry || 1) * second);
+        await rest((status && retry || 1) * second);
       } else {
         const asks = !answer.ok && answer.body?.human_check; // the answer to a human check belongs to the same send
         if (!twin && !lost && !asks && (status !== 429 || answer.body.quota) && this.#open[path] === mine) { // it was looked at
@@ -102,7 +107,22 @@ export class Client {
   }
 
   get(id) {
-    return this.#ask(`v1/verifications/${encodeURIComponent(id)}`, { cache: 'no-store' }, (body) => body.id === id && isVerification(body));
+    const is = (body) => isVerification(body) && body.id === id && !this.#old(body) && this.#saw(body);
+    return this.#ask(`v1/verifications/${encodeURIComponent(id)}`, { cache: 'no-store' }, is);
+  }
+
+  // #saw keeps what a later look at the same verification must not fall behind.
+  #saw({ id, status, send, expires_at: ends, expires_in: life }) {
+    const { number = 0, time } = this.#seen[id] ?? {}, now = life > 0 ? Date.parse(ends) - life * second : time;
+    return this.#seen[id] = { status, number: send?.number ?? number, time: now, steady: performance.now() };
+  }
+
+  // #old returns whether an answer is from before the last one: a service worker, or another cache of
+  // GETs, has kept it.
+  #old({ id, status, send, expires_at: ends, expires_in: life }) {
+    const seen = this.#seen[id], gone = seen && performance.now() - seen.steady;
+    return seen && (send.number < seen.number || send.number === seen.number && status === 'pending' && seen.status !== status ||
+        life > 0 && Date.parse(ends) - life * second < seen.time + gone - minute);
   }
 
   // channels returns the channels that can send codes now; undefined: unknown.
@@ -114,14 +134,15 @@ export class Client {
   // offer returns the answer that channels reads. It aborts no other request.
   offer(purpose = '', locale = '') {
     return this.#ask(`v1/channels?purpose=${encodeURIComponent(purpose)}&locale=${encodeURIComponent(locale)}`, { cache: 'no-store' },
-        ({ channels }) => Array.isArray(channels), asked);
+        isOffer, asked);
   }
 
   // reachable returns whether the service answers. For a service that is away, and for a page that
-  // may not read its answers, browsers report the same error. But every page may read widget.js.
+  // may not read its answers, browsers report the same error. But every page may read widget.js. Its
+  // address is a new one, since a service worker may have kept it.
   reachable() {
     return within(async (signal) => (
-        await fetch(new URL('widget.js', this.api), { method: 'HEAD', cache: 'no-store', credentials: 'omit', signal })).ok)
+        await fetch(new URL(`widget.js?${random() ?? Date.now()}`, this.api), { method: 'HEAD', cache: 'no-store', credentials: 'omit', signal })).ok)
       .catch(() => false);
   }
 
@@ -139,22 +160,22 @@ export class Client {
     try {
       got = await ask(new URL(path, this.api), { ...options, headers, credentials: 'omit', referrerPolicy: 'no-referrer' });
     } catch (error) {
-      const barred = error instanceof TypeError && !this.#heard && !offline() && await this.#barred(headers);
+      const barred = error instanceof TypeError && !this.#heard && await this.#barred(headers);
       return { ok: false, status: 0, error, barred, retry: 0 };
     }
-    const { answer, moment, text } = got, { ok, status } = answer, body = read(text), retry = Number(answer.headers.get('Retry-After')) || 0;
-    if (attempt(() => ok ? is(body) : body.status === status && /\/problems\/[\w-]+$/.test(body.type))) {
+    const { answer, moment, text } = got, { headers: said, status } = answer, body = read(text), retry = Number(said.get('Retry-After')) || 0;
+    const ok = answer.ok && Boolean(attempt(() => is(body)));
+    if (ok || attempt(() => isProblem(body))) {
       this.#heard = true;
-      return { ok, status, body, moment, retry };
+      moment.service = Date.parse(said.get('Date'));
+      return { ok, status: ok ? status : body.status, body, moment, retry };
     }
-    const error = new TypeError(`no answer of the service: ${status}, ${answer.headers.get('Content-Type')}, at ${answer.url}`);
+    const error = new TypeError(`no answer of the service: ${status}, ${said.get('Content-Type')}, at ${answer.url}`);
     if (!this.#told) console.warn(`sendcode: ${error.message}`);
     this.#told = true;
     return { ok: false, status: 0, error, barred: false, retry };
   }
 }
-
-const isVerification = ({ id, send, quota }) => id && send?.id && quota?.rules;
 
 async function asked(url, options) {
   return within(async (signal) => {

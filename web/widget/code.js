@@ -4,7 +4,7 @@ import codes from '../static/code.css';
 import outcome from '../static/outcome.css';
 import { Countdown } from '../static/countdown.js';
 import pips from '../static/pips.css';
-import { Swap } from '../static/swap.js';
+import { moveFocus, Swap } from '../static/swap.js';
 import { clockFrom, lasting, minute, put, second } from '../static/time.js';
 import { cleared, guard, mirror } from './address.js';
 import { emphasised, h, pieces } from './dom.js';
@@ -16,7 +16,12 @@ import { act, box, dots, heading, lead, link } from './parts.js';
 
 export const { lang, mails, phones } = SENDCODE;
 export const styles = [outcome, pips, codes];
-export { cleared, CodeField, Countdown, Flow, guard, mirror, pieces, Swap };
+export { cleared, CodeField, Countdown, Flow, guard, mirror, moveFocus, pieces, Swap };
+
+// tabs returns whether a key moves the focus to another control of a root. Some dialogs, such as
+// react-aria's, answer Tab by moving it to the next element that they see, past the root's controls.
+export const tabs = (root, { key, shiftKey }) => key === 'Tab' && root.activeElement !==
+    [...root.querySelectorAll('input, select, button, summary, a')].filter((e) => e.tabIndex >= 0 && e.checkVisibility()).at(shiftKey ? 0 : -1);
 
 const helpAfter = 15 * second;
 const underway = new Set(['queued', 'sending']);
@@ -36,15 +41,16 @@ export const polls = ({ view }) => view?.status === 'pending' && !view.send.fina
 const first = ({ send }, ...ends) => send.number <= 1 && ends.includes(send.status); // whether the first message ended in one of these ways
 
 // pick returns the kind of the card to show, by the API's answers. Only the answer to the check of
-// a right code has the proof. Without a proof, the card 'ended' says that the code was used.
-export function pick({ view, quota, refused, note, screen, proof, shared }) {
+// a right code has the proof. If that answer was lost, the card 'ended' says that the code was used.
+// Otherwise another tab has the proof.
+export function pick({ view, quota, refused, note, screen, lost }) {
   if (note?.kind === 'misplaced' || note?.kind === 'loading') return note.kind;
   if (screen === 'change' || screen === 'instead' || !view) {
     if (note?.kind === 'away') return 'away';
     return !screen && refused ? 'enough' : 'ask';
   }
   if (note?.kind === 'away' && note.reading) return 'away';
-  if (view.status === 'approved') return proof || shared ? 'approved' : 'ended';
+  if (view.status === 'approved') return lost ? 'ended' : 'approved';
   const held = quota.blocked_by === 'carrier' && first(view, 'failed'); // by the carrier, whose wait is known
   if ((held || refused && quota.retry_after > soon) && screen !== 'code') return 'enough';
   if (view.status !== 'pending') return 'ended';
@@ -64,9 +70,9 @@ const plural = (w, text, n) => put(text[attempt(() => new Intl.PluralRules(w.Lan
 const used = (quota) => quota?.rules.map((r) => r.remaining);
 
 // until returns an element in which Countdown writes the time of the day that is ms after the
-// answer. counted is its text as a countdown, for a change of daylight saving time before that
-// time.
-const until = (ms, pattern, counted) => h('span', { 'data-at': ms, 'data-text': pattern, 'data-counted': counted });
+// answer. counted is its text as a duration, for a change of daylight saving time before that time,
+// or without a time zone. now replaces counted in the first minute after that time.
+const until = (ms, pattern, counted, now) => h('span', { 'data-at': ms, 'data-text': pattern, 'data-counted': counted, 'data-now': now });
 
 // locked returns the box that says that no code is sent after too many wrong codes.
 const locked = (w, note) => note?.kind === 'many' && box('bad', w.TooManyChecks);
@@ -253,13 +259,14 @@ function ended(w, state) {
 
 // approved returns the card for an approved code. If this tab has the proof, the card leads on;
 // otherwise another tab of the browser has the proof.
-function approved(w, { view, proof, ends }) {
+function approved(w, { view, quota, proof, ends, shared }) {
   return {
-    say: [w.Approved, proof ? w.GoOn : w.UsedLead].join(w.Stop), rev: [view.id, !proof], next: ends,
+    say: [w.Approved, proof ? w.GoOn : w.UsedLead].join(w.Stop), rev: [view.id, !proof, quota.allowed], next: ends,
     body: [
       heading(w.Approved), lead(emphasised('{to}', { to: view.to }),
           ends && h('span', { class: 'fact' }, until(ends, w.ProofUntil, w.ProofElse))),
       h('div', { class: 'kept' }, proof ? h('slot', { name: 'approved' }, w.GoOn) : w.UsedLead),
+      !proof && !shared && again(w, w.NewCode, quota, { quiet: true }),
     ],
   };
 }
@@ -351,8 +358,8 @@ function spent(w, quota, to) {
   if (periodOf(r)) return { heading: head, lead: emphasised(put(plural(w, w.SentWithin, taken), { when }), { to }) };
   if (r.window >= roundedFrom) return { heading: head, lead: emphasised(put(plural(w, w.AtMost, r.limit), { when }), { to }) };
   const since = r.window - r.reset_after; // the oldest counted send leaves when its age is the window
-  const [named, counted] = [w.SentSince, since < minute / second ? w.SentNow : w.SentElse].map((text) => plural(w, text, taken).split('{to}'));
-  const [before, after] = named.map((text, i) => until(-since * second, text, counted[i]));
+  const [named, counted, now] = [w.SentSince, w.SentElse, w.SentNow].map((text) => plural(w, text, taken).split('{to}'));
+  const [before, after] = named.map((text, i) => until(-since * second, text, counted[i], now[i]));
   return { heading: head, lead: [before, emphasised('{to}', { to }), after] };
 }
 

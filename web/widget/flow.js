@@ -54,11 +54,13 @@ export class Flow {
     this.core.element.dispatchEvent(new CustomEvent(name, { detail, bubbles: true }));
   }
 
-  // misplaced shows that the page is set up wrongly, and logs the mistake for its developers.
+  // misplaced shows that the page is set up wrongly, and logs the mistake for its developers, once.
   misplaced(why) {
-    console.error(`<send-code>: ${why}`);
+    const { note } = this.#state;
     this.#note('misplaced');
     if (!this.core.inquiry.posting) this.core.show();
+    if (note?.kind === 'misplaced') return 'misplaced';
+    console.error(`<send-code>: ${why}`);
     this.#tell('failed', { reason: 'misplaced' });
     return 'misplaced';
   }
@@ -136,14 +138,14 @@ export class Flow {
     if (length && !code) return this.#note(slipIn(value, letters));
     this.#tried = { id: view.id, code: code || value };
     let a = await this.client.check(view.id, this.#tried.code);
-    if (before && a.status === 200 && !a.body.valid) { // the earlier message may have arrived after the last one
+    if (before && a.ok && !a.body.valid) { // the earlier message may have arrived after the last one
       const earlier = await this.client.check(before, this.#tried.code);
       if (earlier.body?.valid) a = earlier;
     }
     if (era !== this.core.era) return undefined;
-    if (a.status === 200) return this.#checked(a.body, a.moment);
+    if (a.ok) return this.#checked(a.body, a.moment);
     if (a.status === 422) return this.#note(slips[a.body.reason] ?? 'foreign');
-    if (a.status === 404) return this.#forgotten();
+    if (kindOf(a.body) === 'not-found') return this.#forgotten();
     if (a.status === 429 && kindOf(a.body) === 'too-many-checks') {
       this.#note('many');
       return this.#tell('refused', { what: 'check', retry_after: a.body.retry_after });
@@ -154,13 +156,13 @@ export class Flow {
   // look reads the current state. If it gets no answer, it throws, so that the card stays.
   async look() {
     const { core } = this, asked = () => this.#state.view?.id ?? this.#state.id, id = asked(), { era } = core;
-    if (this.#lapsed()) return this.#lapse();
+    if (this.lapsed) return this.#lapse();
     const began = performance.now(), a = await this.client.get(id), tried = a.body?.status === 'approved' && this.#tried?.id === id && this.#tried;
     const again = tried && await this.client.check(id, tried.code); // for its proof
     if (!core.element.isConnected || era !== core.era || id !== asked()) return; // the person has changed to the other channel meanwhile
     if (a.status > 0 && a.status < 500) core.cards.reached(began);
-    if (a.status === 404) await this.#forgotten();
-    else if (a.status === 200) this.#take(a);
+    if (kindOf(a.body) === 'not-found') await this.#forgotten();
+    else if (a.ok) this.#take(a);
     else if (this.#state.view || a.error?.name === 'AbortError') throw a.error ?? new Error(`status ${a.status}`);
     else if (this.#elsewise(a, { reading: true }) === 'misplaced') return;
     if (again?.ok) this.#checked(again.body, again.moment);
@@ -171,10 +173,12 @@ export class Flow {
   // gets no answer, all channels are offered.
   async learn() {
     if (this.mistaken) return this.misplaced(this.mistaken);
-    const { core } = this, { era } = core, a = await this.client.offer(this.#get('purpose'), core.locale()), { channels } = a.body ?? {};
+    const { core } = this, { era } = core, began = performance.now(), a = await this.client.offer(this.#get('purpose'), core.locale());
     if (!core.element.isConnected || era !== core.era) return undefined;
-    if (!channels) return a.barred || a.status >= 400 && a.status < 500 && a.status !== 429 ? this.#elsewise(a, {}) : undefined;
+    if (!a.ok) return a.barred || a.status >= 400 && a.status < 500 && a.status !== 429 ? this.#elsewise(a, {}) : undefined;
+    if (this.#state.note?.kind === 'misplaced') this.#note();
     core.learn(a.body);
+    core.cards.reached(began);
     return core.inquiry.posting ? undefined : core.show();
   }
 
@@ -201,7 +205,9 @@ export class Flow {
     this.#wanted = wanted;
     const send = () => this.client.send(wanted.body);
     let a = await send();
-    if (a.status === 202 && a.body.send.id === this.#state.view?.send.id) a = await send(); // look has already shown the send of that key
+    const { view } = this.#state;
+    // the answer to an earlier press: look has already shown its send, or its code has ended since
+    if (a.ok && (a.body.send.id === view?.send.id || a.body.status !== 'pending' || a.body.expires_in === 0)) a = await send();
     for (let n = 0; a.body?.human_check?.by && n < checks && era === this.core.era; n++) {
       const { human_check: offer } = a.body,
           token = await (await this.core.human())?.answer(this.core, n < vendorChecks ? offer : { ...offer, by: 'work' });
@@ -209,7 +215,7 @@ export class Flow {
       a = await this.client.send({ ...wanted.body, human_check: token });
     }
     if (era !== this.core.era) return undefined;
-    if (a.status === 202) return this.#sent(a, wanted);
+    if (a.ok) return this.#sent(a, wanted);
     if (a.body?.human_check?.by) {
       if (!a.body.quota) return this.#unchecked(wanted);
       a.status = 429; // a request without a pass has to wait
@@ -218,7 +224,7 @@ export class Flow {
     if (a.status === 429 && kindOf(a.body) === 'too-many-checks') return this.#lockedOut(a.body, wanted);
     if (a.status === 422 && ['domain_typo', 'landline'].includes(a.body.reason)) return this.#doubted(a.body, wanted);
     if (a.status === 422 && a.body.field === 'to') return this.#badAddress(a.body.reason, wanted);
-    if (a.status === 404 && wanted.id) return this.#forgotten(wanted);
+    if (kindOf(a.body) === 'not-found' && wanted.id) return this.#forgotten(wanted);
     return this.#elsewise(a, { wanted });
   }
 
@@ -307,7 +313,7 @@ export class Flow {
     const wrong = status === 'pending';
     this.#tried = undefined;
     const { quota, to, country, before, screen } = this.#state;
-    this.#state = { channel: this.core.channel(), view, quota, to, country, before, elsewhere: this.#elsewhere(view),
+    this.#state = { channel: this.core.channel(), view, quota, to, country, before, elsewhere: this.#elsewhere(view), lost: !valid,
         ...wrong && { screen, note: { kind: 'wrong' } } };
     if (status === 'approved') this.core.kept.forget();
     if (wrong) this.#tell('wrong', { id, attempts_remaining: view.attempts_remaining });
@@ -329,15 +335,14 @@ export class Flow {
 
   // #take stores a verification from an answer; sent: it is the answer to a send.
   #take(a, sent) {
-    const { id, note, ...rest } = this.#state, view = a.body;
+    const { id, note, ...rest } = this.#state, view = a.body, over = note?.reading || ['loading', 'misplaced'].includes(note?.kind);
     this.core.moment = a.moment;
-    this.#state = { ...rest, channel: view.channel, view, quota: view.quota, note: note?.reading ||
-        note?.kind === 'loading' ? undefined : note };
-    const ends = Date.parse(view.expires_at);
+    this.#state = { ...rest, channel: view.channel, view, quota: view.quota, note: over ? undefined : note };
     if (view.status === 'approved') {
       this.core.kept.forget();
-      this.#lasts(view.expires_in > 0 ? ends - view.expires_in * second : Math.max(ends, Date.now())); // the service's time, if it can be known
-      if (this.#lapsed()) return this.#lapse();
+      this.#state.lost = this.#tried?.id === view.id; // the answer with the proof
+      this.#lasts(view.expires_in > 0 ? Date.parse(view.expires_at) - view.expires_in * second : a.moment.service);
+      if (this.lapsed) return this.#lapse();
     } else {
       this.#state.elsewhere = !sent && this.#elsewhere(view);
       if (!this.#state.elsewhere) this.core.kept.set(view.id, this.core.shared && Math.max(hour, view.expires_in * second));
@@ -349,17 +354,24 @@ export class Flow {
     this.#tell('failed', { reason: 'undelivered', id: view.id, number: view.send.number });
   }
 
-  // #lasts stores how long the proof lives. now is the service's time at the state's moment.
+  // #lasts stores how long the proof lives. now is the service's time at the state's moment, or NaN:
+  // the browser's clock may be wrong by hours.
   #lasts(now) {
-    const { element, moment } = this.core, { value: proof } = element, ms = claimsOf(proof)?.exp * second - now;
-    if (this.#life?.proof !== proof) this.#life = proof && ms < Infinity ? { proof, moment, ms } : undefined;
+    const { moment } = this.core, proof = this.core.proof(), ms = claimsOf(proof)?.exp * second - now;
+    if (proof && ms < Infinity) this.#life = { proof, moment, ms };
+    else if (this.#life?.proof !== proof) this.#life = undefined;
     this.#state.ends = this.#life && this.#life.ms - (moment.steady - this.#life.moment.steady);
   }
 
-  #lapsed() {
+  // lapsed is whether the proof has ended. After a sleep, or where the clock was set, only the service
+  // knows; see Moment.
+  get lapsed() {
     const { proof, moment, ms } = this.#life ?? {};
-    return proof === this.core.element.value && moment?.elapsed() >= ms;
+    return proof === this.core.proof() && (moment?.parted() ? moment.certain() : moment?.elapsed()) >= ms;
   }
+
+  // lapse ends a proof that has ended, and returns whether it did.
+  lapse() { return this.lapsed && (this.#lapse(), true); }
 
   // #lapse says that the confirmation has ended, and shows the first card with the same recipient.
   #lapse() {
@@ -386,7 +398,7 @@ export class Flow {
     if (a.status > 0 && a.status < 500 && a.status !== 409 &&
         a.status !== 429) return this.misplaced(a.body.detail ?? `the service answers ${a.status}`);
     if (a.status === 0 && !reading) return 'lost';
-    const now = this.#asked(wanted), crowded = kindOf(a.body) === 'too-many-requests', wait = a.retry ||
+    const now = this.#asked(wanted), crowded = kindOf(a.body) === 'too-many-requests', wait = a.status && a.retry ||
         shortWait, moment = a.moment ?? new Moment();
     if (!now.view) this.core.moment = moment; // otherwise the view's moment stays
     this.#state = { ...now, note: { kind: 'away', ms: wait * second + moment.steady - this.core.moment.steady, reading, crowded,

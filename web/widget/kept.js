@@ -22,7 +22,8 @@ export class Kept {
 
   // set keeps a text. If life is given, it keeps the text for so many milliseconds.
   set(text, life) {
-    attempt(() => window[this.area].setItem(this.name, life ? `${text} ${Date.now() + life}` : text));
+    if (!text) return this.forget();
+    return attempt(() => window[this.area].setItem(this.name, life ? `${text} ${Date.now() + life}` : text));
   }
 
   forget() {

@@ -4,6 +4,7 @@ import controls from '../static/controls.css';
 import { Inquiry } from '../static/inquiry.js';
 import tokens from '../static/tokens.css';
 import { Moment, second } from '../static/time.js';
+import { isOffer } from './answers.js';
 import { h } from './dom.js';
 import { draw } from './draw.js';
 import { Kept } from './kept.js';
@@ -23,6 +24,8 @@ const first = ['ask', 'loading']; // cards for which the site reserves room
 const fallback = 'en'; // for readers whose language the service does not have
 const rest = 5 * second; // ms before a module that did not load is requested again
 
+const restored = {}; // the elements of this page that have begun, by the name of what they keep
+
 // modules are the loaded modules, by address: the cards after the first one, phone numbers, and
 // other languages.
 const modules = {}, asked = {};
@@ -31,7 +34,7 @@ let tries = 0; // counts tries, since browsers may remember that an address did 
 // bring loads a module; undefined: it did not load.
 async function bring(address) {
   try {
-    const m = await (asked[address] ??= import(new URL(address + (tries ? `&again=${tries}` : ''), home)));
+    const m = await (asked[address] ??= within(() => import(new URL(address + (tries ? `&again=${tries}` : ''), home))));
     if (!modules[address]) {
       modules[address] = m;
       learn(m);
@@ -113,10 +116,10 @@ export class SendCode extends HTMLElement {
         h('p', { id: 'say', role: 'status', class: 'visually-hidden' })));
     this.#cards = new Cards(this.#root, this.#inquiry, (form) => this.#act(form));
     // A text that is typed, pasted or dragged here is not the element's value, and its keys are not
-    // meant for the page: they come from a field that the page cannot see.
+    // meant for the page: they come from a field that the page cannot see. Nor is a Tab that stays here.
     for (const name of inner) {
       this.#root.addEventListener(name,
-          (event) => { if (!(event.key?.length > 1 || event.ctrlKey || event.metaKey)) event.stopPropagation(); });
+          (event) => { if (!(event.key?.length > 1 || event.ctrlKey || event.metaKey) || this.#code?.tabs(this.#root, event)) event.stopPropagation(); });
     }
     // A press on a text may mark it, so the card gets the focus, and not its field: no keyboard appears.
     this.#root.addEventListener('mousedown', ({ target }) => {
@@ -173,6 +176,7 @@ export class SendCode extends HTMLElement {
       if (offer) this.#learn(offer);
       core.known = new Kept('localStorage', this.getAttribute('api') ?? home, key);
       if (!core.state.id) this.#expect(core.kept.get());
+      this.#restore();
     }
     if (!core.state.id && !core.state.view) core.state.to ??= this.getAttribute('to') ?? '';
     this.#speak(anew);
@@ -184,6 +188,22 @@ export class SendCode extends HTMLElement {
     else this.#inquiry.follow();
     if (this.#channels.includes('sms')) this.#phone();
     else if (!core.state.id) this.#vet(key);
+  }
+
+  // #restore takes up the proof that this tab had when it left the page, if the person comes back by
+  // Back or a reload. Firefox restores no field of a page with Cache-Control: no-store. A later element
+  // of the page, which its script draws, is a new one.
+  #restore() {
+    const core = this.#core, { name } = core.kept;
+    if (core.shared) return; // page.js keeps it
+    core.proofs = new Kept('sessionStorage', name, 'proof');
+    const returned = /^(re|b)/.test(attempt(() => performance.getEntriesByType('navigation')[0].type)), // reload, back_forward
+        proof = this.#proof || returned && !restored[name] && core.proofs.get();
+    restored[name] = true;
+    core.proofs.set(proof);
+    if (!proof || this.#proof) return;
+    this.#expect(claimsOf(proof)?.jti);
+    this.#prove(proof, true);
   }
 
   // #expect shows that a verification is being read, of which only the ID is known.
@@ -199,10 +219,11 @@ export class SendCode extends HTMLElement {
     const began = performance.now(), address = `${this.api || home}`.replace(/\/?$/, `/v1/channels?purpose=${this.purpose}&locale=${this.#locale}`);
     const ask = async (signal) => {
       const answer = await fetch(new URL(address, document.baseURI), { headers: { Authorization: `Bearer ${key}` }, signal });
-      return answer.ok && answer.json();
+      const told = answer.ok && await answer.json();
+      return isOffer(told) && told;
     };
     const a = key && !key.startsWith('sk_') && await within(ask).catch(() => {});
-    if (a?.channels?.map) this.#introduce(a, began);
+    if (a) this.#introduce(a, began);
     else (await this.#begun())?.learn();
   }
 
@@ -251,7 +272,7 @@ export class SendCode extends HTMLElement {
   set disabled(yes) { this.toggleAttribute('disabled', Boolean(yes)); }
   get labels() { return this.#internals.labels; }
   get type() { return this.localName; }
-  get value() { return this.#proof; }
+  get value() { return this.#flow?.lapsed ? '' : this.#proof; }
   // Frameworks set '' when they begin, just when the card from before a reload appears. So '' only
   // removes a proof. Any other value must be a proof that the page got from an earlier element.
   set value(text) {
@@ -277,7 +298,7 @@ export class SendCode extends HTMLElement {
 
   // Forms with method GET get no proof: see address.js.
   #guard = (event) => {
-    if (this.#code) this.#code.guard(this, event);
+    if (this.#code) this.#code.guard(this, event, this.#flow?.lapse());
     else if (event.target.method !== 'post') event.formData?.delete(this.name);
   };
 
@@ -326,6 +347,7 @@ export class SendCode extends HTMLElement {
     const same = proof === this.#proof;
     this.#proof = proof;
     this.#internals.setFormValue(proof || null);
+    this.#core.proofs?.set(proof);
     this.#validate();
     if (!same && !quiet) for (const name of ['input', 'change']) this.dispatchEvent(new Event(name, { bubbles: true }));
   }
@@ -353,7 +375,7 @@ export class SendCode extends HTMLElement {
       element: this, home, human: () => bring(addresses.human), inquiry: this.#inquiry, cards: this.#cards, phones: () => this.#phones,
           channels: () => this.#channels, channel: () => this.#channel,
       words: () => wordsOf(this.#words.email.Lang), locale: () => this.#locale, learn: (told) => this.#learn(told),
-          prove: (proof) => this.#prove(proof), show: () => this.#show(),
+          proof: () => this.#proof, prove: (proof) => this.#prove(proof), show: () => this.#show(),
     }));
     return this.#flow;
   }
@@ -410,8 +432,10 @@ export class SendCode extends HTMLElement {
 
   // #begin draws a card anew, with the text that was typed.
   #begin(typed = this.#cards.typed) {
-    this.#cards.replace(this.#drawn());
+    const held = this.#cards.replace(this.#drawn());
     for (const { id, value, checked } of typed) Object.assign(this.#cards.find(`#${id}`) ?? {}, { value, checked });
+    const same = held && this.#root.getElementById(held.id);
+    if (held) this.#code?.moveFocus(this.#cards, same ?? this.#cards.find('[data-focus]'), same ? held.range : []);
     this.#cards.begin(this.#core.moment);
     this.#validate();
     if (!this.#cards.find('[data-focus]') || this.#offered) return;
@@ -467,12 +491,14 @@ export class SendCode extends HTMLElement {
 
   // #look requests the state. If it gets no answer, it throws, so that the card stays.
   async #look() {
-    const { state: { view, id }, ours, shared, kept } = this.#core, other = kept.get();
+    const { state: { view, id, note }, ours, shared, kept } = this.#core, other = kept.get();
     if (!view && !id && shared && !ours?.(other)) this.#expect(other);
-    if (!view && !this.#core.state.id) return this.#show(); // a refusal may be over
+    const begun = view || this.#core.state.id;
+    // a refusal may be over
+    if (!begun && note?.kind !== 'misplaced' && !this.#cards.unsent) return this.#show();
     const flow = await this.#begun();
-    if (!flow) throw new Error('away');
-    await flow.look();
+    await (begun ? flow?.look() : flow?.learn());
+    if (!flow || !begun && this.#cards.unsent) throw new Error('away');
   }
 }
 

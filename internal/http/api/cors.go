@@ -28,7 +28,7 @@ func (a *API) UseCORS(e *echo.Echo) {
 		AllowHeaders: nil, // the headers that the preflight requests; see checkRequestedHeaders
 		ExposeHeaders: []string{
 			echo.HeaderLocation, echo.HeaderRetryAfter, "RateLimit", "RateLimit-Policy",
-			"Idempotent-Replayed",
+			"Idempotent-Replayed", "Date",
 		},
 		MaxAge: 600,
 	}))

@@ -43,6 +43,7 @@ func TestInABrowser(t *testing.T) {
 		aWidgetFollowsItsPagesLanguage, aReturnByItself, aCodeFromATextMessage,
 		aBounceChangesTheCard, aWidgetKeepsTokens, aWidgetWorks, aWidgetLeavesAVendor, aWidgetWithoutACheck,
 		aWidgetWhoseVendorIsBlocked, aWidgetsPageAsksItself, aWidgetsVendorIsTakenAway, aVendorUnderADialog)
+	inNewTabs(t, browser, guests...)
 	t.Run("aWidgetShowsAVendor", func(t *testing.T) {
 		t.Parallel()
 		aWidgetShowsAVendor(t, browser, engine)
@@ -70,12 +71,17 @@ func chromium(t *testing.T) (context.Context, *pagetest.Axe) {
 func inTabs(t *testing.T, browser context.Context, tests ...func(*testing.T, context.Context)) {
 	t.Helper()
 	for _, test := range tests {
-		name := runtime.FuncForPC(reflect.ValueOf(test).Pointer()).Name()
-		t.Run(name[strings.LastIndexByte(name, '.')+1:], func(t *testing.T) {
+		t.Run(nameOf(test), func(t *testing.T) {
 			t.Parallel()
 			test(t, browser)
 		})
 	}
+}
+
+// nameOf returns a function's name without its package.
+func nameOf(function any) string {
+	name := runtime.FuncForPC(reflect.ValueOf(function).Pointer()).Name()
+	return name[strings.LastIndexByte(name, '.')+1:]
 }
 
 // tab is a tab on a world's page.

@@ -75,6 +75,18 @@ func TestEveryCardInOtherBrowsers(t *testing.T) {
 	}
 }
 
+// What happens to guests of other sites is the same in the other browsers.
+func TestGuestsInOtherBrowsers(t *testing.T) {
+	for name, start := range map[string]func(testing.TB) browsertest.Browser{"firefox": browsertest.Firefox, "webkit": browsertest.WebKit} {
+		t.Run(name, func(t *testing.T) {
+			browser := start(t)
+			for _, test := range guests {
+				t.Run(nameOf(test), func(t *testing.T) { test(t, browser.Open(t, browsertest.Look{})) })
+			}
+		})
+	}
+}
+
 // aReloadMovesNothing tests that nothing on the page moves when its script loads after the page:
 // there is space for the parts that only the script can show. The clock shows noon, since near
 // midnight a time also has its day, and may need another line. A digit that is wider than the one

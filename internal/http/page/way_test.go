@@ -474,7 +474,8 @@ func otherTabsHearOfTheApproval(t *testing.T, browser context.Context) {
 	other.do(chromedp.Reload())
 	other.card("code")
 	b.getsIn()
-	other.card("ended", "already used", "If you used it in another tab, continue there.")
+	other.card("approved", "Email confirmed", "If you used it in another tab, continue there.", "Send a new code")
+	is(t, other.proof(), "")
 }
 
 // anotherTabChangesTheAddress tests that the card in this tab says so and keeps its own code, and

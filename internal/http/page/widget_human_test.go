@@ -25,7 +25,7 @@ const pressed = `(() => {
 		if (init.method !== 'POST' || !String(url).endsWith('v1/verifications')) return real(url, init);
 		const { human_check, ...body } = JSON.parse(init.body), next = answers.shift();
 		sends.push([init.headers['Idempotency-Key'], human_check]);
-		if (next) return new Response(JSON.stringify({ type: '/problems/human-check', status: next[0], ...next[1] }), { status: next[0] });
+		if (next) return new Response(JSON.stringify({ type: '/problems/human-check', status: next[0], detail: 'A check is needed.', request_id: 'r', ...next[1] }), { status: next[0] });
 		return real(url, { ...init, body: JSON.stringify(body) });
 	};
 	const W = window.Worker;

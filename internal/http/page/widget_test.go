@@ -64,12 +64,13 @@ func (t *tab) hears(event string, detail ...string) {
 	contains(t, eval[string](t, fmt.Sprintf("JSON.stringify(heard.findLast(([name]) => name === %q)[1])", event)), detail...)
 }
 
-// nothingKeptBut fails the test unless the site's storage has, beside names and tokens, only the
-// id.
+// nothingKeptBut fails the test unless the site's storage has, beside names, tokens and the proof,
+// only the id.
 func (t *tab) nothingKeptBut(id string) {
 	t.Helper()
 	kept := eval[string](t,
-		`JSON.stringify([history.state, Object.values({...localStorage}).join().replace(/token-\d/, ''), Object.values({...sessionStorage}), document.cookie])`)
+		`JSON.stringify([history.state, Object.values({...localStorage}).join().replace(/token-\d/, ''),
+			Object.entries({...sessionStorage}).filter(([name]) => !name.endsWith(' proof')).map(([, text]) => text), document.cookie])`)
 	want := `[null,"",[],""]`
 	if id != "" {
 		want = fmt.Sprintf(`[null,"",[%q],""]`, id)

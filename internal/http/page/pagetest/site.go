@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -18,17 +19,19 @@ const PublicKey = "pk_uitest_0123456789abcdef"
 // Site is a page of another site that embeds the widget of a service. It has an origin of its own
 // and a strict content security policy.
 type Site struct {
-	URL    string // the address of the page: its origin and a slash
-	Script string // at /own.js; set before a visit
+	URL    string      // the address of the page: its origin and a slash
+	Script string      // at /own.js; set before a visit
+	Header http.Header // more headers of the page; set before a visit
 	server *httptest.Server
 }
 
 // NewSite starts a site; the caller must Close it. For each visit, of returns the content security
 // policy, the head and the body of the page. css is part of the style sheet at /own.css.
 func NewSite(css string, of func() (policy, head, body string)) *Site {
-	mux := http.NewServeMux()
+	mux, s := http.NewServeMux(), &Site{}
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
 		policy, head, body := of()
+		maps.Copy(w.Header(), s.Header)
 		w.Header().Set("Content-Security-Policy", policy)
 		w.Header().Set("Content-Type", "text/html; charset=utf-8")
 		_, _ = fmt.Fprintf(w,
@@ -39,7 +42,6 @@ func NewSite(css string, of func() (policy, head, body string)) *Site {
 		w.Header().Set("Content-Type", "text/css")
 		_, _ = io.WriteString(w, siteStyle+css)
 	})
-	s := &Site{}
 	mux.HandleFunc("GET /own.js", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/javascript; charset=utf-8")
 		_, _ = io.WriteString(w, s.Script)

@@ -93,6 +93,7 @@ func NewWorld(rules ...quota.Rule) *World {
 			query.Set("v", "of-another-release")
 			r.URL.RawQuery = query.Encode()
 		}
+		rw.Header().Set("Date", w.clock.now().Format(http.TimeFormat))
 		e.ServeHTTP(rw, r)
 	}))
 	w.URL = w.server.URL + "/"

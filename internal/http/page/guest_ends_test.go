@@ -1,0 +1,166 @@
+package page_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"sendcode/internal/http/page/pagetest"
+	"sendcode/internal/kit/browsertest"
+	"sendcode/quota"
+)
+
+// clocks is a script by which jump moves the browser's clocks: wall is that of Date, steady that of
+// performance.now, which stands still while a machine sleeps. wrong is how far the wall clock is off
+// from the start, in ms. held stops the timers, as in a tab that was frozen.
+const clocks = `(() => {
+	const date = Date.now.bind(Date), mono = performance.now.bind(performance);
+	let wall = Number(sessionStorage.wrong ?? 0), steady = 0;
+	Date.now = () => date() + wall;
+	performance.now = () => mono() + steady;
+	window.jump = (w, s) => { wall += w; steady += s; };
+})();`
+
+// confirmed is a guest with a form, whose proof lives 30 minutes from now on.
+func confirmed(t *testing.T, tab *browsertest.Tab, w *pagetest.World, script string) *guest {
+	t.Helper()
+	g := visits(t, tab, w, `<form method="post" target="out">`+tag(`name="proof" required`)+`<button>Go</button></form><iframe name="out"></iframe>`,
+		clocks+script+`; addEventListener('submit', (e) => { e.preventDefault(); window.posted = new FormData(e.target).get('proof') ?? 'none'; })`)
+	g.asks(pagetest.Address)
+	g.enters(pagetest.Code)
+	g.card("approved")
+	g.run(`window.form = document.querySelector('form')`, `window.proof = el.value`)
+	return g
+}
+
+const (
+	minuteMS = int64(time.Minute / time.Millisecond)
+	submits  = `window.posted = undefined, form.querySelector('button').click()`
+)
+
+// aProofEndsBeforeATick: a person comes back to a tab that was frozen, and presses the form's button
+// before anything else runs.
+func aProofEndsBeforeATick(t *testing.T, tab *browsertest.Tab) {
+	g := confirmed(t, tab, accepting(t), "")
+	g.world.Advance(31 * time.Minute)
+	g.is(`el.value === proof && form.checkValidity()`)
+	posted := browsertest.Value[bool](g.Page, fmt.Sprintf(`(jump(%[1]d, %[1]d), el.value === '' && (%[2]s, window.posted === undefined))`,
+		31*minuteMS, submits))
+	is(t, posted, true)
+	g.card("ask", "Your confirmation has ended.")
+	g.is(`!form.checkValidity() && el.shadowRoot.querySelector('#to').value === '` + pagetest.Address + `'`)
+	g.sound()
+
+	g = confirmed(t, tab, accepting(t), "") // where the element is not required
+	g.run(`el.required = false`)
+	is(t, browsertest.Value[string](g.Page, fmt.Sprintf(`(jump(%[1]d, %[1]d), %[2]s, window.posted)`, 31*minuteMS, submits)), "none")
+}
+
+// aClockThatIsWrong by an hour, before or behind, tells nothing of a proof's life.
+func aClockThatIsWrong(t *testing.T, tab *browsertest.Tab) {
+	for _, hours := range []int{-5, 1, 24} {
+		g := confirmed(t, tab, accepting(t), fmt.Sprintf(`jump(%d, 0);`, int64(hours)*60*minuteMS))
+		g.rest()
+		g.run(looks)
+		g.rest()
+		g.card("approved", "Use it ")
+		g.is(`el.value === proof && form.checkValidity()`)
+		g.world.Advance(11 * time.Minute) // the code has ended, the proof has not
+		g.run(fmt.Sprintf(`jump(%[1]d, %[1]d)`, 11*minuteMS), looks)
+		g.rest()
+		g.card("approved")
+		g.is(`el.value === proof`)
+		g.run(`window.old = el`, `window.el = el.cloneNode(true)`, `el.value = proof`, `old.replaceWith(el)`) // as v-model gives it back
+		g.rest()
+		g.card("approved", "Use it ")
+		g.is(`el.value === proof && form.checkValidity()`)
+		g.world.Advance(20 * time.Minute)
+		g.run(fmt.Sprintf(`jump(%[1]d, %[1]d)`, 20*minuteMS), looks)
+		g.card("ask", "Your confirmation has ended.")
+		g.sound()
+	}
+}
+
+// aClockThatIsSet forward by an hour is no end of a proof: the service is asked. While it does not
+// answer, the proof stays. After a sleep, the service knows that it has ended.
+func aClockThatIsSet(t *testing.T, tab *browsertest.Tab) {
+	g := confirmed(t, tab, accepting(t), "")
+	g.run(fmt.Sprintf(`jump(%d, 0)`, 60*minuteMS))
+	is(t, browsertest.Value[bool](g.Page, `(`+submits+`, window.posted === proof)`), true)
+	g.run(looks)
+	g.rest()
+	g.card("approved", "Use it ")
+	g.is(`el.value === proof`)
+	g.run(`window.instead = () => new TypeError('Failed to fetch')`, fmt.Sprintf(`jump(%d, 0)`, 40*minuteMS), looks)
+	g.rest()
+	g.card("approved")
+	g.world.Advance(40 * time.Minute)
+	g.run(`window.instead = () => undefined`, looks)
+	g.card("ask", "Your confirmation has ended.")
+	g.says("Your confirmation has ended.")
+	g.sound()
+}
+
+// aReloadWithAWrongClock keeps the confirmed card of our own page, for as long as the proof lives by
+// the service's clock.
+func aReloadWithAWrongClock(t *testing.T, tab *browsertest.Tab) {
+	w := accepting(t)
+	g := &guest{&browsertest.Page{TB: t, Tab: tab, Root: "document.querySelector('send-code')?.shadowRoot"}, w}
+	g.Go(w.URL)
+	g.asks(pagetest.Address)
+	g.enters(pagetest.Code)
+	g.card("approved")
+	g.Until(`history.state?.proof`)
+	// the proof is an hour old by this browser's clock, and by the service's it is fresh
+	w.Advance(-time.Hour)
+	g.Go(w.URL + "?") // another entry; the test goes back to the first
+	g.run(`setTimeout(() => history.back())`)
+	g.Until(`history.state?.proof`)
+	w.Advance(time.Hour)
+	g.card("approved")
+	g.Until(`document.querySelector('send-code').value.split('.').length === 3`)
+	w.Advance(31 * time.Minute)
+	g.run(`setTimeout(() => location.reload())`)
+	g.card("ask", "Your confirmation has ended.")
+}
+
+// anOldAnswerToASend: the answer was lost, and the same address is asked for again when its code has
+// ended. The person gets a new code, and not the word that a code they never saw has expired.
+func anOldAnswerToASend(t *testing.T, tab *browsertest.Tab) {
+	w := accepting(t)
+	g := visits(t, tab, w, tag(""), `window.lost = Number(sessionStorage.lost ?? 3);
+		window.instead = async (method, path, how, url) => {
+			if (method !== 'POST' || lost-- <= 0) return undefined;
+			await real(url, how);
+			return new TypeError('Failed to fetch');
+		};`)
+	g.asks(pagetest.Address)
+	g.Shows("#offline", "That didn't work.")
+	is(t, w.Codes.Sends(), 1)
+	w.Advance(11 * time.Minute)
+	g.run(`sessionStorage.lost = 0`)
+	g.run(`setTimeout(() => location.reload())`)
+	g.Until(`window.lost === 0`)
+	g.asks(pagetest.Address)
+	g.card("code", "a•••@example.com")
+	is(t, w.Codes.Sends(), 2)
+}
+
+// whatWasTrueHasAnEnd: a time that is told as a duration grows, in a browser that tells no zone.
+func whatWasTrueHasAnEnd(t *testing.T, tab *browsertest.Tab) {
+	w := accepting(t, quota.Rule{Name: "own", Scope: quota.Recipient, Limit: 1, Window: 50 * time.Minute})
+	sends(t, w, pagetest.Address)
+	g := visits(t, tab, w, tag(""), clocks+`Intl.DateTimeFormat.prototype.resolvedOptions = () => ({ timeZone: 'UTC', hourCycle: 'h23' });`)
+	g.asks(pagetest.Address)
+	g.card("enough", "just now", "in 50 min")
+	pass := func(d time.Duration) {
+		g.Helper()
+		w.Advance(d)
+		g.run(fmt.Sprintf(`jump(%[1]d, %[1]d)`, d.Milliseconds()), looks)
+	}
+	pass(270 * time.Second)
+	g.card("enough", "in the last 5 min", "in 46 min")
+	pass(20 * time.Minute)
+	g.card("enough", "in the last 25 min", "in 26 min")
+	g.is(`!el.shadowRoot.querySelector('#card').innerText.includes('just now')`)
+}
