@@ -147,25 +147,41 @@ func aWidgetInAnAction(t *testing.T, browser context.Context) {
 	b.card("ask")
 }
 
-// aWidgetInADialog: Tab reaches the field and the button, and the library finds the element.
+// aWidgetInADialog goes the whole way by the keyboard in the dialogs of libraries, which keep the
+// focus in themselves: Tab reaches the field and the button, an answer brings the focus to the field
+// for the code, and the code is entered there.
 func aWidgetInADialog(t *testing.T, browser context.Context) {
-	b, _ := visitingAnApplication(t, browser, application(t, "dialogs.jsx", ""), "")
-	for _, dialog := range []string{"radix", "trap", "micro"} {
-		b.run(fmt.Sprintf(`show(%q)`, dialog))
-		b.until(fmt.Sprintf(`document.querySelector('send-code') && (%[1]q === 'radix' || document.querySelector('#' + %[1]q))`, dialog))
-		b.card("ask")
-		if dialog != "radix" {
-			b.run(fmt.Sprintf(`(%s(), 0)`, dialog))
-		}
-		var at []string
-		for range 6 {
-			b.keys(kb.Tab)
-			b.rest(glance)
-			at = append(at, eval[string](b, `document.querySelector('send-code').shadowRoot.activeElement?.id || document.activeElement.textContent`))
-		}
-		if all := strings.Join(at, " "); !strings.Contains(all, "to send") {
-			t.Errorf("%s: Tab goes %s", dialog, all)
-		}
+	script := application(t, "dialogs.jsx", "")
+	for _, dialog := range []string{"radix", "headless", "aria", "modal", "trap", "micro"} {
+		t.Run(dialog, func(t *testing.T) {
+			b, _ := visitingAnApplication(t, browser, script, "")
+			b.tolerate = "violates the following Content Security Policy" // react-modal has inline styles
+			b.run(fmt.Sprintf(`show(%q)`, dialog))
+			b.until(fmt.Sprintf(`document.querySelector('send-code') && (!['trap', 'micro'].includes(%[1]q) || document.querySelector('#' + %[1]q))`, dialog))
+			b.card("ask")
+			if dialog == "trap" || dialog == "micro" {
+				b.run(fmt.Sprintf(`(%s(), 0)`, dialog))
+			}
+			var at []string
+			for range 6 {
+				b.keys(kb.Tab)
+				b.rest(glance)
+				at = append(at, eval[string](b, `document.querySelector('send-code').shadowRoot.activeElement?.id || document.activeElement.textContent`))
+			}
+			if all := strings.Join(at, " "); !strings.Contains(all, "to send") {
+				t.Errorf("Tab goes %s", all)
+			}
+			b.fills("to", pagetest.Address+kb.Enter)
+			b.card("code")
+			b.focused("code")
+			b.rest(longer) // a library that takes the focus back does so now
+			b.focused("code")
+			b.keys("111111")
+			b.card("code", "That code is wrong")
+			b.focused("code")
+			b.keys(pagetest.Code)
+			b.card("approved")
+		})
 	}
 }
 
