@@ -17,8 +17,10 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
+	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 
@@ -27,6 +29,7 @@ import (
 	"sendcode/internal/kit/servertest"
 	"sendcode/internal/run/app"
 	"sendcode/internal/run/config"
+	"sendcode/tools/ensure/locate"
 )
 
 func main() {
@@ -36,7 +39,7 @@ func main() {
 	context.AfterFunc(ctx, stop) // a second signal ends the program at once
 	const dir = "data/up"        // not under version control
 	if err := up(ctx, dir, *fresh, os.Environ(), os.Stdout); err != nil {
-		fmt.Fprintln(os.Stderr, "up:", err)
+		fmt.Fprintln(os.Stderr, "up:", advise(err, dir))
 		os.Exit(1)
 	}
 }
@@ -98,6 +101,9 @@ func keptServers(ctx context.Context, dir string) (s servers, err error) {
 		return s, errors.Join(err, fmt.Errorf("another make up runs on %s; make up FRESH=1 runs beside it, with SENDCODE_ADDR=127.0.0.1:8081", dir))
 	}
 	redis, postgres := filepath.Join(dir, "redis"), filepath.Join(postgresHome(dir), "postgres")
+	if err := otherPostgres(postgres); err != nil {
+		return s, err
+	}
 	s.redisData = "in " + redis + ", synced each second"
 	s.postgresData = "in " + postgres + ", synced at each commit"
 	s.ends = "Ctrl-C ends all three, and the next make up finds the data; make up FRESH=1 begins with empty servers"
@@ -133,15 +139,72 @@ func (s servers) close() (err error) {
 	return err
 }
 
+// otherPostgres returns an error if the cluster in dir is of another version than this machine's
+// Postgres.
+func otherPostgres(dir string) error {
+	text, err := os.ReadFile(filepath.Join(dir, "PG_VERSION"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	bin, findErr := locate.Postgres.Find()
+	if err := errors.Join(err, findErr); err != nil {
+		return err
+	}
+	said, err := exec.Command(filepath.Join(bin, "postgres"), "--version").Output() // postgres (PostgreSQL) 15.18 (Debian …)
+	if err != nil {
+		return err
+	}
+	theirs := strings.TrimSpace(string(text))
+	if own := majorVersion.FindSubmatch(said); own == nil || string(own[1]) == theirs {
+		return nil // if the version is not found, Postgres itself compares
+	}
+	return fmt.Errorf("the data in %s are of Postgres %s, and this machine has %s. Install postgresql-%s, or move that folder and data/up away "+
+		"to begin empty. make up FRESH=1 leaves them as they are", dir, theirs, strings.TrimSpace(string(said)), theirs)
+}
+
+var majorVersion = regexp.MustCompile(`\) (\d+)`)
+
+// advise adds to an error of a start what to do, where that is known. The servers say the cause in
+// their logs, the end of which is in the error.
+func advise(err error, dir string) error {
+	if absolute, absErr := filepath.Abs(dir); absErr == nil {
+		dir = absolute
+	}
+	folders := dir
+	if home := postgresHome(dir); home != dir {
+		folders += " and " + home
+	}
+	says := func(text string) bool { return strings.Contains(strings.ToLower(err.Error()), text) }
+	switch {
+	case says("can't handle rdb format version"):
+		return fmt.Errorf("%w\nA newer Redis wrote the data in %s. Install that Redis, or move the folder away: recipients keep their limits, "+
+			"which Postgres has, and the counts of networks and apps begin again", err, filepath.Join(dir, "redis"))
+	case errors.Is(err, syscall.ENOSPC) || says("no space left on device"):
+		return fmt.Errorf("%w\nThe disk is full: make room for %s, then run make up again. It finds all data that it had", err, folders)
+	case errors.Is(err, syscall.EROFS) || says("read-only file system"):
+		return fmt.Errorf("%w\nNothing can be written in %s: run make up in a checkout on another file system", err, folders)
+	case errors.Is(err, fs.ErrPermission) || says("permission denied"):
+		return fmt.Errorf("%w\nThis user may not read or write %s: run make up as the user who made them, or give them to this user "+
+			"(sudo chown -R %d '%s')", err, folders, os.Getuid(), dir)
+	}
+	return err
+}
+
 // loadSecrets returns settings that people of this checkout use and that the service, on Postgres,
 // does not generate, one on each line. It generates them only once.
 func loadSecrets(dir string) (string, error) {
 	file := filepath.Join(dir, "secrets")
 	text, err := os.ReadFile(file)
-	if !errors.Is(err, fs.ErrNotExist) {
+	if err == nil && len(text) > 0 || err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return string(text), err
 	}
 	key, _ := config.NewAPIKey(config.SecretKeyKind)
 	made := "SENDCODE_API_KEY=" + key + "\nSENDCODE_ADMIN_PASSWORD=" + rand.Text() + "\n"
-	return made, errors.Join(os.MkdirAll(dir, 0o700), os.WriteFile(file, []byte(made), 0o600))
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return "", err
+	}
+	return made, config.WriteFile(file, func(f *os.File) error {
+		_, err := f.WriteString(made)
+		return err
+	})
 }

@@ -7,6 +7,7 @@ import (
 	"os"
 	"slices"
 	"strconv"
+	"syscall"
 
 	"sendcode/internal/http/server"
 	"sendcode/internal/run/config"
@@ -56,7 +57,10 @@ func listen(address string, passed *[]net.Listener) (net.Listener, error) {
 	if found >= 0 {
 		port = (*passed)[found]
 		*passed = slices.Delete(*passed, found, found+1)
-	} else if port, err = net.Listen("tcp", address); err != nil {
+	} else if port, err = net.Listen("tcp", address); errors.Is(err, syscall.EADDRINUSE) {
+		return nil, fmt.Errorf("can't listen on %s: %w; end the program that has the port, or choose another port "+
+			"with SENDCODE_ADDR, SENDCODE_ADMIN_ADDR or --debug-addr", address, err)
+	} else if err != nil {
 		return nil, fmt.Errorf("can't listen on %s: %w", address, err)
 	}
 	own, every := addrOf(port).IP, wanted.IP == nil || wanted.IP.IsUnspecified()

@@ -54,6 +54,16 @@ func TestStopAnswersAcceptedConnections(t *testing.T) {
 	}
 }
 
+// A start on a port that another program has says how to choose another one.
+func TestTakenPort(t *testing.T) {
+	other, err := net.Listen("tcp", "127.0.0.1:0")
+	servertest.OK(t, err)
+	defer other.Close()
+	if _, err := listen(other.Addr().String(), new([]net.Listener)); err == nil || !strings.Contains(err.Error(), "choose another port with SENDCODE_ADDR") {
+		t.Error(err)
+	}
+}
+
 // A socket on another port than those of the settings would never be served.
 func TestPassedSocketOfNoAddress(t *testing.T) {
 	passSocket(t)
