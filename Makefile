@@ -91,8 +91,9 @@ BENCH_FLAGS ?=
 BENCH = $(if $(shell command -v taskset),taskset -c $(BENCH_CPUS)) go test $(NIGHTLY) -run='^TestBench$$' -count=1 -v -timeout=6h ./tools/bench
 OUT ?= dist
 # What `make nightly` runs, one after another, and how long each part may take: three hours and a quarter on two processors, all together.
-PARTS ?= goals tests machines engines image outside prove soak sizes fuzz release simulate mutants
+PARTS ?= goals tests machines engines image adoption outside prove soak sizes fuzz release simulate mutants
 BOUND_outside ?= 4m
+BOUND_adoption ?= 8m
 BOUND_engines ?= 15m
 BOUND_machines ?= 15m
 BOUND_image ?= 10m
@@ -109,7 +110,7 @@ BOUND_mutants ?= 19m
 DAY = $(shell echo $$(($$(date +%s) / 86400 % 7)))
 NIGHT = SEEDS=3000 FROM=$$(($(DAY) * 3000 + 1)) MUTANTS=-day=$$(($(DAY) + 1)) PROVED=30000 RESTARTS=6 HELD=3m PEOPLE=300 FUZZTIME=20s RELEASES=$(word $(shell echo $$(($(DAY) % 2 + 1))),trixie forky) ROWS=today OUT=bin/night/dist
 
-.PHONY: help build run demo test tests nightly race lint outside engines machines image bench goals fuzz soak sizes prove simulate mutants up release version screenshots tools servers
+.PHONY: help build run demo test tests nightly race lint outside engines machines image adoption bench goals fuzz soak sizes prove simulate mutants up release version screenshots tools servers
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -159,6 +160,9 @@ machines: ## make test as on other machines: without a home, a network or IPv6, 
 
 image: ## the Dockerfile's image, built by buildah and run: a send, a stop, a second start (ARCHITECTURES="amd64 arm64"; as root on Debian)
 	tools/image/image.sh $(ARCHITECTURES)
+
+adoption: ## on a throw-away copy: another module path, a program that imports quota, the archive on a bare Debian, the image from a registry
+	tools/adoption/adoption.sh
 
 bench: servers ## what requests cost beside a floor, into docs/PERFORMANCE.md and tools/bench/RESULTS.md; fails if a goal is missed; a quarter of an hour (BENCH_ROUNDS=5 BENCH_CPUS=0,1 BENCH_FLAGS="-perf.older=COMMIT": see tools/bench)
 	$(BENCH) -perf.rounds=$(BENCH_ROUNDS) -perf.for=2s -perf.callers=1,64,256 -perf.write $(BENCH_FLAGS)

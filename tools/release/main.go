@@ -62,10 +62,11 @@ func main() {
 	r := release{tree: ".", flags: reproducible, environ: anywhere}
 	flag.StringVar(&r.out, "out", "dist", "folder for the archives; it must be empty or absent")
 	flag.StringVar(&r.version, "version", "", "what the program calls itself")
+	made := flag.String("systems", strings.Join(systems, ","), "what archives are made for, GOOS/GOARCH by commas")
 	at := flag.Int64("time", 0, "seconds since 1970 that every file gets: the commit's")
 	flag.Parse()
 	r.at = time.Unix(*at, 0).UTC()
-	if err := r.make(systems); err != nil {
+	if err := r.make(strings.Split(*made, ",")); err != nil {
 		fmt.Fprintln(os.Stderr, "release:", err)
 		os.Exit(1)
 	}
