@@ -1,10 +1,10 @@
 // Command ensure prepares this machine for the tests. It looks for Redis, Postgres, PgBouncer,
-// HAProxy, nginx, Caddy, three browsers, a C compiler, curl, Node, Python, Django, promtool and
-// Prometheus, or for those that its arguments name. As root on Debian it says what is missing and
-// how large that is, and installs it; with ENSURE=no it installs nothing. Elsewhere it prints the
-// command that installs them and goes on, since tests of missing programs are skipped with the
-// reason. In CI (CI=true) a skip would hide that nothing was tested, so there a missing program is
-// a failure.
+// Patroni, etcd, HAProxy, nginx, Caddy, three browsers, a C compiler, curl, Node, Python, Django,
+// promtool and Prometheus, or for those that its arguments name. As root on Debian it says what is
+// missing and how large that is, and installs it; with ENSURE=no it installs nothing. Elsewhere it
+// prints the command that installs them and goes on, since tests of missing programs are skipped
+// with the reason. In CI (CI=true) a skip would hide that nothing was tested, so there a missing
+// program is a failure.
 //
 // `make test` runs it first. It leaves no installed program running: tests start their own servers.
 package main

@@ -45,7 +45,7 @@ func TestArchive(t *testing.T) {
 	for _, want := range []string{
 		"README.md", "UPGRADING.md", "SECURITY.md", "sendcode", "sendcode.yaml",
 		"compose.yaml", "compose.postgres.yaml", "Dockerfile", "deploy/systemd/sendcode.service",
-		"deploy/nginx.conf", "deploy/kubernetes/postgres.yaml", "deploy/helm/values.yaml",
+		"deploy/nginx.conf", "deploy/patroni/patroni.yml", "deploy/kubernetes/postgres.yaml", "deploy/helm/values.yaml",
 		"deploy/grafana/sendcode.json", "docs/sms.md", "docs/decisions/0001-two-gates.md", "docs/examples/SignIn.jsx",
 		"docs/pictures/page.png", "licences/go/LICENSE", "licences/github.com/jackc/pgx/v5/LICENSE", "sbom.cdx.json",
 	} {

@@ -58,11 +58,17 @@ func (p ReverseProxy) With(old, new string) ReverseProxy {
 // uses the file in deploy, as operators copy it. It returns the base URL.
 func Proxy(t testing.TB, p ReverseProxy, deploy string, replicas [2]string) string {
 	t.Helper()
+	p.edits = append([][2]string{{"10.0.0.11:8080", replicas[0]}, {"10.0.0.12:8080", replicas[1]}}, p.edits...)
+	return "http://" + proxy(t, p, deploy).Addr()
+}
+
+func proxy(t testing.TB, p ReverseProxy, deploy string) *server {
+	t.Helper()
 	s, program := newServer(t, p.Part, syscall.SIGTERM) // a master that is killed leaves workers behind
 	text, err := os.ReadFile(filepath.Join(deploy, p.Config))
 	need(t, err)
 	config := string(text)
-	for _, edit := range append([][2]string{{"10.0.0.11:8080", replicas[0]}, {"10.0.0.12:8080", replicas[1]}}, p.edits...) {
+	for _, edit := range p.edits {
 		if !strings.Contains(config, edit[0]) {
 			t.Fatalf("%s has no %q", p.Config, edit[0])
 		}
@@ -85,5 +91,5 @@ func Proxy(t testing.TB, p ReverseProxy, deploy string, replicas [2]string) stri
 		}
 		return err
 	}
-	return "http://" + kept(t, s, s.first(t.Context())).Addr()
+	return kept(t, s, s.first(t.Context()))
 }

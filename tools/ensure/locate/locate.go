@@ -49,6 +49,10 @@ var (
 	Postgres  = Part{"PostgreSQL", []string{"postgresql"}, "postgresql", findPostgres}
 	PgBouncer = Part{"pgbouncer", []string{"pgbouncer"}, "pgbouncer", firstOf(
 		inPath("pgbouncer"), atPath("/usr/sbin/pgbouncer"))} // not in everybody's PATH
+	// Patroni keeps a leader among several Postgres, and its state in etcd, for which it needs a
+	// module of Python.
+	Patroni = Part{"patroni", []string{"patroni", "python3-etcd"}, "", inPath("patroni")}
+	Etcd    = Part{"etcd", []string{"etcd-server"}, "etcd", inPath("etcd")}
 	// Chromium is a browser of that family. Its fonts are installed, too: without a font, pages
 	// have no text to lay out and measure.
 	Chromium = Part{"chromium", []string{"chromium", "fonts-liberation"}, "--cask chromium", firstOf(
@@ -87,8 +91,8 @@ var (
 
 // All lists every part, in the order in which they are reported.
 var All = []Part{
-	Redis, Postgres, PgBouncer, HAProxy, Nginx, Caddy, Chromium, HeadlessShell, Firefox, WebKit, Xvfb, Compiler, Curl, Node, Python, Django,
-	Promtool, Prometheus,
+	Redis, Postgres, PgBouncer, Patroni, Etcd, HAProxy, Nginx, Caddy, Chromium, HeadlessShell, Firefox, WebKit, Xvfb,
+	Compiler, Curl, Node, Python, Django, Promtool, Prometheus,
 }
 
 func findCompiler() (string, bool) {

@@ -86,6 +86,9 @@ func (p *proof) spawn(i int) *apptest.Process {
 	if p.programs[i] != "" {
 		cmd.Path = p.programs[i]
 	}
+	if p.databases[i] != "" {
+		cmd.Env = append(cmd.Env, "SENDCODE_DATABASE_URL="+p.databases[i]) // the last one counts
+	}
 	r := p.SpawnCommand(cmd)
 	p.logs = append(p.logs, r.Log)
 	return r

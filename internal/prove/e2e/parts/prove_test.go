@@ -95,17 +95,18 @@ const enough = 500
 // proof is one run. Fields below mu are of all clients.
 type proof struct {
 	*apptest.Stack
-	random   *rand.Rand
-	links    []*toxiproxy.Proxy // to Redis, Postgres, the mail server and carriers
-	carriers *carriers          // of text messages; nil: codes go by mail
-	happened map[string]int     // faults by name
-	order    []string           // faults with their begin and end, printed if a promise is broken
-	logs     []*servertest.Text // of each process
-	disk     *servertest.Disk   // of the database; nil: that of the machine
-	fewer    bool               // the policy in force has a place less than the loosest
-	more     string             // rules of the policy, as lines of the configuration
-	programs [2]string          // what each replica runs; "": this build
-	mixed    atomic.Bool        // a replica may run the older version
+	random    *rand.Rand
+	links     []*toxiproxy.Proxy // to Redis, Postgres, the mail server and carriers
+	carriers  *carriers          // of text messages; nil: codes go by mail
+	happened  map[string]int     // faults by name
+	order     []string           // faults with their begin and end, printed if a promise is broken
+	logs      []*servertest.Text // of each process
+	disk      *servertest.Disk   // of the database; nil: that of the machine
+	fewer     bool               // the policy in force has a place less than the loosest
+	more      string             // rules of the policy, as lines of the configuration
+	programs  [2]string          // what each replica runs; "": this build
+	databases [2]string          // where each replica's database is; "": as the setting says
+	mixed     atomic.Bool        // a replica may run the older version
 
 	reported         atomic.Int64 // mails, by their recipients
 	mu               sync.Mutex
@@ -184,14 +185,15 @@ func (p *proof) start(n int) {
 	for _, to := range bouncing {
 		rules = append(rules, smtptest.Rule{Stage: smtptest.Rcpt, To: to, Delay: 50 * time.Millisecond, Reply: "550 5.2.1 takes no mail"})
 	}
-	if p.Postgres == nil {
+	if p.Env["SENDCODE_DATABASE_URL"] == "" {
 		p.SMTP.SetScript(smtptest.Script{Rules: rules})
 	} else {
 		p.MailRules(rules...)
 	}
 	for _, setting := range []string{"SENDCODE_REDIS_URL", "SENDCODE_DATABASE_URL", "SENDCODE_SMTP_URL", "CARRIERS"} {
-		onCluster := p.Nodes != nil && p.Sentinel == nil // which names its nodes' own addresses
-		if p.Env[setting] != "" && (!onCluster || setting != "SENDCODE_REDIS_URL") {
+		onCluster := p.Nodes != nil && p.Sentinel == nil && setting == "SENDCODE_REDIS_URL" // which names its nodes' own addresses
+		own := p.databases != [2]string{} && setting == "SENDCODE_DATABASE_URL"
+		if p.Env[setting] != "" && !onCluster && !own {
 			p.links = append(p.links, p.Through(setting))
 		}
 	}

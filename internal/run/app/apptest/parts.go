@@ -38,6 +38,10 @@ func OnOwnPostgres(t *testing.T) *Stack {
 	return onParts(t, postgres, postgres.URL())
 }
 
+// OnDatabase is OnRealParts on a database that the caller started, of which the Stack knows nothing
+// but its URL.
+func OnDatabase(t *testing.T, url string) *Stack { t.Helper(); return onParts(t, nil, url) }
+
 var (
 	shared  servertest.SharedPostgres
 	sharing bool

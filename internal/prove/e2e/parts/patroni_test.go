@@ -1,0 +1,125 @@
+//go:build nightly
+
+// Only make nightly runs this test, since it needs Patroni and etcd, and takes some minutes. It
+// tests the files in deploy/patroni.
+
+package parts
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"sendcode/internal/kit/servertest"
+	"sendcode/internal/run/app/apptest"
+)
+
+// Three nodes of Postgres under Patroni fail over under load: the leader's Postgres is killed, then
+// the leader with its Patroni three times, an operator switches over, and the leader is cut off
+// from etcd and the other nodes while clients still reach it. One replica names all nodes, the
+// other reaches the leader by HAProxy. The judge is TestProve's. The test prints for each fault how
+// long no code was accepted.
+func TestPatroni(t *testing.T) {
+	files := deploy + "/patroni"
+	cluster := servertest.Patroni(t, files)
+	s := apptest.OnDatabase(t, cluster.URL())
+	p := newProof(s, "two replicas on Redis and Postgres under Patroni")
+	byHosts, byHAProxy := s.Env["SENDCODE_DATABASE_URL"], cluster.Through(cluster.HAProxy(t, files))
+	_, more, _ := strings.Cut(byHosts, "?")
+	_, own, _ := strings.Cut(cluster.URL(), "?")
+	p.databases = [2]string{byHosts, byHAProxy + strings.TrimPrefix(more, own)}
+	whole := func() {
+		p.Await("three nodes that are whole", func() bool { return cluster.Whole(s.Context()) == nil })
+	}
+	var was *servertest.PatroniNode // the leader before the fault
+	another := func(ctx context.Context) {
+		p.Await("another leader", func() bool { now := cluster.Leader(ctx); return now != nil && now != was })
+	}
+	var spans []span
+	do := func(name string, fail func(ctx context.Context)) fault {
+		return fault{name, func(p *proof, ctx context.Context) {
+			was = cluster.Leader(ctx)
+			began := time.Now()
+			p.throughout(func() {
+				fail(ctx)
+				whole()
+				accepted := p.accepted()
+				p.Await("a code that is accepted again", func() bool { return p.accepted() > accepted })
+			})
+			spans = append(spans, span{name, began, time.Now()})
+		}}
+	}
+	kill := do("kills of the leader with its Patroni", func(ctx context.Context) {
+		apptest.Must(t, was.Kill())
+		another(ctx)
+		apptest.Must(t, was.Start())
+	})
+	p.start(2)
+	p.underLoad(func(ctx context.Context) {
+		p.fail(ctx, 0, 0, []fault{
+			do("kills of the leader's Postgres", func(context.Context) { apptest.Must(t, was.KillPostgres()) }),
+			kill, kill, kill,
+			do("switchovers", func(ctx context.Context) { apptest.Must(t, cluster.SwitchOver(ctx)); another(ctx) }),
+			do("leaders that are cut off", func(ctx context.Context) {
+				was.CutOff()
+				another(ctx)
+				apptest.Must(t, was.Mend())
+			}),
+		})
+	})
+	for _, sp := range spans {
+		fmt.Printf("%6.1f s without a code that was accepted: %s\n", p.longestPause(sp).Seconds(), sp.what)
+	}
+	p.report()
+}
+
+// span is a fault with its begin and end.
+type span struct {
+	what         string
+	began, ended time.Time
+}
+
+// throughout notes all the time while do runs that processes may lose their leases, or answers
+// between the gates: the database is away for longer than a lease.
+func (p *proof) throughout(do func()) {
+	p.crash()
+	ctx, stop := context.WithCancel(p.Context())
+	ticked := make(chan []time.Time)
+	go func() {
+		var instants []time.Time
+		for ctx.Err() == nil {
+			sleep(ctx, time.Second)
+			instants = append(instants, time.Now())
+		}
+		ticked <- instants
+	}()
+	do()
+	stop()
+	p.seen.Crashes = append(p.seen.Crashes, <-ticked...)
+}
+
+// accepted returns how many codes were accepted.
+func (p *proof) accepted() (n int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, q := range p.seen.Requests {
+		if q.Status == http.StatusAccepted {
+			n++
+		}
+	}
+	return n
+}
+
+// longestPause returns the longest time in a span between two codes that were accepted.
+func (p *proof) longestPause(s span) (longest time.Duration) {
+	last := s.began
+	for _, q := range p.seen.Requests { // in the order of their ends
+		if q.Status == http.StatusAccepted && q.End.After(s.began) && !q.End.After(s.ended) {
+			longest, last = max(longest, q.End.Sub(last)), q.End
+		}
+	}
+	return longest
+}
