@@ -19,6 +19,7 @@ const (
 	peakFactor = 4    // busiest second to mean
 	busy       = 0.5  // how busy a processor may be at the peak
 	retention  = 90   // days; a partition is dropped when its whole week is older
+	shortest   = 32   // days, the least that the setting retention accepts
 	scattered  = 2    // index entries of a send in no order of time: its recipient, the key of its verification
 	pageSize   = 8192 // bytes
 	day        = 24 * 60 * 60
@@ -52,8 +53,25 @@ func growth(units []float64) string {
 	return table(rows)
 }
 
-// The table of operations.md follows from the unit costs of PERFORMANCE.md, and it says what it
-// assumes.
+// reach is what one Postgres with so many processors can do, by the unit costs.
+func reach(units []float64) string {
+	rows := [][]string{{
+		"processors of Postgres", "sends a second", "sends a day", "WAL a second",
+		fmt.Sprintf("disk, %d days", retention), fmt.Sprintf("disk, %d days", shortest),
+	}}
+	for _, processors := range []float64{2, 8, 16, 32} {
+		peak := processors * busy / (units[1] / 1e6)
+		daily := peak / peakFactor * day
+		rows = append(rows, []string{
+			fmt.Sprint(processors), number(peak), number(daily/1e6) + "M", size(peak * units[3]),
+			size(daily * units[4] * (retention + 7)), size(daily * units[4] * (shortest + 7)),
+		})
+	}
+	return table(rows)
+}
+
+// The tables of operations.md follow from the unit costs of PERFORMANCE.md, and the page says what
+// they assume.
 func TestGrowth(t *testing.T) {
 	const file = "../../docs/operations.md"
 	text, err := os.ReadFile(file)
@@ -73,11 +91,11 @@ func TestGrowth(t *testing.T) {
 		servertest.OK(t, err)
 		units = append(units, cost)
 	}
-	tableOfGrowth := regexp.MustCompile("(?s)(### Growth\n.*?)```\n.*?```\n")
-	if !tableOfGrowth.Match(text) {
-		t.Fatal("operations.md has no table of growth")
+	tables := regexp.MustCompile("(?s)(### Growth\n.*?)```\n.*?```\n(.*?)```\n.*?```\n")
+	if !tables.Match(text) {
+		t.Fatal("operations.md has no two tables of growth")
 	}
-	golden.File(t, file, tableOfGrowth.ReplaceAllString(string(text), "${1}"+growth(units)))
+	golden.File(t, file, tables.ReplaceAllString(string(text), "${1}"+growth(units)+"${2}"+reach(units)))
 }
 
 const performance = "../../docs/PERFORMANCE.md"
