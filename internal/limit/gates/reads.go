@@ -122,7 +122,10 @@ func (r *sharedReads[T]) read(ctx context.Context, key readKey, now func() time.
 		slots = make(chan struct{}, 1)
 	} else if before != nil {
 		if x.inARow = before.inARow + 1; x.inARow >= readsAtOnce {
-			time.Sleep(time.Until(before.beganAt.Add(readPause)))
+			select {
+			case <-time.After(time.Until(before.beganAt.Add(readPause))):
+			case <-ctx.Done():
+			}
 		}
 	}
 	x.err = takeSlot(ctx, slots)

@@ -42,8 +42,8 @@ func TestASharedReadThatPanics(t *testing.T) {
 }
 
 // However many ask for one recipient whose rows may not be used again, after readsAtOnce reads each
-// begins readPause after the one before, and each caller gets rows that were read after it came. A first caller, one of
-// another recipient, and one that comes later don't wait.
+// begins readPause after the one before, and each caller gets rows that were read after it came. A
+// first caller, one of another recipient, and one that comes later don't wait.
 func TestReadsOfOneRecipientAreBounded(t *testing.T) {
 	const took = time.Millisecond
 	servertest.Bubble(t, func(t *testing.T) {
@@ -53,11 +53,12 @@ func TestReadsOfOneRecipientAreBounded(t *testing.T) {
 		reads, answers := 0, 0
 		ask := func(key readKey) (waited time.Duration) {
 			came := time.Now()
-			x := r.read(t.Context(), key, time.Now, func(time.Time) bool { return false }, func(context.Context) (time.Time, error) {
-				at := time.Now()
-				time.Sleep(took)
-				return at, nil
-			})
+			x := r.read(t.Context(), key, time.Now, func(time.Time) bool { return false },
+				func(context.Context) (time.Time, error) {
+					at := time.Now()
+					time.Sleep(took)
+					return at, nil
+				})
 			servertest.OK(t, x.err)
 			if x.rows.Before(came) {
 				t.Errorf("a caller that came at %v got rows of %v", came.Sub(began), x.rows.Sub(began))

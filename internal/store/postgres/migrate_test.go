@@ -193,8 +193,8 @@ func TestOpenRefusesAnotherEncoding(t *testing.T) {
 	}
 }
 
-// A database in which Citus distributes tables is refused, by Open and by Migrate. One that only has
-// the extension is not. A table stands in for the catalog of Citus, which Debian does not have.
+// A database in which Citus distributes tables is refused, by Open and by Migrate. One that only
+// has the extension is not. A table stands in for the catalog of Citus, which Debian lacks.
 func TestDistributedTablesAreRefused(t *testing.T) {
 	t.Parallel()
 	at := newDatabase(t)

@@ -118,8 +118,8 @@ func (p *proxy) serve() {
 	}
 }
 
-// preparedCommit is the name that pgx gives to the prepared statement COMMIT, as a Bind has it after
-// its unnamed portal.
+// preparedCommit is the name that pgx gives to the prepared statement COMMIT, as a Bind has it
+// after its unnamed portal.
 var preparedCommit = func() []byte {
 	sum := sha256.Sum256([]byte("COMMIT"))
 	return append([]byte("\x00stmtcache_"+hex.EncodeToString(sum[:24])), 0)
