@@ -237,16 +237,20 @@ func (c *PatroniCluster) SwitchOver(ctx context.Context) error {
 // KillPostgres kills the node's Postgres, which its Patroni starts again or, if another node is
 // faster, rejoins.
 func (n *PatroniNode) KillPostgres() error {
-	text, err := os.ReadFile(filepath.Join(n.data, "postmaster.pid"))
-	if err != nil {
-		return err
-	}
-	line, _, _ := strings.Cut(string(text), "\n")
-	pid, err := strconv.Atoi(line)
-	if err != nil {
-		return err
+	pid := n.Postmaster()
+	if pid == 0 {
+		return errors.New(n.Name + " runs no Postgres")
 	}
 	return syscall.Kill(pid, syscall.SIGKILL)
+}
+
+// Postmaster returns the first process of the node's Postgres by its file; 0: there is none. After
+// a kill the file stays until the next start.
+func (n *PatroniNode) Postmaster() (pid int) {
+	text, _ := os.ReadFile(filepath.Join(n.data, "postmaster.pid")) // no file: 0
+	line, _, _ := strings.Cut(string(text), "\n")
+	pid, _ = strconv.Atoi(line)
+	return pid
 }
 
 // Kill kills the node's Patroni and its Postgres, as the loss of the machine does, but for its

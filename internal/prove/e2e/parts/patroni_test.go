@@ -60,7 +60,14 @@ func TestPatroni(t *testing.T) {
 	p.start(2)
 	p.underLoad(func(ctx context.Context) {
 		p.fail(ctx, 0, 0, []fault{
-			do("kills of the leader's Postgres", func(context.Context) { apptest.Must(t, was.KillPostgres()) }),
+			do("kills of the leader's Postgres", func(ctx context.Context) {
+				killed := was.Postmaster()
+				apptest.Must(t, was.KillPostgres())
+				p.Await("a Postgres that leads again", func() bool { // Patroni says for a while that the killed one does
+					now := cluster.Leader(ctx)
+					return now != nil && (now != was || now.Postmaster() != killed && now.Postmaster() != 0)
+				})
+			}),
 			kill, kill, kill,
 			do("switchovers", func(ctx context.Context) { apptest.Must(t, cluster.SwitchOver(ctx)); another(ctx) }),
 			do("leaders that are cut off", func(ctx context.Context) {
