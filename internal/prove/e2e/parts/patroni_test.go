@@ -69,7 +69,15 @@ func TestPatroni(t *testing.T) {
 				})
 			}),
 			kill, kill, kill,
-			do("switchovers", func(ctx context.Context) { apptest.Must(t, cluster.SwitchOver(ctx)); another(ctx) }),
+			do("switchovers", func(ctx context.Context) {
+				p.Await("another leader", func() bool {
+					if now := cluster.Leader(ctx); now != nil && now != was {
+						return true
+					}
+					_ = cluster.SwitchOver(ctx) // refused until a standby is in step
+					return false
+				})
+			}),
 			do("leaders that are cut off", func(ctx context.Context) {
 				was.CutOff()
 				another(ctx)
