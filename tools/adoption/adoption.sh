@@ -27,7 +27,7 @@ ended() {
 
 renamed() {
   cd "$work/tree" && tools/adoption/module-path.sh "$module" && go build ./... &&
-    go vet ./cmd/sendcode ./quota/... ./internal/prove/house && go test -vet=off -count=1 ./quota/quotahttp ./internal/prove/house
+    go vet ./cmd/sendcode ./quota/... ./internal/prove/house && go test -vet=off -count=1 ./quota/quotahttp && go test -vet=off -count=1 -run '^TestImportsFollowTheTables$' ./internal/prove/house
 }
 
 # outside is a program of another module, whose test sends three requests through the middleware.
