@@ -70,6 +70,7 @@ type Request struct {
 // Result says who accepted or refused a test message.
 type Result struct {
 	Accepted bool
+	Unknown  bool   // no answer came after the whole message, which may have arrived
 	By       string // server or carrier; empty: none was tried
 	To       string // masked
 	Answer   string // codes or ID of an acceptance, words of a refusal
@@ -79,6 +80,9 @@ type Result struct {
 // String returns the result as a sentence.
 func (r Result) String() string {
 	by := cmp.Or(r.By, "no server or carrier")
+	if r.Unknown {
+		return fmt.Sprintf("it is not known whether %s accepted it for %s: %s", by, r.To, r.Answer)
+	}
 	if !r.Accepted {
 		return fmt.Sprintf("%s did not accept it for %s: %s", by, r.To, r.Answer)
 	}
@@ -112,7 +116,7 @@ func (s Sender) Send(ctx context.Context, r Request) (Result, error) {
 	got, err := send(ctx, r, request)
 	result := Result{By: got.Provider, To: r.To.Masked(), Took: got.Took}
 	if refusal, refused := errors.AsType[*delivery.Error](err); refused {
-		result.Answer = refusal.Error()
+		result.Answer, result.Unknown = refusal.Error(), refusal.Class == delivery.Unknown
 		return result, nil
 	}
 	result.Accepted, result.Answer = err == nil, cmp.Or(got.ReplyCodes, got.CarrierID)
