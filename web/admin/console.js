@@ -74,8 +74,8 @@ document.addEventListener("keydown", (event) => {
   menu.querySelector("summary").focus();
 });
 
-// j and k move through the rows' links, and Enter then opens a link. / moves to the search, and ?
-// shows the keys. On a keyboard for other letters, the keys of j and k do the same. The list of keys
+// j and k move through the rows' links, and Enter then opens a link. / moves to the search, or from a
+// send's page to the list, and ? shows the keys. The other keys press what has them as data-key. On a keyboard for other letters, the keys of j and k do the same. The list of keys
 // has a switch, for readers whose speech or other tools type.
 function move(step) {
   const rows = [...document.querySelectorAll("a[data-row]")];
@@ -91,6 +91,13 @@ function search() {
   field?.focus();
   field?.select();
   return field !== null;
+}
+
+function press(key) {
+  const named = /^[a-z/]$/.test(key) && document.querySelector(`[data-key="${key}"]:not([hidden])`);
+  const element = named ? named.closest("a, button") ?? named.querySelector("a, button") : null;
+  element?.click();
+  return Boolean(element);
 }
 
 const keysOff = "sendcode.keys.off";
@@ -111,9 +118,9 @@ document.addEventListener("keydown", (event) => {
   switch (latin ? event.key : event.code.slice(3).toLowerCase()) {
     case "j": move(1); break;
     case "k": move(-1); break;
-    case "/": if (!search()) return; break;
+    case "/": if (!search() && !press("/")) return; break;
     case "?": document.querySelector("#keys")?.togglePopover(); break;
-    default: return;
+    default: if (!press(latin ? event.key : event.code.slice(3).toLowerCase())) return;
   }
   event.preventDefault();
 });
@@ -137,10 +144,19 @@ addEventListener("pageshow", ({ persisted }) => {
   }
 });
 
+// A browser gives no field the focus by autofocus if the address has a fragment, as that of a form for
+// an action has, and takes the focus away when it scrolls there. Then what is typed would be taken for
+// keys.
+const focusForm = () => {
+  if (document.activeElement === document.body) document.querySelector("main [autofocus]")?.focus();
+};
+focusForm();
+addEventListener("load", focusForm);
+
 // A choice by a pointer applies at once. By the keyboard each arrow is a choice, so it applies with
 // Enter, or when the field is left. The focus comes back. Empty fields are left out of the address.
 const focused = "sendcode.focus";
-document.querySelector(`form.filter [name="${sessionStorage.getItem(focused)}"]`)?.focus();
+document.querySelector(`main form [name="${sessionStorage.getItem(focused)}"]`)?.focus();
 sessionStorage.removeItem(focused);
 for (const form of document.querySelectorAll("form.filter")) {
   let last = "", changed = false;
@@ -167,6 +183,11 @@ for (const form of document.querySelectorAll("form.filter")) {
   form.addEventListener("formdata", (event) => {
     for (const [name, value] of [...event.formData]) if (value === "") event.formData.delete(name);
   });
+}
+
+// The frames of mails are open where they fit beside their texts.
+if (matchMedia("(min-width: 48rem)").matches) {
+  for (const frame of document.querySelectorAll("details.frame")) frame.open = true;
 }
 
 // A button that copies a text. If the clipboard may not be written, it selects the text instead.

@@ -26,6 +26,7 @@ import (
 type sendAction struct {
 	Name              string // in the roles, the audit log and the keys of texts
 	Path              string // the last part of the action's URL, after the send's
+	Key               string // on the keyboard, of the link to the action's form
 	Sure              bool   // the action can't be undone, so its form has a box to tick
 	needsPending      bool   // it needs a pending verification
 	needsVerification bool   // it needs a verification
@@ -36,12 +37,12 @@ type sendAction struct {
 // sendActions has the actions in the order in which a page offers them: the first two as buttons,
 // the others in a menu.
 var sendActions = []sendAction{
-	{Name: auth.ActionResend, Path: "resend", needsPending: true, needsVerification: true, needsOwnCode: true, do: (*Console).resend},
-	{Name: auth.ActionResetQuota, Path: "reset", do: (*Console).resetQuota},
-	{Name: auth.ActionRevealRecipient, Path: "reveal", needsVerification: true, do: (*Console).revealRecipient},
-	{Name: auth.ActionExportRecipient, Path: "export", do: (*Console).exportRecipient},
-	{Name: auth.ActionCancel, Path: "cancel", Sure: true, needsPending: true, needsVerification: true, do: (*Console).cancelVerification},
-	{Name: auth.ActionEraseRecipient, Path: "erase", Sure: true, do: (*Console).eraseRecipient},
+	{Name: auth.ActionResend, Path: "resend", Key: "s", needsPending: true, needsVerification: true, needsOwnCode: true, do: (*Console).resend},
+	{Name: auth.ActionResetQuota, Path: "reset", Key: "r", do: (*Console).resetQuota},
+	{Name: auth.ActionRevealRecipient, Path: "reveal", Key: "v", needsVerification: true, do: (*Console).revealRecipient},
+	{Name: auth.ActionExportRecipient, Path: "export", Key: "x", do: (*Console).exportRecipient},
+	{Name: auth.ActionCancel, Path: "cancel", Key: "d", Sure: true, needsPending: true, needsVerification: true, do: (*Console).cancelVerification},
+	{Name: auth.ActionEraseRecipient, Path: "erase", Key: "e", Sure: true, do: (*Console).eraseRecipient},
 }
 
 // actionError says why an action was not done. Pages show its text; scripts get an HTTP problem.
@@ -51,6 +52,10 @@ type actionError struct {
 	reason string        // of a send that failed at once
 	wait   time.Duration // until the action can be done; 0: another reason
 }
+
+// sendFailedKey is of a send that was admitted and failed at once. Its page says so in words of its
+// own.
+const sendFailedKey = "action.problem.failed"
 
 func (a *actionError) Error() string { return "console: action not done: " + a.key }
 
@@ -95,7 +100,7 @@ func (console *Console) resend(c echo.Context, s store.SendDetails, act store.Au
 	case err == nil && !answer.Admitted:
 		err = &actionError{status: http.StatusTooManyRequests, key: "action.problem.limited", wait: answer.Quota.RetryAfter()}
 	case err == nil && answer.View.Send.Status == store.Failed:
-		err = &actionError{status: http.StatusConflict, key: "action.problem.failed", reason: answer.View.Send.Reason}
+		err = &actionError{status: http.StatusConflict, key: sendFailedKey, reason: answer.View.Send.Reason}
 	}
 	return "", err
 }
@@ -151,9 +156,16 @@ func (console *Console) actionForm(d sendAction) echo.HandlerFunc {
 		if c.Response().Committed { // the action has answered
 			return err
 		}
-		var status int
-		status, n.Problem = console.formProblem(c, err)
-		if n.Problem != "" {
+		status, problem := console.formProblem(c, err)
+		if problem != "" {
+			// the action may have changed rows: a send that failed is one
+			if again, unread := console.readStory(c.Request().Context(), c.Param("id")); unread == nil {
+				s = again
+			}
+			if failed, ok := errors.AsType[*actionError](err); ok && failed.key == sendFailedKey {
+				return console.showSend(c, status, s, actionResult{Action: d.Name, done: true})
+			}
+			n.Problem = problem
 			return console.showSend(c, status, s, n)
 		}
 		if err != nil {
@@ -258,10 +270,34 @@ func (console *Console) recipientJSON(name string, do func(echo.Context, support
 // actionResult is the result of an action, as the send's page shows it.
 type actionResult struct {
 	Action        string
-	Done          string // in words
+	done          bool // the action was done, or at least begun; the page reads what became of it
+	Outcome       explain.ActOutcome
 	Problem       string
 	FullRecipient string // after the action reveal
 	Reason        string // as typed; empty if the action was done
+}
+
+// pageKey is a key of the keyboard with what it does.
+type pageKey struct{ Key, Text string }
+
+// keysOf returns the keys of the page of a recipient or of a send.
+func keysOf(actions []sendAction, v *explain.Verdict, opens bool, w texts.Words) (keys []pageKey) {
+	if v == nil {
+		return nil
+	}
+	if v.Reply.Text != "" {
+		keys = append(keys, pageKey{"c", w.Get("keys.copy")})
+	}
+	if opens {
+		keys = append(keys, pageKey{"o", w.Get("person.newest")})
+	}
+	if v.Suppressed {
+		keys = append(keys, pageKey{"l", w.Get("action.suppressed")})
+	}
+	for _, d := range actions {
+		keys = append(keys, pageKey{d.Key, w.Get("action." + string(d.Name) + ".title")})
+	}
+	return keys
 }
 
 // actionsFor returns the actions that a send's page offers an account.

@@ -142,7 +142,8 @@ func TestASuppressionAfterTheSend(t *testing.T) {
 	stop := r.Svc.Background()
 	t.Cleanup(stop)
 	rec := want(t, b.Post(page+"/resend", because("ticket 7")), http.StatusConflict)
-	contains(t, rec, "Nothing was sent (suppressed).", "They asked again at")
+	contains(t, rec, `<p class="note warn" role="status">Nothing was sent: this recipient gets no messages. Lift the suppression first.`,
+		"They asked again at")
 	lacks(t, rec, "on its way once more")
 	list, err := r.Store.Sends(r.Context(), store.Filter{Limit: 10})
 	r.Must(err)
@@ -242,4 +243,96 @@ func TestActionFormsAskAgain(t *testing.T) {
 	}
 	want(t, b.Post("/admin/sends/00000000-0000-7000-8000-000000000000/reset", because("x")), http.StatusNotFound)
 	r.Acts()
+}
+
+// After an act the page reads the rows again and says what is so: a message that no server has
+// accepted is not told as sent, and a reset not as an end of what it leaves.
+func TestActsSayWhatIsSo(t *testing.T) {
+	r, b := loggedIn(t)
+	done := func(page, act string, says ...string) {
+		t.Helper()
+		to := want(t, b.Post(page+"/"+act, confirmed("ticket 7")), http.StatusSeeOther).Header().Get("Location")
+		reads(t, b.Get(to), says...)
+		lacks(t, b.Get(to), "on its way")
+	}
+	sent := r.sent("ana@example.com")
+	page := explain.SendPageAddress(sent.ID)
+	r.Clock.Add(time.Minute)
+	release := make(chan struct{})
+	r.MailServer.Answer(func(context.Context) error { <-release; return nil })
+	t.Cleanup(r.Svc.Background())
+	done(page, "resend", "Another message is to be sent since", "nothing has accepted it yet") // the server has not answered
+	contains(t, b.Get(page+"?done=verification.resend"), `<p class="note warn" role="status">`)
+	close(release)
+	var again store.SendOrRefusal
+	servertest.Await(t, "the server's answer", func() bool {
+		rows, err := r.Store.Sends(context.Background(), store.Filter{SendsOnly: true, Limit: 1})
+		r.Must(err)
+		again = rows[0]
+		return again.Status == store.Sent
+	})
+	contains(t, b.Get(page+"?done=verification.resend"), `<p class="note good" role="status">Sent again at`, "accepted it.")
+	lacks(t, b.Get(explain.SendPageAddress(again.ID)+"?done=verification.resend"), "Sent again at") // it is the newest itself
+	lacks(t, b.Get(page+"?done=verification.cancel"), "The code is canceled")
+	lacks(t, b.Get(page+"?done=recipient.erase"), "is erased")
+
+	byNetwork := r.refused("bo@example.com", "network", 20*time.Minute, 1)
+	done(explain.SendPageAddress(byNetwork.ID), "reset", "The quota of this recipient is reset, and the rule network that refused them is not")
+	own := r.refused("bo@example.com", "minute", 20*time.Minute, 1)
+	done(explain.SendPageAddress(own.ID), "reset", "The quota is reset: they can ask again now.")
+	r.suppress("bo@example.com", "asked for no more mail")
+	done(explain.SendPageAddress(own.ID), "reset", "The quota is reset, but nothing will be sent: this recipient gets no messages.")
+	done(page, "cancel", "The code is canceled: it no longer works.")
+	done(page, "erase", "The recipient is erased.")
+}
+
+// After a change of an account the page says what is so of it, not only that something was changed.
+func TestAccountChangesSayWhatIsSo(t *testing.T) {
+	r, b := loggedIn(t)
+	change := func(do string, more url.Values, says string) {
+		t.Helper()
+		form := url.Values{"do": {do}, "name": {"mei"}, "reason": {"ticket 7"}}
+		for name, values := range more {
+			form[name] = values
+		}
+		reads(t, b.Post("/admin/accounts", form), says)
+	}
+	change("add", url.Values{"role": {"reader"}}, "mei can log in as reader, with the password below.")
+	change("role", url.Values{"role": {"operator"}}, "mei is operator now.")
+	change("password", nil, "mei has a new password, and the old one no longer works.")
+	change("close", nil, "The account mei is closed: nobody can log in with it.")
+	change("role", url.Values{"role": {"reader"}}, "The account mei is closed: nobody can log in with it.") // which matters more
+	change("open", nil, "The account mei is open: its person can log in again.")
+	change("identity", url.Values{"identity": {"mei@corp"}}, "mei logs in at the provider as mei@corp.")
+	change("identity", url.Values{"identity": {""}}, "mei no longer logs in at the provider.")
+	r.Must(r.Store.AddAccount(r.Context(), store.Account{Name: "nils", Role: "reader"}, r.act("account.add")))
+	reads(t, b.Post("/admin/accounts", url.Values{"do": {"role"}, "name": {"nils"}, "role": {"operator"}, "reason": {"ticket 7"}}),
+		"The account nils is changed, but nobody can log in with it: it has no password, and no name at the provider.")
+}
+
+// After a suppression was added or lifted, the list of its recipient says what holds now.
+func TestSuppressionActsSayWhatIsSo(t *testing.T) {
+	r, b := loggedIn(t)
+	const page = "/admin/suppressions"
+	_, hash := r.recipient("bo@example.com")
+	add := url.Values{"channel": {"email"}, "to": {"bo@example.com"}, "days": {"2"}, "reason": {"asked"}}
+	lift := url.Values{"channel": {"email"}, "address": {hash.String()}, "recipient": {hash.String()}, "reason": {"mended"}}
+	led := func(path string, form url.Values) *httptest.ResponseRecorder {
+		return b.Get(want(t, b.Post(path, form), http.StatusSeeOther).Header().Get("Location"))
+	}
+	reads(t, led(page, add), "Suppressed: b•••@example.com gets no messages of every app, since 2026-03-04", "until 2026-03-06")
+	add.Set("app", "shop")
+	led(page, add)
+	lift.Set("app", "shop")
+	reads(t, led(page+"/lift", lift), "b•••@example.com still gets no messages of every app: a suppression holds since")
+	lift.Set("app", "")
+	reads(t, led(page+"/lift", lift), "Lifted: b•••@example.com gets messages again. Nothing was sent by this")
+	lacks(t, b.Get(page+"?done=suppression.lift"), "Lifted:") // without a recipient
+	add.Set("days", "1")
+	add.Del("app")
+	led(page, add)
+	r.Clock.Add(25 * time.Hour)
+	b = r.LoggedIn()
+	reads(t, led(page+"/lift", lift), "There was nothing to lift: the suppression of b•••@example.com ended at 2026-03-05")
+	reads(t, b.Get(page+"?done=suppression.add&state=all&recipient="+hash.String()), "Nothing is suppressed: b•••@example.com gets messages.")
 }

@@ -29,6 +29,7 @@ func TestInABrowser(t *testing.T) {
 	inWindows(t, map[string]func(*testing.T, chromium){
 		"fits": mainPagesFit, "resets": resetsAQuota,
 		"list": worksTheList, "ticks": followsTheList, "provider": logsInByTheProvider,
+		"week": worksAWeekByKeyboard, "controls": controlsSayWhatThePageDoes,
 	})
 }
 
@@ -102,8 +103,8 @@ func (w *window) fits(name string) {
 
 // clipped finds what stands out of the window or of its box to the right. In lists, names of more
 // than 19 characters alone may be cut, whose title has them whole. Columns of the list of sends and
-// the beginnings of suppressions alone may be left out. A send's reason may be cut, too, whose title
-// has it whole.
+// the beginnings of suppressions alone may be left out. A send's reason may be cut, too, whose
+// title has it whole.
 const clipped = `[...document.querySelectorAll("main *")].filter(e => !e.closest(".visually-hidden, option") && e.closest("thead")?.offsetWidth !== 1 && (e.getBoundingClientRect().right > innerWidth + 1 && !e.matches(".now .why")
 	|| e.matches(".sends:not(.now) :is(td, th):not(.none, .suppressions .at), .filter > select") && getComputedStyle(e).display === "none"
 	|| e.matches(".now :is(.mask, td.through)") && e.innerText.length < 20 && e.scrollWidth > e.clientWidth + 1

@@ -37,6 +37,7 @@ type database interface {
 	SendDetails(ctx context.Context, id uuid.UUID) (store.SendDetails, error)
 	Verification(ctx context.Context, id string) (store.Verification, store.Send, time.Time, error)
 	SendsBySupportReference(ctx context.Context, support string) ([]store.SendOrRefusal, error)
+	SendByMessageID(ctx context.Context, carrier, id string) (uuid.UUID, error)
 	AddAuditEntry(ctx context.Context, a store.AuditEntry) error
 	VerificationsByID(ctx context.Context, ids []string) (list []store.Verification, now time.Time, err error)
 	LowConversions(ctx context.Context) ([]store.LowConversion, error)
@@ -161,7 +162,8 @@ func (console *Console) routes() []auth.Route {
 // Register adds the pages and the JSON API.
 func (console *Console) Register(e *echo.Echo) {
 	lists := &records.Handlers{
-		Store: console.DB, Administration: console.Administration, Auth: console.auth, Layout: console.layout, Now: console.Now,
+		Store: console.DB, Administration: console.Administration, Auth: console.auth, Layout: console.layout, Logger: console.Logger,
+		Now:            console.Now,
 		TopicProviders: console.TopicProviders,
 		Webhooks:       console.Webhooks,
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"sendcode/internal/base/fault"
+	"sendcode/internal/base/recipient"
 	"sendcode/internal/base/texts"
 	"sendcode/internal/codes/policy"
 	"sendcode/internal/http/console/auth"
@@ -17,7 +18,6 @@ import (
 	"sendcode/internal/http/console/layout"
 	"sendcode/internal/http/server"
 	"sendcode/internal/store"
-	"sendcode/internal/verify/verification"
 	"sendcode/quota"
 	"sendcode/web"
 )
@@ -36,6 +36,8 @@ type sendView struct {
 	Note    actionResult
 	Actions []sendAction
 	Action  sendAction // the action whose form is shown; zero: no form is shown
+	Rows    []sendRow  // none: the keys of rows do nothing here
+	Keys    []pageKey
 }
 
 // quotaView shows what a recipient's rules say now.
@@ -51,15 +53,21 @@ func (console *Console) sendPage(c echo.Context) error {
 		return err
 	}
 	n := actionResult{Action: c.QueryParam("done")}
-	n.Done = layout.Words(c).Get("action." + n.Action + ".done") // none for an unknown action
+	n.done = n.Action != ""
 	return console.showSend(c, http.StatusOK, s, n)
 }
 
 func (console *Console) showSend(c echo.Context, status int, s store.SendDetails, n actionResult) error {
 	w := layout.Words(c)
-	verdict, quota, err := console.verdictAndQuota(c.Request().Context(), s, w)
+	verdict, quota, facts, err := console.verdictAndQuota(c.Request().Context(), s, w)
 	if err != nil {
 		return err
+	}
+	if n.done {
+		if explain.Act(n.Action) == explain.QuotaReset {
+			console.addStrangers(c.Request().Context(), s.Send, &facts)
+		}
+		n.Outcome = explain.Done(explain.Act(n.Action), s, facts, w)
 	}
 	v := sendView{
 		Page: layout.NewPage(c, "", "sends"), Verdict: verdict, Send: sendRow{SendOrRefusal: s.Send, W: w},
@@ -70,15 +78,17 @@ func (console *Console) showSend(c echo.Context, status int, s store.SendDetails
 	if s.Verification != nil {
 		v.Details = s.Verification.Details
 	}
-	if verdict.Suppressed { // another message would not go out, either
-		v.Actions = slices.DeleteFunc(v.Actions, func(d sendAction) bool { return d.Name == auth.ActionResend })
-	}
+	v.Actions = withoutVain(v.Actions, verdict)
+	v.Keys = keysOf(v.Actions, &verdict, false, w)
 	for _, d := range v.Actions {
 		if d.Path == c.QueryParam("do") || d.Name == n.Action && n.Problem != "" {
 			v.Action = d
 		}
 	}
 	v.Title = verdict.What.Local()
+	if n.Outcome.Text != nil { // a screen reader says the title first
+		v.Title = n.Outcome.Text.Local()
+	}
 	if s.Verification != nil {
 		v.Code = "–"
 		if state, shown := shownCodeState(*s.Verification, s.Send, s.Now); shown {
@@ -88,17 +98,37 @@ func (console *Console) showSend(c echo.Context, status int, s store.SendDetails
 	return console.layout.Show(c, status, "send", v)
 }
 
+// withoutVain returns the actions without another message, if that would not go out, either.
+func withoutVain(actions []sendAction, v explain.Verdict) []sendAction {
+	if !v.Suppressed {
+		return actions
+	}
+	return slices.DeleteFunc(actions, func(d sendAction) bool { return d.Name == auth.ActionResend })
+}
+
 // verdictAndQuota returns the verdict on a send, and the quota that its recipient has now. If the
 // limiter fails, only the quota is missing.
 func (console *Console) verdictAndQuota(ctx context.Context, s store.SendDetails, w texts.Words) (explain.Verdict,
-	quotaView, error,
+	quotaView, explain.VerdictFacts, error,
 ) {
 	now, away := console.quotaOf(ctx, s.Send)
 	if away != nil && !errors.Is(away, errSeveralRecipients) {
 		server.LogFailure(ctx, console.Logger, away)
 	}
 	known, err := console.readVerdictFacts(ctx, s, now, away)
-	return explain.Judge(s, known, w), quotaViewOf(s.Send, now, away, w), err
+	return explain.Judge(s, known, w), quotaViewOf(s.Send, now, away, w), known, err
+}
+
+// addStrangers adds what the recipient's rules say now to a stranger, if strangers wait longer than
+// people whom the back end knows. If the limiter does not answer, it adds nothing.
+func (console *Console) addStrangers(ctx context.Context, s store.SendOrRefusal, known *explain.VerdictFacts) {
+	if known.Quota == nil {
+		return
+	}
+	strangers, err := console.Administration.Codes.RecipientQuota(ctx, s.App, s.Channel, s.Purpose, s.Recipient, store.UnknownBrowser)
+	if err == nil && strangers.RetryAfter() > known.Quota.RetryAfter() {
+		known.Strangers = &strangers
+	}
 }
 
 // errSeveralRecipients says that a row stands for several recipients, and therefore has no quota.
@@ -151,36 +181,46 @@ func (console *Console) readVerdictFacts(ctx context.Context, s store.SendDetail
 	}
 	if s.Send.Status == store.Refused {
 		known.RuleScope = console.refusingScope(s.Send)
-		if quotaErr == nil {
-			strangers, err := console.Administration.Codes.RecipientQuota(ctx, s.Send.App, s.Send.Channel, s.Send.Purpose,
-				s.Send.Recipient, store.UnknownBrowser)
-			if err == nil && strangers.RetryAfter() > decision.RetryAfter() {
-				known.Strangers = &strangers
-			}
-		}
+		console.addStrangers(ctx, s.Send, &known)
 		if known.CodeBefore, err = console.codeBeforeRefusal(ctx, s); err != nil {
 			return known, err
 		}
 	}
-	known.Newer, err = console.latestIfNewer(ctx, s.Send)
+	if known.Newer, err = console.latestIfNewer(ctx, s.Send); err != nil {
+		return known, err
+	}
+	known.Earlier, err = console.sendBeforeRefusal(ctx, s.Send)
 	return known, err
 }
 
-// laterSuppression returns a suppression that holds now for the address of the send, if no
-// suppression of the send's story holds. If the code was entered, or if the address is not known,
-// it returns nil.
+// sendBeforeRefusal returns the newest earlier send to the recipient of a refusal, for any purpose
+// of any app. If s is no refusal, or if there is no such send, it returns nil.
+func (console *Console) sendBeforeRefusal(ctx context.Context, s store.SendOrRefusal) (*store.SendOrRefusal, error) {
+	if s.Status != store.Refused || s.Recipient.IsZero() {
+		return nil, nil
+	}
+	rows, err := console.DB.Sends(ctx, store.Filter{Recipient: &s.Recipient, SendsOnly: true, Before: new(cursorOf(s.Send)), Limit: 1})
+	if err != nil || len(rows) == 0 {
+		return nil, err
+	}
+	return &rows[0], nil
+}
+
+// laterSuppression returns a suppression that holds now for the recipient of the row, if no
+// suppression of the row's story holds. If the address as it was spelled is not known, such as that
+// of a refusal, a suppression of any spelling of the mailbox counts.
 func (console *Console) laterSuppression(ctx context.Context, s store.SendDetails) (*store.Suppression, error) {
 	holds := func(x store.Suppression) bool { return x.Active(s.Now) }
-	if s.Send.Recipient.IsZero() || s.Verification == nil || slices.ContainsFunc(s.Suppressions, holds) ||
-		verification.StateOf(*s.Verification, s.Now) == verification.Approved {
+	if s.Send.Recipient.IsZero() || s.Send.Recipients > 0 || slices.ContainsFunc(s.Suppressions, holds) {
 		return nil, nil
 	}
-	to, err := console.Administration.Vault.OpenRecipient(*s.Verification)
-	if err != nil {
-		return nil, nil
+	var address recipient.Hash
+	if s.Verification != nil {
+		if to, err := console.Administration.Vault.OpenRecipient(*s.Verification); err == nil {
+			address = console.Administration.Vault.SuppressionHash(to)
+		}
 	}
-	list, err := console.Administration.HoldingSuppressions(ctx, s.Send.App, s.Send.Channel, s.Send.Recipient,
-		console.Administration.Vault.SuppressionHash(to))
+	list, err := console.Administration.HoldingSuppressions(ctx, s.Send.App, s.Send.Channel, s.Send.Recipient, address)
 	if err != nil || len(list) == 0 {
 		return nil, err
 	}

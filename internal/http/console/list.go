@@ -15,6 +15,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"sendcode/internal/base/fault"
+	"sendcode/internal/base/recipient"
 	"sendcode/internal/base/texts"
 	"sendcode/internal/codes/policy"
 	"sendcode/internal/http/console/auth"
@@ -57,6 +58,8 @@ type listView struct {
 	// Verdict explains a recipient's leadingRow, or why there is no row. If Verdict is nil,
 	// the page shows no verdict.
 	Verdict          *explain.Verdict
+	Actions          []sendAction // on the leadingRow, that the reader may do
+	Keys             []pageKey
 	Export           string              // address of all rows as a file; empty: no rows, or not allowed
 	ExportSemicolons string              // the same with semicolons
 	Again            string              // the address from which the open page reloads its rows; empty if the page does not reload
@@ -69,6 +72,7 @@ type listView struct {
 type searchView struct {
 	Typed   string
 	Problem string
+	Several []recipientLink // recipients that look as typed
 }
 
 // recipientHeader is the part of a recipient's page above the rows.
@@ -131,7 +135,10 @@ func (console *Console) showList(c echo.Context, status int, q listQuery, s sear
 		case filters == "":
 			v.Nothing = w.Get("list.nothing")
 		case filters == layout.FilterText("recipient", "", w):
-			v.Verdict = explain.JudgeWithoutRows(w)
+			masked := layout.Searched(c, *q.filter.Recipient)
+			if v.Verdict, err = console.verdictWithoutRows(ctx, *q.filter.Recipient, masked, w); err != nil {
+				return err
+			}
 		default:
 			v.Nothing = w.Get("list.none", "filters", filters)
 		}
@@ -141,6 +148,10 @@ func (console *Console) showList(c echo.Context, status int, q listQuery, s sear
 			return err
 		}
 	}
+	if v.Verdict != nil && len(found.Rows) == 0 {
+		v.Title = v.Verdict.What.Local()
+	}
+	v.Keys = keysOf(v.Actions, v.Verdict, len(found.Rows) > 0, w)
 	if q.filter.Support != "" && len(found.Rows) > 1 {
 		v.Shared = w.Sentence("list.shared", texts.Strong("support", store.SupportReference(found.Rows[0].ID)))
 	}
@@ -208,31 +219,55 @@ func (console *Console) addRecipientHeader(c echo.Context, v *listView) (err err
 		v.Person.Quota = quotaViewOf(newest, now, away, v.W)
 		return nil
 	}
-	lead := leadingRow(v.Rows)
+	lead, err := console.leadingRow(ctx, v.page.Filter, newest)
+	if err != nil {
+		return err
+	}
 	story, err := console.readStory(ctx, lead.ID.String())
 	if err != nil {
 		return err
 	}
-	v.Person.Newest, v.Verdict = lead.ID, new(explain.Verdict)
-	*v.Verdict, v.Person.Quota, err = console.verdictAndQuota(ctx, story, v.W)
-	return err
+	verdict, quota, _, err := console.verdictAndQuota(ctx, story, v.W)
+	if err != nil {
+		return err
+	}
+	v.Person.Newest, v.Verdict, v.Person.Quota = lead.ID, &verdict, quota
+	v.Title = verdict.What.Local()
+	v.Actions = withoutVain(actionsFor(auth.ActorOf(c), story), verdict)
+	return nil
 }
 
 // leadingRow returns the row of a recipient that the verdict is on: the newest one or, if a rule
 // refused that, the newest send for the same purpose that the rule has most likely counted. A
-// refusal says nothing of the message that did go out.
-func leadingRow(rows []sendRow) store.SendOrRefusal {
-	newest := rows[0].SendOrRefusal
+// refusal says nothing of the message that did go out. The filter is that of the list, which may
+// have more refusals than a page shows.
+func (console *Console) leadingRow(ctx context.Context, f store.Filter, newest store.SendOrRefusal) (store.SendOrRefusal, error) {
 	if newest.Status != store.Refused {
-		return newest
+		return newest, nil
 	}
-	for _, r := range rows {
-		same := r.App == newest.App && r.Purpose == newest.Purpose
-		if same && r.Status != store.Refused && newest.LoggedAt.Sub(r.LoggedAt) < recentSendsPeriod {
-			return r.SendOrRefusal
-		}
+	f.SendsOnly, f.Limit, f.App, f.Channel, f.Purpose = true, 1, newest.App, newest.Channel, newest.Purpose
+	if since := newest.LoggedAt.Add(-recentSendsPeriod); f.From.Before(since) {
+		f.From = since
 	}
-	return newest
+	sends, err := console.DB.Sends(ctx, f)
+	if err != nil || len(sends) == 0 {
+		return newest, err
+	}
+	return sends[0], nil
+}
+
+// verdictWithoutRows returns the verdict on a recipient to whom no row belongs. A suppression may
+// hold all the same, for example one by hand. The recipient is masked, or "" if it is not known.
+func (console *Console) verdictWithoutRows(ctx context.Context, h recipient.Hash, masked string, w texts.Words) (*explain.Verdict, error) {
+	list, now, err := console.DB.Suppressions(ctx, store.SuppressionFilter{Recipient: &h, Active: true, Limit: 1})
+	if err != nil {
+		return nil, err
+	}
+	var holds *store.Suppression
+	if len(list) > 0 {
+		holds, masked = &list[0], list[0].To
+	}
+	return explain.JudgeWithoutRows(masked, holds, now, w), nil
 }
 
 // listAddress returns the address of the list's first page with one parameter changed, or removed

@@ -42,6 +42,7 @@ type messagesView struct {
 type testedMessage struct {
 	To, Said string
 	OK       bool
+	Unknown  bool // no server said whether it accepted it
 }
 
 // messages returns the messages for the app and the purpose in a query, by default those that are
@@ -93,7 +94,7 @@ func (console *Console) testMessageForm(c echo.Context, form url.Values) error {
 		t.Said = w.Get("messages.test.wait", "wait", w.Wait(limited.RetryAfter))
 		return console.showMessages(c, http.StatusTooManyRequests, form, t)
 	case invalid && bad.Field == "to":
-		t.Said = bad.Detail
+		t.Said = cmp.Or(w.Get("search.reason."+bad.Reason), w.Get("unserved."+bad.Reason), bad.Detail)
 	case errors.Is(err, support.ErrSuppressed):
 		t.Said = w.Get("messages.test.suppressed")
 	case errors.Is(err, support.ErrNoCarrier):
@@ -105,8 +106,11 @@ func (console *Console) testMessageForm(c echo.Context, form url.Values) error {
 		return console.showMessages(c, server.InvalidField.Status, form, t)
 	}
 	key := "messages.test.refused"
-	if t.OK = result.Accepted; t.OK {
+	switch t.OK = result.Accepted; {
+	case t.OK:
 		key = "messages.test.accepted"
+	case result.Unknown:
+		key, t.Unknown = "messages.test.unknown", true
 	}
 	t.Said = w.Get(key, "by", cmp.Or(result.By, "–"), "to", result.To, "took", w.Took(result.Took), "answer", result.Answer)
 	return console.showMessages(c, http.StatusOK, form, t)

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"sendcode/internal/deliver/delivery"
 	"sendcode/internal/kit/servertest"
 	"sendcode/internal/verify/verification/verificationtest"
 )
@@ -55,7 +56,11 @@ func TestATestMessage(t *testing.T) {
 	contains(t, want(t, b.Post("/admin/messages", form), http.StatusOK), `<p class="note bad" id="problem" role="alert">`,
 		"did not accept it for a•••@example.com: ")
 	r.Clock.Add(time.Minute)
+	r.MailServer.Answer(verificationtest.FailWith(delivery.Unknown, delivery.StageDot, 0, ""))
+	contains(t, want(t, b.Post("/admin/messages", form), http.StatusOK), `<p class="note warn" id="problem" role="alert">`,
+		"It is not known whether")
+	r.Clock.Add(time.Minute)
 	r.suppress("ana@example.com", "asked for no more mail")
 	contains(t, want(t, b.Post("/admin/messages", form), http.StatusUnprocessableEntity), "A suppression of this recipient holds")
-	servertest.Same(t, "recorded", len(r.Entries("message.test")), 4)
+	servertest.Same(t, "recorded", len(r.Entries("message.test")), 6)
 }

@@ -120,7 +120,7 @@ func parseQuery(raw string, now time.Time, zone *time.Location) (q listQuery, er
 		}
 	}
 	if !f.From.IsZero() && !f.To.IsZero() && !f.From.Before(f.To) {
-		return q, fault.Invalid("to", "invalid", "The end must be after the beginning.")
+		return q, layout.ErrEndsBeforeBeginning
 	}
 	if f.Before != nil && f.After != nil {
 		return q, fault.Invalid("newer", "invalid", "A list goes on from one cursor, either way.")
@@ -228,7 +228,7 @@ func mistakenFilters(query url.Values, err error, w texts.Words) (v filterView, 
 	if !invalid || !slices.ContainsFunc(knownFilters, func(p filterParameter) bool { return p.more && p.name == bad.Field }) {
 		return v, false
 	}
-	return filterView{query, w, filterMistake{bad.Field, bad.Detail}}, true
+	return filterView{query, w, filterMistake{bad.Field, layout.ParameterProblem(w, bad)}}, true
 }
 
 // MistakeOf returns what is wrong with the field; "": nothing.

@@ -16,7 +16,10 @@ import (
 	"sendcode/internal/http/console/auth"
 	"sendcode/internal/http/console/consoletest"
 	"sendcode/internal/http/server"
+	"sendcode/internal/kit/servertest"
 	"sendcode/internal/store"
+	"sendcode/internal/store/postgres"
+	"sendcode/internal/store/sqldb"
 	"sendcode/internal/verify/support"
 	"sendcode/internal/verify/verification/verificationtest"
 	"sendcode/quota"
@@ -39,6 +42,7 @@ type act = consoletest.Act
 type rig struct {
 	*consoletest.Rig
 	console *Console // behind the newest handler
+	db      *sqldb.DB
 	ids     uint64
 
 	ownCode []byte // sealed code of new sends that the app made, and checks; nil: we do
@@ -47,6 +51,29 @@ type rig struct {
 func newRig(t *testing.T, changes ...func(*Config)) *rig {
 	t.Helper()
 	r := &rig{Rig: consoletest.NewRig(t)}
+	r.db = &r.Store.DB.DB
+	r.serve(changes...)
+	return r
+}
+
+// onPostgres is newRig on a database of Postgres, whose clock the rig's clock follows.
+func onPostgres(t *testing.T, changes ...func(*Config)) *rig {
+	t.Helper()
+	url := servertest.Postgres(t).NewDatabase(t)
+	servertest.OK(t, postgres.Migrate(t.Context(), url, ""))
+	db, err := postgres.Open(t.Context(), url, "")
+	servertest.OK(t, err)
+	t.Cleanup(func() { _ = db.Close() })
+	r := &rig{Rig: consoletest.NewRig(t), db: &db.DB}
+	r.Clock.Add(time.Since(r.Clock.Now()))
+	r.Svc = r.ReplicaOn(r.db, r.MailServer, nil)
+	r.serve(append([]func(*Config){func(c *Config) { c.DB = r.db }}, changes...)...)
+	return r
+}
+
+// serve makes the console.
+func (r *rig) serve(changes ...func(*Config)) {
+	r.Helper()
 	logger := r.Logger
 	c := Config{
 		DB: r.Store, Administration: r.Svc.Administration, Logger: logger, Now: r.Clock.Now,
@@ -69,7 +96,6 @@ func newRig(t *testing.T, changes ...func(*Config)) *rig {
 	r.console.Register(e)
 	e.GET(web.StaticPath+"*", echo.WrapHandler(http.HandlerFunc(web.ServeStatic)))
 	r.Handler = e
-	return r
 }
 
 // id is a UUID version 7 of the test's clock: rows of one millisecond differ by a counter.
@@ -124,12 +150,12 @@ func (r *rig) begin(to string, changes ...func(*store.Send)) store.BeginAnswer {
 	id := "v" + row.ID.String()
 	sealed, err := r.Ring().Seal("recipient", []byte(to), []byte(id))
 	r.Must(err)
-	begun, err := r.Store.Begin(r.Context(), store.Intent{
+	begun, err := r.db.Begin(r.Context(), store.Intent{
 		Send: row, Rules: verificationtest.DefaultRules(), Purposes: []string{row.Purpose}, TTL: 10 * time.Minute,
 		MinLife: 2 * time.Minute, Lease: 8 * time.Second,
 		Verification: store.Verification{
 			ID: id, App: row.App, Channel: row.Channel, Purpose: row.Purpose, Recipient: row.Recipient, To: row.To, Sealed: sealed,
-			Nonce: make([]byte, 16), KeyID: "k", CodeLength: 6, Alphabet: "digits", Holder: "h", MaxAttempts: 5, Labels: row.Labels,
+			Nonce: make([]byte, 16), KeyID: r.Ring().CurrentID(), CodeLength: 6, Alphabet: "digits", Holder: "h", MaxAttempts: 5, Labels: row.Labels,
 			CallerChecks: r.ownCode != nil,
 		},
 		Code: r.ownCode,
@@ -152,7 +178,7 @@ func (r *rig) take(row store.Send) {
 func (r *rig) finish(s store.Send, o store.Outcome) {
 	r.Helper()
 	o.AttemptID = store.AttemptID{ID: s.ID, Attempt: s.Attempt}
-	ok, err := r.Store.Finish(r.Context(), o)
+	ok, err := r.db.Finish(r.Context(), o)
 	r.Must(err)
 	if !ok {
 		r.Fatal("the database did not take the outcome")
@@ -176,7 +202,7 @@ func (r *rig) refused(to, rule string, wait time.Duration, n int, changes ...fun
 	for _, change := range changes {
 		change(&row)
 	}
-	r.Must(r.Store.RecordRefusals(r.Context(), []store.SendOrRefusal{row}))
+	r.Must(r.db.RecordRefusals(r.Context(), []store.SendOrRefusal{row}))
 	return row
 }
 

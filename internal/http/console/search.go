@@ -6,6 +6,7 @@ import (
 	"errors"
 	"math"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"regexp"
 	"slices"
@@ -19,55 +20,200 @@ import (
 	"sendcode/internal/base/fault"
 	"sendcode/internal/base/logs"
 	"sendcode/internal/base/recipient"
+	"sendcode/internal/base/texts"
 	"sendcode/internal/http/console/explain"
 	"sendcode/internal/http/console/layout"
 	"sendcode/internal/store"
 	"sendcode/internal/verify/support"
+	"sendcode/internal/verify/verification"
 )
+
+// finding is what a search found. Exactly one field is set.
+type finding struct {
+	address string            // of a page of the console
+	nobody  *unknownRecipient // a recipient to whom no row belongs
+	several []recipientLink   // recipients that pages show alike
+}
+
+// unknownRecipient is a recipient to whom no row belongs.
+type unknownRecipient struct {
+	hash   recipient.Hash
+	masked string
+}
+
+// recipientLink leads to the list of one recipient.
+type recipientLink struct{ To, Tag, Address string }
 
 // searchPage redirects a search to the page of a send or to the list of sends. The list is filtered
 // by the recipient's hash, a support reference, the caller's reference or the ID of a request. The
-// URL of the redirect never contains a full recipient.
+// URL of the redirect never contains a full recipient. What leads nowhere is answered at once: with
+// what was looked for, and how a person is found.
 func (console *Console) searchPage(c echo.Context, form url.Values) error {
-	typed := searchTerm(form.Get("q"))
-	ctx := c.Request().Context()
-	to, err := console.supportReferenceAddress(ctx, recipient.AsRead(typed))
-	if err == nil && to == "" && dots.MatchString(form.Get("q")) {
-		to, err = console.shownRecipientAddress(ctx, form.Get("q"))
-	}
-	if err == nil && to == "" {
-		to, err = console.searchAddress(ctx, typed)
-	}
-	if bad, ok := errors.AsType[*fault.InvalidError](err); ok && bad.Reason != severalFound {
-		// not found as a recipient, a reference or an ID
-		found, failed := console.shownRecipientAddress(ctx, form.Get("q"))
-		if failed == nil && found == "" {
-			found, failed = console.domainAddress(ctx, typed)
-		}
-		switch {
-		case failed != nil || found != "":
-			to, err = found, failed
-		case dots.MatchString(typed): // a mask, whatever is wrong with it as an address
-			err = fault.Invalid("q", "unknown", "")
-		}
-	}
-	if bad, ok := errors.AsType[*fault.InvalidError](err); ok {
-		q := listQuery{filter: store.Filter{Limit: layout.DefaultPageRows}, given: url.Values{}}
-		w := layout.Words(c)
-		problem := cmp.Or(w.Get("search.reason."+bad.Reason), w.Get("unserved."+bad.Reason), bad.Detail)
-		return console.showList(c, http.StatusUnprocessableEntity, q, searchView{typed, problem})
-	}
-	if err != nil {
+	found, err := console.search(c.Request().Context(), form.Get("q"))
+	typed, w := searchTerm(form.Get("q")), layout.Words(c)
+	q := listQuery{filter: store.Filter{Limit: layout.DefaultPageRows}, given: url.Values{}}
+	bad, invalid := errors.AsType[*fault.InvalidError](err)
+	switch {
+	case invalid:
+		return console.showList(c, http.StatusUnprocessableEntity, q, searchView{Typed: typed, Problem: searchProblem(w, bad, typed)})
+	case err != nil:
 		return err
+	case found.nobody != nil:
+		layout.RememberSearched(c, found.nobody.hash, found.nobody.masked)
+		return c.Redirect(http.StatusSeeOther, listAddress(nil, "recipient", found.nobody.hash.String()))
+	case len(found.several) > 0:
+		problem := w.Get("search.reason.several", "text", excerpt(typed))
+		return console.showList(c, http.StatusUnprocessableEntity, q, searchView{Typed: typed, Problem: problem, Several: found.several})
 	}
-	return c.Redirect(http.StatusSeeOther, to)
+	return c.Redirect(http.StatusSeeOther, found.address)
 }
 
-// Reasons of a search that failed, beside those of the API.
+// searchProblem returns what was looked for in vain, and how a person is found. For a mistake in an
+// address or a number, it returns the mistake.
+func searchProblem(w texts.Words, bad *fault.InvalidError, typed string) string {
+	problem := cmp.Or(w.Get("search.reason."+bad.Reason, "text", excerpt(typed)), w.Get("unserved."+bad.Reason), bad.Detail)
+	if strings.HasPrefix(bad.Reason, nothingFound) {
+		problem += w.Get("sentence.space") + w.Get("search.how")
+	}
+	return problem
+}
+
+// maxExcerpt is how much of what was looked for a sentence repeats, in characters.
+const maxExcerpt = 60
+
+// excerpt returns the beginning of a text, on one line.
+func excerpt(text string) string {
+	line := []rune(strings.Join(strings.Fields(strings.ToValidUTF8(text, "\uFFFD")), " "))
+	if len(line) > maxExcerpt {
+		return string(line[:maxExcerpt]) + "…"
+	}
+	return string(line)
+}
+
+// nothingFound begins the reasons of searches that were understood and found nothing. After it
+// stands as what the text was looked for, if that is known.
+const nothingFound = "unknown"
+
 const (
-	severalFound = "several" // several recipients look as typed
-	digitsAlone  = "digits"  // perhaps the end of a number
+	noDomain  = nothingFound + ".domain"
+	noID      = nothingFound + ".id"
+	noMask    = nothingFound + ".mask"
+	noSupport = nothingFound + ".support"
+	noDigits  = nothingFound + ".digits" // perhaps the end of a number
 )
+
+// search finds what a typed text names. If the whole text names nothing, search looks for what a
+// longer text contains, such as a line of a log. The error is a *fault.InvalidError or one of the
+// store.
+func (console *Console) search(ctx context.Context, typed string) (finding, error) {
+	whole, err := console.searchText(ctx, typed)
+	bad, invalid := errors.AsType[*fault.InvalidError](err)
+	if err == nil && whole.nobody == nil || err != nil && !invalid || invalid && bad.Reason == "required" {
+		return whole, err
+	}
+	parts := partsOf(typed)
+	if invalid && bad.Reason == "invalid" && len(parts) > 0 { // too long for a reference
+		err = fault.Invalid("q", nothingFound, "")
+	}
+	for _, part := range parts {
+		found, failed := console.searchText(ctx, part)
+		switch _, ok := errors.AsType[*fault.InvalidError](failed); {
+		case failed == nil && found.nobody == nil:
+			return found, nil
+		case failed == nil && err != nil && strings.ContainsFunc(typed, unicode.IsSpace):
+			whole, err = found, nil // an address within a text, in which nothing else is found
+		case failed != nil && !ok:
+			return finding{}, failed
+		}
+	}
+	return whole, err
+}
+
+// Parts of a longer text by which something may be found.
+var (
+	// member is a name with its value, as in a line of a log or an answer of the API.
+	member = regexp.MustCompile(`"?\b([A-Za-z][A-Za-z_-]*)\\?"?\s*[:=]\s*\\?"?([^\s"\\,;{}\[\]]+)`)
+	// anyID is an ID, a support reference, an address, or a hash.
+	anyID = regexp.MustCompile(`(?i)\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b|\bS-[0-9A-Z]{4}-[0-9A-Z]{4}\b|` +
+		`[^\s<>()"'“”‘’«»,;:@=]+@[^\s<>()"'“”‘’«»,;:@=]+\.[^\s<>()"'“”‘’«»,;:@=]+|\b[0-9a-f]{32}\b`)
+)
+
+// searchedMembers are the names of members whose values are searched, in lower case and without
+// separators, the most telling first.
+var searchedMembers = []string{
+	"send", "sendid", "id", "verification", "verificationid", "messageid", "supportreference", "support", "recipient", "to", "address",
+	"requestid", "xrequestid", "request", "traceid", "reference",
+}
+
+// maxParts bounds the reads of one search.
+const maxParts = 12
+
+// partsOf returns the parts of a longer text by which something may be found: the values of its
+// members that name a send, a request or a recipient, then its other IDs, references and addresses.
+func partsOf(text string) (parts []string) {
+	text = strings.ToValidUTF8(text, "")
+	add := func(part string) {
+		if part != text && len(parts) < maxParts && !slices.Contains(parts, part) {
+			parts = append(parts, part)
+		}
+	}
+	values := map[string][]string{}
+	for _, m := range member.FindAllStringSubmatch(text, 4*maxParts) {
+		name := strings.ToLower(strings.NewReplacer("_", "", "-", "").Replace(m[1]))
+		values[name] = append(values[name], m[2])
+	}
+	for _, name := range searchedMembers {
+		for _, value := range values[name] {
+			add(value)
+		}
+	}
+	for _, id := range anyID.FindAllString(text, maxParts) {
+		add(id)
+	}
+	return parts
+}
+
+// searchText finds what a text names, without what stands around it.
+func (console *Console) searchText(ctx context.Context, text string) (finding, error) {
+	typed := searchTerm(text)
+	to, err := console.supportReferenceAddress(ctx, recipient.AsRead(typed))
+	if err == nil && to == "" && dots.MatchString(text) {
+		var shown finding
+		if shown, err = console.shownRecipients(ctx, text); err == nil && (shown.address != "" || len(shown.several) > 0) {
+			return shown, nil
+		}
+	}
+	if err != nil || to != "" {
+		return finding{address: to}, err
+	}
+	found, err := console.searchAddress(ctx, typed)
+	bad, ok := errors.AsType[*fault.InvalidError](err)
+	if !ok {
+		return found, err
+	}
+	// not found as a recipient, a reference or an ID
+	shown, failed := console.shownRecipients(ctx, text)
+	if failed != nil || shown.address != "" || len(shown.several) > 0 {
+		return shown, failed
+	}
+	domain, failed := console.domainAddress(ctx, typed)
+	switch {
+	case failed != nil || domain != "":
+		return finding{address: domain}, failed
+	case dots.MatchString(typed): // a mask, whatever is wrong with it as an address
+		err = fault.Invalid("q", noMask, "")
+	case store.IsSupportReference(recipient.AsRead(typed)):
+		err = fault.Invalid("q", noSupport, "")
+	case bad.Reason == "no_country_code":
+		err = fault.Invalid("q", noDigits, "")
+	case bad.Reason == nothingFound && domainName.MatchString(typed):
+		err = fault.Invalid("q", noDomain, "")
+	}
+	return finding{}, err
+}
+
+// domainName matches a mail domain alone. A version or a time is none.
+var domainName = regexp.MustCompile(`^@?[\pL\pN-]+(?:\.[\pL\pN-]+)*\.\pL[\pL\pN-]+$`)
 
 // dots matches the part of a masked recipient that hides characters, as pages show it and as people
 // type it.
@@ -79,39 +225,39 @@ var tag = regexp.MustCompile(`(?i)^#?[0-9A-HJKMNP-TV-Z]{4}$`)
 // maxShownRows bounds the search by a mask or a tag, which no index has.
 const maxShownRows = 1000
 
-// shownRecipientAddress returns the address of the list of the one recipient that pages show as
-// typed: masked, by the four characters, or both. It looks at the newest rows, in a mask's domain.
-// If none fits, it returns "". If several fit, the error is a *fault.InvalidError.
-func (console *Console) shownRecipientAddress(ctx context.Context, typed string) (string, error) {
-	mask, mark := strings.TrimSpace(typed), ""
+// maxSeveral is how many recipients are offered if several look alike.
+const maxSeveral = 10
+
+// shownRecipients finds the recipients that pages show as typed: masked, by the four characters, or
+// both. It looks at the newest rows, in a mask's domain. If none fits, the finding is empty.
+func (console *Console) shownRecipients(ctx context.Context, typed string) (found finding, err error) {
+	mask, mark := strings.Trim(strings.TrimSpace(typed), "\"'“”‘’«»<>,;"), ""
 	if i := strings.LastIndexAny(mask, " \t"); tag.MatchString(mask[i+1:]) {
 		mask, mark = mask[:i+1], strings.ToUpper(strings.TrimPrefix(mask[i+1:], "#"))
 	}
 	without := func(s string) string { return strings.Join(strings.Fields(s), "") }
-	mask = without(dots.ReplaceAllString(mask, "•••"))
+	mask = without(dots.ReplaceAllString(recipient.AsRead(mask), "•••"))
 	if mask+mark == "" || mask != "" && !strings.Contains(mask, "•••") {
-		return "", nil
+		return found, nil
 	}
 	f := store.Filter{Limit: maxShownRows}
 	f.Domain, _ = recipient.MaskedDomain(recipient.DomainOfMasked(mask)) // "" for a number and a tag
 	rows, err := console.DB.Sends(ctx, f)
 	if err != nil {
-		return "", err
+		return found, err
 	}
-	found := map[recipient.Hash]bool{}
+	seen := map[recipient.Hash]bool{}
 	for _, r := range rows {
 		alike := (mask == "" || strings.EqualFold(without(r.To), mask)) && (mark == "" || r.Recipient.Tag() == mark)
-		if alike && r.Recipients == 0 && !r.Recipient.IsZero() {
-			found[r.Recipient] = true
+		if alike && r.Recipients == 0 && !r.Recipient.IsZero() && !seen[r.Recipient] && len(found.several) < maxSeveral {
+			seen[r.Recipient] = true
+			found.several = append(found.several, recipientLink{r.To, r.Recipient.Tag(), listAddress(nil, "recipient", r.Recipient.String())})
 		}
 	}
-	if len(found) > 1 {
-		return "", fault.Invalid("q", severalFound, "")
+	if len(found.several) == 1 {
+		return finding{address: found.several[0].Address}, nil
 	}
-	for h := range found {
-		return listAddress(nil, "recipient", h.String()), nil
-	}
-	return "", nil
+	return found, nil
 }
 
 // domainAddress returns the address of the list of sends to a mail domain; "" if the text is none,
@@ -147,49 +293,86 @@ func (console *Console) supportReferenceAddress(ctx context.Context, typed strin
 	return listAddress(nil, "support", store.SupportReference(rows[0].ID)), nil
 }
 
-// searchAddress returns the address that a search leads to: the page of a send, or a list by
-// recipient, reference or request. The URL may contain an ID, a hash, or an address of the console.
-// It contains another typed text only if that text is the reference of a send. A URL never contains
-// a text that may be a recipient, because browsers and proxies keep URLs.
+// searchAddress finds a send, or a list by recipient, reference or request. The URL may contain an
+// ID, a hash, or an address of the console. It contains another typed text only if that text is the
+// reference of a send. A URL never contains a text that may be a recipient, because browsers and
+// proxies keep URLs.
 //
 // searchAddress returns a *fault.InvalidError or an error of the store. If a recipient has no rows
 // and the service refuses to send codes to it, the error is a *fault.InvalidError.
-func (console *Console) searchAddress(ctx context.Context, typed string) (string, error) {
+func (console *Console) searchAddress(ctx context.Context, typed string) (finding, error) {
 	if typed == "" {
-		return "", fault.Invalid("q", "required", "")
+		return finding{}, fault.Invalid("q", "required", "")
 	}
 	ch, to, is := guessRecipient(typed)
 	if u, err := url.Parse(typed); err == nil && !is && u.Host != "" && (u.Path == "/admin" || strings.HasPrefix(u.Path, "/admin/")) {
-		return u.RequestURI(), nil
+		return finding{address: u.RequestURI()}, nil
 	}
 	plain := strings.Join(strings.Fields(recipient.AsRead(typed)), " ")
+	// known returns the finding of an ID or a hash of which the database may have no row.
+	known := func(address string, rows []store.SendOrRefusal, err error) (finding, error) {
+		if err == nil && len(rows) == 0 {
+			address = ""
+		}
+		address, err = console.fallBackToRequestAddress(ctx, plain, address, rows, err)
+		if err == nil && address == "" {
+			err = fault.Invalid("q", noID, "")
+		}
+		return finding{address: address}, err
+	}
 	if id, err := uuid.Parse(plain); err == nil && strings.EqualFold(id.String(), plain) {
 		rows, _, err := console.DB.SendsByID(ctx, []uuid.UUID{id})
-		return console.fallBackToRequestAddress(ctx, plain, explain.SendPageAddress(id), rows, err)
+		return known(explain.SendPageAddress(id), rows, err)
 	}
 	if _, send, _, err := console.DB.Verification(ctx, plain); !errors.Is(err, fault.NotFound) {
-		return explain.SendPageAddress(send.ID), err // a verification ID lets its holder act, so the address has the send's ID instead
+		// a verification ID lets its holder act, so the address has the send's ID instead
+		return finding{address: explain.SendPageAddress(send.ID)}, err
 	}
-	if h, err := recipient.ParseHash(plain); err == nil {
+	if id, err := console.sendOfCarrier(ctx, plain); err != nil || id != uuid.Nil {
+		return finding{address: explain.SendPageAddress(id)}, err
+	}
+	if h, err := recipient.ParseHash(strings.ToLower(plain)); err == nil {
 		rows, err := console.DB.Sends(ctx, store.Filter{Recipient: &h, Limit: 1})
-		return console.fallBackToRequestAddress(ctx, plain, listAddress(nil, "recipient", h.String()), rows, err)
+		return known(listAddress(nil, "recipient", h.String()), rows, err)
+	}
+	if _, err := netip.ParseAddr(plain); err == nil {
+		return finding{}, fault.Invalid("q", "network", "")
 	}
 	if !is {
-		return console.referenceAddress(ctx, typed, plain)
+		address, err := console.referenceAddress(ctx, typed, plain)
+		return finding{address: address}, err
 	}
 	h, err := console.Administration.HashRecipient(string(ch), to)
 	if err != nil {
 		if address, err := console.referenceAddress(ctx, typed, plain); err == nil { // of digits, as an order's number
-			return address, nil
+			return finding{address: address}, nil
 		}
-		return "", err
+		return finding{}, err
 	}
-	list := listAddress(nil, "recipient", h.String())
 	rows, err := console.DB.Sends(ctx, store.Filter{Recipient: &h, Limit: 1})
-	if err == nil && len(rows) == 0 {
+	if err != nil || len(rows) > 0 {
+		return finding{address: listAddress(nil, "recipient", h.String())}, err
+	}
+	parsed, err := verification.ParseRecipient(string(ch), to, "")
+	if err == nil {
 		err = console.Administration.Codes.ValidateRecipient(string(ch), to)
 	}
-	return list, err
+	return finding{nobody: &unknownRecipient{h, parsed.Masked()}}, err
+}
+
+// sendOfCarrier returns the send to which a carrier gave a message ID of its own; the nil UUID if
+// no carrier did, or if no receipt of the message is awaited any more.
+func (console *Console) sendOfCarrier(ctx context.Context, message string) (uuid.UUID, error) {
+	if !logs.IsRequestID(message) { // too short, or not of letters and digits
+		return uuid.Nil, nil
+	}
+	for _, carrier := range console.Carriers {
+		id, err := console.DB.SendByMessageID(ctx, carrier, message)
+		if !errors.Is(err, fault.NotFound) {
+			return id, err
+		}
+	}
+	return uuid.Nil, nil
 }
 
 // referenceAddress returns the address of the console's list of sends with a reference. The
@@ -212,9 +395,9 @@ func (console *Console) referenceAddress(ctx context.Context, typed, plain strin
 	switch {
 	case err != nil || address != "":
 	case strings.Trim(bare, "0123456789") == "":
-		err = fault.Invalid("q", digitsAlone, "")
+		err = fault.Invalid("q", noDigits, "")
 	default:
-		err = fault.Invalid("q", "unknown", "")
+		err = fault.Invalid("q", nothingFound, "")
 	}
 	return address, err
 }

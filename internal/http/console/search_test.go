@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"sendcode/internal/base/fault"
 	"sendcode/internal/base/recipient"
 	"sendcode/internal/base/texts"
 	"sendcode/internal/codes/policy"
@@ -79,7 +80,8 @@ func TestSearchFinds(t *testing.T) {
 		}
 	}
 	nobody := searchFor(b, " Nobody@EXAMPLE.com ").Header().Get("Location") // an address without sends has a list, too
-	contains(t, want(t, b.Get(nobody), http.StatusOK), "No request for this recipient is recorded")
+	contains(t, want(t, b.Get(nobody), http.StatusOK), "No request for <b>N•••@example.com</b> is recorded")
+	contains(t, want(t, r.LoggedIn().Get(nobody), http.StatusOK), "No request for this recipient is recorded")
 	r.Unlogged("ana@", "ANA@", "obody@")
 }
 
@@ -92,21 +94,22 @@ func TestSearchSaysWhatIsWrong(t *testing.T) {
 		"": "required", "   ": "required",
 		"order-7": "unknown", "a b&c=d": "unknown", "2+2=4": "unknown", "C++ 20261120 123456": "unknown", "order 20261120123": "unknown",
 		"maria": "unknown", "log": "unknown", "Shop": "unknown", "refused": "unknown", "minute": "unknown", "0198f2b0": "unknown",
-		"S-0000-0000": "unknown", "+86 138•••000": "unknown", "2026-03-04 14:02:20 UTC": "unknown", "2026-03-04T14:02:20.184Z": "unknown",
+		"S-0000-0000": "unknown.support", "+86 138•••000": "unknown.mask", "2026-03-04 14:02:20 UTC": "unknown", "2026-03-04T14:02:20.184Z": "unknown",
 		"14:02:20":          "unknown",
 		"+86 138 0013 8000": "not_configured", "＋8613800138000": "not_configured", "TEL: +86-138-0013-8000": "not_configured",
 		"tel:+86-138-0013-8000": "not_configured", "+86\u2011138\u20130013\u20128000": "not_configured",
 		"\u202a+86 138 0013 8000\u202c": "not_configured", "\u2066+86\u2009138\u202f00138000\u2069": "not_configured",
 		"0086 138 0013 8000": "not_configured", "0086 138 0013 8000,": "not_configured",
-		"13800138000": "no_country_code", "138-0013-8000": "no_country_code", "(030) 1234567": "no_country_code", "030/1234567": "no_country_code",
-		"tel:13800138000": "no_country_code", "\u202a13800138000\u202c": "no_country_code", "138\u20110013\u20118000": "no_country_code",
-		"203.0.113.7": "no_country_code", "123456": "no_country_code", "550 5.1.1": "no_country_code",
-		"＋86138001380001": "invalid_number", "१३८००१३८०००": "invalid_character", "Tel. +86 138 0013 8000": "invalid_character",
+		"13800138000": "unknown.digits", "138-0013-8000": "unknown.digits", "(030) 1234567": "unknown.digits", "030/1234567": "unknown.digits",
+		"tel:13800138000": "unknown.digits", "\u202a13800138000\u202c": "unknown.digits", "138\u20110013\u20118000": "unknown.digits",
+		"203.0.113.7": "network", "123456": "unknown.digits", "550 5.1.1": "unknown.digits",
+		"＋86138001380001": "invalid_number", "१३८००१३८०००": "unknown.digits", "Tel. +86 138 0013 8000": "invalid_character",
 		"+86 138 0013 8000 (Ana)": "invalid_character",
 		"ana@":                    "no_domain", "@": "no_local_part", "ana@@example.com": "several_addresses", "ana@example": "domain_incomplete",
 	} {
 		rec := want(t, searchFor(b, typed), http.StatusUnprocessableEntity)
-		if text := texts.ConsoleTextsFor("").Get("search.reason." + reason); text == "" || !strings.Contains(textOf(rec), text) {
+		bad := &fault.InvalidError{Reason: reason}
+		if text := searchProblem(texts.ConsoleTextsFor(""), bad, searchTerm(typed)); text == "" || !strings.Contains(textOf(rec), text) {
 			t.Errorf("%q: %q is not in: %s", typed, text, textOf(rec))
 		}
 	}
@@ -127,7 +130,7 @@ func TestSearchBySupportReference(t *testing.T) {
 	for _, typed := range []string{ref, strings.ToLower(ref), " " + strings.ReplaceAll(ref, "-", " ") + " "} {
 		redirects(t, searchFor(b, typed), "/admin/sends/"+mine.String())
 	}
-	contains(t, searchFor(b, "S-0000-0000"), "Nothing has this text.")
+	contains(t, searchFor(b, "S-0000-0000"), "No send has the support reference “S-0000-0000”")
 	twin := r.sent("cem@example.com", func(s *store.Send) { s.ID = mine; s.ID[7]++ })
 	if store.SupportReference(twin.ID) != ref {
 		t.Fatal("the twin has a reference of its own")
@@ -194,9 +197,9 @@ func TestSearchByWhatPagesShow(t *testing.T) {
 			redirects(t, rec, address)
 			continue
 		}
-		says := "earch for "
-		if typed == "6789" {
-			says = "A number is found whole"
+		says := "A person is found by the whole address"
+		if strings.HasPrefix(typed, "b•••") {
+			says = "Choose one by the four characters"
 		}
 		contains(t, want(t, rec, http.StatusUnprocessableEntity), says)
 	}

@@ -1,6 +1,7 @@
 package console
 
 import (
+	"fmt"
 	"net/http"
 	"net/url"
 	"strings"
@@ -43,7 +44,8 @@ func TestSuppressionForms(t *testing.T) {
 	const page, all = "/admin/suppressions", "/admin/suppressions?state=all"
 	_, hash := r.recipient("bo@example.com")
 	form := url.Values{"channel": {"email"}, "to": {" bo@example.com "}, "days": {"2"}, "reason": {"asked"}}
-	redirects(t, b.Post(page, form), page)
+	of := page + "?done=suppression.%s&recipient=" + hash.String() + "&state=all"
+	redirects(t, b.Post(page, form), fmt.Sprintf(of, "add"))
 	reads(t, b.Get(page), "b•••@example.com every app ✓ holds by hand · asked · admin", "Until 6 Mar")
 	contains(t, b.Get(page), `title="2026-03-06 14:02:20 UTC"`)
 	contains(t, b.Get(page), `action="/admin/suppressions/lift"`, hash.String())
@@ -55,7 +57,7 @@ func TestSuppressionForms(t *testing.T) {
 	lift.Set("channel", "pigeon")
 	contains(t, want(t, b.Post(page+"/lift", lift), http.StatusUnprocessableEntity), "This form was not made by the list.")
 	lift.Set("channel", "email")
-	redirects(t, b.Post(page+"/lift", lift), page)
+	redirects(t, b.Post(page+"/lift", lift), fmt.Sprintf(of, "lift"))
 	reads(t, b.Get(page), "Nobody is suppressed.")
 	reads(t, b.Get(all+"&recipient="+hash.String()), "– lifted by hand · asked · admin Lifted by admin at 2026-03-04", ": mended")
 	r.Unlogged("bo@example.com")

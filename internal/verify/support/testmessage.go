@@ -90,13 +90,13 @@ func (ad *Administration) SendTestMessage(ctx context.Context, app, typed, local
 
 // HoldingSuppressions returns the suppressions that stop sends of an app to an address now. The
 // parameter counted is the hash by which the recipient is counted, and address is the hash of the
-// suppression.
+// address as it is spelled. With the zero address, they are those of every spelling.
 func (ad *Administration) HoldingSuppressions(ctx context.Context, app string, ch recipient.Channel, counted, address recipient.Hash) (
 	holding []store.Suppression, err error,
 ) {
 	all, _, err := ad.Store.Suppressions(ctx, store.SuppressionFilter{Active: true, Recipient: &counted, Limit: maxSearchedEntries})
 	for _, s := range all {
-		if s.Channel == ch && s.Address == address && (s.App == "" || s.App == app) {
+		if s.Channel == ch && (address.IsZero() || s.Address == address) && (s.App == "" || s.App == app) {
 			holding = append(holding, s)
 		}
 	}

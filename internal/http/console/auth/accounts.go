@@ -23,8 +23,9 @@ type accountsView struct {
 	Provider string               // the provider's title; empty: there is no provider
 	Typed    AccountChangeRequest // in the form that was refused
 	Problem  string
-	Done     string
-	Password string // new: shown only this once
+	Changed  AccountChangeRequest // was made
+	Done     string               // what is so of the changed account
+	Password string               // new: shown only this once
 }
 
 type accountView struct {
@@ -72,8 +73,32 @@ func (a *Auth) showAccounts(c echo.Context, status int, v accountsView) error {
 		if row := &v.Rows[len(v.Rows)-1]; v.FormRefused(*row) && v.Typed.Role != "" {
 			row.Roles = roleOptions(w, v.Typed.Role)
 		}
+		if x.Name == v.Changed.Name {
+			v.Done = changedAccountText(w, v.Changed, v.Rows[len(v.Rows)-1])
+		}
 	}
 	return a.layout.Show(c, status, "accounts", v)
+}
+
+// changedAccountText returns what is so of an account after a change, from its row as it is now.
+// Another change may have come between them.
+func changedAccountText(w texts.Words, r AccountChangeRequest, row accountView) string {
+	key := r.Do
+	switch {
+	case row.Closed:
+		key = "close"
+	case !row.Password && row.Identity == "":
+		key = "no_way"
+	case r.Do == "close": // opened again meanwhile
+		key = "open"
+	case r.Do == "identity" && row.Identity == "":
+		key = "identity.none"
+	case r.Do == "factor" && row.Factor:
+		key = "factor.still"
+	case r.Do == "add" && row.Identity != "":
+		key = "add.identity"
+	}
+	return w.Get("accounts.done."+key, "name", row.Name, "role", row.Role, "identity", row.Identity)
 }
 
 func roleOptions(w texts.Words, chosen Role) (list []layout.FieldOption) {
@@ -108,5 +133,5 @@ func (a *Auth) changeAccount(c echo.Context, form url.Values) error {
 		return err
 	}
 	return a.showAccounts(c, http.StatusOK,
-		accountsView{Done: w.Get("accounts.done", "name", wish.Name), Password: password})
+		accountsView{Changed: wish, Password: password})
 }

@@ -57,12 +57,25 @@ func (vi verdictInput) reply() personReply {
 	return reply
 }
 
-// JudgeWithoutRows returns the verdict on a recipient without rows.
-func JudgeWithoutRows(w texts.Words) *Verdict {
-	return &Verdict{
+// JudgeWithoutRows returns the verdict on a recipient without rows. The recipient is masked, or ""
+// if it is not known. The suppression, if there is one, holds for it.
+func JudgeWithoutRows(masked string, holds *store.Suppression, now time.Time, w texts.Words) *Verdict {
+	v := &Verdict{
 		Tone: Warn, What: w.Sentence("norows.what"), Next: w.Sentence("norows.next"),
 		Reply: personReply{Text: w.Reply("none", false), Lang: w.Lang()},
 	}
+	if masked != "" {
+		v.What = w.Sentence("norows.what.to", texts.Strong("to", masked))
+	}
+	if holds != nil {
+		v.Suppressed = true
+		key := "next.suppressed"
+		if holds.Channel == recipient.SMS {
+			key += ".sms"
+		}
+		v.Next = w.Join(suppressedSentence(key, *holds, now, w), v.Next)
+	}
+	return v
 }
 
 // replyCause returns the cause of the reply; "" if there is nobody to reply to. Where the reply

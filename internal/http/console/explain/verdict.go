@@ -22,6 +22,7 @@ type Verdict struct {
 	Tone       Tone
 	What, Next texts.Sentence
 	Newer      *linkedText // a sentence about a newer request of the recipient for the same purpose; nil: there is none
+	Earlier    *linkedText // of a refusal: a sentence about the newest send before it; nil: there is none
 	Reply      personReply
 	Settled    bool // nothing is to do, so no action stands out
 	Suppressed bool // a suppression stops messages to the recipient now: only a lift helps
@@ -56,6 +57,7 @@ type VerdictFacts struct {
 	ResendOther bool
 	RuleScope   quota.Scope          // scope of the rule that refused the row; empty: not known
 	Newer       *store.SendOrRefusal // a newer request of the recipient for the same purpose; nil: there is none
+	Earlier     *store.SendOrRefusal // the newest send before a refusal, for any purpose; nil: there is none
 	Locks       []store.Lockout      // the classes of callers that are locked out now by failed checks
 	Suppression *store.Suppression   // holds now, and is none of the story's: it came after the send; nil: none
 	CodeBefore  *store.Verification  // for a refusal without a code: the newest earlier code that may have arrived
@@ -82,6 +84,9 @@ func Judge(s store.SendDetails, facts VerdictFacts, w texts.Words) Verdict {
 	}
 	if facts.Newer != nil {
 		v.Newer = new(c.newerText(*facts.Newer))
+	}
+	if facts.Earlier != nil {
+		v.Earlier = new(linkedTextTo(w, "earlier.sent", *facts.Earlier))
 	}
 	switch how := string(c.Status); c.Status {
 	case store.Sent, store.Delivered, store.Undelivered, store.Unknown:

@@ -42,9 +42,14 @@ func (vi verdictInput) withLaterSuppression(v Verdict) Verdict {
 	if v.Tone != Bad {
 		v.Tone = Warn
 	}
-	v.Next = vi.Join(vi.text("next.suppressed", texts.AtDay("since", s.Since, vi.story.Now), texts.AtDay("suntil", s.Until, vi.story.Now),
-		texts.Plain("cause", SuppressionSummary(*s, vi.Words))), v.Next)
+	v.Next = vi.Join(suppressedSentence(vi.channelKey("next.suppressed"), *s, vi.story.Now, vi.Words), v.Next)
 	return v
+}
+
+// suppressedSentence returns a sentence about a suppression that holds.
+func suppressedSentence(key string, s store.Suppression, now time.Time, w texts.Words) texts.Sentence {
+	return w.Sentence(key, texts.AtDay("since", s.Since, now), texts.AtDay("suntil", s.Until, now),
+		texts.Plain("cause", SuppressionSummary(s, w)))
 }
 
 // remedyKey returns the key of the text about what to do about a suppression. A recipient who opted
@@ -101,7 +106,8 @@ func (vi verdictInput) pausedNextStep() texts.Sentence {
 // linkedTextTo returns a sentence about another request, with the address of that request's page.
 func linkedTextTo(w texts.Words, key string, s store.SendOrRefusal) linkedText {
 	return linkedText{Text: w.Sentence(key, texts.Strong("to", s.To), texts.AtTime("at", s.LoggedAt),
-		texts.Plain("became", w.Or("status", string(s.Status))), texts.Strong("rule", s.BlockedBy)), Link: SendPageAddress(s.ID)}
+		texts.Plain("became", w.Or("status", string(s.Status))), texts.Strong("rule", s.BlockedBy),
+		texts.Plain("purpose", s.Purpose)), Link: SendPageAddress(s.ID)}
 }
 
 // reduceIfErased returns the verdict. If the recipient was erased, that replaces the advice.

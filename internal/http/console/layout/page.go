@@ -6,9 +6,11 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/labstack/echo/v4"
 
+	"sendcode/internal/base/recipient"
 	"sendcode/internal/base/texts"
 )
 
@@ -171,4 +173,34 @@ func setPreferenceCookie(c echo.Context, name, value string, life time.Duration)
 		Name: name, Value: url.QueryEscape(value), Path: homePath, MaxAge: int(life / time.Second),
 		Secure: c.Scheme() == "https", SameSite: http.SameSiteLaxMode,
 	})
+}
+
+// searchedCookie has the recipient of the last search that found no rows, masked. Its hash alone is
+// in the address of the page, which shows what was looked for. The cookie lives searchedLife.
+const (
+	searchedCookie = "sendcode_searched"
+	searchedLife   = 10 * time.Minute
+)
+
+// RememberSearched keeps a masked recipient for the page that a search leads to.
+func RememberSearched(c echo.Context, h recipient.Hash, masked string) {
+	c.SetCookie(&http.Cookie{
+		Name: searchedCookie, Value: h.String() + url.QueryEscape(masked), Path: homePath, MaxAge: int(searchedLife / time.Second),
+		Secure: c.Scheme() == "https", HttpOnly: true, SameSite: http.SameSiteStrictMode,
+	})
+}
+
+// Searched returns the masked recipient that RememberSearched kept for the hash; "" if there is
+// none.
+func Searched(c echo.Context, h recipient.Hash) string {
+	kept, err := c.Cookie(searchedCookie)
+	if err != nil {
+		return ""
+	}
+	escaped, found := strings.CutPrefix(kept.Value, h.String())
+	masked, err := url.QueryUnescape(escaped)
+	if !found || err != nil || !utf8.ValidString(masked) {
+		return ""
+	}
+	return masked
 }

@@ -28,6 +28,13 @@ var TimeSpans = map[string]time.Duration{
 	"30d": 30 * 24 * time.Hour,
 }
 
+// Mistakes that ParameterProblem tells apart.
+const (
+	unknownParameter = "There is no such parameter."
+	badShortText     = "This has at most 64 characters, and no control character among them."
+	oneOf            = "This is one of: "
+)
+
 // ParseFunc parses the value of a parameter and stores the result in a variable that the function
 // captured. It returns what is wrong with the value, or "".
 type ParseFunc func(value string) (problem string)
@@ -53,7 +60,7 @@ func (p Parameters) Parse(raw string) (given url.Values, err error) {
 		case len(values[name]) > 1:
 			return nil, fault.Invalid(shortenName(name), "repeated", "Give this parameter once.")
 		case !ok:
-			return nil, fault.Invalid(shortenName(name), "unknown", "There is no such parameter.")
+			return nil, fault.Invalid(shortenName(name), "unknown", unknownParameter)
 		case value == "":
 			continue
 		}
@@ -107,7 +114,7 @@ func ShortTextParameter(to *string) ParseFunc {
 	return Parameter(to, func(text string) (string, bool) {
 		return text, utf8.ValidString(text) && utf8.RuneCountInString(text) <= maxShortText &&
 			!strings.ContainsFunc(text, unicode.IsControl)
-	}, "This has at most 64 characters, and no control character among them.")
+	}, badShortText)
 }
 
 // OneOfParameter parses a text that must equal one of the values.
@@ -121,7 +128,7 @@ func OneOfParameter[T ~string](to *T, values ...T) ParseFunc {
 		for _, v := range values {
 			names = append(names, string(v))
 		}
-		return "This is one of: " + strings.Join(names, ", ") + "."
+		return oneOf + strings.Join(names, ", ") + "."
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"strconv"
+	"strings"
 
 	"github.com/labstack/echo/v4"
 
@@ -18,6 +19,34 @@ import (
 // characters.
 func ReasonProblem(w texts.Words, bad *fault.InvalidError, most int) string {
 	return w.Get("action.problem."+bad.Reason, "n", strconv.Itoa(most))
+}
+
+// parameterKinds are the kinds of the parameters of lists, for texts about mistakes in them. The
+// parameters that are not here are short texts.
+var parameterKinds = map[string]string{
+	"from": "time", "to": "time", "last": "choice", "status": "choice", "outcome": "choice", "channel": "choice", "state": "choice",
+	"what": "choice", "country": "country", "domain": "domain", "network": "network", "support": "support", "recipient": "recipient",
+	"cursor": "cursor", "newer": "cursor", "limit": "limit",
+}
+
+// ErrEndsBeforeBeginning is of a time range.
+var ErrEndsBeforeBeginning = fault.Invalid("to", "invalid", "The end must be after the beginning.")
+
+// ParameterProblem returns what is wrong with a parameter of a list, in the reader's language.
+func ParameterProblem(w texts.Words, bad *fault.InvalidError) string {
+	kind := parameterKinds[bad.Field]
+	switch {
+	case errors.Is(bad, ErrEndsBeforeBeginning):
+		kind = "order"
+	case bad.Reason == "unknown" && bad.Detail == unknownParameter, bad.Reason == "repeated":
+		kind = bad.Reason
+	case bad.Reason != "invalid":
+		return bad.Detail
+	case kind == "" && bad.Detail == badShortText:
+		kind = "text"
+	}
+	values, _ := strings.CutPrefix(bad.Detail, oneOf)
+	return cmp.Or(w.Get("parameter."+kind, "values", strings.TrimSuffix(values, ".")), bad.Detail)
 }
 
 // problemView is a page that says what went wrong.
@@ -53,7 +82,7 @@ func (l *Layout) showErrorsAsPages(next echo.HandlerFunc) echo.HandlerFunc {
 			Detail: Words(c).Get("problem." + name + ".detail"),
 		}
 		if bad, ok := errors.AsType[*fault.InvalidError](err); ok {
-			v.Detail, v.Field = cmp.Or(bad.Detail, v.Detail), bad.Field
+			v.Detail, v.Field = cmp.Or(ParameterProblem(Words(c), bad), v.Detail), bad.Field
 		}
 		return l.Show(c, p.Kind.Status, "problem", v)
 	}

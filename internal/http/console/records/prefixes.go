@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -58,6 +59,7 @@ type prefixesView struct {
 	layout.Page
 	layout.PaginatedRows[store.PrefixPauseFilter, store.PrefixPause]
 	May     bool // the reader may end pauses
+	Outcome explain.ActOutcome
 	Problem string
 	Typed   url.Values // in the form that was refused
 }
@@ -67,13 +69,38 @@ func (handlers *Handlers) prefixesPage(c echo.Context) error {
 }
 
 func (handlers *Handlers) showPrefixes(c echo.Context, status int, raw string, typed url.Values, problem string) error {
-	p, err := handlers.prefixPauseList().PageForRawQuery(c.Request().Context(), raw, store.PrefixPauseFilter{Active: true})
+	p, err := handlers.prefixPauseList().PageForRawQuery(c.Request().Context(), withoutDone(raw), store.PrefixPauseFilter{Active: true})
 	if err != nil {
 		return err
 	}
 	may := auth.ActorOf(c).May(auth.ActionLiftPrefixPause)
-	return handlers.Layout.Show(c, status, "prefixes",
-		prefixesView{layout.NewPage(c, "prefixes.title", "prefixes"), p, may, problem, typed})
+	v := prefixesView{Page: layout.NewPage(c, "prefixes.title", "prefixes"), PaginatedRows: p, May: may, Problem: problem, Typed: typed}
+	if problem == "" {
+		v.Outcome = prefixOutcome(c.QueryParam(doneParameter), p.Rows, p.Now, v.W)
+	}
+	return handlers.Layout.Show(c, status, "prefixes", v)
+}
+
+// prefixOutcome returns what is so of the numbers of a pause that was lifted, given its ID. The
+// rows are all pauses, the newest first.
+func prefixOutcome(id string, rows []store.PrefixPause, now time.Time, w texts.Words) explain.ActOutcome {
+	i := slices.IndexFunc(rows, func(p store.PrefixPause) bool { return p.ID.String() == id })
+	if i < 0 {
+		return explain.ActOutcome{}
+	}
+	p := rows[i]
+	also := slices.IndexFunc(rows, func(other store.PrefixPause) bool {
+		return other.Active(now) && other.App == p.App && other.Prefix == p.Prefix
+	})
+	key, tone, class := "lifted", explain.Good, p.Class
+	switch {
+	case also >= 0:
+		key, tone, class = "lifted.not", explain.Warn, rows[also].Class
+	case p.LiftedAt.IsZero():
+		key, tone = "ended", explain.Warn
+	}
+	return explain.ActOutcome{Tone: tone, Text: w.Sentence("prefixes.done."+key, texts.Strong("prefix", p.Prefix),
+		texts.Plain("class", w.Get("prefixes.class."+class.Name())), texts.AtTime("until", p.Until))}
 }
 
 // ReasonText returns the numbers that led to a pause.
@@ -132,5 +159,6 @@ func (handlers *Handlers) liftPrefixForm(c echo.Context, form url.Values) error 
 	if err != nil {
 		return err
 	}
-	return c.Redirect(http.StatusSeeOther, prefixesPath)
+	to := url.Values{"state": {"all"}, doneParameter: {form.Get("id")}}
+	return c.Redirect(http.StatusSeeOther, prefixesPath+"?"+to.Encode())
 }

@@ -7,6 +7,7 @@ package records
 import (
 	"cmp"
 	"context"
+	"log/slog"
 	"net/http"
 	"time"
 
@@ -25,6 +26,7 @@ type Store interface {
 	AppEvents(ctx context.Context, filter store.AppEventFilter) ([]store.AppEvent, error)
 	PrefixPauses(ctx context.Context, f store.PrefixPauseFilter) (list []store.PrefixPause, now time.Time, err error)
 	AddAuditEntry(ctx context.Context, a store.AuditEntry) error
+	StopCounts(ctx context.Context, from, to time.Time) ([]store.StopCount, error)
 }
 
 // Webhooks posts made-up events to apps. Implementation: *webhook.Deliverer.
@@ -39,6 +41,7 @@ type Handlers struct {
 	Administration *support.Administration
 	Auth           *auth.Auth
 	Layout         *layout.Layout
+	Logger         *slog.Logger
 	Now            func() time.Time
 	Webhooks       Webhooks
 	TopicProviders []string // the names of the mail providers whose subscription can be accepted

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -58,7 +59,8 @@ func SuppressionJSON(s store.Suppression, now time.Time) layout.JSONObject {
 type suppressionsView struct {
 	layout.Page
 	layout.PaginatedRows[store.SuppressionFilter, store.Suppression]
-	May     bool       // the reader may add and lift
+	May     bool // the reader may add and lift
+	Outcome explain.ActOutcome
 	Problem string     // what was wrong with a form
 	Typed   url.Values // in the refused form, without the recipient
 }
@@ -74,13 +76,71 @@ func (handlers *Handlers) suppressionsPage(c echo.Context) error {
 }
 
 func (handlers *Handlers) showSuppressions(c echo.Context, status int, raw string, typed url.Values, problem string) error {
-	p, err := handlers.suppressionList().PageForRawQuery(c.Request().Context(), raw, store.SuppressionFilter{Active: true})
+	p, err := handlers.suppressionList().PageForRawQuery(c.Request().Context(), withoutDone(raw), store.SuppressionFilter{Active: true})
 	if err != nil {
 		return err
 	}
 	may := auth.ActorOf(c).May(auth.ActionSuppress) && auth.ActorOf(c).May(auth.ActionLiftSuppression)
-	page := layout.NewPage(c, "suppressions.title", "suppressions")
-	return handlers.Layout.Show(c, status, "suppressions", suppressionsView{page, p, may, problem, typed})
+	v := suppressionsView{
+		Page: layout.NewPage(c, "suppressions.title", "suppressions"), PaginatedRows: p, May: may, Problem: problem, Typed: typed,
+	}
+	if p.Filter.Recipient != nil && problem == "" {
+		v.Outcome = suppressionOutcome(c.QueryParam(doneParameter), p.Rows, p.Now, v.W)
+	}
+	return handlers.Layout.Show(c, status, "suppressions", v)
+}
+
+// doneParameter is the parameter of a list's page that an action leads to. Its value is the action.
+// The page then says what is so, from the rows that it reads, whatever the action has answered.
+const doneParameter = "done"
+
+// withoutDone returns a raw query without doneParameter, which no list filters by.
+func withoutDone(raw string) string {
+	values, err := url.ParseQuery(raw)
+	if err != nil || !values.Has(doneParameter) {
+		return raw
+	}
+	values.Del(doneParameter)
+	return values.Encode()
+}
+
+// suppressionOutcome returns what is so of a recipient after a suppression was added or lifted. The
+// rows are all of the recipient's, the newest first.
+func suppressionOutcome(act string, rows []store.Suppression, now time.Time, w texts.Words) explain.ActOutcome {
+	i := slices.IndexFunc(rows, func(s store.Suppression) bool { return s.Active(now) })
+	key, tone := "", explain.Warn
+	switch {
+	case len(rows) == 0:
+		return explain.ActOutcome{}
+	case act == auth.ActionSuppress && i >= 0:
+		key, tone = "holds", explain.Good
+	case act == auth.ActionSuppress:
+		key = "holds.not"
+	case act == auth.ActionLiftSuppression && i >= 0:
+		key = "lifted.not"
+	case act == auth.ActionLiftSuppression && rows[0].LiftedAt.IsZero():
+		key = "ended"
+	case act == auth.ActionLiftSuppression:
+		key, tone = "lifted", explain.Good
+	default:
+		return explain.ActOutcome{}
+	}
+	s := rows[max(0, i)]
+	return explain.ActOutcome{Tone: tone, Text: w.Sentence("suppressions.done."+key, texts.Strong("to", s.To),
+		texts.Plain("app", cmp.Or(s.App, w.Get("suppressions.every"))), texts.AtTime("since", s.Since), texts.AtTime("until", s.Until),
+		texts.Plain("cause", explain.SuppressionSummary(s, w)))}
+}
+
+// Single reports whether the page has one suppression that holds, of the recipient that the page is
+// about. Then the form that lifts it is open.
+func (v suppressionsView) Single() bool {
+	holding := 0
+	for _, s := range v.Rows {
+		if s.Active(v.Now) {
+			holding++
+		}
+	}
+	return v.Filter.Recipient != nil && holding == 1 && v.Outcome.Text == nil && v.Problem == ""
 }
 
 // ReasonText returns why a recipient is suppressed.
@@ -177,8 +237,8 @@ func (handlers *Handlers) suppressForm(c echo.Context, form url.Values) error {
 		}
 		w.Seconds = new(n * int64(24*time.Hour/time.Second))
 	}
-	_, err := handlers.suppress(c, w)
-	return handlers.answerSuppressionForm(c, form, err)
+	s, err := handlers.suppress(c, w)
+	return handlers.answerSuppressionForm(c, form, auth.ActionSuppress, s.Recipient, err)
 }
 
 // liftSuppressions ends the suppressions of a recipient and writes the audit entry in the same call
@@ -214,12 +274,18 @@ func (handlers *Handlers) liftSuppressionsForm(c echo.Context, form url.Values) 
 		return fault.Invalid("channel", "invalid", "This form was not made by the list.")
 	}
 	reason := strings.TrimSpace(form.Get("reason"))
-	_, err = handlers.liftSuppressions(c,
+	list, err := handlers.liftSuppressions(c,
 		support.LiftSuppressionsRequest{Channel: string(ch), Address: h, App: form.Get("app"), Reason: reason})
-	return handlers.answerSuppressionForm(c, form, err)
+	of, _ := recipient.ParseHash(form.Get("recipient")) // of a list that shows the row
+	if len(list) > 0 {
+		of = list[0].Recipient
+	}
+	return handlers.answerSuppressionForm(c, form, auth.ActionLiftSuppression, of, err)
 }
 
-func (handlers *Handlers) answerSuppressionForm(c echo.Context, typed url.Values, err error) error {
+// answerSuppressionForm redirects to the list of the recipient's suppressions, which says what is
+// so after the action.
+func (handlers *Handlers) answerSuppressionForm(c echo.Context, typed url.Values, act string, of recipient.Hash, err error) error {
 	if bad, ok := errors.AsType[*fault.InvalidError](err); ok {
 		w := layout.Words(c)
 		problem := actionProblemText(w, "suppressions", bad, support.MaxSuppressionReasonLength)
@@ -232,5 +298,9 @@ func (handlers *Handlers) answerSuppressionForm(c echo.Context, typed url.Values
 	if err != nil {
 		return err
 	}
-	return c.Redirect(http.StatusSeeOther, suppressionsPath)
+	if of.IsZero() { // erased and forgotten: no list is of this recipient alone
+		return c.Redirect(http.StatusSeeOther, suppressionsPath)
+	}
+	to := url.Values{"recipient": {of.String()}, "state": {"all"}, doneParameter: {act}}
+	return c.Redirect(http.StatusSeeOther, suppressionsPath+"?"+to.Encode())
 }
