@@ -11,6 +11,9 @@ const (
 	// the query. A parsed field takes about 100 bytes beside its text, so maxHeaderBytes alone does
 	// not bound the memory.
 	maxHeadFields = 128
+	// maxHeadElements is how many elements the lists in header lines may have together: cookies,
+	// ranges, names of a trailer. A parsed one takes up to 40 bytes.
+	maxHeadElements = 1024
 	// maxRead is how many bytes one read returns. What a read returns beyond a head is not counted,
 	// because it may be a body. It may also be the beginning of the next head.
 	maxRead = 1 << 10
@@ -20,6 +23,7 @@ const (
 // parsed it yet.
 type head struct {
 	lines, names int
+	elements     int  // separators in header lines
 	text         bool // the line being read is not blank
 	ended        bool
 }
@@ -37,10 +41,12 @@ func (h *head) add(read []byte) bool {
 		case b == '&' && h.lines == 0:
 			h.names, h.text = h.names+1, true
 		case b != '\r':
-			h.text = true
+			if h.text = true; b == ',' || b == ';' {
+				h.elements++
+			}
 		}
 	}
-	return h.lines+h.names <= maxHeadFields
+	return h.lines+h.names <= maxHeadFields && h.elements <= maxHeadElements
 }
 
 // Read implements net.Conn. If a head has too many fields, Read answers 431 and fails.
@@ -57,4 +63,4 @@ func (c *conn) Read(p []byte) (int, error) {
 var errTooManyHeadFields = errors.New("the head has too many fields")
 
 const tooManyHeadFields = "HTTP/1.1 431 Request Header Fields Too Large\r\nContent-Type: text/plain; charset=utf-8\r\n" +
-	"Connection: close\r\n\r\nA request may have at most 128 header lines and names in its query.\n"
+	"Connection: close\r\n\r\nA request may have at most 128 header lines and names in its query, and 1024 elements in the lists of its header.\n"
