@@ -9,6 +9,15 @@ import (
 	"sendcode/internal/kit/servertest"
 )
 
+// The same of all kinds.
+func TestConnectionsOfStrangersOfAllKindsHoldLittleMemory(t *testing.T) {
+	servertest.SkipUnderRace(t)
+	a, rest := startForStrangers(t)
+	for _, c := range strangersBytes()[frequentKinds:] {
+		c.holdsLittle(t, a.Addr(), rest)
+	}
+}
+
 // The same of connections to the proxies that operators put in front, with the files in deploy:
 // what a proxy passes on, and what it keeps for itself, holds as little memory of this process.
 func TestConnectionsOfStrangersToProxiesHoldLittleMemory(t *testing.T) {
