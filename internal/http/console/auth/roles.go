@@ -71,8 +71,9 @@ const (
 // first.
 func RecordedActions() []string {
 	return []string{
-		ActionResend, ActionResetQuota, ActionCancel, ActionRevealRecipient, ActionExportRecipient, ActionEraseRecipient, ActionSuppress,
-		ActionLiftSuppression, ActionLiftPrefixPause, ActionExport, ActionSampleEvent, ActionTestMessage, ActionAcceptSubscription, actionLogin,
+		ActionResend, ActionResetQuota, ActionCancel, ActionRevealRecipient, ActionExportRecipient, ActionEraseRecipient,
+		ActionSuppress, ActionLiftSuppression, ActionLiftPrefixPause, ActionExport, ActionSampleEvent, ActionTestMessage,
+		ActionAcceptSubscription, actionLogin,
 		actionAccounts + ".add", actionAccounts + ".role", actionAccounts + ".password", actionAccounts + ".close", actionAccounts + ".open",
 	}
 }
