@@ -15,7 +15,7 @@ import (
 // two. The number for the HTML part is larger because of Exchange, which sends the first 256
 // characters of the displayed part to phones. If a mail has an HTML part, that is the displayed
 // part. Words that the HTML part hides count, because inboxes show them
-// (docs/decisions/0030-the-code-on-top.md).
+// (docs/decisions/0034-the-code-on-top.md).
 const (
 	previewLength     = 120
 	htmlPreviewLength = 256
