@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strings"
 	"testing"
 
 	"sendcode/tools/markdown"
@@ -33,6 +34,28 @@ func TestLinksOfDocuments(t *testing.T) {
 		}) {
 			t.Error(problem)
 		}
+	}
+}
+
+// A decision is named by its number, so two pages of decisions never have the same number. The
+// number in the file's name is the number in its title.
+func TestDecisionsHaveNumbersOfTheirOwn(t *testing.T) {
+	pages := map[string]string{}
+	for _, name := range documents(t) {
+		m := regexp.MustCompile(`^docs/decisions/(0*(\d+))-`).FindStringSubmatch(filepath.ToSlash(name))
+		if m == nil {
+			continue
+		}
+		if other, twice := pages[m[1]]; twice {
+			t.Errorf("%s and %s have the same number: give the later one the next that is free", other, name)
+		}
+		pages[m[1]] = name
+		if !strings.HasPrefix(readFile(t, name), "# "+m[2]+". ") {
+			t.Errorf("the title of %s does not begin with its number", name)
+		}
+	}
+	if len(pages) < 30 {
+		t.Errorf("found only %d decisions", len(pages))
 	}
 }
 
