@@ -96,7 +96,7 @@ on_debian() {
     touch "$root/ready"
   fi
   rm -rf "$root/opt/sendcode" && cp -r "$work/archive" "$root/opt/sendcode" && chown -R 65534:65534 "$root/opt/sendcode" || return
-  env -i SENDCODE_ADDR=127.0.0.1:$port SENDCODE_DRAIN=0s chroot --userspec=65534:65534 "$root" /bin/sh -c 'cd /opt/sendcode && exec ./sendcode' > "$work/said" 2>&1 &
+  env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin SENDCODE_ADDR=127.0.0.1:$port SENDCODE_DRAIN=0s chroot --userspec=65534:65534 "$root" /bin/sh -c 'cd /opt/sendcode && exec ./sendcode' > "$work/said" 2>&1 &
   pids+=($!)
   serves
   local status=$?
