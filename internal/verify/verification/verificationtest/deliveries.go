@@ -69,6 +69,13 @@ func (ms *MailServer) Accept() {
 	ms.answers = nil
 }
 
+// Forget forgets the mails of earlier attempts, for a test that sends very many.
+func (ms *MailServer) Forget() {
+	ms.mu.Lock()
+	defer ms.mu.Unlock()
+	ms.mails = nil
+}
+
 // Attempts returns the mails of all attempts, including refused ones.
 func (ms *MailServer) Attempts() []delivery.Mail {
 	ms.mu.Lock()
