@@ -131,6 +131,7 @@ test: servers ## the tests that every commit passes, on servers and browsers of 
 	@$(if $(UNRACED),$(LESS_GC) $(GOTESTSUM) $(TESTFLAGS) $(AGAIN) -run='$(RACED_NOT)' $(RACED_NOT_IN))
 
 tests: TIMEOUT := 80m
+tests: SERVERS := nightly
 tests: servers ## every test, those too that only nightly runs
 	@$(LESS_GC) $(GOTESTSUM) $(NIGHTLY) $(TESTFLAGS) $(AGAIN) $(LONG) ./...
 
@@ -228,4 +229,4 @@ tools:
 	@$(BUILD) ./tools/ensure
 
 servers: tools # and browsers; root on Debian installs what lacks, unless ENSURE=no. Without them tests skip
-	@bin/ensure
+	@bin/ensure $(SERVERS)

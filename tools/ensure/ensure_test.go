@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"sendcode/tools/ensure/locate"
@@ -44,13 +45,18 @@ func TestNamedParts(t *testing.T) {
 	if err != nil || len(two) != 2 || two[0].Name != "redis-server" {
 		t.Errorf("two parts: %v, %v", two, err)
 	}
-	if all, err := named(nil); err != nil || len(all) != len(locate.All) {
-		t.Errorf("all parts: %d, %v", len(all), err)
+	if all, err := named(nil); err != nil || len(all) != len(locate.All) || slices.ContainsFunc(all, isPatroni) {
+		t.Errorf("all parts of a day: %d, %v", len(all), err)
+	}
+	if all, err := named([]string{"nightly"}); err != nil || len(all) <= len(locate.All) || !slices.ContainsFunc(all, isPatroni) {
+		t.Errorf("all parts of the night: %d, %v", len(all), err)
 	}
 	if _, err := named([]string{"redis"}); err == nil {
 		t.Error("a part that is not known is accepted")
 	}
 }
+
+func isPatroni(p locate.Part) bool { return p.Name == locate.Patroni.Name }
 
 // What is missing is told and installed by its packages; what is there is not.
 func TestMissing(t *testing.T) {

@@ -1,10 +1,10 @@
 // Command ensure prepares this machine for the tests. It looks for Redis, Postgres, PgBouncer,
-// Patroni, etcd, HAProxy, nginx, Caddy, three browsers, a C compiler, curl, Node, Python, Django,
-// promtool and Prometheus, or for those that its arguments name. As root on Debian it says what is
-// missing and how large that is, and installs it; with ENSURE=no it installs nothing. Elsewhere it
-// prints the command that installs them and goes on, since tests of missing programs are skipped
-// with the reason. In CI (CI=true) a skip would hide that nothing was tested, so there a missing
-// program is a failure.
+// HAProxy, nginx, Caddy, three browsers, a C compiler, curl, Node, Python, Django, promtool and
+// Prometheus, or for those that its arguments name; "nightly" names all of these, and Patroni and
+// etcd, too. As root on Debian it says what is missing and how large that is, and installs it; with
+// ENSURE=no it installs nothing. Elsewhere it prints the command that installs them and goes on,
+// since tests of missing programs are skipped with the reason. In CI (CI=true) a skip would hide
+// that nothing was tested, so there a missing program is a failure.
 //
 // `make test` runs it first. It leaves no installed program running: tests start their own servers.
 package main
@@ -55,17 +55,21 @@ func main() {
 	}
 }
 
-// named returns the parts of these names; all, if there are no names.
+// named returns the parts of these names; all of a day, if there are no names.
 func named(names []string) (parts []locate.Part, err error) {
 	if len(names) == 0 {
 		return locate.All, nil
 	}
+	all := slices.Concat(locate.All, locate.Nightly)
+	if slices.Equal(names, []string{"nightly"}) {
+		return all, nil
+	}
 	for _, name := range names {
-		i := slices.IndexFunc(locate.All, func(p locate.Part) bool { return p.Name == name })
+		i := slices.IndexFunc(all, func(p locate.Part) bool { return p.Name == name })
 		if i < 0 {
 			return nil, fmt.Errorf("there is no part %q", name)
 		}
-		parts = append(parts, locate.All[i])
+		parts = append(parts, all[i])
 	}
 	return parts, nil
 }

@@ -302,8 +302,8 @@ func (o *Outbox) notePostponed(f *flight, fail *delivery.Error, after time.Durat
 	})
 }
 
-// suspended reports whether all servers or carriers of a lane's channel are suspended. Don't call it
-// within update.
+// suspended reports whether all servers or carriers of a lane's channel are suspended. Don't call
+// it within update.
 func (o *Outbox) suspended(l *lane) bool { return o.attemptsAllowed(l) < delivery.UnlimitedAttempts }
 
 // readBacklog reads from the database how many messages wait, if this process may not know of all

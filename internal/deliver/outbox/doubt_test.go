@@ -20,7 +20,8 @@ func (noDetails) SendDetails(context.Context, uuid.UUID) (store.SendDetails, err
 }
 
 // A send that an earlier attempt may have delivered fails for good only if a server says that its
-// address accepts no messages. That the recipient is suppressed says nothing of the earlier attempt.
+// address accepts no messages. That the recipient is suppressed says nothing of the earlier
+// attempt.
 func TestOutcomeOfASendInDoubt(t *testing.T) {
 	o := &Outbox{Dependencies: Dependencies{Store: noDetails{}}}
 	for name, c := range map[string]struct {

@@ -165,8 +165,8 @@ func TestStrangersMailsByASlowServer(t *testing.T) {
 	}
 }
 
-// lateCarrier takes 20 s for the numbers of one prefix, as a carrier that waits for one operator. It
-// has the request meanwhile.
+// lateCarrier takes 20 s for the numbers of one prefix, as a carrier that waits for one operator.
+// It has the request meanwhile.
 type lateCarrier struct {
 	*vtest.Carrier
 	prefix string
@@ -192,9 +192,9 @@ func (c *lateCarrier) Send(ctx context.Context, m sms.Message) (delivery.Result,
 	return c.Carrier.Send(ctx, m)
 }
 
-// Strangers of one network to 200 ask for codes to numbers of a prefix for which the carrier answers
-// late. The text messages of honest browsers to other numbers arrive within 10 s, and those of known
-// people at once. No message is sent twice.
+// Strangers of one network to 200 ask for codes to numbers of a prefix for which the carrier
+// answers late. The text messages of honest browsers to other numbers arrive within 10 s, and those
+// of known people at once. No message is sent twice.
 func TestALateCarrierDelaysNoOtherPrefix(t *testing.T) {
 	for _, networks := range []int{1, 2, 20, 200} {
 		t.Run(fmt.Sprint(networks), func(t *testing.T) {

@@ -130,8 +130,8 @@ type Limits interface {
 	// AttemptsAllowed returns how many messages it would try to send now;
 	// delivery.UnlimitedAttempts means any number.
 	AttemptsAllowed() int
-	// ConnLimit returns how many messages can be under way together. It may change when the server's
-	// own limit changes. 0 means any number: then Config.Workers is the only limit.
+	// ConnLimit returns how many messages can be under way together. It may change when the
+	// server's own limit changes. 0 means any number: then Config.Workers is the only limit.
 	ConnLimit() int
 }
 

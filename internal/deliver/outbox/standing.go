@@ -36,8 +36,8 @@ const (
 	reputationLife = 10 * time.Minute
 	maxReputations = 10_000
 
-	// A message is held if it takes heldTimes the usual time, and at least heldAfter. One that takes
-	// at most half of that counts as answered in time.
+	// A message is held if it takes heldTimes the usual time, and at least heldAfter. One that
+	// takes at most half of that counts as answered in time.
 	heldTimes  = 4
 	heldAfter  = time.Second
 	firstUsual = 150 * time.Millisecond // until there are answers
@@ -160,8 +160,8 @@ const (
 	// maxPatience bounds how long a held message keeps its worker if another one waits for it, and
 	// is the time within which each network that waits shall have a worker.
 	maxPatience = 5 * time.Second
-	// leastPatience and leastDotPatience are the shortest such times. After the final dot, the end of
-	// the wait makes the outcome unknown, so it is the longer one.
+	// leastPatience and leastDotPatience are the shortest such times. After the final dot, the end
+	// of the wait makes the outcome unknown, so it is the longer one.
 	leastPatience    = 20 * time.Millisecond
 	leastDotPatience = 250 * time.Millisecond
 	// usualTimes is how many times the usual time each message may take at least.

@@ -155,8 +155,8 @@ func TestStrangersMailsFollowTheServer(t *testing.T) {
 	})
 }
 
-// A network, a domain, or a back end that names no clients may use all of the strangers' workers, if
-// the server answers in time: only what is held gives way to others.
+// A network, a domain, or a back end that names no clients may use all of the strangers' workers,
+// if the server answers in time: only what is held gives way to others.
 func TestQuickMailsOfOneNetworkUseAllWorkers(t *testing.T) {
 	unnamed := vtest.ForStranger
 	unnamed.IP = netip.Addr{}

@@ -148,8 +148,8 @@ func aWidgetInAnAction(t *testing.T, browser context.Context) {
 }
 
 // aWidgetInADialog goes the whole way by the keyboard in the dialogs of libraries, which keep the
-// focus in themselves: Tab reaches the field and the button, an answer brings the focus to the field
-// for the code, and the code is entered there.
+// focus in themselves: Tab reaches the field and the button, an answer brings the focus to the
+// field for the code, and the code is entered there.
 func aWidgetInADialog(t *testing.T, browser context.Context) {
 	script := application(t, "dialogs.jsx", "")
 	for _, dialog := range []string{"radix", "headless", "aria", "modal", "trap", "micro"} {

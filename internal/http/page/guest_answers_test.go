@@ -9,8 +9,8 @@ import (
 	"sendcode/internal/kit/browsertest"
 )
 
-// others are scripts that make an answer in place of the service: of a service worker, a firewall, a
-// proxy, a captive portal, or another service behind the same name. real is fetch.
+// others are scripts that make an answer in place of the service: of a service worker, a firewall,
+// a proxy, a captive portal, or another service behind the same name. real is fetch.
 var others = map[string]string{
 	"an offline page":                   `new Response('<!doctype html><h1>You are offline</h1>', { status: 200, headers: { 'Content-Type': 'text/html' } })`,
 	"nothing":                           `new Response(null, { status: 204 })`,
@@ -31,8 +31,8 @@ var others = map[string]string{
 // hurry is a script that shortens the pauses of a second before a repetition.
 const hurry = `{ const set = setTimeout; window.setTimeout = (run, ms, ...all) => set(run, ms === 1000 ? 20 : ms, ...all); }`
 
-// othersAnswerEachRequest tests each answer of others for each request of the widget: what was shown
-// stays, the person reads that it didn't work, and the next try goes on.
+// othersAnswerEachRequest tests each answer of others for each request of the widget: what was
+// shown stays, the person reads that it didn't work, and the next try goes on.
 func othersAnswerEachRequest(t *testing.T, tab *browsertest.Tab) {
 	for name, other := range others {
 		t.Run(name, func(t *testing.T) {
@@ -80,8 +80,8 @@ func othersAnswerEachRequest(t *testing.T, tab *browsertest.Tab) {
 	}
 }
 
-// anAnswerInAnotherShell tests tools of a page that keep an answer's body and lose its status or its
-// headers, as service workers that write new Response(body).
+// anAnswerInAnotherShell tests tools of a page that keep an answer's body and lose its status or
+// its headers, as service workers that write new Response(body).
 func anAnswerInAnotherShell(t *testing.T, tab *browsertest.Tab) {
 	w := accepting(t)
 	g := visits(t, tab, w, tag(""), `

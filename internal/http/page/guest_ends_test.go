@@ -11,8 +11,8 @@ import (
 )
 
 // clocks is a script by which jump moves the browser's clocks: wall is that of Date, steady that of
-// performance.now, which stands still while a machine sleeps. wrong is how far the wall clock is off
-// from the start, in ms. held stops the timers, as in a tab that was frozen.
+// performance.now, which stands still while a machine sleeps. wrong is how far the wall clock is
+// off from the start, in ms. held stops the timers, as in a tab that was frozen.
 const clocks = `(() => {
 	const date = Date.now.bind(Date), mono = performance.now.bind(performance);
 	let wall = Number(sessionStorage.wrong ?? 0), steady = 0;
@@ -38,8 +38,8 @@ const (
 	submits  = `window.posted = undefined, form.querySelector('button').click()`
 )
 
-// aProofEndsBeforeATick: a person comes back to a tab that was frozen, and presses the form's button
-// before anything else runs.
+// aProofEndsBeforeATick: a person comes back to a tab that was frozen, and presses the form's
+// button before anything else runs.
 func aProofEndsBeforeATick(t *testing.T, tab *browsertest.Tab) {
 	g := confirmed(t, tab, accepting(t), "")
 	g.world.Advance(31 * time.Minute)
@@ -101,8 +101,8 @@ func aClockThatIsSet(t *testing.T, tab *browsertest.Tab) {
 	g.sound()
 }
 
-// aReloadWithAWrongClock keeps the confirmed card of our own page, for as long as the proof lives by
-// the service's clock.
+// aReloadWithAWrongClock keeps the confirmed card of our own page, for as long as the proof lives
+// by the service's clock.
 func aReloadWithAWrongClock(t *testing.T, tab *browsertest.Tab) {
 	w := accepting(t)
 	g := &guest{&browsertest.Page{TB: t, Tab: tab, Root: "document.querySelector('send-code')?.shadowRoot"}, w}
@@ -124,8 +124,8 @@ func aReloadWithAWrongClock(t *testing.T, tab *browsertest.Tab) {
 	g.card("ask", "Your confirmation has ended.")
 }
 
-// anOldAnswerToASend: the answer was lost, and the same address is asked for again when its code has
-// ended. The person gets a new code, and not the word that a code they never saw has expired.
+// anOldAnswerToASend: the answer was lost, and the same address is asked for again when its code
+// has ended. The person gets a new code, and not the word that a code they never saw has expired.
 func anOldAnswerToASend(t *testing.T, tab *browsertest.Tab) {
 	w := accepting(t)
 	g := visits(t, tab, w, tag(""), `window.lost = Number(sessionStorage.lost ?? 3);

@@ -12,8 +12,8 @@ import (
 // denied is a script of a browser that calls itself offline for good, as behind some VPNs.
 const denied = `Object.defineProperty(Navigator.prototype, 'onLine', { get: () => false });`
 
-// aConnectionThatIsDenied, and one lost answer: the promised "We'll continue" is kept as soon as the
-// service answers, since the browser will never say that it is back online.
+// aConnectionThatIsDenied, and one lost answer: the promised "We'll continue" is kept as soon as
+// the service answers, since the browser will never say that it is back online.
 func aConnectionThatIsDenied(t *testing.T, tab *browsertest.Tab) {
 	w := accepting(t)
 	g := visits(t, tab, w, tag(""), denied+`window.left = 0; window.instead = (method) => method === 'POST' && left-- > 0 ? new TypeError('Failed to fetch') : undefined;`)
@@ -46,9 +46,9 @@ func aConnectionThatIsDeniedAtTheFirstCard(t *testing.T, tab *browsertest.Tab) {
 	g.sound()
 }
 
-// backAfterTheConfirmation leads to the confirmed card, with its proof, also on a page that no cache
-// keeps, and so does a reload. A visit that is no return begins anew, and so does an element that
-// the page's script draws later.
+// backAfterTheConfirmation leads to the confirmed card, with its proof, also on a page that no
+// cache keeps, and so does a reload. A visit that is no return begins anew, and so does an element
+// that the page's script draws later.
 func backAfterTheConfirmation(t *testing.T, tab *browsertest.Tab) {
 	w := accepting(t)
 	s := siteOf(t, w, `<form method="post">`+tag(`name="proof" required`)+`</form>`, "")

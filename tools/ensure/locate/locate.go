@@ -89,9 +89,12 @@ var (
 	Prometheus = Part{"prometheus", []string{"prometheus"}, "prometheus", inPath("prometheus")}
 )
 
-// All lists every part, in the order in which they are reported.
+// Nightly lists the parts that only make nightly needs.
+var Nightly = []Part{Patroni, Etcd}
+
+// All lists all other parts, in the order in which they are reported.
 var All = []Part{
-	Redis, Postgres, PgBouncer, Patroni, Etcd, HAProxy, Nginx, Caddy, Chromium, HeadlessShell, Firefox, WebKit, Xvfb,
+	Redis, Postgres, PgBouncer, HAProxy, Nginx, Caddy, Chromium, HeadlessShell, Firefox, WebKit, Xvfb,
 	Compiler, Curl, Node, Python, Django, Promtool, Prometheus,
 }
 

@@ -89,9 +89,9 @@ func TestStrangersChooseTheAnswerToRCPT(t *testing.T) {
 	}
 }
 
-// A mail that gives way to others ends its wait at once, at every stage. The server is not at fault,
-// and no other is tried. Before the final dot the mail was certainly not accepted. After it, that is
-// unknown.
+// A mail that gives way to others ends its wait at once, at every stage. The server is not at
+// fault, and no other is tried. Before the final dot the mail was certainly not accepted. After it,
+// that is unknown.
 func TestAMailGivesWay(t *testing.T) {
 	for stage, class := range map[smtptest.Stage]delivery.ErrorClass{
 		smtptest.Greet: delivery.Temporary, smtptest.Hello: delivery.Temporary, smtptest.Mail: delivery.Temporary,
