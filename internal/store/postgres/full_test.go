@@ -14,12 +14,13 @@ import (
 	"sendcode/internal/store/storetest"
 )
 
-// If the server answers the COMMIT with an error, the transaction was rolled back.
-func TestPostgresCommitOnAFullDisk(t *testing.T) {
+// If a statement before the COMMIT finds the disk full, the transaction was rolled back, and the
+// answer says so. TestPostgresAnswersToACommit has the answers to the COMMIT itself.
+func TestPostgresStatementOnAFullDisk(t *testing.T) {
 	f, db := fixtureOn(t, newDatabase(t))
 	_, err := db.pool.Exec(t.Context(), `
 CREATE FUNCTION full_disk() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'no space left' USING ERRCODE = '53100'; END $$;
-CREATE CONSTRAINT TRIGGER full_disk AFTER INSERT ON verifications DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION full_disk()`,
+CREATE TRIGGER full_disk AFTER INSERT ON verifications FOR EACH ROW EXECUTE FUNCTION full_disk()`,
 		pgx.QueryExecModeSimpleProtocol)
 	storetest.OK(t, err)
 	storetest.IsFull(t, storetest.Err(f.Begin(t.Context(), f.Intent(1))))
