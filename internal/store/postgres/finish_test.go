@@ -20,7 +20,7 @@ import (
 // Of 256 sends, only the five whose rows are locked for too long fail, certainly, and after few
 // trips. When these five are repeated, they make no other send fail.
 func TestPostgresStuckOutcomes(t *testing.T) {
-	f, db := fixtureOn(t, lentDatabase(t)+"&lock_timeout="+shortWait)
+	f, db := fixtureOn(t, lentDatabase(t)+"&idle_in_transaction_session_timeout=10min&lock_timeout="+shortWait)
 	trips := &tripsOf(db).outcomes
 	var begun []*beginCall
 	for n := range 257 {
@@ -60,7 +60,7 @@ func TestPostgresStuckOutcomes(t *testing.T) {
 
 // If one row is locked for too long, the leases of other rows are still renewed.
 func TestPostgresStuckLease(t *testing.T) {
-	f, db := fixtureOn(t, lentDatabase(t)+"&lock_timeout="+shortWait)
+	f, db := fixtureOn(t, lentDatabase(t)+"&idle_in_transaction_session_timeout=10min&lock_timeout="+shortWait)
 	var held []store.AttemptID
 	for n := range 3 {
 		held = append(held, store.AttemptID{ID: f.Admit(t, f.Intent(n)).Send.ID, Attempt: 1})
@@ -96,7 +96,7 @@ func TestPostgresIdentityIsTakenMeanwhile(t *testing.T) {
 // A transaction of a part waits only briefly for locks. The next transaction on the same connection
 // waits for the usual time.
 func TestPostgresWaitsBriefly(t *testing.T) {
-	_, db := fixtureOn(t, lentDatabase(t)+"&lock_timeout="+shortWait)
+	_, db := fixtureOn(t, lentDatabase(t)+"&idle_in_transaction_session_timeout=10min&lock_timeout="+shortWait)
 	conn := storetest.Must(db.writers.Acquire(t.Context()))(t)
 	defer conn.Release()
 	for _, c := range []struct {
