@@ -1,7 +1,6 @@
 package clients
 
 import (
-	"fmt"
 	"html"
 	"net/http"
 	"os"
@@ -140,23 +139,39 @@ func TestTheLinesOfLimits(t *testing.T) {
 	}
 }
 
-// The page of the API begins with two requests that work unchanged, given a key: the first asks for
-// a code, the second checks the code.
-func TestThePageOfTheAPIBeginsWithARequest(t *testing.T) {
+// The page of the API begins with three requests that work unchanged, given a key and what the
+// lines with an ellipsis stand for: the first asks for a code, the second checks it, the third
+// redeems the proof.
+func TestThePageOfTheAPIBeginsWithRequests(t *testing.T) {
 	t.Parallel()
 	s := apptest.Embedded(t).Start(1)
 	page := string(s.Get("/docs").Raw)
-	blocks := regexp.MustCompile(`(?s)<pre[^>]*><code>[^\n]*\n(.*?)</code></pre>`).FindAllStringSubmatch(page, 2)
-	if len(blocks) < 2 || strings.Index(page, blocks[1][0]) > strings.Index(page, `id="requests"`) {
+	_, tasks, _ := strings.Cut(page, `id="tasks"`)
+	tasks, _, _ = strings.Cut(tasks, `id="documents"`)
+	blocks := regexp.MustCompile(`(?s)<pre><code>(.*?)</code></pre>`).FindAllStringSubmatch(tasks, 4)
+	if len(blocks) != 3 || strings.Index(page, `id="requests"`) < strings.Index(page, `id="tasks"`) {
 		t.Fatalf("it begins with %q", blocks)
 	}
-	sent := sh(t, s, html.UnescapeString(blocks[0][1]))
+	run := func(task int, given string) string {
+		lines := html.UnescapeString(blocks[task][1])
+		if given != "" {
+			first, rest, _ := strings.Cut(lines, "\n")
+			servertest.Same(t, "the line to fill in", strings.Contains(first, "=…"), true)
+			lines = given + "\n" + rest
+		}
+		return sh(t, s, lines)
+	}
+	sent := run(0, "")
 	id := regexp.MustCompile(`"id":"(\w+)"`).FindStringSubmatch(sent)
-	if !strings.HasPrefix(sent, "HTTP/1.1 202 ") || id == nil {
+	if id == nil {
 		t.Fatal(sent)
 	}
-	given := fmt.Sprintf("id=%s code=%s\n", id[1], s.CodeIn(s.AwaitMail("ana@example.com", 1)[0]))
-	if checked := sh(t, s, given+html.UnescapeString(blocks[1][1])); !strings.Contains(checked, `"valid":true`) {
-		t.Error(checked)
+	checked := run(1, "id="+id[1]+" code="+s.CodeIn(s.AwaitMail("ana@example.com", 1)[0]))
+	proof := regexp.MustCompile(`"valid":true,"proof":"([^"]+)"`).FindStringSubmatch(checked)
+	if proof == nil {
+		t.Fatal(checked)
+	}
+	if redeemed := run(2, "proof="+proof[1]); !strings.Contains(redeemed, `"to":"ana@example.com"`) {
+		t.Error(redeemed)
 	}
 }
