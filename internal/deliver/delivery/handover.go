@@ -45,12 +45,3 @@ func HandedOver(ctx context.Context) bool {
 	attempt, ok := ctx.Value(handoverKey{}).(*atomic.Bool)
 	return ok && attempt.Load()
 }
-
-// CauseOf returns why ctx ended: ErrGaveWay, or the error of ctx. It returns nil if ctx has not
-// ended.
-func CauseOf(ctx context.Context) error {
-	if cause := context.Cause(ctx); cause == ErrGaveWay {
-		return cause
-	}
-	return ctx.Err()
-}

@@ -45,8 +45,11 @@ type Mail struct {
 	Date time.Time
 	// Stranger is true if anyone may have chosen the recipient. Such a person may have chosen a
 	// recipient whose server refuses RCPT or DATA, or answers slowly. So a failure at RCPT or later
-	// is attributed to the recipient.
+	// is attributed to the recipient. GivesWay reports whether waiting mails need the worker of
+	// this mail. Once the answer to RCPT or DATA has taken 5 s, the wait for it ends as soon as
+	// GivesWay returns true. If GivesWay is nil, the wait ends after 5 s.
 	Stranger bool
+	GivesWay func() bool
 	// Used has the names of the servers that earlier mails with the same code used, as in
 	// Result.Provider. Other servers that work are tried before these servers. Took has the names
 	// of those servers in Used that accepted a mail.

@@ -87,20 +87,18 @@ func (l *lane) full(now time.Time, most int) bool {
 	deferred := l.waiting - l.queued
 	takesNoMore := !l.suspended.IsZero() || now.Sub(l.refused) < judgedAfter || now.Sub(l.paced) < throughputWindow ||
 		deferred >= manyDeferred
-	return l.ready() || l.workers-l.heldWorkers() >= most || l.inStore > 0 || deferred > 0 && takesNoMore
+	return l.ready() || l.workers-l.patient >= most || l.inStore > 0 || deferred > 0 && takesNoMore
 }
 
 // update calls f under the lock of the lanes. Only update takes this lock, so nothing can change a
 // lane without it. Before f changes anything, update notes whether the lane has been full until
-// now. Afterwards messages give way to those that wait (makeWay).
+// now.
 func (o *Outbox) update(l *lane, f func(l *lane, now time.Time)) {
 	o.lanesMu.Lock()
 	defer o.lanesMu.Unlock()
 	now := time.Now()
-	l.most = o.maxWorkers(l)
-	l.noteFull(now, l.most)
+	l.noteFull(now, o.maxWorkers(l))
 	f(l, now)
-	o.makeWay(o.lanes[store.Queue{Channel: l.Channel, Strangers: true}], now)
 }
 
 // noteFull notes whether the lane has been full until now. At the end of a backlog, it keeps the
@@ -168,9 +166,9 @@ func (l *lane) expectedWait(app, network string, ends, now time.Time, share int)
 	}
 	own := l.waits[app]
 	if q := l.queues[app]; q != nil {
-		own -= l.later(q, network, ends, now)
+		own -= q.later(l.turnOf(network), ends)
 	}
-	before := float64(l.workers - l.heldWorkers())
+	before := float64(l.workers - l.patient)
 	for other, n := range l.waits {
 		if other == app {
 			n = own
@@ -187,12 +185,7 @@ func (l *lane) expectedWait(app, network string, ends, now time.Time, share int)
 	case few && (sent < fewEnds || now.Sub(first) < first.Sub(from)):
 		gone = float64(max(sent, l.workers)) // the other workers' first attempts may also end soon
 	}
-	wait = time.Duration(before / gone * float64(took))
-	if l.Strangers && l.waiting == l.queued && l.suspended.IsZero() && now.Sub(l.paced) >= throughputWindow {
-		n, _ := l.networksThatWait(now)
-		wait = min(wait, time.Duration(before)*l.patience(n, &flight{standing: fresh}, true)/time.Duration(max(1, l.most)))
-	}
-	return wait, false
+	return time.Duration(before / gone * float64(took)), false
 }
 
 // ExpectedWait returns how long a new message of an app would wait until it goes out. The wait is
@@ -205,8 +198,6 @@ func (l *lane) expectedWait(app, network string, ends, now time.Time, share int)
 // counted with at most as many messages as the new message's own app or network has, including the
 // new message.
 //
-// A message of a stranger waits no longer than each one before it may keep its worker (makeWay).
-//
 // ExpectedWait returns 0 in the first second of a backlog. It also returns 0 if, during the whole
 // last second, a new message would have been tried at once.
 //
@@ -216,23 +207,29 @@ func (l *lane) expectedWait(app, network string, ends, now time.Time, share int)
 func (o *Outbox) ExpectedWait(q store.Queue, app, network string, life time.Duration) (wait time.Duration, stalled bool) {
 	o.update(o.lanes[q], func(l *lane, now time.Time) {
 		wait, stalled = l.expectedWait(app, network, o.Now().Add(life), now, o.capacity(l)/appShare)
-		wait = max(wait, l.waitOfHeld(app, network, now))
+		wait = max(wait, l.waitOfNetwork(app, network, now))
 	})
 	return wait, stalled
 }
 
-// waitOfHeld returns how long a new message of a network waits because the last ones of the network
-// were held: as long as those before it, if each takes as long as the one that is longest under
-// way. It is 0 for any other network, and while one more held message may begin.
-func (l *lane) waitOfHeld(app, network string, now time.Time) time.Duration {
-	if !l.Strangers || !l.reputations.isHeld(networkKey(network), now) || l.heldMayBegin() {
+// waitOfNetwork returns how long a new message of a network waits because the network has its share
+// of the workers; 0 if it has less. Each message before it is assumed to take as long as the
+// network's last one, or as the one that is under way for the longest time.
+func (l *lane) waitOfNetwork(app, network string, now time.Time) time.Duration {
+	key := networkKey(network, app)
+	if !l.Strangers || l.holds.count(key) < l.perNetwork {
+		return 0
+	}
+	under := l.holds[key]
+	each := max(under.took, now.Sub(under.flights[0].begun))
+	if each < judgedAfter {
 		return 0
 	}
 	rounds := 1
 	if q := l.queues[app]; q != nil {
-		rounds += len(q.byNetwork[network]) / max(1, l.most-1)
+		rounds += len(q.byNetwork[network]) / l.perNetwork
 	}
-	return time.Duration(rounds) * now.Sub(l.underWay[0].begun)
+	return time.Duration(rounds) * each
 }
 
 // LongestWait returns the longest ExpectedWait of a channel.

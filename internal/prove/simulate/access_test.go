@@ -220,10 +220,7 @@ type mail struct {
 }
 
 // wire is the simulated mail server, as one replica reaches it.
-type wire struct {
-	delivery.Unlimited
-	*Replica
-}
+type wire struct{ *Replica }
 
 // Send implements outbox.MailSender.
 func (w wire) Send(ctx context.Context, m delivery.Mail) (delivery.Result, error) {
@@ -233,10 +230,7 @@ func (w wire) Send(ctx context.Context, m delivery.Mail) (delivery.Result, error
 }
 
 // carrier is the simulated carrier, as one replica reaches it.
-type carrier struct {
-	delivery.Unlimited
-	*Replica
-}
+type carrier struct{ *Replica }
 
 // Send implements outbox.Carrier.
 func (c carrier) Send(ctx context.Context, m sms.Message) (delivery.Result, error) {

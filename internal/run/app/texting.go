@@ -36,7 +36,7 @@ func (a *App) openCarriers() error {
 	}
 	a.texts = texts
 	if a.cfg.SMSToDevMailbox() {
-		a.carrier = mailboxCarrier{box: a.mailbox}
+		a.carrier = mailboxCarrier{a.mailbox}
 		return nil
 	}
 	options := sms.CarriersOptions{
@@ -176,10 +176,7 @@ func (a *App) checkTexts(cfg config.Config, own map[string]*message.TextRenderer
 }
 
 // mailboxCarrier puts text messages into the dev mailbox.
-type mailboxCarrier struct {
-	delivery.Unlimited
-	box *mailbox.Mailbox
-}
+type mailboxCarrier struct{ box *mailbox.Mailbox }
 
 // mailboxCarrierName is the carrier's name in the database.
 const mailboxCarrierName = "mailbox"

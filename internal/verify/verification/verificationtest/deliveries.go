@@ -15,7 +15,6 @@ import (
 
 // MailServer gives its answers in turn. After the last one it accepts every mail.
 type MailServer struct {
-	delivery.Unlimited
 	Each    time.Duration // that a mail takes
 	mu      sync.Mutex
 	answers []func(context.Context) error
@@ -115,7 +114,6 @@ func CodeIn(m delivery.Mail) string {
 
 // Carrier accepts text messages, or fails.
 type Carrier struct {
-	delivery.Unlimited
 	Each time.Duration // that a message takes
 	mu   sync.Mutex
 	got  []sms.Message
