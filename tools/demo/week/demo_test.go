@@ -65,7 +65,7 @@ func TestDemo(t *testing.T) {
 	banner := servertest.Text{}
 	must(app.Run(ctx, cfg, app.ReloadOptions{}, slog.New(slog.DiscardHandler), io.MultiWriter(&banner, stopper(stop))))
 	for _, open := range []string{
-		"/mailbox?k=", "/metrics   with the token ", "programs on this machine", "curl -i http://127.0.0.1:",
+		"/mailbox?k=", "/metrics   with the token ", "programs on this machine", "curl -i 'http://127.0.0.1:",
 		`<send-code public-key="pk_`,
 	} {
 		if !strings.Contains(banner.String(), open) {
