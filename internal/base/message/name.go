@@ -182,15 +182,16 @@ func linkIn(s string) string {
 // follows each dot, so "Muster GmbH & Co.KG" becomes "Muster GmbH & Co. KG". An invisible character
 // would do the same, but filters take it for a phishing mail's, and it makes a text message longer.
 func unlinked(s string) string {
+	const dots = ".。．｡"
 	words := strings.Split(s, " ")
 	for i, word := range words {
-		if linkIn(word) == "" {
+		if !strings.ContainsAny(word, dots) || linkIn(word) == "" { // each check asks for some texts, and linkIn is slow
 			continue
 		}
 		var out strings.Builder
 		for j, r := range word {
 			out.WriteRune(r)
-			if strings.ContainsRune(".。．｡", r) && j+utf8.RuneLen(r) < len(word) {
+			if strings.ContainsRune(dots, r) && j+utf8.RuneLen(r) < len(word) {
 				out.WriteByte(' ')
 			}
 		}
