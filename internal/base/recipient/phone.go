@@ -164,8 +164,7 @@ func checkAssigned(number *phonenumbers.PhoneNumber, err error) (*phonenumbers.P
 	return nil, errInvalidNumber
 }
 
-// parseDigits refuses letters ("+1 800 FLOWERS") and extensions, which the library would
-// accept.
+// parseDigits refuses letters ("+1 800 FLOWERS") and extensions, which the library would accept.
 func parseDigits(s string) (digits string, hasPlus bool, err error) {
 	rest, plus := strings.CutPrefix(strings.Replace(s, "＋", "+", 1), "+")
 	if opened, ok := strings.CutPrefix(rest, "(+"); ok && !plus { // some address books write "(+49) 30 123"

@@ -67,6 +67,7 @@ func validateOptions(ask Request) error {
 			return fault.Invalid(name, "invalid", "A "+name+" has at most 64 characters and no control characters.")
 		}
 	}
+	wrongDetails := message.CheckDetails(ask.Details, maxDetailsLength)
 	switch {
 	case !IsPlainText(ask.Session, maxSessionLength):
 		return fault.Invalid("session", "invalid", "A session has at most 128 characters and no control characters.")
@@ -74,9 +75,9 @@ func validateOptions(ask Request) error {
 		return fault.Invalid("session", "not_allowed", "Only secret keys may name a session.")
 	case ask.Details != "" && ask.Kind != BackEnd:
 		return fault.Invalid("details", "not_allowed", "Only secret keys may say what a code confirms.")
-	case message.CheckDetails(ask.Details, maxDetailsLength) != nil:
+	case wrongDetails != nil:
 		return fault.Invalid("details", "invalid", "Details are one line of at most 100 characters, without a URL. These have an error: "+
-			message.CheckDetails(ask.Details, maxDetailsLength).Error()+".")
+			wrongDetails.Error()+".")
 	case len(ask.KnownTokens) > 0 && ask.Kind != Browser:
 		return fault.Invalid("known", "not_allowed",
 			"Only browsers have tokens of earlier codes; a secret key needs none.")

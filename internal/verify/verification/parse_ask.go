@@ -98,9 +98,9 @@ func (s *readService) parseFields(ctx context.Context, ask Request) (*parsedRequ
 
 // fillResend fills the empty fields of a resend from the verification that the resend names. If To,
 // Channel, Purpose or Details are given, they must match the verification. Labels and Languages may
-// differ. A resend that says nothing about the person is for whom the
-// verification is. Errors: *fault.InvalidError;
-// fault.NotFound, also if the recipient was erased; ErrCallerCode; fault.Unavailable.
+// differ. If the request does not say whether the back end knows the person, the verification does.
+// Errors: *fault.InvalidError; fault.NotFound, also if the recipient was erased; ErrCallerCode;
+// fault.Unavailable.
 func (s *readService) fillResend(ctx context.Context, r *parsedRequest) error {
 	v, err := s.lookup(ctx, r.Caller, r.Resend)
 	if err != nil {
