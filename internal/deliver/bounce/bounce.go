@@ -200,8 +200,8 @@ var recipientFields = []string{"final-recipient", "original-recipient", "action"
 // statusBlocks returns the blocks of a delivery status, at most 2*maxParts, each with its fields by
 // names in lower case. The first of two fields of one name counts. A line that is neither a field
 // nor the continuation of one is skipped. Some servers write blank lines between the fields of one
-// recipient, so a new block begins only where one of recipientFields appears again,
-// or an address after the action or the status.
+// recipient. So a new block begins only at a field of recipientFields that the block already has,
+// or at an address that follows the action or the status.
 func statusBlocks(text string) (blocks []map[string]string) {
 	block, last, blank := map[string]string{}, "", false // blank: there was a blank line after the last field
 	for line := range strings.SplitSeq(strings.ReplaceAll(text, "\r", ""), "\n") {
