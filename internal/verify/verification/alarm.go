@@ -12,20 +12,18 @@ import (
 	"sendcode/quota"
 )
 
-// alarm counts events by name. logIfDue logs the counts in one line, at most once every
-// alarmInterval.
+// alarm counts events by name, until logIfDue logs the counts in one line.
 type alarm struct {
 	mu     sync.Mutex
 	counts map[string]int
 	last   time.Time
 }
 
-// alarmInterval is the least time between two log lines of one alarm, and hintInterval that of
-// what is no alarm, but a back end that could do better.
+// An alarm is logged at most once every alarmInterval. A hint is logged at most once every
+// hintInterval: nothing is wrong, but a back end could do better.
 const alarmInterval, hintInterval = time.Minute, time.Hour
 
-// count counts an event under a name. The names come from the configuration, so there are few
-// different names.
+// Names come from the configuration, so counts stays small.
 func (a *alarm) count(name string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -35,21 +33,19 @@ func (a *alarm) count(name string) {
 	a.counts[name]++
 }
 
-// alarms are the alarms of all use cases.
 type alarms struct {
 	*readService
-	overload alarm // requests that an admission refused
+	overload alarm // requests that package admission refused
 	breaker  alarm // sends that the breaker refused
 	networks alarm // checks that the bound of a network refused
 	apps     alarm // checks beyond the bound of an app
-	unnamed  alarm // sends of strangers without client_ip
-	alike    alarm // sends that a rule on networks refused to a back end
+	unnamed  alarm // a hint: sends of strangers without client_ip
+	alike    alarm // a hint: sends that a rule on networks refused to a back end
 }
 
-// logIfDue writes a log line with args, the alarm's counts, and the attribute see, which names a
-// section of the runbook. In the line, the counts have the key that the parameter `what` gives.
-// Then logIfDue resets the counts. logIfDue writes nothing if there are no counts, or if the last
-// line was written less than alarmInterval ago, or hintInterval.
+// logIfDue logs the counts of an alarm under the key `what`, and resets them. It does nothing if
+// there are no counts, or if the alarm's last line is too recent. see names a section of the
+// runbook.
 func (a *alarms) logIfDue(of *alarm, level slog.Level, text string, see slog.Attr, what string, args ...any) {
 	of.mu.Lock()
 	defer of.mu.Unlock()
@@ -63,9 +59,8 @@ func (a *alarms) logIfDue(of *alarm, level slog.Level, text string, see slog.Att
 	}
 }
 
-// LogAlarms logs how many failed checks exceeded an app's bound, how many checks a network's bound
-// refused, and how many requests were refused by overload. Each count is logged at most once every
-// alarmInterval. Package jobs calls LogAlarms.
+// LogAlarms logs each alarm and each hint that is due. Package jobs calls it, so that the last
+// events before a quiet time are logged, too.
 func (a *alarms) LogAlarms(context.Context) {
 	bound := a.Policy.Get().Checks.App
 	a.logIfDue(&a.apps, slog.LevelError,
@@ -81,7 +76,7 @@ func (a *alarms) LogAlarms(context.Context) {
 		logs.SeeAttack, "apps")
 }
 
-// countUnnamed counts an admitted send for a stranger for whom the back end named no address.
+// countUnnamed counts an admitted send for a stranger if the back end named no client_ip.
 func (a *alarms) countUnnamed(r *parsedRequest) {
 	if r.Kind == BackEnd && r.plan.Class.IsStranger() && !r.IP.IsValid() {
 		a.unnamed.count(r.App)
@@ -89,8 +84,7 @@ func (a *alarms) countUnnamed(r *parsedRequest) {
 	}
 }
 
-// countRefusal counts a refusal by a rule that refuses more than one recipient, if an operator or
-// the author of the back end should hear of it.
+// countRefusal counts the refusals that an operator, or the author of the back end, should hear of.
 func (a *alarms) countRefusal(r *parsedRequest, rule quota.State) {
 	a.countBreakerRefusal(r.App, rule)
 	if r.Kind == BackEnd && policy.CountsByClient(rule.Scope) {
@@ -99,8 +93,6 @@ func (a *alarms) countRefusal(r *parsedRequest, rule quota.State) {
 	}
 }
 
-// countRefusedCheck counts a check that the bound of a network refused, for the metrics and the
-// log.
 func (a *alarms) countRefusedCheck(ch recipient.Channel, app, rule string) {
 	a.Observer.Checked(ch, app, "refused")
 	a.Observer.CheckBoundExceeded(ch, app, rule)
@@ -108,17 +100,15 @@ func (a *alarms) countRefusedCheck(ch recipient.Channel, app, rule string) {
 	a.LogAlarms(context.Background())
 }
 
-// countCheckOverBound counts a check beyond the bound of an app, for the metrics and the log. Such
-// a check is not refused.
+// countCheckOverBound counts a check beyond the bound of an app. Such a check is not refused.
 func (a *alarms) countCheckOverBound(ch recipient.Channel, app string) {
 	a.Observer.CheckBoundExceeded(ch, app, a.Policy.Get().Checks.App.Name)
 	a.apps.count(app + " " + string(ch))
 	a.LogAlarms(context.Background())
 }
 
-// countBreakerRefusal counts a refused send of an app, if the refusing rule is the breaker
-// (policy.BreakerScope), which limits all sends of the service. An operator must act then, so
-// countBreakerRefusal logs the count at once if a line is due.
+// countBreakerRefusal logs at once: the breaker (policy.BreakerScope) limits all sends of the
+// service, so an operator must act.
 func (a *alarms) countBreakerRefusal(app string, rule quota.State) {
 	if rule.Scope == policy.BreakerScope {
 		a.breaker.count(app)

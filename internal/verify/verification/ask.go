@@ -32,25 +32,24 @@ type Request struct {
 	Wait         time.Duration // only with a secret key: how long to wait for the outcome, at most MaxWait; 0: do not wait
 	Resend       string        // ID of a verification; Channel, To and Purpose may then be left out
 	// KnownTokens are tokens that a browser got when earlier codes were entered in it, the newest
-	// first. At most MaxKnownTokens tokens are allowed. See CheckResult.KnownToken.
+	// first, at most MaxKnownTokens. See CheckResult.KnownToken.
 	KnownTokens []string
 	// Code is the caller's own code, which has 4 to 12 ASCII letters and digits. Only callers with
-	// a secret key set Code, and such a caller checks the code itself. If Code is empty, the
-	// service makes and checks the code.
+	// a secret key set Code, and such a caller checks the code itself.
 	Code string
 	TTL  time.Duration // life of Code, 1 minute to store.MaxCodeLife, stated in the message; 0: the purpose's life, not stated
 	// Reports is true if the caller will report each approval of Code. Then a code without a report
 	// counts as not entered.
 	Reports bool
-	// HumanCheck is the token of a human check. It is either a vendor's token, or
-	// humancheck.WorkPrefix followed by the solution of a proof of work. The token is checked only
-	// if the request is not admitted without a human check.
+	// HumanCheck is the token of a human check: a vendor's token, or humancheck.WorkPrefix with the
+	// solution of a proof of work. The token is checked only if the request isn't admitted without
+	// it.
 	HumanCheck string
-	// Only callers with a secret key set MaySend. Send calls MaySend when the send is admitted,
-	// before the message leaves. If MaySend returns false, the code is canceled, no message leaves,
-	// and Send returns ErrKeptBack. A repeated request does not call MaySend. If this process dies
-	// before MaySend has returned, or before the cancellation is written, another process sends the
-	// message. If MaySend is nil, the message leaves at once.
+	// Only callers with a secret key set MaySend. Send calls it when the send is admitted, before
+	// the message leaves. If it returns false, the code is canceled, no message leaves, and Send
+	// returns ErrKeptBack. A repeated request doesn't call MaySend. If this process dies before
+	// MaySend has returned, or before the cancellation is written, another process sends the
+	// message.
 	MaySend func() bool
 }
 
@@ -92,7 +91,7 @@ func validateOptions(ask Request) error {
 	return validateCallerCode(ask)
 }
 
-// FindPurpose returns a purpose by name, "" for the default one. Error: *fault.InvalidError.
+// FindPurpose finds a purpose by name; "" is the default one. Error: *fault.InvalidError.
 func FindPurpose(set policy.Set, name string) (policy.Purpose, error) {
 	p, ok := set.Purpose(name)
 	if !ok {
@@ -101,8 +100,7 @@ func FindPurpose(set policy.Set, name string) (policy.Purpose, error) {
 	return p, nil
 }
 
-// parseRecipient parses a recipient. Error: *fault.InvalidError, also for sms if no carrier is
-// configured.
+// Error: *fault.InvalidError, also for sms if no carrier is configured.
 func (s *readService) parseRecipient(channel, to, country string) (recipient.Recipient, error) {
 	if channel == string(recipient.SMS) && s.Texts == nil {
 		return recipient.Recipient{}, fault.Invalid("channel", "not_configured",
@@ -111,8 +109,8 @@ func (s *readService) parseRecipient(channel, to, country string) (recipient.Rec
 	return ParseRecipient(channel, to, country)
 }
 
-// ParseRecipient parses a recipient of any channel. Without a country it accepts phone numbers only
-// in international form. Error: *fault.InvalidError.
+// ParseRecipient accepts a phone number in national form only with its country. Error:
+// *fault.InvalidError.
 func ParseRecipient(channel, to, country string) (recipient.Recipient, error) {
 	var none recipient.Recipient
 	if channel == "" {
@@ -138,9 +136,8 @@ func IsPlainText(s string, limit int) bool {
 	return utf8.ValidString(s) && utf8.RuneCountInString(s) <= limit && !strings.ContainsFunc(s, IsHiddenCharacter)
 }
 
-// IsHiddenCharacter reports whether a character is a control character, a format character, a line
-// separator or a paragraph separator. Such a character is invisible, and may control, hide or
-// reorder text.
+// IsHiddenCharacter reports whether a character is invisible: a control or format character, or a
+// separator of lines or paragraphs. Such characters may control, hide or reorder text.
 func IsHiddenCharacter(r rune) bool {
 	return unicode.IsControl(r) || unicode.In(r, unicode.Cf, unicode.Zl, unicode.Zp)
 }

@@ -9,21 +9,18 @@ import (
 	"sendcode/internal/store"
 )
 
-// A caller's code has minCallerCodeLength to maxCallerCodeLength characters. The code's TTL is at
-// least minCallerCodeTTL, because messages state a TTL in whole minutes.
+// Bounds of a caller's code, in characters, and of its TTL. Messages state a TTL in whole minutes.
 const (
 	minCallerCodeLength = 4
 	maxCallerCodeLength = 12
 	minCallerCodeTTL    = time.Minute
 )
 
-// callerCodePattern matches a caller's code.
 var callerCodePattern = regexp.MustCompile(fmt.Sprintf(`^[0-9A-Za-z]{%d,%d}$`, minCallerCodeLength, maxCallerCodeLength))
 
-// ErrTTLOutOfRange says that a ttl is too short or too long.
 var ErrTTLOutOfRange = fault.Invalid("ttl", "out_of_range", "A ttl is 60 to 86400 seconds.")
 
-// validateCallerCode checks a caller's code and its TTL. No error contains the code.
+// No error of validateCallerCode contains the code.
 func validateCallerCode(ask Request) error {
 	switch {
 	case ask.Code == "" && ask.TTL == 0:

@@ -21,36 +21,34 @@ type CheckResult struct {
 	KnownToken string // if valid, for a browser: a token for Request.KnownTokens; the browser keeps it for KnownTokenLife
 }
 
-// Check compares a typed code with a verification's code, and approves the verification if the
-// codes are equal. The database counts the check and approves the verification in one transaction.
-// The transaction is committed before any caller learns the result. If several right checks arrive
-// at the same time, exactly one check approves the verification.
+// Check compares a typed code with a verification's code, and approves the verification if they're
+// equal. The database counts the check and approves the verification in one transaction, which is
+// committed before any caller learns the result. If several right checks arrive at the same time,
+// exactly one of them approves.
 //
-// A check repeats the last counted check if the Idempotency-Key and the code are the same. A
-// repeated check counts nothing and gets the answer of the last counted check. If that check
-// approved the verification, the answer has the same proof. After the proof has expired, the answer
+// A check with the Idempotency-Key and the code of the last counted check repeats it: it counts
+// nothing and gets the same answer, with the same proof. After the proof has expired, the answer
 // has only the state of the verification.
 //
-// Errors that cost no attempt: *fault.InvalidError if the text does not have the code's characters
-// or length; ErrKeyOfOtherCode. Other errors: fault.NotFound, ErrCallerCode,
+// Errors that cost no attempt: *fault.InvalidError if the text has no code of the right characters
+// and length; ErrKeyOfOtherCode. Other errors: fault.NotFound, ErrCallerCode,
 // *FailedCheckLimitError, *admission.OverloadedError, fault.Unavailable, and fault.Uncertain if the
 // attempt may be counted.
 func (s *checkService) Check(ctx context.Context, c Caller, id, typed string) (CheckResult, error) {
 	return s.check(ctx, c, id, storedVerification{}, s.judgeOf(c, typed))
 }
 
-// CheckByRecipient is Check for a back end that did not keep the ID. The request ask gives the
-// recipient, the purpose and the session. CheckByRecipient checks the newest pending verification
-// that a secret key requested for all three. It never checks a verification of a browser, of
-// another session, or of a stranger without a session. It prefers a verification whose last counted
-// check has the Idempotency-Key of ask, even if that verification has ended. Errors: the errors of
-// Check; *fault.InvalidError for ask. fault.NotFound also means that there is no such verification,
-// or that the caller has no secret key.
+// CheckByRecipient is Check for a back end that did not keep the ID. It checks the newest pending
+// verification that a secret key requested for the recipient, purpose and session of ask. It never
+// checks a verification of a browser, of another session, or of a stranger without a session. It
+// prefers a verification whose last counted check has the Idempotency-Key of ask, even if that
+// verification has ended. Errors: those of Check; *fault.InvalidError for ask. fault.NotFound also
+// means that there is no such verification, or that the caller has no secret key.
 func (s *checkService) CheckByRecipient(ctx context.Context, ask Request, typed string) (CheckResult, error) {
 	if ask.Kind != BackEnd {
 		return CheckResult{}, fault.NotFound
 	}
-	ask.Known = true // the verification of this session, and without one that of a person who is known
+	ask.Known = true // without a session, only the verification of a known person can be found
 	r, err := s.parseRequest(ctx, ask)
 	if err != nil {
 		return CheckResult{}, err
@@ -69,10 +67,9 @@ func (s *checkService) CheckByRecipient(ctx context.Context, ask Request, typed 
 	return s.check(ctx, r.Caller, v.ID, storedVerification{Verification: v}, judge)
 }
 
-// check takes one of the places for requests under way (s.places), counts the check for the
-// client's networks, and lets the database compare the codes with judge. v is the verification if
-// the caller has already read it. v.readAt is zero if the caller does not know when, by the
-// database's clock, the verification was read. Errors: the errors of Check.
+// check takes a place among the requests under way, counts the check for the client's networks, and
+// lets the database compare the codes. v is empty, or the verification that the caller has read
+// already. v.readAt is zero if the database's time of that read is unknown. Errors: those of Check.
 func (s *checkService) check(ctx context.Context, c Caller, id string, v storedVerification, judge judge) (_ CheckResult, err error) {
 	class := store.UnknownBrowser
 	if c.Kind == BackEnd {
@@ -87,9 +84,8 @@ func (s *checkService) check(ctx context.Context, c Caller, id string, v storedV
 	if err != nil {
 		return CheckResult{}, err
 	}
-	// An ended verification stays ended, so the database need not check the code. If the check has
-	// an Idempotency-Key, the database checks the code nevertheless, because the database may have
-	// an answer to repeat.
+	// An ended verification stays ended, so the database need not check the code. But with an
+	// Idempotency-Key the database may have an answer to repeat.
 	if !v.readAt.IsZero() && c.IdempotencyKey == "" && v.state() != Pending {
 		return s.observedResult(store.CheckAnswer{Verification: v.Verification, Now: v.readAt}, "ended", recipient.Hash{}), nil
 	}
@@ -107,14 +103,13 @@ func (s *checkService) check(ctx context.Context, c Caller, id string, v storedV
 	return s.checkResult(c, checked)
 }
 
-// checkResult returns the result of a check that the database has decided. Errors:
-// ErrKeyOfOtherCode, *FailedCheckLimitError.
+// Errors of checkResult: ErrKeyOfOtherCode, *FailedCheckLimitError.
 func (s *checkService) checkResult(c Caller, checked store.CheckAnswer) (CheckResult, error) {
 	proofEnds := checked.Verification.ApprovedAt.Truncate(time.Second).Add(proof.Life) // its exp is in whole seconds
 	switch {
 	case checked.KeyReused:
 		return CheckResult{}, ErrKeyOfOtherCode
-	case checked.Repeated && checked.Now.Before(proofEnds): // so it approved
+	case checked.Repeated && checked.Now.Before(proofEnds): // the repeated check approved
 		return s.approvedResult(c, checked), nil
 	case checked.Repeated:
 		return s.observedResult(checked, "repeated", recipient.Hash{}), nil
@@ -129,16 +124,15 @@ func (s *checkService) checkResult(c Caller, checked store.CheckAnswer) (CheckRe
 	return s.approvedResult(c, checked), nil
 }
 
-// approvedResult returns the result of a check that approved, or that repeats an approval. It
-// decrypts the address only once.
+// approvedResult also answers a check that repeats an approval.
 func (s *checkService) approvedResult(c Caller, checked store.CheckAnswer) CheckResult {
 	v, outcome := checked.Verification, "approved"
 	if checked.Repeated {
 		outcome = "repeated"
 	}
-	// The hash identifies the address as spelled, not the mailbox: several spellings may lead to
-	// one mailbox. A person who received a code at one spelling of the address has not proved that
-	// another spelling is theirs, too.
+	// The hash is of the address as spelled, not of the mailbox. Several spellings may lead to one
+	// mailbox, but a person who received a code at one spelling has not proved that another
+	// spelling is theirs, too.
 	spelling, err := s.Vault.AddressHashOfVerification(v)
 	result := s.observedResult(checked, outcome, spelling)
 	result.Valid = true
@@ -158,8 +152,7 @@ func (s *checkService) approvedResult(c Caller, checked store.CheckAnswer) Check
 	return result
 }
 
-// observedResult returns the result of a check, and counts the check in the metrics. The parameter
-// address is the hash of the recipient's address as spelled. If it is zero, view computes the hash.
+// observedResult counts a check in the metrics and returns its result. address: see view.
 func (s *checkService) observedResult(checked store.CheckAnswer, outcome string, address recipient.Hash) CheckResult {
 	s.Observer.Checked(checked.Verification.Channel, checked.Verification.App, outcome)
 	return CheckResult{View: s.view(checked.Verification, store.Send{}, checked.Now, address)}

@@ -15,19 +15,21 @@ import (
 	"sendcode/quota"
 )
 
-// Failed checks have three bounds. Only the first two refuse checks. The first bound is on a
-// recipient (rowrules.FailedCheckLimit). The database counts these failed checks in the transaction
-// of the check, separately for each class of callers. The second bound is on the client's networks.
-// The limiter counts each check before the codes are compared, and the check is refunded unless the
-// code was wrong. The third bound is on the app. The limiter counts wrong codes in the background.
-// While an app exceeds this bound, an alarm is logged, and new codes for browsers are longer.
+// Failed checks have three bounds, of which the first two refuse checks:
+//
+//   - On a recipient (rowrules.FailedCheckLimit). The database counts failed checks in the
+//     transaction of the check, separately for each class of callers.
+//   - On the client's networks. The limiter counts each check before the codes are compared, and the
+//     check is refunded unless the code was wrong.
+//   - On the app. The limiter counts wrong codes in the background. While an app exceeds this bound,
+//     an alarm is logged, and new codes for browsers are longer.
 
 // takeNetworkQuota counts a check as failed for the client's networks, before the codes are
-// compared. The result failure is the counted event. The caller refunds failure if the code was not
-// wrong. failure has no ID if nothing was counted: the caller has no address, or the verification
-// is unknown or not pending. If v is empty, takeNetworkQuota first reads the verification and calls
-// the function judge, which refuses a text that cannot be a code. Nothing is counted for such a
-// text. Errors: *fault.InvalidError, ErrCallerCode, *FailedCheckLimitError, fault.Unavailable.
+// compared. The caller refunds failure if the code was not wrong. failure has no ID if nothing was
+// counted: the client's address is unknown, or the verification is unknown or not pending. If v is
+// empty, takeNetworkQuota first reads the verification and calls judge, so that a text that can't
+// be a code isn't counted. Errors: *fault.InvalidError, ErrCallerCode, *FailedCheckLimitError,
+// fault.Unavailable.
 func (s *checkService) takeNetworkQuota(ctx context.Context, c Caller, id string, v storedVerification, judge judge) (
 	_ storedVerification, failure quota.Request, err error,
 ) {
@@ -55,8 +57,7 @@ func (s *checkService) takeNetworkQuota(ctx context.Context, c Caller, id string
 	return v, failure, err
 }
 
-// networkFailure returns the quota request that counts a failed check for the client's networks.
-// The quota request has no ID yet.
+// networkFailure returns a failed check, without an ID, in the buckets of the client's networks.
 func (s *checkService) networkFailure(c Caller, ch recipient.Channel) quota.Request {
 	checks := s.Policy.Get().Checks
 	return quota.Request{
@@ -65,8 +66,8 @@ func (s *checkService) networkFailure(c Caller, ch recipient.Channel) quota.Requ
 	}
 }
 
-// takeWithNewID counts an event under a new ID, and returns the event with the ID. If the limiter
-// is unavailable, this process decides; see gates.Gates.TakeOrLocal.
+// takeWithNewID counts an event under a new ID. If the limiter is unavailable, this process
+// decides; see gates.Gates.TakeOrLocal.
 func (s *checkService) takeWithNewID(ctx context.Context, event quota.Request) (quota.Request, quota.Decision, error) {
 	id, err := s.newID()
 	if err != nil {
@@ -77,8 +78,7 @@ func (s *checkService) takeWithNewID(ctx context.Context, event quota.Request) (
 	return event, d, err
 }
 
-// appFailure returns the quota request that counts a wrong code for an app. The quota request has
-// no ID yet.
+// appFailure returns a wrong code, without an ID, in the bucket of its app.
 func (s *checkService) appFailure(app string, ch recipient.Channel) quota.Request {
 	return quota.Request{
 		Buckets: map[quota.Scope]string{quota.App: buckets.AppFailedChecks(app, ch)},
@@ -86,8 +86,7 @@ func (s *checkService) appFailure(app string, ch recipient.Channel) quota.Reques
 	}
 }
 
-// wrongCodes has the wrong codes that the limiter has not yet counted for the apps' rules on failed
-// checks.
+// wrongCodes has the wrong codes that CountWrongCodes has not yet counted.
 type wrongCodes struct {
 	mu     sync.Mutex
 	counts map[wrongCodesOf]int
@@ -98,7 +97,6 @@ type wrongCodesOf struct {
 	channel recipient.Channel
 }
 
-// countWrongCode counts a wrong code for CountWrongCodes.
 func (s *checkService) countWrongCode(app string, ch recipient.Channel) {
 	s.wrong.mu.Lock()
 	defer s.wrong.mu.Unlock()
@@ -108,11 +106,10 @@ func (s *checkService) countWrongCode(app string, ch recipient.Channel) {
 	s.wrong.counts[wrongCodesOf{app, ch}]++
 }
 
-// CountWrongCodes lets the limiter count the wrong codes since the last run, by the apps' rules on
-// failed checks. It runs in the background, because these rules refuse no check. If an app exceeds
-// its rule, this run does not call the limiter again for that app and channel. The wrong codes
-// beyond the rule are counted in the metrics and logged (alarm.go). Package jobs calls
-// CountWrongCodes. If the process dies, uncounted codes are lost.
+// CountWrongCodes lets the limiter count the wrong codes since the last run. It runs in the
+// background, because the apps' rules on failed checks refuse no check. Once an app exceeds its
+// rule, the rest of its codes on that channel go to the metrics and the log (alarm.go), not to the
+// limiter. Package jobs calls it. If the process dies, uncounted codes are lost.
 func (s *checkService) CountWrongCodes(ctx context.Context) {
 	s.wrong.mu.Lock()
 	counts := s.wrong.counts
@@ -133,8 +130,8 @@ func (s *checkService) CountWrongCodes(ctx context.Context) {
 	}
 }
 
-// refuseCheckByLockout returns the *FailedCheckLimitError for a check that the database refused
-// because of a lockout. It caches the lockout, and records the refusal.
+// refuseCheckByLockout caches a lockout by which the database refused a check, records the refusal,
+// and returns the *FailedCheckLimitError.
 func (s *checkService) refuseCheckByLockout(c Caller, checked store.CheckAnswer) error {
 	v, wait := checked.Verification, checked.Lockout.Wait
 	s.Observer.Checked(v.Channel, v.App, "locked_out")

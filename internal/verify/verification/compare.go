@@ -14,11 +14,10 @@ import (
 // judge compares a typed code with a verification's; see store.CheckRequest.Judge.
 type judge func(v store.Verification, counts bool) (store.Judgement, error)
 
-// judgeOf returns the judge of a typed text. The text may be a whole message that contains the
-// code. The judge returns fault.NotFound for a verification of another app. It also returns
-// fault.NotFound if the caller is a browser and a back end opened the verification. Other errors of
-// the judge: ErrCallerCode; *fault.InvalidError if the text has no code of the right characters and
-// length; fault.Unavailable if the judge cannot derive the code or make the event.
+// judgeOf returns the judge of a typed text, which may be a whole message with the code in it.
+// Errors of the judge: fault.NotFound if the caller may not read the verification (mayRead);
+// ErrCallerCode; *fault.InvalidError if the text has no code of the right characters and length;
+// fault.Unavailable if the code can't be derived or the event can't be made.
 func (s *checkService) judgeOf(c Caller, typed string) judge {
 	return func(v store.Verification, counts bool) (j store.Judgement, err error) {
 		switch {
@@ -52,9 +51,9 @@ func (s *checkService) judgeOf(c Caller, typed string) judge {
 	}
 }
 
-// findCode returns the code that was typed, or the one in a pasted message. It looks first at what
-// is left without the words that the message has beside the code: they may have a word that looks
-// like a code, as the details "order 482913" or the title of an app do.
+// findCode finds the code in a typed text or a pasted message. It looks first at the text without
+// the words that our message has beside the code, because such a word may look like a code: the
+// details "order 482913", or the title of an app.
 func (s *checkService) findCode(format code.Format, typed string, v store.Verification) (string, error) {
 	set := s.Policy.Get()
 	known := append(set.Purposes[v.Purpose].Titles.All(), v.Details, set.Apps[v.App].Title, v.App)
@@ -66,9 +65,9 @@ func (s *checkService) findCode(format code.Format, typed string, v store.Verifi
 	return format.Find(typed)
 }
 
-// checkKey returns the hash of the caller's Idempotency-Key for store.CheckRequest.Key, or nil if
-// the caller gave no key. The hash does not depend on the kind of caller. So the database notices
-// if another kind of caller uses the same key (KeyReused), and the check costs no attempt.
+// checkKey returns the hash of the caller's Idempotency-Key, or nil without a key. The kind of
+// caller isn't part of the hash. So the database notices if another kind of caller uses the same
+// key (KeyReused), and that check costs no attempt.
 func (s *checkService) checkKey(c Caller) []byte {
 	if c.IdempotencyKey == "" {
 		return nil
@@ -77,8 +76,7 @@ func (s *checkService) checkKey(c Caller) []byte {
 	return key[:]
 }
 
-// expectedCode returns the right code for v. The code of a test recipient is in the configuration.
-// Any other code is derived from v.
+// The code of a test recipient is in the configuration. Any other code is derived from v.
 func (s *checkService) expectedCode(v store.Verification) (string, error) {
 	if t, ok := s.testCodeOf(v); ok {
 		return t.Code, nil
@@ -86,8 +84,8 @@ func (s *checkService) expectedCode(v store.Verification) (string, error) {
 	return s.Vault.DeriveCode(v)
 }
 
-// codeFormat returns the format of the right code for v; see expectedCode. The format is zero if a
-// caller made the code. The result test is true if v belongs to a test recipient.
+// codeFormat returns the format of v's code, or zero if a caller made the code. test is true if v
+// belongs to a test recipient.
 func (s *readService) codeFormat(v store.Verification) (format code.Format, test bool) {
 	t, test := s.testCodeOf(v)
 	switch {
@@ -101,8 +99,8 @@ func (s *readService) codeFormat(v store.Verification) (format code.Format, test
 
 func (s *readService) testCodeOf(v store.Verification) (policy.TestCode, bool) {
 	tests := s.Policy.Get().TestRecipients
-	if len(tests) == 0 { // nearly always: then nothing is allocated
+	if len(tests) == 0 { // nearly always; saves an allocation
 		return policy.TestCode{}, false
 	}
-	return tests.Of(s.Vault, v, cmp.Or(v.ApprovedAt, s.Now())) // an approval stays one of a test recipient
+	return tests.Of(s.Vault, v, cmp.Or(v.ApprovedAt, s.Now())) // at the time of the approval, so that it doesn't change later
 }

@@ -13,8 +13,7 @@ import (
 // MaxWait bounds how long a request may wait for its outcome.
 const MaxWait = 20 * time.Second
 
-// deliver passes the send to the outbox, waits for the outcome if the request has a Wait, and
-// returns the answer.
+// deliver gives the send to the outbox, and waits for the outcome if the request has a Wait.
 func (s *sendService) deliver(ctx context.Context, send writtenSend) Answer {
 	began, work, v := s.Now(), send.work(), send.begun.Verification
 	delivered, states := s.Outbox.Deliver(ctx, work, min(send.Wait, MaxWait)), gates.Answer{Decision: send.states}
@@ -33,8 +32,8 @@ func (s *sendService) deliver(ctx context.Context, send writtenSend) Answer {
 	return Answer{Admitted: true, View: view, Quota: visible, AsksNext: s.asksNext(send.Kind, send.plan, states.Decision)}
 }
 
-// keepBack cancels a send whose message Request.MaySend kept back. It releases the request's
-// Idempotency-Key, so a later request with the key makes a new send. Error: ErrKeptBack.
+// keepBack cancels a send whose message Request.MaySend kept back, and releases the
+// Idempotency-Key: the next request with the key makes a new send. Error: ErrKeptBack.
 func (s *sendService) keepBack(client, deciding context.Context, send writtenSend) error {
 	defer s.releaseClaims(client, deciding, send.claimedSend, nil, ErrKeptBack)
 	work := send.work()
@@ -46,7 +45,6 @@ func (s *sendService) keepBack(client, deciding context.Context, send writtenSen
 	return ErrKeptBack
 }
 
-// work returns the send in the form for the outbox.
 func (w writtenSend) work() store.Work {
 	work := store.Work{Send: w.begun.Send, Verification: w.begun.Verification, Code: w.begun.Code, Now: w.begun.Now}
 	if w.begun.Opened() { // a joined verification may have another spelling of the address
@@ -55,7 +53,6 @@ func (w writtenSend) work() store.Work {
 	return work
 }
 
-// countAdmitted counts an admitted send in the metrics.
 func (s *sendService) countAdmitted(send writtenSend) {
 	outcome := "admitted"
 	if send.states.Alone {

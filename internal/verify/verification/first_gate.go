@@ -11,9 +11,9 @@ import (
 
 // takeQuota lets the limiter, the first gate, count the send. Error: fault.Unavailable.
 //
-// If the process dies before the method write has returned, the limiter may count a send that has
-// no row. It does so until the windows of the rules end. But if the client repeats the request with
-// its Idempotency-Key, the send ID is the same, so the limiter counts the send only once.
+// If the process dies before write has returned, the limiter may count a send that has no row,
+// until the windows of the rules end. If the client repeats the request with its Idempotency-Key,
+// the send has the same ID, so it is counted once.
 func (s *sendService) takeQuota(ctx context.Context, send claimedSend) (countedSend, *Answer, error) {
 	if send.checkRequired && send.pass.checker == "" {
 		answer, err := s.refuseWithoutPass(ctx, send, quota.Decision{})
@@ -37,14 +37,13 @@ func (s *sendService) takeQuota(ctx context.Context, send claimedSend) (countedS
 	return countedSend{send, taken.Decision, taken.AskedAt}, nil, nil
 }
 
-// refuseWithoutPass answers a request that has not passed a human check (a pass), or only an easier
-// one. Without a full pass, some rules have lower limits; see the field lower. If a pass would
-// admit the request, the answer asks for a human check. If the full limits refuse the request too,
-// the answer is a refusal. To find this out, refuseWithoutPass reads the recipient's rows.
+// refuseWithoutPass answers a request that has no pass, or only one of an easier human check. For
+// such a request some rules have lower limits; see parsedRequest.lower. If a full pass would admit
+// the request, the answer asks for a human check. Otherwise it is a refusal. To find this out,
+// refuseWithoutPass reads the recipient's rows.
 //
-// The parameter taken is the limiter's refusal by the lower limits. It is the zero value if the
-// request always needs a pass, even while the rules would admit it. Except in this case, takeQuota
-// calls refuseWithoutPass only if the limiter's full limits admit the send. So a flood of requests
+// taken is the limiter's refusal by the lower limits, or zero if the request needs a pass although
+// the rules would admit it. If taken isn't zero, the limiter's full limits admit the send: a flood
 // beyond the full limits of the wider scopes reads no rows here. Error: fault.Unavailable.
 func (s *sendService) refuseWithoutPass(ctx context.Context, send claimedSend, taken quota.Decision) (*Answer, error) {
 	current, err := s.peek(ctx, send.plan)

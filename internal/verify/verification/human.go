@@ -19,14 +19,14 @@ import (
 )
 
 // An app may require a human check from strangers. A request whose token has passed the check has a
-// pass. In a scope that many recipients share, a send without a pass may use only half of the
-// strangers' places; see policy.Pass. So the limiter first decides by these lower limits. A pass
-// helps if the lower limits refuse the request, but the full limits and the recipient's rules admit
-// the request. Then Send checks the request's token, or asks the caller for a human check. A vendor
-// may take seconds to check a token. During these seconds the request does not hold one of the
-// recipient's slots, and package admission does not count it. A pass is good for one admitted send.
+// pass, which is good for one admitted send. In a scope that many recipients share, a send without
+// a pass may use only half of the strangers' places; see policy.Pass. So the limiter first decides
+// by these lower limits. A pass helps if the lower limits refuse the request, but the full limits
+// and the recipient's rules admit it. Then Send checks the request's token, or asks the caller for
+// a human check. A vendor may take seconds to check a token. Meanwhile the request holds none of
+// the recipient's slots, and package admission doesn't count it.
 
-// The results of human checks in metrics.
+// The results of human checks, in metrics.
 const (
 	CheckAsked       = "asked"
 	CheckPassed      = "passed"
@@ -34,23 +34,22 @@ const (
 	CheckVendorError = "vendor_error"
 )
 
-// humanCheckLabel separates the keyed hashes of human checks from other hashes.
+// humanCheckLabel keeps the keyed hashes of human checks apart from other hashes.
 const humanCheckLabel = "human check"
 
-// Budget tells the cost of text messages so far. Implementation: *outbox.Budget.
+// Budget tells how much text messages have cost so far. Implementation: *outbox.Budget.
 type Budget interface {
 	// StrangersHoldHalf reports whether half of a cap's share for strangers is spent.
 	StrangersHoldHalf(ctx context.Context, app, country string) bool
 }
 
-// SetHumanChecks replaces the human checks, by app. Apps without one ask nobody.
+// SetHumanChecks replaces the human checks, by app. An app without one asks no caller.
 func (s *readService) SetHumanChecks(checks map[string]humancheck.Check) { s.human.Store(&checks) }
 
-// AskStrangers has each stranger of these apps asked for a human check before the first send of a
-// verification, and no longer those of other apps. A browser is asked by work if its app has no
-// human check: our page and the widget can show that without a setting. The people of a back end
-// are asked only if the app has a check, because the back end may be unable to show one, and nobody
-// is refused for this reason alone.
+// AskStrangers has strangers of these apps, and of no others, asked for a human check before the
+// first send of a verification. A browser is asked for a proof of work if its app has no human
+// check, because our page and the widget can show that without a setting. A back end may be unable
+// to show a check. So its requests are asked only if the app has one.
 func (s *readService) AskStrangers(apps []string) {
 	asked := map[string]bool{}
 	for _, app := range apps {
@@ -59,9 +58,9 @@ func (s *readService) AskStrangers(apps []string) {
 	s.askStrangers.Store(&asked)
 }
 
-// humanCheckOf returns the human check for a caller's plan. It returns nil if the caller is a back
-// end that knows the person. It also returns nil if the plan's app has no human check, unless the
-// strangers of the app are asked (AskStrangers) and the caller is a browser.
+// humanCheckOf returns the human check that a caller may be asked for. It returns nil for a back
+// end that knows the person. Without a check of the app, it returns one only for a browser of an
+// app in AskStrangers.
 func (s *readService) humanCheckOf(by CallerKind, plan buckets.Plan) *humancheck.Check {
 	if plan.Class == store.SecretKeyClass {
 		return nil
@@ -82,24 +81,22 @@ func (s *readService) humanCheckOf(by CallerKind, plan buckets.Plan) *humancheck
 	return nil
 }
 
-// asksNext reports whether the next send of a caller's plan would need a human check. d has the
-// states of the plan's rules.
+// asksNext reports whether the next send would need a human check, by the states of the rules in d.
 func (s *readService) asksNext(by CallerKind, plan buckets.Plan, d quota.Decision) bool {
 	return s.humanCheckOf(by, plan) != nil && slices.ContainsFunc(d.Rules, func(x quota.State) bool {
 		return !x.Observe && policy.IsWiderScope(x.Scope) && x.Used >= policy.NoPass.Limit(plan.Class, x.Rule)
 	})
 }
 
-// isAlwaysAsked reports whether a send to a recipient needs a pass even if the rules have free
-// places. The parameter first is true for the first send of a verification. An app may always ask
-// strangers then. A text message also needs a pass if half of the strangers' budget is spent.
+// isAlwaysAsked reports whether a send needs a pass even if the rules have free places. An app may
+// ask strangers for one before the first send of a verification. A text message also needs a pass
+// if half of the strangers' budget is spent.
 func (s *readService) isAlwaysAsked(ctx context.Context, c humancheck.Check, plan buckets.Plan, to recipient.Recipient, first bool) bool {
 	return c.Always && plan.Class.IsStranger() && first ||
 		to.Channel() == recipient.SMS && s.Budget != nil && s.Budget.StrangersHoldHalf(ctx, plan.App, to.Country())
 }
 
-// addHumanCheck sets the fields of r for the human check that the send may need. Error:
-// *fault.InvalidError if the token is too long.
+// Error of addHumanCheck: *fault.InvalidError if the token is too long.
 func (s *sendService) addHumanCheck(ctx context.Context, r *parsedRequest) error {
 	var c humancheck.Check
 	if check := s.humanCheckOf(r.Kind, r.plan); check != nil && !s.Policy.Get().TestRecipients.Has(r.addressHash, s.Now()) {
@@ -115,14 +112,12 @@ func (s *sendService) addHumanCheck(ctx context.Context, r *parsedRequest) error
 	return nil
 }
 
-// humanPass is the result of the request's human check.
 type humanPass struct {
 	policy.Pass
 	checker string   // the vendor that checked the token, or humancheck.ByWork; empty: no token was checked
 	key     [32]byte // ID of the claim by which one send spends the pass
 }
 
-// passWithoutToken returns the pass of a request whose token was not checked.
 func (p *parsedRequest) passWithoutToken() humanPass {
 	if p.check == nil {
 		return humanPass{Pass: policy.FullPass}
@@ -130,9 +125,8 @@ func (p *parsedRequest) passWithoutToken() humanPass {
 	return humanPass{Pass: policy.NoPass}
 }
 
-// passByWork returns the pass for a solved proof-of-work challenge. While a vendor's check is
-// available, the solution gives only WorkPass, so that an attacker gains little by computing.
-// Otherwise it gives FullPass.
+// passByWork returns the pass for a solved proof of work. While a vendor's check is available, it
+// is only WorkPass, so that an attacker gains little by computing.
 func (p *parsedRequest) passByWork() policy.Pass {
 	if p.check.VendorAnswers() {
 		return policy.WorkPass
@@ -140,7 +134,7 @@ func (p *parsedRequest) passByWork() policy.Pass {
 	return policy.FullPass
 }
 
-// workBinding names the send for which a solution of work is valid.
+// workBinding names the sends for which a solution of work is valid.
 func (p *parsedRequest) workBinding() string {
 	return strings.Join([]string{p.App, string(p.to.Channel()), p.plan.Purpose.Name, p.plan.Recipient.String()}, "\x00")
 }
@@ -149,11 +143,10 @@ func (s *sendService) newWork(r *parsedRequest) (*humancheck.Challenge, error) {
 	return humancheck.NewWorkChallenge(s.Vault.Ring, r.workBinding(), r.check.Cost, s.Now())
 }
 
-// askForCheck returns the answer that asks for a human check. It is called if only a further
-// pass would admit the request. The parameter current has the states of the request's rules by
-// their full limits. The parameter taken is the refusal by the lower limits for the request's
-// present pass. It has no rules if no rule refused the request, for example because the pass was
-// already spent.
+// askForCheck returns the answer that asks for a human check, if only a further pass would admit
+// the request. current has the states of the rules by their full limits. taken is the refusal by
+// the lower limits, without rules if no rule refused the request (its pass was spent already, for
+// example).
 func (s *sendService) askForCheck(ctx context.Context, send claimedSend, current, taken quota.Decision) (*Answer, error) {
 	offer := &humancheck.Offer{By: send.check.By()}
 	switch {
@@ -178,15 +171,15 @@ func (s *sendService) askForCheck(ctx context.Context, send claimedSend, current
 	return &Answer{HumanCheck: offer, View: send.refusedView(), Quota: visible}, nil
 }
 
-// asksForCheck reports whether an answer asks for a human check. It returns false for nil.
+// asksForCheck returns false for nil.
 func (a *Answer) asksForCheck() bool { return a != nil && a.HumanCheck != nil }
 
 // maxHostName is the length of the longest name of a host (RFC 1035 section 2.3.4).
 const maxHostName = 253
 
-// checkToken returns the pass for the request's token. A vendor may take seconds to check a token.
-// The parameter demand is the answer that the request would get without a token. If the token gives
-// no pass, checkToken returns the answer to the request. Error: fault.Unavailable.
+// checkToken checks the request's token; a vendor may take seconds. demand is the answer that the
+// request gets without a token. If the token gives no pass, checkToken returns the answer to the
+// request. Error: fault.Unavailable.
 func (s *sendService) checkToken(ctx context.Context, r *parsedRequest, demand Answer) (humanPass, *Answer, error) {
 	pass, result := s.resultOfToken(ctx, r)
 	switch {
@@ -204,8 +197,8 @@ func (s *sendService) checkToken(ctx context.Context, r *parsedRequest, demand A
 	return humanPass{}, answer, err
 }
 
-// resultOfToken checks the request's token. The returned pass names the checker. The pass is valid
-// only if the token has passed the check.
+// resultOfToken checks the request's token. The pass is valid only if the result says that the
+// token has passed; it names the checker in any case.
 func (s *sendService) resultOfToken(ctx context.Context, r *parsedRequest) (humanPass, humancheck.Result) {
 	if payload, is := strings.CutPrefix(r.HumanCheck, humancheck.WorkPrefix); is {
 		signature, reason := humancheck.CheckWorkSolution(s.Vault.Ring, payload, r.workBinding(), s.Now())
@@ -229,13 +222,12 @@ func (s *sendService) resultOfToken(ctx context.Context, r *parsedRequest) (huma
 	return humanPass{policy.FullPass, vendor.By(), s.Vault.KeyedHash(humanCheckLabel, vendor.By(), r.HumanCheck)}, result
 }
 
-// askAgain returns the answer to a request whose token gives no pass. The parameter answer is the
-// one that a request without a token gets. If the vendor did not judge the token, askAgain offers a
-// proof of work in this answer instead of the vendor's check.
+// askAgain answers a request whose token gives no pass. answer is the one that it gets without a
+// token. If the vendor didn't judge the token, askAgain offers a proof of work instead of the
+// vendor's check.
 //
-// The vendor may be available all the same: it was asked too often, or it has just failed. While a
-// vendor is available, a proof of work gives only WorkPass. So askAgain then offers the proof of
-// work only if WorkPass would admit the request.
+// The vendor may be available all the same: it was asked too often, or it has just failed. Then a
+// proof of work gives only WorkPass, so it is offered only if WorkPass would admit the request.
 func (s *sendService) askAgain(r *parsedRequest, answer Answer, v humancheck.Result) (*Answer, error) {
 	answer.CheckFailed = v.Reason
 	if v.Away {
@@ -251,11 +243,10 @@ func (s *sendService) askAgain(r *parsedRequest, answer Answer, v humancheck.Res
 	return &answer, nil
 }
 
-// spendPass claims the request's pass for the send, as claimKey claims the idempotency key. If two
-// requests have the same pass, only one of them gets the claim and continues. The claim is
-// completed when the send's row is written. If another send has spent the pass, the answer asks for
-// a human check. spendPass returns the send even with an answer or an error. Error:
-// fault.Unavailable.
+// spendPass claims the request's pass for the send, as claimKey claims the idempotency key, so that
+// only one of two requests with the same pass goes on. The claim is completed when the send's row
+// is written. If another send has spent the pass, the answer asks for a human check. The send is
+// returned even with an answer or an error. Error: fault.Unavailable.
 func (s *sendService) spendPass(ctx context.Context, send claimedSend, pass humanPass) (claimedSend, *Answer, error) {
 	send.pass = pass
 	if pass.checker == "" {
@@ -278,8 +269,8 @@ func (s *sendService) spendPass(ctx context.Context, send claimedSend, pass huma
 	return send, answer, err
 }
 
-// countPass counts, in the metrics, a token that has passed its check. It runs after the request is
-// decided, because another send may have spent the pass.
+// countPass counts a token that has passed its check. It runs after the request is decided, because
+// another send may have spent the pass.
 func (s *sendService) countPass(r *parsedRequest, pass humanPass, early *Answer) {
 	if pass.checker == "" {
 		return

@@ -17,14 +17,14 @@ import (
 )
 
 // A request with an idempotency key runs once. The database claims the key before the gates decide.
-// The claim fixes the ID of the send. Both gates recognize the send by this ID. A refusal releases
-// the key, so that the caller can try again after the wait. The key is also released if an outage
-// ends the request and it is certain that no row was written. If the row may have been written, the
-// next request with the key continues with the same send ID.
+// The claim fixes the ID of the send, by which both gates recognize it. A refusal releases the key,
+// so that the caller can try again after the wait. An outage releases it only if it is certain that
+// no row was written. If the row may have been written, the next request with the key goes on with
+// the same send ID.
 
-// claimKey makes the ID of a send and claims the request's idempotency key, if it has one. If an
-// earlier request with the key was admitted, claimKey repeats the answer of that request. Errors:
-// ErrKeyInProgress, ErrKeyReused, fault.Unavailable.
+// claimKey makes the ID of a send and claims the request's idempotency key. If an earlier request
+// with the key was admitted, claimKey repeats its answer. Errors: ErrKeyInProgress, ErrKeyReused,
+// fault.Unavailable.
 func (s *sendService) claimKey(ctx context.Context, r *parsedRequest) (send claimedSend, replay *Answer, err error) {
 	send.parsedRequest = r
 	if send.id, err = s.newID(); err != nil || r.IdempotencyKey == "" {
@@ -48,9 +48,8 @@ func (s *sendService) claimKey(ctx context.Context, r *parsedRequest) (send clai
 	return send, nil, nil
 }
 
-// claim claims a key for a send. Error: fault.Unavailable. The error is not fault.Uncertain even if
-// the claim may have been made. A claim counts no send toward a limit, so the caller can simply
-// repeat the request.
+// Error of claim: fault.Unavailable, even if the claim may have been made. A claim counts no send
+// toward a limit, so the caller can simply repeat the request.
 func (s *sendService) claim(ctx context.Context, c store.IdempotencyClaim) (store.IdempotencyClaimAnswer, error) {
 	ctx, cancel := context.WithTimeout(ctx, store.CallTimeout) // the deadline of a send is later
 	defer cancel()
@@ -61,10 +60,10 @@ func (s *sendService) claim(ctx context.Context, c store.IdempotencyClaim) (stor
 	return got, err
 }
 
-// releaseClaims releases the key of a request that ended with an answer or with err, and the pass
-// of its human check. If it ended with neither, or if the answer says that it was admitted, the
-// send is written, and nothing is released. If a release fails, the key stays bound to this request
-// and its send ID. After the claim's lease, the next request with the key can continue.
+// releaseClaims releases the key of a request that ended with an answer or with err, and its pass.
+// It releases nothing if the send is written: the request ended with neither, or its answer says
+// that it was admitted. If a release fails, the key stays bound to this request and its send ID
+// until the claim's lease ends. Then the next request with the key can go on.
 func (s *sendService) releaseClaims(client, deciding context.Context, send claimedSend, early *Answer, err error) {
 	if err == nil && (early == nil || early.Admitted) {
 		return
@@ -80,10 +79,9 @@ func (s *sendService) releaseClaims(client, deciding context.Context, send claim
 	}
 }
 
-// replay repeats the answer of the first request with the key. But the states of the rules are the
-// current states. The parameter done has the send and the verification
-// of the first request. If r.Wait is set, the answer shows both as they are now. Otherwise it shows
-// them as they were when the send was admitted. Error: fault.Unavailable.
+// replay repeats the answer of the first request with the key, with the current states of the
+// rules. If r.Wait is set, the answer shows the send and the verification as they are now.
+// Otherwise it shows them as they were when the send was admitted. Error: fault.Unavailable.
 func (s *sendService) replay(ctx context.Context, r *parsedRequest, done store.IdempotencyClaimAnswer) (*Answer, error) {
 	current, err := s.peek(ctx, r.plan)
 	if err != nil {
@@ -102,7 +100,6 @@ func (s *sendService) replay(ctx context.Context, r *parsedRequest, done store.I
 	}, nil
 }
 
-// asAdmitted returns the verification and the send as they were when the send was admitted.
 func asAdmitted(v store.Verification, s store.Send) (store.Verification, store.Send) {
 	v.ApprovedAt, v.CanceledAt, v.Labels = time.Time{}, time.Time{}, s.Labels
 	if s.Number == 1 {
@@ -112,10 +109,9 @@ func asAdmitted(v store.Verification, s store.Send) (store.Verification, store.S
 	return v, s
 }
 
-// idempotencyKeyHash hashes the idempotency key together with the app and the kind of caller, so
-// that two apps, or a browser and a back end, never share a key. If a browser's key can be guessed,
-// the browser's network is hashed, too. Otherwise a guess from another network would get the
-// answer, and with it the verification.
+// idempotencyKeyHash hashes the app and the kind of caller, too, so that two apps, or a browser and
+// a back end, never share a key. If a browser's key can be guessed, its network is hashed, too:
+// otherwise a guess from another network would get the answer, and with it the verification.
 func (s *readService) idempotencyKeyHash(label string, c Caller) [32]byte {
 	kind := "secret"
 	switch {
@@ -128,17 +124,16 @@ func (s *readService) idempotencyKeyHash(label string, c Caller) [32]byte {
 	return s.Vault.KeyedHash(label, c.App, kind, c.IdempotencyKey)
 }
 
-// These labels of idempotencyKeyHash ensure that a send, a check and a report never share a key.
+// The labels keep the keys of sends, checks and reports apart.
 const (
 	sendKeyLabel   = "idempotency key"
 	checkKeyLabel  = "check key"
 	reportKeyLabel = "report key"
 )
 
-// fingerprint hashes the content of a request, to distinguish a repeated request from another
-// request with the same key. It ignores the client's address, because the address may change before
-// a retry (see idempotencyKeyHash). It ignores HumanCheck, because a caller sets HumanCheck only
-// after an answer has asked for a human check.
+// fingerprint hashes the content of a request, to tell a repeated request from another request with
+// the same key. It leaves out the client's address, which may change before a retry (see
+// idempotencyKeyHash), and HumanCheck, which a caller sets only after an answer has asked for it.
 func (s *sendService) fingerprint(r *parsedRequest) [32]byte {
 	parts := []string{
 		string(r.to.Channel()), r.to.Address(), r.plan.Purpose.Name, cmp.Or(r.Locale, r.Languages),
@@ -164,10 +159,10 @@ func (s *sendService) fingerprint(r *parsedRequest) [32]byte {
 	return s.Vault.KeyedHash("idempotency request", parts...)
 }
 
-// isRandomHex reports whether an Idempotency-Key looks random. A random key has only hexadecimal
-// digits: at least 32, an even number, with letters and at least 8 different digits. Words,
-// counters and times never look like that. isRandomHex returns false for any other format. For
-// example, base64 may consist of words, and a UUID with dashes may be made from a time.
+// isRandomHex reports whether an Idempotency-Key looks random: only hexadecimal digits, at least
+// 32, an even number, with letters and at least 8 different digits. Words, counters and times never
+// look like that. Base64 may consist of words, and a UUID with dashes may be made from a time, so
+// neither counts as random.
 func isRandomHex(key string) bool {
 	key = strings.ToLower(key)
 	different := slices.Compact(slices.Sorted(slices.Values([]byte(key))))

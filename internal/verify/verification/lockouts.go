@@ -12,8 +12,7 @@ import (
 	"sendcode/quota"
 )
 
-// lockoutKey identifies a lockout by its recipient and the class of callers that requested the
-// codes.
+// lockoutKey identifies a lockout. class is that of the callers who requested the codes.
 type lockoutKey struct {
 	app       string
 	channel   recipient.Channel
@@ -21,10 +20,9 @@ type lockoutKey struct {
 	class     store.Class
 }
 
-// lockouts caches each lockout that the database reported, until the lockout ends. Without the
-// cache, the limiter would count each request during a lockout until the database refuses the
-// request. Meanwhile the request would take a place in the recipient's quota from other callers. A
-// lockout that was reported at least lockoutFreshFor ago is read again before it refuses a request.
+// lockouts caches each lockout that the database reported, until it ends. Without the cache, the
+// limiter would count each request during a lockout until the database refuses it. Meanwhile the
+// request would take a place in the recipient's quota from other callers.
 type lockouts struct {
 	mu    sync.Mutex
 	known map[lockoutKey]lockoutEntry
@@ -32,9 +30,8 @@ type lockouts struct {
 
 type lockoutEntry struct{ ends, reported time.Time }
 
-// Bounds of the cache. lockoutFreshFor is how long a reported lockout refuses without another read.
-// It is short, so that an administrator's reset soon takes effect on other replicas.
-// maxCachedLockouts is the greatest number of cached lockouts.
+// A reported lockout refuses requests for lockoutFreshFor without another read. That is short, so
+// that an administrator's reset soon takes effect on other replicas.
 const (
 	lockoutFreshFor   = 5 * time.Second
 	maxCachedLockouts = 10_000
@@ -58,9 +55,8 @@ func (l *lockouts) remember(key lockoutKey, wait time.Duration, now time.Time) {
 	}
 }
 
-// find returns the remaining wait of a cached lockout, or 0 if the cache has no current lockout.
-// The result old is true if the lockout was reported at least lockoutFreshFor ago. Then the caller
-// must read the lockout again. Meanwhile, other requests use the cached lockout.
+// find returns how long a cached lockout still lasts, or 0. If old is true, the caller must read
+// the lockout again. Meanwhile, other requests use the cached one.
 func (l *lockouts) find(key lockoutKey, now time.Time) (left time.Duration, old bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -86,11 +82,10 @@ func (p *parsedRequest) lockoutKey(class store.Class) lockoutKey {
 	return lockoutKey{p.App, p.to.Channel(), p.plan.Recipient, class}
 }
 
-// knownLockout returns the wait of the cached lockout that applies to the requested code, or 0 if
-// there is no such lockout. It returns 0 for a caller's code, because the service does not check a
-// caller's code. It also returns 0 if a resend names a verification of another class. In this case
-// only the database knows whether the old code or a new code will be sent. Errors: those of
-// Store.Lockout, which knownLockout calls to read an old lockout again.
+// knownLockout returns how long the cached lockout of the requested code lasts, or 0. A caller's
+// code has none, because the service doesn't check it. It also returns 0 if a resend names a
+// verification of another class: then only the database knows whether the old code or a new one
+// will be sent. Errors: those of Store.Lockout, which reads an old lockout again.
 func (s *sendService) knownLockout(ctx context.Context, r *parsedRequest) (time.Duration, error) {
 	if r.Code != "" || r.resendOf.ID != "" && r.resendOf.Class != r.plan.Class {
 		return 0, nil
@@ -115,8 +110,7 @@ func (s *sendService) knownLockout(ctx context.Context, r *parsedRequest) (time.
 	return out.Wait, nil
 }
 
-// refuseSendByLockout records a send that is refused by a lockout, and returns the
-// *FailedCheckLimitError.
+// refuseSendByLockout records the refusal and returns the *FailedCheckLimitError.
 func (s *sendService) refuseSendByLockout(r *parsedRequest, wait time.Duration) error {
 	s.recordRefusal(r, "refused", policy.LockoutName, quota.Recipient, wait)
 	refused := newFailedCheckLimitError(r.Caller, policy.LockoutRule, wait, s.Now())
@@ -124,7 +118,7 @@ func (s *sendService) refuseSendByLockout(r *parsedRequest, wait time.Duration) 
 	return refused
 }
 
-// DropCachedLockouts drops the cached lockouts of a recipient, after a reset.
+// DropCachedLockouts is called after a reset.
 func (s *sendService) DropCachedLockouts(app string, ch recipient.Channel, h recipient.Hash) {
 	for _, class := range store.Classes {
 		s.lockouts.forget(lockoutKey{app, ch, h, class})

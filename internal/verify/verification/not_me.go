@@ -13,10 +13,9 @@ import (
 // NotMeTokenLife is how long after its send a mail can be reported.
 const NotMeTokenLife = 24 * time.Hour
 
-// MailedCode returns the verification whose mail contains the token. With the token, the recipient
-// can report the mail; see keys.Vault.MailTokens. MailedCode changes nothing. Errors:
-// fault.NotFound if the token is not ours or older than NotMeTokenLife, or if the recipient was
-// erased; fault.Unavailable.
+// MailedCode returns the verification whose mail has the token (keys.Vault.MailTokens). It changes
+// nothing. Errors: fault.NotFound if the token is not ours or older than NotMeTokenLife, or if the
+// recipient was erased; fault.Unavailable.
 func (s *checkService) MailedCode(ctx context.Context, token string) (store.Verification, error) {
 	var v store.Verification
 	id, ok := s.Vault.SendOfNotMeToken(token)
@@ -37,9 +36,9 @@ func (s *checkService) MailedCode(ctx context.Context, token string) (store.Veri
 	return v, err
 }
 
-// ReportNotMe records that the recipient of a mail did not request the code. The code becomes
-// invalid unless it was already entered. The app gets one event. The waits of the recipient's rules
-// do not change. Errors: those of MailedCode.
+// ReportNotMe records that the recipient of a mail didn't request the code. The code becomes
+// invalid unless it was already entered, and the app gets one event. The waits of the recipient's
+// rules don't change. Errors: those of MailedCode.
 func (s *checkService) ReportNotMe(ctx context.Context, token string) (store.Verification, error) {
 	v, err := s.MailedCode(ctx, token)
 	if err != nil {

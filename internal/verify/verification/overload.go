@@ -12,33 +12,31 @@ import (
 )
 
 // Package admission bounds the requests that are under way. A class of callers has a place as long
-// as package admission would admit a request of this class. The following checks refuse a send
-// before the two gates, the limiter and the database, decide about it. The checks run in this
-// order:
+// as package admission would admit a request of this class. These checks refuse a send before the
+// gates decide about it, in this order:
 //
-// 	SendsOverloadError   no class has a place; the request is refused before its key and body are read
-// 	refuseIfOverloaded   the request's class has no place; the request is refused before it is parsed or waits
-// 	Bulkhead.Acquire     the recipient has too many sends, and no slot becomes free in time
-// 	entrance.enter       the class has no place; the class was unknown before parsing, or the last place was taken meanwhile
-// 	refuseIfLate         the send could be decided in time, but the message would go out too late
+//	SendsOverloadError   no class has a place; before the request's key and body are read
+//	refuseIfOverloaded   the request's class has no place; before it is parsed or waits
+//	Bulkhead.Acquire     the recipient has too many sends, and no slot becomes free in time
+//	entrance.enter       the class has no place; it was unknown before, or the last place was taken meanwhile
+//	refuseIfLate         the send could be decided in time, but the message would go out too late
 //
-// The first two checks refuse nothing that enter would admit. They only save work.
+// The first two refuse nothing that enter would admit. They only save work.
 
-// entrance is the admission of one kind of requests. It counts its refusals for the log.
 type entrance struct {
 	*admission.Limiter
 	name   string // in metrics and log lines
 	alarms *alarms
 }
 
-// enter lets a request of a class in. Error: *admission.OverloadedError.
+// Error of enter: *admission.OverloadedError.
 func (e entrance) enter(class store.Class) (leave func(decided bool), err error) {
 	leave, err = e.Enter(class.IsStranger())
 	return leave, e.counted(err)
 }
 
-// refuseIfFull returns the *admission.OverloadedError that enter would return for a request now, or
-// nil if enter would admit the request. The parameter class is a class of package admission.
+// refuseIfFull returns the *admission.OverloadedError that enter would return now, or nil. class is
+// one of package admission's.
 func (e entrance) refuseIfFull(class string) error { return e.counted(e.RefuseIfFull(class)) }
 
 func (e entrance) counted(err error) error {
@@ -49,15 +47,15 @@ func (e entrance) counted(err error) error {
 	return err
 }
 
-// AdmissionStats returns how full the two admissions are, by name: sends and checks.
+// AdmissionStats returns how full the admissions of sends and of checks are, by their names.
 func (s *Service) AdmissionStats() map[string]admission.Stats {
 	sends, checks := s.sendService.places, s.checkService.places
 	return map[string]admission.Stats{sends.name: sends.Stats(), checks.name: checks.Stats()}
 }
 
-// SendsOverloadError returns an *admission.OverloadedError if Send would refuse any request now,
-// and counts a refusal. Otherwise it returns nil. Callers call SendsOverloadError before they read
-// a request, because reading a request costs more than refusing it.
+// SendsOverloadError returns an *admission.OverloadedError, and counts a refusal, if Send would
+// refuse any request now. It is called before a request is read, because reading costs more than
+// refusing.
 func (s *sendService) SendsOverloadError() error { return s.places.refuseIfFull(admission.ClassUnread) }
 
 // ChecksOverloadError is SendsOverloadError for Check and CheckByRecipient.
@@ -66,8 +64,8 @@ func (s *checkService) ChecksOverloadError() error {
 }
 
 // refuseIfOverloaded returns the *admission.OverloadedError that Send would return now for a
-// request of this class, or nil. It also returns nil while the class is unknown, because the caller
-// may prove to be a known browser.
+// request of this class, or nil. It also returns nil while the class is unknown: the caller may
+// prove to be a known browser.
 func (s *sendService) refuseIfOverloaded(ask Request) error {
 	if ask.Kind == Browser && (ask.Resend != "" || len(ask.KnownTokens) > 0) {
 		return nil
@@ -76,8 +74,8 @@ func (s *sendService) refuseIfOverloaded(ask Request) error {
 }
 
 // A message may wait for a part of its code's life: the life divided by lateForStrangers or
-// lateForAll. If the message would wait longer, the send is refused. A message with an expired code
-// would be useless, but its send would count in the recipient's rules.
+// lateForAll. If it would wait longer, the send is refused: a message with an expired code is
+// useless, but its send would count in the recipient's rules.
 const (
 	lateForStrangers = 5 // the divisor for requests without a secret key, and for all requests while no message goes out
 	lateForAll       = 2 // the divisor for others
@@ -86,12 +84,11 @@ const (
 	maxLateRetry     = time.Minute
 )
 
-// lateRefusals are the sends that refuseIfLate refused.
 type lateRefusals struct {
 	mu    sync.Mutex
-	count map[store.Queue]int // Queue.Strangers: without a secret key
+	count map[store.Queue]int // Queue.Strangers: all classes but SecretKeyClass
 	last  map[recipient.Channel]time.Time
-	// network is the network of the last refusal without a secret key.
+	// network has the last refusal of a class other than SecretKeyClass.
 	network map[recipient.Channel]networkRefusal
 }
 
@@ -100,8 +97,8 @@ type networkRefusal struct {
 	at      time.Time
 }
 
-// another notes a refusal of a network. It returns false if no other network was refused within the
-// last minute. Then the reason may be the network's own messages.
+// another notes a refusal of a network. It returns false unless another network was refused within
+// the last minute, because the reason may be the network's own messages.
 func (l *lateRefusals) another(ch recipient.Channel, network string, now time.Time) bool {
 	before := l.network[ch]
 	l.network[ch] = networkRefusal{network, now}
@@ -148,10 +145,9 @@ func (s *sendService) refuseIfLate(send claimedSend) error {
 }
 
 // SlowRefusals returns how many sends of a channel were refused because their messages would go out
-// too late. The result known is the number of these sends with a secret key, and strangers is the
-// number without one. The result last is the time of the last such refusal, or zero if there was
-// none. For last, refusals without a secret key count only if two networks are refused within a
-// minute, since one network's messages could be the reason.
+// too late: those of back ends that know the person, and all others. last is the time of the last
+// such refusal, or zero. For last, refusals of strangers count only if two networks are refused
+// within a minute, because one network's own messages could be the reason.
 func (s *sendService) SlowRefusals(ch recipient.Channel) (known, strangers int, last time.Time) {
 	s.late.mu.Lock()
 	defer s.late.mu.Unlock()

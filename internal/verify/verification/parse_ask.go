@@ -19,8 +19,7 @@ import (
 	"sendcode/quota"
 )
 
-// parsedRequest is a Request after parsing, with the recipient and the rules that apply. After
-// parseSend, a parsedRequest never changes.
+// parsedRequest is a Request after parsing. After parseSend it never changes.
 type parsedRequest struct {
 	Request                         // of a resend: completed from the verification that the request names
 	requestID   string              // ID of the HTTP request; empty: none
@@ -31,16 +30,14 @@ type parsedRequest struct {
 	plan        buckets.Plan        // the request's rules, each with its gate, limit and bucket
 	holder      string              // of a verification that the request opens
 	check       *humancheck.Check   // that a send may be asked for; nil: none
-	// lower has, for each policy.Pass, those rules of the plan whose limit is lower for a send with
-	// this pass, with the lower limit. The pass says how the request has passed the human check. A
-	// send must keep these rules and the plan's own rules. lower[policy.FullPass] is empty.
+	// lower has, for each policy.Pass, the rules of the plan that have a lower limit for a send
+	// with this pass, with that limit. A send must keep these rules and the plan's own.
+	// lower[policy.FullPass] is empty.
 	lower         [policy.FullPass + 1][]quota.Rule
-	checkRequired bool // also where the rules have places
+	checkRequired bool // even if the rules have free places
 }
 
-// parseRequest reads a request in three steps: its fields, the hashes of its recipient, and the
-// rules of its purpose. Errors: *fault.InvalidError, fault.NotFound, ErrCallerCode,
-// fault.Unavailable.
+// Errors of parseRequest: *fault.InvalidError, fault.NotFound, ErrCallerCode, fault.Unavailable.
 func (s *readService) parseRequest(ctx context.Context, ask Request) (*parsedRequest, error) {
 	r, err := s.parseFields(ctx, ask)
 	if err != nil {
@@ -61,9 +58,9 @@ func (s *readService) parseRequest(ctx context.Context, ask Request) (*parsedReq
 	return r, nil
 }
 
-// parseSend is parseRequest for a request that makes a send. If the recipient is not served,
-// parseSend returns a *fault.InvalidError. It also records this refusal, so that administrators see
-// why there is no send.
+// parseSend is parseRequest for a request that makes a send. If the recipient is not served, it
+// returns a *fault.InvalidError and records the refusal, so that administrators see why there is no
+// send.
 func (s *sendService) parseSend(client, deciding context.Context, ask Request) (*parsedRequest, error) {
 	r, err := s.parseRequest(client, ask)
 	if err != nil {
@@ -76,8 +73,7 @@ func (s *sendService) parseSend(client, deciding context.Context, ask Request) (
 	return r, s.addHumanCheck(deciding, r)
 }
 
-// parseFields parses the fields of a request. For a resend it also reads the verification. Errors:
-// *fault.InvalidError, fault.NotFound, ErrCallerCode, fault.Unavailable.
+// parseFields also reads the verification that a resend names. Errors: those of parseRequest.
 func (s *readService) parseFields(ctx context.Context, ask Request) (*parsedRequest, error) {
 	r := &parsedRequest{Request: ask, requestID: logs.RequestID(ctx)}
 	if err := validateOptions(ask); err != nil {
@@ -96,11 +92,11 @@ func (s *readService) parseFields(ctx context.Context, ask Request) (*parsedRequ
 	return r, err
 }
 
-// fillResend fills the empty fields of a resend from the verification that the resend names. If To,
-// Channel, Purpose or Details are given, they must match the verification. Labels and Languages may
-// differ. If the request does not say whether the back end knows the person, the verification does.
-// Errors: *fault.InvalidError; fault.NotFound, also if the recipient was erased; ErrCallerCode;
-// fault.Unavailable.
+// fillResend fills the empty fields of a resend from the verification that it names. To, Channel,
+// Purpose and Details must match the verification if they are given. Labels and Languages may
+// differ. If the request doesn't say whether the back end knows the person, the verification's
+// class decides. Errors: *fault.InvalidError; fault.NotFound, also if the recipient was erased;
+// ErrCallerCode; fault.Unavailable.
 func (s *readService) fillResend(ctx context.Context, r *parsedRequest) error {
 	v, err := s.lookup(ctx, r.Caller, r.Resend)
 	if err != nil {
@@ -143,8 +139,6 @@ func (s *readService) fillResend(ctx context.Context, r *parsedRequest) error {
 	return nil
 }
 
-// preferredLocale returns the tag of the Accept-Language list that best fits the templates of the
-// app and channel.
 func (s *readService) preferredLocale(r *parsedRequest) string {
 	if r.to.Channel() == recipient.SMS {
 		return s.Texts.PreferredLocale(r.App, r.Languages)
@@ -152,8 +146,8 @@ func (s *readService) preferredLocale(r *parsedRequest) string {
 	return s.Mails.PreferredLocale(r.App, r.Languages)
 }
 
-// callerClass returns the class of a request. A browser is known if it sends a token for the
-// address, or if it resends the code of a known browser. The parameter life is that of a new code.
+// A browser is known if it sends a token for the address, or if it resends the code of a known
+// browser. life is that of a new code.
 func (s *readService) callerClass(ctx context.Context, r *parsedRequest, life time.Duration) store.Class {
 	if r.Kind == Browser && (r.resendOf.isJoined(life) && r.resendOf.Class == store.KnownBrowser || s.isKnownBrowser(ctx, r)) {
 		return store.KnownBrowser
@@ -161,9 +155,8 @@ func (s *readService) callerClass(ctx context.Context, r *parsedRequest, life ti
 	return r.Caller.classWithoutTokens()
 }
 
-// MaxKnownTokens is how many known-browser tokens a browser keeps and presents. KnownTokenLife is
-// how long such a token is valid after the approval of the verification from which the browser got
-// it.
+// MaxKnownTokens is how many tokens of known browsers a browser keeps and sends. A token is valid
+// for KnownTokenLife after the approval of its verification.
 const (
 	MaxKnownTokens = 5
 	KnownTokenLife = 90 * 24 * time.Hour
@@ -171,8 +164,8 @@ const (
 
 // isKnownBrowser reports whether a browser sends a token of this app and address. The token's
 // verification must have been approved less than KnownTokenLife ago, and its address must not be
-// erased. isKnownBrowser reads at most one verification. It reads none if no token belongs to this
-// app and address. If the database does not answer, isKnownBrowser returns false.
+// erased. At most one verification is read, and none for tokens of other apps or addresses. If the
+// database doesn't answer, the browser is not known.
 func (s *readService) isKnownBrowser(ctx context.Context, r *parsedRequest) bool {
 	for _, token := range r.KnownTokens {
 		id, err := s.Vault.OpenKnownToken(token, r.App, r.to.Channel(), r.addressHash)
@@ -190,10 +183,9 @@ func (s *readService) isKnownBrowser(ctx context.Context, r *parsedRequest) bool
 	return false
 }
 
-// planFor returns the plan of a caller's request: the rules that apply, and their buckets. The
-// parameter h has the hashes of the recipient. For all classes but SecretKeyClass, the plan also
-// has the app's rule on failed checks. The function codeLength makes codes longer while the app
-// exceeds this rule.
+// planFor returns the rules of a caller's request and their buckets. For all classes but
+// SecretKeyClass the plan also has the app's rule on failed checks. While this rule is exceeded,
+// codeLength makes longer codes.
 func (s *readService) planFor(set policy.Set, c Caller, class store.Class, p policy.Purpose, to recipient.Recipient,
 	h recipient.Hashes,
 ) buckets.Plan {
@@ -208,7 +200,6 @@ func (s *readService) planFor(set policy.Set, c Caller, class store.Class, p pol
 	}, s.rulesFor(set, c, class, p, to.Channel(), h.Address), also...)
 }
 
-// rulesFor returns the rules of a caller's requests for an address.
 func (s *readService) rulesFor(set policy.Set, c Caller, class store.Class, p policy.Purpose, ch recipient.Channel,
 	address recipient.Hash,
 ) []quota.Rule {
@@ -218,12 +209,11 @@ func (s *readService) rulesFor(set policy.Set, c Caller, class store.Class, p po
 	})
 }
 
-// newHolder returns the holder of a verification that the request opens. A later request with the
-// same holder may resend the code without the verification's ID. For a browser, the holder is
-// empty. For a caller's code, and for a stranger without a session, the holder is random, so no
-// later request has it: whoever types another person's address would get that person's
-// verification. For any other request, the holder is a hash of the session. This hash includes the
-// address as typed if it is not the canonical spelling of its mailbox.
+// newHolder returns the holder of a verification that the request opens: a later request with the
+// same holder may resend the code without the verification's ID. A browser's is empty. For a
+// caller's code, and for a stranger without a session, it is random, because otherwise anybody who
+// types another person's address would get that person's verification. Any other holder is a hash
+// of the session, and of the address as typed unless that is the canonical spelling of its mailbox.
 func (p *parsedRequest) newHolder() string {
 	switch {
 	case p.Kind == BackEnd && !p.Known && p.Session == "", p.Code != "":
@@ -239,8 +229,7 @@ func (p *parsedRequest) newHolder() string {
 	return store.SessionHolder + base64.RawURLEncoding.EncodeToString(sum[:16])
 }
 
-// sendRow returns the fields of the send's row that are the same for an admitted and for a refused
-// request.
+// sendRow returns the fields that an admitted and a refused send share.
 func (p *parsedRequest) sendRow() store.Send {
 	return store.Send{
 		App: p.App, Channel: p.to.Channel(), Purpose: p.plan.Purpose.Name, Recipient: p.plan.Recipient,
@@ -251,8 +240,8 @@ func (p *parsedRequest) sendRow() store.Send {
 	}
 }
 
-// recordRefusal records a refusal, and counts the refusal in the metrics. The parameter scope is
-// the rule's scope. The scope decides which refusals share a row.
+// recordRefusal stores a refusal and counts it in the metrics. scope is the rule's, and decides
+// which refusals share a row.
 func (s *sendService) recordRefusal(r *parsedRequest, outcome, rule string, scope quota.Scope, wait time.Duration) {
 	row := store.SendOrRefusal{Send: r.sendRow(), Refusal: store.Refusal{BlockedBy: rule, RetryAfter: wait, Count: 1}}
 	row.Status = store.Refused

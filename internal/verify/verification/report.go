@@ -10,8 +10,8 @@ import (
 
 // Report records the outcome of a code that a back end checks itself: store.ReportApproved or
 // store.ReportFailed. A repeated report changes nothing. A failed code may become approved; an
-// approved code stays approved. Report returns the verification after the report. Errors:
-// *fault.InvalidError, fault.NotFound, ErrOurCode, fault.Unavailable.
+// approved code stays approved. Errors: *fault.InvalidError, fault.NotFound, ErrOurCode,
+// fault.Unavailable.
 func (s *checkService) Report(ctx context.Context, c Caller, id, outcome string) (store.Verification, error) {
 	v, err := s.lookup(ctx, c, id)
 	if err != nil {
@@ -20,11 +20,10 @@ func (s *checkService) Report(ctx context.Context, c Caller, id, outcome string)
 	return s.report(ctx, c, v.Verification, outcome)
 }
 
-// ReportByRecipient is Report for a back end that does not know the verification's ID. An example
-// is a back end whose auth server requests codes through a hook. If a code was last reported with
-// ask.IdempotencyKey, ReportByRecipient chooses that code. Otherwise it chooses the recipient's
-// newest code that is neither reported nor canceled. If there is no such code, it chooses the
-// newest code. Errors: those of Report.
+// ReportByRecipient is Report for a back end that doesn't know the verification's ID, such as one
+// whose auth server requests codes through a hook. It reports on the code that was last reported
+// with ask.IdempotencyKey, or else on the recipient's newest code that is neither reported nor
+// canceled, or else on the newest code. Errors: those of Report.
 func (s *checkService) ReportByRecipient(ctx context.Context, ask Request, outcome string) (store.Verification, error) {
 	r, err := s.parseRequest(ctx, ask)
 	if err != nil {
@@ -64,7 +63,6 @@ func (s *checkService) report(ctx context.Context, c Caller, v store.Verificatio
 	return v, err
 }
 
-// reportKey returns the hash of the caller's Idempotency-Key, or nil if the caller gave no key.
 func (s *checkService) reportKey(c Caller) []byte {
 	if c.IdempotencyKey == "" {
 		return nil
@@ -73,16 +71,16 @@ func (s *checkService) reportKey(c Caller) []byte {
 	return key[:]
 }
 
-// Cancel ends a pending verification: its code is never accepted or sent again. Cancel also cancels
-// a verification without attempts left. It does not change an approved, canceled or expired
-// verification, so a repeated Cancel is harmless. Errors: fault.NotFound, fault.Unavailable.
+// Cancel ends a verification that is pending or has no attempts left: its code is never accepted or
+// sent again. Other verifications stay as they are, so a repeated Cancel is harmless. Errors:
+// fault.NotFound, fault.Unavailable.
 func (s *checkService) Cancel(ctx context.Context, c Caller, id string) (Answer, error) {
 	v, err := s.lookup(ctx, c, id)
 	if err != nil {
 		return Answer{}, err
 	}
-	// A code without attempts left can still be canceled. If the code is already canceled, the
-	// store confirms the cancellation.
+	// Without attempts left, a code can still be canceled. The store confirms the cancellation of a
+	// canceled code.
 	if state := v.state(); state == Pending || state == MaxAttemptsReached || state == Canceled {
 		err = cancel(ctx, s.Checks, s.Events, v.Verification)
 	}

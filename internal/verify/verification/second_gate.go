@@ -16,16 +16,14 @@ import (
 	"sendcode/quota"
 )
 
-// write lets the database, the second gate, decide the send and write its row. The write is the
-// commit point: no message is sent before the write. If the process dies after the write, another
-// replica takes over the send when the lease ends. That replica delivers the send and makes the
-// limiter count it if the row counts. Errors: *FailedCheckLimitError, fault.Unavailable,
-// fault.Uncertain.
+// write lets the database, the second gate, decide the send and write its row. This is the commit
+// point: no message is sent before it. If the process dies afterwards, another replica takes over
+// the send when the lease ends. It delivers the send, and makes the limiter count it if the row
+// counts. Errors: *FailedCheckLimitError, fault.Unavailable, fault.Uncertain.
 func (s *sendService) write(ctx context.Context, send countedSend) (written writtenSend, early *Answer, err error) {
 	begun, err := s.begin(ctx, send)
-	// The limiter must count the send if, and only if, the send has a row. The cases below correct
-	// the limiter. But if the process dies here and no row was written, the limiter still counts
-	// the send.
+	// The limiter must count the send if, and only if, the send has a row. These cases correct the
+	// limiter. If the process dies here and no row was written, the limiter still counts the send.
 	switch {
 	case errors.Is(err, fault.Uncertain), err == nil && begun.Admitted && send.taken.Alone:
 		s.Repair.SettleLater(send.id, send.plan.Buckets)
@@ -49,7 +47,7 @@ func (s *sendService) write(ctx context.Context, send countedSend) (written writ
 	return writtenSend{send, begun, s.Gates.AnswerAdmitted(ctx, send.plan, send.taken, send.askedAt, begun)}, nil, nil
 }
 
-// begin calls Store.Begin. Errors: fault.Unavailable if nothing was written, fault.Uncertain.
+// Errors of begin: fault.Unavailable if nothing was written, fault.Uncertain.
 func (s *sendService) begin(ctx context.Context, send countedSend) (store.BeginAnswer, error) {
 	intent, err := s.newIntent(send)
 	if err != nil {
@@ -60,8 +58,8 @@ func (s *sendService) begin(ctx context.Context, send countedSend) (store.BeginA
 	return s.Store.Begin(ctx, intent)
 }
 
-// refuseByDatabase records and answers a send that the limiter admitted and the database refused.
-// It removes the send from the limiter.
+// refuseByDatabase answers and records a send that the limiter admitted and the database refused,
+// and refunds it in the limiter.
 func (s *sendService) refuseByDatabase(ctx context.Context, send countedSend, begun store.BeginAnswer) *Answer {
 	refusal := s.Gates.RefundOverruled(ctx, send.plan, send.id, send.taken, send.askedAt, begun)
 	outcome := "refused_by_database"
@@ -74,9 +72,6 @@ func (s *sendService) refuseByDatabase(ctx context.Context, send countedSend, be
 	return s.refuse(ctx, send.parsedRequest, refusal, outcome)
 }
 
-// newIntent builds the argument of Store.Begin: the row to write, the verification to join or open,
-// and the rules that decide. It makes random values, and encrypts the recipient and a caller's
-// code.
 func (s *sendService) newIntent(send countedSend) (store.Intent, error) {
 	fresh, err := s.newVerification(send, store.NewVerificationID(s.Now()))
 	if err != nil {
@@ -105,8 +100,8 @@ func (s *sendService) newIntent(send countedSend) (store.Intent, error) {
 	return intent, err
 }
 
-// newVerification builds the verification that Begin opens if the send joins no other verification.
-// Begin copies the fields that a verification and its send share.
+// newVerification returns the verification that Begin opens if the send joins no other one. Begin
+// copies the fields that a verification and its send share.
 func (s *sendService) newVerification(send countedSend, id string) (store.Verification, error) {
 	nonce, replaced := make([]byte, 16), send.resendOf.IDsWithReplaced()
 	_, _ = rand.Read(nonce) // never fails
@@ -128,11 +123,10 @@ func (s *sendService) newVerification(send countedSend, id string) (store.Verifi
 	return v, nil
 }
 
-// LongCodeLength is the minimum length of a browser's new code while the app's bound on failed
-// checks is exceeded. A guess is a hundred times less likely to be right than with 6 digits.
+// LongCodeLength is the least length of a browser's new code while the app's bound on failed checks
+// is exceeded. A guess is right a hundred times less often than with 6 digits.
 const LongCodeLength = 8
 
-// codeLength returns the length of a new code, in characters.
 func (c countedSend) codeLength() int {
 	length := c.plan.Purpose.CodeLength
 	if slices.ContainsFunc(c.taken.Also, func(x quota.State) bool { return x.Scope == quota.FailedChecks && x.Used >= x.Limit }) {
@@ -141,8 +135,7 @@ func (c countedSend) codeLength() int {
 	return length
 }
 
-// minResendLifeCap and minResendLifeDivisor bound the result of MinResendLife, which is the smaller
-// of minResendLifeCap and life/minResendLifeDivisor. If a code has less life left than this result,
+// A code with less life left than minResendLifeCap and life/minResendLifeDivisor is not sent again:
 // a resend opens a new verification, because the old code would expire soon after the message
 // arrives.
 const (
@@ -150,8 +143,6 @@ const (
 	minResendLifeDivisor = 5
 )
 
-// MinResendLife returns how much life a code must have left for a resend to send the same code
-// again.
 func MinResendLife(life time.Duration) time.Duration {
 	return min(minResendLifeCap, life/minResendLifeDivisor)
 }

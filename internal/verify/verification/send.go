@@ -13,37 +13,36 @@ import (
 	"sendcode/quota"
 )
 
-// A send has the following steps. Each step takes the result of the previous step:
+// A send has these steps. Each takes the result of the step before:
 //
-// 	Send                  parses the request (parse_ask.go), and waits for the turn of its Idempotency-Key (turns.go)
-// 	  decideInTurn        calls decide, again after another process had the key or after a token gave a pass
-// 	    decide            takes a slot, a place, the send's ID (idempotency.go) and its pass (human.go)
-// 	      refuseBeforeGates   refuses for reasons that count nothing (refuse_early.go)
-// 	      takeQuota           lets the limiter, the first gate, decide (first_gate.go)
-// 	      write               lets the database, the second gate, decide (second_gate.go)
-// 	  deliver             gives the send to the outbox, and answers (deliver.go)
+//	Send                parses the request (parse_ask.go), and waits for the turn of its Idempotency-Key (turns.go)
+//	decideInTurn        calls decide, again after another process had the key or after a token gave a pass
+//	decide              takes a slot, a place, the send's ID (idempotency.go) and its pass (human.go)
+//	refuseBeforeGates   refuses for reasons that count nothing (refuse_early.go)
+//	takeQuota           lets the limiter, the first gate, decide (first_gate.go)
+//	write               lets the database, the second gate, decide (second_gate.go)
+//	deliver             gives the send to the outbox, and answers (deliver.go)
 //
-// Slots bound how many requests for one recipient are decided at once. Places bound how many
-// requests for all recipients are decided at once. A pass shows that the caller passed a human
-// check.
+// Slots bound how many requests for one recipient are decided at once, and places how many for all
+// recipients. A pass shows that the caller passed a human check.
 //
 // Each function releases in a defer what it has taken. If the send was written, the key and the
 // pass are not released, unless Request.MaySend kept the message back.
 //
-// A step may answer the request: because a rule refuses it, because it needs a human check, or
-// because it repeats an earlier request. Such a step returns an *Answer besides its error, and no
-// later step runs. If a step returns neither an answer nor an error, the next step begins.
+// A step may answer the request, because a rule refuses it, because it needs a human check, or
+// because it repeats an earlier request. Then the step returns an *Answer besides its error, and no
+// later step runs.
 //
 // The context client ends when the client hangs up: it is for what only waits. The context deciding
 // ends when the time for the decision is over, but not when the client hangs up. Otherwise a send
 // could be counted and never delivered.
 
-// Send decides a request for a code. If both gates admit the request, Send starts the delivery
-// before it returns. A deadline of client also bounds the time for the decision. If another request
-// with the same Idempotency-Key is under way, Send waits for the answer to that request. Errors:
-// *fault.InvalidError, *FailedCheckLimitError during a lockout, *HoldUntilError before
-// SendDependencies.HoldUntil, *admission.OverloadedError, ErrCallerCode, fault.NotFound,
-// fault.Unavailable, fault.Uncertain, ErrKeyInProgress, ErrKeyReused, ErrKeptBack.
+// Send decides a request for a code. If both gates admit it, Send starts the delivery before it
+// returns. A deadline of client also bounds the time for the decision. If another request with the
+// same Idempotency-Key is under way, Send waits for its answer. Errors: *fault.InvalidError,
+// *FailedCheckLimitError during a lockout, *HoldUntilError before SendDependencies.HoldUntil,
+// *admission.OverloadedError, ErrCallerCode, fault.NotFound, fault.Unavailable, fault.Uncertain,
+// ErrKeyInProgress, ErrKeyReused, ErrKeptBack.
 func (s *sendService) Send(client context.Context, ask Request) (answer Answer, err error) {
 	if err := s.refuseIfOverloaded(ask); err != nil {
 		return Answer{}, err
@@ -71,9 +70,9 @@ func (s *sendService) Send(client context.Context, ask Request) (answer Answer, 
 	case early != nil:
 		return *early, nil
 	}
-	// The send is written. After this point only the answer can be lost, and a repeated request
-	// with the same key gets the answer again. If this process dies before MaySend has returned, or
-	// before it has written that the code is canceled, another process sends the message.
+	// The send is written. From here on only the answer can be lost, and a repeated request with
+	// the same key gets it again. If this process dies before MaySend has returned, or before it
+	// has written that the code is canceled, another process sends the message.
 	mayLeave := send.MaySend == nil || send.MaySend()
 	s.countAdmitted(send)
 	if !mayLeave {
@@ -84,10 +83,9 @@ func (s *sendService) Send(client context.Context, ask Request) (answer Answer, 
 }
 
 // decideInTurn decides a request that has its turn. It decides again after another process has
-// worked on a request with the same Idempotency-Key. It also decides again if decide asked for a
-// human check and the request's token passes that check. Between two decisions, the request holds
-// neither a slot of its recipient nor a place among the requests under way. Errors: those of
-// decide.
+// worked on a request with the same Idempotency-Key, and after the request's token has passed the
+// human check that decide asked for. Between two decisions, the request holds neither a slot of its
+// recipient nor a place. Errors: those of decide.
 func (s *sendService) decideInTurn(client, deciding context.Context, r *parsedRequest) (writtenSend, *Answer, error) {
 	pass := r.passWithoutToken()
 	for wait := minClaimInterval; ; {
@@ -106,31 +104,26 @@ func (s *sendService) decideInTurn(client, deciding context.Context, r *parsedRe
 	}
 }
 
-// decide takes a slot of the recipient, a place among the requests under way, the Idempotency-Key,
-// and the pass of the human check. Then it lets both gates decide, and the second gate writes the
-// send to the database. If decide returns an error, this request has written no send, unless the
-// error is fault.Uncertain. Errors: *FailedCheckLimitError, *HoldUntilError,
-// *admission.OverloadedError, fault.Unavailable, fault.Uncertain, ErrKeyInProgress, ErrKeyReused.
+// decide takes what the request needs, then lets both gates decide. Unless its error is
+// fault.Uncertain, an error means that this request has written no send. Errors:
+// *FailedCheckLimitError, *HoldUntilError, *admission.OverloadedError, fault.Unavailable,
+// fault.Uncertain, ErrKeyInProgress, ErrKeyReused.
 func (s *sendService) decide(client, deciding context.Context, r *parsedRequest, pass humanPass) (
 	written writtenSend, early *Answer, err error,
 ) {
-	// The request takes a slot of the recipient, so that a flood of requests for one recipient
-	// delays no other recipient.
+	// Because of the slots, a flood of requests for one recipient delays no other recipient.
 	slot, err := s.recipients.Acquire(client, r.plan.Buckets[quota.Recipient], r.plan.Class.IsStranger())
 	if err != nil { // none in time, or the client hung up
 		return written, nil, fault.Unavailable
 	}
 	defer func() { slot.Release(early == nil && err == nil) }()
 
-	// A place among the requests that can be decided in time.
 	leave, err := s.places.enter(r.plan.Class)
 	if err != nil {
 		return written, nil, err
 	}
 	defer func() { leave(!errors.Is(err, fault.Unavailable)) }()
 
-	// A repeated request with the Idempotency-Key gets the same send ID. The pass of a human check
-	// is valid for one send only.
 	send, early, err := s.claimKey(deciding, r)
 	if early != nil || err != nil {
 		return written, early, err
@@ -140,7 +133,7 @@ func (s *sendService) decide(client, deciding context.Context, r *parsedRequest,
 		return written, early, err
 	}
 
-	// A request that was refused above is not counted. After write, any replica delivers the send.
+	// A request that is refused here is not counted. After write, any replica delivers the send.
 	if early, err = s.refuseBeforeGates(deciding, send); early != nil || err != nil {
 		return written, early, err
 	}
@@ -161,7 +154,6 @@ type claimedSend struct {
 	claims       [][32]byte // of its Idempotency-Key and its pass
 }
 
-// limiterID returns the send's ID in the limiter.
 func (c claimedSend) limiterID() string { return string(c.id[:]) }
 
 // countedSend is a send that the first gate has admitted and counts.
@@ -178,7 +170,6 @@ type writtenSend struct {
 	states quota.Decision // states of the send's rules in both gates
 }
 
-// refuse records a refusal, counts it in the metrics, and returns the answer.
 func (s *sendService) refuse(ctx context.Context, r *parsedRequest, refusal gates.Answer, outcome string) *Answer {
 	blocking, _ := refusal.Blocking()
 	s.alarms.countRefusal(r, blocking)
@@ -189,25 +180,22 @@ func (s *sendService) refuse(ctx context.Context, r *parsedRequest, refusal gate
 	}
 }
 
-// refusedView returns what a caller sees of a request that made no send.
 func (p *parsedRequest) refusedView() View {
 	return View{To: p.to.Masked(), Channel: p.to.Channel(), Purpose: p.plan.Purpose.Name}
 }
 
-// decisionTimeout bounds the time until a send is decided. The calls that claim the
-// Idempotency-Key, ask the limiter and write to the database have their own timeouts. But the sum
-// of these timeouts is longer than a proxy waits.
+// decisionTimeout bounds the time until a send is decided. Each call to the limiter and the
+// database has a timeout of its own, but their sum is longer than a proxy waits.
 func decisionTimeout() time.Duration { return store.CallTimeout * 6 / 5 }
 
-// releaseTimeout is the time after decisionTimeout in which a request that was not decided in time
-// releases its Idempotency-Key. Then another replica can serve the request at once. The sum of both
-// is the longest time until a send has its answer, unless the caller waits for the outcome or the
-// process gets no CPU time. It is less than the 8 s after which the proxies of deploy/ ask another
-// replica.
+// releaseTimeout is how long a request that was not decided in time may take to release its
+// Idempotency-Key, so that another replica can serve it at once. The sum of releaseTimeout and
+// decisionTimeout is the longest time until a send has its answer, unless the caller waits for the
+// outcome or the process gets no CPU time. The sum is less than the 8 s after which the proxies of
+// deploy/ ask another replica.
 func releaseTimeout() time.Duration { return store.CallTimeout * 3 / 10 }
 
-// decidingContext returns the context for the decision about a send that begins now. If the context
-// client has an earlier deadline, that deadline also bounds the decision and the answer.
+// decidingContext begins now, and ends no later than a deadline of client.
 func decidingContext(client context.Context) (context.Context, context.CancelFunc) {
 	by := time.Now().Add(decisionTimeout())
 	if end, ok := client.Deadline(); ok && end.Before(by) {
@@ -216,8 +204,7 @@ func decidingContext(client context.Context) (context.Context, context.CancelFun
 	return context.WithDeadline(context.WithoutCancel(client), by)
 }
 
-// answerBy returns the instant at which the answer to a send is due, unless the caller waits for
-// the outcome.
+// answerBy returns when the answer to a send is due, unless the caller waits for the outcome.
 func answerBy(client, deciding context.Context) time.Time {
 	by, _ := deciding.Deadline()
 	if end, ok := client.Deadline(); ok && end.Equal(by) {

@@ -17,9 +17,8 @@ import (
 // removes the states that the caller must not know. docs/ARCHITECTURE.md has a table of the
 // events that change a wait.
 
-// peek returns the present states of a plan's rules (docs/PROMISES.md, promise 3). If the carrier
-// now refuses messages to the recipient (a hold), the hold is shown as one more rule. Error:
-// fault.Unavailable.
+// peek returns the present states of a plan's rules (docs/PROMISES.md, promise 3). A carrier's hold
+// is one more rule. Error: fault.Unavailable.
 func (s *readService) peek(ctx context.Context, plan buckets.Plan) (gates.Answer, error) {
 	current, err := s.Gates.Peek(ctx, plan)
 	if err != nil {
@@ -32,10 +31,9 @@ func (s *readService) peek(ctx context.Context, plan buckets.Plan) (gates.Answer
 	return current, err
 }
 
-// carrierHold reads from the database the carrier's hold on the recipient of a text message. Until
-// the hold ends, the carrier would refuse messages to the recipient. carrierHold returns the hold
-// as the state of a rule with the name policy.CarrierName. Until the hold ends, this rule has no
-// free place. The result is false if there is no hold.
+// carrierHold reads how long the carrier would refuse messages to the recipient of a text message.
+// It returns this hold as the state of a rule named policy.CarrierName without a free place, or
+// false if there is none.
 func (s *readService) carrierHold(ctx context.Context, plan buckets.Plan) (quota.State, bool, error) {
 	if plan.Channel != recipient.SMS || s.Texts == nil {
 		return quota.State{}, false, nil
@@ -48,23 +46,19 @@ func (s *readService) carrierHold(ctx context.Context, plan buckets.Plan) (quota
 	return quota.State{Rule: rule, Used: 1, ResetAfter: hold.Left, RetryAfter: hold.Left}, true, nil
 }
 
-// An answer to a browser does not show whether or when other callers requested codes for a
-// recipient. So the state of a rule that does not refuse is computed only from the browser's own
-// sends. The only exception is a refusal because of other callers' events, since the browser must
-// learn how long to wait. This wait ends at a rounded instant (roundedWait), and later answers show
-// the same instant.
+// An answer to a browser doesn't show whether or when other callers requested codes for a
+// recipient. So the state of a rule that doesn't refuse is computed only from the browser's own
+// sends. If other callers' events make a rule refuse, the browser must learn how long to wait. This
+// wait ends at a rounded instant (roundedWait), and later answers show the same instant.
 
-// MinRoundedWindow is the shortest window of a rule whose waits are rounded up for browsers.
 const MinRoundedWindow = time.Hour
 
-// roundingStep is the unit to which roundedWait rounds an instant up.
 const roundingStep = gates.HistoryMargin
 
-// roundedWait returns the wait that a browser sees after a rule's refusal (docs/PROMISES.md,
-// promise 3). The wait begins at the instant in the parameter at. The parameter ends is the instant
-// at which the refusal actually ends. If the rule's window is an hour or longer, this end is
-// rounded up to a multiple of 5 minutes in UTC. The rounding never makes the wait longer than the
-// window.
+// roundedWait returns the wait that a browser sees at an instant after a rule's refusal, which in
+// fact ends at ends (docs/PROMISES.md, promise 3). If the rule's window is an hour or longer, the
+// end is rounded up to a multiple of 5 minutes in UTC. The rounding never makes the wait longer
+// than the window.
 func roundedWait(r quota.Rule, ends, at time.Time) time.Duration {
 	wait := ends.Sub(at)
 	if before := ends.Truncate(roundingStep); r.Window >= MinRoundedWindow && before.Before(ends) {
@@ -79,24 +73,23 @@ type sendHistory struct {
 	All []quota.Event // sends of all callers, for at least 5 minutes longer than the longest window; empty after an admission
 }
 
-// redact returns what the caller may see of the states of a plan's rules. A caller with a secret
-// key sees every public rule exactly, but UnnamedRule only while it refuses. A browser sees less
+// redact returns the states of a plan's rules that the caller may see. A caller with a secret key
+// sees every public rule exactly, but UnnamedRule only while it refuses. A browser sees less
 // (docs/PROMISES.md, promise 3):
 //
-//   - While the browser's verification is pending, the browser sees all public rules, each in the
-//     state that sendHistory.visibleState returns.
-//   - Any other browser sees only the rule that refuses its request, if there is one.
+//   - While its verification is pending, all public rules, each in the state that
+//     sendHistory.visibleState returns.
+//   - Otherwise only the rule that refuses its request, if there is one.
 //
-// The browser's verification is the one that the browser names or has just opened. The parameter
-// state is the state of this verification. The parameter own has the ID of this verification and
-// the IDs of the verifications that it replaces. If there is no verification, both are empty. If
-// the database does not answer, a browser sees as much as a browser without a verification.
+// The browser's verification is the one that it names or has just opened. state is the state of
+// this verification, and own has its ID and the IDs of those that it replaces. Both are empty
+// without a verification. If the database doesn't answer, a browser sees as much as without one.
 func (s *readService) redact(ctx context.Context, plan buckets.Plan, states gates.Answer, c Caller, state State,
 	own []string,
 ) quota.Decision {
 	d := states.Public()
 	if c.Kind == BackEnd {
-		// UnnamedRule is no limit of the person, so it is told only while it refuses.
+		// UnnamedRule is no limit of the person.
 		hidden := func(x quota.State) bool { return x.Scope == policy.UnnamedScope && x.RetryAfter == 0 }
 		if slices.ContainsFunc(d.Rules, hidden) {
 			d.Rules = slices.DeleteFunc(slices.Clone(d.Rules), hidden)
@@ -132,11 +125,11 @@ func (s *readService) redact(ctx context.Context, plan buckets.Plan, states gate
 	return d
 }
 
-// visibleState returns the state of a rule that a browser sees in place of the actual state. In
-// general the visible state is computed only from the browser's own sends. But if other callers'
-// events make the browser wait longer, the visible rule has no free place until the end of that
-// longer wait. If the rule's window is an hour or longer, this end is rounded up. Later answers
-// show the same rounded end, even when the actual end has passed.
+// visibleState returns the state of a rule that a browser sees in place of the actual one. In
+// general it is computed only from the browser's own sends. But if other callers' events make the
+// browser wait longer, the rule has no free place until the end of that wait. If the rule's window
+// is an hour or longer, this end is rounded up, and later answers show the same end, even when the
+// actual one has passed.
 func (s sendHistory) visibleState(actual quota.State, at time.Time) quota.State {
 	own := s.Own
 	if actual.Name == policy.CarrierName || !actual.Scope.Counted() {
@@ -157,10 +150,8 @@ func (s sendHistory) visibleState(actual quota.State, at time.Time) quota.State 
 	return visible
 }
 
-// newFailedCheckLimitError returns the error for a caller that must wait because there were too
-// many failed checks. The parameter bound is the rule that refuses the caller. The parameter wait
-// is the time from the instant in the parameter at to the end of the refusal. A caller without a
-// secret key gets a rounded wait (roundedWait; docs/PROMISES.md, promise 3).
+// newFailedCheckLimitError tells a caller to wait from at on. bound is the rule that refuses. A
+// caller without a secret key gets a rounded wait (roundedWait).
 func newFailedCheckLimitError(c Caller, bound quota.Rule, wait time.Duration, at time.Time) *FailedCheckLimitError {
 	if c.Kind != BackEnd {
 		wait = roundedWait(bound, at.Add(wait), at)
@@ -169,9 +160,9 @@ func newFailedCheckLimitError(c Caller, bound quota.Rule, wait time.Duration, at
 }
 
 // refusedByOthersUntil returns the actual end of the last refusal by a rule on the recipient, if
-// other callers' sends had used up the rule. It returns zero if there was no such refusal, or if a
-// later send shows that the refusal had ended. It also returns zero if the rule's waits are not
-// rounded, because then no answer shows a wait after the actual end.
+// other callers' sends had used up the rule. It returns zero without such a refusal, or if a later
+// send shows that the refusal had ended. It also returns zero if the rule's waits are not rounded,
+// because then no answer shows a wait after the actual end.
 func (s sendHistory) refusedByOthersUntil(r quota.Rule) (ends time.Time) {
 	if r.Name == policy.CarrierName || r.Scope != quota.Recipient || r.Calendar() || r.Window < MinRoundedWindow ||
 		len(s.All) < r.Limit {

@@ -7,11 +7,11 @@ import (
 )
 
 // A repeated request waits for the answer to the first request with its key, until its own
-// deadline. If the first request is in this process, the repeated request waits in keyTurns. While
-// it waits, it holds no slot of the recipient, is not counted by package admission and runs no
-// database statement. If the first request is in another process, one repeated request tries again
-// and again to claim the key. All other repeated requests of this process wait for that one. If
-// more requests wait than these constants allow, the next one gets ErrKeyInProgress at once.
+// deadline. If the first request is in this process, the repeated one waits in keyTurns. Meanwhile
+// it holds no slot of the recipient, package admission doesn't count it, and it runs no database
+// statement. If the first request is in another process, one repeated request tries again and again
+// to claim the key, and all others of this process wait for that one. Beyond these bounds, a
+// request gets ErrKeyInProgress at once.
 const (
 	maxWaitingPerKey = 32   // requests of this process that wait for one key
 	maxWaiting       = 1024 // for all keys
@@ -26,8 +26,8 @@ type keyTurns struct {
 	waiting int
 }
 
-// turnName has the hashes of a key and of a request's content. So a request with the same key but
-// other content delays no repeated request.
+// turnName hashes a key and a request's content. So a request with the same key but other content
+// delays no repeated request.
 type turnName struct{ key, fingerprint [32]byte }
 
 // keyTurn is the turn of one request; nil: the request needs no turn.
@@ -40,10 +40,10 @@ type keyTurn struct {
 	admitted bool // set before ended is closed
 }
 
-// takeTurn waits until it is the request's turn to work on its Idempotency-Key in this process. The
-// caller must end the turn. If the request has no key, or if the previous request with the turn was
-// admitted, no turn is needed and takeTurn returns nil. Error: ErrKeyInProgress if the client hangs
-// up, if the time for the decision ends, or if too many requests wait.
+// takeTurn waits until the request may work on its Idempotency-Key in this process. The caller must
+// end the turn. It returns nil if no turn is needed: the request has no key, or the last request
+// with the turn was admitted. Error: ErrKeyInProgress if the client hangs up, if the time for the
+// decision ends, or if too many requests wait.
 func (s *sendService) takeTurn(client, deciding context.Context, r *parsedRequest) (*keyTurn, error) {
 	if r.IdempotencyKey == "" {
 		return nil, nil
@@ -63,10 +63,8 @@ func (s *sendService) takeTurn(client, deciding context.Context, r *parsedReques
 	}
 }
 
-// takeOrJoin takes the turn with the name, if it is free. In this case the result own is the
-// caller's new turn. If another request has the turn, the caller joins the requests that wait for
-// it. In this case the result before is the other request's turn. If too many requests wait, both
-// results are nil.
+// takeOrJoin takes a free turn (own), or joins the requests that wait for the turn of another
+// request (before). If too many wait, both are nil.
 func (k *keyTurns) takeOrJoin(name turnName) (own, before *keyTurn) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -86,8 +84,6 @@ func (k *keyTurns) takeOrJoin(name turnName) (own, before *keyTurn) {
 	return nil, before
 }
 
-// waitFor waits for the end of a turn that the caller has joined. It returns false in the same
-// cases as wait.
 func (k *keyTurns) waitFor(client, deciding context.Context, turn *keyTurn) bool {
 	ended := k.wait(client, deciding, turn.ended)
 	k.mu.Lock()
@@ -96,8 +92,8 @@ func (k *keyTurns) waitFor(client, deciding context.Context, turn *keyTurn) bool
 	return ended
 }
 
-// end ends the turn, so that the waiting requests continue. If the request was admitted, the
-// waiting requests continue without a turn. Later calls of end do nothing.
+// end lets the waiting requests go on: without a turn if this one was admitted. Later calls do
+// nothing.
 func (k *keyTurn) end(admitted bool) {
 	if k == nil {
 		return
@@ -111,15 +107,14 @@ func (k *keyTurn) end(admitted bool) {
 	})
 }
 
-// pause waits for d. False: as of wait.
 func (k *keyTurns) pause(client, deciding context.Context, d time.Duration) bool {
 	over := make(chan struct{})
 	defer time.AfterFunc(d, func() { close(over) }).Stop()
 	return k.wait(client, deciding, over)
 }
 
-// wait waits until the channel over is closed. It returns false if the client hung up, if the time
-// for the decision ended, or if too many requests wait.
+// wait returns false if the client hung up, if the time for the decision ended, or if too many
+// requests wait.
 func (k *keyTurns) wait(client, deciding context.Context, over <-chan struct{}) bool {
 	k.mu.Lock()
 	full := k.waiting >= maxWaiting

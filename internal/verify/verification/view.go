@@ -16,20 +16,19 @@ import (
 	"sendcode/quota"
 )
 
-// Answer is the result of a request for a code. A refusal is also an Answer and not an error. If
-// the request is refused, Admitted is false, and View has only the recipient, the channel and the
-// purpose.
+// Answer answers a request for a code. A refusal is an Answer, too, not an error: Admitted is
+// false, and View has only the recipient, the channel and the purpose.
 type Answer struct {
 	Admitted bool
 	Replayed bool // an earlier request with this Idempotency-Key was admitted, so this request did nothing
 	View     View
 	Quota    quota.Decision
-	// AsksNext: the next send would be asked for a human check.
+	// AsksNext is true if the next send would be asked for a human check.
 	AsksNext bool
-	// HumanCheck is the human check that a refused request needs, or nil if passing a check would
-	// not admit the request. If HumanCheck is set, Quota has the rules that refuse a request that
-	// has passed no check. CheckFailed says why the request's token was not accepted. CheckFailed
-	// is empty if the request had no token, or if the vendor of the check was not available.
+	// HumanCheck is the human check that a refused request needs, or nil if passing one would not
+	// admit it. With HumanCheck, Quota has the rules that refuse a request without a pass, and
+	// CheckFailed says why the request's token was not accepted. CheckFailed is empty if there was
+	// no token, or if the vendor was not available.
 	HumanCheck  *humancheck.Offer
 	CheckFailed humancheck.Reason
 }
@@ -50,8 +49,7 @@ type View struct {
 	Send              SendView
 	Now               time.Time // on the database's clock
 	// RecipientHash is the hash of the address as spelled, the same as sub in a proof. It is empty
-	// if the address was erased or cannot be decrypted. The API shows RecipientHash only to secret
-	// keys.
+	// if the address was erased or can't be decrypted. The API shows it only to secret keys.
 	RecipientHash string
 	Details       string      // what the code confirms; the API shows it to secret keys alone
 	Test          bool        // a test recipient: nothing is sent, and its code is configured
@@ -62,8 +60,8 @@ type View struct {
 type SendView struct {
 	ID     string
 	Number int
-	// Status is Undelivered also for a mail that bounced for good. In the database, such a mail
-	// keeps the status Sent or Unknown.
+	// Status is Undelivered also for a mail that bounced for good. Its row keeps the status Sent or
+	// Unknown.
 	Status     store.Status
 	Final      bool   // the status does not change any more
 	Reason     string // with Failed and Unknown; for secret keys and the administrator
@@ -72,9 +70,8 @@ type SendView struct {
 	FinishedAt time.Time // zero while in flight
 }
 
-// view returns what a caller may see of a verification. The parameter address is the hash of the
-// address as spelled. If address is zero, view decrypts the address and computes the hash.
-// RecipientHash is empty if the address was erased or cannot be decrypted.
+// address is the hash of the address as spelled, or zero: then view decrypts the address and
+// computes it.
 func (s *readService) view(v store.Verification, send store.Send, now time.Time, address recipient.Hash) View {
 	format, test := s.codeFormat(v)
 	if address.IsZero() {
@@ -97,7 +94,6 @@ func (s *readService) view(v store.Verification, send store.Send, now time.Time,
 	}
 }
 
-// storedVerification is a verification as read from the database.
 type storedVerification struct {
 	store.Verification
 	readAt time.Time // on the database's clock
@@ -105,14 +101,14 @@ type storedVerification struct {
 
 func (s storedVerification) state() State { return StateOf(s.Verification, s.readAt) }
 
-// isJoined reports whether a resend that names s sends its code again. Otherwise it opens another
-// verification, with a code that lives for the duration life.
+// isJoined reports whether a resend that names s sends its code again. Otherwise the resend opens
+// another verification, with a code that lives for life.
 func (s storedVerification) isJoined(life time.Duration) bool {
 	return s.ID != "" && s.state() == Pending && s.ExpiresAt.Sub(s.readAt) >= MinResendLife(life)
 }
 
-// lookup reads a verification for a caller. Errors: fault.NotFound, also if the caller may not read
-// the verification (see mayRead); fault.Unavailable.
+// Errors of lookup: fault.NotFound, also if the caller may not read the verification (mayRead);
+// fault.Unavailable.
 func (s *readService) lookup(ctx context.Context, c Caller, id string) (storedVerification, error) {
 	v, now, err := s.Rows.VerificationRow(ctx, id)
 	if err == nil && !c.mayRead(v) {
@@ -124,15 +120,14 @@ func (s *readService) lookup(ctx context.Context, c Caller, id string) (storedVe
 	return storedVerification{v, now}, nil
 }
 
-// mayRead reports whether the caller may read v. v must belong to the caller's app. A browser may
-// not read a verification that a back end opened. Our page may read only verifications whose
-// channel and purpose the page offers.
+// A browser may not read a verification that a back end opened. Our page may read only
+// verifications whose channel and purpose it offers.
 func (c Caller) mayRead(v store.Verification) bool {
 	return v.App == c.App && (c.Kind == BackEnd || v.Holder == "") && c.Page.HasChannel(v.Channel) && c.Page.HasPurpose(v.Purpose)
 }
 
-// Get returns a verification and the current states of the recipient's rules. If the verification's
-// purpose is no longer configured, Quota is empty. Errors: fault.NotFound, fault.Unavailable.
+// Get returns a verification and the current states of the recipient's rules, or no states if the
+// verification's purpose is no longer configured. Errors: fault.NotFound, fault.Unavailable.
 func (s *readService) Get(ctx context.Context, c Caller, id string) (Answer, error) {
 	v, newest, now, err := s.Rows.Verification(ctx, id)
 	if err == nil && !c.mayRead(v) {
@@ -160,9 +155,8 @@ func (s *readService) Get(ctx context.Context, c Caller, id string) (Answer, err
 	return Answer{View: view, Quota: visible, AsksNext: s.asksNext(c.Kind, plan, current.Decision)}, nil
 }
 
-// recipientGroups returns the groups of a verification's recipient: the country and prefix of a
-// phone number. The result is zero if no rule counts by group, or if the recipient cannot be
-// decrypted.
+// recipientGroups returns the country and prefix of a phone number, or zero if no rule counts by
+// them or if the recipient can't be decrypted.
 func (s *readService) recipientGroups(rules []quota.Rule, v store.Verification) buckets.RecipientGroups {
 	if !slices.ContainsFunc(rules, func(r quota.Rule) bool {
 		return r.Scope == quota.Country || r.Scope == quota.Prefix
@@ -197,16 +191,15 @@ func (s *readService) Quota(ctx context.Context, c Caller, channel, to, purpose 
 	view := View{Channel: r.Channel(), To: r.Masked(), Purpose: p.Name}
 	asks := false
 	if check := s.humanCheckOf(c.Kind, plan); check != nil && !set.TestRecipients.Has(hashes.Address, s.Now()) {
-		// The read of isAlwaysAsked does not end with ctx, because other callers get the result of
-		// the same read.
+		// This read goes on without ctx, because other callers share it.
 		asks = s.asksNext(c.Kind, plan, current.Decision) || s.isAlwaysAsked(context.WithoutCancel(ctx), *check, plan, r, true)
 	}
 	return Answer{Quota: s.redact(ctx, plan, current, c, "", nil), View: view, AsksNext: asks}, nil
 }
 
 // NeverTogether reports whether a rule can never admit one send to each of these recipients at the
-// same time. That is so if more of the recipients share a bucket of the rule than the rule's Limit
-// allows. It returns false for an invalid request, because Send refuses such a request.
+// same time: more of them share a bucket of the rule than its Limit allows. It returns false for an
+// invalid request, which Send refuses.
 func (s *readService) NeverTogether(c Caller, channel, purpose string, to ...string) bool {
 	set := s.Policy.Get()
 	p, err := FindPurpose(set, purpose)
@@ -232,10 +225,9 @@ func (s *readService) NeverTogether(c Caller, channel, purpose string, to ...str
 	return false
 }
 
-// RecipientQuota returns the states of a recipient's rules, as Quota does, but for administrators.
-// It finds the recipient by hash, and uses the limits for a class of callers. It also returns the
-// rules that quota.Decision.Public removes. It returns no rules on networks, countries and
-// prefixes, because the buckets of these rules cannot be computed from the hash. Errors:
+// RecipientQuota is Quota for administrators. It finds the recipient by hash, uses the limits for a
+// class of callers, and also returns the rules that quota.Decision.Public removes. It returns no
+// rules on networks, countries and prefixes, whose buckets can't be computed from the hash. Errors:
 // *fault.InvalidError, fault.Unavailable.
 func (s *readService) RecipientQuota(
 	ctx context.Context, app string, ch recipient.Channel, purpose string, h recipient.Hash,
@@ -246,16 +238,15 @@ func (s *readService) RecipientQuota(
 	if err != nil {
 		return quota.Decision{}, err
 	}
-	set.Breaker = quota.Rule{} // is nothing of a recipient
+	set.Breaker = quota.Rule{} // the breaker limits the service, not a recipient
 	current, err := s.peek(ctx, buckets.NewPlan(
 		buckets.Subject{App: app, Channel: ch, Recipient: h, Purpose: p, Class: class},
 		set.RulesFor(p, policy.Request{App: app, Channel: ch, Class: class})))
 	return current.Decision, err
 }
 
-// ValidateRecipient returns a *fault.InvalidError if codes cannot be sent to a recipient. The
-// recipient may be invalid, its country or kind of phone number may not be served, or its mail
-// domain may be disposable.
+// ValidateRecipient returns a *fault.InvalidError if codes can't be sent to a recipient: it is
+// invalid, its country or kind of phone number isn't served, or its mail domain is disposable.
 func (s *readService) ValidateRecipient(channel, to string) error {
 	r, err := s.parseRecipient(channel, to, "")
 	if err != nil {
@@ -267,8 +258,8 @@ func (s *readService) ValidateRecipient(channel, to string) error {
 	return nil
 }
 
-// AlternativeChannel returns email if a text message failed or was not delivered. Otherwise it
-// returns "", which means that no other channel is offered.
+// AlternativeChannel returns email if a text message failed or wasn't delivered, and otherwise "":
+// no other channel is offered.
 func AlternativeChannel(ch recipient.Channel, s store.Status) recipient.Channel {
 	if ch == recipient.SMS && (s == store.Failed || s == store.Undelivered) {
 		return recipient.Email
@@ -276,7 +267,6 @@ func AlternativeChannel(ch recipient.Channel, s store.Status) recipient.Channel 
 	return ""
 }
 
-// ChannelInfo is a channel on which codes can be requested.
 type ChannelInfo struct {
 	Channel recipient.Channel
 	Paused  bool // nothing is sent on it for now
@@ -285,16 +275,14 @@ type ChannelInfo struct {
 	Countries []string
 }
 
-// Appearance has the title and the colours of a form for an app and a purpose. The form is shown
-// with them before anything is sent.
+// Appearance is the look of a form before anything is sent.
 type Appearance struct {
 	Title       string // of the purpose; "" without a title in the reader's languages
 	Light, Dark string // the app's accent colour for a light and for a dark page, as #rrggbb; "" if the app has none
 }
 
-// Appearance returns the purpose's title and the accent colours of the caller's app. languages is a
-// tag or an Accept-Language list. An empty purpose is the default one. An unknown purpose has no
-// title.
+// Appearance: languages is a tag or an Accept-Language list. An empty purpose is the default one. An unknown
+// purpose has no title.
 func (s *readService) Appearance(c Caller, purpose, languages string) Appearance {
 	set := s.Policy.Get()
 	look := set.Apps[c.App].Brand
@@ -305,7 +293,7 @@ func (s *readService) Appearance(c Caller, purpose, languages string) Appearance
 }
 
 // Channels returns the channels of a purpose: mail, and text messages if a carrier is configured.
-// An empty purpose is the default one. Error: *fault.InvalidError for an unknown purpose.
+// Error: *fault.InvalidError for an unknown purpose.
 func (s *readService) Channels(purpose string) ([]ChannelInfo, error) {
 	set := s.Policy.Get()
 	if _, err := FindPurpose(set, purpose); err != nil {
