@@ -1,11 +1,11 @@
-// Package document reads YAML into structs and prints structs as YAML. The tags of the struct
-// fields control both. The package does not know what the settings mean. Package
-// internal/run/config declares the settings, and the checks to which the tags refer.
+// Package document reads YAML into structs and prints structs as YAML, both by the tags of their
+// fields. It does not know what the settings mean: package internal/run/config declares them, and
+// the checks to which the tags refer.
 //
-// The function yaml.Unmarshal is not enough, for two reasons. It stops at the first mistake. And a
-// check that runs after a mapping has been decoded does not know the line numbers. A JSON Schema
-// (santhosh-tekuri/jsonschema) was tried, too. It still needed as much code as this package has,
-// for line numbers, suggestions, defaults and readable messages.
+// yaml.Unmarshal is not enough. It stops at the first mistake, and a check that runs after a
+// mapping has been decoded doesn't know the line numbers. A JSON Schema
+// (santhosh-tekuri/jsonschema) was tried, too. For line numbers, suggestions, defaults and readable
+// messages it needed as much code as this package has.
 package document
 
 import (
@@ -39,8 +39,7 @@ type Decoder struct {
 	Owner   any                                 // for Check methods that need more than the file
 }
 
-// Mapping is a mapping in the file, decoded into a struct. The method Check of the struct gets the
-// Mapping.
+// Mapping is a mapping in the file, decoded into a struct. The struct's method Check gets it.
 type Mapping struct {
 	*Decoder
 	Node     *yaml.Node
@@ -51,18 +50,18 @@ type Mapping struct {
 	before   int                   // the number of mistakes found in the file before this mapping
 }
 
-// checker is a struct that checks its fields together after they were decoded. Check may also set
-// fields whose values follow from other fields.
+// checker checks the fields of a struct together after they were decoded. Check may also set fields
+// that follow from others.
 type checker interface{ Check(p *Mapping) }
 
-// preparer is a struct whose method Prepare reads the mapping before the fields are decoded. If
-// Prepare returns false, the fields are not decoded.
+// preparer reads the mapping before the fields are decoded. If Prepare returns false, they aren't
+// decoded.
 type preparer interface{ Prepare(p *Mapping) bool }
 
-// Valid reports whether no mistake was found in the mapping.
+// Valid reports whether the mapping has no mistake.
 func (m *Mapping) Valid() bool { return len(m.Errs.Mistakes) == m.before }
 
-// nodeAtOrSelf returns the node and path of a key or, if the key is not given, of the mapping.
+// nodeAtOrSelf returns the node and path of a key or, if the key isn't given, of the mapping.
 func (m *Mapping) nodeAtOrSelf(key string) (*yaml.Node, string) {
 	if n := m.Given[key]; n != nil {
 		return n, JoinPath(m.Path, key)
@@ -70,8 +69,8 @@ func (m *Mapping) nodeAtOrSelf(key string) (*yaml.Node, string) {
 	return m.Node, m.Path
 }
 
-// AddMistake adds a mistake at a key, unless a mistake was found there during decoding. If the key
-// is not given, the mistake is at the mapping.
+// AddMistake adds a mistake at a key, or at the mapping if the key isn't given. It adds none if the
+// key has a mistake already.
 func (m *Mapping) AddMistake(key, format string, args ...any) {
 	if !m.Faulty[key] && m.Node != nil && (m.Node.Kind == yaml.MappingNode || IsNull(m.Node)) {
 		n, path := m.nodeAtOrSelf(key)
@@ -79,11 +78,11 @@ func (m *Mapping) AddMistake(key, format string, args ...any) {
 	}
 }
 
-// LocationOf returns the file, the line and the path of a key, for people. If the key is not given,
-// it returns the location of the mapping.
+// LocationOf returns the file, the line and the path of a key, or of the mapping if the key isn't
+// given.
 func (m *Mapping) LocationOf(key string) string { return m.location(m.nodeAtOrSelf(key)) }
 
-// Field is a field of a struct, or of another struct that the struct inlines.
+// Field is a field of a struct, or of a struct that it inlines.
 type Field struct {
 	Name  string
 	Tag   reflect.StructTag
@@ -91,8 +90,8 @@ type Field struct {
 	omit  bool
 }
 
-// FlattenedFields returns all fields of a struct and of the structs that it inlines. As parts, it
-// returns the struct itself and the inlined structs.
+// FlattenedFields returns the fields of a struct and of the structs that it inlines. parts are the
+// struct itself and the inlined structs.
 func FlattenedFields(v reflect.Value) (all []Field, parts []reflect.Value) {
 	parts = append(parts, v)
 	for i := range v.NumField() {
@@ -114,7 +113,6 @@ func FlattenedFields(v reflect.Value) (all []Field, parts []reflect.Value) {
 	return all, parts
 }
 
-// setDefaults sets the fields of a struct to the defaults in their tags.
 func setDefaults(v reflect.Value) {
 	all, _ := FlattenedFields(v)
 	for _, f := range all {
@@ -127,14 +125,14 @@ func setDefaults(v reflect.Value) {
 	}
 }
 
-// Defaults returns a T whose fields have the defaults in their tags.
+// Defaults returns a T with the defaults of its tags.
 func Defaults[T any]() (v T) {
 	setDefaults(reflect.ValueOf(&v).Elem())
 	return v
 }
 
-// DecodeStruct sets a struct to its defaults, decodes a mapping into the struct, and runs the
-// checks of the struct. A null node counts as an empty mapping.
+// DecodeStruct sets a struct to its defaults, decodes a mapping into it, and runs its checks. A
+// null node is an empty mapping.
 func (d *Decoder) DecodeStruct(n *yaml.Node, path string, v reflect.Value) *Mapping {
 	p := &Mapping{d, n, path, map[string]*yaml.Node{}, map[string]bool{}, map[string][]*Mapping{}, len(d.Errs.Mistakes)}
 	v.SetZero()
@@ -176,7 +174,7 @@ func (d *Decoder) DecodeStruct(n *yaml.Node, path string, v reflect.Value) *Mapp
 	return p
 }
 
-// decodeValue decodes a node into a field. It returns the decoded mappings in the node (places).
+// decodeValue returns the decoded mappings in the node.
 func (d *Decoder) decodeValue(n *yaml.Node, path string, v reflect.Value, tag reflect.StructTag) (places []*Mapping) {
 	_, unmarshals := v.Addr().Interface().(encoding.TextUnmarshaler)
 	switch {
@@ -206,8 +204,8 @@ func (d *Decoder) decodeValue(n *yaml.Node, path string, v reflect.Value, tag re
 	return places
 }
 
-// decodeItem decodes an element and appends it to the list, unless the element is a single value
-// with a mistake. It returns the mappings in the element.
+// decodeItem appends an element to the list, unless it is a single value with a mistake. It returns
+// the mappings in the element.
 func (d *Decoder) decodeItem(n *yaml.Node, path string, list reflect.Value, tag reflect.StructTag) []*Mapping {
 	before := len(d.Errs.Mistakes)
 	one := reflect.New(list.Type().Elem()).Elem()
@@ -229,8 +227,7 @@ func (d *Decoder) decodeItem(n *yaml.Node, path string, list reflect.Value, tag 
 	return places
 }
 
-// checkUnique returns a problem if the list already has an equal element. The tag unique tells
-// which key of an element is compared.
+// checkUnique returns a problem if the list has an equal element, as the tag unique says.
 func checkUnique(list, one reflect.Value, tag reflect.StructTag) string {
 	key := tag.Get("unique")
 	part := func(v reflect.Value) any {
@@ -248,7 +245,7 @@ func checkUnique(list, one reflect.Value, tag reflect.StructTag) string {
 	return ""
 }
 
-// decodeMap decodes a mapping with arbitrary keys into a Go map.
+// decodeMap decodes a mapping with arbitrary keys.
 func (d *Decoder) decodeMap(n *yaml.Node, path string, v reflect.Value, tag reflect.StructTag) {
 	v.SetZero()
 	d.eachEntry(n, path, func(key string, n *yaml.Node, path string) {

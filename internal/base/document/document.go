@@ -12,15 +12,15 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// MaxSize is the largest size of the YAML file, in bytes. MaxValueSize is the largest size of one
-// value, in bytes. A key ring with some hundred keys is smaller than MaxValueSize.
+// MaxSize and MaxValueSize bound the YAML file and one value, in bytes. A key ring with some
+// hundred keys fits into a value.
 const (
 	MaxSize      = 256 << 10
 	MaxValueSize = 64 << 10
 )
 
-// Parse returns the root of a YAML file. It returns nil if the file is empty. If it cannot parse
-// the file, it returns nil and records a mistake.
+// Parse returns the root of a YAML file, or nil if the file is empty. If it can't parse the file,
+// it records a mistake and returns nil.
 func (d *Decoder) Parse(content []byte) *yaml.Node {
 	if len(content) > MaxSize {
 		d.Errs.Add(d.Name, "is larger than %d bytes", MaxSize)
@@ -33,8 +33,8 @@ func (d *Decoder) Parse(content []byte) *yaml.Node {
 		return nil
 	case err != nil:
 		said := ": " + strings.TrimPrefix(err.Error(), "yaml: ")
-		// The parser returns the line in which it noticed the mistake. The mistake itself may be in
-		// an earlier line.
+		// The parser tells the line in which it noticed the mistake, which may be in an earlier
+		// one.
 		if line, ok := strings.CutPrefix(said, ": line "); ok {
 			said = ", near line " + line
 		}
@@ -49,9 +49,8 @@ func (d *Decoder) Parse(content []byte) *yaml.Node {
 	return root.Content[0]
 }
 
-// location returns the location of a node, for messages. It consists of the file, the line and the
-// path. For a node that is not from the file, location returns the node's source, such as the name
-// of a variable.
+// location returns the file, the line and the path of a node, or the node's source if it isn't from
+// the file.
 func (d *Decoder) location(n *yaml.Node, path string) string {
 	if other := d.Sources[n]; other != "" {
 		return other
@@ -63,13 +62,12 @@ func (d *Decoder) location(n *yaml.Node, path string) string {
 	return where
 }
 
-// AddMistakeAt adds a mistake at a node.
 func (d *Decoder) AddMistakeAt(n *yaml.Node, path, format string, args ...any) {
 	d.Errs.Add(d.location(n, path), format, args...)
 }
 
-// eachEntry calls yield for each key of a mapping, in the order of the file. Duplicate keys,
-// anchors and merge keys are mistakes: with merge keys a small file could become huge.
+// eachEntry walks a mapping in the order of the file. Duplicate keys, anchors and merge keys are
+// mistakes: with merge keys a small file could become huge.
 func (d *Decoder) eachEntry(n *yaml.Node, path string, yield func(key string, value *yaml.Node, path string)) {
 	if !d.checkKind(n, path, yaml.MappingNode, "key: value pairs") {
 		return
@@ -90,7 +88,6 @@ func (d *Decoder) eachEntry(n *yaml.Node, path string, yield func(key string, va
 	}
 }
 
-// eachItem calls yield for each element of a list.
 func (d *Decoder) eachItem(n *yaml.Node, path string, yield func(v *yaml.Node, path string)) {
 	if !d.checkKind(n, path, yaml.SequenceNode, "a list") {
 		return
@@ -100,8 +97,8 @@ func (d *Decoder) eachItem(n *yaml.Node, path string, yield func(v *yaml.Node, p
 	}
 }
 
-// scalar returns a single value as text, exactly as it is written. So a name of digits, or a hash
-// such as 1e10, needs no quotes. For any other node it adds a mistake and returns false.
+// scalar returns a single value exactly as it is written. So a name of digits, or a hash such as
+// 1e10, needs no quotes. For any other node it adds a mistake and returns false.
 func (d *Decoder) scalar(n *yaml.Node, path string) (string, bool) {
 	if !d.checkKind(n, path, yaml.ScalarNode, "a single value") {
 		return "", false
@@ -113,8 +110,8 @@ func (d *Decoder) scalar(n *yaml.Node, path string) (string, bool) {
 	return strings.TrimSpace(n.Value), true
 }
 
-// checkKind reports whether a node has the kind and can be decoded. If not, it adds a mistake. The
-// parameter want describes the kind for the message.
+// checkKind adds a mistake if a node hasn't the kind or can't be decoded. want describes the kind
+// for the message.
 func (d *Decoder) checkKind(n *yaml.Node, path string, kind yaml.Kind, want string) bool {
 	switch {
 	case n.Kind == yaml.AliasNode:
@@ -129,11 +126,10 @@ func (d *Decoder) checkKind(n *yaml.Node, path string, kind yaml.Kind, want stri
 	return false
 }
 
-// IsNull reports whether a node is null, as the value of "key:" is.
+// IsNull is true for the value of "key:", for example.
 func IsNull(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.Tag == "!!null" }
 
-// FindEntry returns two nodes of a mapping: a key and its value. If the mapping lacks the key, both
-// are nil.
+// FindEntry returns a key of a mapping and its value, or nil for both.
 func FindEntry(n *yaml.Node, key string) (name, value *yaml.Node) {
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		if n.Content[i].Value == key {
@@ -143,15 +139,13 @@ func FindEntry(n *yaml.Node, key string) (name, value *yaml.Node) {
 	return nil, nil
 }
 
-// isEmptyScalar reports whether n is a single value without a text.
 func isEmptyScalar(n *yaml.Node) bool {
 	return n.Kind == yaml.ScalarNode && strings.TrimSpace(n.Value) == ""
 }
 
 var plainKeyPattern = regexp.MustCompile(`^[\w-]{1,64}$`)
 
-// JoinPath appends a key to a path, with a dot between. A key that is not a plain word is shown by
-// Printable.
+// JoinPath joins them by a dot. It shows a key that isn't a plain word by Printable.
 func JoinPath(path, key string) string {
 	if !plainKeyPattern.MatchString(key) {
 		key = Printable(key)
@@ -162,7 +156,7 @@ func JoinPath(path, key string) string {
 	return path + "." + key
 }
 
-// Printable returns text from outside in one short line, without control characters.
+// Printable shortens a text from outside to one line of 80 bytes without control characters.
 func Printable(s string) string {
 	const most = 80
 	if len(s) > most {
@@ -171,8 +165,8 @@ func Printable(s string) string {
 	return PrintablePath(s)
 }
 
-// PrintablePath returns a path in one line, without control characters. It is whole, since a person
-// looks for the file.
+// PrintablePath returns a path in one line without control characters. The path stays whole,
+// because a person looks for the file.
 func PrintablePath(s string) string {
 	if strings.ContainsFunc(s, func(r rune) bool { return !strconv.IsPrint(r) }) || s == "" {
 		return strconv.Quote(s)
@@ -180,7 +174,7 @@ func PrintablePath(s string) string {
 	return s
 }
 
-// IsControl reports whether r is a line break or another control character.
+// IsControl is also true for line breaks.
 func IsControl(r rune) bool {
 	return r < ' ' || r == 0x7f || 0x80 <= r && r < 0xa0 || r == '\u2028' || r == '\u2029'
 }

@@ -13,15 +13,14 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Encoder writes structs in the form that Decoder reads, and masks their secrets. Each function
-// returns a text without its secrets. It applies to the fields whose struct tag `check` equals the
-// function's key in the map.
+// Encoder writes structs in the form that Decoder reads, and masks their secrets. A function masks
+// the fields whose tag `check` is its key.
 type Encoder map[string]func(text string) string
 
 // maxLineWidth bounds a mapping or list on one line, in bytes.
 const maxLineWidth = 140
 
-// Encode returns a struct as a YAML mapping, with each key on a line of its own.
+// Encode puts each key of the struct on a line of its own.
 func (e Encoder) Encode(v reflect.Value) *yaml.Node {
 	n := e.encodeComposite(v)
 	for i := 1; i < len(n.Content); i += 2 {
@@ -37,8 +36,8 @@ func (e Encoder) Encode(v reflect.Value) *yaml.Node {
 
 func isComposite(n *yaml.Node) bool { return n.Kind != yaml.ScalarNode }
 
-// layOut puts a mapping or a list on one line if the line has at most maxLineWidth bytes. Otherwise
-// it lays out each element in the same way.
+// layOut puts a mapping or a list on one line of at most maxLineWidth bytes. Otherwise it does so
+// for each element.
 func layOut(n *yaml.Node) {
 	if !isComposite(n) {
 		return
@@ -65,7 +64,6 @@ func (e Encoder) encodeValue(v reflect.Value, tag reflect.StructTag) *yaml.Node 
 	return n
 }
 
-// encodeComposite returns a struct, map or list as YAML.
 func (e Encoder) encodeComposite(v reflect.Value) *yaml.Node {
 	n := &yaml.Node{Kind: yaml.MappingNode}
 	switch v.Kind() {
@@ -93,15 +91,13 @@ func (e Encoder) encodeComposite(v reflect.Value) *yaml.Node {
 	return n
 }
 
-// appendEntry appends an entry to a mapping.
 func appendEntry(n *yaml.Node, key string, value *yaml.Node) {
 	name := &yaml.Node{}
 	name.SetString(key)
 	n.Content = append(n.Content, name, value)
 }
 
-// encodeScalar returns a single value in the form that the decoder reads: a text, a number, or a
-// bool. For a struct, a map or a list it returns nil.
+// encodeScalar returns nil for a struct, a map or a list.
 func (e Encoder) encodeScalar(v reflect.Value, tag reflect.StructTag) any {
 	switch value := v.Interface().(type) {
 	case time.Duration:
@@ -131,8 +127,8 @@ func (e Encoder) encodeScalar(v reflect.Value, tag reflect.StructTag) any {
 	return nil
 }
 
-// formatDuration formats a duration with one unit, such as 1h or 10m. It uses the largest unit in
-// which the duration is a whole number. But one minute is written as 60s.
+// formatDuration uses the largest unit in which the duration is a whole number, as in 1h or 10m.
+// But one minute is 60s.
 func formatDuration(d time.Duration) string {
 	switch {
 	case d >= time.Hour && d%time.Hour == 0:

@@ -7,18 +7,18 @@ import (
 	"sendcode/internal/base/recipient"
 )
 
-// Mistake is one thing that is wrong, in plain words.
+// Mistake tells one problem of a configuration in plain words.
 type Mistake struct {
 	Where string // "SENDCODE_ADDR", or "sendcode.yaml:12: policies.default[0].window"
 	Text  string
 }
 
-// Errors is everything that is wrong with a configuration.
+// Errors has all mistakes of a configuration.
 type Errors struct {
 	Mistakes []Mistake
 }
 
-// Error returns the whole list, one mistake a line.
+// Error writes each mistake on a line.
 func (e *Errors) Error() string {
 	var b strings.Builder
 	if len(e.Mistakes) == 1 {
@@ -32,12 +32,11 @@ func (e *Errors) Error() string {
 	return b.String()
 }
 
-// Add notes a mistake.
 func (e *Errors) Add(where, format string, args ...any) {
 	e.Mistakes = append(e.Mistakes, Mistake{where, fmt.Sprintf(format, args...)})
 }
 
-// OrNil returns the list, or nil if there is no mistake.
+// OrNil returns nil if there is no mistake.
 func (e *Errors) OrNil() error {
 	if len(e.Mistakes) == 0 {
 		return nil
@@ -45,8 +44,8 @@ func (e *Errors) OrNil() error {
 	return e
 }
 
-// DidYouMean returns ", did you mean …?" with the known word that is most similar to the typed
-// word. If no known word is similar, it returns "".
+// DidYouMean returns ", did you mean …?" with the most similar known word, or "" if none is
+// similar.
 func DidYouMean(typed string, known []string) string {
 	if len(typed) > 64 {
 		return ""

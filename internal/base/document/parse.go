@@ -12,9 +12,8 @@ import (
 	"time"
 )
 
-// IsScalar reports whether a value of the type is a single value in the file. It returns false for
-// a map and for a struct with exported fields. It also returns false for a list, unless the list's
-// type implements encoding.TextUnmarshaler.
+// IsScalar reports whether the file has a single value for this type: not for a map, a struct with
+// exported fields, or a list without encoding.TextUnmarshaler.
 func IsScalar(t reflect.Type) bool {
 	switch t.Kind() {
 	case reflect.Struct:
@@ -26,8 +25,8 @@ func IsScalar(t reflect.Type) bool {
 	return t.Kind() != reflect.Map
 }
 
-// parseInto parses and checks a text by the type and the tags of a field, and sets the field v to
-// the result. problem is "" if the text is valid.
+// parseInto checks a text by the type and the tags of a field, and sets v. problem is "" if the
+// text is valid.
 func (d *Decoder) parseInto(v reflect.Value, tag reflect.StructTag, text string) (problem string) {
 	if v.Kind() == reflect.String {
 		v.SetString(text)
@@ -44,7 +43,6 @@ func (d *Decoder) parseInto(v reflect.Value, tag reflect.StructTag, text string)
 	return problem
 }
 
-// JoinOr joins words by commas and "or".
 func JoinOr(words []string) string {
 	last := len(words) - 1
 	if last == 0 {
@@ -53,7 +51,7 @@ func JoinOr(words []string) string {
 	return strings.Join(words[:last], ", ") + " or " + words[last]
 }
 
-// parseByType parses text by the type of a field that is not a string, and sets the field.
+// parseByType sets a field that is not a string. problem: see parseInto.
 func parseByType(v reflect.Value, tag reflect.StructTag, text string) (problem string) {
 	switch into := v.Addr().Interface().(type) {
 	case *time.Duration:
@@ -91,7 +89,7 @@ func parseByType(v reflect.Value, tag reflect.StructTag, text string) (problem s
 	return problem
 }
 
-// checkRange returns a problem if the value is outside the range that the tag gives.
+// checkRange returns a problem if v is outside the range of the tag.
 func checkRange[T int | time.Duration](tag reflect.StructTag, v T, read func(string) (T, string)) string {
 	least, rest, given := strings.Cut(tag.Get("range"), " ")
 	most, _, _ := strings.Cut(strings.ReplaceAll(rest, ":", ","), ",")
@@ -111,8 +109,8 @@ func parseInt(text string) (i int, problem string) {
 	return i, ""
 }
 
-// parseDuration parses a duration in Go's form, such as "60s" or "1h30m". The duration must be in
-// whole seconds. Days are not a unit. If the text is valid, problem is "".
+// parseDuration parses a duration in Go's form, such as "60s" or "1h30m", in whole seconds. Days
+// are no unit. problem: see parseInto.
 func parseDuration(text string) (d time.Duration, problem string) {
 	v, err := time.ParseDuration(text)
 	switch {
@@ -128,8 +126,8 @@ func parseDuration(text string) (d time.Duration, problem string) {
 	return v, ""
 }
 
-// parseExpiry parses a time, "2027-01-31T08:00:00Z", or a day, "2027-01-31". For a day it returns
-// the end of the day in UTC. problem is "" if the text is valid.
+// parseExpiry parses a time, "2027-01-31T08:00:00Z", or a day, "2027-01-31", whose end in UTC it
+// returns. problem: see parseInto.
 func parseExpiry(text string) (ends time.Time, problem string) {
 	if day, err := time.Parse(time.DateOnly, text); err == nil {
 		return day.AddDate(0, 0, 1), ""
@@ -141,8 +139,8 @@ func parseExpiry(text string) (ends time.Time, problem string) {
 	return at.UTC(), ""
 }
 
-// ParseNetwork parses a network. It accepts an address as a network of one address. problem is ""
-// if the text is valid.
+// ParseNetwork accepts an address, too, as a network of one address. problem is "" if the text is
+// valid.
 func ParseNetwork(text string) (network netip.Prefix, problem string) {
 	network, err := netip.ParsePrefix(text)
 	if address, notAlone := netip.ParseAddr(text); err != nil && notAlone == nil && address.Zone() == "" {
@@ -157,13 +155,12 @@ func ParseNetwork(text string) (network netip.Prefix, problem string) {
 	return network.Masked(), ""
 }
 
-// millionthsPerUnit is how many millionths a unit of the currency has.
 const millionthsPerUnit = 1_000_000
 
 var amountPattern = regexp.MustCompile(`^([0-9]{1,9})(?:\.([0-9]{1,6}))?$`)
 
-// parseAmount parses an amount such as "0.045" and returns the amount in millionths. It uses no
-// floating point, so the result is exact.
+// parseAmount returns an amount such as "0.045" in millionths. It uses no floating point, so the
+// result is exact.
 func parseAmount(text string) (millionths int64, problem string) {
 	parts := amountPattern.FindStringSubmatch(text)
 	if parts == nil {
@@ -174,7 +171,6 @@ func parseAmount(text string) (millionths int64, problem string) {
 	return units*millionthsPerUnit + rest, ""
 }
 
-// formatAmount returns an amount in the form that parseAmount reads.
 func formatAmount(v int64) string {
 	text := strconv.FormatInt(v/millionthsPerUnit, 10)
 	if rest := v % millionthsPerUnit; rest > 0 {

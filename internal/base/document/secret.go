@@ -5,17 +5,16 @@ import (
 	"log/slog"
 )
 
-// Secret holds a value that must not be shown. If the value is set, printing or marshalling a
-// Secret gives "[secret]". If the value is not set, it gives an empty text. Only Reveal returns the
-// value. In the zero Secret, the value is not set.
+// Secret holds a value that must not be shown. Printed or marshalled, it is "[secret]", or "" if it
+// isn't set. Only Reveal returns the value. The zero Secret isn't set.
 type Secret struct {
-	// value is a pointer, so that fmt never prints the secret itself. If a struct of another
-	// package has a Secret in an unexported field, fmt cannot call the methods of Secret and prints
-	// its fields instead. Of a pointer in such a field, fmt prints only the address.
+	// A pointer, so that fmt never prints the secret itself. If a struct of another package has a
+	// Secret in an unexported field, fmt can't call the methods of Secret and prints its fields
+	// instead. Of a pointer it prints only the address.
 	value *string
 }
 
-// NewSecret returns a Secret with the value. If the value is empty, the Secret is not set.
+// NewSecret returns a Secret that isn't set if the value is empty.
 func NewSecret(value string) Secret {
 	if value == "" {
 		return Secret{}
@@ -23,7 +22,7 @@ func NewSecret(value string) Secret {
 	return Secret{&value}
 }
 
-// Reveal returns the value, empty when not set.
+// Reveal returns the value, or "" if it isn't set.
 func (s Secret) Reveal() string {
 	if s.value == nil {
 		return ""
@@ -31,10 +30,9 @@ func (s Secret) Reveal() string {
 	return *s.value
 }
 
-// IsSet reports whether there is a value.
 func (s Secret) IsSet() bool { return s.value != nil }
 
-// String returns "[secret]", or "" if the secret is not set.
+// String hides the value.
 func (s Secret) String() string {
 	if s.value == nil {
 		return ""
@@ -42,17 +40,16 @@ func (s Secret) String() string {
 	return "[secret]"
 }
 
-// Format writes what String returns, also for verbs that do not call String: %d, %x, %#v.
+// Format hides the value also from verbs that don't call String: %d, %x, %#v.
 func (s Secret) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte(s.String())) }
 
-// LogValue returns String, so that slog does not show the value.
+// LogValue hides the value from slog.
 func (s Secret) LogValue() slog.Value { return slog.StringValue(s.String()) }
 
-// UnmarshalText sets the secret to the text.
 func (s *Secret) UnmarshalText(text []byte) error {
 	*s = NewSecret(string(text))
 	return nil
 }
 
-// MarshalText returns String, so that JSON and YAML do not show the value.
+// MarshalText hides the value from JSON and YAML.
 func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }

@@ -1,7 +1,7 @@
 package document
 
-// SecretSource has the name of the variable that has a secret. Instead, a second variable, with
-// _FILE appended to the name, may name a file with the secret.
+// SecretSource names the variable with a secret. Instead, a second variable, with _FILE appended to
+// the name, may name a file with the secret.
 type SecretSource struct {
 	// The `NAME` of the environment variable with the secret. The name must not begin with
 	// `SENDCODE_`. Instead of the variable, `NAME_FILE` may have the path of a file with the
@@ -10,8 +10,8 @@ type SecretSource struct {
 	Secret    Secret `yaml:"-"`
 }
 
-// SecretReader reads the secret that a variable has, or returns the problem with the variable. If
-// a struct has a SecretSource, Decoder.Owner must be a SecretReader.
+// SecretReader reads the secret of a variable, or returns the variable's problem. If a struct has a
+// SecretSource, Decoder.Owner must be a SecretReader.
 type SecretReader interface {
 	ReadSecret(variable string) (secret Secret, problem string)
 }

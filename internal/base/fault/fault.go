@@ -1,38 +1,35 @@
-// Package fault has the errors that packages pass to each other. The database and the use cases
-// return these errors, and package server maps each error to an HTTP status. An error of this
-// package may be wrapped in another error that adds the cause, so compare with errors.Is and
-// errors.AsType.
+// Package fault has the errors that the database and the use cases return. Package server maps each
+// to an HTTP status. They may be wrapped in an error that adds the cause, so compare with errors.Is
+// and errors.AsType.
 package fault
 
 import "fmt"
 
-// Kind is the kind of a failure. A Kind is an error itself.
+// Kind of a failure; itself an error.
 type Kind string
 
-// The kinds of errors.
 const (
-	// NotFound means that there is no such row, or that the row belongs to another app. The answer
-	// must not show which of the two reasons is true.
+	// NotFound: there is no such row, or it belongs to another app. The answer must not show which
+	// of the two.
 	NotFound Kind = "not found"
-	// Unavailable means that the database or the limiter did not answer or cannot serve now. Unless
-	// the error is also Uncertain, nothing was written, and counted events are refunded.
+	// Unavailable: the database or the limiter didn't answer or can't serve now. Unless the error
+	// is also Uncertain, nothing was written, and counted events are refunded.
 	Unavailable Kind = "unavailable"
-	// Uncertain is an Unavailable error with an unknown outcome. The database may have committed
-	// the write, so a message or an attempt may have been counted.
+	// Uncertain is an Unavailable error with an unknown outcome. The write may be committed, so a
+	// message or an attempt may have been counted.
 	Uncertain Kind = "unavailable, and the outcome is not known"
 )
 
 func (k Kind) Error() string { return string(k) }
 
-// Is makes errors.Is treat Uncertain as Unavailable, too.
+// Is makes an Uncertain error Unavailable, too.
 func (k Kind) Is(target error) bool { return k == Uncertain && target == Unavailable }
 
-// Wrap returns an error of this kind with err as its cause. Its text begins with the kind. err must
-// not be nil.
+// Wrap returns an error of this kind with the cause err, which must not be nil. Its text begins
+// with the kind.
 func (k Kind) Wrap(err error) error { return fmt.Errorf("%w: %w", k, err) }
 
-// InvalidError has the name of the invalid field of a request, and the reason. InvalidError does
-// not contain the field's value.
+// InvalidError names the invalid field of a request, without its value.
 type InvalidError struct {
 	Field  string
 	Reason string // machine word

@@ -9,9 +9,8 @@ import (
 	"time"
 )
 
-// Throttle limits the number of log lines that an outage or requests from strangers can cause. For
-// each key, Throttle allows at most one line in each period Every. Throttle is safe for concurrent
-// use.
+// Throttle limits the log lines that an outage or requests from strangers can cause: one line for
+// each key in each period Every. Safe for concurrent use.
 type Throttle struct {
 	Every time.Duration // least time between two lines of a key; 0: a minute
 
@@ -19,15 +18,14 @@ type Throttle struct {
 	unlogged map[string]unloggedEvents
 }
 
-// unloggedEvents counts the events of a key since the key's last log line.
 type unloggedEvents struct {
 	last  time.Time
 	count int // events since last
 }
 
-// Add counts an event. If due is true, the caller should log one line now, for the n events since
-// the key's last line. If due is false, the caller should log no line. Use only a few fixed keys
-// and never a text from a request, because Throttle keeps all keys in memory.
+// Add counts an event. If due is true, log one line now, for the n events since the key's last
+// line. Use only a few fixed keys and never a text from a request, because Throttle keeps all keys
+// in memory.
 func (t *Throttle) Add(key string, now time.Time) (n int, due bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -44,8 +42,8 @@ func (t *Throttle) Add(key string, now time.Time) (n int, due bool) {
 	return p.count, true
 }
 
-// takePending returns the number of a key's events since the key's last line, and sets that number
-// to 0. If the number is already 0, takePending deletes the key.
+// takePending returns how many events came since the key's last line, and resets the number. It
+// deletes a key without events.
 func (t *Throttle) takePending(key string) int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -58,20 +56,18 @@ func (t *Throttle) takePending(key string) int {
 	return p.count
 }
 
-// LimitErrors returns a logger that writes the same ERROR line at most once a second. Two lines are
-// the same if message, error and stack are equal. If lines were suppressed, the next line has the
-// number of suppressed lines in the attribute "repeated".
+// LimitErrors returns a logger that writes the same ERROR line at most once a second. Lines are the
+// same if message, error and stack are equal. The next line has the number of suppressed ones in
+// the attribute "repeated".
 func LimitErrors(l *slog.Logger) *slog.Logger {
 	return slog.New(errorLimiter{l.Handler(), &Throttle{Every: math.MaxInt64}}) // only takePending makes a key due again
 }
 
-// errorLimiter is the handler of LimitErrors.
 type errorLimiter struct {
 	slog.Handler
 	lines *Throttle // the keys are the errors of the last second
 }
 
-// Handle implements slog.Handler.
 func (e errorLimiter) Handle(ctx context.Context, r slog.Record) error {
 	if r.Level < slog.LevelError {
 		return e.Handler.Handle(ctx, r)
@@ -90,9 +86,9 @@ func (e errorLimiter) Handle(ctx context.Context, r slog.Record) error {
 	return e.Handler.Handle(ctx, r)
 }
 
-// flush writes one line like r if lines of the key were suppressed. After that line, flush runs
-// again one second later. If the handler panics in flush, the process ends: no code could report
-// the panic. That is unlikely, because the handler has already written the same line.
+// flush writes one line like r if lines of the key were suppressed, and then runs again one second
+// later. If the handler panics here, the process ends, because no code could report the panic. That
+// is unlikely: the handler has already written the same line.
 func (e errorLimiter) flush(ctx context.Context, key string, r slog.Record) {
 	if held := e.lines.takePending(key); held > 0 {
 		time.AfterFunc(time.Second, func() { e.flush(ctx, key, r) })
@@ -103,12 +99,10 @@ func (e errorLimiter) flush(ctx context.Context, key string, r slog.Record) {
 	}
 }
 
-// WithAttrs implements slog.Handler.
 func (e errorLimiter) WithAttrs(attrs []slog.Attr) slog.Handler {
 	return errorLimiter{e.Handler.WithAttrs(attrs), e.lines}
 }
 
-// WithGroup implements slog.Handler.
 func (e errorLimiter) WithGroup(name string) slog.Handler {
 	return errorLimiter{e.Handler.WithGroup(name), e.lines}
 }

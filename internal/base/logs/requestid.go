@@ -18,8 +18,8 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// Limits for an ID that a client sends, in characters. A phone number has fewer than 16 characters,
-// so a phone number is never a valid ID.
+// Limits for an ID that a client sends, in characters. A phone number has fewer than 16, so it is
+// never a valid ID.
 const (
 	minLength       = 16
 	maxLength       = 64
@@ -27,8 +27,8 @@ const (
 	minPhoneDigits  = 7   // of an international phone number
 )
 
-// requestContext is the context of an HTTP request, with the attributes of the request's log lines.
-// It implements context.Context itself, to save an allocation.
+// requestContext carries the attributes of a request's log lines. It implements context.Context
+// itself, to save an allocation.
 type requestContext struct {
 	context.Context
 	id, trace string
@@ -41,7 +41,6 @@ type requestContext struct {
 
 type contextKey struct{}
 
-// Value implements context.Context.
 func (r *requestContext) Value(name any) any {
 	if name == (contextKey{}) {
 		return r
@@ -52,18 +51,14 @@ func (r *requestContext) Value(name any) any {
 // WithRequestID returns a context with a new ID for the request, a UUID of version 7 (RFC 9562).
 // The console's search uses the time in the UUID.
 //
-// AdoptRequestID may later replace the new ID with the client's own ID. The client's ID is the
-// header X-Request-Id, if this header has 16 to 64 characters: letters, digits, "-", "_" and ".".
-// If it has not, the client's ID is the trace ID of the header traceparent (W3C Trace Context,
-// section 3.2).
+// AdoptRequestID may later replace it with the client's own ID: the header X-Request-Id, if that
+// has 16 to 64 letters, digits, "-", "_" and ".", and otherwise the trace ID of the header
+// traceparent (W3C Trace Context, section 3.2).
 //
-// If the header X-Request-Id does not become the request's ID, its text may still be logged, as
-// client_request_id. isLoggable decides this: the text must not reveal an address or a phone
-// number. It may have at most 128 characters: letters, digits, and the marks "-", "_", ".", "=",
-// ";", ":" and "/". It must contain a letter. The marks "=", ";", ":" and "/" split the text into
-// parts, and each part with seven or more characters must contain a letter.
+// An X-Request-Id that does not become the request's ID may still be logged, as client_request_id,
+// if isLoggable allows it.
 func WithRequestID(ctx context.Context, requestIDHeader, traceparentHeader string) (_ context.Context, id string) {
-	// NewV7 fails only without randomness, with which Go ends the process
+	// NewV7 fails only without randomness, and then Go has ended the process.
 	r := &requestContext{Context: ctx, id: uuid.Must(uuid.NewV7()).String(), trace: traceID(traceparentHeader)}
 	r.claimed, r.notes = r.trace, r.room[:0]
 	if requestIDHeader == "" {
@@ -78,14 +73,11 @@ func WithRequestID(ctx context.Context, requestIDHeader, traceparentHeader strin
 	return r, r.id
 }
 
-// clientIDName is the name of the attribute for a client's ID that did not become the ID of the
-// request.
 const clientIDName = "client_request_id"
 
-// AdoptRequestID makes the client's own ID the ID of the request, if the client sent a valid ID.
-// AdoptRequestID returns the ID of the request. Call AdoptRequestID before any work on the request,
-// and only for a client with a valid secret. Otherwise a stranger could give the same ID to
-// thousands of requests and hide a request among them.
+// AdoptRequestID makes a valid ID of the client the ID of the request, and returns the request's
+// ID. Call it before any work on the request, and only for a client with a valid secret. Otherwise
+// a stranger could give the same ID to thousands of requests and hide a request among them.
 func AdoptRequestID(ctx context.Context) (id string) {
 	r, ok := ctx.Value(contextKey{}).(*requestContext)
 	if !ok {
@@ -102,14 +94,15 @@ func AdoptRequestID(ctx context.Context) (id string) {
 	return r.id
 }
 
-// IsRequestID reports whether a text may be an ID.
+// IsRequestID: see WithRequestID.
 func IsRequestID(id string) bool {
 	return len(id) >= minLength && len(id) <= maxLength && hasOnlyAlphanumericsAnd(id, "-_.")
 }
 
-// isLoggable reports whether a client's text may be logged although the text is not the ID of the
-// request. A loggable text must not be an e-mail address or a number. It must also not contain a
-// phone number, so "tel:0049151…" is not loggable.
+// isLoggable reports whether a client's text reveals neither an e-mail address nor a phone number,
+// such as "tel:0049151…". It may have at most 128 characters: letters, of which it needs one,
+// digits, and the marks "-_.=;:/". Each part between the marks "=;:/" needs a letter if it has
+// seven or more characters.
 func isLoggable(text string) bool {
 	isLetter := func(c rune) bool { return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' }
 	isMark := func(c rune) bool { return strings.ContainsRune("=;:/", c) }
@@ -123,8 +116,6 @@ func isLoggable(text string) bool {
 		hasOnlyAlphanumericsAnd(text, "-_.=;:/")
 }
 
-// hasOnlyAlphanumericsAnd reports whether a text has only ASCII letters, ASCII digits and
-// characters in marks.
 func hasOnlyAlphanumericsAnd(text, marks string) bool {
 	for i := range len(text) {
 		switch c := text[i]; {
@@ -136,7 +127,7 @@ func hasOnlyAlphanumericsAnd(text, marks string) bool {
 	return true
 }
 
-// traceID returns the trace ID of a traceparent header; "" if the header is missing or invalid.
+// traceID returns "" if the header is missing or invalid.
 func traceID(header string) string {
 	if header == "" {
 		return ""
@@ -148,7 +139,7 @@ func traceID(header string) string {
 	return ""
 }
 
-// RequestID returns the ID of the request that ctx belongs to; "" if there is none.
+// RequestID returns "" if ctx belongs to no request.
 func RequestID(ctx context.Context) string {
 	if r, ok := ctx.Value(contextKey{}).(*requestContext); ok {
 		return r.id
@@ -156,8 +147,8 @@ func RequestID(ctx context.Context) string {
 	return ""
 }
 
-// AddAttrs adds attributes to the request's access line. If ctx belongs to no request, AddAttrs
-// does nothing. Never add a recipient, or an ID that gives access.
+// AddAttrs adds attributes to the request's access line, if ctx belongs to a request. Never add a
+// recipient, or an ID that gives access.
 func AddAttrs(ctx context.Context, attrs ...slog.Attr) {
 	if r, ok := ctx.Value(contextKey{}).(*requestContext); ok {
 		r.mu.Lock()
@@ -166,7 +157,7 @@ func AddAttrs(ctx context.Context, attrs ...slog.Attr) {
 	}
 }
 
-// Attrs returns the attributes of the request's access line.
+// Attrs are for the request's access line.
 func Attrs(ctx context.Context) []slog.Attr {
 	r, ok := ctx.Value(contextKey{}).(*requestContext)
 	if !ok {
@@ -177,9 +168,8 @@ func Attrs(ctx context.Context) []slog.Attr {
 	return r.notes
 }
 
-// AddRequestID returns a logger that adds the request's ID to each line. If the request's trace ID
-// differs from this ID, the logger also adds the trace ID. The logger finds the request in the
-// line's context.
+// AddRequestID returns a logger that adds the request's ID to each line, and the trace ID if it
+// differs. It finds the request in the line's context.
 func AddRequestID(l *slog.Logger) *slog.Logger {
 	if _, done := l.Handler().(logHandler); done {
 		return l
@@ -189,7 +179,6 @@ func AddRequestID(l *slog.Logger) *slog.Logger {
 
 type logHandler struct{ slog.Handler }
 
-// Handle implements slog.Handler.
 func (h logHandler) Handle(ctx context.Context, line slog.Record) error {
 	if r, ok := ctx.Value(contextKey{}).(*requestContext); ok {
 		line = line.Clone()
@@ -201,10 +190,8 @@ func (h logHandler) Handle(ctx context.Context, line slog.Record) error {
 	return h.Handler.Handle(ctx, line)
 }
 
-// WithAttrs implements slog.Handler.
 func (h logHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
 	return logHandler{h.Handler.WithAttrs(attrs)}
 }
 
-// WithGroup implements slog.Handler.
 func (h logHandler) WithGroup(name string) slog.Handler { return logHandler{h.Handler.WithGroup(name)} }

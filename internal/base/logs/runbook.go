@@ -2,9 +2,8 @@ package logs
 
 import "log/slog"
 
-// These are the values of the attribute "see" in warnings and errors. Each value links to the
-// section of docs/runbooks.md that says how to solve the problem. A test compares the values with
-// the document.
+// Values of the attribute "see" in warnings and errors: the section of docs/runbooks.md that says
+// how to solve the problem. A test compares them with the document.
 var (
 	SeeDatabaseAway  = see("database-away")
 	SeeDatabaseSlow  = see("database-slow")
@@ -26,5 +25,4 @@ var (
 	SeeDefect        = see("defect")
 )
 
-// see returns the attribute for the anchor of a section.
 func see(section string) slog.Attr { return slog.String("see", "docs/runbooks.md#"+section) }

@@ -9,16 +9,15 @@ import (
 )
 
 // IsHost reports whether a host, without a port, is a loopback address, localhost or a name below
-// it (RFC 6761 section 6.3). It resolves no names.
+// it (RFC 6761 section 6.3). Names aren't resolved.
 func IsHost(host string) bool {
 	host = strings.ToLower(host)
 	ip, err := netip.ParseAddr(host)
 	return host == "localhost" || strings.HasSuffix(host, ".localhost") || err == nil && ip.Unmap().IsLoopback()
 }
 
-// URLProblem says why codes or secrets must not be sent to a URL. It returns "" for an https URL
-// and for an http URL of this machine. Other http URLs are not allowed, because codes and secrets
-// must not cross a network unencrypted.
+// URLProblem says why codes or secrets must not be sent to a URL, or returns "" for an https URL
+// and for an http URL of this machine. Other http URLs would send them unencrypted over a network.
 func URLProblem(text string) string {
 	u, err := url.Parse(text)
 	switch {

@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// StateOf returns the state of a connection.
+// StateOf asks the kernel.
 func StateOf(conn net.Conn) State {
 	socket, ok := conn.(syscall.Conn)
 	if !ok {

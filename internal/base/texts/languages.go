@@ -11,15 +11,15 @@ import (
 	"golang.org/x/text/language"
 )
 
-// Catalogue has one value for each of several languages, such as the texts of the page, the
-// templates' locales, or the titles of a purpose. The zero value has no language.
+// Catalogue has a value for each of several languages, such as the texts of the page or the titles
+// of a purpose. The zero value has no language.
 type Catalogue[T any] struct {
 	all     []T
 	matcher language.Matcher
 }
 
-// NewCatalogue returns a catalogue of values. The keys of byTag are BCP 47 tags of languages. If a
-// tag is invalid, no reader's list fits it, so Choose never finds its value for a list.
+// NewCatalogue takes the values by BCP 47 tag. Choose never finds the value of an invalid tag for a
+// list.
 func NewCatalogue[T any](byTag map[string]T) (c Catalogue[T]) {
 	names := slices.Sorted(maps.Keys(byTag))
 	if i := slices.Index(names, language.English.String()); i > 0 {
@@ -33,16 +33,15 @@ func NewCatalogue[T any](byTag map[string]T) (c Catalogue[T]) {
 	return c
 }
 
-// All returns the values: English first, the others in the order of their tags.
+// All returns English first, the others in the order of their tags.
 func (c Catalogue[T]) All() []T { return slices.Clone(c.all) }
 
-// MaxAcceptLanguage is the greatest length in bytes of an Accept-Language list that is parsed. The
-// limit exists because parsing 16 KiB takes milliseconds.
+// MaxAcceptLanguage bounds an Accept-Language list, in bytes, because parsing 16 KiB takes
+// milliseconds.
 const MaxAcceptLanguage = 500
 
-// ParseAcceptLanguage returns the tags of an Accept-Language list. The tag that the reader prefers
-// most is first. A list is a wish: what cannot be read in it is left out, and so is what follows
-// after MaxAcceptLanguage.
+// ParseAcceptLanguage returns the tags of an Accept-Language list, the preferred one first. It
+// leaves out what it can't read, and what follows after MaxAcceptLanguage.
 func ParseAcceptLanguage(list string) []language.Tag {
 	if len(list) > MaxAcceptLanguage {
 		list = list[:MaxAcceptLanguage]
@@ -79,9 +78,8 @@ func ParseAcceptLanguage(list string) []language.Tag {
 }
 
 // ReadTag reads a language tag as programs write it: by BCP 47 ("zh-Hans-CN"), by POSIX
-// ("en_US.UTF-8", "sr_RS@latin") or by Java and Android ("zh_CN_#Hans"). If the tag as a whole
-// cannot be read, ReadTag returns the language, script and region that stand in it. It returns
-// false if there is no language.
+// ("en_US.UTF-8", "sr_RS@latin") or by Java and Android ("zh_CN_#Hans"). If it can't read the whole
+// tag, it returns the language, script and region in it. It returns false without a language.
 func ReadTag(text string) (language.Tag, bool) {
 	text = strings.TrimSpace(text)
 	if tag, err := language.Parse(text); err == nil || isValueError(err) {
@@ -114,19 +112,18 @@ func ReadTag(text string) (language.Tag, bool) {
 	return tag, err == nil && tag != language.Und
 }
 
-// isValueError reports whether a tag is well-formed, and has a subtag that is not registered.
+// isValueError reports whether a tag is well-formed, but has a subtag that isn't registered.
 func isValueError(err error) bool {
 	_, ok := errors.AsType[language.ValueError](err)
 	return ok
 }
 
-// Choose returns a value and the tag for which it was chosen. The tag is the first tag of an
-// Accept-Language list for whose language the catalogue has a value, by the rules of CLDR. For
-// example, a reader prefers traditional Chinese to English, and the catalogue has zh-Hans and
-// English. This reader gets zh-Hans.
+// Choose returns the value for the first tag of an Accept-Language list for whose language there is
+// one, by the rules of CLDR, and that tag. A reader who prefers traditional Chinese to English gets
+// zh-Hans from a catalogue of zh-Hans and English.
 //
-// If no tag of the list fits, ok is false. In this case, Choose returns the first value of All and
-// the first tag of the list. If the list has no tag or the catalogue is empty, tag is language.Und.
+// If no tag fits, ok is false, and Choose returns the first value of All and the first tag of the
+// list, or language.Und if the list has no tag or the catalogue is empty.
 func (c Catalogue[T]) Choose(list string) (in T, tag language.Tag, ok bool) {
 	if len(c.all) == 0 { // most purposes have no titles; then the list need not be parsed
 		return in, language.Und, false

@@ -5,11 +5,10 @@ import (
 	"time"
 )
 
-// Sentence is a text that may contain times. A page shows the times in the time zone of the Words
-// that made the Sentence. String writes the times in UTC.
+// Sentence is a text that may contain times. A page shows them in the time zone of the Words that
+// made the Sentence, String in UTC.
 type Sentence []sentencePiece
 
-// sentencePiece is a text, perhaps emphasized, or a time.
 type sentencePiece struct {
 	Text   string
 	Strong bool
@@ -25,33 +24,32 @@ type DisplayTime struct {
 	Exact bool // with milliseconds
 }
 
-// Substitution replaces one "{name}" of a pattern.
 type Substitution struct {
 	name  string
 	piece sentencePiece
 }
 
-// Plain returns a substitution by plain text.
+// Plain substitutes a text.
 func Plain(name, value string) Substitution { return Substitution{name, sentencePiece{Text: value}} }
 
-// Strong returns a substitution by emphasized text.
+// Strong substitutes an emphasized text.
 func Strong(name, value string) Substitution {
 	return Substitution{name, sentencePiece{Text: value, Strong: true}}
 }
 
-// AtTime returns a substitution by a time.
+// AtTime substitutes a time.
 func AtTime(name string, t time.Time) Substitution {
 	return Substitution{name, sentencePiece{At: DisplayTime{Time: t}}}
 }
 
-// AtDay returns a substitution by a time that is days away from now. A page tells its day, and the
-// exact time if a reader asks for it.
+// AtDay substitutes a time that is days away from now. A page tells its day, and the exact time if
+// a reader asks for it.
 func AtDay(name string, t, now time.Time) Substitution {
 	return Substitution{name, sentencePiece{At: DisplayTime{Time: t}, now: now}}
 }
 
-// Sentence returns the console's text for a key as a sentence. Each "{name}" is replaced by the
-// substitution of this name, or dropped if there is none.
+// Sentence returns the console's text for a key. Each "{name}" is replaced by the substitution of
+// this name, or dropped without one.
 func (w Words) Sentence(key string, parts ...Substitution) Sentence {
 	var out Sentence
 	rest := w.texts[key]
@@ -77,8 +75,7 @@ func (w Words) Sentence(key string, parts ...Substitution) Sentence {
 	}
 }
 
-// Join joins sentences with the space that the language has between sentences. Join skips empty
-// sentences.
+// Join joins sentences by the language's space between sentences, and skips empty ones.
 func (w Words) Join(sentences ...Sentence) Sentence {
 	var out Sentence
 	for _, s := range sentences {
@@ -93,11 +90,10 @@ func (w Words) Join(sentences ...Sentence) Sentence {
 	return out
 }
 
-// String returns the sentence with its times in UTC.
+// String writes times in UTC.
 func (s Sentence) String() string { return s.write(DisplayTime.String) }
 
-// Local returns the sentence with its times in the time zone of the Words that made the sentence.
-// Local does not write the name of the time zone.
+// Local writes times in the time zone of the Words that made the sentence, without the zone's name.
 func (s Sentence) Local() string {
 	return s.write(func(c DisplayTime) string { return c.Date() + " " + c.Hour() })
 }
@@ -114,17 +110,16 @@ func (s Sentence) write(at func(DisplayTime) string) string {
 	return b.String()
 }
 
-// String returns the time in UTC: 2026-01-02 15:04:05 UTC.
+// String writes UTC: 2026-01-02 15:04:05 UTC.
 func (d DisplayTime) String() string { return d.UTC().Format("2006-01-02 15:04:05 UTC") }
 
-// ISO returns the time in UTC to the millisecond, as in ISO 8601.
+// ISO writes UTC to the millisecond, as in ISO 8601.
 func (d DisplayTime) ISO() string { return d.UTC().Format("2006-01-02T15:04:05.000Z") }
 
-// Date returns the day in the time's zone: 2026-01-02.
+// Date is 2026-01-02, in the time's zone.
 func (d DisplayTime) Date() string { return d.Format(time.DateOnly) }
 
-// Hour returns the time of day in the time's zone, such as 15:04:05. If Exact is true, Hour
-// includes milliseconds.
+// Hour is 15:04:05, in the time's zone, with milliseconds if Exact.
 func (d DisplayTime) Hour() string {
 	if d.Exact {
 		return d.Format("15:04:05.000")

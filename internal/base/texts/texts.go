@@ -3,23 +3,10 @@
 // is replaced by a value. A text about {n} things has a form for each CLDR plural category of its
 // language: ".one" and ".other" in English, six in Arabic.
 //
-// Each file has the sections of the page, the widget and the replies. The section of the console
-// may be missing. In this case the console is not offered in the language. Each file except en.json
-// has a section with the texts of the API's problems. The English texts of problems are in package
-// server. Package templates has the texts of mails and text messages.
-//
-// # A new language
-//
-// These files change for a new language, here "fr". Begin with copies of es. Tests name each text,
-// form and file that is missing.
-//
-//	internal/base/texts/fr.json       Lang and Dir are texts, too; the words of ToConfirm come after "your code"
-//	templates/mail/default/fr         subject.txt, text.txt, html.html
-//	templates/sms/default/fr          text.txt: one segment with the longest code (run/app/languages_test.go)
-//	templates/README.md               say whether a native speaker has read the texts, as "about" in fr.json does
-//	internal/base/message             units of TestLifeInWords; the golden files by go test ./internal/base/message -update: read them
-//	internal/http/page/pagetest       confirmTitles of world.go
-//	CHANGELOG.md
+// Each file has the sections of the page, the widget and the replies. Without a section of the
+// console, the console is not offered in the language. Each file but en.json has a section with the
+// texts of the API's problems, whose English texts are in package server. Package templates has the
+// texts of mails and text messages.
 //
 // Tests that need a language without a file use Sumerian, sux.
 package texts
@@ -46,8 +33,8 @@ import (
 //go:embed *.json
 var files embed.FS
 
-// remarksSection is the section with remarks for translators, such as that no native speaker has
-// checked the file. Pages never show this section.
+// remarksSection is for translators: it says, for example, that no native speaker has checked the
+// file. Pages never show it.
 const remarksSection = "about"
 
 // The sections of a file.
@@ -57,9 +44,8 @@ const (
 	consoleSection = "console"
 	repliesSection = "replies" // whole sentences of the console for the person whose code it is, by their cause
 
-	// ProblemsSection is the section with the texts of the API's problems. The key of a title is
-	// "slug.title". The key of a detail is "slug" or "slug.reason". The English texts are in
-	// package server.
+	// ProblemsSection has the texts of the API's problems: the title at "slug.title", the detail at
+	// "slug" or "slug.reason".
 	ProblemsSection = "problems"
 )
 
@@ -71,11 +57,10 @@ type Words struct {
 	zone     *time.Location    // time zone in which a page shows times; nil: UTC
 }
 
-// PageLanguages returns the languages of the page and the widget, English first. The files are read
-// once. If one is not valid JSON, PageLanguages panics.
+// PageLanguages has English first. If a file isn't valid JSON, it panics.
 func PageLanguages() []Words { return pageCatalogue().All() }
 
-// ConsoleLanguages returns the languages that have texts for the console, English first.
+// ConsoleLanguages are those with texts for the console, English first.
 func ConsoleLanguages() []Words { return consoleCatalogue().All() }
 
 var (
@@ -83,7 +68,7 @@ var (
 	consoleCatalogue = sync.OnceValue(func() Catalogue[Words] { return catalogueWithSection(consoleSection) })
 )
 
-// allWords has the texts of each file by its language tag.
+// allWords has the files by language tag.
 var allWords = sync.OnceValue(func() map[string]Words {
 	all := map[string]Words{}
 	names, _ := fs.Glob(files, "*.json") // the pattern is right
@@ -99,7 +84,7 @@ var allWords = sync.OnceValue(func() map[string]Words {
 	return all
 })
 
-// catalogueWithSection returns the languages whose files have this section.
+// catalogueWithSection has the languages whose files have this section.
 func catalogueWithSection(section string) Catalogue[Words] {
 	all := maps.Clone(allWords())
 	maps.DeleteFunc(all, func(_ string, w Words) bool { return w.sections[section] == nil })
@@ -116,15 +101,14 @@ func parseFile(tag language.Tag, file []byte) (Words, error) {
 	return w, nil
 }
 
-// ConsoleTextsFor returns the console's texts in the language that fits an Accept-Language list
-// best; English if none fits.
+// ConsoleTextsFor chooses by an Accept-Language list; English if no language fits.
 func ConsoleTextsFor(list string) Words {
 	w, _, _ := consoleCatalogue().Choose(list)
 	return w
 }
 
-// ConsoleByTag returns the console's texts in the language with this tag (see Lang). It returns
-// false if the console has no texts in this language.
+// ConsoleByTag chooses by a tag (see Lang). It returns false if the console has no texts in this
+// language.
 func ConsoleByTag(tag string) (Words, bool) {
 	i := slices.IndexFunc(ConsoleLanguages(), func(w Words) bool { return w.Lang() == tag })
 	if i < 0 {
@@ -133,15 +117,13 @@ func ConsoleByTag(tag string) (Words, bool) {
 	return ConsoleLanguages()[i], true
 }
 
-// PageTextsFor returns the page's texts in the language that fits an Accept-Language header best;
-// English if none fits.
+// PageTextsFor chooses by an Accept-Language header; English if no language fits.
 func PageTextsFor(acceptLanguage string) Words {
 	w, _, _ := pageCatalogue().Choose(acceptLanguage)
 	return w
 }
 
-// PageTextsOr returns the page's texts in the language that fits a list of tags best. If none fits,
-// PageTextsOr returns otherwise.
+// PageTextsOr chooses by a list of tags; otherwise if no language fits.
 func PageTextsOr(list string, otherwise Words) Words {
 	if w, _, ok := pageCatalogue().Choose(list); ok {
 		return w
@@ -149,8 +131,8 @@ func PageTextsOr(list string, otherwise Words) Words {
 	return otherwise
 }
 
-// Reply returns the reply to a person for its cause, with values filled in as in Get. For a text
-// message (sms), it is the cause's variant ".sms" if that exists.
+// Reply returns the reply to a person for its cause, with values as in Get. For a text message it
+// is the variant ".sms" of the cause, if there is one.
 func (w Words) Reply(cause string, sms bool, pairs ...string) string {
 	all := w.sections[repliesSection]
 	if variant := all[cause+".sms"]; sms && variant != "" {
@@ -159,21 +141,20 @@ func (w Words) Reply(cause string, sms bool, pairs ...string) string {
 	return fill(all[cause], pairs...)
 }
 
-// ProblemTranslation returns the title and the detail of a problem of the API. If there is no
-// detail for the reason, ProblemTranslation returns the detail for the slug. "{name}" in a detail
-// stands for a member of the problem. In English, title and detail are empty, because package
-// server has the English texts.
+// ProblemTranslation returns the title and the detail of a problem of the API. Without a detail for
+// the reason, the detail is the slug's. "{name}" in a detail stands for a member of the problem. In
+// English both are empty, because package server has the English texts.
 func (w Words) ProblemTranslation(slug, reason string) (title, detail string) {
 	all := w.sections[ProblemsSection]
 	return all[slug+".title"], cmp.Or(all[slug+"."+reason], all[slug])
 }
 
-// Section returns the texts of one section by key.
+// Section has the texts by key.
 func (w Words) Section(name string) map[string]string { return maps.Clone(w.sections[name]) }
 
-// TextsWithForms returns the texts of one section by name. The name is the part of a key before the
-// dot. If the keys with this name have a dot, the value of the name is a map from the part after
-// the dot to the text. Otherwise the value is the text.
+// TextsWithForms returns the texts of a section by name, the part of a key before the dot. If keys
+// with this name have a dot, the value is a map from the part after the dot to the text, and
+// otherwise the text.
 func (w Words) TextsWithForms(section string) map[string]any {
 	all := map[string]any{}
 	for key, text := range w.sections[section] {
@@ -190,11 +171,10 @@ func (w Words) TextsWithForms(section string) map[string]any {
 	return all
 }
 
-// Lang returns the language's tag, such as "zh-Hans", for a page's lang attribute.
+// Lang is the tag, such as "zh-Hans", for a page's attribute lang.
 func (w Words) Lang() string { return w.tag.String() }
 
-// Country returns a country's name and code, "Germany (DE)"; "" if code is not the code of a
-// country (ISO 3166-1 alpha-2).
+// Country is "Germany (DE)", or "" if code is no country's (ISO 3166-1 alpha-2).
 func (w Words) Country(code string) string {
 	region, err := language.ParseRegion(code)
 	if err != nil || !region.IsCountry() {
@@ -203,8 +183,7 @@ func (w Words) Country(code string) string {
 	return display.Regions(w.tag).Name(region) + " (" + code + ")"
 }
 
-// T is Get for templates. If there is no text for the key, T returns an error, so that the page
-// fails and a test finds the missing text.
+// T is Get for templates. A missing text is an error, so that the page fails and a test finds it.
 func (w Words) T(key string, pairs ...string) (string, error) {
 	if !w.Has(key) {
 		return "", fmt.Errorf("no text %q in %s", key, w.tag)
@@ -212,15 +191,14 @@ func (w Words) T(key string, pairs ...string) (string, error) {
 	return w.Get(key, pairs...), nil
 }
 
-// Has reports whether the console has a text for a key.
+// Has says whether the console has a text.
 func (w Words) Has(key string) bool {
 	_, ok := w.texts[key]
 	return ok
 }
 
-// Get returns a text of the console, or "" if there is no such text. The parameter pairs is a list
-// of names, each followed by its value. Each "{name}" in the text is replaced by the value of this
-// name.
+// Get returns a text of the console, or "". pairs are names, each followed by the value that
+// replaces "{name}".
 func (w Words) Get(key string, pairs ...string) string { return fill(w.texts[key], pairs...) }
 
 func fill(s string, pairs ...string) string {
@@ -230,12 +208,12 @@ func fill(s string, pairs ...string) string {
 	return s
 }
 
-// Plural returns the text about n things, with n in place of {n}.
+// Plural puts n in place of {n}.
 func (w Words) Plural(key string, n int) string {
 	return w.Get(PluralKey(key, n), "n", strconv.Itoa(n))
 }
 
-// PluralKey returns the key of the console's text about n things: key.one or key.other.
+// PluralKey returns key.one or key.other, for the console.
 func PluralKey(key string, n int) string {
 	if n == 1 {
 		return key + ".one"
@@ -243,8 +221,8 @@ func PluralKey(key string, n int) string {
 	return key + ".other"
 }
 
-// Or returns the text of key+"."+name. If there is no such text, Or returns name. The text may be
-// missing if a later version of the program wrote the name to the database.
+// Or returns the text of key+"."+name, or name without one: a later version of the program may have
+// written a name to the database that this one doesn't know.
 func (w Words) Or(key, name string) string {
 	if s, ok := w.texts[key+"."+name]; ok {
 		return s
@@ -252,8 +230,7 @@ func (w Words) Or(key, name string) string {
 	return name
 }
 
-// Wait returns a wait in words, rounded up to whole units: "42 s", "13 min 5 s", "3 h 20 min", "2 d
-// 4 h".
+// Wait rounds up to whole units: "42 s", "13 min 5 s", "3 h 20 min", "2 d 4 h".
 func (w Words) Wait(d time.Duration) string {
 	s := quota.Seconds(d)
 	switch {
@@ -269,11 +246,10 @@ func (w Words) Wait(d time.Duration) string {
 	return w.units(h/24, "d", h%24, "h")
 }
 
-// Duration returns a duration in the words of the page; see DurationRoundedUp.
+// Duration: see DurationRoundedUp.
 func (w Words) Duration(d time.Duration) string { return DurationRoundedUp(w.sections[PageSection], d) }
 
-// DurationRoundedUp returns a duration in the words of the page, rounded up: 42 s, 28 min, 3 h 20
-// min.
+// DurationRoundedUp uses the words of the page: 42 s, 28 min, 3 h 20 min.
 func DurationRoundedUp(page map[string]string, d time.Duration) string {
 	seconds := quota.Seconds(d)
 	minutes := (seconds + 59) / 60
@@ -297,8 +273,7 @@ func (w Words) units(n int, unit string, rest int, smaller string) string {
 	return out
 }
 
-// Took returns a measured time in words: "0.4 ms", "184 ms", "2.1 s", "1 min 3 s"; "–" if d is not
-// positive.
+// Took formats a measured time: "0.4 ms", "184 ms", "2.1 s", "1 min 3 s"; "–" if d is not positive.
 func (w Words) Took(d time.Duration) string {
 	switch {
 	case d <= 0:

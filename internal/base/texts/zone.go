@@ -6,13 +6,13 @@ import (
 	"time"
 )
 
-// In returns the same words with another time zone for the times that a page shows.
+// In changes the time zone of the times that a page shows.
 func (w Words) In(zone *time.Location) Words {
 	w.zone = zone
 	return w
 }
 
-// Zone returns the time zone that In set; UTC without one.
+// Zone is UTC if In set none.
 func (w Words) Zone() *time.Location {
 	if w.zone == nil {
 		return time.UTC
@@ -20,7 +20,7 @@ func (w Words) Zone() *time.Location {
 	return w.zone
 }
 
-// UTCOffset returns the time zone's offset from UTC at a time: "UTC+8", "UTC−3:30".
+// UTCOffset is "UTC+8" or "UTC−3:30".
 func (w Words) UTCOffset(at time.Time) string {
 	_, east := at.In(w.Zone()).Zone()
 	sign, minutes := "+", east/60
@@ -36,23 +36,21 @@ func (w Words) UTCOffset(at time.Time) string {
 	return fmt.Sprintf("UTC%s%d:%02d", sign, minutes/60, minutes%60)
 }
 
-// Clock returns a time in the time zone of the words. Pages show the time without milliseconds.
+// Clock shows a time without milliseconds, in the time zone of the words.
 func (w Words) Clock(t time.Time) DisplayTime { return DisplayTime{Time: w.inZone(t)} }
 
-// WithMilliseconds returns a time in the time zone of the words. Pages show the time with
-// milliseconds.
+// WithMilliseconds is Clock with milliseconds.
 func (w Words) WithMilliseconds(t time.Time) DisplayTime {
 	return DisplayTime{Time: w.inZone(t), Exact: true}
 }
 
-// DisplayDay is the day of a time, for what ends or began days away.
+// DisplayDay shows only the day of a time, for events that are days away.
 type DisplayDay struct {
 	DisplayTime
 	Text string // "26 Dec"
 }
 
-// Day returns the day of a time in the time zone of the words. It names the year if that is not the
-// year of now.
+// Day returns the day in the time zone of the words, with the year if it isn't that of now.
 func (w Words) Day(t, now time.Time) DisplayDay {
 	d, key := w.Clock(t), "day"
 	if d.Year() != w.inZone(now).Year() {
@@ -75,8 +73,7 @@ func (w Words) NearDay(t, now time.Time) DisplayDay {
 	return d
 }
 
-// inZone returns a time in the time zone of the words. The zero time means that there is no time,
-// so inZone returns it unchanged.
+// inZone leaves the zero time unchanged, because it means that there is no time.
 func (w Words) inZone(t time.Time) time.Time {
 	if t.IsZero() {
 		return t

@@ -1,5 +1,5 @@
 // Package config reads the environment, one YAML file and the defaults. The result is a checked
-// Config, or a list of all mistakes.
+// Config, or a list of all mistakes. docs/ARCHITECTURE.md says how to add a setting.
 //
 // The program cmd/sendcode first calls Load. Only then does it pass the Config to package app,
 // which opens ports, the database and the data directory. Load reads only the files that the
@@ -8,32 +8,6 @@
 //
 // Two rules protect secrets. A Secret prints as "[secret]" under every formatting verb. No mistake
 // repeats the value of a setting that may contain a secret.
-//
-// # A new setting
-//
-// To add a setting, change the files of this list. A file without a directory is in this package.
-//
-//	config.go, sections.go            the field, its tags, its comment; in Reloadable if it may change while the service runs
-//	load.go, checks.go                a new check tag
-//	warn.go                           a warning about values that work but may surprise
-//	sections.go                       Check, if valid values depend on other settings
-//	policyset.go                      settings of policies, purposes and apps: package internal/codes/policy takes them from the PolicySet
-//	internal/run/app/services.go, stores.go, texting.go, http.go  all other settings: pass them to the parts, or to the server and its routes;
-//	                                  settings.go converts them
-//	internal/run/app/reload.go            apply, for settings in Reloadable
-//	internal/deliver/delivery/message.go      a setting that changes mails: a field in SharedFields; TestEverySharedFieldIsSent fails until
-//	                                  check.go, encode.go and mailapi/resend.go beside it handle the field, and mailapi/shared_test.go lists it;
-//	                                  internal/deliver/outbox/compose.go fills the field from Config in outbox.go
-//	internal/base/message             a setting for the words of messages: a field in RenderRequest; outbox/compose.go
-//	                                  and run/app/http.go make RenderRequests
-//	testdata/full.yaml                a value that is not the default
-//	reload_test.go, testdata/load.txt what changes at once, what needs a restart, and what is refused
-//	docs/decisions/0012-settings.md   which administrator sets it, and when; CHANGELOG.md
-//	internal/run/app/strangers_test.go    if it refuses requests: SECURITY.md says what strangers can do
-//
-// Then run `go test ./internal/run/config -update`. The command writes docs/configuration.md,
-// schema.json, example.yaml and default.yaml. If full.yaml lacks the setting, the command adds the
-// setting with its default. No test finds a setting that the code never uses.
 package config
 
 import (

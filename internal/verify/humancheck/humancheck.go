@@ -1,5 +1,5 @@
-// Package humancheck demands a proof of work or a vendor's token from a stranger if many requests
-// come from strangers.
+// Package humancheck has the human checks that strangers may be asked for: a proof of work, or a
+// token of a vendor.
 package humancheck
 
 import (
@@ -16,7 +16,7 @@ const (
 	Rejected  Reason = "rejected"
 )
 
-// VendorQuery is the question to a vendor about one token.
+// VendorQuery asks a vendor about one token.
 type VendorQuery struct {
 	Token    string
 	App      string
@@ -24,9 +24,9 @@ type VendorQuery struct {
 	ClientIP string // given to the vendor only if the app says send_ip
 }
 
-// Result is a vendor's answer about a token. If the vendor accepted the token, Passed is set. If
-// the vendor's answer leads to a rejection, Reason has the reason. If the vendor could not be asked
-// or reported a fault of its own, Away is set, and the service offers a proof of work instead.
+// Result is a vendor's answer about a token. If the token is not accepted, Reason says why. Away is
+// true if the vendor couldn't be asked or reported a fault of its own. The service then offers a
+// proof of work instead.
 type Result struct {
 	Passed bool
 	Reason Reason
@@ -34,7 +34,7 @@ type Result struct {
 	Away   bool
 }
 
-// Vendor checks tokens of one app's vendor. Implementation: package vendors.
+// Vendor checks tokens for one app. Implementation: package vendors.
 type Vendor interface {
 	By() string      // turnstile, hcaptcha, recaptcha, http
 	SiteKey() string // public; "" where there is none

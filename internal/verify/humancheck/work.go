@@ -16,28 +16,24 @@ import (
 	"sendcode/internal/codes/keys"
 )
 
-// ByWork is the check by proof of work, which needs no vendor.
-const ByWork = "work"
+const ByWork = "work" // the check by proof of work, which needs no vendor
 
-// WorkPrefix is the start of a token that solves a challenge. The rest of the token is the base64
-// of ALTCHA's payload.
+// WorkPrefix begins a token that solves a challenge. The rest is ALTCHA's payload in base64.
 const WorkPrefix = "work:"
 
-// WorkChallengeLife is how long a challenge may be solved.
-const WorkChallengeLife = 10 * time.Minute
+const WorkChallengeLife = 10 * time.Minute // how long a challenge may be solved
 
-// DefaultCost is Check.Cost of the service: about a second on a cheap phone.
+// DefaultCost is Check.Cost of the service, about a second on a cheap phone.
 const DefaultCost = 100_000
 
-// Check says how an app asks strangers.
+// Check is the human check of an app.
 type Check struct {
 	Vendor Vendor // nil: only work
 	Always bool   // each stranger's first send of a verification is asked, not only under pressure
 	Cost   int64  // greatest number that can be the solution of a challenge; a solution costs half as many hashes on average
 }
 
-// By returns the name of the check that is in use. This is the vendor's name. If there is no
-// vendor, or if the vendor is unavailable, By returns ByWork.
+// By names the vendor, or ByWork if there is none or if it is unavailable.
 func (c Check) By() string {
 	if c.VendorAnswers() {
 		return c.Vendor.By()
@@ -45,10 +41,10 @@ func (c Check) By() string {
 	return ByWork
 }
 
-// VendorAnswers reports whether there is a vendor that is not away.
+// VendorAnswers reports whether there is an available vendor.
 func (c Check) VendorAnswers() bool { return c.Vendor != nil && c.Vendor.Available() }
 
-// MaxTokenLength returns the greatest length of a token, in bytes. Turnstile states 2,048.
+// MaxTokenLength is in bytes. Turnstile states 2,048.
 func (c Check) MaxTokenLength() int {
 	if c.Vendor != nil && c.Vendor.By() == "turnstile" {
 		return 2048
@@ -56,10 +52,9 @@ func (c Check) MaxTokenLength() int {
 	return 8192
 }
 
-// Challenge is a challenge of ALTCHA's protocol, version 1.
+// Challenge is one of ALTCHA's protocol, version 1.
 type Challenge = altcha.Challenge
 
-// Offer is the check that a caller is offered.
 type Offer struct {
 	By      string     `json:"by"`
 	SiteKey string     `json:"site_key,omitempty"`
@@ -68,9 +63,9 @@ type Offer struct {
 
 const workLabel = "human check"
 
-// NewWorkChallenge makes a challenge of ALTCHA's protocol, version 1. The current key of the ring
-// signs the challenge. CheckWorkSolution accepts a solution only with the same binding, and only
-// for WorkChallengeLife after the time in the parameter now. Challenges are not stored.
+// NewWorkChallenge makes a challenge, signed by the ring's current key. CheckWorkSolution accepts a
+// solution only with the same binding, and for WorkChallengeLife after now. Challenges are not
+// stored.
 func NewWorkChallenge(ring *keys.Ring, binding string, cost int64, now time.Time) (*Challenge, error) {
 	id := ring.CurrentID()
 	key, err := ring.Subkey(id, workLabel)
@@ -85,9 +80,8 @@ func NewWorkChallenge(ring *keys.Ring, binding string, cost int64, now time.Time
 	return &c, err
 }
 
-// CheckWorkSolution checks a solution. The parameter encoded is the solution's payload in base64.
-// The check costs one hash and one HMAC. If the solution is right, reason is empty. The result
-// signature is the challenge's signature, which identifies the challenge. The caller must accept
+// CheckWorkSolution checks the payload of a solution, in base64, by one hash and one HMAC. reason
+// is empty if the solution is right. signature identifies the challenge: the caller must accept
 // each signature only once.
 func CheckWorkSolution(ring *keys.Ring, encoded, binding string, now time.Time) (signature string, reason Reason) {
 	var p altcha.Payload
@@ -100,7 +94,7 @@ func CheckWorkSolution(ring *keys.Ring, encoded, binding string, now time.Time) 
 	if err != nil || !hmac.Equal([]byte(params.Get("for")), []byte(bindingMAC(key, binding))) {
 		return "", Rejected
 	}
-	// The expiry is compared below, since the library reads the machine's clock.
+	// The expiry is compared below, because the library reads the machine's clock.
 	if right, err := altcha.VerifySolutionSafe(p, string(key), false); err != nil || !right {
 		return "", Rejected
 	}
@@ -111,7 +105,7 @@ func CheckWorkSolution(ring *keys.Ring, encoded, binding string, now time.Time) 
 	return p.Signature, ""
 }
 
-// bindingMAC returns the MAC by which a solution is of one binding.
+// bindingMAC ties a solution to one binding.
 func bindingMAC(key []byte, binding string) string {
 	mac := hmac.New(sha256.New, key)
 	mac.Write([]byte("for\x00" + binding))

@@ -1,14 +1,14 @@
-// Package proof signs proofs of approvals. A proof is a JWT (RFC 7519) with EdDSA (RFC 8037). If a
-// browser sends a proof to a back end, the back end can check the proof offline, with the public
-// keys (RFC 7517). A reference takes the place of the proof after a visit of the hosted page: the
-// page adds it to the URL to which the person returns. In exchange for a proof or a reference, a
-// back end gets the full address of an approved verification, once.
+// Package proof signs proofs of approvals. A proof is a JWT (RFC 7519) with EdDSA (RFC 8037). A
+// back end that gets one from a browser can check it offline, with the public keys (RFC 7517).
+// After a visit of the hosted page, a reference takes the place of the proof: the page adds it to
+// the URL to which the person returns. In exchange for a proof or a reference, a back end gets the
+// full address of an approved verification, once.
 //
 // Package verification signs a proof after an approved check. Package api returns the proof and
-// calls Redeem. Package app serves the public keys. Package page calls NewReference.
+// calls Redeem. Package app serves the public keys.
 //
-// From each key of the key ring, one Ed25519 key with the same ID is derived. The current key of
-// the ring signs new proofs. Older proofs stay valid as long as their key is in the ring.
+// From each key of the key ring, one Ed25519 key with the same ID is derived. The current key signs
+// new proofs. Older proofs stay valid as long as their key is in the ring.
 package proof
 
 import (
@@ -29,23 +29,22 @@ import (
 	"sendcode/internal/codes/keys"
 )
 
-// Life is how long a proof is valid: long enough for a person to fill in the rest of a form. It may
-// be that long, since only the app's secret key redeems a proof, and only once. A back end that
-// checks proofs offline must remember IDs for as long.
+// Life of a proof is long enough for a person to fill in the rest of a form. It may be that long,
+// because only the app's secret key redeems a proof, and only once. A back end that checks proofs
+// offline must remember IDs for as long.
 const Life = 30 * time.Minute
 
-// issuerClaim is the claim iss of every proof.
-const issuerClaim = "sendcode"
+const issuerClaim = "sendcode" // the claim iss
 
-// seedLabel separates the seeds of the signing keys from all other keys that are derived from the
+// seedLabel keeps the seeds of the signing keys apart from all other keys that are derived from the
 // ring.
 const seedLabel = "proof ed25519"
 
-// Claims are what a proof states.
+// Claims of a proof.
 type Claims struct {
 	ID  string // jti: the verification's ID. A verification has one proof, so a back end can detect a replayed proof by this ID
 	App string // aud
-	// RecipientHash is the claim sub. It is the keyed hash of the address as spelled. Responses to
+	// RecipientHash is the claim sub: the keyed hash of the address as spelled. Responses to
 	// callers with a secret key contain the same hash.
 	RecipientHash string
 	Channel       string
@@ -70,11 +69,10 @@ type Signer struct {
 	keys sync.Map // ed25519.PrivateKey by ID
 }
 
-// New makes a signer with the keys of a ring.
+// New uses the keys of a ring.
 func New(ring *keys.Ring) *Signer { return &Signer{ring: ring} }
 
-// key returns the private key that is derived from the ring's key with this ID. It derives the
-// private key at the first call and keeps it.
+// key derives the private key from the ring's key with this ID, once.
 func (s *Signer) key(id string) (ed25519.PrivateKey, error) {
 	if known, ok := s.keys.Load(id); ok {
 		return known.(ed25519.PrivateKey), nil
@@ -87,8 +85,7 @@ func (s *Signer) key(id string) (ed25519.PrivateKey, error) {
 	return key.(ed25519.PrivateKey), nil
 }
 
-// Sign makes a proof that is valid from the instant now for the duration Life. If the ring has no
-// key, Sign returns an error.
+// Sign makes a proof that is valid from now for Life. It fails if the ring has no key.
 func (s *Signer) Sign(f Claims, now time.Time) (string, error) {
 	id := s.ring.CurrentID()
 	key, err := s.key(id)
@@ -124,22 +121,20 @@ func (s *Signer) Sign(f Claims, now time.Time) (string, error) {
 	return string(encode.AppendEncode(append(token, '.'), signature)), nil
 }
 
-// jwsHeader is the protected header of a proof.
+// jwsHeader is protected by the signature.
 type jwsHeader struct {
 	Algorithm jose.SignatureAlgorithm `json:"alg"`
 	KeyID     string                  `json:"kid"`
 	Type      string                  `json:"typ"`
 }
 
-// errInvalid says that a token is not a proof of this service: the token is malformed, or signed by
-// another key.
+// errInvalid: the token is malformed, or signed by another key.
 var errInvalid = errors.New("proof: not a proof of this service")
 
-// VerifySignature verifies a proof's signature, and returns the proof's claims and the end of its
-// validity. The caller must check that the proof has not expired. Error: the token is not a proof
-// of this service.
+// VerifySignature returns the claims of a proof and when it expires, which the caller must compare.
+// It fails if the token is not a proof of this service.
 func (s *Signer) VerifySignature(token string) (f Claims, expires time.Time, err error) {
-	// go-jose ignores line ends and the last bits of a part. So without this check, one proof would
+	// go-jose ignores line ends and the last bits of a part. Without this check, one proof would
 	// have many valid texts.
 	for part := range strings.SplitSeq(token, ".") {
 		decoded, err := base64.RawURLEncoding.DecodeString(part)
@@ -166,7 +161,7 @@ func (s *Signer) VerifySignature(token string) (f Claims, expires time.Time, err
 		c.Expiry.Time(), nil
 }
 
-// KeySet returns the JWK Set (RFC 7517, section 5) of all public keys of the ring, as JSON.
+// KeySet is the JWK Set (RFC 7517, section 5) of all public keys of the ring, as JSON.
 func (s *Signer) KeySet() ([]byte, error) {
 	set := jose.JSONWebKeySet{Keys: []jose.JSONWebKey{}}
 	for _, id := range s.ring.IDs() {

@@ -16,7 +16,7 @@ import (
 	"sendcode/internal/store"
 )
 
-// Store reads and redeems approvals in the database. Implementation: sqldb.DB.
+// Store is implemented by sqldb.DB.
 type Store interface {
 	Verification(ctx context.Context, id string) (store.Verification, store.Send, time.Time, error)
 	Redeem(ctx context.Context, id string, keyHash []byte) (bool, error)
@@ -38,19 +38,17 @@ var (
 	ErrErased = errors.New("redemption: the recipient was erased")
 )
 
-// ReferenceLife is how long a reference can be redeemed.
-const ReferenceLife = 5 * time.Minute
+const ReferenceLife = 5 * time.Minute // how long a reference can be redeemed
 
-// referenceLabel separates the key of references from the other keys of the ring.
+// referenceLabel keeps the key of references apart from the ring's other keys.
 const referenceLabel = "return reference"
 
-// RedeemRequest is a request to redeem a proof or a reference.
 type RedeemRequest struct {
 	Proof, Reference string // exactly one of them
 	IdempotencyKey   string // Idempotency-Key; empty: none
 }
 
-// RedeemedVerification is the approved verification, with the full address.
+// RedeemedVerification is an approved verification with its full address.
 type RedeemedVerification struct {
 	ID            string
 	Channel       recipient.Channel
@@ -62,11 +60,10 @@ type RedeemedVerification struct {
 }
 
 // Redeem returns the address of an approval and marks the approval as redeemed. A later call with
-// the Idempotency-Key of the first call gets the address again. Any other later call gets
-// ErrRedeemed. If the recipient was erased, Redeem returns ErrErased. It returns
-// *fault.InvalidError if neither or both of proof and reference are given. It also returns
-// *fault.InvalidError if the given proof or reference is expired, forged or of another app. It
-// returns fault.Unavailable if the database fails or the address cannot be decrypted.
+// the Idempotency-Key of the first gets the address again. Errors: ErrRedeemed for any other later
+// call; ErrErased; *fault.InvalidError unless exactly one of proof and reference is given, and if
+// it is expired, forged or of another app; fault.Unavailable if the database fails or the address
+// can't be decrypted.
 func (redeemer *Redeemer) Redeem(ctx context.Context, app string, r RedeemRequest) (RedeemedVerification, error) {
 	id, expires, err := redeemer.openToken(app, r)
 	if err != nil {
@@ -121,8 +118,8 @@ func (redeemer *Redeemer) newRedeemed(v store.Verification) (RedeemedVerificatio
 	}, nil
 }
 
-// openToken returns the verification's ID from the proof or the reference, and the instant at
-// which the token expires. Error: *fault.InvalidError.
+// openToken returns the ID of the verification, and when the token expires. Error:
+// *fault.InvalidError.
 func (redeemer *Redeemer) openToken(app string, r RedeemRequest) (id string, expires time.Time, err error) {
 	switch {
 	case (r.Proof == "") == (r.Reference == ""):
@@ -144,14 +141,14 @@ func (r RedeemRequest) fieldName() string {
 	return "proof"
 }
 
-// invalidProofError returns the same error for a forged proof, a proof of another app, and a proof
-// whose verification was deleted, so that the error does not reveal which of these it is.
+// invalidProofError doesn't reveal whether a proof is forged, of another app, or of a deleted
+// verification.
 func invalidProofError(r RedeemRequest) error {
 	return fault.Invalid(r.fieldName(), "invalid", "This is not a proof or reference of this app, or it is not complete.")
 }
 
-// ReferenceTo makes a reference to the approval for which an app has a proof. If the proof is
-// expired, forged or of another app, ReferenceTo returns *fault.InvalidError.
+// ReferenceTo makes a reference to the approval for which an app has a proof. Error:
+// *fault.InvalidError if the proof is expired, forged or of another app.
 func (redeemer *Redeemer) ReferenceTo(app, proof string) (string, error) {
 	r := RedeemRequest{Proof: proof}
 	id, expires, err := redeemer.openToken(app, r)
@@ -164,9 +161,9 @@ func (redeemer *Redeemer) ReferenceTo(app, proof string) (string, error) {
 	return redeemer.NewReference(app, id)
 }
 
-// NewReference makes a reference to an approved verification, valid for ReferenceLife. The
-// reference is encrypted, so that a URL does not show the verification's ID. It returns an error if
-// the vault's ring has no key.
+// NewReference makes a reference to an approved verification, valid for ReferenceLife. It is
+// encrypted, so that a URL doesn't show the verification's ID. It fails if the vault's ring has no
+// key.
 func (redeemer *Redeemer) NewReference(app, id string) (string, error) {
 	text := append(binary.BigEndian.AppendUint64(nil, uint64(redeemer.Now().Add(ReferenceLife).Unix())), id...)
 	sealed, err := redeemer.Vault.Ring.Seal(referenceLabel, text, []byte(app))

@@ -27,9 +27,9 @@ type Target struct {
 	To        string // masked
 }
 
-// ParseTarget parses and checks the recipient, app and purpose of a request, and checks the
-// request's reason. The reason must not contain the recipient, since the audit log keeps the reason
-// for good. Error: *fault.InvalidError.
+// ParseTarget parses the recipient, app and purpose of a request, and checks its reason. The reason
+// must not contain the recipient, because the audit log keeps it for good. Error:
+// *fault.InvalidError.
 func (ad *Administration) ParseTarget(app, channel, to, purpose, reason string) (Target, error) {
 	r, err := verification.ParseRecipient(channel, to, "")
 	if err != nil {
@@ -53,13 +53,11 @@ func (ad *Administration) ParseTarget(app, channel, to, purpose, reason string) 
 		nil
 }
 
-// auditEntryWithTarget returns the audit entry with the target's fields.
 func (t Target) auditEntryWithTarget(act store.AuditEntry) store.AuditEntry {
 	act.App, act.Channel, act.Purpose, act.Recipient, act.To = t.App, t.Channel, t.Purpose, t.Recipient, t.To
 	return act
 }
 
-// affectedApps returns the names of the apps to which an action on the target applies.
 func (ad *Administration) affectedApps(p Target) []string {
 	if p.App != "" {
 		return []string{p.App}
@@ -67,21 +65,19 @@ func (ad *Administration) affectedApps(p Target) []string {
 	return slices.Collect(maps.Keys(ad.Policy.Get().Apps))
 }
 
-// ResetQuota resets the counts of a recipient in the database and in the limiter. The following no
-// longer count:
+// ResetQuota resets the counts of a recipient in the database and in the limiter. These no longer
+// count:
 //
 //   - the recipient's past sends under the purpose's policy
-//   - the recipient's rejections, pauses after failures (backoff) and failed checks,
-//     under any policy
+//   - the recipient's rejections, pauses after failures (backoff) and failed checks, under any policy
 //
-// Rules of networks and apps keep their counts. A hold stays, too, that is, the time for which a
-// carrier refuses messages to the recipient.
+// Rules of networks and apps keep their counts. A hold, the time for which a carrier refuses
+// messages to the recipient, stays, too.
 //
-// ResetQuota resets the database first. If it reset the limiter first, events that the database
-// still counts might be added to the limiter again. If the limiter does not answer, only the
-// database is reset, and the limiter still refuses sends. The caller should then repeat the reset.
-// Errors: *fault.InvalidError if the purpose is not configured; fault.Unavailable if the database
-// or the limiter does not answer.
+// The database comes first: otherwise events that it still counts might be added to the limiter
+// again. If the limiter doesn't answer, only the database is reset, and the limiter still refuses
+// sends. The caller should then repeat the reset. Errors: *fault.InvalidError if the purpose is not
+// configured; fault.Unavailable if the database or the limiter doesn't answer.
 func (ad *Administration) ResetQuota(ctx context.Context, p Target, act store.AuditEntry) error {
 	set := ad.Policy.Get()
 	purpose, err := verification.FindPurpose(set, p.Purpose)
@@ -121,9 +117,8 @@ func (ad *Administration) ResetQuota(ctx context.Context, p Target, act store.Au
 	return nil
 }
 
-// recordEnd records in the audit log how an action ended. If the database does not accept the
-// entry, the audit log still shows the action as begun. In this case recordEnd writes the outcome
-// to the process's own log.
+// recordEnd records how an action ended. If the database doesn't accept the entry, the audit log
+// still shows the action as begun. Then the outcome goes to the process's own log.
 func (ad *Administration) recordEnd(ctx context.Context, act store.AuditEntry, outcome store.AuditOutcome, detail string) {
 	end, err := store.AuditEntryCompletion(act, outcome, detail)
 	if err == nil {
@@ -147,11 +142,10 @@ func (ad *Administration) EraseRecipient(ctx context.Context, p Target, act stor
 	return ad.Store.Erase(ctx, p.Recipient, ad.Policy.Get().ErasedHashRetention(), p.auditEntryWithTarget(act))
 }
 
-// EraseTimeout is longer than the timeout of other calls, since a recipient may have many rows.
+// EraseTimeout is longer than other calls', because a recipient may have many rows.
 const EraseTimeout = 90 * time.Second
 
-// CancelVerification cancels a verification for an administrator. If the verification had ended
-// before, it returns false. Error: fault.Unavailable.
+// CancelVerification returns false if the verification had ended before. Error: fault.Unavailable.
 func (ad *Administration) CancelVerification(ctx context.Context, v store.Verification, act store.AuditEntry) (bool, error) {
 	tell, err := ad.Events.NewEvent(v, store.VerificationCanceled)
 	if err != nil {
@@ -166,17 +160,15 @@ func targetOf(v store.Verification) Target {
 	return Target{App: v.App, Channel: v.Channel, Purpose: v.Purpose, Recipient: v.Recipient, To: v.To}
 }
 
-// resendWait is how long Resend waits for the outcome.
 const resendWait = 2 * time.Second
 
-// Resend sends the code of a pending verification again for an administrator, as if the app had
-// requested the code with its secret key. It writes an audit entry before the send, and the outcome
-// after the send. Like any send, it must be admitted by the limiter and by the database. If one of
-// them refuses, the Answer is not Admitted. If the admitted send fails within resendWait, for
-// example because of a suppression, its status in the Answer is failed. The parameter from is the
-// IP address of the administrator. Rules on addresses and networks count the send for this address.
-// If the code has ended or will soon end, Resend returns *fault.InvalidError. It also returns the
-// errors of verification.Service.Send.
+// Resend sends the code of a pending verification again, as if the app had requested it with its
+// secret key. The audit log gets an entry before the send, and the outcome after it. Both gates
+// decide the send, as any other; if one refuses, the Answer is not Admitted. If the send fails
+// within resendWait, for example because of a suppression, its status in the Answer is failed.
+// Rules on addresses and networks count the send for the administrator's address (from). If the
+// code has ended or will soon end, Resend returns *fault.InvalidError. Other errors: those of
+// verification.Service.Send.
 func (ad *Administration) Resend(ctx context.Context, v store.Verification, from netip.Addr,
 	act store.AuditEntry,
 ) (verification.Answer, error) {
@@ -210,10 +202,9 @@ func (ad *Administration) Resend(ctx context.Context, v store.Verification, from
 	return answer, err
 }
 
-// loadResendable reads a verification again before a resend. If the verification has ended or will
-// soon end, it returns *fault.InvalidError, because a resend would open a new verification. If a
-// caller made the code, it also returns *fault.InvalidError, because the service does not keep such
-// a code. It also returns the errors of the store.
+// loadResendable reads a verification again before a resend. It returns *fault.InvalidError if the
+// verification has ended or will soon end, because a resend would open a new one, and if a caller
+// made the code, because the service doesn't keep such a code. Other errors: the store's.
 func (ad *Administration) loadResendable(ctx context.Context, v store.Verification) (store.Verification, error) {
 	v, _, now, err := ad.Store.Verification(ctx, v.ID)
 	if err != nil {
@@ -229,9 +220,9 @@ func (ad *Administration) loadResendable(ctx context.Context, v store.Verificati
 	return v, nil
 }
 
-// RevealRecipient records the access in the audit log, and returns the full recipient of a
-// verification. If the recipient was erased, or if the key that encrypted the recipient is no
-// longer in the key ring, RevealRecipient returns *fault.InvalidError. Error: fault.Unavailable.
+// RevealRecipient records the access in the audit log before it returns the full recipient. Errors:
+// *fault.InvalidError if the recipient was erased, or if its key is no longer in the key ring;
+// fault.Unavailable.
 func (ad *Administration) RevealRecipient(ctx context.Context, v store.Verification, act store.AuditEntry) (string, error) {
 	if err := ad.Store.AddAuditEntry(ctx, targetOf(v).auditEntryWithTarget(act)); err != nil {
 		return "", err

@@ -12,15 +12,13 @@ import (
 	"sendcode/internal/store"
 )
 
-// exportPageRows is how many rows of an export are in memory at once.
-const exportPageRows = 500
+const exportPageRows = 500 // rows of an export in memory at once
 
-// ExportRecipient writes all rows about the recipient to w as a JSON object. The recipient has a
-// right to these data (GDPR, article 15). The object has a key for each table. The value has the
-// table's rows, what a row means, how long rows are kept, and why columns are omitted.
-// ExportRecipient adds an audit entry before it reads a row, and another audit entry after the
-// export. If ExportRecipient fails, w may contain a part of the export. Errors: the errors of w;
-// fault.Unavailable.
+// ExportRecipient writes all rows about the recipient to w as a JSON object: the recipient has a
+// right to these data (GDPR, article 15). For each table it has the rows, their meaning, how long
+// they are kept, and why columns are left out. An audit entry is added before a row is read, and
+// another after the export. If ExportRecipient fails, w may contain a part of the export. Errors:
+// those of w; fault.Unavailable.
 func (ad *Administration) ExportRecipient(ctx context.Context, p Target, act store.AuditEntry, w io.Writer) error {
 	p.App, p.Purpose = "", ""
 	act = p.auditEntryWithTarget(act)
@@ -37,7 +35,7 @@ func (ad *Administration) ExportRecipient(ctx context.Context, p Target, act sto
 	return err
 }
 
-// writeExport writes the export of ExportRecipient, and returns the number of rows that it wrote.
+// writeExport returns the number of rows that it wrote.
 func (ad *Administration) writeExport(ctx context.Context, p Target, w io.Writer) (n int, err error) {
 	out, table := &bytes.Buffer{}, ""
 	head := func(name string, value any) {
@@ -75,7 +73,6 @@ func (ad *Administration) writeExport(ctx context.Context, p Target, w io.Writer
 	return n, err
 }
 
-// retentionText returns how long rows are kept, in words.
 func (ad *Administration) retentionText() string {
 	keep := ad.Policy.Get().Retention
 	if keep == 0 {

@@ -7,8 +7,7 @@ import (
 	"sendcode/internal/store"
 )
 
-// Lockouts returns the recipient's current lockouts, at most one for each class of callers. Error:
-// fault.Unavailable.
+// Lockouts returns at most one for each class of callers. Error: fault.Unavailable.
 func (ad *Administration) Lockouts(ctx context.Context, app string, ch recipient.Channel,
 	h recipient.Hash,
 ) (all []store.Lockout, err error) {

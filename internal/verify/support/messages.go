@@ -9,8 +9,7 @@ import (
 	"sendcode/internal/verify/verification"
 )
 
-// SampleMessage is a message as it goes out for an app and a purpose in one language, with dots in
-// place of its code.
+// SampleMessage is a message as it goes out, with dots in place of its code.
 type SampleMessage struct {
 	Channel  recipient.Channel `json:"channel"`
 	Language string            `json:"language"` // BCP 47 tag
@@ -20,11 +19,10 @@ type SampleMessage struct {
 	Segments int               `json:"segments,omitempty"` // of a text message
 }
 
-// sampleSupportReference is the reference for support in samples.
 const sampleSupportReference = "S-7K3M-Q2XP"
 
-// Messages returns the messages of a purpose for an app in every language, mails before text
-// messages. Errors: *fault.InvalidError if the app or the purpose does not exist; fault.Unavailable
+// Messages returns the messages of a purpose for an app in each language, mails before text
+// messages. Errors: *fault.InvalidError if the app or the purpose doesn't exist; fault.Unavailable
 // if a template fails.
 func (ad *Administration) Messages(app, purpose string) (all []SampleMessage, err error) {
 	set := ad.Policy.Get()

@@ -8,7 +8,7 @@ import (
 	"sendcode/internal/codes/policy"
 )
 
-// PolicyWithPurposes is a current policy with the names of the purposes that share it.
+// PolicyWithPurposes is a current policy and the purposes that share it.
 type PolicyWithPurposes struct {
 	Name     string
 	Rules    []policy.RuleInForce
@@ -17,7 +17,7 @@ type PolicyWithPurposes struct {
 	NoReserve []string
 }
 
-// Policies returns the current policies, sorted by name.
+// Policies are sorted by name.
 func (ad *Administration) Policies() []PolicyWithPurposes {
 	set := ad.Policy.Get()
 	byName := map[string]PolicyWithPurposes{}

@@ -10,28 +10,26 @@ import (
 	"sendcode/internal/verify/verification"
 )
 
-// MaxReasonLength is how many characters the reason for an action may have in the database.
-// MaxSuppressionReasonLength is the limit for the reason of a suppression, or of the end of a
-// suppression.
+// MaxReasonLength bounds the reason for an action, and MaxSuppressionReasonLength the reason of a
+// suppression or of its end; in characters.
 const (
 	MaxReasonLength            = 500
 	MaxSuppressionReasonLength = 200
 )
 
-// These limits decide what counts as personal data in a text. A phone number has a plus sign and at
-// least minDigitsAfterPlus digits, or at least minNumberDigits digits without a plus sign. Ticket
-// numbers are shorter. containsLocalPart does not search for a local part with fewer than
-// minLocalPartLength characters.
+// These limits decide what counts as personal data in a text. A phone number has at least
+// minDigitsAfterPlus digits after a plus sign, or at least minNumberDigits without one. Ticket
+// numbers are shorter. containsLocalPart ignores local parts with fewer than minLocalPartLength
+// characters.
 const (
 	minNumberDigits    = 10
 	minDigitsAfterPlus = 7
 	minLocalPartLength = 3
 )
 
-// CheckReason checks an administrator's reason for an action. The reason is required. The audit log
-// keeps the reason for good, so the reason must not contain an address or a phone number. The
-// reason must also not contain the local part of the parameter address. The parameter address is
-// the recipient of the action, or empty if the recipient is unknown. Error: *fault.InvalidError.
+// CheckReason checks an administrator's reason for an action, which is required. The audit log
+// keeps it for good, so it must contain neither an address nor a phone number, nor the local part
+// of address, the recipient of the action (empty if unknown). Error: *fault.InvalidError.
 func CheckReason(reason, address string) error {
 	switch {
 	case strings.TrimSpace(reason) == "":
@@ -50,14 +48,14 @@ func CheckReason(reason, address string) error {
 const hiddenCharacterDetail = "Leave out characters that control, hide or turn text."
 
 // isHiddenInMultiline reports whether a character could make a text of several lines look like
-// another text. For example, a character may turn the rest of the line from right to left.
+// another text, for example by turning the rest of the line from right to left.
 func isHiddenInMultiline(r rune) bool {
 	return verification.IsHiddenCharacter(r) && !strings.ContainsRune("\n\r\t", r)
 }
 
-// ContainsPhoneNumber reports whether a person would see a phone number in a text. A phone number
-// has a plus sign and at least seven digits, or at least minDigits digits without a plus sign. The
-// digits may have separators between them.
+// ContainsPhoneNumber reports whether a person would see a phone number in a text: at least seven
+// digits after a plus sign, or at least minDigits without one, perhaps with separators between
+// them.
 func ContainsPhoneNumber(text string, minDigits int) bool {
 	digits, plus := 0, false
 	for _, r := range recipient.AsRead(text) {
@@ -77,9 +75,8 @@ func ContainsPhoneNumber(text string, minDigits int) bool {
 	return false
 }
 
-// containsLocalPart reports whether the text contains the words of the address's local part. If the
-// local part has a plus sign, only the words before the plus sign are compared. Case does not
-// matter, and any signs may separate the words.
+// containsLocalPart looks for the words of the address's local part before a plus sign, in any case
+// and with any signs between them.
 func containsLocalPart(text, address string) bool {
 	local, _, found := strings.Cut(address, "@")
 	base, _, _ := strings.Cut(local, "+")
@@ -89,7 +86,6 @@ func containsLocalPart(text, address string) bool {
 	return strings.Contains(spacedWords(text), spacedWords(base))
 }
 
-// spacedWords returns a text's words in lower case, with a space around each.
 func spacedWords(text string) string {
 	words := strings.FieldsFunc(strings.ToLower(recipient.AsRead(text)), func(r rune) bool {
 		return !unicode.In(r, unicode.L, unicode.M, unicode.N)

@@ -9,20 +9,19 @@ import (
 	"sendcode/internal/store"
 )
 
-// AcceptSubscriptionAction is the action of AllowSubscription in the audit log.
 const AcceptSubscriptionAction = "subscription.accept"
 
-// acceptancePeriod is how long an administrator's acceptance of a subscription is valid.
-// maxSearchedEntries is how many audit entries are searched for an acceptance.
+// An administrator's acceptance of a subscription is valid for acceptancePeriod. It is searched for
+// in maxSearchedEntries audit entries.
 const (
 	acceptancePeriod   = time.Hour
 	maxSearchedEntries = 200
 )
 
 // AllowSubscription records that an administrator accepts the next subscription that a provider's
-// topic requests within acceptancePeriod. ConfirmSubscription then confirms that subscription. The
-// acceptance is stored only as an audit entry, which has the outcome AuditBegun until the
-// subscription is confirmed. Errors: *fault.InvalidError, fault.Unavailable.
+// topic requests within acceptancePeriod. The acceptance is only an audit entry, which has the
+// outcome AuditBegun until ConfirmSubscription has confirmed the subscription. Errors:
+// *fault.InvalidError, fault.Unavailable.
 func (ad *Administration) AllowSubscription(ctx context.Context, provider, reason string, act store.AuditEntry) error {
 	if err := CheckReason(reason, ""); err != nil {
 		return err
@@ -33,7 +32,7 @@ func (ad *Administration) AllowSubscription(ctx context.Context, provider, reaso
 
 // ConfirmSubscription calls confirm if an administrator accepted the provider's subscription, and
 // records the confirmation. If confirm fails, the acceptance stays valid, so the call can be
-// repeated. Errors: those of confirm, fault.Unavailable.
+// repeated. Errors: those of confirm; fault.Unavailable.
 func (ad *Administration) ConfirmSubscription(ctx context.Context, provider string,
 	confirm func(context.Context) error,
 ) (accepted bool, err error) {

@@ -1,29 +1,9 @@
 // Package support has the actions of administrators on recipients and codes: reset, export, erase,
-// cancel, resend, reveal and suppress. Each action is recorded in the audit log before it takes
-// effect, or in the same transaction. Package console checks the administrator's role before it
-// calls this package.
+// cancel, resend, reveal and suppress. Each is recorded in the audit log before it takes effect, or
+// in the same transaction. Package console checks the administrator's role before it calls this
+// package.
 //
 // Resends go through package verification, so both gates decide them.
-//
-// # A new action
-//
-// Change these files for a new action, here "verification.nudge", with a button on a send's page:
-//
-//	internal/verify/support/actions.go                 the action: it records before it changes anything, or in the same transaction
-//	internal/verify/support/support.go, store/sqldb     Store: the method, if the database changes, with the entry in its transaction, as ResetCounters;
-//	                                            store/storetest has its contract
-//	internal/verify/support/actions_test.go            what it changes and records, and that it does nothing if it cannot record
-//	internal/http/console/auth/roles.go              ActionNudge, and its role in actionsByMinRole; without a role everyone is refused
-//	internal/http/console/actions.go                 its function, and a row of sendActions, for the form and, with needsVerification, the route for scripts.
-//	                                            Without a row, or for a recipient without a send: a route with recipientActionJSON in console.go, as for reset
-//	internal/base/texts/en.json, zh-Hans.json        action.verification.nudge, and with .title, .what, .button and .done. Without these texts no page of
-//	                                            a send is shown (500). An action that shows a result, such as recipient.reveal, has no .done
-//	internal/http/console/routes_test.go             routes: each with its role, or TestEveryRouteWithEveryRole fails
-//	internal/http/console/actions_test.go            its test; TestOnlyWhatARoleMayIsOffered has the list of each role
-//	internal/http/console/testdata/pages.txt         by go test ./internal/http/console -run TestPages -update
-//	docs/openapi.yaml                           the path below /v1/admin
-//	internal/prove/e2e/clients/apps_test.go           adminNudge: an app's key must not reach anything through it
-//	docs/operations.md                          which role may do it, and what it does
 package support
 
 import (
@@ -43,7 +23,7 @@ import (
 	"sendcode/quota"
 )
 
-// Store are the database's methods for support. Implementation: sqldb.DB.
+// Store is implemented by sqldb.DB.
 type Store interface {
 	AddAuditEntry(ctx context.Context, a store.AuditEntry) error
 	AuditEntries(ctx context.Context, f store.AuditFilter) ([]store.AuditEntry, error)
@@ -60,7 +40,7 @@ type Store interface {
 	Lockout(ctx context.Context, v store.Verification) (store.Lockout, error)
 }
 
-// verificationService are the use cases that administrators share with back ends. Implementation:
+// verificationService has the use cases that administrators share with back ends. Implementation:
 // *verification.Service.
 type verificationService interface {
 	Send(ctx context.Context, ask verification.Request) (verification.Answer, error)
@@ -70,31 +50,29 @@ type verificationService interface {
 	DropCachedLockouts(app string, ch recipient.Channel, h recipient.Hash)
 }
 
-// limiter counts test messages, and deletes what the limiter counted in buckets. Implementation:
-// *gates.Gates.
+// limiter counts test messages, and resets buckets. Implementation: *gates.Gates.
 type limiter interface {
 	TakeOrLocal(ctx context.Context, r quota.Request) (quota.Decision, error)
 	Reset(ctx context.Context, buckets ...string) error
 }
 
-// testMessageSender sends test messages. Implementation: testmessage.Sender.
+// testMessageSender: testmessage.Sender implements it.
 type testMessageSender interface {
 	Send(ctx context.Context, r testmessage.Request) (testmessage.Result, error)
 }
 
-// MailRenderer renders mails. Implementation: message.MailRenderer.
+// MailRenderer is implemented by message.MailRenderer.
 type MailRenderer interface {
 	Render(message.RenderRequest) (message.MailTexts, error)
 	Languages(app string) []string
 }
 
-// TextRenderer renders text messages. Implementation: message.TextRenderer.
+// TextRenderer is implemented by message.TextRenderer.
 type TextRenderer interface {
 	Render(message.RenderRequest) (message.RenderedText, error)
 	Languages(app string) []string
 }
 
-// Dependencies are the services that an Administration uses.
 type Dependencies struct {
 	webhook.Events // has the policies, the keys and the clock, too
 	Mails          MailRenderer
@@ -110,17 +88,15 @@ type Dependencies struct {
 // Administration carries out the actions of administrators. Safe for concurrent use.
 type Administration struct{ Dependencies }
 
-// New makes an Administration.
 func New(p Dependencies) *Administration { return &Administration{p} }
 
-// AppsAndPurposes returns the names of all apps and purposes, sorted.
+// AppsAndPurposes returns sorted names.
 func (ad *Administration) AppsAndPurposes() (apps, purposes []string) {
 	set := ad.Policy.Get()
 	return slices.Sorted(maps.Keys(set.Apps)), slices.Sorted(maps.Keys(set.Purposes))
 }
 
-// Paused returns the pause that stops sends on the channel for the purpose. The result is false if
-// there is no such pause.
+// Paused returns the pause of a purpose's sends on a channel, or false if there is none.
 func (ad *Administration) Paused(ch recipient.Channel, purpose string) (policy.Pause, bool) {
 	return ad.Policy.Get().Paused(ch, purpose)
 }

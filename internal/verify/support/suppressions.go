@@ -14,7 +14,6 @@ import (
 	"sendcode/internal/verify/verification"
 )
 
-// SuppressRequest is a request to send nothing to a recipient for a while.
 type SuppressRequest struct {
 	Channel string        `json:"channel"`
 	To      string        `json:"to"`
@@ -23,15 +22,14 @@ type SuppressRequest struct {
 	For     time.Duration `json:"-"`      // at most MaxSuppressionPeriod; 0: as long as a bounce suppresses
 }
 
-// MaxSuppressionPeriod is the length of the longest suppression. DefaultSuppressionPeriod applies
-// if neither the request nor the configuration sets a length.
+// MaxSuppressionPeriod is the longest. DefaultSuppressionPeriod applies if neither the request nor
+// the configuration sets one.
 const (
 	MaxSuppressionPeriod     = 366 * 24 * time.Hour
 	DefaultSuppressionPeriod = 30 * 24 * time.Hour
 )
 
-// Suppress suppresses sends to a recipient, and records the action. Errors: *fault.InvalidError,
-// fault.Unavailable.
+// Suppress records the action, too. Errors: *fault.InvalidError, fault.Unavailable.
 func (ad *Administration) Suppress(ctx context.Context, b SuppressRequest, act store.AuditEntry) (store.Suppression, error) {
 	to, err := ad.parseSuppressible(b.Channel, b.To, b.App, b.Reason)
 	if err != nil {
@@ -49,7 +47,6 @@ func (ad *Administration) Suppress(ctx context.Context, b SuppressRequest, act s
 	return row, err
 }
 
-// LiftSuppressionsRequest is a request to end the suppressions of a recipient.
 type LiftSuppressionsRequest struct {
 	Channel string         `json:"channel"`
 	To      string         `json:"to"`
@@ -58,8 +55,8 @@ type LiftSuppressionsRequest struct {
 	Reason  string         `json:"reason"`
 }
 
-// LiftSuppressions ends and returns the recipient's current suppressions, and records the action.
-// Errors: *fault.InvalidError, fault.Unavailable.
+// LiftSuppressions returns the suppressions that it ends. Errors: *fault.InvalidError,
+// fault.Unavailable.
 func (ad *Administration) LiftSuppressions(ctx context.Context, l LiftSuppressionsRequest, act store.AuditEntry) ([]store.Suppression,
 	error,
 ) {
@@ -83,13 +80,11 @@ func (ad *Administration) LiftSuppressions(ctx context.Context, l LiftSuppressio
 	return list, err
 }
 
-// auditEntryFor returns the audit entry with the recipient, the app and the reason.
 func (ad *Administration) auditEntryFor(act store.AuditEntry, to recipient.Recipient, app, why string) *store.AuditEntry {
 	act.App, act.Channel, act.Recipient, act.To, act.Reason = app, to.Channel(), ad.Vault.CountedHash(to), to.Masked(), why
 	return &act
 }
 
-// parseSuppressible parses the recipient and checks the app and the reason of a request.
 func (ad *Administration) parseSuppressible(channel, address, app, why string) (recipient.Recipient, error) {
 	to, err := verification.ParseRecipient(channel, address, "")
 	if err != nil {
@@ -101,9 +96,7 @@ func (ad *Administration) parseSuppressible(channel, address, app, why string) (
 	return to, checkSuppressionReason(why, to.Address())
 }
 
-// checkSuppressionReason checks the reason for a suppression. The audit log keeps the reason for
-// good, so the reason must not name a recipient; see CheckReason. The parameter address is the
-// recipient of the suppression.
+// checkSuppressionReason: see CheckReason. address is the recipient of the suppression.
 func checkSuppressionReason(why, address string) error {
 	switch {
 	case why == "":
@@ -116,9 +109,8 @@ func checkSuppressionReason(why, address string) error {
 	return CheckReason(why, address)
 }
 
-// LiftPrefixPause ends the pause of a prefix early, and records the action. If the pause has
-// already ended, LiftPrefixPause changes and records nothing. Errors: fault.NotFound,
-// *fault.InvalidError, fault.Unavailable.
+// LiftPrefixPause ends the pause of a prefix early. If the pause has already ended, it changes and
+// records nothing. Errors: fault.NotFound, *fault.InvalidError, fault.Unavailable.
 func (ad *Administration) LiftPrefixPause(ctx context.Context, id uuid.UUID, reason string,
 	act store.AuditEntry,
 ) (store.PrefixPause, error) {

@@ -13,31 +13,30 @@ import (
 	"sendcode/quota"
 )
 
-// TestMessageAction is the action of SendTestMessage in the audit log.
 const TestMessageAction = "message.test"
 
 // TestMessageTimeout bounds the transmission of a test message.
 const TestMessageTimeout = testmessage.Timeout
 
-// testMessageRule bounds the test messages of the whole service, since no other rule counts them.
+// testMessageRule bounds the test messages of the whole service, because no other rule counts them.
 var testMessageRule = quota.Rule{Name: "test", Scope: quota.Global, Limit: 1, Window: time.Minute}
 
-// Why a test message was not tried. Pages show texts of their own.
+// Reasons why a test message was not tried. Pages show texts of their own.
 var (
 	ErrSuppressed = errors.New("support: a suppression of the recipient holds")
 	ErrNoCarrier  = testmessage.ErrNoCarrier
 )
 
-// TestMessageLimitError says that another test message was sent less than a minute ago.
+// TestMessageLimitError: another test message was sent less than a minute ago.
 type TestMessageLimitError struct{ RetryAfter time.Duration }
 
 func (e *TestMessageLimitError) Error() string {
 	return fmt.Sprintf("support: the next test message is possible in %s", e.RetryAfter)
 }
 
-// SendTestMessage sends one message to a mail address or phone number with the app's title, sender
-// and templates, and records the action. It is refused for recipients that get no codes. Errors:
-// *fault.InvalidError, *TestMessageLimitError, ErrSuppressed, ErrNoCarrier, fault.Unavailable.
+// SendTestMessage sends one message with the app's title, sender and templates to a mail address or
+// phone number. It is refused for recipients that get no codes. Errors: *fault.InvalidError,
+// *TestMessageLimitError, ErrSuppressed, ErrNoCarrier, fault.Unavailable.
 func (ad *Administration) SendTestMessage(ctx context.Context, app, typed, locale string, act store.AuditEntry) (
 	testmessage.Result, error,
 ) {
@@ -88,9 +87,9 @@ func (ad *Administration) SendTestMessage(ctx context.Context, app, typed, local
 	return result, err
 }
 
-// HoldingSuppressions returns the suppressions that stop sends of an app to an address now. The
-// parameter counted is the hash by which the recipient is counted, and address is the hash of the
-// address as it is spelled. With the zero address, they are those of every spelling.
+// HoldingSuppressions returns the suppressions that stop sends of an app to an address now. counted
+// is the hash by which the recipient is counted. address is the hash of the address as it is
+// spelled, or zero for every spelling.
 func (ad *Administration) HoldingSuppressions(ctx context.Context, app string, ch recipient.Channel, counted, address recipient.Hash) (
 	holding []store.Suppression, err error,
 ) {

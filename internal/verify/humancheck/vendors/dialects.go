@@ -15,20 +15,19 @@ import (
 	"sendcode/internal/verify/humancheck"
 )
 
-// dialect describes how one vendor differs from other vendors. The vendors use the request form of
-// reCAPTCHA's siteverify. A service of the operator, which is configured by its URL, gets another
-// form (see ownRequest).
+// dialect says how one vendor differs from the others. They use the request form of reCAPTCHA's
+// siteverify. A service of the operator, which is configured by its URL, gets another form
+// (ownRequest).
 type dialect struct {
-	// where tokens are checked, if the settings give no URL; empty for the operator's service,
-	// whose URL is in the settings
+	// URL of the check, if the settings give none; empty for the operator's service
 	url          string
-	takesSiteKey bool // and refuses the tokens of other sites
+	takesSiteKey bool // the vendor gets the site key, and refuses the tokens of other sites
 	tellsAction  bool // an answer that passes names the action
 	bindsHost    bool // the vendor's site keys work only on the hosts that are listed at the vendor
 	testToken    string
 }
 
-// dialects are the vendors by the name in the settings. Sources:
+// dialects are by the vendor's name in the settings. Sources:
 // developers.cloudflare.com/turnstile/get-started/server-side-validation, docs.hcaptcha.com,
 // developers.google.com/recaptcha/docs/verify.
 var dialects = map[string]dialect{
@@ -40,7 +39,6 @@ var dialects = map[string]dialect{
 
 const missing = "is missing"
 
-// formRequest is the question to a vendor.
 func formRequest(c Config, q humancheck.VendorQuery) providerhttp.Request {
 	form := url.Values{"secret": {c.Secret}, "response": {q.Token}}
 	if dialects[c.By].takesSiteKey {
@@ -55,7 +53,7 @@ func formRequest(c Config, q humancheck.VendorQuery) providerhttp.Request {
 	}
 }
 
-// ownRequest is the question to the operator's own URL.
+// ownRequest is for the operator's own service.
 func ownRequest(c Config, q humancheck.VendorQuery) providerhttp.Request {
 	fields := map[string]string{"token": q.Token, "app": q.App, "action": action}
 	if q.ClientIP != "" {
@@ -68,7 +66,7 @@ func ownRequest(c Config, q humancheck.VendorQuery) providerhttp.Request {
 	}
 }
 
-// Texts about a failed vendor, for operators.
+// Problems with a vendor, for operators.
 const (
 	errSecret       = delivery.SafeError("refuses the secret")
 	errSiteKey      = delivery.SafeError("does not know the site key, or not with this secret; reCAPTCHA needs a key of v2")
@@ -81,7 +79,6 @@ const (
 	errUndocumented = delivery.SafeError("answers something else than is documented: is the URL right?")
 )
 
-// answer is the outcome of a question to a vendor.
 type answer struct {
 	result    humancheck.Result
 	suspicion error // what may be wrong with the vendor or the settings; nil: nothing
@@ -97,15 +94,14 @@ func refused(r humancheck.Reason) answer { return answer{result: humancheck.Resu
 
 func faulty(why error) answer { return answer{away, why, true} }
 
-// unjudged returns an answer that does not judge the token. The parameter why is the suspected
-// fault of the vendor or of the settings. The fault is not certain, because the token may have
-// caused the answer.
+// unjudged returns an answer that doesn't judge the token. why is the suspected fault of the vendor
+// or of the settings; it isn't certain, because the token may have caused the answer.
 func unjudged(why error) answer { return answer{away, why, false} }
 
-// suspect is a rejection that a probe has to look at.
+// suspect rejects the token, and has a probe look for a fault.
 func suspect(why error) answer { return answer{rejected.result, why, false} }
 
-// unanswered is the answer if no whole response came.
+// unanswered is for requests without a whole response.
 func unanswered(fail *delivery.Error) answer {
 	switch {
 	case errors.Is(fail, os.ErrDeadlineExceeded):
@@ -120,8 +116,8 @@ func unanswered(fail *delivery.Error) answer {
 
 // byCode has the answers by the vendors' error codes. Any other code is a rejection, for example
 // bad-request, which a malformed token causes, and not-using-dummy-passcode, which hCaptcha's
-// published test token causes. The code sitekey-secret-mismatch shows no certain fault of the
-// settings, because the token of another site causes it, too.
+// published test token causes. sitekey-secret-mismatch proves no fault of the settings, because the
+// token of another site causes it, too.
 var byCode = map[string]answer{
 	"timeout-or-duplicate": refused(humancheck.Used), "already-seen-response": refused(humancheck.Used),
 	"invalid-or-already-seen-response": refused(humancheck.Used), "expired-input-response": refused(humancheck.Expired),
@@ -129,11 +125,10 @@ var byCode = map[string]answer{
 	"internal-error": unjudged(errInternal),
 }
 
-// byStatus has the answers of the operator's own URL by the HTTP status. A 400 means that the URL
-// cannot read the token.
+// byStatus has the answers of the operator's own service. A 400 means that it can't read the token.
 var byStatus = map[int]answer{http.StatusBadRequest: rejected, http.StatusUnauthorized: faulty(errSecret)}
 
-// reply has the fields of all answers; names match in any case.
+// reply has the fields of all vendors' answers. encoding/json matches names in any case.
 type reply struct {
 	Success          *bool
 	Passed           *bool // of the operator's own URL
@@ -142,7 +137,6 @@ type reply struct {
 	ErrorCodes       []string `json:"error-codes"`
 }
 
-// judge interprets a response.
 func (d dialect) judge(c Config, r providerhttp.Response) answer {
 	var said reply
 	unreadable := json.Unmarshal(r.Body, &said) != nil
@@ -179,14 +173,13 @@ func (d dialect) judge(c Config, r providerhttp.Response) answer {
 	return answer{result: humancheck.Result{Passed: true}}
 }
 
-// unknownHosts are the values that vendors return in place of an unknown or undisclosed host.
-// hCaptcha returns one under unusual load, and reCAPTCHA returns one in apps.
+// unknownHosts are what vendors return in place of a host that is unknown (reCAPTCHA in apps) or
+// not disclosed (hCaptcha under unusual load).
 var unknownHosts = []string{"", "not-provided"}
 
 // refusesHost reports whether a token was made on a host that is not in Hostnames. It never refuses
-// an unknown host. If the vendor binds its site keys to hosts, the vendor has compared the host
-// already. For such a vendor, refusesHost compares the host only if the operator has configured
-// Hostnames.
+// an unknown host. A vendor that binds its site keys to hosts has compared the host already. Then
+// refusesHost does so only if the operator has configured Hostnames.
 func (c Config) refusesHost(host string) bool {
 	if slices.Contains(unknownHosts, host) || dialects[c.By].bindsHost && !c.OwnHostnames {
 		return false

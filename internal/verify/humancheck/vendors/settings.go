@@ -33,10 +33,9 @@ type Settings struct {
 	AsksPerHour int `yaml:"asks_per_hour,omitempty" range:"1 1000000"`
 }
 
-// always is the When of a check that is asked also without pressure.
 const always = "always"
 
-// Check implements document.checker. The settings must be complete and fit the vendor.
+// Check finds settings that are incomplete or don't fit the vendor.
 func (s *Settings) Check(p *document.Mapping) {
 	if !p.Valid() {
 		return
@@ -81,8 +80,7 @@ func (s Settings) HostsProblem(origins []string) error {
 	return v.Check()["hostnames"]
 }
 
-// Vendor returns the vendor of the check of an app with these origins. The bool is false if the
-// check has no vendor.
+// Vendor returns the vendor for an app with these origins, or false if the check has none.
 func (s Settings) Vendor(origins []string) (Config, bool) {
 	if s.By == "" || s.By == humancheck.ByWork {
 		return Config{}, false
@@ -99,7 +97,7 @@ func (s Settings) Vendor(origins []string) (Config, bool) {
 	}, true
 }
 
-// HumanCheck returns the check, without its vendor. The bool is false if there is none.
+// HumanCheck returns the check without its vendor, or false if there is none.
 func (s Settings) HumanCheck() (humancheck.Check, bool) {
 	return humancheck.Check{Always: s.When == always, Cost: humancheck.DefaultCost}, s.By != ""
 }

@@ -1,7 +1,7 @@
 // Package vendors asks the vendor of an app's human check about one token. The vendor is Turnstile,
 // hCaptcha, reCAPTCHA v2, or a service of the operator, which is configured by its URL.
 //
-// Strangers send the tokens, so a token must not put a vendor out of use. So an answer that a token
+// Strangers send the tokens, so a token must not put a vendor out of use. An answer that a token
 // can cause only rejects the token. Only these are faults of the vendor or of the settings: no
 // connection, no answer in time, a status of 5xx, an error that names the secret, and a failed
 // [Verifier.Probe]. If an answer may come from the token or from such a fault, Probe asks about a
@@ -27,12 +27,12 @@ import (
 )
 
 const (
-	maxAtOnce      = 32              // questions of a process that are under way to all vendors
-	asksPerNetwork = 30              // questions for one network in an hour, over all apps
-	timeout        = 3 * time.Second // of one question
+	maxAtOnce      = 32              // requests of a process that are under way to all vendors
+	asksPerNetwork = 30              // requests for one network in an hour, over all apps
+	timeout        = 3 * time.Second // of one request
 	action         = "sendcode"      // what a token must have been made for, if the vendor tells that
-	// retryAfter is the pause before the next probe. The pause follows a failed probe, or an answer
-	// that needs a probe.
+	// retryAfter is the pause before the next probe, after a failed probe or an answer that needs
+	// one.
 	retryAfter = delivery.BreakerOpenFor + time.Second
 )
 
@@ -42,15 +42,14 @@ type Config struct {
 	SiteKey string // public
 	Secret  string
 	URL     string // empty: the vendor's own
-	// Hostnames are the hosts of pages that may show the check. If OwnHostnames is set, the
-	// operator configured the Hostnames. Otherwise they are the hosts of the app's origins.
+	// Hostnames are the hosts of pages that may show the check: configured by the operator
+	// (OwnHostnames), or those of the app's origins.
 	Hostnames    []string
 	OwnHostnames bool
 	SendIP       bool // the client's address is given to the vendor
-	AsksPerHour  int  // questions for the app in an hour
+	AsksPerHour  int  // requests to the vendor for the app in an hour
 }
 
-// Check returns the problems of the settings, by key.
 func (c Config) Check() map[string]error {
 	d, known := dialects[c.By]
 	if !known {
@@ -74,7 +73,6 @@ func (c Config) Check() map[string]error {
 	return wrong
 }
 
-// endpoint returns the URL that is asked.
 func (c Config) endpoint() string { return cmp.Or(c.URL, dialects[c.By].url) }
 
 // limiter counts events. Implementation: gates.Gates.
@@ -82,19 +80,18 @@ type limiter interface {
 	TakeOrLocal(ctx context.Context, r quota.Request) (quota.Decision, error)
 }
 
-// Bounds bound the questions to all vendors of a process.
+// Bounds limit the requests to all vendors of a process.
 type Bounds struct {
 	limiter limiter
 	slots   chan struct{}
 }
 
-// NewBounds makes the bounds. The limiter counts the questions of networks and apps.
+// NewBounds: l counts the requests for networks and apps.
 func NewBounds(l limiter) *Bounds { return &Bounds{l, make(chan struct{}, maxAtOnce)} }
 
-// takeAsk counts a question about a token of the app, and reports whether the vendor may be asked.
-// It returns false if there were too many questions for the app or for the client's network. If a
-// back end gives no client address, the network is "". In this case only the app's limit applies. A
-// limit for the unknown network would count the questions of all apps together.
+// takeAsk counts a request for a token of the app. It returns false if there were too many for the
+// app or for the client's network. Without a client address, the network is "", and only the app's
+// limit applies: a limit for the unknown network would count the requests of all apps together.
 func (b *Bounds) takeAsk(ctx context.Context, app, network string, perApp int) bool {
 	r := quota.Request{
 		ID: rand.Text(), Tenant: app,
@@ -121,8 +118,8 @@ type Verifier struct {
 
 var _ humancheck.Vendor = (*Verifier)(nil)
 
-// New makes the client of an app's vendor. It opens no connection. The client calls the function in
-// the parameter changed when the vendor goes out of use and when the vendor comes back.
+// New opens no connection. changed is called when the vendor goes out of use and when it comes
+// back.
 func New(c Config, app string, b *Bounds, changed func(delivery.Health)) (*Verifier, error) {
 	for key, problem := range c.Check() {
 		return nil, fmt.Errorf("human_check.%s %w", key, problem)
@@ -136,22 +133,19 @@ func New(c Config, app string, b *Bounds, changed func(delivery.Health)) (*Verif
 	return v, nil
 }
 
-// By implements humancheck.Vendor.
 func (v *Verifier) By() string { return v.Config.By }
 
-// SiteKey implements humancheck.Vendor.
 func (v *Verifier) SiteKey() string { return v.Config.SiteKey }
 
-// Available implements humancheck.Vendor. If the vendor is out of use, only a successful probe
-// makes it available again.
+// Available is false once the vendor is out of use, until a probe succeeds.
 func (v *Verifier) Available() bool { return v.breaker.Health().Up }
 
-// Health returns the vendor's health. Its Server is <app>/<vendor>.
+// Health has <app>/<vendor> as its Server.
 func (v *Verifier) Health() delivery.Health { return v.breaker.Health() }
 
-// Check implements humancheck.Vendor. Error: that of a context that ended.
+// Check returns the error of a context that ended, and no other.
 func (v *Verifier) Check(ctx context.Context, q humancheck.VendorQuery) (humancheck.Result, error) {
-	// tokens are claimed by their bytes
+	// Tokens are claimed by their bytes.
 	if q.Token == "" || strings.ContainsFunc(q.Token, func(r rune) bool { return r <= ' ' || r > '~' }) {
 		return rejected.result, nil
 	}
@@ -187,7 +181,6 @@ func (v *Verifier) Check(ctx context.Context, q humancheck.VendorQuery) (humanch
 	return a.result, nil
 }
 
-// ask asks about a token.
 func (v *Verifier) ask(ctx context.Context, q humancheck.VendorQuery) answer {
 	if !v.SendIP {
 		q.ClientIP = ""
@@ -203,9 +196,8 @@ func (v *Verifier) ask(ctx context.Context, q humancheck.VendorQuery) answer {
 	return v.judge(v.Config, r)
 }
 
-// Probe asks the vendor about a test token. This question counts toward no limit. Probe returns a
-// sentence about the vendor, without secrets. The error names the fault of the vendor or of the
-// settings.
+// Probe asks the vendor about a test token, which counts toward no limit. It returns a sentence
+// about the vendor, without secrets. The error names the fault of the vendor or of the settings.
 func (v *Verifier) Probe(ctx context.Context) (string, error) {
 	a := v.ask(ctx, humancheck.VendorQuery{Token: cmp.Or(v.testToken, "sendcode-probe")})
 	if a.suspicion != nil {
@@ -217,8 +209,8 @@ func (v *Verifier) Probe(ctx context.Context) (string, error) {
 	return providerhttp.Host(v.URL) + " answers, and takes the secret", nil
 }
 
-// Watch probes the vendor at once. It probes again six seconds after a failed probe, or after an
-// answer that a wrong setting or a fault may have caused. It returns when ctx ends.
+// Watch probes the vendor at once, and again retryAfter after a failed probe or after an answer
+// that a wrong setting or a fault may have caused. It returns when ctx ends.
 func (v *Verifier) Watch(ctx context.Context) {
 	for ctx.Err() == nil {
 		if v.probe(ctx) {
@@ -234,7 +226,7 @@ func (v *Verifier) Watch(ctx context.Context) {
 	}
 }
 
-// probe reports the result of a Probe to the breaker, and returns whether the probe succeeded.
+// probe reports the result of a Probe to the breaker.
 func (v *Verifier) probe(ctx context.Context) bool {
 	report, ok := v.breaker.Allow()
 	if !ok {
