@@ -1,6 +1,9 @@
 package page_test
 
 import (
+	"maps"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -31,53 +34,72 @@ var others = map[string]string{
 // hurry is a script that shortens the pauses of a second before a repetition.
 const hurry = `{ const set = setTimeout; window.setTimeout = (run, ms, ...all) => set(run, ms === 1000 ? 20 : ms, ...all); }`
 
-// othersAnswerEachRequest tests each answer of others for each request of the widget: what was
-// shown stays, the person reads that it didn't work, and the next try goes on.
+// othersAnswerEachRequest tests answers of others for the requests of the widget: what was shown
+// stays, the person reads that it didn't work, and the next try goes on. Each way meets other
+// answers at its stages, so that all of them come once; at night each comes at every stage.
 func othersAnswerEachRequest(t *testing.T, tab *browsertest.Tab) {
-	for name, other := range others {
-		t.Run(name, func(t *testing.T) {
-			w := accepting(t)
-			g := visits(t, tab, w, tag("required"), hurry+`window.other = true;
-				window.instead = (method, path) => other ? `+other+` : undefined;`)
-			failed := func(kind string) {
-				g.Helper()
-				g.Shows("#offline", "That didn't work. Try again.")
-				g.Until(`!el.shadowRoot.querySelector('.busy')`)
-				g.card(kind)
-			}
-			g.Until(`asked.length >= 2`) // what the first card needs, and its repetition
-			g.card("ask")
-			g.Fill("#to", pagetest.Address+"\r")
-			failed("ask")
-			is(t, w.Codes.Sends(), 0)
-			g.run(`other = false`)
-			g.run(`el.shadowRoot.querySelector('#send').click()`)
-			g.card("code", "a•••@example.com")
-			g.run(`asked.length = 0`, `other = true`, looks)
-			g.Until(`asked.length >= 1`)
-			g.enters("111111")
-			failed("code")
-			g.is(`el.shadowRoot.querySelector('#code').value === '111111'`)
-			g.run(`other = false`, `el.shadowRoot.querySelector('#check').click()`)
-			g.card("code", "That code is wrong")
-			w.Advance(61 * time.Second)
-			g.run(`other = true`, `asked.length = 0`, `el.shadowRoot.querySelector('#again').removeAttribute('aria-disabled')`,
-				`el.shadowRoot.querySelector('#again').click()`)
-			failed("code")
-			g.run(`other = false`, `el.shadowRoot.querySelector('#again').click()`)
-			g.Until(`heard.filter(([name]) => name === 'sent').length === 2`)
-			g.run(`other = true`)
-			g.Go(browsertest.Value[string](g.Page, `location.href`)) // other is true again: the look after a reload
-			g.Until(`asked.filter((one) => one.startsWith('GET') && one.endsWith('verification-1')).length > 1`)
-			g.run(`other = false`, `document.dispatchEvent(new Event('visibilitychange'))`)
-			g.card("code", "a•••@example.com")
-			g.enters(pagetest.Code)
-			g.card("approved")
-			g.is(`!heard.some(([name, detail]) => name === 'expired' || detail.reason === 'misplaced')`)
-			is(t, [2]int{w.Codes.Sends(), w.Codes.Checks()}, [2]int{2, 2})
-			g.sound()
-		})
+	names := slices.Sorted(maps.Keys(others))
+	for first := 0; first < len(names); first += stages {
+		var met [stages]string
+		for i := range met {
+			met[i] = names[(first+i)%len(names)]
+		}
+		t.Run(strings.Join(met[:], ", "), func(t *testing.T) { othersAnswer(t, tab, met) })
 	}
+}
+
+// stages are those of a widget's way at which another answers: its first card, a send, a look and a
+// check, a resend, and a reload.
+const stages = 5
+
+// othersAnswer walks a widget's way, and at each stage one of the others answers.
+func othersAnswer(t *testing.T, tab *browsertest.Tab, met [stages]string) {
+	w := accepting(t)
+	var answers []string
+	for _, name := range met {
+		answers = append(answers, "() => "+others[name])
+	}
+	g := visits(t, tab, w, tag("required"), hurry+`window.others = [`+strings.Join(answers, ",\n")+`];
+		Object.assign(window, { other: Number(sessionStorage.getItem('stage') ?? 0), none: -1 });
+		window.instead = () => others[other]?.();`)
+	failed := func(kind string) {
+		g.Helper()
+		g.Shows("#offline", "That didn't work. Try again.")
+		g.Until(`!el.shadowRoot.querySelector('.busy')`)
+		g.card(kind)
+	}
+	g.Until(`asked.length >= 2`) // what the first card needs, and its repetition
+	g.card("ask")
+	g.run(`other = 1`)
+	g.Fill("#to", pagetest.Address+"\r")
+	failed("ask")
+	is(t, w.Codes.Sends(), 0)
+	g.run(`other = none`)
+	g.run(`el.shadowRoot.querySelector('#send').click()`)
+	g.card("code", "a•••@example.com")
+	g.run(`asked.length = 0`, `other = 2`, looks)
+	g.Until(`asked.length >= 1`)
+	g.enters("111111")
+	failed("code")
+	g.is(`el.shadowRoot.querySelector('#code').value === '111111'`)
+	g.run(`other = none`, `el.shadowRoot.querySelector('#check').click()`)
+	g.card("code", "That code is wrong")
+	w.Advance(61 * time.Second)
+	g.run(`other = 3`, `asked.length = 0`, `el.shadowRoot.querySelector('#again').removeAttribute('aria-disabled')`,
+		`el.shadowRoot.querySelector('#again').click()`)
+	failed("code")
+	g.run(`other = none`, `el.shadowRoot.querySelector('#again').click()`)
+	g.Until(`heard.filter(([name]) => name === 'sent').length === 2`)
+	g.run(`sessionStorage.setItem('stage', 4)`)
+	g.Go(browsertest.Value[string](g.Page, `location.href`)) // the look after a reload
+	g.Until(`asked.filter((one) => one.startsWith('GET') && one.endsWith('verification-1')).length > 1`)
+	g.run(`other = none`, `document.dispatchEvent(new Event('visibilitychange'))`)
+	g.card("code", "a•••@example.com")
+	g.enters(pagetest.Code)
+	g.card("approved")
+	g.is(`!heard.some(([name, detail]) => name === 'expired' || detail.reason === 'misplaced')`)
+	is(t, [2]int{w.Codes.Sends(), w.Codes.Checks()}, [2]int{2, 2})
+	g.sound()
 }
 
 // anAnswerInAnotherShell tests tools of a page that keep an answer's body and lose its status or

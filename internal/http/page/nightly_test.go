@@ -45,6 +45,7 @@ func TestAllInABrowser(t *testing.T) {
 			})
 		}
 	}
+	inNewTabs(t, browser, eachOfOthersAnswersEachRequest)
 	t.Run("impatient people", func(t *testing.T) {
 		t.Parallel()
 		impatientPeople(t, browser, "widget")
@@ -80,10 +81,17 @@ func TestGuestsInOtherBrowsers(t *testing.T) {
 	for name, start := range map[string]func(testing.TB) browsertest.Browser{"firefox": browsertest.Firefox, "webkit": browsertest.WebKit} {
 		t.Run(name, func(t *testing.T) {
 			browser := start(t)
-			for _, test := range guests {
+			for _, test := range append(guests, eachOfOthersAnswersEachRequest) {
 				t.Run(nameOf(test), func(t *testing.T) { test(t, browser.Open(t, browsertest.Look{})) })
 			}
 		})
+	}
+}
+
+// eachOfOthersAnswersEachRequest tests each of the others at every stage of a widget's way.
+func eachOfOthersAnswersEachRequest(t *testing.T, tab *browsertest.Tab) {
+	for name := range others {
+		t.Run(name, func(t *testing.T) { othersAnswer(t, tab, [stages]string{name, name, name, name, name}) })
 	}
 }
 
