@@ -1,0 +1,16 @@
+//go:build nightly
+
+// Only make nightly runs this test: by day several settings are tried at once.
+
+package postgres
+
+import "testing"
+
+func TestPostgresSessionIsOursBesideEachSetting(t *testing.T) {
+	t.Parallel()
+	var alone [][]string
+	for _, setting := range foreignSettings {
+		alone = append(alone, []string{setting})
+	}
+	worksBeside(t, alone...)
+}
