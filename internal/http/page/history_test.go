@@ -25,7 +25,7 @@ func backLeadsToTheCode(t *testing.T, browser context.Context) {
 	b.click("#go-change")
 	b.card("ask")
 	b.until(`history.state?.aside`)
-	b.run(`history.back()`)
+	b.run("setTimeout(() => history.back())")
 	b.card("code")
 	b.run(`history.forward()`)
 	b.click("#go-back") // of the card
