@@ -43,8 +43,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// App is the service, with all parts built and its ports open. Serve answers requests and runs the
-// background work.
+// App is the service with its ports open. Serve answers requests and runs the background work.
 type App struct {
 	cfg          config.Config // the configuration at the start, with generated secrets and the listeners' actual addresses
 	loaded       config.Config // as Load returned it, without generated secrets
@@ -71,7 +70,6 @@ type App struct {
 	closers []func() error // in the order in which the parts were opened; Close calls them in reverse
 }
 
-// stores has the database, the limiter, and the checks that watch the two.
 type stores struct {
 	db            *sqldb.DB
 	databaseProbe *databaseProbe
@@ -84,13 +82,11 @@ type stores struct {
 	redisClient redis.UniversalClient
 }
 
-// senders write messages and hand them over.
 type senders struct {
 	servers mailserver.Servers
 	mailbox *mailbox.Mailbox // nil when a real server is configured
 	mails   *message.MailRenderer
-	// carrier is nil without text messages. Carriers are nil also if text messages go to the dev
-	// mailbox.
+	// carrier is nil without text messages; carriers also if text messages go to the dev mailbox.
 	carrier  outbox.Carrier
 	carriers *sms.Carriers
 	texts    *message.TextRenderer // nil without text messages
@@ -98,7 +94,6 @@ type senders struct {
 	refusals map[recipient.Channel]*refusals
 }
 
-// ports has the listeners and their handlers.
 type ports struct {
 	listeners []*listener
 	conns     *server.ConnTracker // of all listeners
@@ -114,8 +109,8 @@ type ports struct {
 	hasAdminToken func(echo.Context) bool // nil: there is no console
 }
 
-// Run builds the service and runs the service until ctx ends. It prints the banner and the
-// generated secrets to out. The log shows the addresses of the ports, but no secret.
+// Run serves until ctx ends. It prints the banner and the generated secrets to out. The log shows
+// the addresses of the ports, but no secret.
 func Run(ctx context.Context, cfg config.Config, reload ReloadOptions, logger *slog.Logger, out io.Writer) error {
 	a, err := New(ctx, cfg, logger)
 	if err != nil {
@@ -140,26 +135,25 @@ func Run(ctx context.Context, cfg config.Config, reload ReloadOptions, logger *s
 // The ballast makes the garbage collector run less often. With GOGC=100 the collector runs when the
 // heap has doubled. Under a usual load the heap is small, so the collector would run often: without
 // the ballast a send cost up to a third more processor time. The ballast counts as heap, so the
-// heap grows by 48 MB more before the collector runs. The program never writes to the ballast, so
-// the ballast takes no physical memory.
+// heap grows by 48 MB more before the collector runs. Nothing is written to it, so it takes no
+// physical memory.
 //
-// A higher GOGC would be an alternative to the ballast. With GOGC=150 the service answered up to a
-// fifth more status requests, but it took 1.2 times the memory with 64 callers.
+// With GOGC=150 instead, the service answered up to a fifth more status requests, but took 1.2
+// times the memory with 64 callers.
 const (
 	ballastSize = 48 << 20
-	// minLimitForBallast is the lowest memory limit with which the program makes the ballast. The
-	// ballast counts toward the memory limit.
+	// With a lower memory limit there is no ballast, because it counts toward the limit.
 	minLimitForBallast = 8 * ballastSize
 )
 
 var ballast []byte
 
-// TuneGC sets Go's memory limit (GOMEMLIMIT) in a container, unless the environment sets
-// GOMEMLIMIT. Without a limit the heap could outgrow the container. The limit is nine tenths of the
-// container's memory. The last tenth is for memory that the runtime does not count, such as the
-// binary and the kernel's buffers.
+// TuneGC sets Go's memory limit (GOMEMLIMIT) in a container, unless the environment does. Without a
+// limit the heap could outgrow the container. The limit is nine tenths of the container's memory;
+// the last tenth is for memory that the runtime doesn't count, such as the binary and the kernel's
+// buffers.
 //
-// TuneGC also makes the ballast, unless the environment sets GOGC or the memory limit is below
+// It also makes the ballast, unless the environment sets GOGC or the memory limit is below
 // minLimitForBallast. Call TuneGC once, at the start.
 func TuneGC(options ...memlimit.Option) {
 	_, _ = memlimit.Set(options...) // fails if the container's limit can't be read; then Go has no limit
@@ -168,12 +162,12 @@ func TuneGC(options ...memlimit.Option) {
 	}
 }
 
-// New builds every part and opens the ports. If it fails, it closes all parts that it opened.
+// New opens the ports. If it fails, it closes what it opened.
 func New(ctx context.Context, cfg config.Config, logger *slog.Logger) (*App, error) {
 	return newWithClock(ctx, cfg, logger, time.Now)
 }
 
-// newWithClock is New with this function as the machine's clock.
+// newWithClock is New with the machine's clock now.
 func newWithClock(ctx context.Context, cfg config.Config, logger *slog.Logger, now func() time.Time) (_ *App, err error) {
 	a := newApp(cfg, logs.AddRequestID(logs.LimitErrors(logger)), now)
 	defer func() {
@@ -199,7 +193,7 @@ func newWithClock(ctx context.Context, cfg config.Config, logger *slog.Logger, n
 	)
 }
 
-// runSteps calls the functions in turn. When one fails, it returns the error.
+// runSteps stops at the first error.
 func runSteps(steps ...func() error) error {
 	for _, step := range steps {
 		if err := step(); err != nil {
@@ -217,8 +211,8 @@ func newApp(cfg config.Config, logger *slog.Logger, now func() time.Time) *App {
 	}
 }
 
-// lockDataDir locks the data directory for this process. With Postgres it locks nothing. If another
-// process has the lock, lockDataDir waits up to Config.StartWait.
+// lockDataDir waits up to Config.StartWait if another process has the data directory. With Postgres
+// it locks nothing.
 func (a *App) lockDataDir(ctx context.Context) error {
 	if a.cfg.DatabaseURL != "" {
 		return nil
@@ -234,8 +228,8 @@ func (a *App) lockDataDir(ctx context.Context) error {
 	return err
 }
 
-// loadSecrets sets the secrets that no setting gives. It reads them from the data directory, and
-// generates the missing ones. Then it parses the keys.
+// loadSecrets reads the secrets that no setting gives from the data directory, generates the
+// missing ones, and parses the keys.
 func (a *App) loadSecrets() (err error) {
 	if a.generated, err = a.cfg.LoadOrCreateSecrets(a.cfg.DataDir); err != nil {
 		return err
@@ -248,9 +242,9 @@ func (a *App) loadSecrets() (err error) {
 // SetReload makes Serve reload the configuration. Call it before Serve.
 func (a *App) SetReload(options ReloadOptions) { a.reload = options }
 
-// Serve answers requests and works in the background until ctx ends. Then it stops in four steps.
-// First, it still answers new requests for Config.Drain. Second, it ends the requests under way.
-// Third, it ends or releases the sends in flight. Fourth, it closes the parts.
+// Serve works until ctx ends. Then it stops in four steps: it still answers new requests for
+// Config.Drain, ends the requests under way, ends or releases the sends in flight, and closes the
+// parts.
 func (a *App) Serve(ctx context.Context) error {
 	background, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
@@ -278,17 +272,16 @@ func (a *App) Serve(ctx context.Context) error {
 	return err
 }
 
-// Addr returns the address of the API and the page.
+// Addr is that of the API and the page.
 func (a *App) Addr() string { return a.listeners[0].Addr().String() }
 
-// adminAddr returns the address of the console's listener. If the console has no listener of its
-// own, adminAddr returns the address of the API's listener.
+// adminAddr is the API's address if the console has no listener of its own.
 func (a *App) adminAddr() string { return a.listeners[len(a.listeners)-1].Addr().String() }
 
-// Mailbox returns the dev mailbox; nil when a mail server is configured.
+// Mailbox is nil when a mail server is configured.
 func (a *App) Mailbox() *mailbox.Mailbox { return a.mailbox }
 
-// DB returns the store.
+// DB is the store.
 func (a *App) DB() *sqldb.DB { return a.db }
 
 func (a *App) close() error {
@@ -302,6 +295,6 @@ func (a *App) close() error {
 
 func (a *App) onClose(f func() error) { a.closers = append(a.closers, f) }
 
-// databaseOpenTimeout bounds each of two steps of the start. The first step migrates and opens the
-// database. The second step is checkKeys.
+// databaseOpenTimeout bounds each of two steps of the start: to migrate and open the database, and
+// checkKeys.
 const databaseOpenTimeout = 30 * time.Second

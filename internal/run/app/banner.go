@@ -9,8 +9,9 @@ import (
 	"sendcode/internal/run/config"
 )
 
-// printBanner prints the service's addresses and the generated secrets for a person. If the output
-// is no terminal and no secret was generated, it prints nothing, since the log has the addresses.
+// printBanner prints the service's addresses and the generated secrets for a person. It prints
+// nothing if the output is no terminal and no secret was generated, because the log has the
+// addresses.
 func (a *App) printBanner(out io.Writer) {
 	if !a.cfg.Terminal && len(a.generated) == 0 {
 		return

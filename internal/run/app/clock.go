@@ -64,7 +64,6 @@ func (c *databaseClock) measure(ctx context.Context) error {
 	return nil
 }
 
-// localAhead returns how far this machine's clock is ahead of the database's clock.
 func (c *databaseClock) localAhead() time.Duration { return c.localNow().Sub(c.Now()) }
 
 // whyOff returns a reason if this machine's clock is off by more than maxClockOffset.

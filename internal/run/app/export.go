@@ -13,9 +13,8 @@ import (
 	"sendcode/internal/verify/support"
 )
 
-// ExportPerson writes to out all rows that name a recipient, in the same form as the console's
-// export. It writes the entry from the parameter act to the audit trail. The service may run
-// meanwhile on Postgres, but not on SQLite.
+// ExportPerson writes all rows that name a recipient to out, as the console's export does, and act
+// to the audit trail. The service may run meanwhile on Postgres, but not on SQLite.
 func ExportPerson(ctx context.Context, cfg config.Config, channel, to string, act store.AuditEntry, out io.Writer) error {
 	db, done, err := OpenStoreForCommand(ctx, cfg, "while the service runs, use the page of a send or POST /v1/admin/export")
 	if err != nil {

@@ -33,7 +33,7 @@ import (
 	"sendcode/web"
 )
 
-// listener is an open port with its server. Its handler changes while the service starts.
+// listener is an open port. Its handler changes while the service starts.
 type listener struct {
 	net.Listener
 	server  *http.Server
@@ -44,14 +44,13 @@ type listener struct {
 	handler atomic.Pointer[http.Handler]
 }
 
-// ServeHTTP implements http.Handler.
 func (l *listener) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	(*l.handler.Load()).ServeHTTP(w, r)
 }
 
 func (l *listener) setHandler(h http.Handler) { l.handler.Store(&h) }
 
-// startServing begins to accept connections. A second call does nothing.
+// startServing does nothing the second time.
 func (l *listener) startServing(failed chan<- error) {
 	l.begun.Do(func() {
 		go func() {
@@ -67,7 +66,7 @@ func (l *listener) passed() bool {
 	return passed
 }
 
-// parts returns the names of the parts whose routes the listener serves.
+// parts names the parts whose routes the listener serves.
 func (l *listener) parts() (names []string) {
 	for _, p := range [][2]string{
 		{"api", "/v1/verifications"},
@@ -90,16 +89,16 @@ var quietStart = 2 * time.Second
 // shutdownWait is how long a stop waits for requests under way, after Config.Drain.
 const shutdownWait = 10 * time.Second
 
-// ErrInterrupted is the cause of a context that a person ended by Ctrl-C. A stop that begins by
-// ErrInterrupted does not wait for Config.Drain.
+// ErrInterrupted is the cause of a context that a person ended by Ctrl-C. Such a stop doesn't wait
+// for Config.Drain.
 var ErrInterrupted = errors.New("interrupted")
 
-// openPorts opens the port of the API, the console's own port if the console has one, and the port
-// of the profiles. Requests wait until Serve runs. Requests that wait for longer than quietStart
-// get the status 503. If another process passed the socket, requests wait without a bound.
+// openPorts opens the port of the API, that of the console if it has one, and that of the profiles.
+// Requests wait until Serve runs, and get 503 if that takes longer than quietStart. On a socket
+// that another process passed, they wait without a bound.
 //
-// openPorts sets Config.Addr and Config.AdminAddr to the real addresses of the listeners. Later
-// steps read them, since some settings depend on which machines can reach a listener.
+// Config.Addr and Config.AdminAddr get the real addresses of the listeners. Later steps read them,
+// because some settings depend on which machines can reach a listener.
 func (a *App) openPorts() error {
 	a.health = &server.Health{}
 	a.conns = server.NewConnTracker(min(server.MaxDescriptors()/2, 10_000), a.cfg.TrustedProxies, a.logger)
@@ -157,8 +156,8 @@ func (a *App) openPorts() error {
 	return a.startProfileServer()
 }
 
-// addRoutes adds all routes. If the console has its own port, the routes of the console and of the
-// metrics are on that port. Until Serve runs, requests still wait.
+// addRoutes puts the routes of the console and of the metrics on the console's own port, if it has
+// one. Until Serve runs, requests still wait.
 func (a *App) addRoutes() error {
 	front, back := a.listeners[0].routes, a.listeners[len(a.listeners)-1].routes
 	for _, l := range a.listeners {
@@ -206,8 +205,7 @@ func (a *App) addRoutes() error {
 	return nil
 }
 
-// registerAuthHooks adds the routes that auth servers call. An auth server calls such a route to
-// let the service send the auth server's code.
+// registerAuthHooks adds the routes by which auth servers have the service send their codes.
 func (a *App) registerAuthHooks(e *echo.Echo) {
 	var all []authhooks.Hook
 	for _, h := range a.cfg.Hooks {
@@ -216,9 +214,8 @@ func (a *App) registerAuthHooks(e *echo.Echo) {
 	api.NewAuthHooks(all, a.core.Codes, a.logger).Register(e)
 }
 
-// registerProofKeys serves the public keys with which apps check proofs (signed statements of an
-// approval). Clients may cache the keys. A client that meets an unknown key ID requests the keys
-// again.
+// registerProofKeys serves the public keys with which apps check proofs. Clients may cache them. A
+// client that meets an unknown key ID requests them again.
 func (a *App) registerProofKeys(e *echo.Echo) error {
 	keys, err := a.core.Signer.KeySet()
 	if err != nil {
@@ -254,8 +251,7 @@ func (a *App) registerPages(e *echo.Echo) {
 	a.page.Register(e)
 }
 
-// configurePage passes the apps and their purposes to the page. The apps are those of cfg, and the
-// purposes are those of the policy set in force.
+// configurePage takes the apps from cfg, and their purposes from the policy set in force.
 func (a *App) configurePage(cfg config.Config) {
 	set := a.core.Policy.Get()
 	first, others := page.AppPage{}, []page.AppPage(nil)
@@ -281,9 +277,9 @@ func (a *App) configurePage(cfg config.Config) {
 	a.page.Configure(append([]page.AppPage{first}, others...)...)
 }
 
-// subjectByLanguage returns a function that returns the subject of a purpose's mails in a given
-// language. The page shows the subject, so that a person can search the mailbox for the mail. If
-// the subject contains the code, which differs in each mail, subjectByLanguage returns nil.
+// subjectByLanguage returns the subject of a purpose's mails in a language, for the page: a person
+// can search the mailbox for it. It returns nil if the subject contains the code, which differs in
+// each mail.
 func subjectByLanguage(r *message.MailRenderer, p policy.Purpose, app, title string) func(string) string {
 	if p.Notify == message.NotifyGlance {
 		return nil
@@ -332,10 +328,9 @@ func (a *App) registerConsole(front, back *echo.Echo) {
 	}
 }
 
-// registerMetricsRoute adds /metrics. If a metrics token is set, requests need that token. In a
-// trial, which is a service on loopback with SQLite, requests need a token that the service has
-// generated. If there is neither token, /metrics exists only on the console's own address, and
-// refuses requests that come through a proxy.
+// registerMetricsRoute adds /metrics, for requests with the metrics token. In a trial, which is a
+// service on loopback with SQLite, the service has generated that token. Without a token, /metrics
+// exists only on the console's own address, and refuses requests that come through a proxy.
 func (a *App) registerMetricsRoute(e *echo.Echo) {
 	token, show := a.cfg.MetricsToken, echo.WrapHandler(a.metrics.Handler())
 	switch trial := a.cfg.TrialMetricsToken(); {
@@ -351,12 +346,11 @@ func (a *App) registerMetricsRoute(e *echo.Echo) {
 	}
 }
 
-// storageStatus returns the database's storage status.
 func (a *App) storageStatus(ctx context.Context) (store.StorageStatus, error) {
 	return a.db.StorageStatus(ctx, a.core.Policy.Get().Retention)
 }
 
-// AdminTokens returns the settings' tokens for /v1/admin.
+// AdminTokens are for /v1/admin.
 func AdminTokens(c config.Config) (all []auth.Token) {
 	if c.AdminToken.IsSet() {
 		all = append(all, auth.Token{
@@ -370,7 +364,7 @@ func AdminTokens(c config.Config) (all []auth.Token) {
 	return all
 }
 
-// serveHTTP serves all ports until ctx ends or a port fails. Then it stops. The stop takes at most
+// serveHTTP serves all ports until ctx ends or a port fails. The stop then takes at most
 // Config.Drain plus shutdownWait.
 func (a *App) serveHTTP(ctx context.Context) error {
 	close(a.serving)
@@ -389,8 +383,7 @@ func (a *App) serveHTTP(ctx context.Context) error {
 	return errors.Join(err, a.shutdown())
 }
 
-// drain makes /readyz fail for Config.Drain before the ports close, so that load balancers notice
-// the stop.
+// drain makes /readyz fail before the ports close, so that load balancers notice the stop.
 func (a *App) drain(ctx context.Context) {
 	a.health.MarkStopping()
 	wait := a.cfg.Drain
@@ -401,10 +394,9 @@ func (a *App) drain(ctx context.Context) {
 	<-time.After(wait)
 }
 
-// shutdown accepts no more requests, and answers the requests that have been read, within
-// shutdownWait. After half of shutdownWait, it answers the requests that still wait for an outcome.
-// shutdown waits at most server.DefaultUnreadWait for a client to send the rest of a request or to
-// read an answer.
+// shutdown answers the requests that have been read, within shutdownWait. After half of it, the
+// requests that still wait for an outcome are answered. A client has at most
+// server.DefaultUnreadWait to send the rest of a request or to read an answer.
 func (a *App) shutdown() error {
 	ctx, cancel := context.WithTimeout(context.Background(), shutdownWait)
 	defer cancel()
@@ -417,7 +409,7 @@ func (a *App) shutdown() error {
 		})
 	}
 	wg.Wait()
-	a.conns.End() // since Shutdown drops a request that is read after Shutdown began
+	a.conns.End() // Shutdown would drop a request that is read after it began
 	defer time.AfterFunc(shutdownWait/2, a.core.Outbox.EndWaits).Stop()
 	errs, isDeadline := make([]error, len(a.listeners)), func(err error) bool { return errors.Is(err, context.DeadlineExceeded) }
 	for i, l := range a.listeners {

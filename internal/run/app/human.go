@@ -13,22 +13,19 @@ import (
 	"sendcode/internal/verify/humancheck/vendors"
 )
 
-// humanChecks are the vendors of human checks.
 type humanChecks struct {
 	vendors       map[string]vendorInUse              // by app
 	vendorClients atomic.Pointer[[]*vendors.Verifier] // the vendors' clients, for scrapes of the metrics
 	vendorBounds  *vendors.Bounds                     // nil until the start has put checks in force
 }
 
-// vendorInUse is the vendor of an app's human check.
 type vendorInUse struct {
 	vendors.Config
 	client *vendors.Verifier
 	stop   context.CancelFunc // ends its probes
 }
 
-// useHumanChecks applies the human checks of a configuration. It keeps a vendor whose settings are
-// unchanged.
+// useHumanChecks keeps a vendor whose settings are unchanged.
 func (a *App) useHumanChecks(cfg config.Config) error {
 	checks, used := map[string]humancheck.Check{}, map[string]vendorInUse{}
 	if a.vendorBounds == nil {
@@ -77,7 +74,6 @@ func (a *App) useHumanChecks(cfg config.Config) error {
 	return nil
 }
 
-// vendorHealth returns the health of the vendors in use.
 func (a *App) vendorHealth() []delivery.Health {
 	var all []delivery.Health
 	if clients := a.vendorClients.Load(); clients != nil {
@@ -88,7 +84,6 @@ func (a *App) vendorHealth() []delivery.Health {
 	return all
 }
 
-// logVendor logs that a vendor is suspended after failures, or in use again.
 func (a *App) logVendor(h delivery.Health) {
 	if h.Up {
 		a.logger.Info("vendor of human checks in use again", "vendor", h.Server)
@@ -97,7 +92,6 @@ func (a *App) logVendor(h delivery.Health) {
 	a.logger.Warn("vendor of human checks suspended after failures", "vendor", h.Server, "reason", h.Why, logs.SeeHumanChecks)
 }
 
-// stopVendors ends the probes of all vendors.
 func (a *App) stopVendors() error {
 	for _, v := range a.vendors {
 		v.stop()

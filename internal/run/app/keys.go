@@ -21,14 +21,14 @@ import (
 
 const (
 	keyCheckEvery   = time.Minute
-	maxCheckedCodes = 20_000 // number of codes that expire first, and of codes that expire last
+	maxCheckedCodes = 20_000 // of the codes that expire first, and as many of those that expire last
 	rowsPerKeyCheck = 2_000  // sealed rows; while rows are left, a run begins each jobs.DefaultTick
 )
 
 // keyCheck compares this process's keys with the check values in the database, which has one for
-// each key it knows. It also finds missing keys: keys that rows need, but that the ring (this
-// process's keys) lacks. If the ring has all keys with check values, no key can be missing, so
-// keyCheck reads no rows.
+// each key it knows. It also finds missing keys, which rows need but the ring (this process's keys)
+// lacks. If the ring has all keys with check values, no key can be missing, so keyCheck reads no
+// rows.
 type keyCheck struct {
 	vault  keys.Vault
 	db     *sqldb.DB
@@ -36,9 +36,9 @@ type keyCheck struct {
 	rows   int // number of sealed rows that one run reads; 0: rowsPerKeyCheck
 
 	lacking []string // IDs that the database knows and the ring lacks
-	// The place where the next run continues to read. The field table is an index into
-	// sqldb.SealedTables, and the field after is the key of the last row that was read in that
-	// table. No row before this place is sealed under a key that the ring lacks.
+	// The next run continues to read here: table is an index into sqldb.SealedTables, and after is
+	// the key of the last row that was read in it. No row before is sealed under a key that the
+	// ring lacks.
 	table int
 	after string
 	more  bool // rows are left to read, and no key is known to be missing
@@ -50,8 +50,7 @@ type keyCheck struct {
 	reason *server.HealthReason // nil: all is well
 }
 
-// vaultOf returns the keys that the settings of a configuration give. It does not read or generate
-// the keys of the data directory.
+// vaultOf leaves the keys of the data directory alone.
 func vaultOf(cfg config.Config) keys.Vault {
 	ring, err := keys.Parse(cfg.SecretKeys.Reveal())
 	if err != nil {
@@ -60,9 +59,8 @@ func vaultOf(cfg config.Config) keys.Vault {
 	return keys.Vault{IndexKey: cfg.IndexKeyBytes(), Ring: ring}
 }
 
-// checkKeys compares the configured keys with the check values in the database, and returns an
-// error if a key differs. It runs before the service writes any row. It also starts the search for
-// missing keys, which rows need but the configuration lacks. A missing key does not stop the start.
+// checkKeys returns an error if a key differs from the database's check value. It runs before the
+// service writes any row. It also starts the search for missing keys, which don't stop the start.
 func (a *App) checkKeys(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, databaseOpenTimeout)
 	defer cancel()
@@ -75,9 +73,9 @@ func (a *App) checkKeys(ctx context.Context) error {
 	return nil
 }
 
-// run is a job that repeats the comparison which checkKeys made at the start. The result may have
-// changed: another database may have replaced the first one, or replicas with other keys may have
-// written rows. The result more is true if some sealed rows are still unread.
+// run is a job that repeats the comparison of checkKeys. Meanwhile another database may have
+// replaced the first one, or replicas with other keys may have written rows. more is true if sealed
+// rows are still unread.
 func (k *keyCheck) run(ctx context.Context) (more bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, store.CallTimeout)
 	defer cancel()
@@ -97,8 +95,8 @@ func (k *keyCheck) run(ctx context.Context) (more bool, err error) {
 	return k.findMissing(ctx)
 }
 
-// addMissingAndCompare adds the check values that the database lacks. If the database has another
-// value for a key's ID, it returns an error.
+// addMissingAndCompare adds the check values that the database lacks. It returns an error if the
+// database has another value for a key's ID.
 func (k *keyCheck) addMissingAndCompare(ctx context.Context) error {
 	known, err := k.db.AddKeyCheckValues(ctx, k.vault.KeyCheckValues())
 	if err != nil {
@@ -110,7 +108,7 @@ func (k *keyCheck) addMissingAndCompare(ctx context.Context) error {
 	return nil
 }
 
-// explainOtherKeys adds to a *store.OtherKeysError what to do.
+// explainOtherKeys adds advice to a *store.OtherKeysError.
 func explainOtherKeys(err error) error {
 	other, ok := errors.AsType[*store.OtherKeysError](err)
 	if !ok {
@@ -129,8 +127,8 @@ func explainOtherKeys(err error) error {
 	return fmt.Errorf("%w: %s; docs/operations.md#keys", err, strings.Join(advice, "; "))
 }
 
-// findMissing looks for missing keys in unexpired codes and in the next sealed rows. The result
-// more reports that some sealed rows are still unread.
+// findMissing looks for missing keys in unexpired codes and in the next sealed rows. more is true
+// if sealed rows are still unread.
 func (k *keyCheck) findMissing(ctx context.Context) (more bool, err error) {
 	k.looked = time.Now()
 	if len(k.lacking) == 0 {
@@ -145,9 +143,8 @@ func (k *keyCheck) findMissing(ctx context.Context) (more bool, err error) {
 	return k.findMissingInRows(ctx, codes)
 }
 
-// findMissingInRows looks for missing keys in the next sealed rows. The parameter codes has the
-// missing keys that unexpired codes need. findMissingInRows records these keys together with the
-// keys that it finds. If there are none, the result more is true as long as some sealed rows are
+// findMissingInRows looks for missing keys in the next sealed rows, and records them together with
+// codes, which unexpired codes need. If there are none, more is true as long as sealed rows are
 // still unread.
 func (k *keyCheck) findMissingInRows(ctx context.Context, codes []string) (more bool, err error) {
 	missing, more, err := k.missingInNextRows(ctx)
@@ -167,15 +164,13 @@ func (k *keyCheck) findMissingInRows(ctx context.Context, codes []string) (more 
 	return false, nil
 }
 
-// missingInCodes returns the lacking keys that unexpired codes need.
 func (k *keyCheck) missingInCodes(ctx context.Context) ([]string, error) {
 	used, err := k.db.SampleCodeKeyIDs(ctx, maxCheckedCodes)
 	return slices.DeleteFunc(used, func(id string) bool { return !slices.Contains(k.lacking, id) }), err
 }
 
-// missingInNextRows reads the next sealed rows, and returns the keys that these rows need but the
-// ring lacks. If it finds such keys, the next call reads the same rows again. The result more
-// reports that some sealed rows are still unread.
+// missingInNextRows returns the keys that the next sealed rows need but the ring lacks. If it finds
+// any, the next call reads the same rows again. more is true if sealed rows are still unread.
 func (k *keyCheck) missingInNextRows(ctx context.Context) (missing []string, more bool, err error) {
 	if k.table == len(sqldb.SealedTables) {
 		return nil, false, nil
@@ -199,7 +194,6 @@ func (k *keyCheck) missingInNextRows(ctx context.Context) (missing []string, mor
 	return nil, k.table < len(sqldb.SealedTables), nil
 }
 
-// recordMissing sets the missing keys and the reason, and logs a change.
 func (k *keyCheck) recordMissing(missing []string) {
 	if len(missing) == 0 {
 		k.setReason(nil)
@@ -228,9 +222,7 @@ func (k *keyCheck) setReason(r *server.HealthReason) {
 	k.reason = r
 }
 
-// whyIncomplete returns the fault that the last check of the keys found. Either some configured
-// keys differ from those of the database, or the configuration lacks some keys that codes or rows
-// in the database need. If the last check found no fault, whyIncomplete returns nil.
+// whyIncomplete returns the fault that the last check of the keys found, or nil.
 func (k *keyCheck) whyIncomplete(context.Context) *server.HealthReason {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -238,8 +230,8 @@ func (k *keyCheck) whyIncomplete(context.Context) *server.HealthReason {
 }
 
 // CompareKeysWithDatabase compares the keys of a configuration with the database's check values.
-// Unlike a start, it writes nothing to the database. It returns the IDs of the keys that unexpired
-// codes need but the ring lacks.
+// Unlike a start, it writes nothing. It returns the IDs of the keys that unexpired codes need but
+// the ring lacks.
 func CompareKeysWithDatabase(ctx context.Context, cfg config.Config, db *sqldb.DB) (missing []string, err error) {
 	k := keyCheck{vault: vaultOf(cfg), db: db}
 	known, err := db.KeyCheckValues(ctx)

@@ -22,16 +22,16 @@ import (
 	"sendcode/internal/store/sqldb"
 )
 
-// BackupDue is how old the last backup may be. If the last backup is older, the doctor and the
-// alert SendcodeBackupOld warn.
+// BackupDue is how old the last backup may be, before the doctor and the alert SendcodeBackupOld
+// warn.
 const BackupDue = 48 * time.Hour
 
 // NeedsBackup reports whether to warn about a SQLite file without a backup. Without a mail server
-// it returns false, because then no mail reaches people, and the service is only being tried out.
+// no mail reaches people: the service is only being tried out.
 func NeedsBackup(cfg config.Config) bool { return cfg.DatabaseURL == "" && cfg.SMTPURL != "" }
 
-// registerPartMetrics adds the metrics of the service's parts. All routes of front must have been
-// added before, because registerPartMetrics also initializes the metrics of each route.
+// registerPartMetrics also initializes the metrics of each route, so all routes of front must have
+// been added before.
 func (a *App) registerPartMetrics(front *echo.Echo) {
 	a.metrics.RegisterBuild(Version())
 	a.storeSettingsHash(a.cfg)
@@ -66,13 +66,12 @@ func (a *App) registerPartMetrics(front *echo.Echo) {
 	a.initCountersOfApps(a.cfg)
 }
 
-// storeSettingsHash stores the hash of the settings in force, for the metrics.
 func (a *App) storeSettingsHash(cfg config.Config) {
 	hash := cfg.Hash()
 	a.settingsHash.Store(&hash)
 }
 
-// initCountersOfApps creates the counters of each app, at 0.
+// initCountersOfApps creates the counters at 0.
 func (a *App) initCountersOfApps(cfg config.Config) {
 	channels := []recipient.Channel{recipient.Email}
 	if a.carrier != nil {
@@ -91,7 +90,6 @@ func (a *App) initCountersOfApps(cfg config.Config) {
 	}
 }
 
-// pools returns the state of every pool of connections.
 func (a *App) pools() []store.PoolStats {
 	all := slices.Clone(a.db.Pools())
 	if a.redisClient != nil {
@@ -115,8 +113,6 @@ const (
 	slowTillLog            = 3                // slow statements of one name; fewer may come from other programs' load
 )
 
-// statementObserver counts database calls, logs the names of slow statements, and adds spans to
-// traces.
 type statementObserver struct {
 	*App
 	observe func(kind string, took time.Duration)
@@ -130,7 +126,6 @@ func (a *App) newStatementObserver() *statementObserver {
 	}
 }
 
-// Began implements sqldb.Observer.
 func (s *statementObserver) Began(ctx context.Context, _ string) context.Context {
 	if s.traces == nil {
 		return ctx
@@ -138,7 +133,6 @@ func (s *statementObserver) Began(ctx context.Context, _ string) context.Context
 	return s.traces.BeginCall(ctx)
 }
 
-// Ended implements sqldb.Observer.
 func (s *statementObserver) Ended(ctx context.Context, kind, name string, took time.Duration) {
 	s.observe(kind, took)
 	if s.traces != nil {
@@ -153,8 +147,8 @@ func (s *statementObserver) Ended(ctx context.Context, kind, name string, took t
 	}
 }
 
-// deliveryObserver returns a function that records each attempt to hand a message to a mail server
-// or a carrier. The function counts the attempt and adds it to the traces.
+// deliveryObserver returns a function that counts each attempt to deliver a message, and adds it to
+// the traces.
 func (a *App) deliveryObserver(ch recipient.Channel) func(ctx context.Context, server string, fail *delivery.Error,
 	took time.Duration) {
 	refused := a.refusals[ch]
@@ -174,10 +168,9 @@ func (a *App) deliveryObserver(ch recipient.Channel) func(ctx context.Context, s
 	}
 }
 
-// startProfileServer serves Go's profiles on Config.DebugAddr. If Config.DebugAddr is empty, it
-// does nothing. The command line has checked that the address is on loopback. The server refuses
-// requests whose Host header names another machine. So a web page of another origin cannot read the
-// profiles.
+// startProfileServer serves Go's profiles on Config.DebugAddr, if that is set; the command line has
+// checked that it is on loopback. Requests whose Host header names another machine are refused, so
+// that a web page of another origin can't read the profiles.
 func (a *App) startProfileServer() error {
 	if a.cfg.DebugAddr == "" {
 		return nil
@@ -207,17 +200,14 @@ func (a *App) startProfileServer() error {
 	return nil
 }
 
-// redisHook counts the calls of Redis.
 type redisHook struct {
 	observe func(call string, took time.Duration)
 }
 
-// DialHook implements redis.Hook.
 func (redisHook) DialHook(next redis.DialHook) redis.DialHook {
 	return next
 }
 
-// ProcessHook implements redis.Hook.
 func (h redisHook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
 		began := time.Now()
@@ -226,7 +216,6 @@ func (h redisHook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	}
 }
 
-// ProcessPipelineHook implements redis.Hook.
 func (h redisHook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return func(ctx context.Context, cmds []redis.Cmder) error {
 		began := time.Now()

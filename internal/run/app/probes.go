@@ -21,8 +21,8 @@ import (
 	"sendcode/quota"
 )
 
-// registerHealthChecks adds a check of each part to /readyz, and registers the gauges of the
-// limiter and the database.
+// registerHealthChecks adds a check of each part to /readyz, and the gauges of the limiter and the
+// database.
 func (a *App) registerHealthChecks() {
 	var beats heartbeats
 	var limiterUp func(context.Context) error
@@ -74,8 +74,7 @@ func (a *App) registerHealthChecks() {
 	a.health.MarkStarted(checks...)
 }
 
-// burstsCheck returns a check of /readyz that reports the largest burst of suppressions in the last
-// hour.
+// burstsCheck reports the largest burst of suppressions in the last hour on /readyz.
 func burstsCheck(bursts *metrics.BackgroundCache[[]store.Burst]) server.HealthCheck {
 	return func(ctx context.Context) *server.HealthReason {
 		list := bursts.Get(ctx).Value
@@ -92,17 +91,16 @@ func burstsCheck(bursts *metrics.BackgroundCache[[]store.Burst]) server.HealthCh
 
 var errBurst = errors.New("a burst of suppressions was lifted")
 
-// These names of parts are in the reasons of /readyz and in the status line of the console.
+// Names of parts in the reasons of /readyz and in the status line of the console.
 const (
 	databasePartName = "database"
 	redisPartName    = "redis"
 )
 
-// reasonDatabaseSlow is what /readyz says if the database can be written, but answers late.
+// reasonDatabaseSlow is for a database that can be written, but answers late.
 const reasonDatabaseSlow = "database_slow"
 
-// Status returns the state of the service for the console's pages. The state has the reasons of
-// /readyz, the state of each part, and the number of waiting messages.
+// Status is for the console's pages.
 func (a *App) Status(ctx context.Context) console.ServiceStatus {
 	s := console.ServiceStatus{Reasons: a.health.RunChecks(ctx)}
 	add := func(kind string) {
@@ -135,14 +133,13 @@ func (a *App) Status(ctx context.Context) console.ServiceStatus {
 	return s
 }
 
-// newBackgroundCache returns a cache of one value. The cache reads the value from the database at
-// most once a second.
+// newBackgroundCache returns a cache that reads its value from the database at most once a second.
 func newBackgroundCache[T any](ask func(context.Context) (T, error)) *metrics.BackgroundCache[T] {
 	return &metrics.BackgroundCache[T]{Ask: ask, Every: time.Second, Timeout: store.CallTimeout}
 }
 
-// redisPinger returns a function that pings Redis. The function logs when a part of a Redis Cluster
-// stops answering, and when all parts answer again. Do not call the function concurrently.
+// redisPinger returns a function that pings Redis. It logs when a part of a Redis Cluster stops
+// answering, and when all parts answer again. Do not call it concurrently.
 func (a *App) redisPinger() func(context.Context) (struct{}, error) {
 	partly := false
 	return func(ctx context.Context) (none struct{}, err error) {
@@ -160,7 +157,7 @@ func (a *App) redisPinger() func(context.Context) (struct{}, error) {
 	}
 }
 
-// redisReason returns why Redis does not decide; nil if err is nil.
+// redisReason returns why Redis doesn't decide.
 func redisReason(err error) *server.HealthReason {
 	switch {
 	case err == nil:
@@ -177,7 +174,6 @@ func redisReason(err error) *server.HealthReason {
 	return &server.HealthReason{Part: redisPartName, Word: "redis_away", Err: err}
 }
 
-// mailServersCheck returns a health check that reports mailServersReason or whyRefused.
 func (a *App) mailServersCheck() server.HealthCheck {
 	waits := a.waitingMessageCheck(recipient.Email)
 	return func(ctx context.Context) *server.HealthReason {
@@ -186,7 +182,6 @@ func (a *App) mailServersCheck() server.HealthCheck {
 	}
 }
 
-// carriersCheck returns a health check that reports carriersReason or whyRefused.
 func (a *App) carriersCheck(carriers *sms.Carriers) server.HealthCheck {
 	waits := a.waitingMessageCheck(recipient.SMS)
 	return func(ctx context.Context) *server.HealthReason {
@@ -196,9 +191,8 @@ func (a *App) carriersCheck(carriers *sms.Carriers) server.HealthCheck {
 	}
 }
 
-// slowCheck returns a health check for a channel. The service refuses a send if its message would
-// go out too late. For a minute after such a refusal, the health check returns the parameter
-// reason.
+// slowCheck returns reason for a minute after the service has refused a send of the channel because
+// its message would go out too late.
 func (a *App) slowCheck(ch recipient.Channel, reason server.HealthReason) server.HealthCheck {
 	return func(context.Context) *server.HealthReason {
 		if _, _, last := a.core.Codes.SlowRefusals(ch); time.Since(last) >= time.Minute {
@@ -209,8 +203,8 @@ func (a *App) slowCheck(ch recipient.Channel, reason server.HealthReason) server
 }
 
 // refusals counts the refused attempts of a channel in a row. The count begins again when a server
-// or a carrier accepts a message. A refusal that is about the recipient of a stranger's message
-// does not count, since strangers could choose recipients that do not exist.
+// or a carrier accepts a message. A refusal because of the recipient of a stranger's message
+// doesn't count: strangers could choose recipients that don't exist.
 type refusals struct {
 	mu   sync.Mutex
 	n    int
@@ -233,7 +227,7 @@ func (r *refusals) note(fail *delivery.Error) {
 	}
 }
 
-// whyRefused returns a reason if all of the channel's last tries were refused.
+// whyRefused returns reason if all of the channel's last tries were refused.
 func (a *App) whyRefused(ch recipient.Channel, reason server.HealthReason) *server.HealthReason {
 	r := a.refusals[ch]
 	r.mu.Lock()
@@ -255,14 +249,12 @@ func (a *App) waitingMessageCheck(ch recipient.Channel) func(context.Context) bo
 	}
 }
 
-// mailServersReason returns why the service is not ready to send mails, or nil. It returns a reason
-// in two cases: if all mail servers are suspended and a mail waits, or if all are suspended and no
-// server would try a mail now.
+// mailServersReason returns a reason if all mail servers are suspended, and either a mail waits or
+// no server would try a mail now. While no mail waits, a suspended server that would try the next
+// mail counts as working, because only a mail can show that it works again.
 //
-// If no mail waits, a suspended server that would try the next mail counts as working, since only a
-// mail can show that the server works again. The parameter admits is how many mails the servers
-// would try now. The function waits reports whether a mail waits. mailServersReason calls it only
-// when the answer matters.
+// admits is how many mails the servers would try now. waits reports whether a mail waits. It is
+// called only if its answer matters.
 func mailServersReason(all []delivery.Health, admits int, waits func() bool) *server.HealthReason {
 	if slices.ContainsFunc(all, func(h delivery.Health) bool { return h.Up }) || admits > 0 && !waits() {
 		return nil
@@ -270,9 +262,8 @@ func mailServersReason(all []delivery.Health, admits int, waits func() bool) *se
 	return &server.HealthReason{Part: "mail", Word: "mail_servers_suspended", Err: fault.Unavailable}
 }
 
-// carriersReason returns a reason if all carriers of some numbers are suspended, and a text message
-// waits. It also returns a reason if these carriers are suspended and no carrier would try a
-// message now. The comment of mailServersReason explains these rules.
+// carriersReason returns a reason if all carriers of some numbers are suspended, and either a text
+// message waits or no carrier would try one now; see mailServersReason.
 func carriersReason(suspended, untried bool, waits func() bool) *server.HealthReason {
 	if !suspended || !untried && !waits() {
 		return nil

@@ -13,7 +13,6 @@ import (
 	"sendcode/internal/run/config"
 )
 
-// registerProviderEvents adds the routes on which mail providers report events.
 func (a *App) registerProviderEvents(e *echo.Echo) {
 	sources, topics := map[string]feedback.Source{}, map[string]*sns.Topic{}
 	// AllowPlain permits http URLs. Amazon SNS signs its messages, and the certificate of the
@@ -44,8 +43,7 @@ func providerHeaders(cfg config.Config) (headers []string) {
 	return headers
 }
 
-// topicProviders returns the names of the mail providers whose subscription can be accepted in the
-// console.
+// topicProviders names the mail providers whose subscription can be accepted in the console.
 func topicProviders(cfg config.Config) (names []string) {
 	for _, p := range cfg.Providers {
 		if p.Auth.Scheme == feedback.SchemeSNS {

@@ -19,14 +19,13 @@ import (
 )
 
 // databaseProbe finds out whether the database can be written, for /readyz and the metrics. It
-// pings the database at most once a second. It needs no new ping if the last ping is newer than
-// maxPingAge and a commit succeeded in the last commitProvesFor. The probe calls the database away,
-// that is, not writable, after three failed pings in a row, or after one failure with a known
-// reason, such as a full disk.
+// pings the database at most once a second. It needs no ping if the last one is newer than
+// maxPingAge and a commit succeeded in the last commitProvesFor. The database counts as away, that
+// is, not writable, after three failed pings in a row, or after one failure with a known reason,
+// such as a full disk.
 //
-// While the database is away, /readyz answers 503 only if another replica can write. If no replica
-// can write, /readyz still answers 200: a load balancer has no better replica, and some requests
-// need no database. A databaseProbe is safe for concurrent use.
+// While the database is away, /readyz answers 503 only if another replica can write. Otherwise a
+// load balancer has no better replica, and some requests need no database. Safe for concurrent use.
 type databaseProbe struct {
 	latest metrics.BackgroundCache[struct{}] // calls check
 	ping   func(context.Context) error
@@ -64,9 +63,8 @@ func newDatabaseProbe(ping func(context.Context) error, commit func() *sqldb.Com
 	return p
 }
 
-// whyUnwritable returns why the database can't be written. If the database can be written, it
-// returns nil. It waits up to metrics.MaxCacheWait for the probe, and then returns the last known
-// result.
+// whyUnwritable returns why the database can't be written, or nil. It waits up to
+// metrics.MaxCacheWait for the probe, and then returns the last known result.
 func (p *databaseProbe) whyUnwritable(ctx context.Context) *server.HealthReason {
 	p.latest.Get(ctx)
 	p.mu.Lock()
@@ -81,7 +79,6 @@ func (p *databaseProbe) whyUnwritable(ctx context.Context) *server.HealthReason 
 	return &r
 }
 
-// check finds out once whether the database can be written. It records the result in the probe.
 func (p *databaseProbe) check(ctx context.Context) (none struct{}, err error) {
 	p.mu.Lock()
 	well := p.reason == nil && time.Since(p.pinged) < maxPingAge
@@ -102,7 +99,7 @@ func (p *databaseProbe) check(ctx context.Context) (none struct{}, err error) {
 	return none, nil
 }
 
-// recordWrite records the result of a write or a ping, and logs a change.
+// recordWrite takes the result of a write or a ping, and logs a change.
 func (p *databaseProbe) recordWrite(reason *server.HealthReason, took time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -137,9 +134,9 @@ func (p *databaseProbe) recordWrite(reason *server.HealthReason, took time.Durat
 	}
 }
 
-// whySlow returns a reason in two cases. In the first case the database can be written, but answers
-// late. In the second case the last ping failed or has no answer yet, but too few pings have failed
-// for the database to count as not writable.
+// whySlow returns a reason if the database can be written, but answers late. It also does so if the
+// last ping failed or has no answer yet, but too few pings have failed for the database to count as
+// not writable.
 func (p *databaseProbe) whySlow(context.Context) *server.HealthReason {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -150,7 +147,6 @@ func (p *databaseProbe) whySlow(context.Context) *server.HealthReason {
 	return &server.HealthReason{Part: databasePartName, Word: reasonDatabaseSlow, Err: errors.New("slow")}
 }
 
-// runHeartbeats exchanges heartbeats with other replicas until ctx ends.
 func (p *databaseProbe) runHeartbeats(ctx context.Context) {
 	ticks := time.NewTicker(heartbeatEvery)
 	defer ticks.Stop()
@@ -165,11 +161,11 @@ func (p *databaseProbe) runHeartbeats(ctx context.Context) {
 	}
 }
 
-// exchangeHeartbeats tells other replicas that this replica can write to the database, or looks for
-// a replica that can. It writes a heartbeat if a write to the database has succeeded since the last
-// heartbeat. While this replica cannot write to the database, it writes no heartbeat, and looks for
-// a new heartbeat of another replica. It compares only the values of heartbeats, so the replicas'
-// clocks may differ. If Redis does not answer, nothing changes.
+// exchangeHeartbeats tells other replicas that this one can write to the database, or looks for a
+// replica that can. It writes a heartbeat if a write to the database has succeeded since the last
+// heartbeat. While this replica can't write, it looks for a new heartbeat of another one. It
+// compares only the values of heartbeats, so the replicas' clocks may differ. If Redis doesn't
+// answer, nothing changes.
 func (p *databaseProbe) exchangeHeartbeats(ctx context.Context) {
 	defer panics.Recover(panics.Other)
 	ctx, cancel := context.WithTimeout(ctx, heartbeatEvery)
@@ -203,16 +199,16 @@ func (p *databaseProbe) exchangeHeartbeats(ctx context.Context) {
 	p.lastBeat = beat
 }
 
-// heartbeats tell replicas that another replica can write to the database.
+// heartbeats tell that another replica can write to the database.
 type heartbeats interface {
 	Write(context.Context) error
-	// Read returns the last heartbeat. Each heartbeat has a different value. If the heartbeat has
-	// expired or none was written, Read returns noHeartbeat.
+	// Read returns the last heartbeat, each of which has another value, or noHeartbeat if it has
+	// expired or none was written.
 	Read(context.Context) (string, error)
 }
 
-// redisHeartbeats keeps the last heartbeat of all replicas as the only member of a sorted set. With
-// a sorted set, the Redis user needs no more commands and rights than the limiter needs.
+// redisHeartbeats keeps the last heartbeat of all replicas as the only member of a sorted set, so
+// that the Redis user needs no more commands and rights than the limiter does.
 type redisHeartbeats struct{ client redis.UniversalClient }
 
 const (
@@ -225,12 +221,10 @@ redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', '+inf')
 redis.call('ZADD', KEYS[1], 0, ARGV[1])
 return redis.call('PEXPIREAT', KEYS[1], now[1] * 1000 + ARGV[2])`)
 
-// Write implements heartbeats.
 func (h redisHeartbeats) Write(ctx context.Context) error {
 	return heartbeatScript.Run(ctx, h.client, []string{heartbeatKey}, rand.Text(), heartbeatLife.Milliseconds()).Err()
 }
 
-// Read implements heartbeats.
 func (h redisHeartbeats) Read(ctx context.Context) (string, error) {
 	beats, err := h.client.ZRange(ctx, heartbeatKey, 0, 0).Result()
 	if err != nil {
@@ -241,8 +235,7 @@ func (h redisHeartbeats) Read(ctx context.Context) (string, error) {
 
 const reasonDatabaseAway = "database_away"
 
-// unwritableReason returns a *server.HealthReason that explains to operators why the database can't
-// be written. If err is nil, it returns nil.
+// unwritableReason explains to operators why the database can't be written; nil if err is nil.
 func unwritableReason(err error) *server.HealthReason {
 	reason := server.HealthReason{Part: databasePartName, Word: reasonDatabaseAway, Err: err}
 	switch {

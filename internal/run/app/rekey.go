@@ -17,22 +17,21 @@ import (
 	"sendcode/internal/store/sqldb"
 )
 
-// rekeyBatchSize is how many rows Rekey reads at once, and the most rows that it changes in one
+// rekeyBatchSize is how many rows Rekey reads at once, and the most that it changes in one
 // transaction. Such a transaction keeps SQLite's only writer busy for about 5 ms.
 const rekeyBatchSize = 100
 
-// sealLabels has the label of each of sqldb.SealedTables.
 var sealLabels = map[string]string{
 	"verifications": keys.RecipientLabel, "second_factors": auth.SecondFactorSealLabel,
 	"outbox": keys.CallerCodeLabel,
 }
 
 // Rekey encrypts all rows with the ring's first key, and prints its progress to out. On Postgres
-// the service may run meanwhile. A service on a SQLite file does the same in rekeyJob. Rekey keeps
-// no state, so it can be stopped and called again at any time.
+// the service may run meanwhile. On a SQLite file the service does it in rekeyJob. Rekey keeps no
+// state, so it can be stopped and called again at any time.
 //
-// If rows remain under other keys, the error has their number. Such rows were locked, or a replica
-// with another first key wrote them meanwhile.
+// If rows remain under other keys, the error has their number: they were locked, or a replica with
+// another first key wrote them meanwhile.
 func Rekey(ctx context.Context, cfg config.Config, out io.Writer) error {
 	db, done, err := OpenStoreForCommand(ctx, cfg,
 		"a service that runs on a SQLite file does this by itself after each start; sendcode doctor counts the rows that are left")
@@ -64,9 +63,8 @@ func Rekey(ctx context.Context, cfg config.Config, out io.Writer) error {
 	return fmt.Errorf("rows under other keys: %s; the command can be repeated", FormatRowsByKey(counts))
 }
 
-// rekeyJob returns the job that re-encrypts rows as Rekey does. The job runs after the start of a
-// service on a SQLite file. On Postgres there is no such job. An operator runs Rekey there when all
-// replicas have the same first key.
+// rekeyJob does what Rekey does, after the start of a service on a SQLite file. On Postgres an
+// operator runs Rekey when all replicas have the same first key.
 func (a *App) rekeyJob() jobs.Job {
 	r, done := rekeyRun{db: a.db, ring: a.ring, out: io.Discard}, false
 	return jobs.Job{Name: "rekey", Every: keyCheckEvery, Run: func(ctx context.Context) (bool, error) {
@@ -82,7 +80,6 @@ func (a *App) rekeyJob() jobs.Job {
 	}}
 }
 
-// rekeyRun is one call of Rekey, or one rekeyJob, with its counts.
 type rekeyRun struct {
 	db            *sqldb.DB
 	ring          *keys.Ring
@@ -109,8 +106,8 @@ func (r *rekeyRun) rekeyPage(ctx context.Context, t store.SealedTable, rows []st
 	if len(old) > 0 {
 		began := time.Now()
 		n, err := r.db.Reseal(ctx, t, old, func(row store.SealedRow) []byte {
-			// If the encryption key is missing or the row is damaged, sealed is nil. Then Reseal
-			// leaves the row unchanged, and CountRowsByKey counts it.
+			// If the key is missing or the row is damaged, sealed is nil. Then Reseal leaves the
+			// row unchanged, and CountRowsByKey counts it.
 			sealed, _ := r.ring.Reseal(sealLabels[t.Name], row.Sealed, []byte(row.Key))
 			return sealed
 		})
@@ -132,8 +129,7 @@ func (r *rekeyRun) rekeyPage(ctx context.Context, t store.SealedTable, rows []st
 	return err
 }
 
-// CountRowsByKey returns how many rows are sealed under each key ID. Damaged rows count under the
-// ID "".
+// CountRowsByKey returns how many rows are sealed under each key ID. Damaged rows count under "".
 func CountRowsByKey(ctx context.Context, db *sqldb.DB) (map[string]int, error) {
 	counts := map[string]int{}
 	err := db.EachSealedPage(ctx, 200*rekeyBatchSize, func(_ store.SealedTable, rows []store.SealedRow) error {
@@ -145,11 +141,10 @@ func CountRowsByKey(ctx context.Context, db *sqldb.DB) (map[string]int, error) {
 	return counts, err
 }
 
-// RingIDs returns the IDs of the keys in SENDCODE_SECRET_KEYS, in the order of that setting. If the
-// setting is not set, it returns none.
+// RingIDs are those of SENDCODE_SECRET_KEYS, in the order of that setting.
 func RingIDs(cfg config.Config) []string { return vaultOf(cfg).Ring.IDs() }
 
-// FormatRowsByKey returns the counts of CountRowsByKey as text: "damaged 1, k1 20".
+// FormatRowsByKey returns, for example, "damaged 1, k1 20".
 func FormatRowsByKey(counts map[string]int) string {
 	var list []string
 	for _, id := range slices.Sorted(maps.Keys(counts)) {

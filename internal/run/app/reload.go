@@ -15,7 +15,7 @@ import (
 	"sendcode/internal/run/metrics"
 )
 
-// ReloadOptions says how the running service reloads its configuration. The zero value turns
+// ReloadOptions say how the running service reloads its configuration. The zero value turns
 // reloading off.
 type ReloadOptions struct {
 	Environ []string         // the environment at the start; nil: there are no reloads
@@ -27,15 +27,13 @@ type ReloadOptions struct {
 // changes.
 const fileCheckEvery = time.Second
 
-// reloader reloads the configuration of a serving App. One goroutine uses it.
+// reloader is used by one goroutine.
 type reloader struct {
 	*App
 	current config.Config
 	ends    time.Time // when the next of current's stops ends; zero: no stop ends
 }
 
-// watchConfig reloads the configuration after each signal of Hangup and after each change of the
-// configuration file, until ctx ends.
 func (a *App) watchConfig(ctx context.Context) {
 	if a.reload.Environ == nil {
 		return
@@ -60,7 +58,7 @@ func (a *App) watchConfig(ctx context.Context) {
 	}
 }
 
-// endStops ends expired stops with a new policy set.
+// endStops ends expired stops by a new policy set.
 func (r *reloader) endStops(now time.Time) {
 	defer panics.Recover(panics.Other)
 	if r.ends.IsZero() || now.Before(r.ends) {
@@ -71,19 +69,18 @@ func (r *reloader) endStops(now time.Time) {
 	r.logger.Info("stop ended")
 }
 
-// watchedFile is the configuration file. It has the hash of the contents that were last read, and
-// the hash of the contents that were last loaded.
+// watchedFile is the configuration file, with the hashes of its contents when it was last read and
+// last loaded.
 type watchedFile struct {
 	name             string
 	read             func(string) ([]byte, error)
 	lastSeen, loaded [sha256.Size]byte
 }
 
-// readerIfChanged reads the file and returns a function through which config.Load can read the new
-// contents. It returns nil if these contents were loaded before, or if the previous call read other
-// contents. So config.Load never gets a half-written file. The contents of the first call are
-// loaded, too, although the service has just started with the file: the file may have changed
-// between the start and that call.
+// readerIfChanged returns a function through which config.Load can read new contents. It returns
+// nil if they were loaded before, or if the previous call read other contents. So config.Load never
+// gets a half-written file. The contents of the first call are loaded, too, although the service
+// has just started with the file: it may have changed since.
 func (w *watchedFile) readerIfChanged() func(string) ([]byte, error) {
 	if w.name == "" {
 		return nil
@@ -104,8 +101,7 @@ func (w *watchedFile) readerIfChanged() func(string) ([]byte, error) {
 	}
 }
 
-// readRegularFile reads a file. It refuses a pipe: the start has emptied the pipe, so a read would
-// block.
+// readRegularFile refuses a pipe: the start has emptied it, so a read would block.
 func readRegularFile(name string) ([]byte, error) {
 	info, err := os.Stat(name)
 	switch {
@@ -117,10 +113,9 @@ func readRegularFile(name string) ([]byte, error) {
 	return os.ReadFile(name)
 }
 
-// reloadFrom loads the configuration through the function read, and applies the settings that can
-// change while the service runs. If the configuration has a mistake, nothing changes. The parameter
-// first is true for the first load that readerIfChanged causes. That load also happens if the file
-// is unchanged. If it finds no changed setting, reloadFrom logs nothing.
+// reloadFrom applies the settings that can change while the service runs. If the configuration has
+// a mistake, nothing changes. first is true for the first load that readerIfChanged causes, which
+// comes even without a change: then nothing is logged.
 func (r *reloader) reloadFrom(ctx context.Context, read func(string) ([]byte, error), first bool) {
 	defer panics.Recover(panics.Other, func() { r.metrics.ConfigReloaded(metrics.ReloadRejected) })
 	renewed, own, needRestart, err := r.load(read)
@@ -144,9 +139,8 @@ func (r *reloader) reloadFrom(ctx context.Context, read func(string) ([]byte, er
 	}
 }
 
-// load loads the configuration in the same way as a start does. It also loads the templates of the
-// configuration's apps. The result needRestart has the names of the changed settings that need a
-// restart.
+// load loads the configuration as a start does, and the templates of its apps. needRestart names
+// the changed settings that need a restart.
 func (r *reloader) load(read func(string) ([]byte, error)) (renewed config.Config, own appTemplates,
 	needRestart []string, err error,
 ) {
@@ -164,7 +158,6 @@ func (r *reloader) load(read func(string) ([]byte, error)) (renewed config.Confi
 	return renewed, own, r.loaded.RestartChanges(next), err
 }
 
-// logMistakes logs each mistake of a configuration in a line of its own.
 func (r *reloader) logMistakes(err error) {
 	const what = "configuration reload rejected: nothing changed"
 	all, ok := errors.AsType[*config.Errors](err)
@@ -177,8 +170,8 @@ func (r *reloader) logMistakes(err error) {
 	}
 }
 
-// apply puts a checked configuration in force. Requests that have already begun use the old
-// configuration to their end.
+// apply puts a checked configuration in force. Requests that have begun use the old one to their
+// end.
 func (r *reloader) apply(ctx context.Context, renewed config.Config, own appTemplates) {
 	before := r.current
 	r.current = renewed

@@ -7,8 +7,8 @@ import (
 	"sendcode/internal/run/app/core"
 )
 
-// notMeURL returns the URL at which recipients report unwanted mails, without the token of a mail.
-// If the service's URL is not known, it returns "".
+// notMeURL is where recipients report unwanted mails, without the token of a mail. It is "" if the
+// service's URL is not known.
 func (a *App) notMeURL() string {
 	if base := a.cfg.BaseURL(); base != "" {
 		return base + page.NotMePath
@@ -16,8 +16,7 @@ func (a *App) notMeURL() string {
 	return ""
 }
 
-// newCore creates the core of the service from the parts that are open already, such as the
-// database, the limiter and the mail servers. It starts no work in the background.
+// newCore starts no work in the background.
 func (a *App) newCore() error {
 	var err error
 	if a.mails, err = NewMailRenderer(a.cfg, ""); err != nil {
@@ -38,7 +37,7 @@ func (a *App) newCore() error {
 				recipient.Email: a.cfg.ResendsOther() && len(a.servers) > 1,
 				recipient.SMS:   a.cfg.ResendsOther() && len(a.cfg.SMS.Carriers) > 1,
 			},
-			// each worker uses one connection: with fewer workers some connections would stay idle
+			// Each worker uses one connection. With fewer workers some connections would stay idle.
 			Workers: max(outbox.DefaultWorkers, a.servers.MaxConns()),
 		},
 	}, a.traceCore(core.Dependencies{

@@ -10,7 +10,6 @@ import (
 	"sendcode/internal/verify/verification"
 )
 
-// limitSet returns the limits of a configuration.
 func limitSet(cfg config.Config) applimits.Set {
 	set := applimits.Set{}
 	for name, rules := range cfg.Limits {
@@ -21,7 +20,6 @@ func limitSet(cfg config.Config) applimits.Set {
 	return set
 }
 
-// webhookSettings returns the URLs and keys of the apps' webhooks.
 func webhookSettings(cfg config.Config) webhook.Settings {
 	s := webhook.Settings{Endpoints: map[string]webhook.Endpoint{}, Guard: webhook.Guard{AlsoAllow: cfg.WebhookNetworks}}
 	for _, a := range cfg.Apps {

@@ -13,13 +13,12 @@ import (
 	"sendcode/internal/run/config"
 )
 
-// firstPassedSocket is the file descriptor of the first socket that systemd passes
+// firstPassedSocket is the descriptor of the first socket that systemd passes
 // (https://www.freedesktop.org/software/systemd/man/latest/sd_listen_fds.html).
 var firstPassedSocket = 3
 
 // passedSockets returns the ports that systemd has opened for this process by socket activation.
-// Such ports stay open while the service restarts. If systemd has opened no ports, passedSockets
-// returns none.
+// They stay open while the service restarts.
 func passedSockets() (all []net.Listener, err error) {
 	n, _ := strconv.Atoi(os.Getenv("LISTEN_FDS"))
 	if os.Getenv("LISTEN_PID") != strconv.Itoa(os.Getpid()) {
@@ -40,10 +39,9 @@ func passedSockets() (all []net.Listener, err error) {
 	return all, nil
 }
 
-// listen returns a listener for the address. If passed has a socket with the port of the address,
-// listen removes that socket from passed and uses it. It prefers a socket that also has the same IP
-// address. If passed has no such socket, listen opens the address itself. If the socket is open to
-// more machines than the address allows, it returns an error.
+// listen takes the socket with the port of the address out of passed, if there is one, and prefers
+// one with the same IP address. Otherwise it opens the address itself. It returns an error if the
+// socket is open to more machines than the address allows.
 func listen(address string, passed *[]net.Listener) (net.Listener, error) {
 	wanted, err := net.ResolveTCPAddr("tcp", address)
 	if err != nil {

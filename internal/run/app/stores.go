@@ -60,7 +60,7 @@ func (a *App) openDatabase(ctx context.Context) error {
 	return a.clock.measure(ctx)
 }
 
-// openStore opens the configured store. It migrates SQLite; Postgres must have been migrated.
+// openStore migrates SQLite. Postgres must have been migrated.
 func openStore(ctx context.Context, cfg config.Config, now func() time.Time,
 	tracer ...pgx.QueryTracer,
 ) (*sqldb.DB, error) {
@@ -78,11 +78,10 @@ func openStore(ctx context.Context, cfg config.Config, now func() time.Time,
 	return db.Store(), nil
 }
 
-// OpenStoreForCommand opens the store for a command, and returns a function that closes the store.
-// It can open Postgres while the service runs. A SQLite file belongs to one process. If the service
-// uses the file, OpenStoreForCommand returns an error that ends with the text of the parameter
-// advice. If OpenStoreForCommand creates the SQLite file, it also generates the secrets. If a
-// database existed without secrets, the service would later report that the keys are lost.
+// OpenStoreForCommand also returns a function that closes the store. It can open Postgres while the
+// service runs. A SQLite file belongs to one process. If the service uses it, the error ends with
+// advice. A new SQLite file comes with generated secrets: if a database existed without secrets,
+// the service would later report that the keys are lost.
 func OpenStoreForCommand(ctx context.Context, cfg config.Config, advice string) (*sqldb.DB, func() error, error) {
 	unlock := func() error { return nil }
 	if cfg.DatabaseURL == "" {
@@ -138,7 +137,7 @@ func (a *App) openLimiter(ctx context.Context) error {
 }
 
 // ExplainRedis adds the setting to a quota.ErrSentinel, and the correct URL, with the password
-// masked, to a quota.ErrClusterNode. It returns other errors unchanged.
+// masked, to a quota.ErrClusterNode. Other errors stay as they are.
 func ExplainRedis(cfg config.Config, err error) error {
 	if errors.Is(err, quota.ErrSentinel) {
 		return fmt.Errorf(redisSetting+": %w", err)
@@ -151,13 +150,11 @@ func ExplainRedis(cfg config.Config, err error) error {
 
 const redisSetting = "SENDCODE_REDIS_URL"
 
-// waitLogEvery is the time between two log lines of retryAtStart.
-const waitLogEvery = 10 * time.Second
+const waitLogEvery = 10 * time.Second // between two log lines of retryAtStart
 
-// retryAtStart calls open, and repeats the call while the database or Redis does not answer. The
-// function away reports whether an error means that the server does not answer. retryAtStart logs
-// the wait. When Config.StartWait has passed since the start of the process, it returns the last
-// error, with the name of the setting and advice.
+// retryAtStart calls open until the database or Redis answers, and logs the wait. away reports
+// whether an error means that it does not answer. When Config.StartWait has passed since the start
+// of the process, it returns the last error, with the name of the setting and advice.
 func (a *App) retryAtStart(ctx context.Context, setting string, away func(error) bool,
 	open func(context.Context) error,
 ) error {
@@ -191,21 +188,20 @@ func (a *App) retryAtStart(ctx context.Context, setting string, away func(error)
 	}
 }
 
-// SetRedisLogger makes the Redis client log through logger.
+// SetRedisLogger is for the Redis client.
 func SetRedisLogger(logger *slog.Logger) { redis.SetLogger(redisLogger{logger}) }
 
-// redisLogger logs the Redis client's own messages at level debug, since callers get the same
+// redisLogger logs the Redis client's own messages at level debug, because callers get the same
 // failures as errors.
 type redisLogger struct{ *slog.Logger }
 
-// Printf implements go-redis's logging interface.
 func (l redisLogger) Printf(_ context.Context, format string, args ...any) {
 	l.Debug("Redis client message", "text", fmt.Sprintf(format, args...))
 }
 
 // warnRedis logs the settings and missing rights of Redis that will cause trouble later. If Redis
-// does not answer, warnRedis logs a warning, and the start goes on. Errors:
-// quota.ErrClusterNode and quota.ErrSentinel, if the URL is that of a single server.
+// doesn't answer, the start goes on. Errors: quota.ErrClusterNode and quota.ErrSentinel, if the URL
+// is that of a single server.
 func (a *App) warnRedis(ctx context.Context, r *quota.Redis) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
@@ -225,9 +221,8 @@ func (a *App) warnRedis(ctx context.Context, r *quota.Redis) error {
 	return nil
 }
 
-// newSavedEvents makes a limiter in this process, and a SavedEvents that saves the limiter's
-// events. Both use the process's clock. With the database's clock, a jump of that clock would
-// change the age of all events.
+// newSavedEvents uses the process's clock for the limiter, too. A jump of the database's clock
+// would change the age of all events.
 func (a *App) newSavedEvents() *gates.SavedEvents {
 	var ahead func() time.Duration
 	if a.clock != nil {
@@ -236,13 +231,13 @@ func (a *App) newSavedEvents() *gates.SavedEvents {
 	return gates.NewSavedEvents(a.db, ahead, a.localNow, a.keys.SealBucket, a.keys.OpenBucket, a.logger)
 }
 
-// maxEventLoading bounds how long a start loads saved events. Loading a million events takes about
-// ten seconds.
+// maxEventLoading bounds how long a start loads saved events. A million events take about ten
+// seconds.
 const maxEventLoading = 5 * time.Minute
 
 // loadSavedEvents adds the saved events to the limiter. If this process uses Redis, an earlier
-// process may have saved events when Redis was not configured. In this case, loadSavedEvents moves
-// the events from the database to Redis. If Redis does not answer, the next start tries again.
+// process may have saved events without Redis. They then move from the database to Redis. If Redis
+// doesn't answer, the next start tries again.
 func (a *App) loadSavedEvents(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, maxEventLoading)
 	defer cancel()
@@ -258,8 +253,8 @@ func (a *App) loadSavedEvents(ctx context.Context) error {
 	return nil
 }
 
-// openMailServers opens the configured mail servers. If there are none, it opens the dev mailbox,
-// an SMTP server in this process.
+// openMailServers opens the dev mailbox, an SMTP server in this process, if no mail server is
+// configured.
 func (a *App) openMailServers() error {
 	url := a.cfg.SMTPURL
 	if url == "" {
@@ -277,7 +272,7 @@ func (a *App) openMailServers() error {
 	if err != nil {
 		return err
 	}
-	// public servers refuse a client that names itself localhost
+	// Public servers refuse a client that names itself localhost.
 	servers, err := mailserver.Open(configs, a.cfg.MailDomain())
 	if err != nil {
 		return err
@@ -295,9 +290,8 @@ func (a *App) openMailServers() error {
 	return nil
 }
 
-// tokenLogger logs a warning when an OAuth client gets no token, and a message when the client has
-// a token again. The token source calls tokenLogger only when the kind of failure changes, and not
-// after each failed request.
+// tokenLogger logs when an OAuth client gets no token, and when it has one again. The token source
+// calls it only when the kind of failure changes, and not after each failed request.
 func (a *App) tokenLogger(client string, failure error) {
 	if failure == nil {
 		a.logger.Info("oauth client has a token again", "client", client)
@@ -308,9 +302,8 @@ func (a *App) tokenLogger(client string, failure error) {
 }
 
 // recheckSuspended tries suspended mail servers and carriers while no message waits, so that their
-// metrics are right before the next message. If messages wait, it does nothing. The attempts to
-// send these messages show more than a login, because a login does not show whether the server
-// would accept a message.
+// metrics are right before the next message. If messages wait, their attempts show more: a login
+// doesn't show whether the server would accept a message.
 func (a *App) recheckSuspended(ctx context.Context) {
 	mayRecheck := func(ch recipient.Channel, all []delivery.Health) bool {
 		if !slices.ContainsFunc(all, func(h delivery.Health) bool { return !h.Up }) {
@@ -327,8 +320,8 @@ func (a *App) recheckSuspended(ctx context.Context) {
 	}
 }
 
-// healthLogger returns a function that logs when a mail server or a carrier is suspended after
-// failures, and when it is in use again.
+// healthLogger logs when a mail server or a carrier is suspended after failures, and when it is in
+// use again.
 func (a *App) healthLogger(what, key string) func(delivery.Health) {
 	return func(h delivery.Health) {
 		if h.Up {

@@ -11,9 +11,8 @@ import (
 	"sendcode/templates"
 )
 
-// templateTrees returns the directories whose files replace built-in templates. The service's
-// directory comes first, then the app's directory, which takes precedence. An empty name adds no
-// directory.
+// templateTrees returns the directories whose files replace built-in templates: the service's, then
+// the app's, which takes precedence. An empty name adds no directory.
 func templateTrees(cfg config.Config, appDirectory string) (trees []fs.FS) {
 	for _, d := range []string{cfg.Templates, appDirectory} {
 		if d != "" {
@@ -23,7 +22,7 @@ func templateTrees(cfg config.Config, appDirectory string) (trees []fs.FS) {
 	return trees
 }
 
-// NewMailRenderer reads the templates of mails. An app's directory may be empty.
+// NewMailRenderer reads the templates of mails. appDirectory may be empty.
 func NewMailRenderer(cfg config.Config, appDirectory string) (*message.MailRenderer, error) {
 	r, err := message.NewMailRenderer(templates.FS, templateTrees(cfg, appDirectory)...)
 	if err == nil {
@@ -32,20 +31,19 @@ func NewMailRenderer(cfg config.Config, appDirectory string) (*message.MailRende
 	return r, err
 }
 
-// NewTextRenderer reads the templates of text messages. An app's directory may be empty.
+// NewTextRenderer reads the templates of text messages. appDirectory may be empty.
 func NewTextRenderer(cfg config.Config, appDirectory string) (*message.TextRenderer, error) {
 	limits := message.TextLimits{Segments: cfg.SMS.Segments, Site: cfg.PageHost(), Measure: sms.Segments}
 	return message.NewTextRenderer(limits, templates.FS, templateTrees(cfg, appDirectory)...)
 }
 
-// appTemplates are the renderers of apps with templates of their own, by app.
 type appTemplates struct {
 	mails map[string]*message.MailRenderer
 	texts map[string]*message.TextRenderer
 }
 
-// readAppTemplates reads the templates of a configuration's apps. It returns an error if a template
-// cannot be rendered, or if a text message would have too many segments.
+// readAppTemplates fails if a template can't be rendered, or if a text message would have too many
+// segments.
 func (a *App) readAppTemplates(cfg config.Config) (own appTemplates, err error) {
 	own = appTemplates{mails: map[string]*message.MailRenderer{}, texts: map[string]*message.TextRenderer{}}
 	for _, app := range cfg.Apps {
@@ -62,7 +60,6 @@ func (a *App) readAppTemplates(cfg config.Config) (own appTemplates, err error) 
 	return own, a.checkTexts(cfg, own.texts)
 }
 
-// useTemplates makes all later messages of the apps use their own templates.
 func (a *App) useTemplates(own appTemplates) {
 	a.mails.SetApps(own.mails)
 	if a.texts != nil {

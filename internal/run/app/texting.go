@@ -23,9 +23,8 @@ import (
 	"sendcode/internal/verify/verification"
 )
 
-// openCarriers opens the configured carriers. If no carrier is configured and mails go to the dev
-// mailbox, text messages go to the dev mailbox, too. If no carrier is configured and mails go to a
-// mail server, there are no text messages.
+// openCarriers sends text messages to the dev mailbox if no carrier is configured and mails go
+// there. Without a carrier, but with a mail server, there are no text messages.
 func (a *App) openCarriers() error {
 	if !a.cfg.SMSEnabled() {
 		return nil
@@ -70,7 +69,7 @@ func (a *App) openCarriers() error {
 	return nil
 }
 
-// CarrierRoutes opens the configured carriers, in their order.
+// CarrierRoutes keeps the order of the configuration.
 func CarrierRoutes(cfg config.Config) (routes []sms.Route) {
 	for _, c := range cfg.SMS.Carriers {
 		routes = append(routes, sms.Route{
@@ -81,13 +80,11 @@ func CarrierRoutes(cfg config.Config) (routes []sms.Route) {
 	return routes
 }
 
-// maxLoggedCarrierCodes bounds the codes that are remembered.
 const maxLoggedCarrierCodes = 100
 
-// newCarrierCodeLogger returns a function that logs error codes of carriers, each code once for
-// each carrier. It logs codes that show a mistake of the operator, and unknown codes. Only the log
-// shows these codes. After such a code the message goes to the next carrier, and the send's row has
-// the answer of the last carrier only.
+// newCarrierCodeLogger returns a function that logs each error code once for each carrier, if it is
+// unknown or shows a mistake of the operator. Only the log has these codes: the message goes to the
+// next carrier, and the send's row has only the last carrier's answer.
 func newCarrierCodeLogger(logger *slog.Logger) func(carrier string, fail *delivery.Error) {
 	var mu sync.Mutex
 	logged := map[string]bool{}
@@ -107,7 +104,7 @@ func newCarrierCodeLogger(logger *slog.Logger) func(carrier string, fail *delive
 	}
 }
 
-// receiptSources returns the carriers, to be asked for receipts; nil without carriers.
+// receiptSources is nil without carriers.
 func (a *App) receiptSources() outbox.ReceiptSources {
 	if a.carriers == nil {
 		return nil // as an interface
@@ -115,16 +112,15 @@ func (a *App) receiptSources() outbox.ReceiptSources {
 	return a.carriers
 }
 
-// These constants are the delays between a message and its first receipt poll. In a receipt poll,
-// the service asks the carrier for the receipt of the message. The delay is long if the carrier
-// usually posts the receipt to the service, so that a poll is seldom needed.
+// Delays between a message and its first receipt poll, which asks the carrier for the message's
+// receipt. The delay is long if the carrier usually posts the receipt, so that a poll is seldom
+// needed.
 const (
 	earlyReceiptPollDelay = 30 * time.Second
 	lateReceiptPollDelay  = 10 * time.Minute
 )
 
-// receiptPollDelay returns how long after a message the service asks the carrier for the receipt.
-// If no carrier can be asked, it returns 0.
+// receiptPollDelay is 0 if no carrier can be polled.
 func (a *App) receiptPollDelay() time.Duration {
 	switch {
 	case !slices.ContainsFunc(a.cfg.SMS.Carriers, config.SMSCarrier.Polled):
@@ -135,8 +131,8 @@ func (a *App) receiptPollDelay() time.Duration {
 	return lateReceiptPollDelay
 }
 
-// prefixWatch returns the settings for pausing prefixes. Without carriers it returns the zero
-// value: texts then go to the dev mailbox, which costs nothing.
+// prefixWatch has the settings for pausing prefixes. It is zero without carriers: texts then go to
+// the dev mailbox, which costs nothing.
 func (a *App) prefixWatch() store.PrefixWatch {
 	if len(a.cfg.SMS.Carriers) == 0 {
 		return store.PrefixWatch{}
@@ -150,11 +146,11 @@ func (a *App) prefixWatch() store.PrefixWatch {
 	return w
 }
 
-// checkTexts returns an error if an app's name cannot be used in messages (message.CheckName),
-// since every send of that app would fail. If there are text messages, it also renders each text
-// with the longest code. It returns an error if a text cannot be rendered or has too many segments.
+// checkTexts returns an error if an app's name can't be used in messages (message.CheckName),
+// because every send of that app would fail. If there are text messages, it also renders each text
+// with the longest code, and fails if that doesn't work or gives too many segments.
 func (a *App) checkTexts(cfg config.Config, own map[string]*message.TextRenderer) error {
-	longest := verification.LongCodeLength // under attack, codes get as long
+	longest := verification.LongCodeLength // the length of codes during an attack
 	for _, p := range cfg.Purposes {
 		longest = max(longest, p.Code.Length)
 	}
@@ -175,19 +171,15 @@ func (a *App) checkTexts(cfg config.Config, own map[string]*message.TextRenderer
 	return nil
 }
 
-// mailboxCarrier puts text messages into the dev mailbox.
 type mailboxCarrier struct{ box *mailbox.Mailbox }
 
-// mailboxCarrierName is the carrier's name in the database.
-const mailboxCarrierName = "mailbox"
+const mailboxCarrierName = "mailbox" // in the database
 
-// Send implements outbox.Carrier.
 func (mc mailboxCarrier) Send(_ context.Context, m sms.Message) (delivery.Result, error) {
 	mc.box.AddText(m.ID, m.To, m.Text, m.Code)
 	return delivery.Result{Provider: mailboxCarrierName, CarrierID: m.ID}, nil
 }
 
-// ReceiptAddresses returns the URLs to which carriers post receipts.
 func ReceiptAddresses(cfg config.Config) api.ReceiptAddresses {
 	return api.ReceiptAddresses{PublicURL: cfg.PublicURL, Key: cfg.IndexKeyBytes()}
 }

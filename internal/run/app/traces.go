@@ -16,20 +16,17 @@ import (
 )
 
 const (
-	// spanExportWait bounds the export of the last spans at a stop. This export begins when
-	// requests and sends have ended. Operators allow a stop 30 s in addition to Config.Drain. The
-	// sum of spanExportWait, shutdownWait and outbox.MaxStopWait is below 30 s.
+	// spanExportWait bounds the export of the last spans at a stop, after requests and sends have
+	// ended. Operators allow a stop 30 s in addition to Config.Drain. The sum of spanExportWait,
+	// shutdownWait and outbox.MaxStopWait is below 30 s.
 	spanExportWait = 5 * time.Second
-	// exportLogEvery is the time between two log lines of spans that can't be exported.
 	exportLogEvery = time.Minute
-	// maxLoggedCause bounds the cause in a log line, in bytes: the cause may quote the collector's
-	// answer.
+	// maxLoggedCause is in bytes. The cause may quote the collector's answer.
 	maxLoggedCause = 300
 )
 
-// openTraces opens the traces if the environment requests traces. It is the first step of the
-// start, so the traces close last. Therefore they also export the spans that other parts make while
-// they close.
+// openTraces opens the traces if the environment requests them. As the first step of the start, it
+// has them closed last, so that they export the spans that other parts make while they close.
 func (a *App) openTraces(ctx context.Context) error {
 	lines := logs.Throttle{Every: exportLogEvery}
 	notExported := func(err error) {
@@ -54,7 +51,6 @@ func (a *App) openTraces(ctx context.Context) error {
 	return nil
 }
 
-// traceRequests returns h with a span for each request.
 func (a *App) traceRequests(h http.Handler) http.Handler {
 	if a.traces == nil {
 		return h
@@ -62,9 +58,8 @@ func (a *App) traceRequests(h http.Handler) http.Handler {
 	return a.traces.Handler(h)
 }
 
-// traceRoute is middleware that adds the route, the request ID and the app to the request's span.
-// It adds them after the handler has run, since only then are they known. It is used only if there
-// are traces.
+// traceRoute adds the route, the request ID and the app to the request's span, after the handler
+// has run: only then are they known. It is used only if there are traces.
 func traceRoute(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		err := next(c)
@@ -79,7 +74,6 @@ func traceRoute(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// connectionTracers returns the tracer of queries to Postgres; none without traces.
 func (a *App) connectionTracers() []pgx.QueryTracer {
 	if a.traces == nil {
 		return nil
@@ -87,7 +81,6 @@ func (a *App) connectionTracers() []pgx.QueryTracer {
 	return []pgx.QueryTracer{a.traces.PostgresTracer()}
 }
 
-// traceCore adds the traces to the parts of the core.
 func (a *App) traceCore(p core.Dependencies) core.Dependencies {
 	if a.traces != nil {
 		p.Limiter, p.Tracer = tracedLimiter{p.Limiter, a.traces}, a.traces
@@ -101,17 +94,15 @@ type tracedLimiter struct {
 	traces *traces.Traces
 }
 
-// Unwrap returns the limiter itself, for gates.InProcess.
+// Unwrap is for gates.InProcess.
 func (l tracedLimiter) Unwrap() gates.Limiter { return l.Limiter }
 
-// Take implements gates.Limiter.
 func (l tracedLimiter) Take(ctx context.Context, r quota.Request) (quota.Decision, error) {
 	ctx = l.traces.BeginCall(ctx)
 	defer l.traces.EndCall(ctx, func() string { return "limiter take" })
 	return l.Limiter.Take(ctx, r)
 }
 
-// Peek implements gates.Limiter.
 func (l tracedLimiter) Peek(ctx context.Context, r quota.Request) (quota.Decision, error) {
 	ctx = l.traces.BeginCall(ctx)
 	defer l.traces.EndCall(ctx, func() string { return "limiter peek" })

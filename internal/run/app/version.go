@@ -2,16 +2,16 @@ package app
 
 import "runtime/debug"
 
-// nextVersion is the version of the next release (Semantic Versioning 2.0.0). The tag of that
-// release is "v" and nextVersion.
+// nextVersion is the version of the next release (Semantic Versioning 2.0.0), whose tag is "v" and
+// nextVersion.
 const nextVersion = "0.1.0"
 
-// The linker sets version (see the Makefile). If the commit has the tag of nextVersion, version is
-// equal to nextVersion. Otherwise version is nextVersion followed by "-dev+" and the commit.
+// The linker sets version (see the Makefile): to nextVersion at its tag, and otherwise to
+// nextVersion, "-dev+" and the commit.
 var version string
 
-// Version returns the program's version. At a tag it is "0.1.0", for example. Between tags it is
-// "0.1.0-dev+" and the commit. If the build does not know the commit, it is "0.1.0-dev".
+// Version is, for example, "0.1.0" at a tag, and "0.1.0-dev+" and the commit between tags. If the
+// build doesn't know the commit, it is "0.1.0-dev".
 func Version() string {
 	if version != "" {
 		return version
