@@ -1,7 +1,6 @@
 // Package bounce reads mails in which a mail server reports that a mail did not arrive. It
 // understands delivery status notifications (RFC 3464), and the older forms of qmail, Exim and
-// Gmail. The package returns the claims of such a mail. Anybody can write such a mail, so package
-// feedback decides whether a claim counts.
+// Gmail. Anybody can write such a mail, so package feedback decides whether a claim counts.
 package bounce
 
 import (
@@ -17,8 +16,8 @@ import (
 	"github.com/emersion/go-message/textproto"
 )
 
-// The limits for reading one mail. The part of a mail beyond a limit is not read. Real reports on
-// the service's mails are far smaller than these limits.
+// Limits for reading one mail; what is beyond them is not read. Real reports on the service's mails
+// are far smaller.
 const (
 	MaxBytes       = 1 << 20
 	maxDepth       = 4
@@ -28,29 +27,27 @@ const (
 	maxRecipients  = 20 // each of our mails has one recipient, and each recipient costs a read of the database
 )
 
-// Report is the claim of a mail.
+// Report has the claims of a mail.
 type Report struct {
-	// Recipients are the recipients that the returned mail did not reach, or has not reached yet.
-	// If Recipients is empty, the mail is not a bounce.
+	// Recipients whom the returned mail did not reach, or has not reached yet; empty if the mail is
+	// not a bounce.
 	Recipients []Recipient
-	// MessageIDs are the local parts of all Message-IDs in the mail. One of them may belong to the
-	// returned mail.
+	// MessageIDs are the local parts of all Message-IDs in the mail. One of them may be the
+	// returned mail's.
 	MessageIDs []string
 }
 
-// Recipient is the claim of a mail about one recipient.
+// Recipient has the claim about one recipient.
 type Recipient struct {
-	// Final is the address in the field Final-Recipient, and Original is the address in the field
-	// Original-Recipient. An address is empty if the mail lacks the field. The two addresses differ
-	// if the mail was forwarded.
+	// Final and Original are the addresses in Final-Recipient and Original-Recipient, or empty
+	// without the field. They differ if the mail was forwarded.
 	Final, Original string
 	Delayed         bool   // true: the server goes on trying; false: it gave up
 	Status          string // as in "5.1.1"; empty: not in the mail
 	Words           string // why, in the server's words, which may quote an address
 }
 
-// Read returns what a bounce says about a returned mail. A mail that cannot be read is treated as
-// if it were not a bounce.
+// Read treats a mail that it can't read as no bounce.
 func Read(mail []byte) Report {
 	mail = withoutOddLines(mail[:min(len(mail), MaxBytes)])
 	e, err := message.ReadWithOptions(bytes.NewReader(mail), &message.ReadOptions{MaxHeaderBytes: maxHeaderBytes})
@@ -74,17 +71,16 @@ var (
 	encodedPattern  = regexp.MustCompile(`(?i)^content-transfer-encoding\s*:\s*(?:base64|quoted-printable)`)
 )
 
-// withoutOddLines returns a mail without the header lines that are not fields, such as the line
-// "From " of a mailbox file. A header parser would stop at such a line and miss the fields after
-// it.
+// withoutOddLines removes header lines that are not fields, such as the line "From " of a mailbox
+// file. A header parser would stop there and miss the fields after it.
 func withoutOddLines(mail []byte) []byte {
 	separators := map[string]bool{}
 	for _, found := range boundaryPattern.FindAllSubmatch(mail, maxParts) {
 		separators["--"+string(found[1])] = true
 	}
 	out := make([]byte, 0, len(mail))
-	// the line is in a header; the part has only headers; they are encoded; the line may continue a
-	// field
+	// the line is in a header; the part has only headers; they are encoded; the next line may
+	// continue a field
 	header, headers, encoded, field := true, false, false, false
 	for line := range bytes.Lines(bytes.TrimLeft(bytes.TrimPrefix(mail, []byte("\ufeff")), "\r\n")) {
 		text := bytes.TrimRight(line, "\r\n \t")
@@ -111,8 +107,7 @@ func withoutOddLines(mail []byte) []byte {
 	return out
 }
 
-// unreadable reports whether err means that an entity cannot be read. An entity in an unknown
-// charset or encoding can be read.
+// unreadable is false for an unknown charset or encoding.
 func unreadable(err error) bool {
 	return err != nil && !message.IsUnknownCharset(err) && !message.IsUnknownEncoding(err)
 }
@@ -125,8 +120,7 @@ type reader struct {
 	hasStatus     bool
 }
 
-// walk reads an entity and the entities inside it. If an entity is a returned mail, walk reads only
-// its header.
+// walk reads an entity and the entities inside it. Of a returned mail, it reads only the header.
 func (r *reader) walk(e *message.Entity, depth int) {
 	for f := e.Header.Fields(); f.Next(); {
 		raw, _ := f.Raw() // fails only for fields that were made and not read
@@ -136,12 +130,12 @@ func (r *reader) walk(e *message.Entity, depth int) {
 	if depth > maxDepth || r.parts > maxParts || r.header < 0 {
 		return
 	}
-	kind, _, _ := strings.Cut(e.Header.Get("Content-Type"), ";") // whatever its parameters are
+	kind, _, _ := strings.Cut(e.Header.Get("Content-Type"), ";") // its parameters may be malformed
 	switch kind = strings.ToLower(strings.TrimSpace(kind)); kind {
 	case "message/delivery-status", "message/global-delivery-status":
 		r.readStatus(e.Body)
 	case "message/rfc822", "text/rfc822-headers", "message/global", "message/global-headers":
-		all, _ := io.ReadAll(bounded(e.Body)) // what can be decoded is of use
+		all, _ := io.ReadAll(bounded(e.Body)) // the part before an error is of use
 		h, _ := textproto.ReadHeader(bufio.NewReader(bytes.NewReader(withoutOddLines(all))))
 		r.addIDs(h, returnedMailFields...)
 		r.returnedTo = addressIn(h.Get("To"))
@@ -165,10 +159,10 @@ func bounded(body io.Reader) *bufio.Reader {
 	return bufio.NewReader(io.LimitReader(body, maxHeaderBytes))
 }
 
-// readStatus reads the fields of a delivery status: first the fields of the mail, then a block for
-// each recipient (RFC 3464 section 2.1).
+// readStatus reads a delivery status: fields of the mail, then a block for each recipient (RFC 3464
+// section 2.1).
 func (r *reader) readStatus(body io.Reader) {
-	text, _ := io.ReadAll(bounded(body)) // what can be decoded is of use
+	text, _ := io.ReadAll(bounded(body)) // the part before an error is of use
 	for _, block := range statusBlocks(string(text)) {
 		r.addIDsIn(block["x-original-message-id"]) // of Gmail
 		to := Recipient{
@@ -186,22 +180,22 @@ func (r *reader) readStatus(body io.Reader) {
 	}
 }
 
-// actions are those of RFC 3464 section 2.3.3. In place of any other word the status decides.
+// actions are those of RFC 3464 section 2.3.3. For any other word, the status decides.
 var actions = []string{"failed", "delayed", "delivered", "relayed", "expanded"}
 
-// statusPattern is an enhanced status code (RFC 3463 section 2) within a field.
+// statusPattern finds an enhanced status code (RFC 3463 section 2).
 var statusPattern = regexp.MustCompile(`\b[245]\.[0-9]{1,3}\.[0-9]{1,3}\b`)
 
 var statusFieldPattern = regexp.MustCompile(`^[ \t]*([A-Za-z][A-Za-z0-9-]*)[ \t]*:(.*)$`)
 
-// recipientFields are fields of which each recipient has at most one.
+// recipientFields stand at most once in the block of a recipient.
 var recipientFields = []string{"final-recipient", "original-recipient", "action", "status"}
 
 // statusBlocks returns the blocks of a delivery status, at most 2*maxParts, each with its fields by
-// names in lower case. The first of two fields of one name counts. A line that is neither a field
-// nor the continuation of one is skipped. Some servers write blank lines between the fields of one
-// recipient. So a new block begins only at a field of recipientFields that the block already has,
-// or at an address that follows the action or the status.
+// names in lower case. Of two fields with one name, the first counts. Lines that are no fields are
+// skipped. Some servers write blank lines between the fields of one recipient. So a new block
+// begins only at a field of recipientFields that the block already has, or at an address that
+// follows the action or the status.
 func statusBlocks(text string) (blocks []map[string]string) {
 	block, last, blank := map[string]string{}, "", false // blank: there was a blank line after the last field
 	for line := range strings.SplitSeq(strings.ReplaceAll(text, "\r", ""), "\n") {
@@ -232,9 +226,8 @@ func statusBlocks(text string) (blocks []map[string]string) {
 	return append(blocks, block)
 }
 
-// addMissingAddresses names the recipient of a status that names none: by the field
-// X-Failed-Recipients of the report, or by the header of the returned mail. Each of our mails has
-// one recipient.
+// addMissingAddresses completes a status without a recipient, by the field X-Failed-Recipients of
+// the report or by the header of the returned mail. Each of our mails has one recipient.
 func (r *reader) addMissingAddresses(h textproto.Header) {
 	failed, _, _ := strings.Cut(h.Get("X-Failed-Recipients"), ",")
 	for i, to := range r.Recipients {
@@ -244,21 +237,20 @@ func (r *reader) addMissingAddresses(h textproto.Header) {
 	}
 }
 
-// addRecipient adds a recipient, unless there are maxRecipients already.
 func (r *reader) addRecipient(to Recipient) {
 	if len(r.Recipients) < maxRecipients {
 		r.Recipients = append(r.Recipients, to)
 	}
 }
 
-// typePattern is the type before a value (RFC 3464 section 2.1.2).
+// typePattern finds the type before a value (RFC 3464 section 2.1.2).
 var typePattern = regexp.MustCompile(`^[ \t]*[A-Za-z0-9-]+[ \t]*;`)
 
 func withoutType(field string) string {
 	return strings.TrimSpace(typePattern.ReplaceAllString(field, ""))
 }
 
-// addressIn returns the address in a field such as "rfc822; Ana <ana@example.com> (home)".
+// addressIn reads a field such as "rfc822; Ana <ana@example.com> (home)".
 func addressIn(field string) string {
 	address := withoutType(withoutComments(field))
 	if _, named, ok := strings.Cut(address, "<"); ok {
@@ -267,13 +259,13 @@ func addressIn(field string) string {
 	return strings.Trim(address, "<> \t")
 }
 
-// firstWord returns the first word of a field; "": it has none.
+// firstWord returns "" for a field without words.
 func firstWord(field string) string {
 	word, _, _ := strings.Cut(strings.TrimSpace(withoutComments(field)), " ")
 	return word
 }
 
-// withoutComments returns a field without comments, which may be nested (RFC 5322 section 3.2.2).
+// withoutComments removes comments, which may be nested (RFC 5322 section 3.2.2).
 func withoutComments(field string) string {
 	var b strings.Builder
 	depth, quoted, escaped := 0, false, false
@@ -293,14 +285,14 @@ func withoutComments(field string) string {
 			b.WriteRune(c)
 		}
 	}
-	if depth > 0 { // what looks like a comment does not end, and hides nothing
+	if depth > 0 { // a comment without an end hides nothing
 		return field
 	}
 	return b.String()
 }
 
-// returnedMailFields are the header fields in which the service's mails have the Message-ID. Some
-// servers replace the Message-ID of a mail, but they keep the last two fields.
+// returnedMailFields have the Message-ID in the service's mails. Some servers replace the
+// Message-ID of a mail, but they keep the last two fields.
 var returnedMailFields = []string{"Message-Id", "References", "X-Entity-Ref-Id"}
 
 var messageIDPattern = regexp.MustCompile(`([A-Za-z0-9.-]{1,72})@`)
@@ -317,11 +309,11 @@ func (r *reader) addIDsIn(text string) {
 	}
 }
 
-// qmailOpening begins the mails of qmail (cr.yp.to/proto/qsbmf.txt).
+// qmailOpening begins reports of qmail (cr.yp.to/proto/qsbmf.txt).
 const qmailOpening = "Hi. This is "
 
-// withoutBlanks removes blanks at both ends of each line, and empty lines at the beginning. Mail
-// programs and gateways add them.
+// withoutBlanks removes the blanks around lines and the empty lines at the beginning, which mail
+// programs and gateways add.
 func withoutBlanks(text string) string {
 	lines := strings.Split(text, "\n")
 	for i, line := range lines {
@@ -330,17 +322,15 @@ func withoutBlanks(text string) string {
 	return strings.TrimLeft(strings.Join(lines, "\n"), "\n")
 }
 
-// delayWords matches words which say that the server continues to try. It is used for mails without
-// a delivery status.
+// delayWords say in a mail without a delivery status that the server continues to try.
 var delayWords = regexp.MustCompile(`(?i)delayed|not yet been delivered|will be retried|continue to try|warning message only`)
 
-// readText reads a mail without a delivery status. It finds the recipients and the reasons in the
-// text of the mail. The returned mail follows as another part, or after a line of hyphens. readText
-// finds a recipient only in a report of qmail or with a field X-Failed-Recipients. An auto-reply
-// has neither, so readText finds no recipient in it.
+// readText finds the recipients and the reasons in the text of a mail without a delivery status.
+// The returned mail follows as another part, or after a line of hyphens. A recipient stands only in
+// a report of qmail or with a field X-Failed-Recipients. An auto-reply has neither.
 func (r *reader) readText(h textproto.Header) {
 	text, returned, complete := strings.Cut(r.text, "\n--")
-	if !complete && r.parts == 1 { // the part may be the returned mail; its code must not be read as a reason
+	if !complete && r.parts == 1 { // the part may be the returned mail, whose code is no reason
 		return
 	}
 	if plain := withoutBlanks(text); strings.HasPrefix(plain, qmailOpening) {

@@ -12,11 +12,10 @@ import (
 	"sendcode/internal/base/panics"
 )
 
-// The limits at which a breaker opens, and how long the breaker stays open before it allows one
-// attempt.
+// Limits at which a breaker opens, and how long it stays open before it allows one attempt.
 const (
 	FaultsToOpenBreaker     = 3
-	MinAttemptsForFaultRate = 10 // within faultRatePeriod; with fewer attempts, the rate of faults does not open a breaker
+	MinAttemptsForFaultRate = 10 // within faultRatePeriod; with fewer attempts, the rate of faults opens no breaker
 	faultRatePeriod         = time.Minute
 	BreakerOpenFor          = 5 * time.Second
 )
@@ -25,24 +24,23 @@ const (
 // or carrier.
 var ErrHealthUnknown = errors.New("nothing is known about the part")
 
-// Health is the health of one server or carrier.
+// Health of one server or carrier.
 type Health struct {
 	Server string // host:port of a mail server, name of a carrier
-	// Up is true while the breaker is closed. Otherwise one attempt is allowed every five seconds.
+	// Up is true while the breaker is closed. Otherwise one attempt is allowed every
+	// BreakerOpenFor.
 	Up bool
 	// Since is when Up last changed; zero if it never did.
 	Since time.Time
 	// Why is the last fault, without private data; empty while up.
 	Why string
-	// CertificateEnd is the time when a mail server's certificate expires, as seen in the last
-	// connection. It is zero if no connection of the last week used TLS with a verified
-	// certificate.
+	// CertificateEnd is when a mail server's certificate expires, as seen in the last connection.
+	// It is zero if no connection of the last week used TLS with a verified certificate.
 	CertificateEnd time.Time
 }
 
-// Breaker is the circuit breaker of one mail server or carrier. It counts faults, opens after too
-// many faults, and stores the reason. The caller decides which results are faults. A Breaker is
-// safe for concurrent use.
+// Breaker is the circuit breaker of one mail server or carrier. The caller decides which results
+// are faults. Safe for concurrent use.
 type Breaker struct {
 	breaker *gobreaker.TwoStepCircuitBreaker[struct{}]
 
@@ -54,9 +52,9 @@ type Breaker struct {
 	onHealthChange func(Health)
 }
 
-// NewBreaker returns a breaker that opens after three faults in a row. If byRate is true, the
-// breaker also opens if there were ten or more attempts within a minute and at least half of these
-// attempts were faults. Each minute, the counts for this rate start again at zero.
+// NewBreaker returns a breaker that opens after three faults in a row. If byRate is true, it also
+// opens if at least half of ten or more attempts within a minute were faults. These counts start
+// again at zero each minute.
 func NewBreaker(name string, byRate bool) *Breaker {
 	b := &Breaker{current: Health{Server: name, Up: true}, changed: make(chan struct{})}
 	settings := gobreaker.Settings{
@@ -75,10 +73,9 @@ func NewBreaker(name string, byRate bool) *Breaker {
 	return b
 }
 
-// Allow reports in ok whether an attempt may begin. While the breaker is open, ok is false. The
-// caller must call report once with the result of the attempt. The result nil is a success. The
-// result ErrHealthUnknown does not change the breaker. Any other error is a fault, and its text
-// becomes Health.Why.
+// Allow returns false while the breaker is open. Otherwise the caller must call report once: with
+// nil after a success, with ErrHealthUnknown to change nothing, or with a fault, whose text becomes
+// Health.Why.
 func (b *Breaker) Allow() (report func(result error), ok bool) {
 	done, err := b.breaker.Allow()
 	if err != nil {
@@ -94,9 +91,9 @@ func (b *Breaker) Allow() (report func(result error), ok bool) {
 	}, true
 }
 
-// Recheck calls check as an attempt, if the breaker is not closed and now allows one attempt.
-// Without traffic, only such a check can show that the server or carrier works again. The function
-// check may run for at most BreakerOpenFor, because other attempts must wait until it ends.
+// Recheck calls check as an attempt, if the breaker isn't closed and now allows one. Without
+// traffic, only such a check can show that the server or carrier works again. check may run for at
+// most BreakerOpenFor, because other attempts must wait until it ends.
 func (b *Breaker) Recheck(ctx context.Context, check func(context.Context) error) {
 	if b.AttemptsAllowed() != 1 {
 		return
@@ -112,8 +109,6 @@ func (b *Breaker) Recheck(ctx context.Context, check func(context.Context) error
 	result = check(ctx)
 }
 
-// onStateChange updates Health after a change of the breaker's state. If Up has changed, it calls
-// the function that was passed to OnHealthChange.
 func (b *Breaker) onStateChange(to gobreaker.State) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -133,15 +128,14 @@ func (b *Breaker) onStateChange(to gobreaker.State) {
 	}
 }
 
-// Health returns the current health.
 func (b *Breaker) Health() Health {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.current
 }
 
-// IsWell reports whether the breaker is closed and the server or carrier had no recent fault. A
-// fault is recent if it is the newest known result and is less than faultRatePeriod old.
+// IsWell reports whether the breaker is closed and the newest known result is no fault, or a fault
+// older than faultRatePeriod.
 func (b *Breaker) IsWell() bool {
 	faults := b.breaker.Counts().ConsecutiveFailures
 	b.mu.Lock()
@@ -149,7 +143,7 @@ func (b *Breaker) IsWell() bool {
 	return b.current.Up && (faults == 0 || time.Since(b.faultAt) >= faultRatePeriod)
 }
 
-// State returns the breaker's state and a channel that is closed when the state changes.
+// State also returns a channel that is closed when the state changes.
 func (b *Breaker) State() (gobreaker.State, <-chan struct{}) {
 	b.mu.Lock()
 	changed := b.changed
@@ -157,12 +151,10 @@ func (b *Breaker) State() (gobreaker.State, <-chan struct{}) {
 	return b.breaker.State(), changed
 }
 
-// UnlimitedAttempts is the result of AttemptsAllowed while nothing bounds the attempts.
 const UnlimitedAttempts = math.MaxInt
 
-// AttemptsAllowed returns how many attempts may begin now. While the breaker is closed, the result
-// is UnlimitedAttempts. While the breaker is open, the result is 0. After BreakerOpenFor, the
-// result is 1 until an attempt has begun.
+// AttemptsAllowed returns how many attempts may begin now: UnlimitedAttempts while the breaker is
+// closed, 0 while it is open, and, after BreakerOpenFor, 1 until an attempt has begun.
 func (b *Breaker) AttemptsAllowed() int {
 	switch b.breaker.State() {
 	case gobreaker.StateClosed:
@@ -174,8 +166,8 @@ func (b *Breaker) AttemptsAllowed() int {
 	return 0
 }
 
-// OnHealthChange sets the function f that the breaker calls whenever Up changes. The function f
-// must return soon and must not call the breaker.
+// OnHealthChange has f called whenever Up changes. f must return soon and must not call the
+// breaker.
 func (b *Breaker) OnHealthChange(f func(Health)) {
 	b.mu.Lock()
 	b.onHealthChange = f

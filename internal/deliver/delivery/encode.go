@@ -15,24 +15,23 @@ import (
 	"time"
 )
 
-// unfilledMail is a form: all that mails have in common if they differ only in fill and token.
-// Texts puts both into the form and returns the texts of one mail. The parameter fill is the code
-// followed by the support reference, and token is the end of a link. MailEncoder compares forms
-// with ==. message.unfilledMail implements this interface.
+// unfilledMail is a form: what mails have in common if they differ only in fill and token. Texts
+// returns the texts of one mail. fill is the code followed by the support reference, and token is
+// the end of a link. MailEncoder compares forms with ==. Implementation: message.unfilledMail.
 type unfilledMail interface {
 	Texts(fill, token string) (subject, text, html string, err error)
 }
 
-// MailEncoder encodes mails for SMTP. For each form (see unfilledMail), it stores the encoded parts
-// with placeholders for the code and the link. So for most mails, it only replaces the
-// placeholders. The zero MailEncoder is ready for use. A MailEncoder is safe for concurrent use.
+// MailEncoder encodes mails for SMTP. It keeps the encoded parts of each form with placeholders for
+// the code and the link. So for most mails, it only replaces the placeholders. The zero value is
+// ready for use, and safe for concurrent use.
 type MailEncoder struct {
 	mu      sync.RWMutex
 	cached  map[sharedPartsKey]*sharedParts // if an entry is nil, mails with its key are encoded one by one
 	buffers sync.Pool                       // of *RenderedMail
 }
 
-// sharedPartsKey is everything that sharedParts depend on.
+// sharedPartsKey has everything on which sharedParts depend.
 type sharedPartsKey struct {
 	form   unfilledMail
 	fields SharedFields
@@ -40,36 +39,33 @@ type sharedPartsKey struct {
 	token  int // length of Mail.Token
 }
 
-// maxKeptParts is the greatest number of forms whose encoded parts are stored. The parts of one
-// form need about 7 KB.
+// maxKeptParts bounds the forms whose encoded parts are kept. Those of one form need about 7 KB.
 const maxKeptParts = 512
 
-// sharedParts are the encoded parts that mails of one form have in common.
+// sharedParts are what mails of one form have in common.
 type sharedParts struct {
 	from       string      // address of MAIL FROM
 	head       encodedPart // the fields that do not depend on the recipient
 	text, html encodedPart
 }
 
-// encodedPart is a part of a mail with placeholders.
 type encodedPart struct {
 	content      []byte
 	placeholders []int // their offsets in content
 }
 
-// placeholderCharacters replace the characters of fill while a form is encoded. They are control
-// characters, because templates and settings contain no control characters. None of them is white
-// space, because templates trim white space.
+// placeholderCharacters replace the characters of fill while a form is encoded. Templates and
+// settings contain no control characters. None of these is white space, because templates trim it.
 const placeholderCharacters = "\x01\x02\x03\x04\x05\x06\x07\x08\x0e\x0f\x10\x11\x12\x13\x14\x15\x16\x17\x18\x19\x1a\x1b\x1c\x1d\x1e\x1f\x7f"
 
-// tokenPlaceholder replaces each character of a token in the bodies of a form. The character "~"
-// fits, because it needs no escape in a URL (RFC 3986 section 2.3). tokenPlaceholder is not used in
-// headers, because a sender's address may contain "~". A mail is encoded without placeholders if
-// its body has another "~" or only a part of the token, or if its subject has the token.
+// tokenPlaceholder replaces each character of a token in the bodies of a form. It needs no escape
+// in a URL (RFC 3986 section 2.3). Headers have none, because a sender's address may contain "~". A
+// mail is encoded without placeholders if its body has another "~" or only a part of the token, or
+// if its subject has the token.
 const tokenPlaceholder = '~'
 
-// Encode returns the mail encoded as mail servers accept it. An error means that the mail cannot be
-// encoded. The send is then rejected, since another attempt would fail, too.
+// Encode fails if the mail can't be encoded. The send is then rejected, because another attempt
+// would fail, too.
 func (e *MailEncoder) Encode(m Mail) (*RenderedMail, *Error) {
 	to, id, problem := m.checkRecipientFields()
 	if problem != "" {
@@ -90,17 +86,16 @@ func (e *MailEncoder) Encode(m Mail) (*RenderedMail, *Error) {
 	return r, nil
 }
 
-// Release lets the encoder use the memory of r for another mail. The caller must not use r after
-// this call. If r is nil, Release does nothing.
+// Release lets the encoder use the memory of r for another mail. The caller must not use r
+// afterwards. r may be nil.
 func (e *MailEncoder) Release(r *RenderedMail) {
 	if r != nil {
 		e.buffers.Put(r)
 	}
 }
 
-// partsOf returns the encoded parts of a mail's form. If they are not stored yet, it encodes the
-// form with placeholders and stores the parts. If placeholders do not work for the form or for the
-// code, it encodes this mail alone, without placeholders.
+// partsOf returns the encoded parts of a mail's form, which it encodes once. If placeholders don't
+// work for the form or for the code, it encodes this mail alone.
 func (e *MailEncoder) partsOf(m Mail) (*sharedParts, *Error) {
 	key := sharedPartsKey{m.Form, m.SharedFields, len(m.Fill), len(m.Token)}
 	e.mu.RLock()
@@ -144,9 +139,8 @@ func (e *MailEncoder) keepParts(key sharedPartsKey, p *sharedParts) {
 	e.cached[key] = p
 }
 
-// partsWithPlaceholders returns the encoded parts of a form, with placeholders. It returns nil if
-// the parts, after the placeholders are replaced, would differ from the texts of the mail. Such a
-// difference occurs if a template escapes the code or has a condition on the code.
+// partsWithPlaceholders returns the encoded parts of a form, or nil if filling them would not give
+// the texts of the mail. That is so if a template escapes the code or has a condition on it.
 func partsWithPlaceholders(m, filled Mail, from *mail.Address) *sharedParts {
 	fill, token := m.Fill, m.Token
 	m.Fill, m.Token = placeholderCharacters[:len(fill)], strings.Repeat(string(tokenPlaceholder), len(token))
@@ -174,8 +168,8 @@ func partsWithPlaceholders(m, filled Mail, from *mail.Address) *sharedParts {
 	return p
 }
 
-// findPlaceholders returns the offsets of the placeholders for fill and token. If token is "",
-// findPlaceholders does not search for placeholders of a token.
+// findPlaceholders returns the offsets of the placeholders for fill and, unless it is "", for
+// token.
 func findPlaceholders(text []byte, fill, token string) (offsets []int) {
 	for at, b := range text {
 		if strings.IndexByte(placeholderCharacters[:len(fill)], b) >= 0 || b == tokenPlaceholder && token != "" {
@@ -185,7 +179,7 @@ func findPlaceholders(text []byte, fill, token string) (offsets []int) {
 	return offsets
 }
 
-// fillPlaceholders writes the characters of fill and token over their placeholders in text.
+// fillPlaceholders writes fill and token over their placeholders in text.
 func fillPlaceholders(text []byte, placeholders []int, fill, token string) {
 	next := 0 // character of the token
 	for _, at := range placeholders {
@@ -207,8 +201,7 @@ func (e encodedPart) appendFilled(out []byte, m Mail) []byte {
 // NoAutoResponses asks Exchange for no automatic answers but bounces (MS-OXCMAIL 2.1.3.2.20).
 const NoAutoResponses = "DR, RN, NRN, OOF, AutoReply"
 
-// encodeSharedParts encodes the fields that all recipients share. If it succeeds, the second result
-// is "". Otherwise the second result is the problem.
+// encodeSharedParts returns the problem of the fields as its second result, or "".
 func encodeSharedParts(m Mail, from *mail.Address) (*sharedParts, SafeError) {
 	head := appendField(nil, "From", formatFrom(from))
 	head = appendField(head, "Subject", encodeHeader(m.Subject))
@@ -226,8 +219,7 @@ func encodeSharedParts(m Mail, from *mail.Address) (*sharedParts, SafeError) {
 	return &sharedParts{from.Address, encodedPart{content: head}, encodeBody(m.Text), encodeBody(m.HTML)}, ""
 }
 
-// encodeBody returns a text in quoted-printable (RFC 2045 section 6.7), every line ending with
-// CRLF.
+// encodeBody returns quoted-printable (RFC 2045 section 6.7) in which every line ends with CRLF.
 func encodeBody(text string) encodedPart {
 	var quoted bytes.Buffer
 	w := quotedprintable.NewWriter(&quoted)
@@ -240,8 +232,8 @@ func encodeBody(text string) encodedPart {
 	return encodedPart{content: out}
 }
 
-// appendField appends a header field, folded at spaces where a line would be longer than 76
-// characters (RFC 5322 section 2.2.3).
+// appendField folds the field at spaces where a line would be longer than 76 characters (RFC 5322
+// section 2.2.3).
 func appendField(out []byte, name, value string) []byte {
 	out = append(append(out, name...), ':')
 	length := len(name) + len(":")
@@ -255,12 +247,12 @@ func appendField(out []byte, name, value string) []byte {
 	return append(out, '\r', '\n')
 }
 
-// appendMail appends a mail to out. The text comes before the HTML, because the best alternative
-// must be last (RFC 2046 section 5.1.4).
+// appendMail writes the text before the HTML, because the best alternative must be last (RFC 2046
+// section 5.1.4).
 //
-// The fields References and X-Entity-Ref-ID contain the ID of the send, so that Gmail shows each
-// send as its own thread. Otherwise Gmail would put mails with the same subject into one thread and
-// hide the newer code.
+// References and X-Entity-Ref-ID contain the ID of the send, so that Gmail shows each send as its
+// own thread. Otherwise Gmail would put mails with the same subject into one thread and hide the
+// newer code.
 func (p *sharedParts) appendMail(out []byte, m Mail, to, id string) []byte {
 	const textHead = "Content-Transfer-Encoding: quoted-printable\r\nContent-Type: text/plain; charset=UTF-8\r\n\r\n"
 	const htmlHead = "Content-Transfer-Encoding: quoted-printable\r\nContent-Type: text/html; charset=UTF-8\r\n\r\n"

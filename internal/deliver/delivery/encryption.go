@@ -12,19 +12,18 @@ import (
 	"time"
 )
 
-// Encryption describes how a connection to a mail server was encrypted.
+// Encryption of a connection to a mail server.
 type Encryption struct {
 	Version  string    // "TLS 1.3"; empty in the clear
 	Offered  bool      // the connection is in the clear, although the server offers STARTTLS
 	Implicit bool      // TLS from the first byte, not by STARTTLS
 	Issuer   string    // of the server's certificate
 	Until    time.Time // when the certificate expires
-	// Unverified is the reason why the certificate could not be verified. It is set only in a mode
-	// that continues without verification. Unverified is nil if the certificate was verified.
+	// Unverified is why the certificate could not be verified, in a mode that continues without
+	// verification; nil if it was verified.
 	Unverified error
 }
 
-// NewEncryption returns the encryption of a TLS connection.
 func NewEncryption(state *tls.ConnectionState, implicit bool) Encryption {
 	e := Encryption{Version: tls.VersionName(state.Version), Implicit: implicit}
 	if chain := state.PeerCertificates; len(chain) > 0 {
@@ -35,8 +34,8 @@ func NewEncryption(state *tls.ConnectionState, implicit bool) Encryption {
 	return e
 }
 
-// LastCertificate has the expiry time of the certificate that a server sent last. It is safe for
-// concurrent use.
+// LastCertificate knows when the certificate that a server sent last expires. Safe for concurrent
+// use.
 type LastCertificate struct {
 	end          atomic.Int64
 	seenAt       atomic.Int64
@@ -44,17 +43,16 @@ type LastCertificate struct {
 	unverified   sync.Once
 }
 
-// OnUnverified sets the function f. At the first mail with an unverified certificate, f is called
-// with the reason. Call OnUnverified before the first mail.
+// OnUnverified has f called with the reason at the first mail with an unverified certificate. Call
+// it before the first mail.
 func (l *LastCertificate) OnUnverified(f func(why error)) { l.onUnverified = f }
 
-// certificateKnownFor is how long after the last connection CertificateEnd still returns the expiry
-// time of its certificate. A server without recent connections may have another certificate by now.
+// certificateKnownFor is how long after the last connection its certificate is believed. A server
+// without recent connections may have another one by now.
 const certificateKnownFor = 7 * 24 * time.Hour
 
-// NoteCertificate records when the certificate of a connection expires. The parameter state is nil
-// if the connection is not encrypted. An unverified certificate may expire without harm, so
-// NoteCertificate does not record its expiry time.
+// NoteCertificate records when the certificate of a connection expires. state is nil without
+// encryption. An unverified certificate may expire without harm, so it isn't recorded.
 func (l *LastCertificate) NoteCertificate(state *tls.ConnectionState, unverified error) {
 	switch {
 	case unverified != nil && l.onUnverified != nil:
@@ -65,8 +63,7 @@ func (l *LastCertificate) NoteCertificate(state *tls.ConnectionState, unverified
 	}
 }
 
-// CertificateEnd returns when the certificate expires. It returns the zero time if no connection of
-// the last week used TLS with a verified certificate.
+// CertificateEnd is zero if no connection of the last week used TLS with a verified certificate.
 func (l *LastCertificate) CertificateEnd() time.Time {
 	if end := l.end.Load(); end != 0 && time.Since(time.Unix(l.seenAt.Load(), 0)) < certificateKnownFor {
 		return time.Unix(end, 0)
@@ -74,7 +71,7 @@ func (l *LastCertificate) CertificateEnd() time.Time {
 	return time.Time{}
 }
 
-// LoadCAPool returns the certificates of a PEM file; nil if path is empty.
+// LoadCAPool returns nil if path is empty.
 func LoadCAPool(path string) (*x509.CertPool, error) {
 	if path == "" {
 		return nil, nil

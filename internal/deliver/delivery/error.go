@@ -11,18 +11,17 @@ import (
 type ErrorClass string
 
 const (
-	// Rejected: the server or carrier refused the message for good, and would refuse it again.
+	// Rejected: the server or carrier would refuse the message again.
 	Rejected ErrorClass = "rejected"
-	// Temporary: certainly not accepted. Another try may succeed.
+	// Temporary: certainly not accepted, but another try may succeed.
 	Temporary ErrorClass = "temporary"
-	// Unknown means that the whole mail, or a part of an HTTP request, was sent, and no clear
-	// answer came. The server may have accepted the message (RFC 1047). So the service must not
-	// automatically send the message again, refund it or report it as failed.
+	// Unknown: the whole mail, or a part of an HTTP request, was sent, and no clear answer came.
+	// The message may have been accepted (RFC 1047). So the service must not by itself send it
+	// again, refund it or report it as failed.
 	Unknown ErrorClass = "unknown"
 )
 
-// The stages of one delivery, in order. StageRequest and StageAnswer belong to a provider's HTTP
-// API.
+// Stages of one delivery, in order. StageRequest and StageAnswer belong to a provider's HTTP API.
 const (
 	StagePrepare     = "message" // checking and rendering, before anything is dialled
 	StageAllSetAside = "aside"   // every server, or every carrier that reaches the number, is set aside after failures
@@ -40,49 +39,45 @@ const (
 	StageAnswer  = "answer"  // the provider has answered
 )
 
-// ReasonTemplate says that the texts of a message could not be rendered. The recipient is not at
-// fault.
+// ReasonTemplate: the texts of a message could not be rendered. The recipient is not at fault.
 const ReasonTemplate = "template"
 
-// ErrConnLimit says that the mail server accepts no further connections, and that none of the open
-// connections became free in time.
+// ErrConnLimit: the mail server accepts no further connections, and no open one became free in
+// time.
 const ErrConnLimit = SafeError("the server takes no more connections")
 
-// ErrPace says that the service may send no more mails to this mail server in this minute.
-// Error.RetryAfter is the time until the next mail may begin.
+// ErrPace: the service may send no more mails to this mail server in this minute. Error.RetryAfter
+// tells when the next one may begin.
 const ErrPace = SafeError("the server gets no more mails in this minute (per_minute)")
 
 // Error describes why a mail or a text message was not accepted. The database stores it in the row
 // of the attempt. Neither an Error nor an error that it wraps contains the recipient, the
-// credentials or the content. The server's words may contain these data, so RedactReply redacts the
+// credentials or the content. The server's words may contain them, so RedactReply redacts the
 // words.
 type Error struct {
 	Class ErrorClass
 	Stage string
 	// Status is the reply code of the mail server, or the HTTP status of a carrier or mail
-	// provider. It is 0 if there was no readable reply.
+	// provider; 0 without a readable reply.
 	Status int
-	// Code is the enhanced status code of a mail server, such as "5.1.1". For a carrier or
-	// provider, it is their own code, such as "isv.MOBILE_NUMBER_ILLEGAL". Code is empty if the
-	// reply has no code. A code 5.7.x means a policy of the server and not a bad address.
+	// Code is the enhanced status code of a mail server, such as "5.1.1", or a carrier's or
+	// provider's own code, such as "isv.MOBILE_NUMBER_ILLEGAL". A code 5.7.x means a policy of the
+	// server and not a bad address.
 	Code string
-	// Text has the mail server's words after RedactReply has redacted them. Text is empty for a
-	// failed login and for carriers.
-	Text string
-	// About is the subject of the failure.
+	// Text has the mail server's words as RedactReply has left them; empty for a failed login and
+	// for carriers.
+	Text  string
 	About About
-	// Reason is the reason of a rejection, such as ReasonTemplate, if a reason is stored with the
-	// send; otherwise empty.
+	// Reason of a rejection, such as ReasonTemplate, if it is stored with the send.
 	Reason string
-	// RetryAfter is how long the carrier or provider asked the service to wait. It is set only if
-	// Class is Temporary. It is 0 if there was no such wish.
+	// RetryAfter is how long the carrier or provider asked the service to wait; only with
+	// Temporary.
 	RetryAfter time.Duration
-	// Hold is how long the carrier will accept no messages for this recipient. It is 0 if the
-	// carrier did not say so.
+	// Hold is how long the carrier will accept no messages for this recipient, if it said so.
 	Hold time.Duration
-	// Elsewhere is true if another server or carrier may accept the message that this server or
-	// carrier refused for good. For example, another carrier may reach the number, or another
-	// server may accept addresses of this form.
+	// Elsewhere is true if another server or carrier may accept the message that this one refused
+	// for good: another carrier may reach the number, or another server may accept addresses of
+	// this form.
 	Elsewhere bool
 	// Crowded is true if the reply may mean that this service has too many connections to the mail
 	// server or sends it too many mails.
@@ -90,15 +85,15 @@ type Error struct {
 	// Chosen is true if the failure is about the recipient, and anyone may have chosen the
 	// recipient. Such a failure says nothing about the health of the server or carrier.
 	Chosen bool
-	// ConnectionEnds is true if the mail server closes the connection. It is also true if the next
-	// reply may belong to another command.
+	// ConnectionEnds is true if the mail server closes the connection, or if the next reply may
+	// belong to another command.
 	ConnectionEnds bool
-	// Err is a cause that the service itself found, such as ErrPace, and that is not in the reply.
-	// Its text comes from the service, not from the server. Err is nil if there is no such cause.
+	// Err is a cause that is not in the reply, such as ErrPace. The service writes its text, not
+	// the server.
 	Err error
 }
 
-// Error returns for example "rcpt: rejected: 550 5.1.1: User unknown".
+// Error is, for example, "rcpt: rejected: 550 5.1.1: User unknown".
 func (e *Error) Error() string {
 	text := e.Stage + ": " + string(e.Class)
 	if reply := e.ReplyCodes(); reply != "" {
@@ -113,12 +108,10 @@ func (e *Error) Error() string {
 	return text
 }
 
-// ReplyCodes returns status and code in the form in which the database stores them, such as "550
-// 5.1.1".
+// ReplyCodes returns status and code as the database stores them, such as "550 5.1.1".
 func (e *Error) ReplyCodes() string { return FormatReplyCodes(e.Status, e.Code) }
 
-// FormatReplyCodes returns a status and a code in the form in which the database stores them, such
-// as "550 5.1.1". If the status is 0, FormatReplyCodes leaves it out.
+// FormatReplyCodes is ReplyCodes of a status and a code. A status 0 is left out.
 func FormatReplyCodes(status int, code string) string {
 	if status == 0 {
 		return code
@@ -126,15 +119,13 @@ func FormatReplyCodes(status int, code string) string {
 	return strings.TrimSpace(strconv.Itoa(status) + " " + code)
 }
 
-// MayBeAccepted reports whether the message may have been accepted: there is no error, or its class
-// is Unknown.
+// MayBeAccepted is true without an error, too.
 func (e *Error) MayBeAccepted() bool { return e == nil || e.Class == Unknown }
 
-// Unwrap returns Err.
 func (e *Error) Unwrap() error { return e.Err }
 
-// SafeError is an error whose text is written in this program. It contains no text of a server or a
-// user, so it contains nothing private.
+// SafeError is an error whose text is written in this program. So it contains nothing private of a
+// server or a user.
 type SafeError string
 
 func (s SafeError) Error() string { return string(s) }

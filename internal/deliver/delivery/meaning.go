@@ -9,7 +9,7 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// Meaning is what the words of a refusal say about the address.
+// Meaning of the words of a refusal.
 type Meaning string
 
 const (
@@ -20,11 +20,10 @@ const (
 	TooFast        Meaning = "fast"    // too many mails in a second or a minute: the server will soon take the same mail
 )
 
-// MeaningOf returns the meaning of a reply's words. The reply must not be redacted yet. MeaningOf
-// ignores addresses, hosts and URLs, because an address such as spam@example.com says nothing about
-// the reason. A reply may say that the mailbox is missing and also name another reason. A clear
-// phrase for another reason decides against a missing mailbox, but a weak phrase (weakReasons) does
-// not.
+// MeaningOf returns the meaning of a reply's words, which must not be redacted yet. It ignores
+// addresses, hosts and URLs, because an address such as spam@example.com says nothing about the
+// reason. A reply may say that the mailbox is missing and also name another reason. A clear phrase
+// for another reason then decides, and a weak one (weakReasons) does not.
 func MeaningOf(reply string) Meaning {
 	reply = strings.ToLower(reply[:min(len(reply), maxReplyBytes)])
 	text := plainWords(notWords.ReplaceAllStringFunc(reply, func(token string) string {
@@ -65,14 +64,13 @@ var (
 // anAddress stands for an address that was left out.
 const anAddress = "rcpt"
 
-// These variables are tables of phrases. The phrases have no accents and no punctuation, because
-// plainWords removes both from a reply before the comparison. "*" stands for any ending of a word.
-// Chinese and Japanese have no blanks between words, so Chinese and Japanese phrases match
-// anywhere.
+// Tables of phrases, without accents and punctuation, because plainWords removes both from a reply.
+// "*" stands for any ending of a word. Chinese and Japanese have no blanks between words, so their
+// phrases match anywhere.
 var (
-	// noReasons are phrases that MeaningOf removes first. They sound like another reason or a
-	// missing mailbox but mean neither of the two. One example is the name of a list of recipients.
-	// Another is Exchange Online's "access denied" for an address that its directory lacks.
+	// noReasons are removed first. They sound like another reason or a missing mailbox but mean
+	// neither, such as the name of a list of recipients, or Exchange Online's "access denied" for
+	// an address that its directory lacks.
 	noReasons = phrases("relay recipient table, not listed, address rejected access denied, unknown error, unknown reason, unknown host, " +
 		"reason unknown, cause unknown, invalid message, invalid header, invalid command, invalid response")
 
@@ -113,11 +111,10 @@ var (
 		// relay, host, network
 		"relay*, loop, loops, hops, client, ip, ptr, dns, rdns, reverse, network, country, relais, 中继, 中繼, 转发, 轉發")
 
-	// weakReasons mean a reason other than a missing mailbox, but a phrase for a missing mailbox
-	// has precedence over them.
+	// weakReasons give way to a phrase for a missing mailbox.
 	weakReasons = phrases("拒绝, 拒絕, 拒收, 拒否")
 
-	// missing alone means that the mailbox does not exist.
+	// missing means without a noun that the mailbox doesn't exist.
 	missing = phrases("no longer valid, no longer exists, no longer exist, no longer in use, no longer here, no longer with, no longer employed, " +
 		"no longer on server, no longer works, no mailbox found, no mailbox here, no user found, no user here, no account found, no account here, by that name, not our customer, unrouteable*, unroutable*, no such address, no such domain, unknown domain, " +
 		"recipientnotfound, recipnotfound, exrecipnotfound, usernotfound, nosuchuser, invalidrecipient, userunknown, " +
@@ -140,8 +137,8 @@ var (
 		"desconhecid*, nao existe*, nao encontrad*, nao foi encontrad*, sconosciut*, non esiste, non trovat*, inesistente*, non valid*, " +
 		"onbekend, bestaat niet, не существ*, не найден*, неизвест*, удален*, не зарегистрирован*")
 
-	// invalid has phrases that must follow a noun for a mailbox more closely than the phrases of
-	// missingAfter. Farther away from the noun, such a phrase may belong to another noun.
+	// invalid must follow a noun for a mailbox more closely than missingAfter. Farther away, such a
+	// phrase may belong to another noun.
 	invalid = phrases("invalid*, not valid, not a valid, is wrong, ungultig*, ungueltig*, no es valid*, non valid*, nest pas valid*, недействител*")
 
 	missingBefore = phrases("no such, no such local, no such mail, no such virtual, unknown, invalid, nonexistent, non existent, undeliverable, wrong, bad, " +
@@ -150,7 +147,7 @@ var (
 		"неизвестн*, несуществ*, недействительн*")
 )
 
-// phrases splits lists at commas, and returns each phrase in the form of plainWords.
+// phrases splits lists at commas, and gives each phrase the form of plainWords.
 func phrases(lists ...string) (all []string) {
 	for phrase := range strings.SplitSeq(strings.Join(lists, ","), ",") {
 		words := plainWords(phrase)
@@ -165,8 +162,7 @@ func phrases(lists ...string) (all []string) {
 	return all
 }
 
-// plainWords returns a text without accents, apostrophes and punctuation, with a single blank
-// between words.
+// plainWords removes accents, apostrophes and punctuation, with a single blank between words.
 func plainWords(text string) string {
 	fields := strings.FieldsFunc(strings.Map(func(r rune) rune {
 		if unicode.Is(unicode.Mn, r) || r == '\'' || r == '’' {
@@ -181,9 +177,8 @@ func containsAny(text string, phrases []string) bool {
 	return slices.ContainsFunc(phrases, func(phrase string) bool { return strings.Contains(text, phrase) })
 }
 
-// containsPair reports whether the text has a phrase of one list and, after it, a phrase of another
-// list. The parameters first and then are the two lists. At most gap words may stand between the
-// two phrases.
+// containsPair reports whether a phrase of then follows one of first, with at most gap words
+// between them.
 func containsPair(text string, first, then []string, gap int) bool {
 	for _, phrase := range first {
 		for rest, found := cutAfter(text, phrase); found; rest, found = cutAfter(rest, phrase) {
@@ -200,7 +195,7 @@ func containsPair(text string, first, then []string, gap int) bool {
 	return false
 }
 
-// cutAfter returns the text after a phrase, from the beginning of the next word on.
+// cutAfter returns the text from the word after a phrase on.
 func cutAfter(text, phrase string) (rest string, found bool) {
 	_, rest, found = strings.Cut(text, phrase)
 	if found && !strings.HasSuffix(phrase, " ") {

@@ -4,8 +4,8 @@
 // server, [sendcode/internal/deliver/delivery/mailbox] receives mails on the same machine. Package
 // sms sends text messages.
 //
-// The parts that all mails with the same [Mail].Form share are encoded once. The recipient, the ID,
-// the date and the code are written into each mail.
+// What mails with the same [Mail].Form share is encoded once. The recipient, the ID, the date and
+// the code are written into each mail.
 package delivery
 
 import (
@@ -19,45 +19,42 @@ import (
 // a bounce. No mail for it leaves the machine: the domain is reserved (RFC 6761 section 6.2).
 const SimulatorDomain = "simulator.test"
 
-// Mail is one mail, completely rendered before a connection is opened. The same Mail has the same
-// bytes in every try.
+// Mail is one mail, completely rendered before a connection is opened. It has the same bytes in
+// every try.
 type Mail struct {
-	// MessageID is the Message-ID without angle brackets, "<send id>.<HMAC>@<sending domain>".
+	// MessageID is "<send id>.<HMAC>@<sending domain>", without angle brackets around it.
 	MessageID string
 	SharedFields
 	// To is an address without a name. A non-ASCII local part needs a server with SMTPUTF8 (RFC
-	// 6531). A non-ASCII domain does not, since it is sent as an A-label.
+	// 6531). A non-ASCII domain does not, because it is sent as an A-label.
 	To string
 	// Subject is one line of any UTF-8.
 	Subject string
-	// Text is the plain part and is required. HTML is the alternative part in HTML. If HTML is
-	// empty, the mail has only plain text.
+	// Text is the plain part and is required. HTML is its alternative, or empty.
 	Text, HTML string
-	// Form makes the texts if it is set. Then Subject, Text and HTML are empty. Form puts Fill and
-	// Token into the texts: Fill is the code and the support reference, and Token is the end of a
-	// link. The parts that all mails of the form share are encoded only once.
+	// Form makes the texts if it is set. Then Subject, Text and HTML are empty. Fill is the code
+	// and the support reference, and Token is the end of a link.
 	Form        unfilledMail
 	Fill, Token string
-	// IDHeaders are further headers, each with the send's ID, for providers that replace the
-	// Message-ID.
+	// IDHeaders are further headers with the send's ID, for providers that replace the Message-ID.
 	IDHeaders map[string]string
 	// Date becomes the Date header, in UTC, whole seconds.
 	Date time.Time
-	// Stranger is true if anyone may have chosen the recipient. Such a person may have chosen a
-	// recipient whose server refuses RCPT or DATA, or answers slowly. So a failure at RCPT or later
-	// is attributed to the recipient. GivesWay reports whether waiting mails need the worker of
-	// this mail. Once the answer to RCPT or DATA has taken 5 s, the wait for it ends as soon as
-	// GivesWay returns true. If GivesWay is nil, the wait ends after 5 s.
+	// Stranger is true if anyone may have chosen the recipient, perhaps one whose server refuses
+	// RCPT or DATA, or answers slowly. So a failure at RCPT or later is attributed to the
+	// recipient. GivesWay reports whether waiting mails need the worker of this mail. Once the
+	// answer to RCPT or DATA has taken 5 s, the wait for it ends as soon as GivesWay returns true,
+	// and at once if GivesWay is nil.
 	Stranger bool
 	GivesWay func() bool
 	// Used has the names of the servers that earlier mails with the same code used, as in
-	// Result.Provider. Other servers that work are tried before these servers. Took has the names
-	// of those servers in Used that accepted a mail.
+	// Result.Provider. Other servers that work are tried before them. Took has the names of those
+	// that accepted a mail.
 	Used, Took []string
 }
 
-// UnusedFirst moves each healthy element whose name is not in used to the front. Within the moved
-// and the remaining elements, the order stays the same.
+// UnusedFirst moves each healthy element whose name is not in used to the front, and otherwise
+// keeps the order.
 func UnusedFirst[T any](all []T, used []string, name func(T) string, isWell func(T) bool) []T {
 	if len(used) == 0 {
 		return all
@@ -73,19 +70,19 @@ func UnusedFirst[T any](all []T, used []string, name func(T) string, isWell func
 	return append(first, last...)
 }
 
-// SharedFields are the fields that mails of one form may share. A [MailEncoder] stores encoded
-// parts for each combination of a form and these fields. TestEverySharedFieldIsSent fails if a
-// field may contain a line break, or if a field is missing in mails by SMTP or by an HTTP API.
+// SharedFields may be the same in all mails of a form. A [MailEncoder] keeps encoded parts for each
+// combination of both. TestEverySharedFieldIsSent fails if a field may contain a line break, or if
+// a field is missing in mails by SMTP or by an HTTP API.
 type SharedFields struct {
-	// From is "Name <addr>" as configured. Its address is also the sender of the envelope, so that
+	// From is "Name <addr>" as configured. Its address is also the envelope's sender, so that
 	// bounces come back.
 	From string
 	// Language is a BCP 47 tag and becomes Content-Language; may be empty.
 	Language string
 }
 
-// WithTexts returns m with the Subject, Text and HTML that its Form makes. Without a Form, it
-// returns m unchanged. The error is that of Form.Texts.
+// WithTexts sets the Subject, Text and HTML that the Form makes, if there is one. The error is that
+// of Form.Texts.
 func (m Mail) WithTexts() (filled Mail, err error) {
 	if m.Form != nil {
 		m.Subject, m.Text, m.HTML, err = m.Form.Texts(m.Fill, m.Token)
@@ -93,42 +90,40 @@ func (m Mail) WithTexts() (filled Mail, err error) {
 	return m, err
 }
 
-// Result says which mail server or carrier accepted a message, and how. If there is an error, only
+// Result says which mail server or carrier accepted a message, and how. With an error, only
 // Provider and Took are set.
 type Result struct {
-	// Provider is the host name of the mail server, or the configured name of the carrier. It is
-	// empty if no server or carrier was tried.
+	// Provider is the host name of the mail server, or the configured name of the carrier; empty if
+	// none was tried.
 	Provider string
-	// CarrierID is the carrier's ID of the message. It is empty for mails, and if the carrier gave
-	// no ID.
+	// CarrierID is the carrier's ID of the message; empty for mails, and if the carrier gave none.
 	CarrierID string
-	// ReplyCodes has the codes of the reply as they are stored, such as "250 2.0.0"; see
-	// [FormatReplyCodes].
+	// ReplyCodes are as [FormatReplyCodes] writes them, such as "250 2.0.0".
 	ReplyCodes string
-	// Took is the time from the call to the outcome, including the wait for a connection.
+	// Took includes the wait for a connection.
 	Took time.Duration
 }
 
 // RenderedMail is a checked and encoded mail, for every kind of mail server.
 type RenderedMail struct {
-	// Message is the mail before encoding, for servers that take texts and not MIME.
+	// Message is for servers that take texts and not MIME.
 	Message Mail
-	// From and To are the addresses of the envelope, with the domains as A-labels.
+	// From and To are the envelope's addresses, with the domains as A-labels.
 	From, To string
 	// UTF8 is true if From or To has a non-ASCII local part. Then the server must offer SMTPUTF8
 	// (RFC 6531).
 	UTF8 bool
-	// Content is the mail (RFC 5322), every line ending with CRLF.
+	// Content is the mail (RFC 5322), in which every line ends with CRLF.
 	Content []byte
-	// Private are the texts that must not appear in a log. A reply of the server may quote them.
+	// Private must not appear in a log, although a reply of the server may quote it.
 	Private PrivateData
-	// OtherIsFree reports whether another server is up and will be tried next. If it returns true,
-	// the attempt gives up a silent server earlier than it otherwise would. OtherIsFree may be nil.
+	// OtherIsFree, if not nil, reports whether another server is up and will be tried next. Then
+	// the attempt gives up a silent server earlier.
 	OtherIsFree func() bool
 }
 
-// FromHeader returns the sender as "Name <address>" in plain UTF-8, with the domain as A-labels. It
-// is for mail servers that take the sender as text and write the From header themselves.
+// FromHeader returns "Name <address>" in plain UTF-8, with the domain as A-labels, for mail servers
+// that write the From header themselves.
 func (r *RenderedMail) FromHeader() string {
 	from, err := mail.ParseAddress(r.Message.From)
 	if err != nil || from.Name == "" { // err is nil: Encode has parsed From

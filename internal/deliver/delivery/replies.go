@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// replyRow has the meaning of a mail server's reply. The first four fields are lists whose elements
-// are separated by blanks. An empty list matches every reply.
+// replyRow matches the replies of a mail server by four lists, whose elements are separated by
+// blanks. An empty list matches every reply.
 type replyRow struct {
 	stages   string
 	statuses string // "4xx" matches every status that begins with 4; "0" means that there was no readable reply
@@ -18,7 +18,7 @@ type replyRow struct {
 	marks    marks
 }
 
-// marks are the further fields of an Error.
+// marks are further fields of an Error.
 type marks int
 
 const (
@@ -34,10 +34,10 @@ const (
 
 // Enhanced status codes of refusals for good.
 const (
-	// noMailboxCodes mean that the mailbox or its domain does not exist, the address is malformed,
+	// noMailboxCodes mean that the mailbox or its domain doesn't exist, the address is malformed,
 	// the mailbox has moved, or the domain takes no mail (RFC 7505). Other codes 5.1.x are about
-	// the sender or a relay, or have no fixed meaning. Examples are 5.1.0, and 5.1.90, which
-	// Exchange Online sends when the sender's daily limit is reached.
+	// the sender or a relay, or have no fixed meaning, such as 5.1.0, and 5.1.90, which Exchange
+	// Online sends when the sender's daily limit is reached.
 	noMailboxCodes = "5.1.1 5.1.2 5.1.3 5.1.6 5.1.10"
 	// vagueCodes say no more than the reply's status. "-" means no code. Outlook.com sends 5.5.0
 	// for any unavailable mailbox.
@@ -47,15 +47,14 @@ const (
 	closedCodes = "5.2.1 5.4.1"
 )
 
-// replies has the rows of all replies. The first row that matches is used.
+// replies are searched for the first row that matches.
 var replies = []replyRow{
-	// After the final dot, there was no readable reply or one that does not fit. So the server may
-	// have accepted the mail (RFC 1047). It counts as AboutMessage, since the mail's content may be
-	// the cause.
+	// After the final dot, a reply is missing or doesn't fit. So the server may have accepted the
+	// mail (RFC 1047). It counts as AboutMessage, because the mail's content may be the cause.
 	{StageDot, "0 2xx 3xx", "", "", Unknown, AboutMessage, ends},
-	// In a greeting, a status 2xx or 3xx that cannot be used, or no readable reply, comes from a
-	// web server or from TLS. At a later stage, it is a fault of the server, because the reply does
-	// not fit the command. Neither is about the mail, so another server gets the mail.
+	// In a greeting, a status 2xx or 3xx that can't be used, or no readable reply, comes from a web
+	// server or from TLS. Later, such a reply doesn't fit the command, which is a fault of the
+	// server. Neither is about the mail, so another server gets the mail.
 	{"", "0 2xx 3xx", "", "", Temporary, AboutServer, ends},
 
 	// The server closes the connection (RFC 5321 section 3.8).
@@ -63,16 +62,15 @@ var replies = []replyRow{
 	// TLS not available (RFC 3207); the login cannot be checked now (RFC 4954).
 	{StageTLS + " " + StageAuth, "454", "", "", Temporary, AboutAccount, 0},
 	// By RFC 3463 section 3.4, this code says that the server accepts nothing over the network at
-	// present. But Postfix and Exchange send it to refuse only this one connection. So the row says
-	// AboutConnection.
+	// present. But Postfix and Exchange send it to refuse only this one connection.
 	{"", "4xx", "4.3.2", "", Temporary, AboutConnection, crowded},
 	// At the login, 432 means that the password must be changed (RFC 4954 section 6). Later it is
 	// Microsoft's limit of three mails at once.
 	{StageAuth, "432", "", "", Temporary, AboutAccount, 0},
 	{"", "432", "", "", Temporary, AboutConnection, crowded},
 
-	// Before MAIL the server does not know the mail, so the row says AboutServer. A greeting with
-	// 4xx counts as a sign of too much load, because no other reason is known yet.
+	// Before MAIL the server doesn't know the mail. A greeting with 4xx counts as a sign of too
+	// much load, because no other reason is known yet.
 	{StageHello, "4xx", "", "", Temporary, AboutServer, crowded},
 	// Amazon throttles with 454 without an enhanced code. Postfix denies relaying to a domain with
 	// 454 4.7.1, which a later row matches.
@@ -87,47 +85,44 @@ var replies = []replyRow{
 	{beforeMail, "5xx", "", "", Temporary, AboutAccount, 0},
 
 	// The server refuses the login or its encryption (RFC 4954 section 6). A login is valid only on
-	// its own connection. So the connection ends, and a new connection logs in again.
+	// its own connection, so the next connection logs in again.
 	{"", "530 534 535 538", "", "", Temporary, AboutAccount, ends},
-	// The status 503 means "Bad sequence of commands" (RFC 5321 section 4.3.2). Earlier commands on
-	// this connection are the cause, even if the code or the words say something about a mailbox.
+	// "Bad sequence of commands" (RFC 5321 section 4.3.2): earlier commands on this connection are
+	// the cause, even if the code or the words say something about a mailbox.
 	{StageMail + " " + StageRcpt + " " + StageData, "503", "", "", Rejected, AboutConnection, 0},
 	// Mailtrap answers 550 5.7.0 at DATA if mails come too fast, although the code means "for
 	// good".
 	{fromRcpt, "5xx", "", string(TooFast), Temporary, AboutPace, crowded},
-	// The command MAIL names no recipient, so the server refuses because of the sender. Either the
-	// sender is not allowed to use this server, or the server calls the sender's address malformed.
-	// Another server may accept the mail.
+	// MAIL names no recipient, so the server refuses because of the sender: it may not use this
+	// server, or its address is called malformed. Another server may accept the mail.
 	{StageMail, "5xx", "", "", Rejected, AboutSender, elsewhere},
 	// The server refuses the sender after MAIL (RFC 3463 section 3.2; 5.7.60 and 5.2.252 of
 	// Exchange). Postfix refuses the sender at RCPT, Exchange after the final dot.
 	{fromRcpt, "5xx", "5.1.7 5.1.8 5.7.60 5.2.252", "", Rejected, AboutSender, elsewhere},
 	{fromRcpt, "5xx", "", string(RefusedSender), Rejected, AboutSender, elsewhere},
 
-	// From RCPT on, most replies are about the recipient or the mail. This reply of Exchange is an
-	// exception. Exchange cannot open the sender's mailbox on this host now, because a permission
-	// is missing or new.
+	// From RCPT on, most replies are about the recipient or the mail. Here Exchange can't open the
+	// sender's mailbox on this host now, because a permission is missing or new.
 	{fromRcpt, "430", "4.2.0", "", Temporary, AboutAccount, ends},
-	// A reply about a full, closed or unknown mailbox (RFC 3463 sections 3.2 and 3.3) says nothing
-	// about our load. An example is Gmail's 452 4.2.2.
+	// A full, closed or unknown mailbox (RFC 3463 sections 3.2 and 3.3) says nothing about our
+	// load. An example is Gmail's 452 4.2.2.
 	{fromRcpt, "4xx", "4.1. 4.2.", "", Temporary, AboutRecipient, 0},
 	{fromRcpt, "452 454", "", "", Temporary, AboutRecipient, crowded},
 	{fromRcpt, "4xx", "4.7.", "", Temporary, AboutRecipient, crowded}, // Postfix: "too many recipients"; also greylisting
 	{fromRcpt, "4xx", "", "", Temporary, AboutRecipient, 0},
-	// A code for a missing mailbox is believed only if the words do not name another reason. A
-	// vague code does not name a reason, so the words must say that the mailbox is missing.
+	// A code for a missing mailbox is believed only if the words name no other reason. With a vague
+	// code, the words must say that the mailbox is missing.
 	{fromRcpt, "5xx", noMailboxCodes, "- missing", Rejected, AboutMailbox, 0},
 	{fromRcpt, "5xx", vagueCodes, "missing", Rejected, AboutMailbox, 0},
-	// A 550 at RCPT means "Mailbox unavailable" (RFC 5321 section 4.2.3), if no code or words name
-	// another reason. After RCPT, a 550 is about us or the mail.
+	// At RCPT, 550 means "Mailbox unavailable" (RFC 5321 section 4.2.3), if no code or words name
+	// another reason. Later, it is about us or the mail.
 	{StageRcpt, "550", vagueCodes + " " + closedCodes, "- missing", Rejected, AboutAddress, 0},
 	{"", "5xx", "", "", Rejected, AboutMessage, 0},
 	{"", "", "", "", Temporary, AboutServer, 0},
 }
 
-// ErrorByReply returns the error of a stage of the SMTP dialogue that failed with a reply. The
-// other parameters are the reply's status, its enhanced status code, and the meaning of its words
-// (says). Status 0 means that there was no readable reply.
+// ErrorByReply returns the error of a stage of the SMTP dialogue. status 0: there was no readable
+// reply.
 func ErrorByReply(stage string, status int, code string, says Meaning) *Error {
 	row := rowOfReply(stage, status, code, says)
 	return &Error{
@@ -142,14 +137,12 @@ func rowOfReply(stage string, status int, code string, says Meaning) replyRow {
 	})]
 }
 
-// SaysNoMailbox reports whether a final refusal means that the mailbox does not exist. The
-// parameters are the refusal's enhanced status code and the meaning of its words (says). The stage
-// and the status of the refusal are not known, because the refusal may come from another server.
+// SaysNoMailbox reports whether a final refusal means that the mailbox doesn't exist. Its stage and
+// status don't count, because the refusal may come from another server.
 func SaysNoMailbox(code string, says Meaning) bool {
 	return rowOfReply(StageDot, 550, code, says).about == AboutMailbox
 }
 
-// fits reports whether a list of a replyRow has a text.
 func fits(list, text string) bool {
 	if list == "" {
 		return true

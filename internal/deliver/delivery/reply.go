@@ -12,18 +12,16 @@ import (
 	"golang.org/x/net/publicsuffix"
 )
 
-// maxReplyBytes is the maximum length of the part of a reply that is parsed. maxReplyRunes is the
-// maximum length of the redacted text.
+// maxReplyBytes bounds the part of a reply that is parsed, and maxReplyRunes the redacted text.
 const (
 	maxReplyBytes = 4096
 	maxReplyRunes = 400
 )
 
-// omissionMark replaces the parts of a reply that were left out.
-const omissionMark = "…"
+const omissionMark = "…" // for the parts of a reply that were left out
 
-// replyWords are the words that may be logged, since servers explain refusals with them. Any other
-// word may be a name.
+// replyWords may be logged, because servers explain refusals with them. Any other word may be a
+// name.
 var replyWords = func() map[string]bool {
 	all := map[string]bool{}
 	for word := range strings.FieldsSeq(replyWordList) {
@@ -35,19 +33,18 @@ var replyWords = func() map[string]bool {
 //go:embed reply_words.txt
 var replyWordList string
 
-// PrivateData are the texts that must not appear in a log. A server may quote the recipient, the
-// login or the message in its reply.
+// PrivateData must not appear in a log. A server may quote it in its reply.
 type PrivateData struct {
 	To      string   // address of the recipient
 	Content string   // texts of the message, which hold the code
 	Login   []string // user name and password
 }
 
-// RedactReply returns the part of a server's reply that may be logged. The result is one line of at
-// most 400 characters. It has only known words, statuses, IP addresses, names of registered
-// domains, short identifiers of large providers, and URLs without their query. Any other word
-// becomes "…". So addresses, local parts, names, codes and numbers are left out, even if the server
-// wrote them in another form. If no word or URL is left, the result is "".
+// RedactReply returns the part of a server's reply that may be logged, as one line of at most 400
+// characters: known words, statuses, IP addresses, names of registered domains, short identifiers
+// of large providers, and URLs without their query. Any other word becomes "…". So addresses, local
+// parts, names, codes and numbers are left out, even if the server wrote them in another form.
+// Without a word or URL, the result is "".
 func RedactReply(text string, p PrivateData) string {
 	if len(text) > maxReplyBytes {
 		text = text[:maxReplyBytes]
@@ -81,13 +78,11 @@ func shortenReply(line string) string {
 	return line
 }
 
-// maxBurstWords bounds the result of NormalizeReply, in bytes.
-const maxBurstWords = 160
+const maxBurstWords = 160 // bytes of NormalizeReply's result
 
 // NormalizeReply returns the status codes and the redacted words of a reply in a form that is the
-// same for all recipients. The service compares these forms to notice when many recipients are
-// suppressed for the same reply in a short time. NormalizeReply removes omission marks, hosts,
-// URLs, numbers and identifiers.
+// same for all recipients: without omission marks, hosts, URLs, numbers and identifiers. So the
+// service notices when many recipients are suppressed for the same reply in a short time.
 func NormalizeReply(codes, redacted string) string {
 	words := codes
 	for token := range strings.FieldsSeq(strings.ToLower(redacted)) {
@@ -108,7 +103,7 @@ var (
 	replyURLPattern    = regexp.MustCompile(`(?i)https?://[^\s<>"'()\[\]{}]+|www\.[^\s<>"'()\[\]{}]+`)
 	replyStatusPattern = regexp.MustCompile(`^#?(?:[0-9]{1,3}|[245]\.[0-9]{1,3}\.[0-9]{1,3})$`)
 	// postmasterCodePattern matches identifiers of Microsoft, Yahoo, Orange, 163.com, Barracuda and
-	// others. With such an identifier, their postmasters can look up the reason of a refusal.
+	// others, by which their postmasters can look up the reason of a refusal.
 	postmasterCodePattern = regexp.MustCompile(
 		`^(?:S[0-9]{3,5}|AS\(?[0-9]{3,9}|(?:OU|SC|DY|RP|CS|BL|GL|PH)-?[0-9]{2,6}|(?:IP)?TS{1,2}[0-9]{2}|VS[0-9]{1,2}-[A-Z]{2}|RFC[0-9]{4}|` +
 			`(?:OFR|LPN)[0-9]{0,3}_[0-9]{3}|[A-Z]{2,4}:[A-Z]{2,4}|BSF_[A-Z]{2,3}[0-9]{0,2}_[A-Z]{2}[0-9]{3})$`)
@@ -118,8 +113,8 @@ var (
 
 const replyPunctuation = `.,;:!?()[]{}<>"'` + "`"
 
-// redactToken returns a token with omissionMark in place of each part that may be private. The
-// result word is true if a word or a URL remains.
+// redactToken puts omissionMark in place of each part that may be private. word is true if a word
+// or a URL remains.
 func (p PrivateData) redactToken(token string, pieces []string) (safe string, word bool) {
 	if at := replyURLPattern.FindStringIndex(token); at != nil {
 		safe = p.redactURL(strings.TrimRight(token[at[0]:at[1]], replyPunctuation), pieces)
@@ -140,10 +135,9 @@ func (p PrivateData) redactToken(token string, pieces []string) (safe string, wo
 	return omissionMark, false
 }
 
-// mayHoldCode reports whether an identifier may contain a code of the message. The parameter lower
-// is the identifier in lower case. It may contain the code if one of its parts is at least
-// minCodeLength long and appears in the message. The whole identifier without its punctuation
-// counts as a part, too.
+// mayHoldCode reports whether an identifier in lower case may contain a code of the message: a part
+// of it, or all of it without punctuation, is at least minCodeLength long and appears in the
+// message.
 func (p PrivateData) mayHoldCode(lower string) bool {
 	const minCodeLength = 4
 	content := strings.ToLower(p.Content)
@@ -154,8 +148,7 @@ func (p PrivateData) mayHoldCode(lower string) bool {
 	})
 }
 
-// isPublicHostName reports whether a token is a host name under a public suffix, such as
-// zen.spamhaus.org.
+// isPublicHostName looks for a name under a public suffix, such as zen.spamhaus.org.
 func isPublicHostName(token string) bool {
 	if !strings.Contains(token, ".") || strings.ContainsFunc(token, func(r rune) bool {
 		return (r < 'a' || r > 'z') && (r < '0' || r > '9') && r != '-' && r != '.'
@@ -166,9 +159,8 @@ func isPublicHostName(token string) bool {
 	return icann && suffix != token && !strings.HasPrefix(token, ".")
 }
 
-// redactURL returns the scheme, host and path of a URL. If the host may be private, it returns
-// omissionMark. It leaves out parts of the path that may be an encoded address, a number or a
-// token.
+// redactURL returns scheme, host and path, or omissionMark if the host may be private. It leaves
+// out parts of the path that may be an encoded address, a number or a token.
 func (p PrivateData) redactURL(text string, pieces []string) string {
 	if strings.HasPrefix(strings.ToLower(text), "www.") {
 		text = "http://" + text
@@ -195,8 +187,7 @@ func (p PrivateData) redactURL(text string, pieces []string) string {
 	return safe
 }
 
-// isSafePathPart reports whether a part of a URL's path is an IP address, or has only short words
-// and numbers.
+// isSafePathPart is true for an IP address, and for short words and numbers.
 func (p PrivateData) isSafePathPart(part string, pieces []string) bool {
 	if _, err := netip.ParseAddr(part); err == nil {
 		return true
@@ -215,8 +206,7 @@ func (p PrivateData) isSafePathPart(part string, pieces []string) bool {
 	return true
 }
 
-// privatePieces returns the texts by which a reply may name the recipient or the login, in lower
-// case.
+// privatePieces are the texts, in lower case, by which a reply may name the recipient or the login.
 func (p PrivateData) privatePieces() (all []string) {
 	local := strings.ToLower(p.To)
 	if at := strings.LastIndexByte(local, '@'); at >= 0 {
@@ -234,13 +224,12 @@ func (p PrivateData) privatePieces() (all []string) {
 	return slices.DeleteFunc(all, func(piece string) bool { return piece == "" })
 }
 
-// maxWholeWordPiece is the greatest length of a piece that is found only as a whole word. A short
-// piece such as "an" is also a part of many other words.
+// maxWholeWordPiece is the length up to which a piece is found only as a whole word. A short piece
+// such as "an" is also a part of many other words.
 const maxWholeWordPiece = 3
 
-// containsPrivate reports whether a text in lower case contains one of the pieces. It also returns
-// true if the text has a character that occurs in addresses or URL parameters. Such a character may
-// be part of an encoded or tagged address.
+// containsPrivate reports whether a text in lower case contains one of the pieces, or a character
+// of addresses or URL parameters, which may be a part of an encoded or tagged address.
 func containsPrivate(lower string, pieces []string) bool {
 	if strings.ContainsAny(lower, "@＠%=&+") {
 		return true

@@ -7,8 +7,7 @@ import (
 	"strings"
 )
 
-// ParseServerURL parses the URL of a mail server with one of these schemes. Errors never quote the
-// URL, which contains the password.
+// ParseServerURL accepts these schemes. Errors never quote the URL, which contains the password.
 func ParseServerURL(text string, schemes ...string) (*url.URL, error) {
 	u, err := url.Parse(text)
 	switch {
@@ -23,8 +22,8 @@ func ParseServerURL(text string, schemes ...string) (*url.URL, error) {
 	return u, nil
 }
 
-// ParseParameters parses the parameters in a mail server's URL. Each parameter must be one of the
-// known parameters and may be given once. The parameter connections is another name of conns.
+// ParseParameters accepts each known parameter once. The parameter connections is another name of
+// conns.
 func ParseParameters(query string, known ...string) (url.Values, error) {
 	all, err := url.ParseQuery(query)
 	if err != nil {
@@ -45,8 +44,7 @@ func ParseParameters(query string, known ...string) (url.Values, error) {
 	return all, nil
 }
 
-// ParseCount parses a whole number from 1 to the given maximum, and stores the number in *into. It
-// returns false for any other text.
+// ParseCount stores a whole number from 1 to most in *into. It returns false for any other text.
 func ParseCount(into *int, text string, most int) bool {
 	n, err := strconv.Atoi(text)
 	*into = n

@@ -6,9 +6,8 @@ import (
 	"strings"
 )
 
-// These constants have the form of encoded words (RFC 2047 section 2), and the greatest lengths of
-// encoded words in characters. The first word of a header is shorter, so that the word fits on a
-// line behind the header's name.
+// Encoded words (RFC 2047 section 2) and their greatest lengths in characters. The first word of a
+// header is shorter, so that it fits on a line behind the header's name.
 const (
 	maxEncodedWord      = 75
 	maxFirstEncodedWord = 60
@@ -16,8 +15,8 @@ const (
 	encodedWordEnd      = "?="
 )
 
-// encodeHeader returns text unchanged if the text is printable ASCII and firstWordFits. It returns
-// any other text in encoded words.
+// encodeHeader leaves printable ASCII unchanged if firstWordFits. Any other text becomes encoded
+// words.
 func encodeHeader(text string) string {
 	if isPrintableASCIIOrPlaceholder(text) && firstWordFits(text) {
 		return text
@@ -35,8 +34,8 @@ func encodeHeader(text string) string {
 	return strings.Join(append(words, word+encodedWordEnd), " ")
 }
 
-// formatFrom returns the value of the header From. If the name is ASCII and its first word fits,
-// formatFrom quotes the name where necessary. Any other name is encoded.
+// formatFrom quotes an ASCII name where necessary if its first word fits. Any other name is
+// encoded.
 func formatFrom(from *mail.Address) string {
 	if text := from.String(); isPrintableASCIIOrPlaceholder(from.Name) && firstWordFits(text) {
 		return text
@@ -44,9 +43,8 @@ func formatFrom(from *mail.Address) string {
 	return encodeHeader(from.Name) + " <" + from.Address + ">"
 }
 
-// encodeRune returns a character in the encoding Q (RFC 2047 section 5). It does not encode
-// placeholders, nor the letters, digits and hyphens that may stand unencoded in names and in
-// subjects.
+// encodeRune returns the encoding Q (RFC 2047 section 5). It leaves placeholders alone, and the
+// letters, digits and hyphens that may stand unencoded in names and in subjects.
 func encodeRune(r rune) string {
 	switch {
 	case r == ' ':
@@ -69,7 +67,6 @@ func firstWordFits(text string) bool {
 	return len(first) <= maxFirstEncodedWord || len(first) > maxLine
 }
 
-// isPrintableASCIIOrPlaceholder reports whether a text has only printable ASCII and placeholders.
 func isPrintableASCIIOrPlaceholder(s string) bool {
 	return !strings.ContainsFunc(s,
 		func(r rune) bool { return (r < ' ' || r > '~') && !strings.ContainsRune(placeholderCharacters, r) })

@@ -17,9 +17,8 @@ import (
 // authScheme is how a provider authenticates a request.
 type authScheme string
 
-// The schemes, the strongest first. Header and basic send the secret itself with each request, and
-// do not protect the body. Use them only over TLS, and only if the provider offers nothing
-// stronger.
+// Schemes, the strongest first. Header and basic send the secret itself with each request, and
+// don't protect the body. Use them only over TLS, and only if the provider offers nothing stronger.
 const (
 	SchemeStandardWebhooks authScheme = "standard_webhooks" // https://www.standardwebhooks.com: HMAC over ID, time and body
 	SchemeHMAC             authScheme = "hmac"              // HMAC-SHA256 over the body, in a header
@@ -32,9 +31,9 @@ const (
 )
 
 // MaxAge is how far a signed time may differ from the current time, in the past or in the future.
-// MaxMailgunAge is how far in the past the signed time of Mailgun's scheme may be. For 8 hours
-// Mailgun repeats a request that was not answered with 200, and each repetition has the time of the
-// first request (documentation.mailgun.com/docs/mailgun/user-manual/webhooks/webhook-retries).
+// MaxMailgunAge is the past of Mailgun's scheme: for 8 hours Mailgun repeats a request that was not
+// answered with 200, each time with the time of the first request
+// (documentation.mailgun.com/docs/mailgun/user-manual/webhooks/webhook-retries).
 const (
 	MaxAge        = standardwebhooks.MaxAge
 	MaxMailgunAge = 9 * time.Hour
@@ -59,9 +58,8 @@ type Auth struct {
 	Topic string `yaml:"topic,omitempty"`
 }
 
-// Verify reports whether the request comes from the provider. If the request has a signed time,
-// that time must be recent at the time in the parameter now; see MaxAge and MaxMailgunAge.
-// Comparisons take constant time.
+// Verify reports whether the request comes from the provider. A signed time must be recent (MaxAge,
+// MaxMailgunAge). Comparisons take constant time.
 func (s Source) Verify(h http.Header, body []byte, now time.Time) bool {
 	a := s.Auth
 	switch a.Scheme {
@@ -83,8 +81,7 @@ func (s Source) Verify(h http.Header, body []byte, now time.Time) bool {
 }
 
 // CouldVerify reports whether Verify may return true for these headers and some body. If the
-// headers contain the secret itself, Verify needs no body; then CouldVerify returns the result of
-// Verify.
+// headers contain the secret itself, that is the result of Verify.
 func (s Source) CouldVerify(h http.Header, now time.Time) bool {
 	switch s.Auth.Scheme {
 	case SchemeStandardWebhooks:
@@ -102,14 +99,13 @@ func (a Auth) verifyMailgun(body []byte, now time.Time) bool {
 	return standardwebhooks.IsRecent(s.time, now, MaxMailgunAge) && a.verifyHMAC(s.signature, []byte(s.time+s.token))
 }
 
-// mailgunSignature has the members of a body by which Mailgun authenticates it
-// (documentation.mailgun.com/docs/mailgun/user-manual/webhooks/securing-webhooks).
+// mailgunSignature: documentation.mailgun.com/docs/mailgun/user-manual/webhooks/securing-webhooks
 type mailgunSignature struct {
 	time             string // seconds since 1970
 	token, signature string
 }
 
-// parseMailgunSignature decodes only the members of the signature, since the sender is not
+// parseMailgunSignature decodes only the members of the signature, because the sender is not
 // authenticated yet. For a body that is not JSON it returns the zero value.
 func parseMailgunSignature(body []byte) mailgunSignature {
 	var given struct {
@@ -126,10 +122,9 @@ func parseMailgunSignature(body []byte) mailgunSignature {
 	return mailgunSignature{time: text(s.Timestamp), token: text(s.Token), signature: text(s.Signature)}
 }
 
-// ReplayKey returns a hash of the signed members of a verified request from Mailgun. For other
-// schemes it returns "". Mailgun does not sign the events, so an attacker could send an old
-// signature with other events. Such a request has the same hash as the old request, so the caller
-// can recognize it.
+// ReplayKey returns a hash of the signed members of a verified request from Mailgun, and "" for
+// other schemes. Mailgun doesn't sign the events, so an attacker could send an old signature with
+// other events. Such a request has the hash of the old one, so the caller can recognize it.
 func (s Source) ReplayKey(body []byte) string {
 	if s.Auth.Scheme != SchemeMailgun {
 		return ""
@@ -139,8 +134,7 @@ func (s Source) ReplayKey(body []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// verifyHMAC verifies a signature in hex or base64. The two encodings differ in length, so neither
-// is mistaken for the other.
+// verifyHMAC accepts hex and base64. They differ in length, so neither is mistaken for the other.
 func (a Auth) verifyHMAC(signature string, message []byte) bool {
 	given, err := hex.DecodeString(signature)
 	if err != nil {
@@ -159,8 +153,7 @@ func (a Auth) matchesHMAC(given, message []byte) bool {
 	return right
 }
 
-// matchesSecret reports whether given is one of the secrets. It compares hashes, so that the time
-// does not depend on the length.
+// matchesSecret compares hashes, so that the time doesn't depend on the length.
 func (a Auth) matchesSecret(given []byte) bool {
 	sum, right := sha256.Sum256(given), false
 	for _, secret := range a.Secrets {

@@ -1,9 +1,8 @@
 // Package feedback records what carriers and mail providers report on messages that they have
 // accepted: receipts, bounces and complaints. It never refunds a send.
 //
-// A Source parses the requests of a mail provider. The requests report that accepted mails were
-// delivered, bounced or complained about. Each provider has its own JSON and its own signature. A
-// Source describes both in settings, so that no provider needs code here.
+// Each provider has its own JSON and its own signature. A Source describes both in settings, so
+// that no provider needs code here.
 //
 // Package api calls Source.Verify, which checks that a request comes from the provider, and then
 // Source.Parse. ProviderEvents records an event, and ReceiptRecorder records a receipt.
@@ -18,12 +17,11 @@ import (
 	"sendcode/internal/deliver/delivery"
 )
 
-// EventMeaning is the meaning of an event, however the provider names it.
+// EventMeaning is independent of the provider's name for the event.
 type EventMeaning string
 
-// These are the meanings of an event. Bounced means that the mail came back for a reason that may
-// pass. BouncedForGood means that the mailbox does not exist. OptedOut means that the person wants
-// no further mails.
+// Bounced means that the mail came back for a reason that may pass. BouncedForGood means that the
+// mailbox doesn't exist. OptedOut means that the person wants no further mails.
 const (
 	Ignored        EventMeaning = "ignored"
 	Delivered      EventMeaning = "delivered"
@@ -35,7 +33,7 @@ const (
 	delayed EventMeaning = "delayed" // the server goes on trying; only bounce mails say so
 )
 
-// Event is one event of a provider.
+// Event of a mail provider.
 type Event struct {
 	Type    string // the provider's name of the type; its parts are joined by dots
 	Meaning EventMeaning
@@ -43,13 +41,13 @@ type Event struct {
 	Send    uuid.UUID // of the mail; uuid.Nil: the event names none of our sends
 	To      string    // the address as the provider writes it; empty: not in the event
 	At      time.Time // zero: not in the event
-	// Detail is a reply code and an enhanced status code, or a single word. It is never a sentence,
-	// because a sentence may contain an address.
+	// Detail is a reply code and an enhanced status code, or a single word: a sentence may contain
+	// an address.
 	Detail string
-	Says   delivery.Meaning // meaning of the words at EventFormat.Detail
+	Says   delivery.Meaning // of the words at EventFormat.Detail
 	Words  string           // the words of the reply with Detail, as delivery.NormalizeReply returns them
 	// Forgeable is true if anybody who got the mail could have written the event. Such an event
-	// must name the recipient. It counts only if the code was not entered yet.
+	// must name the recipient, and counts only if the code was not entered yet.
 	Forgeable bool
 }
 
@@ -63,9 +61,8 @@ type Source struct {
 	Format EventFormat `yaml:",inline"`
 }
 
-// EventFormat has the paths at which the parts of an event are found in the JSON. The values at all
-// paths of Type together are the type. If another part has several paths, the first path with a
-// value counts.
+// EventFormat has the paths of an event's parts in the JSON. The values at all paths of Type
+// together are the type. Of several paths of another part, the first with a value counts.
 type EventFormat struct {
 	// Paths whose values, joined by dots, are the type.
 	Type []JSONPath `yaml:"type,omitempty"`
@@ -83,7 +80,7 @@ type EventFormat struct {
 	Detail []JSONPath `yaml:"detail,omitempty"`
 }
 
-// errMalformed: a body is too large, or is neither a JSON object nor a list of objects.
+// errMalformed: a body is too large, or neither a JSON object nor a list of objects.
 var errMalformed = errors.New("feedback: the body cannot be read")
 
 // Bounds of one request.

@@ -16,8 +16,8 @@ import (
 	"sendcode/internal/deliver/providerhttp"
 )
 
-// Parse returns the events in a body, in their order. The body is one event or a list. Error: the
-// body is too large, or is neither a JSON object nor a list of objects.
+// Parse returns the events in a body, which is one event or a list, in their order. It fails if the
+// body is too large, or neither a JSON object nor a list of objects.
 func (s Source) Parse(body []byte) ([]Event, error) {
 	value, err := decodeJSON(body)
 	if err != nil {
@@ -63,9 +63,8 @@ func (ef EventFormat) parseEvent(value any) Event {
 	return e
 }
 
-// meaning returns the meaning of an event type. The type has several parts. meaning looks up the
-// whole type in ef.Outcomes, and then shorter and shorter beginnings of it. If ef.Outcomes has none
-// of them, meaning returns Ignored and false.
+// meaning looks up the whole type in ef.Outcomes, and then shorter and shorter beginnings of it.
+// Without any, it returns Ignored and false.
 func (ef EventFormat) meaning(parts []string) (EventMeaning, bool) {
 	for n := len(parts); n > 0; n-- {
 		if o, ok := ef.Outcomes[strings.Join(parts[:n], ".")]; ok {
@@ -75,9 +74,9 @@ func (ef EventFormat) meaning(parts []string) (EventMeaning, bool) {
 	return Ignored, false
 }
 
-// parseSendID returns the send's ID in a Message-ID of the service. The Message-ID has the form
-// "<send's ID>.<HMAC>@domain", with or without angle brackets. The text may also be only the ID.
-// parseSendID does not need the HMAC, because sources are authenticated.
+// parseSendID returns the send's ID in a Message-ID of the service, "<send's ID>.<HMAC>@domain",
+// with or without angle brackets, or in a text that is only the ID. The HMAC is not needed, because
+// sources are authenticated.
 func parseSendID(text string) (uuid.UUID, bool) {
 	text = strings.TrimSuffix(strings.TrimPrefix(strings.TrimSpace(text), "<"), ">")
 	local, _, _ := strings.Cut(text, "@")
@@ -86,8 +85,7 @@ func parseSendID(text string) (uuid.UUID, bool) {
 	return id, err == nil && strings.EqualFold(id.String(), local) && id != uuid.Nil
 }
 
-// parseTime parses a time. It returns the zero time if the text is no time, or if its year cannot
-// be stored.
+// parseTime returns zero for a text that is no time, and for a year that can't be stored.
 func parseTime(text string) time.Time {
 	at, err := time.Parse(time.RFC3339Nano, text)
 	if err != nil {
@@ -109,8 +107,8 @@ var (
 	singleWordPattern   = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_.-]{0,39}$`)
 )
 
-// extractDetail returns the part of a provider's text that may be stored, and all words of the
-// text. The storable part is the codes or a single word.
+// extractDetail returns the part of a provider's text that may be stored, codes or a single word,
+// and all words of the text.
 func extractDetail(value any, paths []JSONPath) (detail, all string) {
 	var found []string
 	single := ""
@@ -124,8 +122,8 @@ func extractDetail(value any, paths []JSONPath) (detail, all string) {
 	return cmp.Or(codesIn(found...), single), strings.Join(found, "\n") + "\n"
 }
 
-// codesIn returns the first reply code and the first enhanced status code in texts, for example
-// "550 5.1.1". It returns "" if the texts have neither code.
+// codesIn returns the first reply code and the first enhanced status code, for example "550 5.1.1",
+// or "".
 func codesIn(found ...string) string {
 	var reply, enhanced string
 	for _, t := range found {
@@ -137,8 +135,7 @@ func codesIn(found ...string) string {
 	return strings.TrimSpace(reply + " " + enhanced)
 }
 
-// findEnhancedCode returns the enhanced status code in a detail. It returns "" if the detail has no
-// such code.
+// findEnhancedCode returns "" without a code.
 func findEnhancedCode(detail string) string {
 	if m := enhancedCodePattern.FindStringSubmatch(detail); m != nil {
 		return m[1]
@@ -146,11 +143,10 @@ func findEnhancedCode(detail string) string {
 	return ""
 }
 
-// JSONPath leads to a value.
 type JSONPath = providerhttp.JSONPath
 
-// asText returns a scalar as text. For a list, it returns the first element as text, if that is a
-// scalar. It returns "" for other values.
+// asText returns a scalar, or a list's first element if that is a scalar, as text, and "" for other
+// values.
 func asText(value any) string {
 	if list, ok := value.([]any); ok && len(list) > 0 {
 		if _, nested := list[0].([]any); !nested {
@@ -161,7 +157,7 @@ func asText(value any) string {
 	return single
 }
 
-// firstText returns the text at the first path that leads to a text. It returns "" if no path does.
+// firstText returns "" if no path leads to a text.
 func firstText(value any, paths []JSONPath) string {
 	for _, p := range paths {
 		if s := asText(p.Find(value)); s != "" {
@@ -171,8 +167,7 @@ func firstText(value any, paths []JSONPath) string {
 	return ""
 }
 
-// decodeJSON decodes one JSON value. It fails if anything follows the value. Numbers stay text
-// (json.Number).
+// decodeJSON fails if anything follows the value. Numbers stay text (json.Number).
 func decodeJSON(body []byte) (any, error) {
 	if len(body) > MaxBodyBytes {
 		return nil, errMalformed

@@ -18,12 +18,12 @@ import (
 	"sendcode/internal/store"
 )
 
-// IngestResult is the result of Ingest. It is the kind under which the event was recorded, or
-// Unmapped, or the reason why the event was not recorded. After any IngestResult the provider need
-// not repeat the event. After an error the provider should repeat the event.
+// IngestResult is the kind under which an event was recorded, or Unmapped, or the reason why it was
+// not recorded. After any IngestResult the provider need not repeat the event; after an error it
+// should.
 type IngestResult string
 
-// The results that are not in kindByMeaning.
+// Results that are not in kindByMeaning.
 const (
 	Unrecorded     IngestResult = "ignored"         // the event's type is known, but nothing is recorded for it
 	Unmapped       IngestResult = "unmapped"        // the type is not configured; the event is recorded if its send is known
@@ -32,7 +32,7 @@ const (
 	OtherRecipient IngestResult = "other_recipient" // the message went to another recipient
 )
 
-// IngestResults lists all results.
+// IngestResults lists all.
 var IngestResults = []IngestResult{
 	IngestResult(store.ProviderDelivered), IngestResult(store.ProviderBounced), IngestResult(store.ProviderComplained),
 	IngestResult(store.ProviderOptedOut), IngestResult(store.ProviderDelayed),
@@ -44,32 +44,30 @@ var kindByMeaning = map[EventMeaning]store.ProviderEventKind{
 	Complained: store.ProviderComplained, OptedOut: store.ProviderOptedOut, delayed: store.ProviderDelayed,
 }
 
-// appEventByKind has the types of the events that apps get.
+// appEventByKind has the events that apps get.
 var appEventByKind = map[store.ProviderEventKind]string{
 	store.ProviderDelivered: store.SendDelivered,
 	store.ProviderBounced:   store.SendBounced,
 }
 
-// EventStore are the database's methods for provider events. Implementation: sqldb.DB.
+// EventStore is implemented by sqldb.DB.
 type EventStore interface {
 	SendDetails(ctx context.Context, id uuid.UUID) (store.SendDetails, error)
 	IngestProviderEvent(ctx context.Context, e store.ProviderEvent, suppress store.NewSuppression,
 		tell ...store.NewEvent) (bool, error)
 }
 
-// ProviderEvents records the events that mail providers report.
 type ProviderEvents struct {
 	webhook.Events
 	Store  EventStore
 	Logger *slog.Logger
 
-	unmapped sync.Map // the keys "provider type" that logUnmapped has seen
+	unmapped sync.Map // keys "provider type" that logUnmapped has seen
 }
 
-// Ingest records an event that an authenticated mail provider reports about a mail. The provider
-// accepted that mail before. Ingest never changes a send's status and refunds nothing. An event
-// suppresses the recipient if the mailbox does not exist, or if the person complained or opted out.
-// The error is that of the database.
+// Ingest records an event that an authenticated provider reports about a mail that it accepted. It
+// never changes a send's status and refunds nothing. An event suppresses the recipient if the
+// mailbox doesn't exist, or if the person complained or opted out. The error is the database's.
 func (p *ProviderEvents) Ingest(ctx context.Context, provider string, e Event) (IngestResult, error) {
 	kind, means := kindByMeaning[e.Meaning]
 	switch {
@@ -86,11 +84,10 @@ func (p *ProviderEvents) Ingest(ctx context.Context, provider string, e Event) (
 	return p.record(ctx, provider, kind, e)
 }
 
-// IngestMail reads a mail that was posted by HTTP, and records what it says about a send's
-// recipient in the same way as Ingest. The mail must be a bounce. It must name the send by a
-// Message-ID that contains the service's HMAC, and it must name that send's recipient. Otherwise
-// nothing is recorded. A failure with a code 4.x.x suppresses no recipient. The error is that of
-// the database.
+// IngestMail reads a posted mail, and records what it says about a send's recipient as Ingest does.
+// The mail must be a bounce, name the send by a Message-ID that contains the service's HMAC, and
+// name that send's recipient. Otherwise nothing is recorded. A failure with a code 4.x.x suppresses
+// no recipient. The error is the database's.
 func (p *ProviderEvents) IngestMail(ctx context.Context, provider string, mail []byte) (IngestResult, error) {
 	report := bounce.Read(mail)
 	if len(report.Recipients) == 0 {
@@ -117,9 +114,9 @@ func (p *ProviderEvents) IngestMail(ctx context.Context, provider string, mail [
 	return OtherRecipient, nil
 }
 
-// eventOf converts what a bounce mail says about one recipient to an event without send and
-// recipient. The words of the reply also determine the event, unless the mail is only delayed or a
-// code (4yz or 4.x.x) says that the failure may pass.
+// eventOf converts the claim of a bounce mail to an event without send and recipient. The words of
+// the reply count, too, unless the mail is only delayed or a code (4yz or 4.x.x) says that the
+// failure may pass.
 func eventOf(r bounce.Recipient) Event {
 	e := Event{Meaning: Bounced, Forgeable: true, Detail: codesIn(r.Status, r.Words)}
 	if strings.HasSuffix(r.Status, ".0.0") { // the server's words may have a code that says more
@@ -137,7 +134,6 @@ func eventOf(r bounce.Recipient) Event {
 	return e
 }
 
-// record records an event as one of a kind.
 func (p *ProviderEvents) record(ctx context.Context, provider string, kind store.ProviderEventKind, e Event) (IngestResult, error) {
 	if e.Send == uuid.Nil {
 		return UnknownMessage, nil
@@ -188,7 +184,7 @@ func (p *ProviderEvents) record(ctx context.Context, provider string, kind store
 }
 
 // logUnmapped logs an event type that is missing in a provider's configuration, because such events
-// may mean that mails fail. It logs each type once, and only types of a single word.
+// may mean that mails fail. Each type is logged once, and only if it is a single word.
 func (p *ProviderEvents) logUnmapped(provider, name string) {
 	if _, known := p.unmapped.LoadOrStore(provider+" "+name, true); !known && singleWordPattern.MatchString(name) {
 		p.Logger.Warn("provider event is not mapped: see provider_events", "provider", provider, "type", name,
@@ -196,9 +192,8 @@ func (p *ProviderEvents) logUnmapped(provider, name string) {
 	}
 }
 
-// sameRecipient reports whether a provider's event names the recipient in the parameter to. The
-// parameter named is the recipient in the event. It may have the form "Name <address>". An empty
-// named matches any recipient.
+// sameRecipient reports whether a provider's event names the recipient to. named may have the form
+// "Name <address>". If it is empty, it matches any recipient.
 func (p *ProviderEvents) sameRecipient(named string, to recipient.Recipient) bool {
 	if named == "" {
 		return true
@@ -210,10 +205,10 @@ func (p *ProviderEvents) sameRecipient(named string, to recipient.Recipient) boo
 	return err == nil && p.Vault.AddressHash(other) == p.Vault.AddressHash(to)
 }
 
-// suppressionCause returns the reason why an event suppresses its recipient. It returns "" if the
-// event suppresses no recipient. A complaint and an opt-out always suppress. Bounced and
-// BouncedForGood suppress if the enhanced status code and the words say that the mailbox does not
-// exist. BouncedForGood without such a code also suppresses, unless the words give another reason.
+// suppressionCause returns why an event suppresses its recipient, or "". Complaints and opt-outs
+// always do. Bounced and BouncedForGood do if the enhanced status code and the words say that the
+// mailbox doesn't exist. BouncedForGood without such a code does, too, unless the words give
+// another reason.
 func suppressionCause(e Event) store.SuppressionCause {
 	switch code := findEnhancedCode(e.Detail); {
 	case e.Meaning == Complained:

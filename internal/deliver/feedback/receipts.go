@@ -19,7 +19,7 @@ import (
 	"sendcode/internal/store"
 )
 
-// ReceiptStore are the database's methods for receipts. Implementation: sqldb.DB.
+// ReceiptStore is implemented by sqldb.DB.
 type ReceiptStore interface {
 	TakeDuePolls(ctx context.Context, limit int) ([]store.PendingReceipt, error)
 	SendByMessageID(ctx context.Context, carrier, id string) (uuid.UUID, error)
@@ -28,14 +28,14 @@ type ReceiptStore interface {
 	SendDetails(ctx context.Context, id uuid.UUID) (store.SendDetails, error)
 }
 
-// pollers finds the carriers that can be polled for receipts. Implementation: *sms.Carriers.
+// pollers: *sms.Carriers implements it.
 type pollers interface {
 	Poller(name string) (sms.Poller, bool)
 }
 
 // ReceiptRecorder records the receipts of text messages. Some carriers report receipts, and others
-// are polled for them. If a message's carrier can be polled, the outbox writes a row for the
-// receipt to the database. When a poll is due, the database gives the poll to one replica.
+// are polled for them. For such a carrier, the outbox writes a row to the database, which gives
+// each due poll to one replica.
 type ReceiptRecorder struct {
 	webhook.Events
 	Store    ReceiptStore
@@ -50,18 +50,17 @@ const (
 	pollTimeout     = time.Minute // for a whole batch; the carriers' own timeouts are shorter
 )
 
-// Record records a carrier's receipt in the send's status, writes the app's event, and ends the
-// polling of this carrier. The result changed is false in these cases:
+// Record sets the send's status by a carrier's receipt, writes the app's event, and ends the
+// polling of this carrier. changed is false if
 //
-//   - The send did not go out.
-//   - The send already has this receipt, or was already reported as delivered.
-//   - The receipt says that the message is lost, but another carrier accepted the message. The
-//     receipt is then about an attempt that this carrier refused.
+//   - the send did not go out,
+//   - the send already has this receipt, or was already reported as delivered, or
+//   - the receipt says that the message is lost, but another carrier accepted it. Then the receipt is
+//     about an attempt that this carrier refused.
 //
-// If the receipt says that the message is lost while the send still has the status Sending, Record
-// returns fault.Unavailable. It is not known yet which carrier will accept the message, so this
-// carrier must repeat the receipt or be polled later. Any other error is that of the database, or
-// fault.Unavailable.
+// If a message is lost while the send still has the status Sending, it isn't known yet which
+// carrier will accept the message. So Record returns fault.Unavailable, and this carrier must
+// repeat the receipt or be polled later. Other errors: the database's; fault.Unavailable.
 func (r *ReceiptRecorder) Record(ctx context.Context, carrier string, send uuid.UUID, delivered bool) (changed bool, err error) {
 	status, event := store.Undelivered, store.SendUndelivered
 	if delivered {
@@ -103,9 +102,9 @@ func (r *ReceiptRecorder) RecordByCarrierID(ctx context.Context, carrier, id str
 	return r.Record(ctx, carrier, send, delivered)
 }
 
-// Poll polls the carriers for up to pollBatch receipts that are due, and records the receipts.
-// Package jobs calls Poll. The result more would ask for another call; it is always false. The
-// error says that the database could not read which polls are due.
+// Poll polls the carriers for up to pollBatch receipts that are due. Package jobs calls it; more is
+// always false. It fails if the database could not read which polls are
+// due.
 func (r *ReceiptRecorder) Poll(ctx context.Context) (more bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, pollTimeout)
 	defer cancel()
@@ -125,8 +124,7 @@ func (r *ReceiptRecorder) Poll(ctx context.Context) (more bool, err error) {
 	return false, polls.Wait()
 }
 
-// poll polls a carrier once for a message's receipt and records the receipt. If the carrier has no
-// receipt yet, nothing needs to be done: the next poll is already in the database.
+// poll does nothing if the carrier has no receipt yet: the next poll is already in the database.
 func (r *ReceiptRecorder) poll(ctx context.Context, a store.PendingReceipt) {
 	q, err := r.statusQuery(ctx, a)
 	poller, can := r.Carriers.Poller(a.Carrier)
@@ -151,8 +149,7 @@ func (r *ReceiptRecorder) poll(ctx context.Context, a store.PendingReceipt) {
 	}
 }
 
-// errNoStatusQuery says that the send needs no receipt any more, or that its recipient cannot be
-// decrypted.
+// errNoStatusQuery: the send needs no receipt any more, or its recipient can't be decrypted.
 var errNoStatusQuery = errors.New("reports: the request selects nothing")
 
 func (r *ReceiptRecorder) statusQuery(ctx context.Context, a store.PendingReceipt) (sms.StatusQuery, error) {

@@ -8,14 +8,13 @@ import (
 	"sendcode/internal/deliver/standardwebhooks"
 )
 
-// Provider is a mail provider that reports the outcome of mails. The field Source does not include
-// the secret. SourceWithSecret returns the Source with the secret.
+// Provider is a mail provider that reports the outcome of mails. Source lacks the secret; see
+// SourceWithSecret.
 type Provider struct {
 	Source                `yaml:",inline"`
 	document.SecretSource `yaml:",inline"`
 }
 
-// SourceWithSecret returns the source with its secret.
 func (p Provider) SourceWithSecret() Source {
 	secret := p.Secret.Reveal()
 	p.Auth.Secrets = [][]byte{[]byte(secret)}
@@ -25,8 +24,7 @@ func (p Provider) SourceWithSecret() Source {
 	return p.Source
 }
 
-// BounceSource returns the source of bounce mails. It is the first provider with the scheme dsn. If
-// there is no such provider, ok is false.
+// BounceSource returns the first provider with the scheme dsn, or false.
 func BounceSource(all []Provider) (source Provider, ok bool) {
 	i := slices.IndexFunc(all, func(p Provider) bool { return p.Auth.Scheme == SchemeDSN })
 	if i < 0 {
@@ -35,11 +33,9 @@ func BounceSource(all []Provider) (source Provider, ok bool) {
 	return all[i], true
 }
 
-// minSecretLength is the least length of a provider's secret, in bytes.
-const minSecretLength = 16
+const minSecretLength = 16 // bytes
 
-// Check implements document.checker. It checks that the settings that the scheme needs are given,
-// and that the secret is long enough.
+// Check checks that the scheme's settings are given, and that the secret is long enough.
 func (p *Provider) Check(at *document.Mapping) {
 	a := &p.Auth
 	dsn := a.Scheme == SchemeDSN
