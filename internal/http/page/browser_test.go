@@ -3,7 +3,9 @@ package page_test
 import (
 	"cmp"
 	"context"
+	"flag"
 	"fmt"
+	"os"
 	"reflect"
 	"runtime"
 	"strings"
@@ -20,6 +22,12 @@ import (
 	"sendcode/internal/kit/browsertest"
 	"sendcode/internal/kit/servertest"
 )
+
+// TestMain runs more tests in parallel than there are processors, since tests in browsers mostly wait.
+func TestMain(m *testing.M) {
+	_ = flag.Set("test.parallel", "4")
+	os.Exit(m.Run())
+}
 
 // The browser tests share one browser and the axe-core of Chromium; each test has a tab with its
 // own cookies. They test what other tests cannot: scripts, focus, clocks, tabs, the connection, and
