@@ -5,14 +5,14 @@ from back import ask as codes, check, send
 def shown(answer, *names): return {name: answer.get(name) for name in names}  # all else is for the back end alone
 @require_POST
 def ask(request):  # behind a proxy REMOTE_ADDR is the proxy's: take the address that it forwards
-    to, asked = request.POST["to"], request.session.get("asked", {})
+    to, asked = request.POST.get("to", ""), request.session.get("asked", {})
     status, answer = send(to, request.META["REMOTE_ADDR"], asked.get("id") if asked.get("to") == to else None)  # "send again": the same code
     if status == 202: request.session["asked"] = {"id": answer["id"], "to": to}
     return JsonResponse(shown({**answer.get("quota", {}), **answer}, "to", "detail", "retry_after"), status=status)
 @require_POST
 def enter(request):
     asked = request.session.setdefault("asked", {})
-    status, answer = check(asked.get("id"), request.POST["code"], request.META["REMOTE_ADDR"])
+    status, answer = check(asked.get("id"), request.POST.get("code", ""), request.META["REMOTE_ADDR"])
     if "proof" in answer: asked["proof"], request.session.modified = answer["proof"], True
     if "proof" in asked: status, answer = codes("/v1/proofs/redeem", {"proof": asked["proof"]}, "redeem-" + asked["id"])  # again, if an answer was lost
     if "to" in answer: del request.session["asked"]; return HttpResponse(f"Welcome, {answer['to']}", "text/plain")  # log the address in here

@@ -3,13 +3,13 @@ import session from 'express-session';
 import { ask, check, send } from './back.mjs';
 const kept = session({ secret: process.env.SESSION_SECRET, resave: false, saveUninitialized: false, cookie: { sameSite: 'lax' } });
 const app = express().use(express.urlencoded(), kept);
-app.post('/code', async ({ body, session, ip }, response) => { // behind a proxy set `trust proxy`, or ip is the proxy's
-  const again = session.asked?.to === body.to ? session.asked.id : undefined; // "send again": the same code
+app.post('/code', async ({ body = {}, session, ip }, response) => { // behind a proxy set `trust proxy`, or ip is the proxy's
+  const again = session.asked?.to === body.to ? session.asked?.id : undefined; // "send again": the same code
   const [status, { id, to, detail, retry_after, quota }] = await send(body.to, ip, again);
   if (status === 202) session.asked = { id, to: body.to };
   response.status(status).json({ to, detail, retry_after: retry_after ?? quota?.retry_after }); // all else is for the back end alone
 });
-app.post('/code/check', async ({ body, session: { asked = {} }, ip }, response) => {
+app.post('/code/check', async ({ body = {}, session: { asked = {} }, ip }, response) => {
   const [status, { status: state, proof, attempts_remaining, detail }] = await check(asked.id, body.code, ip);
   asked.proof ??= proof; // it is redeemed again if an answer is lost
   const [redeemed, proven] = asked.proof ? await ask('/v1/proofs/redeem', { proof: asked.proof }, `redeem-${asked.id}`) : [status, {}];

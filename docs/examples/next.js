@@ -1,7 +1,7 @@
 // app/sign-in/route.js: takes the form with <send-code name="proof">
 export async function POST(request) {
   if (!['same-origin', null].includes(request.headers.get('sec-fetch-site'))) return new Response('Ask for a new code.', { status: 403 });
-  const proof = (await request.formData()).get('proof');
+  const proof = (await request.formData().catch(() => null))?.get('proof'); // null: no form was posted
   const answer = await fetch(`${process.env.CODES_URL}/v1/proofs/redeem`, {
     method: 'POST', body: JSON.stringify({ proof }),
     headers: { Authorization: `Bearer ${process.env.CODES_KEY}`, 'Content-Type': 'application/json' }, signal: AbortSignal.timeout(10_000),
