@@ -49,7 +49,7 @@ func TestTextMessages(t *testing.T) {
 func TestCarriersKnowStrangers(t *testing.T) {
 	vtest.InBubbleWith(t, vtest.ServeCountries("DE"), func(r *vtest.Rig) {
 		stranger := vtest.BackEnd
-		stranger.Known = false
+		stranger.Trust = verification.ImpliedStranger
 		for n, by := range []verification.Caller{vtest.BackEnd, vtest.Browser, stranger} {
 			ask := vtest.TextTo(vtest.NthNumber(n))
 			ask.Caller = by

@@ -116,7 +116,10 @@ func (a *API) authenticate(r route) echo.HandlerFunc {
 			server.AdoptRequestID(c)
 		}
 		logs.AddAttrs(c.Request().Context(), slog.String("app", key.App), slog.String("key", key.ID))
-		who := verification.Caller{App: key.App, Kind: key.Kind, Page: key.Own, Known: key.Known, KnownByKey: key.Known}
+		who := verification.Caller{App: key.App, Kind: key.Kind, Page: key.Own}
+		if key.Known {
+			who.Trust = verification.ImpliedKnown
+		}
 		// The IP address of a back end is not that of the end user. The back end may send the end
 		// user's address in client_ip.
 		if key.Kind == verification.Browser {

@@ -171,9 +171,9 @@ func setTrust(who *verification.Caller, trust string) error {
 	case who.Kind != verification.BackEnd:
 		return fault.Invalid("trust", "not_allowed", "Only secret keys may say for whom they act.")
 	case trust == "known":
-		who.Known, who.KnownByKey = true, false
-	case trust == "stranger" && who.KnownByKey:
-		who.Known, who.KnownByKey, who.SaysStranger = false, false, true
+		who.Trust = verification.SaidKnown
+	case trust == "stranger" && who.Trust == verification.ImpliedKnown:
+		who.Trust = verification.SaidStranger
 	case trust == "stranger":
 		return fault.Invalid("trust", "unknown", "Leave trust out: the request is then for a stranger. "+
 			"Only a key with trust known in its settings can say stranger.")

@@ -132,7 +132,7 @@ func TestStrangersPauseStrangersAlone(t *testing.T) {
 	vtest.InBubbleWith(t, func(s *vtest.Settings) { vtest.BoundFailures(s); watched(s) }, func(r *vtest.Rig) {
 		byStranger := func(n int) verification.Request {
 			a := vtest.TextTo(vtest.PumpedNumber(n))
-			a.Known = false
+			a.Trust = verification.ImpliedStranger
 			return a
 		}
 		for n := range 20 {

@@ -182,7 +182,7 @@ func (ad *Administration) Resend(ctx context.Context, v store.Verification, from
 		return verification.Answer{}, err
 	}
 	answer, err := ad.Codes.Send(ctx, verification.Request{
-		Caller: verification.Caller{App: v.App, Kind: verification.BackEnd, Known: true, IP: from},
+		Caller: verification.Caller{App: v.App, Kind: verification.BackEnd, Trust: verification.SaidKnown, IP: from},
 		Resend: now.ID, Wait: resendWait,
 	})
 	ctx = context.WithoutCancel(ctx)

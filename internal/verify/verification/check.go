@@ -48,7 +48,7 @@ func (s *checkService) CheckByRecipient(ctx context.Context, ask Request, typed 
 	if ask.Kind != BackEnd {
 		return CheckResult{}, fault.NotFound
 	}
-	ask.Known = true // without a session, only the verification of a known person can be found
+	ask.Trust = ImpliedKnown // without a session, only the verification of a known person can be found
 	r, err := s.parseRequest(ctx, ask)
 	if err != nil {
 		return CheckResult{}, err

@@ -145,9 +145,9 @@ func (s *sendService) fingerprint(r *parsedRequest) [32]byte {
 		}
 	}
 	switch { // what the request says; the setting of its key may change before a retry
-	case r.SaysStranger:
+	case r.Trust == SaidStranger:
 		parts = append(parts, "stranger")
-	case r.Known && !r.KnownByKey && r.Resend == "":
+	case r.Trust == SaidKnown && r.Resend == "":
 		parts = append(parts, "known")
 	}
 	if r.Details != "" {

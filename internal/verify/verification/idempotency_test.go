@@ -44,7 +44,7 @@ func TestKeyOfAnotherRequest(t *testing.T) {
 			func(a *verification.Request) { a.Reference = "order 7" },
 			func(a *verification.Request) { a.Session = "s" },
 			func(a *verification.Request) { a.Details = "Pay 40.00 EUR" },
-			func(a *verification.Request) { a.Known = !a.Known },
+			func(a *verification.Request) { a.Trust = verification.ImpliedStranger },
 			func(a *verification.Request) { a.Resend = first.View.ID },
 		} {
 			a := keyed

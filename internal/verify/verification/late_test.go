@@ -219,9 +219,9 @@ func TestWhatWouldGoOutTooLateIsRefused(t *testing.T) {
 				counted := 0
 				for _, svc := range replicas {
 					known, strangers, last := svc.SlowRefusals(recipient.Email)
-					r.Want("told by /readyz", !last.IsZero(), c.caller.Known || c.apart)
+					r.Want("told by /readyz", !last.IsZero(), c.caller.Trust.IsKnown() || c.apart)
 					counted += known + strangers
-					r.Want("refusals of strangers", strangers > 0, !c.caller.Known)
+					r.Want("refusals of strangers", strangers > 0, !c.caller.Trust.IsKnown())
 				}
 				r.Want("refusals", counted, refused)
 				r.AskAt(replicas[0], ask, true)

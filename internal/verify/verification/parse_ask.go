@@ -124,8 +124,8 @@ func (s *readService) fillResend(ctx context.Context, r *parsedRequest) error {
 	if r.Channel != "" && r.Channel != string(v.Channel) {
 		return fault.Invalid("channel", "mismatch", "The verification named uses another channel.")
 	}
-	if r.Kind == BackEnd && !r.SaysStranger {
-		r.Known = v.Class == store.SecretKeyClass || r.Known && !r.KnownByKey
+	if r.Kind == BackEnd {
+		r.Trust = r.Trust.ofResend(v.Class)
 	}
 	if r.Purpose != "" && r.Purpose != v.Purpose {
 		return fault.Invalid("purpose", "mismatch", "The verification named has another purpose.")
@@ -216,7 +216,7 @@ func (s *readService) rulesFor(set policy.Set, c Caller, class store.Class, p po
 // of the session, and of the address as typed unless that is the canonical spelling of its mailbox.
 func (p *parsedRequest) newHolder() string {
 	switch {
-	case p.Kind == BackEnd && !p.Known && p.Session == "", p.Code != "":
+	case p.Kind == BackEnd && !p.Trust.IsKnown() && p.Session == "", p.Code != "":
 		return rand.Text() // no other request has it
 	case p.Kind != BackEnd:
 		return ""

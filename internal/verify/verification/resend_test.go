@@ -16,7 +16,7 @@ import (
 func TestResend(t *testing.T) {
 	session := func(id string) func(*verification.Request) { return func(a *verification.Request) { a.Session = id } }
 	browser := func(a *verification.Request) { a.Caller = vtest.Browser }
-	stranger := func(a *verification.Request) { a.Known = false }
+	stranger := func(a *verification.Request) { a.Trust = verification.ImpliedStranger }
 	type row struct {
 		first, again func(*verification.Request)
 		named        bool // the second request names the first's verification

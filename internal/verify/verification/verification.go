@@ -245,21 +245,41 @@ type Caller struct {
 
 	Page *PageOffer // what our own page offers; the caller may request and see nothing else; nil: the caller is not our page
 
-	// Known is true if a back end vouches for the person, whom it knows by a session, a password or
-	// a device. Other requests of back ends have the class UnknownBrowser.
-	Known bool
-	// KnownByKey is true if Known follows from the key's setting, and the request itself says
-	// nothing. The class of a resend is then that of its verification.
-	KnownByKey bool
-	// SaysStranger is true if the request itself says that it is for a stranger. Only a key whose
-	// setting makes Known true may say so.
-	SaysStranger bool
+	Trust Trust // of a back end; a browser says nothing
 
 	// IdempotencyKey is the Idempotency-Key of a send, a check or a report, or empty. Requests of
 	// one caller with the same key are one request. The key of a send is kept for
 	// store.IdempotencyKeyLife. The key of a check is kept until the verification's next check that
 	// costs an attempt or approves.
 	IdempotencyKey string
+}
+
+// Trust says whether a back end vouches for the person of a request: whether it knows them by a
+// session, a password or a device.
+type Trust int
+
+// What a request says counts more than what follows from other things: its key's setting, or for a
+// resend the verification.
+const (
+	ImpliedStranger Trust = iota // neither the request nor its key's setting says anything
+	SaidStranger                 // possible only with a key whose setting implies that all people are known
+	ImpliedKnown
+	SaidKnown
+)
+
+// IsKnown reports whether the back end vouches for the person.
+func (t Trust) IsKnown() bool { return t == ImpliedKnown || t == SaidKnown }
+
+// ofResend returns the trust of a request that sends the code of a verification again: what the
+// request says, otherwise that of the verification, whatever the key's setting is now.
+func (t Trust) ofResend(class store.Class) Trust {
+	switch {
+	case t == SaidStranger || t == SaidKnown:
+		return t
+	case class == store.SecretKeyClass:
+		return ImpliedKnown
+	}
+	return ImpliedStranger
 }
 
 // PageOffer is what an app's page offers. The methods of a nil PageOffer allow everything.
@@ -294,7 +314,7 @@ func (c Caller) network() string {
 
 // classWithoutTokens leaves tokens of known browsers out of account.
 func (c Caller) classWithoutTokens() store.Class {
-	if c.Kind == BackEnd && c.Known {
+	if c.Kind == BackEnd && c.Trust.IsKnown() {
 		return store.SecretKeyClass
 	}
 	return store.UnknownBrowser

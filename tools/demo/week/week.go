@@ -112,7 +112,10 @@ func (w *week) newPerson(n int) person {
 		p.App = "bank"
 	}
 	if w.oneIn(2) {
-		p.Kind, p.Known = verification.BackEnd, p.App == "bank" // which has an account of each of its people
+		p.Kind = verification.BackEnd
+		if p.App == "bank" { // which has an account of each of its people
+			p.Trust = verification.SaidKnown
+		}
 	}
 	p.locale, p.entersNothing = pick(w, []string{"en", "en", "zh-CN", "de"}), w.oneIn(14)
 	return p

@@ -187,7 +187,7 @@ func (c *Codes) Verifications() int { c.mu.Lock(); defer c.mu.Unlock(); return l
 // Verification returns the verification with the index n, as it is stored now. The database must be
 // up.
 func (c *Codes) Verification(n int) verification.View {
-	a, err := c.Get(context.Background(), verification.Caller{App: "shop", Kind: verification.BackEnd, Known: true},
+	a, err := c.Get(context.Background(), verification.Caller{App: "shop", Kind: verification.BackEnd, Trust: verification.SaidKnown},
 		fmt.Sprintf("verification-%d", n+1))
 	if err != nil {
 		panic(err)
@@ -204,7 +204,7 @@ func (c *Codes) Asks() []verification.Request {
 
 // Wait returns how long the next mail to an address must wait now.
 func (c *Codes) Wait(address string) (time.Duration, error) {
-	a, err := c.Quota(context.Background(), verification.Caller{App: "shop", Kind: verification.BackEnd, Known: true},
+	a, err := c.Quota(context.Background(), verification.Caller{App: "shop", Kind: verification.BackEnd, Trust: verification.SaidKnown},
 		string(recipient.Email), address, "")
 	return a.Quota.RetryAfter(), err
 }

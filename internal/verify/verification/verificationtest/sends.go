@@ -31,7 +31,7 @@ const (
 // Callers of the tests: the app shop with a secret key for a person that it knows, the same app for
 // a stranger, and a browser on the app's page.
 var (
-	BackEnd     = verification.Caller{App: "shop", Kind: verification.BackEnd, IP: netip.MustParseAddr("192.0.2.1"), Known: true}
+	BackEnd     = verification.Caller{App: "shop", Kind: verification.BackEnd, IP: netip.MustParseAddr("192.0.2.1"), Trust: verification.SaidKnown}
 	ForStranger = verification.Caller{App: "shop", Kind: verification.BackEnd, IP: netip.MustParseAddr("192.0.2.1")}
 	Browser     = verification.Caller{App: "shop", Kind: verification.Browser, IP: netip.MustParseAddr("192.0.2.1")}
 )
