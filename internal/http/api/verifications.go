@@ -193,16 +193,17 @@ func (a *API) get(c echo.Context, who verification.Caller) error {
 }
 
 type quotaBody struct {
-	Channel string `json:"channel"`
-	To      string `json:"to"`
-	Purpose string `json:"purpose"`
-	Trust   string `json:"trust"`
+	Channel  string `json:"channel"`
+	To       string `json:"to"`
+	Purpose  string `json:"purpose"`
+	ClientIP string `json:"client_ip"`
+	Trust    string `json:"trust"`
 }
 
 // quota handles POST /v1/quota. It returns the states of a recipient's rules and counts no event.
 // Only secret keys may use it, because the states reveal how often a person's address was used.
 func (a *API) quota(c echo.Context, who verification.Caller, body quotaBody) error {
-	if err := setTrust(&who, body.Trust); err != nil {
+	if err := errors.Join(setClientIP(&who, body.ClientIP), setTrust(&who, body.Trust)); err != nil {
 		return err
 	}
 	v, err := a.services.Codes.Quota(c.Request().Context(), who, body.Channel, body.To, body.Purpose)
