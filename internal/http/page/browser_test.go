@@ -49,7 +49,7 @@ func TestInABrowser(t *testing.T) {
 		aReloadKeepsTheConfirmedCard, theFirstCardWaitsForNoNumbers, offline,
 		aBrowserThatIsWrongAboutItsConnection, aFailureIsSaidUntilTheNextAct, aChangeOfClocks,
 		aWidgetFollowsItsPagesLanguage, aReturnByItself, aCodeFromATextMessage,
-		aBounceChangesTheCard, aWidgetKeepsTokens, aWidgetWorks, aWidgetLeavesAVendor, aWidgetWithoutACheck,
+		aBounceChangesTheCard, aWidgetKeepsTokens, aWidgetWorks, strangersAreAsked, aWidgetLeavesAVendor, aWidgetWithoutACheck,
 		aWidgetWhoseVendorIsBlocked, aWidgetsPageAsksItself, aWidgetsVendorIsTakenAway, aVendorUnderADialog)
 	inNewTabs(t, browser, guests...)
 	t.Run("aWidgetShowsAVendor", func(t *testing.T) {

@@ -1,6 +1,7 @@
 package page_test
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"fmt"
@@ -126,6 +127,33 @@ func (t *tab) works(number int) {
 			Replace(challenge(number, pressedSalt)))
 	is(t.T, eval[string](t, `[...bars].at(-1).getAttribute('aria-label')`), "Progress of the calculation")
 	is(t.T, eval[int](t, t.root+`.querySelectorAll('progress, [name=human]').length + document.querySelectorAll('[slot=human]').length`), 0)
+}
+
+// strangersAreAsked while hardly any code of an app is entered: the service itself asks for work
+// before the first send. Nobody has set anything up, and people notice nothing on our page and in
+// the element: the browser does the work, and its second request is the same one with the solution.
+func strangersAreAsked(t *testing.T, browser context.Context) {
+	for name, open := range map[string]func(w *pagetest.World) *tab{
+		"on our page": func(w *pagetest.World) *tab { return visiting(t, browser, w) },
+		"in the element": func(w *pagetest.World) *tab {
+			b := embedded(t, browser, w, browsertest.Look{}, tag(""))
+			b.tolerate = "e" // the browser has its own words for the worker, which the site's policy does not allow
+			return b
+		},
+	} {
+		w := accepting(t)
+		w.Codes.AskStrangers([]string{"shop"})
+		b := open(w)
+		b.tolerate = cmp.Or(b.tolerate, "Failed to load resource") // as the browser calls every answer that is an error
+		b.asked(pagetest.Address)
+		b.card("code", "a•••@example.com")
+		asks := w.Codes.Asks()
+		if len(asks) != 2 || asks[0].HumanCheck != "" || !strings.HasPrefix(asks[1].HumanCheck, "work:") ||
+			asks[0].IdempotencyKey == "" || asks[0].IdempotencyKey != asks[1].IdempotencyKey || w.Codes.Sends() != 1 {
+			t.Errorf("%s: %d sends after the requests %+v", name, w.Codes.Sends(), asks)
+		}
+		b.getsIn()
+	}
 }
 
 const pressedSalt = "0123456789abcdef?expires=1796000000&for=0123456789abcdef0123456789abcdef&key=k1&"
