@@ -203,13 +203,13 @@ var errLimiterAway = errors.New("gates: limiter unavailable")
 
 // callLimiter makes a call (Take or Peek) of the limiter, unless there is none or an outage lasts.
 // An outage begins if the limiter is unavailable. After a success, confirmLocally may refuse what
-// the limiter admitted; refundable says whether that may be refunded. own is r without the rules
-// that the database decides.
+// the limiter admitted. local has the rules of r that this process decides during an outage: all
+// that the database doesn't.
 //
 // Errors: errLimiterAway if the limiter wasn't called; errLimiterAway joined with the cause if it
 // didn't answer, and may have counted the event; others of the call and of confirmLocally.
-func (g *Gates) callLimiter(ctx context.Context, r, own quota.Request,
-	call func(Limiter, context.Context, quota.Request) (quota.Decision, error), refundable bool,
+func (g *Gates) callLimiter(ctx context.Context, r quota.Request, local []quota.Rule,
+	call func(Limiter, context.Context, quota.Request) (quota.Decision, error),
 ) (quota.Decision, error) {
 	turns := g.outage.turns.Load()
 	if g.shared == nil || turns%2 == 1 {
@@ -219,7 +219,7 @@ func (g *Gates) callLimiter(ctx context.Context, r, own quota.Request,
 	defer cancel()
 	d, err := call(g.shared, bounded, r)
 	if err == nil {
-		return g.confirmLocally(bounded, r, own, d, refundable)
+		return g.confirmLocally(bounded, r, local, d)
 	}
 	if !errors.Is(err, quota.ErrUnavailable) {
 		return d, err
@@ -235,59 +235,60 @@ func (g *Gates) callLimiter(ctx context.Context, r, own quota.Request,
 	return quota.Decision{}, errors.Join(errLimiterAway, err)
 }
 
-// confirmLocally counts here too what the limiter admitted by d (promise 1 of docs/PROMISES.md).
-// local is r without the rules that the database decides.
+// confirmLocally counts here too, by the rules local, what the limiter admitted by d (promise 1 of
+// docs/PROMISES.md).
 //
 // After an outage, the limiter lacks what this process admitted alone. As long as a rule's window
-// may have such events, this process decides too, each rule has the stricter state, and what it
-// refuses is refunded in the limiter if that's refundable. Error: quota.ErrRefunded if the event
+// may have such events, this process decides too, each rule has the stricter state, and what this
+// process refuses is refunded in the limiter. If the ID is Repeated, it isn't refunded, because
+// that could remove an event which another process admitted. Error: quota.ErrRefunded if the event
 // was refunded here within 60 s.
-func (g *Gates) confirmLocally(ctx context.Context, r, local quota.Request, d quota.Decision,
-	refundable bool,
-) (quota.Decision, error) {
-	own, decides, err := g.countLocally(ctx, local, d.Admitted)
+func (g *Gates) confirmLocally(ctx context.Context, r quota.Request, local []quota.Rule, d quota.Decision) (quota.Decision, error) {
+	here := r
+	here.Rules = local
+	confirmed, decides, err := g.countLocally(ctx, here, d.Admitted)
 	if err != nil || !decides {
 		return d, err
 	}
-	if d.Admitted && !own.Admitted {
+	if d.Admitted && !confirmed.Admitted {
 		d.Admitted = false
-		if refundable {
+		if !r.Repeated {
 			d = g.refundRefused(ctx, r, d)
 		}
 	}
-	d.Rules, d.Also = mergeStates(r.Rules, d.Rules, own.Rules, 0, 0), mergeStates(r.Also, d.Also, own.Also, 0, 0)
+	d.Rules, d.Also = mergeStates(r.Rules, d.Rules, confirmed.Rules, 0, 0), mergeStates(r.Also, d.Also, confirmed.Also, 0, 0)
 	return d, nil
 }
 
 // countLocally counts an event here too, if the limiter admitted it and r has a rule whose scope
 // Take counts (see Scope.Counted). decides is true as long as a rule's window may have events that
-// this process admitted in an outage; own is then this process's decision.
+// this process admitted in an outage; d is then this process's decision.
 func (g *Gates) countLocally(ctx context.Context, r quota.Request,
 	admitted bool,
-) (own quota.Decision, decides bool, err error) {
+) (d quota.Decision, decides bool, err error) {
 	g.deciding.RLock()
 	defer g.deciding.RUnlock()
 	counts := admitted && slices.ContainsFunc(r.Rules, func(r quota.Rule) bool { return r.Scope.Counted() })
 	if !counts && g.lastAlone.IsZero() {
-		return own, false, nil
+		return d, false, nil
 	}
 	keep := max(quota.LongestKeep(r.Rules), quota.LongestKeep(r.Also))
 	decides = !g.lastAlone.IsZero() && g.now().Sub(g.lastAlone) < keep
 	switch {
 	case !counts && !decides:
-		return own, false, nil
+		return d, false, nil
 	case !admitted || len(r.Rules) == 0:
-		own, err = g.local.Peek(ctx, r)
-		own.Admitted = admitted
-		return own, true, err
+		d, err = g.local.Peek(ctx, r)
+		d.Admitted = admitted
+		return d, true, err
 	case !decides:
 		r.Rules = slices.Clone(r.Rules)
 		for i := range r.Rules {
 			r.Rules[i].Observe = true // the rule counts the event and refuses nothing
 		}
 	}
-	own, err = g.local.Take(ctx, r)
-	return own, decides, err
+	d, err = g.local.Take(ctx, r)
+	return d, decides, err
 }
 
 // refundRefused refunds what the limiter admitted and this process refused, and returns d with the
@@ -329,16 +330,13 @@ func (g *Gates) TakeOrLocal(ctx context.Context, r quota.Request) (quota.Decisio
 		return quota.Decision{Admitted: true}, nil
 	}
 	ctx = context.WithoutCancel(ctx)
-	// With Repeated, the caller chose the ID, and another process may have admitted this event,
-	// which a refund would remove.
-	refundable := !r.Repeated
-	d, away := g.callLimiter(ctx, r, r, Limiter.Take, refundable)
+	d, away := g.callLimiter(ctx, r, r.Rules, Limiter.Take)
 	if !errors.Is(away, errLimiterAway) {
 		return d, away
 	}
 	d, err := g.takeLocally(ctx, r)
-	// it was called, and may have counted the event
-	if err == nil && !d.Admitted && refundable && errors.Is(away, quota.ErrUnavailable) {
+	// it was called, and may have counted the event; as in confirmLocally
+	if err == nil && !d.Admitted && !r.Repeated && errors.Is(away, quota.ErrUnavailable) {
 		g.RefundLater(r.ID, buckets.OfCountedScopes(r.Buckets)...)
 	}
 	return d, err
@@ -346,7 +344,7 @@ func (g *Gates) TakeOrLocal(ctx context.Context, r quota.Request) (quota.Decisio
 
 // PeekOrLocal is TakeOrLocal without counting. The request must have rules.
 func (g *Gates) PeekOrLocal(ctx context.Context, r quota.Request) (quota.Decision, error) {
-	d, err := g.callLimiter(ctx, r, r, Limiter.Peek, false)
+	d, err := g.callLimiter(ctx, r, r.Rules, Limiter.Peek)
 	if errors.Is(err, errLimiterAway) {
 		d, err = g.local.Peek(ctx, r)
 		d.Alone = g.shared != nil

@@ -15,9 +15,9 @@ import (
 type Send struct {
 	buckets.Plan
 	ID string // the same for a repetition, so that a send counts once
-	// Rules of the plan with lower limits, such as for a request without a pass of a human check,
-	// which must admit the send too.
-	Lower []quota.Rule
+	// LowerLimits has rules of the plan with lower limits than there, which must admit the send
+	// too, for example because no human check was passed.
+	LowerLimits []quota.Rule
 	// Browser: of a refusal the caller sees only VisibleRefusal. Named: the browser names a
 	// verification, so its answer has other rules too.
 	Browser, Named bool
@@ -27,10 +27,9 @@ type Send struct {
 type Taken struct {
 	quota.Decision           // by the plan's rules
 	AskedAt        time.Time // when the limiter was called
-	// OnlyLower: the plan's rules admit the send, and only Send.Lower refuses it. Lower is then the
-	// limiter's decision, whose states begin with those.
-	OnlyLower bool
-	Lower     quota.Decision
+	// LowerLimits is the decision by Send.LowerLimits if those alone refuse the send, otherwise
+	// nil.
+	LowerLimits *quota.Decision
 	// The states of both gates, if the plan's rules refuse.
 	Refusal Answer
 }
@@ -61,12 +60,16 @@ func (g *Gates) TakeSend(ctx context.Context, s Send) (taken Taken, err error) {
 			return taken, err
 		}
 		taken.Decision = d
-		taken.Rules = d.Rules[len(s.Lower):]
+		if len(s.LowerLimits) > 0 {
+			taken.Rules = statesOf(s.Rules, d.Rules)
+		}
 		if d.Admitted {
 			return taken, nil
 		}
 		if taken.Allowed() && !d.Allowed() {
-			taken.OnlyLower, taken.Lower = true, d
+			lower := d
+			lower.Rules = statesOf(s.LowerLimits, d.Rules)
+			taken.LowerLimits = &lower
 			return taken, nil
 		}
 		if taken.Refusal, err = g.answerRefusal(ctx, s, taken.Decision, taken.AskedAt); err != nil || !taken.Refusal.Allowed() {
@@ -77,28 +80,26 @@ func (g *Gates) TakeSend(ctx context.Context, s Send) (taken Taken, err error) {
 	return taken, nil
 }
 
-// takeSendOnce asks the limiter or, if that is away, this process. The states of Send.Lower come
-// first. unanswered: the limiter was called, and may have counted the send.
+// takeSendOnce asks the limiter or, if that is away, this process. The decision has the states of
+// the lower limits as well. unanswered: the limiter was called, and may have counted the send.
 func (g *Gates) takeSendOnce(ctx context.Context, s Send) (d quota.Decision, unanswered bool, err error) {
 	if len(s.Rules) == 0 { // the limiter takes none
 		return quota.Decision{Admitted: true, At: g.now()}, false, nil
 	}
-	r := quota.Request{ID: s.ID, Rules: s.Rules, Also: s.Also, Buckets: s.Buckets}
-	own := r
-	own.Rules = s.LimiterRules
-	if len(s.Lower) > 0 {
-		r.Rules, own.Rules = slices.Concat(s.Lower, r.Rules), slices.Concat(s.Lower, own.Rules)
+	r, local := quota.Request{ID: s.ID, Rules: s.Rules, Also: s.Also, Buckets: s.Buckets}, s.LimiterRules
+	if len(s.LowerLimits) > 0 {
+		r.Rules, local = slices.Concat(s.LowerLimits, r.Rules), slices.Concat(s.LowerLimits, local)
 	}
-	d, err = g.callLimiter(ctx, r, own, Limiter.Take, true) // the database knows which sends were admitted
+	d, err = g.callLimiter(ctx, r, local, Limiter.Take)
 	if !errors.Is(err, errLimiterAway) {
 		return d, false, err
 	}
 	unanswered = errors.Is(err, quota.ErrUnavailable)
 	g.outage.sends.Add(1)
-	if len(own.Rules) > 0 {
-		d, err = g.takeLocally(ctx, own)
+	if r.Rules = local; len(local) > 0 {
+		d, err = g.takeLocally(ctx, r)
 	} else {
-		d, err = g.local.Peek(ctx, own)
+		d, err = g.local.Peek(ctx, r)
 		d.Admitted, d.Alone = err == nil, g.shared != nil
 	}
 	return d, unanswered, err

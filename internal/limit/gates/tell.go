@@ -64,8 +64,7 @@ func stricter(a, b quota.State) quota.State {
 func mergeStates(rules []quota.Rule, limited, rows []quota.State, least, most time.Duration) []quota.State {
 	merged := make([]quota.State, 0, len(rules))
 	for _, rule := range rules {
-		of := func(s quota.State) bool { return s.Name == rule.Name && s.Scope == rule.Scope && s.Limit == rule.Limit }
-		l, r := slices.IndexFunc(limited, of), slices.IndexFunc(rows, of)
+		l, r := stateOf(rule, limited), stateOf(rule, rows)
 		switch {
 		case r >= 0 && (l < 0 || stricter(rows[r], later(limited[l], most)) == rows[r]):
 			merged = append(merged, rows[r])
@@ -74,6 +73,25 @@ func mergeStates(rules []quota.Rule, limited, rows []quota.State, least, most ti
 		}
 	}
 	return merged
+}
+
+// stateOf returns the index of a rule's state, or -1. A rule may stand beside itself with a lower
+// limit.
+func stateOf(rule quota.Rule, states []quota.State) int {
+	return slices.IndexFunc(states, func(s quota.State) bool {
+		return s.Name == rule.Name && s.Scope == rule.Scope && s.Limit == rule.Limit
+	})
+}
+
+// statesOf returns those of the states that are of rules, in the order of rules.
+func statesOf(rules []quota.Rule, states []quota.State) []quota.State {
+	of := make([]quota.State, 0, len(rules))
+	for _, rule := range rules {
+		if i := stateOf(rule, states); i >= 0 {
+			of = append(of, states[i])
+		}
+	}
+	return of
 }
 
 // later returns what s becomes when the time has passed without a new event. It doesn't know when
@@ -140,8 +158,7 @@ func (g *Gates) peekFirstGate(ctx context.Context, p buckets.Plan) (quota.Decisi
 }
 
 func (g *Gates) peekLimiter(ctx context.Context, p buckets.Plan) (quota.Decision, error) {
-	all, own := quota.Request{Rules: p.Rules, Buckets: p.Buckets}, quota.Request{Rules: p.LimiterRules, Buckets: p.Buckets}
-	return g.callLimiter(ctx, all, own, Limiter.Peek, false)
+	return g.callLimiter(ctx, quota.Request{Rules: p.Rules, Buckets: p.Buckets}, p.LimiterRules, Limiter.Peek)
 }
 
 // countedRows returns what counts of a history, requested at askedAt, and the states by it.
@@ -156,8 +173,8 @@ func (g *Gates) countedRows(p buckets.Plan, h rowrules.History, askedAt time.Tim
 func (g *Gates) AnswerAdmitted(ctx context.Context, p buckets.Plan, taken quota.Decision, askedAt time.Time,
 	begun store.BeginAnswer,
 ) quota.Decision {
-	own := quota.Event{ID: string(begun.Send.ID[:]), At: begun.Now}
-	r := newDatabaseRows(p, append(slices.Clip(begun.History), own), begun.Rejected, begun.Now, askedAt)
+	thisSend := quota.Event{ID: string(begun.Send.ID[:]), At: begun.Now}
+	r := newDatabaseRows(p, append(slices.Clip(begun.History), thisSend), begun.Rejected, begun.Now, askedAt)
 	g.rememberWait(p, r)
 	return g.correctAndMerge(ctx, p, taken, askedAt, g.now(), r)
 }

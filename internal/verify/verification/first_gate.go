@@ -20,7 +20,7 @@ func (s *sendService) takeQuota(ctx context.Context, send claimedSend) (countedS
 		return countedSend{}, answer, err
 	}
 	taken, err := s.Gates.TakeSend(ctx, gates.Send{
-		Plan: send.plan, ID: send.limiterID(), Lower: send.lower[send.pass.Pass],
+		Plan: send.plan, ID: send.limiterID(), LowerLimits: send.lowerLimits[send.pass.Pass],
 		Browser: send.Kind != BackEnd, Named: send.resendOf.ID != "",
 	})
 	switch {
@@ -28,8 +28,8 @@ func (s *sendService) takeQuota(ctx context.Context, send claimedSend) (countedS
 		return countedSend{}, nil, fault.Unavailable
 	case err != nil:
 		return countedSend{}, nil, err
-	case taken.OnlyLower:
-		answer, err := s.refuseWithoutPass(ctx, send, taken.Lower)
+	case taken.LowerLimits != nil:
+		answer, err := s.refuseWithoutPass(ctx, send, *taken.LowerLimits)
 		return countedSend{}, answer, err
 	case !taken.Admitted:
 		return countedSend{}, s.refuse(ctx, send.parsedRequest, taken.Refusal, "refused"), nil
@@ -38,9 +38,9 @@ func (s *sendService) takeQuota(ctx context.Context, send claimedSend) (countedS
 }
 
 // refuseWithoutPass answers a request that has no pass, or only one of an easier human check. For
-// such a request some rules have lower limits; see parsedRequest.lower. If a full pass would admit
-// the request, the answer asks for a human check. Otherwise it is a refusal. To find this out,
-// refuseWithoutPass reads the recipient's rows.
+// such a request some rules have lower limits; see parsedRequest.lowerLimits. If a full pass would
+// admit the request, the answer asks for a human check. Otherwise it is a refusal. To find this
+// out, refuseWithoutPass reads the recipient's rows.
 //
 // taken is the limiter's refusal by the lower limits, or zero if the request needs a pass although
 // the rules would admit it. If taken isn't zero, the limiter's full limits admit the send: a flood

@@ -101,8 +101,8 @@ func (s *sendService) addHumanCheck(ctx context.Context, r *parsedRequest) error
 	var c humancheck.Check
 	if check := s.humanCheckOf(r.Kind, r.plan); check != nil && !s.Policy.Get().TestRecipients.Has(r.addressHash, s.Now()) {
 		c, r.check = *check, check
-		for pass := range r.lower {
-			r.lower[pass] = policy.Pass(pass).Below(r.plan.Class, r.plan.Rules)
+		for pass := range r.lowerLimits {
+			r.lowerLimits[pass] = policy.Pass(pass).Below(r.plan.Class, r.plan.Rules)
 		}
 		r.checkRequired = s.isAlwaysAsked(ctx, c, r.plan, r.to, !r.resendOf.isJoined(r.plan.Purpose.Life(r.to.Channel())))
 	}

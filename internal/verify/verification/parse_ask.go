@@ -30,10 +30,10 @@ type parsedRequest struct {
 	plan        buckets.Plan        // the request's rules, each with its gate, limit and bucket
 	holder      string              // of a verification that the request opens
 	check       *humancheck.Check   // that a send may be asked for; nil: none
-	// lower has, for each policy.Pass, the rules of the plan that have a lower limit for a send
-	// with this pass, with that limit. A send must keep these rules and the plan's own.
-	// lower[policy.FullPass] is empty.
-	lower         [policy.FullPass + 1][]quota.Rule
+	// lowerLimits has, for each policy.Pass, the rules of the plan that have a lower limit for a
+	// send with this pass, with that limit. A send must keep these rules and the plan's own.
+	// lowerLimits[policy.FullPass] is empty.
+	lowerLimits   [policy.FullPass + 1][]quota.Rule
 	checkRequired bool // even if the rules have free places
 }
 
