@@ -168,15 +168,15 @@ func TestQuota15OnClusterFailuresAreLookedAtOnce(t *testing.T) {
 		steps.Add(1)
 		return run()
 	})
-	rules := []Rule{sliding(Recipient, 2, time.Hour), {Name: "failures", Scope: Failures, Limit: 1, Window: time.Hour}}
-	req := Request{ID: "one", Rules: rules, Buckets: map[Scope]string{Recipient: ann(), Failures: Bucket("failures", "ann")}}
+	rules := []Rule{sliding(Recipient, 2, time.Hour), {Name: "failures", Scope: failures, Limit: 1, Window: time.Hour, Recorded: true}}
+	req := Request{ID: "one", Rules: rules, Buckets: map[Scope]string{Recipient: ann(), failures: Bucket("failures", "ann")}}
 	for range 2 { // the same again, too
 		d := mustTake(t, limiter, req, true)
 		sameList(t, "used", []int{d.Rules[0].Used, d.Rules[1].Used}, []int{1, 0})
 	}
 	same(t, "scripts of both: two looks and one take each", steps.Load(), 6)
-	same(t, "what stands in the bucket", others.client.Exists(t.Context(), limiter.key(req.Buckets[Failures])).Val(), 0)
-	must(t, limiter.Record(t.Context(), req.Buckets[Failures], time.Hour, []AgedEvent{{ID: "x"}}))
+	same(t, "what stands in the bucket", others.client.Exists(t.Context(), limiter.key(req.Buckets[failures])).Val(), 0)
+	must(t, limiter.Record(t.Context(), req.Buckets[failures], time.Hour, []AgedEvent{{ID: "x"}}))
 	req.ID = "two"
 	d := mustTake(t, limiter, req, false)
 	sameList(t, "violated", d.Violated(), []string{"failures"})

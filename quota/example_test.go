@@ -125,6 +125,22 @@ func ExampleValidate() {
 	// rule 2 ("Hour"): window 90ms is not whole seconds within 1 s and 31 days
 }
 
+// Whether a login fails is known only after it was let in, so a failure is recorded.
+func ExampleRule_recorded() {
+	limiter, ctx := quota.NewMemory(time.Now), context.Background()
+	logins := quota.Request{
+		ID:      "login 1",
+		Rules:   []quota.Rule{{Name: "failed-logins", Scope: "user", Limit: 1, Window: time.Hour, Recorded: true}},
+		Buckets: map[quota.Scope]string{"user": quota.Bucket("logins", "ann")},
+	}
+	first, _ := limiter.Take(ctx, logins)
+	err := limiter.Record(ctx, logins.Buckets["user"], time.Hour, []quota.AgedEvent{{ID: logins.ID}}) // the password was wrong
+	logins.ID = "login 2"
+	second, _ := limiter.Take(ctx, logins)
+	fmt.Println(first.Admitted, first.Rules[0].Used, err, second.Admitted, second.Violated())
+	// Output: true 0 <nil> false [failed-logins]
+}
+
 // A queue lets callers wait for a place, in the order of their arrival. A caller that cannot be
 // admitted in time is refused at once.
 func ExampleQueue_Wait() {

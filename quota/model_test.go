@@ -96,7 +96,7 @@ func (n *naive) take(req Request, now time.Time) (Decision, error) {
 	n.see(now, bucketsOfRules(req)...)
 	held := map[Scope]bool{}
 	for _, r := range req.Rules {
-		if r.Scope == Failures {
+		if r.Recorded {
 			continue
 		}
 		name := req.Buckets[r.Scope]
@@ -126,7 +126,7 @@ func (n *naive) observed(req Request, now time.Time) (names []string, first bool
 	first = true
 	for _, r := range req.Rules {
 		name := req.Buckets[r.Scope]
-		first = first && (r.Scope == Failures || !n.holds(name, req.ID, now, keepOf[r.Scope]))
+		first = first && (r.Recorded || !n.holds(name, req.ID, now, keepOf[r.Scope]))
 		if r.Observe && n.state(r, name, now).Used >= r.Limit {
 			names = append(names, r.Name)
 		}

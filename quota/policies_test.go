@@ -18,7 +18,7 @@ func TestValidate(t *testing.T) {
 		{rule("a", IP, 1, time.Second), ""},
 		{rule("z234567890123456789012345678901_", Recipient, 100_000, 744*time.Hour), ""},
 		{rule("a-b", IP, 2, 90*time.Second), ""},
-		{rule("a", "planet", 0, time.Minute), "scope limit "},
+		{rule("a", "planet", 0, time.Minute), "limit "},
 		{rule("a", IP, 100_001, time.Second-1), "limit window "},
 		{rule("", "", -1, 0), "name scope limit window "},
 		{rule("1st", Recipient, 1, 744*time.Hour+time.Second), "name window "},
@@ -63,15 +63,15 @@ func TestDecision(t *testing.T) {
 	same(t, "wait", full.RetryAfter(), 3)
 	sameList(t, "violated", full.Violated(), []string{"a", "c", "d", "e"})
 
-	observed, failures := state("observed", 9), state("failures", 0)
-	observed.Observe, observed.Limit, observed.Used, failures.Scope = true, 1, 2, Failures
-	mixed := Decision{Admitted: true, Rules: []State{observed, failures, state("b", 2)}}
+	observed, recorded := state("observed", 9), state("recorded", 0)
+	observed.Observe, observed.Limit, observed.Used, recorded.Recorded = true, 1, 2, true
+	mixed := Decision{Admitted: true, Rules: []State{observed, recorded, state("b", 2)}}
 	sameList(t, "observed", mixed.Observed(), []string{"observed"})
 	sameList(t, "an observing rule violates nothing", mixed.Violated(), []string{"b"})
 	same(t, "nor blocks", mixed.RetryAfter(), 2)
 	same(t, "public", len(mixed.Public().Rules), 1)
 	mixed.Rules[1].RetryAfter = 1
-	same(t, "public when failures block", len(mixed.Public().Rules), 2)
+	same(t, "public when a recorded rule blocks", len(mixed.Public().Rules), 2)
 	mixed.Rules[0].Used = 1
 	sameList(t, "observed with a place for the event itself", mixed.Observed(), nil)
 }

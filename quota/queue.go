@@ -398,7 +398,7 @@ func (s State) minWaitBehind(ahead int, now time.Time) time.Duration {
 	if s.RetryAfter > 0 {
 		free = 0
 	}
-	if ahead < free || !s.Scope.Counted() {
+	if ahead < free || s.Recorded {
 		return s.RetryAfter
 	}
 	wait := s.RetryAfter

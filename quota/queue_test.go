@@ -372,7 +372,7 @@ func TestWaitBehindOthers(t *testing.T) {
 		{State{Rule: hourly, Used: 3, ResetAfter: time.Minute, RetryAfter: time.Minute}, 3, 61 * time.Minute},
 		{State{Rule: hourly}, 3, time.Minute},
 		{State{Rule: dates}, 1, 35*time.Hour + time.Minute},
-		{State{Rule: Rule{Scope: Failures, Limit: 1, Window: time.Minute}, Used: 1, RetryAfter: time.Second}, 9, time.Second},
+		{State{Rule: Rule{Recorded: true, Limit: 1, Window: time.Minute}, Used: 1, RetryAfter: time.Second}, 9, time.Second},
 	} {
 		same(t, fmt.Sprintf("%+v behind %d", c.state, c.ahead), c.state.minWaitBehind(c.ahead, now), c.want)
 	}

@@ -4,8 +4,8 @@
 //
 // Evaluate computes a decision from any list of events. Memory counts in one process, with the same
 // functions. Redis counts for all replicas, in take.lua, and tests hold its answers against
-// Memory's. Queue lets callers wait their turn. Nothing here knows of mail or SMS; quotahttp speaks
-// HTTP.
+// Memory's. Queue lets callers wait their turn. Nothing here knows what the events are; quotahttp
+// speaks HTTP.
 //
 // Times are whole microseconds on the limiter's own clock. If that clock is set back, events that
 // then lie in the future are moved to the present.
@@ -18,28 +18,18 @@ import (
 	"time"
 )
 
-// Scope is what a rule counts by. In a request, each scope has its own bucket.
+// Scope is what a rule counts by. In a request, each scope has its own bucket. The constants name
+// common scopes; any other name is a scope, too.
 type Scope string
 
 const (
-	Recipient Scope = "recipient" // one mailbox or phone
+	Recipient Scope = "recipient" // one person or thing that the events are for
 	IP        Scope = "ip"        // one IPv4 address or one IPv6 /64
 	Network   Scope = "network"   // the wider network: one IPv4 /24 or one IPv6 /48
 	App       Scope = "app"       // one tenant
 	Purpose   Scope = "purpose"   // one purpose of one tenant
-	Country   Scope = "country"   // one country of phone numbers
-	Prefix    Scope = "prefix"    // phone numbers that differ only in their last four digits
 	Global    Scope = "global"    // everything
-	Failures  Scope = "failures"  // sends to one mailbox or phone that failed because it accepts no messages; see Counted
-
-	FailedChecks Scope = "checks"  // wrong codes; see Counted
-	Backoff      Scope = "backoff" // such sends that failed for any other reason; see Counted
 )
-
-// Counted reports whether Take counts the event in the scope's bucket. It doesn't for Failures,
-// FailedChecks and Backoff, whose events are only known once a send or a check has failed; Record
-// adds those. Take applies their rules all the same.
-func (s Scope) Counted() bool { return s != Failures && s != FailedChecks && s != Backoff }
 
 // Rule admits an event while fewer than Limit earlier events count. Set exactly one of Window, Per
 // and Days:
@@ -57,6 +47,10 @@ type Rule struct {
 	Zone   *time.Location // of Per and Days; nil is UTC
 	// Observe makes the rule count but never refuse; Decision.Observed names it when it would have.
 	Observe bool
+	// Recorded is for events that are only known after the decision, such as failed logins. Take
+	// applies the rule and doesn't count the event for it: only Record adds events. Set it in all
+	// rules of a scope or in none.
+	Recorded bool
 }
 
 // Policy is a named list of rules. Purposes that share a policy share its buckets.
@@ -159,11 +153,11 @@ func (d Decision) Violated() []string {
 	return names
 }
 
-// Public returns the decision without what clients must not see: Also, observing rules, and rules
-// whose scope isn't Counted unless they block. If that leaves out no rule, it shares Rules with d.
+// Public returns the decision without what clients must not see: Also, observing rules, and
+// Recorded rules unless they block. If that leaves out no rule, it shares Rules with d.
 func (d Decision) Public() Decision {
 	d.Also = nil
-	hidden := func(s State) bool { return s.Observe || !s.Scope.Counted() && !s.blocks() }
+	hidden := func(s State) bool { return s.Observe || s.Recorded && !s.blocks() }
 	if slices.ContainsFunc(d.Rules, hidden) {
 		d.Rules = slices.DeleteFunc(slices.Clone(d.Rules), hidden)
 	}
@@ -176,7 +170,7 @@ func (d Decision) Observed() []string {
 	var names []string
 	for _, s := range d.Rules {
 		before := s.Used
-		if d.Admitted && s.Scope.Counted() {
+		if d.Admitted && !s.Recorded {
 			before-- // the event itself
 		}
 		if s.Observe && before >= s.Limit {
@@ -193,12 +187,12 @@ func (d Decision) Observed() []string {
 // the events elsewhere as well, and Record the lost ones.
 type Limiter interface {
 	// Take counts the event in every bucket if all rules admit it, and otherwise in none. Observing
-	// rules never refuse but do count. Rules whose scope isn't Counted can refuse, but Take leaves
-	// their buckets as they are.
+	// rules never refuse but do count. Recorded rules can refuse, but Take leaves their buckets as
+	// they are.
 	//
 	// However often Take is repeated with an admitted ID, it counts once: a bucket that has the ID
-	// neither decides nor counts it again. Only a rule whose scope isn't Counted may refuse the
-	// repetition. A bucket has an ID until the event is as old as LongestKeep of its rules. Errors:
+	// neither decides nor counts it again. Only a Recorded rule may refuse the repetition. A bucket
+	// has an ID until the event is as old as LongestKeep of its rules. Errors:
 	// ErrBadRequest, ErrRefunded, ErrUnavailable.
 	Take(ctx context.Context, req Request) (Decision, error)
 

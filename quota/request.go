@@ -69,7 +69,7 @@ func (p requestPlan) withBuckets(buckets map[Scope]string) (requestPlan, error) 
 	for i, r := range p.rules {
 		b, _ := slices.BinarySearch(p.buckets, buckets[r.Scope])
 		p.bucketOf[i] = b
-		if i < p.deciding && r.Scope.Counted() {
+		if i < p.deciding && !r.Recorded {
 			p.keeps[b] = max(p.keeps[b], r.Keep())
 		}
 	}

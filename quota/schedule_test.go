@@ -107,9 +107,9 @@ func (s *schedule) request(id string) Request {
 		{IP, Recipient},
 		{App},
 		{App, IP},
-		{Failures},
-		{Failures, Recipient},
-		{Recipient, Failures},
+		{failures},
+		{failures, Recipient},
+		{Recipient, failures},
 		{Purpose},
 		{App, Purpose},
 	}[s.dice(11)] {
@@ -127,15 +127,18 @@ func (s *schedule) request(id string) Request {
 		}
 	}
 	for i := range rules {
-		rules[i].Observe = s.dice(4) == 0
+		rules[i].Observe, rules[i].Recorded = s.dice(4) == 0, rules[i].Scope == failures
 	}
 	all := buckets(s.name(), s.name())
-	all[App], all[Failures], all[Purpose] = Bucket("app", s.name()), Bucket("failures", s.name()), Bucket("purpose", s.name())
+	all[App], all[failures], all[Purpose] = Bucket("app", s.name()), Bucket("failures", s.name()), Bucket("purpose", s.name())
 	return Request{ID: id, Rules: rules, Buckets: all}
 }
 
+// failures is a scope of this test, whose rules are Recorded.
+const failures Scope = "failures"
+
 var keepOf = map[Scope]time.Duration{
-	Recipient: 30 * time.Second, IP: 7 * time.Second, App: 5 * time.Hour, Failures: 20 * time.Second,
+	Recipient: 30 * time.Second, IP: 7 * time.Second, App: 5 * time.Hour, failures: 20 * time.Second,
 	Purpose: 76 * time.Hour,
 }
 
@@ -220,7 +223,7 @@ func (s *schedule) peek() {
 
 func (s *schedule) refund() {
 	req := s.request(s.id())
-	for _, scope := range []Scope{Recipient, IP, App, Purpose, Failures}[:1+s.dice(5)] {
+	for _, scope := range []Scope{Recipient, IP, App, Purpose, failures}[:1+s.dice(5)] {
 		s.model.refund(req.Buckets[scope], req.ID, s.now)
 		for _, w := range s.worlds {
 			must(s.t, w.Refund(s.t.Context(), req.ID, req.Buckets[scope]))
@@ -229,7 +232,7 @@ func (s *schedule) refund() {
 }
 
 func (s *schedule) record() {
-	scope := []Scope{Recipient, IP, App, Purpose, Failures}[s.dice(5)]
+	scope := []Scope{Recipient, IP, App, Purpose, failures}[s.dice(5)]
 	req := s.request("")
 	var events []AgedEvent
 	n := s.dice(4)

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
-	"slices"
 	"time"
 )
 
@@ -20,8 +19,6 @@ const (
 const namePattern = `[a-z][a-z0-9_-]{0,31}`
 
 var validName = regexp.MustCompile(`^` + namePattern + `$`).MatchString
-
-var policyScopes = []Scope{Recipient, IP, Network, App, Purpose, Country, Prefix, Global, Failures}
 
 // RuleError is a problem of one field.
 type RuleError struct {
@@ -63,8 +60,8 @@ func problems(rules []Rule) (all []error) {
 			wrong("name", "is used before")
 		}
 		named[r.Name] = true
-		if !slices.Contains(policyScopes, r.Scope) {
-			wrong("scope", fmt.Sprintf("%q is not one of %s", r.Scope, policyScopes))
+		if r.Scope == "" {
+			wrong("scope", "is missing")
 		}
 		r.checkBounds(wrong)
 	}

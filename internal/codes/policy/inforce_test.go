@@ -39,7 +39,7 @@ func TestRulesInForce(t *testing.T) {
 	}
 	minute := quota.Rule{Name: "minute", Scope: quota.Recipient, Limit: 4, Window: time.Minute}
 	office := quota.Rule{Name: "office", Scope: quota.IP, Limit: 7, Window: time.Hour}
-	failures := quota.Rule{Name: "failures", Scope: quota.Failures, Limit: 6, Window: time.Hour}
+	failures := quota.Rule{Name: "failures", Scope: policy.FailuresScope, Limit: 6, Window: time.Hour}
 	builtIn := purpose("default", minute, failures)
 	builtIn.BuiltIn, builtIn.Reserve = true, map[string]int{"minute": 1}
 	set := policy.Set{

@@ -127,7 +127,7 @@ func (s Set) CurrentAndFormerBucketNames(purpose string) []string {
 	return names
 }
 
-func (s Set) LongestFailureWindow() time.Duration { return s.longestWindow(quota.Failures) }
+func (s Set) LongestFailureWindow() time.Duration { return s.longestWindow(FailuresScope) }
 
 func (s Set) LongestRecipientWindow() time.Duration { return s.longestWindow(quota.Recipient) }
 

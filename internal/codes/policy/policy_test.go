@@ -17,8 +17,8 @@ func TestRulesFor(t *testing.T) {
 	own := quota.Rule{Name: "minute", Scope: quota.Recipient, Limit: 1, Window: time.Minute}
 	net := quota.Rule{Name: "client", Scope: quota.Network, Limit: 5, Window: time.Minute}
 	office := quota.Rule{Name: "office", Scope: quota.IP, Limit: 5, Window: time.Minute, Observe: true}
-	failures := quota.Rule{Name: "failures", Scope: quota.Failures, Limit: 4, Window: time.Minute}
-	place := quota.Rule{Name: "place", Scope: quota.Country, Limit: 5, Window: time.Minute}
+	failures := quota.Rule{Name: "failures", Scope: policy.FailuresScope, Limit: 4, Window: time.Minute}
+	place := quota.Rule{Name: "place", Scope: policy.CountryScope, Limit: 5, Window: time.Minute}
 	known := policy.Request{Channel: recipient.Email, Class: store.KnownBrowser, NamesClient: true}
 	stranger := policy.Request{Channel: recipient.Email, Class: store.UnknownBrowser, NamesClient: true}
 	text, unnamed, test := stranger, stranger, stranger
@@ -43,6 +43,9 @@ func TestRulesFor(t *testing.T) {
 		rules := set.RulesFor(policy.Purpose{Policy: quota.Policy{Rules: c.rules}}, c.by)
 		for _, r := range rules {
 			got = append(got, r.Name)
+			if r.Recorded != (r.Name == "failures" || r.Name == "backoff") { // a send is counted for all others
+				t.Errorf("%+v: the rule %s is recorded: %v", c.by, r.Name, r.Recorded)
+			}
 		}
 		servertest.Same(t, "rules", fmt.Sprint(got), fmt.Sprint(c.want))
 		if c.by == known {
@@ -64,7 +67,7 @@ func TestStrangersLeaveEachReserve(t *testing.T) {
 	p := policy.Purpose{Reserve: map[string]int{}}
 	for _, scope := range []quota.Scope{
 		quota.Recipient, quota.IP, quota.Network, quota.App, quota.Purpose,
-		quota.Country, quota.Prefix, quota.Global,
+		policy.CountryScope, policy.PrefixScope, quota.Global,
 	} {
 		p.Policy.Rules = append(p.Policy.Rules, quota.Rule{Name: string(scope), Scope: scope, Limit: 5})
 		p.Reserve[string(scope)] = 2
@@ -102,7 +105,7 @@ func TestStrangersLeaveEachReserve(t *testing.T) {
 // others have all.
 func TestStrangersHaveHalfOfTheFailures(t *testing.T) {
 	for limit, half := range map[int]int{1: 1, 2: 1, 3: 1, 4: 2, 20: 10} {
-		p := policy.Purpose{Policy: quota.Policy{Rules: []quota.Rule{{Name: "bad", Scope: quota.Failures, Limit: limit}}}}
+		p := policy.Purpose{Policy: quota.Policy{Rules: []quota.Rule{{Name: "bad", Scope: policy.FailuresScope, Limit: limit}}}}
 		for class, want := range map[store.Class]int{store.SecretKeyClass: limit, store.KnownBrowser: limit, store.UnknownBrowser: half} {
 			got := (policy.Set{}).RulesFor(p, policy.Request{Class: class})[0].Limit
 			servertest.Same(t, fmt.Sprintf("of %d failures %q has", limit, class), got, want)

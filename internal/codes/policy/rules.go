@@ -19,6 +19,22 @@ var browserRules = []quota.Rule{
 	{Name: "network", Scope: quota.Network, Limit: 1000, Window: time.Hour},
 }
 
+// The scopes of rules that package quota doesn't name.
+const (
+	CountryScope quota.Scope = "country" // one country of phone numbers
+	PrefixScope  quota.Scope = "prefix"  // phone numbers that differ only in their last four digits
+
+	FailuresScope     quota.Scope = "failures" // sends to one mailbox or phone that failed because it accepts no messages
+	BackoffScope      quota.Scope = "backoff"  // sends to one mailbox or phone that failed for any other reason
+	FailedChecksScope quota.Scope = "checks"   // wrong codes
+)
+
+// IsRecorded reports whether the scope's events are known only once a send or a check has failed.
+// Its rules are quota.Rule.Recorded, so a send that they admit isn't counted for them.
+func IsRecorded(scope quota.Scope) bool {
+	return scope == FailuresScope || scope == BackoffScope || scope == FailedChecksScope
+}
+
 // UnnamedScope counts an app's strangers for whom the back end named no client_ip.
 const UnnamedScope quota.Scope = "unnamed"
 
@@ -84,10 +100,10 @@ func (s Set) RulesFor(p Purpose, from Request) []quota.Rule {
 	has := func(is func(quota.Rule) bool) bool { return slices.ContainsFunc(rules, is) }
 	for _, r := range p.Policy.Rules {
 		r.Limit -= s.reserve(p, from, r)
-		r.Observe = r.Observe || from.Test
+		r.Observe, r.Recorded = r.Observe || from.Test, IsRecorded(r.Scope)
 		rules = append(rules, r)
 	}
-	if has(func(r quota.Rule) bool { return r.Scope == quota.Failures && !r.Observe }) {
+	if has(func(r quota.Rule) bool { return r.Scope == FailuresScope && !r.Observe }) {
 		add(BackoffRule)
 	}
 	for _, r := range browserRules {
@@ -111,7 +127,7 @@ func (s Set) RulesFor(p Purpose, from Request) []quota.Rule {
 		case CountsByClient(r.Scope):
 			return !from.NamesClient
 		}
-		return from.Channel != recipient.SMS && (r.Scope == quota.Country || r.Scope == quota.Prefix)
+		return from.Channel != recipient.SMS && (r.Scope == CountryScope || r.Scope == PrefixScope)
 	})
 }
 
@@ -132,7 +148,7 @@ func IsStrangerInScope(class store.Class, scope quota.Scope) bool {
 //     policy in an app that strangers can't reach.
 func (s Set) reserve(p Purpose, from Request, r quota.Rule) int {
 	switch {
-	case r.Scope == quota.Failures:
+	case r.Scope == FailuresScope:
 		if from.Class.IsStranger() {
 			return r.Limit - max(1, r.Limit/2)
 		}
@@ -176,11 +192,11 @@ func (p Pass) Limit(class store.Class, r quota.Rule) int {
 }
 
 var RuleScopes = []quota.Scope{
-	quota.Recipient, quota.IP, quota.Network, quota.App, quota.Purpose, quota.Country,
-	quota.Prefix, quota.Global, quota.Failures,
+	quota.Recipient, quota.IP, quota.Network, quota.App, quota.Purpose, CountryScope,
+	PrefixScope, quota.Global, FailuresScope,
 }
 
-var recipientScopes = []quota.Scope{quota.Recipient, quota.Failures, quota.Backoff}
+var recipientScopes = []quota.Scope{quota.Recipient, FailuresScope, BackoffScope}
 
 // IsWiderScope reports whether a scope counts the sends of many recipients together. A rule of such
 // a scope that refuses a browser does so for every recipient.
@@ -200,7 +216,7 @@ const BackoffName = "backoff"
 //
 // Each class of callers counts separately, so strangers don't use up the others' places. backoff.go
 // in package gates says when a send stops counting.
-var BackoffRule = quota.Rule{Name: BackoffName, Scope: quota.Backoff, Limit: 20, Window: time.Hour}
+var BackoffRule = quota.Rule{Name: BackoffName, Scope: BackoffScope, Recorded: true, Limit: 20, Window: time.Hour}
 
 type FailedCheckRules struct {
 	Network     quota.Rule // scope IP
@@ -209,5 +225,5 @@ type FailedCheckRules struct {
 }
 
 func CountedInDatabase(r quota.Rule) bool {
-	return r.Scope == quota.Recipient || r.Scope == quota.Failures
+	return r.Scope == quota.Recipient || r.Scope == FailuresScope
 }

@@ -52,7 +52,7 @@ func (o *Outbox) finish(ctx context.Context, f *flight, out store.Outcome) {
 		o.Repair.CountBadAddress(context.WithoutCancel(ctx), s)
 	case store.CountsTowardBackoffRule(out.Reason):
 		// If Redis does not answer, only this process counts the failure.
-		_ = o.Limiter.Record(context.WithoutCancel(ctx), quota.Backoff,
+		_ = o.Limiter.Record(context.WithoutCancel(ctx), policy.BackoffScope,
 			buckets.Backoff(s.App, s.Channel, s.Recipient, f.work.Verification.Class), policy.BackoffRule.Window, o.Now(),
 			quota.AgedEvent{ID: string(s.ID[:])})
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"sendcode/internal/base/logs"
+	"sendcode/internal/codes/policy"
 	"sendcode/internal/deliver/delivery"
 	"sendcode/internal/deliver/sms"
 	"sendcode/internal/store"
@@ -16,8 +17,8 @@ import (
 // SpendCap is the most that text messages may cost in a day or a month, in UTC.
 type SpendCap struct {
 	Name string // unique
-	// Scope is quota.App or quota.Country if the cap applies to each app or country separately.
-	// With any other value, the cap applies to all messages together.
+	// Scope is quota.App or policy.CountryScope if the cap applies to each app or country
+	// separately. With any other value, the cap applies to all messages together.
 	Scope quota.Scope
 	Per   quota.Period
 	Limit int64 // millionths of the unit that prices are in
@@ -145,7 +146,7 @@ func (b *Budget) charges(m sms.Message, cost int64) ([]store.SMSCharge, map[stri
 		switch c.Scope {
 		case quota.App:
 			account += " app " + m.App
-		case quota.Country:
+		case policy.CountryScope:
 			account += " country " + m.Country
 		}
 		caps[account] = c

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"sendcode/internal/codes/policy"
 	"sendcode/internal/deliver/sms"
 	"sendcode/internal/kit/servertest"
 	"sendcode/internal/store"
@@ -21,7 +22,7 @@ func TestAccountsOfCaps(t *testing.T) {
 	b := &Budget{caps: []SpendCap{
 		{Name: "all", Scope: quota.Global, Per: quota.Day, Limit: 10, Reserve: 3},
 		{Name: "apps", Scope: quota.App, Per: quota.Month, Limit: 20, Reserve: 4},
-		{Name: "lands", Scope: quota.Country, Per: quota.Day, Limit: 30},
+		{Name: "lands", Scope: policy.CountryScope, Per: quota.Day, Limit: 30},
 	}}
 	for stranger, limits := range map[bool][3]int64{false: {10, 20, 30}, true: {7, 16, 30}} {
 		charges, caps := b.charges(sms.Message{App: "shop", Country: "DE", Stranger: stranger}, 7)
@@ -61,7 +62,7 @@ func TestStrangersHoldHalf(t *testing.T) {
 	for used, want := range map[int64]bool{349: false, 350: true} {
 		b := NewBudget(counted{"lands country DE": used}, []SpendCap{
 			{Name: "day", Scope: quota.Global, Per: quota.Day, Limit: 1000},
-			{Name: "lands", Scope: quota.Country, Per: quota.Day, Limit: 1000, Reserve: 300},
+			{Name: "lands", Scope: policy.CountryScope, Per: quota.Day, Limit: 1000, Reserve: 300},
 		}, slog.New(slog.DiscardHandler), nil)
 		if got := b.StrangersHoldHalf(t.Context(), "shop", "DE"); got != want || b.StrangersHoldHalf(t.Context(), "shop", "AT") {
 			t.Errorf("%d used: %v", used, got)

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"sendcode/internal/codes/policy"
 	"sendcode/internal/http/server"
 	"sendcode/internal/verify/verification"
 	"sendcode/quota"
@@ -13,8 +14,8 @@ func quotaProblem(a verification.Answer) *server.Problem {
 	if a.AsksNext {
 		p.Extra["quota"] = toQuotaJSON(a)
 	}
-	if blocking, _ := a.Quota.Blocking(); blocking.Scope == quota.Backoff {
-		p.Variant = string(quota.Backoff)
+	if blocking, _ := a.Quota.Blocking(); blocking.Scope == policy.BackoffScope {
+		p.Variant = string(policy.BackoffScope)
 		p.Detail = "The rule {blocked_by} has no place left: codes to this recipient fail at the moment for a reason of ours, " +
 			"and nothing is wrong with the address or number. The next code can be sent in {wait}."
 	}

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"sendcode/internal/codes/policy"
 	"sendcode/internal/verify/verification"
 	"sendcode/quota"
 )
@@ -12,9 +13,9 @@ import (
 // name, and says that nothing is wrong with the recipient.
 func TestDetailOfARefusal(t *testing.T) {
 	for scope, want := range map[quota.Scope][2]string{
-		quota.Recipient: {"", "The rule backoff has no place left; the next code can be sent in 42 s."},
-		quota.Failures:  {"", "The rule backoff has no place left; the next code can be sent in 42 s."},
-		quota.Backoff: {
+		quota.Recipient:      {"", "The rule backoff has no place left; the next code can be sent in 42 s."},
+		policy.FailuresScope: {"", "The rule backoff has no place left; the next code can be sent in 42 s."},
+		policy.BackoffScope: {
 			"backoff",
 			"The rule backoff has no place left: codes to this recipient fail at the moment for a reason of ours, and nothing is wrong " +
 				"with the address or number. The next code can be sent in 42 s.",

@@ -28,7 +28,7 @@ func TestRefusalByFailuresThatHaveLeft(t *testing.T) {
 	r := newRig(t)
 	terms := r.Svc.Terms()
 	p := terms.Purposes["login"]
-	p.Policy.Rules = append(slices.Clone(p.Policy.Rules), quota.Rule{Name: "failures", Scope: quota.Failures, Limit: 1, Window: time.Hour},
+	p.Policy.Rules = append(slices.Clone(p.Policy.Rules), quota.Rule{Name: "failures", Scope: policy.FailuresScope, Limit: 1, Window: time.Hour},
 		quota.Rule{Name: "stricter", Scope: quota.Recipient, Limit: 1, Window: time.Hour, Observe: true})
 	terms.Purposes = map[string]policy.Purpose{"login": p}
 	r.Svc.Change(terms)

@@ -30,7 +30,7 @@ func Recipient(app string, ch recipient.Channel, sharedName string, h recipient.
 // Failures returns the bucket of a recipient's sends that failed because of the address, under all
 // policies: a bad address is bad for every purpose.
 func Failures(app string, ch recipient.Channel, h recipient.Hash) string {
-	return bucket(app, ch, "", quota.Failures, h.String())
+	return bucket(app, ch, "", policy.FailuresScope, h.String())
 }
 
 // InDatabase reports whether the database's rows also have the events of a bucket, which is one
@@ -40,12 +40,12 @@ func InDatabase(name string) bool {
 		_, name, _ = strings.Cut(name, ":")
 	}
 	scope, _, _ := strings.Cut(name, ":")
-	return scope == string(quota.Recipient) || scope == string(quota.Failures)
+	return scope == string(quota.Recipient) || scope == string(policy.FailuresScope)
 }
 
 // Backoff returns the bucket of policy.BackoffRule for a class of callers, under all policies.
 func Backoff(app string, ch recipient.Channel, h recipient.Hash, class store.Class) string {
-	return quota.Bucket(app, string(ch), "", string(quota.Backoff), string(class), h.String())
+	return quota.Bucket(app, string(ch), "", string(policy.BackoffScope), string(class), h.String())
 }
 
 func AppFailedChecks(app string, ch recipient.Channel) string {
@@ -126,9 +126,9 @@ func NewPlan(s Subject, rules []quota.Rule, also ...quota.Rule) Plan {
 		return divided[begin:len(divided):len(divided)]
 	}
 	p.SendRules = appendThose(func(scope quota.Scope) bool { return scope == quota.Recipient })
-	p.FailureRules = appendThose(func(scope quota.Scope) bool { return scope == quota.Failures })
+	p.FailureRules = appendThose(func(scope quota.Scope) bool { return scope == policy.FailuresScope })
 	p.DatabaseRules = divided[:len(divided):len(divided)]
-	p.LimiterRules = appendThose(func(scope quota.Scope) bool { return scope != quota.Recipient && scope != quota.Failures })
+	p.LimiterRules = appendThose(func(scope quota.Scope) bool { return scope != quota.Recipient && scope != policy.FailuresScope })
 	for _, all := range [][]quota.Rule{rules, also} {
 		for _, r := range all {
 			if p.Buckets[r.Scope] != "" {
@@ -149,11 +149,11 @@ const globalSubject = "all"
 func (s Subject) bucket(scope quota.Scope) string {
 	app, subject := s.App, ""
 	switch scope {
-	case quota.Failures:
+	case policy.FailuresScope:
 		return Failures(s.App, s.Channel, s.Recipient)
-	case quota.FailedChecks:
+	case policy.FailedChecksScope:
 		return AppFailedChecks(s.App, s.Channel)
-	case quota.Backoff:
+	case policy.BackoffScope:
 		return Backoff(s.App, s.Channel, s.Recipient, s.Class)
 	case policy.UnnamedScope:
 		return quota.Bucket(s.App, string(s.Channel), "", string(scope), globalSubject)
@@ -169,9 +169,9 @@ func (s Subject) bucket(scope quota.Scope) string {
 		subject = s.App
 	case quota.Purpose:
 		subject = s.Purpose.Name
-	case quota.Country:
+	case policy.CountryScope:
 		subject = s.Groups.Country
-	case quota.Prefix:
+	case policy.PrefixScope:
 		subject = s.Groups.Prefix
 	case quota.Global:
 		app, subject = "", globalSubject // app names are never empty, so this bucket belongs to no app
@@ -183,11 +183,11 @@ func (s Subject) bucket(scope quota.Scope) string {
 }
 
 // OfCountedScopes returns the buckets in which a Take counts, in random order; see
-// quota.Scope.Counted.
+// policy.IsRecorded.
 func OfCountedScopes(buckets map[quota.Scope]string) []string {
 	var all []string
 	for scope, b := range buckets {
-		if scope.Counted() {
+		if !policy.IsRecorded(scope) {
 			all = append(all, b)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 
+	"sendcode/internal/codes/policy"
 	"sendcode/internal/limit/buckets"
 	"sendcode/internal/store"
 	"sendcode/quota"
@@ -23,11 +24,11 @@ import (
 // rows (promise 4 of docs/PROMISES.md). If that admits, it refunds the sends that no longer count.
 // If the database or a refund fails, it returns d unchanged.
 func (g *Gates) correctBackoff(ctx context.Context, p buckets.Plan, d quota.Decision) quota.Decision {
-	i := slices.IndexFunc(d.Rules, func(r quota.State) bool { return r.Scope == quota.Backoff && r.RetryAfter > 0 })
+	i := slices.IndexFunc(d.Rules, func(r quota.State) bool { return r.Scope == policy.BackoffScope && r.RetryAfter > 0 })
 	if i < 0 {
 		return d
 	}
-	bucket, rule := p.Buckets[quota.Backoff], d.Rules[i].Rule
+	bucket, rule := p.Buckets[policy.BackoffScope], d.Rules[i].Rule
 	x := g.backoffs.read(ctx, readKey{bucket: bucket, stranger: p.Class.IsStranger()}, g.now,
 		func(quota.State) bool { return false },
 		func(ctx context.Context) (quota.State, error) { return g.reconcileBackoff(ctx, p, bucket, rule) })
@@ -60,7 +61,7 @@ func (g *Gates) reconcileBackoff(ctx context.Context, p buckets.Plan, bucket str
 			over = append(over, string(f.ID[:]))
 		}
 	}
-	state := quota.Evaluate([]quota.Rule{rule}, map[quota.Scope][]quota.Event{quota.Backoff: counted}, now).Rules[0]
+	state := quota.Evaluate([]quota.Rule{rule}, map[quota.Scope][]quota.Event{policy.BackoffScope: counted}, now).Rules[0]
 	refund := g.Refund
 	if g.outage.lasts() {
 		refund = g.local.Refund

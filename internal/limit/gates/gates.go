@@ -260,15 +260,15 @@ func (g *Gates) confirmLocally(ctx context.Context, r quota.Request, local []quo
 	return d, nil
 }
 
-// countLocally counts an event here too, if the limiter admitted it and r has a rule whose scope
-// Take counts (see Scope.Counted). decides is true as long as a rule's window may have events that
-// this process admitted in an outage; d is then this process's decision.
+// countLocally counts an event here too, if the limiter admitted it and r has a rule that isn't
+// Recorded. decides is true as long as a rule's window may have events that this process admitted
+// in an outage; d is then this process's decision.
 func (g *Gates) countLocally(ctx context.Context, r quota.Request,
 	admitted bool,
 ) (d quota.Decision, decides bool, err error) {
 	g.deciding.RLock()
 	defer g.deciding.RUnlock()
-	counts := admitted && slices.ContainsFunc(r.Rules, func(r quota.Rule) bool { return r.Scope.Counted() })
+	counts := admitted && slices.ContainsFunc(r.Rules, func(r quota.Rule) bool { return !r.Recorded })
 	if !counts && g.lastAlone.IsZero() {
 		return d, false, nil
 	}

@@ -210,7 +210,7 @@ func (g *Gates) isTrueFor(h historyRead, p buckets.Plan, d quota.Decision) bool 
 	}
 	full := quota.Evaluate(rules, r.events, r.now).RetryAfter()
 	return g.now().Before(h.askedAt.Add(full)) &&
-		!slices.ContainsFunc(r.states, func(s quota.State) bool { return s.Scope == quota.Failures && s.Remaining() < 2 })
+		!slices.ContainsFunc(r.states, func(s quota.State) bool { return s.Scope == policy.FailuresScope && s.Remaining() < 2 })
 }
 
 // readHistory reads the rows of the plan's recipient. Refused requests share reads, and so do

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"sendcode/internal/codes/policy"
 	"sendcode/quota"
 )
 
@@ -27,7 +28,7 @@ const maxRecordDelay = 5 * time.Second
 func (g *Gates) Record(ctx context.Context, scope quota.Scope, bucket string, keep time.Duration, read time.Time,
 	events ...quota.AgedEvent,
 ) error {
-	if scope == quota.Backoff {
+	if scope == policy.BackoffScope {
 		if err := g.local.Record(ctx, bucket, keep, agedBy(events, g.now().Sub(read), time.Time{})); err != nil {
 			return err
 		}

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"sendcode/internal/codes/policy"
 	"sendcode/internal/store/sqlite/sqlitetest"
 	vtest "sendcode/internal/verify/verification/verificationtest"
 	"sendcode/quota"
@@ -112,7 +113,7 @@ func TestReusedRefusalCountsOtherReplicas(t *testing.T) {
 			},
 		},
 		"a second failure, of a replica that does not reach Redis any more": {
-			vtest.WithRules(tenSeconds(1), quota.Rule{Name: "failures", Scope: quota.Failures, Limit: 4, Window: time.Hour}),
+			vtest.WithRules(tenSeconds(1), quota.Rule{Name: "failures", Scope: policy.FailuresScope, Limit: 4, Window: time.Hour}),
 			func(r *vtest.Rig, refuse func() time.Duration) (_, _ time.Duration) {
 				r.MailServer.Answer(vtest.NoMailbox)
 				r.SendTo(vtest.Ana)

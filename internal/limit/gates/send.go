@@ -115,7 +115,7 @@ func (g *Gates) answerRefusal(ctx context.Context, s Send, d quota.Decision, ask
 	wide := false
 	if s.Browser {
 		shown, _ := VisibleRefusal(d)
-		wide = !policy.CountedInDatabase(shown.Rule) && shown.Scope != quota.Backoff
+		wide = !policy.CountedInDatabase(shown.Rule) && shown.Scope != policy.BackoffScope
 	}
 	if wide && !s.Named {
 		return Answer{Decision: d}, nil

@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 
 	"sendcode/internal/base/panics"
+	"sendcode/internal/codes/policy"
 	"sendcode/internal/limit/buckets"
 	"sendcode/internal/store"
 	"sendcode/internal/store/rowrules"
@@ -113,7 +114,7 @@ type databaseRows struct {
 }
 
 func newDatabaseRows(p buckets.Plan, sends, rejected []quota.Event, now, askedAt time.Time) databaseRows {
-	events := map[quota.Scope][]quota.Event{quota.Recipient: sends, quota.Failures: rejected}
+	events := map[quota.Scope][]quota.Event{quota.Recipient: sends, policy.FailuresScope: rejected}
 	return databaseRows{events, quota.Evaluate(p.DatabaseRules, events, now).Rules, now, askedAt}
 }
 
@@ -252,9 +253,9 @@ func (g *Gates) limiterLacks(d quota.Decision, rows []quota.State) bool {
 // addRowsToLimiter records the rows' events in the limiter. at, on the limiter's clock, is not
 // later than r.now, so no event gets a later instant than it had.
 func (g *Gates) addRowsToLimiter(ctx context.Context, p buckets.Plan, r databaseRows, at time.Time) (err error) {
-	for _, scope := range []quota.Scope{quota.Recipient, quota.Failures} {
+	for _, scope := range []quota.Scope{quota.Recipient, policy.FailuresScope} {
 		keep := quota.LongestKeep(p.SendRules)
-		if scope == quota.Failures { // all purposes share the bucket
+		if scope == policy.FailuresScope { // all purposes share the bucket
 			keep = g.policy.Get().LongestFailureWindow()
 		}
 		var events []quota.AgedEvent

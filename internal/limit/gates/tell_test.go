@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"sendcode/internal/base/fault"
+	"sendcode/internal/codes/policy"
 	"sendcode/internal/kit/servertest"
 	"sendcode/internal/store"
 	"sendcode/internal/store/rowrules"
@@ -503,7 +504,7 @@ func TestARefusalWaitsForASilentDatabase(t *testing.T) {
 	})
 }
 
-var hourlyFailures = quota.Rule{Name: "failures", Scope: quota.Failures, Limit: 9, Window: time.Hour}
+var hourlyFailures = quota.Rule{Name: "failures", Scope: policy.FailuresScope, Limit: 9, Window: time.Hour}
 
 // Refusals that wait for a read share the next read if they need the same rows and their callers
 // have the same class.
@@ -605,7 +606,7 @@ func TestARecordThatIsLate(t *testing.T) {
 // An age is computed at the read. Record adds the time since then: in the limiter, even if it runs
 // late, and in this process, unless this process's clock was set back.
 func TestRecordAddsTheTimeSinceTheRead(t *testing.T) {
-	rule := quota.Rule{Name: "hour", Scope: quota.Backoff, Limit: 1, Window: time.Hour}
+	rule := quota.Rule{Name: "hour", Scope: policy.BackoffScope, Limit: 1, Window: time.Hour}
 	for since, age := range map[time.Duration]time.Duration{3 * time.Second: 13 * time.Second, -3 * time.Second: 10 * time.Second} {
 		vtest.InBubble(t, func(r *vtest.Rig) {
 			r.Limiter.Around(func(_ context.Context, call string, do func() error) error {
@@ -614,12 +615,12 @@ func TestRecordAddsTheTimeSinceTheRead(t *testing.T) {
 				}
 				return do()
 			})
-			r.NoError(r.Svc.Gates.Record(r.Context(), quota.Backoff, "bucket", time.Hour, time.Now().Add(-since),
+			r.NoError(r.Svc.Gates.Record(r.Context(), policy.BackoffScope, "bucket", time.Hour, time.Now().Add(-since),
 				quota.AgedEvent{ID: "send", Age: 10 * time.Second}))
 			for _, place := range []string{"the limiter", "this process"} {
 				d, err := r.Svc.Gates.PeekOrLocal(r.Context(), quota.Request{
 					Rules:   []quota.Rule{rule},
-					Buckets: map[quota.Scope]string{quota.Backoff: "bucket"},
+					Buckets: map[quota.Scope]string{policy.BackoffScope: "bucket"},
 				})
 				r.NoError(err)
 				r.Want("the wait by "+place, d.RetryAfter(), time.Hour-age-time.Second)

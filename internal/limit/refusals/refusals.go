@@ -17,6 +17,7 @@ import (
 
 	"sendcode/internal/base/logs"
 	"sendcode/internal/base/recipient"
+	"sendcode/internal/codes/policy"
 	"sendcode/internal/store"
 	"sendcode/quota"
 )
@@ -121,7 +122,7 @@ func (b *Batch) findOrOpenRow(row store.SendOrRefusal, scope quota.Scope, now ti
 		return open
 	}
 	// a rule that counts by recipient refuses only after this recipient's places have been used up
-	if scope == quota.Recipient || scope == quota.Failures || scope == quota.Backoff {
+	if scope == quota.Recipient || scope == policy.FailuresScope || scope == policy.BackoffScope {
 		if len(b.own) < maxOwnRows {
 			return b.openNewRow(b.own, row, now.Add(min(row.RetryAfter, maxOpenTime)), now)
 		}

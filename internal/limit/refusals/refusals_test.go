@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"sendcode/internal/base/recipient"
+	"sendcode/internal/codes/policy"
 	"sendcode/internal/store"
 	"sendcode/internal/store/storetest"
 	"sendcode/quota"
@@ -58,7 +59,7 @@ func TestRefusalsShareARowUntilTheirDeadline(t *testing.T) {
 		{"at the deadline", quota.Recipient, time.Minute, time.Minute, false},
 		{"a day's rule, nine minutes later", quota.Recipient, 24 * time.Hour, maxOpenTime - 1, true},
 		{"a day's rule, ten minutes later", quota.Recipient, 24 * time.Hour, maxOpenTime, false},
-		{"rejections", quota.Failures, time.Second, time.Second, false},
+		{"rejections", policy.FailuresScope, time.Second, time.Second, false},
 		{"a network's rule, before a minute has passed", quota.IP, time.Second, minOpenTime - 1, true},
 		{"a network's rule, after a minute", quota.IP, time.Second, minOpenTime, false},
 		{"an app's rule, ten minutes later", quota.App, 24 * time.Hour, maxOpenTime, false},
@@ -80,7 +81,7 @@ func TestRefusalsShareARowUntilTheirDeadline(t *testing.T) {
 // TestRefusalsAreBoundedAndCounted.
 func TestRefusalRowsOfWiderRuleAreBounded(t *testing.T) {
 	for _, scope := range []quota.Scope{
-		quota.IP, quota.Network, quota.App, quota.Purpose, quota.Country, quota.Prefix, quota.Global,
+		quota.IP, quota.Network, quota.App, quota.Purpose, policy.CountryScope, policy.PrefixScope, quota.Global,
 		"everything",
 	} {
 		r := New(nil, time.Now, nil)

@@ -61,7 +61,7 @@ type Repair struct {
 // unsettled is a send that may count only in the limiter, or only in the database.
 type unsettled struct {
 	send         uuid.UUID
-	scope        quota.Scope            // quota.Recipient; of a rejection quota.Failures
+	scope        quota.Scope            // quota.Recipient; of a rejection policy.FailuresScope
 	buckets      map[quota.Scope]string // in which the limiter may count it
 	missingSince time.Time              // when the database first had no row
 	due          time.Time              // to be recorded a second time; zero before its first record
@@ -282,7 +282,7 @@ func (r *Repair) settleSome(ctx context.Context, list []unsettled) (left []unset
 // differently, and then it counts in another.
 func (r *Repair) countedBy(row store.Send, x unsettled) (at time.Time, keep time.Duration, counts bool) {
 	set := r.Policy.Get()
-	if x.scope == quota.Failures {
+	if x.scope == policy.FailuresScope {
 		return row.FinishedAt, set.LongestFailureWindow(), row.Status == store.Failed && !row.WasReset
 	}
 	own := r.recipientBuckets(row.App, row.Channel, row.Purpose, row.Recipient)
@@ -314,10 +314,10 @@ func (r *Repair) CountBadAddress(ctx context.Context, s store.Send) {
 	if keep == 0 { // no rule counts it
 		return
 	}
-	if r.Limiter.Record(ctx, quota.Failures, bucket, keep, r.Now(), quota.AgedEvent{ID: string(s.ID[:])}) != nil {
+	if r.Limiter.Record(ctx, policy.FailuresScope, bucket, keep, r.Now(), quota.AgedEvent{ID: string(s.ID[:])}) != nil {
 		r.enqueueUnsettled(unsettled{
-			send: s.ID, scope: quota.Failures,
-			buckets: map[quota.Scope]string{quota.Failures: bucket},
+			send: s.ID, scope: policy.FailuresScope,
+			buckets: map[quota.Scope]string{policy.FailuresScope: bucket},
 		})
 	}
 }

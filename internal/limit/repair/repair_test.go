@@ -394,7 +394,7 @@ func TestRejectionsAreRecordedAsFailures(t *testing.T) {
 	s := newIdle(t)
 	send := store.Send{ID: uuid.UUID{7}, App: "shop", Channel: recipient.Email}
 	failing := login
-	failing.Policy.Rules = []quota.Rule{{Name: "failures", Scope: quota.Failures, Limit: 1, Window: time.Hour}}
+	failing.Policy.Rules = []quota.Rule{{Name: "failures", Scope: policy.FailuresScope, Limit: 1, Window: time.Hour}}
 	s.Policy.Change(policy.Set{Purposes: map[string]policy.Purpose{"login": failing}})
 	s.db.rows = map[uuid.UUID]store.Status{send.ID: store.Failed}
 	want := fmt.Sprintf("record %s 1h0m0s %s", buckets.Failures("shop", recipient.Email, send.Recipient), send.ID[:])

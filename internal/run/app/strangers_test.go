@@ -22,7 +22,6 @@ import (
 	"sendcode/internal/kit/servertest"
 	"sendcode/internal/run/config"
 	vtest "sendcode/internal/verify/verification/verificationtest"
-	"sendcode/quota"
 )
 
 // refusal is a row of SECURITY.md: what refuses a send, a read or a check, and whether strangers
@@ -505,7 +504,7 @@ func TestEveryRefusalHasARow(t *testing.T) {
 	policies, _ := settings.FieldByName("Policies")
 	rule, _ := policies.Type.Elem().Elem().FieldByName("Scope")
 	for _, scope := range append(strings.Fields(rule.Tag.Get("oneof")), string(policy.BreakerScope),
-		string(policy.UnnamedScope), string(quota.Backoff), policy.CarrierName, policy.LockoutName) {
+		string(policy.UnnamedScope), string(policy.BackoffScope), policy.CarrierName, policy.LockoutName) {
 		refusals = append(refusals, server.QuotaExceeded.Slug+"/"+scope)
 	}
 	for _, bound := range reflect.VisibleFields(reflect.TypeFor[policy.FailedCheckRules]()) {

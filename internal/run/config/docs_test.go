@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"sendcode/internal/codes/policy"
 	"sendcode/internal/kit/servertest"
 	"sendcode/quota"
 )
@@ -100,7 +101,7 @@ func TestThePageOfPolicies(t *testing.T) {
 			}
 			if strings.Contains(block, "\n  "+name+":\n") {
 				for _, r := range c.policy(name).Rules {
-					if r.Scope != quota.Failures { // of our own, beside those of the page
+					if r.Scope != policy.FailuresScope { // of our own, beside those of the page
 						rules = append(rules, string(r.Scope)+" "+admits(r))
 					}
 				}

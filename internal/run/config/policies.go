@@ -99,11 +99,11 @@ func (r *policyRule) Check(p *document.Mapping) {
 		r.Reserve = cmp.Or(r.Reserve, defaultReserve(r.Limit))
 	}
 	switch {
-	case r.Scope != quota.Failures && r.Scope != "" && r.Name == failuresRuleName:
+	case r.Scope != policy.FailuresScope && r.Scope != "" && r.Name == failuresRuleName:
 		p.AddMistake("name", "is reserved for the rule with scope failures")
 	case slices.Contains([]string{policy.BreakerName, policy.CarrierName, policy.LockoutName, policy.UnnamedRule.Name}, r.Name):
 		p.AddMistake("name", "is reserved for a limit of the service")
-	case r.Scope != quota.Failures:
+	case r.Scope != policy.FailuresScope:
 	case hasFailuresRule[of]:
 		p.AddMistake("scope", "there is another rule with scope failures")
 	default:
@@ -154,7 +154,7 @@ func checkPolicyName(name string) string {
 	}
 	if err := (quota.Policy{
 		Name:  name,
-		Rules: []quota.Rule{failuresRule.quotaRule(failuresRuleName, quota.Failures)},
+		Rules: []quota.Rule{failuresRule.quotaRule(failuresRuleName, policy.FailuresScope)},
 	}).Validate(); err != nil {
 		return document.Printable(err.Error())
 	}
@@ -165,7 +165,7 @@ func checkPolicyName(name string) string {
 // sends are refunded. So only failuresRule stops repeated mails to a bad address. Load adds
 // failuresRule to each policy that limits recipients and has no rule with scope failures.
 var failuresRule = policyRule{
-	Name: failuresRuleName, Scope: quota.Failures,
+	Name: failuresRuleName, Scope: policy.FailuresScope,
 	Allowance: Allowance{Limit: 20, Window: 24 * time.Hour},
 }
 

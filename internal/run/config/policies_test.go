@@ -29,12 +29,12 @@ limits:
 `)
 	day := quota.Rule{Name: "day", Scope: quota.Recipient, Limit: 2, Window: 24 * time.Hour}
 	for policy, want := range map[string][]quota.Rule{
-		"own": {day, {Name: "bounces", Scope: quota.Failures, Limit: 5, Window: time.Hour, Observe: true}},
+		"own": {day, {Name: "bounces", Scope: policy.FailuresScope, Limit: 5, Window: time.Hour, Observe: true}},
 		"default": {
 			day,
 			{Name: "own", Scope: quota.Recipient, Limit: 3, Window: time.Hour},
 			{Name: "today", Scope: quota.Recipient, Limit: 1, Per: quota.Day, Zone: time.UTC, Observe: true},
-			{Name: "failures", Scope: quota.Failures, Limit: 20, Window: 24 * time.Hour},
+			{Name: "failures", Scope: policy.FailuresScope, Limit: 20, Window: 24 * time.Hour},
 		},
 		"office": {{Name: "a", Scope: quota.IP, Limit: 2, Window: 24 * time.Hour}}, // no purpose can use it
 	} {

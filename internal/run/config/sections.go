@@ -14,6 +14,7 @@ import (
 	"sendcode/internal/base/message"
 	"sendcode/internal/base/recipient"
 	"sendcode/internal/codes/keys"
+	"sendcode/internal/codes/policy"
 	"sendcode/internal/deliver/delivery/mailserver"
 	"sendcode/internal/deliver/sms"
 	"sendcode/quota"
@@ -409,7 +410,7 @@ func (l *loader) completePolicies() {
 		}
 	}
 	for name, rules := range c.Policies {
-		bounded := slices.ContainsFunc(rules, func(r policyRule) bool { return r.Scope == quota.Failures })
+		bounded := slices.ContainsFunc(rules, func(r policyRule) bool { return r.Scope == policy.FailuresScope })
 		if limitsRecipients(rules) && !bounded {
 			c.Policies[name] = append(rules, failuresRule)
 		}

@@ -10,9 +10,12 @@ import (
 	"sendcode/quota"
 )
 
+// failures is policy.FailuresScope, which this package must not import.
+const failures quota.Scope = "failures"
+
 // FailedAtMost is the rule on rejected sends.
 func FailedAtMost(limit int, window time.Duration) quota.Rule {
-	return quota.Rule{Name: "failures", Scope: quota.Failures, Limit: limit, Window: window}
+	return quota.Rule{Name: "failures", Scope: failures, Limit: limit, Window: window}
 }
 
 func withRejections(limit int, window time.Duration) func(*store.Intent) {
@@ -50,7 +53,7 @@ func rejectionsOfARecipient(t *testing.T, f *Fixture) {
 		{ID: got.Rejected[1].ID, At: f.Now.Add(-time.Minute)},
 	})
 	Equal(t, "history", len(got.History), 0)
-	d := quota.Evaluate(in.RejectionRules, map[quota.Scope][]quota.Event{quota.Failures: got.Rejected}, got.Now)
+	d := quota.Evaluate(in.RejectionRules, map[quota.Scope][]quota.Event{failures: got.Rejected}, got.Now)
 	Equal(t, "wait", d.RetryAfter(), 49*time.Minute-time.Second)
 	in = f.Intent(1, withRejections(3, time.Hour)) // read with each request
 	let := f.Admit(t, in)

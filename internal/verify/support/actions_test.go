@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"sendcode/internal/base/fault"
+	"sendcode/internal/codes/policy"
 	"sendcode/internal/deliver/delivery"
 	"sendcode/internal/kit/servertest"
 	"sendcode/internal/limit/gates"
@@ -38,7 +39,7 @@ func TestResetClearsBothGates(t *testing.T) {
 func TestResetClearsTheLockouts(t *testing.T) {
 	vtest.InBubbleWith(t, vtest.WithRules(
 		quota.Rule{Name: "hour", Scope: quota.Recipient, Limit: 100, Window: time.Hour},
-		quota.Rule{Name: "failures", Scope: quota.Failures, Limit: 1, Window: 24 * time.Hour},
+		quota.Rule{Name: "failures", Scope: policy.FailuresScope, Limit: 1, Window: 24 * time.Hour},
 	), func(r *vtest.Rig) {
 		var ids []string
 		for i := range 5 {

@@ -279,14 +279,14 @@ func TestWhatAFailureSays(t *testing.T) {
 				r.NoError(err)
 				return d.Rules[0].Used
 			}
-			r.WantLine(name, c.want, row.Reason, count(quota.Failures, buckets.Failures("shop", v.Channel, v.Recipient)),
-				count(quota.Backoff, buckets.Backoff("shop", v.Channel, v.Recipient, store.SecretKeyClass)))
+			r.WantLine(name, c.want, row.Reason, count(policy.FailuresScope, buckets.Failures("shop", v.Channel, v.Recipient)),
+				count(policy.BackoffScope, buckets.Backoff("shop", v.Channel, v.Recipient, store.SecretKeyClass)))
 			h, err := r.Store.ReadHistory(r.Context(), rowrules.HistoryQuery{
 				RejectedWithin: 24 * time.Hour,
 				SendBucket:     store.SendBucket{App: "shop", Channel: v.Channel, Recipient: v.Recipient},
 			})
 			r.NoError(err)
-			r.Want(name+": in the database", len(h.Rejections), count(quota.Failures, buckets.Failures("shop", v.Channel, v.Recipient)))
+			r.Want(name+": in the database", len(h.Rejections), count(policy.FailuresScope, buckets.Failures("shop", v.Channel, v.Recipient)))
 		})
 	}
 	vtest.InBubbleWith(t, quiet, func(r *vtest.Rig) { // what the caller ended
@@ -295,7 +295,7 @@ func TestWhatAFailureSays(t *testing.T) {
 		r.Cancel(a.View.ID)
 		r.Sleep(2 * time.Minute)
 		d, err := r.Limiter.Peek(r.Context(), quota.Request{Rules: []quota.Rule{policy.BackoffRule}, Buckets: map[quota.Scope]string{
-			quota.Backoff: buckets.Backoff("shop", "email", r.Person().Recipient, store.SecretKeyClass),
+			policy.BackoffScope: buckets.Backoff("shop", "email", r.Person().Recipient, store.SecretKeyClass),
 		}})
 		r.WantLine("ended", "failed ended 0 <nil>", r.Status(a), d.Rules[0].Used, err)
 	})

@@ -94,7 +94,7 @@ func TestScopes(t *testing.T) {
 // four digits share a prefix. No name of a bucket contains the prefix.
 func TestRulesOnNumbers(t *testing.T) {
 	number, _ := recipient.Parse(recipient.SMS, "+4915123450000")
-	for scope, apart := range map[quota.Scope]string{quota.Prefix: "+4915123460000", quota.Country: vtest.American} {
+	for scope, apart := range map[quota.Scope]string{policy.PrefixScope: "+4915123460000", policy.CountryScope: vtest.American} {
 		change := func(s *vtest.Settings) {
 			vtest.ServeCountries("DE", "US")(s)
 			vtest.AlsoRules(quota.Rule{Name: "range", Scope: scope, Limit: 2, Window: time.Hour})(s)

@@ -192,7 +192,7 @@ func (s *readService) planFor(set policy.Set, c Caller, class store.Class, p pol
 	var also []quota.Rule
 	if class != store.SecretKeyClass {
 		also = []quota.Rule{set.Checks.App}
-		also[0].Scope = quota.FailedChecks
+		also[0].Scope, also[0].Recorded = policy.FailedChecksScope, true
 	}
 	return buckets.NewPlan(buckets.Subject{
 		App: c.App, IP: c.IP, Channel: to.Channel(), Recipient: h.Counted, Groups: buckets.GroupsOf(s.Vault, to),

@@ -202,8 +202,8 @@ func TestFailureWhileTheLimiterIsAway(t *testing.T) {
 		r.Want("violated", d.Violated(), "[failures]")
 		for window, n := range map[time.Duration]int{122 * time.Second: 0, 123 * time.Second: 1} {
 			d, err := r.Limiter.Peek(r.Context(), quota.Request{
-				Rules:   []quota.Rule{{Scope: quota.Failures, Limit: 1, Window: window}},
-				Buckets: map[quota.Scope]string{quota.Failures: buckets.Failures("shop", "email", r.Person().Recipient)},
+				Rules:   []quota.Rule{{Scope: policy.FailuresScope, Limit: 1, Window: window}},
+				Buckets: map[quota.Scope]string{policy.FailuresScope: buckets.Failures("shop", "email", r.Person().Recipient)},
 			})
 			r.NoError(err)
 			r.Want("within "+window.String(), d.Rules[0].Used, n)

@@ -33,14 +33,14 @@ func withWideRule(scope quota.Scope) func(*vtest.Settings) {
 // tells strangers when the count falls below their limit; they are admitted exactly then, also
 // while the limiter is away.
 func TestStrangersLeaveTheReserveOfWideRules(t *testing.T) {
-	for _, scope := range []quota.Scope{quota.App, quota.Country, policy.BreakerScope} {
+	for _, scope := range []quota.Scope{quota.App, policy.CountryScope, policy.BreakerScope} {
 		for what, by := range map[string]verification.Caller{"browser": vtest.Browser, "back end for a stranger": vtest.ForStranger} {
 			t.Run(string(scope)+" "+what, func(t *testing.T) {
 				vtest.InForms(t, vtest.MinuteTick(withWideRule(scope)), func(r *vtest.Rig) {
 					n := 0
 					ask := func(c verification.Caller) verification.Request {
 						n++
-						if scope == quota.Country {
+						if scope == policy.CountryScope {
 							text := vtest.TextTo(vtest.NthNumber(n))
 							text.Caller = c
 							return text

@@ -129,7 +129,7 @@ const LongCodeLength = 8
 
 func (c countedSend) codeLength() int {
 	length := c.plan.Purpose.CodeLength
-	if slices.ContainsFunc(c.taken.Also, func(x quota.State) bool { return x.Scope == quota.FailedChecks && x.Used >= x.Limit }) {
+	if slices.ContainsFunc(c.taken.Also, func(x quota.State) bool { return x.Scope == policy.FailedChecksScope && x.Used >= x.Limit }) {
 		return max(LongCodeLength, length)
 	}
 	return length

@@ -132,7 +132,7 @@ func (s *readService) redact(ctx context.Context, plan buckets.Plan, states gate
 // actual one has passed.
 func (s sendHistory) visibleState(actual quota.State, at time.Time) quota.State {
 	own := s.Own
-	if actual.Name == policy.CarrierName || !actual.Scope.Counted() {
+	if actual.Name == policy.CarrierName || actual.Recorded {
 		own = nil
 	}
 	visible := quota.Evaluate([]quota.Rule{actual.Rule}, map[quota.Scope][]quota.Event{actual.Scope: own}, at).Rules[0]

@@ -133,7 +133,7 @@ var trial = vtest.WithRules(
 	quota.Rule{Name: "minute", Scope: quota.Recipient, Limit: 1, Window: time.Minute},
 	quota.Rule{Name: "stricter", Scope: quota.Recipient, Limit: 2, Window: 48 * time.Hour, Observe: true},
 	quota.Rule{Name: "office", Scope: quota.IP, Limit: 3, Window: time.Hour, Observe: true},
-	quota.Rule{Name: "failures", Scope: quota.Failures, Limit: 1, Window: time.Hour, Observe: true},
+	quota.Rule{Name: "failures", Scope: policy.FailuresScope, Limit: 1, Window: time.Hour, Observe: true},
 )
 
 func TestObservedRulesAreStored(t *testing.T) {

@@ -159,7 +159,7 @@ func (s *readService) Get(ctx context.Context, c Caller, id string) (Answer, err
 // them or if the recipient can't be decrypted.
 func (s *readService) recipientGroups(rules []quota.Rule, v store.Verification) buckets.RecipientGroups {
 	if !slices.ContainsFunc(rules, func(r quota.Rule) bool {
-		return r.Scope == quota.Country || r.Scope == quota.Prefix
+		return r.Scope == policy.CountryScope || r.Scope == policy.PrefixScope
 	}) {
 		return buckets.RecipientGroups{}
 	}

@@ -191,7 +191,7 @@ func (vi verdictInput) refusedReplyCause() (cause string, wait time.Duration) {
 	}
 	scope := vi.countedScopeKey()
 	switch scope {
-	case "", string(quota.Failures), policy.BackoffName, policy.CarrierName:
+	case "", string(policy.FailuresScope), policy.BackoffName, policy.CarrierName:
 	case string(quota.IP), string(quota.Network):
 		return "limit.network", 0
 	default:
@@ -212,7 +212,7 @@ func (vi verdictInput) refusedReplyCause() (cause string, wait time.Duration) {
 	switch {
 	case wait <= 0:
 		return "limit.now", 0
-	case scope == policy.BackoffName, scope == string(quota.Failures):
+	case scope == policy.BackoffName, scope == string(policy.FailuresScope):
 		return "limit." + scope, wait
 	}
 	return "limit", wait

@@ -132,7 +132,7 @@ func (vi verdictInput) nextAdmittedTextByQuota() texts.Sentence {
 		switch s, _ := d.Blocking(); {
 		case policy.IsWiderScope(s.Scope):
 			tell("next.refused.reserved.wide", d)
-		case s.Scope == quota.Backoff: // of each class of callers, without a reserve
+		case s.Scope == policy.BackoffScope: // of each class of callers, without a reserve
 			tell("next.refused.strangers", d)
 		default:
 			tell("next.refused.reserved", d)

@@ -231,7 +231,7 @@ func verdictTests() []verdictTest {
 			Warn, keys{"verdict.refused.one"}, keys{"next.refused.wait", "next.refused.reserved"}, keys{"limit"}},
 		{told("refused, the reserve of an app is left", byHour).with(0, 20*time.Minute).by(quota.App).reserved().of(quota.App).alone(),
 			Warn, keys{"verdict.refused.one", "wide.app"}, keys{"next.wide.app", "next.refused.reserved.wide"}, keys{"limit.shared"}},
-		{told("refused, unknown browsers back off", byHour).with(0, 20*time.Minute).by(quota.Recipient).reserved().of(quota.Backoff).alone(),
+		{told("refused, unknown browsers back off", byHour).with(0, 20*time.Minute).by(quota.Recipient).reserved().of(policy.BackoffScope).alone(),
 			Warn, keys{"verdict.refused.one"}, keys{"next.refused.strangers"}, keys{"limit"}},
 		{told("refused, and locked out since", byHour).with(0, 0).by(quota.Recipient).lockedOut(store.Lockout{Wait: time.Hour, Failures: 20}).alone(),
 			Warn, keys{"verdict.refused.one"}, keys{"next.checks.secret", "next.checks.alone", "next.checks"}, keys{"checks"}},
@@ -246,7 +246,7 @@ func verdictTests() []verdictTest {
 		{told("queued, more than may be sent, and its code expired", waiting(store.Queued, "backlog", "", unnamed, thirdTry, expired)),
 			Neutral, keys{"verdict.queued.backlog.over"}, keys{"next.queued.over"}, keys{"late"}},
 		{told("refused, too many failures", refusedBy("failures", 20*time.Hour, 1)).with(0, 0).
-			also("failures", quota.Failures, 20*time.Hour).by(quota.Failures).alone(),
+			also("failures", policy.FailuresScope, 20*time.Hour).by(policy.FailuresScope).alone(),
 			Warn, keys{"verdict.refused.one", "wide.failures"}, keys{"next.wide.failures", "next.refused.wait"}, keys{"limit.failures"}},
 		{told("refused, unknown browsers' codes are locked out", refusedBy(policy.LockoutName, 20*time.Hour, 1)).with(0, 0).
 			lockedOut(store.Lockout{Class: store.UnknownBrowser, Wait: 19 * time.Hour, Failures: 20}).alone(),
@@ -297,7 +297,9 @@ func verdictTests() []verdictTest {
 		{told("refused, many recipients", refusedBy("wide", time.Minute, 500, counting(store.ManyRecipients))).with(0, 0).by(quota.Global).alone(),
 			Warn, keys{"verdict.refused.other", "wide.global", "verdict.refused.several.many"}, keys{"next.wide.global", "next.refused.later"}, nil},
 	}
-	for _, scope := range []quota.Scope{quota.App, quota.Purpose, quota.IP, quota.Network, quota.Country, quota.Prefix, quota.Global} {
+	for _, scope := range []quota.Scope{
+		quota.App, quota.Purpose, quota.IP, quota.Network, policy.CountryScope, policy.PrefixScope, quota.Global,
+	} {
 		reply := "limit.shared"
 		if scope == quota.IP || scope == quota.Network {
 			reply = "limit.network"

@@ -11,7 +11,7 @@ import (
 
 // The page Policies names a rule of each scope, and each refusal by such a rule has an explanation.
 func TestEveryScopeHasItsTexts(t *testing.T) {
-	for _, scope := range append(policy.RuleScopes, quota.Backoff, policy.UnnamedScope, policy.BreakerScope) {
+	for _, scope := range append(policy.RuleScopes, policy.BackoffScope, policy.UnnamedScope, policy.BreakerScope) {
 		for _, kind := range []string{"scope.", "wide.", "next.wide."} {
 			if !texts.ConsoleTextsFor("").Has(kind+string(scope)) && (kind == "scope." || scope != quota.Recipient && scope != policy.BreakerScope) {
 				t.Errorf("no text %s%s", kind, scope)

@@ -153,7 +153,7 @@ func BoundFailures(s *Settings) {
 	for name, p := range s.Purposes {
 		p.Policy = quota.Policy{Name: name, Rules: []quota.Rule{
 			{Name: "wide", Scope: quota.Recipient, Limit: 1000, Window: time.Hour},
-			{Name: "failures", Scope: quota.Failures, Limit: MaxFailures, Window: 24 * time.Hour},
+			{Name: "failures", Scope: policy.FailuresScope, Limit: MaxFailures, Window: 24 * time.Hour},
 		}}
 		p.PolicyPurposes = []string{name}
 		s.Purposes[name] = p

@@ -270,8 +270,8 @@ func (r *Rig) CountedFailures() quota.State {
 	r.Helper()
 	h, _ := r.Svc.Administration.HashRecipient("email", Ana)
 	d, err := r.Limiter.Peek(r.Context(), quota.Request{
-		Rules:   []quota.Rule{{Name: "failures", Scope: quota.Failures, Limit: 1, Window: 24 * time.Hour}},
-		Buckets: map[quota.Scope]string{quota.Failures: buckets.Failures("shop", "email", h)},
+		Rules:   []quota.Rule{{Name: "failures", Scope: policy.FailuresScope, Limit: 1, Window: 24 * time.Hour}},
+		Buckets: map[quota.Scope]string{policy.FailuresScope: buckets.Failures("shop", "email", h)},
 	})
 	r.NoError(err)
 	return d.Rules[0]
