@@ -14,15 +14,22 @@ const shards = 64 // each with a lock of its own
 // Memory counts in one process. When the process ends, all events are lost, unless OnChange stores
 // them. It never returns ErrUnavailable. Safe for concurrent use.
 type Memory struct {
-	// OnChange is called for each change, in the order of a bucket's changes and with the context
-	// of the call that made it. The bucket is locked meanwhile, so OnChange must not block. Set it
-	// before the Memory is first used.
-	OnChange func(ctx context.Context, c Change)
+	// OnChange is called for each change, in the order of a bucket's changes. The bucket is locked
+	// meanwhile, so OnChange must not block. Set it before the Memory is first used.
+	OnChange func(c Change)
 
 	now    func() time.Time
 	seed   maphash.Seed
 	most   int // buckets of a shard; 0: no bound
-	shards [shards]shard
+	shards *[shards]shard
+}
+
+// Silent returns the same limiter, by which changes are made that OnChange isn't told: those that
+// were read from where it stores them.
+func (m *Memory) Silent() *Memory {
+	silent := *m
+	silent.OnChange = func(Change) {}
+	return &silent
 }
 
 // Change is a change of one bucket. If Keep is positive, the event with this ID was added, and
@@ -44,7 +51,7 @@ type shard struct {
 
 // NewMemory makes an empty limiter on the clock now.
 func NewMemory(now func() time.Time) *Memory {
-	m := &Memory{now: now, seed: maphash.MakeSeed(), OnChange: func(context.Context, Change) {}}
+	m := &Memory{now: now, seed: maphash.MakeSeed(), OnChange: func(Change) {}, shards: &[shards]shard{}}
 	for i := range m.shards {
 		m.shards[i].buckets = map[string]*bucket{}
 	}
@@ -60,7 +67,7 @@ func NewBoundedMemory(now func() time.Time, buckets int) *Memory {
 }
 
 // Take implements [Limiter].
-func (m *Memory) Take(ctx context.Context, req Request) (Decision, error) {
+func (m *Memory) Take(_ context.Context, req Request) (Decision, error) {
 	p, err := planTake(req)
 	if err != nil {
 		return Decision{}, err
@@ -91,7 +98,7 @@ func (m *Memory) Take(ctx context.Context, req Request) (Decision, error) {
 			b.prune(now, p.keeps[i])
 			b.add(req.ID, now)
 			b.setExpiry(p.keeps[i])
-			m.OnChange(ctx, Change{Bucket: name, ID: req.ID, At: microsToTime(now), Keep: p.keeps[i]})
+			m.OnChange(Change{Bucket: name, ID: req.ID, At: microsToTime(now), Keep: p.keeps[i]})
 		}
 	}
 	d = m.states(p, now)
@@ -112,21 +119,21 @@ func (m *Memory) Peek(_ context.Context, req Request) (Decision, error) {
 }
 
 // Refund implements [Limiter].
-func (m *Memory) Refund(ctx context.Context, id string, buckets ...string) error {
+func (m *Memory) Refund(_ context.Context, id string, buckets ...string) error {
 	if err := checkID(id); err != nil {
 		return err
 	}
 	return m.updateEach(buckets, func(name string, now int64) {
 		m.findOrAdd(name, now).refund(id, now)
-		m.OnChange(ctx, Change{Bucket: name, ID: id})
+		m.OnChange(Change{Bucket: name, ID: id})
 	})
 }
 
 // Reset implements [Limiter].
-func (m *Memory) Reset(ctx context.Context, buckets ...string) error {
+func (m *Memory) Reset(_ context.Context, buckets ...string) error {
 	return m.updateEach(buckets, func(name string, now int64) {
 		m.findOrAdd(name, now).reset(now)
-		m.OnChange(ctx, Change{Bucket: name})
+		m.OnChange(Change{Bucket: name})
 	})
 }
 

@@ -6,7 +6,7 @@ import (
 )
 
 // Record implements [Limiter].
-func (m *Memory) Record(ctx context.Context, bucket string, keep time.Duration, events []AgedEvent) error {
+func (m *Memory) Record(_ context.Context, bucket string, keep time.Duration, events []AgedEvent) error {
 	if err := checkRecord(bucket, keep, events); err != nil || len(events) == 0 {
 		return err
 	}
@@ -23,7 +23,7 @@ func (m *Memory) Record(ctx context.Context, bucket string, keep time.Duration, 
 		}
 		if known, counts := b.instantOf(e.ID); at > after && !b.refunded(e.ID, now) && (!counts || known < at) {
 			b.add(e.ID, at)
-			m.OnChange(ctx, Change{Bucket: bucket, ID: e.ID, At: microsToTime(at), Keep: keep})
+			m.OnChange(Change{Bucket: bucket, ID: e.ID, At: microsToTime(at), Keep: keep})
 		}
 	}
 	b.setExpiry(keep)

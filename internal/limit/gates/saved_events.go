@@ -43,6 +43,7 @@ const (
 // for concurrent use.
 type SavedEvents struct {
 	limiter *quota.Memory
+	silent  *quota.Memory // the same, for events that are read from the database, and aren't written again
 	db      EventDatabase
 	seal    func(bucket string) []byte
 	open    func(sealed []byte) (bucket string, err error)
@@ -73,18 +74,15 @@ func NewSavedEvents(db EventDatabase, ahead func() time.Duration, now func() tim
 	if !k.shared {
 		k.ahead = func() time.Duration { return 0 }
 	}
-	k.limiter.OnChange = k.add
+	k.limiter.OnChange, k.silent = k.add, k.limiter.Silent()
 	return k
 }
 
 // Limiter returns the limiter whose events are saved.
 func (s *SavedEvents) Limiter() *quota.Memory { return s.limiter }
 
-// readKept marks the context of changes that came from the database, and aren't written again.
-type readKept struct{}
-
-func (s *SavedEvents) add(ctx context.Context, c quota.Change) {
-	if c.Keep > 0 && c.Keep <= longestForgotten || buckets.InDatabase(c.Bucket) || ctx.Value(readKept{}) != nil {
+func (s *SavedEvents) add(c quota.Change) {
+	if c.Keep > 0 && c.Keep <= longestForgotten || buckets.InDatabase(c.Bucket) {
 		return
 	}
 	s.mu.Lock()
@@ -143,7 +141,7 @@ func (s *SavedEvents) rows(changes []quota.Change) (rows []store.LimiterEvent) {
 func (s *SavedEvents) Load(ctx context.Context) error {
 	s.reading.Lock()
 	defer s.reading.Unlock()
-	_, err := s.loadAll(ctx, s.limiter)
+	_, err := s.loadAll(ctx, s.silent)
 	return err
 }
 
@@ -163,7 +161,7 @@ func (s *SavedEvents) Sync(ctx context.Context) (more bool, err error) {
 	}
 	s.reading.Lock()
 	defer s.reading.Unlock()
-	n, err := s.loadBatch(ctx, s.limiter)
+	n, err := s.loadBatch(ctx, s.silent)
 	return n >= eventsPerRead, err
 }
 
@@ -184,7 +182,7 @@ func (s *SavedEvents) loadBatch(ctx context.Context, to Limiter) (n int, err err
 	last, group := s.read, map[string][]store.LimiterEvent{}
 	add := func() error {
 		defer clear(group)
-		return s.addTo(context.WithValue(ctx, readKept{}, true), to, group)
+		return s.addTo(ctx, to, group)
 	}
 	err = s.db.LimiterEvents(ctx, s.writer, s.read, eventsPerRead, func(e store.LimiterEvent) error {
 		if !e.Own {
@@ -228,7 +226,7 @@ func (s *SavedEvents) addTo(ctx context.Context, to Limiter, group map[string][]
 				continue
 			}
 			a := quota.AgedEvent{ID: e.ID, Age: now.Add(-s.ahead()).Sub(e.At)}
-			if to == Limiter(s.limiter) { // now is of this limiter's clock
+			if to == Limiter(s.silent) { // now is of this limiter's clock
 				a.AsOf = now
 			}
 			keep, aged = max(keep, e.Until.Sub(e.At)), append(aged, a)
