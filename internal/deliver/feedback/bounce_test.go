@@ -15,7 +15,6 @@ import (
 	"sendcode/internal/deliver/bounce"
 	"sendcode/internal/deliver/delivery"
 	"sendcode/internal/deliver/feedback"
-	"sendcode/internal/deliver/webhook"
 	"sendcode/internal/store"
 	"sendcode/internal/store/sqlite/sqlitetest"
 	"sendcode/internal/verify/support"
@@ -390,7 +389,7 @@ func FuzzBounceMail(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	events := feedback.ProviderEvents{Events: webhook.Events{Vault: keys.Vault{Ring: ring}}}
+	events := feedback.ProviderEvents{Vault: keys.Vault{Ring: ring}}
 	f.Fuzz(func(t *testing.T, mail []byte) {
 		if got, err := events.IngestMail(t.Context(), "p", mail); got != feedback.Unrecorded && got != feedback.UnknownMessage ||
 			err != nil {

@@ -12,6 +12,8 @@ import (
 	"sendcode/internal/base/fault"
 	"sendcode/internal/base/logs"
 	"sendcode/internal/base/recipient"
+	"sendcode/internal/codes/keys"
+	"sendcode/internal/codes/policy"
 	"sendcode/internal/deliver/bounce"
 	"sendcode/internal/deliver/delivery"
 	"sendcode/internal/deliver/webhook"
@@ -58,7 +60,9 @@ type EventStore interface {
 }
 
 type ProviderEvents struct {
-	webhook.Events
+	Policy *policy.CurrentSet
+	Vault  keys.Vault
+	Events webhook.Events
 	Store  EventStore
 	Logger *slog.Logger
 

@@ -13,6 +13,7 @@ import (
 	"sendcode/internal/base/fault"
 	"sendcode/internal/base/logs"
 	"sendcode/internal/base/panics"
+	"sendcode/internal/codes/keys"
 	"sendcode/internal/deliver/delivery"
 	"sendcode/internal/deliver/sms"
 	"sendcode/internal/deliver/webhook"
@@ -37,7 +38,8 @@ type pollers interface {
 // are polled for them. For such a carrier, the outbox writes a row to the database, which gives
 // each due poll to one replica.
 type ReceiptRecorder struct {
-	webhook.Events
+	Vault    keys.Vault
+	Events   webhook.Events
 	Store    ReceiptStore
 	Carriers pollers // nil: Poll must not be called
 	Logger   *slog.Logger

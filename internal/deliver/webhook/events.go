@@ -29,6 +29,11 @@ func (events Events) NewEvent(v store.Verification, event string) (store.NewEven
 	return e, store.WrapUnavailable(err)
 }
 
+// NewAppEvent is like [Events.NewEvent] for an event about an app.
+func (events Events) NewAppEvent(app, event string) (store.NewEvent, error) {
+	return NewEvent(events.Policy.Get().Subscriptions[app], event, false, events.IDs, events.Now())
+}
+
 // WakeForEvent wakes the deliverer if there is an event.
 func (events Events) WakeForEvent(e store.NewEvent) {
 	if e.Type != "" {

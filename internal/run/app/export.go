@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"sendcode/internal/codes/policy"
-	"sendcode/internal/deliver/webhook"
 	"sendcode/internal/run/config"
 	"sendcode/internal/store"
 	"sendcode/internal/verify/support"
@@ -29,8 +28,8 @@ func ExportPerson(ctx context.Context, cfg config.Config, channel, to string, ac
 		return explainOtherKeys(err)
 	}
 	administration := support.New(support.Dependencies{
-		Events: webhook.Events{Policy: policy.NewCurrentSet(cfg.PolicySet(time.Now()), time.Now), Vault: a.keys, Now: time.Now},
-		Store:  db, Logger: slog.Default(),
+		Policy: policy.NewCurrentSet(cfg.PolicySet(time.Now()), time.Now), Vault: a.keys, Now: time.Now,
+		Store: db, Logger: slog.Default(),
 	})
 	p, err := administration.ParseTarget("", channel, to, "", act.Reason)
 	if err != nil {

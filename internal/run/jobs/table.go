@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"sendcode/internal/base/logs"
+	"sendcode/internal/codes/policy"
 	"sendcode/internal/deliver/webhook"
 	"sendcode/internal/store"
 )
@@ -38,10 +39,12 @@ type Observer interface {
 
 // Maintenance has the jobs that maintain the database.
 type Maintenance struct {
-	webhook.Events // has the policies and the clock, too
-	Store          Store
-	Watch          store.PrefixWatch // settings of automatic pauses of prefixes; zero: none
-	Tick           time.Duration     // between two parts of a job's work; 0: DefaultTick
+	Policy *policy.CurrentSet
+	Now    func() time.Time // an estimate of the database's clock, which may step
+	Events webhook.Events
+	Store  Store
+	Watch  store.PrefixWatch // settings of automatic pauses of prefixes; zero: none
+	Tick   time.Duration     // between two parts of a job's work; 0: DefaultTick
 	// AskStrangers has the strangers of these apps asked for a human check, and of no other.
 	AskStrangers func(apps []string)
 	Observer     Observer // nil: nothing is counted
@@ -241,7 +244,7 @@ func (m *Maintenance) judgeConversions(ctx context.Context) (more bool, err erro
 		return false, err
 	}
 	begun, ended, err := m.Store.JudgeConversions(ctx, store.DefaultConversionWatch, func(app, kind string) (store.NewEvent, error) {
-		return webhook.NewEvent(m.Policy.Get().Subscriptions[app], kind, false, m.IDs, m.Now())
+		return m.Events.NewAppEvent(app, kind)
 	})
 	for _, l := range begun {
 		m.Logger.Error("few codes of strangers are entered: they are asked for a human check, where one can be shown",
@@ -252,7 +255,7 @@ func (m *Maintenance) judgeConversions(ctx context.Context) (more bool, err erro
 			"app", l.App, "sends", l.Sends, "approved", l.Approved, "since", l.Since.Format(time.RFC3339))
 	}
 	if len(begun)+len(ended) > 0 {
-		m.WakeWebhooks()
+		m.Events.WakeWebhooks()
 	}
 	return false, err
 }

@@ -15,6 +15,7 @@ import (
 
 	"sendcode/internal/base/message"
 	"sendcode/internal/base/recipient"
+	"sendcode/internal/codes/keys"
 	"sendcode/internal/codes/policy"
 	"sendcode/internal/deliver/testmessage"
 	"sendcode/internal/deliver/webhook"
@@ -74,15 +75,18 @@ type TextRenderer interface {
 }
 
 type Dependencies struct {
-	webhook.Events // has the policies, the keys and the clock, too
-	Mails          MailRenderer
-	Texts          TextRenderer // nil: there are no text messages
-	NotMeURL       string       // begin of the URL in mails where a recipient reports the mail; empty: none
-	TestMessages   testMessageSender
-	Store          Store
-	Codes          verificationService
-	Limiter        limiter
-	Logger         *slog.Logger
+	Policy       *policy.CurrentSet
+	Vault        keys.Vault
+	Now          func() time.Time // an estimate of the database's clock, which may step
+	Events       webhook.Events
+	Mails        MailRenderer
+	Texts        TextRenderer // nil: there are no text messages
+	NotMeURL     string       // begin of the URL in mails where a recipient reports the mail; empty: none
+	TestMessages testMessageSender
+	Store        Store
+	Codes        verificationService
+	Limiter      limiter
+	Logger       *slog.Logger
 }
 
 // Administration carries out the actions of administrators. Safe for concurrent use.

@@ -96,7 +96,7 @@ func (s *checkService) check(ctx context.Context, c Caller, id string, v storedV
 	if wrong := err == nil && checked.Counted && !checked.Approved; !wrong && failure.ID != "" {
 		s.Gates.RefundLater(failure.ID, buckets.OfCountedScopes(failure.Buckets)...)
 	}
-	s.WakeForEvent(checked.Event)
+	s.Events.WakeForEvent(checked.Event)
 	if err != nil {
 		return CheckResult{}, err
 	}

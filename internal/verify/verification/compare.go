@@ -45,7 +45,7 @@ func (s *checkService) judgeOf(c Caller, typed string) judge {
 		}
 		j.Right = code.Equal(given, expected)
 		if j.Right || v.Attempts+1 >= v.MaxAttempts {
-			j.Event, err = s.NewEvent(v, store.CheckEventTypes[j.Right])
+			j.Event, err = s.Events.NewEvent(v, store.CheckEventTypes[j.Right])
 		}
 		return j, store.WrapUnavailable(err)
 	}

@@ -44,11 +44,11 @@ func (s *checkService) ReportNotMe(ctx context.Context, token string) (store.Ver
 	if err != nil {
 		return v, err
 	}
-	event, err := s.NewEvent(v, store.VerificationReported)
+	event, err := s.Events.NewEvent(v, store.VerificationReported)
 	if err != nil {
 		return v, err
 	}
 	v, err = s.Checks.ReportNotMe(ctx, v.ID, event)
-	s.WakeForEvent(event)
+	s.Events.WakeForEvent(event)
 	return v, err
 }

@@ -53,12 +53,12 @@ func (s *checkService) report(ctx context.Context, c Caller, v store.Verificatio
 	if r == store.ReportFailed { // only after the code's end is it an event
 		kind = store.VerificationExpired
 	}
-	event, err := s.NewEvent(v, kind)
+	event, err := s.Events.NewEvent(v, kind)
 	if err != nil {
 		return v, err
 	}
 	if v, err = s.Checks.Report(ctx, v.ID, r, s.reportKey(c), event); err == nil {
-		s.WakeForEvent(event)
+		s.Events.WakeForEvent(event)
 	}
 	return v, err
 }

@@ -176,7 +176,7 @@ func TestTheDelivererOfEventsIsWoken(t *testing.T) {
 			woken++
 			r.WantEvents(append([]string{"send.sent"}, []string{"verification.approved"}[:woken-1]...)...)
 		}
-		r.Svc.WakeWebhooks, r.Svc.Outbox.WakeWebhooks = woke, woke
+		r.Svc.Events.WakeWebhooks, r.Svc.Outbox.WakeWebhooks = woke, woke
 		r.Start()
 		a := r.SendTo(vtest.Ana)
 		r.Check(a.View.ID, r.Code(0))

@@ -25,6 +25,7 @@ import (
 
 	"sendcode/internal/base/fault"
 	"sendcode/internal/base/recipient"
+	"sendcode/internal/codes/keys"
 	"sendcode/internal/codes/policy"
 	"sendcode/internal/deliver/webhook"
 	"sendcode/internal/limit/admission"
@@ -151,15 +152,19 @@ const MaxAttempts = 5
 
 // ReadDependencies are for all use cases.
 type ReadDependencies struct {
-	webhook.Events // has the policies, the keys and the clock, too
-	Rows           readStore
-	Gates          *gates.Gates
-	Refusals       *refusals.Batch
-	Mails          LocaleChooser
-	Texts          LocaleChooser // nil: there are no text messages
-	Budget         Budget        // nil: there is no cap on the cost of text messages
-	Observer       Observer
-	Logger         *slog.Logger
+	Policy   *policy.CurrentSet
+	Vault    keys.Vault
+	IDs      *store.IDGenerator
+	Now      func() time.Time // an estimate of the database's clock, which may step
+	Events   webhook.Events
+	Rows     readStore
+	Gates    *gates.Gates
+	Refusals *refusals.Batch
+	Mails    LocaleChooser
+	Texts    LocaleChooser // nil: there are no text messages
+	Budget   Budget        // nil: there is no cap on the cost of text messages
+	Observer Observer
+	Logger   *slog.Logger
 }
 
 // SendDependencies are for Send alone.

@@ -146,7 +146,8 @@ func New(s Settings, p Dependencies) *Core {
 		Now: p.Now, Random: p.Random,
 		Transport: p.Transport,
 	})
-	events := webhook.Events{Policy: c.Policy, Vault: s.Vault, IDs: &store.IDGenerator{}, Now: p.Now, WakeWebhooks: c.Webhooks.Wake}
+	ids := &store.IDGenerator{}
+	events := webhook.Events{Policy: c.Policy, Vault: s.Vault, IDs: ids, Now: p.Now, WakeWebhooks: c.Webhooks.Wake}
 	c.Gates = gates.New(p.Limiter, p.DB, c.Policy, p.Observer.CountRebuild, p.Now, p.Logger)
 	c.Repair = &repair.Repair{
 		Store: p.DB, Limiter: c.Gates, Policy: c.Policy, Vault: s.Vault, Now: p.Now, Logger: p.Logger,
@@ -157,15 +158,15 @@ func New(s Settings, p Dependencies) *Core {
 		Texts: p.Texts, Carrier: p.Carrier, Receipts: p.Receipts, Observer: p.Observer, Tracer: p.Tracer, Logger: p.Logger,
 		Random: p.Random,
 	})
-	c.addUseCases(events)
+	c.addUseCases(events, ids)
 	return c
 }
 
-func (c *Core) addUseCases(events webhook.Events) {
+func (c *Core) addUseCases(events webhook.Events, ids *store.IDGenerator) {
 	s, p := c.settings, c.dependencies
 	read := verification.ReadDependencies{
-		Events: events, Rows: p.DB, Gates: c.Gates, Refusals: c.Refusals, Mails: p.Mails, Budget: p.Budget,
-		Observer: p.Observer, Logger: p.Logger,
+		Policy: c.Policy, Vault: s.Vault, IDs: ids, Now: p.Now, Events: events, Rows: p.DB, Gates: c.Gates, Refusals: c.Refusals,
+		Mails: p.Mails, Budget: p.Budget, Observer: p.Observer, Logger: p.Logger,
 	}
 	send := verification.SendDependencies{
 		Store: p.DB, Repair: c.Repair, Outbox: c.Outbox, Lease: c.Outbox.Lease, HoldUntil: s.HoldUntil,
@@ -174,7 +175,8 @@ func (c *Core) addUseCases(events webhook.Events) {
 		send.Outbox = p.Around(c.Outbox)
 	}
 	administration := support.Dependencies{
-		Events: events, Mails: p.Mails, NotMeURL: s.Outbox.NotMeURL, Store: p.DB, Limiter: c.Gates, Logger: p.Logger,
+		Policy: c.Policy, Vault: s.Vault, Now: p.Now, Events: events, Mails: p.Mails, NotMeURL: s.Outbox.NotMeURL, Store: p.DB,
+		Limiter: c.Gates, Logger: p.Logger,
 	}
 	test := testmessage.Sender{Mails: p.Mails, Mail: p.Sender, MailFrom: s.Outbox.MailFrom, Domain: s.Outbox.Domain, Now: p.Now}
 	if p.Carrier != nil {
@@ -187,11 +189,11 @@ func (c *Core) addUseCases(events webhook.Events) {
 	c.Administration = support.New(administration)
 	c.Proofs = &proof.Redeemer{Store: p.DB, Proofs: c.Signer, Vault: s.Vault, Policy: c.Policy, Now: p.Now}
 	c.Limits = applimits.New(c.Gates, s.Vault.IndexKey, s.Limits, p.Observer.LimitAnswered)
-	c.Receipts = &feedback.ReceiptRecorder{Events: events, Store: p.DB, Carriers: p.Receipts, Logger: p.Logger}
-	c.ProviderEvents = &feedback.ProviderEvents{Events: events, Store: p.DB, Logger: p.Logger}
+	c.Receipts = &feedback.ReceiptRecorder{Vault: s.Vault, Events: events, Store: p.DB, Carriers: p.Receipts, Logger: p.Logger}
+	c.ProviderEvents = &feedback.ProviderEvents{Policy: c.Policy, Vault: s.Vault, Events: events, Store: p.DB, Logger: p.Logger}
 	c.Maintenance = &jobs.Maintenance{
-		Events: events, Store: p.DB, Watch: s.Outbox.Watch, Tick: s.Tick, Observer: p.Observer, Logger: p.Logger,
-		AskStrangers: c.Codes.AskStrangers,
+		Policy: c.Policy, Now: p.Now, Events: events, Store: p.DB, Watch: s.Outbox.Watch, Tick: s.Tick, Observer: p.Observer,
+		Logger: p.Logger, AskStrangers: c.Codes.AskStrangers,
 	}
 }
 

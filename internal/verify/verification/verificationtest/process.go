@@ -168,7 +168,11 @@ func withChecks(s policy.Set) policy.Set {
 }
 
 // Use changes the keys of all parts.
-func (p *Process) Use(keys keys.Vault) {
-	p.Vault, p.Administration.Vault, p.Outbox.Vault, p.Repair.Vault, p.Receipts.Vault, p.ProviderEvents.Vault, p.Proofs.Vault = keys, keys,
-		keys, keys, keys, keys, keys
+func (p *Process) Use(to keys.Vault) {
+	for _, of := range []*keys.Vault{
+		&p.Vault, &p.Administration.Vault, &p.Outbox.Vault, &p.Repair.Vault, &p.Receipts.Vault, &p.ProviderEvents.Vault, &p.Proofs.Vault,
+		&p.Service.Events.Vault, &p.Administration.Events.Vault, &p.Receipts.Events.Vault, &p.ProviderEvents.Events.Vault,
+	} {
+		*of = to
+	}
 }
