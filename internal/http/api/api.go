@@ -110,36 +110,55 @@ type route struct {
 
 func (a *API) routes() []route {
 	return []route{
-		{http.MethodPost, "/v1/verifications", KeyScopeSend, withBody(a.send), "", verificationNotFound, CodeService.SendsOverloadError},
-		{http.MethodGet, "/v1/verifications/:id", KeyScopeRead, a.get, "", verificationNotFound, nil},
 		{
-			http.MethodPost, "/v1/verifications/:id/check", KeyScopeCheck, withBody(a.check), "", verificationNotFound,
-			CodeService.ChecksOverloadError,
+			method: http.MethodPost, path: "/v1/verifications", scope: KeyScopeSend, handler: withBody(a.send),
+			notFoundDetail: verificationNotFound, overloadError: CodeService.SendsOverloadError,
 		},
-		{http.MethodPost, "/v1/verifications/:id/cancel", KeyScopeSend, a.cancel, "", verificationNotFound, nil},
 		{
-			http.MethodPost, "/v1/verifications/check", KeyScopeCheck, withBody(a.checkByRecipient), "check without an ID",
-			pendingNotFound, CodeService.ChecksOverloadError,
+			method: http.MethodGet, path: "/v1/verifications/:id", scope: KeyScopeRead, handler: a.get,
+			notFoundDetail: verificationNotFound,
 		},
-		{http.MethodPost, "/v1/verifications/:id/outcome", KeyScopeCheck, withBody(a.report), reportPhrase, verificationNotFound, nil},
-		{http.MethodPost, "/v1/verifications/outcome", KeyScopeCheck, withBody(a.reportByRecipient), reportPhrase, reportNotFound, nil},
+		{
+			method: http.MethodPost, path: "/v1/verifications/:id/check", scope: KeyScopeCheck, handler: withBody(a.check),
+			notFoundDetail: verificationNotFound, overloadError: CodeService.ChecksOverloadError,
+		},
+		{
+			method: http.MethodPost, path: "/v1/verifications/:id/cancel", scope: KeyScopeSend, handler: a.cancel,
+			notFoundDetail: verificationNotFound,
+		},
+		{
+			method: http.MethodPost, path: "/v1/verifications/check", scope: KeyScopeCheck, handler: withBody(a.checkByRecipient),
+			onlySecretKeysMay: "check without an ID", notFoundDetail: pendingNotFound, overloadError: CodeService.ChecksOverloadError,
+		},
+		{
+			method: http.MethodPost, path: "/v1/verifications/:id/outcome", scope: KeyScopeCheck, handler: withBody(a.report),
+			onlySecretKeysMay: reportPhrase, notFoundDetail: verificationNotFound,
+		},
+		{
+			method: http.MethodPost, path: "/v1/verifications/outcome", scope: KeyScopeCheck, handler: withBody(a.reportByRecipient),
+			onlySecretKeysMay: reportPhrase, notFoundDetail: reportNotFound,
+		},
 		// A public key may not redeem proofs. Browsers have the public key and also the proofs. The
 		// answer to a redemption contains the whole address, which a browser must not get.
-		{http.MethodPost, "/v1/proofs/redeem", KeyScopeCheck, withBody(a.redeem), "redeem proofs", "", nil},
-		{http.MethodPost, "/v1/quota", KeyScopeRead, withBody(a.quota), "ask for a recipient's quota", "", nil},
-		{http.MethodGet, "/v1/channels", KeyScopeRead, a.channels, "", "", nil},
 		{
-			http.MethodPost, "/v1/limits/:limit/take", KeyScopeLimit, withBody(a.limitHandler(applimits.Take)), useLimitsPhrase,
-			limitNotFound, nil,
+			method: http.MethodPost, path: "/v1/proofs/redeem", scope: KeyScopeCheck, handler: withBody(a.redeem),
+			onlySecretKeysMay: "redeem proofs",
 		},
 		{
-			http.MethodPost, "/v1/limits/:limit/peek", KeyScopeLimit, withBody(a.limitHandler(applimits.Peek)), useLimitsPhrase,
-			limitNotFound, nil,
+			method: http.MethodPost, path: "/v1/quota", scope: KeyScopeRead, handler: withBody(a.quota),
+			onlySecretKeysMay: "ask for a recipient's quota",
 		},
-		{
-			http.MethodPost, "/v1/limits/:limit/record", KeyScopeLimit, withBody(a.limitHandler(applimits.Record)), useLimitsPhrase,
-			limitNotFound, nil,
-		},
+		{method: http.MethodGet, path: "/v1/channels", scope: KeyScopeRead, handler: a.channels},
+		a.limitRoute(applimits.Take),
+		a.limitRoute(applimits.Peek),
+		a.limitRoute(applimits.Record),
+	}
+}
+
+func (a *API) limitRoute(o applimits.Operation) route {
+	return route{
+		method: http.MethodPost, path: "/v1/limits/:limit/" + string(o), scope: KeyScopeLimit, handler: withBody(a.limitHandler(o)),
+		onlySecretKeysMay: useLimitsPhrase, notFoundDetail: limitNotFound,
 	}
 }
 

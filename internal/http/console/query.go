@@ -50,27 +50,27 @@ type filterParameter struct {
 // filterParameters returns all filters, which parse into f and last.
 func filterParameters(f *store.Filter, last *string, zone *time.Location) []filterParameter {
 	list := []filterParameter{
-		{"from", layout.TimeParameter(&f.From, zone), true, true},
-		{"to", layout.TimeParameter(&f.To, zone), true, true},
-		{"last", layout.OneOfParameter(last, timeSpanChoices...), true, false},
-		{"status", layout.OneOfParameter(&f.Status, statusChoices...), true, false},
-		{"outcome", layout.OneOfParameter(&f.Outcome, codeStateChoices...), true, false},
-		{"channel", layout.OneOfParameter(&f.Channel, channelChoices...), true, false},
-		{"country", countryParameter(&f.Country), true, true},
-		{"app", layout.ShortTextParameter(&f.App), false, true},
-		{"purpose", layout.ShortTextParameter(&f.Purpose), false, true},
-		{"blocked_by", layout.ShortTextParameter(&f.BlockedBy), false, true},
+		{name: "from", parse: layout.TimeParameter(&f.From, zone), valueAudited: true, more: true},
+		{name: "to", parse: layout.TimeParameter(&f.To, zone), valueAudited: true, more: true},
+		{name: "last", parse: layout.OneOfParameter(last, timeSpanChoices...), valueAudited: true},
+		{name: "status", parse: layout.OneOfParameter(&f.Status, statusChoices...), valueAudited: true},
+		{name: "outcome", parse: layout.OneOfParameter(&f.Outcome, codeStateChoices...), valueAudited: true},
+		{name: "channel", parse: layout.OneOfParameter(&f.Channel, channelChoices...), valueAudited: true},
+		{name: "country", parse: countryParameter(&f.Country), valueAudited: true, more: true},
+		{name: "app", parse: layout.ShortTextParameter(&f.App), more: true},
+		{name: "purpose", parse: layout.ShortTextParameter(&f.Purpose), more: true},
+		{name: "blocked_by", parse: layout.ShortTextParameter(&f.BlockedBy), more: true},
 	}
 	for _, c := range f.LabelColumns() {
-		list = append(list, filterParameter{c.Name, layout.ShortTextParameter(c.Field.(*string)), false, true})
+		list = append(list, filterParameter{name: c.Name, parse: layout.ShortTextParameter(c.Field.(*string)), more: true})
 	}
 	return append(list, []filterParameter{
-		{"carrier", layout.ShortTextParameter(&f.Provider), false, true},
-		{"domain", domainParameter(&f.Domain), false, true},
-		{"network", networkParameter(&f.Network), false, true},
-		{"request", layout.ShortTextParameter(&f.Request), false, true},
-		{"support", supportReferenceParameter(&f.Support), false, false},
-		{"recipient", layout.RecipientHashParser(&f.Recipient), false, false},
+		{name: "carrier", parse: layout.ShortTextParameter(&f.Provider), more: true},
+		{name: "domain", parse: domainParameter(&f.Domain), more: true},
+		{name: "network", parse: networkParameter(&f.Network), more: true},
+		{name: "request", parse: layout.ShortTextParameter(&f.Request), more: true},
+		{name: "support", parse: supportReferenceParameter(&f.Support)},
+		{name: "recipient", parse: layout.RecipientHashParser(&f.Recipient)},
 	}...)
 }
 
