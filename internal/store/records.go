@@ -154,7 +154,7 @@ func (v *Verification) Columns() []Column {
 		{"created_at", &v.CreatedAt, InsertedByBegin | ExportedColumn},
 		{"expires_at", &v.ExpiresAt, InsertedByBegin | ExportedColumn},
 		{"attempts", &v.Attempts, ExportedColumn},
-		{"checks", &v.Checks, 0},
+		{"checks", &v.Checks, 0}, // a text: the statement that counts a check appends it
 		{"max_attempts", &v.MaxAttempts, InsertedByBegin | ExportedColumn},
 		{"sends", &v.Sends, InsertedByBegin | ExportedColumn},
 		{"approved_at", &v.ApprovedAt, ExportedColumn},
@@ -163,7 +163,7 @@ func (v *Verification) Columns() []Column {
 		{"not_me_at", &v.NotMeAt, ExportedColumn},
 		{"redeemed_at", &v.RedeemedAt, ExportedColumn},
 		{"redeemed_by", &v.RedeemedBy, NullableColumn},
-		{"replaces", &v.Replaces, InsertedByBegin},
+		{"replaces", &v.Replaces, InsertedByBegin}, // a text: written once, and read with the row alone
 		{"attempts_reset", &v.AttemptsReset, ExportedColumn},
 		{"caller_checks", &v.CallerChecks, InsertedByBegin | ExportedColumn},
 		{"check_key", &v.CheckKey, NullableColumn},
@@ -298,7 +298,7 @@ func (s *Send) Columns() []Column {
 		{"site", &s.Site, InsertedByBegin | ExportedColumn},
 		{"request_id", &s.RequestID, InsertedByBegin | PersonalColumn | ExportedColumn},
 		{"human_check", &s.HumanCheck, InsertedByBegin | ExportedColumn},
-		{"observed", &s.Observed, InsertedByBegin | ExportedColumn},
+		{"observed", &s.Observed, InsertedByBegin | ExportedColumn}, // a text: nothing searches it; the metrics count the rules
 		{"domain", &domain, InsertedByBegin | InsertedByRefusal | WriteOnlyColumn | PersonalColumn | ExportedColumn},
 	}
 	return s.withColumns(own[:])

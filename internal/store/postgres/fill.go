@@ -70,8 +70,8 @@ func Fill(ctx context.Context, url string, from FileQuery, report func(table str
 	if err != nil {
 		return err
 	}
-	f := fill{ctx: ctx, tx: tx, from: from, report: report}
-	if err := f.run(); err != nil {
+	f := fill{tx: tx, from: from, report: report}
+	if err := f.run(ctx); err != nil {
 		return err // the deferred Close rolls back
 	}
 	if err := beforeCommit(); err != nil {
@@ -81,29 +81,28 @@ func Fill(ctx context.Context, url string, from FileQuery, report func(table str
 }
 
 type fill struct {
-	ctx    context.Context
 	tx     pgx.Tx
 	from   FileQuery
 	report func(table string, rows int64)
 }
 
-func (f *fill) run() error {
-	if _, err := f.tx.Exec(f.ctx, `SELECT set_config('statement_timeout', '0', true), set_config('lock_timeout', '10s', true),
+func (f *fill) run(ctx context.Context) error {
+	if _, err := f.tx.Exec(ctx, `SELECT set_config('statement_timeout', '0', true), set_config('lock_timeout', '10s', true),
   set_config('synchronous_commit', 'on', true)`); err != nil {
 		return err
 	}
-	tables, err := f.tables()
+	tables, err := f.tables(ctx)
 	if err != nil {
 		return err
 	}
-	if err := f.checkTarget(append(slices.Clone(rebuilt), tables...)); err != nil {
+	if err := f.checkTarget(ctx, append(slices.Clone(rebuilt), tables...)); err != nil {
 		return err
 	}
-	if err := f.makePartitions(); err != nil {
+	if err := f.makePartitions(ctx); err != nil {
 		return err
 	}
 	for _, table := range tables {
-		if err := f.copyTable(table); err != nil {
+		if err := f.copyTable(ctx, table); err != nil {
 			return fmt.Errorf("store: table %s: %w", table, err)
 		}
 	}
@@ -112,26 +111,26 @@ func (f *fill) run() error {
 		`UPDATE outbox SET due_at = clock_timestamp() WHERE due_at > clock_timestamp()`,
 		`ANALYZE ` + strings.Join(tables, ", "),
 	} {
-		if _, err := f.tx.Exec(f.ctx, statement); err != nil {
+		if _, err := f.tx.Exec(ctx, statement); err != nil {
 			return err
 		}
 	}
-	return f.agree("check values of keys",
+	return f.agree(ctx, "check values of keys",
 		`SELECT coalesce(group_concat(x, ' '), '') FROM (SELECT name || hex(value) AS x FROM key_checks ORDER BY name)`,
 		`SELECT coalesce(string_agg(name || upper(encode(value, 'hex')), ' ' ORDER BY name COLLATE "C"), '') FROM key_checks`)
 }
 
 // tables returns the file's tables that are copied.
-func (f *fill) tables() ([]string, error) {
-	all, err := f.fileTexts(`SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite%' ORDER BY name`)
+func (f *fill) tables(ctx context.Context) ([]string, error) {
+	all, err := f.fileTexts(ctx, `SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite%' ORDER BY name`)
 	return slices.DeleteFunc(all, func(name string) bool {
 		return notCopied[name] != "" || slices.Contains(rebuilt, name)
 	}), err
 }
 
 // fileTexts returns the first column of a query on the file.
-func (f *fill) fileTexts(query string) (all []string, err error) {
-	rows, err := f.from(f.ctx, query)
+func (f *fill) fileTexts(ctx context.Context, query string) (all []string, err error) {
+	rows, err := f.from(ctx, query)
 	if err != nil {
 		return nil, err
 	}
@@ -148,14 +147,14 @@ func (f *fill) fileTexts(query string) (all []string, err error) {
 
 // checkTarget locks the tables against writers. It fails if one has a row, or if the clocks of the
 // database and of this machine differ by more than maxFillClockDifference.
-func (f *fill) checkTarget(tables []string) error {
-	if _, err := f.tx.Exec(f.ctx, "LOCK TABLE "+strings.Join(tables, ", ")+" IN EXCLUSIVE MODE"); err != nil {
+func (f *fill) checkTarget(ctx context.Context, tables []string) error {
+	if _, err := f.tx.Exec(ctx, "LOCK TABLE "+strings.Join(tables, ", ")+" IN EXCLUSIVE MODE"); err != nil {
 		return err
 	}
 	var full []string
 	for _, table := range tables {
 		var is bool
-		if err := f.tx.QueryRow(f.ctx, "SELECT EXISTS (SELECT FROM "+table+")").Scan(&is); err != nil {
+		if err := f.tx.QueryRow(ctx, "SELECT EXISTS (SELECT FROM "+table+")").Scan(&is); err != nil {
 			return err
 		}
 		if is {
@@ -167,7 +166,7 @@ func (f *fill) checkTarget(tables []string) error {
 			strings.Join(full, ", "))
 	}
 	var now time.Time
-	if err := f.tx.QueryRow(f.ctx, `SELECT clock_timestamp()`).Scan(&now); err != nil {
+	if err := f.tx.QueryRow(ctx, `SELECT clock_timestamp()`).Scan(&now); err != nil {
 		return err
 	}
 	if off := time.Until(now); off.Abs() > maxFillClockDifference {
@@ -179,8 +178,8 @@ func (f *fill) checkTarget(tables []string) error {
 
 // makePartitions makes partitions from the week of the file's oldest send on. A new database has
 // empty ones from a month ago on; it drops them if the send is older.
-func (f *fill) makePartitions() error {
-	oldest, err := f.fileTexts(`SELECT min(id) FROM sends`)
+func (f *fill) makePartitions(ctx context.Context) error {
+	oldest, err := f.fileTexts(ctx, `SELECT min(id) FROM sends`)
 	if err != nil || oldest[0] == "" {
 		return err
 	}
@@ -190,7 +189,7 @@ func (f *fill) makePartitions() error {
 	}
 	at := store.TimeOfID(id)
 	monday := at.Truncate(24*time.Hour).AddDate(0, 0, -(int(at.Weekday())+6)%7)
-	rows, _ := f.tx.Query(f.ctx, `SELECT name FROM sendcode_partitions WHERE @monday < (SELECT min(begins) FROM sendcode_partitions)`,
+	rows, _ := f.tx.Query(ctx, `SELECT name FROM sendcode_partitions WHERE @monday < (SELECT min(begins) FROM sendcode_partitions)`,
 		pgx.NamedArgs{"monday": monday})
 	names, err := pgx.CollectRows(rows, pgx.RowTo[string])
 	if err != nil || len(names) == 0 {
@@ -205,7 +204,7 @@ func (f *fill) makePartitions() error {
 			store.LowestID(monday.AddDate(0, 0, 7))),
 		"SELECT sendcode_make_partitions()",
 	} {
-		if _, err := f.tx.Exec(f.ctx, statement); err != nil {
+		if _, err := f.tx.Exec(ctx, statement); err != nil {
 			return err
 		}
 	}
@@ -213,8 +212,8 @@ func (f *fill) makePartitions() error {
 }
 
 // copyTable also compares the numbers of rows.
-func (f *fill) copyTable(table string) error {
-	described, _ := f.tx.Query(f.ctx, "SELECT * FROM "+table+" LIMIT 0")
+func (f *fill) copyTable(ctx context.Context, table string) error {
+	described, _ := f.tx.Query(ctx, "SELECT * FROM "+table+" LIMIT 0")
 	described.Close()
 	if err := described.Err(); err != nil {
 		return err
@@ -224,7 +223,7 @@ func (f *fill) copyTable(table string) error {
 		types[d.Name] = d.DataTypeOID
 	}
 	names := slices.Sorted(maps.Keys(types))
-	own, err := f.fileTexts("SELECT name FROM pragma_table_info('" + table + "') ORDER BY name")
+	own, err := f.fileTexts(ctx, "SELECT name FROM pragma_table_info('"+table+"') ORDER BY name")
 	if err != nil {
 		return err
 	}
@@ -232,14 +231,14 @@ func (f *fill) copyTable(table string) error {
 		return errors.New("it has other columns in the file")
 	}
 	// identity columns are left out, since each database numbers its own rows
-	numbered, _ := f.tx.Query(f.ctx, `SELECT attname::text FROM pg_attribute WHERE attrelid = @table::regclass AND attidentity <> ''`,
+	numbered, _ := f.tx.Query(ctx, `SELECT attname::text FROM pg_attribute WHERE attrelid = @table::regclass AND attidentity <> ''`,
 		pgx.NamedArgs{"table": table})
 	skipped, err := pgx.CollectRows(numbered, pgx.RowTo[string])
 	if err != nil {
 		return err
 	}
 	names = slices.DeleteFunc(names, func(name string) bool { return slices.Contains(skipped, name) })
-	rows, err := f.from(f.ctx, `SELECT "`+strings.Join(names, `", "`)+`" FROM `+table)
+	rows, err := f.from(ctx, `SELECT "`+strings.Join(names, `", "`)+`" FROM `+table)
 	if err != nil {
 		return err
 	}
@@ -248,7 +247,7 @@ func (f *fill) copyTable(table string) error {
 	for i := range values {
 		places[i] = &values[i]
 	}
-	n, err := f.tx.CopyFrom(f.ctx, pgx.Identifier{table}, names, pgx.CopyFromFunc(func() ([]any, error) {
+	n, err := f.tx.CopyFrom(ctx, pgx.Identifier{table}, names, pgx.CopyFromFunc(func() ([]any, error) {
 		if !rows.Next() {
 			return nil, rows.Err()
 		}
@@ -266,7 +265,7 @@ func (f *fill) copyTable(table string) error {
 		return err
 	}
 	f.report(table, n)
-	return f.agree("number of rows", "SELECT count(*) FROM "+table, "SELECT count(*)::text FROM "+table)
+	return f.agree(ctx, "number of rows", "SELECT count(*) FROM "+table, "SELECT count(*)::text FROM "+table)
 }
 
 // fromFile converts a value for a column of Postgres with the type's OID. migrations/sqlite shows
@@ -297,13 +296,13 @@ func fromFile(of uint32, value any) (any, error) {
 }
 
 // agree fails unless both queries return the same text.
-func (f *fill) agree(what, fileSQL, ownSQL string) error {
-	want, err := f.fileTexts(fileSQL)
+func (f *fill) agree(ctx context.Context, what, fileSQL, ownSQL string) error {
+	want, err := f.fileTexts(ctx, fileSQL)
 	if err != nil {
 		return err
 	}
 	var got string
-	if err := f.tx.QueryRow(f.ctx, ownSQL).Scan(&got); err != nil {
+	if err := f.tx.QueryRow(ctx, ownSQL).Scan(&got); err != nil {
 		return err
 	}
 	if got != want[0] {

@@ -98,8 +98,8 @@ SELECT min(begins) BETWEEN $1::timestamptz - interval '1 week' AND $1 AND sum(en
 // Each table of both schemas is copied, made from other tables, or listed as left out.
 func TestFillKnowsEveryTable(t *testing.T) {
 	file, conn := frozenSQLite(t), connect(t, lentDatabase(t))
-	f := fill{ctx: t.Context(), from: file.Query}
-	copied := storetest.Must(f.tables())(t)
+	f := fill{from: file.Query}
+	copied := storetest.Must(f.tables(t.Context()))(t)
 	rows := storetest.Must(conn.Query(t.Context(),
 		`SELECT relname::text FROM pg_class WHERE relnamespace = 'public'::regnamespace AND relkind IN ('r', 'p') AND NOT relispartition`))(
 		t)
