@@ -33,7 +33,7 @@ func TestRandomRequestsMatchTheSpecification(t *testing.T) {
 	s := apptest.Embedded(t).Tenants().Add(`requests_per_minute: 0
 limits: {month: [{name: month, key: user, limit: 3, per: month}], web: [{name: m, key: [resource, ip], limit: 9, window: 60s}]}
 `).Start(1)
-	doc, router, seed := s.OpenAPI(), s.SpecRouter(), uint64(1)
+	doc, router, seed := s.OpenAPI(), s.SpecRouter(), uint64(4)
 	if *randomRequests != fewRequests {
 		seed = rand.Uint64()
 	}
