@@ -116,7 +116,7 @@ pushed() {
 # taken takes the image by the name that a file of the tree has for it, and asks the program for its version.
 taken() {
   local name container
-  name=$(sed -nE "s/^ *image: *($image)( .*)?\$/\1/p" "$work/tree/$1" | head -1)
+  name=$(sed -nE "s|^ *image: *($image)( .*)?\$|\1|p" "$work/tree/$1" | head -1)
   [ -n "$name" ] || { echo "$1 does not name $image"; return 1; }
   container=$(buildah from -q --pull-always --tls-verify=false "$name") && buildah run --user 65532:65532 "$container" /sendcode version &&
     buildah rm "$container"
