@@ -57,8 +57,8 @@ const (
 //
 //   - the send did not go out,
 //   - the send already has this receipt, or was already reported as delivered, or
-//   - the receipt says that the message is lost, but another carrier accepted it. Then the receipt is
-//     about an attempt that this carrier refused.
+//   - the receipt says that the message is lost, but another carrier accepted it. Then the receipt
+//     is about an attempt that this carrier refused.
 //
 // If a message is lost while the send still has the status Sending, it isn't known yet which
 // carrier will accept the message. So Record returns fault.Unavailable, and this carrier must

@@ -212,7 +212,7 @@ func controlsSayWhatThePageDoes(t *testing.T, browser chromium) {
 	r.refused("bo@example.com", "minute", time.Minute, 1)
 	w := openWindow(r, browser)
 	w.logIn()
-	// The script runs after its evaluation has ended, which would fail if the page had gone by then.
+	// The script runs after its evaluation has ended: that fails if the page has gone by then.
 	by := func(to, script string) { w.Leads(to, func() { w.eval("setTimeout(() => { " + script + ` }), ""`) }) }
 	back := func(to string) { by(to, `history.back()`) }
 	open := `String([...document.forms].flatMap((f) => [...f.elements]).filter((e) => e.readOnly).length) + " read-only"`

@@ -23,7 +23,8 @@ import (
 	"sendcode/internal/kit/servertest"
 )
 
-// TestMain runs more tests in parallel than there are processors, since tests in browsers mostly wait.
+// TestMain runs more tests in parallel than there are processors, since tests in browsers mostly
+// wait.
 func TestMain(m *testing.M) {
 	_ = flag.Set("test.parallel", "4")
 	os.Exit(m.Run())

@@ -69,7 +69,8 @@ func (ad *Administration) affectedApps(p Target) []string {
 // count:
 //
 //   - the recipient's past sends under the purpose's policy
-//   - the recipient's rejections, pauses after failures (backoff) and failed checks, under any policy
+//   - the recipient's rejections, pauses after failures (backoff) and failed checks, under any
+//     policy
 //
 // Rules of networks and apps keep their counts. A hold, the time for which a carrier refuses
 // messages to the recipient, stays, too.

@@ -281,8 +281,8 @@ type Appearance struct {
 	Light, Dark string // the app's accent colour for a light and for a dark page, as #rrggbb; "" if the app has none
 }
 
-// Appearance: languages is a tag or an Accept-Language list. An empty purpose is the default one. An unknown
-// purpose has no title.
+// Appearance: languages is a tag or an Accept-Language list. An empty purpose is the default one.
+// An unknown purpose has no title.
 func (s *readService) Appearance(c Caller, purpose, languages string) Appearance {
 	set := s.Policy.Get()
 	look := set.Apps[c.App].Brand
