@@ -15,22 +15,15 @@ func (db *DB) SendsQuery(f sqldb.SendFilter) (string, sqldb.Args) {
 
 type postgresFilter struct{ sqldb.SendFilter }
 
-// matchesMany reports whether the filter usually matches many rows, whatever its app, channel,
-// purpose and provider.
-func (f postgresFilter) matchesMany() bool {
-	return f.Recipient == nil && f.Labels == store.Labels{} && f.BlockedBy+f.Country+f.Domain+f.Support == "" &&
-		(f.Status == "" || f.Status == store.Sent || f.Status == store.Delivered || f.Status == store.Refused)
-}
-
 // postgresQuery has a query for each kind of filter, by a suitable index: in a large table, rare
 // values must not be found by a scan in the order of time.
 func (f postgresFilter) postgresQuery() (string, sqldb.Args) {
 	switch {
-	case f.Provider != "" && f.matchesMany():
+	case f.Provider != "" && f.MatchesMany():
 		return f.minuteIndexQuery("provider", f.Provider)
-	case f.Status == store.Delivered && f.matchesMany():
+	case f.Status == store.Delivered && f.MatchesMany():
 		return f.minuteIndexQuery("receipt", string(f.Status))
-	case f.App+string(f.Channel)+f.Purpose != "" && f.matchesMany():
+	case f.App+string(f.Channel)+f.Purpose != "" && f.MatchesMany():
 		return f.MergePages(f.appChannelPurposeQuery)
 	}
 	if column, value, of := f.rareColumn(); column != "" {
@@ -107,29 +100,41 @@ func (f postgresFilter) addBounds(c *sqldb.Conditions, from sqldb.RowSource, col
 
 // rareColumn returns a column with its own index in which few rows have the filter's value, that
 // value, and the filter without it; "" if there is none.
-func (f postgresFilter) rareColumn() (column, value string, rest postgresFilter) {
-	if f.Recipient != nil || f.Labels != (store.Labels{}) || f.Support != "" || f.Status.InFlight() || f.ReadsFailuresFirst() {
-		return "", "", f
+func (f postgresFilter) rareColumn() (column string, value any, rest postgresFilter) {
+	if f.Support != "" || f.Status.InFlight() || f.ReadsFailuresFirst() {
+		return "", nil, f
 	}
 	rest = f
+	if f.Recipient != nil {
+		rest.Recipient = nil
+		return "recipient", f.Recipient[:], rest
+	}
+	for _, c := range rest.LabelColumns() {
+		text := c.Field.(*string)
+		if label := *text; label != "" {
+			*text = ""
+			return c.Name, label, rest
+		}
+	}
 	for _, c := range []struct {
 		name string
 		text *string
 	}{{"domain", &rest.Domain}, {"blocked_by", &rest.BlockedBy}, {"country", &rest.Country}} {
-		value, *c.text = *c.text, ""
-		if value != "" {
-			return c.name, value, rest
+		text := *c.text
+		*c.text = ""
+		if text != "" {
+			return c.name, text, rest
 		}
 	}
-	return "", "", f
+	return "", nil, f
 }
 
 // rareColumnQuery reads rows by the index of one column. Bounds and order begin with it, as in
 // appChannelPurposeQuery: otherwise the planner may take the value for a frequent one, and scan all
 // rows of the time range.
-func (f postgresFilter) rareColumnQuery(from sqldb.RowSource, args sqldb.Args, column, value string) (string, sqldb.Args) {
+func (f postgresFilter) rareColumnQuery(from sqldb.RowSource, args sqldb.Args, column string, value any) (string, sqldb.Args) {
 	c := f.Conditions(sqldb.Postgres, args)
-	if column != "blocked_by" {
+	if column != "blocked_by" && column != "recipient" {
 		c.Add("s." + column + " <> ''") // the index is partial, with this condition
 	}
 	f.addBounds(&c, from, "s."+column, "?", value)

@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"sendcode/internal/base/recipient"
 	"sendcode/internal/store"
 	"sendcode/internal/store/sqldb"
 	"sendcode/internal/store/storetest"
@@ -87,6 +88,85 @@ func TestPostgresRowsSinceAnInstant(t *testing.T) {
 	}
 }
 
+// The list of one recipient, or of one reference, touches few pages whatever the filters beside it
+// and whatever the statistics say: those of a table that was never analysed, of one that was
+// analysed while all rows were one recipient's, and the true ones.
+func TestPostgresOneRecipientsPages(t *testing.T) {
+	url := newDatabase(t)
+	db, writer := openTest(t, url, serverClockSQL), connect(t, url)
+	f := storetest.NewFixture(db)
+	ana := f.Admit(t, f.Intent(1)).Send
+	refusal := f.Refusal(1, nil)
+	refusal.Recipient = ana.Recipient
+	storetest.OK(t, f.RecordRefusals(t.Context(), []store.SendOrRefusal{refusal}))
+	exec(t, writer, `ALTER TABLE refusals SET (autovacuum_enabled = false)`)
+	more := func(whose string) {
+		exec(t, writer, `INSERT INTO sends (id, status, logged_at, verification_id, number, app, channel, purpose, recipient, masked, domain,
+country, prefix, locale, reference, network, attempt, counts)
+SELECT `+randomID+`, 'sent', logged_at - n * interval '1 ms', verification_id, number, app, channel, purpose, `+whose+`, masked, domain,
+country, prefix, locale, 'o-' || n, network, attempt, counts
+FROM (SELECT * FROM sends LIMIT 1) s, generate_series(1, 4000) n`,
+			`INSERT INTO refusals SELECT s.* FROM (SELECT * FROM refusals LIMIT 1) r, generate_series(1, 4000) n,
+LATERAL jsonb_populate_record(NULL::refusals, to_jsonb(r) ||
+    jsonb_build_object('id', gen_random_uuid(), 'logged_at', r.logged_at - n * interval '1 ms', 'recipient', `+whose+`)) s`)
+	}
+	conn := storetest.Must(db.pool.Acquire(t.Context()))(t)
+	defer conn.Release()
+	other := ana.Recipient
+	other[0] ^= 1
+	for _, state := range []struct{ name, whose, then string }{
+		{"never analysed", `('\x' || md5(n::text))::bytea`, `SELECT`},
+		{"analysed", `('\x' || md5(n::text))::bytea`, `ANALYZE`},
+		{"analysed with one recipient", `s.recipient`, `ANALYZE; DELETE FROM sends WHERE logged_at < now() - interval '1 s'`},
+	} {
+		more(strings.ReplaceAll(state.whose, "s.", ""))
+		for _, statement := range strings.Split(state.then, ";") {
+			exec(t, writer, statement)
+		}
+		day := store.Filter{From: ana.LoggedAt.Add(-day), Limit: 50}
+		newest := store.Filter{App: ana.App, Channel: ana.Channel, Purpose: ana.Purpose, SendsOnly: true, From: day.From, Limit: 1}
+		mark := &store.Cursor{At: ana.LoggedAt, ID: ana.ID}
+		for name, filter := range map[string]store.Filter{
+			"list":                  {Limit: 50},
+			"newest of a purpose":   {App: ana.App, Channel: ana.Channel, Purpose: ana.Purpose, Limit: 1},
+			"no such app":           {App: "none", Limit: 50},
+			"no such purpose":       {Channel: ana.Channel, Purpose: "none", Limit: 50},
+			"newest send":           newest,
+			"earlier":               {App: ana.App, Channel: ana.Channel, Before: mark, From: day.From, Limit: 5},
+			"newer":                 {After: mark, Limit: 50},
+			"of a status":           {Status: store.Sent, Limit: 50},
+			"that failed":           {Status: store.Failed, Limit: 50},
+			"refused":               {Status: store.Refused, App: ana.App, Limit: 50},
+			"of a rule":             {BlockedBy: "minute", Limit: 50},
+			"of a domain":           {Domain: "example.com", Limit: 50},
+			"through a server":      {Provider: "mx.example", Limit: 50},
+			"of a network":          {Network: ana.Network, Limit: 50},
+			"whose code is entered": {Outcome: store.CodeEntered, Limit: 50},
+			"of a day":              day,
+		} {
+			for whose, hash := range map[string]recipient.Hash{"Ana's": ana.Recipient, "nobody's": other} {
+				filter.Recipient = &hash
+				if state.whose == "s.recipient" && whose == "Ana's" {
+					continue // all rows are hers
+				}
+				if pages := genericPages(t, conn, filter); pages > 100 {
+					t.Errorf("%s, %s %s: %d pages", state.name, whose, name, pages)
+				}
+			}
+			if state.whose == "s.recipient" {
+				continue
+			}
+			filter.Recipient, filter.Labels, filter.SendsOnly = nil, store.Labels{Reference: "none"}, false
+			if !filter.MayMatchSends() {
+				continue
+			}
+			if pages := genericPages(t, conn, filter); pages > 100 {
+				t.Errorf("%s, reference, %s: %d pages", state.name, name, pages)
+			}
+		}
+	}
+}
+
 // genericPages is how many pages a filter's query touches by the plan that is made for all values.
 func genericPages(t *testing.T, conn *pgxpool.Conn, filter store.Filter) int {
 	t.Helper()
@@ -96,8 +176,11 @@ func genericPages(t *testing.T, conn *pgxpool.Conn, filter store.Filter) int {
 	values := make([]string, len(args))
 	for i, a := range args {
 		values[i] = fmt.Sprintf("'%v'", a)
-		if at, ok := a.(time.Time); ok {
-			values[i] = "'" + at.Format(time.RFC3339Nano) + "'"
+		switch a := a.(type) {
+		case time.Time:
+			values[i] = "'" + a.Format(time.RFC3339Nano) + "'"
+		case []byte:
+			values[i] = fmt.Sprintf(`'\x%x'`, a)
 		}
 	}
 	for _, statement := range []string{`SET plan_cache_mode = force_generic_plan`, `DEALLOCATE ALL`, `PREPARE filter AS ` + query} {

@@ -234,9 +234,6 @@ func commit(tx *sql.Tx) (err error) {
 // EnsurePartitions implements sqldb.PerDatabase. A file needs no partitions.
 func (db *DB) EnsurePartitions(context.Context) (until time.Time, err error) { return until, nil }
 
-// SendsQuery implements sqldb.Engine.
-func (db *DB) SendsQuery(f sqldb.SendFilter) (string, sqldb.Args) { return f.Query(sqldb.SQLite) }
-
 // DropPartition implements sqldb.Engine. A file has no partitions.
 func (db *DB) DropPartition(context.Context, time.Duration) (name string, err error) { return "", nil }
 

@@ -321,7 +321,7 @@ func TestSQLitePlans(t *testing.T) {
 	who := in.Send.Recipient
 	filter := func(f store.Filter) string {
 		f.Limit = 10
-		query, _ := sqldb.SendFilter{Filter: f}.Query(sqldb.SQLite)
+		query, _ := db.SendsQuery(sqldb.SendFilter{Filter: f})
 		return query
 	}
 	for name, c := range map[string]struct{ query, index string }{
@@ -341,17 +341,24 @@ func TestSQLitePlans(t *testing.T) {
 		"refused":   {filter(store.Filter{Status: store.Refused, Before: &store.Cursor{}}), "refusals_logged"},
 		"rule":      {filter(store.Filter{BlockedBy: "x"}), "refusals_blocked_by"},
 		"domain":    {filter(store.Filter{Domain: "x"}), "sends_domain"},
-		"delivered": {filter(store.Filter{Status: store.Delivered}), "sends_texts"},
-		"all":       {filter(store.Filter{}), "sends_logged"},
-		"page":      {filter(store.Filter{Before: &store.Cursor{}}), "sends_logged"},
-		"recipient": {filter(store.Filter{Recipient: &who, Before: &store.Cursor{}}), "sends_recipient"},
-		"reference": {filter(store.Filter{Labels: store.Labels{Reference: "x"}, Before: &store.Cursor{}}), "sends_reference"},
-		"hours":     {readHourSQL, "sends_logged"},
-		"expired":   {sqldb.SQLite.ExpiredVerificationsSQL(), "verifications_expires"},
-		"export":    {sqldb.SQLite.ExportPageSQL("sends", false), "sends_recipient (recipient=? AND (logged_at,id)>(?,?))"},
-		"refusals":  {sqldb.SQLite.ExportPageSQL("refusals", false), "refusals_recipient (recipient=? AND (logged_at,id)>(?,?))"},
-		"codes":     {sqldb.SQLite.ExportPageSQL("verifications", false), "SEARCH t USING INDEX sqlite_autoindex_verifications_1 (id=?)"},
-		"bounces":   {sqldb.SQLite.ExportPageSQL("provider_events", false), "sends_recipient (recipient=? AND (logged_at,id)>"},
+		"delivered": {filter(store.Filter{Status: store.Delivered, App: "x"}), "sends_receipt"},
+		"server":    {filter(store.Filter{Provider: "x", App: "x", Channel: "email", Purpose: "x", Before: &store.Cursor{}}), "sends_provider"},
+		"person of a purpose": {
+			filter(store.Filter{Recipient: &who, App: "x", Channel: "email", Purpose: "x", Provider: "x", Domain: "x", Before: &store.Cursor{}}),
+			"sends_recipient (recipient=? AND (logged_at,id)<(?,?))",
+		},
+		"all":                       {filter(store.Filter{}), "sends_logged"},
+		"page":                      {filter(store.Filter{Before: &store.Cursor{}}), "sends_logged"},
+		"recipient":                 {filter(store.Filter{Recipient: &who, Before: &store.Cursor{}}), "sends_recipient"},
+		"reference":                 {filter(store.Filter{Labels: store.Labels{Reference: "x"}, Before: &store.Cursor{}}), "sends_reference"},
+		"person, refused by a rule": {filter(store.Filter{Recipient: &who, BlockedBy: "x"}), "refusals_recipient (recipient=?"},
+		"reference in a domain":     {filter(store.Filter{Labels: store.Labels{Reference: "x"}, Domain: "x", Country: "DE"}), "sends_reference (reference=?"},
+		"hours":                     {readHourSQL, "sends_logged"},
+		"expired":                   {sqldb.SQLite.ExpiredVerificationsSQL(), "verifications_expires"},
+		"export":                    {sqldb.SQLite.ExportPageSQL("sends", false), "sends_recipient (recipient=? AND (logged_at,id)>(?,?))"},
+		"refusals":                  {sqldb.SQLite.ExportPageSQL("refusals", false), "refusals_recipient (recipient=? AND (logged_at,id)>(?,?))"},
+		"codes":                     {sqldb.SQLite.ExportPageSQL("verifications", false), "SEARCH t USING INDEX sqlite_autoindex_verifications_1 (id=?)"},
+		"bounces":                   {sqldb.SQLite.ExportPageSQL("provider_events", false), "sends_recipient (recipient=? AND (logged_at,id)>"},
 		"counting": {
 			`SELECT id FROM sends s WHERE (s.logged_at, s.id) > (@at, @id) AND s.counts = 1 ORDER BY s.logged_at, s.id LIMIT 9`,
 			"sends_logged",
@@ -361,6 +368,32 @@ func TestSQLitePlans(t *testing.T) {
 		// that merges two
 		if !strings.Contains(plan, c.index) || strings.Count(plan, "TEMP B-TREE FOR ORDER") > strings.Count(plan, "COMPOUND QUERY") {
 			t.Errorf("%s: %s", name, plan)
+		}
+	}
+}
+
+// A list of an app, a channel or a purpose reads the rows of each kind by the index on kinds, and
+// goes no further than its page.
+func TestSQLiteKindPlans(t *testing.T) {
+	f := newSQLiteFixture(t)
+	db := f.Engine.(*DB)
+	const kind = "(<expr>"
+	for name, filter := range map[string]store.Filter{
+		"app": {App: "x"}, "purpose": {Purpose: "x", Before: &store.Cursor{}}, "channel": {Channel: "sms", After: &store.Cursor{}},
+		"all": {App: "x", Channel: "email", Purpose: "x", Status: store.Sent, From: time.Now()}, "refused": {App: "x", Status: store.Refused},
+		"outcome": {Purpose: "x", Outcome: store.CodeEntered, From: time.Now(), To: time.Now()},
+	} {
+		filter.Limit = 10
+		query, _ := db.SendsQuery(sqldb.SendFilter{Filter: filter})
+		for line := range strings.Lines(sqlitePlan(t, db, query)) {
+			line = strings.TrimSpace(line)
+			reads := strings.HasPrefix(line, "SEARCH s ") || strings.HasPrefix(line, "SCAN s ")
+			if reads && !strings.Contains(line, "_kind ") && !strings.HasPrefix(line, "SEARCH s USING COVERING INDEX") {
+				t.Errorf("%s: %s", name, line)
+			}
+		}
+		if plan := sqlitePlan(t, db, query); strings.Count(plan, kind+"=? AND ") < 1 {
+			t.Errorf("%s: no kind is read up to a time: %s", name, plan)
 		}
 	}
 }
