@@ -150,8 +150,10 @@ func (e AppEventOutcome) Sanitized() AppEventOutcome {
 
 // AppEventFilter selects events. Zero fields select all.
 type AppEventFilter struct {
-	App    string
-	State  EventState
-	Before uuid.UUID // smaller IDs only
-	Limit  int       // 1 to 200
+	App       string
+	Type      string
+	State     EventState
+	Recipient *recipient.Hash // of the send or verification; nil: of all
+	Before    uuid.UUID       // smaller IDs only
+	Limit     int             // 1 to 200
 }

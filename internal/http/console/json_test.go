@@ -119,7 +119,7 @@ func TestListFiltersJSON(t *testing.T) {
 	b := r.Browser()
 	for path, count := range map[string]int{
 		"acts?what=suppression.add": 2, "acts?who=stranger": 0, "webhooks?state=given_up": 1, "webhooks?state=pending&app=shop": 2,
-		"webhooks?app=other": 0, "prefixes?state=active": 1, "suppressions?state=active&limit=1": 1,
+		"webhooks?app=other": 0, "webhooks?type=conversion.low": 0, "webhooks?recipient=" + strings.Repeat("ab", 16): 0, "prefixes?state=active": 1, "suppressions?state=active&limit=1": 1,
 	} {
 		name, _, _ := strings.Cut(strings.Replace(path, "webhooks", "events", 1), "?")
 		servertest.Same(t, path, len(b.List(name, "/v1/admin/"+path)), count)

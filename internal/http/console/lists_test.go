@@ -177,7 +177,9 @@ func TestPostSampleForm(t *testing.T) {
 	form := url.Values{"app": {"shop"}, "event": {"send.bounced"}}
 	contains(t, want(t, b.Post("/admin/webhooks", form), http.StatusOK), `<p class="note bad" role="status">shop, send.bounced: 401</p>`)
 	form.Set("app", "gym")
-	want(t, b.Post("/admin/webhooks", form), http.StatusNotFound)
+	contains(t, want(t, b.Post("/admin/webhooks", form), http.StatusUnprocessableEntity), "No such app has a webhook, so nothing was sent.")
+	form.Set("app", "shop")
+	contains(t, want(t, b.Post("/admin/webhooks?state=none", form), http.StatusUnprocessableEntity), "This filter cannot be read")
 	servertest.Same(t, "posted", strings.Join(hooks.posted, ", "), "shop send.bounced")
 	servertest.Same(t, "recorded", len(b.List("acts", "/v1/admin/acts?what=event.sample")), 1)
 }

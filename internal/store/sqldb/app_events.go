@@ -122,11 +122,16 @@ func (db *DB) ForgetAppEvents(ctx context.Context, keep time.Duration, limit int
 
 // AppEvents returns events sorted by ID, newest first.
 func (db *DB) AppEvents(ctx context.Context, f store.AppEventFilter) ([]store.AppEvent, error) {
-	if !store.AreValidTexts(f.App, string(f.State)) {
+	if !store.AreValidTexts(f.App, f.Type, string(f.State)) {
 		return nil, nil
 	}
 	var c Conditions
 	AddIfSet(&c, "e.app = ?", f.App)
+	AddIfSet(&c, "e.type = ?", f.Type)
+	if f.Recipient != nil {
+		c.Add("e.verification_id <> '' AND e.verification_id "+
+			db.Dialect.inSubquery("SELECT s.verification_id FROM sends s WHERE s.recipient = ?"), f.Recipient[:])
+	}
 	AddIfSet(&c, "e.id < ?", f.Before)
 	switch f.State {
 	case "":

@@ -9,10 +9,10 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"sendcode/internal/base/fault"
 	"sendcode/internal/http/console/auth"
 	"sendcode/internal/http/console/explain"
 	"sendcode/internal/http/console/layout"
+	"sendcode/internal/http/server"
 	"sendcode/internal/store"
 )
 
@@ -24,14 +24,22 @@ type webhookEventFilter struct {
 
 var webhookEventStates = []store.EventState{store.EventPending, store.EventDelivered, store.EventGivenUp}
 
+// webhookEventTypes returns the names of all types.
+func webhookEventTypes() (names []string) {
+	for _, e := range store.EventTypes {
+		names = append(names, e.Name)
+	}
+	return names
+}
+
 // webhookEventList returns the list of webhook events.
 func (handlers *Handlers) webhookEventList() layout.List[webhookEventFilter, store.AppEvent] {
 	return layout.List[webhookEventFilter, store.AppEvent]{
 		Name: "events", Path: "/admin/webhooks", JSON: webhookEventJSON,
 		Parameters: func(f *webhookEventFilter) layout.Parameters {
 			return layout.Parameters{
-				"app":   layout.ShortTextParameter(&f.App),
-				"state": layout.OneOfParameter(&f.State, webhookEventStates...),
+				"app": layout.ShortTextParameter(&f.App), "type": layout.OneOfParameter(&f.Type, webhookEventTypes()...),
+				"state": layout.OneOfParameter(&f.State, webhookEventStates...), "recipient": layout.RecipientHashParser(&f.Recipient),
 			}
 		},
 		Place: func(f *webhookEventFilter) layout.PagingFields {
@@ -64,8 +72,9 @@ type webhookEventsView struct {
 	layout.Page
 	layout.PaginatedRows[webhookEventFilter, store.AppEvent]
 	States []layout.FieldOption
-	Apps   []string          // to which a sample may be sent; none: the reader may send none
-	Types  []store.EventType // of samples
+	Kinds  []layout.FieldOption // types, as a filter
+	Apps   []string             // to which a sample may be sent; none: the reader may send none
+	Types  []store.EventType    // of samples
 	Posted postedSample
 }
 
@@ -77,30 +86,36 @@ type postedSample struct {
 }
 
 func (handlers *Handlers) webhookEventsPage(c echo.Context) error {
-	return handlers.showWebhookEvents(c, postedSample{})
+	return handlers.showWebhookEvents(c, http.StatusOK, postedSample{})
 }
 
 // postSampleEventForm posts a sample of an event to an app, and shows the answer.
 func (handlers *Handlers) postSampleEventForm(c echo.Context, form url.Values) error {
 	s := postedSample{App: form.Get("app"), Event: form.Get("event")}
+	if !slices.Contains(handlers.Webhooks.Apps(), s.App) {
+		s.Answer = layout.Words(c).Get("events.sample.unknown")
+		return handlers.showWebhookEvents(c, server.InvalidField.Status, s)
+	}
+	// before the act: a page that cannot be shown could not tell what became of it
+	list, r := handlers.webhookEventList(), c.Request()
+	if _, err := list.PageForRawQuery(r.Context(), r.URL.RawQuery, webhookEventFilter{}); err != nil {
+		return err
+	}
 	act, err := handlers.Auth.NewAuditEntry(c, auth.ActionSampleEvent)
 	if err != nil {
 		return err
 	}
 	act.App, act.Target = s.App, s.Event
-	if !slices.Contains(handlers.Webhooks.Apps(), s.App) {
-		return fault.NotFound
-	}
 	if err := handlers.Store.AddAuditEntry(c.Request().Context(), act); err != nil {
 		return err
 	}
 	if s.Answer, s.OK, err = handlers.Webhooks.PostSample(c.Request().Context(), s.App, s.Event); err != nil {
 		return err
 	}
-	return handlers.showWebhookEvents(c, s)
+	return handlers.showWebhookEvents(c, http.StatusOK, s)
 }
 
-func (handlers *Handlers) showWebhookEvents(c echo.Context, posted postedSample) error {
+func (handlers *Handlers) showWebhookEvents(c echo.Context, status int, posted postedSample) error {
 	p, err := handlers.webhookEventList().PageForRawQuery(c.Request().Context(), c.Request().URL.RawQuery, webhookEventFilter{})
 	if err != nil {
 		return err
@@ -110,7 +125,11 @@ func (handlers *Handlers) showWebhookEvents(c echo.Context, posted postedSample)
 		v.Apps = handlers.Webhooks.Apps()
 	}
 	v.States = layout.FieldOptions(v.W, "events.state", "events.state", p.Filter.State, webhookEventStates...)
-	return handlers.Layout.Show(c, http.StatusOK, "events", v)
+	v.Kinds = []layout.FieldOption{{Text: v.W.Get("events.type.any"), Chosen: p.Filter.Type == ""}}
+	for _, name := range webhookEventTypes() {
+		v.Kinds = append(v.Kinds, layout.FieldOption{Value: name, Text: name, Chosen: name == p.Filter.Type})
+	}
+	return handlers.Layout.Show(c, status, "events", v)
 }
 
 // State returns whether an event arrived.
