@@ -80,6 +80,9 @@ func (console *Console) showMessages(c echo.Context, status int, query url.Value
 // it.
 func (console *Console) testMessageForm(c echo.Context, form url.Values) error {
 	w, t := layout.Words(c), testedMessage{To: form.Get("to")}
+	if _, err := console.messages(form); err != nil { // before the act: the page could not tell what became of it
+		return err
+	}
 	act, err := console.auth.NewAuditEntry(c, auth.ActionTestMessage)
 	if err != nil {
 		return err

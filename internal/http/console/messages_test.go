@@ -46,6 +46,10 @@ func TestATestMessage(t *testing.T) {
 	form := url.Values{"app": {"shop"}, "purpose": {"login"}, "to": {"ana"}}
 	contains(t, want(t, b.Post("/admin/messages", form), http.StatusUnprocessableEntity), `name="to" value="ana"`, `role="alert"`)
 	form.Set("to", "ana@example.com")
+	for _, other := range []url.Values{{"app": {"gym"}, "purpose": {"login"}}, {"app": {"shop"}, "purpose": {"gym"}}} {
+		other.Set("to", "ana@example.com")
+		want(t, b.Post("/admin/messages", other), http.StatusUnprocessableEntity) // nothing is sent: no wait begins
+	}
 	contains(t, want(t, b.Post("/admin/messages", form), http.StatusOK), `<p class="note good" id="problem" role="status">`,
 		"accepted it for a•••@example.com after ")
 	rec := want(t, b.Post("/admin/messages", form), http.StatusTooManyRequests)
