@@ -50,6 +50,11 @@ func TestTheZoneFollowsTheBrowser(t *testing.T) {
 	in("Europe/Berlin", "Europe/Berlin")
 	in("America/New_York", "America/New_York")
 	in("Nowhere/Else", "UTC")
+	// An older version kept the browser's zone of then, as if it was chosen.
+	b.Cookies["older"] = &http.Cookie{Name: "sendcode_zone", Value: "Europe/Berlin"}
+	for _, own := range []string{"America/New_York", "Asia/Kathmandu", "America/Argentina/Buenos_Aires", "Pacific/Chatham"} {
+		in(own, own)
+	}
 	b.Post("/admin/prefer", url.Values{"zone": {"UTC"}})
 	in("America/New_York", "UTC")
 	rec := b.Post("/admin/prefer", url.Values{"zone": {"America/New_York"}})
@@ -69,4 +74,19 @@ func TestALoginKeepsTheFilters(t *testing.T) {
 	redirects(t, b.Post("/admin/filter", url.Values{"status": {"failed"}, "app": {""}, "purpose": {"ana@example.com"}, "carrier": {"4915112345678"}}),
 		"/admin/login?next="+url.QueryEscape("/admin?status=failed"))
 	redirects(t, b.Post("/admin/search", url.Values{"q": {"ana@example.com"}}), "/admin/login")
+	for filter, kept := range map[string]string{
+		"reference=order-77110": "reference=order-77110", "request=0198f2b0-0000-7000-8000-000000000000": "request=0198f2b0-0000-7000-8000-000000000000",
+		"network=198.51.100.0%2F24": "network=198.51.100.0%2F24", "from=2026-03-04T14%3A00": "from=2026-03-04T14%3A00",
+		"recipient=" + strings.Repeat("0", 32): "recipient=" + strings.Repeat("0", 32), "country=001": "country=001",
+		"reference=%2B49+151+23456789": "", "reference=0151+2345678": "", "purpose=ana+%28at%29+example.com": "", "carrier=ana%EF%BC%A0example.com": "",
+		"reference=4915123456789": "", "domain=%2849%29+151.234.567": "",
+	} {
+		form, err := url.ParseQuery(filter)
+		r.Must(err)
+		to := "/admin/login"
+		if kept != "" {
+			to += "?next=" + url.QueryEscape("/admin?"+kept)
+		}
+		redirects(t, b.Post("/admin/filter", form), to)
+	}
 }

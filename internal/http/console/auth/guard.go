@@ -10,6 +10,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"sendcode/internal/base/recipient"
 	"sendcode/internal/http/console/layout"
 	"sendcode/internal/http/server"
 )
@@ -55,7 +56,10 @@ func loginAddress(c echo.Context, login string) string {
 	case r.Method == http.MethodPost && u.Path == "/admin/filter" && r.ParseForm() == nil:
 		query := url.Values{}
 		for name, values := range r.PostForm {
-			if len(values) > 0 && values[0] != "" && (!mayNamePerson.MatchString(values[0]) || name == "recipient" || name == "from" || name == "to") {
+			if len(values) == 0 || values[0] == "" {
+				continue
+			}
+			if slices.Contains(namesNobody, name) || !mayNamePerson.MatchString(recipient.AsRead(values[0])) {
 				query.Set(name, values[0])
 			}
 		}
@@ -71,7 +75,10 @@ func loginAddress(c echo.Context, login string) string {
 }
 
 // mayNamePerson matches what stands in no URL: what may be an address or a number.
-var mayNamePerson = regexp.MustCompile(`@|\d{5}`)
+var mayNamePerson = regexp.MustCompile(`@|\+\W*\d|^[\d\s()./-]{5,}$`)
+
+// namesNobody are the filters whose values are no names, whatever digits they have.
+var namesNobody = []string{"recipient", "from", "to", "network"}
 
 // consolePageOrEmpty returns the address if it is the address of a console page, otherwise "". So
 // no link makes a login redirect to another site.

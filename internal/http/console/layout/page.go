@@ -99,7 +99,7 @@ func SetAccount(c echo.Context, name, role string) { c.Set(accountContextKey, ac
 // sets that cookie each time.
 const (
 	languageCookie  = "sendcode_language"
-	zoneCookie      = "sendcode_zone"
+	zoneCookie      = "sendcode_chosen_zone" // older versions kept the browser's zone as sendcode_zone, for a year
 	ownZoneCookie   = "sendcode_browser_zone"
 	preferencesPath = "/admin/prefer"
 	homePath        = "/admin"
