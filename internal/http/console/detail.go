@@ -64,7 +64,7 @@ func (console *Console) showSend(c echo.Context, status int, s store.SendDetails
 		return err
 	}
 	if n.done {
-		if explain.Act(n.Action) == explain.QuotaReset {
+		if explain.Act(n.Action) == explain.QuotaReset && s.Send.Status != store.Refused { // of a refusal, facts has them
 			console.addStrangers(c.Request().Context(), s.Send, &facts)
 		}
 		n.Outcome = explain.Done(explain.Act(n.Action), s, facts, w)

@@ -342,21 +342,19 @@ func (console *Console) searchAddress(ctx context.Context, typed string) (findin
 		address, err := console.referenceAddress(ctx, typed, plain)
 		return finding{address: address}, err
 	}
-	h, err := console.Administration.HashRecipient(string(ch), to)
+	parsed, err := verification.ParseRecipient(string(ch), to, "")
 	if err != nil {
 		if address, err := console.referenceAddress(ctx, typed, plain); err == nil { // of digits, as an order's number
 			return finding{address: address}, nil
 		}
 		return finding{}, err
 	}
+	h := console.Administration.Vault.CountedHash(parsed)
 	rows, err := console.DB.Sends(ctx, store.Filter{Recipient: &h, Limit: 1})
 	if err != nil || len(rows) > 0 {
 		return finding{address: listAddress(nil, "recipient", h.String())}, err
 	}
-	parsed, err := verification.ParseRecipient(string(ch), to, "")
-	if err == nil {
-		err = console.Administration.Codes.ValidateRecipient(string(ch), to)
-	}
+	err = console.Administration.Codes.ValidateRecipient(string(ch), to)
 	return finding{nobody: &unknownRecipient{h, parsed.Masked()}}, err
 }
 
