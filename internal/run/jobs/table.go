@@ -269,9 +269,7 @@ func (m *Maintenance) readLowConversions(ctx context.Context) (more bool, err er
 	}
 	apps := []string{}
 	for _, l := range list {
-		if m.Policy.Get().HasApp(l.App) {
-			apps = append(apps, l.App)
-		}
+		apps = append(apps, l.App)
 	}
 	m.AskStrangers(apps)
 	return false, nil

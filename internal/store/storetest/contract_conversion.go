@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -41,8 +42,8 @@ func (f *Fixture) mailsTo(t *testing.T, n, approved int, changes ...func(*store.
 
 // conversionIsJudged checks that a period begins for an app if few of its strangers' codes are
 // entered, in both replicas once, and that others' sends don't count: of known browsers, of people
-// whom the back end knows, of codes that their callers check, those that failed, and those that may
-// still be entered. The period ends by itself.
+// whom the back end knows, of codes that their callers check, those that failed or went to a test
+// recipient, and those that may still be entered. The period ends by itself.
 func conversionIsJudged(t *testing.T, f *Fixture) {
 	other := func(in *store.Intent) { in.Send.App = "gym" }
 	f.mailsTo(t, 20, 0, ofClass(store.KnownBrowser))
@@ -52,6 +53,7 @@ func conversionIsJudged(t *testing.T, f *Fixture) {
 	for i := range 20 {
 		f.Ended(t, f.Intent(i, byBrowser), store.Outcome{Status: store.Failed, Reason: store.ReasonRejected})
 	}
+	f.Ended(t, f.Intent(20, byBrowser), store.Outcome{Status: store.Sent, Provider: "test"}) // to a test recipient
 	f.mailsTo(t, 19, 0, byBrowser)
 	f.Pass(5 * time.Minute)
 	f.mailsTo(t, 1, 0, byBrowser)
@@ -91,22 +93,35 @@ func conversionIsJudged(t *testing.T, f *Fixture) {
 	f.Pass(10 * time.Minute)
 	begun, _, _ = f.judge(t, f.DB)
 	Equal(t, "again", len(begun), 1)
-	f.mailsTo(t, 10, 10, byBrowser) // of 50
+	f.mailsTo(t, 5, 5, byBrowser) // of 36: more than the tenth below which it begins
+	f.Pass(10 * time.Minute)
+	begun, ended, _ = f.judge(t, f.DB)
+	Equal(t, "with 14 %", []int{len(begun), len(ended)}, []int{0, 0})
+	f.mailsTo(t, 10, 10, byBrowser)
 	f.Pass(10 * time.Minute)
 	_, ended, _ = f.judge(t, f.DB)
 	Equal(t, "when codes are entered", len(ended), 1)
 }
 
-// conversionBeginsOnce checks that of replicas that judge at once, one begins the period.
+// conversionBeginsOnce checks that of replicas that judge at once, one begins the period, and later
+// one ends it.
 func conversionBeginsOnce(t *testing.T, f *Fixture) {
 	f.mailsTo(t, 20, 0, byBrowser)
-	f.Pass(10 * time.Minute)
-	n := f.atOnce(t, 6, func(db *sqldb.DB, _ int) (bool, error) {
-		begun, _, err := db.JudgeConversions(t.Context(), converting, func(string, string) (store.NewEvent, error) {
-			return store.NewEvent{}, nil
+	for _, want := range []struct {
+		pass                  time.Duration
+		begun, ended, current int
+	}{{10 * time.Minute, 1, 0, 1}, {time.Hour, 0, 1, 0}} {
+		f.Pass(want.pass)
+		var begins, ends atomic.Int32
+		f.atOnce(t, 6, func(db *sqldb.DB, _ int) (bool, error) {
+			begun, ended, err := db.JudgeConversions(t.Context(), converting, func(string, string) (store.NewEvent, error) {
+				return store.NewEvent{}, nil
+			})
+			begins.Add(int32(len(begun)))
+			ends.Add(int32(len(ended)))
+			return false, err
 		})
-		return len(begun) > 0, err
-	})
-	Equal(t, "begun", n, 1)
-	Equal(t, "current", len(Must(f.LowConversions(t.Context()))(t)), 1)
+		Equal(t, "begun, ended, current", []int{int(begins.Load()), int(ends.Load()), len(Must(f.LowConversions(t.Context()))(t))},
+			[]int{want.begun, want.ended, want.current})
+	}
 }

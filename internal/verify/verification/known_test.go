@@ -106,3 +106,34 @@ func TestKnownBrowsers(t *testing.T) {
 		r.Want("erased", limit(r.Svc, byBrowser(vtest.Ana, presenting(token))), 100)
 	})
 }
+
+// While the strangers of an app are asked for a human check because hardly any of their codes are
+// entered, they are asked before the first send of a verification only. A known browser is not
+// asked, even if half of the places that all recipients share are taken, since the app itself has
+// no human check.
+func TestWhoIsAskedWhileFewCodesAreEntered(t *testing.T) {
+	all := vtest.WithRules(quota.Rule{Name: "all", Scope: quota.App, Limit: 20, Window: time.Hour})
+	vtest.InBubbleWith(t, all, func(r *vtest.Rig) {
+		token := knownBrowser(r)
+		for n := range 6 {
+			r.SendTo(vtest.NthAddress(n))
+		}
+		r.Svc.AskStrangers([]string{"shop"})
+		a, err := r.Svc.Send(r.Context(), byBrowser("bob@example.com"))
+		r.NoError(err)
+		r.WantLine("a stranger is admitted, and asked", "false true", a.Admitted, a.HumanCheck != nil)
+		solved := byBrowser("bob@example.com")
+		solved.HumanCheck = vtest.Solve(r, a.HumanCheck)
+		again := byBrowser("bob@example.com")
+		again.Resend = r.Send(solved).View.ID
+		a, err = r.Svc.Send(r.Context(), again)
+		r.NoError(err)
+		r.WantLine("the same code again is admitted, and asked", "true false", a.Admitted, a.HumanCheck != nil)
+		for n := range 6 {
+			r.SendTo(vtest.NthAddress(10 + n))
+		}
+		a, err = r.Svc.Send(r.Context(), byBrowser(vtest.Ana, presenting(token)))
+		r.NoError(err)
+		r.WantLine("a known browser is admitted, and asked", "true false", a.Admitted, a.HumanCheck != nil)
+	})
+}
