@@ -2,6 +2,7 @@ package clients
 
 import (
 	"html"
+	"io"
 	"net/http"
 	"os"
 	"os/exec"
@@ -33,7 +34,6 @@ func TestSamplesHaveTimeouts(t *testing.T) {
 	files, err := filepath.Glob("../../../../docs/examples/*")
 	apptest.Must(t, err)
 	texts := map[string]string{
-		"ask in sh": blocksOf(t, "docs/quickstart.md", "sh")[0],
 		"ask in Go": blocksOf(t, "docs/quickstart.md", "go")[0],
 	}
 	for _, name := range files {
@@ -48,7 +48,7 @@ func TestSamplesHaveTimeouts(t *testing.T) {
 			t.Errorf("%s: not each of %d calls has a timeout", name, n)
 		}
 	}
-	servertest.Same(t, "calls", seen, 7)
+	servertest.Same(t, "calls", seen, 6)
 }
 
 // sh runs lines of a document in a shell. It first replaces the address and the key in the lines by
@@ -89,6 +89,56 @@ func TestTheLinesOfREADME(t *testing.T) {
 			t.Errorf("%s: %s", page, got)
 		}
 	}
+}
+
+// The two requests of the quick start send a code and check it. Its Go file does both: it compiles
+// as it is, and asks for the code.
+func TestTheFirstCodeOfTheQuickStart(t *testing.T) {
+	t.Parallel()
+	const name = "docs/quickstart.md"
+	s := apptest.Embedded(t).Start(1)
+	shell := blocksOf(t, name, "sh")
+	sent := sh(t, s, shell[2])
+	id := regexp.MustCompile(`"id":"(\w+)"`).FindStringSubmatch(sent)
+	if id == nil || !strings.Contains(sent, `"status":"pending"`) {
+		t.Fatal(sent)
+	}
+	shown := regexp.MustCompile(`verifications/(\w+)/check`).FindStringSubmatch(shell[3])
+	code := s.CodeIn(s.AwaitMail("ana@example.com", 1)[0])
+	if got := sh(t, s, shell[3], shown[1], id[1], "367944", code); !strings.Contains(got, `"status":"approved","valid":true,"proof":"ey`) {
+		t.Error(got)
+	}
+
+	dir := t.TempDir()
+	apptest.Must(t, os.WriteFile(filepath.Join(dir, "main.go"), []byte(blocksOf(t, name, "go")[0]), 0o600))
+	build := exec.CommandContext(t.Context(), "go", "build", "-o", "first", "main.go")
+	build.Dir, build.Env = dir, append(os.Environ(), "GOWORK=off")
+	if said, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, said)
+	}
+	const to = "ben@example.com"
+	program := exec.CommandContext(t.Context(), filepath.Join(dir, "first"), to)
+	program.Env = append(os.Environ(), "CODES_URL="+s.Replicas[0].Base, "CODES_KEY="+s.Key)
+	typed, err := program.StdinPipe()
+	apptest.Must(t, err)
+	var said strings.Builder
+	program.Stdout, program.Stderr = &said, &said
+	apptest.Must(t, program.Start())
+	_, err = io.WriteString(typed, s.CodeIn(s.AwaitMail(to, 1)[0])+"\n")
+	apptest.Must(t, err)
+	if err := program.Wait(); err != nil || said.String() != "The code: 200 true <nil>\n" {
+		t.Errorf("%v: %s", err, &said)
+	}
+}
+
+// goWithoutMain returns the Go file of the quick start up to its function main.
+func goWithoutMain(t *testing.T) string {
+	t.Helper()
+	file, _, found := strings.Cut(blocksOf(t, "docs/quickstart.md", "go")[0], "func main() {")
+	if !found {
+		t.Fatal("the quick start has no Go file")
+	}
+	return file
 }
 
 // The first line of docs/limits.md takes a place of a limit there, and the body of a caller's own

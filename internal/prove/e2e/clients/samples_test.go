@@ -60,19 +60,7 @@ import django_views
 urlpatterns = [path("code", django_views.ask), path("code/check", django_views.enter)]
 wsgiref.simple_server.make_server("127.0.0.1", int(os.environ["PORT"]), get_wsgi_application()).serve_forever()
 `}, run: func(t testing.TB) []string { return []string{servertest.Django(t), "serve.py"} }},
-	"go": {driver: [2]string{"main.go", `package main
-
-import (
-	"bytes"
-	"crypto/rand"
-	"encoding/json"
-	"fmt"
-	"net/http"
-	"os"
-	"time"
-)
-
-{}
+	"go": {driver: [2]string{"main.go", `{}
 func main() {
 	http.HandleFunc("POST /sign-in", signIn)
 	panic(http.ListenAndServe("127.0.0.1:"+os.Getenv("PORT"), nil))
@@ -103,8 +91,8 @@ func TestSamplesOfFrameworks(t *testing.T) {
 				apptest.Must(t, os.WriteFile(filepath.Join(dir, file), []byte(text), 0o600))
 			}
 			if driver := sample.driver; driver[0] != "" {
-				page := blocksOf(t, "docs/quickstart.md", "go") // first how the service is asked, at last the handler of a form
-				text := strings.Replace(driver[1], "{}", page[0]+"\n"+page[len(page)-1], 1)
+				page := blocksOf(t, "docs/quickstart.md", "go") // its last block is the handler of a form
+				text := strings.Replace(driver[1], "{}", goWithoutMain(t)+"\n"+page[len(page)-1], 1)
 				apptest.Must(t, os.WriteFile(filepath.Join(dir, driver[0]), []byte(text), 0o600))
 			}
 			if sample.fetch != nil {
