@@ -86,7 +86,7 @@ func (k messageKind) checkNoZeroMinutes(s templateSet, locale string) (errs []er
 			unknown, err2 := renderPart(part, t, newTemplateData(sampleData[1], glance, locale))
 			if err == nil && err2 == nil && strings.Count(unknown, "0") > strings.Count(known, "0") {
 				errs = append(errs, fmt.Errorf(
-					"%s: it tells 0 minutes where the code's life is not known: write that under {{if .Minutes}}",
+					"%s: it says 0 minutes if the code's life is not known: write that sentence under {{if .Minutes}}",
 					t.Name()))
 			}
 		}

@@ -49,7 +49,7 @@ func misplacedDomainDot(domain string) error {
 	}
 	return &InvalidError{
 		Reason: errMisplacedDot.(*InvalidError).Reason,
-		Detail: "The part after the @ has a dot where none may stand: " + place + ".",
+		Detail: "The part after the @ has a dot in a wrong place: " + place + ".",
 	}
 }
 

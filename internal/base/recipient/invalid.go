@@ -47,21 +47,21 @@ var (
 	errDisplayName     = newInvalidError("display_name", "Give the bare address, without a name or angle brackets.")
 	errComment         = newInvalidError("comment", "Give the bare address, without a comment in parentheses.")
 	errQuotedLocalPart = newInvalidError("quoted_local_part",
-		"In quotes before the @, only letters, digits, dots and signs such as + and - may stand.")
+		"In quotes before the @, only letters, digits, dots and signs such as + and - are allowed.")
 	errSeveralAddresses = newInvalidError("several_addresses", "Give exactly one address.")
 	errIPLiteral        = newInvalidError("ip_literal", "The part after the @ must be a domain name, not an IP address.")
 	errNoAtSign         = newInvalidError("no_at_sign", "The address has no @.")
 	errNoLocalPart      = newInvalidError("no_local_part", "There is nothing before the @.")
 	errLocalTooLong     = newInvalidError("local_part_too_long", "The part before the @ is longer than 64 octets.")
 	errMisplacedDot     = newInvalidError("misplaced_dot",
-		"There is a dot where none may stand: at the beginning, at the end or twice in a row. If the mailbox has it, "+
+		"There is a dot in a wrong place: at the beginning, at the end or twice in a row. If the mailbox has it, "+
 			`quote what is before the @: "ana."@example.com.`)
 	errNoDomain         = newInvalidError("no_domain", "There is nothing after the @.")
 	errIncompleteDomain = newInvalidError("domain_incomplete", "The part after the @ is not a complete domain name.")
 	errInvalidDomain    = newInvalidError("invalid_domain", "The part after the @ is not a valid domain name.")
 	errNoCountryCode    = newInvalidError("no_country_code", "The number must begin with + and the country code.")
 	errInvalidNumber    = newInvalidError("invalid_number", "This is not a valid phone number.")
-	errNumberTooShort   = newInvalidError("too_short", "Digits are missing, or the area code is.")
+	errNumberTooShort   = newInvalidError("too_short", "Some digits are missing, or the area code.")
 	errNumberNotAllowed = newInvalidError("number_not_allowed", "Premium-rate and shared-cost numbers are not accepted.")
 )
 

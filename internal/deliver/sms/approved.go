@@ -81,7 +81,7 @@ func (a Account) Template(m Message) (id string, values []string, fail *delivery
 func (a Account) CheckAccount() map[string]error {
 	wrong := map[string]error{}
 	if !keyIDPattern.MatchString(a.KeyID) {
-		wrong["key_id"] = errors.New("is missing, or no ID of an access key")
+		wrong["key_id"] = errors.New("is missing, or is not the ID of an access key")
 	}
 	if len(a.Templates[defaultPurpose]) == 0 {
 		wrong["templates"] = errors.New("must have the purpose default, with a template for each language, " +

@@ -93,7 +93,7 @@ func (rh *ReceiptHandlers) receive(c echo.Context) error {
 	case err != nil:
 		return &server.Problem{
 			Kind:   server.BadRequest,
-			Detail: "The receipt has not the form of this carrier's receipts.",
+			Detail: "The receipt does not have the form of this carrier's receipts.",
 		}
 	}
 	server.SetAnswerTime(c, 2*maxReceiptsTime)

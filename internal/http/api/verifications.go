@@ -169,7 +169,7 @@ func setTrust(who *verification.Caller, trust string) error {
 	case trust == "":
 		return nil
 	case who.Kind != verification.BackEnd:
-		return fault.Invalid("trust", "not_allowed", "Only secret keys may say for whom they act.")
+		return fault.Invalid("trust", "not_allowed", "Only a request with a secret key may contain trust.")
 	case trust == "known":
 		who.Trust = verification.SaidKnown
 	case trust == "stranger" && who.Trust == verification.ImpliedKnown:
@@ -178,7 +178,7 @@ func setTrust(who *verification.Caller, trust string) error {
 		return fault.Invalid("trust", "unknown", "Leave trust out: the request is then for a stranger. "+
 			"Only a key with trust known in its settings can say stranger.")
 	default:
-		return fault.Invalid("trust", "unknown", "The only trust to name is known. Leave it out if the request is for a stranger.")
+		return fault.Invalid("trust", "unknown", "The only value of trust is known. Leave trust out if the request is for a stranger.")
 	}
 	return nil
 }

@@ -67,7 +67,7 @@ func (console *Console) exportCSV(c echo.Context) error {
 	}
 	for _, name := range layout.PagingParameters {
 		if q.given.Has(name) {
-			return fault.Invalid(name, "unknown", "An export is all rows; from and to bound it.")
+			return fault.Invalid(name, "unknown", "An export contains all rows. Limit it by from and to.")
 		}
 	}
 	if c.Request().Method == http.MethodHead { // no export, so no audit entry

@@ -123,7 +123,7 @@ func parseQuery(raw string, now time.Time, zone *time.Location) (q listQuery, er
 		return q, layout.ErrEndsBeforeBeginning
 	}
 	if f.Before != nil && f.After != nil {
-		return q, fault.Invalid("newer", "invalid", "A list goes on from one cursor, either way.")
+		return q, fault.Invalid("newer", "invalid", "Give only one cursor: cursor for older rows, or newer for newer ones.")
 	}
 	return q, nil
 }

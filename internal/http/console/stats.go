@@ -50,7 +50,7 @@ func parseDimension(raw string) (values url.Values, by store.Dimension, err erro
 	by = store.Dimension(values.Get("by"))
 	values.Del("by")
 	if by != "" && !slices.Contains(approvalDimensions, by) {
-		return nil, "", fault.Invalid("by", "invalid", "Codes are told apart by app, purpose, domain, country or carrier.")
+		return nil, "", fault.Invalid("by", "invalid", "Codes can be counted by app, purpose, domain, country or carrier.")
 	}
 	return values, by, nil
 }
@@ -99,7 +99,7 @@ func (console *Console) statsQuery(q listQuery, zone *time.Location) (store.Stat
 	for name := range q.given {
 		if !slices.Contains([]string{"app", "channel", "purpose", "from", "to", "last"}, name) {
 			return store.StatsQuery{}, fault.Invalid(name, "unknown",
-				"Statistics are by app, channel, purpose and time alone.")
+				"Statistics can be filtered only by app, channel, purpose and time.")
 		}
 	}
 	f := q.filter
@@ -114,7 +114,7 @@ func (console *Console) statsQuery(q listQuery, zone *time.Location) (store.Stat
 	case length <= 0:
 		return store.StatsQuery{}, fault.Invalid("to", "invalid", "The end must be after the beginning.")
 	case length > maxStatsPeriod:
-		return store.StatsQuery{}, fault.Invalid("from", "invalid", "Statistics are of 31 days at most.")
+		return store.StatsQuery{}, fault.Invalid("from", "invalid", "Statistics cover at most 31 days.")
 	case length > maxHourlyPeriod:
 		each = 24 * time.Hour
 	}

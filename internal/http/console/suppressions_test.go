@@ -52,10 +52,10 @@ func TestSuppressionForms(t *testing.T) {
 	lacks(t, r.As("reader").Get(page), `action="`+page)
 
 	lift := url.Values{"channel": {"email"}, "address": {"x"}, "reason": {"mended"}}
-	contains(t, want(t, b.Post(page+"/lift", lift), http.StatusUnprocessableEntity), "This form was not made by the list.")
+	contains(t, want(t, b.Post(page+"/lift", lift), http.StatusUnprocessableEntity), "This form does not come from the list of suppressions: open the list again.")
 	lift.Set("address", hash.String())
 	lift.Set("channel", "pigeon")
-	contains(t, want(t, b.Post(page+"/lift", lift), http.StatusUnprocessableEntity), "This form was not made by the list.")
+	contains(t, want(t, b.Post(page+"/lift", lift), http.StatusUnprocessableEntity), "This form does not come from the list of suppressions: open the list again.")
 	lift.Set("channel", "email")
 	redirects(t, b.Post(page+"/lift", lift), fmt.Sprintf(of, "lift"))
 	reads(t, b.Get(page), "Nobody is suppressed.")

@@ -102,9 +102,9 @@ var (
 	})
 	proofRedeemedKind = registerProblemKind(ProblemKind{
 		Slug: "proof-redeemed", Status: http.StatusConflict, Title: "Proof redeemed before",
-		Cause: "This proof or reference was exchanged for the address before.",
-		Remedy: "Each is exchanged once. If the answer was lost, repeat the request with its own Idempotency-Key. Otherwise someone uses it a second time: " +
-			"refuse the sign-in.",
+		Cause: "This proof or reference was already exchanged for the address.",
+		Remedy: "You can exchange it only once. If the answer was lost, repeat the request with its own Idempotency-Key. Otherwise it is being used a " +
+			"second time: refuse the sign-in.",
 		Say: "This sign-in was used already. Please start again.",
 	})
 	checkedByCallerKind = registerProblemKind(ProblemKind{
@@ -134,7 +134,7 @@ var (
 	keyOfOtherCode = registerProblemKind(ProblemKind{
 		Slug: "key-of-other-code", Status: http.StatusConflict, Title: "Idempotency-Key of another code",
 		Cause:  "The last check of this verification had this Idempotency-Key, and another code or another kind of API key.",
-		Remedy: "Make a new key for each code that a person enters, and repeat a check with its own key and code. This was no try.",
+		Remedy: "Make a new key for each code that a person enters, and repeat a check with its own key and code. No try was counted.",
 		Say:    ourFaultMessage,
 	})
 	TooLarge = registerProblemKind(ProblemKind{
@@ -160,9 +160,9 @@ var (
 	QuotaExceeded = registerProblemKind(ProblemKind{
 		Slug: quotahttp.ProblemSlug, Status: http.StatusTooManyRequests, Title: quotahttp.ProblemTitle,
 		Cause: "At least one rule has no place left.",
-		Remedy: "Wait `retry_after` seconds: a request after that is let in, an earlier one is not. `blocked_by` is the rule that blocks longest, and " +
-			"`quota` has the state of each rule. A refused request costs nothing and moves no deadline. Sends and limits of your own " +
-			"have this one type.",
+		Remedy: "Wait `retry_after` seconds: a request after that is admitted, and an earlier one is not. `blocked_by` is the rule that blocks longest, " +
+			"and `quota` has the state of each rule. A refused request is not counted, and changes no wait. Sends and limits of your own " +
+			"have this same type.",
 		Say: "The next code can be sent at 14:32 (`retry_after` from now). The last one still works.",
 	})
 	HumanCheck = registerProblemKind(ProblemKind{
@@ -183,8 +183,8 @@ var (
 	TooManyChecks = registerProblemKind(ProblemKind{
 		Slug: "too-many-checks", Status: http.StatusTooManyRequests, Title: "Too many failed checks",
 		Cause: "Too many wrong codes were entered for this recipient or from this network, so none is compared now.",
-		Remedy: "Wait `retry_after` seconds. A new code gives no new tries, and none is sent that could not be checked: recipients are counted apart " +
-			"for what browsers and what secret keys asked for. Nothing was counted or sent.",
+		Remedy: "Wait `retry_after` seconds. A new code would give no new tries, so none is sent. Failed checks are counted separately for codes " +
+			"that browsers requested and for codes that secret keys requested. Nothing was counted or sent.",
 		Say: "Too many wrong codes were entered. Try again at 14:32.",
 	})
 	TooManyAttempts = registerProblemKind(ProblemKind{
@@ -217,8 +217,8 @@ var (
 		Slug: "unavailable", Status: http.StatusServiceUnavailable, Title: "Temporarily unavailable",
 		Cause: "The service can't decide this right now. This is not a quota.",
 		Remedy: "Repeat the request after `Retry-After` seconds, a send with the same Idempotency-Key. `may_have_counted` false: nothing was sent, and " +
-			"nothing counts. true: the database did not answer whether it took the request, so a send may go out, and a send or a try may " +
-			"count; what it did not take is given back once it answers.",
+			"nothing counts. true: the database did not say whether it took the request. So a send may go out, and a send or a try may " +
+			"count. If the database did not take it, its place is given back once the database answers.",
 		Say: "Codes can't be sent or checked right now. Please try again in a moment.",
 	})
 )

@@ -138,7 +138,7 @@ var whatRefuses = []refusal{
 	},
 	{
 		by: "quota-exceeded/backoff", text: "`backoff`", file: roomy,
-		left:    "each class is counted apart: strangers stop after {n} sends that fail for other reasons than the address",
+		left:    "each class is counted separately: strangers stop after {n} sends that fail for other reasons than the address",
 		exhaust: untilFailuresRefuse(vtest.FailWith(delivery.Rejected, "rcpt", 550, "5.7.1")),
 	},
 	{
@@ -166,7 +166,7 @@ var whatRefuses = []refusal{
 
 	{
 		by: "too-many-checks/FailedCheckLimit", text: "20 failed checks of a recipient's codes in a day",
-		file: roomy, left: "each class is counted apart: strangers stop after {n} wrong codes",
+		file: roomy, left: "each class is counted separately: strangers stop after {n} wrong codes",
 		exhaust: func(w *world) { w.guess(nth(0), w.person(), 100) },
 	},
 	{
@@ -240,7 +240,7 @@ var whatRefuses = []refusal{
 	},
 	{
 		by: "unavailable/" + tooLate, text: "a message that would go out too late, because strangers ask for more than a channel takes",
-		left: "strangers' messages wait apart, and their networks take turns",
+		left: "strangers' messages wait in a queue of their own, and their networks take turns",
 		test: "internal/verify/verification/late_test.go TestAStrangersBacklogRefusesNoOthers",
 	},
 	{
@@ -276,7 +276,7 @@ var whatRefuses = []refusal{
 	},
 	{
 		by: "delivery-failed/paused", text: "`paused`, by the watch on pumping", sms: true, file: roomy + carrier,
-		left: "each class is counted apart: by the defaults of `sms.watch` strangers stop after {n} text messages whose codes are not entered",
+		left: "each class is counted separately: by the defaults of `sms.watch` strangers stop after {n} text messages whose codes are not entered",
 		exhaust: func(w *world) {
 			for range 24 {
 				w.send(nth(w.spent), w.other(w.spent), "")
@@ -311,7 +311,7 @@ var whatRefuses = []refusal{
 	{
 		by: "delivery-failed/expired", text: "`expired`: the queue of a channel is longer than a code lives",
 		file: roomy, waits: 10 * time.Minute, apart: true,
-		left: "strangers' messages wait apart, and get half of the attempts; {n} are more than fit into a code's life",
+		left: "strangers' messages wait in a queue of their own, and get half of the attempts; {n} are more than fit into a code's life",
 		exhaust: func(w *world) {
 			w.MailServer.Each = time.Minute
 			for ; w.spent < 16*12; w.spent++ {

@@ -170,7 +170,7 @@ func (f *fill) checkTarget(ctx context.Context, tables []string) error {
 		return err
 	}
 	if off := time.Until(now); off.Abs() > maxFillClockDifference {
-		return fmt.Errorf("store: Postgres's clock is %v off this machine's, and each wait would change by as much: set both by NTP",
+		return fmt.Errorf("store: the clocks of Postgres and this machine differ by %v, and each wait would change by as much: set both by NTP",
 			off.Round(time.Second))
 	}
 	return nil

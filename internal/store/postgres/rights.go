@@ -207,7 +207,7 @@ FROM pg_catalog.pg_class c WHERE c.oid = 'audit_entries'::regclass`).Scan(&owner
 				" the audit entries; only a trigger stands before it",
 			nil
 	case owner:
-		return "the service's password is the owner's, who can give himself any right", nil
+		return "the service's password is that of the owner, who can grant itself any right", nil
 	}
 	return "", nil
 }

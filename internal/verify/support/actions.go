@@ -216,7 +216,7 @@ func (ad *Administration) loadResendable(ctx context.Context, v store.Verificati
 	}
 	life := v.ExpiresAt.Sub(v.CreatedAt)
 	if verification.StateOf(v, now) != verification.Pending || v.ExpiresAt.Sub(now) < verification.MinResendLife(life) {
-		return v, fault.Invalid("id", "ended", "This code has ended or is about to; they have to ask for a new one.")
+		return v, fault.Invalid("id", "ended", "This code has ended or is about to end. The person has to ask for a new one.")
 	}
 	return v, nil
 }
@@ -232,7 +232,7 @@ func (ad *Administration) RevealRecipient(ctx context.Context, v store.Verificat
 	if err != nil {
 		ad.recordEnd(ctx, targetOf(v).auditEntryWithTarget(act), store.AuditFailed, "unreadable")
 		return "", fault.Invalid("id", "not_kept",
-			"The full address is not kept any more, or its key has left the ring.")
+			"The full address is no longer stored, or its key is no longer in the key ring.")
 	}
 	return r.Address(), nil
 }

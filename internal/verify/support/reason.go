@@ -45,7 +45,7 @@ func CheckReason(reason, address string) error {
 	return nil
 }
 
-const hiddenCharacterDetail = "Leave out characters that control, hide or turn text."
+const hiddenCharacterDetail = "Leave out characters that control, hide or reverse text."
 
 // isHiddenInMultiline reports whether a character could make a text of several lines look like
 // another text, for example by turning the rest of the line from right to left.

@@ -23,7 +23,7 @@ var testMessageRule = quota.Rule{Name: "test", Scope: quota.Global, Limit: 1, Wi
 
 // Reasons why a test message was not tried. Pages show texts of their own.
 var (
-	ErrSuppressed = errors.New("support: a suppression of the recipient holds")
+	ErrSuppressed = errors.New("support: the recipient is suppressed")
 	ErrNoCarrier  = testmessage.ErrNoCarrier
 )
 

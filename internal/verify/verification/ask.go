@@ -79,7 +79,7 @@ func validateOptions(ask Request) error {
 			wrongDetails.Error()+".")
 	case len(ask.KnownTokens) > 0 && ask.Kind != Browser:
 		return fault.Invalid("known", "not_allowed",
-			"Only browsers have tokens of earlier codes; a secret key needs none.")
+			"Only browsers have tokens of earlier codes. Leave known out of a request with a secret key.")
 	case len(ask.KnownTokens) > MaxKnownTokens:
 		return fault.Invalid("known", "too_many", "A browser presents at most 5 tokens, the newest ones.")
 	case ask.Wait > 0 && ask.Kind != BackEnd:

@@ -18,7 +18,7 @@ const (
 
 var callerCodePattern = regexp.MustCompile(fmt.Sprintf(`^[0-9A-Za-z]{%d,%d}$`, minCallerCodeLength, maxCallerCodeLength))
 
-var ErrTTLOutOfRange = fault.Invalid("ttl", "out_of_range", "A ttl is 60 to 86400 seconds.")
+var ErrTTLOutOfRange = fault.Invalid("ttl", "out_of_range", "A ttl must be from 60 to 86400 seconds.")
 
 // No error of validateCallerCode contains the code.
 func validateCallerCode(ask Request) error {
@@ -27,17 +27,17 @@ func validateCallerCode(ask Request) error {
 		return nil
 	case ask.Code == "":
 		return fault.Invalid("ttl", "not_allowed",
-			"A ttl is for a code of the caller; ours live as long as their purpose says.")
+			"A ttl may come only with a code of your own. Our codes live as long as their purpose says.")
 	case ask.Kind != BackEnd:
-		return fault.Invalid("code", "not_allowed", "Only secret keys may bring a code of their own.")
+		return fault.Invalid("code", "not_allowed", "Only a request with a secret key may contain a code.")
 	case !callerCodePattern.MatchString(ask.Code):
 		return fault.Invalid("code", "invalid", "A code has 4 to 12 characters, which are letters and digits of ASCII.")
 	case ask.Resend != "":
 		return fault.Invalid("code", "not_allowed",
-			"A caller's code opens a verification of its own, so it names none.")
+			"A code of your own opens a new verification: leave verification_id out.")
 	case ask.Session != "":
 		return fault.Invalid("session", "not_allowed",
-			"A caller's code is never sent again, so no session is needed for it.")
+			"A code of your own is never sent again: leave session out.")
 	case ask.TTL != 0 && (ask.TTL < minCallerCodeTTL || ask.TTL > store.MaxCodeLife):
 		return ErrTTLOutOfRange
 	}

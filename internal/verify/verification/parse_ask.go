@@ -118,20 +118,20 @@ func (s *readService) fillResend(ctx context.Context, r *parsedRequest) error {
 			return err
 		}
 		if s.Vault.AddressHash(given) != s.Vault.AddressHash(to) {
-			return fault.Invalid("to", "mismatch", "The verification named belongs to another recipient.")
+			return fault.Invalid("to", "mismatch", "The verification_id is that of another recipient's code.")
 		}
 	}
 	if r.Channel != "" && r.Channel != string(v.Channel) {
-		return fault.Invalid("channel", "mismatch", "The verification named uses another channel.")
+		return fault.Invalid("channel", "mismatch", "The verification_id is that of a code on another channel.")
 	}
 	if r.Kind == BackEnd {
 		r.Trust = r.Trust.ofResend(v.Class)
 	}
 	if r.Purpose != "" && r.Purpose != v.Purpose {
-		return fault.Invalid("purpose", "mismatch", "The verification named has another purpose.")
+		return fault.Invalid("purpose", "mismatch", "The verification_id is that of a code for another purpose.")
 	}
 	if r.Details != "" && r.Details != v.Details {
-		return fault.Invalid("details", "mismatch", "The verification named confirms something else.")
+		return fault.Invalid("details", "mismatch", "The verification_id is that of a code that confirms something else.")
 	}
 	r.Channel, r.To, r.Purpose, r.Details = string(v.Channel), to.Address(), v.Purpose, v.Details
 	r.resendOf = v

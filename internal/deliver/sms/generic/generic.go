@@ -171,7 +171,7 @@ func checkHeader(name, value string) error {
 		http.CanonicalHeaderKey(name)):
 		return fmt.Errorf("%s cannot be set", name)
 	case keepPrintableASCII(value) != value:
-		return fmt.Errorf("%s holds what a header can't carry", name)
+		return fmt.Errorf("%s contains a character that a header can't contain", name)
 	}
 	if unknown := unknownPlaceholders(value); len(unknown) > 0 {
 		return fmt.Errorf("%s: there is no placeholder %s", name, strings.Join(unknown, ", "))

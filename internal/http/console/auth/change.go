@@ -99,7 +99,7 @@ func prepareChange(ctx context.Context, db accountStore, w AccountChangeRequest,
 ) {
 	if w.Do == "add" || w.Do == "role" {
 		if roleRanks[w.Role] == 0 {
-			return c, "", fault.Invalid("role", "bad_role", "A role is reader, operator or owner.")
+			return c, "", fault.Invalid("role", "bad_role", "The role must be reader, operator or owner.")
 		}
 		c.Role = new(string(w.Role))
 	}
@@ -118,7 +118,7 @@ func prepareChange(ctx context.Context, db accountStore, w AccountChangeRequest,
 	case w.Do == "open":
 		c.DisabledAt = &time.Time{}
 	case !slices.Contains([]string{"add", "role", "identity"}, w.Do):
-		return c, "", fault.Invalid("do", "invalid", "This is add, role, identity, password, factor, close or open.")
+		return c, "", fault.Invalid("do", "invalid", "The action must be add, role, identity, password, factor, close or open.")
 	}
 	return c, password, nil
 }

@@ -267,11 +267,11 @@ func (handlers *Handlers) liftSuppressionsJSON(c echo.Context) error {
 func (handlers *Handlers) liftSuppressionsForm(c echo.Context, form url.Values) error {
 	h, err := recipient.ParseHash(form.Get("address"))
 	if err != nil {
-		return fault.Invalid("address", "invalid", "This form was not made by the list.")
+		return fault.Invalid("address", "invalid", "This form does not come from the list of suppressions: open the list again.")
 	}
 	ch, err := recipient.ParseChannel(form.Get("channel"))
 	if err != nil {
-		return fault.Invalid("channel", "invalid", "This form was not made by the list.")
+		return fault.Invalid("channel", "invalid", "This form does not come from the list of suppressions: open the list again.")
 	}
 	reason := strings.TrimSpace(form.Get("reason"))
 	list, err := handlers.liftSuppressions(c,
