@@ -22,7 +22,7 @@ const (
 
 // ErrHealthUnknown is the result of an attempt that was neither a success nor a fault of the server
 // or carrier.
-var ErrHealthUnknown = errors.New("nothing is known about the part")
+var ErrHealthUnknown = errors.New("the attempt says nothing about the health of the server")
 
 // Health of one server or carrier.
 type Health struct {

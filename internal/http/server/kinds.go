@@ -120,7 +120,7 @@ var (
 	})
 	erasedKind = registerProblemKind(ProblemKind{
 		Slug: "erased", Status: http.StatusGone, Title: "Erased",
-		Cause:  "The recipient was erased since, so its address is not kept any more.",
+		Cause:  "The recipient was erased in the meantime, so the address is no longer stored.",
 		Remedy: "Nothing brings the address back. Have the person ask for a new code.",
 		Say:    "Please confirm your address again.",
 	})
@@ -154,7 +154,7 @@ var (
 		Cause: "A field has a value that is not accepted.",
 		Remedy: "`field` names the field, `reason` is a stable word for what is wrong with it, `detail` says it in a sentence. Nothing was sent or " +
 			"counted, and no try of a code was spent.",
-		Say: "Where `field` is `to` or `code`, words of yours by `reason`: This address is not complete. The code has 6 digits. Else: " +
+		Say: "If `field` is `to` or `code`, show words of your own for each `reason`: This address is not complete. The code has 6 digits. Else: " +
 			ourFaultMessage,
 	})
 	QuotaExceeded = registerProblemKind(ProblemKind{
@@ -210,14 +210,14 @@ var (
 		Slug: "delivery-failed", Status: http.StatusBadGateway, Title: "Could not be delivered",
 		Cause: "The message was refused for good, or not even tried.",
 		Remedy: "`send.reason` says why (`rejected`: the mail server or carrier refused it; `suppressed`: the recipient gets no messages for a while; " +
-			"`paused`: nothing is sent for now). Unless `send.counts` is true, another code may be asked for at once.",
+			"`paused`: nothing is sent for now). Unless `send.counts` is true, you can request another code at once.",
 		Say: "We could not deliver to this address. Check it for a typing mistake, or use another one.",
 	})
 	Unavailable = registerProblemKind(ProblemKind{
 		Slug: "unavailable", Status: http.StatusServiceUnavailable, Title: "Temporarily unavailable",
 		Cause: "The service can't decide this right now. This is not a quota.",
-		Remedy: "Repeat the request after `Retry-After` seconds, a send with the same Idempotency-Key. `may_have_counted` false: nothing was sent, and " +
-			"nothing counts. true: the database did not say whether it took the request. So a send may go out, and a send or a try may " +
+		Remedy: "Repeat the request after `Retry-After` seconds, a send with the same Idempotency-Key. If `may_have_counted` is false, nothing was sent, and " +
+			"nothing counts. If it is true, the database did not say whether it took the request. So a send may go out, and a send or a try may " +
 			"count. If the database did not take it, its place is given back once the database answers.",
 		Say: "Codes can't be sent or checked right now. Please try again in a moment.",
 	})

@@ -387,7 +387,7 @@ func TestDoctorReadsSenderRecordsAsReceiversDo(t *testing.T) {
 		"more than ten lookups":      {[]string{"v=spf1 include:i0.example -all"}, []string{dmarc}, includes, "✗ sender domain: receivers can't evaluate the SPF record of mail.shop.example: lookup limit reached"},
 		"an include of nothing":      {[]string{"v=spf1 include:gone.example -all"}, []string{dmarc}, nil, "✗ sender domain: receivers can't evaluate"},
 		"everybody":                  {[]string{"v=spf1 +all"}, []string{dmarc}, nil, "✗ sender domain: the SPF record of mail.shop.example lets every address send"},
-		"no end":                     {[]string{"v=spf1 ip4:203.0.113.5"}, []string{dmarc}, nil, "! sender domain: the SPF record of mail.shop.example says nothing of strangers"},
+		"no end":                     {[]string{"v=spf1 ip4:203.0.113.5"}, []string{dmarc}, nil, "! sender domain: the SPF record of mail.shop.example does not say what to do with mails from other servers"},
 		"another address":            {[]string{"v=spf1 ip4:198.51.100.7 -all"}, []string{dmarc}, nil, "! sender domain: the SPF record of mail.shop.example does not allow 203.0.113.5, of mail.shop.example (fail)"},
 		"the servers are silent":     {[]string{"v=spf1 include:silent.example -all"}, []string{dmarc}, dns{"TXT silent.example": nil}, "! sender domain: the name servers do not answer for a name"},
 		"two DMARC records":          {[]string{good}, []string{dmarc, "v=DMARC1; p=none"}, nil, "✗ sender domain: _dmarc.mail.shop.example has 2 DMARC records"},

@@ -58,7 +58,7 @@ func (d *doctor) checkSPF(ctx context.Context, name string) bool {
 		d.fail("sender domain", "the SPF record of "+name+" lets every address send (+all): end it with -all or ~all")
 		return false
 	case spf.Neutral, spf.None:
-		d.remark("sender domain", "the SPF record of "+name+" says nothing of strangers' mails: end it with -all or ~all")
+		d.remark("sender domain", "the SPF record of "+name+" does not say what to do with mails from other servers: end it with -all or ~all")
 	}
 	d.checkSPFOfServers(ctx, name)
 	return true

@@ -39,7 +39,7 @@ func (d *doctor) remarkUnnamedClients(ctx context.Context, db *sqldb.DB) error {
 	}
 	if unnamed > 0 {
 		d.remark("clients", fmt.Sprintf("back ends name no client_ip: %d of the newest %d sends of the last day. "+
-			"Those of them without trust: known are one network, which has %d an hour (rule %s): docs/policies.md#when-to-say-trust-known",
+			"Those without trust: known share %d an hour, as if they were one network (rule %s): docs/policies.md#when-to-say-trust-known",
 			unnamed, all, policy.UnnamedRule.Limit, policy.UnnamedRule.Name))
 	}
 	return nil
