@@ -172,6 +172,6 @@ func (r *ReceiptRecorder) statusQuery(ctx context.Context, a store.PendingReceip
 
 func (r *ReceiptRecorder) stopAwaitingReceipt(ctx context.Context, carrier string, send uuid.UUID) {
 	if err := r.Store.StopAwaitingReceipt(ctx, carrier, send); err != nil && ctx.Err() == nil {
-		r.Logger.Warn("could not store that no receipt is expected", "send", send, "error", err, logs.SeeEvents)
+		r.Logger.Warn("could not end the wait for a receipt", "send", send, "error", err, logs.SeeEvents)
 	}
 }

@@ -18,7 +18,7 @@ import (
 // otherwise another process would send the message again. It gives up only when the process stops.
 // After the write, finish refunds a failed send in the limiter, and records the failure there if a
 // rule counts the failure. It also answers the request that waits, and ends the attempt's trace. If
-// another attempt holds the send, finish writes nothing and logs a warning.
+// another attempt has the lease of the send, finish writes nothing and logs a warning.
 func (o *Outbox) finish(ctx context.Context, f *flight, out store.Outcome) {
 	s := f.work.Send
 	out = o.withEvent(ctx, f, out)
@@ -34,7 +34,7 @@ func (o *Outbox) finish(ctx context.Context, f *flight, out store.Outcome) {
 	})
 	held, inDoubt := o.leases.of(f)
 	if !applied {
-		o.Logger.Warn("late outcome discarded: another attempt holds the send", "send", held.ID, "attempt",
+		o.Logger.Warn("late outcome discarded: another attempt has the lease of the send", "send", held.ID, "attempt",
 			held.Attempt,
 			logs.SeeDatabaseSlow)
 		return

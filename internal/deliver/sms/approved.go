@@ -88,7 +88,7 @@ func (a Account) CheckAccount() map[string]error {
 			"as in default: {zh-Hans: SMS_100000001}")
 	}
 	if slices.ContainsFunc(a.Params, func(p string) bool { return p != paramCode && p != paramMinutes }) {
-		wrong["params"] = errors.New("are code and minutes, in the order in which the template has them")
+		wrong["params"] = errors.New("must be code and minutes, in the order of the template")
 	}
 	if len(a.Params) > 0 && !slices.Contains(a.Params, paramCode) {
 		wrong["params"] = errors.New("must have code")

@@ -232,7 +232,7 @@ func (d *Deliverer) logAndCount(e store.AppEvent, end store.AppEventOutcome, out
 			append(about, "error", err, logs.SeeEvents)...)
 		return
 	case !applied:
-		d.Logger.Warn("late webhook result discarded: another replica holds the event",
+		d.Logger.Warn("late webhook result discarded: another replica has the lease of the event",
 			append(about, logs.SeeEvents)...)
 		return
 	case outcome == GivenUp:

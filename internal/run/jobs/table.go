@@ -198,7 +198,7 @@ func (m *Maintenance) settleSuppressions(ctx context.Context) (more bool, err er
 	}
 	for _, b := range bursts {
 		if !slices.ContainsFunc(m.bursts, func(x store.Burst) bool { return x.Server == b.Server && x.Words == b.Words }) {
-			m.Logger.Error("burst of suppressions lifted: does the server mean the addresses", "server", b.Server, "words", b.Words,
+			m.Logger.Error("burst of suppressions lifted: the server may refuse us and not the addresses", "server", b.Server, "words", b.Words,
 				"recipients", b.Recipients, logs.SeeBursts)
 		}
 	}

@@ -118,7 +118,7 @@ type PerDatabase interface {
 	// RenewLeases makes the leases of held end after lease, from now. It skips rows that aren't
 	// Sending, or whose current attempt is another.
 	RenewLeases(ctx context.Context, lease time.Duration, held []store.AttemptID) error
-	// Finish returns false if another attempt holds the send, or if the send has ended.
+	// Finish returns false if another attempt has the lease of the send, or if the send has ended.
 	Finish(ctx context.Context, outcome store.Outcome) (bool, error)
 	// Postpone sets a send back to Queued, due after p.After. It returns false as Finish does.
 	Postpone(ctx context.Context, p store.Postponement) (bool, error)

@@ -130,7 +130,7 @@ func (c Config) Check() map[string]error {
 		}
 	}
 	if len(c.Answer.Codes) > 0 && !c.Answer.Code.isSet() {
-		note("answer", errors.New("code is missing: where in the answer the codes stand"))
+		note("answer", errors.New("code is missing: say where in the answer the codes are"))
 	}
 	c.checkReceipts(note)
 	c.Poll.check(note, c.Answer.ID)

@@ -19,7 +19,7 @@ import (
 func (c Config) checkReceipts(note func(string, error)) {
 	if (c.Receipt != "" || c.Poll.isSet()) != (len(c.Delivered)+len(c.Undelivered) > 0) {
 		note("delivered", errors.New(
-			"and undelivered go together with receipt or poll: the status's values, and where the status stands"))
+			"and undelivered need receipt or poll, which say where the status is; they list the values of the status"))
 	}
 	if strings.HasPrefix(c.Receipt, "$") {
 		if _, err := parseExtraction(c.Receipt); err != nil {
@@ -136,7 +136,7 @@ func (p pollSettings) check(note func(string, error), id extraction) {
 	case p.URL == "" || !strings.HasPrefix(p.Status, "$"):
 		note("poll", errors.New("needs url, and status, a path such as $.status through the answer"))
 	case strings.Contains(p.URL, "{message}") && !id.isSet():
-		note("poll", errors.New("asks for {message}, so answer needs id: where the carrier's ID stands"))
+		note("poll", errors.New("asks for {message}, so answer needs id, the path of the carrier's ID"))
 	case !strings.Contains(p.URL, "{message}") && !strings.Contains(p.URL, "{id}"):
 		note("poll", errors.New("url names no message: {message} is the carrier's ID, {id} the send's"))
 	default:
