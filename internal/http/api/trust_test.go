@@ -27,8 +27,8 @@ func TestTrustOfAKey(t *testing.T) {
 		silent  string            // the limit of a request that says nothing
 		refused map[string]string // by trust, what the 422 says
 	}{
-		{"a key", false, strangers, map[string]string{"stranger": "Leave trust out", "friend": "Leave it out if"}},
-		{"a key with trust known", true, whole, map[string]string{"unknown": "Leave it out if"}},
+		{"a key", false, strangers, map[string]string{"stranger": "Leave trust out", "friend": "Leave trust out if"}},
+		{"a key with trust known", true, whole, map[string]string{"unknown": "Leave trust out if"}},
 	} {
 		t.Run(key.name, func(t *testing.T) {
 			verificationtest.InBubbleWith(t, hour, func(r *verificationtest.Rig) {

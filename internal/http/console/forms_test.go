@@ -24,7 +24,7 @@ func TestAFormWithAMistakeIsShownAgain(t *testing.T) {
 		}
 		for why, problem := range map[string]string{
 			"": "Say why", strings.Repeat("long", 500): "characters; this one has more",
-			"ticket \u202e7":           "hide or turn text",
+			"ticket \u202e7":           "hide or reverse text",
 			`<b>"ana@example.com"</b>`: "Leave names, addresses and numbers out of it",
 		} {
 			form.fields.Set("reason", why)

@@ -147,7 +147,7 @@ func TestOverviewBy(t *testing.T) {
 		reads(t, b.Get(page+by), row)
 	}
 	reads(t, newRig(t).As("reader").Get(page+"country"), "No code was opened in this time.")
-	contains(t, want(t, b.Get("/admin/overview?by=status"), http.StatusUnprocessableEntity), "Codes are told apart by app, purpose, domain")
+	contains(t, want(t, b.Get("/admin/overview?by=status"), http.StatusUnprocessableEntity), "Codes can be counted by app, purpose, domain")
 }
 
 func TestChange(t *testing.T) {
