@@ -91,7 +91,7 @@ func TestCommands(t *testing.T) {
 		args        string
 		environ     []string
 		code        int
-		out, stderr string // what they hold; "" for nothing at all
+		out, stderr string // texts that the outputs contain; "": the output must be empty
 	}{
 		{"", mistakes, 1, "", all},
 		{"serve", mistakes, 1, "", all},
@@ -233,8 +233,8 @@ func TestHelpIsACommandToo(t *testing.T) {
 	}
 }
 
-// The doctor's lines stand alone, each once: the library prints none of its own where Redis does
-// not answer. It looks the key of the selector up, whatever the name servers answer.
+// The doctor prints each line once. Where Redis doesn't answer, the library prints no line of its
+// own. The doctor looks the selector's key up even if the name servers answer nothing else.
 func TestDoctor(t *testing.T) {
 	for line, c := range map[string]struct{ environ, args []string }{
 		"✗ redis: ":                     {[]string{"SENDCODE_REDIS_URL=redis://127.0.0.1:1"}, nil},
@@ -370,8 +370,8 @@ func TestServeSamplesTheHeapWithADebugAddress(t *testing.T) {
 	}
 }
 
-// The whole program, as `make run` starts it: nothing but a directory. What it generates is told on
-// standard output alone, and never logged.
+// The whole program starts with an empty directory, as by `make run`. It prints what it generates
+// to standard output alone, and never logs it.
 func TestServesWithNothingGiven(t *testing.T) {
 	cmd := process(t, "SENDCODE_LOG_LEVEL=debug")
 	var log servertest.Text

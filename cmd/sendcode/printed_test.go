@@ -151,8 +151,8 @@ func write(t *testing.T, dir, name, text string) {
 	servertest.OK(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 }
 
-// What the banner of a trial shows works: the command, the links, the token of the metrics, and the
-// widget's two lines, on both loopback addresses.
+// A reader can use everything that the banner of a trial shows: the command, the links, the token
+// of the metrics, and the widget's two lines, on both loopback addresses.
 func TestBannerCanBePasted(t *testing.T) {
 	if _, err := exec.LookPath("curl"); err != nil {
 		t.Skip("curl is not installed")

@@ -142,7 +142,7 @@ type AppEventOutcome struct {
 	Answer string
 }
 
-// Sanitized returns what is stored.
+// Sanitized returns the outcome as it is stored.
 func (e AppEventOutcome) Sanitized() AppEventOutcome {
 	e.Answer = sanitized(e.Answer)
 	return e

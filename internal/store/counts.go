@@ -55,8 +55,8 @@ type FailedSend struct {
 	ID      uuid.UUID
 	EndedAt time.Time // on the database's clock
 	Purpose string
-	// CountsTowardBackoffRule is what the function of this name says of the reason, but false after
-	// a reset, or if the recipient was sent a message after this send ended.
+	// CountsTowardBackoffRule is the result of the function of this name for the reason, but false
+	// after a reset, or if the recipient was sent a message after this send ended.
 	CountsTowardBackoffRule bool
 	Paused                  bool // a pause stopped it
 	PauseInForce            bool // of the send's prefix and class

@@ -86,7 +86,7 @@ func CheckIDTimeDrift(id uuid.UUID, now time.Time) error {
 }
 
 // NewVerificationID begins with the week of at in three characters, so that the rows of a week lie
-// together. 128 random bits follow, because who knows the ID may read, check and cancel the
+// together. 128 random bits follow, because anybody with the ID may read, check and cancel the
 // verification.
 func NewVerificationID(at time.Time) string {
 	var random [16]byte

@@ -46,7 +46,7 @@ func (p ProviderEvent) Sanitized(suppress NewSuppression) (ProviderEvent, NewSup
 	return p, suppress.sanitized()
 }
 
-// WithTimes returns the event as heard now. At becomes now if it is zero or later.
+// WithTimes returns the event as received now. At becomes now if it is zero or later.
 func (p ProviderEvent) WithTimes(now time.Time) ProviderEvent {
 	p.HeardAt = now
 	if p.At.IsZero() || p.At.After(now) {

@@ -10,8 +10,8 @@ import (
 	"sendcode/internal/kit/servertest"
 )
 
-// Whatever the accent is, text in the accent is readable on every surface, and text on the accent
-// too. An accent that is already readable is unchanged.
+// With any accent, text in the accent is readable on every surface, and so is text on the accent.
+// An accent that is already readable is unchanged.
 func TestColoursCanBeRead(t *testing.T) {
 	for r := 0; r < 256; r += 17 {
 		for g := 0; g < 256; g += 17 {

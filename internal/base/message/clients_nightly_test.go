@@ -15,8 +15,8 @@ import (
 	"sendcode/internal/kit/servertest"
 )
 
-// mailProgram changes an HTML mail to what a mail program makes of it. What a program leaves out is
-// listed at caniemail.com, and for Gmail at developers.google.com/workspace/gmail/design/css.
+// mailProgram changes an HTML mail as a mail program does. caniemail.com lists what each program
+// removes, and developers.google.com/workspace/gmail/design/css for Gmail.
 type mailProgram struct {
 	name   string
 	show   func(html string) string

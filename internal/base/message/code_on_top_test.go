@@ -59,8 +59,8 @@ func TestTheCodeStandsOnTop(t *testing.T) {
 	}
 }
 
-// neverShare has words of the warning in each language: what a person does who did not ask, and
-// that nobody may learn the code.
+// neverShare has words of the warning in each language: what people do who didn't ask for the code,
+// and that they tell it to nobody.
 var neverShare = map[string][2]string{
 	"en":      {"request this?", "Never share this code"},
 	"es":      {"¿No lo has pedido?", "No compartas"},

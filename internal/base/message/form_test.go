@@ -20,7 +20,7 @@ func anyCode(length int) string {
 	return string(code)
 }
 
-// A form gives what the templates give, and delivery can encode it.
+// A form gives the same texts as the templates, and package delivery can encode them.
 func TestFormsGiveTheSameMails(t *testing.T) {
 	var encoder delivery.MailEncoder
 	r := renderer(t)
@@ -70,7 +70,7 @@ func TestFormsGiveTheSameMails(t *testing.T) {
 	}
 }
 
-// What is kept is bounded, and holds no code.
+// The number of kept forms is bounded, and none contains a code.
 func TestFormsAreBoundedAndHoldNoCode(t *testing.T) {
 	r := renderer(t)
 	for i := range 2*maxUnfilledMails + 10 {

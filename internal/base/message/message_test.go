@@ -133,7 +133,7 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// Tests what each mail has, whatever its language and its data, and NewMailRenderer does not check.
+// The test checks properties of every mail in every language that NewMailRenderer doesn't check.
 // The golden files have the whole text of each mail.
 func TestEveryMail(t *testing.T) {
 	remote := regexp.MustCompile(`(?i)https?:|//[a-z]|src\s*=|url\(|@import|<(img|link|script|iframe|form|object|embed|video|a)\b`)

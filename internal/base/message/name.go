@@ -157,11 +157,12 @@ var dottedNamePattern = regexp.MustCompile(`[\pL\pN][\pL\pN\pM-]*(?:\.[\pL\pN\pM
 
 var withoutVariationSelectors = runes.Remove(runes.In(unicode.Variation_Selector))
 
-// linkMarks begin what mail programs make a link of, whatever follows.
+// Mail programs make a link of any text that begins with a linkMark.
 var linkMarks = []string{"://", "www.", "mailto:"}
 
-// linkIn returns what a mail program might find a link in: one of linkMarks, or a domain. It finds
-// them also with full-width letters, ideographic dots or variation selectors. "": there is none.
+// linkIn returns the part of a text that a mail program might show as a link: one of linkMarks, or
+// a domain. It finds them also with full-width letters, ideographic dots or variation selectors.
+// Without any, it returns "".
 func linkIn(s string) string {
 	plain := withoutVariationSelectors.String(norm.NFKC.String(s))
 	plain = strings.ReplaceAll(plain, "。", ".")

@@ -52,9 +52,9 @@ func parseEmail(raw string) (recipientData, error) {
 	}, nil
 }
 
-// What is often copied from sentences, lists, tables and code together with an address or a number.
-// An address may begin with a character of copiedAround, so those go only in pairs; listMarks go
-// only before a blank.
+// These characters are often copied together with an address or a number, from sentences, lists,
+// tables and code. An address may begin with a character of copiedAround, so those go only in
+// pairs; listMarks go only before a blank.
 const (
 	copiedAfter  = ",;:.!?)]}\"'`*_|~-–—”’“»›」』》】〉）］，；：。！？、،؛؟"
 	copiedBefore = ",;:)(][|“”„‘‚«»‹›「『《【〈（［，；：、،؛"

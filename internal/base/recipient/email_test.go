@@ -137,8 +137,8 @@ func TestParseNamesTheDot(t *testing.T) {
 	}
 }
 
-// What a person copies along from a sentence, a list, a table, code or a link is not part of the
-// address or number.
+// Characters that a person copies along from a sentence, a list, a table, code or a link are not
+// part of the address or number.
 func TestParseCopied(t *testing.T) {
 	for form, address := range map[string]string{
 		"X,": "", "X;": "", "X.": "", "X:": "", "X!": "", "X?": "", "X ,": "", "X),": "", "(X)": "", "[X]": "", "[X": "", "{X}": "",

@@ -189,7 +189,8 @@ func TestRecipientPrintsMasked(t *testing.T) {
 	}
 }
 
-// However a Recipient is nested, no verb, logger, template or encoder shows what is hidden.
+// No verb, logger, template or encoder shows the hidden fields of a Recipient, however it is
+// nested.
 func TestRecipientNeverLeaks(t *testing.T) {
 	type holder struct {
 		r Recipient

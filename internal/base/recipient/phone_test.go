@@ -22,7 +22,7 @@ func TestParsePhone(t *testing.T) {
 		{"+44 7624 123456", "+447624123456", "+44 762•••456", "IM"},
 		{"+39 06 698 12345", "+390669812345", "+39 066•••345", "VA"}, // Italy keeps its zero
 		{"+33 6 12 34 56 78", "+33612345678", "+33 61•••678", "FR"},
-		// What comes along when a number is copied.
+		// Invisible characters and a line end are often copied with a number.
 		{"\u202a+49 151 23456789\u202c\n", "+4915123456789", "+49 151•••789", "DE"},
 		{"+49\t151–234—567−89", "+4915123456789", "+49 151•••789", "DE"},
 		{"+49\u2009151\u200b\u00ad23456789", "+4915123456789", "+49 151•••789", "DE"},
@@ -83,8 +83,8 @@ func TestParsePhoneRefuses(t *testing.T) {
 	})
 }
 
-// The prefix and the kind of a number; and what a mask shows before the hidden digits,
-// which is all that VisiblePrefix may have.
+// The test checks the prefix, the kind and the mask of a number. VisiblePrefix may have only the
+// digits that the mask shows before the hidden ones.
 func TestAttributesOfANumber(t *testing.T) {
 	for raw, want := range map[string]struct {
 		prefix, begins string

@@ -81,8 +81,8 @@ func agree(a, b Words) error {
 	return nil
 }
 
-// forms returns the forms that a section has for a text about {n} things. The console distinguishes
-// only one and other, whatever its language.
+// forms returns the plural forms that a section needs in a language. The console distinguishes only
+// one and other in all languages.
 func forms(section string, tag language.Tag) []string {
 	if section == consoleSection {
 		return []string{"one", "other"}

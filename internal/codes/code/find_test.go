@@ -11,9 +11,9 @@ import (
 	"sendcode/internal/kit/servertest"
 )
 
-// What people type and paste, and what "copy message" gives on a phone, is taken; a slip stays one,
-// and what could be two codes is not guessed at. Scripts are held to the same table
-// (theTableOfCards).
+// Find accepts codes as people type and paste them, and as "copy message" on a phone gives them. It
+// doesn't correct a slip, and doesn't guess if a text may contain two codes. The scripts of the
+// page are tested by the same table (theTableOfCards).
 func TestFind(t *testing.T) {
 	file, err := os.ReadFile("testdata/typed.json")
 	servertest.OK(t, err)

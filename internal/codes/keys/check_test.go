@@ -17,7 +17,7 @@ func vault(t *testing.T, index byte, entries string) Vault {
 	return Vault{IndexKey: bytes.Repeat([]byte{index}, 32), Ring: ring(t, entries)}
 }
 
-// A value says whether two processes have the same key, whatever its place in the ring, and is none
+// A check value shows whether two processes have the same key, at any place in the ring. It is none
 // of the keys in use.
 func TestChecks(t *testing.T) {
 	a := vault(t, 1, "a:"+secret1+",b:"+secret2).KeyCheckValues()

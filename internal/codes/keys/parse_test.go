@@ -115,7 +115,7 @@ func TestGenerate(t *testing.T) {
 	}
 }
 
-// The weakness checks must not refuse what a random source gives.
+// The weakness checks must not refuse keys of a random source.
 func TestStrengthLetsRandomKeysPass(t *testing.T) {
 	random := rand.NewChaCha8([32]byte{}) // always the same keys: of ten million, about one is refused
 	for range 20_000 {

@@ -73,7 +73,7 @@ func TestSealedBytesCannotMoveBetweenHeaderAndAdditional(t *testing.T) {
 	}
 }
 
-// Damaged data name no key, whatever length they say that its ID has.
+// Damaged data name no key, even if they state an impossible length of its ID.
 func TestSealedBy(t *testing.T) {
 	r := ring(t, "a1:"+secret1)
 	sealed, _ := r.Seal("recipient", []byte("ana"), nil)

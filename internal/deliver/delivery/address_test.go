@@ -8,8 +8,8 @@ import (
 	"sendcode/internal/deliver/delivery"
 )
 
-// refusals are refusals for good in the forms that servers use: stage, code and enhanced code; what
-// they say about the address; their words. "missing": there is no such mailbox. "bad": the address
+// Each line is a refusal for good as a server words it: its stage, code and enhanced code, its
+// verdict on the address, and its words. "missing": there is no such mailbox. "bad": the address
 // accepts no messages. "other": neither of these.
 const refusals = `
 rcpt 550 5.1.1 missing

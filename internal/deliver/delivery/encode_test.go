@@ -129,7 +129,8 @@ func sameMail(t *testing.T, e *MailEncoder, m Mail) {
 	}
 }
 
-// Mails of one form read as they were given, whatever mails were encoded before.
+// An encoded mail has the texts that it was given, no matter which mails of its form were encoded
+// before.
 func TestEncodedMailsAreReadAsGiven(t *testing.T) {
 	long := strings.Repeat("Words that are wrapped, for no line is that long. ", 4)
 	fills := []string{"123456S-7K3M-Q2XP", "654321S-AAAA-0000", "ABCDEFGHIJ", "A-B-CDEFGH", "------", "1111111111S-1111-1111", "12=456"}

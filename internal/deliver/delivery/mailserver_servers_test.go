@@ -313,7 +313,7 @@ func inTenSeconds() (s smtptest.Script) {
 	return s
 }
 
-// TestPaceWithOneSlowServer: whatever the slow one does, the other's pace is the pace of the whole.
+// TestPaceWithOneSlowServer: one slow server doesn't reduce the pace below that of the other.
 func TestPaceWithOneSlowServer(t *testing.T) {
 	const mails, alone = 300, 300 / 4 * 100 * time.Millisecond // over four connections
 	for name, slow := range map[string]smtptest.Script{

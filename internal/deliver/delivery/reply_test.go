@@ -63,8 +63,7 @@ var realReplies = map[string]string{
 	"5.1.1": "", "": "", "… … …": "", "<ana.maria+news@example.org>": "",
 }
 
-// What is left of a server's words are known words and URLs, and nothing of the recipient, the code
-// or the login.
+// RedactReply leaves known words and URLs, and nothing of the recipient, the code or the login.
 func TestRedactReply(t *testing.T) {
 	for reply, want := range realReplies {
 		got := RedactReply(reply, replyPrivate)
@@ -110,7 +109,7 @@ func TestRedactReplyKeepsNoCodeInAnIdentifier(t *testing.T) {
 	}
 }
 
-// Whatever a server writes around a recipient's name, in whatever form, the name is not told.
+// RedactReply never shows a recipient's name, in any form and with any text around it.
 func FuzzRedactReply(f *testing.F) {
 	for reply := range realReplies {
 		f.Add(reply)

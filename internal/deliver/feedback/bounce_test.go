@@ -33,7 +33,7 @@ Subject: Your code
 Your code is {code}, or {code.halves}.
 `
 
-// report is a report of parts; text is what the server says first.
+// report returns a report of several parts. text is the server's own text before them.
 func report(head, text, status, original string) string {
 	return "From: MAILER-DAEMON@mx.example\nAuto-Submitted: auto-replied\nMIME-Version: 1.0\n" + head +
 		"Content-Type: multipart/report; report-type=delivery-status; boundary=\"b/1\"\n\n--b/1\n" + text +
@@ -103,7 +103,7 @@ func within(n int, mail string) string {
 	return mail
 }
 
-// bounceCase is a mail, and what has to become of it.
+// bounceCase is a mail and the expected result.
 type bounceCase struct {
 	mail     string
 	want     feedback.IngestResult
@@ -379,8 +379,7 @@ func TestRecipientsOfABounceMailAreBounded(t *testing.T) {
 	}
 }
 
-// Whatever mail comes in: no panic, and nothing happens to a send that the mail does not name with
-// its HMAC.
+// No mail causes a panic, or changes a send that it doesn't name with its HMAC.
 func FuzzBounceMail(f *testing.F) {
 	for _, name := range slices.Sorted(maps.Keys(bounceMails())) {
 		f.Add([]byte(bounceMails()[name].mail))

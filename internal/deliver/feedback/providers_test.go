@@ -15,8 +15,8 @@ import (
 	vtest "sendcode/internal/verify/verification/verificationtest"
 )
 
-// A bounce that comes later costs and frees nothing; what it says decides whether the recipient is
-// suppressed.
+// A later bounce counts nothing and refunds nothing. Its codes and words decide whether the
+// recipient is suppressed.
 func TestWhatAProviderTells(t *testing.T) {
 	vtest.InBubbleWith(t, vtest.SuppressBounces, func(r *vtest.Rig) {
 		for to, c := range map[string]struct {

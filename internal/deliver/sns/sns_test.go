@@ -53,7 +53,7 @@ func TestSNSVerify(t *testing.T) {
 		"[sns.eu-west-1.amazonaws.com/SimpleNotificationService-0123456789abcdef.pem crt.example/issuer.cer]")
 }
 
-// What is forged is refused, and what needs no certificate for that has none read.
+// A forged message is refused, without a download of its certificate where that isn't needed.
 func TestSNSForged(t *testing.T) {
 	a := snstest.New(t)
 	good, asks := snstest.Notification("hi", snsNow), snstest.Confirmation("SubscriptionConfirmation", "abc", snsNow)
@@ -199,7 +199,7 @@ func TestSNSAmazonAway(t *testing.T) {
 	storetest.OK(t, storetest.Err(topic.Verify(t.Context(), body, snsNow)))
 }
 
-// A subscription is confirmed at SNS's own address, whatever the message calls it.
+// A subscription is confirmed only at an address of SNS, even if the message names another one.
 func TestSNSConfirm(t *testing.T) {
 	a := snstest.New(t)
 	topic := a.Subscriber()

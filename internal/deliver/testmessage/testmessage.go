@@ -18,7 +18,7 @@ import (
 	"sendcode/internal/deliver/sms"
 )
 
-// What a test message says.
+// Texts of a test message.
 const (
 	Code    = "000000"
 	Details = "a test of sendcode, the code opens nothing"
@@ -67,7 +67,7 @@ type Request struct {
 	Locale string // empty: the language of messages without a locale
 }
 
-// Result says who accepted or refused a test message.
+// Result tells whether and by whom a test message was accepted.
 type Result struct {
 	Accepted bool
 	Unknown  bool   // no answer came after the whole message, which may have arrived

@@ -59,7 +59,7 @@ func TestIdempotencyKey(t *testing.T) {
 	}
 }
 
-// Whatever a header holds, the key is within bounds and free of what could break a line.
+// For any header, the key is within bounds and has no character that could break a line.
 func FuzzIdempotencyKey(f *testing.F) {
 	f.Fuzz(func(t *testing.T, header string) {
 		key, err := idempotencyKey(http.Header{"Idempotency-Key": {header}})

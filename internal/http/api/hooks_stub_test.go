@@ -32,7 +32,7 @@ type ending struct {
 	reason        string // why the message fails; empty: it is sent
 }
 
-// stubCodes ends sends by recipient, and notes what was done.
+// stubCodes sends codes with an outcome by recipient, and records the calls.
 type stubCodes struct {
 	ends map[string]ending
 	mu   sync.Mutex

@@ -39,8 +39,8 @@ func slugOf(w *httptest.ResponseRecorder) string {
 	return strings.TrimSpace(p.Type[strings.LastIndex(p.Type, "/")+1:] + " " + p.Field + " " + p.Reason)
 }
 
-// Only our own page may use the page's key, whatever a proxy says of the request. A GET of a page
-// over plain http looks like that of a program.
+// Only our own page may use the page's key, even if a proxy adds headers. Over plain http, the GET
+// of a page looks like a program's.
 func TestWhereThePagesKeyWorks(t *testing.T) {
 	verificationtest.InBubble(t, func(r *verificationtest.Rig) {
 		const evil = "https://evil.example"
@@ -100,8 +100,8 @@ func TestWhereThePagesKeyWorks(t *testing.T) {
 	})
 }
 
-// With the page's key, a stranger can do exactly what the page offers: use its channels and
-// purposes, and the verifications of these.
+// With the page's key, a stranger can use the page's channels and purposes, and their
+// verifications, and nothing else.
 func TestWhatThePagesKeyMayDo(t *testing.T) {
 	germany := func(s *verificationtest.Settings) { s.Numbers.Countries = []string{"DE"} }
 	verificationtest.InBubbleWith(t, germany, func(r *verificationtest.Rig) {
@@ -209,7 +209,7 @@ func TestWhatThePagesKeyMayDo(t *testing.T) {
 		w = as(api.PageKey("gym")).do(http.MethodGet, "/v1/channels", "", fromPage...)
 		servertest.Same(r.T, "an app without a page", fmt.Sprint(w.Code, slugOf(w)), "401unauthorized")
 
-		// no message says what a stranger gave as the page's origin
+		// No message contains the origin that a stranger gave.
 		w = as(pageOfNews).do(http.MethodPost, "/v1/verifications", `{"channel":"sms","to":"+4915123456700"}`,
 			"Sec-Fetch-Site", "same-origin", "Origin", "https://evil.example")
 		servertest.Same(r.T, "by text message", w.Code, http.StatusAccepted)

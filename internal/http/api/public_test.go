@@ -72,7 +72,7 @@ func (c client) admitted(to string) string {
 	return read(c.T, w).ID
 }
 
-// answer is what a browser reads of quota.
+// answer has the fields of quota that a browser can read.
 type answer struct {
 	ID         string
 	BlockedBy  string   `json:"blocked_by"`

@@ -109,7 +109,7 @@ func TestAFailedRequestUsesNoSignature(t *testing.T) {
 	}
 }
 
-// Of a hundred bodies with one signature at once, one is heard.
+// If a hundred bodies with one signature arrive at once, one is accepted.
 func TestCopiesAtOnce(t *testing.T) {
 	vtest.InBubbleIdle(t, nil, func(r *vtest.Rig) {
 		s := signing{r}

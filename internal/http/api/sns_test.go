@@ -17,7 +17,7 @@ import (
 	"sendcode/internal/kit/servertest"
 )
 
-// accepting is an administrator who accepted a subscription, or did not.
+// accepting stands for an administrator who has accepted a subscription, or has not.
 type accepting struct {
 	accepted bool
 	err      error
@@ -36,7 +36,7 @@ func subscriber(t *testing.T, a *snstest.Amazon, admin *accepting) *providerAPI 
 	return providerAPIWith(t, feedback.Auth{Scheme: feedback.SchemeSNS, Topic: snstest.Topic}, nil, a.Subscriber(), admin)
 }
 
-// Only events in messages of the topic are recorded, whatever the Content-Type is.
+// Only events in messages of the topic are recorded, with any Content-Type.
 func TestEventsOfATopic(t *testing.T) {
 	a := snstest.New(t)
 	x := subscriber(t, a, &accepting{})

@@ -32,8 +32,7 @@ func TestARepetitionIsTheSameRequest(t *testing.T) {
 	}
 }
 
-// parsed returns the result of a hook for a body: the recipients with their codes, or what the body
-// lacks.
+// parsed parses a body. It returns the recipients with their codes, or the missing member.
 func parsed(kind authhooks.HookKind, body string) string {
 	r, err := authhooks.Hook{Kind: kind}.Parse([]byte(body))
 	if err != nil {

@@ -136,7 +136,7 @@ func (r *Request) addOrMarkMissing(to, code text) {
 	}
 }
 
-// markMissing removes the messages, and notes what the body does not say.
+// markMissing removes the messages, and notes the member that the body lacks.
 func (r *Request) markMissing(what string) {
 	r.Messages = nil
 	r.Missing = "The sign-in service did not say " + what + ", so nothing was sent. Please tell the people who run this site."

@@ -39,7 +39,7 @@ func begin(t *testing.T, p *Provider) (url.Values, LoginAttempt) {
 	return openidtest.Visit(t, address).Query(), attempt
 }
 
-// login logs in, after a change of what the provider answers with.
+// login logs in after it has changed the provider's answer.
 func login(t *testing.T, p *Provider, changes ...func()) (Identity, error) {
 	t.Helper()
 	answer, attempt := begin(t, p)
@@ -76,7 +76,7 @@ func TestLogin(t *testing.T) {
 	}
 }
 
-// What a browser brings must belong to the attempt.
+// The state, nonce and cookie that a browser brings must belong to the attempt.
 func TestAnswersOfOthers(t *testing.T) {
 	_, p := open(t)
 	answer, attempt := begin(t, p)

@@ -20,10 +20,10 @@ import (
 	"sendcode/internal/kit/servertest"
 )
 
-// documents serves what is rendered once, at its first request.
+// documents serves the reference, which is rendered at its first request.
 var documents = sync.OnceValue(func() *echo.Echo { e := echo.New(); reference.Register(e); return e })
 
-// getDocument is what the service answers at a path.
+// getDocument returns the service's answer at a path.
 func getDocument(path string) *httptest.ResponseRecorder {
 	w := httptest.NewRecorder()
 	documents().ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))

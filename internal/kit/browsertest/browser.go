@@ -60,7 +60,7 @@ func (b Browser) Open(t testing.TB, look Look) *Tab {
 // Navigate goes to an address, and returns when the page is loaded.
 func (t *Tab) Navigate(address string) error { return t.driver.open(address) }
 
-// Eval puts what a JavaScript expression results in, or promises, into result, by way of JSON.
+// Eval decodes the value of a JavaScript expression, or of its promise, into result, as JSON.
 func (t *Tab) Eval(expression string, result any) error {
 	text, err := t.driver.eval("(async () => JSON.stringify(await (" + expression + ")) ?? 'null')()")
 	if err != nil {

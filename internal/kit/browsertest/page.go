@@ -10,8 +10,8 @@ import (
 	"sendcode/internal/kit/servertest"
 )
 
-// Page is a tab as a person uses it. Each step waits for what it needs, and ends the test if it
-// fails. If a step finds that the page is being left, it tries again.
+// Page is a tab as a person uses it. Each step waits for its element, and ends the test if it
+// fails. If the browser is leaving the page, the step tries again.
 type Page struct {
 	testing.TB
 	*Tab

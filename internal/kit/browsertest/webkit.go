@@ -145,7 +145,7 @@ func (w *webkitTab) show(look Look) error {
 	return nil
 }
 
-// picture returns a picture of what the window shows. Meanwhile the window has the page's height.
+// picture returns a picture of the whole page. Meanwhile the window has the page's height.
 func (w *webkitTab) picture() (png []byte, err error) {
 	before, whole := w.look, w.look
 	text, err := w.eval("(async () => String(document.documentElement.scrollHeight))()")

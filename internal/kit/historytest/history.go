@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// Kind is what a request asks for.
+// Kind of a request.
 type Kind string
 
 // The kinds.
@@ -84,10 +84,10 @@ type Message struct {
 	Recipient, Code string
 	ID              string // begins with the send's ID
 	At              time.Time
-	Delivered, Lost bool // as the service has heard from its carrier
+	Delivered, Lost bool // as the carrier reported to the service
 }
 
-// History is what was seen of one run, in any order.
+// History has the requests, answers and messages of one run, in any order.
 type History struct {
 	Rules    []Rule
 	Requests []Request
@@ -251,7 +251,7 @@ func (re request) uncertain() bool {
 	return re.Kind == Send && !re.accepted() && (s == 0 || s >= 500 && (s != http.StatusServiceUnavailable || re.MayHaveCounted))
 }
 
-// send is what was seen of one send.
+// send has everything that was seen of one send.
 type send struct {
 	id, recipient, verification string
 	from, to                    time.Time // it was taken between them

@@ -35,7 +35,7 @@ func (r *historyRun) add(kind history.Kind, at time.Duration, status int, body s
 	return &r.Requests[len(r.Requests)-1]
 }
 
-// quota is what is told some time after the start, with so many sends counted.
+// quota returns the quota in the answer at a time after the start, with so many sends counted.
 func (r *historyRun) quota(at time.Duration) string {
 	text := ""
 	for _, rule := range r.Rules {
@@ -194,7 +194,7 @@ func TestCorrectHistoriesPass(t *testing.T) {
 	}
 }
 
-// What is allowed is a sentence of PROMISES.md, is counted, and ends at its bound.
+// Each allowance is a sentence of PROMISES.md, is counted, and ends at its bound.
 func TestEachAllowanceIsASentence(t *testing.T) {
 	page, err := os.ReadFile("../../../docs/PROMISES.md")
 	if err != nil {
@@ -253,8 +253,8 @@ func TestEachAllowanceIsASentence(t *testing.T) {
 	}
 }
 
-// A rule of a period: what was sent before its end and what is sent from then on count apart, and
-// the wait ends with it.
+// With a rule of a calendar period, sends before and after its end count apart, and the wait ends
+// with the period.
 func TestPeriods(t *testing.T) {
 	const end = 40 * time.Second
 	for promise, change := range map[string]func(*historyRun){

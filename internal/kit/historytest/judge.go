@@ -397,9 +397,9 @@ func (j *judge) counting(q request, rule Rule) (surely, maybe int) {
 	return surely, maybe
 }
 
-// passing reports whether a send that was not taken may hold a place during the request q. Such a
-// place is given back a moment later: the limiter holds it until the database has refused the send,
-// or has not heard of it.
+// passing reports whether a send that was not admitted may hold a place during the request q. The
+// limiter holds such a place for a moment, until the database has refused the send or the call has
+// failed.
 func (j *judge) passing(u, q request) bool {
 	if u.refused() {
 		return j.Limiter && u.End.After(q.Begin) && u.Begin.Before(q.End) && !u.Begin.Equal(q.Begin)

@@ -16,7 +16,7 @@ import (
 	"sendcode/tools/ensure/locate"
 )
 
-// PrometheusServer scrapes what a test runs.
+// PrometheusServer scrapes the targets of a test.
 type PrometheusServer struct{ *server }
 
 // MetricsToken is the bearer token with which [Prometheus] scrapes.

@@ -123,7 +123,7 @@ func (s *server) first(ctx context.Context) error {
 	return nil
 }
 
-// kept ends the test unless err is nil, and closes what was started after the test.
+// kept ends the test if err isn't nil, and closes s after the test.
 func kept[S io.Closer](t testing.TB, s S, err error) S {
 	t.Helper()
 	need(t, err)

@@ -16,8 +16,8 @@ import (
 )
 
 // bucket puts the policy into the name, not the purpose, so that purposes with the same policy
-// share its buckets. Only if the subject is the purpose itself, they don't. Without a policy, the
-// bucket counts the events under all policies.
+// share its buckets, unless the subject is the purpose itself. Without a policy, the bucket counts
+// the events under all policies.
 func bucket(app string, ch recipient.Channel, policy string, scope quota.Scope, subject string) string {
 	return quota.Bucket(app, string(ch), policy, string(scope), subject)
 }

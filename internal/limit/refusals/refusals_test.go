@@ -77,7 +77,7 @@ func TestRefusalsShareARowUntilTheirDeadline(t *testing.T) {
 	}
 }
 
-// Whatever the scope, but the recipient's own rules, which cost a send each: see
+// The bound holds for every scope but the recipient's own rules, which cost a send each: see
 // TestRefusalsAreBoundedAndCounted.
 func TestRefusalRowsOfWiderRuleAreBounded(t *testing.T) {
 	for _, scope := range []quota.Scope{

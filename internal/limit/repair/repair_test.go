@@ -140,8 +140,7 @@ func newIdle(t *testing.T) *idle {
 	return r
 }
 
-// asked compares what the database was asked for, and what the limiter was told, since the last
-// time.
+// asked compares the calls of the database and of the limiter since the last time.
 func (i *idle) asked(what string, calls []string, told ...string) {
 	i.Helper()
 	servertest.Same(i.T, what+": calls of the database", fmt.Sprintf("%q", i.db.calls), fmt.Sprintf("%q", calls))
@@ -156,7 +155,7 @@ func (i *idle) wants(what string, calls ...string) {
 	i.calls = nil
 }
 
-// flushed does what a tick does for the limiter.
+// flushed settles the sends, as the job does at each tick.
 func (i *idle) flushed() { i.settle(i.Context()) }
 
 func place(name string) map[quota.Scope]string { return map[quota.Scope]string{quota.Recipient: name} }

@@ -111,7 +111,7 @@ func TestComposeConfiguresTheProgram(t *testing.T) {
 	}
 }
 
-// kubernetesObject is what is read of a ConfigMap, or of a job.
+// kubernetesObject has the fields of a ConfigMap or a job that the test reads.
 type kubernetesObject struct {
 	Data map[string]string
 	Spec struct {

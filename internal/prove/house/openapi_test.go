@@ -11,8 +11,8 @@ import (
 	"sendcode/internal/http/server"
 )
 
-// Generators need the address of a server, and take a field with a default for one that is always
-// there: openapi-typescript makes it required in what a caller has to give.
+// Generators need the address of a server. They take a field with a default for one that is always
+// there: openapi-typescript makes it required in a caller's request.
 func TestSpecificationSuitsGenerators(t *testing.T) {
 	var spec struct {
 		Servers []struct{ URL string }

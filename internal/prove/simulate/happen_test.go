@@ -23,7 +23,7 @@ func (w *world) happen(e Event) {
 	w.actors.Go(func() { w.act(e, p) })
 }
 
-// act does what the event's person, back end, stranger or administrator does.
+// act performs an event, as its person, back end, stranger or administrator.
 func (w *world) act(e Event, p *person) {
 	switch e.Kind {
 	case SendByBackEnd:

@@ -233,7 +233,7 @@ func (l *ledger) inForce(at time.Time) (numbers []int) {
 	return numbers
 }
 
-// acceptedEnds is promise 2: what was answered 202 is in the database, and has ended.
+// acceptedEnds is promise 2: each send that was answered 202 is in the database, and has ended.
 func (l *ledger) acceptedEnds() {
 	arrived := map[string]int{}
 	for _, m := range l.mails {

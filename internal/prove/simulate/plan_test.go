@@ -34,7 +34,7 @@ const (
 	OtherFile     Kind = "replica {replica} reads a file for {for} in which the purpose login has another policy"
 )
 
-// What goes wrong.
+// Faults.
 const (
 	Flush             Kind = "the limiter loses everything"
 	FailOver          Kind = "the limiter fails over and loses its newest {n} writes"
@@ -89,8 +89,8 @@ var committed = []string{
 	"Check", "ClaimIdempotencyKey", "ReleaseIdempotencyKey", "ConfirmRefund", "EndAppEventAttempt",
 }
 
-// CallFaults are the ways in which a single call fails, by what is called: a statement or a commit
-// of the database, the limiter, a mail server or carrier.
+// CallFaults are the ways in which a single call fails, by the part that is called: a statement or
+// a commit of the database, the limiter, a mail server or carrier.
 var CallFaults = map[string][]Kind{
 	"database": {CallFails}, "commit": {CallFails, CallUnheard, CallVague}, "limiter": {CallFails, CallUnheard},
 	"server": {CallFails, CallUnheard},
@@ -173,7 +173,7 @@ func NewPlan(seed uint64, replicas int) Plan {
 	}
 	p.Folding, p.MonthEnds = r.IntN(5) == 0, source(seed, "month").IntN(5) == 0
 	p.WithoutRedis = r.IntN(3) == 0
-	if p.WithoutRedis { // what one replica gives back the others must see
+	if p.WithoutRedis { // each replica must see the refunds of the others
 		for range 4 + r.IntN(8) {
 			p.add(r, []Kind{Reset, ServerRefuses, Look, SendByBackEnd}[r.IntN(4)])
 		}

@@ -19,12 +19,12 @@ import (
 	"sendcode/internal/store/rowrules"
 )
 
-// calm leaves out what the checker of what was seen does not judge.
+// calm are the faults that the checker of histories doesn't judge.
 var calm = []simulate.Kind{simulate.NewPolicy, simulate.Remap, simulate.OtherFile, simulate.Erase}
 
-// Bugs that were found by attacks and are mended: put back, a known world finds each, or, after a
-// change of what a world does, one of the next 2,000. Then write the seed that the log names into
-// the table: a hundred worlds take some twenty seconds of processor time.
+// Each bug was found by an attack, and is mended. The test puts it back, and a known seed finds it,
+// or, after a change of the simulation, one of the next 2,000. Then write the seed that the log
+// names into the table. A hundred worlds take some twenty seconds of processor time.
 func TestMendedBugsAreFound(t *testing.T) {
 	for name, c := range map[string]struct {
 		put    func(*simulate.Replica)
@@ -72,7 +72,7 @@ func TestMendedBugsAreFound(t *testing.T) {
 	}
 }
 
-// tellsNoHistory is a database that tells nothing of what it counts.
+// tellsNoHistory hides from the gates which events the database counts.
 type tellsNoHistory struct{ core.Database }
 
 func (t tellsNoHistory) Begin(ctx context.Context, in store.Intent) (store.BeginAnswer, error) {

@@ -55,7 +55,7 @@ var (
 
 // TestWorlds runs worlds, each of which keeps every promise.
 func TestWorlds(t *testing.T) {
-	// a world lives for some milliseconds, and what it leaves is small
+	// A world lives for some milliseconds, and leaves little garbage.
 	defer debug.SetGCPercent(debug.SetGCPercent(800))
 	if servertest.Raced && *progress == "" {
 		*seeds = min(*seeds, 20) // the detector makes a world some ten times slower
@@ -85,7 +85,7 @@ func TestWorlds(t *testing.T) {
 	t.Log(covered.String())
 }
 
-// TestWorld tells the story of one seed, whatever it came to.
+// TestWorld prints the story of one seed, whether or not it kept the promises.
 func TestWorld(t *testing.T) {
 	r := simulate.Run(t, simulate.NewPlan(*from, *replicas), simulate.Options{})
 	if t.Log(r.Story()); len(r.Violations) > 0 {

@@ -32,7 +32,7 @@ type world struct {
 
 	changing        sync.Mutex // while policies change
 	mu              sync.Mutex
-	lasts           map[Kind]time.Time // until when what goes wrong for a while does
+	lasts           map[Kind]time.Time // when each lasting fault ends
 	replicas        []*Replica
 	calls           map[string]int // so far, by label
 	counts          map[string]int
@@ -156,7 +156,7 @@ func (w *world) note(format string, args ...any) {
 	w.locked(func() { w.trace = append(w.trace, w.at(time.Now())+" "+fmt.Sprintf(format, args...)) })
 }
 
-// count counts what happened, for the table of what was covered.
+// count counts events by name, for the table of coverage.
 func (w *world) count(what string) {
 	w.locked(func() { w.counts[what]++ })
 }
@@ -219,7 +219,7 @@ func labelled(ctx context.Context, label string) context.Context {
 	return context.WithValue(ctx, eventKey{}, label)
 }
 
-// Result is what a world came to.
+// Result of a world.
 type Result struct {
 	Plan       Plan
 	Violations []Violation
@@ -277,7 +277,7 @@ func Shrink(t *testing.T, p Plan, oracle string, o Options) Plan {
 	}
 }
 
-// Story tells a plan and what it came to in sentences.
+// Story tells the plan and the result in sentences.
 func (r Result) Story() string {
 	var b strings.Builder
 	redis := map[bool]string{true: "without", false: "with"}[r.Plan.WithoutRedis]

@@ -12,9 +12,8 @@ import (
 	"sendcode/internal/run/app/apptest"
 )
 
-// What a secret key says that a code confirms stands in its mail, in the proof as text and as hash,
-// and in the console. Other details are another verification. A check by recipient is of the newest
-// one.
+// The details that a secret key gives stand in the mail, in the proof as text and as hash, and in
+// the console. Other details make another verification. A check by recipient is of the newest one.
 func TestDetailsOfACode(t *testing.T) {
 	t.Parallel()
 	apptest.OnEach(t, func(s *apptest.Stack) {

@@ -15,9 +15,9 @@ import (
 	"sendcode/internal/kit/servertest"
 )
 
-// Whatever clients without a key send, and whatever they do not read, 1,000 of their connections
-// hold less than 100 MB of this process. The sum is of the heap and the stacks after a collection.
-// It includes the test's own ends of the connections.
+// Clients without a key may send anything, and read nothing: 1,000 of their connections hold less
+// than 100 MB of this process. That is the sum of the heap and the stacks after a collection. It
+// includes the test's own ends of the connections.
 func TestConnectionsOfStrangersHoldLittleMemory(t *testing.T) {
 	servertest.SkipUnderRace(t)
 	a, rest := startForStrangers(t)
@@ -107,7 +107,7 @@ func strangersBytes() []strangersConn {
 	}
 }
 
-// strangersConn is what a stranger sends on a connection.
+// strangersConn has the bytes that a stranger sends on a connection.
 type strangersConn struct{ name, text string }
 
 // padded returns a body of a length.

@@ -18,8 +18,8 @@ func TestConnectionsOfStrangersOfAllKindsHoldLittleMemory(t *testing.T) {
 	}
 }
 
-// The same of connections to the proxies that operators put in front, with the files in deploy:
-// what a proxy passes on, and what it keeps for itself, holds as little memory of this process.
+// Connections to the proxies of deploy hold as little memory of this process, both those that a
+// proxy passes on and those that it keeps for itself.
 func TestConnectionsOfStrangersToProxiesHoldLittleMemory(t *testing.T) {
 	servertest.SkipUnderRace(t)
 	for _, proxy := range []servertest.ReverseProxy{servertest.HAProxy, servertest.Nginx, servertest.Caddy} {

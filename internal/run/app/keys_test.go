@@ -95,7 +95,7 @@ func TestAKeyIsMissingWhileRowsNeedIt(t *testing.T) {
 		return storetest.Must(back.Reseal(keys.RecipientLabel, r.Sealed, []byte(r.Key)))(t)
 	}))(t)
 	k.looks(old, "")
-	k.writes("a", k2) // before what was looked at
+	k.writes("a", k2) // sorts before the rows that were read
 	k.looks(old, "k2")
 	k.Pass(time.Hour)
 	k.looks(old, "k2")
@@ -107,8 +107,8 @@ func TestAKeyIsMissingWhileRowsNeedIt(t *testing.T) {
 	}
 }
 
-// Sealed rows are looked at a few at a time, from the oldest, and what was found holds until all
-// were.
+// Each run reads a few sealed rows, from the oldest on. Missing keys that a run found stay recorded
+// until all rows were read.
 func TestSealedRowsAreLookedAtInParts(t *testing.T) {
 	k := newKeyed(t)
 	k.looks(k.process(k2+","+k1, "i"), "")

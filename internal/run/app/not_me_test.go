@@ -11,7 +11,7 @@ import (
 	"sendcode/internal/run/app/apptest"
 )
 
-// fromPage sends what a browser sends with the form of our page.
+// fromPage makes the request look like a browser's that submits the form of our page.
 func fromPage(r *http.Request) { r.Header.Set("Sec-Fetch-Site", "same-origin") }
 
 var notMeLink = regexp.MustCompile(`https?://\S+/not-me/[\w-]{43}`)

@@ -32,8 +32,8 @@ func series(s *apptest.Stack) (all []string) {
 
 var seriesRecipients = flag.Int("app.recipients", 150, "recipients, networks, keys, references and paths that come from outside")
 
-// What comes from outside makes no series: after 150 recipients, networks, keys, references and
-// paths there are as many as after 60, which had the first refusals.
+// Values from requests make no new series: after 150 recipients, networks, keys, references and
+// paths there are as many series as after 60, which had the first refusals.
 func TestSeriesAreBounded(t *testing.T) {
 	t.Parallel()
 	s := apptest.Embedded(t).Policy(
@@ -94,8 +94,7 @@ func TestServeProfiles(t *testing.T) {
 }
 
 // A send is traced from the request, in the caller's trace, to the mail server. A stop exports the
-// spans that were not yet exported. internal/run/traces tests what else spans have, and what they
-// never have.
+// remaining spans. Package traces tests the attributes of spans.
 func TestTracesOfASend(t *testing.T) {
 	var raw servertest.Text
 	collector := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(&raw, r.Body) }))

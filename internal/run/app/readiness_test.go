@@ -63,7 +63,8 @@ func word(r *server.HealthReason) string {
 	return r.Word
 }
 
-// What the server itself says counts at once; silence only after three tries.
+// An error that the server itself reports counts at once. Without an answer, three tries are
+// needed.
 func TestReasonsOfTheDatabase(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		for _, c := range []struct {
@@ -224,8 +225,8 @@ func TestSlowDatabaseIsLoggedOnce(t *testing.T) {
 	})
 }
 
-// A committed send proves the database for two seconds, but not its schema, and not against what a
-// ping found before.
+// For two seconds, a commit proves that the database can be written, but not that its schema fits,
+// and not if a ping has found a fault before.
 func TestACommitProvesTheDatabase(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		d := played{}

@@ -166,7 +166,7 @@ func (w *world) other(n int) string {
 	return vtest.NthAddress(n)
 }
 
-// reply is what a caller reads.
+// reply has the parts of an answer that a caller reads.
 type reply struct {
 	Code       int `json:"-"`
 	ID, Type   string
@@ -335,7 +335,8 @@ func untilFailuresRefuse(answer func(context.Context) error) func(*world) {
 	}
 }
 
-// spend has strangers ask until what the row is about refuses one, the nth asking the nth time.
+// spend has strangers send requests until the tested rule refuses one. n is the number of the
+// request.
 func (w *world) spend(ask func(w *world, n int) reply) {
 	w.Helper()
 	for n := range 10_000 {

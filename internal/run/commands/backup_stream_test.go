@@ -42,7 +42,7 @@ func archiveOf(head *tar.Header, contents ...string) io.Reader {
 
 // sparse returns an archive of a database of 3 GiB, of which the archive has only 16 bytes.
 func sparse() io.Reader {
-	content := "1\n0\n16\n" + strings.Repeat("\x00", 505) + database // the map of what is there, then that
+	content := "1\n0\n16\n" + strings.Repeat("\x00", 505) + database // a sparse file: the map of its pieces, then the pieces
 	raw, _ := io.ReadAll(archiveOf(&tar.Header{Name: config.DatabaseFile, PAXRecords: map[string]string{
 		"NUL.sparse.major": "1", "NUL.sparse.minor": "0", "NUL.sparse.realsize": "3221225472",
 	}}, content)) // package tar writes no sparse files

@@ -293,7 +293,7 @@ func createFiles(root string, files []installed) error {
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 			return err
 		}
-		// whatever the umask is, and also if the folder was there
+		// This holds with any umask, and also if the folder was there.
 		if mode := map[string]os.FileMode{"secrets": 0o700, "etc/sendcode": 0o755}[filepath.Dir(f.name)]; mode != 0 {
 			if err := os.Chmod(filepath.Dir(path), mode); err != nil {
 				return err

@@ -16,7 +16,8 @@ import (
 	"sendcode/migrations"
 )
 
-// A migration prints what it did. A file from before fingerprints were kept is refused.
+// A migration prints what it has done. It refuses a file that was written before fingerprints were
+// kept.
 func TestMigrateSaysWhatItDid(t *testing.T) {
 	cfg := config.Config{DataDir: t.TempDir()}
 	names, _ := fs.Glob(migrations.SQLite, "sqlite/*.sql")

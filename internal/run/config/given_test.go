@@ -49,7 +49,7 @@ func (f files) read(path string) ([]byte, error) {
 	return []byte(content), nil
 }
 
-// hiddenSecret is what the file's variables and files of secrets hold.
+// hiddenSecret is the secret in the file's variables and in the files of secrets.
 const hiddenSecret = "a-hidden-secret-of-others"
 
 // loadYAML loads one file, c.yaml, below an environment; it may name the variables and files given
@@ -69,7 +69,7 @@ func loadYAML(yaml string, environ ...string) (Config, error) {
 	}.read)
 }
 
-// is compares what a test got with what it wants.
+// is compares got with want.
 func is[T any](t *testing.T, what string, got, want T) {
 	t.Helper()
 	if !reflect.DeepEqual(got, want) {

@@ -27,7 +27,7 @@ func TestPurposes(t *testing.T) {
 	is(t, "domain and file", c.MailDomain()+" "+c.File, "file.example c.yaml")
 }
 
-// Whatever has no value is left out.
+// Settings without a value are left out.
 func TestNothingInTheFile(t *testing.T) {
 	want := must(t, "")
 	for _, file := range []string{

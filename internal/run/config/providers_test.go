@@ -121,7 +121,7 @@ func TestDocumentedProviders(t *testing.T) {
 	is(t, "header of mails", sources["postmark"].Header, "X-PM-Metadata-send")
 }
 
-// What is printed is what was read, and never a secret.
+// The printed settings equal those that were read, without the secrets.
 func TestProvidersArePrinted(t *testing.T) {
 	c := documented(t)
 	if strings.Contains(c.YAML(), hiddenSecret) {

@@ -20,8 +20,8 @@ import (
 
 type object = map[string]any
 
-// The schema that editors complete by is made of the structs, as the reference is. It accepts what
-// is printed, and refuses an unknown key.
+// The schema with which editors complete the file is made from the structs, as the reference is. It
+// accepts the printed settings, and refuses an unknown key.
 func TestSchema(t *testing.T) {
 	whole := schemaOf(t, reflect.TypeFor[Config](), "")
 	whole["$schema"] = "https://json-schema.org/draft/2020-12/schema"

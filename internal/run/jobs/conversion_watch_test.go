@@ -138,8 +138,8 @@ func testBot(t *testing.T, recipients int) {
 	})
 }
 
-// An honest launch, of which 60 % enter their code, meets nothing, nor do fewer than 1,000 sends of
-// which nobody enters a code.
+// A launch after which 60 % enter their code causes no human check. Nor do fewer than 1,000 sends
+// of which no code is entered.
 func TestALaunchIsNotAskedForAHumanCheck(t *testing.T) {
 	testLaunch(t, launchSignIns)
 }

@@ -11,7 +11,7 @@ import (
 	"sendcode/internal/run/metrics"
 )
 
-// A part that hangs delays no caller, is asked once at a time, and is heard when it answers.
+// A part that hangs delays no caller, is asked once at a time, and its late answer is used.
 func TestRecentAPartThatHangs(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		asked, away := 0, errors.New("away")
@@ -48,7 +48,7 @@ func TestRecentAPartThatHangs(t *testing.T) {
 	})
 }
 
-// A call ends by its timeout, whatever context Get was given, and one that takes long is repeated
+// A call ends by its own timeout, with any context of Get. A call that takes long is repeated
 // seldom.
 func TestRecentTimeoutAndShare(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {

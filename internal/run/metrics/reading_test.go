@@ -66,7 +66,7 @@ func TestReading(t *testing.T) {
 	})
 }
 
-// What is not known is not shown: a backlog of a database that does not answer is no backlog of 0.
+// A value that can't be read is not shown: if the database doesn't answer, the backlog isn't 0.
 func TestBacklogIsShownByChannel(t *testing.T) {
 	for _, away := range []error{nil, errors.New("away")} {
 		m := New()

@@ -24,12 +24,12 @@ import (
 	"sendcode/internal/store"
 )
 
-// kept keeps what was exported after the provider has ended, too.
+// kept keeps the exported spans after the provider has ended.
 type kept struct{ *tracetest.InMemoryExporter }
 
 func (kept) Shutdown(context.Context) error { return nil }
 
-// exporting returns traces, and a function that ends them and returns what was exported.
+// exporting returns traces, and a function that ends them and returns the exported spans.
 func exporting(t *testing.T) (*Traces, func() tracetest.SpanStubs) {
 	t.Helper()
 	out := kept{tracetest.NewInMemoryExporter()}
@@ -41,8 +41,7 @@ func exporting(t *testing.T) (*Traces, func() tracetest.SpanStubs) {
 	}
 }
 
-// Whatever other libraries record, even if they are told to record more than here, no span contains
-// a canary.
+// No span contains a canary, even if other libraries are told to record more than here.
 func TestSpansHaveNoCanary(t *testing.T) {
 	const canary = "ana.maria.canary@example.com"
 	traces, exported := exporting(t)
@@ -93,7 +92,7 @@ func TestSpansHaveNoCanary(t *testing.T) {
 	}
 }
 
-// The name of a request's span is its method and its route, whatever the address; the span has the
+// The name of a request's span is its method and its route, not the address. The span has the
 // request's ID and app. Probes and metrics are in no trace.
 func TestSpansOfRequests(t *testing.T) {
 	traces, exported := exporting(t)
@@ -209,7 +208,7 @@ func TestTracesAreOnByTheStandardVariablesAlone(t *testing.T) {
 	}
 }
 
-// Bad variables stop nothing, and no log line shows what they hold.
+// Bad variables don't stop the start, and no log line shows their values.
 func TestBadVariables(t *testing.T) {
 	for name, value := range map[string]string{
 		"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:1",

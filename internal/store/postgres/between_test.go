@@ -81,7 +81,7 @@ func (*trips) TraceQueryStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQuery
 // once has the next Begin or Check of a database followed by a call, between its trips.
 func once(db *DB, then func()) { tripsOf(db).then.Store(&then) }
 
-// Whatever an administrator or a person does between the two trips of a Begin, the answer equals
+// An administrator or a person may act between the two trips of a Begin. The answer still equals
 // the row, and no code is sent that ended before. The test tries a check, an approval, a
 // cancellation, a reset and a refund.
 func TestPostgresBetweenTheTrips(t *testing.T) {

@@ -54,8 +54,8 @@ func TestPostgresLostChecks(t *testing.T) {
 	}
 }
 
-// What would change a verification between the trips of its check waits, and then sees what the
-// check has done.
+// A change of a verification between the trips of its check waits, and then sees what the check has
+// done.
 func TestPostgresBetweenTheTripsOfACheck(t *testing.T) {
 	f, db, other := betweenOn(t, lentDatabase(t)+unhurried)
 	for n, meddle := range []func(v store.Verification) error{
@@ -95,8 +95,8 @@ func TestPostgresBetweenTheTripsOfACheck(t *testing.T) {
 	}
 }
 
-// The second trip counts no check of a verification that has ended, whatever the first trip read,
-// and the caller's answer says so.
+// The second trip counts no check of a verification that has ended since the first trip, and the
+// answer says so.
 func TestPostgresCountsNothingThatEnded(t *testing.T) {
 	f, db, _ := betweenFixture(t)
 	for n, ended := range []string{

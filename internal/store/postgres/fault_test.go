@@ -70,7 +70,7 @@ func TestPostgresLostConnections(t *testing.T) {
 			}
 			storetest.Equal(t, "rows", f.Count(t), 1+c.rows)
 			p.arm(cuts{})
-			// It goes on, and what was written is there to be found.
+			// The database goes on, and has the rows that were written.
 			storetest.Equal(t, "repeated", f.MustBegin(t, in).Admitted, true)
 			f.Refuse(t, f.Intent(1, storetest.WithRules(storetest.Rule(1, time.Hour))))
 			storetest.Equal(t, "rows", f.Count(t), 2)

@@ -281,7 +281,6 @@ type querier interface {
 	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
 }
 
-// one reads one value.
 func one[V any](t *testing.T, q querier, sql string, args ...any) (v V) {
 	t.Helper()
 	storetest.OK(t, q.QueryRow(t.Context(), sql, args...).Scan(&v))

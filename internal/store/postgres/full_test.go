@@ -83,8 +83,8 @@ func TestPostgresPingBesideABackup(t *testing.T) {
 	storetest.Equal(t, "rows left", one[int](t, db.pool, `SELECT count(*) FROM write_probe`), 0)
 }
 
-// Two replicas together check the free space once a minute, whatever the clock does. Each replica
-// checks it after a failure of its own.
+// Two replicas together check the free space once a minute, even if the clock is changed. Each
+// replica checks it after a failure of its own.
 func TestPostgresLooksForRoom(t *testing.T) {
 	f := newPostgresFixture(t)
 	replicas := []*DB{f.Engine.(*DB), f.Replica.Engine.(*DB)}
@@ -148,7 +148,7 @@ func TestPostgresTellsThatThereIsNoRoom(t *testing.T) {
 	storetest.OK(t, there.Ping(t.Context()))
 }
 
-// A committed send is remembered until one fails, whatever a Ping finds.
+// The last commit is remembered until a commit fails, with any result of Ping.
 func TestPostgresLastCommit(t *testing.T) {
 	f, db := fixtureOn(t, newDatabase(t))
 	began := time.Now()

@@ -18,8 +18,8 @@ import (
 )
 
 // The second gate, reads and outcomes find each row by the right index, only in the partitions of
-// their window, whatever the statistics say: for tables that are new, empty, small with one
-// recipient, or large, and for statistics that are too high or too low.
+// their window, with any statistics: for tables that are new, empty, small with one recipient, or
+// large, and for statistics that are too high or too low.
 func TestPostgresHotPlans(t *testing.T) {
 	f, db := fixtureOn(t, newDatabase(t))
 	direct := connect(t, db.pool.Config().ConnString())
@@ -125,7 +125,7 @@ func TestPostgresConversionReadsTheHour(t *testing.T) {
 	})
 }
 
-// The check of keys reads a bounded number of codes and of sealed rows, whatever the tables hold.
+// The check of keys reads a bounded number of codes and of sealed rows, in tables of any size.
 func TestPostgresKeysAreFoundInFewRows(t *testing.T) {
 	url := newDatabase(t)
 	admin := connect(t, as(t, url, "postgres"))
@@ -301,7 +301,7 @@ func hotPlans(t *testing.T, db *DB, now time.Time) {
 				t.Errorf("%s: %s", c.statement, word)
 			}
 		}
-		// Each scan of an index says what it looks for.
+		// Each scan of an index has a condition.
 		if scans, conditions := strings.Count(plan, "Index Scan")+strings.Count(plan, "Index Only Scan"),
 			strings.Count(plan, "Index Cond"); scans != conditions {
 			t.Errorf("%s: a whole index is read", c.statement)

@@ -26,7 +26,7 @@ const (
 	cutAfter        // after the reply to the COMMIT, before the server says that it is ready again
 	forgeCommit     // the server committed; another answer than its own to the COMMIT comes back, and the connection stays
 	forgeAll        // the server committed; an answer comes back in place of all its own, and the connection ends
-	cutAny          // whatever the client says next, before the server hears of it; not only a COMMIT
+	cutAny          // before the client's next message reaches the server, even if it is no COMMIT
 )
 
 // cuts are those of the next conversations that come to a COMMIT.
@@ -77,7 +77,7 @@ func (p *proxy) seen() (commits int, away bool) {
 	return p.commits, p.away
 }
 
-// next is what to do with what the client says now.
+// next decides what happens to the client's next message.
 func (p *proxy) next(commit bool) cut {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -163,10 +163,10 @@ func (c *conversation) requests() {
 	}
 }
 
-// committed is what the server says last of a COMMIT: CommandComplete, its length, and a tag.
+// committed is the server's last answer to a COMMIT: CommandComplete, its length, and a tag.
 var committed = []byte("C\x00\x00\x00\x0bCOMMIT\x00")
 
-// readyForQuery is what the server says after each Sync, outside a transaction.
+// readyForQuery is the server's answer to each Sync outside a transaction.
 var readyForQuery = []byte("Z\x00\x00\x00\x05I")
 
 // failure is an ErrorResponse.
@@ -190,7 +190,7 @@ func (p *proxy) answer() []byte {
 	return p.forged
 }
 
-// replies hands on what the server says.
+// replies passes the server's answers on.
 func (c *conversation) replies() {
 	defer c.end()
 	var held []byte

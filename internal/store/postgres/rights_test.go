@@ -27,7 +27,7 @@ var onPostgres = []string{
 	`MERGE INTO audit_entries USING (SELECT 1) x ON true WHEN MATCHED THEN DELETE`,
 }
 
-// beyondTheRole is what the owner could do, and the service's role may not.
+// beyondTheRole are statements that the owner could run, and the service's role may not.
 var beyondTheRole = []string{
 	`DROP TABLE audit_entries`, `DROP TABLE audit_entries CASCADE`, `ALTER TABLE audit_entries DISABLE TRIGGER ALL`,
 	`ALTER TABLE audit_entries DISABLE TRIGGER audit_entries_append_only`,
@@ -369,8 +369,8 @@ var foreignSettings = []string{
 	"lc_messages = 'C'", "application_name = x", "search_path = public, pg_catalog", "session_replication_role = replica",
 }
 
-// Whatever a database or a login sets for its sessions, the service works. Eight
-// settings are tried at once; the night tries each alone.
+// The service works with any default settings of a database or a login. Eight settings are tried at
+// once; the night tries each alone.
 func TestPostgresSessionIsOurs(t *testing.T) {
 	t.Parallel()
 	var together [4][]string

@@ -28,7 +28,7 @@ func text(prefix, country string) func(*store.Intent) {
 
 func inApp(app string) func(*store.Intent) { return func(in *store.Intent) { in.Send.App = app } }
 
-// sendTexts has n text messages sent, of which the codes of the first are approved.
+// sendTexts sends n text messages, and approves the codes of the first ones.
 func (f *Fixture) sendTexts(t *testing.T, n, approved int, changes ...func(*store.Intent)) {
 	t.Helper()
 	begun := f.admitAll(t, n, func(i int) store.Intent { return f.Intent(i, changes...) })

@@ -81,7 +81,7 @@ func (b *boundedBuffer) run(ctx context.Context, argv []string) error {
 	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	command.Cancel = func() error { return syscall.Kill(-command.Process.Pid, syscall.SIGKILL) }
 	err := command.Run()
-	if command.Process != nil { // what it has left behind
+	if command.Process != nil { // ends child processes that the command left
 		_ = syscall.Kill(-command.Process.Pid, syscall.SIGKILL)
 		if os.Getpid() == 1 {
 			go reap(command.Process.Pid)

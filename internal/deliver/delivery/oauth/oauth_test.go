@@ -18,7 +18,7 @@ import (
 	"sendcode/internal/kit/servertest"
 )
 
-// What the operator hears of each answer. Nothing shows the secret.
+// Each answer leads to an error that the operator can act on, without the secret.
 func TestAnswers(t *testing.T) {
 	elsewhere := oauthtest.Start(t, oauthtest.Gives("of another server", 60))
 	for name, c := range map[string]struct {
@@ -250,7 +250,7 @@ func TestRefusedTokens(t *testing.T) {
 	}, oauthtest.Gives("first", 60), oauthtest.Gives("second", 60), oauthtest.Gives("third", 60), oauthtest.Gives("fourth", 60))
 }
 
-// What the operator hears of a refused login.
+// LoginProblem tells the operator why a login was refused.
 func TestLoginProblem(t *testing.T) {
 	source := oauth.New(oauth.Client{Scope: oauth.MicrosoftScope})
 	for token, says := range map[string]string{
@@ -289,8 +289,8 @@ func TestKinds(t *testing.T) {
 	}
 }
 
-// Tests a command that prints a token: what it may print, and what the operator is told. Neither
-// the printed text nor the command's standard error appears.
+// A command may print a token in several forms. The operator gets an error without the printed text
+// and without the command's standard error.
 func TestLocalTokens(t *testing.T) {
 	for name, c := range map[string]struct{ script, says string }{
 		"a token":             {script: "echo t0ken", says: "t0ken<nil>"},
@@ -392,7 +392,7 @@ func life(field string) oauthtest.Answer {
 	return oauthtest.Answer{Status: 200, Body: `{"token_type":"bearer","expires_in":` + field + `,"access_token":"a-Token.1"}`}
 }
 
-// The time for which a token is used: what the field says, if it can be read.
+// A token is used for as long as the field says, if the field can be read.
 func TestLifeOfAToken(t *testing.T) {
 	for field, want := range map[string]int64{
 		`60`: 60, `"60"`: 60, `" 60 "`: 60, `60.9`: 60, `6e1`: 60, `"1h"`: 3600, `"90s"`: 90, `9223372037854775807`: 86400, `1e300`: 86400,

@@ -286,7 +286,7 @@ func (d *dialogue) act(stage Stage, usual string) bool {
 	return d.follow(d.rule(stage, ""), usual)
 }
 
-// follow does what a rule says; false ends the connection.
+// follow returns false if the rule ends the connection.
 func (d *dialogue) follow(r Rule, usual string) bool {
 	if r.Until != nil && !wait(d, r.Until) || r.Delay > 0 && !wait(d, time.After(r.Delay)) {
 		return false

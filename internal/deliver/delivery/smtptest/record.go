@@ -23,7 +23,7 @@ type Message struct {
 	At time.Time
 }
 
-// record is what the server has recorded of its dialogues.
+// record is the server's record of its dialogues.
 type record struct {
 	messages      []Message
 	commands      []string

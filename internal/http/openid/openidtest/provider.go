@@ -199,7 +199,7 @@ func (p *Provider) token(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// said returns the claims about the person who logs in now.
+// said returns the claims about the person who logs in.
 func (p *Provider) said(nonce string) map[string]any {
 	now := p.Now()
 	claims := map[string]any{"iss": p.URL, "aud": ClientID, "exp": now.Add(time.Minute).Unix(), "iat": now.Unix(), "nonce": nonce}

@@ -18,7 +18,7 @@ import (
 	"sendcode/internal/run/app/apptest"
 )
 
-// tenant is an app of the service that two apps share, and what it has there.
+// tenant is an app of the service that two apps share, and its data there.
 type tenant struct {
 	name, secret, public string
 	pending              apptest.Answer // of Ana
@@ -203,7 +203,7 @@ func attempts(owner *tenant) map[string][]attempt {
 		"peekLimit":   {{path: "/v1/limits/month/peek", body: month, backEnd: 200, browser: 403, left: 3}},
 		"recordLimit": {{path: "/v1/limits/month/record", body: month, backEnd: 200, browser: 403, left: 3}},
 
-		// The same for everybody, or not there.
+		// The answer is the same for each app, or 404.
 		"proofKeys":             {{backEnd: 200, browser: 200}},
 		"channels":              {{backEnd: 200, browser: 200}},
 		"widget":                {{backEnd: 200, browser: 200}},
@@ -292,7 +292,7 @@ func (w *walk) try(owner *tenant, method string, a attempt, status int, as func(
 	}
 }
 
-// has says that an app has what it had.
+// has checks that an app's data are unchanged.
 func (t *tenant) has(s *apptest.Stack) {
 	s.Helper()
 	do := func(path, body string, change ...func(*http.Request)) apptest.Answer {

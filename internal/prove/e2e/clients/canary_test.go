@@ -12,7 +12,7 @@ import (
 	"sendcode/internal/run/app/apptest"
 )
 
-// Canaries: what a sink must not show, by what it is. None comes up by chance.
+// Canaries are texts that a sink must not show, by their kind. None can come up by chance.
 const (
 	canaryPerson  = "Canary.Recipient.Zulu@example.com"
 	canaryBounced = "canary.bounced.zulu@example.com"

@@ -75,7 +75,7 @@ const (
 	ofTheUsersAddress = `"address"`
 )
 
-// The quick starts do what they claim to do, in as few lines as they claim.
+// The quick starts work as their text claims, in as few lines as it claims.
 func TestQuickStarts(t *testing.T) {
 	t.Parallel()
 	s := apptest.Embedded(t).Policy(twoAnHour + "failed_checks_per_hour: 1\n").Start(1)

@@ -68,8 +68,8 @@ func main() {
 `}, fetch: []string{"go", "build", "-o", "shop", "main.go"}, run: func(testing.TB) []string { return []string{"./shop"} }, proof: true},
 }
 
-// Each sample welcomes a person by the address to which the code went, whatever the form says, and
-// nobody without the code.
+// Each sample welcomes a person by the address to which the code went, even if the form names
+// another one, and welcomes nobody without the code.
 func TestSamplesOfFrameworks(t *testing.T) {
 	t.Parallel()
 	s := apptest.Embedded(t).Policy(twoAnHour + "purposes: {newsletter: {}}\n").Start(1)

@@ -29,7 +29,7 @@ func withKeys(s *apptest.Stack, ring, index string) {
 	s.Env["SENDCODE_SECRET_KEYS"], s.Env["SENDCODE_INDEX_KEY"] = ring, index
 }
 
-// examined is what the doctor says, and whether it finds a fault.
+// examined runs the doctor, and returns its output and whether it found a fault.
 func examined(s *apptest.Stack) (said string, faulty bool) {
 	s.Helper()
 	var out strings.Builder

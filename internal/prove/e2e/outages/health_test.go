@@ -24,7 +24,8 @@ import (
 	"sendcode/internal/store/sqlite"
 )
 
-// failure is one way in which a part fails, what a request meets then, and what says so.
+// failure is one way in which a part fails, with the answers that requests then get and the reports
+// about it.
 type failure struct {
 	begin, fail func(s *apptest.Stack, disk *servertest.Disk) // before the start, and after it; may be nil
 	disk        bool                                          // the database is on a small one
@@ -105,8 +106,8 @@ func texts(status int, body, send, ready, up string) failure {
 	return failure{begin: carrier(status, body), send: send, ready: ready, doctor: "✗ service: degraded: " + ready, gauge: carrierUp, value: up}
 }
 
-// Each failure of a part is told alike by what a request gets, /readyz, the doctor, and what alerts
-// look at.
+// Requests, /readyz, the doctor and the metrics behind the alerts agree about each failure of a
+// part.
 func TestHealthReportsAgreeWithRequests(t *testing.T) {
 	fill := func(s *apptest.Stack, disk *servertest.Disk) { apptest.Must(s.T, disk.Fill()) }
 	var link *toxiproxy.Proxy

@@ -14,7 +14,8 @@ import (
 
 const bounceSecret = "the secret of bounce mails"
 
-// What is exact in each form of a service, beside what TestProve counts while everything fails.
+// The test checks each form of a service exactly. TestProve counts the same things while everything
+// fails.
 func TestEachForm(t *testing.T) {
 	for _, f := range forms {
 		t.Run(f.name, func(t *testing.T) {

@@ -65,7 +65,7 @@ func (p *proof) fail(ctx context.Context, least time.Duration, requests int, fau
 	}
 }
 
-// instants is the form of instants in what a run prints.
+// instants is the form of the instants that a run prints.
 const instants = "15:04:05.000"
 
 // answered returns how many requests were answered.
@@ -80,7 +80,7 @@ func (p *proof) pause(ctx context.Context, least, more int) {
 	sleep(ctx, time.Duration(least+p.random.IntN(more))*time.Millisecond)
 }
 
-// spawn starts what the replica in a place has to run.
+// spawn starts the program of the replica at a place.
 func (p *proof) spawn(i int) *apptest.Process {
 	cmd := p.Program("serve")
 	if p.programs[i] != "" {

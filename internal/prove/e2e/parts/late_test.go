@@ -218,8 +218,8 @@ func TestMailServerTakesFewerUnderLoad(t *testing.T) {
 	}
 }
 
-// countedNowhere fails the test if what was refused counts. all: all that Redis has is of accepted
-// sends with an answer.
+// countedNowhere fails the test if a refused send counts. all: Redis may count only accepted sends
+// with an answer.
 func (s *swamp) countedNowhere(all bool) {
 	s.Helper()
 	if s.Redis != nil && all {

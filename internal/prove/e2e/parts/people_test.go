@@ -149,7 +149,7 @@ func (p *proof) person(ctx context.Context, random *rand.Rand, _ string) {
 	case 0, 1:
 		p.administer("quota/reset", history.Request{Kind: history.Reset, Recipient: to, MayEnd: true})
 	case 2:
-		if p.carriers == nil { // of what is erased no receipt is kept
+		if p.carriers == nil { // the receipt of an erased send is not kept
 			p.administer("erase", history.Request{Kind: history.Look, Recipient: to, MayEnd: true})
 		}
 	}
@@ -185,8 +185,8 @@ func (p *proof) naming(to string) string {
 	return `"channel":"email","to":"` + to + `"`
 }
 
-// look looks at what is left for a recipient, as q says for whom. The body has the members more
-// too, each after a comma.
+// look asks for the quota of a recipient, as q describes the caller. more has further members of
+// the body, each after a comma.
 func (p *proof) look(to, more string, q history.Request) {
 	q.Kind, q.Recipient = history.Look, to
 	p.call(http.MethodPost, "/v1/quota", `{`+p.naming(to)+more+`}`, q)
@@ -248,8 +248,8 @@ func (p *proof) stranger(ctx context.Context, random *rand.Rand, _ string) {
 	}
 }
 
-// widget asks, in a browser, for codes for a person whom nobody else uses. It reads the
-// verification until the next send is allowed, and then asks for the code again.
+// widget asks, in a browser, for codes for a person of its own. It reads the verification until the
+// next send is allowed, and then asks for the code again.
 func (p *proof) widget(ctx context.Context, random *rand.Rand, name string) {
 	to := fmt.Sprintf("%s.%d@example.com", name, random.IntN(4))
 	ask := p.browser(random, to)

@@ -244,7 +244,7 @@ func (p *proof) underLoad(faults func(ctx context.Context)) {
 	}
 }
 
-// What is judged beside the judge's promises.
+// Bounds of what a run checks in addition to the judge.
 const (
 	reserve = "a stranger leaves the last place"
 	secrecy = "the code is nowhere but in the message"
@@ -333,8 +333,8 @@ func (p *proof) report() {
 	}
 }
 
-// strangers returns the part of the history that only strangers requested and got. It leaves out
-// messages of requests without an answer, since nobody knows which request caused them.
+// strangers returns the part of the history that only strangers requested and got. Messages of
+// requests without an answer are left out, because it is unknown which request caused them.
 func (p *proof) strangers() history.History {
 	own := history.History{Rules: []history.Rule{strangers}, Crashes: p.seen.Crashes, Skew: p.seen.Skew, Unended: true}
 	for _, q := range p.seen.Requests {

@@ -269,8 +269,8 @@ func TestProxiesRepeatWhatMayBeRepeated(t *testing.T) {
 	}
 }
 
-// What one client spoils, or leaves unfinished, leaves no good replica out: both get the requests
-// that follow, and none fails.
+// A client that sends garbage, or stops in the middle, makes the proxy leave no good replica out:
+// both get the requests that follow, and none fails.
 func TestProxiesLeaveNoGoodReplicaOut(t *testing.T) {
 	t.Parallel()
 	const head = "POST /v1/verifications HTTP/1.1\r\nHost: codes.example\r\n"

@@ -248,7 +248,7 @@ func TestDoctorTriesProvidersOfMails(t *testing.T) {
 	examine(s, dns{}, 0, true, "✗ mail server: "+at.Host+": auth", "the key or the signature is refused")
 }
 
-// saidOfMail returns what the doctor says of the senders and the mail server of a configuration,
+// saidOfMail returns the doctor's lines about the senders and the mail server of a configuration,
 // with these answers of the DNS.
 func saidOfMail(t *testing.T, cfg config.Config, names dns) string {
 	t.Helper()
@@ -516,7 +516,7 @@ func TestSelectors(t *testing.T) {
 	}
 }
 
-// What a driver says of two tries in the same words is said once.
+// If a driver says the same about two tries, the doctor prints it once.
 func TestUniqueLines(t *testing.T) {
 	for said, want := range map[string]string{
 		"failed to connect:\n\t127.0.0.1:1: refused\n\t127.0.0.1:1: refused": "failed to connect: 127.0.0.1:1: refused",

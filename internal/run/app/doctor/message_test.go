@@ -10,7 +10,8 @@ import (
 	"sendcode/internal/run/config"
 )
 
-// A test message goes the way of every message, and the doctor says who accepted it or why not.
+// A test message goes the way of every message. The doctor names the server that accepted it, or
+// the reason of the refusal.
 func TestDoctorSendsATestMessage(t *testing.T) {
 	t.Parallel()
 	s := embedded(t)

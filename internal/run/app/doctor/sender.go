@@ -16,13 +16,14 @@ import (
 	"sendcode/internal/deliver/delivery/mailserver"
 )
 
-// nobodysAddress sends no mails (RFC 5737). So what SPF says of it is what it says of strangers.
+// nobodysAddress sends no mails (RFC 5737). So the result of SPF for it is the result for any
+// stranger's address.
 var nobodysAddress = net.ParseIP("192.0.2.1")
 
-// checkSPF reports whether receivers can evaluate the SPF record of a domain, and find that it lets
-// not everybody send. It says what is wrong, and whether the record names the mail servers'
-// addresses. That they are missing is only a remark, since a mail server may send mails from
-// another address.
+// checkSPF reports whether receivers can evaluate the SPF record of a domain, and whether it
+// forbids at least some addresses to send. It prints the mistakes in the record, and whether the
+// record names the mail servers' addresses. If it doesn't, that is only a remark, because a mail
+// server may send mails from another address.
 func (d *doctor) checkSPF(ctx context.Context, name string) bool {
 	records, err := d.resolver.LookupTXT(ctx, name)
 	if !d.checkDNSAnswer("sender domain", name, err) {

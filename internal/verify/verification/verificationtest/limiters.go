@@ -21,7 +21,7 @@ type Limiter struct {
 	around  atomic.Pointer[Around]
 }
 
-// NewLimiter returns a Limiter that is l.
+// NewLimiter wraps l.
 func NewLimiter(l gates.Limiter, around Around) *Limiter {
 	s := &Limiter{}
 	s.calls = s.call
