@@ -121,9 +121,9 @@ func (vault Vault) DeriveCode(v store.Verification) (string, error) {
 	return code.Derive(key, v.ID, v.Nonce, CodeFormatOf(v))
 }
 
-// SealCustomCode encrypts a caller's code, bound to its send's ID. timed says that the message
+// SealCallerCode encrypts a caller's code, bound to its send's ID. timed says that the message
 // shows how long the code is valid. It fails if the ring has no key.
-func (vault Vault) SealCustomCode(code string, timed bool, send uuid.UUID) ([]byte, error) {
+func (vault Vault) SealCallerCode(code string, timed bool, send uuid.UUID) ([]byte, error) {
 	plain := untimedPrefix + code
 	if timed {
 		plain = timedPrefix + code
@@ -131,7 +131,7 @@ func (vault Vault) SealCustomCode(code string, timed bool, send uuid.UUID) ([]by
 	return vault.Ring.Seal(CallerCodeLabel, []byte(plain), []byte(send.String()))
 }
 
-// What SealCustomCode encrypts begins with one of these, and the code follows.
+// What SealCallerCode encrypts begins with one of these, and the code follows.
 const timedPrefix, untimedPrefix = "t", "u"
 
 // CodeForSend returns the code of a send that is being delivered: a caller's is decrypted, any

@@ -95,7 +95,7 @@ func (s *sendService) newIntent(send countedSend) (store.Intent, error) {
 		TTL: cmp.Or(send.TTL, life), MinLife: MinResendLife(life), Lease: s.Lease,
 	}
 	if send.Code != "" {
-		intent.Code, err = s.Vault.SealCustomCode(send.Code, send.TTL > 0, send.id)
+		intent.Code, err = s.Vault.SealCallerCode(send.Code, send.TTL > 0, send.id)
 	}
 	return intent, err
 }
