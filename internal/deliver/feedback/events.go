@@ -43,9 +43,9 @@ type Event struct {
 	At      time.Time // zero: not in the event
 	// Detail is a reply code and an enhanced status code, or a single word: a sentence may contain
 	// an address.
-	Detail string
-	Says   delivery.Meaning // of the words at EventFormat.Detail
-	Words  string           // the words of the reply with Detail, as delivery.NormalizeReply returns them
+	Detail       string
+	WordsMeaning delivery.Meaning // of the words at EventFormat.Detail
+	Words        string           // the words of the reply with Detail, as delivery.NormalizeReply returns them
 	// Forgeable is true if anybody who got the mail could have written the event. Such an event
 	// must name the recipient, and counts only if the code was not entered yet.
 	Forgeable bool

@@ -44,7 +44,7 @@ func (ef EventFormat) parseEvent(value any) Event {
 	e := Event{To: firstText(value, ef.To), At: parseTime(firstText(value, ef.Time))}
 	var words string
 	e.Detail, words = extractDetail(value, ef.Detail)
-	e.Says = delivery.MeaningOf(words)
+	e.WordsMeaning = delivery.MeaningOf(words)
 	e.Words = delivery.NormalizeReply(e.Detail, delivery.RedactReply(words, delivery.PrivateData{To: e.To}))
 	var parts []string
 	for _, p := range ef.Type {

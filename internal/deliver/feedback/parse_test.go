@@ -68,11 +68,11 @@ func TestParse(t *testing.T) {
 		"a time too far":  {`{"at":1e300}`, Event{Meaning: Ignored}},
 		"codes in words": {
 			`{"why":"smtp; 550 5.1.1 <ana@example.com>: no such user (1.2.3.4)"}`,
-			Event{Meaning: Ignored, Detail: "550 5.1.1", Says: delivery.MissingMailbox, Words: "550 5.1.1 smtp no such user"},
+			Event{Meaning: Ignored, Detail: "550 5.1.1", WordsMeaning: delivery.MissingMailbox, Words: "550 5.1.1 smtp no such user"},
 		},
 		"words of two parts": {
 			`{"code":"552","why":"the mailbox of <ana@example.com> is full"}`,
-			Event{Meaning: Ignored, Detail: "552", Says: delivery.AnotherReason, Words: "552 the mailbox of is full"},
+			Event{Meaning: Ignored, Detail: "552", WordsMeaning: delivery.AnotherReason, Words: "552 the mailbox of is full"},
 		},
 		"one word":         {`{"code":"","why":"HardBounce"}`, Event{Meaning: Ignored, Detail: "HardBounce", Words: "HardBounce"}},
 		"a sentence":       {`{"why":"ana@example.com is away"}`, Event{Meaning: Ignored, Words: "is"}},

@@ -112,7 +112,7 @@ func (p *ProviderEvents) IngestMail(ctx context.Context, provider string, mail [
 			if err != nil || result != OtherRecipient {
 				return result, err
 			}
-			e.Says = delivery.AnotherReason // the mail was forwarded, so the missing mailbox is another one
+			e.WordsMeaning = delivery.AnotherReason // the mail was forwarded, so the missing mailbox is another one
 		}
 	}
 	return OtherRecipient, nil
@@ -130,9 +130,9 @@ func eventOf(r bounce.Recipient) Event {
 	case r.Delayed:
 		e.Meaning = delayed
 	case strings.HasPrefix(e.Detail, "4"), strings.HasPrefix(findEnhancedCode(e.Detail), "4"):
-		e.Says = delivery.AnotherReason
+		e.WordsMeaning = delivery.AnotherReason
 	default:
-		e.Says = delivery.MeaningOf(r.Words)
+		e.WordsMeaning = delivery.MeaningOf(r.Words)
 		e.Words = delivery.NormalizeReply(e.Detail, delivery.RedactReply(r.Words, delivery.PrivateData{To: r.Final}))
 	}
 	return e
@@ -219,8 +219,8 @@ func suppressionCause(e Event) store.SuppressionCause {
 		return store.CauseComplaint
 	case e.Meaning == OptedOut:
 		return store.CauseOptOut
-	case e.Meaning == BouncedForGood && code == "" && (e.Says == delivery.NoMeaning || e.Says == delivery.MissingMailbox),
-		(e.Meaning == Bounced || e.Meaning == BouncedForGood) && delivery.SaysNoMailbox(code, e.Says):
+	case e.Meaning == BouncedForGood && code == "" && (e.WordsMeaning == delivery.NoMeaning || e.WordsMeaning == delivery.MissingMailbox),
+		(e.Meaning == Bounced || e.Meaning == BouncedForGood) && delivery.SaysNoMailbox(code, e.WordsMeaning):
 		return store.CauseHardBounce
 	}
 	return ""

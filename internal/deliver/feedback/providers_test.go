@@ -44,7 +44,7 @@ func TestWhatAProviderTells(t *testing.T) {
 			"p@example.com":    {feedback.Bounced, "550", store.ProviderBounced, store.CauseHardBounce, delivery.MissingMailbox},
 			"j@simulator.test": {feedback.Complained, "", store.ProviderComplained, "", ""},
 		} {
-			told := feedback.Event{Send: r.SendID(to), Meaning: c.outcome, Detail: c.detail, Says: c.says}
+			told := feedback.Event{Send: r.SendID(to), Meaning: c.outcome, Detail: c.detail, WordsMeaning: c.says}
 			r.Ingest(feedback.IngestResult(c.kind), told)
 			r.Ingest(feedback.Repeated, told)
 			story, err := r.Store.SendDetails(r.Context(), told.Send)
