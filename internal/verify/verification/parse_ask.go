@@ -189,15 +189,15 @@ func (s *readService) isKnownBrowser(ctx context.Context, r *parsedRequest) bool
 func (s *readService) planFor(set policy.Set, c Caller, class store.Class, p policy.Purpose, to recipient.Recipient,
 	h recipient.Hashes,
 ) buckets.Plan {
-	var also []quota.Rule
+	var extra []quota.Rule
 	if class != store.SecretKeyClass {
-		also = []quota.Rule{set.Checks.App}
-		also[0].Scope, also[0].Recorded = policy.FailedChecksScope, true
+		extra = []quota.Rule{set.Checks.App}
+		extra[0].Scope, extra[0].Recorded = policy.FailedChecksScope, true
 	}
 	return buckets.NewPlan(buckets.Subject{
 		App: c.App, IP: c.IP, Channel: to.Channel(), Recipient: h.Counted, Groups: buckets.GroupsOf(s.Vault, to),
 		Purpose: p, Class: class,
-	}, s.rulesFor(set, c, class, p, to.Channel(), h.Address), also...)
+	}, s.rulesFor(set, c, class, p, to.Channel(), h.Address), extra...)
 }
 
 func (s *readService) rulesFor(set policy.Set, c Caller, class store.Class, p policy.Purpose, ch recipient.Channel,
