@@ -208,8 +208,8 @@ func renderPart(i int, t template, v templateData) (string, error) {
 	return strings.TrimSpace(out.String()) + "\n", nil
 }
 
-// showsDetails reports whether a rendered part shows the details, as unlinked writes them. The proof
-// states that the message had them.
+// showsDetails reports whether a rendered part shows the details, as unlinked writes them. The
+// proof states that the message had them.
 func showsDetails(part int, out, details string) bool {
 	if details == "" {
 		return true

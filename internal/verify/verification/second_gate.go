@@ -80,7 +80,9 @@ func (s *sendService) newIntent(send countedSend) (store.Intent, error) {
 	row := send.sendRow()
 	row.ID, row.VerificationID, row.HumanCheck = send.id, "", send.pass.checker
 	if limiterOnly := send.taken; slices.ContainsFunc(limiterOnly.Rules, func(x quota.State) bool { return x.Observe }) {
-		limiterOnly.Rules = slices.DeleteFunc(slices.Clone(limiterOnly.Rules), func(x quota.State) bool { return policy.CountedInDatabase(x.Rule) })
+		limiterOnly.Rules = slices.DeleteFunc(slices.Clone(limiterOnly.Rules), func(x quota.State) bool {
+			return policy.CountedInDatabase(x.Rule)
+		})
 		row.Observed = limiterOnly.Observed() // Begin adds those of the recipient
 	}
 	suppressed := send.addressHash // the hash that Vault.SuppressionHash would return
