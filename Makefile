@@ -85,6 +85,8 @@ ROWS ?=
 ARCHITECTURES ?=
 PROVE ?= ^TestProve$$|^TestMoreForms$$|^TestMonthEnds$$/Redis
 BENCH_ROUNDS ?= 5
+# Ways of tools/ways; "": all of them.
+WAYS ?=
 # What is measured, and all that it starts, has two processors, so that machines with more give the same ratios.
 BENCH_CPUS ?= 0,1
 BENCH_FLAGS ?=
@@ -110,7 +112,7 @@ BOUND_mutants ?= 19m
 DAY = $(shell echo $$(($$(date +%s) / 86400 % 7)))
 NIGHT = SEEDS=3000 FROM=$$(($(DAY) * 3000 + 1)) MUTANTS=-day=$$(($(DAY) + 1)) PROVED=30000 RESTARTS=6 HELD=3m PEOPLE=300 FUZZTIME=20s RELEASES=$(word $(shell echo $$(($(DAY) % 2 + 1))),trixie forky) ROWS=today OUT=bin/night/dist
 
-.PHONY: help build run demo test tests nightly race lint outside engines machines image adoption bench goals fuzz soak sizes prove simulate mutants up release version screenshots tools servers
+.PHONY: help build run demo test tests nightly race lint outside engines machines image adoption ways bench goals fuzz soak sizes prove simulate mutants up release version screenshots tools servers
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -164,6 +166,9 @@ image: ## the Dockerfile's image, built by buildah and run: a send, a stop, a se
 
 adoption: ## on a throw-away copy: another module path, a program that imports quota, the archive on a bare Debian, the image from a registry
 	tools/adoption/adoption.sh
+
+ways: ## the first steps of a back-end engineer, a front-end engineer and an operator, by the blocks of their page, each on an empty Debian that boots (WAYS="back-end"; as root on Debian, with debootstrap and systemd-container)
+	tools/ways/ways.sh $(WAYS)
 
 bench: servers ## what requests cost beside a floor, into docs/PERFORMANCE.md and tools/bench/RESULTS.md; fails if a goal is missed; a quarter of an hour (BENCH_ROUNDS=5 BENCH_CPUS=0,1 BENCH_FLAGS="-perf.older=COMMIT": see tools/bench)
 	$(BENCH) -perf.rounds=$(BENCH_ROUNDS) -perf.for=2s -perf.callers=1,64,256 -perf.write $(BENCH_FLAGS)
