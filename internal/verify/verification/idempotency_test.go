@@ -51,6 +51,10 @@ func TestKeyOfAnotherRequest(t *testing.T) {
 			change(&a)
 			r.WantError(r.SendError(a), verification.ErrKeyReused)
 		}
+		trusting := func(t verification.Trust) vtest.Option { return func(a *verification.Request) { a.Trust = t } }
+		ofTrust := vtest.WithKey("of trust")
+		r.SendTo("gina@example.com", ofTrust, trusting(verification.ImpliedKnown))
+		r.WantError(r.SendError(vtest.AskFor("gina@example.com", ofTrust, trusting(verification.SaidStranger))), verification.ErrKeyReused)
 		withKey := vtest.WithKey("of a caller's code")
 		r.SendTo("cleo@example.com", withKey, withCode("123456", time.Hour))
 		for _, other := range []vtest.Option{withCode("123457", time.Hour), withCode("123456", 2*time.Hour), withCode("", 0)} {
