@@ -1,7 +1,7 @@
 // Command form does in a browser what a person does in a page with <send-code> in a form: it types
 // the address, takes the code from the mailbox, types it, presses the form's button, and checks
-// that the form posts a proof. Its arguments are the page, the address of the service and its secret
-// key, and the address of the person.
+// that the form posts a proof. Its arguments are the page, the address of the service and its
+// secret key, and the address of the person.
 package main
 
 import (
