@@ -151,6 +151,15 @@ func (b *Breaker) State() (gobreaker.State, <-chan struct{}) {
 	return b.breaker.State(), changed
 }
 
+// Unlimited are the limits of a server or carrier that has none; see outbox.Limits.
+type Unlimited struct{}
+
+// AttemptsAllowed returns UnlimitedAttempts.
+func (Unlimited) AttemptsAllowed() int { return UnlimitedAttempts }
+
+// ConnLimit returns 0.
+func (Unlimited) ConnLimit() int { return 0 }
+
 const UnlimitedAttempts = math.MaxInt
 
 // AttemptsAllowed returns how many attempts may begin now: UnlimitedAttempts while the breaker is

@@ -50,6 +50,10 @@ const ErrConnLimit = SafeError("the server takes no more connections")
 // tells when the next one may begin.
 const ErrPace = SafeError("the server gets no more mails in this minute (per_minute)")
 
+// ErrGaveWay says that the service gave up the wait for a server or carrier, because other messages
+// needed the worker or the connection. It is the cause of the end of the attempt's context.
+const ErrGaveWay = SafeError("the server took too long while other messages waited")
+
 // Error describes why a mail or a text message was not accepted. The database stores it in the row
 // of the attempt. Neither an Error nor an error that it wraps contains the recipient, the
 // credentials or the content. The server's words may contain them, so RedactReply redacts the

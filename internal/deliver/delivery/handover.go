@@ -3,6 +3,7 @@ package delivery
 import (
 	"context"
 	"sync/atomic"
+	"time"
 )
 
 type stopKey struct{}
@@ -19,24 +20,69 @@ func Stopping(ctx context.Context) <-chan struct{} {
 	return stopping
 }
 
-type handoverKey struct{}
+type attemptKey struct{}
 
-// WithHandover returns the context of one attempt, for which SetHandover and HandedOver work.
+// attempt is what the outbox and a provider say to each other about one attempt.
+type attempt struct {
+	handedOver atomic.Bool
+	made       time.Time
+	turn       atomic.Int64 // when the message got a connection, in ns since made; 0: from the start; waitsForTurn
+}
+
+const waitsForTurn = -1
+
+// WithHandover returns the context of one attempt, for which SetHandover, HandedOver, AwaitTurn,
+// BeginTurn and TurnBegan work.
 func WithHandover(ctx context.Context) context.Context {
-	return context.WithValue(ctx, handoverKey{}, new(atomic.Bool))
+	return context.WithValue(ctx, attemptKey{}, &attempt{made: time.Now()})
+}
+
+// AwaitTurn records that the message waits for a connection that other messages use. BeginTurn
+// records that it has got one. A provider that calls neither takes each message at once.
+func AwaitTurn(ctx context.Context) {
+	if a, ok := ctx.Value(attemptKey{}).(*attempt); ok {
+		a.turn.Store(waitsForTurn)
+	}
+}
+
+// BeginTurn ends what AwaitTurn began.
+func BeginTurn(ctx context.Context) {
+	if a, ok := ctx.Value(attemptKey{}).(*attempt); ok {
+		a.turn.Store(max(1, int64(time.Since(a.made))))
+	}
+}
+
+// TurnBegan returns when a provider began to take the message. It returns false if the message
+// still waits for a connection.
+func TurnBegan(ctx context.Context) (at time.Time, began bool) {
+	a, ok := ctx.Value(attemptKey{}).(*attempt)
+	if !ok {
+		return at, true
+	}
+	turn := a.turn.Load()
+	return a.made.Add(time.Duration(max(0, turn))), turn != waitsForTurn
 }
 
 // SetHandover records whether the provider may have received the message of the attempt: with SMTP
 // once the first byte of the final dot has left, with an HTTP API once the first byte of the
 // request has left. An attempt that panics returns no result, but HandedOver then still tells.
 func SetHandover(ctx context.Context, may bool) {
-	if attempt, ok := ctx.Value(handoverKey{}).(*atomic.Bool); ok {
-		attempt.Store(may)
+	if a, ok := ctx.Value(attemptKey{}).(*attempt); ok {
+		a.handedOver.Store(may)
 	}
 }
 
 // HandedOver is false if SetHandover was not called.
 func HandedOver(ctx context.Context) bool {
-	attempt, ok := ctx.Value(handoverKey{}).(*atomic.Bool)
-	return ok && attempt.Load()
+	a, ok := ctx.Value(attemptKey{}).(*attempt)
+	return ok && a.handedOver.Load()
+}
+
+// CauseOf returns why ctx ended: ErrGaveWay, or the error of ctx. It returns nil if ctx has not
+// ended.
+func CauseOf(ctx context.Context) error {
+	if cause := context.Cause(ctx); cause == ErrGaveWay {
+		return cause
+	}
+	return ctx.Err()
 }

@@ -42,11 +42,8 @@ type Mail struct {
 	Date time.Time
 	// Stranger is true if anyone may have chosen the recipient, perhaps one whose server refuses
 	// RCPT or DATA, or answers slowly. So a failure at RCPT or later is attributed to the
-	// recipient. GivesWay reports whether waiting mails need the worker of this mail. Once the
-	// answer to RCPT or DATA has taken 5 s, the wait for it ends as soon as GivesWay returns true,
-	// and at once if GivesWay is nil.
+	// recipient.
 	Stranger bool
-	GivesWay func() bool
 	// Used has the names of the servers that earlier mails with the same code used, as in
 	// Result.Provider. Other servers that work are tried before them. Took has the names of those
 	// that accepted a mail.
@@ -139,3 +136,13 @@ func rejectedError(why SafeError) *Error {
 func isASCII(s string) bool {
 	return !strings.ContainsFunc(s, func(r rune) bool { return r > 0x7f })
 }
+
+// ReservedConns is how many connections to a mail server stay free for other mails while strangers'
+// mails are under way. It applies if there are more than four connections. It can be small, because
+// more connections become free as soon as attempts end.
+const ReservedConns = 2
+
+// ShareOfStrangers returns how many of n workers or connections strangers' messages may use, if the
+// others should stay free: half of them or all but the reserved ones, whichever is more, but at
+// least one.
+func ShareOfStrangers(n, reserved int) int { return max(1, n/2, n-reserved) }

@@ -59,7 +59,9 @@ func (o *Outbox) attempt(ctx context.Context, f *flight) (out store.Outcome, pos
 	if message == nil {
 		return out, nil
 	}
-	out, fail := o.send(ctx, w, message)
+	waiting, end := o.beginWait(ctx, f)
+	out, fail := o.send(waiting, w, message)
+	end(fail)
 	o.logAttempt(f, out, fail)
 	o.noteAttempt(f.lane, fail)
 	if fail == nil {

@@ -87,18 +87,20 @@ func (l *lane) full(now time.Time, most int) bool {
 	deferred := l.waiting - l.queued
 	takesNoMore := !l.suspended.IsZero() || now.Sub(l.refused) < judgedAfter || now.Sub(l.paced) < throughputWindow ||
 		deferred >= manyDeferred
-	return l.ready() || l.workers-l.patient >= most || l.inStore > 0 || deferred > 0 && takesNoMore
+	return l.ready() || l.workers-l.heldWorkers() >= most || l.inStore > 0 || deferred > 0 && takesNoMore
 }
 
 // update calls f under the lock of the lanes. Only update takes this lock, so nothing can change a
 // lane without it. Before f changes anything, update notes whether the lane has been full until
-// now.
+// now. Afterwards messages give way to those that wait (makeWay).
 func (o *Outbox) update(l *lane, f func(l *lane, now time.Time)) {
 	o.lanesMu.Lock()
 	defer o.lanesMu.Unlock()
 	now := time.Now()
-	l.noteFull(now, o.maxWorkers(l))
+	l.most = o.maxWorkers(l)
+	l.noteFull(now, l.most)
 	f(l, now)
+	o.makeWay(o.lanes[store.Queue{Channel: l.Channel, Strangers: true}], now)
 }
 
 // noteFull notes whether the lane has been full until now. At the end of a backlog, it keeps the
@@ -166,9 +168,9 @@ func (l *lane) expectedWait(app, network string, ends, now time.Time, share int)
 	}
 	own := l.waits[app]
 	if q := l.queues[app]; q != nil {
-		own -= q.later(l.turnOf(network), ends)
+		own -= l.later(q, network, ends, now)
 	}
-	before := float64(l.workers - l.patient)
+	before := float64(l.workers - l.heldWorkers())
 	for other, n := range l.waits {
 		if other == app {
 			n = own
@@ -185,7 +187,17 @@ func (l *lane) expectedWait(app, network string, ends, now time.Time, share int)
 	case few && (sent < fewEnds || now.Sub(first) < first.Sub(from)):
 		gone = float64(max(sent, l.workers)) // the other workers' first attempts may also end soon
 	}
-	return time.Duration(before / gone * float64(took)), false
+	wait = time.Duration(before / gone * float64(took))
+	if l.Strangers && l.reputations.slowForAll(now) && now.Sub(l.newcomer) >= 2*l.slowPause() {
+		return min(wait, 2*l.slowPause()), false // the newest one is tried soon
+	}
+	if l.Strangers && l.waiting == l.queued && l.suspended.IsZero() && now.Sub(l.paced) >= throughputWindow &&
+		!l.reputations.slowForAll(now) {
+		waits := l.demand(now)
+		waits.longest = 0
+		wait = min(wait, time.Duration(before)*l.patience(waits, &flight{standing: fresh}, true)/time.Duration(max(1, l.most)))
+	}
+	return wait, false
 }
 
 // ExpectedWait returns how long a new message of an app would wait until it goes out. The wait is
@@ -198,6 +210,10 @@ func (l *lane) expectedWait(app, network string, ends, now time.Time, share int)
 // counted with at most as many messages as the new message's own app or network has, including the
 // new message.
 //
+// A message of a stranger waits no longer than each one before it may keep its worker (makeWay). If
+// the newest ones are served first (prefersNewest), that may be twice as long; strangers' messages
+// are refused early enough for that.
+//
 // ExpectedWait returns 0 in the first second of a backlog. It also returns 0 if, during the whole
 // last second, a new message would have been tried at once.
 //
@@ -207,29 +223,23 @@ func (l *lane) expectedWait(app, network string, ends, now time.Time, share int)
 func (o *Outbox) ExpectedWait(q store.Queue, app, network string, life time.Duration) (wait time.Duration, stalled bool) {
 	o.update(o.lanes[q], func(l *lane, now time.Time) {
 		wait, stalled = l.expectedWait(app, network, o.Now().Add(life), now, o.capacity(l)/appShare)
-		wait = max(wait, l.waitOfNetwork(app, network, now))
+		wait = max(wait, l.waitOfHeld(app, network, now))
 	})
 	return wait, stalled
 }
 
-// waitOfNetwork returns how long a new message of a network waits because the network has its share
-// of the workers; 0 if it has less. Each message before it is assumed to take as long as the
-// network's last one, or as the one that is under way for the longest time.
-func (l *lane) waitOfNetwork(app, network string, now time.Time) time.Duration {
-	key := networkKey(network, app)
-	if !l.Strangers || l.holds.count(key) < l.perNetwork {
-		return 0
-	}
-	under := l.holds[key]
-	each := max(under.took, now.Sub(under.flights[0].begun))
-	if each < judgedAfter {
+// waitOfHeld returns how long a new message of a network waits because the last ones of the network
+// were held: as long as those before it, if each takes as long as the one that is longest under
+// way. It is 0 for any other network, and while one more held message may begin.
+func (l *lane) waitOfHeld(app, network string, now time.Time) time.Duration {
+	if !l.Strangers || !l.reputations.isHeld(networkKey(network), now) || l.heldMayBegin() {
 		return 0
 	}
 	rounds := 1
 	if q := l.queues[app]; q != nil {
-		rounds += len(q.byNetwork[network]) / l.perNetwork
+		rounds += len(q.byNetwork[network].flights) / max(1, l.most-1)
 	}
-	return time.Duration(rounds) * each
+	return time.Duration(rounds) * now.Sub(l.underWay[0].begun)
 }
 
 // LongestWait returns the longest ExpectedWait of a channel.

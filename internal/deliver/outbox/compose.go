@@ -109,14 +109,7 @@ func (o *Outbox) composeMail(w store.Work, to recipient.Recipient, request messa
 	for _, name := range o.IDHeaders {
 		mail.IDHeaders[name] = w.Send.ID.String()
 	}
-	return func(ctx context.Context) (delivery.Result, error) {
-		if wasSilent(w) {
-			givesWay, end := o.mayWait(o.lanes[w.Queue()])
-			defer end()
-			mail.GivesWay = givesWay
-		}
-		return o.Sender.Send(ctx, mail)
-	}, store.Outcome{}
+	return func(ctx context.Context) (delivery.Result, error) { return o.Sender.Send(ctx, mail) }, store.Outcome{}
 }
 
 // chosenByAnyone reports whether anyone may have chosen the recipient.

@@ -124,6 +124,8 @@ type suspended struct {
 	admits int
 }
 
+func (s suspended) ConnLimit() int { return 0 }
+
 func (s suspended) AttemptsAllowed() int { return s.admits }
 
 // While all servers are suspended, the mails that wait in memory, strangers' or not, are tried

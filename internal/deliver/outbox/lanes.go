@@ -6,7 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"sendcode/internal/base/recipient"
 	"sendcode/internal/store"
 )
 
@@ -26,94 +25,49 @@ type lane struct {
 	flights          int               // all flights of this lane, in the queue or with a worker
 	held             map[string]int    // flights by app
 	workers          int               // running workers
-	patient          int               // workers with a mail that may wait longer than other mails; see mayWait
-	holds            holds             // flights of strangers that have a worker
-	perNetwork       int               // most flights with a worker of one network of strangers
-	perDomain        int               // most flights with a worker to one domain
+	most             int               // workers that it may have; from update
+	reputations      *reputations      // of the channel
+	underWay         []*flight         // flights of strangers that a server has, the longest under way first
+	parked           int               // flights in underWay that have no worker; see makeWay
+	pops             int               // flights that ever got a worker
+	lastServed       standing          // of the last flight that got a worker
+	newestNext       bool              // of the fresh flights, the newest one is served next; see prefersNewest
+	gaveWay          time.Time         // when a message last gave way; see makeWay
+	newcomer         time.Time         // when a network last began to wait
+	recheck          *time.Timer       // of makeWay; may be nil
 	behind           map[string]bool   // the apps whose rows partly wait in the database, since memory was full
 	suspensionLogged bool              // logAttempt has logged that all servers are set aside
 	backlog
 }
 
-func newLane(q store.Queue) *lane {
+func newLane(q store.Queue, r *reputations) *lane {
 	return &lane{
-		Queue: q, queues: map[string]*queue{}, held: map[string]int{}, behind: map[string]bool{}, holds: holds{},
+		Queue: q, queues: map[string]*queue{}, held: map[string]int{}, behind: map[string]bool{}, reputations: r,
 		backlog: backlog{waits: map[string]int{}},
 	}
 }
 
-// holds has the flights of strangers that have a worker, by the client's network and by the
-// recipient's domain. A stranger chooses the recipient, so the recipient's server decides how long
-// such a flight keeps its worker and its connection. After the final dot, the service cannot end
-// it. So the flights of one network or domain may have only a part of the workers; see
-// lane.mayBegin.
-type holds map[string]*holding
-
-type holding struct {
-	flights []*flight     // the longest under way first
-	took    time.Duration // the last attempt
-}
-
-func (h holds) add(f *flight) {
-	f.begun = time.Now()
-	for _, key := range f.holders() {
-		if h[key] == nil {
-			h[key] = &holding{}
-		}
-		h[key].flights = append(h[key].flights, f)
-	}
-}
-
-func (h holds) remove(f *flight) {
-	for _, key := range f.holders() {
-		h[key].flights = slices.DeleteFunc(h[key].flights, func(other *flight) bool { return other == f })
-		h[key].took = time.Since(f.begun)
-	}
-}
-
-// forget removes the holders of a flight that hold nothing.
-func (h holds) forget(f *flight) {
-	for _, key := range f.holders() {
-		if h.count(key) == 0 {
-			delete(h, key)
-		}
-	}
-}
-
-func (h holds) count(key string) int {
-	if h[key] == nil {
-		return 0
-	}
-	return len(h[key].flights)
-}
-
-// networkKey returns the key of a network in holds. Clients without a known network share one key
-// in each app.
-func networkKey(network, app string) string { return cmp.Or(network, "app "+app) }
-
-// holders returns the keys of a flight in holds.
-func (f *flight) holders() [2]string {
-	return [2]string{networkKey(f.work.Send.Network, f.work.Send.App), f.domain}
-}
-
-// networkMayBegin reports whether the network of a flight has less than its share of the workers.
-func (l *lane) networkMayBegin(f *flight) bool {
-	return !l.Strangers || l.holds.count(f.holders()[0]) < l.perNetwork
-}
-
-// mayBegin reports whether a flight may have a worker now.
-func (l *lane) mayBegin(f *flight) bool {
-	return l.networkMayBegin(f) && (f.domain == "" || l.holds.count(f.domain) < l.perDomain)
-}
-
-// ready reports whether a flight waits only for a worker.
+// ready reports whether a flight waits only for a worker. One that may be held waits for others,
+// too, so it is no part of the backlog.
 func (l *lane) ready() bool {
+	return l.anyWaits(func(s standing) bool { return s != held })
+}
+
+// mayBegin reports whether a flight waits that may have a worker.
+func (l *lane) mayBegin() bool {
+	return l.anyWaits(func(s standing) bool { return s != held || l.heldMayBegin() })
+}
+
+func (l *lane) anyWaits(of func(standing) bool) bool {
 	if !l.Strangers {
 		return l.queued > 0
 	}
+	now := time.Now()
 	for _, q := range l.queues {
-		if network, _ := q.next(l); network >= 0 {
-			return true
+		for _, turn := range q.byNetwork {
+			if slices.ContainsFunc(turn.flights, func(f *flight) bool { return of(l.standingOf(f, now)) }) {
+				return true
+			}
 		}
 	}
 	return false
@@ -128,95 +82,151 @@ func byExpiry(a, b *flight) int {
 // queue has the flights of one app that wait for a worker. A flight is a send that this process has
 // leased. In the lane of strangers (unknown browsers), the networks take turns, and each turn
 // serves one flight. So no network waits for all flights of another. In any other lane, flights are
-// served in the order of byExpiry. In every lane, the flights in silent are served last.
+// served in the order of byExpiry.
 type queue struct {
-	byNetwork map[string][]*flight // in the order of byExpiry; none is empty
-	turns     []string             // the networks; the first one is served next
-	silent    []*flight            // of mails whose last RCPT or DATA got no answer (see wasSilent), in the order of byExpiry; served last
+	byNetwork map[string]turn
+	turns     []string // the networks; the first one is served next
 }
 
-func (q *queue) empty() bool { return len(q.turns)+len(q.silent) == 0 }
-
-func insertByExpiry(all []*flight, f *flight) []*flight {
-	i, _ := slices.BinarySearchFunc(all, f, byExpiry)
-	return slices.Insert(all, i, f)
+// turn has the waiting flights of one network.
+type turn struct {
+	flights []*flight // in the order of byExpiry; never empty
+	since   time.Time // since when the network waits for its turn
+	served  bool      // it has had a turn since its first flight came
 }
+
+func (q *queue) empty() bool { return len(q.turns) == 0 }
 
 func (q *queue) push(network string, f *flight) {
-	if wasSilent(f.work) {
-		q.silent = insertByExpiry(q.silent, f)
-		return
-	}
-	if len(q.byNetwork[network]) == 0 {
+	t := q.byNetwork[network]
+	if len(t.flights) == 0 {
 		q.turns = append(q.turns, network)
+		t.since = time.Now()
 	}
-	q.byNetwork[network] = insertByExpiry(q.byNetwork[network], f)
+	i, _ := slices.BinarySearchFunc(t.flights, f, byExpiry)
+	t.flights = slices.Insert(t.flights, i, f)
+	q.byNetwork[network] = t
 }
 
-// next returns the place of the first flight that may begin: the network's place in turns, and the
-// flight's place among those of the network. For the flights in silent, the network's place is
-// len(turns). If no flight may begin, it is -1.
+// preference returns the order in which standings are served. Flights of which nothing is known
+// take turns with proven ones, so neither waits for all of the others. Flights that may be held
+// come last, and so that they do come, first at each fourth turn if there are several workers.
+func (l *lane) preference() [standings]standing {
+	switch {
+	case l.pops%4 == 3 && l.most > 1:
+		return [...]standing{held, proven, fresh}
+	case l.lastServed == proven:
+		return [...]standing{fresh, proven, held}
+	}
+	return [...]standing{proven, fresh, held}
+}
+
+// prefersNewest reports whether every second fresh flight that is served is the newest one. That is
+// so while messages give way: those that wait may then be an attack's, however many networks and
+// domains it uses, and one that comes later does not wait for all of them.
+func (l *lane) prefersNewest(now time.Time) bool {
+	return !l.gaveWay.IsZero() && now.Sub(l.gaveWay) < preferNewestFor
+}
+
+// next returns the place of the flight that is served next: the network's place in turns, and the
+// flight's place among those of the network. If no flight may begin, it is -1.
 func (q *queue) next(l *lane) (network, at int) {
+	if !l.Strangers {
+		return 0, 0
+	}
+	var first [standings]struct {
+		network, at int
+		found       bool
+		since       time.Time
+	}
+	now, order := time.Now(), l.preference()
+	newest := l.newestNext && l.prefersNewest(now)
 	for n, network := range q.turns {
-		flights := q.byNetwork[network]
-		if !l.networkMayBegin(flights[0]) { // nor may the others, which can be a thousand
-			continue
-		}
-		if at := slices.IndexFunc(flights, l.mayBegin); at >= 0 {
-			return n, at
+		turn := q.byNetwork[network]
+		for at, f := range turn.flights {
+			s := l.standingOf(f, now)
+			one := &first[s]
+			switch newer := newest && s == fresh && !turn.served && turn.since.After(one.since); {
+			case newer:
+				one.since = turn.since
+			case one.found:
+				continue
+			case s == order[0] && s != held && !(newest && s == fresh):
+				return n, at
+			}
+			one.network, one.at, one.found = n, at, true
 		}
 	}
-	if at := slices.IndexFunc(q.silent, l.mayBegin); at >= 0 {
-		return len(q.turns), at
+	for _, s := range order {
+		if first[s].found && (s != held || l.heldMayBegin()) {
+			return first[s].network, first[s].at
+		}
 	}
 	return -1, -1
 }
 
-// pop takes the first flight that may begin; nil if there is none.
+// pop takes the flight that is served next; nil if none may begin.
 func (q *queue) pop(l *lane) (first *flight) {
 	n, at := q.next(l)
-	switch n {
-	case -1:
+	if n < 0 {
 		return nil
-	case len(q.turns):
-		first = q.silent[at]
-		q.silent = slices.Delete(q.silent, at, at+1)
-		return first
 	}
 	network := q.turns[n]
 	q.turns = slices.Delete(q.turns, n, n+1)
-	first = q.byNetwork[network][at]
-	if q.byNetwork[network] = slices.Delete(q.byNetwork[network], at, at+1); len(q.byNetwork[network]) > 0 {
-		q.turns = append(q.turns, network)
-	} else {
+	t := q.byNetwork[network]
+	first = t.flights[at]
+	if t.flights = slices.Delete(t.flights, at, at+1); len(t.flights) == 0 {
 		delete(q.byNetwork, network)
+		return first
 	}
+	q.turns = append(q.turns, network)
+	t.since, t.served = time.Now(), true
+	q.byNetwork[network] = t
 	return first
 }
 
 // later returns how many of the waiting flights are served after a new flight of a network whose
-// code expires at the instant ends.
-func (q *queue) later(network string, ends time.Time) int {
-	own := q.byNetwork[network]
-	before, _ := slices.BinarySearchFunc(own, ends, func(f *flight, ends time.Time) int {
+// code expires at the instant ends. Flights that may be held are served later, unless the network's
+// are held, too.
+func (l *lane) later(q *queue, network string, ends, now time.Time) (n int) {
+	heldToo := l.reputations.isHeld(networkKey(network), now)
+	counts := map[string]int{} // that are not later
+	for other, turn := range q.byNetwork {
+		for _, f := range turn.flights {
+			if !heldToo && l.standingOf(f, now) == held {
+				n++
+			} else {
+				counts[other]++
+			}
+		}
+	}
+	own := l.turnOf(store.Send{Network: network})
+	flights := q.byNetwork[own].flights
+	before, _ := slices.BinarySearchFunc(flights, ends, func(f *flight, ends time.Time) int {
 		return cmp.Or(f.work.Verification.ExpiresAt.Compare(ends), -1)
 	})
-	n := len(q.silent) + len(own) - before
-	for other, waiting := range q.byNetwork {
-		if other != network {
-			n += max(0, len(waiting)-before-1)
+	before = min(before, counts[own])
+	for other, count := range counts {
+		if other == own {
+			n += count - before
+		} else {
+			n += max(0, count-before-1)
 		}
 	}
 	return n
 }
 
-// turnOf returns the network in whose turn a flight is served. Only the networks of strangers take
-// turns, so in any other lane turnOf returns "".
-func (l *lane) turnOf(network string) string {
-	if l.Strangers {
-		return network
+// turnOf returns the network in whose turn a send is served. Only the networks of strangers take
+// turns, so in any other lane turnOf returns "". Without a known network, each send has a turn of
+// its own: a back end that names no client sends for many people, who are not one network.
+func (l *lane) turnOf(s store.Send) string {
+	switch {
+	case !l.Strangers:
+		return ""
+	case s.Network == "":
+		return "send " + string(s.ID[:])
 	}
-	return ""
+	return s.Network
 }
 
 // begin counts a new flight.
@@ -236,18 +246,19 @@ func (l *lane) end(app string) {
 // push queues a flight.
 func (l *lane) push(f *flight) {
 	app := f.work.Send.App
-	if l.Strangers && l.Channel == recipient.Email {
-		f.domain = recipient.RegistrableDomain(recipient.DomainOfMasked(f.work.Send.To))
-	}
 	q := l.queues[app]
 	if q == nil {
-		q = &queue{byNetwork: map[string][]*flight{}}
+		q = &queue{byNetwork: map[string]turn{}}
 		l.queues[app] = q
 	}
 	if q.empty() {
 		l.turns = append(l.turns, app)
 	}
-	q.push(l.turnOf(f.work.Send.Network), f)
+	network := l.turnOf(f.work.Send)
+	if _, waits := q.byNetwork[network]; !waits {
+		l.newcomer = time.Now()
+	}
+	q.push(network, f)
 	l.queued++
 	l.count(app, 1)
 }
@@ -261,6 +272,10 @@ func (l *lane) pop() *flight {
 			continue
 		}
 		l.turns = slices.Delete(l.turns, n, n+1)
+		if l.lastServed = l.standingOf(first, time.Now()); l.lastServed == fresh {
+			l.newestNext = !l.newestNext
+		}
+		l.pops++
 		l.queued--
 		l.count(app, -1)
 		if !q.empty() {
@@ -271,47 +286,11 @@ func (l *lane) pop() *flight {
 	return nil
 }
 
-// mayWait is for a mail whose last RCPT or DATA got no answer (see wasSilent). It lets this mail
-// wait longer for the server than other mails, until the caller calls the result end. The result
-// givesWay reports whether the wait must end now, because other mails need the worker. It returns
-// true if flights of other mails wait for a worker, and more than half of the workers have a mail
-// that may wait longer.
-func (o *Outbox) mayWait(l *lane) (givesWay func() bool, end func()) {
-	o.countPatient(l, 1, func() bool { return true })
-	waits := true
-	stop := func(when func() bool) { waits = waits && !o.countPatient(l, -1, when) }
-	return func() bool { stop(l.needsWorker); return !waits }, func() { stop(func() bool { return true }) }
-}
-
-// countPatient changes l.patient, the number of workers with a mail that may wait longer; see
-// mayWait. It first calls the function `when`. If this function returns true, countPatient adds n
-// to l.patient. It returns the function's result.
-func (o *Outbox) countPatient(l *lane, n int, when func() bool) bool {
-	counted := false
-	o.update(l, func(l *lane, _ time.Time) {
-		if counted = when(); counted {
-			l.patient += n
-		}
-	})
-	return counted
-}
-
-// needsWorker reports whether a worker with a mail that may wait longer must end the wait; see
-// mayWait.
-func (l *lane) needsWorker() bool {
-	for _, q := range l.queues {
-		if len(q.turns) > 0 {
-			return 2*l.patient > l.workers
-		}
-	}
-	return false
-}
-
-// hires reports whether a further worker must start. A worker must start if flights wait only for a
-// worker, and the number of workers is less than the parameter most. If so, hires counts the new
+// hires reports whether a further worker must start. A worker must start if a flight waits that may
+// have one, and the number of workers is less than the parameter most. If so, hires counts the new
 // worker.
 func (l *lane) hires(most int) bool {
-	if l.workers >= most || !l.ready() {
+	if l.workers >= most || !l.mayBegin() {
 		return false
 	}
 	l.workers++

@@ -1,11 +1,13 @@
 package outbox
 
 import (
+	"context"
 	"sync"
 	"time"
 
 	"github.com/google/uuid"
 
+	"sendcode/internal/base/recipient"
 	"sendcode/internal/store"
 )
 
@@ -13,15 +15,31 @@ import (
 type flight struct {
 	work    store.Work
 	lane    *lane
-	domain  string    // registrable domain of a stranger's recipient; empty for a text message
-	begun   time.Time // when a worker took the flight
+	domain  string // registrable domain of the recipient; of a number its prefix
+	network string // its key in reputations
 	lease   store.AttemptID
 	inDoubt bool      // an earlier attempt may have delivered the message
 	renewed time.Time // start of the current lease
 	read    time.Time // when the work was read from the database or written to it
 
+	// within Outbox.update, while a server has the message; of a stranger's
+	begun    time.Time       // when it was offered to the server
+	standing standing        // then
+	attempt  context.Context // see delivery.HandedOver and delivery.TurnBegan
+	giveWay  func()          // ends the attempt
+	parked   bool            // it has no worker; see makeWay
+	yields   bool            // giveWay was called
+
 	postponed store.AttemptID // the attempt under which the row was postponed; zero if the row was not postponed
 	next      *flight         // flight of the newest attempt that this process took over meanwhile
+}
+
+// domainOf returns the registrable domain of a send's recipient, or the prefix of a number.
+func domainOf(s store.Send) string {
+	if s.Channel == recipient.Email {
+		return recipient.RegistrableDomain(recipient.DomainOfMasked(s.To))
+	}
+	return s.Prefix
 }
 
 // now returns the time on the database's clock: the database's time when the work was read, plus
@@ -43,7 +61,10 @@ func (le *leases) take(w store.Work, l *lane) *flight {
 	le.mu.Lock()
 	defer le.mu.Unlock()
 	held := store.AttemptID{ID: w.Send.ID, Attempt: w.Send.Attempt}
-	next := &flight{work: w, lane: l, lease: held, inDoubt: w.Send.InDoubt, renewed: time.Now(), read: time.Now()}
+	next := &flight{
+		work: w, lane: l, domain: domainOf(w.Send), network: networkKey(w.Send.Network),
+		lease: held, inDoubt: w.Send.InDoubt, renewed: time.Now(), read: time.Now(),
+	}
 	if f, ok := le.flights[w.Send.ID]; ok {
 		// The row can already have a flight in two cases. In the first case the lease ended while
 		// the database was unavailable, and this process took over its own row. The attempt under

@@ -39,9 +39,9 @@
 //   - A message may wait for capacity. The capacity is the number of messages of one lane that fit
 //     in memory. Further messages wait in the database, and the lane marks their app as behind.
 //     When half of the capacity is free, the method takeOver loads these messages.
-//   - A stranger's message may wait for its share. The messages of one network of strangers, and
-//     those to one domain, may have only a part of the workers (lane.mayBegin). Such a message is no
-//     part of the backlog of others.
+//   - A stranger's message may have to wait for others: if the server lately took much longer than
+//     usual for a message of its network, or to its domain (standing). Such a message is no part of
+//     the backlog of others, and gives way to them (Outbox.makeWay).
 //   - A message may wait for the pace of its server, which accepts a limited number of messages a
 //     minute (per_minute). The message is postponed until its turn (delivery.ErrPace).
 //
@@ -114,25 +114,25 @@ type TextRenderer interface {
 
 // MailSender sends one mail. Implementation: mailserver.Servers.
 type MailSender interface {
+	Limits
 	Send(ctx context.Context, m delivery.Mail) (delivery.Result, error)
 }
 
 // Carrier sends one text message. Implementation: sms.Carriers.
 type Carrier interface {
+	Limits
 	Send(ctx context.Context, m sms.Message) (delivery.Result, error)
 }
 
-// suspendable is a MailSender or Carrier that may be suspended. AttemptsAllowed returns how many
-// messages the MailSender or Carrier would try to send now; delivery.UnlimitedAttempts means any
-// number. A MailSender or Carrier without this method is never suspended.
-type suspendable interface{ AttemptsAllowed() int }
-
-// connLimited is a MailSender or Carrier that limits how many messages are under way together. The
-// limit may change when the server's own limit changes, up to MaxConns. For any other MailSender or
-// Carrier, Config.Workers is the only limit.
-type connLimited interface {
+// Limits says how many messages a MailSender or Carrier takes. One without limits embeds
+// delivery.Unlimited.
+type Limits interface {
+	// AttemptsAllowed returns how many messages it would try to send now;
+	// delivery.UnlimitedAttempts means any number.
+	AttemptsAllowed() int
+	// ConnLimit returns how many messages can be under way together. It may change when the
+	// server's own limit changes. 0 means any number: then Config.Workers is the only limit.
 	ConnLimit() int
-	MaxConns() int
 }
 
 // ReceiptSources says which carriers can be polled for receipts (Poller), and which carriers'
@@ -258,10 +258,12 @@ func New(c Config, p Dependencies) *Outbox {
 		leases: leases{flights: map[uuid.UUID]*flight{}}, lanes: map[store.Queue]*lane{},
 		free: make(chan struct{}, 1), failedWrites: logs.Throttle{Every: time.Second},
 	}
+	known := map[recipient.Channel]*reputations{}
 	for _, q := range store.Queues() {
-		l := newLane(q)
-		l.perNetwork, l.perDomain = o.shares(l)
-		o.lanes[q] = l
+		if known[q.Channel] == nil {
+			known[q.Channel] = newReputations()
+		}
+		o.lanes[q] = newLane(q, known[q.Channel])
 	}
 	stopping, beginStop := context.WithCancel(context.Background())
 	o.beginStop = beginStop

@@ -23,47 +23,40 @@ func (o *Outbox) capacity(l *lane) int {
 	return o.Capacity
 }
 
-// senderOrCarrier returns the MailSender or the Carrier of a channel.
-func (o *Outbox) senderOrCarrier(ch recipient.Channel) any {
-	if ch == recipient.SMS {
+// limitsOf returns how much the MailSender or the Carrier of a channel takes now.
+func (o *Outbox) limitsOf(ch recipient.Channel) Limits {
+	switch {
+	case ch == recipient.Email && o.Sender != nil:
+		return o.Sender
+	case ch == recipient.SMS && o.Carrier != nil:
 		return o.Carrier
 	}
-	return o.Sender
+	return delivery.Unlimited{}
 }
-
-// reservedConns is how many connections to mail servers or carriers stay free for other sends when
-// strangers' sends (those of unknown browsers) are under way. It applies if there are more than
-// four connections. It can be small, because more connections become free as soon as attempts end.
-const reservedConns = 2
 
 // maxWorkers returns how many workers a lane may have now. For most lanes, this is the smaller of
 // Workers and the number of connections, because more workers would only wait for a connection. If
 // the number of connections has no limit, DefaultWorkers takes its place.
 //
 // The lane of strangers (unknown browsers) gets fewer workers than this number: either half of it
-// or reservedConns fewer, whichever is more, but at least one. If the connections have no limit, it
-// always gets half.
+// or ReservedConns fewer, whichever is more, but at least one. If the connections have no limit, it
+// always gets half. A message that waits without a worker (makeWay) counts, too, if it keeps a
+// connection.
 func (o *Outbox) maxWorkers(l *lane) int {
-	n, reserved := min(o.Workers, DefaultWorkers), o.Workers
-	if p, ok := o.senderOrCarrier(l.Channel).(connLimited); ok {
-		n, reserved = max(1, min(o.Workers, p.ConnLimit())), reservedConns
+	conns := o.limitsOf(l.Channel).ConnLimit()
+	switch {
+	case conns == 0 && l.Strangers:
+		n := min(o.Workers, DefaultWorkers)
+		return delivery.ShareOfStrangers(n, n)
+	case conns == 0:
+		return min(o.Workers, DefaultWorkers)
+	case l.Strangers:
+		return max(0, min(
+			delivery.ShareOfStrangers(min(o.Workers, conns), delivery.ReservedConns),
+			delivery.ShareOfStrangers(conns, delivery.ReservedConns)-l.parked,
+		))
 	}
-	if l.Strangers {
-		return max(1, n/2, n-reserved)
-	}
-	return n
-}
-
-// shares returns how many of a lane's workers the flights of one network and those to one domain
-// may have. Both are shares of the workers that the lane may have when the mail server accepts all
-// connections. A domain has the larger share, because many honest people share one.
-func (o *Outbox) shares(l *lane) (perNetwork, perDomain int) {
-	n, reserved := min(o.Workers, DefaultWorkers), o.Workers
-	if p, ok := o.senderOrCarrier(l.Channel).(connLimited); ok {
-		n, reserved = max(1, min(o.Workers, p.MaxConns())), reservedConns
-	}
-	most := max(1, n/2, n-reserved)
-	return max(1, most/2), max(1, most*3/4)
+	return min(o.Workers, conns)
 }
 
 // Deliver queues a send and waits for the outcome, for at most the duration wait and only until ctx
@@ -124,15 +117,49 @@ func (o *Outbox) queueOrPostpone(w store.Work) {
 	if f == nil {
 		return
 	}
-	if o.hasCapacityFor(f) {
+	switch {
+	case o.tooManyHeld(f):
+		o.handBack(f, heldAgainAfter)
+	case o.hasCapacityFor(f):
 		o.enqueue(f)
-		return
+	default:
+		o.handBack(f, 0)
 	}
+}
+
+// handBack postpones a flight that has not begun.
+func (o *Outbox) handBack(f *flight, after time.Duration) {
 	o.work.Go(func() {
 		defer o.letGo(f)
 		defer panics.Recover(panics.Attempt)
-		o.postpone(o.base, f, store.Postponement{Reason: reasonBacklog})
+		o.postpone(o.base, f, store.Postponement{Reason: reasonBacklog, After: after})
 	})
+}
+
+// heldAgainAfter is when a replica takes over a message again that had no place in memory, because
+// too many wait there that may be held.
+const heldAgainAfter = 30 * time.Second
+
+// tooManyHeld reports whether a flight may be held, and as many such flights wait in memory as may:
+// a quarter of the capacity. So they leave place to others.
+func (o *Outbox) tooManyHeld(f *flight) (too bool) {
+	o.update(f.lane, func(l *lane, now time.Time) {
+		if l.standingOf(f, now) != held {
+			return
+		}
+		n := 0
+		for _, q := range l.queues {
+			for _, turn := range q.byNetwork {
+				for _, other := range turn.flights {
+					if l.standingOf(other, now) == held {
+						n++
+					}
+				}
+			}
+		}
+		too = n >= o.capacity(l)/4
+	})
+	return too
 }
 
 // hasCapacityFor reports whether memory has capacity for a flight. If not, it notes that rows of
@@ -182,11 +209,7 @@ func (o *Outbox) takeOverLane(ctx context.Context, l *lane) error {
 
 // attemptsAllowed returns how many more messages of the lane would be tried now.
 func (o *Outbox) attemptsAllowed(l *lane) int {
-	r, ok := o.senderOrCarrier(l.Channel).(suspendable)
-	if !ok {
-		return delivery.UnlimitedAttempts
-	}
-	n := r.AttemptsAllowed()
+	n := o.limitsOf(l.Channel).AttemptsAllowed()
 	if n < delivery.UnlimitedAttempts {
 		o.update(l, func(*lane, time.Time) {
 			for _, other := range o.lanes {
@@ -215,7 +238,12 @@ func (o *Outbox) takeOverUpTo(ctx context.Context, l *lane, most int, from takeO
 		most -= len(work)
 		all = len(work) < limit
 		for _, w := range work {
-			if f := o.hold(w); f != nil {
+			f := o.hold(w)
+			switch {
+			case f == nil:
+			case o.tooManyHeld(f):
+				o.handBack(f, heldAgainAfter)
+			default:
 				o.enqueue(f)
 			}
 		}
@@ -334,9 +362,13 @@ func (o *Outbox) dequeueOrEndWorker(l *lane, last *flight) (first *flight) {
 
 // nextFlight is dequeueOrEndWorker within update.
 func (o *Outbox) nextFlight(l *lane, last *flight) *flight {
-	if last != nil && l.Strangers {
-		l.holds.remove(last)
-		defer l.holds.forget(last)
+	if last != nil {
+		l.endWait(last) // after a panic it still is under way
+		if last.parked {
+			last.parked = false
+			l.parked--
+			l.workers++
+		}
 	}
 	if len(l.behind) > 0 && l.suspended.IsZero() && l.queued < o.capacity(l)/2 {
 		select {
@@ -352,9 +384,7 @@ func (o *Outbox) nextFlight(l *lane, last *flight) *flight {
 		l.workers--
 		return nil
 	}
-	if l.Strangers {
-		l.holds.add(first)
-	}
+	l.startWait(first)
 	o.addWorker(l) // the server may take more than when the flights came
 	return first
 }

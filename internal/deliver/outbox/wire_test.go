@@ -25,10 +25,15 @@ type wire struct {
 	*vtest.Rig
 	server *smtptest.Server
 	down   atomic.Bool // connections are refused
+	silent atomic.Bool // no new connection is answered
 	began  time.Time
 }
 
 func (w *wire) dial(ctx context.Context, network, addr string) (net.Conn, error) {
+	if w.silent.Load() {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
 	if w.down.Load() {
 		return nil, &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}
 	}

@@ -134,6 +134,7 @@ func (t *trackedConn) Write(b []byte) (int, error) {
 // writeTracker notes whether a byte of its request was written to a connection.
 type writeTracker struct {
 	mu     sync.Mutex // not held while writing
+	onLeft func()     // called before the first write; may be nil
 	left   bool       // a write of the request began; even if it failed, some bytes may have left
 	sealed bool       // further writes fail
 }
@@ -141,7 +142,12 @@ type writeTracker struct {
 func (w *writeTracker) admit() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.left = w.left || !w.sealed
+	if !w.left && !w.sealed {
+		w.left = true
+		if w.onLeft != nil {
+			w.onLeft()
+		}
+	}
 	return !w.sealed
 }
 
@@ -176,7 +182,7 @@ func (c *Client) Do(ctx context.Context, r Request) (Response, *delivery.Error) 
 	caller := ctx
 	ctx, cancel := context.WithTimeout(ctx, cmp.Or(c.Timeout, defaultTimeout))
 	defer cancel()
-	var gone writeTracker
+	gone := writeTracker{onLeft: func() { delivery.SetHandover(caller, true) }}
 	traced := httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: gone.onConnected})
 	req, err := http.NewRequestWithContext(traced, r.Method, r.URL, bytes.NewReader(r.Body))
 	if err != nil {
@@ -228,7 +234,7 @@ func transportError(caller, ctx context.Context, left bool, err error) *delivery
 	var timeout net.Error
 	switch {
 	case errors.Is(ctx.Err(), context.Canceled):
-		e.Err = context.Canceled
+		e.Err = delivery.CauseOf(ctx)
 	case ctx.Err() != nil, errors.As(err, &timeout) && timeout.Timeout():
 		e.Err = os.ErrDeadlineExceeded
 	}

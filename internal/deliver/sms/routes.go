@@ -282,6 +282,9 @@ func (c *Carriers) AttemptsAllowed() (n int) {
 	return n
 }
 
+// ConnLimit returns 0: the requests to carriers have no limit but the workers.
+func (c *Carriers) ConnLimit() int { return 0 }
+
 // RecheckSuspended probes each carrier that is set aside and has no message under way. If it
 // answers as expected, it is up again; without a probe it stays set aside.
 func (c *Carriers) RecheckSuspended(ctx context.Context) {

@@ -3,7 +3,9 @@ package gates
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -38,6 +40,34 @@ func TestASharedReadThatPanics(t *testing.T) {
 			t.Errorf("joined: %+v", x)
 		}
 		servertest.Same(t, "slots held", len(r.others), 0)
+	})
+}
+
+// However many strangers' requests need rows, those of others get theirs.
+func TestReadsOfStrangersLeaveTheOthersTheirs(t *testing.T) {
+	servertest.Bubble(t, func(t *testing.T) {
+		r, answer := newSharedReads[int](), make(chan struct{})
+		var all sync.WaitGroup
+		for _, c := range []struct {
+			stranger bool
+			atOnce   int32
+		}{{true, maxReadsOfStrangers}, {false, maxReadsOfOthers}} {
+			var begun atomic.Int32
+			for n := range 400 {
+				all.Go(func() {
+					key := readKey{bucket: fmt.Sprint(n), stranger: c.stranger}
+					r.read(t.Context(), key, time.Now, func(int) bool { return false }, func(context.Context) (int, error) {
+						begun.Add(1)
+						<-answer
+						return 0, nil
+					})
+				})
+			}
+			synctest.Wait()
+			servertest.Same(t, fmt.Sprintf("reads at once, of strangers: %v", c.stranger), begun.Load(), c.atOnce)
+		}
+		close(answer)
+		all.Wait()
 	})
 }
 

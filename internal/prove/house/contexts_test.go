@@ -16,6 +16,7 @@ var structsWithContext = map[string]string{
 	"internal/deliver/delivery/oauth.Source": "ends its work in the background",
 	"internal/deliver/webhook.Deliverer":     "ends its work in the background",
 	"internal/deliver/outbox.Outbox":         "ends its work in the background",
+	"internal/deliver/outbox.flight":         "an attempt that another message may end",
 	"internal/limit/gates.Gates":             "ends its work in the background",
 	"internal/store/batch.Call":              "a call that waits for another goroutine",
 	"quota.scriptCall":                       "a call that waits for another goroutine",

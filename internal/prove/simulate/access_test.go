@@ -220,7 +220,10 @@ type mail struct {
 }
 
 // wire is the simulated mail server, as one replica reaches it.
-type wire struct{ *Replica }
+type wire struct {
+	delivery.Unlimited
+	*Replica
+}
 
 // Send implements outbox.MailSender.
 func (w wire) Send(ctx context.Context, m delivery.Mail) (delivery.Result, error) {
@@ -230,7 +233,10 @@ func (w wire) Send(ctx context.Context, m delivery.Mail) (delivery.Result, error
 }
 
 // carrier is the simulated carrier, as one replica reaches it.
-type carrier struct{ *Replica }
+type carrier struct {
+	delivery.Unlimited
+	*Replica
+}
 
 // Send implements outbox.Carrier.
 func (c carrier) Send(ctx context.Context, m sms.Message) (delivery.Result, error) {

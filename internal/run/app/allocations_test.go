@@ -97,6 +97,7 @@ func (a *App) serveUntilTheEnd(t *testing.T) {
 // lightParts are parts that cost little: they admit every send, as the database does for an unknown
 // recipient, accept every mail, and write nothing.
 type lightParts struct {
+	delivery.Unlimited
 	*sqldb.DB
 	finished chan struct{}
 }

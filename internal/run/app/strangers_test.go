@@ -245,8 +245,7 @@ var whatRefuses = []refusal{
 	},
 	{
 		by: "unavailable/" + tooLate, text: "the same, because the mail server is slow for recipients that strangers chose",
-		left: "of strangers' workers, one network gets at most half and one domain three quarters, at every stage; a server gets 5 s to answer " +
-			"their `RCPT` or `DATA`, and longer only while no other mail waits",
+		left: "at every stage, a mail that takes longer than usual gives way to others that wait, and no longer counts in what they wait for",
 		test: "internal/deliver/outbox/held_test.go TestHeldRecipientsDelayNoOthers",
 	},
 
@@ -310,12 +309,13 @@ var whatRefuses = []refusal{
 	},
 	{
 		by: "delivery-failed/expired", text: "`expired`: the queue of a channel is longer than a code lives",
-		file: roomy, waits: 10 * time.Minute, apart: true,
-		left: "strangers' messages wait in a queue of their own, and get half of the attempts; {n} are more than fit into a code's life",
+		file: roomy, waits: 10 * time.Minute, apart: true, free: true,
+		left: "strangers' messages wait in a queue of their own, and get half of the attempts. What takes longer than usual gives way to others that wait; " +
+			"{n} mails to recipients whose servers take a minute were tried",
 		exhaust: func(w *world) {
-			w.MailServer.Each = time.Minute
+			w.MailServer.Each, w.MailServer.Slow = time.Minute, "-chosen.example"
 			for ; w.spent < 16*12; w.spent++ {
-				w.send(nth(w.spent), w.other(w.spent), "")
+				w.send(nth(w.spent), fmt.Sprintf("x@n%d-chosen.example", w.spent), "")
 			}
 		},
 	},

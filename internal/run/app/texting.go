@@ -35,7 +35,7 @@ func (a *App) openCarriers() error {
 	}
 	a.texts = texts
 	if a.cfg.SMSToDevMailbox() {
-		a.carrier = mailboxCarrier{a.mailbox}
+		a.carrier = mailboxCarrier{box: a.mailbox}
 		return nil
 	}
 	options := sms.CarriersOptions{
@@ -171,7 +171,10 @@ func (a *App) checkTexts(cfg config.Config, own map[string]*message.TextRenderer
 	return nil
 }
 
-type mailboxCarrier struct{ box *mailbox.Mailbox }
+type mailboxCarrier struct {
+	delivery.Unlimited
+	box *mailbox.Mailbox
+}
 
 const mailboxCarrierName = "mailbox" // in the database
 

@@ -37,6 +37,7 @@ func (c *simulatedClock) advanceTo(at time.Time) { c.now.Add(int64(max(0, at.Sub
 // mail. It remembers the last code of each recipient, as the person would read it. Safe for
 // concurrent use.
 type mailServer struct {
+	delivery.Unlimited
 	clock *simulatedClock
 
 	mu    sync.Mutex

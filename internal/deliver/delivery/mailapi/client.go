@@ -84,7 +84,7 @@ func (c *Client) acquire(ctx context.Context, patience time.Duration) (ok bool, 
 	case c.closed.Load():
 		return false, &delivery.Error{Class: delivery.Temporary, Stage: delivery.StageDial, Err: errClosed}
 	case ctx.Err() != nil: // select picks among ready cases at random
-		return false, &delivery.Error{Class: delivery.Temporary, Stage: delivery.StageDial, Err: ctx.Err()}
+		return false, gaveUp(ctx)
 	}
 	select {
 	case c.slots <- struct{}{}:
@@ -103,7 +103,14 @@ func (c *Client) acquire(ctx context.Context, patience time.Duration) (ok bool, 
 	case <-over.C:
 		return false, nil
 	case <-ctx.Done():
-		return false, &delivery.Error{Class: delivery.Temporary, Stage: delivery.StageDial, Err: ctx.Err()}
+		return false, gaveUp(ctx)
+	}
+}
+
+// gaveUp returns the error of a mail whose ctx ended before its request.
+func gaveUp(ctx context.Context) *delivery.Error {
+	return &delivery.Error{
+		Class: delivery.Temporary, Stage: delivery.StageDial, About: delivery.AboutUs, Err: delivery.CauseOf(ctx),
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"net"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/sony/gobreaker/v2"
@@ -66,9 +67,12 @@ type serverWithBreaker struct {
 	address string // the server's address, stored because each call of Server.Address builds the text anew
 	name    string // of the server in rows: its host, or its address if another server has the same host
 	health  *delivery.Breaker
-	encoder *delivery.MailEncoder
-	tried   func(ctx context.Context, server string, fail *delivery.Error, took time.Duration) // see OnAttempt; may be nil
-	examine func(ctx context.Context, senders []string) error                                  // Config.Examine; nil: not by Open
+	// strangers is how many mails of strangers (delivery.Mail.Stranger) are under way at the
+	// server, or wait for a connection to it.
+	strangers atomic.Int64
+	encoder   *delivery.MailEncoder
+	tried     func(ctx context.Context, server string, fail *delivery.Error, took time.Duration) // see OnAttempt; may be nil
+	examine   func(ctx context.Context, senders []string) error                                  // Config.Examine; nil: not by Open
 }
 
 // New returns Servers that prefer the servers in the order of the parameter all. At least one
@@ -106,6 +110,10 @@ const (
 	slowAfter = 5 * time.Second
 	// maxConnWait is how long a mail waits for a connection to a server if another server is up.
 	maxConnWait = time.Second
+	// crowdedConnWait is how long another mail than a stranger's waits there while strangers' mails
+	// have connections. These may be held, and before the server first refuses a connection, they
+	// may be more than their share.
+	crowdedConnWait = 20 * time.Millisecond
 	// unlimitedWait is how long a mail waits for a connection if no other server is up.
 	unlimitedWait time.Duration = math.MaxInt64
 )
@@ -228,20 +236,31 @@ func hostOf(address string) string {
 func (s *serverWithBreaker) try(ctx context.Context, all Servers, mail *delivery.RenderedMail) (reply string, tried bool,
 	fail *delivery.Error,
 ) {
+	if mail.Message.Stranger {
+		defer s.strangers.Add(-1)
+		share := delivery.ShareOfStrangers(s.ConnLimit(), delivery.ReservedConns)
+		if s.strangers.Add(1) > int64(share) && mail.OtherIsFree() {
+			return "", false, nil // so that known people's mails don't wait here
+		}
+	}
 	patience := unlimitedWait
 	switch state, _ := s.health.State(); {
 	case state == gobreaker.StateOpen:
 		return "", false, nil
 	case state == gobreaker.StateHalfOpen:
 		patience = 0
+	case all.anotherIsUp(s) && !mail.Message.Stranger && s.strangers.Load() > 0:
+		patience = crowdedConnWait
 	case all.anotherIsUp(s):
 		patience = maxConnWait
 	}
 	end, result := func(error) {}, delivery.ErrHealthUnknown // the result after a panic
 	defer func() { end(result) }()
 	var began time.Time
+	delivery.AwaitTurn(ctx)
 	reply, tried, fail = s.Deliver(ctx, patience, func() (ok bool) {
 		began = time.Now()
+		delivery.BeginTurn(ctx)
 		end, ok = s.startAttempt(all, mail.Message.Stranger)
 		return ok
 	}, mail)

@@ -22,7 +22,7 @@ func (s *session) deliver(ctx context.Context, mail *delivery.RenderedMail) (rep
 	s.mails++
 	m := &mail.Message
 	s.hastyRecipient = func(time.Duration) bool {
-		return mail.OtherIsFree != nil && mail.OtherIsFree() || m.Stranger && (m.GivesWay == nil || m.GivesWay())
+		return mail.OtherIsFree != nil && mail.OtherIsFree()
 	}
 	s.private.To, s.private.Content = mail.Private.To, mail.Private.Content
 	fail = s.openTransaction(ctx, mail)
@@ -87,6 +87,7 @@ func (s *session) sendContent(ctx context.Context, content []byte) (accepted str
 		}
 		return "", fail
 	}
+	delivery.SetHandover(ctx, true)
 	fail = s.awaitStep(ctx, delivery.StageDot, func() error {
 		code, text, err := s.readReply(2)
 		accepted = delivery.FormatReplyCodes(code, parseEnhancedCode(code, text))

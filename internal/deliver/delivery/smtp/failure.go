@@ -48,7 +48,7 @@ func newError(ctx context.Context, stage string, err error, private delivery.Pri
 		e := delivery.ErrorByReply(stage, 0, "", delivery.NoMeaning)
 		e.Err = safeCause(stage, err)
 		if ctx.Err() != nil {
-			e.Err, e.About = ctx.Err(), delivery.AboutUs
+			e.Err, e.About = delivery.CauseOf(ctx), delivery.AboutUs
 		}
 		return e
 	}

@@ -91,7 +91,7 @@ func newCodes(now func() time.Time, rules []quota.Rule, ring *keys.Ring, logger 
 		Vault: keys.Vault{IndexKey: []byte("an index key of 32 bytes or more"), Ring: ring},
 	},
 		core.Dependencies{
-			DB: database{db, c}, Sender: provider{c}, Carrier: carrier{c}, Logger: logger, Now: now,
+			DB: database{db, c}, Sender: provider{Codes: c}, Carrier: carrier{Codes: c}, Logger: logger, Now: now,
 			Around: func(o *outbox.Outbox) verification.Outbox { return byHand{o, c} },
 		})
 	c.texts, c.Texts = c.Texts, nil
@@ -302,8 +302,14 @@ func (c *Codes) outcome() (delivery.Result, error) {
 
 // provider takes mails, carrier text messages.
 type (
-	provider struct{ *Codes }
-	carrier  struct{ *Codes }
+	provider struct {
+		delivery.Unlimited
+		*Codes
+	}
+	carrier struct {
+		delivery.Unlimited
+		*Codes
+	}
 )
 
 // Send implements outbox.MailSender.

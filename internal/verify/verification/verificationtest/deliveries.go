@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -15,7 +16,9 @@ import (
 
 // MailServer gives its answers in turn. After the last one it accepts every mail.
 type MailServer struct {
+	delivery.Unlimited
 	Each    time.Duration // that a mail takes
+	Slow    string        // the end of the addresses whose mails take Each, the others none; empty: all
 	mu      sync.Mutex
 	answers []func(context.Context) error
 	mails   []delivery.Mail // of every attempt
@@ -32,8 +35,10 @@ func (ms *MailServer) Send(ctx context.Context, m delivery.Mail) (delivery.Resul
 	}
 	ms.mu.Unlock()
 	receipt := delivery.Result{Provider: "mx.example", ReplyCodes: "250 2.0.0"}
-	if late := wait(ctx, ms.Each); late != nil {
-		return receipt, &delivery.Error{Class: delivery.Temporary, Stage: "rcpt", Err: late}
+	if strings.HasSuffix(m.To, ms.Slow) && wait(ctx, ms.Each) != nil {
+		return receipt, &delivery.Error{
+			Class: delivery.Temporary, Stage: delivery.StageRcpt, About: delivery.AboutUs, Err: delivery.CauseOf(ctx),
+		}
 	}
 	if answer == nil {
 		return receipt, err
@@ -114,6 +119,7 @@ func CodeIn(m delivery.Mail) string {
 
 // Carrier accepts text messages, or fails.
 type Carrier struct {
+	delivery.Unlimited
 	Each time.Duration // that a message takes
 	mu   sync.Mutex
 	got  []sms.Message

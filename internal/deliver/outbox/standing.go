@@ -1,0 +1,446 @@
+package outbox
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"sendcode/internal/deliver/delivery"
+	"sendcode/internal/store"
+)
+
+// standing is what the last messages of a stranger's network, and those to the recipient's domain
+// or prefix, let expect of the next one. The server of a recipient decides how long a message keeps
+// its worker and its connection. So a recipient that a stranger chose can hold a worker, at any
+// stage. A message is held if the server takes much longer for it than it usually does.
+type standing int
+
+const (
+	proven standing = iota // the server answered the last messages to the domain in its usual time
+	fresh                  // nothing is known
+	held                   // one of the last messages of the network, or to the domain, was held
+	standings
+)
+
+// reputation counts the messages of a network, or to a domain. A held one weighs as much as
+// heldWeight that were answered in time, since others wait as long for it.
+type reputation struct {
+	score int       // from -heldWeight to maxScore
+	at    time.Time // of the last message
+}
+
+const (
+	heldWeight     = 4
+	maxScore       = 2 * heldWeight
+	reputationLife = 10 * time.Minute
+	maxReputations = 10_000
+
+	// A message is held if it takes heldTimes the usual time, and at least heldAfter. One that
+	// takes at most half of that counts as answered in time.
+	heldTimes = 4
+	heldAfter = time.Second
+)
+
+// reputations has the reputation of each network and domain, in one channel.
+type reputations struct {
+	of map[string]reputation
+	// usual is the time in which the server answers most messages. It follows the shorter third of
+	// the answers. It begins with maxUsual, so that a server that is slow from the start is not
+	// taken for a held message. Beyond that, only known people's messages and those to proven
+	// domains raise it: others may be slow on purpose.
+	usual time.Duration
+	// late is when the server first took longer than maxPatience, if it has answered none in less
+	// time since then; otherwise zero. lastLate is when it last did.
+	late, lastLate time.Time
+}
+
+// slowForAll reports whether the server may be too slow for every message: for judgedSlowAfter it
+// has answered none within maxPatience. Then it helps little if a message gives way to another, and
+// all messages are served in turn.
+func (r *reputations) slowForAll(now time.Time) bool {
+	return !r.late.IsZero() && now.Sub(r.late) >= judgedSlowAfter && now.Sub(r.lastLate) < judgedSlowAfter
+}
+
+// noteLate is the part of note for slowForAll.
+func (r *reputations) noteLate(took time.Duration, gaveWay, answered bool, now time.Time) {
+	switch {
+	case gaveWay || took > maxPatience:
+		if r.late.IsZero() || now.Sub(r.lastLate) >= judgedSlowAfter {
+			r.late = now
+		}
+		r.lastLate = now
+	case answered:
+		r.late = time.Time{}
+	}
+}
+
+func newReputations() *reputations {
+	return &reputations{of: map[string]reputation{}, usual: maxUsual}
+}
+
+func (r *reputations) isHeld(key string, now time.Time) bool {
+	one := r.of[key]
+	return one.score < 0 && now.Sub(one.at) < reputationLife
+}
+
+func (r *reputations) isProven(key string, now time.Time) bool {
+	one := r.of[key]
+	return one.score > 0 && now.Sub(one.at) < reputationLife
+}
+
+// add adds to a score. Without a key it does nothing.
+func (r *reputations) add(key string, n int, now time.Time) {
+	if key == "" {
+		return
+	}
+	one, known := r.of[key]
+	if now.Sub(one.at) >= reputationLife {
+		one.score = 0
+	}
+	if !known && len(r.of) >= maxReputations {
+		r.forgetOne()
+	}
+	r.of[key] = reputation{min(maxScore, max(-heldWeight, one.score+n)), now}
+}
+
+// forgetOne removes the oldest of a few.
+func (r *reputations) forgetOne() {
+	oldest, tried := "", 0
+	for key, one := range r.of { // in random order
+		if oldest == "" || one.at.Before(r.of[oldest].at) {
+			oldest = key
+		}
+		if tried++; tried == 16 {
+			break
+		}
+	}
+	delete(r.of, oldest)
+}
+
+// note notes how long a server took for a message, from the begin to its answer, or until the wait
+// was given up. If trusted is true, the server decides how long the message takes, and nobody who
+// may have chosen the recipient for it.
+func (r *reputations) note(took time.Duration, fail *delivery.Error, trusted bool, now time.Time, keys ...string) {
+	gaveWay := fail != nil && errors.Is(fail.Err, delivery.ErrGaveWay)
+	early := fail != nil && slices.Contains(withoutRecipient, fail.Stage)
+	r.noteLate(took, gaveWay, isAnswer(fail) && !early, now)
+	if early {
+		return
+	}
+	limit := max(heldAfter, heldTimes*r.usual)
+	for _, key := range keys {
+		switch {
+		case gaveWay || took >= limit && !fail.BefallsAll():
+			r.add(key, -heldWeight, now)
+		case isAnswer(fail) && took <= limit/2:
+			r.add(key, 1, now)
+		}
+	}
+	switch {
+	case gaveWay || !isAnswer(fail):
+	case took > r.usual && trusted:
+		r.usual = min(took, r.usual*3/2)
+	case took > r.usual:
+		r.usual = max(r.usual, min(took, r.usual*3/2, maxUsual))
+	default:
+		r.usual = max(took, r.usual/2, time.Millisecond)
+	}
+}
+
+// withoutRecipient are the stages at which the server doesn't know the recipient yet.
+var withoutRecipient = []string{
+	delivery.StagePrepare, delivery.StageAllSetAside, delivery.StageDial, delivery.StageTLS, delivery.StageHello, delivery.StageAuth,
+	delivery.StageMail,
+}
+
+// isAnswer reports whether the server answered about the message itself.
+func isAnswer(fail *delivery.Error) bool {
+	return fail == nil || fail.Status != 0 && !fail.BefallsAll()
+}
+
+// networkKey is the key of a network in reputations. Clients without a known network have none:
+// they are all people of a back end, and not one network.
+func networkKey(network string) string {
+	if network == "" {
+		return ""
+	}
+	return "network " + network
+}
+
+// standingOf returns the standing of a flight now.
+func (l *lane) standingOf(f *flight, now time.Time) standing {
+	switch {
+	case !l.Strangers || l.reputations.slowForAll(now):
+		return fresh
+	case wasSilent(f.work) || l.reputations.isHeld(f.domain, now) || l.reputations.isHeld(f.network, now):
+		return held
+	case l.reputations.isProven(f.domain, now):
+		return proven
+	}
+	return fresh
+}
+
+const (
+	// maxPatience bounds how long a held message keeps its worker if another one waits for it, and
+	// is the time within which each network that waits shall have a worker.
+	maxPatience = 5 * time.Second
+	// leastPatience and leastDotPatience are the shortest such times. After the final dot, the end
+	// of the wait makes the outcome unknown, so it is the longer one.
+	leastPatience    = 20 * time.Millisecond
+	leastDotPatience = 250 * time.Millisecond
+	// usualTimes is how many times the usual time each message may take at least.
+	usualTimes = 3
+	// maxUsual is the usual time at which each message may take maxPatience.
+	maxUsual = maxPatience / usualTimes
+	// oldDot is how long a message keeps its connection after the final dot if only messages wait
+	// that may be held, too.
+	oldDot = time.Minute
+	// preferNewestFor is how long prefersNewest is true after a message gave way.
+	preferNewestFor = time.Minute
+	judgedSlowAfter = time.Minute // of slowForAll
+)
+
+// slowPause is the time between two messages that give way while slowForAll is true: about one a
+// minute of each worker. So others may show that the server answers in time, and the server still
+// finishes most of what it has begun.
+func (l *lane) slowPause() time.Duration { return time.Minute / time.Duration(max(1, l.most)) }
+
+// patience returns how long a message may keep its worker while others wait for one. Of the time in
+// which each network that waits shall have a worker, what is left is shared among them.
+func (l *lane) patience(w demand, f *flight, handedOver bool) time.Duration {
+	n, d := w.networks, maxPatience
+	if n > 0 {
+		d = min(d, (maxPatience-w.longest)*time.Duration(max(1, l.most))/time.Duration(n))
+	}
+	least := leastPatience
+	if handedOver {
+		least = leastDotPatience
+	}
+	if n > 0 && f.standing == held {
+		d = 0
+	}
+	return min(maxPatience, max(d, usualTimes*l.reputations.usual, least))
+}
+
+// beginWait is called before the message of a flight is offered to a server. The context that it
+// returns ends with ErrGaveWay if the message must give way. The caller calls end with the outcome.
+func (o *Outbox) beginWait(ctx context.Context, f *flight) (waiting context.Context, end func(*delivery.Error)) {
+	if !f.lane.Strangers { // it gives way to none
+		began := time.Now()
+		return ctx, func(fail *delivery.Error) {
+			o.update(f.lane, func(l *lane, now time.Time) {
+				l.reputations.note(now.Sub(turnBegan(ctx, began)), fail, true, now, f.domain)
+			})
+		}
+	}
+	waiting, giveWay := context.WithCancelCause(ctx)
+	o.update(f.lane, func(l *lane, now time.Time) {
+		f.begun, f.attempt = now, waiting
+		f.giveWay = func() { giveWay(delivery.ErrGaveWay) }
+	})
+	return waiting, func(fail *delivery.Error) {
+		o.update(f.lane, func(l *lane, now time.Time) {
+			l.reputations.note(f.took(now), fail, l.reputations.isProven(f.domain, now), now, f.domain, f.network)
+			l.endWait(f)
+		})
+		giveWay(nil)
+	}
+}
+
+// startWait notes that a flight has got a worker. beginWait follows.
+func (l *lane) startWait(f *flight) {
+	if l.Strangers {
+		now := time.Now()
+		f.begun, f.standing = now, l.standingOf(f, now)
+		l.underWay = append(l.underWay, f)
+	}
+}
+
+func (l *lane) endWait(f *flight) {
+	l.underWay = slices.DeleteFunc(l.underWay, func(other *flight) bool { return other == f })
+}
+
+// heldMayBegin reports whether one more message that may be held may begin. They leave one worker
+// to others.
+func (l *lane) heldMayBegin() bool { return l.heldWorkers() < max(1, l.most-1) }
+
+// heldWorkers returns how many workers have a message that may be held. Such a message gives way to
+// any other at once, so nothing waits for its worker.
+func (l *lane) heldWorkers() (n int) {
+	for _, f := range l.underWay {
+		if f.standing == held && !f.parked {
+			n++
+		}
+	}
+	return n
+}
+
+// maxParked returns how many messages of strangers may wait without a worker for the answer to the
+// final dot, or to a request. A mail keeps its connection meanwhile, so there are fewer of them.
+func (o *Outbox) maxParked(l *lane) int {
+	if conns := o.limitsOf(l.Channel).ConnLimit(); conns > 0 {
+		return delivery.ShareOfStrangers(conns, delivery.ReservedConns) / 2
+	}
+	return 4 * o.Workers
+}
+
+// makeWay makes messages of strangers give way that keep a worker for too long while others wait
+// for one. Before the final dot, the attempt ends, and is repeated later. After it, the message
+// waits on without a worker. If too many do, the wait of the longest one ends, and its outcome is
+// unknown. It is for use within update.
+func (o *Outbox) makeWay(l *lane, now time.Time) {
+	l.most = o.maxWorkers(l)
+	if len(l.underWay) == 0 || l.workers < l.most {
+		return
+	}
+	soonest, least := time.Duration(-1), l.leastWait()
+	for _, f := range l.underWay { // cheaper than to count what waits
+		if left := max(0, least-f.took(now)); f.giveWay != nil && !f.parked && !f.yields && (soonest < 0 || left < soonest) {
+			soonest = left
+		}
+	}
+	if soonest != 0 && l.most > 0 {
+		if soonest > 0 && l.recheck == nil {
+			o.makeWayAfter(l, soonest)
+		}
+		return
+	}
+	waits := l.demand(now)
+	if known := o.lanes[store.Queue{Channel: l.Channel}]; known.workers > 0 && o.limitsOf(l.Channel).ConnLimit() == 1 {
+		waits.networks++ // it has no connection of its own
+	}
+	waits.networks += max(0, l.workers-l.most) // the server takes fewer than when these began
+	n := waits.networks
+	needed, next := n-max(0, l.most-l.workers), time.Duration(0)
+	if n == 0 && waits.held {
+		needed++
+	}
+	if needed > 0 && l.reputations.slowForAll(now) {
+		if left := l.slowPause() - now.Sub(l.gaveWay); left > 0 {
+			o.makeWayAfter(l, left)
+			return
+		}
+		needed = 1
+	}
+	later := func(d time.Duration) {
+		if next == 0 || d < next {
+			next = d
+		}
+	}
+	for _, f := range slices.Clone(l.underWay) { // the longest first
+		if needed <= 0 {
+			break
+		}
+		if f.yields {
+			needed--
+			continue
+		}
+		if f.giveWay == nil { // no server has it yet
+			continue
+		}
+		handedOver := delivery.HandedOver(f.attempt)
+		switch left := l.patience(waits, f, handedOver) - f.took(now); {
+		case f.parked || n == 0 && !handedOver:
+		case left > 0:
+			later(left)
+		case !f.hasTurn(): // it keeps nothing that another message could use
+			later(l.leastWait())
+		case !handedOver:
+			l.yield(f, now)
+			needed--
+		case l.parked < o.maxParked(l):
+			f.parked, l.gaveWay = true, now
+			l.parked++
+			l.workers--
+			l.most = o.maxWorkers(l)
+			if l.workers < l.most {
+				needed--
+			}
+			o.addWorker(l)
+		default:
+			oldest := l.underWay[slices.IndexFunc(l.underWay, func(other *flight) bool { return other.parked || other == f })]
+			switch left := oldDot - now.Sub(oldest.begun); {
+			case oldest.yields:
+			case n == 0 && left > 0:
+				later(left)
+				continue
+			default:
+				l.yield(oldest, now)
+			}
+			needed--
+		}
+	}
+	if needed > 0 && l.most == 0 { // the server takes fewer connections than there are parked messages
+		if oldest := l.underWay[0]; oldest.parked && !oldest.yields {
+			l.yield(oldest, now)
+		}
+	}
+	if next > 0 {
+		o.makeWayAfter(l, next)
+	}
+}
+
+// makeWayAfter has makeWay look again after a time.
+func (o *Outbox) makeWayAfter(l *lane, d time.Duration) {
+	if l.recheck != nil {
+		l.recheck.Stop()
+	}
+	l.recheck = time.AfterFunc(d, func() { o.update(l, func(l *lane, _ time.Time) { l.recheck = nil }) })
+}
+
+// leastWait is the shortest patience that any message of the lane has.
+func (l *lane) leastWait() time.Duration {
+	return min(maxPatience, max(usualTimes*l.reputations.usual, leastPatience))
+}
+
+func (l *lane) yield(f *flight, now time.Time) {
+	f.yields, l.gaveWay = true, now
+	f.giveWay()
+}
+
+// took returns how long a server has had the message. Before beginWait, and while the message waits
+// for a connection, that is how long it has had a worker.
+func (f *flight) took(now time.Time) time.Duration {
+	if f.attempt == nil {
+		return now.Sub(f.begun)
+	}
+	return now.Sub(turnBegan(f.attempt, f.begun))
+}
+
+// turnBegan returns when a message that was offered at the instant from got a connection. If it
+// still waits for one, or needs none, that is from.
+func turnBegan(attempt context.Context, from time.Time) time.Time {
+	if at, began := delivery.TurnBegan(attempt); began && at.After(from) {
+		return at
+	}
+	return from
+}
+
+// hasTurn reports whether the message has a connection, or needs none.
+func (f *flight) hasTurn() bool {
+	_, began := delivery.TurnBegan(f.attempt)
+	return began
+}
+
+// demand is what waits in a lane for a worker.
+type demand struct {
+	networks int           // that have a message that waits only for a worker
+	longest  time.Duration // how long one of these waits for its turn, at most maxPatience
+	held     bool          // a message waits that may be held
+}
+
+func (l *lane) demand(now time.Time) (d demand) {
+	for _, q := range l.queues {
+		for _, network := range q.turns {
+			turn := q.byNetwork[network]
+			if !slices.ContainsFunc(turn.flights, func(f *flight) bool { return l.standingOf(f, now) != held }) {
+				d.held = true
+				continue
+			}
+			d.networks++
+			d.longest = min(maxPatience, max(d.longest, now.Sub(turn.since)))
+		}
+	}
+	return d
+}
