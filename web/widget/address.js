@@ -31,11 +31,18 @@ export function gets(element) {
 // guard handles a form's events submit and formdata. The button that was pressed is remembered only
 // until the next task. The element itself reports that its proof is missing if a library has disabled
 // the form's own validation and knows only input elements, and if the proof has ended since that
-// validation.
-export function guard(element, event, ended) {
-  const { target, submitter, formData } = event, { form, name, value } = element;
+// validation. A script may read the form without a submit event, so a proof that has ended is taken
+// out of its data, too.
+export function guard(element, event, flow) {
+  const { target, submitter, formData } = event, { form, name } = element;
   if (target !== form) return;
+  const old = flow?.core.proof(), ended = flow?.lapse(), { value } = element;
   if (formData) {
+    if (ended) {
+      const others = formData.getAll(name).filter((each) => each !== old);
+      formData.delete(name);
+      for (const each of others) formData.append(name, each);
+    }
     const all = formData.getAll(name), twice = all.indexOf(value) !== all.lastIndexOf(value) && mirrors.has(element);
     if (gets(element) || twice) formData.delete(name);
     if (!gets(element) && twice) for (const each of new Set(all)) formData.append(name, each);
@@ -65,7 +72,7 @@ export function mirror(element) {
   const input = mirrors.get(element);
   if (!wanted) return input?.remove();
   Object.assign(input, { name, value, disabled });
-  if (element.hasAttribute('form')) input.setAttribute('form', form.id);
+  if (element.hasAttribute('form')) input.setAttribute('form', element.getAttribute('form')); // form.id may be an input
   else input.removeAttribute('form');
   return input.parentNode === element || element.append(input);
 }

@@ -1,13 +1,11 @@
 // Functions that make elements without a parser, so that a site's policy for inline styles and
 // Trusted Types has nothing to forbid.
 
-const drawn = new Set(['svg', 'rect']);
-
 // h makes an element. An attribute that is false, null or undefined is left out; true makes an
 // empty attribute. A child that is false, null or undefined is left out; of a list, each element is
 // a child.
 export function h(name, attributes, ...children) {
-  const e = drawn.has(name) ? document.createElementNS('http://www.w3.org/2000/svg', name) : document.createElement(name);
+  const e = /^(svg|rect)$/.test(name) ? document.createElementNS('http://www.w3.org/2000/svg', name) : document.createElement(name);
   for (const [key, value] of Object.entries(attributes ?? {})) {
     if (value !== false && value !== null && value !== undefined) e.setAttribute(key, value === true ? '' : value);
   }

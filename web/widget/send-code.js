@@ -58,9 +58,8 @@ const identity = [...keys, 'api', 'purpose'];
 
 // inner lists the events of fields that must not leave the shadow tree. Events of focus and the
 // pointer may, since a page needs them.
-const inner = ['beforeinput', 'input', 'compositionstart', 'compositionupdate', 'compositionend', 'keydown', 'keypress', 'keyup', 'copy',
-    'cut', 'paste',
-  'drag', 'dragstart', 'dragend', 'dragenter', 'dragover', 'dragleave', 'drop'];
+const inner = ('beforeinput input compositionstart compositionupdate compositionend keydown keypress keyup copy cut paste ' +
+    'drag dragstart dragend dragenter dragover dragleave drop').split(' ');
 
 // chosenSize returns a style sheet with the font size that the reader chose in the browser; 1rem
 // would be the site's size.
@@ -79,7 +78,7 @@ const set = (element, name, value) => value == null ? element.removeAttribute(na
 // file has the element with its first card; flow.js makes the requests.
 export class SendCode extends HTMLElement {
   static formAssociated = true;
-  static observedAttributes = [...identity, 'channels', 'channel', 'country', 'locale', 'required', 'to', 'value'];
+  static observedAttributes = [...identity, ...'channels channel country locale required to value'.split(' ')];
 
   #internals = this.attachInternals();
   #root = this.attachShadow({ mode: 'open', delegatesFocus: true });
@@ -298,7 +297,7 @@ export class SendCode extends HTMLElement {
 
   // Forms with method GET get no proof: see address.js.
   #guard = (event) => {
-    if (this.#code) this.#code.guard(this, event, this.#flow?.lapse());
+    if (this.#code) this.#code.guard(this, event, this.#flow);
     else if (event.target.method !== 'post') event.formData?.delete(this.name);
   };
 
@@ -503,7 +502,7 @@ export class SendCode extends HTMLElement {
 }
 
 // The other attributes as properties, since frameworks set a property if an element has it.
-for (const name of ['api', 'channels', 'country', 'locale', 'name', 'purpose', 'reference', 'sender', 'subject', 'to']) {
+for (const name of 'api channels country locale name purpose reference sender subject to'.split(' ')) {
   Object.defineProperty(SendCode.prototype, name, {
     enumerable: true,
     get() { return this.getAttribute(name) ?? ''; },

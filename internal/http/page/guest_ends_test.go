@@ -1,6 +1,7 @@
 package page_test
 
 import (
+	"cmp"
 	"fmt"
 	"testing"
 	"time"
@@ -163,4 +164,60 @@ func whatWasTrueHasAnEnd(t *testing.T, tab *browsertest.Tab) {
 	pass(20 * time.Minute)
 	g.card("enough", "in the last 25 min", "in 26 min")
 	g.is(`!el.shadowRoot.querySelector('#card').innerText.includes('just now')`)
+}
+
+// ends are the ways by which a proof that has ended may still be used, or be shown as one. pass lets
+// its life pass, in a tab that was frozen; then nothing else has run yet. after holds at once.
+var ends = map[string]struct{ pass, after string }{
+	"a script reads the form":  {after: `new FormData(form).get('proof') === null`},
+	"a script posts the form":  {after: `(form.addEventListener('formdata', (e) => { window.posted = e.formData.get('proof') ?? 'none'; }), HTMLFormElement.prototype.submit.call(form), posted === 'none')`},
+	"a script asks for it":     {after: `(form.requestSubmit(), window.posted === undefined)`},
+	"a page from the cache":    {after: `(dispatchEvent(new PageTransitionEvent('pageshow', { persisted: true })), el.value === '')`},
+	"taken out and put back":   {pass: `el.remove()`, after: `(form.prepend(el), el.value === '')`},
+	"in a part that is hidden": {pass: `form.hidden = true`, after: `(form.hidden = false, el.value === '')`},
+	"a framework's copy":       {after: `(() => { const old = el; window.el = old.cloneNode(true); el.value = proof; old.replaceWith(el); told(el); return true; })()`},
+	"a script's reset":         {after: `(form.reset(), el.value === '')`},
+	"in another language":      {after: `(el.setAttribute('locale', 'es'), el.removeAttribute('locale'), el.value === '')`},
+}
+
+// anEndInEachWay tests that the element says that the confirmation has ended, with the address that
+// was confirmed, and that the next proof is a new one.
+func anEndInEachWay(t *testing.T, tab *browsertest.Tab) {
+	for name, c := range ends {
+		t.Run(name, func(t *testing.T) {
+			g := confirmed(t, tab, accepting(t), "")
+			g.run(cmp.Or(c.pass, "0"), `heard.length = 0`)
+			g.world.Advance(31 * time.Minute)
+			is(t, browsertest.Value[bool](g.Page, fmt.Sprintf(`(jump(%[1]d, %[1]d), !!(%[2]s))`, 31*minuteMS, c.after)), true)
+			g.run(looks)
+			g.card("ask", "Your confirmation has ended.")
+			g.is(`el.value === '' && !form.checkValidity() && heard.filter(([name]) => name === 'expired').length === 1`)
+			if name != "a framework's copy" { // it never had the address
+				g.is(`el.shadowRoot.querySelector('#to').value === '` + pagetest.Address + `'`)
+			}
+			g.asks(pagetest.Address)
+			g.enters(pagetest.Code)
+			g.card("approved")
+			g.is(`el.value && el.value !== proof && form.checkValidity()`)
+			g.sound()
+		})
+	}
+}
+
+// aCodeEndsWhileATabSleeps: the right code is typed before anything else has run.
+func aCodeEndsWhileATabSleeps(t *testing.T, tab *browsertest.Tab) {
+	w := accepting(t)
+	g := visits(t, tab, w, tag(""), clocks)
+	g.asks(pagetest.Address)
+	g.card("code")
+	w.Advance(11 * time.Minute)
+	g.run(fmt.Sprintf(`jump(%[1]d, %[1]d)`, 11*minuteMS))
+	g.enters(pagetest.Code)
+	g.card("ended", "This code has expired")
+	g.run(`el.shadowRoot.querySelector('#again').click()`)
+	g.card("code")
+	is(t, w.Codes.Sends(), 2)
+	g.enters(pagetest.Code)
+	g.card("approved")
+	g.sound()
 }
