@@ -169,8 +169,10 @@ func whatWasTrueHasAnEnd(t *testing.T, tab *browsertest.Tab) {
 // ends are the ways by which a proof that has ended may still be used, or be shown as one. pass lets
 // its life pass, in a tab that was frozen; then nothing else has run yet. after holds at once.
 var ends = map[string]struct{ pass, after string }{
-	"a script reads the form":  {after: `new FormData(form).get('proof') === null`},
-	"a script posts the form":  {after: `(form.addEventListener('formdata', (e) => { window.posted = e.formData.get('proof') ?? 'none'; }), HTMLFormElement.prototype.submit.call(form), posted === 'none')`},
+	"a script reads the form": {after: `new FormData(form).get('proof') === null`},
+	"a script posts the form": {after: `(form.addEventListener('formdata', (e) => {
+		 window.posted = e.formData.get('proof') ?? 'none'; }),
+		HTMLFormElement.prototype.submit.call(form), posted === 'none')`},
 	"a script asks for it":     {after: `(form.requestSubmit(), window.posted === undefined)`},
 	"a page from the cache":    {after: `(dispatchEvent(new PageTransitionEvent('pageshow', { persisted: true })), el.value === '')`},
 	"taken out and put back":   {pass: `el.remove()`, after: `(form.prepend(el), el.value === '')`},
