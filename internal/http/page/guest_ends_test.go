@@ -166,8 +166,8 @@ func whatWasTrueHasAnEnd(t *testing.T, tab *browsertest.Tab) {
 	g.is(`!el.shadowRoot.querySelector('#card').innerText.includes('just now')`)
 }
 
-// ends are the ways by which a proof that has ended may still be used, or be shown as one. pass lets
-// its life pass, in a tab that was frozen; then nothing else has run yet. after holds at once.
+// ends are the ways by which a proof that has ended may still be used, or be shown as one. pass
+// runs before its end, in a tab that is frozen then. after holds at once.
 var ends = map[string]struct{ pass, after string }{
 	"a script reads the form": {after: `new FormData(form).get('proof') === null`},
 	"a script posts the form": {after: `(form.addEventListener('formdata', (e) => {
