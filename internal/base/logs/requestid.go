@@ -94,7 +94,7 @@ func AdoptRequestID(ctx context.Context) (id string) {
 	return r.id
 }
 
-// IsRequestID: see WithRequestID.
+// IsRequestID reports whether a request may have this ID; see WithRequestID.
 func IsRequestID(id string) bool {
 	return len(id) >= minLength && len(id) <= maxLength && hasOnlyAlphanumericsAnd(id, "-_.")
 }

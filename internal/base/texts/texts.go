@@ -246,7 +246,7 @@ func (w Words) Wait(d time.Duration) string {
 	return w.units(h/24, "d", h%24, "h")
 }
 
-// Duration: see DurationRoundedUp.
+// Duration returns DurationRoundedUp in these words.
 func (w Words) Duration(d time.Duration) string { return DurationRoundedUp(w.sections[PageSection], d) }
 
 // DurationRoundedUp uses the words of the page: 42 s, 28 min, 3 h 20 min.

@@ -39,15 +39,16 @@ const (
 	StageAnswer  = "answer"  // the provider has answered
 )
 
-// ReasonTemplate: the texts of a message could not be rendered. The recipient is not at fault.
+// ReasonTemplate means that the texts of a message could not be rendered. The recipient is not at
+// fault.
 const ReasonTemplate = "template"
 
-// ErrConnLimit: the mail server accepts no further connections, and no open one became free in
-// time.
+// ErrConnLimit means that the mail server accepts no further connections, and no open one became
+// free in time.
 const ErrConnLimit = SafeError("the server takes no more connections")
 
-// ErrPace: the service may send no more mails to this mail server in this minute. Error.RetryAfter
-// tells when the next one may begin.
+// ErrPace means that the service may send no more mails to this mail server in this minute.
+// Error.RetryAfter tells when the next one may begin.
 const ErrPace = SafeError("the server gets no more mails in this minute (per_minute)")
 
 // ErrGaveWay says that the service gave up the wait for a server or carrier, because other messages

@@ -65,6 +65,6 @@ func TestATestMessage(t *testing.T) {
 		"It is not known whether")
 	r.Clock.Add(time.Minute)
 	r.suppress("ana@example.com", "asked for no more mail")
-	contains(t, want(t, b.Post("/admin/messages", form), http.StatusUnprocessableEntity), "A suppression of this recipient holds")
+	contains(t, want(t, b.Post("/admin/messages", form), http.StatusUnprocessableEntity), "This recipient is suppressed")
 	servertest.Same(t, "recorded", len(r.Entries("message.test")), 6)
 }

@@ -27,7 +27,7 @@ var (
 	ErrNoCarrier  = testmessage.ErrNoCarrier
 )
 
-// TestMessageLimitError: another test message was sent less than a minute ago.
+// TestMessageLimitError means that another test message was sent less than a minute ago.
 type TestMessageLimitError struct{ RetryAfter time.Duration }
 
 func (e *TestMessageLimitError) Error() string {

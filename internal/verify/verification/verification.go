@@ -132,7 +132,7 @@ const (
 	MaxAttemptsReached State = "max_attempts_reached"
 )
 
-// StateOf: now is on the database's clock.
+// StateOf returns the state of a verification. now is on the database's clock.
 func StateOf(v store.Verification, now time.Time) State {
 	switch {
 	case !v.ApprovedAt.IsZero():
@@ -347,8 +347,8 @@ var (
 	ErrKeyOfOtherCode = errors.New("verification: the key belongs to another code")
 )
 
-// FailedCheckLimitError: a recipient or a network has too many failed checks. Nothing was compared,
-// sent or counted.
+// FailedCheckLimitError means that a recipient or a network has too many failed checks. Nothing was
+// compared, sent or counted.
 type FailedCheckLimitError struct {
 	RetryAfter time.Duration // positive
 	Send       bool          // a send was refused because its code could not be checked

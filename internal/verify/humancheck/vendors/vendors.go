@@ -86,7 +86,7 @@ type Bounds struct {
 	slots   chan struct{}
 }
 
-// NewBounds: l counts the requests for networks and apps.
+// NewBounds returns bounds whose requests for networks and apps l counts.
 func NewBounds(l limiter) *Bounds { return &Bounds{l, make(chan struct{}, maxAtOnce)} }
 
 // takeAsk counts a request for a token of the app. It returns false if there were too many for the
