@@ -22,6 +22,7 @@ func TestPeopleOfAPlainBackEndWaitLittle(t *testing.T) {
 		{20, 50 * time.Millisecond},
 		{20, 2 * time.Second},
 		{4, 50 * time.Millisecond},
+		{4, 2 * time.Second},
 	} {
 		t.Run(fmt.Sprint(c.conns, " connections, ", c.each), func(t *testing.T) {
 			vtest.InBubbleIdle(t, func(s *vtest.Settings) { s.Workers = 20 }, func(r *vtest.Rig) {
