@@ -294,12 +294,7 @@ func (o *Outbox) makeWay(l *lane, now time.Time) {
 	if len(l.underWay) == 0 || l.workers < l.most {
 		return
 	}
-	soonest, least := time.Duration(-1), l.leastWait()
-	for _, f := range l.underWay { // cheaper than to count what waits
-		if left := max(0, least-f.took(now)); f.giveWay != nil && !f.parked && !f.yields && (soonest < 0 || left < soonest) {
-			soonest = left
-		}
-	}
+	soonest := l.soonest(now)
 	if soonest != 0 && l.most > 0 {
 		if soonest > 0 && l.recheck == nil {
 			o.makeWayAfter(l, soonest)
@@ -379,6 +374,18 @@ func (o *Outbox) makeWay(l *lane, now time.Time) {
 	if next > 0 {
 		o.makeWayAfter(l, next)
 	}
+}
+
+// soonest returns the time in which no message can have to give way; -1 if none can give way. It is
+// cheaper than to count what waits.
+func (l *lane) soonest(now time.Time) time.Duration {
+	soonest, least := time.Duration(-1), l.leastWait()
+	for _, f := range l.underWay {
+		if left := max(0, least-f.took(now)); f.giveWay != nil && !f.parked && !f.yields && (soonest < 0 || left < soonest) {
+			soonest = left
+		}
+	}
+	return soonest
 }
 
 // makeWayAfter has makeWay look again after a time.
