@@ -59,8 +59,8 @@ func TestTheCodeStandsOnTop(t *testing.T) {
 	}
 }
 
-// neverShare has words of the warning in each language: what people do who didn't ask for the code,
-// and that they tell it to nobody.
+// neverShare has words of the warning in each language: for a person who didn't ask for the code,
+// and that the code is not to be passed on.
 var neverShare = map[string][2]string{
 	"en":      {"request this?", "Never share this code"},
 	"es":      {"¿No lo has pedido?", "No compartas"},

@@ -10,8 +10,8 @@ import (
 
 const minNonceLength = 16 // bytes
 
-// Derive computes the code of a verification, which nobody stores: the key and the nonce are enough
-// to compute it again. It fails if the nonce is too short or the alphabet unknown.
+// Derive computes the code of a verification. The code isn't stored, since the key and the nonce
+// are enough to compute it again. Derive fails if the nonce is too short or the alphabet unknown.
 func Derive(key []byte, id string, nonce []byte, s Format) (string, error) {
 	if len(nonce) < minNonceLength {
 		return "", errors.New("code: the nonce is too short")

@@ -17,7 +17,8 @@ import (
 	"sendcode/internal/kit/servertest"
 )
 
-// accepting stands for an administrator who has accepted a subscription, or has not.
+// accepting is the store of accepted subscriptions: an administrator has accepted the one of the
+// test if accepted is true.
 type accepting struct {
 	accepted bool
 	err      error
