@@ -46,8 +46,9 @@ NIGHTLY := -tags=nightly
 # What checks or tests the code runs for minutes: with four times the memory it spends less time on collecting garbage.
 LESS_GC := GOGC=400
 # What `make race` runs: the packages that are made of goroutines, and the whole service under load and faults. RACED=./... is every test.
-RACED ?= ./internal/base/logs ./internal/run/metrics ./internal/limit/admission ./internal/prove/e2e/parts ./quota/... ./internal/deliver/feedback ./internal/deliver/delivery ./internal/limit/gates \
-	./internal/deliver/outbox ./internal/limit/refusals ./internal/http/server ./internal/deliver/webhook ./internal/deliver/delivery/smtp ./internal/deliver/delivery/oauth ./internal/verify/humancheck/vendors
+# Those whose tests take longest begin first, as in LONG.
+RACED ?= ./internal/prove/e2e/parts ./internal/deliver/outbox ./quota/... ./internal/limit/gates ./internal/deliver/feedback ./internal/deliver/delivery/smtp ./internal/limit/admission \
+	./internal/http/server ./internal/deliver/webhook ./internal/limit/refusals ./internal/deliver/delivery ./internal/deliver/delivery/oauth ./internal/run/metrics ./internal/verify/humancheck/vendors ./internal/base/logs
 # The tests that say nothing under the detector are run by `make test` alone: those of rates under overload, of allocations, and of how
 # long thousands of messages wait in virtual time, which takes four minutes there. They are in these packages.
 RACED_NOT := UnderOverload$$|^TestAllocations|^TestHeldRecipients
@@ -58,7 +59,7 @@ RACE := -race "-gcflags=modernc.org/...=-race=false -d=checkptr=0"
 TESTED = $(shell $(GO) list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' ./...)
 # The packages whose tests take longest, which begin first: the last to end would otherwise run alone. Two run at once: with
 # three, each test waited longer, and all of them together were not done sooner.
-LONG := ./internal/http/page ./internal/store/postgres ./internal/prove/e2e/... ./internal/http/console/...
+LONG := ./internal/http/page ./internal/store/postgres ./internal/prove/e2e/... ./internal/http/console/... ./internal/run/app ./internal/verify/verification ./internal/prove/simulate
 # With UNRACED=1 `make test` leaves out what `make race` runs, for .ci/run, which runs both.
 UNRACED ?=
 SUITE = $(if $(UNRACED),$(filter-out $(shell $(GO) list $(RACED)),$(shell $(GO) list $(LONG)) $(TESTED)),$(LONG) $(TESTED))
