@@ -100,7 +100,7 @@ func checkBuckets(buckets []string) error {
 
 func checkRecord(bucket string, keep time.Duration, events []AgedEvent) error {
 	if keep < MinWindow || keep > MaxWindow+maxTurnBack {
-		return fmt.Errorf("%w: keep %v is not within 1 s and %v", ErrBadRequest, keep, MaxWindow+maxTurnBack)
+		return fmt.Errorf("%w: keep %v is not from 1 s to %v", ErrBadRequest, keep, MaxWindow+maxTurnBack)
 	}
 	for _, e := range events {
 		if err := checkID(e.ID); err != nil {

@@ -25,11 +25,11 @@ import (
 )
 
 type serveCommand struct {
-	Wait time.Duration `default:"60s" help:"How long the start waits for a database or Redis that does not answer, and for another process that has the data directory. 0s: it tries once, and starts without Redis."`
+	Wait time.Duration `default:"60s" help:"How long to wait at the start if the database or Redis does not answer, or another process uses the data directory. With 0s the service tries once, and starts even without Redis."`
 
-	HoldUntil time.Time `placeholder:"INSTANT" help:"After a restore: no code is sent before this instant (RFC 3339), at most 48 hours ahead; all else works."`
+	HoldUntil time.Time `placeholder:"INSTANT" help:"After a restore, send no code before this time, such as 2026-11-23T18:00:00Z, at most 48 hours ahead. Everything else works."`
 
-	DebugAddr string `placeholder:"ADDR" help:"Serve Go's profiles (/debug/pprof/) at this address of this machine, such as 127.0.0.1:6060. They show what is in memory."`
+	DebugAddr string `placeholder:"ADDR" help:"Serve Go's profiles at this address of this machine, such as 127.0.0.1:6060, below /debug/pprof/. Profiles show what is in memory."`
 }
 
 // maxHoldUntilDistance is the greatest distance between HoldUntil (--hold-until) and now, in the
@@ -102,8 +102,8 @@ func (rekeyCommand) Run(ctx context.Context, p program, cfg config.Config) error
 }
 
 type backupCommand struct {
-	File        string `arg:"" type:"path" help:"Where the copy goes; a file that exists is refused. -: a tar archive to standard output, for restore."`
-	WithSecrets bool   `help:"Also copy the secrets that the data directory has, to FILE.secrets.yaml or into the archive."`
+	File        string `arg:"" type:"path" help:"The new file for the copy. With - the command writes a tar archive for restore to standard output."`
+	WithSecrets bool   `help:"Also copy the generated secrets of the data directory, to FILE.secrets.yaml or into the archive."`
 }
 
 func (b backupCommand) Run(ctx context.Context, p program, cfg config.Config) error {
@@ -123,7 +123,7 @@ func (b backupCommand) Run(ctx context.Context, p program, cfg config.Config) er
 }
 
 type restoreCommand struct {
-	File string `arg:"" type:"existingfile" help:"The archive of backup -; -: standard input."`
+	File string `arg:"" type:"existingfile" help:"The archive that \"backup -\" wrote. With - the command reads it from standard input."`
 }
 
 func (r restoreCommand) Run(ctx context.Context, p program, cfg config.Config) error {
@@ -141,7 +141,7 @@ func (r restoreCommand) Run(ctx context.Context, p program, cfg config.Config) e
 }
 
 type moveCommand struct {
-	To string `required:"" placeholder:"URL" help:"The database: postgres://…, as the tables' owner. With PGPASSWORD or PGPASSFILE the URL needs no password."`
+	To string `required:"" placeholder:"URL" help:"The URL of the database, postgres://…, with the owner of its tables as user. If you set PGPASSWORD or PGPASSFILE, leave the password out."`
 }
 
 func (c moveCommand) Run(ctx context.Context, p program, cfg config.Config) error {
@@ -154,8 +154,8 @@ type initCommand struct{ commands.Installation }
 func (i initCommand) Run(p program) error { return commands.Install(i.Installation, os.Stdin, p.out) }
 
 type configCommand struct {
-	Example bool `help:"Print a file with every setting, what it means and what holds by default, instead." xor:"instead"`
-	Schema  bool `help:"Print the JSON Schema of the file, by which editors complete and check it, instead." xor:"instead"`
+	Example bool `help:"Print instead a file with every setting, its meaning and its default." xor:"instead"`
+	Schema  bool `help:"Print instead the JSON Schema of the file, with which editors complete and check settings." xor:"instead"`
 }
 
 func (c configCommand) Run(p program) error {
@@ -177,10 +177,10 @@ func (c configCommand) Run(p program) error {
 }
 
 type doctorCommand struct {
-	DKIMSelector string `name:"dkim-selector" placeholder:"SELECTOR" help:"Look up the DKIM key of this selector: what follows s= in the DKIM-Signature of a mail that arrived."`
-	Behind       string `name:"behind" placeholder:"URL" help:"Ask the service through its proxy at this URL, with the admin token, which address arrives."`
-	To           string `name:"to" placeholder:"RECIPIENT" help:"Send a test message to this mail address or phone number, which counts nowhere."`
-	App          string `name:"app" placeholder:"APP" help:"The app whose title, sender and templates the message of --to has; by default the first."`
+	DKIMSelector string `name:"dkim-selector" placeholder:"SELECTOR" help:"Look up the DKIM key of this selector. In a mail that arrived, the selector follows s= in the header DKIM-Signature."`
+	Behind       string `name:"behind" placeholder:"URL" help:"Ask the service through its proxy at this URL which client address arrives. Needs SENDCODE_ADMIN_TOKEN."`
+	To           string `name:"to" placeholder:"RECIPIENT" help:"Send a test message to this mail address or phone number. No limit counts it."`
+	App          string `name:"app" placeholder:"APP" help:"Send the test message with the title, sender and templates of this app. The default is the first app."`
 }
 
 // Validate checks the flags; kong calls it.
@@ -238,7 +238,7 @@ func (versionCommand) Run(p program) error {
 }
 
 type healthCommand struct {
-	Addr string `env:"SENDCODE_ADDR" placeholder:"127.0.0.1:8080" help:"Where the service listens; by default as in the file of SENDCODE_CONFIG."`
+	Addr string `env:"SENDCODE_ADDR" placeholder:"127.0.0.1:8080" help:"The address at which the service listens. The default is that of the settings."`
 	Port string `env:"PORT" default:"8080" hidden:""`
 }
 
@@ -285,8 +285,8 @@ func (a adminCommand) Run(ctx context.Context, p program, cfg config.Config) err
 }
 
 type keyCommand struct {
-	Kind  string `enum:"secret,public,ring,index,webhook,env" default:"secret" help:"secret: API key for a back end. public: API key for browsers. ring: entry of SENDCODE_SECRET_KEYS. index: SENDCODE_INDEX_KEY. webhook: a secret for SENDCODE_WEBHOOK_SECRETS. env: all variables with secrets that a deployment needs, to paste."`
-	Trust string `enum:"known," default:"" placeholder:"known" help:"known: all people of the back end with this secret key are signed in, so its requests need not say so."`
+	Kind  string `enum:"secret,public,ring,index,webhook,env" default:"secret" help:"What to make. secret: an API key for a back end. public: an API key for browsers. ring: an entry of SENDCODE_SECRET_KEYS. index: SENDCODE_INDEX_KEY. webhook: a secret for SENDCODE_WEBHOOK_SECRETS. env: all secrets of a new installation, as variables to paste."`
+	Trust string `enum:"known," default:"" placeholder:"known" help:"With known, every request with this secret key is for a person who is signed in, unless it says otherwise."`
 }
 
 // Run prints a new key, and says on the standard error what it is for. So the output alone is what
@@ -347,7 +347,7 @@ func (p program) println(text string) error {
 
 // helpCommand is --help as a command.
 type helpCommand struct {
-	Command []string `arg:"" optional:"" help:"The command to explain; none: all of them."`
+	Command []string `arg:"" optional:"" help:"The command to explain. Without one, all commands are listed."`
 }
 
 func (h helpCommand) Run(p program, line *kong.Context) error {

@@ -33,20 +33,20 @@ import (
 // commandLine declares the commands. Without a command, the program serves.
 type commandLine struct {
 	Serve   serveCommand   `cmd:"" default:"withargs" help:"Run the service (default)."`
-	Init    initCommand    `cmd:"" help:"Ask five questions, and write settings, secrets and systemd's units or a compose file."`
-	Migrate migrateCommand `cmd:"" help:"Bring the database to the schema of this version."`
-	Rekey   rekeyCommand   `cmd:"" help:"Encrypt stored addresses and second factors with the first of the secret keys; exit 1 while rows under others remain."`
-	Backup  backupCommand  `cmd:"" help:"Copy the SQLite file, beside the service if it runs."`
-	Restore restoreCommand `cmd:"" help:"Put an archive of backup - into an empty data directory."`
-	Move    moveCommand    `cmd:"" help:"Move the SQLite file to an empty Postgres, while the service is stopped."`
-	Config  configCommand  `cmd:"" help:"Print the effective configuration without its secrets, or everything that is wrong with it."`
-	Doctor  doctorCommand  `cmd:"" help:"Try every connection and look at what often goes wrong."`
-	Health  healthCommand  `cmd:"" help:"Ask a running service whether it is ready; exit 1 if it is not."`
-	Bounce  bounceCommand  `cmd:"" help:"Post a bounce mail from standard input to the running service; exit 75 if it has to be tried again."`
-	Admin   adminCommand   `cmd:"" help:"Add, change or list the accounts of the console."`
-	Key     keyCommand     `cmd:"" help:"Make a key."`
+	Init    initCommand    `cmd:"" help:"Ask five questions, and write the settings, the secrets, and systemd units or a compose file."`
+	Migrate migrateCommand `cmd:"" help:"Update the tables of the database for this version."`
+	Rekey   rekeyCommand   `cmd:"" help:"Encrypt stored addresses and second factors again, with the first key of SENDCODE_SECRET_KEYS. The exit code is 1 while rows under other keys remain."`
+	Backup  backupCommand  `cmd:"" help:"Copy the SQLite file. The service may run meanwhile."`
+	Restore restoreCommand `cmd:"" help:"Unpack an archive that \"backup -\" made into an empty data directory."`
+	Move    moveCommand    `cmd:"" help:"Move all rows of the SQLite file to an empty Postgres database. Stop the service first."`
+	Config  configCommand  `cmd:"" help:"Print the settings in force without their secrets, or every mistake in them."`
+	Doctor  doctorCommand  `cmd:"" help:"Try every connection, and check what is often set up wrongly."`
+	Health  healthCommand  `cmd:"" help:"Ask a running service whether it is ready. The exit code is 1 if it is not."`
+	Bounce  bounceCommand  `cmd:"" help:"Read a bounce mail from standard input, and post it to the running service. The exit code is 75 if your mail server must try again."`
+	Admin   adminCommand   `cmd:"" help:"Add, change or list accounts of the console, or export a person's data."`
+	Key     keyCommand     `cmd:"" help:"Make an API key or another secret."`
 	Version versionCommand `cmd:"" help:"Print the version."`
-	Help    helpCommand    `cmd:"" help:"Print this list, or what a command takes."`
+	Help    helpCommand    `cmd:"" help:"Print this list, or explain a command."`
 }
 
 // program has what commands need from the process: outputs, environment variables, and the function
@@ -76,8 +76,8 @@ func (p program) run(ctx context.Context, args []string, exit func(int)) int {
 	parser := kong.Must(&commandLine{},
 		kong.Name("sendcode"),
 		kong.Description(
-			"Sends verification codes, never more often than the policy says. Settings are SENDCODE_… variables, see "+
-				"docs/configuration.md."),
+			"Sends verification codes within the limits you set, and checks them. Settings come from SENDCODE_… variables "+
+				"and a file; docs/configuration.md explains them."),
 		kong.Writers(p.out, p.err), kong.Exit(exit),
 		kong.BindTo(ctx, (*context.Context)(nil)), kong.Bind(p), kong.BindToProvider(p.loadConfig),
 	)

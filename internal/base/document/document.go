@@ -44,7 +44,7 @@ func (d *Decoder) Parse(content []byte) *yaml.Node {
 		return nil
 	}
 	if !errors.Is(file.Decode(&second), io.EOF) {
-		d.Errs.Add(d.Name, "holds more than one YAML document; keep one")
+		d.Errs.Add(d.Name, "contains several YAML documents; keep one")
 	}
 	return root.Content[0]
 }

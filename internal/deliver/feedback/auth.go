@@ -54,7 +54,7 @@ type Auth struct {
 	// or `Bearer`. For `standard_webhooks`, this is how the names of its headers begin, `webhook-`
 	// by default.
 	Header string `yaml:"header,omitempty" check:"header"`
-	// `sns`: the topic's ARN.
+	// For `sns`, this is the topic's ARN.
 	Topic string `yaml:"topic,omitempty"`
 }
 

@@ -53,7 +53,7 @@ type Event struct {
 
 // Source has the settings of a provider. Package config reads its tags and comments.
 type Source struct {
-	// In the address and in metrics.
+	// The source's name in the URL of its events and in metrics.
 	Name string `yaml:"name" required:"yes" check:"name"`
 	Auth Auth   `yaml:",inline"`
 	// A header `X-…` that mails carry with the send's ID, if the provider replaces Message-ID.
@@ -64,19 +64,20 @@ type Source struct {
 // EventFormat has the paths of an event's parts in the JSON. The values at all paths of Type
 // together are the type. Of several paths of another part, the first with a value counts.
 type EventFormat struct {
-	// Paths whose values, joined by dots, are the type.
+	// The paths of the event's type in the body. If there are several, dots join their values.
 	Type []JSONPath `yaml:"type,omitempty"`
 	// Maps types to `delivered`, `bounced`, `bounced_for_good`, `complained`, `opted_out` or
 	// `ignored`. The type `Bounce` also stands for longer types that begin with `Bounce.`, such as
 	// `Bounce.General`.
 	Outcomes map[string]EventMeaning `yaml:"outcomes,omitempty" oneof:"delivered bounced bounced_for_good complained opted_out ignored"`
-	// The path of our Message-ID or of `message_header`.
+	// The path of our Message-ID, or of what `message_header` contains.
 	Message []JSONPath `yaml:"message,omitempty"`
-	// The recipient, which must be the send's.
+	// The path of the recipient. An event counts only if this is the recipient of the send.
 	To []JSONPath `yaml:"recipient,omitempty"`
-	// RFC 3339, or seconds since 1970.
+	// The path of the event's time, in RFC 3339 or in seconds since 1970.
 	Time []JSONPath `yaml:"time,omitempty"`
-	// The reason: its reply codes are kept or, without codes, one word.
+	// The path of the reason. The service keeps only its reply codes or, if there are none,
+	// one word.
 	Detail []JSONPath `yaml:"detail,omitempty"`
 }
 

@@ -59,7 +59,7 @@ func (p *Provider) Check(at *document.Mapping) {
 	}
 	for key := range at.Given {
 		if dsn && !slices.Contains([]string{"name", "scheme", "secret_env"}, key) {
-			at.AddMistake(key, "has no meaning with the scheme dsn")
+			at.AddMistake(key, "cannot be used with the scheme dsn")
 		}
 	}
 	if a.Scheme == SchemeStandardWebhooks && a.Header == "" {

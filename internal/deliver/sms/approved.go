@@ -40,13 +40,13 @@ func (a ApprovedTemplates) findTemplate(purpose, language string) string {
 // Account has the settings that carriers with approved templates and signed requests have in
 // common.
 type Account struct {
-	// The access key's ID (Tencent Cloud: secret ID).
+	// The ID of the access key. Tencent Cloud calls it secret ID.
 	KeyID string `yaml:"key_id,omitempty"`
 	// The approved signature; mainland China needs one.
 	Sign string `yaml:"sign,omitempty"`
 	// Approved template IDs by purpose and language; `default` for all other purposes.
 	Templates ApprovedTemplates `yaml:"templates"`
-	// What the templates take, in order.
+	// The parameters of the templates, in their order.
 	Params []string `yaml:"params" default:"[code, minutes]"`
 }
 

@@ -20,7 +20,7 @@ import (
 // (cloud.tencent.com/document/product/382/55981).
 type Tencent struct {
 	Account `yaml:",inline"`
-	// The SDK app ID.
+	// The ID of the SDK app.
 	App string `yaml:"app,omitempty"`
 	// The application's region.
 	Region string `yaml:"region" default:"ap-guangzhou"`

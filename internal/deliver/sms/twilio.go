@@ -23,11 +23,11 @@ import (
 
 // Twilio is an account with Twilio Messaging (twilio.com/docs/messaging/api/message-resource).
 type Twilio struct {
-	// The account's SID, `AC…`.
+	// The SID of the account, `AC…`.
 	Account string `yaml:"account,omitempty"`
-	// An API key's SID, `SK…`, if the secret is that key's.
+	// The SID of an API key, `SK…`, if the secret belongs to that key.
 	Key string `yaml:"key,omitempty"`
-	// A messaging service's SID, `MG…`. Without it each message needs a sender.
+	// The SID of a messaging service, `MG…`. Without one, each message needs a sender.
 	Service string `yaml:"service,omitempty"`
 	// The base URL, for tests and other regions.
 	Endpoint string `yaml:"endpoint" default:"https://api.twilio.com"`

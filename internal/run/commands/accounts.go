@@ -24,15 +24,15 @@ import (
 // AdminCommand has the arguments and flags of `sendcode admin`. The command changes or lists
 // accounts of the console, or exports the rows of a person.
 type AdminCommand struct {
-	Do     string    `arg:"" enum:"add,role,identity,password,factor,close,open,list,export" help:"add, role, identity, password, factor, close, open or list; or export: all rows that name a person, as JSON."`
-	Name   string    `arg:"" optional:"" help:"Of the account."`
-	Role   auth.Role `enum:"reader,operator,owner" default:"reader" help:"With add and role: reader, operator or owner."`
-	Reason string    `help:"Why; it is recorded."`
+	Do     string    `arg:"" enum:"add,role,identity,password,factor,close,open,list,export" help:"One of add, role, identity, password, factor, close, open or list, which change or list accounts; or export, which prints all rows that name a person, as JSON."`
+	Name   string    `arg:"" optional:"" help:"The name of the account."`
+	Role   auth.Role `enum:"reader,operator,owner" default:"reader" help:"The role for add and role: reader, operator or owner."`
+	Reason string    `help:"Why you do this. The audit log records it."`
 
-	Channel string `help:"With export: email or sms." enum:"email,sms" default:"email"`
-	To      string `help:"With export: the person's address or number."`
+	Channel string `help:"The channel for export: email or sms." enum:"email,sms" default:"email"`
+	To      string `help:"The person's address or number, for export."`
 
-	Identity string `help:"With add and identity: what the provider (admin.oidc) calls this person, who then needs no password."`
+	Identity string `help:"For add and identity: the person's name at the OpenID provider. A person with such a name needs no password."`
 }
 
 // Validate returns an error that names the missing arguments and flags. kong calls it.

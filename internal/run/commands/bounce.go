@@ -17,8 +17,8 @@ import (
 
 // BounceTarget says where bounce mails are posted. The settings supply empty fields.
 type BounceTarget struct {
-	URL        string `placeholder:"URL" help:"Where the service takes bounce mails, such as http://127.0.0.1:8080/v1/events/bounces; by default as in the file of SENDCODE_CONFIG."`
-	SecretFile string `type:"path" placeholder:"FILE" help:"The file with the secret of that source; by default the settings have it."`
+	URL        string `placeholder:"URL" help:"The URL at which the service takes bounce mails, such as http://127.0.0.1:8080/v1/events/bounces. The default follows from the settings."`
+	SecretFile string `type:"path" placeholder:"FILE" help:"A file with the secret of the source of bounce mails. The default is the secret in the settings."`
 }
 
 const (

@@ -20,17 +20,17 @@ import (
 // Installation has the answers to the questions of `sendcode init`. The command line can give the
 // same answers as arguments.
 type Installation struct {
-	Origin   string `env:"SENDCODE_ORIGINS" placeholder:"ORIGIN" help:"Domain: where browsers meet the page, or the page of yours with the widget, such as https://codes.example."`
-	MailFrom string `env:"SENDCODE_MAIL_FROM" placeholder:"SENDER" help:"Sender, such as 'Shop <no-reply@shop.example>'."`
-	SMTPURL  string `name:"smtp-url" env:"SENDCODE_SMTP_URL" placeholder:"URL" help:"Mail server, such as smtp://user:password@mail.example:587 or resend://:key@api.resend.com."`
-	Tenant   string `name:"oauth-tenant" placeholder:"TENANT" help:"If the mail server's URL has oauth=NAME: the tenant of Microsoft 365, unless the server is Google's."`
-	ClientID string `name:"oauth-client-id" placeholder:"ID" help:"The application's client ID there."`
-	Secret   string `name:"oauth-secret" env:"OAUTH_CLIENT_SECRET" placeholder:"SECRET" help:"The application's secret."`
-	Account  string `name:"oauth-account" type:"path" placeholder:"FILE" help:"At Google instead: the JSON file of the service account. It stays where it is."`
-	Show     string `default:"page" placeholder:"page" help:"page: people use the page of this service. widget: they use the widget in a page of yours."`
-	Public   string `name:"public-url" env:"SENDCODE_PUBLIC_URL" placeholder:"URL" help:"With the widget: where browsers reach this service, such as https://codes.example."`
-	Where    string `default:"systemd" placeholder:"systemd" help:"systemd: its units and files in /etc/sendcode. compose: a compose file in this folder."`
-	Yes      bool   `help:"Ask nothing: the arguments and variables are the answers."`
+	Origin   string `env:"SENDCODE_ORIGINS" placeholder:"ORIGIN" help:"The origin of the page that people see, such as https://codes.example. With --show=widget it is the origin of your own page."`
+	MailFrom string `env:"SENDCODE_MAIL_FROM" placeholder:"SENDER" help:"The sender of mails, such as 'Shop <no-reply@shop.example>'."`
+	SMTPURL  string `name:"smtp-url" env:"SENDCODE_SMTP_URL" placeholder:"URL" help:"The mail server, such as smtp://user:password@mail.example:587 or resend://:key@api.resend.com."`
+	Tenant   string `name:"oauth-tenant" placeholder:"TENANT" help:"The tenant of Microsoft 365, if the URL of the mail server contains oauth=NAME."`
+	ClientID string `name:"oauth-client-id" placeholder:"ID" help:"The client ID of your application at Microsoft 365."`
+	Secret   string `name:"oauth-secret" env:"OAUTH_CLIENT_SECRET" placeholder:"SECRET" help:"The client secret of your application at Microsoft 365."`
+	Account  string `name:"oauth-account" type:"path" placeholder:"FILE" help:"For Google, the JSON file of the service account. The systemd unit loads it from there, so keep it."`
+	Show     string `default:"page" placeholder:"page" help:"page: people use the page of this service. widget: people use the widget in a page of yours."`
+	Public   string `name:"public-url" env:"SENDCODE_PUBLIC_URL" placeholder:"URL" help:"With --show=widget, the URL at which browsers reach this service, such as https://codes.example."`
+	Where    string `default:"systemd" placeholder:"systemd" help:"systemd: write systemd units, and the settings to /etc/sendcode. compose: write a compose file and the settings to this folder."`
+	Yes      bool   `help:"Ask nothing, and take the answers from flags and variables."`
 	Root     string `hidden:"" help:"The folder that stands for / with systemd, and for this folder with compose."`
 }
 
@@ -76,19 +76,19 @@ func (i *Installation) ask(in io.Reader, out io.Writer) error {
 		answer *string
 		open   func() bool // nil: always
 	}{
-		{"Domain, such as https://codes.example", &i.Origin, nil},
+		{"Origin of the page that people see, such as https://codes.example", &i.Origin, nil},
 		{"Sender, such as Shop <no-reply@shop.example>", &i.MailFrom, nil},
 		{
 			"Mail server, such as smtp://user:password@mail.example:587, or with a token smtp://user@smtp.office365.com:587?oauth=m365",
 			&i.SMTPURL, nil,
 		},
 		{"Tenant of Microsoft 365", &i.Tenant, i.hasTenant},
-		{"Client ID there", &i.ClientID, i.hasTenant},
-		{"Client's secret there", &i.Secret, i.hasTenant},
+		{"Client ID of your application there", &i.ClientID, i.hasTenant},
+		{"Client secret of your application there", &i.Secret, i.hasTenant},
 		{"JSON file of Google's service account", &i.Account, i.atGoogle},
-		{"page or widget", &i.Show, nil},
+		{"What people use: page (ours) or widget (in a page of yours)", &i.Show, nil},
 		{"Where browsers reach this service, such as https://codes.example", &i.Public, i.hasWidget},
-		{"systemd or compose", &i.Where, nil},
+		{"What runs the service: systemd or compose", &i.Where, nil},
 	} {
 		if q.open != nil && !q.open() {
 			continue
@@ -121,7 +121,7 @@ func Install(i Installation, in io.Reader, out io.Writer) error {
 		}
 	}
 	if i.Origin == "" || i.MailFrom == "" || i.SMTPURL == "" {
-		return errors.New("a service needs a domain, a sender and a mail server: --origin, --mail-from, SENDCODE_SMTP_URL")
+		return errors.New("init needs an origin (--origin), a sender (--mail-from) and a mail server (--smtp-url or SENDCODE_SMTP_URL)")
 	}
 	if i.atGoogle() {
 		var err error

@@ -157,9 +157,9 @@ func TestInstallCompose(t *testing.T) {
 	for want, change := range map[string]func(*commands.Installation){
 		"must be page or widget":     func(i *commands.Installation) { i.Show = "both" },
 		"must be systemd or compose": func(i *commands.Installation) { i.Where = "cloud" },
-		"needs a domain":             func(i *commands.Installation) { i.Origin = "" },
-		"needs a domain, a sender":   func(i *commands.Installation) { i.MailFrom = "" },
-		"sender and a mail server":   func(i *commands.Installation) { i.SMTPURL = "" },
+		"needs an origin":            func(i *commands.Installation) { i.Origin = "" },
+		"--origin), a sender":        func(i *commands.Installation) { i.MailFrom = "" },
+		"and a mail server":          func(i *commands.Installation) { i.SMTPURL = "" },
 		"mail_from":                  func(i *commands.Installation) { i.MailFrom = "Shop" },
 		"SENDCODE_SMTP_URL":          func(i *commands.Installation) { i.SMTPURL = "mail.example" },
 		"an answer has ', \\ or $":   func(i *commands.Installation) { i.MailFrom = "Shop's <no-reply@shop.example>" },

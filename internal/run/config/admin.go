@@ -12,7 +12,7 @@ import (
 
 // adminSettings are the console's settings in the file.
 type adminSettings struct {
-	// For accounts with a password: `optional` or `required`.
+	// Whether accounts with a password need a second factor: `optional` or `required`.
 	SecondFactor string `yaml:"second_factor" default:"optional" oneof:"optional required"`
 	// Further bearer tokens. `openssl rand -hex 32` makes a token. `printf %s TOKEN | sha256sum`
 	// prints the token's hash.
@@ -26,7 +26,7 @@ type adminSettings struct {
 type adminToken struct {
 	// Unique.
 	ID string `yaml:"id" required:"yes" check:"name"`
-	// Of the whole token, in hex.
+	// The SHA-256 of the whole token, in hex.
 	SHA256 [32]byte `yaml:"sha256" required:"yes" check:"token_hash"`
 	// `reader`, `operator` or `owner`.
 	Role string `yaml:"role" default:"reader" oneof:"reader operator owner"`
@@ -41,21 +41,23 @@ const SecondFactorRequired = "required"
 // oidcSettings describe the OpenID Connect provider for logins to the console. The client secret is
 // in Config.OIDCSecret.
 type oidcSettings struct {
-	// Exactly as the provider writes it.
+	// The provider's issuer URL, exactly as the provider writes it.
 	Issuer string `yaml:"issuer" required:"yes" check:"secure_url"`
-	// This service's ID at the provider.
+	// The ID of this service at the provider.
 	ClientID string `yaml:"client_id" required:"yes"`
-	// Register exactly this; it ends in `/admin/oidc/callback`.
+	// The URL to which the provider returns, which ends in `/admin/oidc/callback`. Register exactly
+	// this URL.
 	RedirectURL string `yaml:"redirect_url" required:"yes" check:"redirect_url"`
-	// By default `openid` and what `claim` needs.
+	// The scopes to ask for. The default is `openid` and what `claim` needs.
 	Scopes []string `yaml:"scopes"`
-	// Names a person; by default `email`.
+	// The claim that names a person. The default is `email`.
 	Claim string `yaml:"claim"`
 	// The claim that gives roles to people without an account. Its value is a text or a list.
 	// `realm_access.roles` is the claim `roles` in the object `realm_access`. If the ID token lacks
 	// the claim, the service reads the claim from the userinfo endpoint.
 	RoleClaim string `yaml:"role_claim,omitempty"`
-	// The role for each value of `role_claim`; the highest of several counts.
+	// The role for each value of `role_claim`. If a person has several values, the highest role
+	// counts.
 	Roles map[string]string `yaml:"roles,omitempty" keys:"oidc_value" oneof:"reader operator owner"`
 }
 

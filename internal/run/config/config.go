@@ -249,13 +249,13 @@ type purpose struct {
 	// confirm your address".
 	Title          map[string]string `yaml:"title,omitempty" keys:"language" check:"title"`
 	policy.Purpose `yaml:",inline"`
-	// Its length and characters.
+	// The length of a code, and its characters.
 	Code codeSettings `yaml:"code"`
 }
 
 // codeSettings are the format of codes.
 type codeSettings struct {
-	// 6 to 10.
+	// How many characters a code has, 6 to 10.
 	Length int `yaml:"length" default:"6" range:"6 10"`
 	// `digits`, or `unambiguous`: the consonants `BCDFGHJKLMNPQRSTVWXZ`.
 	Alphabet code.Alphabet `yaml:"alphabet" default:"digits" oneof:"digits unambiguous"`
@@ -263,15 +263,15 @@ type codeSettings struct {
 
 // App is a tenant with its own keys and its own counts.
 type App struct {
-	// Up to 32 of `a-z 0-9 _ -`.
+	// The app's name, up to 32 of `a-z 0-9 _ -`.
 	Name string `yaml:"name" required:"yes" check:"name"`
-	// Its name in mails, up to 64 characters; by default `name`.
+	// The app's name in mails and on the page, up to 64 characters. The default is `name`.
 	Title string `yaml:"title" check:"title"`
-	// The sender of its mails; by default the service's.
+	// The sender of the app's mails. The default is the service's sender.
 	MailFrom string `yaml:"mail_from" check:"mail_from"`
-	// As `templates`, for this app.
+	// A directory with templates for this app, like `templates`.
 	Templates string `yaml:"templates"`
-	// Its looks on the page and in mails.
+	// How the app looks on the page and in mails.
 	Brand brandSettings `yaml:"brand"`
 	// The exact origins of the app's pages: `https://shop.example`. A public key works on these
 	// pages and on our page.
@@ -283,17 +283,17 @@ type App struct {
 	// The 11 characters by which Android's SMS Retriever finds the app of a message. Templates have
 	// them as `{{.Hash}}`.
 	SMSHash string `yaml:"sms_hash,omitempty" check:"sms_hash"`
-	// As `sms.watch`, for its messages; what is left out is as there.
+	// The watch on this app's text messages. What you leave out is that of `sms.watch`.
 	SMSWatch watchSettings `yaml:"sms_watch,omitempty"`
 	// URL prefixes to which the page may [return a person](sign-up.md).
 	ReturnURLs []string `yaml:"return_urls" check:"return_url" unique:"yes"`
 	// Purposes that our page offers besides `default`, at `/?purpose=NAME`.
 	PagePurposes []string `yaml:"page_purposes,omitempty" unique:"yes"`
-	// [A human check](policies.md#human-checks) of strangers, when they are many.
+	// [A human check](policies.md#human-checks), which strangers get when many of them come.
 	HumanCheck vendors.Settings `yaml:"human_check,omitempty"`
-	// API keys.
+	// The app's API keys.
 	Keys []appKey `yaml:"keys" unique:"id"`
-	// [Where events are posted](webhooks.md).
+	// The endpoint that gets the app's [events](webhooks.md).
 	Webhook webhookSettings `yaml:"webhook"`
 }
 
@@ -301,7 +301,8 @@ type App struct {
 type brandSettings struct {
 	// The https URL of an image, which only the page shows.
 	Logo string `yaml:"logo,omitempty" check:"logo"`
-	// A colour, `"#1f5fd1"`; adjusted for contrast.
+	// A colour, such as `"#1f5fd1"`. The service changes its lightness where the contrast is
+	// too low.
 	Accent string `yaml:"accent,omitempty" check:"accent"`
 	// The app's https address. The logo and the name link to this address, and mails contain it.
 	Home string `yaml:"home,omitempty" check:"home"`
@@ -311,11 +312,11 @@ type brandSettings struct {
 type appKey struct {
 	// Unique within the app. `api_key`, `public_key` and `page` are the service's own.
 	ID string `yaml:"id" required:"yes" check:"name"`
-	// `secret` (back ends) or `public` (browsers).
+	// `secret` for a back end, or `public` for browsers.
 	Kind KeyKind `yaml:"kind" required:"yes" oneof:"secret public"`
-	// Of the whole key, in hex.
+	// The SHA-256 of the whole key, in hex.
 	SHA256 [32]byte `yaml:"sha256" required:"yes" check:"key_hash"`
-	// A day (to its end in UTC) or a time.
+	// The last day of the key in UTC, or the time at which it ends.
 	Expires time.Time `yaml:"expires,omitempty"`
 	// What a secret key may do: any of `send`, `check`, `read` and `limit`. By default it may do
 	// everything.

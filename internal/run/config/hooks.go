@@ -14,9 +14,9 @@ import (
 // authHook is a route that an auth server calls. The auth server makes a code, and the service
 // sends this code.
 type authHook struct {
-	// In the address: `POST /v1/hooks/NAME`.
+	// The hook's name, in its URL `POST /v1/hooks/NAME`.
 	Name string `yaml:"name" required:"yes" check:"name"`
-	// The app for which it sends.
+	// The app whose limits, titles and templates hold for these codes.
 	App string `yaml:"app" default:"default"`
 	// `supabase-email` or `supabase-sms`.
 	Server                authhooks.HookKind `yaml:"server" required:"yes" oneof:"supabase-email supabase-sms"`
@@ -52,7 +52,7 @@ var hookActions = []string{
 
 // checkHookAction returns the problem with the name of an action, or "".
 func checkHookAction(text string) string {
-	return problemIf(!slices.Contains(hookActions, text), "is none of "+strings.Join(hookActions, ", "))
+	return problemIf(!slices.Contains(hookActions, text), "must be one of "+strings.Join(hookActions, ", "))
 }
 
 // secrets returns the keys of the hook's secrets. If a secret can't be decoded, its key is nil.

@@ -17,7 +17,7 @@ type oauthClient struct {
 	Tenant string `yaml:"tenant,omitempty" check:"tenant"`
 	// Elsewhere: the URL that gives tokens, `https`.
 	TokenURL string `yaml:"token_url,omitempty" check:"secure_url"`
-	// This service's ID there.
+	// The ID of this service there.
 	ClientID string `yaml:"client_id,omitempty"`
 	// The path of a file with the client's secret.
 	SecretFile string `yaml:"client_secret_file,omitempty"`
@@ -75,13 +75,13 @@ func (c *oauthClient) Check(p *document.Mapping) {
 	}
 	for _, key := range slices.Sorted(maps.Keys(p.Given)) {
 		if key != way && !slices.Contains(oauthWays[way], key) {
-			p.AddMistake(key, "has no meaning with %s", way)
+			p.AddMistake(key, "cannot be used with %s", way)
 		}
 	}
 	atServer := way == "tenant" || way == "token_url"
 	switch {
 	case way == "service_account_file" && c.Subject == "":
-		p.AddMistake("", "subject is missing: the mailbox")
+		p.AddMistake("", "subject is missing: give the mailbox that the service account logs in for")
 	case way == "command" && (len(c.Command) == 0 || c.Command[0] == ""):
 		p.AddMistake("command", "must name a program")
 	case atServer && c.ClientID == "":

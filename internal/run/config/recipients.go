@@ -12,11 +12,11 @@ import (
 // testRecipient is a recipient with a fixed code, to which the service sends no message. Reviewers
 // of app stores use test recipients, and so do tests in browsers.
 type testRecipient struct {
-	// An address or number.
+	// An address or a number.
 	Address string `yaml:"to" required:"yes"`
-	// 6 to 10 digits or `unambiguous` letters.
+	// 6 to 10 digits, or as many `unambiguous` letters.
 	Code string `yaml:"code" required:"yes" check:"test_code"`
-	// After it this is a recipient like any other.
+	// The last day of the test recipient, or a time. After that, sends to it are real.
 	Expires time.Time `yaml:"expires" required:"yes"`
 
 	To recipient.Recipient `yaml:"-"`
@@ -40,7 +40,7 @@ func parseRecipient(p *document.Mapping, to string) recipient.Recipient {
 	switch bad, _ := errors.AsType[*recipient.InvalidError](err); {
 	case err == nil:
 	case channel == recipient.SMS && bad != nil && bad.Reason == "invalid_number":
-		p.AddMistake("to", "is a phone number that no country assigns, also not for tests")
+		p.AddMistake("to", "is a phone number that no country assigns, so tests can't use it either")
 	default:
 		p.AddMistake("to", "must be a mail address, or a phone number with its plus, such as +4915123456789")
 	}

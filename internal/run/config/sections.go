@@ -204,7 +204,7 @@ func (l *loader) normalizeFolding() {
 			l.root.AddMistake("folding", "%s is given twice", domain)
 		}
 		if len(what) > 1 && slices.Contains(what, "exact") {
-			l.root.AddMistake("folding", "%s is exact, or has plus_tags and dots", domain)
+			l.root.AddMistake("folding", "%s must have plus_tags, dots or both, or else exact alone", domain)
 		}
 		all[domain] = slices.Sorted(slices.Values(l.config.Folds[text]))
 	}

@@ -48,7 +48,7 @@ type smsSettings struct {
 	// `default` is the sender for all other countries. If a country has no sender, the carrier
 	// chooses one.
 	Senders map[string]string `yaml:"senders" keys:"country_or_default" check:"sender"`
-	// In order of preference.
+	// The carriers, the preferred one first.
 	Carriers []SMSCarrier `yaml:"carriers" unique:"name"`
 	// [Caps](#spend-caps) on what text messages may cost.
 	Spend []spendCap `yaml:"spend"`
@@ -83,7 +83,7 @@ func (w watchSettings) Prefixes() store.PrefixWatch {
 
 // SMSCarrier is one carrier. Settings has the settings that only its type has.
 type SMSCarrier struct {
-	// In the database, in metrics and in addresses of receipts.
+	// The carrier's name in the database, in metrics and in URLs for receipts.
 	Name string `yaml:"name" required:"yes" check:"name"`
 	// `http`, `twilio`, `aliyun`, `aliyun-verify` or `tencent`.
 	Type                  string `yaml:"type" required:"yes"`
@@ -200,9 +200,10 @@ type spendCap struct {
 	Scope quota.Scope `yaml:"scope" required:"yes" oneof:"global app country"`
 	// A `day` or a `month`, in UTC.
 	Per quota.Period `yaml:"per" required:"yes" oneof:"day month"`
-	// In the unit of `prices`.
+	// The most that the messages may cost in a period, in the unit of `prices`.
 	Limit int64 `yaml:"limit" required:"yes"` // kept in millionths of the unit
-	// How much of `limit` [strangers](policies.md#reserve) may not use. By default a fifth.
+	// How much of `limit` [strangers](policies.md#reserve) may not use. By
+	// default it is a fifth.
 	Reserve int64 `yaml:"reserve,omitempty"` // kept in millionths of the unit
 }
 

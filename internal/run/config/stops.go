@@ -43,7 +43,7 @@ func (s *stop) Check(p *document.Mapping) {
 	switch {
 	case s.To == "" && s.Channel == "" && s.Purpose == "":
 		if p.Valid() {
-			p.AddMistake("", "must have the key to, or channel, purpose or both")
+			p.AddMistake("", "names nothing to stop: give to, channel or purpose, or channel and purpose together")
 		}
 	case s.To == "" && s.Purpose != "":
 		addReference(p, "purpose", "purpose", s.Purpose)

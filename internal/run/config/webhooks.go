@@ -13,7 +13,7 @@ import (
 
 // webhookSettings is the URL to which an app's events are posted.
 type webhookSettings struct {
-	// https; http only in `webhook_networks`.
+	// An `https` URL. With `http` it must lead into `webhook_networks`.
 	URL string `yaml:"url,omitempty" check:"webhook_url"`
 	// Which events the webhook gets, by default all: `send.sent`, `send.failed`, `send.unknown`,
 	// `send.bounced`, `send.delivered`, `send.undelivered`, `verification.approved`,

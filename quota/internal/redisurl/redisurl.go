@@ -121,7 +121,7 @@ func SentinelOptions(rawURL string) (*redis.FailoverOptions, error) {
 	}
 	master, db, _ := strings.Cut(strings.TrimPrefix(a.url.Path, "/"), "/")
 	if master == "" {
-		return nil, errors.New("redis URL: no name of the master, as in redis+sentinel://host/master/0")
+		return nil, errors.New("redis URL: the name of the master is missing, as in redis+sentinel://host/master/0")
 	}
 	user, password := a.query.Get("sentinel_username"), a.query.Get("sentinel_password")
 	a.query.Del("sentinel_username")
@@ -150,7 +150,7 @@ func ClusterOptions(rawURL string) (*redis.ClusterOptions, error) {
 		return nil, err
 	}
 	if a.url.Path != "" && a.url.Path != "/" {
-		return nil, errors.New("redis URL: a Cluster has no numbered databases, so nothing may follow the hosts")
+		return nil, errors.New("redis URL: a Cluster has no numbered databases, so write nothing after the hosts")
 	}
 	o, err := redis.ParseClusterURL(a.text())
 	if err != nil {

@@ -27,21 +27,21 @@ import (
 type Config struct {
 	// https, or http to loopback. Redirects are not followed.
 	URL string `yaml:"url,omitempty"`
-	// HTTP Basic, with the secret as password.
+	// The user for HTTP Basic. The secret is the password.
 	User string `yaml:"user,omitempty"`
-	// Further headers.
+	// More headers of the request.
 	Header map[string]string `yaml:"headers,omitempty"`
 	// The body of a POST request, as JSON or as a form. Without a body the request is a GET.
 	Body string `yaml:"body,omitempty"`
-	// How the answer is read.
+	// How the service reads the carrier's answer.
 	Answer answerSettings `yaml:"answer,omitempty"`
-	// How the carrier is polled for receipts.
+	// How the service asks the carrier for receipts.
 	Poll pollSettings `yaml:"poll,omitempty"`
-	// Where a receipt has the status: a parameter, or a path in JSON.
+	// Where a receipt has the status: the name of a parameter, or a path in JSON.
 	Receipt string `yaml:"receipt,omitempty"`
-	// The status's values for delivered, in receipts and in answers to `poll`.
+	// The status values that mean "delivered", in receipts and in answers to `poll`.
 	Delivered []string `yaml:"delivered,omitempty"`
-	// The status's values for undelivered, there too.
+	// The status values that mean "not delivered", in receipts and in answers to `poll`.
 	Undelivered []string `yaml:"undelivered,omitempty"`
 }
 
@@ -52,7 +52,7 @@ type answerSettings struct {
 	// Where the answer has the carrier's message ID: a path such as `$.messages.0.id`, or a regular
 	// expression with a group.
 	ID extraction `yaml:"id,omitempty"`
-	// The carrier's code, likewise.
+	// Where the answer has the carrier's code, in the same notation.
 	Code extraction `yaml:"code,omitempty"`
 	// The meaning of each code: `accepted`, `rejected`, `temporary`, `unreachable`, `unknown`,
 	// `opted_out`, or a limit such as `limit 60s`. If no code means `accepted`, every 2xx status

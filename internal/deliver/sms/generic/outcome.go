@@ -121,9 +121,9 @@ func (e extraction) find(body []byte) (string, bool) {
 
 // pollSettings describes how a carrier is polled for receipts.
 type pollSettings struct {
-	// Fetched by GET; `{message}` is the carrier's message ID.
+	// The URL to GET. `{message}` is the carrier's message ID.
 	URL string `yaml:"url,omitempty"`
-	// The path of the status in the answer.
+	// The path of the status in the carrier's answer.
 	Status string `yaml:"status,omitempty"`
 }
 

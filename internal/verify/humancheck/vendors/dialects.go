@@ -69,14 +69,14 @@ func ownRequest(c Config, q humancheck.VendorQuery) providerhttp.Request {
 // Problems with a vendor, for operators.
 const (
 	errSecret       = delivery.SafeError("refuses the secret")
-	errSiteKey      = delivery.SafeError("does not know the site key, or not with this secret; reCAPTCHA needs a key of v2")
+	errSiteKey      = delivery.SafeError("does not know the site key, or the secret belongs to another one; reCAPTCHA needs a key of version 2")
 	errTimeout      = delivery.SafeError("no answer within 3 s")
 	errUnreachable  = delivery.SafeError("cannot be reached")
 	errBroken       = delivery.SafeError("the connection broke before the whole answer had come")
 	errInternal     = delivery.SafeError("has an internal error")
 	errTooMany      = delivery.SafeError("is asked too often (429)")
 	errElsewhere    = delivery.SafeError("the URL points elsewhere, which is not followed: give the final URL")
-	errUndocumented = delivery.SafeError("answers something else than is documented: is the URL right?")
+	errUndocumented = delivery.SafeError("does not answer as its documentation says: is the URL right?")
 )
 
 type answer struct {

@@ -11,12 +11,13 @@ import (
 
 // Settings are how an app asks strangers.
 type Settings struct {
-	// `work`: a proof of work, without a vendor. Or the vendor.
+	// Who checks: `work` is a proof of work without a vendor. `http` is a service of your own. The
+	// others are vendors.
 	By string `yaml:"by,omitempty" oneof:"work turnstile hcaptcha recaptcha http"`
 	// `pressed`: strangers get the check when they have used half of their shared limits. `always`:
 	// a stranger also gets the check before the first send of each verification.
 	When string `yaml:"when,omitempty" oneof:"pressed always"`
-	// The vendor's public key of the site; of `recaptcha` one of v2.
+	// The public key of your site at the vendor. `recaptcha` needs a key of version 2.
 	SiteKey               string `yaml:"site_key,omitempty"`
 	document.SecretSource `yaml:",inline"`
 	// The URL to use in place of the vendor's own URL. With `by: http` it is the URL of your own
@@ -26,7 +27,7 @@ type Settings struct {
 	// `origins`. `turnstile` and `hcaptcha` need no list, because they tie a site key to its hosts
 	// themselves.
 	Hostnames []string `yaml:"hostnames,omitempty" unique:"yes"`
-	// The person's address goes to the vendor.
+	// Whether the vendor gets the person's IP address. By default it does not.
 	SendIP bool `yaml:"send_ip,omitempty"`
 	// How many requests about this app the vendor may get in an hour, by default 10000. Above this
 	// number, strangers get a proof of work instead.
@@ -52,7 +53,7 @@ func (s *Settings) Check(p *document.Mapping) {
 		}
 	}
 	if s.By == "http" && len(s.Hostnames) > 0 {
-		p.AddMistake("hostnames", "has no effect with by: http, whose service judges the host itself")
+		p.AddMistake("hostnames", "cannot be used with by: http, because your own service checks the host")
 	}
 	if !asks {
 		return

@@ -188,7 +188,7 @@ func TestProbe(t *testing.T) {
 		for mode, want := range map[string]string{
 			"": "127.0.0.1 answers, and takes the secret", "secret": "127.0.0.1: refuses the secret",
 			"refused": "127.0.0.1: cannot be reached",
-			"404":     "127.0.0.1: answers something else than is documented: is the URL right?",
+			"404":     "127.0.0.1: does not answer as its documentation says: is the URL right?",
 		} {
 			v, f, _ := newVendor(t, kind)
 			f.mode, f.wrong = mode, mode == "secret"
