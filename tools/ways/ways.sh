@@ -3,8 +3,8 @@
 # nothing else. The script is the reader: it types the blocks in their order, and writes what earlier commands printed (a key, an ID, a
 # code, a domain) where a block has a placeholder. A command that fails ends the way. Each way has an upper bound in minutes; packages are
 # downloaded before the clock starts, since the machines have no network. Arguments are names of ways; none: all of them.
-# KEEP=1 lets the machine of a failed way run, so that you can look at it. It needs root, debootstrap and systemd-nspawn, for front-end also Chromium, and skips a way otherwise. ARCHIVE=file.tar.gz is an
-# archive for Linux that was made before.
+# It needs root, debootstrap and systemd-nspawn, for front-end also Chromium, and skips a way otherwise. ARCHIVE=file.tar.gz is an archive
+# for Linux that was made before. KEEP=1 lets the machine of a failed way run, so that you can look at it.
 set -u
 base=/var/tmp/sendcode-ways-$UID
 debian=bookworm mirror=${DEBIAN_MIRROR:-http://deb.debian.org/debian}
@@ -126,7 +126,8 @@ boots() {
   SYSTEMD_NSPAWN_UNIFIED_HIERARCHY=$([ -e /sys/fs/cgroup/cgroup.controllers ] && echo 1 || echo 0) systemd-nspawn --quiet --directory="$root" \
     --boot --register=no --keep-unit --private-network --resolv-conf=off --link-journal=no --machine=shop --console=pipe > "$work/boot" 2>&1 < /dev/null &
   container=$!
-  for _ in $(seq 300); do
+  local began=$SECONDS
+  while [ $((SECONDS - began)) -lt 300 ] && kill -0 "$container" 2> /dev/null; do
     init=$(pgrep -P "$container" | head -1)
     if [ -n "$init" ] && nsenter --target "$init" --mount --pid -- systemctl is-system-running 2> /dev/null | grep -qE 'running|degraded'; then
       printf '127.0.0.1 localhost shop\n' > "$root/etc/hosts"
@@ -134,7 +135,7 @@ boots() {
     fi
     sleep 0.2
   done
-  echo "ways: the machine did not boot" >> "$work/log"
+  { echo "ways: the machine did not boot within 5 minutes; its console:"; cat "$work/boot"; } >> "$work/log"
   return 1
 }
 
@@ -150,7 +151,7 @@ trap 'ended; [ -z "$work" ] || rm -rf "$work"' EXIT
 for way in "$@"; do
   [[ " ${ways[*]} " == *" $way "* ]] || { echo "there is no way $way" >&2; exit 2; }
 done
-[ "$UID" = 0 ] && command -v debootstrap systemd-nspawn > /dev/null || { echo "ways: skipped: they need root, debootstrap and systemd-nspawn"; exit 0; }
+[ "$UID" = 0 ] && command -v debootstrap > /dev/null && command -v systemd-nspawn > /dev/null || { echo "ways: skipped: they need root, debootstrap and systemd-nspawn"; exit 0; }
 install -d -m 755 "$base" && made > "$base/debian.log" 2>&1 || { echo "ways: FAILED: no Debian, see $base/debian.log"; exit 1; }
 if [ -z "${ARCHIVE-}" ]; then
   rm -rf "$base/dist" && (cd "$top" && go run ./tools/release -systems "linux/$(go env GOARCH)" -out "$base/dist" -version 0.0.1) || exit
