@@ -261,7 +261,7 @@ func TestActsSayWhatIsSo(t *testing.T) {
 	release := make(chan struct{})
 	r.MailServer.Answer(func(context.Context) error { <-release; return nil })
 	t.Cleanup(r.Svc.Background())
-	done(page, "resend", "Another message is to be sent since", "nothing has accepted it yet") // the server has not answered
+	done(page, "resend", "Another message was asked for at", "nothing has accepted it yet") // the server has not answered
 	contains(t, b.Get(page+"?done=verification.resend"), `<p class="note warn" role="status">`)
 	close(release)
 	var again store.SendOrRefusal
@@ -326,7 +326,7 @@ func TestSuppressionActsSayWhatIsSo(t *testing.T) {
 	lift.Set("app", "shop")
 	reads(t, led(page+"/lift", lift), "b•••@example.com still gets no messages of every app: a suppression holds since")
 	lift.Set("app", "")
-	reads(t, led(page+"/lift", lift), "Lifted: b•••@example.com gets messages again. Nothing was sent by this")
+	reads(t, led(page+"/lift", lift), "Lifted: b•••@example.com gets messages again. Nothing was sent now")
 	lacks(t, b.Get(page+"?done=suppression.lift"), "Lifted:") // without a recipient
 	add.Set("days", "1")
 	add.Del("app")

@@ -25,7 +25,7 @@ func TestStoryOfAPausedSend(t *testing.T) {
 	r.finish(send, store.Outcome{Status: store.Failed, Reason: store.ReasonPaused, Refund: true})
 	pauses := []policy.Pause{{Channel: recipient.Email, Reason: "the server moves"}}
 	r.Svc.Change(policy.Set{Purposes: r.Svc.Terms().Purposes, Pauses: pauses})
-	contains(t, r.LoggedIn().Get("/admin/sends/"+send.ID.String()), "Nothing was sent: this was paused.", "the server moves", "not sent")
+	contains(t, r.LoggedIn().Get("/admin/sends/"+send.ID.String()), "Nothing was sent: such messages were paused.", "the server moves", "not sent")
 }
 
 // Where nothing is to do, no action stands out.

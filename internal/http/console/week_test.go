@@ -174,7 +174,7 @@ func worksAWeekByKeyboard(t *testing.T, browser chromium) {
 	k.leads("/admin/suppressions?recipient=", k.key("l"))
 	k.hears("textbox", "Why may they get messages again?")
 	k.leads("/admin/suppressions?done=suppression.lift", chromedp.KeyEvent("asked for mail again"), k.key(kb.Enter))
-	k.hears("status", "Lifted: p•••@example.com gets messages again. Nothing was sent by this")
+	k.hears("status", "Lifted: p•••@example.com gets messages again. Nothing was sent now")
 
 	k.begins("export a person's data")
 	k.finds("paul@example.com", "/admin?recipient="+paul.Recipient.String())

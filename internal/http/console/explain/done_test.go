@@ -86,8 +86,8 @@ func TestDoneByState(t *testing.T) {
 	}{
 		"resent, accepted":    {Resent, resent(store.Sent, nil), free, "Sent again at T: mx1.example.net accepted it.", Good},
 		"resent, delivered":   {Resent, resent(store.Delivered, nil), free, "Sent again at T, and delivered by mx1.example.net.", Good},
-		"resent, queued":      {Resent, resent(store.Queued, reason("")), free, "Another message is to be sent since T, and nothing has accepted it yet. Its own page says what becomes of it.", Warn},
-		"resent, sending":     {Resent, resent(store.Sending, reason("")), free, "Another message is to be sent since T, and nothing has accepted it yet. Its own page says what becomes of it.", Warn},
+		"resent, queued":      {Resent, resent(store.Queued, reason("")), free, "Another message was asked for at T, and nothing has accepted it yet. Its own page shows what becomes of it.", Warn},
+		"resent, sending":     {Resent, resent(store.Sending, reason("")), free, "Another message was asked for at T, and nothing has accepted it yet. Its own page shows what becomes of it.", Warn},
 		"resent, unknown":     {Resent, resent(store.Unknown, nil), free, "Another message was tried at T, and it is not known whether it went out.", Warn},
 		"resent, undelivered": {Resent, resent(store.Undelivered, nil), free, "Another message went out at T, and was not delivered.", Warn},
 		"resent, suppressed":  {Resent, resent(store.Failed, reason(store.ReasonSuppressed)), free, "Nothing was sent: this recipient gets no messages. Lift the suppression first.", Warn},
