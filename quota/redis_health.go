@@ -92,9 +92,9 @@ func (r *Redis) Ping(ctx context.Context) error {
 func permissionError(denied []string, err error, prefix string) error {
 	switch {
 	case redis.HasErrorPrefix(err, "NOPERM"):
-		return fmt.Errorf("%w: it may not run eval and evalsha: %w", ErrNotPermitted, err)
+		return fmt.Errorf("%w: it needs the commands eval and evalsha: %w", ErrNotPermitted, err)
 	case len(denied) > 0:
-		return fmt.Errorf("%w: it may not run %s on keys that begin with %s", ErrNotPermitted,
+		return fmt.Errorf("%w: it needs %s on keys that begin with %s", ErrNotPermitted,
 			strings.Join(denied, ", "), prefix)
 	}
 	return err
@@ -180,7 +180,7 @@ func (r *Redis) Size(ctx context.Context) (keys, bytes int64, err error) {
 		return err
 	})
 	if redis.HasErrorPrefix(err, "NOPERM") {
-		err = fmt.Errorf("%w: it may not run dbsize and info: %w", ErrNotPermitted, err)
+		err = fmt.Errorf("%w: it needs the commands dbsize and info: %w", ErrNotPermitted, err)
 	}
 	if err != nil {
 		return 0, 0, fmt.Errorf("%w: %w", ErrUnavailable, err)

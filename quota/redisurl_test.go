@@ -90,8 +90,8 @@ func mustBeNil(t *testing.T, err error) {
 
 func TestWrongURLsAreExplainedWithoutTheirSecrets(t *testing.T) {
 	for url, says := range map[string]string{
-		"":                                     "starts with redis://",
-		"http://user:hunter2@h":                "starts with redis://",
+		"":                                     "must begin with redis://",
+		"http://user:hunter2@h":                "must begin with redis://",
 		"redis+cluster://user:hunter2@h1,h2/0": "no numbered databases",
 		"rediss+cluster://user:hunter2@h?addr=h2":                     `"addr"`,
 		"redis+cluster://user:hunter2@h?read_only=1":                  `"read_only"`,
@@ -103,7 +103,7 @@ func TestWrongURLsAreExplainedWithoutTheirSecrets(t *testing.T) {
 		"redis://user:hunter2%@h":                                     "not a URL",
 		"redis://user:hunter2@h/x":                                    "database number",
 		"redis://user:hunter2@h?no_such_option=1":                     "no_such_option",
-		"redis+sentinel://user:hunter2@h":                             "no name of the master",
+		"redis+sentinel://user:hunter2@h":                             "the name of the master is missing",
 		"redis+sentinel://user:hunter2@/main":                         "host 1",
 		"redis+sentinel://user:hunter2@h1,h2:x/m":                     "host 2",
 		"redis+sentinel://user:hunter2@h/m/x":                         "database",

@@ -93,7 +93,7 @@ func DecodeKey(encoded string) ([]byte, error) {
 // checkDuplicate remembers the value of entry number at, and fails if an earlier one has the same.
 func checkDuplicate(seen map[string]int, what, value string, at int) error {
 	if first := seen[what+value]; first != 0 {
-		return fmt.Errorf("the same %s as entry %d", what, first)
+		return fmt.Errorf("has the same %s as entry %d", what, first)
 	}
 	seen[what+value] = at
 	return nil

@@ -12,7 +12,7 @@ func ParseServerURL(text string, schemes ...string) (*url.URL, error) {
 	u, err := url.Parse(text)
 	switch {
 	case err != nil: // url.Error quotes its input
-		return nil, SafeError("malformed (write special characters in user and password as %XX)")
+		return nil, SafeError("is malformed: write special characters in user and password as %XX")
 	case !slices.Contains(schemes, u.Scheme):
 		return nil, SafeError("the scheme must be " + strings.Join(schemes, " or "))
 	case u.Opaque != "" || strings.Trim(u.Path, "/") != "" || u.Fragment != "":

@@ -44,7 +44,7 @@ func (a Aliyun) Check() map[string]error { return checkAliyun(a.Account, a.Endpo
 func checkAliyun(a Account, endpoint string) map[string]error {
 	wrong := a.CheckAccount()
 	if a.Sign == "" {
-		wrong["sign"] = errors.New("is missing: the approved signature")
+		wrong["sign"] = errors.New("is missing: give the approved signature")
 	}
 	noteEndpointProblem(wrong, endpoint)
 	return wrong

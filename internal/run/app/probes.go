@@ -146,7 +146,7 @@ func (a *App) redisPinger() func(context.Context) (struct{}, error) {
 		err = a.redis.Ping(ctx)
 		switch now := errors.Is(err, quota.ErrPartly); {
 		case now && !partly:
-			a.logger.Warn("a part of the Redis Cluster away: the database decides for its keys; look at its nodes",
+			a.logger.Warn("a part of the Redis Cluster is away: the database decides for its keys; look at its nodes",
 				"error", err,
 				logs.SeeRedis)
 		case !now && partly && err == nil:

@@ -60,7 +60,7 @@ func Rekey(ctx context.Context, cfg config.Config, out io.Writer) error {
 		ring.CurrentID()); err != nil || len(counts) == 0 {
 		return err
 	}
-	return fmt.Errorf("rows under other keys: %s; the command can be repeated", FormatRowsByKey(counts))
+	return fmt.Errorf("rows under other keys remain: %s; you can repeat the command", FormatRowsByKey(counts))
 }
 
 // rekeyJob does what Rekey does, after the start of a service on a SQLite file. On Postgres an

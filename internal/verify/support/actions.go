@@ -112,7 +112,7 @@ func (ad *Administration) ResetQuota(ctx context.Context, p Target, act store.Au
 	}
 	if err := ad.Limiter.Reset(ctx, limited...); err != nil {
 		ad.recordEnd(ctx, act, store.AuditFailed, "limiter")
-		return fault.Unavailable.Wrap(fmt.Errorf("quota reset in the database and not in the limiter: %w", err))
+		return fault.Unavailable.Wrap(fmt.Errorf("the quota was reset in the database, but not in the limiter: %w", err))
 	}
 	ad.recordEnd(ctx, act, store.AuditDone, "")
 	return nil

@@ -53,7 +53,7 @@ func Open(rawURL string) (redis.UniversalClient, error) {
 	case "redis+cluster", "rediss+cluster":
 		return open(ClusterOptions, redis.NewClusterClient, rawURL)
 	default:
-		return nil, errors.New("redis URL: it starts with redis://, rediss://, redis+sentinel:// or redis+cluster://")
+		return nil, errors.New("redis URL: it must begin with redis://, rediss://, redis+sentinel:// or redis+cluster://")
 	}
 }
 

@@ -27,7 +27,7 @@ func (c Config) checkReceipts(note func(string, error)) {
 		}
 	}
 	if slices.ContainsFunc(c.Delivered, func(word string) bool { return slices.Contains(c.Undelivered, word) }) {
-		note("delivered", errors.New("and undelivered have a value in common"))
+		note("delivered", errors.New("must not have a value that undelivered has, too"))
 	}
 }
 
@@ -134,11 +134,11 @@ func (p pollSettings) check(note func(string, error), id extraction) {
 	case !p.isSet():
 		return
 	case p.URL == "" || !strings.HasPrefix(p.Status, "$"):
-		note("poll", errors.New("needs url, and status, a path such as $.status through the answer"))
+		note("poll", errors.New("needs url, and status: a path in the answer, such as $.status"))
 	case strings.Contains(p.URL, "{message}") && !id.isSet():
-		note("poll", errors.New("asks for {message}, so answer needs id, the path of the carrier's ID"))
+		note("poll", errors.New("contains {message}, so give answer.id, the path of the carrier's message ID"))
 	case !strings.Contains(p.URL, "{message}") && !strings.Contains(p.URL, "{id}"):
-		note("poll", errors.New("url names no message: {message} is the carrier's ID, {id} the send's"))
+		note("poll", errors.New("url must contain {message}, the carrier's ID of the message, or {id}, the ID of the send"))
 	default:
 		if unknown := unknownPlaceholders(strings.ReplaceAll(p.URL, "{message}", "")); len(unknown) > 0 {
 			note("poll", errors.New("there is no placeholder "+strings.Join(unknown, ", ")))
