@@ -7,5 +7,6 @@
 // docs/PERFORMANCE.md and RESULTS.md. make nightly runs it in two ways. Its part `make goals` runs
 // five rounds of 64 callers and fails if a goal was missed. Its run of all tests includes TestBench
 // with 8 callers, a second for each workload; that says nothing about speed. TestBench needs the
-// machine alone.
+// machine alone. After a measurement, `go test ./tools/bench -run TestGrowth -update` writes the
+// tables of growth in docs/operations.md.
 package bench

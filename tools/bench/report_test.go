@@ -57,9 +57,10 @@ func (ri *rig) report(callers []int) []section {
 		{performance, "What you will notice", ri.noticed(callers)},
 		{performance, "What one machine does", ri.when() + "\n" + ri.figures(callers, figureNames[:shown], own) +
 			"\nThe callers and the mail server use the same processors.\n"},
-		{performance, "Unit costs", fmt.Sprintf("Of %d callers, in the same run.\n\n%s", unitCallers, ri.unitCosts())},
+		{performance, "Unit costs", fmt.Sprintf("What one request costs with %d callers, in the same run.\n\n%s", unitCallers, ri.unitCosts())},
 		{"RESULTS.md", "Goals", ri.goals()},
-		{"RESULTS.md", "Ratios", "This build's, divided by the other's of the same round: medians (quartiles).\n\n" +
+		{"RESULTS.md", "Ratios", "Each figure of this build is divided by the figure of the other program in the same round. The\n" +
+			"table has the medians, and the quartiles in brackets.\n\n" +
 			ri.figures(callers, []string{"a second", "p50", "p99", "processor", "memory"}, ratios)},
 		{"", "Figures", ri.when() + "\n" + ri.figures(callers, figureNames[:], ri.each)},
 	}
@@ -122,22 +123,18 @@ var whatPeopleDo = map[string]string{
 }
 
 // noticedCallers are the numbers of callers in the table of noticed, of those that were measured.
-var noticedCallers = []int{1, unitCallers}
+var noticedCallers = []int{1, unitCallers, 256}
 
-// noticed is a table of how long people wait for our answers, and for those of the others.
+// noticed is a table of how long people wait for our answers.
 func (ri *rig) noticed(callers []int) string {
-	text, rule := "How many milliseconds an answer takes: the median and, in brackets, the slowest of a hundred. The\n"+
-		"fair floor keeps the same record without our promises, and otpgateway is a peer that keeps no\n"+
-		"record ([more about them](../tools/bench/RESULTS.md#floors-and-goals)). A dash says that a program\n"+
-		"has no such request, or was not measured.\n\n| somebody |", "\n|---|"
+	text, rule := "The table says how many milliseconds an answer takes: the median and, in brackets, the slowest of a\n"+
+		"hundred.\n\n| somebody |", "\n|---|"
 	var columns []cell
 	for _, n := range noticedCallers {
-		for _, program := range []string{ours, fairFloor, otpgateway} {
-			if slices.Contains(callers, n) {
-				columns = append(columns, cell{program, "", n})
-				text += fmt.Sprintf(" %s, %d at once |", strings.Replace(program, ours, "sendcode", 1), n)
-				rule += "---|"
-			}
+		if slices.Contains(callers, n) {
+			columns = append(columns, cell{ours, "", n})
+			text += fmt.Sprintf(" %d at once |", n)
+			rule += "---|"
 		}
 	}
 	text += rule + "\n"
