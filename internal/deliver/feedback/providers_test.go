@@ -52,7 +52,10 @@ func TestWhatAProviderTells(t *testing.T) {
 				t.Fatalf("%s: %+v, %v", to, story.Events, err)
 			}
 			after := story.Send
-			r.WantLine(to, "sent true false 1", after.Status, after.Counts, after.RefundDue, after.Attempt)
+			vtest.Equal(r, to+": Status", after.Status, "sent")
+			vtest.Equal(r, to+": Counts", after.Counts, true)
+			vtest.Equal(r, to+": RefundDue", after.RefundDue, false)
+			vtest.Equal(r, to+": Attempt", after.Attempt, 1)
 			r.Want(to+": bounced", after.Bounced, c.outcome == feedback.BouncedForGood || c.want == store.CauseHardBounce)
 			if c.want == "" {
 				r.Want(to+": suppressions", len(story.Suppressions), 0)
@@ -60,7 +63,10 @@ func TestWhatAProviderTells(t *testing.T) {
 				continue
 			}
 			s := story.Suppressions[0]
-			r.WantLine(to, vtest.Line(c.want, told.Send, 30*24*time.Hour, c.detail), s.Cause, s.Send, s.Until.Sub(s.Since), s.Detail)
+			vtest.Equal(r, to+": Cause", s.Cause, c.want)
+			vtest.Equal(r, to+": Send", s.Send, told.Send)
+			vtest.Equal(r, to, s.Until.Sub(s.Since), 30*24*time.Hour)
+			vtest.Equal(r, to+": Detail", s.Detail, c.detail)
 			r.WantStatus(r.SendTo(to), "failed suppressed")
 		}
 	})
@@ -86,7 +92,8 @@ func TestWhomAProviderMeans(t *testing.T) {
 		story, err := r.Store.SendDetails(r.Context(), id)
 		r.NoError(err)
 		last := story.Events[len(story.Events)-1]
-		r.WantLine("on the send's page", "unmapped email.new", last.Kind, last.Detail)
+		vtest.Equal(r, "on the send's page: Kind", last.Kind, "unmapped")
+		vtest.Equal(r, "on the send's page: Detail", last.Detail, "email.new")
 		r.RefuseTo("ana.maria@EXAMPLE.com") // written as a row of its own, which is no send
 		r.Sleep(2 * time.Second)
 		for _, row := range r.Rows() {
@@ -124,6 +131,8 @@ func TestEventsOfUnknownRecipients(t *testing.T) {
 		stranger := r.Replica(r.MailServer)
 		got, err := stranger.ProviderEvents.Ingest(r.Context(), "p",
 			feedback.Event{Send: id, Meaning: feedback.Complained, To: "bo@example.com"})
-		r.WantLine("the result, suppressions", "complained <nil> 0", got, err, len(r.Suppressions()))
+		vtest.Equal(r, "the result", got, "complained")
+		r.NoError(err)
+		vtest.Equal(r, "suppressions", len(r.Suppressions()), 0)
 	})
 }

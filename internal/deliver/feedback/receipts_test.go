@@ -82,7 +82,10 @@ func TestCarriersAreAskedForReceipts(t *testing.T) {
 			r.Want("inquiries at once", len(o.inquiries()), 0)
 			r.Sleep(3 * time.Minute)
 			q := o.inquiries()[0]
-			r.WantLine("an inquiry", vtest.Line(a.View.Send.ID, "id-1", vtest.Mobile, "DE"), q.Send, q.CarrierID, q.To, q.Country)
+			vtest.Equal(r, "an inquiry: Send", q.Send, a.View.Send.ID)
+			vtest.Equal(r, "an inquiry: CarrierID", q.CarrierID, "id-1")
+			vtest.Equal(r, "an inquiry: To", q.To, vtest.Mobile)
+			vtest.Equal(r, "an inquiry: Country", q.Country, "DE")
 			r.WantStatus(a, want)
 			r.Sleep(10 * time.Minute)
 			r.Want("inquiries", len(o.inquiries()), 3)
@@ -102,10 +105,14 @@ func TestCarriersThatAreNotAsked(t *testing.T) {
 	inquiring(t, o, func(r *vtest.Rig) {
 		told := r.Send(vtest.TextTo(vtest.Mobile))
 		changed, err := r.Svc.Receipts.RecordByCarrierID(r.Context(), "fake", "id-1", true)
-		r.WantLine("changed, and the send", "true <nil> delivered", changed, err, r.Status(told))
+		vtest.Equal(r, "changed", changed, true)
+		r.NoError(err)
+		vtest.Equal(r, "the send", r.Status(told), "delivered")
 		for _, again := range []bool{true, false} {
 			changed, err := r.Svc.Receipts.Record(r.Context(), "fake", uuid.MustParse(told.View.Send.ID), again)
-			r.WantLine("changed again, and the send", "false <nil> delivered", changed, err, r.Status(told))
+			vtest.Equal(r, "changed again", changed, false)
+			r.NoError(err)
+			vtest.Equal(r, "the send", r.Status(told), "delivered")
 		}
 		r.WantError(vtest.Err(r.Svc.Receipts.RecordByCarrierID(r.Context(), "fake", "id-1", true)), fault.NotFound)
 		r.Sleep(2 * time.Minute)
@@ -144,11 +151,15 @@ func TestReceiptsOfRefusedAttempts(t *testing.T) {
 		r.WantError(vtest.Err(lost("fake")), fault.Unavailable)
 		r.Sleep(2 * time.Second)
 		changed, err := lost("refused")
-		r.WantLine("changed, and the send", "false <nil> sent", changed, err, r.Status(a))
+		vtest.Equal(r, "changed", changed, false)
+		r.NoError(err)
+		vtest.Equal(r, "the send", r.Status(a), "sent")
 		r.Sleep(time.Minute)
 		r.WantStatus(a, "undelivered")
 		changed, err = r.Svc.Receipts.Record(r.Context(), "refused", uuid.MustParse(a.View.Send.ID), true)
-		r.WantLine("changed, and the send", "true <nil> delivered", changed, err, r.Status(a))
+		vtest.Equal(r, "changed", changed, true)
+		r.NoError(err)
+		vtest.Equal(r, "the send", r.Status(a), "delivered")
 	})
 }
 

@@ -43,7 +43,8 @@ func TestWhatAFailureMeans(t *testing.T) {
 		r.WantMails(1)
 		due, err := r.Store.LeaseDueRefunds(r.Context(), time.Microsecond, 10)
 		unheard := c.refunded && r.Settings.Form == vtest.RedisAway
-		r.WantLine("refunds that are due, err", vtest.Line(unheard, nil), len(due) > 0, err)
+		vtest.Equal(r, "refunds that are due", len(due) > 0, unheard)
+		r.NoError(err)
 		if c.refunded {
 			r.Want("counted", r.QuotaOf("").Rules[0].Used, 0)
 			r.SendTo(vtest.Ana) // in the database, or it would be refused
@@ -231,7 +232,8 @@ func wantPlaces(r *vtest.Rig, want int) {
 	bucket := store.SendBucket{App: "shop", Channel: "email", Recipient: r.Person().Recipient, Purposes: []string{"default", "login"}}
 	h, err := r.Store.ReadHistory(r.Context(), rowrules.HistoryQuery{SendBucket: bucket, CountedWithin: time.Hour})
 	r.NoError(err)
-	r.WantLine("places of the hour by limiter and database", vtest.Line(want, want), r.Counted().Rules[1].Used, len(h.Past))
+	vtest.Equal(r, "places of the hour by limiter", r.Counted().Rules[1].Used, want)
+	vtest.Equal(r, "database", len(h.Past), want)
 }
 
 // If a code ends while its mail waits for a worker, the mail is not sent. Its place is given back,

@@ -66,7 +66,8 @@ func TestQueueFetchesWhenCapacityIsFree(t *testing.T) {
 		persons(r, memory+240)
 		r.Sleep(time.Second)
 		held, behind := r.Svc.Outbox.Held(recipient.Email)
-		r.WantLine("in the end", "0 held, behind: false", held, "held, behind:", behind)
+		vtest.Equal(r, "held in the end", held, 0)
+		vtest.Equal(r, "behind in the end", behind, false)
 	})
 }
 

@@ -53,7 +53,9 @@ func TestSleeperChangesNothing(t *testing.T) {
 		r.Sleep(20 * time.Second)
 		release()
 		r.Sleep(time.Second)
-		r.WantLine("status, failures, places", "sent 0 1", r.Status(a), r.CountedFailures().Used, r.QuotaOf("").Rules[0].Used)
+		vtest.Equal(r, "status", r.Status(a), "sent")
+		vtest.Equal(r, "failures", r.CountedFailures().Used, 0)
+		vtest.Equal(r, "places", r.QuotaOf("").Rules[0].Used, 1)
 	})
 }
 
@@ -76,7 +78,9 @@ func TestOwnRowIsTakenOver(t *testing.T) {
 			close(release)
 			r.Sleep(30 * time.Second)
 			s := r.NewestSend(a.View.ID)
-			r.WantLine("status, attempt, places", vtest.Line(want, 2, 1), s.Status, s.Attempt, r.Counted().Rules[1].Used)
+			vtest.Equal(r, "status", s.Status, want)
+			vtest.Equal(r, "attempt", s.Attempt, 2)
+			vtest.Equal(r, "places", r.Counted().Rules[1].Used, 1)
 			r.WantMails(1)
 		})
 	}
@@ -200,7 +204,8 @@ func TestFailuresAreRecordedOnTheLimitersClock(t *testing.T) {
 			r.Limiter.Set(quota.NewMemory(func() time.Time { return time.Now().Add(off) }))
 			r.FailSends(1) // a minute passes
 			got := r.CountedFailures()
-			r.WantLine(off.String(), "1 23h59m0s", got.Used, got.ResetAfter)
+			vtest.Equal(r, off.String()+": Used", got.Used, 1)
+			vtest.Equal(r, off.String()+": ResetAfter", got.ResetAfter, 24*time.Hour-time.Minute)
 		})
 	}
 }
@@ -224,7 +229,9 @@ func TestDatabasesClockStepsBack(t *testing.T) {
 		close(release)
 		r.Sleep(time.Second)
 		s := r.NewestSend(a.View.ID)
-		r.WantLine("the send", "sent 2 false", s.Status, s.Attempt, r.Rows()[0].InDoubt)
+		vtest.Equal(r, "the send: Status", s.Status, "sent")
+		vtest.Equal(r, "the send: Attempt", s.Attempt, 2)
+		vtest.Equal(r, "the send: InDoubt", r.Rows()[0].InDoubt, false)
 		r.WantMails(2)
 	})
 }
@@ -291,9 +298,12 @@ func TestOutcomesInDoubt(t *testing.T) {
 				r.Start()
 				r.Sleep(2 * time.Second)
 				row := r.Rows()[0]
-				r.WantLine("the send", c.want+" true", strings.TrimSpace(string(row.Status)+" "+row.Reason), row.Counts)
+				vtest.Equal(r, "the send", strings.TrimSpace(string(row.Status)+" "+row.Reason), c.want)
+				vtest.Equal(r, "its place stays spent", row.Counts, true)
 				if row.Status == store.Sent {
-					r.WantLine("who took it", "  0s", row.Provider, row.ProviderCode, row.Took)
+					vtest.Equal(r, "who took it: Provider", row.Provider, "")
+					vtest.Equal(r, "who took it: ProviderCode", row.ProviderCode, "")
+					vtest.Equal(r, "who took it: Took", row.Took, 0)
 				}
 				r.WantEvents(append(c.before, "send."+c.want)...)
 				release()

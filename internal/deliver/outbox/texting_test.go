@@ -36,7 +36,8 @@ func TestTextMessages(t *testing.T) {
 			Text: fmt.Sprintf("【Shop】验证码 %s，10 分钟内有效，请勿告诉任何人。", m.Code),
 		}
 		r.Want("the message", fmt.Sprintf("%+v", m), fmt.Sprintf("%+v", want))
-		r.WantLine("view", "+49 151•••789 sms", a.View.To, a.View.Channel)
+		vtest.Equal(r, "view: To", a.View.To, "+49 151•••789")
+		vtest.Equal(r, "view: Channel", a.View.Channel, "sms")
 		r.WantSend(a.View.ID, vtest.Send{Status: store.Sent, Provider: "fake", ProviderCode: "202", Attempt: 1})
 		r.WantApproved(a.View.ID, m.Code)
 		r.SendTo(vtest.Ana) // each channel counts for itself, and so does each recipient

@@ -129,9 +129,10 @@ func TestLimitsTakePeekAndRecord(t *testing.T) {
 		r.expect(applimits.Record, "gift", "", "user=42", "true [0 0] 59m59s false")
 		r.expect(applimits.Record, "gift", "", "user=42", "true [0 0] 1h0m0s false") // over the limit
 		r.expect(applimits.Peek, "gift", "", "user=42", "false [0 0] 1h0m0s false")
-		r.WantLine("outcomes", "2 2 1 3", r.Metrics.Take("limit gift peek looked"),
-			r.Metrics.Take("limit gift take admitted"), r.Metrics.Take("limit gift take refused"),
-			r.Metrics.Take("limit gift record recorded"))
+		vtest.Equal(r, "outcomes", r.Metrics.Take("limit gift peek looked"), 2)
+		vtest.Equal(r, "outcomes", r.Metrics.Take("limit gift take admitted"), 2)
+		vtest.Equal(r, "outcomes", r.Metrics.Take("limit gift take refused"), 1)
+		vtest.Equal(r, "outcomes", r.Metrics.Take("limit gift record recorded"), 3)
 	})
 }
 

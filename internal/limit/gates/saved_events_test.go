@@ -148,7 +148,7 @@ func TestSavedEventsOutliveTheProcess(t *testing.T) {
 		p.stop()
 		next := startKept(r, 0, nil)
 		defer next.stop()
-		r.WantLine("states", fmt.Sprint(want), next.states(r))
+		r.Want("states", next.states(r), want)
 		a, err := next.Service.Send(r.Context(), vtest.AskFor("next@example.com"))
 		r.NoError(err)
 		r.Want("admitted", a.Admitted, c.lost)
@@ -194,7 +194,8 @@ func TestSavedEventsAreWhatCounts(t *testing.T) {
 			d, err := next.saved.Limiter().Peek(r.Context(),
 				quota.Request{Rules: rule(2 * time.Hour), Buckets: map[quota.Scope]string{quota.IP: network}})
 			r.NoError(err)
-			r.WantLine(network, fmt.Sprint(used, min(used, 1)*2), d.Rules[0].Used, int(d.Rules[0].ResetAfter.Hours()))
+			vtest.Equal(r, network+": Used", d.Rules[0].Used, used)
+			vtest.Equal(r, network+": hours until nothing counts", int(d.Rules[0].ResetAfter.Hours()), min(used, 1)*2)
 		}
 	})
 }
@@ -208,7 +209,7 @@ func TestSavedEventsAreSharedAndMove(t *testing.T) {
 		before := b.states(r)
 		r.Sleep(2*gates.KeepEvery + time.Millisecond)
 		want := a.states(r)
-		r.WantLine("states of the other", fmt.Sprint(want), b.states(r))
+		r.Want("states of the other", b.states(r), want)
 		r.Want("the same as before", slices.Equal(before, want), false)
 		a.stop()
 		b.stop()
@@ -221,7 +222,8 @@ func TestSavedEventsAreSharedAndMove(t *testing.T) {
 		}
 		d, err := redis.Peek(r.Context(), failedChecks)
 		r.NoError(err)
-		r.WantLine("failed checks", "1 59m58.999s", d.Rules[0].Used, d.Rules[0].ResetAfter)
+		vtest.Equal(r, "failed checks: Used", d.Rules[0].Used, 1)
+		vtest.Equal(r, "failed checks: ResetAfter", d.Rules[0].ResetAfter, time.Hour-1001*time.Millisecond)
 	})
 }
 
@@ -235,7 +237,7 @@ func TestSavedEventsOfAnotherIndexKey(t *testing.T) {
 		old.stop()
 		r.Settings.Vault.IndexKey = []byte("another index key of 32 bytes or more")
 		next := startKept(r, 0, nil)
-		r.WantLine("states", fmt.Sprint(unused), next.states(r))
+		r.Want("states", next.states(r), unused)
 		r.Want("told", strings.Contains(r.Printed.String(), `another index key encrypted their names" count=5 `), true)
 		next.use(r, 2)
 		next.stop()
@@ -385,7 +387,8 @@ func TestSavedEventsLogWhatIsDropped(t *testing.T) {
 		r.NoError(kept.Limiter().Record(r.Context(), "network", time.Hour, events[:1]))
 		const line = "limiter's changes not saved"
 		said := r.Printed.String()
-		r.WantLine("lines", "2 true true", strings.Count(said, line), strings.Contains(said, "count=1 "),
-			strings.Contains(said, "count=200 "))
+		vtest.Equal(r, "lines", strings.Count(said, line), 2)
+		vtest.Equal(r, "lines", strings.Contains(said, "count=1 "), true)
+		vtest.Equal(r, "lines", strings.Contains(said, "count=200 "), true)
 	})
 }

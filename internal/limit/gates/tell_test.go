@@ -428,8 +428,10 @@ func TestALookAsksBothGatesAtOnce(t *testing.T) {
 				})
 				began := time.Now()
 				d := r.QuotaAt(s)
-				r.WantLine(name+": second, used of the hour, net, it took", vtest.Line(c.told, 1, c.net, late),
-					d.Rules[0].RetryAfter, d.Rules[1].Used, d.Rules[2].RetryAfter, time.Since(began))
+				vtest.Equal(r, name+": second, used of the hour, net, it took: RetryAfter", d.Rules[0].RetryAfter, c.told)
+				vtest.Equal(r, name+": second, used of the hour, net, it took: Used", d.Rules[1].Used, 1)
+				vtest.Equal(r, name+": second, used of the hour, net, it took: RetryAfter", d.Rules[2].RetryAfter, c.net)
+				vtest.Equal(r, name+": second, used of the hour, net, it took", time.Since(began), late)
 				if counted := r.Counted(); counted.Rules[1].Used != 1 || counted.Rules[0].RetryAfter != left {
 					t.Errorf("%s: the limiter counts %+v", name, counted)
 				}
@@ -454,7 +456,8 @@ func TestALookAddsNoRefundedSend(t *testing.T) {
 			r.EmptyLimiter()
 			return do()
 		})
-		r.WantLine("used of the hour: told, counted", "0 0", r.QuotaAt(s).Rules[1].Used, r.Counted().Rules[1].Used)
+		vtest.Equal(r, "used of the hour: told", r.QuotaAt(s).Rules[1].Used, 0)
+		vtest.Equal(r, "used of the hour: counted", r.Counted().Rules[1].Used, 0)
 	})
 }
 
@@ -598,7 +601,8 @@ func TestARecordThatIsLate(t *testing.T) {
 			}
 			look.Wait()
 			d := r.Counted()
-			r.WantLine(name, vtest.Line(int(c.counted), c.wait), d.Rules[0].Used, d.RetryAfter())
+			vtest.Equal(r, name+": Used", d.Rules[0].Used, int(c.counted))
+			vtest.Equal(r, name+": RetryAfter", d.RetryAfter(), c.wait)
 		})
 	}
 }
@@ -646,7 +650,8 @@ func TestLooksAddFailures(t *testing.T) {
 		r.Limiter.Set(server)
 		r.QuotaAt(r.Svc)
 		s := r.CountedFailures()
-		r.WantLine("failures, until the first leaves", vtest.Line(2, 24*time.Hour-2*time.Minute), s.Used, s.ResetAfter)
+		vtest.Equal(r, "failures", s.Used, 2)
+		vtest.Equal(r, "until the first leaves", s.ResetAfter, 24*time.Hour-2*time.Minute)
 	})
 }
 

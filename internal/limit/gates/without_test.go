@@ -35,7 +35,8 @@ func TestReplicasWithoutRedisTellTheSame(t *testing.T) {
 			r.Helper()
 			for _, s := range []*vtest.Service{r.Svc, b, r.Replica(r.MailServer)} {
 				d := r.QuotaAt(s)
-				r.WantLine(what, vtest.Line(used, wait), d.Rules[1].Used, d.RetryAfter())
+				vtest.Equal(r, what+": Used", d.Rules[1].Used, used)
+				vtest.Equal(r, what+": RetryAfter", d.RetryAfter(), wait)
 			}
 			if wait > 0 {
 				r.AskAt(b, vtest.AskFor(vtest.Ana), false)
@@ -81,15 +82,19 @@ func TestWithoutRedisAFloodSharesReads(t *testing.T) {
 			for range 500 {
 				all.Go(func() {
 					a, err := s.Send(r.Context(), vtest.AskFor(vtest.Ana))
-					r.WantLine("refused", "false <nil> 1", a.Admitted, err, a.Quota.Rules[0].Used)
+					vtest.Equal(r, "refused: Admitted", a.Admitted, false)
+					r.NoError(err)
+					vtest.Equal(r, "refused: Used", a.Quota.Rules[0].Used, 1)
 				})
 			}
 			all.Wait()
 			r.Store.SetFault(nil)
 			few := asked["ReadHistory"] < 100 || name == "sent" // whose reads take no time, so that none is shared
-			r.WantLine(name+": few reads, no Begin", "true 0", few, asked["Begin"])
+			vtest.Equal(r, name+": few reads, no Begin: few", few, true)
+			vtest.Equal(r, name+": few reads, no Begin", asked["Begin"], 0)
 		}
-		r.WantLine("used", "1 1", r.QuotaAt(restarted).Rules[0].Used, r.QuotaAt(restarted).Rules[1].Used)
+		vtest.Equal(r, "used: Used", r.QuotaAt(restarted).Rules[0].Used, 1)
+		vtest.Equal(r, "used: Used", r.QuotaAt(restarted).Rules[1].Used, 1)
 		r.Sleep(time.Hour)
 		r.SendTo(vtest.Ana)
 	})
@@ -123,7 +128,9 @@ func TestWithoutRedisNothingIsDoneTwice(t *testing.T) {
 			store.BeginAnswer{Now: time.Now(), History: []quota.Event{{ID: "a", At: time.Now()}}})
 		looks = 0
 		_, refused, err := g.AnswerRefusedBefore(r.Context(), ana)
-		r.WantLine("refused, error, looks", "true <nil> 1", refused, err, looks)
+		vtest.Equal(r, "refused", refused, true)
+		r.NoError(err)
+		vtest.Equal(r, "looks", looks, 1)
 		ended, cancel := context.WithCancel(r.Context())
 		cancel()
 		r.NoError(g.Refund(ended, "a", "another bucket"))

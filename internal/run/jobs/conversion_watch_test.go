@@ -106,7 +106,8 @@ func testBot(t *testing.T, recipients int) {
 		for n := range recipients / 10 {
 			bot(recipients + n)
 		}
-		r.WantLine("the bot's mails, and those that need a check", vtest.Line(before, true), mails, refused >= recipients/10)
+		vtest.Equal(r, "the bot's mails", mails, before)
+		vtest.Equal(r, "those that need a check", refused >= recipients/10, true)
 		enters(true)
 		stranger := vtest.ForStranger
 		stranger.IP = nthNetwork(3)
@@ -134,7 +135,7 @@ func testBot(t *testing.T, recipients int) {
 		for _, e := range slices.Backward(events) {
 			told = append(told, e.App+" "+e.Type)
 		}
-		r.WantLine("events", "[shop conversion.low shop conversion.recovered]", told)
+		r.Want("events", told, []string{"shop conversion.low", "shop conversion.recovered"})
 	})
 }
 
@@ -162,7 +163,8 @@ func testLaunch(t *testing.T, people int) {
 				r.Sleep(11*time.Minute + 2*jobs.PrefixWatchEvery)
 				a, err := r.Svc.Send(r.Context(), fromNetwork("after@example.com", 1))
 				r.NoError(err)
-				r.WantLine("admitted, lines", "true 0", a.Admitted, strings.Count(r.Printed.String(), "few codes of strangers"))
+				vtest.Equal(r, "admitted", a.Admitted, true)
+				vtest.Equal(r, "lines", strings.Count(r.Printed.String(), "few codes of strangers"), 0)
 			})
 		})
 	}

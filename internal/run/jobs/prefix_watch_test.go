@@ -31,10 +31,12 @@ func TestPumpedPrefixIsPaused(t *testing.T) {
 		r.WantStatus(before, "sent")
 		r.Sleep(10*time.Minute + 2*jobs.PrefixWatchEvery)
 		alarm := regexp.MustCompile(`to prefix paused: .* prefix=\+49151 country=DE class=secret sends=21 approved=0`)
-		r.WantLine("alarms", "1 1", len(alarm.FindAllString(r.Printed.String(), -1)), r.Metrics.Take("paused shop DE"))
+		vtest.Equal(r, "alarms", len(alarm.FindAllString(r.Printed.String(), -1)), 1)
+		vtest.Equal(r, "alarms", r.Metrics.Take("paused shop DE"), 1)
 		left := len(r.Carrier.Accepted())
 		a := r.Send(vtest.TextTo(vtest.PumpedNumber(60)))
-		r.WantLine("the send, messages", vtest.Line("failed paused", left), r.Status(a), len(r.Carrier.Accepted()))
+		vtest.Equal(r, "the send", r.Status(a), "failed paused")
+		vtest.Equal(r, "messages", len(r.Carrier.Accepted()), left)
 		d, err := r.Svc.Quota(r.Context(), vtest.BackEnd, "sms", vtest.PumpedNumber(60), "")
 		r.NoError(err)
 		r.Want("its places", vtest.Remaining(d.Quota), "[1 5 10]")
@@ -84,7 +86,8 @@ func TestPauseStopsWhatWaits(t *testing.T) {
 		r.Carrier.Fail(nil)
 		left := len(r.Carrier.Accepted())
 		r.Sleep(6 * time.Minute)
-		r.WantLine("the send, messages", vtest.Line("failed paused", left), r.Status(a), len(r.Carrier.Accepted()))
+		vtest.Equal(r, "the send", r.Status(a), "failed paused")
+		vtest.Equal(r, "messages", len(r.Carrier.Accepted()), left)
 	})
 }
 
@@ -94,7 +97,8 @@ func TestNoTextMessagesWithoutPrefixPauses(t *testing.T) {
 	vtest.InBubbleWith(t, watched, func(r *vtest.Rig) {
 		r.FailStore(sqlitetest.Down, "PrefixPaused")
 		a := r.Send(vtest.TextTo(vtest.Mobile))
-		r.WantLine("the send, messages", "queued temporary_log 0", r.Status(a), len(r.Carrier.Accepted()))
+		vtest.Equal(r, "the send", r.Status(a), "queued temporary_log")
+		vtest.Equal(r, "messages", len(r.Carrier.Accepted()), 0)
 		r.MendStore()
 		r.Sleep(20 * time.Second)
 		r.WantStatus(a, "sent")
@@ -149,7 +153,9 @@ func TestStrangersPauseStrangersAlone(t *testing.T) {
 			r.WantStatus(r.Send(byStranger(61)), "failed paused")
 		}
 		list, _, err := r.Store.PrefixPauses(r.Context(), store.PrefixPauseFilter{Active: true, Limit: 9})
-		r.WantLine("pauses", "1 unknown <nil>", len(list), list[0].Class, err)
+		vtest.Equal(r, "pauses", len(list), 1)
+		vtest.Equal(r, "pauses: Class", list[0].Class, "unknown")
+		r.NoError(err)
 
 		for range policy.BackoffRule.Limit {
 			r.WantStatus(r.Send(byStranger(62)), "failed paused")

@@ -25,7 +25,8 @@ func TestResetClearsBothGates(t *testing.T) {
 		r.RefuseTo(vtest.Ana)
 		r.NoError(r.Svc.Administration.ResetQuota(r.Context(), r.Person(), vtest.AuditEntry("quota.reset")))
 		v := r.SendTo(vtest.Ana).View
-		r.WantLine("after the reset", first.View.ID+" 2", v.ID, v.Send.Number)
+		vtest.Equal(r, "after the reset: ID", v.ID, first.View.ID)
+		vtest.Equal(r, "after the reset: Number", v.Send.Number, 2)
 		r.RefuseTo(vtest.Ana) // from now on it counts again
 		r.EmptyLimiter()
 		r.WantQuota("after a flush the database knows of one", r.RefuseTo(vtest.Ana).Quota, "[0 4 9]", time.Minute)
@@ -97,9 +98,13 @@ func TestEraseEndsWhatWaits(t *testing.T) {
 		other.Refusals.Flush(r.Context())
 		r.WantMails(1)
 		v := r.Get(a.View.ID)
-		r.WantLine("afterwards", "failed erased canceled "+store.ErasedMask, r.Status(a), v.State, v.To)
+		vtest.Equal(r, "afterwards: Status", r.Status(a), "failed erased")
+		vtest.Equal(r, "afterwards: State", v.State, "canceled")
+		vtest.Equal(r, "afterwards: To", v.To, store.ErasedMask)
 		for _, s := range r.Rows() {
-			r.WantLine("a row", vtest.Line(store.ErasedMask, "", ""), s.To, s.Reference, s.Network)
+			vtest.Equal(r, "a row: To", s.To, store.ErasedMask)
+			vtest.Equal(r, "a row: Reference", s.Reference, "")
+			vtest.Equal(r, "a row: Network", s.Network, "")
 		}
 		r.Want("rows, with the refusals that waited to be written, here and at another replica", len(r.Rows()), 3)
 		r.SendTo(vtest.Ana)
@@ -138,7 +143,8 @@ func TestCancelAndResendByAnAdministrator(t *testing.T) {
 		r.Want("the code again", r.Code(1), r.Code(0))
 		for _, want := range []bool{true, false} {
 			done, err := r.Svc.Administration.CancelVerification(r.Context(), v, vtest.AuditEntry("cancel"))
-			r.WantLine("canceled", vtest.Line(want, nil), done, err)
+			vtest.Equal(r, "canceled: done", done, want)
+			r.NoError(err)
 		}
 		r.WantInvalid(vtest.Err(resend(v)), "id", "ended")
 		late := r.SendTo("late@example.com")
@@ -152,8 +158,9 @@ func TestCancelAndResendByAnAdministrator(t *testing.T) {
 		r.NoError(vtest.Err(r.Svc.Administration.Suppress(r.Context(), ask, vtest.AuditEntry("suppress"))))
 		again, err := resend(r.Verification(stopped.View.ID))
 		r.NoError(err)
-		r.WantLine("admitted, and failed at once", vtest.Line(true, store.Failed, "suppressed"), again.Admitted, again.View.Send.Status,
-			again.View.Send.Reason)
+		vtest.Equal(r, "admitted, and failed at once: Admitted", again.Admitted, true)
+		vtest.Equal(r, "admitted, and failed at once: Status", again.View.Send.Status, store.Failed)
+		vtest.Equal(r, "admitted, and failed at once: Reason", again.View.Send.Reason, "suppressed")
 		r.WantActions("resend begun; resend failed minute; resend begun; resend done; cancel done; cancel failed ended; " +
 			"suppress done b•••@example.com; resend begun b•••@example.com; resend failed suppressed b•••@example.com")
 	})
@@ -163,15 +170,16 @@ func TestRevealIsRecordedFirst(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		v := r.Verification(r.SendTo(vtest.Ana).View.ID)
 		r.FailStore(sqlitetest.Down, "AddAuditEntry")
-		reveal := func(what, want string) {
+		reveal := func(what, want, wantError string) {
 			to, err := r.Svc.Administration.RevealRecipient(r.Context(), r.Verification(v.ID), vtest.AuditEntry("reveal"))
-			r.WantLine(what, want, to, err)
+			vtest.Equal(r, what, to, want)
+			r.Want(what+": error", err, wantError)
 		}
-		reveal("without a record", " unavailable: down for a test")
+		reveal("without a record", "", "unavailable: down for a test")
 		r.MendStore()
-		reveal("with one", vtest.Ana+" <nil>")
+		reveal("with one", vtest.Ana, "<nil>")
 		r.NoError(r.Svc.Administration.EraseRecipient(r.Context(), r.Person(), vtest.AuditEntry("erase")))
-		reveal("erased", " id: not_kept")
+		reveal("erased", "", "id: not_kept")
 		r.WantActions("reveal done; recipient.erase done; reveal done; reveal failed unreadable")
 	})
 }

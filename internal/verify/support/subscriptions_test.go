@@ -41,9 +41,13 @@ func TestAcceptedSubscriptions(t *testing.T) {
 		ask("ses", false, 2)
 		list, err := r.Store.AuditEntries(r.Context(), store.AuditFilter{Limit: 9})
 		r.NoError(err)
-		r.WantLine("the record", "2 done mei ses ticket 7 true begun", len(list), list[0].Outcome, list[0].Who,
-			list[0].Target, list[0].Reason,
-			list[0].Completes == list[1].ID, list[1].Outcome)
+		vtest.Equal(r, "entries", len(list), 2)
+		vtest.Equal(r, "the first: Outcome", list[0].Outcome, "done")
+		vtest.Equal(r, "the first: Who", list[0].Who, "mei")
+		vtest.Equal(r, "the first: Target", list[0].Target, "ses")
+		vtest.Equal(r, "the first: Reason", list[0].Reason, "ticket 7")
+		vtest.Equal(r, "the first: Completes", list[0].Completes, list[1].ID)
+		vtest.Equal(r, "the second: Outcome", list[1].Outcome, "begun")
 		accept()
 		r.Sleep(time.Hour + time.Second)
 		ask("ses", false, 2)

@@ -82,7 +82,7 @@ func TestBackoffIsOfOneClass(t *testing.T) {
 				}
 				failMany(r, policy.BackoffRule.Limit, by[class], badReputation)
 				refused := r.Refuse(by[class]).Quota
-				r.WantLine(name+", "+class.Name(), "[backoff]", refused.Violated())
+				r.Want(name+", "+class.Name(), refused.Violated(), []string{"backoff"})
 				r.Want("wait", refused.RetryAfter() > time.Hour-5*time.Minute-time.Minute && refused.RetryAfter() <= time.Hour, true)
 				for _, other := range store.Classes {
 					if other != class {
@@ -219,51 +219,52 @@ func TestWhatAFailureSays(t *testing.T) {
 		return mail(func(context.Context) error { return e })
 	}
 	for name, c := range map[string]struct {
-		ask  func(r *vtest.Rig) verification.Request
-		want string // failures and backoff
+		ask               func(r *vtest.Rig) verification.Request
+		reason            string
+		failures, backoff int // counted
 	}{
-		"no such mailbox":  {mail(vtest.NoMailbox), "rejected 1 0"},
-		"reputation":       {mail(badReputation), "rejected 0 1"},
-		"a refused sender": {mail(vtest.FailWith(delivery.Rejected, "mail", 550, "5.7.1")), "rejected 0 1"},
-		"a bare 550":       {mail(vtest.FailWith(delivery.Rejected, "rcpt", 550, "")), "rejected 1 0"},
-		"sent":             {mail(func(context.Context) error { return nil }), " 0 0"},
-		"no answer":        {mail(vtest.FailWith(delivery.Unknown, "dot", 0, "")), outbox.ReasonNoAnswer + " 0 0"},
+		"no such mailbox":  {mail(vtest.NoMailbox), "rejected", 1, 0},
+		"reputation":       {mail(badReputation), "rejected", 0, 1},
+		"a refused sender": {mail(vtest.FailWith(delivery.Rejected, "mail", 550, "5.7.1")), "rejected", 0, 1},
+		"a bare 550":       {mail(vtest.FailWith(delivery.Rejected, "rcpt", 550, "")), "rejected", 1, 0},
+		"sent":             {mail(func(context.Context) error { return nil }), "", 0, 0},
+		"no answer":        {mail(vtest.FailWith(delivery.Unknown, "dot", 0, "")), outbox.ReasonNoAnswer + "", 0, 0},
 		"away until the code's end": {failing(&delivery.Error{
 			Class: delivery.Temporary, Stage: "dial", RetryAfter: time.Hour,
 			Err: errors.New("away"),
-		}), outbox.ReasonExpired + " 0 1"},
+		}), outbox.ReasonExpired + "", 0, 1},
 		"a template that cannot be filled": {failing(&delivery.Error{
 			Class: delivery.Rejected, Stage: "message",
 			Reason: delivery.ReasonTemplate,
-		}), "template 0 1"},
+		}), "template", 0, 1},
 		"a number that does not exist": {carrier(&delivery.Error{
 			Class: delivery.Rejected, Stage: delivery.StageAnswer,
 			About: delivery.AboutAddress,
-		}), "rejected 1 0"},
+		}), "rejected", 1, 0},
 		"a carrier's refusal": {carrier(&delivery.Error{
 			Class: delivery.Rejected, Stage: delivery.StageAnswer,
 			Code: "30450",
-		}), "rejected 0 1"},
+		}), "rejected", 0, 1},
 		"a spend cap": {carrier(&delivery.Error{
 			Class: delivery.Rejected, Stage: sms.StageBudget,
 			Reason: sms.ReasonSpendCap,
-		}), "spend_cap 0 1"},
+		}), "spend_cap", 0, 1},
 		"suppressed": {func(r *vtest.Rig) verification.Request {
 			r.MailServer.Answer(vtest.NoMailbox)
 			r.SendTo(vtest.Ana)
 			r.Sleep(time.Second)
 			return vtest.AskFor(vtest.Ana)
-		}, "suppressed 2 0"},
+		}, "suppressed", 2, 0},
 		"blocked": {func(r *vtest.Rig) verification.Request {
 			next := r.Svc.Terms()
 			next.Blocks.Domains = map[string]bool{"example.com": true}
 			r.Svc.Change(next)
 			return vtest.AskFor(vtest.Ana)
-		}, "blocked 0 1"},
+		}, "blocked", 0, 1},
 		"paused": {func(r *vtest.Rig) verification.Request {
 			r.Pause(policy.Pause{Purpose: "default"})
 			return vtest.AskFor(vtest.Ana)
-		}, "paused 0 1"},
+		}, "paused", 0, 1},
 	} {
 		vtest.InBubbleWith(t, func(s *vtest.Settings) { vtest.SuppressBounces(s); vtest.ServeCountries("DE")(s) }, func(r *vtest.Rig) {
 			ask := c.ask(r)
@@ -279,8 +280,10 @@ func TestWhatAFailureSays(t *testing.T) {
 				r.NoError(err)
 				return d.Rules[0].Used
 			}
-			r.WantLine(name, c.want, row.Reason, count(policy.FailuresScope, buckets.Failures("shop", v.Channel, v.Recipient)),
-				count(policy.BackoffScope, buckets.Backoff("shop", v.Channel, v.Recipient, store.SecretKeyClass)))
+			vtest.Equal(r, name+": Reason", row.Reason, c.reason)
+			vtest.Equal(r, name+": failures", count(policy.FailuresScope, buckets.Failures("shop", v.Channel, v.Recipient)), c.failures)
+			vtest.Equal(r, name+": backoff",
+				count(policy.BackoffScope, buckets.Backoff("shop", v.Channel, v.Recipient, store.SecretKeyClass)), c.backoff)
 			h, err := r.Store.ReadHistory(r.Context(), rowrules.HistoryQuery{
 				RejectedWithin: 24 * time.Hour,
 				SendBucket:     store.SendBucket{App: "shop", Channel: v.Channel, Recipient: v.Recipient},
@@ -297,7 +300,9 @@ func TestWhatAFailureSays(t *testing.T) {
 		d, err := r.Limiter.Peek(r.Context(), quota.Request{Rules: []quota.Rule{policy.BackoffRule}, Buckets: map[quota.Scope]string{
 			policy.BackoffScope: buckets.Backoff("shop", "email", r.Person().Recipient, store.SecretKeyClass),
 		}})
-		r.WantLine("ended", "failed ended 0 <nil>", r.Status(a), d.Rules[0].Used, err)
+		r.NoError(err)
+		vtest.Equal(r, "ended: Status", r.Status(a), "failed ended")
+		vtest.Equal(r, "ended: Used", d.Rules[0].Used, 0)
 	})
 }
 

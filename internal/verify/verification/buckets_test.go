@@ -135,7 +135,7 @@ func TestRulesOfNetworksNeedAnAddress(t *testing.T) {
 		}
 		for n := range 5 {
 			a := r.Send(from(vtest.BackEnd, n, ""))
-			r.WantLine("rules", "[day]", ruleNames(a.Quota))
+			r.Want("rules", ruleNames(a.Quota), "[day]")
 		}
 		for _, row := range r.Rows() {
 			r.Want("the address in the row", row.Network, "")

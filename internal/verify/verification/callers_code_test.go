@@ -34,12 +34,14 @@ func TestACallersCode(t *testing.T) {
 		if got := text(); !strings.Contains(got, "\n"+callersCode+"\n") || !strings.Contains(got, "expires in 3 hours") {
 			t.Errorf("mail with a ttl:\n%s", got)
 		}
-		r.WantLine("lives, length of the code", "10m0s 3h0m0s 0", untimed.View.ExpiresAt.Sub(untimed.View.CreatedAt),
-			timed.View.ExpiresAt.Sub(timed.View.CreatedAt), timed.View.CodeFormat.Length)
-		r.WantLine("lengths of the nonces of our code and of the caller's", "16 0",
-			len(r.Verification(ours.View.ID).Nonce), len(r.Verification(timed.View.ID).Nonce))
-		r.WantLine("verifications of their own", "true true true", ours.View.ID != untimed.View.ID, untimed.View.ID != timed.View.ID,
-			r.SendTo(vtest.Ana).View.ID == ours.View.ID)
+		vtest.Equal(r, "lives, length of the code", untimed.View.ExpiresAt.Sub(untimed.View.CreatedAt), 10*time.Minute)
+		vtest.Equal(r, "lives, length of the code", timed.View.ExpiresAt.Sub(timed.View.CreatedAt), 3*time.Hour)
+		vtest.Equal(r, "lives, length of the code: Length", timed.View.CodeFormat.Length, 0)
+		vtest.Equal(r, "lengths of the nonces of our code", len(r.Verification(ours.View.ID).Nonce), 16)
+		vtest.Equal(r, "of the caller's", len(r.Verification(timed.View.ID).Nonce), 0)
+		vtest.Equal(r, "verifications of their own", ours.View.ID != untimed.View.ID, true)
+		vtest.Equal(r, "verifications of their own", untimed.View.ID != timed.View.ID, true)
+		vtest.Equal(r, "verifications of their own", r.SendTo(vtest.Ana).View.ID == ours.View.ID, true)
 		r.WantError(r.SendError(vtest.AskFor("", vtest.Resending(timed.View.ID))), verification.ErrCallerCode)
 		for range verification.MaxAttempts + 1 {
 			r.WantError(vtest.Err(r.Svc.Check(r.Context(), vtest.BackEnd, timed.View.ID, callersCode)), verification.ErrCallerCode)
@@ -47,7 +49,8 @@ func TestACallersCode(t *testing.T) {
 		r.Want("the state", r.Get(timed.View.ID).State, "pending")
 		named, err := r.Svc.CheckByRecipient(r.Context(), vtest.AskFor(vtest.Ana), r.LastCode())
 		r.NoError(err)
-		r.WantLine("checked without an ID", vtest.Line(ours.View.ID, true), named.ID, named.Valid)
+		vtest.Equal(r, "checked without an ID: ID", named.ID, ours.View.ID)
+		vtest.Equal(r, "checked without an ID: Valid", named.Valid, true)
 		r.Cancel(timed.View.ID)
 		r.WantError(vtest.Err(r.Svc.Check(r.Context(), vtest.BackEnd, timed.View.ID, callersCode)), verification.ErrCallerCode)
 	})

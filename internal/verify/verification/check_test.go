@@ -72,7 +72,8 @@ func TestFailedResendKeepsTheCode(t *testing.T) {
 		r.Sleep(time.Minute)
 		r.MailServer.Answer(vtest.NoMailbox)
 		r.SendTo(vtest.Ana)
-		r.WantLine("the resend", "2 failed rejected", r.Get(a.View.ID).Send.Number, r.Status(a))
+		vtest.Equal(r, "the resend: Number", r.Get(a.View.ID).Send.Number, 2)
+		vtest.Equal(r, "the resend: Status", r.Status(a), "failed rejected")
 		r.WantApproved(a.View.ID, r.Code(0))
 	})
 }
@@ -114,7 +115,9 @@ func TestLettersAreSentAndChecked(t *testing.T) {
 	vtest.InBubbleWith(t, letters, func(r *vtest.Rig) {
 		a := r.SendTo(vtest.Ana)
 		sent := r.Code(0)
-		r.WantLine("the views' codes", "{unambiguous 8} {unambiguous 8}", a.View.CodeFormat, r.Get(a.View.ID).CodeFormat)
+		format := code.Format{Alphabet: code.Unambiguous, Length: 8}
+		vtest.Equal(r, "format in the answer", a.View.CodeFormat, format)
+		vtest.Equal(r, "format in a look", r.Get(a.View.ID).CodeFormat, format)
 		for _, slip := range []string{"", "12345678", sent[:7] + "A", "!" + sent[1:]} {
 			r.WantInvalid(vtest.Err(r.Svc.Check(r.Context(), vtest.BackEnd, a.View.ID, slip)), "code", "")
 			r.WantInvalid(vtest.Err(r.Svc.CheckByRecipient(r.Context(), anaByName, slip)), "code", "")
@@ -137,7 +140,9 @@ func TestACodeKeepsItsAlphabet(t *testing.T) {
 		r.Svc.Change(changed.Set)
 		r.Sleep(time.Minute)
 		b := r.SendTo(vtest.Ana)
-		r.WantLine("the resend", vtest.Line(a.View.ID, sent, code.Digits), b.View.ID, r.Code(1), b.View.CodeFormat.Alphabet)
+		vtest.Equal(r, "the resend: ID", b.View.ID, a.View.ID)
+		vtest.Equal(r, "the resend", r.Code(1), sent)
+		vtest.Equal(r, "the resend: Alphabet", b.View.CodeFormat.Alphabet, code.Digits)
 		r.WantInvalid(vtest.Err(r.Svc.Check(r.Context(), vtest.BackEnd, a.View.ID, "BCDFGHJK")), "code", "not_digits")
 		r.WantApproved(a.View.ID, sent)
 		r.Sleep(time.Minute)
@@ -206,8 +211,9 @@ func TestACheckAsksAsOftenAsNeeded(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		id, backEnds := r.Send(byBrowser(vtest.Ana)).View.ID, r.SendTo("bea@example.com").View.ID
 		others := r.SendTo(vtest.Ana, vtest.InApp("elsewhere")).View.ID
-		r.Sleep(time.Minute)                                                 // nothing else is under way
-		asked := func(what, want string, c verification.Caller, id string) { // id "": by recipient
+		r.Sleep(time.Minute) // nothing else is under way
+		// id "": by recipient
+		asked := func(what string, c verification.Caller, id, wantDB, wantLimiter string, wantErr error) {
 			t.Helper()
 			var db, limiter []string
 			var last string
@@ -230,19 +236,21 @@ func TestACheckAsksAsOftenAsNeeded(t *testing.T) {
 			}
 			r.MendStore()
 			r.Limiter.Around(nil)
-			r.WantLine(what, want, db, limiter, err)
+			vtest.Equal(r, what+": calls of the database", strings.Join(db, " "), wantDB)
+			vtest.Equal(r, what+": calls of the limiter", strings.Join(limiter, " "), wantLimiter)
+			r.WantError(err, wantErr)
 		}
 		noIP := vtest.BackEnd
 		noIP.IP = netip.Addr{}
-		asked("by ID", "[VerificationsByID Check] [Take] <nil>", vtest.Browser, id)
-		asked("by ID without an IP", "[Check] [] <nil>", noIP, id)
-		asked("by recipient", "[VerificationToCheck Check] [Take] <nil>", vtest.BackEnd, "")
-		asked("by recipient without an IP", "[VerificationToCheck Check] [] <nil>", noIP, "")
+		asked("by ID", vtest.Browser, id, "VerificationsByID Check", "Take", nil)
+		asked("by ID without an IP", noIP, id, "Check", "", nil)
+		asked("by recipient", vtest.BackEnd, "", "VerificationToCheck Check", "Take", nil)
+		asked("by recipient without an IP", noIP, "", "VerificationToCheck Check", "", nil)
 		for _, unknown := range []string{"unknown", others, backEnds} {
-			asked(unknown, vtest.Line("[VerificationsByID Check] [Peek]", fault.NotFound), vtest.Browser, unknown)
+			asked(unknown, vtest.Browser, unknown, "VerificationsByID Check", "Peek", fault.NotFound)
 		}
 		r.Cancel(id)
-		asked("one that has ended", "[VerificationsByID] [] <nil>", vtest.Browser, id)
+		asked("one that has ended", vtest.Browser, id, "VerificationsByID", "", nil)
 	})
 }
 
@@ -253,10 +261,12 @@ func TestCheckUnknownID(t *testing.T) {
 		for _, typed := range []string{"", "123456", "1234567", "BCDFGHJK", "!", strings.Repeat("1", 65)} {
 			for _, id := range []string{"unknown", b.View.ID} {
 				got, err := r.Svc.Check(r.Context(), vtest.BackEnd, id, typed)
-				r.WantLine(typed, vtest.Line(verification.CheckResult{}, fault.NotFound), got, err)
+				vtest.Equal(r, typed, got, verification.CheckResult{})
+				r.WantError(err, fault.NotFound)
 			}
 			got, err := r.Svc.CheckByRecipient(r.Context(), anaByName, typed)
-			r.WantLine("by name "+typed, vtest.Line(verification.CheckResult{}, fault.NotFound), got, err)
+			vtest.Equal(r, "by name "+typed, got, verification.CheckResult{})
+			r.WantError(err, fault.NotFound)
 		}
 	})
 }
@@ -270,7 +280,8 @@ func TestCancelEndsACode(t *testing.T) {
 		r.MendStore()
 		for range 2 { // repeating is harmless
 			v := r.Cancel(a.View.ID)
-			r.WantLine("canceled", a.View.ID+" canceled", v.ID, v.State)
+			vtest.Equal(r, "canceled: ID", v.ID, a.View.ID)
+			vtest.Equal(r, "canceled: State", v.State, "canceled")
 		}
 		r.FailStore(sqlitetest.Down, "Cancel")
 		r.WantError(vtest.Err(r.Svc.Cancel(r.Context(), vtest.BackEnd, a.View.ID)), fault.Unavailable) // a standby may not have it
@@ -281,7 +292,8 @@ func TestCancelEndsACode(t *testing.T) {
 		again := r.Send(verification.Request{Caller: vtest.BackEnd, Resend: a.View.ID})
 		r.Check(again.View.ID, r.LastCode())
 		r.Want("canceled after it was approved", r.Cancel(again.View.ID).State, "approved")
-		r.WantLine("the resend has the same", "false false", again.View.ID == a.View.ID, r.Code(1) == code)
+		vtest.Equal(r, "the resend has the same", again.View.ID == a.View.ID, false)
+		vtest.Equal(r, "the resend has the same", r.Code(1) == code, false)
 	})
 }
 
@@ -311,9 +323,11 @@ func TestCheckNamedMeansTheHoldersNewest(t *testing.T) {
 		noChannel := verification.Request{Caller: vtest.BackEnd, To: vtest.Ana}
 		r.WantInvalid(vtest.Err(r.Svc.CheckByRecipient(r.Context(), noChannel, code)), "channel", "")
 		want("a wrong code", r.WrongCode(code), "pending false")
-		r.WantLine("tries left", "4 5", r.Get(a).AttemptsRemaining, r.Get(b).AttemptsRemaining)
+		vtest.Equal(r, "tries left: AttemptsRemaining", r.Get(a).AttemptsRemaining, 4)
+		vtest.Equal(r, "tries left: AttemptsRemaining", r.Get(b).AttemptsRemaining, 5)
 		want("the right code", code, "approved true")
 		r.WantError(vtest.Err(named(verification.Request{Session: "s-1"}, code)), fault.NotFound)
-		r.WantLine("of the browser's own and this", "approved pending", r.Get(a).State, r.Get(b).State)
+		vtest.Equal(r, "of the browser's own", r.Get(a).State, "approved")
+		vtest.Equal(r, "this", r.Get(b).State, "pending")
 	})
 }

@@ -75,26 +75,34 @@ func TestAPassAdmitsBeyondTheHalf(t *testing.T) {
 	vtest.InForms(t, asking(humancheck.Check{}), func(r *vtest.Rig) {
 		for n := range 4 {
 			a := r.Send(stranger(n, withToken("nothing asks for it")))
-			r.WantLine("asks next, wait", vtest.Line(n == 3, "0s"), a.AsksNext, a.Quota.RetryAfter())
+			vtest.Equal(r, "asks next", a.AsksNext, n == 3)
+			vtest.Equal(r, "wait", a.Quota.RetryAfter(), 0)
 		}
 		for n := 4; n < 8; n++ {
 			key := vtest.WithKey(fmt.Sprint("the key of person ", n))
 			a := asked(r, stranger(n, key))
-			r.WantLine("asked", "work  wide 10m0s", a.HumanCheck.By, a.CheckFailed, a.Quota.Violated()[0], a.Quota.RetryAfter())
+			vtest.Equal(r, "asked: By", a.HumanCheck.By, "work")
+			vtest.Equal(r, "asked: CheckFailed", a.CheckFailed, "")
+			vtest.Equal(r, "asked", a.Quota.Violated()[0], "wide")
+			vtest.Equal(r, "asked: RetryAfter", a.Quota.RetryAfter(), 10*time.Minute)
 			a = r.Send(stranger(n, key, withToken(vtest.Solve(r, a.HumanCheck))))
 			wait := time.Duration(0)
 			if n == 7 {
 				wait = 10 * time.Minute
 			}
-			r.WantLine("asks next, wait", vtest.Line(true, wait), a.AsksNext, a.Quota.RetryAfter())
+			vtest.Equal(r, "asks next", a.AsksNext, true)
+			vtest.Equal(r, "wait", a.Quota.RetryAfter(), wait)
 			r.Want("replayed", r.Send(stranger(n, key)).Replayed, true)
 			row, err := r.Store.SendDetails(r.Context(), uuid.MustParse(a.View.Send.ID))
 			r.NoError(err)
 			r.Want("the send's check", row.Send.HumanCheck, "work")
 		}
-		r.WantLine("checks", "4 4", r.Metrics.Take("human work asked"), r.Metrics.Take("human work passed"))
+		vtest.Equal(r, "checks", r.Metrics.Take("human work asked"), 4)
+		vtest.Equal(r, "checks", r.Metrics.Take("human work passed"), 4)
 		full := r.Refuse(stranger(8))
-		r.WantLine("full", "true true 10m0s", full.HumanCheck == nil, full.AsksNext, full.Quota.RetryAfter())
+		vtest.Equal(r, "full", full.HumanCheck == nil, true)
+		vtest.Equal(r, "full: AsksNext", full.AsksNext, true)
+		vtest.Equal(r, "full: RetryAfter", full.Quota.RetryAfter(), 10*time.Minute)
 		for n := 8; n < 10; n++ {
 			r.Want("a secret key is asked next", r.SendTo(vtest.NthAddress(n)).AsksNext, false)
 		}
@@ -110,7 +118,8 @@ func TestNoChallengeIfRecipientIsLimited(t *testing.T) {
 		}
 		r.Send(stranger(2))
 		a := r.Refuse(stranger(1))
-		r.WantLine("asked, wait", "false 1h0m0s", a.HumanCheck != nil, a.Quota.RetryAfter())
+		vtest.Equal(r, "asked", a.HumanCheck != nil, false)
+		vtest.Equal(r, "wait", a.Quota.RetryAfter(), time.Hour)
 		r.Want("human checks", r.Metrics.Take("human work asked"), 0)
 	})
 }
@@ -136,10 +145,13 @@ func TestAFullRuleAsksNobody(t *testing.T) {
 			r.Limiter.Around(func(_ context.Context, _ string, do func() error) error { calls++; return do() })
 			for n := range 50 {
 				a := r.Refuse(stranger(1000+n, withToken("work:")))
-				r.WantLine("asked, asks next, wait", "false true 9m52s", a.HumanCheck != nil, a.AsksNext, a.Quota.RetryAfter())
+				vtest.Equal(r, "asked", a.HumanCheck != nil, false)
+				vtest.Equal(r, "asks next", a.AsksNext, true)
+				vtest.Equal(r, "wait", a.Quota.RetryAfter(), 10*time.Minute-8*time.Second)
 			}
 		}
-		r.WantLine("reads, more calls of Redis than refusals", vtest.Line(0, false), reads, calls > 100)
+		vtest.Equal(r, "reads", reads, 0)
+		vtest.Equal(r, "more calls of Redis than refusals", calls > 100, false)
 	})
 }
 
@@ -167,7 +179,8 @@ func TestWhatIsNoPass(t *testing.T) {
 		want := func(what string, reason humancheck.Reason, token string) {
 			r.Helper()
 			a := asked(r, stranger(1, withToken(token)))
-			r.WantLine(what, vtest.Line(reason, true), a.CheckFailed, a.HumanCheck.Work != nil)
+			vtest.Equal(r, what+": CheckFailed", a.CheckFailed, reason)
+			vtest.Equal(r, what, a.HumanCheck.Work != nil, true)
 		}
 		want("another recipient's", humancheck.Rejected, other)
 		want("another purpose's", humancheck.Rejected, purpose)
@@ -217,7 +230,9 @@ func TestASolutionIsOneSend(t *testing.T) {
 			})
 		}
 		all.Wait()
-		r.WantLine("admitted, used, failed", "1 19 0", admitted.Load(), used.Load(), failed.Load())
+		vtest.Equal(r, "admitted", admitted.Load(), 1)
+		vtest.Equal(r, "used", used.Load(), 19)
+		vtest.Equal(r, "failed", failed.Load(), 0)
 	})
 }
 
@@ -245,9 +260,9 @@ func TestAlwaysAsksTheFirstSend(t *testing.T) {
 		vtest.TestRecipient(t, reviewer, "123456")(s)
 	}
 	vtest.InBubbleWith(t, settings, func(r *vtest.Rig) {
-		r.WantLine("told before: a stranger, a secret key, a test recipient", "true false false",
-			asksNext(r, stranger(1)), asksNext(r, vtest.AskFor(vtest.NthAddress(1))),
-			asksNext(r, vtest.AskFor(reviewer, vtest.By(vtest.Browser))))
+		vtest.Equal(r, "told before: a stranger", asksNext(r, stranger(1)), true)
+		vtest.Equal(r, "told before: a secret key", asksNext(r, vtest.AskFor(vtest.NthAddress(1))), false)
+		vtest.Equal(r, "told before: a test recipient", asksNext(r, vtest.AskFor(reviewer, vtest.By(vtest.Browser))), false)
 		a := asked(r, stranger(1))
 		r.Want("a rule is in the way", a.Quota.Allowed(), true)
 		first := r.Send(stranger(1, withToken(vtest.Solve(r, a.HumanCheck))))
@@ -264,14 +279,14 @@ func TestAlwaysAsksTheFirstSend(t *testing.T) {
 type fakeVendor struct {
 	result func(humancheck.VendorQuery) humancheck.Result
 	away   bool
-	asked  []string
+	asked  []humancheck.VendorQuery
 }
 
 func (v *fakeVendor) By() string      { return "turnstile" }
 func (v *fakeVendor) SiteKey() string { return "the site key" }
 func (v *fakeVendor) Available() bool { return !v.away }
 func (v *fakeVendor) Check(_ context.Context, q humancheck.VendorQuery) (humancheck.Result, error) {
-	v.asked = append(v.asked, q.Token+" "+q.App+" "+q.Network+" "+q.ClientIP)
+	v.asked = append(v.asked, q)
 	return v.result(q), nil
 }
 
@@ -285,7 +300,9 @@ func TestAVendorsTokenIsAPass(t *testing.T) {
 		vendor.asked, vendor.away = nil, false
 		press(r)
 		a := asked(r, stranger(1))
-		r.WantLine("asked", "turnstile the site key true", a.HumanCheck.By, a.HumanCheck.SiteKey, a.HumanCheck.Work != nil)
+		vtest.Equal(r, "asked: By", a.HumanCheck.By, "turnstile")
+		vtest.Equal(r, "asked: SiteKey", a.HumanCheck.SiteKey, "the site key")
+		vtest.Equal(r, "asked: Work", a.HumanCheck.Work != nil, true)
 		r.Send(stranger(1, withToken(vtest.Solve(r, a.HumanCheck))))
 		a = asked(r, stranger(2))
 		r.Send(stranger(2, withToken(vtest.Solve(r, a.HumanCheck))))
@@ -302,14 +319,22 @@ func TestAVendorsTokenIsAPass(t *testing.T) {
 		r.Want("of another host", asked(r, stranger(4, withToken("two"))).CheckFailed, humancheck.OtherHost)
 		vendor.result = func(humancheck.VendorQuery) humancheck.Result { return humancheck.Result{Away: true} }
 		a = asked(r, stranger(4, withToken("three")))
-		r.WantLine("away", "work   false", a.HumanCheck.By, a.HumanCheck.SiteKey, a.CheckFailed, a.HumanCheck.Work != nil)
-		r.WantLine("questions", "[one shop 192.0.2.0/24 192.0.2.1 one shop 192.0.2.0/24 192.0.2.1 two shop 192.0.2.0/24 192.0.2.1 "+
-			"three shop 192.0.2.0/24 192.0.2.1]", vendor.asked)
-		r.WantLine("passed, failed, errors", "1 2 1", r.Metrics.Take("human turnstile passed"), r.Metrics.Take("human turnstile failed"),
-			r.Metrics.Take("human turnstile vendor_error"))
+		vtest.Equal(r, "away: By", a.HumanCheck.By, "work")
+		vtest.Equal(r, "away: SiteKey", a.HumanCheck.SiteKey, "")
+		vtest.Equal(r, "away: CheckFailed", a.CheckFailed, "")
+		vtest.Equal(r, "away", a.HumanCheck.Work != nil, false)
+		var questions []humancheck.VendorQuery
+		for _, token := range []string{"one", "one", "two", "three"} {
+			questions = append(questions, humancheck.VendorQuery{Token: token, App: "shop", Network: "192.0.2.0/24", ClientIP: "192.0.2.1"})
+		}
+		r.Want("questions", vendor.asked, questions)
+		vtest.Equal(r, "passed", r.Metrics.Take("human turnstile passed"), 1)
+		vtest.Equal(r, "failed", r.Metrics.Take("human turnstile failed"), 2)
+		vtest.Equal(r, "errors", r.Metrics.Take("human turnstile vendor_error"), 1)
 		vendor.away = true // now work has all places
 		a = asked(r, stranger(4))
-		r.WantLine("while it is away", "work ", a.HumanCheck.By, a.HumanCheck.SiteKey)
+		vtest.Equal(r, "while it is away: By", a.HumanCheck.By, "work")
+		vtest.Equal(r, "while it is away: SiteKey", a.HumanCheck.SiteKey, "")
 		r.Send(stranger(4, withToken(vtest.Solve(r, a.HumanCheck))))
 		r.WantBlockedBy(r.Refuse(stranger(5)).Quota, "wide", 10*time.Minute)
 		r.WantInvalid(r.SendError(stranger(5, withToken(fmt.Sprintf("%2049d", 1)))), "human_check", "too_long")
@@ -329,8 +354,9 @@ func TestASpendCapAsks(t *testing.T) {
 		text := vtest.TextTo(vtest.Mobile)
 		text.Caller = vtest.Browser
 		r.Svc.Process.Service.Budget = spent(true)
-		r.WantLine("told before: a text message, a mail, by a secret key", "true false false", asksNext(r, text), asksNext(r, stranger(1)),
-			asksNext(r, vtest.TextTo(vtest.OtherMobile)))
+		vtest.Equal(r, "told before: a text message", asksNext(r, text), true)
+		vtest.Equal(r, "told before: a mail", asksNext(r, stranger(1)), false)
+		vtest.Equal(r, "told before: by a secret key", asksNext(r, vtest.TextTo(vtest.OtherMobile)), false)
 		a := asked(r, text)
 		r.Want("a rule is in the way", a.Quota.Allowed(), true)
 		r.Send(vtest.TextTo(vtest.OtherMobile))
@@ -372,7 +398,8 @@ func TestAForgedSolutionWritesNothing(t *testing.T) {
 			a := r.AskAt(svc, stranger(1, withToken(wrong)), false)
 			r.Want("a forged solution", a.CheckFailed, humancheck.Rejected)
 		}
-		r.WantLine("writes", "0 0", db.begins.Load(), db.claims.Load())
+		vtest.Equal(r, "writes: Load", db.begins.Load(), 0)
+		vtest.Equal(r, "writes: Load", db.claims.Load(), 0)
 	})
 }
 
@@ -446,6 +473,6 @@ func TestWhoIsServedUnderAttack(t *testing.T) {
 				}
 				r.Sleep(time.Minute)
 			}
-			r.WantLine("people, served", fmt.Sprint(people, w.served), people, served)
+			vtest.Equal(r, fmt.Sprint("served of ", people, " people"), served, w.served)
 		})
 }

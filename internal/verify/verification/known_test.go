@@ -71,11 +71,13 @@ func TestKnownBrowsers(t *testing.T) {
 		r.Cancel(strangers)
 		a := r.Send(verification.Request{Caller: vtest.Browser, Resend: strangers})
 		next, _, _, err := r.Store.Verification(r.Context(), a.View.ID)
-		r.WantLine("the code that a stranger is sent once that has ended: another one, limit, class",
-			vtest.Line(true, 100, store.UnknownBrowser, "<nil>"), a.View.ID != strangers, a.Quota.Rules[0].Limit,
-			next.Class, err)
+		vtest.Equal(r, "the code that a stranger is sent once that has ended: another one", a.View.ID != strangers, true)
+		vtest.Equal(r, "the code that a stranger is sent once that has ended: limit", a.Quota.Rules[0].Limit, 100)
+		vtest.Equal(r, "the code that a stranger is sent once that has ended: class", next.Class, store.UnknownBrowser)
+		r.NoError(err)
 		look, err := r.Svc.Get(r.Context(), vtest.Browser, id)
-		r.WantLine("a look", "1000 <nil>", look.Quota.Rules[0].Limit, err)
+		vtest.Equal(r, "a look: Limit", look.Quota.Rules[0].Limit, 1000)
+		r.NoError(err)
 		r.Cancel(id)
 		r.Want("by the ID of an ended code", limit(r.Svc, verification.Request{Caller: vtest.Browser, Resend: id}), 100)
 		id = r.SendTo(vtest.Ana).View.ID
@@ -121,19 +123,22 @@ func TestWhoIsAskedWhileFewCodesAreEntered(t *testing.T) {
 		r.Svc.AskStrangers([]string{"shop"})
 		a, err := r.Svc.Send(r.Context(), byBrowser("bob@example.com"))
 		r.NoError(err)
-		r.WantLine("a stranger is admitted, and asked", "false true", a.Admitted, a.HumanCheck != nil)
+		vtest.Equal(r, "a stranger is admitted", a.Admitted, false)
+		vtest.Equal(r, "asked", a.HumanCheck != nil, true)
 		solved := byBrowser("bob@example.com")
 		solved.HumanCheck = vtest.Solve(r, a.HumanCheck)
 		again := byBrowser("bob@example.com")
 		again.Resend = r.Send(solved).View.ID
 		a, err = r.Svc.Send(r.Context(), again)
 		r.NoError(err)
-		r.WantLine("the same code again is admitted, and asked", "true false", a.Admitted, a.HumanCheck != nil)
+		vtest.Equal(r, "the same code again is admitted", a.Admitted, true)
+		vtest.Equal(r, "asked", a.HumanCheck != nil, false)
 		for n := range 6 {
 			r.SendTo(vtest.NthAddress(10 + n))
 		}
 		a, err = r.Svc.Send(r.Context(), byBrowser(vtest.Ana, presenting(token)))
 		r.NoError(err)
-		r.WantLine("a known browser is admitted, and asked", "true false", a.Admitted, a.HumanCheck != nil)
+		vtest.Equal(r, "a known browser is admitted", a.Admitted, true)
+		vtest.Equal(r, "asked", a.HumanCheck != nil, false)
 	})
 }

@@ -51,7 +51,8 @@ func TestAnAppUnderAttack(t *testing.T) {
 			t.Helper()
 			id := r.Send(ask).View.ID
 			code := r.LastCode()
-			r.WantLine(what+": characters", vtest.Line(length, length), len(code), r.Get(id).CodeFormat.Length)
+			vtest.Equal(r, what+": characters", len(code), length)
+			vtest.Equal(r, what+": characters: Length", r.Get(id).CodeFormat.Length, length)
 			c, _, _ := r.Try(ask.Caller, id, code)
 			r.WantChecked(what, c, "approved true")
 		}
@@ -77,8 +78,9 @@ func TestAnAppUnderAttack(t *testing.T) {
 		extra := vtest.AskFor("more@attacker.example", vtest.By(from("10.9.9.9")))
 		r.Guess(extra.Caller, 5, r.Send(extra).View.ID)
 		r.Sleep(time.Minute)
-		r.WantLine("bounds met, and refusals", "true 0 0", r.Metrics.Take("bound app") > 0, r.Metrics.Take("bound network"),
-			r.Metrics.Take("checked refused"))
+		vtest.Equal(r, "bounds met, and refusals", r.Metrics.Take("bound app") > 0, true)
+		vtest.Equal(r, "bounds met, and refusals", r.Metrics.Take("bound network"), 0)
+		vtest.Equal(r, "bounds met, and refusals", r.Metrics.Take("checked refused"), 0)
 		alarms := func() int {
 			return strings.Count(r.Printed.String(), "level=ERROR msg=\"failed checks exceed the app")
 		}
@@ -103,11 +105,14 @@ func TestLengthsUnderAttack(t *testing.T) {
 		r.Guess(vtest.Browser, 5, r.Send(byBrowser("attacker@example.com")).View.ID)
 		r.Sleep(time.Second)
 		again := r.Send(byBrowser("early@example.com", vtest.Resending(before.View.ID)))
-		r.WantLine("sent again", before.View.ID+" 6", again.View.ID, len(r.LastCode()))
+		vtest.Equal(r, "sent again: ID", again.View.ID, before.View.ID)
+		vtest.Equal(r, "sent again: characters", len(r.LastCode()), 6)
 		r.Send(byBrowser(vtest.Ana, vtest.For("login")))
 		r.Want("a long code", len(r.LastCode()), 9)
 		a := r.Send(byBrowser(vtest.Ana))
-		r.WantLine("characters, rules, observed", "8 3 []", len(r.LastCode()), len(a.Quota.Rules), r.Rows()[3].Observed)
+		vtest.Equal(r, "characters", len(r.LastCode()), 8)
+		vtest.Equal(r, "rules", len(a.Quota.Rules), 3)
+		vtest.Equal(r, "observed", len(r.Rows()[3].Observed), 0)
 	})
 }
 
@@ -142,7 +147,8 @@ func TestReserve(t *testing.T) {
 				r.Send(ask)
 				told("the third", r.Send(ask).Quota, fmt.Sprintf("[hour 0/3 day %d/6]", all(3, 5)))
 				refused := r.Refuse(ask).Quota
-				r.WantLine("refused by, for", vtest.Line("[hour]", time.Hour), refused.Violated(), refused.RetryAfter())
+				r.Want("refused by", refused.Violated(), []string{"hour"})
+				vtest.Equal(r, "for", refused.RetryAfter(), time.Hour)
 				told("a secret key", r.SendTo(vtest.Ana).Quota, "[hour 1/5 day 6/10]")
 				told("a secret key", r.SendTo(vtest.Ana).Quota, "[hour 0/5 day 5/10]")
 				look, err := r.Svc.Get(r.Context(), by, id)
@@ -171,7 +177,8 @@ func TestABackEndForStrangers(t *testing.T) {
 			r.Guess(vtest.ForStranger, 5, r.SendTo(vtest.Ana, forStranger).View.ID)
 		}
 		r.WantLockedOut(vtest.AskFor(vtest.Ana, forStranger))
-		r.WantLine("the back end's own", own+" 2", r.SendTo(vtest.Ana).View.ID, r.Get(own).Send.Number)
+		vtest.Equal(r, "the back end's own: ID", r.SendTo(vtest.Ana).View.ID, own)
+		vtest.Equal(r, "the back end's own: Number", r.Get(own).Send.Number, 2)
 		r.WantApproved(own, r.LastCode())
 	})
 }
@@ -194,7 +201,8 @@ func TestLockoutsAreOfTheClassThatOpened(t *testing.T) {
 			r.Guess(vtest.Browser, 5, r.Send(byBrowser(vtest.Ana)).View.ID)
 		}
 		_, compared, wait := r.Try(vtest.BackEnd, pending, "000000")
-		r.WantLine("a back end's check of a browser's code: compared, wait", "false 24h0m0s", compared, wait)
+		vtest.Equal(r, "a back end's check of a browser's code: compared", compared, false)
+		vtest.Equal(r, "a back end's check of a browser's code: wait", wait, 24*time.Hour)
 		r.FailStore(sqlitetest.Down, "Begin") // sends know of the lockout then, and do not ask the database
 		r.WantLockedOut(byBrowser(vtest.Ana))
 		r.MendStore()
@@ -230,7 +238,8 @@ func TestLockedOutStrangersTakeNoPlace(t *testing.T) {
 			r.Sleep(verification.LockoutRemembered / 3)
 			r.WantLockedOut(stranger)
 		}
-		r.WantLine("calls that take a place, and the places of the four codes", "0 4", takes, r.Counted().Rules[0].Used)
+		vtest.Equal(r, "calls that take a place", takes, 0)
+		vtest.Equal(r, "the places of the four codes", r.Counted().Rules[0].Used, 4)
 		other := r.Replica(r.MailServer)
 		r.NoError(other.Administration.ResetQuota(r.Context(), r.Person(), vtest.AuditEntry("quota.reset")))
 		r.WantLockedOut(stranger)
@@ -279,7 +288,8 @@ func TestWrongCodesAreCountedInTheBackground(t *testing.T) {
 			} else {
 				r.Quit()
 			}
-			r.WantLine("takes, alarms", vtest.Line(want.takes, want.alarms), takes, r.Metrics.Take("bound app"))
+			vtest.Equal(r, "takes", takes, want.takes)
+			vtest.Equal(r, "alarms", r.Metrics.Take("bound app"), want.alarms)
 		}
 	})
 }

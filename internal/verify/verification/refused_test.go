@@ -39,7 +39,9 @@ func TestStrangersDoNotFillTheDatabase(t *testing.T) {
 		r.Sleep(3 * time.Second)
 		rows := r.Rows()[1:]
 		own, shared, requests := storetest.SumRefusals(rows)
-		r.WantLine("rows of their own and shared, requests", vtest.Line(refusals.MaxOwnRowsPerNetwork, 1, strangers), own, shared, requests)
+		vtest.Equal(r, "rows of their own", own, refusals.MaxOwnRowsPerNetwork)
+		vtest.Equal(r, "shared", shared, 1)
+		vtest.Equal(r, "requests", requests, strangers)
 		r.Want("refusals of the first", r.RowBlockedBy("office", "email", vtest.NthAddress(0)).Count, 1)
 		for _, row := range rows {
 			if row.Reference != "" || row.Locale != "" && row.Locale != "de-CH" {
@@ -105,7 +107,11 @@ func TestWhatIsTurnedAwayHasARow(t *testing.T) {
 		r.Sleep(time.Minute)
 		for reason, ask := range map[string]verification.Request{"country_not_served": us, "voip": voip, "disposable": short} {
 			row := r.RowBlockedBy(reason, ask.Channel, ask.To)
-			r.WantLine(reason, "refused 3 0s true ", row.Status, row.Count, row.RetryAfter, row.To != "", row.Reference)
+			vtest.Equal(r, reason+": Status", row.Status, "refused")
+			vtest.Equal(r, reason+": Count", row.Count, 3)
+			vtest.Equal(r, reason+": RetryAfter", row.RetryAfter, 0)
+			vtest.Equal(r, reason, row.To != "", true)
+			vtest.Equal(r, reason+": Reference", row.Reference, "")
 		}
 	})
 }
@@ -148,7 +154,10 @@ func TestARefusedCheckHasARow(t *testing.T) {
 		}
 		r.Sleep(time.Minute)
 		row := r.RowBlockedBy(policy.LockoutName, "email", vtest.Ana)
-		r.WantLine("the row", "3 true a•••@example.com "+last, row.Count, row.RetryAfter > 0, row.To, row.VerificationID)
+		vtest.Equal(r, "the row: Count", row.Count, 3)
+		vtest.Equal(r, "the row: RetryAfter", row.RetryAfter > 0, true)
+		vtest.Equal(r, "the row: To", row.To, vtest.AnaMasked)
+		vtest.Equal(r, "the row: VerificationID", row.VerificationID, last)
 	})
 }
 

@@ -56,9 +56,11 @@ func TestResend(t *testing.T) {
 			again.Resend = first.View.ID
 		}
 		second := r.Send(again)
-		r.WantLine("same verification and code", vtest.Line(c.same, c.same), second.View.ID == first.View.ID, r.Code(0) == r.Code(1))
+		vtest.Equal(r, "same verification", second.View.ID == first.View.ID, c.same)
+		vtest.Equal(r, "code", r.Code(0) == r.Code(1), c.same)
 		if v := second.View; c.same {
-			r.WantLine("number and expiry", vtest.Line(2, first.View.ExpiresAt), v.Send.Number, v.ExpiresAt)
+			vtest.Equal(r, "number", v.Send.Number, 2)
+			vtest.Equal(r, "expiry", v.ExpiresAt, first.View.ExpiresAt)
 		}
 	})
 }
@@ -86,13 +88,15 @@ func TestABrowserReachesNothingOfABackEnd(t *testing.T) {
 		}
 		r.WantMails(2)
 		for _, id := range []string{mine, theirs} {
-			r.WantLine("the back end's", "pending 5", r.Get(id).State, r.Get(id).AttemptsRemaining)
+			vtest.Equal(r, "the back end's: State", r.Get(id).State, "pending")
+			vtest.Equal(r, "the back end's: AttemptsRemaining", r.Get(id).AttemptsRemaining, 5)
 			r.Want("canceled by it", r.Cancel(id).State, "canceled")
 		}
 		own := r.Send(byBrowser(vtest.Ana)).View.ID
 		r.Sleep(time.Minute)
-		r.WantLine("a back end sends the browser's again", own+" true",
-			r.Send(verification.Request{Caller: vtest.BackEnd, Resend: own}).View.ID, r.Code(2) == r.Code(3))
+		again := r.Send(verification.Request{Caller: vtest.BackEnd, Resend: own})
+		vtest.Equal(r, "a back end sends the browser's again: ID", again.View.ID, own)
+		vtest.Equal(r, "a back end sends the browser's again: code", r.Code(3), r.Code(2))
 		r.Want("and cancels it", r.Cancel(own).State, "canceled")
 	})
 }
@@ -161,7 +165,8 @@ func TestASpellingIsResentToItselfAlone(t *testing.T) {
 			{Caller: vtest.BackEnd, Channel: "email", To: taggedAna, Resend: ids[0]},
 		} {
 			again := r.Send(ask).View
-			r.WantLine("its own holder's", vtest.Line(ids[0], 2+n), again.ID, again.Send.Number)
+			vtest.Equal(r, "its own holder's: ID", again.ID, ids[0])
+			vtest.Equal(r, "its own holder's: Number", again.Send.Number, 2+n)
 			r.Sleep(time.Minute)
 		}
 		for i, to := range []string{taggedAna, plainAna, otherAna, taggedAna, taggedAna} {
@@ -176,13 +181,19 @@ func TestCheckNamedMeansTheSpelling(t *testing.T) {
 		tagged := r.SendTo(taggedAna)
 		r.Sleep(time.Minute)
 		plain := r.SendTo(plainAna)
-		for to, want := range map[string]string{ // entering the first spelling's code
-			otherAna:  " false not found", // it was never asked for
-			plainAna:  plain.View.ID + " false <nil>",
-			taggedAna: tagged.View.ID + " true <nil>",
+		for to, want := range map[string]struct { // entering the first spelling's code
+			id    string
+			valid bool
+			err   error
+		}{
+			otherAna:  {err: fault.NotFound}, // it was never asked for
+			plainAna:  {id: plain.View.ID},
+			taggedAna: {id: tagged.View.ID, valid: true},
 		} {
 			c, err := r.Svc.CheckByRecipient(r.Context(), verification.Request{Caller: vtest.BackEnd, Channel: "email", To: to}, r.Code(0))
-			r.WantLine(to, want, c.ID, c.Valid, err)
+			vtest.Equal(r, to+": ID", c.ID, want.id)
+			vtest.Equal(r, to+": Valid", c.Valid, want.valid)
+			vtest.Equal(r, to+": error", err, want.err)
 		}
 	})
 }
@@ -222,7 +233,8 @@ func TestATestRecipientIsOneSpelling(t *testing.T) {
 		vtest.TestRecipient(t, plainAna, "424242")(s)
 	}, func(r *vtest.Rig) {
 		a := r.SendTo(taggedAna)
-		r.WantLine("another spelling is a test recipient", "false false", a.View.Test, r.Get(a.View.ID).Test)
+		vtest.Equal(r, "another spelling is a test recipient: Test", a.View.Test, false)
+		vtest.Equal(r, "another spelling is a test recipient: Test", r.Get(a.View.ID).Test, false)
 		r.WantMails(1)
 		if code := r.Code(0); code != "424242" {
 			r.WantChecked("the known code", r.Check(a.View.ID, "424242"), "pending false")
@@ -250,7 +262,8 @@ func TestFoldingIsTurnedOn(t *testing.T) {
 		r.RefuseTo(otherAna)
 		r.Sleep(time.Minute)
 		again := r.Send(verification.Request{Caller: vtest.BackEnd, Resend: tagged.View.ID}).View
-		r.WantLine("the same, and its recipient", "false "+taggedAna, again.ID == tagged.View.ID, r.MailServer.Attempts()[2].To)
+		vtest.Equal(r, "the same verification", again.ID == tagged.View.ID, false)
+		vtest.Equal(r, "its recipient", r.MailServer.Attempts()[2].To, taggedAna)
 		r.WantApproved(tagged.View.ID, r.Code(0))
 	})
 }

@@ -23,14 +23,20 @@ func TestSendArrives(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		a := r.SendTo(vtest.Ana)
 		v := a.View
-		r.WantLine("the answer", "a•••@example.com pending queued 1", v.To, v.State, v.Send.Status, v.Send.Number)
+		vtest.Equal(r, "the answer: To", v.To, "a•••@example.com")
+		vtest.Equal(r, "the answer: State", v.State, "pending")
+		vtest.Equal(r, "the answer: Status", v.Send.Status, "queued")
+		vtest.Equal(r, "the answer: Number", v.Send.Number, 1)
 		r.Want("the life", v.ExpiresAt.Sub(v.CreatedAt), 10*time.Minute)
 		r.Want("characters of the ID: three of its week, and 26 of 5 bits each", len(v.ID), 29)
 		r.WantBlockedBy(a.Quota, "minute", time.Minute)
 		mails := r.MailServer.Attempts()
 		local, _ := strings.CutSuffix(mails[0].MessageID, "@shop.example")
 		send, signed := r.Settings.Vault.SendOfMessageID(local)
-		r.WantLine("the mail", vtest.Line(1, vtest.Ana, v.Send.ID, true), len(mails), mails[0].To, send, signed)
+		vtest.Equal(r, "the mail", len(mails), 1)
+		vtest.Equal(r, "the mail: To", mails[0].To, vtest.Ana)
+		vtest.Equal(r, "the mail: send", send.String(), v.Send.ID)
+		vtest.Equal(r, "the mail: signed", signed, true)
 		r.WantSend(v.ID, vtest.Send{Status: store.Sent, Provider: "mx.example", ProviderCode: "250 2.0.0", Attempt: 1})
 		r.WantApproved(v.ID, vtest.CodeIn(mails[0]))
 	})
@@ -60,7 +66,9 @@ func TestHeldSendsCountNothing(t *testing.T) {
 			if !ok {
 				t.Fatalf("%v before the end: %v", left, err)
 			}
-			r.WantLine("held", vtest.Line(true, left, true), errors.Is(err, fault.Unavailable), held.RetryAfter, held.Until.Equal(until))
+			vtest.Equal(r, "held", errors.Is(err, fault.Unavailable), true)
+			vtest.Equal(r, "held: RetryAfter", held.RetryAfter, left)
+			vtest.Equal(r, "held", held.Until.Equal(until), true)
 		}
 		r.WantApproved(first.View.ID, r.LastCode())
 		r.Sleep(time.Microsecond)
@@ -130,7 +138,8 @@ func TestOneRecipientCannotCrowdOutTheOthers(t *testing.T) {
 		}
 		r.Want("others waited", time.Since(began), "0s")
 		r.Sleep(time.Minute)
-		r.WantLine("queues that are kept, answers", vtest.Line(0, attackers), r.Svc.Queues(), len(answered))
+		vtest.Equal(r, "queues that are kept", r.Svc.Queues(), 0)
+		vtest.Equal(r, "answers", len(answered), attackers)
 	})
 }
 
@@ -144,7 +153,8 @@ func TestWaitingForTheMailTakesNoPlace(t *testing.T) {
 			go func() { _ = r.SendError(vtest.AskFor(vtest.Ana, vtest.Waiting(10*time.Second))) }()
 			synctest.Wait()
 		}
-		r.WantLine("queues, and the time", "0 0s", r.Svc.Queues(), time.Since(began))
+		vtest.Equal(r, "queues", r.Svc.Queues(), 0)
+		vtest.Equal(r, "the time", time.Since(began), 0)
 		close(release)
 		r.Sleep(11 * time.Second)
 	})
@@ -185,7 +195,8 @@ func TestWaitingForTheOutcome(t *testing.T) {
 		r.MailServer.Answer(c.answer)
 		began := time.Now()
 		a := r.SendTo(vtest.Ana, vtest.Waiting(c.wait))
-		r.WantLine("status, allowed", vtest.Line(c.status, c.allowed), a.View.Send.Status, a.Quota.Allowed())
+		vtest.Equal(r, "status", a.View.Send.Status, c.status)
+		vtest.Equal(r, "allowed", a.Quota.Allowed(), c.allowed)
 		if took := time.Since(began); c.took > 0 && took != c.took {
 			r.Errorf("took %v", took)
 		}
@@ -219,7 +230,8 @@ func TestWhoHangsUpIsNotWaitedFor(t *testing.T) {
 		defer hangUp()
 		began := time.Now()
 		a, err := r.Svc.Send(ctx, vtest.AskFor(vtest.Ana, vtest.Waiting(15*time.Second)))
-		r.WantLine("the answer", "<nil> 1s", err, time.Since(began))
+		r.NoError(err)
+		vtest.Equal(r, "the answer", time.Since(began), time.Second)
 		r.Sleep(10 * time.Second)
 		r.WantStatus(a, "sent")
 	})

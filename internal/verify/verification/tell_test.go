@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"sendcode/internal/base/recipient"
+	"sendcode/internal/codes/code"
 	"sendcode/internal/codes/policy"
 	"sendcode/internal/deliver/delivery"
 	"sendcode/internal/deliver/feedback"
@@ -200,17 +201,25 @@ func TestTestRecipients(t *testing.T) {
 		a := r.SendTo("Reviewer@example.com")
 		for range 12 { // no rule
 			a = r.SendTo("Reviewer@example.com")
-			r.WantLine("the answer", "true {digits 6} 0s 0", a.View.Test, a.View.CodeFormat, a.Quota.RetryAfter(), len(a.Quota.Rules))
+			vtest.Equal(r, "the answer: Test", a.View.Test, true)
+			vtest.Equal(r, "the answer: CodeFormat", a.View.CodeFormat, code.Format{Alphabet: code.Digits, Length: 6})
+			vtest.Equal(r, "the answer: RetryAfter", a.Quota.RetryAfter(), 0)
+			vtest.Equal(r, "the answer: rules", len(a.Quota.Rules), 0)
 		}
 		look, err := r.Svc.Get(r.Context(), vtest.BackEnd, a.View.ID)
 		r.NoError(err)
 		asked, err := r.Svc.Quota(r.Context(), vtest.BackEnd, "email", "reviewer@example.com", "")
 		r.NoError(err)
-		r.WantLine("rules of looks", "0 0", len(look.Quota.Rules), len(asked.Quota.Rules))
-		r.WantLine("the send", "sent test true", r.Status(a), r.NewestSend(a.View.ID).Provider, r.Get(a.View.ID).Test)
+		vtest.Equal(r, "rules of looks", len(look.Quota.Rules), 0)
+		vtest.Equal(r, "rules of looks", len(asked.Quota.Rules), 0)
+		vtest.Equal(r, "the send", r.Status(a), "sent")
+		vtest.Equal(r, "the send: Provider", r.NewestSend(a.View.ID).Provider, "test")
+		vtest.Equal(r, "the send: Test", r.Get(a.View.ID).Test, true)
 		for i := range 4 {
 			c := r.Check(a.View.ID, "000000")
-			r.WantLine("a wrong code", vtest.Line(false, 4-i, true), c.Valid, c.AttemptsRemaining, c.Test)
+			vtest.Equal(r, "a wrong code: Valid", c.Valid, false)
+			vtest.Equal(r, "a wrong code: AttemptsRemaining", c.AttemptsRemaining, 4-i)
+			vtest.Equal(r, "a wrong code: Test", c.Test, true)
 		}
 		r.WantApproved(a.View.ID, "424242")
 		r.WantChecked("used again", r.Check(a.View.ID, "424242"), "approved false")
@@ -265,17 +274,24 @@ func TestAFailedSendSaysWhetherItCounts(t *testing.T) {
 	change := func(s *vtest.Settings) { s.Blocks = policy.BlockLists{Domains: map[string]bool{"bad.example": true}} }
 	vtest.InBubbleWith(t, change, func(r *vtest.Rig) {
 		r.MailServer.Answer(vtest.NoMailbox)
-		for to, want := range map[string]string{"a@bad.example": "failed true 1m0s", vtest.Ana: "failed false 0s"} {
+		for to, want := range map[string]struct {
+			counts bool
+			wait   time.Duration
+		}{"a@bad.example": {true, time.Minute}, vtest.Ana: {false, 0}} {
 			key := vtest.WithKey("of " + to)
 			a := r.SendTo(to, key, vtest.Waiting(time.Second))
-			r.WantLine("the answer to "+to, want, a.View.Send.Status, a.View.Send.Counts, a.Quota.RetryAfter())
-			seen := r.Get(a.View.ID).Send
-			r.WantLine("a look", want, seen.Status, seen.Counts, a.Quota.RetryAfter())
+			vtest.Equal(r, to+": wait", a.Quota.RetryAfter(), want.wait)
+			for what, send := range map[string]verification.SendView{"the answer": a.View.Send, "a look": r.Get(a.View.ID).Send} {
+				vtest.Equal(r, to+": "+what+": Status", send.Status, store.Failed)
+				vtest.Equal(r, to+": "+what+": Counts", send.Counts, want.counts)
+			}
 			again := r.SendTo(to, key)
-			r.WantLine("a repetition that does not wait", "queued true", again.View.Send.Status, again.View.Send.Counts)
+			vtest.Equal(r, "a repetition that does not wait: Status", again.View.Send.Status, "queued")
+			vtest.Equal(r, "a repetition that does not wait: Counts", again.View.Send.Counts, true)
 			again = r.SendTo(to, key, vtest.Waiting(time.Second))
-			r.WantLine("a repetition that waits", vtest.Line(true, "failed", a.View.Send.Reason), again.Replayed, again.View.Send.Status,
-				again.View.Send.Reason)
+			vtest.Equal(r, "a repetition that waits: Replayed", again.Replayed, true)
+			vtest.Equal(r, "a repetition that waits: Status", again.View.Send.Status, "failed")
+			vtest.Equal(r, "a repetition that waits: Reason", again.View.Send.Reason, a.View.Send.Reason)
 		}
 	})
 }

@@ -181,7 +181,9 @@ func SuppressBounces(s *Settings) {
 func (r *Rig) SendFails(to, reason string) verification.Answer {
 	r.Helper()
 	a := r.SendTo(to, Waiting(time.Second))
-	r.WantLine("status, reason, places", Line("failed", reason, 0), a.View.Send.Status, a.View.Send.Reason, a.Quota.Rules[0].Used)
+	Equal(r, "status", a.View.Send.Status, store.Failed)
+	Equal(r, "reason", a.View.Send.Reason, reason)
+	Equal(r, "places", a.Quota.Rules[0].Used, 0)
 	return a
 }
 

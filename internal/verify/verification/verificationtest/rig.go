@@ -350,10 +350,12 @@ func (r *Rig) Want(what string, got, want any) {
 	}
 }
 
-// WantLine fails the test unless the values, with spaces between them, are printed as want.
-func (r *Rig) WantLine(what, want string, got ...any) {
-	r.Helper()
-	r.Want(what, Line(got...), want)
+// Equal fails the test unless got is want.
+func Equal[T comparable](t testing.TB, what string, got, want T) {
+	t.Helper()
+	if got != want {
+		t.Errorf("%s: %v, want %v", what, got, want)
+	}
 }
 
 // NoError ends the test with err.

@@ -185,7 +185,9 @@ func (r *Rig) Pump(from, n int) {
 func (r *Rig) WantReplay(ask verification.Request, first verification.Answer) verification.Answer {
 	r.Helper()
 	a := r.Send(ask)
-	r.WantLine("a replay", Line(true, first.View.ID, first.View.Send.ID), a.Replayed, a.View.ID, a.View.Send.ID)
+	Equal(r, "a replay: Replayed", a.Replayed, true)
+	Equal(r, "a replay: ID", a.View.ID, first.View.ID)
+	Equal(r, "a replay: ID of the send", a.View.Send.ID, first.View.Send.ID)
 	return a
 }
 
@@ -233,7 +235,8 @@ func Remaining(d quota.Decision) string {
 // WantBlockedBy fails the test unless only this rule refuses, and its wait equals wait.
 func (r *Rig) WantBlockedBy(d quota.Decision, rule string, wait time.Duration) {
 	r.Helper()
-	r.WantLine("blocked by, for", Line([]string{rule}, wait), d.Violated(), d.RetryAfter())
+	r.Want("blocked by", d.Violated(), []string{rule})
+	Equal(r, "blocked for", d.RetryAfter(), wait)
 }
 
 // WantWait fails the test unless the wait until the next send equals wait.
@@ -246,7 +249,8 @@ func (r *Rig) WantWait(d quota.Decision, wait time.Duration) {
 // wait.
 func (r *Rig) WantQuota(what string, d quota.Decision, want string, wait time.Duration) {
 	r.Helper()
-	r.WantLine(what+": left, wait", Line(want, wait), Remaining(d), d.RetryAfter())
+	Equal(r, what+": left", Remaining(d), want)
+	Equal(r, what+": wait", d.RetryAfter(), wait)
 }
 
 // Counted returns the limiter's own count of Ana's sends.
