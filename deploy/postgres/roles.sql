@@ -1,5 +1,5 @@
--- The database and its two roles, made once, when the volume is empty. Neither is a superuser: sendcode_owner owns the
--- tables and migrates them, sendcode_app does what the service does and can change no administrator's act.
+-- This makes the database and its two roles, once, when the volume is empty. Neither role is a superuser. sendcode_owner
+-- owns the tables and migrates them. The service works as sendcode_app, which can't change the audit trail.
 \set ON_ERROR_STOP on
 \set owner_password `cat "$DATABASE_OWNER_PASSWORD_FILE"`
 \set app_password `cat "$DATABASE_APP_PASSWORD_FILE"`

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Starts Redis for compose.postgres.yaml, with the one user that the service needs. The configuration goes in by standard input: a
-# password among the arguments could be listed by every user of the machine. Further arguments win over it.
+# Starts Redis for compose.postgres.yaml, with the one user that the service needs. Redis reads the configuration from standard input,
+# because every user of the machine could list a password among the arguments. Arguments that you add win over the configuration.
 set -eu
 password=$(cat "$REDIS_PASSWORD_FILE")
 exec redis-server - "$@" <<CONFIG
