@@ -53,9 +53,10 @@ var (
 	// module of Python.
 	Patroni = Part{"patroni", []string{"patroni", "python3-etcd"}, "", inPath("patroni")}
 	Etcd    = Part{"etcd", []string{"etcd-server"}, "etcd", inPath("etcd")}
-	// Chromium is a browser of that family. Its fonts are installed, too: without a font, pages
-	// have no text to lay out and measure.
-	Chromium = Part{"chromium", []string{"chromium", "fonts-liberation"}, "--cask chromium", firstOf(
+	// Chromium is a browser of that family. Fonts are installed, too: without a font, pages have no
+	// text to lay out and measure. Where Liberation is alone, fontconfig takes its monospaced font
+	// for sans-serif, so DejaVu is among them.
+	Chromium = Part{"chromium", []string{"chromium", "fonts-liberation", "fonts-dejavu-core"}, "--cask chromium", firstOf(
 		inPath("chromium", "chromium-browser", "google-chrome", "google-chrome-stable"),
 		atPath("/Applications/Chromium.app/Contents/MacOS/Chromium"),
 		atPath("/Applications/Google Chrome.app/Contents/MacOS/Google Chrome"))}
