@@ -17,26 +17,61 @@ import (
 type firefoxSession struct {
 	mu         sync.Mutex
 	connection *websocket.Conn
-	last       int    // ID of a command
-	chrome     string // the browser's own window, in which settings can be changed
+	last       int // ID of a command
 }
 
 // object is one of JSON.
 type object = map[string]any
 
-// Firefox starts a Firefox.
+// firefoxSettings are what a Firefox must be started with. BiDi has no command for them that every
+// release of Debian's understands: of its own windows, Firefox 140 shows nothing.
+type firefoxSettings struct{ dark, noCookies bool }
+
+// Firefox starts a Firefox for the first tab of each colour scheme, with and without cookies.
 func Firefox(t testing.TB) Browser {
 	t.Helper()
-	addr := servertest.Firefox(t)
-	connection, err := websocket.Dial("ws://"+addr+"/session", "", "http://"+addr)
-	servertest.OK(t, err)
-	t.Cleanup(func() { _ = connection.Close() }) // the browser may have closed it
-	s := &firefoxSession{connection: connection}
-	servertest.OK(t, s.call("session.new", object{"capabilities": object{}}, nil))
-	var tree struct{ Contexts []struct{ Context string } }
-	servertest.OK(t, s.call("browsingContext.getTree", object{"moz:scope": "chrome"}, &tree))
-	s.chrome = tree.Contexts[0].Context
-	return Browser{s.tab}
+	start := servertest.Firefox(t)
+	var mu sync.Mutex
+	started := map[firefoxSettings]*firefoxSession{}
+	session := func(settings firefoxSettings) (*firefoxSession, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		if s := started[settings]; s != nil {
+			return s, nil
+		}
+		scheme, cookies := 1, 5 // light; cookies are kept for each site separately, which is the default
+		if settings.dark {
+			scheme = 0
+		}
+		if settings.noCookies {
+			cookies = 2
+		}
+		addr, err := start(fmt.Sprintf("user_pref(%q, %d);\nuser_pref(%q, %d);\n",
+			"layout.css.prefers-color-scheme.content-override", scheme, "network.cookie.cookieBehavior", cookies))
+		if err != nil {
+			return nil, err
+		}
+		connection, err := websocket.Dial("ws://"+addr+"/session", "", "http://"+addr)
+		if err != nil {
+			return nil, err
+		}
+		t.Cleanup(func() { _ = connection.Close() }) // the browser may have closed it
+		s := &firefoxSession{connection: connection}
+		if err := s.call("session.new", object{"capabilities": object{}}, nil); err != nil {
+			return nil, err
+		}
+		started[settings] = s
+		return s, nil
+	}
+	return Browser{func(t testing.TB, look Look) (driver, error) {
+		t.Helper()
+		settings := firefoxSettings{look.Dark, look.NoCookies}
+		s, err := session(settings)
+		if err != nil {
+			return nil, err
+		}
+		return s.tab(t, settings)
+	}}
 }
 
 // call makes the browser carry out a command. The session subscribes to no events, so it ignores
@@ -81,28 +116,14 @@ func (s *firefoxSession) evaluate(context, expression string) (string, error) {
 	return answer.Result.Value, err
 }
 
-// set changes settings of the whole browser.
-func (s *firefoxSession) set(look Look) error {
-	scheme, cookies := 1, 5 // light; cookies are kept for each site separately, which is the default
-	if look.Dark {
-		scheme = 0
-	}
-	if look.NoCookies {
-		cookies = 2
-	}
-	_, err := s.evaluate(s.chrome, fmt.Sprintf(`Services.prefs.setIntPref('layout.css.prefers-color-scheme.content-override', %d),
-		Services.prefs.setIntPref('network.cookie.cookieBehavior', %d), ''`, scheme, cookies))
-	return err
-}
-
 // firefoxTab implements driver.
 type firefoxTab struct {
 	*firefoxSession
-	context   string
-	noCookies bool
+	context  string
+	settings firefoxSettings
 }
 
-func (s *firefoxSession) tab(t testing.TB, look Look) (driver, error) {
+func (s *firefoxSession) tab(t testing.TB, settings firefoxSettings) (driver, error) {
 	t.Helper()
 	var own struct{ UserContext string }
 	if err := s.call("browser.createUserContext", object{}, &own); err != nil {
@@ -113,7 +134,7 @@ func (s *firefoxSession) tab(t testing.TB, look Look) (driver, error) {
 	})
 	var made struct{ Context string }
 	err := s.call("browsingContext.create", object{"type": "tab", "userContext": own.UserContext}, &made)
-	return &firefoxTab{s, made.Context, look.NoCookies}, err
+	return &firefoxTab{s, made.Context, settings}, err
 }
 
 func (f *firefoxTab) open(address string) error {
@@ -129,9 +150,11 @@ func (f *firefoxTab) keys(text string) error {
 }
 
 func (f *firefoxTab) show(look Look) error {
-	look.NoCookies = f.noCookies
-	return errors.Join(f.set(look), f.call("browsingContext.setViewport",
-		object{"context": f.context, "viewport": object{"width": look.Width, "height": look.Height}}, nil))
+	if look.Dark != f.settings.dark {
+		return errors.New("the colours of this tab are fixed")
+	}
+	return f.call("browsingContext.setViewport",
+		object{"context": f.context, "viewport": object{"width": look.Width, "height": look.Height}}, nil)
 }
 
 func (f *firefoxTab) picture() ([]byte, error) {

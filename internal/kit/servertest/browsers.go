@@ -2,6 +2,7 @@ package servertest
 
 import (
 	"context"
+	"errors"
 	"net"
 	"net/http"
 	"os"
@@ -31,27 +32,40 @@ user_pref("services.settings.server", "data:,#remote-settings-dummy/v1");
 user_pref("ui.prefersReducedMotion", 1);
 `
 
-// Firefox starts a Firefox without windows for one test, and ends it afterwards. It returns the
-// host and port of its WebDriver BiDi, for any client that sends this address as its origin.
-// Clients may change settings.
-func Firefox(t testing.TB) (addr string) {
+// Firefox returns a function that starts a Firefox without windows. settings are lines of its
+// user.js. The address is the host and port of its WebDriver BiDi, for any client that sends this
+// address as its origin. Each Firefox ends with the test.
+func Firefox(t testing.TB) (start func(settings string) (addr string, err error)) {
 	t.Helper()
-	s, program := newServer(t, locate.Firefox, syscall.SIGKILL)
-	s.place.write(t, "user.js", firefoxSettings)
-	s.command = func() *exec.Cmd {
-		cmd := exec.Command(program, "--headless", "--no-remote", "--profile", s.place.dir, "--remote-allow-system-access",
-			"--remote-debugging-port="+strconv.Itoa(s.place.port), "--remote-allow-origins=http://"+s.Addr(), "about:blank")
-		cmd.Env = append(os.Environ(), "HOME="+s.place.dir)
-		return cmd
-	}
-	s.probe = func(ctx context.Context) error {
-		connection, err := new(net.Dialer).DialContext(ctx, "tcp", s.Addr())
+	program := found(t, locate.Firefox)
+	return func(settings string) (string, error) {
+		place, err := claim()
 		if err != nil {
-			return err
+			return "", err
 		}
-		return connection.Close()
+		s := &server{place: place, last: syscall.SIGKILL}
+		s.command = func() *exec.Cmd {
+			cmd := exec.Command(program, "--headless", "--no-remote", "--profile", place.dir,
+				"--remote-debugging-port="+strconv.Itoa(place.port), "--remote-allow-origins=http://"+s.Addr(), "about:blank")
+			cmd.Env = append(os.Environ(), "HOME="+place.dir)
+			return cmd
+		}
+		s.probe = func(ctx context.Context) error {
+			connection, err := new(net.Dialer).DialContext(ctx, "tcp", s.Addr())
+			if err != nil {
+				return err
+			}
+			return connection.Close()
+		}
+		if err := os.WriteFile(filepath.Join(place.dir, "user.js"), []byte(firefoxSettings+settings), 0o600); err != nil {
+			return "", errors.Join(err, s.Close())
+		}
+		if err := s.first(t.Context()); err != nil {
+			return "", err
+		}
+		t.Cleanup(func() { closed(t, s.Close()) })
+		return s.Addr(), nil
 	}
-	return kept(t, s, s.first(t.Context())).Addr()
 }
 
 // WebKit starts a WebKitWebDriver for one test, on a display in memory, and ends it afterwards. It
