@@ -18,10 +18,12 @@ const widest = 304; // px: the largest width of a vendor's check that is not com
 
 const scripts = {};
 
-// script loads a vendor's script, once. If it loads too late, the next check waits for it again.
-const script = (src, language = '') => scripts[src] ??= new Promise((go, no) => {
+// script loads a vendor's script, once. If it loads too late, the next check waits for it again. If
+// the vendor's object is missing afterwards, another one has answered in the vendor's place, such as a
+// firewall. Then the next check loads the script anew.
+const script = (src, object, language = '') => scripts[src] ??= new Promise((go, no) => {
   const element = h('script', { src: src + language, async: true });
-  element.onload = go;
+  element.onload = () => window[object] ? go() : element.onerror();
   element.onerror = () => {
     element.remove();
     delete scripts[src];
@@ -31,9 +33,11 @@ const script = (src, language = '') => scripts[src] ??= new Promise((go, no) => 
 });
 
 // vendors show their checks in a place, with common options. Each returns a function that ends the
-// check, or a promise of it. apart: a part of the check is shown in the body, over everything else.
+// check, or a promise of it. object: the variable that the vendor's script sets. apart: a part of the
+// check is shown in the body, over everything else.
 const vendors = {
   turnstile: {
+    object: 'turnstile',
     src: 'https://challenges.cloudflare.com/turnstile/v0/api.js?render=explicit',
     show(place, { hl, ...all }, failed) {
       const id = turnstile.render(place, { ...all, language: hl, action, 'timeout-callback': failed, 'unsupported-callback': failed });
@@ -41,6 +45,7 @@ const vendors = {
     },
   },
   hcaptcha: {
+    object: 'hcaptcha',
     src: 'https://js.hcaptcha.com/1/api.js?render=explicit',
     apart: true,
     show(place, all) {
@@ -49,6 +54,7 @@ const vendors = {
     },
   },
   recaptcha: { // recaptcha.net works where google.com is blocked
+    object: 'grecaptcha',
     src: 'https://www.recaptcha.net/recaptcha/api.js?render=explicit',
     apart: true,
     async show(place, all) {
@@ -141,7 +147,7 @@ async function byVendor(vendor, { element, cards, words, key, work }) {
         watch.observe(root, { childList: true, subtree: true, attributeFilter: ['slot'] });
       }
       const show = async () => {
-        await script(vendor.src, vendor.apart && `&hl=${hl}`);
+        await script(vendor.src, vendor.object, vendor.apart && `&hl=${hl}`);
         if (!place.isConnected) return;
         submitted(cards).form.after(box);
         shown = true;

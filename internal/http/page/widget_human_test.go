@@ -93,11 +93,20 @@ func pressedSite(t *testing.T, browser context.Context, policy, vendor string, a
 const (
 	openPolicy = "default-src 'none'; script-src 'self' BASE https://challenges.cloudflare.com; connect-src BASE; img-src data:; style-src 'self'; worker-src blob: BASE"
 	tightly    = "default-src 'none'; script-src 'self' BASE; connect-src BASE; img-src data:; style-src 'self'; require-trusted-types-for 'script'; trusted-types 'none'"
-	// vendorComes has each vendor's script come at once, but for as many as the test lets fail
-	// before.
+	// vendorComes has each vendor's script come at once. Before it, as many scripts fail as the test
+	// wants, or another one answers, so that the vendor's object is missing.
 	vendorComes = `document.addEventListener('DOMContentLoaded', () => {
 		window.failing ??= 0;
-		document.head.append = (e) => { told.push(e.src); setTimeout(() => failing-- > 0 ? e.onerror() : e.onload()); };
+		window.another ??= 0;
+		document.head.append = (e) => {
+			told.push(e.src);
+			window.turnstile ??= window.theirs;
+			setTimeout(() => {
+				if (failing-- > 0) return e.onerror();
+				if (another-- > 0) { window.theirs = turnstile; delete window.turnstile; }
+				e.onload();
+			});
+		};
 	});`
 	// turnstileScript stands for Cloudflare's.
 	turnstileScript = vendorComes + `(() => {
@@ -269,7 +278,7 @@ func aVendorUnderADialog(t *testing.T, browser context.Context) {
 }
 
 // aWidgetLeavesAVendor: if a vendor shows nothing, or throws, the widget uses work or another way.
-// It loads a failed script once more.
+// It loads a script once more if it failed, or another one has answered in the vendor's place.
 func aWidgetLeavesAVendor(t *testing.T, browser context.Context) {
 	work := challenge(20, pressedSalt)
 	for recaptcha, next := range map[string]string{
@@ -295,22 +304,24 @@ func aWidgetLeavesAVendor(t *testing.T, browser context.Context) {
 	b.focused("heading")
 	is(t, b.tokens(1), "")
 
-	b = pressedSite(t, browser, openPolicy, `window.failing = 1;`+turnstileScript, asksFor(428, "turnstile", work, noRule),
-		asksFor(422, "turnstile", work, noRule))
-	solve := func() {
-		b.until(`document.querySelector('[slot=human] button')`)
-		b.run(`late()`, `document.querySelector('[slot=human] button').click()`)
+	for _, how := range []string{`window.failing = 1;`, `window.another = 1;`} {
+		b := pressedSite(t, browser, openPolicy, how+turnstileScript, asksFor(428, "turnstile", work, noRule),
+			asksFor(422, "turnstile", work, noRule))
+		solve := func() {
+			b.until(`document.querySelector('[slot=human] button')`)
+			b.run(`late()`, `document.querySelector('[slot=human] button').click()`)
+		}
+		solve()
+		b.card("code")
+		contains(t, b.tokens(3), " work:", " token")
+		b.pass(61 * time.Second)
+		b.ready()
+		b.run(`answers.push(` + asksFor(428, "turnstile", work, noRule) + `)`)
+		b.click("#again")
+		solve()
+		b.until(`sends.length === 5`)
+		is(t, eval[int](b, `told.filter((src) => src.startsWith('https:')).length`), 2)
 	}
-	solve()
-	b.card("code")
-	contains(t, b.tokens(3), " work:", " token")
-	b.pass(61 * time.Second)
-	b.ready()
-	b.run(`answers.push(` + asksFor(428, "turnstile", work, noRule) + `)`)
-	b.click("#again")
-	solve()
-	b.until(`sends.length === 5`)
-	is(t, eval[int](b, `told.filter((src) => src.startsWith('https:')).length`), 2)
 }
 
 // aWidgetWhoseVendorIsBlocked uses work, and says so. Without work it says how long the wait is.
