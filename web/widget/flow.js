@@ -225,7 +225,21 @@ export class Flow {
     if (a.status === 422 && ['domain_typo', 'landline'].includes(a.body.reason)) return this.#doubted(a.body, wanted);
     if (a.status === 422 && a.body.field === 'to') return this.#badAddress(a.body.reason, wanted);
     if (kindOf(a.body) === 'not-found' && wanted.id) return this.#forgotten(wanted);
+    if (a.body?.field === 'channel' && await this.#withdrawn(wanted)) return undefined;
     return this.#elsewise(a, { wanted });
+  }
+
+  // #withdrawn returns whether the service no longer offers the wanted channel, and offers another
+  // one. Then the card asks for a recipient on the other channel. A code that was sent stays valid.
+  async #withdrawn({ channel }) {
+    const { core } = this, { era } = core;
+    await this.learn();
+    const [other] = core.channels();
+    if (era !== core.era || core.channels().includes(channel) || !core.offered?.includes(other)) return false;
+    const { view } = this.#state, note = { kind: 'withdrawn', tone: 'warn', text: core.words().email.MailInstead };
+    this.#state = view ? { ...this.#asked(), draft: undefined, asking: other, note, screen: 'change' }
+      : { channel: other, to: this.#get('to') ?? '', note };
+    return true;
   }
 
   // #arrive changes to the requested recipient. The previous recipient stays known only if it is on

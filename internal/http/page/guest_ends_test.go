@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"sendcode/internal/base/recipient"
 	"sendcode/internal/http/page/pagetest"
 	"sendcode/internal/kit/browsertest"
 	"sendcode/quota"
@@ -173,6 +174,8 @@ var ends = map[string]struct{ pass, after string }{
 	"a script posts the form": {after: `(form.addEventListener('formdata', (e) => {
 		 window.posted = e.formData.get('proof') ?? 'none'; }),
 		HTMLFormElement.prototype.submit.call(form), posted === 'none')`},
+	"a button that skips the check": {after: `(form.querySelector('button').formNoValidate = true, ` + submits + `,
+		form.querySelector('button').formNoValidate = false, posted === 'none')`},
 	"a script asks for it":     {after: `(form.requestSubmit(), window.posted === undefined)`},
 	"a page from the cache":    {after: `(dispatchEvent(new PageTransitionEvent('pageshow', { persisted: true })), el.value === '')`},
 	"taken out and put back":   {pass: `el.remove()`, after: `(form.prepend(el), el.value === '')`},
@@ -222,4 +225,63 @@ func aCodeEndsWhileATabSleeps(t *testing.T, tab *browsertest.Tab) {
 	g.enters(pagetest.Code)
 	g.card("approved")
 	g.sound()
+}
+
+// anOfferEndsWhileATabSleeps: text messages could be sent when the first card was drawn. A person
+// who asks for one is offered a mail, and does not read that the page has a mistake.
+func anOfferEndsWhileATabSleeps(t *testing.T, tab *browsertest.Tab) {
+	for name, c := range map[string]struct {
+		end        func(*pagetest.World)
+		said, mail string // on the card then, and what leads to the field for an address
+	}{
+		"paused":    {end: func(w *pagetest.World) { w.Codes.Pause(recipient.SMS) }, mail: "#instead"},
+		"no longer": {end: func(w *pagetest.World) { w.Codes.SetCountries() }, said: "You can have the code sent by email."},
+		"other countries": {
+			end:  func(w *pagetest.World) { w.Codes.SetCountries("FR") },
+			said: "You can have the code sent by email.", mail: "#by-email",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := accepting(t)
+			w.Codes.SetCountries("AT", "DE")
+			g := visits(t, tab, w, tag(`channels="sms email" country="DE"`), "")
+			g.Shows("#country")
+			c.end(w)
+			g.run(`el.shadowRoot.querySelector('#country').value = 'DE'`)
+			g.Fill("#phone", pagetest.Number+"\r")
+			if c.said != "" {
+				g.card("ask", c.said) // until then, the form is locked
+			}
+			if c.mail != "" {
+				g.Shows(c.mail)
+				g.run(g.Element(c.mail) + `.click()`)
+			}
+			g.Shows("#to")
+			g.asks(pagetest.Address)
+			g.card("code", "a•••@example.com")
+			g.is(`!heard.some(([name, detail]) => detail?.reason === 'misplaced')`)
+			g.sound()
+		})
+	}
+	t.Run("beside a code by mail", func(t *testing.T) {
+		w := accepting(t)
+		w.Codes.SetCountries("AT", "DE")
+		g := visits(t, tab, w, tag(`channels="email sms" country="DE"`), "")
+		g.Shows("#to")
+		g.asks(pagetest.Address)
+		g.card("code")
+		w.Advance(61 * time.Second)
+		g.run(looks)
+		g.Shows("#instead")
+		g.run(g.Element("#instead") + `.click()`)
+		g.Shows("#country")
+		w.Codes.SetCountries()
+		g.Fill("#phone", pagetest.Number+"\r")
+		g.card("ask", "You can have the code sent by email.")
+		g.run(g.Element("#go-back") + `.click()`)
+		g.enters(pagetest.Code)
+		g.card("approved")
+		g.is(`!heard.some(([name, detail]) => detail?.reason === 'misplaced')`)
+		g.sound()
+	})
 }

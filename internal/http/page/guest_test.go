@@ -24,7 +24,7 @@ var guests = []func(*testing.T, *browsertest.Tab){
 	othersAnswerEachRequest, anAnswerInAnotherShell, aCacheAnswersLooks, aServiceWorker, aGuessIsTakenBack, aModuleNeverComes,
 	aWorkerOfAnotherScript, anActFails,
 	aProofEndsBeforeATick, aClockThatIsWrong, aClockThatIsSet, aReloadWithAWrongClock, anOldAnswerToASend, whatWasTrueHasAnEnd,
-	anEndInEachWay, aCodeEndsWhileATabSleeps,
+	anEndInEachWay, aCodeEndsWhileATabSleeps, anOfferEndsWhileATabSleeps,
 	aConnectionThatIsDenied, aConnectionThatIsDeniedAtTheFirstCard, backAfterTheConfirmation, aDuplicatedTab, aFillersMark,
 }
 
