@@ -1,4 +1,3 @@
-import { attempt } from './browser.js';
 import { moveFocus } from './swap.js';
 import { second } from './time.js';
 
@@ -159,10 +158,11 @@ export class CodeField {
     if (sms === undefined) return this.stop();
     if (this.#message || !window.OTPCredential) return undefined;
     this.#message = new AbortController();
-    const { signal } = this.#message, asked = attempt(() => navigator.credentials.get({ otp: { transport: ['sms'] }, signal }));
-    return asked?.then(({ code }) => {
+    const { signal } = this.#message, ask = async () => navigator.credentials.get({ otp: { transport: ['sms'] }, signal });
+    return ask().then(({ code }) => {
       this.#message = undefined;
-      const field = this.#field;
+      const field = this.#field; // none: another card came
+      if (!field || !(this.#read(code) || !+field.dataset.length && bare(code))) return; // the text has no code of this form
       field.value = code;
       field.dispatchEvent(new InputEvent('input', { bubbles: true, inputType: 'insertText' }));
     }).catch(() => {}); // the person or the browser refused

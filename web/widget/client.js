@@ -79,7 +79,7 @@ export class Client {
   // key and repeats nothing. is returns whether a body is the answer.
   async #once(path, what, is, left = 0, kept) {
     const body = json(what), headers = { 'Content-Type': 'application/json' }, same = json({ ...what, human_check: undefined });
-    if (this.#open[path]?.same !== same) this.#open[path] = { same, key: kept?.get() || random() };
+    if (this.#open[path]?.same !== same) this.#open[path] = { same, key: /^[\da-f]{32}$/.exec(kept?.get())?.[0] ?? random() };
     const mine = this.#open[path];
     for (let n = 0; ; n++) {
       if (mine.key) {

@@ -196,8 +196,9 @@ export class Flow {
     return { ...what, locale: tag(this.core.locale()), reference: this.#get('reference'), known: known[0] && known };
   }
 
-  // #known returns the tokens of a known browser, the newest first.
-  #known() { return this.core.known.get().split('.').filter(Boolean); }
+  // #known returns the tokens of a known browser, the newest first. A storage may have been changed,
+  // and the service refuses more tokens, or a longer request.
+  #known() { return this.core.known.get().split('.').filter((token) => /^[\w-]{1,500}$/.test(token)).slice(0, mostKnown); }
 
   async #ask(wanted) {
     if (this.mistaken) return this.misplaced(this.mistaken);

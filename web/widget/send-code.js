@@ -171,8 +171,7 @@ export class SendCode extends HTMLElement {
     if (anew) {
       core.shared = this.hasAttribute('shared');
       core.kept = new Kept(core.shared ? 'localStorage' : 'sessionStorage', key, this.getAttribute('purpose') ?? '', this.id);
-      const offer = attempt(() => JSON.parse(this.getAttribute('offer')));
-      if (offer) this.#learn(offer);
+      attempt(() => this.#learn(JSON.parse(this.getAttribute('offer')))); // our own page has it
       core.known = new Kept('localStorage', this.getAttribute('api') ?? home, key);
       if (!core.state.id) this.#expect(core.kept.get());
       this.#restore();
@@ -229,9 +228,9 @@ export class SendCode extends HTMLElement {
   // #learn stores what the service told about its channels, the purpose, and the app's accent. The
   // site's own style has precedence over the accent.
   #learn({ channels, purpose_title: title, accent }) {
-    this.#vetted = true;
     Object.assign(this.#core, { title, offered: channels.map((c) => c.channel),
         countries: channels.find((c) => c.channel === 'sms')?.countries ?? [] });
+    this.#vetted = true;
     this.#brand = accent && sheet(`:host{--accent:light-dark(${accent.light},${accent.dark})}`);
   }
 

@@ -1,8 +1,11 @@
 package page_test
 
 import (
+	"cmp"
 	"fmt"
+	"io"
 	"net/http"
+	"strings"
 	"testing"
 
 	"sendcode/internal/http/page/pagetest"
@@ -125,4 +128,171 @@ func aFillersMark(t *testing.T, tab *browsertest.Tab) {
 			}
 		}
 	}
+}
+
+// hints are what a browser, a page's tools and other programs say, and may say wrongly. script
+// runs before the page, asked when the first card is there, and sent when the card for the code is.
+// pressed: asked has filled the field, and the person presses the button.
+var hints = map[string]struct {
+	script, asked, sent string
+	pressed             bool
+}{
+	"the page is never visible": {script: `Object.defineProperty(Document.prototype, 'visibilityState', { get: () => 'hidden' });
+		Object.defineProperty(Document.prototype, 'hidden', { get: () => true }); Document.prototype.hasFocus = () => false;`},
+	"the connection comes and goes": {asked: flaps, sent: flaps},
+	"the connection is back, and is not": {
+		asked: `window.instead = (method) => method === 'POST' && gone-- > 0 ? new TypeError('Failed to fetch') : undefined,
+			window.gone = 2, setTimeout(() => dispatchEvent(new Event('online')), 30)`,
+	},
+	"another program's message to all tabs": {sent: `(() => { const c = new BroadcastChannel('sendcode');
+		for (const data of ['', null, { status: 'approved' }, 'x'.repeat(1e5)]) c.postMessage(data); })()`},
+	"storage of another program": {script: `for (const name of ['default ', ' ', '  proof', '  intent']) {
+		sessionStorage['sendcode ` + pagetest.PublicKey + ` ' + name] ??= 'a.' + btoa('{"jti":"verification-77","exp":1}') + '.c';
+		} localStorage['sendcode x'] = '{}';`},
+	"a key of a send that is none": {script: intent + ` ??= 'x';`},
+	"a key that no header takes":   {script: intent + ` ??= '\u20ac'.repeat(32);`},
+	"more known tokens than any":   {script: tokens + ` = 'abc.'.repeat(99);`},
+	"tokens that are none":         {script: tokens + ` = '<b>\u20ac.{}.' + 'x'.repeat(1e5);`},
+	"an offer of another version":  {asked: `copies('{}')`},
+	"an offer of nothing":          {asked: `copies('{"channels":[null]}')`},
+	"a return that is none": {script: `sessionStorage['sendcode ` + pagetest.PublicKey + `   proof'] ??=
+		'a.' + btoa('{"jti":"verification-77"}') + '.c'; {
+		const real = performance.getEntriesByType.bind(performance);
+		performance.getEntriesByType = (kind) => kind === 'navigation' ? [{ type: 'back_forward', responseStart: 1 }] : real(kind); }`},
+	"a browser without a language": {script: `Object.defineProperty(Navigator.prototype, 'language', { get: () => undefined });
+		Object.defineProperty(Navigator.prototype, 'languages', { get: () => ['', 'x-klingon', 'zz_ZZ'] });
+		addEventListener('DOMContentLoaded', () => document.documentElement.removeAttribute('lang'));`},
+	"a zone that is none":    {script: `Intl.DateTimeFormat.prototype.resolvedOptions = () => ({ timeZone: 'Mars/Phobos', hourCycle: 'h99' });`},
+	"answers without a date": {script: said + `/date/i.test(name) ? null : real.call(this, name); }; }`},
+	"dates of another clock": {script: said + `/date/i.test(name) ? 'Thu, 01 Jan 2099 00:00:00 GMT' : real.call(this, name); }; }`},
+	"a wait of a proxy":      {script: said + `/retry-after/i.test(name) ? '86400' : real.call(this, name); }; }`},
+	"a filler without events": {
+		asked: `el.shadowRoot.querySelector('#to').value = '` + pagetest.Address + `'`, pressed: true,
+	},
+	"a filler's event without its kind": {
+		asked: `(e => { e.value = '` + pagetest.Address + `'; e.dispatchEvent(new Event('input', { bubbles: true })); })(el.shadowRoot.querySelector('#to'))`,
+		sent:  `el.shadowRoot.querySelector('#code').dispatchEvent(new Event('input', { bubbles: true }))`, pressed: true,
+	},
+	"a paste without its text": {sent: `el.shadowRoot.querySelector('#code').dispatchEvent(new InputEvent('input',
+		{ bubbles: true, inputType: 'insertFromPaste', data: null }))`},
+	"a keyboard for another kind": {
+		asked: `Object.assign(el.shadowRoot.querySelector('#to'), { type: 'text', inputMode: 'numeric', autocomplete: 'off' })`,
+		sent:  `Object.assign(el.shadowRoot.querySelector('#code'), { type: 'tel', inputMode: 'text', autocomplete: 'off' })`,
+	},
+	"an input method that never ends": {sent: `el.shadowRoot.querySelector('#code').dispatchEvent(new InputEvent('input',
+		{ bubbles: true, isComposing: true, inputType: 'insertCompositionText', data: '1' }))`},
+	"a method that is a field": {script: `addEventListener('DOMContentLoaded', () => {
+		const form = document.createElement('form'); form.setAttribute('method', 'post');
+		form.innerHTML = '<input name="method"><input name="id"><input name="noValidate"><input name="elements">'; form.name = 'f';
+		document.body.append(form); form.append(document.querySelector('send-code')); });`},
+	"a key that is held":        {asked: `document.dispatchEvent(new KeyboardEvent('keydown', { key: 'Tab', repeat: true }))`},
+	"a script that reads waits": {sent: `el.shadowRoot.querySelector('#again').removeAttribute('aria-disabled')`},
+}
+
+const (
+	flaps = `(() => { for (let n = 0; n < 20; n++) setTimeout(() => dispatchEvent(new Event(n % 2 ? 'online' : 'offline')), 3 * n); })()`
+	// intent is what keeps the Idempotency-Key of a send, and tokens the tokens of a known browser.
+	intent = `sessionStorage['sendcode ` + pagetest.PublicKey + `   intent']`
+	tokens = `localStorage['sendcode SERVICE/ ` + pagetest.PublicKey + `']`
+	// said begins a script that changes what an answer's headers say.
+	said = `{ const real = Headers.prototype.get; Headers.prototype.get = function (name) { return `
+	// copies is a script whose function replaces the element by a copy with an offer, as our own
+	// page has one.
+	copies = `;window.copies = (offer) => {
+		const copy = el.cloneNode();
+		copy.setAttribute('offer', offer);
+		el.replaceWith(copy);
+		window.el = copy;
+		told(el);
+	};`
+)
+
+// aHintIsNoFact tests the way to the confirmation beside each hint: one send, two checks, no notice
+// that stays, and a proof.
+func aHintIsNoFact(t *testing.T, tab *browsertest.Tab) {
+	for name, c := range hints {
+		t.Run(name, func(t *testing.T) {
+			w := accepting(t)
+			g := visits(t, tab, w, tag(`name="proof"`), c.script+copies)
+			g.card("ask")
+			g.Shows("#to")
+			g.run(cmp.Or(c.asked, "0"))
+			if c.pressed {
+				g.run(`el.shadowRoot.querySelector('#send').click()`)
+			} else {
+				g.Fill("#to", pagetest.Address+"\r")
+			}
+			g.card("code", "a•••@example.com")
+			g.run(cmp.Or(c.sent, "0"))
+			g.enters("111111")
+			g.card("code", "That code is wrong. 4 tries left")
+			g.enters(pagetest.Code)
+			g.card("approved")
+			g.Until(`el.shadowRoot.querySelector('#offline').hidden`)
+			g.is(`el.value.split('.').length === 3 && heard.filter(([name]) => name === 'approved').length === 1`)
+			g.is(`!heard.some(([name]) => name === 'failed')`)
+			g.is(`(new FormData(el.form ?? document.createElement('form')).get('proof') ?? el.value) === el.value`)
+			is(t, [2]int{w.Codes.Sends(), w.Codes.Checks()}, [2]int{1, 2})
+			g.rest()
+			g.card("approved")
+			g.run(`sessionStorage.clear()`, `localStorage.clear()`)
+			g.sound()
+		})
+	}
+}
+
+// aMessageWithoutACode: the browser's answer to the question for a text message has no code of this
+// form, or a tool of the page answers in the browser's place. The field stays as it is.
+func aMessageWithoutACode(t *testing.T, tab *browsertest.Tab) {
+	for name, answer := range map[string]string{
+		"nothing": `waits[0].came(undefined)`, "no text": `waits[0].came(null)`, "an empty text": `waits[0].came('')`,
+		"words": `waits[0].came('--')`, "another code": `waits[0].came('4821')`, "an error": `waits[0].fails(new Error('no'))`, "no promise": ``,
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, script := accepting(t), messages+";"
+			w.Codes.SetCountries("DE")
+			if answer == "" {
+				script += `navigator.credentials.get = () => { waits.push({}); return {}; };`
+			}
+			g := visits(t, tab, w, tag(`channels="sms" country="DE"`), script)
+			g.Until(`el.shadowRoot.querySelector('#country')`) // the offer came; one country needs no choice
+			g.Fill("#phone", pagetest.Number+"\r")
+			g.card("code")
+			g.Until(`waits.length === 1`)
+			g.keys("48")
+			g.run(cmp.Or(answer, "0"))
+			g.rest()
+			g.is(`el.shadowRoot.querySelector('#code').value === '48'`)
+			g.enters(pagetest.Code)
+			g.card("approved")
+			is(t, w.Codes.Checks(), 1)
+			g.sound()
+		})
+	}
+}
+
+// aPageOfXHTML is parsed as XML: names of elements and attributes keep their case. A script imports
+// the widget, since Chromium runs no module script that its parser of XML has read.
+func aPageOfXHTML(t *testing.T, tab *browsertest.Tab) {
+	w := accepting(t)
+	w.Codes.SetCountries("DE", "FR")
+	s, service := siteOf(t, w, "", ""), w.URL
+	s.Document = func(w http.ResponseWriter) {
+		w.Header().Set("Content-Type", "application/xhtml+xml; charset=utf-8")
+		_, _ = io.WriteString(w, strings.ReplaceAll(`<?xml version="1.0" encoding="utf-8"?><!DOCTYPE html>
+<html xmlns="http://www.w3.org/1999/xhtml" xml:lang="es" lang="es"><head><title>Shop</title><script src="/own.js"/>`+
+			`<script>import("SERVICE/widget.js")</script></head><body><form method="post">`+tag(`name="proof" required="" channels="email sms" country="DE"`)+
+			`<button>Go</button></form></body></html>`, "SERVICE/", service))
+	}
+	g := &guest{&browsertest.Page{TB: t, Tab: tab, Root: "window.el?.shadowRoot"}, w}
+	g.Go(s.URL)
+	g.asks("ana@")
+	g.card("ask", "@")
+	g.asks(pagetest.Address)
+	g.enters("111111")
+	g.card("code", "El código no es correcto")
+	g.enters(pagetest.Code)
+	g.card("approved")
+	g.is(`new FormData(document.forms[0]).get('proof') === el.value && document.forms[0].checkValidity()`)
+	g.sound()
 }

@@ -26,6 +26,7 @@ var guests = []func(*testing.T, *browsertest.Tab){
 	aProofEndsBeforeATick, aClockThatIsWrong, aClockThatIsSet, aReloadWithAWrongClock, anOldAnswerToASend, whatWasTrueHasAnEnd,
 	anEndInEachWay, aCodeEndsWhileATabSleeps, anOfferEndsWhileATabSleeps,
 	aConnectionThatIsDenied, aConnectionThatIsDeniedAtTheFirstCard, backAfterTheConfirmation, aDuplicatedTab, aFillersMark,
+	aHintIsNoFact, aMessageWithoutACode, aPageOfXHTML,
 }
 
 // tools are scripts that each page of a guest runs first. holding returns whether the answer to a

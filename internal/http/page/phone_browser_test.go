@@ -61,7 +61,7 @@ const messages = `(() => {
   window.OTPCredential = class {};
   window.waits = [];
   navigator.credentials.get = ({ otp, signal }) => new Promise((resolve, reject) => {
-    waits.push({ transport: otp.transport.join(), came: (code) => resolve({ code }), signal });
+    waits.push({ transport: otp.transport.join(), came: (code) => resolve({ code }), fails: reject, signal });
     signal.addEventListener('abort', () => reject(signal.reason));
   });
 })()`

@@ -93,8 +93,8 @@ func pressedSite(t *testing.T, browser context.Context, policy, vendor string, a
 const (
 	openPolicy = "default-src 'none'; script-src 'self' BASE https://challenges.cloudflare.com; connect-src BASE; img-src data:; style-src 'self'; worker-src blob: BASE"
 	tightly    = "default-src 'none'; script-src 'self' BASE; connect-src BASE; img-src data:; style-src 'self'; require-trusted-types-for 'script'; trusted-types 'none'"
-	// vendorComes has each vendor's script come at once. Before it, as many scripts fail as the test
-	// wants, or another one answers, so that the vendor's object is missing.
+	// vendorComes has each vendor's script come at once. Before it, as many scripts fail as the
+	// test wants, or another one answers, so that the vendor's object is missing.
 	vendorComes = `document.addEventListener('DOMContentLoaded', () => {
 		window.failing ??= 0;
 		window.another ??= 0;

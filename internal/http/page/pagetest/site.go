@@ -22,6 +22,9 @@ type Site struct {
 	URL    string      // the address of the page: its origin and a slash
 	Script string      // at /own.js; set before a visit
 	Header http.Header // more headers of the page; set before a visit
+
+	Document func(http.ResponseWriter) // writes the whole answer in place of the page; nil: the page
+
 	server *httptest.Server
 }
 
@@ -30,6 +33,10 @@ type Site struct {
 func NewSite(css string, of func() (policy, head, body string)) *Site {
 	mux, s := http.NewServeMux(), &Site{}
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
+		if s.Document != nil {
+			s.Document(w)
+			return
+		}
 		policy, head, body := of()
 		maps.Copy(w.Header(), s.Header)
 		w.Header().Set("Content-Security-Policy", policy)
