@@ -69,6 +69,13 @@ func readBanner(banner io.Reader) (base, password string, err error) {
 func drawScenes(browser context.Context, base, password string) error {
 	tab, end := browsertest.ChromiumTab(browser)
 	defer end()
+	switch shows, err := chromedp.Run(tab, chromedp.Evaluate[bool](showsChinese)); {
+	case err != nil:
+		return err
+	case !shows:
+		return errors.New("the browser has no font for Chinese, so the console's link to Chinese would be two " +
+			"boxes: install one, such as fonts-wqy-microhei of Debian")
+	}
 	type css = chromedp.CSS
 	scenes := []scene{
 		{"page", 480, 480, []chromedp.Action[chromedp.Void]{
@@ -104,6 +111,18 @@ func drawScenes(browser context.Context, base, password string) error {
 	}
 	return nil
 }
+
+// showsChinese is true if the browser draws two Chinese characters differently. Without a font,
+// each of them is the same empty box.
+const showsChinese = `(() => {
+	const drawn = text => {
+		const context = document.createElement("canvas").getContext("2d");
+		context.font = "32px sans-serif";
+		context.fillText(text, 0, 32);
+		return context.canvas.toDataURL();
+	};
+	return drawn("中") !== drawn("文");
+})()`
 
 // openFailed opens the first failed send of a list whose reply is in English, the language of the
 // README.
