@@ -115,7 +115,7 @@ func (p requestPlan) parseAnswer(cmd *redis.Cmd) (scriptAnswer, error) {
 		return scriptAnswer{}, ErrRefunded
 	}
 	if len(numbers) != head+each*len(p.rules) || !slices.Contains([]int64{codeRefused, codeAdmitted, codeAdmittedBefore}, numbers[0]) {
-		return scriptAnswer{}, fmt.Errorf("%w: an answer of %d numbers to %d rules", ErrUnavailable, len(numbers),
+		return scriptAnswer{}, fmt.Errorf("%w: the script answered %d numbers for %d rules", ErrUnavailable, len(numbers),
 			len(p.rules))
 	}
 	now := numbers[1]

@@ -93,7 +93,7 @@ func checkID(id string) error {
 
 func checkBuckets(buckets []string) error {
 	if slices.Contains(buckets, "") {
-		return fmt.Errorf("%w: a bucket without a name", ErrBadRequest)
+		return fmt.Errorf("%w: a bucket has no name", ErrBadRequest)
 	}
 	return nil
 }

@@ -192,7 +192,7 @@ func (d doctorCommand) Validate() error {
 		return fmt.Errorf("--to: %w", err)
 	}
 	if d.App != "" && d.To == "" {
-		return errors.New("--app names the app of the message of --to, and there is no --to")
+		return errors.New("--app needs --to, because it names the app of the test message")
 	}
 	if d.DKIMSelector == "" {
 		return nil

@@ -126,7 +126,7 @@ func TestCommands(t *testing.T) {
 		{"restore away.tar", nil, 2, "", "away.tar"},
 		{"doctor --behind=http://codes.example", mistakes, 2, "", "--behind must begin with https://"},
 		{"doctor --to=ana", mistakes, 2, "", "--to: invalid recipient"},
-		{"doctor --app=shop", mistakes, 2, "", "there is no --to"},
+		{"doctor --app=shop", mistakes, 2, "", "--app needs --to"},
 		{"sevre", nil, 2, "", "there is no command sevre, did you mean serve?|\n  migrate  Update"},
 		{"nothing", nil, 2, "", "there is no command nothing\n|\n  doctor   Try"},
 		{"admin", nil, 2, "", "usage: admin <do>|add, role, identity, password, factor, close, open or list"},

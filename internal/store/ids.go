@@ -30,7 +30,7 @@ var (
 	// ErrIDTimeDrift: the database's clock or this process's is wrong.
 	ErrIDTimeDrift = errors.New("store: the clock that made the ID is too far from the database's")
 	// ErrNoPartition: no partition has the row's time; see sqldb.DB.EnsurePartitions.
-	ErrNoPartition = errors.New("store: no partition for that time")
+	ErrNoPartition = errors.New("store: there is no partition for that time")
 )
 
 // IDGenerator makes UUIDs of version 7 that sort in the order of their making (RFC 9562 section

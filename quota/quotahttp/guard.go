@@ -85,7 +85,7 @@ func New(c Config) (*Guard, error) {
 	for _, r := range c.Policy.Rules {
 		keep[r.Scope] = max(keep[r.Scope], r.Keep())
 		if c.Subjects[r.Scope] == nil {
-			problems = append(problems, fmt.Errorf("no bucket for scope %s (rule %q)", r.Scope, r.Name))
+			problems = append(problems, fmt.Errorf("there is no bucket for scope %s (rule %q)", r.Scope, r.Name))
 		}
 	}
 	if err := errors.Join(problems...); err != nil {

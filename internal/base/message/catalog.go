@@ -48,7 +48,7 @@ func newCatalog(k messageKind, builtin fs.FS, overrides []fs.FS) (*catalog, erro
 		}
 	}
 	if _, found := c.sets[templateSetKey{defaultPurpose, fallbackLocale}]; !found {
-		errs = append(errs, fmt.Errorf("%s/%s/%s: missing, every other language falls back to it", k.root,
+		errs = append(errs, fmt.Errorf("%s/%s/%s: is missing, and every other language falls back to it", k.root,
 			defaultPurpose, fallbackLocale))
 	}
 	if len(errs) > 0 {

@@ -25,7 +25,7 @@ func unknownFields(tree *parse.Tree) []error {
 			return
 		}
 		where, _ := tree.ErrorContext(n)
-		errs = append(errs, fmt.Errorf("template: %s: unknown field .%s", where,
+		errs = append(errs, fmt.Errorf("template: %s: there is no field .%s", where,
 			strings.Trim(strings.Join(names, "."), ".")))
 	})
 	return errs

@@ -207,9 +207,9 @@ func TestRenderRefuses(t *testing.T) {
 	}{
 		"no app":            {func(q *RenderRequest) { q.Data.App = "" }, "app: empty"},
 		"app with a url":    {func(q *RenderRequest) { q.Data.App = "evil.com" }, "app: contains evil.com, which"},
-		"no time left":      {func(q *RenderRequest) { q.Data.Minutes = -1 }, "minutes: less than 0"},
-		"short code":        {func(q *RenderRequest) { q.Data.Code = "733" }, "code: not 4 to 16"},
-		"code with a space": {func(q *RenderRequest) { q.Data.Code = "733 914" }, "code: not 4 to 16"},
+		"no time left":      {func(q *RenderRequest) { q.Data.Minutes = -1 }, "the minutes are less than 0"},
+		"short code":        {func(q *RenderRequest) { q.Data.Code = "733" }, "must be 4 to 16"},
+		"code with a space": {func(q *RenderRequest) { q.Data.Code = "733 914" }, "must be 4 to 16"},
 		"unknown notify":    {func(q *RenderRequest) { q.Notify = "loud" }, "notify"},
 	} {
 		req := RenderRequest{Notify: NotifyGlance, Data: shop()}

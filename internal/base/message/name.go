@@ -87,7 +87,7 @@ func checkCodeAndNotifyMode(req RenderRequest) error {
 	}
 	if code := req.Data.Code; len(code) < minCodeLength || len(code) > maxCodeLength ||
 		strings.ContainsFunc(code, notLetterOrDigit) {
-		return fmt.Errorf("message: code: not %d to %d ASCII letters and digits", minCodeLength, maxCodeLength)
+		return fmt.Errorf("message: the code must be %d to %d ASCII letters and digits", minCodeLength, maxCodeLength)
 	}
 	return nil
 }
@@ -107,7 +107,7 @@ func checkRenderRequest(req RenderRequest) error {
 	case strings.TrimSpace(d.App) == "":
 		return errors.New("message: app: empty")
 	case d.Minutes < 0:
-		return errors.New("message: minutes: less than 0")
+		return errors.New("message: the minutes are less than 0")
 	}
 	return checkCodeAndNotifyMode(req)
 }

@@ -147,13 +147,13 @@ func TestNewFindsEveryFault(t *testing.T) {
 
 func TestNewWantsEnglish(t *testing.T) {
 	for want, tree := range map[string]fstest.MapFS{
-		"mail/default/en: missing": files(map[string]string{"mail/layout.html": ""}), `no directory "mail"`: files(nil),
+		"mail/default/en: is missing": files(map[string]string{"mail/layout.html": ""}), `no directory "mail"`: files(nil),
 	} {
 		if _, err := NewMailRenderer(tree); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v", err)
 		}
 	}
-	if _, err := NewTextRenderer(TextLimits{}, files(nil)); err == nil || !strings.Contains(err.Error(), "sms/default/en: missing") {
+	if _, err := NewTextRenderer(TextLimits{}, files(nil)); err == nil || !strings.Contains(err.Error(), "sms/default/en: is missing") {
 		t.Error(err)
 	}
 }

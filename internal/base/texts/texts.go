@@ -186,7 +186,7 @@ func (w Words) Country(code string) string {
 // T is Get for templates. A missing text is an error, so that the page fails and a test finds it.
 func (w Words) T(key string, pairs ...string) (string, error) {
 	if !w.Has(key) {
-		return "", fmt.Errorf("no text %q in %s", key, w.tag)
+		return "", fmt.Errorf("there is no text %q in %s", key, w.tag)
 	}
 	return w.Get(key, pairs...), nil
 }

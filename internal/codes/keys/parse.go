@@ -66,7 +66,7 @@ func parseEntry(text string) (ringEntry, error) {
 	case !validID(id):
 		return ringEntry{}, errors.New("the id must be 1 to 16 letters, digits, _ or -")
 	case encoded == "":
-		return ringEntry{}, errors.New("no key after the colon")
+		return ringEntry{}, errors.New("there is no key after the colon")
 	}
 	secret, err := DecodeKey(encoded)
 	if err == nil {

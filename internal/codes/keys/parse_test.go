@@ -48,7 +48,7 @@ func TestParseRefuses(t *testing.T) {
 		"swapped":               {secret1 + ":k1", "entry 1: the id"},
 		"id with an accent":     {"é:" + secret1, "entry 1: the id"},
 		"space after the colon": {"k1: " + secret1, "entry 1: the key is not base64"},
-		"no key":                {"k1:", "entry 1: no key"},
+		"no key":                {"k1:", "entry 1: there is no key"},
 		"only padding":          {"k1:====", "entry 1: the key has 0 bytes"},
 		"not base64":            {"k1:" + secret1[:20] + "!" + secret1[21:], "entry 1: the key is not base64"},
 		"line break inside":     {"k1:" + secret1[:20] + "\n" + secret1[20:], "entry 1: the key is not base64"},

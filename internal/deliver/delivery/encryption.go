@@ -82,7 +82,7 @@ func LoadCAPool(path string) (*x509.CertPool, error) {
 	}
 	pool := x509.NewCertPool()
 	if !pool.AppendCertsFromPEM(pem) {
-		return nil, SafeError("ca: no certificate in the file")
+		return nil, SafeError("ca: the file contains no certificate")
 	}
 	return pool, nil
 }

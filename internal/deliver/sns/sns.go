@@ -53,7 +53,7 @@ const (
 // ErrForged means that a message does not belong to the topic, is too old, or was not signed by
 // SNS. The text of an error that wraps ErrForged describes the problem and contains no text of the
 // message.
-var ErrForged = errors.New("sns: not a message of the topic")
+var ErrForged = errors.New("sns: the message is not of the topic")
 
 // ErrOldSignature means that a message has a signature of version 1. It wraps ErrForged.
 var ErrOldSignature = newForgedError("its signature is of version 1, by SHA-1; set the topic's attribute SignatureVersion to 2")
@@ -93,7 +93,7 @@ func (t *Topic) Verify(ctx context.Context, body []byte, now time.Time) (Message
 	typeOf := messageKind(m["Type"])
 	switch {
 	case m["TopicArn"] == "":
-		return Message{}, newForgedError("no topic: turn raw message delivery off")
+		return Message{}, newForgedError("the message names no topic: turn raw message delivery off")
 	case m["TopicArn"] != t.arn:
 		return Message{}, newForgedError("another topic")
 	case signedMembers[typeOf] == nil:

@@ -185,13 +185,13 @@ func (t *Topic) fetch(ctx context.Context, address string) ([]byte, error) {
 		if failed, ok := errors.AsType[*url.Error](err); ok {
 			err = failed.Err
 		}
-		return nil, fmt.Errorf("sns: no answer from Amazon: %w", err)
+		return nil, fmt.Errorf("sns: Amazon does not answer: %w", err)
 	}
 	defer func() { _ = resp.Body.Close() }()
 	text, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswerBytes+1))
 	switch {
 	case err != nil:
-		return nil, errors.New("sns: an incomplete answer from Amazon")
+		return nil, errors.New("sns: Amazon's answer is incomplete")
 	case resp.StatusCode >= 500 || resp.StatusCode == http.StatusTooManyRequests:
 		return nil, fmt.Errorf("sns: Amazon answered %d", resp.StatusCode)
 	case resp.StatusCode != http.StatusOK:

@@ -48,7 +48,7 @@ type Hook struct {
 const MaxBodyBytes = 256 << 10
 
 // errMalformedBody means that a body does not have the form that the hook's auth server uses.
-var errMalformedBody = errors.New("hooks: the body is not of this hook")
+var errMalformedBody = errors.New("hooks: the body does not belong to this hook")
 
 // Request is one request of an auth server.
 type Request struct {

@@ -21,7 +21,7 @@ import (
 )
 
 // notAProof is the error of all that is none.
-const notAProof = "proof: not a proof of this service"
+const notAProof = "proof: this is no proof of this service"
 
 const (
 	proofKey1 = "k1:q83vEjRWeJCrze8SNFZ4kLD3QZxs0lr2uTnVYQ1bXoM="

@@ -46,7 +46,7 @@ func parse(rawURL, defaultPort string, refused ...string) (a address, err error)
 	a.query = a.url.Query()
 	for _, name := range refused {
 		if a.query.Has(name) {
-			return a, fmt.Errorf("redis URL: unknown parameter %q", name)
+			return a, fmt.Errorf("redis URL: there is no parameter %q", name)
 		}
 	}
 	for name, value := range defaults {

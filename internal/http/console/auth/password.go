@@ -100,7 +100,7 @@ const (
 )
 
 // errPHCForm contains nothing of the hash.
-var errPHCForm = errors.New("not of the form $argon2id$v=19$m=…,t=…,p=…$salt$hash, or out of bounds")
+var errPHCForm = errors.New("is not of the form $argon2id$v=19$m=…,t=…,p=…$salt$hash, or its parameters are out of bounds")
 
 func parsePHC(text string) (h argon2Hash, err error) {
 	part := strings.Split(text, "$")

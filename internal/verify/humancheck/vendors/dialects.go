@@ -70,7 +70,7 @@ func ownRequest(c Config, q humancheck.VendorQuery) providerhttp.Request {
 const (
 	errSecret       = delivery.SafeError("refuses the secret")
 	errSiteKey      = delivery.SafeError("does not know the site key, or the secret belongs to another one; reCAPTCHA needs a key of version 2")
-	errTimeout      = delivery.SafeError("no answer within 3 s")
+	errTimeout      = delivery.SafeError("does not answer within 3 s")
 	errUnreachable  = delivery.SafeError("cannot be reached")
 	errBroken       = delivery.SafeError("the connection broke before the whole answer had come")
 	errInternal     = delivery.SafeError("has an internal error")

@@ -67,7 +67,7 @@ func TestTokens(t *testing.T) {
 func TestFaultsBringWork(t *testing.T) {
 	each(t, func(t *testing.T, kind string) {
 		for mode, why := range map[string]string{
-			"slow": "no answer within 3 s", "503": "answers 503", "refused": "cannot be reached",
+			"slow": "does not answer within 3 s", "503": "answers 503", "refused": "cannot be reached",
 			"secret": "refuses the secret",
 		} {
 			v, f, heard := newVendor(t, kind)
