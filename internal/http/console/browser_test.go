@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"os"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -78,7 +79,11 @@ func mainPagesFit(t *testing.T, browser chromium) {
 func (w *window) fits(name string) {
 	w.Helper()
 	w.eval(`document.querySelectorAll("main details").forEach(d => d.open = true); ""`)
-	for _, look := range []browsertest.Look{{Width: 320, Dark: true}, {Width: 768, Dark: true}, {Width: 1280}} {
+	looks := []browsertest.Look{{Width: 320, Dark: true}, {Width: 768, Dark: true}, {Width: 1280}}
+	if os.Getenv("SENDCODE_TEST_SCREENSHOTS") != "" {
+		looks = append(looks, browsertest.Look{Width: 320}, browsertest.Look{Width: 1280, Dark: true})
+	}
+	for _, look := range looks {
 		w.look(look)
 		if wide := w.eval(`String(document.documentElement.scrollWidth)`); wide != fmt.Sprint(look.Width) {
 			w.Errorf("%s at %d px is %s px wide", name, look.Width, wide)
@@ -89,7 +94,7 @@ func (w *window) fits(name string) {
 		if top := w.eval(`String(document.querySelector(".top").offsetHeight > 60)`); top != "false" {
 			w.Errorf("%s at %d px: the bar above wraps", name, look.Width)
 		}
-		w.Shot(fmt.Sprintf("%s-%d", name, look.Width))
+		w.Shot(fmt.Sprintf("%s-%d-%s", name, look.Width, map[bool]string{false: "light", true: "dark"}[look.Dark]))
 		if look.Width == 768 {
 			continue
 		}
