@@ -2,7 +2,7 @@ package quota
 
 import "time"
 
-// Period is what a calendar rule counts in. A week begins on Monday (ISO 8601).
+// Period is the calendar period of a rule. A week begins on Monday (ISO 8601).
 type Period string
 
 const (

@@ -121,8 +121,8 @@ func refusedLate(t *testing.T, after func(others *Redis)) (limiter, others *Redi
 	return limiter, others
 }
 
-// What the first bucket counted is refunded, also when the caller has gone, and the answer is that
-// of the second.
+// If the second bucket refuses, the event in the first bucket is refunded, even if the caller has
+// gone. The answer is the second bucket's.
 func TestQuota10ALateRefusalIsRefunded(t *testing.T) {
 	ctx, leave := context.WithCancel(t.Context())
 	limiter, others := refusedLate(t, func(*Redis) { leave() })

@@ -72,7 +72,7 @@ func sortedTimes(events []Event) []int64 {
 	return times
 }
 
-// tally is what a rule counts. Instants are µs since 1970. take.lua computes the same numbers.
+// tally has the counts of a rule. Instants are µs since 1970. take.lua computes the same numbers.
 type tally struct {
 	used   int
 	oldest int64 // if used > 0
@@ -95,7 +95,7 @@ func (r Rule) tally(times []int64, now int64) tally {
 	return t
 }
 
-// state is what Memory, Redis and Evaluate have in common, so that they give the same answers.
+// Memory, Redis and Evaluate all use state, so that they give the same answers.
 func (t tally) state(r Rule, now int64) State {
 	s := State{Rule: r, Used: t.used}
 	if r.Calendar() {

@@ -68,8 +68,8 @@ func TestMemoryForgetsARush(t *testing.T) {
 	}
 }
 
-// Among many recipients, with rules of a second to a day, bursts and lulls, each decision is that
-// of Evaluate over all events.
+// Memory decides like Evaluate over all events, among many recipients, with rules of a second to a
+// day, and with bursts and lulls.
 func TestMemoryDropsNothingThatARuleNeeds(t *testing.T) {
 	w, random := memoryWorld(t), rand.New(rand.NewPCG(1, 2))
 	rules := [][]Rule{

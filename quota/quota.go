@@ -18,8 +18,8 @@ import (
 	"time"
 )
 
-// Scope is what a rule counts by. In a request, each scope has its own bucket. The constants name
-// common scopes; any other name is a scope, too.
+// Scope names the bucket of a request in which a rule counts. The constants name common scopes; any
+// other name is a scope, too.
 type Scope string
 
 const (

@@ -77,8 +77,8 @@ func TestTheWidgetSpeaksTheReadersLanguage(t *testing.T) {
 	}
 }
 
-// What the widget asks for later may be kept for good: its address names what is in it. A browser
-// never runs files of two releases.
+// A browser may keep the later modules of the widget for good, because their addresses contain a
+// hash of their content. A browser never runs files of two releases.
 func TestModulesAreNamedByWhatIsInThem(t *testing.T) {
 	for _, w := range texts.PageLanguages() {
 		widget := askWidget("/widget.js?lang=" + w.Lang()).Body.String()

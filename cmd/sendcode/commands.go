@@ -289,8 +289,8 @@ type keyCommand struct {
 	Trust string `enum:"known," default:"" placeholder:"known" help:"With known, every request with this secret key is for a person who is signed in, unless it says otherwise."`
 }
 
-// Run prints a new key, and says on the standard error what it is for. So the output alone is what
-// a variable can have. Run does not store the key.
+// Run prints a new key on the standard output and its purpose on the standard error, so that a
+// script can use the output as a variable's value. Run does not store the key.
 func (k keyCommand) Run(p program) error {
 	if k.Trust != "" && k.Kind != string(config.SecretKeyKind) {
 		return errors.New("--trust is for --kind secret")

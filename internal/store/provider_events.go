@@ -6,7 +6,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// ProviderEventKind is what a provider reported on a message after accepting it.
+// ProviderEventKind is the kind of a provider's report on a message that it had accepted.
 type ProviderEventKind string
 
 // By rank, the worst last. ProviderUnmapped and ProviderDelayed have none.

@@ -195,8 +195,8 @@ type SendOrRefusal struct {
 	Refusal
 }
 
-// Refusal is what only rows of the table refusals have. A row stands for one or more refusals by
-// one rule.
+// Refusal has the columns that only rows of the table refusals have. A row stands for one or more
+// refusals by one rule.
 type Refusal struct {
 	BlockedBy  string        // rule with the longest wait; empty: a send
 	RetryAfter time.Duration // the wait in the latest answer

@@ -15,7 +15,7 @@ func (s *Send) SetRefusedAt(now time.Time) {
 	s.LoggedAt, s.FinishedAt = now, now
 }
 
-// Intent is what Begin decides and writes.
+// Intent is a send for which Begin decides the recipient's rules and writes the rows.
 type Intent struct {
 	// Begin sets VerificationID, Number, Suppression, LoggedAt and what changes later; the caller
 	// sets the rest.
@@ -77,7 +77,7 @@ type RecipientVerificationsQuery struct {
 	CheckKey  []byte // hash of an Idempotency-Key; the verification whose CheckKey begins with it comes first; nil: none
 }
 
-// Work is what an attempt needs.
+// Work has the rows that an attempt needs.
 type Work struct {
 	Send         Send
 	Verification Verification
@@ -178,7 +178,7 @@ type PoolStats struct {
 	Waits       int64 // since the start, because no connection was idle
 }
 
-// CodeState is what lists show of a code.
+// CodeState is the state of a code in lists.
 type CodeState string
 
 // A code has exactly one state at a time.

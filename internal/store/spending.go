@@ -6,7 +6,7 @@ import (
 	"sendcode/quota"
 )
 
-// SMSCharge is what a text message costs one spend cap.
+// SMSCharge is the price of a text message for one spend cap.
 type SMSCharge struct {
 	Cap    string       // with its app or country; unique in a call of Spend
 	Per    quota.Period // Day or Month, in UTC on the database's clock

@@ -142,7 +142,7 @@ type DomainTally struct {
 	Rejected int // of Failed, by a mail server for good
 }
 
-// Dimension is what statistics group codes by.
+// Dimension is a property by which statistics group codes.
 type Dimension string
 
 const (

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Days are those of their zone, whatever its clocks do: 23 or 25 hours long, without their first
-// hour, or with half an hour that belongs to the hour of UTC before it.
+// A day begins and ends at midnight of its zone, even if the zone's clocks change on it. Such a day
+// lasts 23 or 25 hours, lacks its first hour, or has half an hour of the UTC hour before it.
 func TestDaysBeginAtLocalMidnight(t *testing.T) {
 	for _, c := range []struct {
 		zone, from string

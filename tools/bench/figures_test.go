@@ -151,7 +151,7 @@ func (ri *rig) spentAtRest(c *contender) (now [3]float64) {
 	return now
 }
 
-// processorTime is that of processes, with that of their children that have ended.
+// processorTime returns the processor time of processes and of their children that have ended.
 func processorTime(pids ...int) (µs float64) {
 	const ticks = 1e6 / 100 // of USER_HZ
 	for _, pid := range pids {

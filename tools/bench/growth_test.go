@@ -14,7 +14,7 @@ import (
 	"sendcode/internal/kit/servertest"
 )
 
-// What the arithmetic takes for granted, as operations.md says.
+// The arithmetic assumes these values. operations.md names them, too.
 const (
 	peakFactor = 4    // busiest second to mean
 	busy       = 0.5  // how busy a processor may be at the peak
@@ -31,7 +31,8 @@ var unitNames = []string{
 	"WAL of a send, without whole pages, B", "tables and indexes of a send, B", "memory of Redis for a recipient, B",
 }
 
-// growth is what so many million sends a day need, by the unit costs.
+// growth returns the table of sizes and processors for some numbers of sends a day, from the unit
+// costs.
 func growth(units []float64) string {
 	const peak = float64(peakFactor) / day // of each send a day, in a second
 	rows := [][]string{{"a day", "1M sends", "10M sends", "100M sends"}}
@@ -53,7 +54,8 @@ func growth(units []float64) string {
 	return table(rows)
 }
 
-// reach is what one Postgres with so many processors can do, by the unit costs.
+// reach returns the table of sends that one Postgres can take, by its number of processors, from
+// the unit costs.
 func reach(units []float64) string {
 	rows := [][]string{{
 		"processors of Postgres", "sends a second", "sends a day", "WAL a second",

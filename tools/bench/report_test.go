@@ -66,7 +66,7 @@ func (ri *rig) report(callers []int) []section {
 	}
 }
 
-// when says what was measured, and on what.
+// when returns the sentence that names the machine, the programs and the day of the run.
 func (ri *rig) when() string {
 	model := runtime.GOARCH
 	if fs, err := procfs.NewDefaultFS(); err == nil {
@@ -179,10 +179,10 @@ type goal struct {
 	most     float64
 }
 
-// The bound of a goal is what was measured once, times 1.02 for allocations, 1.1 for WAL, and 1.5
-// for what follows from how fast the machine is. The WAL of refusals, of which one row counts many,
-// has a bound that writing each would exceed. -perf.older finds smaller losses: it compares two
-// builds on one machine. A wider bound has its reason in the commit.
+// The bound of a goal is the first measured value, times 1.02 for allocations, 1.1 for WAL, and 1.5
+// for figures that depend on the machine's speed. The WAL of refusals, of which one row counts
+// many, has a bound that writing each would exceed. -perf.older finds smaller losses: it compares
+// two builds on one machine. A wider bound has its reason in the commit.
 var goals = []goal{
 	{send, "", allocations, 306},
 	{send, "", statements, 0.3771},
@@ -213,7 +213,7 @@ func (g goal) name() string {
 	return g.workload + ", " + name
 }
 
-// goal is what was measured; unknown if nothing was.
+// goal returns the measured value of a goal, or unknown.
 func (ri *rig) goal(g goal) float64 {
 	if g.beside == "" {
 		return quantile(ri.each(cell{ours, g.workload, unitCallers}, g.figure), .5)

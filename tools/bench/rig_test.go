@@ -44,7 +44,7 @@ type rig struct {
 	results    map[cell][]figures
 }
 
-// cell is what has one figure in each round.
+// cell identifies a figure of the table. Each round measures it once.
 type cell struct {
 	contender, workload string
 	callers             int

@@ -14,7 +14,7 @@ import (
 	"sendcode/tools/ensure/locate"
 )
 
-// Who installs as root reads before how much that is; with ENSURE=no nothing is installed.
+// Before an installation as root, a line says how large it is. With ENSURE=no nothing is installed.
 func TestInstallingIsSaidBefore(t *testing.T) {
 	const simulated = `Reading package lists...
 0 upgraded, 3 newly installed, 0 to remove and 1 not upgraded.
@@ -58,7 +58,7 @@ func TestNamedParts(t *testing.T) {
 
 func isPatroni(p locate.Part) bool { return p.Name == locate.Patroni.Name }
 
-// What is missing is told and installed by its packages; what is there is not.
+// Missing parts are named and installed by their packages. Parts that are there are not.
 func TestMissing(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("PATH", dir)

@@ -76,7 +76,7 @@ func main() {
 	}
 }
 
-// state is what an earlier run found out about a mutant.
+// state is the result of an earlier run for a mutant.
 type state string
 
 const (

@@ -26,7 +26,7 @@ import (
 	"github.com/CycloneDX/cyclonedx-go"
 )
 
-// systems are what archives are made for: GOOS/GOARCH.
+// systems has the systems for which archives are made, as GOOS/GOARCH.
 var systems = []string{"linux/amd64", "linux/arm64", "darwin/amd64", "darwin/arm64"}
 
 // copied are the files of the tree that an archive has, by their names in the archive. The

@@ -25,8 +25,8 @@ import (
 	"sendcode/internal/kit/servertest"
 )
 
-// An archive, unpacked in an empty folder, is what its own README says: the program starts with
-// nothing and takes a request.
+// An archive, unpacked in an empty folder, works as its own README says: the program starts without
+// settings and takes a request.
 func TestArchive(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "dist")
 	r := release{

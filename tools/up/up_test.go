@@ -18,8 +18,8 @@ import (
 	"sendcode/internal/kit/servertest"
 )
 
-// What up starts is ready on all its parts. The next run finds the secrets and, unless it is fresh,
-// the data of Redis and Postgres: a second send waits for the first one of the run before.
+// All parts that up starts are ready. The next run finds the secrets and, unless it is fresh, the
+// data of Redis and Postgres: a second send waits for the first one of the run before.
 func TestUp(t *testing.T) {
 	servertest.Redis(t) // these skip where there is none
 	servertest.Postgres(t)

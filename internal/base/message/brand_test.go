@@ -56,7 +56,7 @@ func TestCheckAccent(t *testing.T) {
 	}
 }
 
-// contrast is that of WCAG 2.2 between two colours, #rrggbb.
+// contrast returns the contrast ratio of WCAG 2.2 between two colours, which have the form #rrggbb.
 func contrast(a, b string) float64 {
 	luminance := func(colour string) (sum float64) {
 		for i, share := range []float64{0.2126, 0.7152, 0.0722} {

@@ -153,7 +153,7 @@ func TestCheckDetails(t *testing.T) {
 	}
 }
 
-// What stands in our messages beside the code is taken out as whole words, however lines break.
+// WithoutTexts takes our own words beside the code out as whole words, wherever lines break.
 func TestWithoutTexts(t *testing.T) {
 	for _, c := range []struct{ text, want string }{
 		{"Code 123456 for order 482913", "Code 123456 for"}, {"for order\n482913: 123456", "for : 123456"},

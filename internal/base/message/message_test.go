@@ -47,7 +47,7 @@ func untitled() Data {
 	return d
 }
 
-// titles are those of two purposes, by the English one.
+// titles has the titles of two purposes. The key is the English title.
 var titles = map[string]PurposeTitles{
 	"to sign in": NewPurposeTitles(map[string]string{"en": "to sign in", "es": "para entrar", "zh": "用于登录", "ar": "لتسجيل الدخول"}),
 	"to confirm your address": NewPurposeTitles(map[string]string{

@@ -199,7 +199,7 @@ func TestExamplesAreNumbersOfTheirCountry(t *testing.T) {
 	}
 }
 
-// What the page writes by these plans, its browser tests show.
+// Each country has a plan. Browser tests show how the page writes numbers by these plans.
 func TestPlansAreOfEveryCountry(t *testing.T) {
 	countries, codes := NumberPlans()
 	for _, country := range Countries() {

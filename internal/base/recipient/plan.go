@@ -16,7 +16,7 @@ type NumberPlan struct {
 	Example string // as ExampleNumber
 }
 
-// CallingCodePlan is what all countries with one country code share.
+// CallingCodePlan has the data that countries with the same country code share.
 type CallingCodePlan struct {
 	Main      string     // the country of most of the numbers
 	Groupings []grouping // the first one that fits applies

@@ -131,7 +131,7 @@ func (vault Vault) SealCallerCode(code string, timed bool, send uuid.UUID) ([]by
 	return vault.Ring.Seal(CallerCodeLabel, []byte(plain), []byte(send.String()))
 }
 
-// What SealCallerCode encrypts begins with one of these, and the code follows.
+// SealCallerCode puts one of these prefixes before the code, and then encrypts it.
 const timedPrefix, untimedPrefix = "t", "u"
 
 // CodeForSend returns the code of a send that is being delivered: a caller's is decrypted, any

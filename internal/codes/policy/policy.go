@@ -23,9 +23,9 @@ import (
 	"sendcode/quota"
 )
 
-// Purpose is what an app requests codes for. It decides the policy, and the life and form of the
-// codes. Package config reads the fields with yaml tags, and makes their reference from these
-// comments.
+// Purpose is a reason for which an app requests codes, such as login. It decides the policy, and
+// the life and form of the codes. Package config reads the fields with yaml tags, and makes their
+// reference from these comments.
 type Purpose struct {
 	Name   string
 	Policy quota.Policy

@@ -180,7 +180,8 @@ func (r *reader) readStatus(body io.Reader) {
 	}
 }
 
-// actions are those of RFC 3464 section 2.3.3. For any other word, the status decides.
+// actions lists the values of the field Action in RFC 3464 section 2.3.3. For any other word, the
+// status decides.
 var actions = []string{"failed", "delayed", "delivered", "relayed", "expanded"}
 
 // statusPattern finds an enhanced status code (RFC 3463 section 2).

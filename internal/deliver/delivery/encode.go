@@ -42,7 +42,7 @@ type sharedPartsKey struct {
 // maxKeptParts bounds the forms whose encoded parts are kept. Those of one form need about 7 KB.
 const maxKeptParts = 512
 
-// sharedParts are what mails of one form have in common.
+// sharedParts holds the parts that all mails of one form have in common.
 type sharedParts struct {
 	from       string      // address of MAIL FROM
 	head       encodedPart // the fields that do not depend on the recipient

@@ -22,7 +22,7 @@ func Stopping(ctx context.Context) <-chan struct{} {
 
 type attemptKey struct{}
 
-// attempt is what the outbox and a provider say to each other about one attempt.
+// attempt holds the state of one attempt that the outbox and a provider share.
 type attempt struct {
 	handedOver atomic.Bool
 	made       time.Time

@@ -61,7 +61,7 @@ func TestParseURLs(t *testing.T) {
 	}
 }
 
-// A warning says what a URL's port, and the end of passwords at Microsoft, are in the way of.
+// A warning names the risk of a URL's port, and of the end of password logins at Microsoft.
 func TestHints(t *testing.T) {
 	for url, says := range map[string]string{
 		"smtp://u:p@mail.example:465": "smtps://", "smtps://mail.example:587": "smtp://", "smtp://u:p@mail.example": "",

@@ -76,7 +76,8 @@ var writers = map[string]func(action, status, words string) string{
 	},
 }
 
-// qmail is a mail of qmail, and without says what Exim or Gmail write without a report.
+// qmail returns a bounce mail as qmail writes it. The function without returns a mail of Exim or
+// Gmail that has no report.
 func qmail(why string) string {
 	return "From: MAILER-DAEMON@mx.example\nSubject: failure notice\n\nHi. This is the qmail-send program at mx.example.\n" +
 		"I'm afraid I wasn't able to deliver your message to the following addresses.\nThis is a permanent error; I've given up.\n\n<{to}>:\n" +

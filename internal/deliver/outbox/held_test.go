@@ -36,8 +36,7 @@ func (w *wire) arrival(to string, asked time.Time) time.Duration {
 	return time.Hour
 }
 
-// attack is what strangers do to a service whose mail server answers late for the domains that they
-// choose.
+// attack describes requests of strangers for recipients whose mail server answers late.
 type attack struct {
 	rule     smtptest.Rule
 	conns    int // 0: as the server accepts

@@ -430,7 +430,7 @@ func (f *flight) hasTurn() bool {
 	return began
 }
 
-// demand is what waits in a lane for a worker.
+// demand describes the messages of a lane that wait for a worker.
 type demand struct {
 	networks int           // that have a message that waits only for a worker
 	longest  time.Duration // how long one of these waits for its turn, at most maxPatience

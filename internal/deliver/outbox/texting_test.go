@@ -46,7 +46,7 @@ func TestTextMessages(t *testing.T) {
 	})
 }
 
-// What spend caps know of a message: whether a stranger asked for it.
+// Spend caps know of each message whether a stranger asked for it.
 func TestCarriersKnowStrangers(t *testing.T) {
 	vtest.InBubbleWith(t, vtest.ServeCountries("DE"), func(r *vtest.Rig) {
 		stranger := vtest.BackEnd

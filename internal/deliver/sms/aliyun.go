@@ -31,8 +31,8 @@ type aliyunCarrier struct {
 	aliyunAPI
 }
 
-// aliyunAPI is what Aliyun's two interfaces for messages share: the signature of requests and the
-// form of reports.
+// aliyunAPI holds the code that Aliyun's two interfaces for messages share: the signature of
+// requests and the form of reports.
 type aliyunAPI struct {
 	Account
 	Endpoint string

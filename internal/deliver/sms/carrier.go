@@ -38,19 +38,20 @@ type CarrierSettings interface {
 	Open(s Setup) Carrier
 }
 
-// SettingsWithSender are those of a carrier that may need a sender, which the administrator sets.
-// `sendcode doctor` warns if it is missing.
+// SettingsWithSender is implemented by the settings of a carrier that may need a sender, which the
+// administrator sets. `sendcode doctor` warns if it is missing.
 type SettingsWithSender interface{ NeedsSender() bool }
 
-// SettingsWithPrefixes are those of a carrier that reaches only numbers with some prefixes.
+// SettingsWithPrefixes is implemented by the settings of a carrier that reaches only numbers with
+// some prefixes.
 type SettingsWithPrefixes interface{ OnlyPrefixes() []string }
 
-// SettingsWithCallback are those of a carrier whose requests may contain the address for receipts.
-// If they must, sms.public_url must be set.
+// SettingsWithCallback is implemented by the settings of a carrier whose requests may contain the
+// address for receipts. If they must, sms.public_url must be set.
 type SettingsWithCallback interface{ NeedsCallback() bool }
 
-// SettingsWithAccountCallback are those of a carrier whose address for receipts is entered in its
-// console, once for the account.
+// SettingsWithAccountCallback is implemented by the settings of a carrier whose address for
+// receipts is entered in the carrier's console, once for the account.
 type SettingsWithAccountCallback interface{ HasAccountCallback() bool }
 
 // Carrier hands single messages to a carrier. Send sets CarrierID and ReplyCodes of the result, and

@@ -47,7 +47,7 @@ func noteEndpointProblem(wrong map[string]error, endpoint string) {
 	}
 }
 
-// Meaning is what a carrier's code means for a message that was not accepted.
+// Meaning is the failure that a carrier's code stands for.
 type Meaning = providerhttp.Meaning
 
 // The meanings in the tables of codes.go.

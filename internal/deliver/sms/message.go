@@ -33,8 +33,8 @@ type Message struct {
 	Purpose, Language string
 	// CallbackURL is where the carrier sends the receipt; empty: nowhere.
 	CallbackURL string
-	// Used are the carriers of earlier messages with the same code; other working ones are tried
-	// first. Took are those of them that accepted a message.
+	// Used names the carriers of earlier messages with the same code; other working ones are tried
+	// first. Took names those of them that accepted a message.
 	Used, Took []string
 	// Life is how long the code is still valid. Some carriers drop the message after that.
 	Life time.Duration

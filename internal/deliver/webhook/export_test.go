@@ -1,6 +1,6 @@
 package webhook
 
-// What tests of a deliverer in a service need.
+// Tests of a deliverer in a whole service need these constants.
 const (
 	AttemptTimeout = attemptTimeout
 	Keep           = keepEventsFor

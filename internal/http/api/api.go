@@ -39,7 +39,7 @@ type CodeService interface {
 	ChecksOverloadError() error
 }
 
-// Services are what the API offers.
+// Services holds the use cases that the API offers.
 type Services struct {
 	Codes    CodeService
 	Limits   *applimits.Service // behind /v1/limits

@@ -160,7 +160,7 @@ func (h *AuthHooks) send(ctx context.Context, hook authhooks.Hook, r authhooks.R
 	return h.cancelAfterFailure(ctx, hook, asks[0].Caller, results)
 }
 
-// hookResult is what Send returned for one message.
+// hookResult holds the results of Send for one message.
 type hookResult struct {
 	verification.Answer
 	err error

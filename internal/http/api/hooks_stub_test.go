@@ -24,7 +24,7 @@ import (
 	"sendcode/quota"
 )
 
-// ending is what becomes of a send: an error, a refusal, or a message.
+// ending describes how a send ends: with an error, a refusal, or a message.
 type ending struct {
 	before, after time.Duration // that the send takes, whatever the context says
 	err           error

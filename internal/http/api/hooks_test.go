@@ -115,7 +115,7 @@ func (s *supabase) call(body string) string {
 	panic("three attempts end above")
 }
 
-// attempt is what Supabase makes of one answer.
+// attempt returns the status and the message that Supabase reports for one answer.
 func (s *supabase) attempt(ctx context.Context, body string) string {
 	s.Helper()
 	w := s.post(ctx, body)

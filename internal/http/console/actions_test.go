@@ -245,8 +245,9 @@ func TestActionFormsAskAgain(t *testing.T) {
 	r.Acts()
 }
 
-// After an act the page reads the rows again and says what is so: a message that no server has
-// accepted is not told as sent, and a reset not as an end of what it leaves.
+// After an action the page reads the rows again and shows the current state. It doesn't say that a
+// message was sent if no server has accepted it. After a reset it names the rules and stops that a
+// reset does not lift.
 func TestActsSayWhatIsSo(t *testing.T) {
 	r, b := loggedIn(t)
 	done := func(page, act string, says ...string) {
@@ -286,7 +287,8 @@ func TestActsSayWhatIsSo(t *testing.T) {
 	done(page, "erase", "The recipient is erased.")
 }
 
-// After a change of an account the page says what is so of it, not only that something was changed.
+// After a change of an account the page shows the account's current state, not only that something
+// was changed.
 func TestAccountChangesSayWhatIsSo(t *testing.T) {
 	r, b := loggedIn(t)
 	change := func(do string, more url.Values, says string) {
@@ -310,7 +312,8 @@ func TestAccountChangesSayWhatIsSo(t *testing.T) {
 		"The account nils is changed, but nobody can log in with it: it has no password, and no name at the provider.")
 }
 
-// After a suppression was added or lifted, the list of its recipient says what holds now.
+// After a suppression was added or lifted, the list of its recipient shows whether the recipient is
+// suppressed now.
 func TestSuppressionActsSayWhatIsSo(t *testing.T) {
 	r, b := loggedIn(t)
 	const page = "/admin/suppressions"

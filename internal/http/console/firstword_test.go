@@ -101,7 +101,7 @@ var firstWords = []struct{ typed, says string }{
 	{"paul@example.com", "Accepted by mx1.example.net at T (250 2.0.0). | Since T this recipient gets no mail (by hand · asked for no more mail · admin), until T. " +
 		"Lift the suppression before a code is sent again. Ask them to check spam; the code works until T."},
 	{"otto@example.com", "Refused at T (rule minute); T was left. | They can ask again from T. | Before it, at T, they were sent a code for login: sent. See that send"},
-	// What was sent nothing, or is not found.
+	// Nothing was sent to these, or nothing is found.
 	{"nora(at)example.com", "No request for n•••@example.com is recorded, as far back as the database goes. | " + norows},
 	{"zoe@example.com", "No request for z•••@example.com is recorded, as far back as the database goes. | " +
 		"Since T this recipient gets no mail (by hand · a complaint by letter · admin), until T. Lift the suppression before a code is sent again. " + norows},
@@ -132,8 +132,8 @@ const (
 		"have sent it, and have them ask again."
 )
 
-// Every search is answered by the sentence that the person at the telephone needs, on each
-// database. What finds nothing says what was looked for, and how a person is found.
+// Every search gets the sentence that support needs on the telephone, on each database. A search
+// that finds nothing repeats the search's text and says how to find a person.
 func TestFirstWord(t *testing.T) {
 	for name, open := range map[string]func(*testing.T, ...func(*Config)) *rig{"SQLite": newRig, "Postgres": onPostgres} {
 		t.Run(name, func(t *testing.T) {

@@ -237,10 +237,10 @@ func (console *Console) addRecipientHeader(c echo.Context, v *listView) (err err
 	return nil
 }
 
-// leadingRow returns the row of a recipient that the verdict is on: the newest one or, if a rule
-// refused that, the newest send for the same purpose that the rule has most likely counted. A
-// refusal says nothing of the message that did go out. The filter is that of the list, which may
-// have more refusals than a page shows.
+// leadingRow returns the row of a recipient that the verdict describes: the newest row or, if a
+// rule refused that one, the newest send for the same purpose that the rule has most likely
+// counted. The refusal alone would hide the message that did go out. The filter is the list's own,
+// which may have more refusals than a page shows.
 func (console *Console) leadingRow(ctx context.Context, f store.Filter, newest store.SendOrRefusal) (store.SendOrRefusal, error) {
 	if newest.Status != store.Refused {
 		return newest, nil

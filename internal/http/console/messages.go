@@ -38,7 +38,8 @@ type messagesView struct {
 	Test           testedMessage
 }
 
-// testedMessage is what became of a test message. The zero value means that none was asked for.
+// testedMessage has the result of a test message. The zero value means that no test message was
+// asked for.
 type testedMessage struct {
 	To, Said string
 	OK       bool

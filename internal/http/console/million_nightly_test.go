@@ -127,7 +127,7 @@ func TestAMillionSends(t *testing.T) {
 	}
 }
 
-// processorTime is what this process has used. Postgres has processes of its own.
+// processorTime returns the processor time of this process. Postgres runs in other processes.
 func processorTime() time.Duration {
 	var used syscall.Rusage
 	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &used)

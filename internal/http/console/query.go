@@ -218,7 +218,8 @@ type filterView struct {
 	Mistake filterMistake
 }
 
-// filterMistake is what is wrong with a field of the form. The zero value: nothing.
+// filterMistake describes a wrong value in a field of the form. The zero value means that there is
+// none.
 type filterMistake struct{ Field, Text string }
 
 // mistakenFilters returns the form as it was filled in, with its mistake. It returns false if the

@@ -129,7 +129,7 @@ func (r *rig) suppress(to, why string) recipient.Hash {
 	return hash
 }
 
-// row is what a send and a refusal have in common.
+// row returns the fields that a send and a refusal have in common.
 func (r *rig) row(to string) store.Send {
 	r.Helper()
 	p, hash := r.recipient(to)

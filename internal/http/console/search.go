@@ -28,7 +28,7 @@ import (
 	"sendcode/internal/verify/verification"
 )
 
-// finding is what a search found. Exactly one field is set.
+// finding is the result of a search. Exactly one field is set.
 type finding struct {
 	address string            // of a page of the console
 	nobody  *unknownRecipient // a recipient to whom no row belongs

@@ -85,7 +85,8 @@ func TestSearchFinds(t *testing.T) {
 	r.Unlogged("ana@", "ANA@", "obody@")
 }
 
-// What is not found is shown again beside the reason, which is the end of the key of its text.
+// A search without a result shows the text again beside the reason. The reason is the end of the
+// key of its text.
 func TestSearchSaysWhatIsWrong(t *testing.T) {
 	r := newRig(t)
 	r.sent("ana@example.com")
@@ -176,8 +177,9 @@ func TestSearchReadsAsAPerson(t *testing.T) {
 		"/admin?domain=example.com&status=sent")
 }
 
-// What pages show of a recipient leads to it, and a mail domain to its sends, unless that is a
-// reference. Other texts get a sentence that says what to type.
+// A search for any text that pages show of a recipient leads to the recipient. A search for a mail
+// domain leads to its sends, unless the text is a reference. Other texts get a sentence that names
+// the texts to type.
 func TestSearchByWhatPagesShow(t *testing.T) {
 	r := newRig(t)
 	ana := r.sent("ana@gone.example")

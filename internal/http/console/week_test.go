@@ -204,8 +204,8 @@ func worksAWeekByKeyboard(t *testing.T, browser chromium) {
 	w.quietAt()
 }
 
-// A control says what the page does, whatever happened before: after Back, and in fields that were
-// read-only while a form was sent.
+// A control always says what the page does, even after Back, and in fields that were read-only
+// while a form was sent.
 func controlsSayWhatThePageDoes(t *testing.T, browser chromium) {
 	r := newRig(t)
 	sent := r.sent("ana@example.com")

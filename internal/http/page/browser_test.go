@@ -263,7 +263,7 @@ func (t *tab) card(kind string, words ...string) {
 	}
 }
 
-// value is what is in a field.
+// value returns the text of a field.
 func (t *tab) value(selector string) string {
 	t.Helper()
 	return eval[string](t, t.q(selector)+".value")

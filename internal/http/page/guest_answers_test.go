@@ -48,8 +48,8 @@ func othersAnswerEachRequest(t *testing.T, tab *browsertest.Tab) {
 	}
 }
 
-// stages are those of a widget's way at which another answers: its first card, a send, a look and a
-// check, a resend, and a reload.
+// stages is the number of the widget's stages at which it meets another answer: its first card, a
+// send, a look and a check, a resend, and a reload.
 const stages = 5
 
 // othersAnswer walks a widget's way, and at each stage one of the others answers.

@@ -12,7 +12,7 @@ import (
 	"sendcode/quota"
 )
 
-// clocks is a script by which jump moves the browser's clocks: wall is that of Date, steady that of
+// clocks is a script whose function jump moves the browser's clocks. wall moves Date. steady moves
 // performance.now, which stands still while a machine sleeps. wrong is how far the wall clock is
 // off from the start, in ms. held stops the timers, as in a tab that was frozen.
 const clocks = `(() => {

@@ -102,8 +102,8 @@ func aWayWithout(t *testing.T, browser context.Context, features []string, how r
 	b.card("approved")
 }
 
-// In a browser that keeps no cookies, and no storage, the page works, and says what a reload would
-// lose.
+// In a browser that keeps neither cookies nor storage, the page works, and asks people not to close
+// or reload it.
 func TestCookiesAreOff(t *testing.T) {
 	browser := browsertest.CookielessChromium(t)
 	w := accepting(t)

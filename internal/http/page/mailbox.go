@@ -25,7 +25,7 @@ const (
 		"frame-ancestors 'self'"
 )
 
-// mailboxContent is what the page shows.
+// mailboxContent has the values that the page shows.
 type mailboxContent struct {
 	Mails []mailbox.Mail // newest first
 	Ask   string         // a command that asks for a code; empty: the key is the operator's

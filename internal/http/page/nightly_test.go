@@ -76,7 +76,7 @@ func TestEveryCardInOtherBrowsers(t *testing.T) {
 	}
 }
 
-// What happens to guests of other sites is the same in the other browsers.
+// The tests of guests in other sites pass in the other browsers, too.
 func TestGuestsInOtherBrowsers(t *testing.T) {
 	for name, start := range map[string]func(testing.TB) browsertest.Browser{"firefox": browsertest.Firefox, "webkit": browsertest.WebKit} {
 		t.Run(name, func(t *testing.T) {

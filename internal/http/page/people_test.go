@@ -105,7 +105,7 @@ type timetable struct {
 	down  bool
 }
 
-// truth is what a person's cards are held to.
+// truth has the service's own state, with which a test compares a person's cards.
 type truth struct {
 	Wait  float64 // ms until the next send is accepted
 	Sends int

@@ -222,9 +222,9 @@ const misread = `.filter(({ in: text, code = '', reason = '', length, letters })
   return got !== code || reason && widget.slipIn(text, letters) !== slips[reason];
 }).map(({ in: text }) => text)`
 
-// rounded is what the widget reckons from waits that may have been rounded up (see
-// TestNothingIsReckonedFromARoundedWait). Rules by dates are told as dates, also over a change of
-// daylight saving time.
+// rounded is a script that returns the times that the widget computes from waits, which may have
+// been rounded up (see TestNothingIsReckonedFromARoundedWait). Rules by dates are told as dates,
+// also over a change of daylight saving time.
 const rounded = `(async () => {
   const { draw, pick, cards, phones, Moment } = widget, { mails } = await import('/static/widget/words.en.js');
   const shown = (wait, days, window = 3600) => {

@@ -129,8 +129,8 @@ func aWidgetGivesNoProofToAnAddress(t *testing.T, browser context.Context) {
 	is(t, strings.Count(strings.Join(b.console, "\n"), warning), 1)
 }
 
-// contract has what a page may expect of a field of a form. Each row is tried with an <input> and
-// with a widget, and must have the same result.
+// contract is a script that tries what a page may expect of a field of a form. Each row is tried
+// with an <input> and with a widget, and must have the same result.
 const contract = `(async () => {
   const until = (holds) => new Promise((go) => { const t = setInterval(() => { if (holds()) { clearInterval(t); go(); } }, 20); });
   const focused = (el) => [document.activeElement === el, el.matches(':focus'), el.matches(':focus-within')];

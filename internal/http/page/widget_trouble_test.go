@@ -212,8 +212,8 @@ func aWidgetsAnswerIsLost(t *testing.T, browser context.Context) {
 	b.card("code", "e•••@example.com", "Don't close or reload this page")
 }
 
-// losing is a script that has the answers to checks lost, n times; how is what the script then
-// does.
+// losing is a script that drops the answers to the next n checks. Its second parameter is the
+// statement that runs instead of each answer.
 const losing = `window.real = fetch; window.lose = %d; window.fetch = async (...all) => { const answer = await real(...all);
 	if (String(all[0]).endsWith('/check') && lose > 0) { lose--; %s } return answer }`
 

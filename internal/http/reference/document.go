@@ -9,8 +9,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// document is what the page shows of an OpenAPI 3.1 document. A part that has a Ref has no other
-// fields.
+// document has the parts of an OpenAPI 3.1 document that the page shows. A part that has a Ref has
+// no other fields.
 type document struct {
 	Info       struct{ Title, Version, Description string }
 	Paths      orderedMapping[orderedMapping[operation]]

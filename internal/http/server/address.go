@@ -9,10 +9,10 @@ import (
 // maxHintedPath bounds the paths that addressHint looks at, in bytes.
 const maxHintedPath = 200
 
-// addressHint says what is wrong with an address at which nothing is, if a route of the API is very
-// near to it; otherwise "". The usual cause is a base address that a client joins with a path. The
-// route itself does not serve such an address: a proxy in front may keep some paths from strangers,
-// and must see the path that we see.
+// addressHint returns a hint about an address without a route if a route of the API is very near to
+// it; otherwise "". The usual cause is a base address that a client joins with a path. The service
+// doesn't simply serve the near route: a proxy in front may keep some paths from strangers, and
+// must see the path that the service sees.
 func addressHint(c echo.Context) string {
 	path := c.Request().URL.Path
 	if c.Path() != "" || len(path) > maxHintedPath {

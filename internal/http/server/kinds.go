@@ -29,7 +29,7 @@ func registerProblemKind(k ProblemKind) ProblemKind {
 	return k
 }
 
-// ourFaultMessage is what to show a person after a mistake of the caller or of the service.
+// ourFaultMessage is shown to a person after a mistake of the caller or of the service.
 const ourFaultMessage = "Something went wrong on our side. Please try again later."
 
 // These are all kinds of problems. docs/openapi.yaml has the slugs, and package texts has titles

@@ -32,7 +32,7 @@ type Look struct {
 	Zone   string // time zone of the browser's clock; "": unchanged
 }
 
-// driver is what differs from browser to browser.
+// driver has the steps that differ between browsers.
 type driver interface {
 	open(address string) error // and waits until the page is loaded
 	// eval returns the text that a JavaScript expression promises. Failures in the page are errors.

@@ -150,7 +150,7 @@ func status(ctx context.Context, method, url string) error {
 	return nil
 }
 
-// URL is that of the database, with all nodes. The role is no superuser.
+// URL returns the URL of the database, with all nodes. Its role is not a superuser.
 func (c *PatroniCluster) URL() string { return c.url(role, database) }
 
 // Through is URL with another server that leads to the leader, at addr.

@@ -2,7 +2,7 @@ package servertest
 
 import "testing"
 
-// Same fails the test, and says what differs, unless the values are equal.
+// Same fails the test with both values unless they are equal.
 func Same[T comparable](t testing.TB, what string, got, want T) {
 	t.Helper()
 	if got != want {

@@ -66,7 +66,7 @@ func (f *fakeDatabase) work() {
 	}
 }
 
-// offered is what came of a load.
+// offered counts the answers to a load.
 type offered struct{ served, late, refused, refusedLate atomic.Int64 }
 
 // refusedWithin is after how long an overloaded service has refused a request at the latest, on the
@@ -123,7 +123,7 @@ func TestOverloadIsServedAtCapacity(t *testing.T) {
 				a, p := New(), &fakeDatabase{rate: c.rate, base: c.base}
 				offer(a, p, int(c.rate)*times, 5*time.Second, nobody) // it measures
 				o := offer(a, p, int(c.rate)*times, 10*time.Second, nobody)
-				// late are those of the beginning alone
+				// only requests of the beginning are late
 				if share := float64(o.served.Load()) / (10 * c.rate); share < .8 ||
 					o.late.Load() > int64(slowAfter.Seconds()*c.rate)*int64(times) || o.refusedLate.Load() > 0 {
 					t.Errorf("%v a second, %v: %d times as many: %.2f served, %d late, %d refused, %d of them after %v", c.rate, c.base,

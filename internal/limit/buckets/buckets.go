@@ -78,7 +78,7 @@ func GroupsOf(k keys.Vault, r recipient.Recipient) RecipientGroups {
 	return RecipientGroups{Country: r.Country(), Prefix: k.PrefixHash(r)}
 }
 
-// Subject is what rules count a request by.
+// Subject has the values by which rules count a request.
 type Subject struct {
 	App       string
 	IP        netip.Addr

@@ -44,8 +44,8 @@ type sharedReads[T any] struct {
 	last    map[readKey]*sharedRead[T] // that have begun, until they may not be used again
 }
 
-// readKey is what requests share a read by: the rows, and whether a stranger needs them. look is
-// for a peek rather than for a refused request; such a read takes no slot.
+// readKey identifies the reads that requests can share: by the rows, and by whether a stranger
+// needs them. look is true for a peek and false for a refused request; a peek's read takes no slot.
 type readKey struct {
 	bucket             string
 	counting, rejected time.Duration

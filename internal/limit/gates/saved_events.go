@@ -31,8 +31,8 @@ const (
 	// eventsPerWrite bounds a transaction. One of this size keeps SQLite's only writer busy for
 	// about 10 ms.
 	eventsPerWrite = 1000
-	// eventsPerRead is what one read asks for, with the process's own events. It may get more; see
-	// sqldb.DB.LimiterEvents.
+	// eventsPerRead is the number of events for which one read asks, with the process's own events.
+	// A read may return more; see sqldb.DB.LimiterEvents.
 	eventsPerRead = 10_000
 	// maxUnwritten changes wait while the database is away. Later ones are dropped.
 	maxUnwritten = 200_000

@@ -11,7 +11,7 @@ import (
 	"sendcode/quota"
 )
 
-// Send is what the first gate decides.
+// Send is a send on which the first gate decides.
 type Send struct {
 	buckets.Plan
 	ID string // the same for a repetition, so that a send counts once

@@ -105,7 +105,7 @@ func later(s quota.State, passed time.Duration) quota.State {
 	return s
 }
 
-// databaseRows are what the database counts for a subject.
+// databaseRows has the events of a subject that the database counts.
 type databaseRows struct {
 	events  map[quota.Scope][]quota.Event
 	states  []quota.State // by the events

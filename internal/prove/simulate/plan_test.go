@@ -12,7 +12,7 @@ import (
 // {n} its N.
 type Kind string
 
-// What people, back ends and strangers do.
+// Actions of people, back ends and strangers.
 const (
 	SendByBackEnd Kind = "a back end asks for a code for {person}{at}"
 	SendByBrowser Kind = "{person}'s browser asks for a code{at}"
@@ -117,7 +117,7 @@ const (
 	long      = 24 * time.Hour
 )
 
-// Plan is what happens to a world from outside: requests and faults, with their times.
+// Plan has the requests and faults of a world, with their times.
 type Plan struct {
 	Seed     uint64
 	Replicas int

@@ -51,7 +51,7 @@ const (
 	app        = "shop"
 )
 
-// ring is that of all worlds.
+// ring is the key ring of all worlds.
 var ring = sync.OnceValue(func() *keys.Ring {
 	key := sha256.Sum256([]byte("simulated"))
 	return must(keys.Parse("k1:" + base64.StdEncoding.EncodeToString(key[:])))
@@ -186,7 +186,7 @@ func (r *Replica) thaws() (at time.Time) {
 	return at
 }
 
-// nextCommit is what becomes of a commit of a method.
+// nextCommit returns the fault of the next commit of a method; "" if there is none.
 func (r *Replica) nextCommit(method string) Kind {
 	r.world.mu.Lock()
 	defer r.world.mu.Unlock()

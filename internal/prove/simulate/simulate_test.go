@@ -99,7 +99,7 @@ const pieceSize = 100
 // violated counts worlds that broke a promise.
 const violated = "worlds that broke a promise"
 
-// piece is what some worlds came to.
+// piece has the counts of a range of worlds.
 type piece struct {
 	From   uint64
 	Counts map[string]int

@@ -192,8 +192,8 @@ func (w *world) wrong(faults ...Kind) bool {
 	return slices.ContainsFunc(faults, func(k Kind) bool { return until(w.lasts[k]) })
 }
 
-// callFails is what becomes of a call of a part; "": nothing goes wrong. Only calls within the span
-// of the plan are counted.
+// callFails returns the fault of a call of a part, or "". Only calls within the span of the plan
+// are counted.
 func (w *world) callFails(part string) (how Kind) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

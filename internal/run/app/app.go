@@ -272,7 +272,7 @@ func (a *App) Serve(ctx context.Context) error {
 	return err
 }
 
-// Addr is that of the API and the page.
+// Addr returns the address of the API and the page.
 func (a *App) Addr() string { return a.listeners[0].Addr().String() }
 
 // adminAddr is the API's address if the console has no listener of its own.

@@ -43,7 +43,8 @@ func startForStrangers(t *testing.T) (a *App, rest int) {
 	return a, runtime.NumGoroutine()
 }
 
-// strangersBytes are what clients without a key may send on a connection.
+// strangersBytes returns the requests by which clients without a key can occupy memory on a
+// connection.
 func strangersBytes() []strangersConn {
 	form := "Content-Type: application/x-www-form-urlencoded\r\nContent-Length: 16000\r\n"
 	parts := "Content-Type: multipart/form-data; boundary=b\r\nContent-Length: 16000\r\n"

@@ -62,7 +62,8 @@ func (k *keyed) writes(week, ring string) string {
 	return id
 }
 
-// looks runs the check until nothing is left to look at, and says what /readyz does then.
+// looks runs the check until it has looked at all rows, and fails the test unless /readyz then
+// answers with want.
 func (k *keyed) looks(c *keyCheck, want string) {
 	k.Helper()
 	for again := true; again; {

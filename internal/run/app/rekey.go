@@ -141,7 +141,7 @@ func CountRowsByKey(ctx context.Context, db *sqldb.DB) (map[string]int, error) {
 	return counts, err
 }
 
-// RingIDs are those of SENDCODE_SECRET_KEYS, in the order of that setting.
+// RingIDs returns the IDs of the keys in SENDCODE_SECRET_KEYS, in the order of that setting.
 func RingIDs(cfg config.Config) []string { return vaultOf(cfg).Ring.IDs() }
 
 // FormatRowsByKey returns, for example, "damaged 1, k1 20".

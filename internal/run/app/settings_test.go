@@ -20,7 +20,7 @@ import (
 	"sendcode/internal/verify/verification"
 )
 
-// The scopes of the file are those of the API.
+// The file and the API accept the same scopes.
 func TestTheScopesOfTheFile(t *testing.T) {
 	var all []string
 	for _, s := range keyScopes {

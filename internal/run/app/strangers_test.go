@@ -372,7 +372,7 @@ func spendCap(scope string, shared bool) refusal {
 	}
 }
 
-// What kinds of 503 say.
+// Answers with a 503 have one of these texts.
 const (
 	bodies     = "Too many large bodies are being read. Nothing was done."
 	overloaded = "More requests came than can be served in time."

@@ -21,7 +21,8 @@ const (
 	goodSMTP  = "smtp://shop:pw-of-the-relay@mail.example.net:587"
 )
 
-// reachable is what an address that others can reach asks for.
+// reachable has the settings without which the service does not start on an address that others can
+// reach.
 var reachable = []string{
 	"SENDCODE_ADDR=0.0.0.0:8080", "SENDCODE_SECRET_KEYS=" + goodRing, "SENDCODE_INDEX_KEY=" + goodIndex,
 	"SENDCODE_API_KEY=" + goodKey, "SENDCODE_SMTP_URL=" + goodSMTP, "SENDCODE_ADMIN_PASSWORD_HASH=" + goodHash,

@@ -144,7 +144,7 @@ func variablesTable(t *testing.T) string {
 	return text + "| `" + portVariable + "` | | | The service listens at this port on all interfaces, if neither `SENDCODE_ADDR` nor `addr` is set. Platforms set it. |\n"
 }
 
-// comments are what stands above fields, on one line, by package, struct and field:
+// comments returns the comments above fields, each on one line, by package, struct and field:
 // "config.App.Title".
 func comments(t *testing.T) map[string]string {
 	t.Helper()

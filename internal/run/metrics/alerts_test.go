@@ -119,8 +119,8 @@ func TestAlertsAskForMetricsThatThereAre(t *testing.T) {
 // values are the values of series, by name, in steps of 15 s, in the form that promtool reads.
 type values map[string]string
 
-// firing is what has happened when an alert fires: series in which nothing is wrong until quiet.
-// fires 0: it never does. ended: the alert does not fire any more; 0: that is not tested.
+// firing describes when an alert fires for series in which nothing is wrong until quiet. fires 0:
+// it never does. ended: the alert does not fire any more; 0: that is not tested.
 type firing struct {
 	alert               string
 	quiet, fires, ended time.Duration

@@ -90,8 +90,8 @@ func shows(t *testing.T, m *Metrics, want bool, lines ...string) {
 	}
 }
 
-// The age of a partition is that of its end, whether its rows are counted or estimated. The size of
-// Redis is shown beside the size of the database.
+// A partition is as old as its end, whether its rows are counted or estimated. The size of Redis is
+// shown beside the size of the database.
 func TestWhatGrowsIsShown(t *testing.T) {
 	m, now := New(), time.Date(2026, 11, 24, 0, 0, 0, 0, time.UTC)
 	ended := func(weeks time.Duration, rows int64) store.Partition {

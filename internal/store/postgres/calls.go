@@ -17,8 +17,8 @@ const maxWriters = 2
 // outcome to be written.
 const finishPause = 10 * time.Millisecond
 
-// Calls that run in batches. The batcher's key of a Begin is that of the recipient's advisory lock,
-// of others a hash of their row's ID.
+// Calls of these types run in batches. The batcher's key of a Begin is the key of the recipient's
+// advisory lock. The key of the others is a hash of their row's ID.
 type (
 	beginCall     = batch.Call[store.Intent, store.BeginAnswer]
 	checkCall     = batch.Call[store.CheckRequest, store.CheckAnswer]

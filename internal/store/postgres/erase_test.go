@@ -124,8 +124,8 @@ AND table_name NOT IN (SELECT name FROM sendcode_partitions) AND table_name <> '
 	storetest.Equal(t, "tables of the export", len(exported), len(erasable))
 }
 
-// What WriteTraces writes of a recipient into each column that is erased is there before and not
-// after Erase; the keyed hash goes with ForgetDueErased.
+// WriteTraces writes data of a recipient into each column that is erased. They are there before
+// Erase and not after it; the keyed hash goes with ForgetDueErased.
 func TestEveryColumnIsErased(t *testing.T) {
 	f, db := fixtureOn(t, newDatabase(t))
 	of := recipient.Hash{15: 77}

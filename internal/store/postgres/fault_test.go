@@ -125,7 +125,7 @@ func TestPostgresAnswersToACommit(t *testing.T) {
 	}
 }
 
-// What reads is repeated. What writes is not, and says that it does not know.
+// Reads are repeated. Writes are not, and their error says that the outcome is unknown.
 func TestPostgresLostReadsAndWrites(t *testing.T) {
 	f, p := faultFixture(t)
 	begun := f.Admit(t, f.Intent(1))
@@ -171,7 +171,7 @@ func TestPostgresLostReadsAndWrites(t *testing.T) {
 	}
 }
 
-// What only the database finds wrong with one intent is that intent's alone, and certain.
+// If the database alone finds one intent wrong, only that intent of the batch fails, and certainly.
 func TestPostgresOnePoisonedIntent(t *testing.T) {
 	f, _ := faultFixture(t)
 	db := f.Engine.(*DB)

@@ -29,7 +29,7 @@ var finishStatements = []string{
 // between the smallest and the largest. Parameters are sorted by ID, so that two statements can't
 // deadlock.
 
-// attempts are those of a batch, a.
+// attempts lists the attempts of a batch in SQL, as a.
 var attempts = sqlgen.NewList("a", store.AttemptID{}, func(held store.AttemptID, to *sqlgen.Row) {
 	to.UUID("id", held.ID)
 	to.Integer("attempt", held.Attempt)

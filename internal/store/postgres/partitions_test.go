@@ -332,7 +332,7 @@ SELECT bool_or(has_function_privilege('public', p.oid, 'EXECUTE')) FROM pg_proc 
 	f.Admit(t, f.Intent(1))
 }
 
-// What reads a time leaves the partitions of other times out.
+// A read of a time leaves out the partitions of other times.
 func TestReadsLeavePartitionsOut(t *testing.T) {
 	_, db, owner := owned(t)
 	now := time.Now()

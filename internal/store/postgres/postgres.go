@@ -220,7 +220,7 @@ func parseURL(url string) (*pgxpool.Config, error) {
 // It is false in tests, most of which need only two.
 var OpenConnsAhead = true
 
-// poolOptions are what pools differ in.
+// poolOptions has the options in which pools differ.
 type poolOptions struct {
 	conns      int32             // most; 0: as parseURL says
 	open       int32             // that stay open

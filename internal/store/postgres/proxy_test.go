@@ -29,7 +29,7 @@ const (
 	cutAny          // before the client's next message reaches the server, even if it is no COMMIT
 )
 
-// cuts are those of the next conversations that come to a COMMIT.
+// cuts describes the cuts of the next conversations that come to a COMMIT.
 type cuts struct {
 	mode    cut
 	times   int

@@ -18,8 +18,8 @@ const (
 )
 
 // In any ConsecutiveFailedCheckWindow, at most ConsecutiveFailedCheckLimit checks may fail without
-// a right code between them, of all classes together (NIST SP 800-63B). It stops whoever guesses a
-// few codes a day.
+// a right code between them, of all classes together (NIST SP 800-63B). It stops an attacker who
+// guesses a few codes a day.
 const (
 	ConsecutiveFailedCheckLimit  = 100
 	ConsecutiveFailedCheckWindow = 30 * 24 * time.Hour
@@ -58,8 +58,8 @@ func DecideCheck(c store.CheckRequest, v store.Verification, tried []store.Verif
 
 // checkKeyAfterReuse returns the CheckKey of v after a check with the same Idempotency-Key and
 // another code. Such a check costs no attempt, but adds a byte to CheckKey. At the greatest length
-// only the first hash stays, and no check can repeat the counted one any more. Otherwise, whoever
-// knows the key could guess an approved code without end.
+// only the first hash stays, and no check can repeat the counted one any more. Otherwise, a caller
+// that knows the key could guess an approved code without end.
 func checkKeyAfterReuse(v store.Verification) []byte {
 	const hashes = 2 * store.CheckKeyHashSize
 	if n := len(v.CheckKey); n < hashes || n >= hashes+v.MaxAttempts-1 {

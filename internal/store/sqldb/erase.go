@@ -11,8 +11,8 @@ import (
 	"sendcode/internal/store/sqlgen"
 )
 
-// personalTable has what Erase and ForgetDueErased run on a table with data about recipients;
-// empty: nothing.
+// personalTable has the statements of Erase and ForgetDueErased for a table with data about
+// recipients. If one is empty, that method leaves the table as it is.
 type personalTable struct{ Erase, Forget string }
 
 // personalTables are all tables with data about recipients. Erase removes what's about @recipient

@@ -16,7 +16,7 @@ import (
 	"sendcode/internal/store/sqlgen"
 )
 
-// exportTable is what the export of a person has of a table t.
+// exportTable describes which columns of a table t the export of a person has.
 type exportTable struct {
 	about   string         // see store.ExportedTable; without columns, why the table is left out
 	where   string         // rows that name @recipient, perhaps after a JOIN

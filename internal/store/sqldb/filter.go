@@ -9,7 +9,7 @@ import (
 	"sendcode/internal/store"
 )
 
-// Conditions are those of a WHERE clause, with parameters a0, a1 and so on.
+// Conditions collects the conditions of a WHERE clause, with parameters a0, a1 and so on.
 type Conditions struct {
 	texts []string
 	Args  Args

@@ -39,7 +39,7 @@ func TestSQLiteTwice(t *testing.T) {
 	storetest.Equal(t, "rows", len(f.All(t)), 7)
 }
 
-// What a rule refuses waits for no write.
+// A refusal by a rule waits for no write.
 func TestSQLiteRefusesBesideAWrite(t *testing.T) {
 	db := openSQLite(t, storetest.TempFile(t), &storetest.TestClock{At: storetest.Epoch})
 	f := storetest.NewFixture(db).Clocked(storetest.Epoch, nil)

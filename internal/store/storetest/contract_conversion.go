@@ -16,7 +16,8 @@ import (
 // converting is the watch of these tests.
 var converting = store.ConversionWatch{Span: 50 * time.Minute, Age: 10 * time.Minute, Sends: 20, Percent: 10}
 
-// judge is what the watch begins and ends, without the IDs, and the events that it asks for.
+// judge returns the low conversions that the watch begins and ends, without the IDs, and the events
+// that it asks for.
 func (f *Fixture) judge(t *testing.T, on *sqldb.DB) (begun, ended []store.LowConversion, asked []string) {
 	t.Helper()
 	begun, ended, err := on.JudgeConversions(t.Context(), converting, func(app, kind string) (store.NewEvent, error) {

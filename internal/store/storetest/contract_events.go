@@ -33,7 +33,7 @@ func eventIDs(events []store.AppEvent) (ids []uuid.UUID) {
 	return ids
 }
 
-// The event is there when the outcome is, once, and says what the outcome was then.
+// The event is written once, with the outcome, and has the state of that time.
 func eventOfASend(t *testing.T, f *Fixture) {
 	for n, status := range []store.Status{store.Sent, store.Failed, store.Unknown} {
 		begun := f.Admit(t, f.Intent(n))

@@ -57,7 +57,7 @@ func (f *Fixture) onePause(t *testing.T, w store.PrefixWatch) store.PrefixPause 
 	return started[0]
 }
 
-// pausePrefixes is what a watch pauses, without the IDs.
+// pausePrefixes returns the prefixes that a watch pauses, without the IDs.
 func (f *Fixture) pausePrefixes(t *testing.T, w store.PrefixWatch) []store.PrefixPause {
 	t.Helper()
 	started := Must(f.PausePrefixes(t.Context(), w))(t)

@@ -89,7 +89,7 @@ func (f *Fixture) Pass(d time.Duration) {
 	f.Now = f.Now.Add(d)
 }
 
-// DefaultRules are those of the default policy.
+// DefaultRules has the rules of the default policy.
 var DefaultRules = []quota.Rule{
 	{Name: "minute", Scope: quota.Recipient, Limit: 1, Window: time.Minute},
 	{Name: "hour", Scope: quota.Recipient, Limit: 5, Window: time.Hour},
@@ -288,7 +288,7 @@ func Equal[T any](t *testing.T, what string, got, want T) {
 	}
 }
 
-// IDs are those of the rows.
+// IDs returns the IDs of the rows.
 func IDs(rows []store.SendOrRefusal) []uuid.UUID {
 	var list []uuid.UUID
 	for _, r := range rows {

@@ -50,7 +50,7 @@ func WritableWithRows(t *testing.T, f *Fixture, want int) {
 	Equal(t, "rows", len(f.All(t)), want)
 }
 
-// Traces are what must not be found of a recipient.
+// Traces has the values of a recipient that must not be found after an erasure.
 var Traces = map[string]string{
 	"masked": "q•••@unusual.example", "reference": "order of Quentin", "network": "198.51.100.0/24",
 	"request": "order-of-quentin", "holder": "s:quentin", "details": "Pay Ana 40.00 EUR",

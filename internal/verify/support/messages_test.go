@@ -9,8 +9,8 @@ import (
 	vtest "sendcode/internal/verify/verification/verificationtest"
 )
 
-// Messages are what the templates make for the app and the purpose, in every language and on every
-// channel, and none has a code.
+// Messages returns the texts that the templates make for the app and the purpose, in every language
+// and on every channel. None has a code.
 func TestMessages(t *testing.T) {
 	r := vtest.NewRig(t, func(s *vtest.Settings) {
 		p := s.Set.Purposes["default"]

@@ -70,8 +70,8 @@ func TestStrangersStopAtHalfOfTheFailures(t *testing.T) {
 	})
 }
 
-// What failed for a reason of ours counts for an hour by class: 20 of one class refuse no other,
-// whatever the limiter does.
+// Sends that failed by our own fault count for an hour, each class by itself: 20 of one class
+// refuse no other class, whether the limiter answers or not.
 func TestBackoffIsOfOneClass(t *testing.T) {
 	for _, class := range store.Classes {
 		for name, away := range map[string]bool{"limiter": false, "limiter away": true} {

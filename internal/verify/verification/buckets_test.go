@@ -212,9 +212,9 @@ func ruleNames(d quota.Decision) (all []string) {
 	return all
 }
 
-// Strangers for whom a back end names no address are one network: 1,000 an hour, whoever the
-// recipients are. Whoever is named, or known, goes on. The log says so from the first one, then
-// once an hour.
+// Strangers for whom a back end names no address are counted as one network: 1,000 an hour, for any
+// recipients. Strangers with an address and known people are still served. The log has a line at
+// the first refusal, then once an hour.
 func TestUnnamedStrangersAreOneNetwork(t *testing.T) {
 	vtest.InBubbleWith(t, wide, func(r *vtest.Rig) {
 		unnamed := func(n int) verification.Request {

@@ -56,7 +56,7 @@ func TestACallersCode(t *testing.T) {
 	})
 }
 
-// Who may bring which code.
+// Only some callers may bring a code, and only some codes are accepted.
 func TestCallersCodesThatAreRefused(t *testing.T) {
 	vtest.InBubbleWith(t, wide, func(r *vtest.Rig) {
 		own := r.SendTo(vtest.Ana)

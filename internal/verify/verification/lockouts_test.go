@@ -183,8 +183,9 @@ func TestABackEndForStrangers(t *testing.T) {
 	})
 }
 
-// A lockout belongs to the class that opened the verifications, whoever enters their codes. It
-// refuses no sends of another class. An administrator sees the lockout of each class.
+// A lockout counts for the class of the caller that opened the verifications, even if a caller of
+// another class enters the codes. It refuses no sends of another class. An administrator sees the
+// lockout of each class.
 func TestLockoutsAreOfTheClassThatOpened(t *testing.T) {
 	vtest.InBubbleWith(t, wide, func(r *vtest.Rig) {
 		h, _ := r.Svc.Administration.HashRecipient("email", vtest.Ana)

@@ -28,7 +28,7 @@ var slow = []quota.Rule{
 
 var slowly = vtest.WithRules(slow...)
 
-// told is what a browser is told of the rules, in header and body.
+// told returns the header and the body by which a browser learns of the rules.
 func told(d quota.Decision) string {
 	h := http.Header{}
 	_ = quotahttp.SetRateLimit(h, d)

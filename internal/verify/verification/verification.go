@@ -263,8 +263,8 @@ type Caller struct {
 // session, a password or a device.
 type Trust int
 
-// What a request says counts more than what follows from other things: its key's setting, or for a
-// resend the verification.
+// A request's own value counts more than the setting of its key, or for a resend, than the trust of
+// the verification.
 const (
 	ImpliedStranger Trust = iota // neither the request nor its key's setting says anything
 	SaidStranger                 // possible only with a key whose setting implies that all people are known
@@ -287,7 +287,8 @@ func (t Trust) ofResend(class store.Class) Trust {
 	return ImpliedStranger
 }
 
-// PageOffer is what an app's page offers. The methods of a nil PageOffer allow everything.
+// PageOffer has the channels and purposes that an app's page offers. The methods of a nil PageOffer
+// allow everything.
 type PageOffer struct {
 	Channels []recipient.Channel // empty: all
 	Purposes []string

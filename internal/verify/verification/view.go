@@ -33,7 +33,7 @@ type Answer struct {
 	CheckFailed humancheck.Reason
 }
 
-// View is what a caller may see of a verification: never the code or the full recipient.
+// View has the part of a verification that a caller may see: never the code or the full recipient.
 type View struct {
 	ID      string
 	State   State

@@ -63,8 +63,8 @@ func newFailoverClient(o *redis.FailoverOptions) *redis.Client {
 	return client
 }
 
-// masterNamer adds the master's name to redis.Nil, which is what a Sentinel says if it doesn't know
-// it.
+// masterNamer adds the master's name to redis.Nil, the answer of a Sentinel that does not know the
+// master.
 type masterNamer string
 
 func (name masterNamer) DialHook(next redis.DialHook) redis.DialHook {

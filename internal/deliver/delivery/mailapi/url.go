@@ -14,7 +14,7 @@ import (
 	"sendcode/internal/deliver/delivery"
 )
 
-// Scheme is that of the URL of an account.
+// Scheme is the scheme of an account's URL.
 const Scheme = "resend"
 
 // Config names one account with Resend. A zero field means its default.

@@ -53,7 +53,7 @@ func misbehaviours() (rows []misbehaviour) {
 	return append(rows, oddities()...)
 }
 
-// refusals are whole replies: what they say is what happened.
+// refusals returns whole replies that name the failure they report.
 func refusals(stage smtptest.Stage) []misbehaviour {
 	at, refused := seenAt[stage], delivery.Rejected
 	if at == delivery.StageHello {
@@ -227,8 +227,8 @@ func checkReply(t *testing.T, got outcome, stage smtptest.Stage, said []byte) {
 	}
 }
 
-// What a server says of a refusal is kept, at any stage and of each line, but for recipient, code
-// and login.
+// The words of a server's refusal are kept, at any stage and from each line, except the recipient,
+// the code and the login.
 func TestWordsOfARefusal(t *testing.T) {
 	const said = " <" + recipient + "> blocked, see https://www.spamhaus.org/query/ip/203.0.113.5?to=" + recipient +
 		" or https://example.com/" + code + "/Lovelace"

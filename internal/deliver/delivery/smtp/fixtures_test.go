@@ -11,7 +11,7 @@ import (
 	"sendcode/internal/deliver/delivery/smtptest"
 )
 
-// What must never be in an error.
+// These values must never be in an error.
 const (
 	recipient = smtptest.Recipient
 	username  = "relay-user"

@@ -18,7 +18,7 @@ import (
 	"sendcode/quota"
 )
 
-// loginView is what the login page shows.
+// loginView has the values of the login page.
 type loginView struct {
 	layout.Page
 	Next     string // where to go afterwards

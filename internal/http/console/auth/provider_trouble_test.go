@@ -13,7 +13,7 @@ import (
 	"sendcode/internal/kit/servertest"
 )
 
-// What comes back must come from the browser that was sent, in time, and once.
+// A provider's answer is accepted only from the browser that was sent there, in time, and once.
 func TestStatesAreBoundToTheirBrowser(t *testing.T) {
 	r, server := besideProvider(t)
 	consoletest.Is(server, "bo", "support")

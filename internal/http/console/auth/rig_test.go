@@ -17,7 +17,7 @@ import (
 	"sendcode/internal/http/server"
 )
 
-// What every test checks of an answer.
+// Every test checks an answer by these.
 var (
 	want, redirects, contains, lacks = consoletest.Want, consoletest.Redirects, consoletest.Contains, consoletest.Lacks
 )

@@ -92,7 +92,7 @@ type session struct {
 	lacks string    // what the person must do before any other page; empty: nothing
 }
 
-// What a session may lack after the right password.
+// After the right password, a session may still lack one of these.
 const (
 	lacksCode   = "code"   // of the second factor
 	lacksFactor = "factor" // no second factor, but the settings demand one

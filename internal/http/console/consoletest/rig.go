@@ -21,8 +21,8 @@ import (
 	"sendcode/internal/verify/verification/verificationtest"
 )
 
-// Rig is what tests of the console stand on: the use cases on a clock that the test moves. Nothing
-// runs in the background.
+// Rig runs the console and the use cases on a clock that the test moves. Nothing runs in the
+// background.
 type Rig struct {
 	*verificationtest.Rig
 	Clock   *Clock
@@ -134,7 +134,7 @@ func (r *Rig) Entries(action string) []store.AuditEntry {
 	return list
 }
 
-// Act is what a test compares of an audit entry.
+// Act has the fields of an audit entry that tests compare.
 type Act struct {
 	Who, What  string
 	Outcome    store.AuditOutcome

@@ -24,15 +24,15 @@ const (
 
 const doneKeyPrefix = "done."
 
-// ActOutcome is what a page says after an action. The zero value says nothing.
+// ActOutcome has the sentences of a page after an action. In the zero value there are none.
 type ActOutcome struct {
 	Text texts.Sentence
 	Tone Tone
 }
 
-// Done returns what is so after an action, from the rows and the quota as they are now. What was
-// only taken on is not told as done: a send that waits has not gone out. If the rows show that the
-// action was not done, for example because somebody typed its address, Done says nothing.
+// Done describes the state after an action, from the rows and the quota as they are now. It does
+// not call a message sent that still waits. If the rows show that the action was not done, for
+// example because a person typed the address of this page, Done returns the zero value.
 func Done(act Act, s store.SendDetails, facts VerdictFacts, w texts.Words) ActOutcome {
 	c := verdictInput{SendOrRefusal: s.Send, Words: w, story: s, facts: facts}
 	switch act {

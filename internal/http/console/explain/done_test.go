@@ -14,9 +14,8 @@ import (
 	"sendcode/quota"
 )
 
-// After each action the page says what is so, by the state of the rows: never that a message is on
-// its way that was only taken on, and never that a person can ask again whom something else
-// refuses.
+// After each action the page describes the state of the rows. It never says that a waiting message
+// is on its way, and never that a person can ask again if something else refuses that person.
 func TestDoneByState(t *testing.T) {
 	now := time.Date(2026, 3, 4, 14, 2, 20, 0, time.UTC)
 	at := func(d time.Duration) time.Time { return now.Add(d) }

@@ -70,7 +70,7 @@ func refusedBy(rule string, wait time.Duration, n int, more ...change) change {
 	}).and(more)
 }
 
-// What several situations begin with.
+// Several situations begin with one of these.
 var (
 	accepted   = sentAs(store.Sent, "250 2.0.0")
 	suppressed = failedAs("suppressed", "", false)
@@ -171,7 +171,7 @@ func (s situation) stopped(x store.Suppression) situation {
 	return s
 }
 
-// later is what a provider told of the row.
+// later adds an event that a provider reported for the send.
 func (s situation) later(kind store.ProviderEventKind, detail string) situation {
 	n := time.Duration(len(s.story.Events) + 1)
 	s.story.Events = append(s.story.Events, store.ProviderEvent{

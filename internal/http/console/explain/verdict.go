@@ -47,8 +47,8 @@ type verdictInput struct {
 // VerdictFacts are the data that a verdict depends on beside the row's story.
 type VerdictFacts struct {
 	Quota *quota.Decision // what the recipient's rules say now to a request with a secret key; nil: not known
-	// Strangers is what the rules say now to an unknown browser, which may not use their reserves.
-	// If it waits no longer than a secret key, Strangers is nil.
+	// Strangers is the rules' current decision for an unknown browser, which may not use their
+	// reserves. It is nil if an unknown browser waits no longer than a secret key.
 	Strangers *quota.Decision
 
 	Pause *policy.Pause // the pause that stops the row's channel or purpose now; nil: none

@@ -328,7 +328,7 @@ func TestEveryCombinationHasAVerdict(t *testing.T) {
 	}
 }
 
-// What stands out on a send's page: nothing where nothing is to do, the lift of a suppression that
+// A send's page highlights only something that can be done, such as lifting a suppression that
 // holds.
 func TestWhatStandsOut(t *testing.T) {
 	held := store.Suppression{Cause: store.CauseManual}

@@ -31,7 +31,7 @@ type policiesView struct {
 // countedTime is how far back the page counts how often each rule refused.
 const countedTime = 7 * 24 * time.Hour
 
-// otherStop is what keeps a code from a person and is no rule of a policy.
+// otherStop describes a stop of sends that is not a rule of a policy.
 type otherStop struct {
 	Name, What string
 	Link       string // to what it stopped, or to its list; empty: none

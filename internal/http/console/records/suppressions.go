@@ -90,8 +90,9 @@ func (handlers *Handlers) showSuppressions(c echo.Context, status int, raw strin
 	return handlers.Layout.Show(c, status, "suppressions", v)
 }
 
-// doneParameter is the parameter of a list's page that an action leads to. Its value is the action.
-// The page then says what is so, from the rows that it reads, whatever the action has answered.
+// doneParameter is the parameter of the address of a list to which an action redirects. Its value
+// is the action. The page then describes the state by the rows that it reads, even if the action's
+// own answer was lost.
 const doneParameter = "done"
 
 // withoutDone returns a raw query without doneParameter, which no list filters by.
@@ -283,8 +284,8 @@ func (handlers *Handlers) liftSuppressionsForm(c echo.Context, form url.Values) 
 	return handlers.answerSuppressionForm(c, form, auth.ActionLiftSuppression, of, err)
 }
 
-// answerSuppressionForm redirects to the list of the recipient's suppressions, which says what is
-// so after the action.
+// answerSuppressionForm redirects to the list of the recipient's suppressions, which describes the
+// state after the action.
 func (handlers *Handlers) answerSuppressionForm(c echo.Context, typed url.Values, act string, of recipient.Hash, err error) error {
 	if bad, ok := errors.AsType[*fault.InvalidError](err); ok {
 		w := layout.Words(c)

@@ -89,7 +89,8 @@ func redisByScript(s *apptest.Stack, password string) string {
 	return address
 }
 
-// What compose.postgres.yaml starts carries the service, with no superuser and no open Redis in it.
+// The parts that compose.postgres.yaml starts suffice for the service, and contain no superuser and
+// no open Redis.
 func TestComposedPartsCarryTheService(t *testing.T) {
 	t.Parallel()
 	s := asComposed(t).Start(2)

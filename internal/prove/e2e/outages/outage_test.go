@@ -24,7 +24,7 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(apptest.Main(m, 5, 1)) }
 
-// redisAway is what /readyz says while Redis does not answer.
+// redisAway is the answer of /readyz while Redis does not answer.
 const redisAway = "degraded: redis_away: Redis does not answer or can't write: the database decides for recipients, each process for other rules."
 
 // fullest returns a bucket that has as many events as any in a Redis, and how many.

@@ -95,8 +95,8 @@ func (c *carriers) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, `{"id":"`+m.ID+`","said":"`+said+`"}`)
 }
 
-// courses are what carriers report of a message, a second after a space: that it was delivered, or
-// lost.
+// courses has the sequences of reports on a message. A d says that it was delivered, an l that it
+// was lost; a space is a second.
 var courses = []string{"", "d", "l", "   d", "  l", "dd", "l d", "d l"}
 
 // take accepts a message, and reports its outcome. It repeats each report until the service has

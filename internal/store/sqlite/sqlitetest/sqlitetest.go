@@ -109,7 +109,7 @@ func serialize(pool *sql.DB) (image []byte, err error) {
 	return image, err
 }
 
-// serializer is what database/sql lacks of the driver's connection.
+// serializer has the methods of the driver's connection that database/sql does not offer.
 type serializer interface {
 	Serialize() ([]byte, error)
 	Deserialize(image []byte) error

@@ -173,8 +173,8 @@ func (d dialect) judge(c Config, r providerhttp.Response) answer {
 	return answer{result: humancheck.Result{Passed: true}}
 }
 
-// unknownHosts are what vendors return in place of a host that is unknown (reCAPTCHA in apps) or
-// not disclosed (hCaptcha under unusual load).
+// unknownHosts has the values that vendors return in place of a host that is unknown (reCAPTCHA in
+// apps) or not disclosed (hCaptcha under unusual load).
 var unknownHosts = []string{"", "not-provided"}
 
 // refusesHost reports whether a token was made on a host that is not in Hostnames. It never refuses

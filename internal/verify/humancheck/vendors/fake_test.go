@@ -22,7 +22,7 @@ import (
 	"sendcode/quota"
 )
 
-// What must not be seen but by the vendor.
+// Only the vendor may see these values.
 const (
 	secret = "s3cret-canary"
 	ip     = "203.0.113.77"

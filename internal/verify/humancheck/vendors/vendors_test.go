@@ -182,7 +182,7 @@ func TestQuestionsAreBounded(t *testing.T) {
 	})
 }
 
-// What `sendcode doctor` says of each vendor.
+// `sendcode doctor` prints these sentences about each vendor.
 func TestProbe(t *testing.T) {
 	each(t, func(t *testing.T, kind string) {
 		for mode, want := range map[string]string{

@@ -33,7 +33,7 @@ import (
 	"sendcode/templates"
 )
 
-// Settings are what tests choose.
+// Settings has the settings of a process that tests choose.
 type Settings struct {
 	policy.Set
 	outbox.Config

@@ -44,7 +44,7 @@ func (r *Rig) NewestSend(id string) store.Send {
 	return send
 }
 
-// Send is what tests compare of a send.
+// Send has the fields of a send that tests compare.
 type Send struct {
 	Status                         store.Status
 	Reason, Provider, ProviderCode string
@@ -187,7 +187,7 @@ func (r *Rig) SendFails(to, reason string) verification.Answer {
 	return a
 }
 
-// Suppressions are those of the database.
+// Suppressions returns the suppressions in the database.
 func (r *Rig) Suppressions() []store.Suppression {
 	r.Helper()
 	list, _, err := r.Store.Suppressions(r.Context(), store.SuppressionFilter{Limit: 200})
