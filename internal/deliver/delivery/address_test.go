@@ -8,9 +8,9 @@ import (
 	"sendcode/internal/deliver/delivery"
 )
 
-// Each line is a refusal for good as a server words it: its stage, code and enhanced code, its
-// verdict on the address, and its words. "missing": there is no such mailbox. "bad": the address
-// accepts no messages. "other": neither of these.
+// Each line is a final refusal in the words of a server: stage, code and enhanced code, verdict on
+// the address, and text. "missing": there is no such mailbox. "bad": the address accepts no
+// messages. "other": neither of these.
 const refusals = `
 rcpt 550 5.1.1 missing
 rcpt 550 - missing L'utilisateur n'existe pas

@@ -14,7 +14,7 @@ import (
 	"sendcode/internal/kit/servertest"
 )
 
-// try makes one attempt, if it is let in.
+// try makes one attempt if the breaker admits it.
 func try(b *delivery.Breaker, result error) bool {
 	report, ok := b.Allow()
 	if ok {
@@ -63,8 +63,8 @@ func TestHalfOfTheAttempts(t *testing.T) {
 	}
 }
 
-// A breaker admits any number of attempts while it is closed, and none while it rests. Then it
-// admits one at a time, until that attempt has its result.
+// A breaker admits any number of attempts while it is closed, and none while it is open. After its
+// pause it admits one at a time, until that attempt has its result.
 func TestHowManyABreakerAdmits(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		b := delivery.NewBreaker("mx.example", false)
@@ -92,7 +92,7 @@ func TestHowManyABreakerAdmits(t *testing.T) {
 	})
 }
 
-// Without traffic a check closes a breaker again. No check is made while the breaker rests, or
+// Without traffic a check closes a breaker again. No check is made during the breaker's pause, or
 // beside an attempt.
 func TestAnIdlePartIsCheckedAgain(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
@@ -115,7 +115,7 @@ func TestAnIdlePartIsCheckedAgain(t *testing.T) {
 	})
 }
 
-// A server that no mail goes to any more may have a new certificate: its last one is forgotten.
+// A server that gets no more mails may have a new certificate, so its last one is forgotten.
 func TestACertificateIsForgotten(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		var last delivery.LastCertificate

@@ -15,8 +15,7 @@ import (
 	"sendcode/internal/kit/servertest"
 )
 
-// fillForm puts the fill in the place of "§", an escaped one in that of "¤", and the token in that
-// of "†".
+// fillForm replaces "§" by the fill, "¤" by the escaped fill, and "†" by the token.
 type fillForm struct{ subject, text, html string }
 
 func (f *fillForm) Texts(fill, token string) (subject, text, html string, err error) {
@@ -82,8 +81,8 @@ func readMail(t *testing.T, content []byte) (r read) {
 	return r
 }
 
-// sameMail encodes a mail. The mail must read as it was given, or must be refused as by an encoder
-// that has kept nothing.
+// sameMail compares a mail from an encoder that has encoded others with the same mail from a new
+// encoder, and checks that it reads as given. Both encoders must refuse the same mails.
 func sameMail(t *testing.T, e *MailEncoder, m Mail) {
 	t.Helper()
 	got, fail := e.Encode(m)
@@ -129,8 +128,7 @@ func sameMail(t *testing.T, e *MailEncoder, m Mail) {
 	}
 }
 
-// An encoded mail has the texts that it was given, no matter which mails of its form were encoded
-// before.
+// An encoded mail has the texts that it was given, whichever mails of its form were encoded before.
 func TestEncodedMailsAreReadAsGiven(t *testing.T) {
 	long := strings.Repeat("Words that are wrapped, for no line is that long. ", 4)
 	fills := []string{"123456S-7K3M-Q2XP", "654321S-AAAA-0000", "ABCDEFGHIJ", "A-B-CDEFGH", "------", "1111111111S-1111-1111", "12=456"}

@@ -38,7 +38,7 @@ func deliver(t *testing.T, ctx context.Context, s *mailapi.Client, n int) (strin
 	return reply, fail
 }
 
-// inBubble runs a test in a bubble, where pauses take no time.
+// inBubble runs a test on a virtual clock.
 func inBubble(t *testing.T, test func(t *testing.T, s *mailapitest.Server)) {
 	servertest.Bubble(t, func(t *testing.T) {
 		s := mailapitest.New(t)
@@ -47,8 +47,8 @@ func inBubble(t *testing.T, test func(t *testing.T, s *mailapitest.Server)) {
 	})
 }
 
-// TestMailAPIAnswers: what an answer becomes, after how many requests, and the wait that it asks
-// for.
+// Each answer of the provider leads to an outcome, after some number of requests, and to the wait
+// that it asks for.
 func TestMailAPIAnswers(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *mailapitest.Server) {
 		server := s.Account(t)
@@ -85,8 +85,8 @@ func TestMailAPIAnswers(t *testing.T) {
 	})
 }
 
-// TestMailAPIMailArrivesWhole: sender, language, ID and the marks that events are found by are the
-// message's.
+// The provider gets the message's own sender, language, ID and the tags by which events are
+// matched.
 func TestMailAPIMailArrivesWhole(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *mailapitest.Server) {
 		m := smtptest.Sample(1)
@@ -114,16 +114,15 @@ func TestMailAPIMailArrivesWhole(t *testing.T) {
 	})
 }
 
-// TestMailAPIUnknown: a request with an unknown outcome is repeated only if the provider recognizes
-// the repetition, and then there is one mail. If the repetition fails otherwise, the outcome stays
-// unknown.
+// A request with an unknown outcome is repeated only if the provider recognizes the repetition, and
+// then there is one mail. If the repetition fails otherwise, the outcome stays unknown.
 func TestMailAPIUnknown(t *testing.T) {
 	half := "HTTP/1.1 200 OK\r\nContent-Length: 400\r\n\r\n{"
 	inBubble(t, func(t *testing.T, s *mailapitest.Server) {
 		server := s.Account(t)
 		for n, c := range []struct {
 			then, second mailapitest.Step
-			want         delivery.ErrorClass // with repetition
+			want         delivery.ErrorClass // if the provider recognizes repetitions
 			requests     int
 		}{
 			{mailapitest.Accepts, mailapitest.Accepts, "", 2},
@@ -149,8 +148,8 @@ func TestMailAPIUnknown(t *testing.T) {
 	})
 }
 
-// TestMailAPITimes: no answer within the time of a request is unknown; a dial that ends with ctx,
-// or a handshake that fails, is not.
+// Without an answer within the time of a request, the outcome is unknown. It is known after a dial
+// that ends with ctx, or a handshake that fails.
 func TestMailAPITimes(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *mailapitest.Server) {
 		s.Script(mailapitest.Stalls)
@@ -169,8 +168,8 @@ func TestMailAPITimes(t *testing.T) {
 	})
 }
 
-// TestMailAPITurns: at most the configured number of requests run at once. A mail that cannot wait
-// for its turn, or that may not begin, makes no request.
+// At most the configured number of requests run at once. A mail that cannot wait for its turn, or
+// that may not begin, makes no request.
 func TestMailAPITurns(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *mailapitest.Server) {
 		server := s.Account(t, func(c *mailapi.Config) { c.MaxConns = 2 })
@@ -195,7 +194,7 @@ func TestMailAPITurns(t *testing.T) {
 		}
 		all.Go(func() { deliver(t, t.Context(), server, 3) })
 		all.Wait()
-		if took := time.Since(began); took != 30*time.Second { // two at once
+		if took := time.Since(began); took != 30*time.Second { // with two requests at once
 			t.Errorf("three mails took %v", took)
 		}
 		requests := s.Requests()
@@ -211,7 +210,7 @@ func TestMailAPITurns(t *testing.T) {
 	})
 }
 
-// TestMailAPIExamine: the doctor's request sends nothing, and tells a good login from a bad one.
+// The doctor's request sends nothing, and tells a good login from a bad one.
 func TestMailAPIExamine(t *testing.T) {
 	s := mailapitest.Start(t)
 	config, err := mailapi.ParseURL(s.URL())

@@ -33,8 +33,8 @@ const (
 
 // attempt makes one attempt to deliver a send. It checks whether the message is still wanted and
 // allowed, composes the message and sends it. If postponement is nil, out is the outcome. Otherwise
-// the send is postponed. The caller must record the result in the database. After a panic, the
-// result is that of outcomeAfterPanic.
+// the send is postponed. The caller must record the result in the database. After a panic,
+// outcomeAfterPanic decides the result.
 func (o *Outbox) attempt(ctx context.Context, f *flight) (out store.Outcome, postponement *store.Postponement) {
 	ctx = delivery.WithHandover(ctx)
 	defer panics.Recover(panics.Attempt, func() { out, postponement = o.outcomeAfterPanic(f.work.Send, delivery.HandedOver(ctx)) })
@@ -151,7 +151,7 @@ func (o *Outbox) usedProviders(ctx context.Context, s store.Send) (used, took []
 // stopReason returns the reason why a send must not go out. The recipient may be suppressed, or the
 // channel, the purpose, or the recipient's prefix for the caller's class may be paused. If reason
 // is empty, the send may go out. Pauses of prefixes can change at any time, so stopReason reads
-// them from the database at each attempt. The error is that of the database.
+// them from the database at each attempt. It fails if the database does.
 func (o *Outbox) stopReason(ctx context.Context, set policy.Set, w store.Work) (reason string, err error) {
 	s := w.Send
 	if s.Suppression != uuid.Nil {
@@ -244,7 +244,7 @@ func (o *Outbox) classifyFailure(w store.Work, out store.Outcome, fail *delivery
 		}
 	case delivery.Temporary:
 		wait, reason := max(o.retryDelay(w.Send.Attempt), fail.RetryAfter), temporary+fail.Stage
-		if fail.Err == delivery.ErrPace && w.Now.Before(w.Verification.ExpiresAt) { // a wait for the pace ends only with the code
+		if fail.Err == delivery.ErrPace && w.Now.Before(w.Verification.ExpiresAt) { // only the code's end ends a wait for the pace
 			wait, reason = min(fail.RetryAfter, w.Verification.ExpiresAt.Sub(w.Now)-1), reasonBacklog
 		}
 		if w.Now.Add(wait).Before(w.Verification.ExpiresAt) {

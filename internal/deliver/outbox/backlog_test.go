@@ -12,10 +12,10 @@ import (
 	"sendcode/internal/store"
 )
 
-// ends lets n attempts end, one after the other.
+// ends is a function that ends n attempts, one after the other.
 type ends func(n int, every time.Duration, fail *delivery.Error)
 
-// wait has n more messages of an app wait in a lane's queue.
+// wait queues n more messages of an app in a lane.
 func wait(l *lane, app string, n int) {
 	l.noteFull(time.Now(), 16)
 	l.count(app, n)
@@ -30,7 +30,7 @@ func postponed(l *lane, app string, n int) {
 	l.count(app, n)
 }
 
-// backlog has n messages go out while all workers are busy. Two seconds later all are busy again.
+// backlog sends n messages while all workers are busy. Two seconds later all are busy again.
 func (end ends) backlog(l *lane, n int, every time.Duration) {
 	l.noteFull(time.Now(), 16)
 	l.workers = 16
@@ -216,7 +216,7 @@ func TestExpectedWait(t *testing.T) {
 			end.backlog(l, 20, 2*time.Second)
 			end.backlog(l, 4, time.Second/2)
 			time.Sleep(50 * time.Second)
-			for range 1000 { // moments without a free worker
+			for range 1000 { // for short times no worker is free
 				end.backlog(l, 0, 0)
 			}
 			time.Sleep(time.Second / 2)

@@ -144,5 +144,6 @@ func (o *Outbox) composeText(w store.Work, to recipient.Recipient, request messa
 	return func(ctx context.Context) (delivery.Result, error) { return o.Carrier.Send(ctx, m) }, store.Outcome{}
 }
 
-// errNoCarrier says that no carrier is configured any longer when a waiting text message is sent.
+// errNoCarrier is the error of a text message that waited while its carrier was removed from the
+// settings.
 var errNoCarrier = errors.New("outbox: no carrier is configured")

@@ -12,7 +12,7 @@ import (
 	"sendcode/internal/store"
 )
 
-// noDetails is a database that has forgotten all sends.
+// noDetails is a database that has lost all sends.
 type noDetails struct{ Store }
 
 func (noDetails) SendDetails(context.Context, uuid.UUID) (store.SendDetails, error) {
@@ -20,8 +20,8 @@ func (noDetails) SendDetails(context.Context, uuid.UUID) (store.SendDetails, err
 }
 
 // A send that an earlier attempt may have delivered fails for good only if a server says that its
-// address accepts no messages. That the recipient is suppressed says nothing of the earlier
-// attempt.
+// address accepts no messages. A suppression of the recipient does not show what became of the
+// earlier attempt.
 func TestOutcomeOfASendInDoubt(t *testing.T) {
 	o := &Outbox{Dependencies: Dependencies{Store: noDetails{}}}
 	for name, c := range map[string]struct {

@@ -7,8 +7,8 @@ import (
 	"sendcode/internal/store"
 )
 
-// Held returns how many sends of all channels are in memory, and whether sends of the channel,
-// strangers' apart, wait in the database since memory was full.
+// Held returns how many sends of all channels are in memory. behind is true if memory was full and
+// sends of the channel therefore wait in the database; the lane of strangers does not count.
 func (o *Outbox) Held(ch recipient.Channel) (held int, behind bool) {
 	o.leases.mu.Lock()
 	held = len(o.leases.flights)

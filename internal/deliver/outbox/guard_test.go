@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// Only update takes the lock of the lanes, so no change of a lane forgets to note whether the lane
-// was full before it.
+// Only update takes the lock of the lanes. So each change of a lane first notes whether the lane
+// was full.
 func TestOnlyUpdateLocksTheLanes(t *testing.T) {
 	files, err := os.ReadDir(".")
 	if err != nil {

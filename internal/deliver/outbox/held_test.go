@@ -26,7 +26,8 @@ func browserIn(n int) verification.Caller {
 	return browser
 }
 
-// arrival returns how long after its send a mail arrived; an hour means that it has not arrived.
+// arrival returns the time between a request and the arrival of its mail. An hour means that the
+// mail has not arrived.
 func (w *wire) arrival(to string, asked time.Time) time.Duration {
 	for _, m := range w.server.Messages() {
 		if m.To[0] == to {
@@ -39,14 +40,15 @@ func (w *wire) arrival(to string, asked time.Time) time.Duration {
 // attack describes requests of strangers for recipients whose mail server answers late.
 type attack struct {
 	rule     smtptest.Rule
-	conns    int // 0: as the server accepts
+	conns    int // 0: as many as the server accepts
 	networks int
 	life     time.Duration // of a code
 }
 
-// arrivals asks for codes from the attack's networks, as many domains, and in the next minute for
-// codes of honest browsers and of known people. It returns the longest time that a mail took: to a
-// domain that others use, to one that nobody used before, and of known people.
+// arrivals asks for codes from the attack's networks for as many domains, and in the next minute
+// for codes of honest browsers and of known people. It returns the longest time until a mail
+// arrived: at a domain that others use (shared), at a domain that nobody used before (alone), and
+// for known people.
 func (a attack) arrivals(t *testing.T) (shared, alone, known time.Duration) {
 	a.rule.To = "-chosen.example"
 	live := func(s *vtest.Settings) {
@@ -81,7 +83,7 @@ func (a attack) arrivals(t *testing.T) (shared, alone, known time.Duration) {
 			case 2:
 				ask(fmt.Sprintf("alone@n%d.example", n), browserIn(1000+n))
 			}
-			if a.conns != 1 { // else there is none to leave to others
+			if a.conns != 1 { // a single connection can't be left to others
 				ask(fmt.Sprintf("own-%d@example.com", n), vtest.BackEnd)
 			}
 		}
@@ -100,16 +102,16 @@ func (a attack) arrivals(t *testing.T) (shared, alone, known time.Duration) {
 	return shared, alone, known
 }
 
-// inPieces answers with a line each second.
+// inPieces returns a rule by which the server answers one line each second.
 func inPieces(at smtptest.Stage) smtptest.Rule {
 	line := "250-still at it\r\n"
 	return smtptest.Rule{Stage: at, Reply: strings.Repeat(line, 280) + "250 ok", Slow: true, Pause: time.Second / time.Duration(len(line))}
 }
 
-// Strangers ask for codes to domains of their own, for which the mail server answers RCPT, DATA or
-// the final dot late, in pieces, never, or as if overloaded: from one network to 200, with as many
-// domains and more. In the next minute other browsers' sends are admitted, and their mails leave
-// within 10 s. Mails of known people leave at once.
+// Strangers ask for codes for domains of their own. The mail server answers RCPT, DATA or the final
+// dot late, in pieces, never, or as if it were overloaded. The requests come from one to 200
+// networks, and go to at least as many domains. In the next minute the sends of other browsers are
+// admitted, and their mails leave within 10 s. Mails for known people leave at once.
 func TestHeldRecipientsDelayNoOthers(t *testing.T) {
 	held := smtptest.Rule{Delay: 10 * time.Second, Reply: "450 4.1.8 no"}
 	dot := smtptest.Rule{Stage: smtptest.Dot, Delay: 280 * time.Second}
@@ -129,7 +131,7 @@ func TestHeldRecipientsDelayNoOthers(t *testing.T) {
 	} {
 		for n, networks := range []int{1, 2, 20, 200} {
 			for i, conns := range []int{2, 3, 4, 10, 0} {
-				if (n+i)%2 == len(stage)%2 && (networks < 200 || conns == 2 || conns == 10) { // half of them
+				if (n+i)%2 == len(stage)%2 && (networks < 200 || conns == 2 || conns == 10) { // only half of the combinations
 					all[fmt.Sprintf("%s, %d networks, %d connections", stage, networks, conns)] = attack{rule: rule, conns: conns, networks: networks}
 				}
 			}
@@ -147,8 +149,9 @@ func TestHeldRecipientsDelayNoOthers(t *testing.T) {
 	}
 }
 
-// The first of two servers refuses more than ten connections. Strangers' mails that are held leave
-// connections free at each of the servers, so mails of known people don't wait for the second one.
+// The first of two servers refuses more than ten connections. Held mails of strangers leave
+// connections free at each of the servers, so mails for known people don't wait for the second
+// server.
 func TestHeldRecipientsByTwoServers(t *testing.T) {
 	for _, stage := range []smtptest.Stage{smtptest.Rcpt, smtptest.Data, smtptest.Dot} {
 		for _, networks := range []int{1, 2, 20, 200} {
@@ -196,9 +199,10 @@ func TestHeldRecipientsByTwoServers(t *testing.T) {
 	}
 }
 
-// Connections that strangers' mails open hang before the server knows a recipient: while they are
-// opened, at the greeting, EHLO, STARTTLS, in the handshake, or at MAIL. Later connections work.
-// The mails that hang give way, so others arrive within 10 s, and those of known people at once.
+// The connections that strangers' mails open hang before the server knows a recipient: before the
+// greeting, at the greeting, EHLO or STARTTLS, in the handshake, or at MAIL. Later connections
+// work. The mails that hang give way, so other mails arrive within 10 s, and mails for known people
+// at once.
 func TestHeldConnectionsDelayNoOthers(t *testing.T) {
 	const connect smtptest.Stage = "connect"
 	for _, stage := range []smtptest.Stage{
@@ -249,9 +253,9 @@ func TestHeldConnectionsDelayNoOthers(t *testing.T) {
 	}
 }
 
-// 40 mails of known people and 10 of strangers share one connection, over which each takes 3 s.
-// They take turns: a stranger's mail that waits for the connection does not give way to others,
-// since it keeps nothing that they could use.
+// 40 mails for known people and 10 for strangers share one connection, which each of them needs for
+// 3 s. They take turns: a stranger's mail that waits for the connection does not give way to
+// others, because it occupies nothing that they need.
 func TestStrangersShareTheOnlyConnection(t *testing.T) {
 	slow := smtptest.Misbehaving(smtptest.Rule{Stage: smtptest.Rcpt, Delay: 3 * time.Second})
 	onTheWireWith(t, nil, slow, func(s *smtp.Config) { s.MaxConns = 1 }, func(r *wire) {
@@ -274,7 +278,7 @@ func TestStrangersShareTheOnlyConnection(t *testing.T) {
 	})
 }
 
-// A server that takes 12 s to answer RCPT gets the mail of each stranger all the same.
+// A server that takes 12 s to answer RCPT still gets the mail of each stranger.
 func TestStrangersMailsByASlowServer(t *testing.T) {
 	for conns, mails := range map[int]int{0: 48, 4: 24, 1: 12} {
 		t.Run(fmt.Sprint(conns), func(t *testing.T) {
@@ -292,8 +296,8 @@ func TestStrangersMailsByASlowServer(t *testing.T) {
 	}
 }
 
-// lateCarrier takes 20 s for the numbers of one prefix, as a carrier that waits for one operator.
-// It has the request meanwhile.
+// lateCarrier answers after 20 s for the numbers of one prefix, like a carrier that waits for an
+// operator. It has the request in the meantime.
 type lateCarrier struct {
 	*vtest.Carrier
 	prefix string
@@ -319,9 +323,9 @@ func (c *lateCarrier) Send(ctx context.Context, m sms.Message) (delivery.Result,
 	return c.Carrier.Send(ctx, m)
 }
 
-// Strangers of one network to 200 ask for codes to numbers of a prefix for which the carrier
+// Strangers in one to 200 networks ask for codes for numbers of a prefix for which the carrier
 // answers late. The text messages of honest browsers to other numbers arrive within 10 s, and those
-// of known people at once. No message is sent twice.
+// for known people at once. No message is sent twice.
 func TestALateCarrierDelaysNoOtherPrefix(t *testing.T) {
 	for _, networks := range []int{1, 2, 20, 200} {
 		t.Run(fmt.Sprint(networks), func(t *testing.T) {

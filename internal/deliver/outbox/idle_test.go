@@ -17,7 +17,7 @@ import (
 	"sendcode/internal/store"
 )
 
-// fakeDatabase notes the calls that it gets.
+// fakeDatabase records its calls.
 type fakeDatabase struct {
 	Store
 	calls []string
@@ -61,14 +61,15 @@ func newIdle(t *testing.T) *idle {
 	return r
 }
 
-// asked compares what the database was asked for since the last time.
+// asked compares the calls of the database since the last comparison.
 func (i *idle) asked(what string, calls ...string) {
 	i.Helper()
 	servertest.Same(i.T, what+": calls of the database", fmt.Sprintf("%q", i.db.calls), fmt.Sprintf("%q", calls))
 	i.db.calls = nil
 }
 
-// A message to which the carrier gave no ID awaits no receipt: there is nothing to know it by.
+// A message to which the carrier gave no ID awaits no receipt, because the receipt could not be
+// matched to it.
 func TestAMessageWithoutAnIDAwaitsNoReceipt(t *testing.T) {
 	o := newIdle(t)
 	o.Receipts = struct{ ReceiptSources }{} // a call would panic
@@ -90,7 +91,7 @@ func TestBackoff(t *testing.T) {
 }
 
 // After an outage of the database, the leases are renewed at once. For the time of a lease no row
-// is taken over, neither by a tick nor for lack of work.
+// is taken over, neither by a tick nor by a worker without work.
 func TestAfterAnOutageOutcomesComeFirst(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		s := newIdle(t)
@@ -118,7 +119,7 @@ func TestAfterAnOutageOutcomesComeFirst(t *testing.T) {
 	})
 }
 
-// suspended admits so many messages, since all other servers are suspended.
+// suspended admits the given number of messages, because all other servers are suspended.
 type suspended struct {
 	MailSender
 	admits int
@@ -128,8 +129,8 @@ func (s suspended) ConnLimit() int { return 0 }
 
 func (s suspended) AttemptsAllowed() int { return s.admits }
 
-// While all servers are suspended, the mails that wait in memory, strangers' or not, are tried
-// first. Text messages have a provider of their own.
+// While all servers are suspended, the mails that wait in memory are tried first, whether for
+// strangers or not. Text messages have a provider of their own.
 func TestWaitingMailsOfAllLanesAreTriedFirst(t *testing.T) {
 	s := newIdle(t)
 	s.Sender = suspended{admits: 2}
@@ -147,7 +148,7 @@ func TestWaitingMailsOfAllLanesAreTriedFirst(t *testing.T) {
 	}
 }
 
-// While all servers are suspended, the rows of expired codes say nothing of those that wait.
+// While all servers are suspended, rows of expired codes do not show whether other rows wait.
 func TestRowsWaitDuringASuspension(t *testing.T) {
 	s := newIdle(t)
 	l := s.lanes[store.Queue{Channel: recipient.Email}]
@@ -159,7 +160,7 @@ func TestRowsWaitDuringASuspension(t *testing.T) {
 	}
 }
 
-// A request that stops waiting for its outcome leaves nothing behind.
+// After a request stops waiting for its outcome, the outbox forgets the wait.
 func TestAnEndedWaitIsForgotten(t *testing.T) {
 	s := newIdle(t)
 	l := s.lanes[store.Queue{Channel: recipient.Email}]
@@ -171,7 +172,7 @@ func TestAnEndedWaitIsForgotten(t *testing.T) {
 	s.work.Wait()
 }
 
-// A write that panics is repeated less and less often, so that its stacks do not fill the log.
+// A write that panics is repeated at growing intervals, so that its stacks do not fill the log.
 func TestAnOutcomeWhoseWritePanics(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		r, began, writes := newIdle(t), time.Now(), 0

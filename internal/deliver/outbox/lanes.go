@@ -35,7 +35,7 @@ type lane struct {
 	gaveWay          time.Time         // when a message last gave way; see makeWay
 	newcomer         time.Time         // when a network last began to wait
 	recheck          *time.Timer       // of makeWay; may be nil
-	behind           map[string]bool   // the apps whose rows partly wait in the database, since memory was full
+	behind           map[string]bool   // the apps some of whose rows wait in the database, since memory was full
 	suspensionLogged bool              // logAttempt has logged that all servers are set aside
 	backlog
 }
@@ -47,13 +47,13 @@ func newLane(q store.Queue, r *reputations) *lane {
 	}
 }
 
-// ready reports whether a flight waits only for a worker. One that may be held waits for others,
-// too, so it is no part of the backlog.
+// ready reports whether a flight waits only for a worker. A flight that may be held also waits for
+// other flights, so it does not belong to the backlog.
 func (l *lane) ready() bool {
 	return l.anyWaits(func(s standing) bool { return s != held })
 }
 
-// mayBegin reports whether a flight waits that may have a worker.
+// mayBegin reports whether a waiting flight may have a worker.
 func (l *lane) mayBegin() bool {
 	return l.anyWaits(func(s standing) bool { return s != held || l.heldMayBegin() })
 }
@@ -108,9 +108,9 @@ func (q *queue) push(network string, f *flight) {
 	q.byNetwork[network] = t
 }
 
-// preference returns the order in which standings are served. Flights of which nothing is known
-// take turns with proven ones, so neither waits for all of the others. Flights that may be held
-// come last, and so that they do come, first at each fourth turn if there are several workers.
+// preference returns the order in which standings are served. Fresh flights take turns with proven
+// ones, so neither kind waits for all flights of the other. Held flights come last. If there are
+// several workers, held flights come first at each fourth turn, so that they do get served.
 func (l *lane) preference() [standings]standing {
 	switch {
 	case l.pops%4 == 3 && l.most > 1:
@@ -121,15 +121,15 @@ func (l *lane) preference() [standings]standing {
 	return [...]standing{proven, fresh, held}
 }
 
-// prefersNewest reports whether every second fresh flight that is served is the newest one. That is
-// so while messages give way: those that wait may then be an attack's, however many networks and
-// domains it uses, and one that comes later does not wait for all of them.
+// prefersNewest reports whether every second fresh flight that is served is the newest one. This is
+// so for a time after a message gave way. The waiting messages may then belong to an attack,
+// however many networks and domains it uses, and a later message does not wait for all of them.
 func (l *lane) prefersNewest(now time.Time) bool {
 	return !l.gaveWay.IsZero() && now.Sub(l.gaveWay) < preferNewestFor
 }
 
-// next returns the place of the flight that is served next: the network's place in turns, and the
-// flight's place among those of the network. If no flight may begin, it is -1.
+// next returns the place of the flight that is served next: its network's place in turns, and its
+// place among the flights of the network. If no flight may begin, at is -1.
 func (q *queue) next(l *lane) (network, at int) {
 	if !l.Strangers {
 		return 0, 0
@@ -165,7 +165,7 @@ func (q *queue) next(l *lane) (network, at int) {
 	return -1, -1
 }
 
-// pop takes the flight that is served next; nil if none may begin.
+// pop removes and returns the flight that is served next, or nil if none may begin.
 func (q *queue) pop(l *lane) (first *flight) {
 	n, at := q.next(l)
 	if n < 0 {
@@ -186,8 +186,8 @@ func (q *queue) pop(l *lane) (first *flight) {
 }
 
 // later returns how many of the waiting flights are served after a new flight of a network whose
-// code expires at the instant ends. Flights that may be held are served later, unless the network's
-// are held, too.
+// code expires at the instant ends. Held flights are served later, unless the network's are held,
+// too.
 func (l *lane) later(q *queue, network string, ends, now time.Time) (n int) {
 	heldToo := l.reputations.isHeld(networkKey(network), now)
 	counts := map[string]int{} // that are not later
@@ -217,7 +217,7 @@ func (l *lane) later(q *queue, network string, ends, now time.Time) (n int) {
 }
 
 // turnOf returns the network in whose turn a send is served. Only the networks of strangers take
-// turns, so in any other lane turnOf returns "". Without a known network, each send has a turn of
+// turns, so in any other lane turnOf returns "". Each send without a known network has a turn of
 // its own: a back end that names no client sends for many people, who are not one network.
 func (l *lane) turnOf(s store.Send) string {
 	switch {
@@ -235,7 +235,7 @@ func (l *lane) begin(app string) {
 	l.held[app]++
 }
 
-// end counts a flight no longer.
+// end uncounts a flight.
 func (l *lane) end(app string) {
 	l.flights--
 	if l.held[app]--; l.held[app] == 0 {
@@ -243,7 +243,7 @@ func (l *lane) end(app string) {
 	}
 }
 
-// push queues a flight.
+// push puts a flight into the queue.
 func (l *lane) push(f *flight) {
 	app := f.work.Send.App
 	q := l.queues[app]
@@ -263,7 +263,8 @@ func (l *lane) push(f *flight) {
 	l.count(app, 1)
 }
 
-// pop takes the first flight that may begin, of the app whose turn it is; nil if there is none.
+// pop removes and returns the first flight that may begin, of the app whose turn it is. It returns
+// nil if there is none.
 func (l *lane) pop() *flight {
 	for n, app := range l.turns {
 		q := l.queues[app]

@@ -124,8 +124,8 @@ type Carrier interface {
 	Send(ctx context.Context, m sms.Message) (delivery.Result, error)
 }
 
-// Limits says how many messages a MailSender or Carrier takes. One without limits embeds
-// delivery.Unlimited.
+// Limits is implemented by a MailSender or Carrier that takes a limited number of messages. One
+// without limits embeds delivery.Unlimited.
 type Limits interface {
 	// AttemptsAllowed returns how many messages it would try to send now;
 	// delivery.UnlimitedAttempts means any number.
@@ -164,7 +164,7 @@ type Config struct {
 	Domain    string            // right-hand side of Message-IDs
 	NotMeURL  string            // URL where recipients report mails, without the token; empty if mails have no link
 	IDHeaders []string          // names of extra mail headers to set to the send's ID
-	Lease     time.Duration     // of a row in flight; 0 means DefaultLease
+	Lease     time.Duration     // how long a row in flight is leased; 0 means DefaultLease
 	Tick      time.Duration     // between two looks for rows to take over; 0 means DefaultTick
 	Workers   int               // sends of one channel at workers together, without strangers'; 0 means DefaultWorkers
 	Capacity  int               // sends of one channel held in memory, without strangers'; 0 means DefaultCapacity

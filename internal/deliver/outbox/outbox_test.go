@@ -90,15 +90,15 @@ func TestNoRetryAfterTheCodesEnd(t *testing.T) {
 	}
 }
 
-// paced is the answer for a mail above the pace of its server.
+// paced returns the answer for a mail above the pace of its server.
 func paced(turn time.Duration) func(context.Context) error {
 	return func(context.Context) error {
 		return &delivery.Error{Class: delivery.Temporary, Stage: "dial", About: delivery.AboutPace, RetryAfter: turn, Err: delivery.ErrPace}
 	}
 }
 
-// A mail above the pace is tried at its turn, however often it was tried before. It ends only with
-// its code.
+// A mail above the pace is tried at its turn, however often it was tried before. Only its code's
+// end ends its wait.
 func TestAboveThePace(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		for range 9 {
@@ -133,7 +133,8 @@ func TestExpiredInTheQueueIsNotSent(t *testing.T) {
 	})
 }
 
-// A stop answers requests that wait for an outcome before they would be cut.
+// At a stop, requests that wait for an outcome get their answer before the server would cut their
+// connections.
 func TestEndWaits(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		release, waited := make(chan struct{}), make(chan string)
@@ -225,8 +226,8 @@ func TestWhatCannotBeComposedFails(t *testing.T) {
 	}
 }
 
-// wantPlaces fails the test unless Ana has so many places taken, by the limiter and by the
-// database.
+// wantPlaces fails the test unless Ana has this number of places taken, both in the limiter and in
+// the database.
 func wantPlaces(r *vtest.Rig, want int) {
 	r.Helper()
 	bucket := store.SendBucket{App: "shop", Channel: "email", Recipient: r.Person().Recipient, Purposes: []string{"default", "login"}}

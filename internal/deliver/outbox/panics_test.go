@@ -21,8 +21,8 @@ import (
 	"sendcode/quota"
 )
 
-// brokenParser is a connection on which the parser of replies panics when it reads after these
-// bytes were written.
+// brokenParser is a connection whose parser of replies panics at the next read after these bytes
+// were written.
 type brokenParser struct {
 	net.Conn
 	after   string
@@ -53,7 +53,8 @@ func (r brokenRenderer) Prepare(x message.RenderRequest) (message.PreparedMail, 
 
 // A panic in an attempt ends only that send. If the mail cannot have left, the send is tried once
 // more, and then fails and frees its place. From the final dot on, the outcome is unknown. Two
-// replicas over one Postgres continue, whichever makes the attempts, and send other mails.
+// replicas over one Postgres go on sending other mails, whether one of them or both make attempts
+// that panic.
 func TestAPanicEndsOneSend(t *testing.T) {
 	url := servertest.Postgres(t).NewDatabase(t)
 	servertest.OK(t, postgres.Migrate(t.Context(), url, ""))

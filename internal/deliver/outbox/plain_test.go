@@ -11,9 +11,10 @@ import (
 	vtest "sendcode/internal/verify/verification/verificationtest"
 )
 
-// A shop has 900 sign-ins an hour, and three times as many in its busiest minute. Its back end says
-// neither client_ip nor trust, so all its people are strangers of an unknown network. None of them
-// waits longer than 5 s for a connection to the mail server, which takes 50 ms or 2 s for a mail.
+// A shop has 900 sign-ins an hour, and three times that rate in its busiest minute. Its back end
+// sends neither client_ip nor trust, so all its people are strangers of an unknown network. None of
+// them waits longer than 5 s for a connection to the mail server, which takes 50 ms or 2 s for a
+// mail.
 func TestPeopleOfAPlainBackEndWaitLittle(t *testing.T) {
 	for _, c := range []struct {
 		conns int

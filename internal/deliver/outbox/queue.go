@@ -15,7 +15,7 @@ import (
 	"sendcode/quota"
 )
 
-// capacity returns how many flights of the lane memory holds.
+// capacity returns how many flights of a lane may be in memory.
 func (o *Outbox) capacity(l *lane) int {
 	if l.Strangers {
 		return o.Capacity / 2
@@ -23,7 +23,7 @@ func (o *Outbox) capacity(l *lane) int {
 	return o.Capacity
 }
 
-// limitsOf returns how much the MailSender or the Carrier of a channel takes now.
+// limitsOf returns the limits of the MailSender or the Carrier of a channel.
 func (o *Outbox) limitsOf(ch recipient.Channel) Limits {
 	switch {
 	case ch == recipient.Email && o.Sender != nil:
@@ -63,7 +63,7 @@ func (o *Outbox) maxWorkers(l *lane) int {
 // ends. It returns the send with its outcome. If the send has no outcome by that time, Deliver
 // returns the send with the status Queued, and delivery continues.
 func (o *Outbox) Deliver(ctx context.Context, w store.Work, wait time.Duration) store.Send {
-	w.Send.Status = store.Queued // the status in the response if the attempt has not ended
+	w.Send.Status = store.Queued // in the response, if the attempt has not ended
 	if wait <= 0 || o.hurried.Load() {
 		o.queueOrPostpone(w)
 		return w.Send
@@ -136,12 +136,12 @@ func (o *Outbox) handBack(f *flight, after time.Duration) {
 	})
 }
 
-// heldAgainAfter is when a replica takes over a message again that had no place in memory, because
-// too many wait there that may be held.
+// heldAgainAfter is the time after which a replica takes over a message again for which tooManyHeld
+// found no place in memory.
 const heldAgainAfter = 30 * time.Second
 
-// tooManyHeld reports whether a flight may be held, and as many such flights wait in memory as may:
-// a quarter of the capacity. So they leave place to others.
+// tooManyHeld reports whether a flight may be held and the lane already has as many such flights in
+// memory as it may: a quarter of the capacity. So they leave space to others.
 func (o *Outbox) tooManyHeld(f *flight) (too bool) {
 	o.update(f.lane, func(l *lane, now time.Time) {
 		if l.standingOf(f, now) != held {
@@ -176,7 +176,7 @@ func (o *Outbox) hasCapacityFor(f *flight) bool {
 	return fits
 }
 
-// appShare divides Capacity: each app may hold the result when memory is full.
+// appShare is the part of the capacity that each app may use even when memory is full: one tenth.
 const appShare = 10
 
 // takeOver leases due rows in the database. These rows have waited there, or another process left

@@ -17,7 +17,7 @@ import (
 	vtest "sendcode/internal/verify/verification/verificationtest"
 )
 
-// memory is for how many sends most outboxes of these tests have room.
+// memory is the capacity of most outboxes in these tests, in sends.
 const memory = 60
 
 // slowly runs a test of a service whose mail server takes a while for each mail, and whose outbox
@@ -37,8 +37,8 @@ func slowly(t *testing.T, each time.Duration, workers, room int, test func(*vtes
 	})
 }
 
-// persons returns whom the mails were for, in their order, and fails the test unless each of n
-// persons got one.
+// persons returns the recipients of the mails in their order, and fails the test unless each of n
+// persons got one mail.
 func persons(r *vtest.Rig, n int) (order []int) {
 	r.Helper()
 	for _, m := range r.MailServer.Attempts() {
@@ -57,7 +57,7 @@ func persons(r *vtest.Rig, n int) (order []int) {
 func TestQueueFetchesWhenCapacityIsFree(t *testing.T) {
 	slowly(t, 20*time.Millisecond, 10, memory, func(r *vtest.Rig) { // five hundred a second
 		r.SendMany(0, memory+240)
-		for range 80 { // 0.6 s would do
+		for range 80 { // usually 0.6 s is enough
 			r.Sleep(10 * time.Millisecond)
 			if held, _ := r.Svc.Outbox.Held(recipient.Email); held > memory {
 				t.Errorf("%d held in memory", held)
@@ -71,8 +71,8 @@ func TestQueueFetchesWhenCapacityIsFree(t *testing.T) {
 	})
 }
 
-// While the database takes no outcome, mails stop soon: a mail that is sent and not recorded would
-// be doubled by a crash.
+// While the database takes no outcome, sending soon stops: a mail that is sent and not recorded
+// would be sent again after a crash.
 func TestMailsStopWhileTheDatabaseTakesNoOutcome(t *testing.T) {
 	const sends = outbox.MaxPendingOutcomes + 400
 	slowly(t, 100*time.Millisecond, 100, outbox.DefaultCapacity, func(r *vtest.Rig) {
@@ -80,7 +80,7 @@ func TestMailsStopWhileTheDatabaseTakesNoOutcome(t *testing.T) {
 		r.Sleep(time.Millisecond)
 		r.CutStore()
 		r.Sleep(7 * time.Second) // less than a lease
-		// and those under way at either end
+		// and the attempts under way at the begin and the end
 		if stopped := len(r.MailServer.Attempts()); stopped > outbox.MaxPendingOutcomes+300 {
 			t.Errorf("%d mails went out that no crash may come after", stopped)
 		}
@@ -112,7 +112,7 @@ func TestStopHandsBackTheQueue(t *testing.T) {
 }
 
 // The queue in memory is served in the order of expiry, and codes that expire together in the order
-// of the requests: one by one, for there is one worker.
+// of their requests. There is one worker, so mails leave one by one.
 func TestBacklogLeavesInTheOrderOfItsExpiry(t *testing.T) {
 	slowly(t, time.Second, 1, memory, func(r *vtest.Rig) {
 		for n := range 12 {
@@ -127,8 +127,8 @@ func TestBacklogLeavesInTheOrderOfItsExpiry(t *testing.T) {
 }
 
 // Memory holds exactly its capacity, and the next send waits in the database. While a send waits
-// there, a new send waits there too, even if memory has capacity again, since the old one might
-// otherwise never have its turn.
+// there, a new send waits there too, even if memory has capacity again. Otherwise the old send
+// might never have its turn.
 func TestRoomToTheLast(t *testing.T) {
 	slowly(t, time.Second, 1, memory, func(r *vtest.Rig) {
 		r.Sleep(500 * time.Millisecond) // between two looks at the database
@@ -142,8 +142,8 @@ func TestRoomToTheLast(t *testing.T) {
 	})
 }
 
-// The mails of an app are not behind the backlog of another one: apps take turns, and each has room
-// in memory.
+// An app's mails do not wait for the backlog of another app: apps take turns, and each has a share
+// of the memory.
 func TestAppsTakeTurns(t *testing.T) {
 	for name, room := range map[string]int{"in memory": outbox.DefaultCapacity, "in the database": memory} {
 		t.Run(name, func(t *testing.T) {
@@ -165,8 +165,8 @@ func TestAppsTakeTurns(t *testing.T) {
 	}
 }
 
-// While the database takes no outcomes, a line a second says how many writes failed, however many
-// sends wait.
+// While the database takes no outcomes, one line a second has the number of failed writes, however
+// many sends wait.
 func TestOneWarningASecondOfFailedWrites(t *testing.T) {
 	slowly(t, time.Millisecond, 16, memory, func(r *vtest.Rig) {
 		r.FailStore(sqlitetest.Down, "Finish")
@@ -187,8 +187,8 @@ func TestOneWarningASecondOfFailedWrites(t *testing.T) {
 	})
 }
 
-// Every message of one channel hangs, many more than the capacity. A message of the other channel
-// goes out at once, and so does one that had to wait in the database behind all of them.
+// Every message of one channel hangs, and there are many more than the capacity. A message of the
+// other channel still goes out at once, even if it had to wait in the database behind all of them.
 func TestAHangingChannelHoldsUpNoOther(t *testing.T) {
 	mail := func(n int) verification.Request { return vtest.AskFor(vtest.NthAddress(n)) }
 	text := func(n int) verification.Request { return vtest.TextTo(vtest.NthNumber(n)) }

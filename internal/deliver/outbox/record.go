@@ -24,7 +24,7 @@ func (o *Outbox) finish(ctx context.Context, f *flight, out store.Outcome) {
 	out = o.withEvent(ctx, f, out)
 	defer o.endAttemptTrace(ctx, out.Status, out.Reason)
 	applied := o.retryWrite(ctx, func(ctx context.Context) (bool, error) {
-		for { // repeated each time that this process has taken over its own row
+		for { // again after this process has taken over its own row
 			out.AttemptID, _ = o.leases.of(f)
 			applied, err := o.Store.Finish(ctx, out)
 			if held, _ := o.leases.of(f); applied || err != nil || held == out.AttemptID {
@@ -97,7 +97,7 @@ func (o *Outbox) knownOutcome(ctx context.Context, s store.Send, out store.Outco
 	}
 	if others == 0 {
 		out.Status, out.Reason = store.Sent, ""
-		out.Provider, out.ProviderCode, out.Took = "", "", 0 // these are of the last attempt, whose message was not accepted
+		out.Provider, out.ProviderCode, out.Took = "", "", 0 // they describe the last attempt, whose message was not accepted
 	}
 	return out
 }

@@ -17,14 +17,14 @@ import (
 	vtest "sendcode/internal/verify/verification/verificationtest"
 )
 
-// way is a carrier that notes its messages.
+// way is a carrier that records its messages.
 type way struct {
 	name  string
 	fails map[int]*delivery.Error // by the number of the message among those of all ways, from 1 on
 	tried *triedWays
 }
 
-// triedWays has the names of ways, one for each message.
+// triedWays has the names of the tried ways, one for each message.
 type triedWays struct {
 	mu    sync.Mutex
 	names []string
@@ -85,7 +85,7 @@ func TestResendsGoAnotherWay(t *testing.T) {
 		ways, prefixes string // names; the prefixes of the second carrier
 		same           bool
 		fails          failures
-		want           string // what three resends and the send before them try
+		want           string // the ways that a send and three resends try
 		mails          bool   // mail servers as well
 	}{
 		"two ways":                            {ways: "a b", want: "a b a a", mails: true},
@@ -150,9 +150,9 @@ func TestResendsGoAnotherWay(t *testing.T) {
 	}
 }
 
-// If the other server or carrier refuses a resend, the resend waits for the one that accepted the
-// message before, if that is set aside: even if the other one knows no such mailbox, and is tried
-// only because of the wait.
+// A server or carrier is set aside that accepted the message before. If the other one refuses a
+// resend, the resend waits for the first. That is so even if the other one has no such mailbox, and
+// is tried only because of the wait.
 func TestAResendWaitsForAWaySetAside(t *testing.T) {
 	for n, ch := range []recipient.Channel{recipient.SMS, recipient.Email, recipient.Email, recipient.Email} {
 		other, about := n < 3, []delivery.About{"", "", delivery.AboutMailbox, delivery.AboutMailbox}[n]

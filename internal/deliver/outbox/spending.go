@@ -48,8 +48,8 @@ type Budget struct {
 	read   map[string]readAccount // by account
 }
 
-// readAccount is the amount that an account had spent when it was last read. A cap has one account,
-// or one for each app or country.
+// readAccount is the amount that an account had spent at the last read. A cap has one account, or
+// one for each app or country.
 type readAccount struct {
 	used   int64
 	failed bool // the read failed
@@ -57,7 +57,7 @@ type readAccount struct {
 }
 
 const (
-	accountReadFor = time.Second // how long a readAccount is good
+	accountReadFor = time.Second // how long a readAccount is used
 
 	alarmPercent  = 80 // a warning is logged when this percentage of a cap is spent
 	maxLoggedKeys = 10_000

@@ -37,7 +37,7 @@ func TestAccountsOfCaps(t *testing.T) {
 	}
 }
 
-// counted is a ledger with what is used of each account.
+// counted is a ledger with the spent amount of each account.
 type counted map[string]int64
 
 func (c counted) Spend(_ context.Context, charges []store.SMSCharge) (spent []store.SpentCharge, refusedBy string, err error) {
@@ -57,7 +57,7 @@ func (counted) UndoSpend(context.Context, []store.SpentCharge) error { return ni
 
 func (c counted) Spent(_ context.Context, x store.SMSCharge) (int64, error) { return c[x.Cap], nil }
 
-// Strangers hold half from half of the limit less the reserve on, by some cap.
+// Strangers hold half as soon as half of a cap's limit without its reserve is spent.
 func TestStrangersHoldHalf(t *testing.T) {
 	for used, want := range map[int64]bool{349: false, 350: true} {
 		b := NewBudget(counted{"lands country DE": used}, []SpendCap{
@@ -70,7 +70,7 @@ func TestStrangersHoldHalf(t *testing.T) {
 	}
 }
 
-// silent is a ledger that does not answer. While it is asked, another request comes.
+// silent is a ledger that does not answer. During its first call, another request comes.
 type silent struct {
 	counted
 	meanwhile func()

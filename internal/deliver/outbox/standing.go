@@ -10,10 +10,11 @@ import (
 	"sendcode/internal/store"
 )
 
-// standing is what the last messages of a stranger's network, and those to the recipient's domain
-// or prefix, let expect of the next one. The server of a recipient decides how long a message keeps
-// its worker and its connection. So a recipient that a stranger chose can hold a worker, at any
-// stage. A message is held if the server takes much longer for it than it usually does.
+// standing is the delay to expect of a stranger's next message, judged by the last messages of its
+// network, and by those to the recipient's domain or prefix. The recipient's server decides how
+// long a message occupies its worker and its connection. So a recipient that a stranger chose can
+// occupy a worker, at any stage. A message is held if the server takes much longer for it than it
+// usually does.
 type standing int
 
 const (
@@ -23,8 +24,8 @@ const (
 	standings
 )
 
-// reputation counts the messages of a network, or to a domain. A held one weighs as much as
-// heldWeight that were answered in time, since others wait as long for it.
+// reputation has the score of a network or a domain. A held message weighs as much as heldWeight
+// messages that were answered in time, since others wait as long for it.
 type reputation struct {
 	score int       // from -heldWeight to maxScore
 	at    time.Time // of the last message
@@ -45,24 +46,24 @@ const (
 // reputations has the reputation of each network and domain, in one channel.
 type reputations struct {
 	of map[string]reputation
-	// usual is the time in which the server answers most messages. It follows the shorter third of
-	// the answers. It begins with maxUsual, so that a server that is slow from the start is not
-	// taken for a held message. Beyond that, only known people's messages and those to proven
-	// domains raise it: others may be slow on purpose.
+	// usual is the time in which the server answers most messages. It follows the shortest third of
+	// the answers. It begins with maxUsual, so that a message is not taken for held only because
+	// the server is slow from the start. Beyond maxUsual, only messages for known people and to
+	// proven domains raise it, because others may be slow on purpose.
 	usual time.Duration
-	// late is when the server first took longer than maxPatience, if it has answered none in less
-	// time since then; otherwise zero. lastLate is when it last did.
+	// late is the time when the server first took longer than maxPatience; zero if it has answered
+	// in less time since then. lastLate is the last such time.
 	late, lastLate time.Time
 }
 
-// slowForAll reports whether the server may be too slow for every message: for judgedSlowAfter it
-// has answered none within maxPatience. Then it helps little if a message gives way to another, and
-// all messages are served in turn.
+// slowForAll reports whether the server may be too slow for every message, because it has answered
+// none within maxPatience for judgedSlowAfter. Then it helps little if a message gives way to
+// another, and all messages are served in turn.
 func (r *reputations) slowForAll(now time.Time) bool {
 	return !r.late.IsZero() && now.Sub(r.late) >= judgedSlowAfter && now.Sub(r.lastLate) < judgedSlowAfter
 }
 
-// noteLate is the part of note for slowForAll.
+// noteLate updates late and lastLate.
 func (r *reputations) noteLate(took time.Duration, gaveWay, answered bool, now time.Time) {
 	switch {
 	case gaveWay || took > maxPatience:
@@ -104,7 +105,7 @@ func (r *reputations) add(key string, n int, now time.Time) {
 	r.of[key] = reputation{min(maxScore, max(-heldWeight, one.score+n)), now}
 }
 
-// forgetOne removes the oldest of a few.
+// forgetOne removes the oldest of a few reputations.
 func (r *reputations) forgetOne() {
 	oldest, tried := "", 0
 	for key, one := range r.of { // in random order
@@ -118,9 +119,9 @@ func (r *reputations) forgetOne() {
 	delete(r.of, oldest)
 }
 
-// note notes how long a server took for a message, from the begin to its answer, or until the wait
-// was given up. If trusted is true, the server decides how long the message takes, and nobody who
-// may have chosen the recipient for it.
+// note records how long a server took for a message, from the begin to its answer, or until the
+// wait was given up. trusted is true if no stranger can have chosen the recipient in order to slow
+// the message down.
 func (r *reputations) note(took time.Duration, fail *delivery.Error, trusted bool, now time.Time, keys ...string) {
 	gaveWay := fail != nil && errors.Is(fail.Err, delivery.ErrGaveWay)
 	early := fail != nil && slices.Contains(withoutRecipient, fail.Stage)
@@ -148,7 +149,7 @@ func (r *reputations) note(took time.Duration, fail *delivery.Error, trusted boo
 	}
 }
 
-// withoutRecipient are the stages at which the server doesn't know the recipient yet.
+// withoutRecipient has the stages at which the server doesn't know the recipient yet.
 var withoutRecipient = []string{
 	delivery.StagePrepare, delivery.StageAllSetAside, delivery.StageDial, delivery.StageTLS, delivery.StageHello, delivery.StageAuth,
 	delivery.StageMail,
@@ -159,8 +160,8 @@ func isAnswer(fail *delivery.Error) bool {
 	return fail == nil || fail.Status != 0 && !fail.BefallsAll()
 }
 
-// networkKey is the key of a network in reputations. Clients without a known network have none:
-// they are all people of a back end, and not one network.
+// networkKey is the key of a network in reputations. It is "" for clients without a known network:
+// they are many people of a back end, and not one network.
 func networkKey(network string) string {
 	if network == "" {
 		return ""
@@ -182,19 +183,20 @@ func (l *lane) standingOf(f *flight, now time.Time) standing {
 }
 
 const (
-	// maxPatience bounds how long a held message keeps its worker if another one waits for it, and
-	// is the time within which each network that waits shall have a worker.
+	// maxPatience is the longest time that a held message keeps its worker if another message waits
+	// for it. Within maxPatience, each waiting network shall get a worker.
 	maxPatience = 5 * time.Second
-	// leastPatience and leastDotPatience are the shortest such times. After the final dot, the end
-	// of the wait makes the outcome unknown, so it is the longer one.
+	// leastPatience and leastDotPatience are the shortest times that a message may keep its worker,
+	// before and after the final dot. After the dot, the end of the wait makes the outcome unknown,
+	// so leastDotPatience is longer.
 	leastPatience    = 20 * time.Millisecond
 	leastDotPatience = 250 * time.Millisecond
-	// usualTimes is how many times the usual time each message may take at least.
+	// A message may take at least usualTimes the usual time.
 	usualTimes = 3
-	// maxUsual is the usual time at which each message may take maxPatience.
+	// maxUsual is the usual time with which each message may take maxPatience.
 	maxUsual = maxPatience / usualTimes
-	// oldDot is how long a message keeps its connection after the final dot if only messages wait
-	// that may be held, too.
+	// oldDot is how long a message keeps its connection after the final dot if all waiting messages
+	// may be held, too.
 	oldDot = time.Minute
 	// preferNewestFor is how long prefersNewest is true after a message gave way.
 	preferNewestFor = time.Minute
@@ -206,8 +208,9 @@ const (
 // finishes most of what it has begun.
 func (l *lane) slowPause() time.Duration { return time.Minute / time.Duration(max(1, l.most)) }
 
-// patience returns how long a message may keep its worker while others wait for one. Of the time in
-// which each network that waits shall have a worker, what is left is shared among them.
+// patience returns how long a message may keep its worker while others wait for one. Each network
+// that waits shall have a worker within maxPatience. The rest of that time is divided by the number
+// of these networks.
 func (l *lane) patience(w demand, f *flight, handedOver bool) time.Duration {
 	n, d := w.networks, maxPatience
 	if n > 0 {
@@ -224,9 +227,9 @@ func (l *lane) patience(w demand, f *flight, handedOver bool) time.Duration {
 }
 
 // beginWait is called before the message of a flight is offered to a server. The context that it
-// returns ends with ErrGaveWay if the message must give way. The caller calls end with the outcome.
+// returns ends with ErrGaveWay if the message must give way. The caller passes the outcome to end.
 func (o *Outbox) beginWait(ctx context.Context, f *flight) (waiting context.Context, end func(*delivery.Error)) {
-	if !f.lane.Strangers { // it gives way to none
+	if !f.lane.Strangers { // such a message never gives way
 		began := time.Now()
 		return ctx, func(fail *delivery.Error) {
 			o.update(f.lane, func(l *lane, now time.Time) {
@@ -261,12 +264,12 @@ func (l *lane) endWait(f *flight) {
 	l.underWay = slices.DeleteFunc(l.underWay, func(other *flight) bool { return other == f })
 }
 
-// heldMayBegin reports whether one more message that may be held may begin. They leave one worker
-// to others.
+// heldMayBegin reports whether one more message that may be held may begin. Such messages leave one
+// worker to others.
 func (l *lane) heldMayBegin() bool { return l.heldWorkers() < max(1, l.most-1) }
 
-// heldWorkers returns how many workers have a message that may be held. Such a message gives way to
-// any other at once, so nothing waits for its worker.
+// heldWorkers returns the number of workers with a message that may be held. Such a message gives
+// way to any other at once, so nothing waits for its worker.
 func (l *lane) heldWorkers() (n int) {
 	for _, f := range l.underWay {
 		if f.standing == held && !f.parked {
@@ -286,9 +289,9 @@ func (o *Outbox) maxParked(l *lane) int {
 }
 
 // makeWay makes messages of strangers give way that keep a worker for too long while others wait
-// for one. Before the final dot, the attempt ends, and is repeated later. After it, the message
-// waits on without a worker. If too many do, the wait of the longest one ends, and its outcome is
-// unknown. It is for use within update.
+// for one. Before the final dot, the attempt ends, and is repeated later. After the dot, the
+// message waits without a worker. If too many messages do, the longest wait ends, and the outcome
+// of its message is unknown. Call it within update.
 func (o *Outbox) makeWay(l *lane, now time.Time) {
 	l.most = o.maxWorkers(l)
 	if len(l.underWay) == 0 || l.workers < l.most {
@@ -303,7 +306,7 @@ func (o *Outbox) makeWay(l *lane, now time.Time) {
 	}
 	waits := l.demand(now)
 	if known := o.lanes[store.Queue{Channel: l.Channel}]; known.workers > 0 && o.limitsOf(l.Channel).ConnLimit() == 1 {
-		waits.networks++ // it has no connection of its own
+		waits.networks++ // known people's messages share the only connection
 	}
 	waits.networks += max(0, l.workers-l.most) // the server takes fewer than when these began
 	n := waits.networks
@@ -323,7 +326,7 @@ func (o *Outbox) makeWay(l *lane, now time.Time) {
 			next = d
 		}
 	}
-	for _, f := range slices.Clone(l.underWay) { // the longest first
+	for _, f := range slices.Clone(l.underWay) { // the message that a server has had longest comes first
 		if needed <= 0 {
 			break
 		}
@@ -376,8 +379,8 @@ func (o *Outbox) makeWay(l *lane, now time.Time) {
 	}
 }
 
-// soonest returns the time in which no message can have to give way; -1 if none can give way. It is
-// cheaper than to count what waits.
+// soonest returns the time during which no message can have to give way; -1 if none can give way at
+// all. It is cheaper than a count of the waiting messages.
 func (l *lane) soonest(now time.Time) time.Duration {
 	soonest, least := time.Duration(-1), l.leastWait()
 	for _, f := range l.underWay {
@@ -388,7 +391,7 @@ func (l *lane) soonest(now time.Time) time.Duration {
 	return soonest
 }
 
-// makeWayAfter has makeWay look again after a time.
+// makeWayAfter calls makeWay again after the duration d.
 func (o *Outbox) makeWayAfter(l *lane, d time.Duration) {
 	if l.recheck != nil {
 		l.recheck.Stop()
@@ -396,7 +399,7 @@ func (o *Outbox) makeWayAfter(l *lane, d time.Duration) {
 	l.recheck = time.AfterFunc(d, func() { o.update(l, func(l *lane, _ time.Time) { l.recheck = nil }) })
 }
 
-// leastWait is the shortest patience that any message of the lane has.
+// leastWait returns the shortest patience of any message in the lane.
 func (l *lane) leastWait() time.Duration {
 	return min(maxPatience, max(usualTimes*l.reputations.usual, leastPatience))
 }
@@ -407,7 +410,7 @@ func (l *lane) yield(f *flight, now time.Time) {
 }
 
 // took returns how long a server has had the message. Before beginWait, and while the message waits
-// for a connection, that is how long it has had a worker.
+// for a connection, it is how long the message has had a worker.
 func (f *flight) took(now time.Time) time.Duration {
 	if f.attempt == nil {
 		return now.Sub(f.begun)
@@ -415,8 +418,8 @@ func (f *flight) took(now time.Time) time.Duration {
 	return now.Sub(turnBegan(f.attempt, f.begun))
 }
 
-// turnBegan returns when a message that was offered at the instant from got a connection. If it
-// still waits for one, or needs none, that is from.
+// turnBegan returns when a message that was offered at the instant from got a connection. It
+// returns from if the message still waits for one or needs none.
 func turnBegan(attempt context.Context, from time.Time) time.Time {
 	if at, began := delivery.TurnBegan(attempt); began && at.After(from) {
 		return at
@@ -432,8 +435,8 @@ func (f *flight) hasTurn() bool {
 
 // demand describes the messages of a lane that wait for a worker.
 type demand struct {
-	networks int           // that have a message that waits only for a worker
-	longest  time.Duration // how long one of these waits for its turn, at most maxPatience
+	networks int           // networks with a message that waits only for a worker
+	longest  time.Duration // the longest wait of one of these for its turn, at most maxPatience
 	held     bool          // a message waits that may be held
 }
 

@@ -16,7 +16,7 @@ import (
 	vtest "sendcode/internal/verify/verification/verificationtest"
 )
 
-// crowded is a mail server with few connections. A mail without one waits for it, in turn.
+// crowded is a mail server with few connections. A mail waits in turn for a free one.
 type crowded struct {
 	*vtest.MailServer
 	conns chan struct{}
@@ -30,7 +30,7 @@ func (c crowded) Send(ctx context.Context, m delivery.Mail) (delivery.Result, er
 	return c.MailServer.Send(ctx, m)
 }
 
-// knownBrowser is the request of a browser in which a code of Ana's was entered.
+// knownBrowser returns a request of a browser in which a code of Ana's was entered.
 func knownBrowser(r *vtest.Rig) verification.Request {
 	r.Helper()
 	ask := vtest.AskFor(vtest.Ana, vtest.By(vtest.Browser))
@@ -40,7 +40,7 @@ func knownBrowser(r *vtest.Rig) verification.Request {
 	return ask
 }
 
-// attempted returns how long after the present instant the first mail for the address is attempted.
+// attempted returns the time from now until the first attempt of a mail for the address.
 func attempted(r *vtest.Rig, to string, after int) time.Duration {
 	r.Helper()
 	for began := time.Now(); time.Since(began) < 5*time.Minute; r.Sleep(100 * time.Millisecond) {
@@ -55,8 +55,8 @@ func attempted(r *vtest.Rig, to string, after int) time.Duration {
 	return 0
 }
 
-// knowUsualTime sends as many mails of known people as it takes to know that the server takes so
-// long for each.
+// knowUsualTime sends mails for known people until the outbox knows that the server takes this long
+// for each.
 func knowUsualTime(r *vtest.Rig, each time.Duration) {
 	for i := range 10 {
 		r.AskAt(r.Svc, vtest.AskFor(fmt.Sprintf("usual-%d@example.com", i)), true)
@@ -64,7 +64,7 @@ func knowUsualTime(r *vtest.Rig, each time.Duration) {
 	}
 }
 
-// inOneOfFourDomains is the nth address of four domains.
+// inOneOfFourDomains returns the nth address of four domains.
 func inOneOfFourDomains(n int) string { return fmt.Sprintf("person-%d@n%d.example", n, n%4) }
 
 // 400 mails of strangers wait for a mail server that takes 2 s for each. The mails of a secret key
@@ -101,7 +101,7 @@ func TestStrangersMailsDelayNoOthers(t *testing.T) {
 					wait = each // for one mail of a stranger
 				}
 				sent := len(r.MailServer.Attempts())
-				for i := range 20 { // one after the other
+				for i := range 20 { // not at once
 					to := fmt.Sprintf("own-%d@example.com", i)
 					r.AskAt(r.Svc, vtest.AskFor(to), true)
 					if took := attempted(r, to, 0); took > wait {
@@ -131,8 +131,8 @@ type follows struct {
 
 func (f follows) ConnLimit() int { return int(f.conns.Load()) }
 
-// Strangers' mails use as many connections as the server accepts, except those reserved for others,
-// even without a new send in between.
+// Strangers' mails use all connections that the server accepts, except those reserved for others.
+// That holds even if the server's limit changes without a new send.
 func TestStrangersMailsFollowTheServer(t *testing.T) {
 	vtest.InBubbleIdle(t, func(s *vtest.Settings) { s.Workers = 20 }, func(r *vtest.Rig) {
 		conns := &atomic.Int32{}
@@ -155,8 +155,8 @@ func TestStrangersMailsFollowTheServer(t *testing.T) {
 	})
 }
 
-// A network, a domain, or a back end that names no clients may use all of the strangers' workers,
-// if the server answers in time: only what is held gives way to others.
+// The mails of one network, one domain, or a back end that names no clients may use all workers of
+// strangers if the server answers in time. Only held mails give way to others.
 func TestQuickMailsOfOneNetworkUseAllWorkers(t *testing.T) {
 	unnamed := vtest.ForStranger
 	unnamed.IP = netip.Addr{}

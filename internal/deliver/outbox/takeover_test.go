@@ -22,8 +22,8 @@ import (
 	"sendcode/quota"
 )
 
-// A process that was killed between the 202 and the mail never comes back; another takes its send
-// over, and the app is told once.
+// A process is killed between the 202 and the mail, and never comes back. Another process takes its
+// send over, and the app gets one event.
 func TestCrashIsTakenOver(t *testing.T) {
 	vtest.InBubbleIdle(t, vtest.TellAll, func(r *vtest.Rig) {
 		a, dead, release := r.Orphan(nil)
@@ -36,7 +36,7 @@ func TestCrashIsTakenOver(t *testing.T) {
 		for range 2 {
 			r.WantSend(a.View.ID, vtest.Send{Status: store.Sent, Provider: "mx.example", ProviderCode: "250 2.0.0", Attempt: 2, InDoubt: true})
 			r.WantEvents("send.sent")
-			if release != nil { // the sleeper wakes and changes nothing
+			if release != nil { // the stopped process runs on and changes nothing
 				release()
 			}
 			release = nil
@@ -44,8 +44,8 @@ func TestCrashIsTakenOver(t *testing.T) {
 	})
 }
 
-// The sleeper's mail was refused after another replica delivered: no refund, no failure, no step
-// back.
+// After another replica delivered the mail, the stopped process gets a refusal for its own attempt.
+// That causes no refund, no counted failure, and no change of the send's state.
 func TestSleeperChangesNothing(t *testing.T) {
 	vtest.InBubbleIdle(t, vtest.BoundFailures, func(r *vtest.Rig) {
 		a, _, release := r.Orphan(vtest.NoMailbox)
@@ -95,8 +95,8 @@ func (l lateAnswers) Postpone(ctx context.Context, p store.Postponement) (bool, 
 	return done, err
 }
 
-// If a postponed row is due again, and is taken over, before the call of Postpone was answered, its
-// next attempt begins at once, and the row is not in doubt.
+// A postponed row may be due again, and be taken over, before the call of Postpone was answered.
+// Then its next attempt begins at once, and the row is not in doubt.
 func TestPostponedRowIsTakenOverBeforeTheAnswer(t *testing.T) {
 	vtest.InBubbleIdle(t, nil, func(r *vtest.Rig) {
 		r.Svc = r.ReplicaOn(lateAnswers{r.Store}, r.MailServer, r.Carrier)
@@ -137,8 +137,8 @@ func TestOwnRowIsTakenOverDuringItsOutcome(t *testing.T) {
 	})
 }
 
-// A limiter that hangs keeps no lease from being renewed: another replica would send the mail
-// again.
+// A limiter that hangs does not keep leases from being renewed. Otherwise another replica would
+// send the mail again.
 func TestLeasesAreRenewedWhileTheLimiterHangs(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		release := make(chan struct{})
@@ -148,7 +148,7 @@ func TestLeasesAreRenewedWhileTheLimiterHangs(t *testing.T) {
 			<-ctx.Done()
 			return quota.ErrUnavailable
 		})
-		// repeated at each tick
+		// Each tick repeats this refund.
 		r.Svc.Gates.RefundLater("a send without a row", "b")
 		r.Sleep(9 * time.Minute)
 		r.Want("the attempt", r.NewestSend(a.View.ID).Attempt, 1)
@@ -158,8 +158,8 @@ func TestLeasesAreRenewedWhileTheLimiterHangs(t *testing.T) {
 	})
 }
 
-// The mail is out, and the database is away: no process sends it again, however long that lasts.
-// The outcome is written within a second once the database is back.
+// If the mail is out and the database is unavailable, no process sends the mail again, however long
+// the outage lasts. The outcome is written within a second after its end.
 func TestOutcomeOutlivesTheDatabasesAbsence(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		release := make(chan struct{})
@@ -176,7 +176,7 @@ func TestOutcomeOutlivesTheDatabasesAbsence(t *testing.T) {
 	})
 }
 
-// The sends that are due are taken over at once, batch after batch.
+// Due sends are taken over at once, batch after batch.
 func TestTakeoverOfMoreThanABatch(t *testing.T) {
 	const n = 501 // a batch is 500
 	vtest.InBubbleIdle(t, nil, func(r *vtest.Rig) {
@@ -210,8 +210,8 @@ func TestFailuresAreRecordedOnTheLimitersClock(t *testing.T) {
 	}
 }
 
-// The database's clock is set back by more than a code lives, and the process does not know for
-// some seconds: no code is taken for expired, and leases are renewed as before.
+// The database's clock is set back by more than a code lives, and the process notices it only after
+// some seconds. No code is taken for expired, and leases are renewed as before.
 func TestDatabasesClockStepsBack(t *testing.T) {
 	vtest.InBubbleIdle(t, nil, func(r *vtest.Rig) {
 		var off atomic.Int64
@@ -236,8 +236,8 @@ func TestDatabasesClockStepsBack(t *testing.T) {
 	})
 }
 
-// If a process may have delivered a send before it died, the outcome is unknown, whatever the
-// reason why the next process sends no message. The place stays spent, and the app is told so. A
+// If a process may have delivered a send before it died, the outcome is unknown, for whatever
+// reason the next process sends no message. The place stays spent, and the app gets an event. A
 // code that was entered proves that the message arrived, if no other send of the verification can
 // have brought it.
 func TestOutcomesInDoubt(t *testing.T) {

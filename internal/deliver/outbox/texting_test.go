@@ -40,7 +40,7 @@ func TestTextMessages(t *testing.T) {
 		vtest.Equal(r, "view: Channel", a.View.Channel, "sms")
 		r.WantSend(a.View.ID, vtest.Send{Status: store.Sent, Provider: "fake", ProviderCode: "202", Attempt: 1})
 		r.WantApproved(a.View.ID, m.Code)
-		r.SendTo(vtest.Ana) // each channel counts for itself, and so does each recipient
+		r.SendTo(vtest.Ana) // each channel and each recipient is counted separately
 		r.Send(vtest.TextTo(vtest.OtherMobile))
 		r.Refuse(vtest.TextTo(vtest.Mobile))
 	})
@@ -60,8 +60,8 @@ func TestCarriersKnowStrangers(t *testing.T) {
 	})
 }
 
-// A denied country: nothing is counted, written or sent, and the person is told. By region, not by
-// dial code.
+// For a number of a denied country nothing is counted, written or sent, and the person is told. The
+// region of the number decides, not its dial code.
 func TestDeniedCountries(t *testing.T) {
 	vtest.InBubbleWith(t, vtest.ServeCountries("US"), func(r *vtest.Rig) {
 		for _, to := range []string{vtest.Jamaican, vtest.Mobile} {
@@ -106,8 +106,8 @@ func TestOptingOutSuppresses(t *testing.T) {
 	})
 }
 
-// A carrier's own limit of at least a second holds the recipient for that time, as every answer
-// says. It holds no other recipient.
+// A carrier's own limit of at least a second holds the recipient for that time, and every answer
+// says so. It holds no other recipient.
 func TestCarrierLimitsHoldTheRecipient(t *testing.T) {
 	vtest.InBubbleWith(t, vtest.ServeCountries("DE"), func(r *vtest.Rig) {
 		holds := map[string]time.Duration{vtest.Mobile: time.Hour, vtest.NthNumber(1): time.Second - 1, vtest.NthNumber(2): time.Second}

@@ -45,7 +45,7 @@ func onTheWire(t *testing.T, change func(*vtest.Settings), script smtptest.Scrip
 	onTheWireWith(t, change, script, func(*smtp.Config) {}, test)
 }
 
-// onTheWireWith is onTheWire with connections that are set otherwise.
+// onTheWireWith is onTheWire with other settings of the connections.
 func onTheWireWith(t *testing.T, change func(*vtest.Settings), script smtptest.Script, connect func(*smtp.Config), test func(r *wire)) {
 	t.Helper()
 	vtest.InBubbleIdle(t, change, func(rig *vtest.Rig) {
@@ -60,8 +60,8 @@ func onTheWireWith(t *testing.T, change func(*vtest.Settings), script smtptest.S
 	})
 }
 
-// A mail server misbehaves once on the wire: the state of the send and of its place, from the
-// socket to the row. The class of each misbehaviour at each stage is tested in package smtp.
+// A mail server misbehaves once. The test compares the state of the send and of its place in the
+// database. Package smtp tests the class of each misbehaviour at each stage.
 func TestFromTheWireToTheRow(t *testing.T) {
 	const (
 		given   = "failed rejected at attempt 1, 0 mails, 0 places"
@@ -77,7 +77,7 @@ func TestFromTheWireToTheRow(t *testing.T) {
 		{smtptest.Rule{Stage: smtptest.Rcpt, Stall: true}, retried},
 		{smtptest.Rule{Stage: smtptest.Rcpt, Reply: "550 5.1.1 no"}, given},
 		{smtptest.Rule{Stage: smtptest.Data, Reply: "550 5.7.0 Requested action not taken: too many emails per second"}, retried},
-		// the mail is longer than what the server had read: the dot never left
+		// the mail is longer than the part that the server had read: the dot never left
 		{smtptest.Rule{Stage: smtptest.Body, Close: true}, retried},
 		{smtptest.Rule{Stage: smtptest.Dot, Reply: "421 4.3.2 closing", Close: true}, retried},
 		{smtptest.Rule{Stage: smtptest.Dot, Reply: "250 2.0.0 taken", Slow: true, Pause: time.Second}, sent},
@@ -86,12 +86,12 @@ func TestFromTheWireToTheRow(t *testing.T) {
 		c.rule.Times = 1
 		slowly := func(s *vtest.Settings) {
 			s.Tick = 10 * time.Second
-			s.Apps["shop"] = policy.App{Title: strings.Repeat("宽", 64)} // for a mail that takes two writes
+			s.Apps["shop"] = policy.App{Title: strings.Repeat("宽", 64)} // makes the mail so long that it takes two writes
 		}
 		t.Run(string(c.rule.Stage)+" "+c.want, func(t *testing.T) {
 			onTheWire(t, slowly, smtptest.Script{Rules: []smtptest.Rule{c.rule}}, func(r *wire) {
 				a := r.SendTo(vtest.Ana)
-				r.Sleep(11 * time.Minute) // a stall after the dot is waited for ten
+				r.Sleep(11 * time.Minute) // the wait for an answer to the dot lasts ten
 				r.Want("in the end", fmt.Sprintf("%s at attempt %d, %d mails, %d places", r.Status(a), r.NewestSend(a.View.ID).Attempt,
 					len(r.server.Messages()), r.QuotaOf("").Rules[2].Used), c.want)
 			})
@@ -99,7 +99,7 @@ func TestFromTheWireToTheRow(t *testing.T) {
 	}
 }
 
-// The row and the log of a send distinguish a server that was set aside, and so not tried, from a
+// The row and the log distinguish a server that was not tried, because it was set aside, from a
 // server that could not be reached.
 func TestServerSetAside(t *testing.T) {
 	onTheWire(t, nil, smtptest.Script{}, func(r *wire) {
@@ -175,7 +175,7 @@ func TestSendsWaitWhileEveryServerIsSuspended(t *testing.T) {
 		for _, a := range all {
 			attempts += r.NewestSend(a.View.ID).Attempt
 		}
-		// each has one, and one more if it tried or expired
+		// each mail may have one attempt, and another one if it was tried as a probe or expired
 		if most := n + lines + n/3; attempts > most {
 			t.Errorf("%d attempts of %d sends, want at most %d", attempts, n, most)
 		}

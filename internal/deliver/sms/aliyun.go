@@ -131,9 +131,9 @@ const (
 	intervalErrorCode       = "biz.FREQUENCY" // of AliyunVerify: two messages to a number within 60 s
 )
 
-// limitDuration returns how long a limit on a number lasts, by the message; an unknown one for an
-// hour. By default there are 1 message a minute, 5 an hour, 10 in 24 hours, and 40 in 24 hours from
-// all senders together.
+// limitDuration returns how long a limit on a number lasts, which Aliyun's message shows. A limit
+// that is not known lasts an hour. By default Aliyun accepts 1 message a minute, 5 an hour, 10 in
+// 24 hours, and 40 in 24 hours from all senders together.
 func limitDuration(message string) time.Duration {
 	switch {
 	case strings.Contains(message, "分钟"), strings.Contains(strings.ToLower(message), "minute"):
@@ -145,7 +145,7 @@ func limitDuration(message string) time.Duration {
 	return time.Hour
 }
 
-// aliyunAnswer is for all actions here.
+// aliyunAnswer has the fields of the answers to all actions used here.
 type aliyunAnswer struct {
 	Code, Message, BizId string
 	TemplateStatus       json.RawMessage // a number, or a text with the number

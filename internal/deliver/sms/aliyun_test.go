@@ -14,7 +14,7 @@ import (
 	"sendcode/internal/kit/servertest"
 )
 
-// The worked example of the vendor's page on the signature
+// The example comes from the vendor's page on the signature
 // (help.aliyun.com/zh/sdk/product-overview/v3-request-structure-and-signature).
 func TestACS3AsDocumented(t *testing.T) {
 	query := sms.CanonicalQuery(map[string]string{
@@ -35,7 +35,7 @@ func TestACS3AsDocumented(t *testing.T) {
 	}
 }
 
-// checkACS3 is the vendor's side: it signs again what arrived.
+// checkACS3 checks a signature as the vendor does: it signs the received request again.
 func checkACS3(r *http.Request, body string) error {
 	signed := smstest.Signed(r)
 	for _, needed := range []string{

@@ -13,7 +13,7 @@ type faults struct {
 	us map[Meaning]string
 	// number: another carrier couldn't reach it either, or must not send to it.
 	number map[Meaning]string
-	// message, or the moment.
+	// message: the fault is in the message or passes with time.
 	message map[Meaning]string
 }
 
@@ -29,7 +29,7 @@ func (f faults) table() map[string]Meaning {
 	return table
 }
 
-// The codes are those of twilio.com/docs/api/errors,
+// The codes come from twilio.com/docs/api/errors,
 // help.aliyun.com/zh/sms/developer-reference/api-error-codes, and
 // cloud.tencent.com/document/product/382/55981 with the SDK's sms/v20210111/errors.go.
 var (

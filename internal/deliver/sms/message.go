@@ -8,7 +8,7 @@ import (
 
 // Message is one text message, rendered before anything is dialled.
 type Message struct {
-	// ID is of the send, the same for every attempt, and the idempotency token where the API has
+	// ID is the send's ID, the same for every attempt, and the idempotency token where the API has
 	// one.
 	ID  string
 	App string
@@ -23,7 +23,8 @@ type Message struct {
 	Prefix string
 	// Sender is a number, a short code or a name; empty: the carrier's choice.
 	Sender string
-	// Text is for the person. Carriers with templates of their own take Code and Minutes instead.
+	// Text is for the recipient. Carriers with templates of their own take Code and Minutes
+	// instead.
 	Text     string
 	Segments int
 	// Code and Minutes go into a carrier's own template.

@@ -19,7 +19,7 @@ type IncomingRequest struct {
 
 // Report is a carrier's final report on one send. States on the way, such as "queued", make none.
 type Report struct {
-	Send      string // its ID; empty: the report has only CarrierID
+	Send      string // the send's ID; empty: the report has only CarrierID
 	Delivered bool   // false: the message certainly did not arrive
 	CarrierID string // if Send is empty
 }

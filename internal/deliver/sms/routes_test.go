@@ -12,7 +12,7 @@ import (
 	"sendcode/internal/kit/servertest"
 )
 
-// scripted is a carrier whose outcomes are told.
+// scripted is a carrier that answers with the test's outcomes.
 type scripted struct {
 	name string
 	fail *delivery.Error
@@ -26,7 +26,7 @@ func (s *scripted) Send(_ context.Context, m Message) (delivery.Result, *deliver
 	return delivery.Result{}, s.fail
 }
 
-// sample is a message that every carrier takes.
+// sample is a message that every carrier accepts.
 var sample = Message{ID: "s", To: "+8613812345678", Country: "CN"}
 
 // send sends the sample.
@@ -40,7 +40,7 @@ func failing(class delivery.ErrorClass) *delivery.Error {
 	return &delivery.Error{Class: class, Stage: delivery.StageAnswer, Status: 500}
 }
 
-// suspend has the nth carrier fail until it is set aside.
+// suspend makes the nth carrier fail until it is set aside.
 func suspend(all *Carriers, n int) {
 	for range delivery.FaultsToOpenBreaker {
 		report, _ := all.routes[n].breaker.Allow()
@@ -61,19 +61,19 @@ func TestACarrierThatIsIllIsNotPreferred(t *testing.T) {
 	servertest.Same(t, "messages", [2]int{len(first.got), len(second.got)}, [2]int{3, 1})
 }
 
-// Only what was certainly not accepted is offered to the next carrier, and what comes while the
-// first is set aside.
+// The next carrier gets only the messages that were certainly not accepted, and those that come
+// while the first carrier is set aside.
 func TestFailover(t *testing.T) {
 	const n = delivery.FaultsToOpenBreaker
 	for name, c := range map[string]struct {
 		fail          *delivery.Error
-		first, second int // how many of n+1 messages they get
+		first, second int // the number of messages, of n+1, that each gets
 	}{
 		"accepted": {nil, n + 1, 0}, "rejected": {failing(delivery.Rejected), n + 1, 0},
 		"unknown":   {failing(delivery.Unknown), n, 1},
 		"temporary": {failing(delivery.Temporary), n, n + 1},
 		"limit":     {&delivery.Error{Class: delivery.Rejected, Reason: ReasonCarrierLimit, Hold: time.Minute}, n + 1, 0},
-		// nothing is held against the carrier
+		// these do not count against the carrier
 		"unreachable": {&delivery.Error{Class: delivery.Rejected, Elsewhere: true}, n + 1, n + 1},
 	} {
 		first, second := &scripted{name: "first", fail: c.fail}, &scripted{name: "second"}
@@ -90,7 +90,7 @@ func TestFailover(t *testing.T) {
 	}
 }
 
-// A refusal that is about a stranger's number is told from one of another number.
+// A refusal of a stranger's number counts differently from a refusal of another number.
 func TestARefusalOfAStrangersNumber(t *testing.T) {
 	for _, stranger := range []bool{true, false} {
 		seen := []bool(nil)
@@ -232,8 +232,8 @@ func TestHowLongASuspensionLasts(t *testing.T) {
 	})
 }
 
-// A carrier that refuses numbers works. A carrier that times out does not work, though its messages
-// go to no other carrier, and neither does one that fails half of the time.
+// A carrier that refuses numbers counts as working. One that times out does not, even though its
+// messages go to no other carrier. Nor does one that fails half of the time.
 func TestWhatIsHeldAgainstACarrier(t *testing.T) {
 	fails := func(class delivery.ErrorClass) []*delivery.Error {
 		return slices.Repeat([]*delivery.Error{failing(class)}, delivery.FaultsToOpenBreaker)
@@ -261,13 +261,13 @@ func TestWhatIsHeldAgainstACarrier(t *testing.T) {
 	}
 }
 
-// noRoute is a temporary failure that may be about the message's number alone.
+// noRoute is a temporary failure that may concern only the message's number.
 var noRoute = &delivery.Error{Class: delivery.Temporary, Stage: delivery.StageAnswer, Status: 200, About: delivery.AboutRecipient}
 
-// Errors that may be about one number set no carrier aside: neither errors of one prefix, however
-// often and between whichever successes, nor errors of messages for strangers, who choose their
-// numbers. Errors of enough different prefixes set a carrier aside, and so do errors about the
-// account, at once. Each prefix counts again after two minutes.
+// Errors that may concern one number set no carrier aside. That holds for errors of one prefix,
+// however often and between whichever successes, and for errors of messages for strangers, who
+// choose their numbers. Errors of enough different prefixes set a carrier aside, and errors about
+// the account do so at once. Each prefix counts again after two minutes.
 func TestErrorsOfOneNumberSuspendNoCarrier(t *testing.T) {
 	by := func(fail *delivery.Error, prefix string, stranger bool) func(c *scripted, all *Carriers) {
 		return func(c *scripted, all *Carriers) {
@@ -319,7 +319,7 @@ func TestErrorsOfOneNumberSuspendNoCarrier(t *testing.T) {
 	}
 }
 
-// Of the prefixes that failed a bounded number is kept.
+// A carrier remembers only a limited number of prefixes that failed.
 func TestPrefixesThatFailedAreBounded(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		only := &scripted{name: "only"}
@@ -372,7 +372,7 @@ func TestCapsStopMessages(t *testing.T) {
 	for name, c := range map[string]struct {
 		unpaid, fail *delivery.Error // of the cheap carrier
 		want         delivery.ErrorClass
-		asked        int // the cheap one, of as many times and one more as set it aside
+		asked        int // calls of the cheap carrier, of the number that sets it aside, plus one
 	}{
 		"the cheap one takes it":           {nil, nil, "", delivery.FaultsToOpenBreaker + 1},
 		"no room for either":               {over, nil, delivery.Rejected, 0},
@@ -406,8 +406,8 @@ func TestCapsStopMessages(t *testing.T) {
 	}
 }
 
-// While one carrier is up, carriers admit any number of messages. While all are suspended, they
-// admit one message for each carrier that is tried.
+// While one carrier is up, the carriers admit any number of messages. While all are suspended, they
+// admit one message for each carrier that may be tried.
 func TestHowManyCarriersAdmit(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		all := NewCarriers([]Route{{Carrier: &scripted{name: "first"}}, {Carrier: &scripted{name: "second"}}}, CarriersOptions{})

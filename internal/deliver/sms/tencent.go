@@ -77,7 +77,7 @@ func (c *tencentCarrier) Send(ctx context.Context, m Message) (delivery.Result, 
 const (
 	tc3Algorithm = "TC3-HMAC-SHA256"
 	tc3Service   = "sms"
-	// contentType is of every body, and part of the signature.
+	// contentType is the type of every body, and part of the signature.
 	contentType = "application/json; charset=utf-8"
 )
 
@@ -113,7 +113,7 @@ func TC3Authorization(id, secret, service string, at time.Time, method, query st
 		hex.EncodeToString(providerhttp.HMACSHA256(key, text))
 }
 
-// tencentAnswer is for all actions here, each of which fills one list.
+// tencentAnswer has the fields of the answers to all actions used here. Each answer fills one list.
 type tencentAnswer struct {
 	Response struct {
 		Error                     struct{ Code string }

@@ -16,7 +16,7 @@ import (
 	"sendcode/internal/kit/servertest"
 )
 
-// The worked examples of the vendor (cloud.tencent.com/document/api/382/52072). The example with a
+// The examples come from the vendor (cloud.tencent.com/document/api/382/52072). The example with a
 // body does not publish its whole key, so the test compares only its hashes of body and request.
 // The other example is compared to its end.
 func TestTC3AsDocumented(t *testing.T) {
@@ -31,7 +31,7 @@ func TestTC3AsDocumented(t *testing.T) {
 	servertest.Same(t, "the authorization", got, want)
 }
 
-// checkTC3 is the vendor's side: it signs again what arrived.
+// checkTC3 checks a signature as the vendor does: it signs the received request again.
 func checkTC3(r *http.Request, body string) error {
 	signed := smstest.Signed(r)
 	if signed["content-type"] == "" {

@@ -104,7 +104,7 @@ func (t *twilioCarrier) newRequest(method, resource string, form url.Values) pro
 	return r
 }
 
-// statusRequest asks for a message
+// statusRequest returns a request for the state of a message
 // (twilio.com/docs/messaging/api/message-resource#fetch-a-message-resource).
 func (t *twilioCarrier) statusRequest(sid string) providerhttp.Request {
 	return t.newRequest(http.MethodGet, "/Messages/"+sid, nil)

@@ -80,8 +80,8 @@ func TestTwilioWithServiceAndKey(t *testing.T) {
 
 func TestTwilioContract(t *testing.T) { smstest.Contract(t, twilioRig()) }
 
-// A message that is on its way is not offered to another carrier, whatever error code its status
-// has.
+// A message that Twilio is sending is not offered to another carrier, whatever error code its
+// status has.
 func TestTwilioCodeOfAMessageUnderWay(t *testing.T) {
 	f := smstest.NewFake(t, twilioRig(), smstest.Says(smstest.Reply(201, `{"sid": "SM1", "status": "queued", "error_code": 30034}`)))
 	if _, fail := smstest.Send(t, t.Context(), twilioRig().Make(t, f.URL)); fail != nil {
@@ -126,7 +126,8 @@ func TestTwilioProbe(t *testing.T) {
 	smstest.ProbeContract(t, twilioRig(), login, smstest.Reply(500, smstest.Private), sms.ErrUndocumentedAnswer)
 }
 
-// The example in the vendor's own libraries (twilio-ruby, spec/security/request_validator_spec.rb).
+// The example comes from the vendor's own libraries (twilio-ruby,
+// spec/security/request_validator_spec.rb).
 func TestTwilioSignatureAsPublished(t *testing.T) {
 	form, err := url.ParseQuery(
 		"ToState=California&CalledState=California&Direction=inbound&FromState=CA&FromCity=SAN+FRANCISCO&To=%2B14157669926" +

@@ -45,7 +45,8 @@ var sendActions = []sendAction{
 	{Name: auth.ActionEraseRecipient, Path: "erase", Key: "e", Sure: true, do: (*Console).eraseRecipient},
 }
 
-// actionError says why an action was not done. Pages show its text; scripts get an HTTP problem.
+// actionError is the reason why an action was not done. Pages show its text; scripts get an HTTP
+// problem.
 type actionError struct {
 	status int
 	key    string        // of the texts
@@ -53,8 +54,8 @@ type actionError struct {
 	wait   time.Duration // until the action can be done; 0: another reason
 }
 
-// sendFailedKey is of a send that was admitted and failed at once. Its page says so in words of its
-// own.
+// sendFailedKey is the key for a send that was admitted and failed at once. The send's page
+// describes the failure itself.
 const sendFailedKey = "action.problem.failed"
 
 func (a *actionError) Error() string { return "console: action not done: " + a.key }
@@ -153,12 +154,12 @@ func (console *Console) actionForm(d sendAction) echo.HandlerFunc {
 			return console.showSend(c, http.StatusUnprocessableEntity, s, n)
 		}
 		shown, err := console.performAction(c, d, s, n.Reason)
-		if c.Response().Committed { // the action has answered
+		if c.Response().Committed { // the action has written the response
 			return err
 		}
 		status, problem := console.formProblem(c, err)
 		if problem != "" {
-			// the action may have changed rows: a send that failed is one
+			// the action may have changed rows, for example by a send that failed
 			if again, unread := console.readStory(c.Request().Context(), c.Param("id")); unread == nil {
 				s = again
 			}
@@ -277,7 +278,7 @@ type actionResult struct {
 	Reason        string // as typed; empty if the action was done
 }
 
-// pageKey is a key of the keyboard with what it does.
+// pageKey is a key of the keyboard with the text of its action.
 type pageKey struct{ Key, Text string }
 
 // keysOf returns the keys of the page of a recipient or of a send.

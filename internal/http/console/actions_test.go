@@ -127,8 +127,8 @@ func TestOnlyWhatARoleMayIsOffered(t *testing.T) {
 	}
 }
 
-// A suppression that came after the send leads: its lift is offered in place of another message.
-// An act that could not send says so.
+// If a suppression came after the send, the page begins with it, and offers to lift it instead of
+// another message. A resend that could not be sent reports that.
 func TestASuppressionAfterTheSend(t *testing.T) {
 	r, b := loggedIn(t)
 	s := r.sent("ana@example.com")
@@ -152,7 +152,7 @@ func TestASuppressionAfterTheSend(t *testing.T) {
 	want(t, b.Get(page), http.StatusServiceUnavailable)
 }
 
-// confirmed are the fields of a confirmed form.
+// confirmed returns the fields of a confirmed form.
 func confirmed(reason string) url.Values { return url.Values{"reason": {reason}, "sure": {"yes"}} }
 
 func TestActionForms(t *testing.T) {
@@ -273,7 +273,7 @@ func TestActsSayWhatIsSo(t *testing.T) {
 		return again.Status == store.Sent
 	})
 	contains(t, b.Get(page+"?done=verification.resend"), `<p class="note good" role="status">Sent again at`, "accepted it.")
-	lacks(t, b.Get(explain.SendPageAddress(again.ID)+"?done=verification.resend"), "Sent again at") // it is the newest itself
+	lacks(t, b.Get(explain.SendPageAddress(again.ID)+"?done=verification.resend"), "Sent again at") // the send is the newest one itself
 	lacks(t, b.Get(page+"?done=verification.cancel"), "The code is canceled")
 	lacks(t, b.Get(page+"?done=recipient.erase"), "is erased")
 
@@ -303,7 +303,7 @@ func TestAccountChangesSayWhatIsSo(t *testing.T) {
 	change("role", url.Values{"role": {"operator"}}, "mei is operator now.")
 	change("password", nil, "mei has a new password, and the old one no longer works.")
 	change("close", nil, "The account mei is closed: nobody can log in with it.")
-	change("role", url.Values{"role": {"reader"}}, "The account mei is closed: nobody can log in with it.") // which matters more
+	change("role", url.Values{"role": {"reader"}}, "The account mei is closed: nobody can log in with it.") // the closed account matters more than its role
 	change("open", nil, "The account mei is open: its person can log in again.")
 	change("identity", url.Values{"identity": {"mei@corp"}}, "mei logs in at the provider as mei@corp.")
 	change("identity", url.Values{"identity": {""}}, "mei no longer logs in at the provider.")

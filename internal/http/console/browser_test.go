@@ -48,7 +48,7 @@ func inWindows(t *testing.T, tests map[string]func(*testing.T, chromium)) {
 	}
 }
 
-// mainPagesFit stands for all, which make nightly looks at.
+// mainPagesFit tests the main pages. make nightly tests all pages.
 func mainPagesFit(t *testing.T, browser chromium) {
 	r, _ := besideProvider(t)
 	row := busy(r)
@@ -74,8 +74,8 @@ func mainPagesFit(t *testing.T, browser chromium) {
 	w.quietAt()
 }
 
-// fits reports what is cut off on the page with all its details open, at three widths, and what
-// axe-core finds wrong with the page, at two widths.
+// fits reports the parts of the page that are cut off with all details open, at three widths, and
+// the problems that axe-core finds, at two widths.
 func (w *window) fits(name string) {
 	w.Helper()
 	w.eval(`document.querySelectorAll("main details").forEach(d => d.open = true); ""`)
@@ -106,10 +106,10 @@ func (w *window) fits(name string) {
 	}
 }
 
-// clipped finds what stands out of the window or of its box to the right. In lists, names of more
-// than 19 characters alone may be cut, whose title has them whole. Columns of the list of sends and
-// the beginnings of suppressions alone may be left out. A send's reason may be cut, too, whose
-// title has it whole.
+// clipped finds elements that reach beyond the window or the right edge of their box. Three
+// exceptions are allowed, each of which has the whole text in its title or leaves it out on
+// purpose: names of more than 19 characters in lists, a send's reason, and columns of the list of
+// sends and beginnings of suppressions.
 const clipped = `[...document.querySelectorAll("main *")].filter(e => !e.closest(".visually-hidden, option") && e.closest("thead")?.offsetWidth !== 1 && (e.getBoundingClientRect().right > innerWidth + 1 && !e.matches(".now .why")
 	|| e.matches(".sends:not(.now) :is(td, th):not(.none, .suppressions .at), .filter > select") && getComputedStyle(e).display === "none"
 	|| e.matches(".now :is(.mask, td.through)") && e.innerText.length < 20 && e.scrollWidth > e.clientWidth + 1
@@ -172,7 +172,7 @@ func resetsAQuota(t *testing.T, browser chromium) {
 	w.quietAt()
 }
 
-// The list goes by keys, counts down, and is in the reader's zone and language.
+// The list can be used by keys, counts waits down, and is shown in the reader's zone and language.
 func worksTheList(t *testing.T, browser chromium) {
 	r := newRig(t)
 	row := busy(r)
@@ -182,14 +182,14 @@ func worksTheList(t *testing.T, browser chromium) {
 		w.do(chromedp.KeyEvent(c.keys))
 		w.says(`String([...document.querySelectorAll("a[data-row]")].indexOf(document.activeElement))`, c.row)
 	}
-	for width, height := range map[int64]string{1280: "33", 760: "33", 320: "64"} { // a row is one line, or two
+	for width, height := range map[int64]string{1280: "33", 760: "33", 320: "64"} { // a row has one line or two
 		w.look(browsertest.Look{Width: width})
 		w.says(`String([...document.querySelectorAll("tbody tr")].filter(r => r.offsetHeight > `+height+`).length) + " high"`, "0 high")
 	}
 	w.look(browsertest.Look{Width: 1280})
 	w.says(`document.querySelector("td.quota").innerText`, "free in")
 	w.says(`document.querySelector(".top .well").title`, "nothing under way")
-	// In a field they are letters.
+	// In a field, these keys type letters.
 	w.do(press("/"), chromedp.KeyEvent("jk/j?"))
 	w.says(`document.querySelector("#q").value`, "jk/j?")
 	w.eval(`document.activeElement.blur(); ""`)
@@ -198,16 +198,17 @@ func worksTheList(t *testing.T, browser chromium) {
 		w.do(chromedp.KeyEvent("?"))
 		w.says(`String(`+keys+`)`, shown)
 	}
-	// Empty fields are left out of the address, and a click anywhere in a row opens the row.
-	// By the keyboard a choice applies with Enter, and the focus comes back. Back shows the filters
-	// of its rows.
+	// Empty fields are left out of the address, and a click anywhere in a row opens the row. By the
+	// keyboard a choice applies with Enter, and the focus comes back. After Back, the fields have
+	// the filters of the shown rows.
 	w.do(chromedp.Focus(chromedp.CSS(`[name=status]`)), chromedp.KeyEvent("r"))
 	w.says(`document.querySelector("[name=status]").value + location.search`, "refused")
 	w.leads("/admin?status=refused", chromedp.KeyEvent(kb.Enter))
 	w.says(`document.activeElement.name`, "status")
 	w.leads("/admin", chromedp.NavigateBack())
 	w.Until(`document.querySelector("[name=status]").value === "" && location.search === ""`)
-	// The keys of j and k are theirs on other layouts, and a switch turns all keys off.
+	// On other keyboard layouts, j and k are the keys at the same place. A switch turns all keys
+	// off.
 	w.eval(`document.dispatchEvent(new KeyboardEvent("keydown", { key: "о", code: "KeyJ" })); ""`)
 	w.says(`String([...document.querySelectorAll("a[data-row]")].indexOf(document.activeElement))`, "0")
 	w.eval(`document.querySelector("#keys-on").click(); ""`)
@@ -221,8 +222,7 @@ func worksTheList(t *testing.T, browser chromium) {
 	}
 	w.leads("/admin/sends/", chromedp.Click(chromedp.CSS("td.is")))
 
-	// Waits count down, and their end is shown: for a code in the list, and for a recipient's
-	// rules.
+	// Waits count down to their end, both for a code in the list and for a recipient's rules.
 	w.goTo("/admin")
 	const left = `document.querySelector("td.code .left").innerText`
 	first := w.eval(left)
@@ -236,8 +236,8 @@ func worksTheList(t *testing.T, browser chromium) {
 	w.eval(`performance.now = () => 39e3; ""`)
 	w.Until(note + ` === "free now" && document.querySelector(".pips-row.blocked") === null`)
 
-	// A page is in the zone of the browser; a switch leads to UTC, and another to Chinese, each by
-	// keyboard and for good.
+	// A page shows times in the zone of the browser. One switch leads to UTC, and another to
+	// Chinese, each by keyboard and permanently.
 	const list = "/admin?channel=email"
 	w.goTo(list)
 	for _, c := range []struct{ press, want string }{
@@ -259,7 +259,7 @@ func followsTheList(t *testing.T, browser chromium) {
 	r := newRig(t)
 	busy(r)
 	var asked atomic.Int64
-	var another atomic.Bool // another one answers, such as a firewall
+	var another atomic.Bool // another program answers, such as a firewall
 	console := r.Handler
 	r.Handler = http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		asked.Add(1)
@@ -312,7 +312,7 @@ func followsTheList(t *testing.T, browser chromium) {
 	w.says(`document.activeElement.matches("tbody tr:first-child a") + ""`, "true")
 	w.eval(`document.activeElement.blur(); ""`)
 	w.pointAt(".brand")
-	// The waits of the reply to a person change, and its button stays, and keeps the focus.
+	// The waits in the reply to a person change. The reply's button stays, and keeps the focus.
 	w.leads("/admin?recipient=", press("/"), chromedp.KeyEvent("nora@example.org"+kb.Enter))
 	w.do(chromedp.Focus(chromedp.CSS("[data-copy]")))
 	told := w.eval(`document.querySelector("#reply").innerText`)
@@ -324,14 +324,14 @@ func followsTheList(t *testing.T, browser chromium) {
 	w.Until(state + ` !== ""`)
 	r.Store.SetFault(nil)
 	w.Until(state + ` === ""`)
-	// An ended session is told, with a link that leads back.
+	// When the session has ended, the page says so, with a link that leads back.
 	w.Must(r.Store.EndSessions(w.ctx, "admin", r.act("session.end")))
 	w.Until(state + ` === "You were logged out. Log in"`)
 	w.leads("/admin/login", chromedp.Click(chromedp.CSS(".live a")))
 	w.leads("/admin?app=shop", chromedp.Focus(chromedp.CSS("#password")), chromedp.KeyEvent(consoletest.Password+kb.Enter))
 
 	w.eval(`Object.defineProperty(document, "hidden", { get: () => true }); ""`)
-	rest := func() int64 { // longer than until the next question
+	rest := func() int64 { // longer than the interval between two requests
 		w.eval(`window.ticks = 0; (function more() { if (++ticks < 10) setTimeout(more, 50); })(); ""`)
 		w.Until(`ticks === 10`)
 		return asked.Load()

@@ -13,7 +13,7 @@ import (
 // Chart is a drawing of all intervals of a time range, with a legend of its colours.
 type Chart struct {
 	Alt       string
-	Top, Half string // what the grid's two lines stand for
+	Top, Half string // the values of the grid's two lines
 	Bars      []barView
 	Keys      []legendEntry
 }

@@ -40,7 +40,7 @@ type sendView struct {
 	Keys    []pageKey
 }
 
-// quotaView shows what a recipient's rules say now.
+// quotaView shows the present decisions of a recipient's rules.
 type quotaView struct {
 	Rows   []web.Pips
 	As     texts.Sentence // the sentence on the time of the quota
@@ -64,7 +64,7 @@ func (console *Console) showSend(c echo.Context, status int, s store.SendDetails
 		return err
 	}
 	if n.done {
-		if explain.Act(n.Action) == explain.QuotaReset && s.Send.Status != store.Refused { // of a refusal, facts has them
+		if explain.Act(n.Action) == explain.QuotaReset && s.Send.Status != store.Refused { // for a refusal, facts already has them
 			console.addStrangers(c.Request().Context(), s.Send, &facts)
 		}
 		n.Outcome = explain.Done(explain.Act(n.Action), s, facts, w)
@@ -98,7 +98,8 @@ func (console *Console) showSend(c echo.Context, status int, s store.SendDetails
 	return console.layout.Show(c, status, "send", v)
 }
 
-// withoutVain returns the actions without another message, if that would not go out, either.
+// withoutVain returns the actions. If another message would not go out either, it leaves out the
+// actions that send one.
 func withoutVain(actions []sendAction, v explain.Verdict) []sendAction {
 	if !v.Suppressed {
 		return actions
@@ -119,8 +120,8 @@ func (console *Console) verdictAndQuota(ctx context.Context, s store.SendDetails
 	return explain.Judge(s, known, w), quotaViewOf(s.Send, now, away, w), known, err
 }
 
-// addStrangers adds what the recipient's rules say now to a stranger, if strangers wait longer than
-// people whom the back end knows. If the limiter does not answer, it adds nothing.
+// addStrangers adds the present decision for a stranger, if strangers wait longer than people whom
+// the back end knows. If the limiter does not answer, it adds nothing.
 func (console *Console) addStrangers(ctx context.Context, s store.SendOrRefusal, known *explain.VerdictFacts) {
 	if known.Quota == nil {
 		return
@@ -131,7 +132,7 @@ func (console *Console) addStrangers(ctx context.Context, s store.SendOrRefusal,
 	}
 }
 
-// errSeveralRecipients says that a row stands for several recipients, and therefore has no quota.
+// errSeveralRecipients is the error for the quota of a row that stands for several recipients.
 var errSeveralRecipients = errors.New("console: the row stands for several recipients")
 
 // quotaOf returns how the recipient's rules would decide now about another send like s. It counts

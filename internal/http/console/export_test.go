@@ -69,7 +69,7 @@ func TestExport(t *testing.T) {
 		"outcome": "waiting", "outcome_at": "",
 	})
 	holds(t, rows[2], map[string]string{"reference": "two\nlines, \"quoted\""})
-	head := want(t, b.Do(http.MethodHead, "/v1/admin/sends.csv", ""), http.StatusOK) // is no export, and not recorded
+	head := want(t, b.Do(http.MethodHead, "/v1/admin/sends.csv", ""), http.StatusOK) // HEAD is no export, and not recorded
 	servertest.Same(t, "type of HEAD", head.Header().Get("Content-Type"), rec.Header().Get("Content-Type"))
 	cursor := layout.EncodeCursor(store.Cursor{At: consoletest.Start})
 	for _, query := range []string{"?limit=5", "?cursor=" + cursor, "?newer=" + cursor, "?status=lost"} {
@@ -86,7 +86,7 @@ func TestExport(t *testing.T) {
 	contains(t, b.Get("/admin?status=sent&limit=1"), `href="/v1/admin/sends.csv?status=sent"`,
 		`href="/v1/admin/sends.csv?separator=semicolon&amp;status=sent"`)
 	semicolons := want(t, b.Get("/v1/admin/sends.csv?status=sent&separator=semicolon"), http.StatusOK).Body.String()
-	if !strings.HasPrefix(semicolons, byteOrderMark+"at;id;app;") || strings.Count(semicolons, "\r\n") != 4 { // one is in a cell
+	if !strings.HasPrefix(semicolons, byteOrderMark+"at;id;app;") || strings.Count(semicolons, "\r\n") != 4 { // one of the four line ends is in a cell
 		t.Errorf("by semicolons: %s", semicolons)
 	}
 	for _, separator := range []string{"tab", "comma&separator=comma"} {
@@ -112,7 +112,7 @@ func served(t *testing.T) (r *rig, base string) {
 	return r, s.URL
 }
 
-// patient is an answer that notes its deadline.
+// patient is a response that records its deadline.
 type patient struct {
 	http.ResponseWriter
 	until *time.Time
@@ -178,8 +178,8 @@ func (r *rig) refusedOften(n int, reference string) {
 	r.Must(r.Store.RecordRefusals(r.Context(), rows))
 }
 
-// Many pages, longer than the server waits for an answer; and a database that goes away in the
-// middle breaks the file off.
+// An export of many pages may take longer than the server waits for an answer. If the database goes
+// away in the middle, the file breaks off.
 func TestExportStreams(t *testing.T) {
 	r, base := served(t)
 	const n = 5*layout.MaxPageRows + 17
@@ -194,7 +194,7 @@ func TestExportStreams(t *testing.T) {
 			return sqlitetest.Down
 		}
 		if pages > 1 {
-			<-time.After(250 * time.Millisecond) // together more than the server's second
+			<-time.After(250 * time.Millisecond) // all waits together exceed the server's second
 		}
 		return sqlitetest.None
 	})
@@ -217,7 +217,7 @@ func TestExportStreams(t *testing.T) {
 	}
 }
 
-// Rows have the outcome of their code, with its time: in a list, on a page of their own and in an
+// Rows have the outcome of their code, with its time, in a list, on the row's own page and in an
 // export.
 func TestOutcomes(t *testing.T) {
 	r := newRig(t)
@@ -280,7 +280,7 @@ func TestExportsAreBounded(t *testing.T) {
 	want(t, b.Get("/v1/admin/sends.csv"), http.StatusServiceUnavailable)
 	<-r.console.exports
 	want(t, b.Get("/v1/admin/sends.csv"), http.StatusOK)
-	want(t, b.Get("/v1/admin/sends.csv"), http.StatusOK) // the place is given back
+	want(t, b.Get("/v1/admin/sends.csv"), http.StatusOK) // the place of an export is free again
 }
 
 func TestHarmless(t *testing.T) {
@@ -289,8 +289,8 @@ func TestHarmless(t *testing.T) {
 		"%x": "'%x", "|x": "'|x", "％x": "'％x", " |cmd": "' |cmd", "50%": "50%", "x;%y": "x;'%y", "\tx": "'\tx", "\rx": "'\rx",
 		"\nx": "'\nx", "\t=1": "'\t'=1", "\x00=1": "'\x00=1", " =1": "' =1", "\u00a0+1": "'\u00a0+1", "\u3000@x": "'\u3000@x", "＝1": "'＝1",
 		"＠x": "'＠x", "\u200b=1": "'\u200b=1", "\xff=1": "\ufffd=1",
-		// Where lines are divided at semicolons, tabs or bars, or a line's end counts in the midst
-		// of a cell.
+		// These hold even if a program divides lines at semicolons, tabs or bars, or if a line's
+		// end counts within a cell.
 		"x;=1;": "x;'=1;", ";+1": ";'+1", "x\t=1": "x\t'=1", "x|\u00a0@y": "x|'\u00a0@y", "x\r\n=1": "x\r\n'=1", "x;\"=1\";": "x;'\"=1\";",
 		"a\r\nb": "a\r\nb", "a; b, -1": "a; b,' -1", "x;;y": "x;;y",
 	} {
@@ -298,7 +298,7 @@ func TestHarmless(t *testing.T) {
 	}
 }
 
-// A file has the cells of its row. No cell begins like a formula, and none has lost text.
+// A file has the cells of its row. No cell begins like a formula, and no cell has lost text.
 func FuzzCell(f *testing.F) {
 	f.Add("=cmd|' /C calc'!A0") // testdata/fuzz has others
 	f.Fuzz(func(t *testing.T, cell string) {

@@ -52,7 +52,7 @@ func TestFilters(t *testing.T) {
 		"last=24h":                              {"number", "bo", "ana"},
 		"last=1h":                               {"number", "bo"},
 		"from=2026-03-04T14:02:20.118Z&last=1h": {"number", "bo", "ana"},
-		// a filter without an index reads one day: the last, or the one before the end
+		// a filter without an index reads one day: the last day, or the day before the filter's end
 		"network=198.51.100.0/24&to=2026-03-04T14:00":         nil,
 		"network=198.51.100.0/24&to=2026-03-05T14:02:20.302Z": {"bo"},
 		"network=198.51.100.0/24&to=2026-03-05T16:02:20.302Z": nil,
@@ -67,7 +67,8 @@ func TestFilters(t *testing.T) {
 	}
 }
 
-// A filter that cannot be read is a problem that names the parameter; the page says the same.
+// A filter that cannot be read is a problem that names the parameter; the page has the same
+// message.
 func TestUnreadableFilters(t *testing.T) {
 	b := newRig(t).LoggedIn()
 	const cursor = "AQAGTDNEtn_wAAAAAAAAAAAAAAAAAAAAAA"
@@ -124,7 +125,7 @@ func TestUnreadableFilters(t *testing.T) {
 // problem has the members of a problem that tests compare.
 type problem struct{ Type, Field, Reason string }
 
-// problemOf returns the problem that an answer has, which must be of a kind.
+// problemOf returns the problem in an answer. It fails the test if the problem has another kind.
 func problemOf(t *testing.T, rec *httptest.ResponseRecorder, kind server.ProblemKind) (p problem) {
 	t.Helper()
 	want(t, rec, kind.Status)
@@ -135,14 +136,14 @@ func problemOf(t *testing.T, rec *httptest.ResponseRecorder, kind server.Problem
 	return p
 }
 
-// textOf returns a page as a reader sees it.
+// textOf returns the text of a page as a reader sees it.
 func textOf(rec *httptest.ResponseRecorder) string {
 	_, main, _ := strings.Cut(rec.Body.String(), "<main")
 	return html.UnescapeString(strings.Join(strings.Fields(markup.ReplaceAllString("<main"+main, " ")), " "))
 }
 
-// An empty list names the filters in words. A list that is empty after a cursor says that it has
-// ended.
+// An empty list names its filters in words. A list that is empty after a cursor says that there are
+// no more rows.
 func TestEmptyListSaysWhy(t *testing.T) {
 	b := newRig(t).LoggedIn()
 	nobody := strings.Repeat("0", 32)
@@ -165,14 +166,14 @@ func TestEmptyListSaysWhy(t *testing.T) {
 			t.Errorf("%s: %q is not in %q", path, says, got)
 		}
 	}
-	// the form has what was asked for
+	// the form keeps the filters of the request
 	contains(t, b.Get("/admin?app=shop&reference=a&from=2026-03-04T00:00:00Z&status=sent"), `name="app" value="shop"`,
 		`name="reference" value="a"`, `value="2026-03-04T00:00:00"`, `<option value="sent" selected>`, "<details open", ">Clear</a>")
 	lacks(t, b.Get("/admin"), "<details open", ">Clear</a>")
 }
 
-// A reader's zone is that of times in pages and fields. An address has times with a zone, so that
-// it means the same for other readers.
+// Pages and fields have times in the reader's zone. An address has times with a zone, so that it
+// means the same for other readers.
 func TestTimesAreInTheReadersZone(t *testing.T) {
 	r := counted(t)
 	b := r.LoggedIn()
@@ -181,7 +182,7 @@ func TestTimesAreInTheReadersZone(t *testing.T) {
 	const address = "/admin?from=2026-03-05T18%3A00%3A00Z"
 	redirects(t, b.Get("/admin?from=2026-03-05T23:30:00"), address)
 	contains(t, b.Get(address), `value="2026-03-05T23:30:00"`)
-	for zone, first := range map[string]string{ // of the days of a week
+	for zone, first := range map[string]string{ // the first instant of a week's statistics
 		"Asia/Kolkata":  "from=2026-02-25T19%3A00%3A00Z&amp;to=2026-02-26T19%3A00%3A00Z",
 		"Asia/Shanghai": "from=2026-02-26T16%3A00%3A00Z&amp;to=2026-02-27T16%3A00%3A00Z",
 		"UTC":           "from=2026-02-26T00%3A00%3A00Z&amp;to=2026-02-27T00%3A00%3A00Z",

@@ -18,8 +18,8 @@ import (
 // instants matches the times in a sentence.
 var instants = regexp.MustCompile(`\d{4}-\d\d-\d\d\s+\d\d:\d\d:\d\d(?:\.\d+)?|\b\d\d:\d\d\b|\b\d{1,2} (?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)\b|\b\d+ (?:s|min)(?: \d+ s)?\b`)
 
-// firstWord returns what a search is answered with: the verdict's sentences, or what was wrong.
-// Times are "T".
+// firstWord returns the answer to a search: the verdict's sentences, or the message of a failed
+// search. Times are replaced by "T".
 func firstWord(t *testing.T, b *consoletest.Browser, typed string) string {
 	t.Helper()
 	rec := searchFor(b, typed)
@@ -48,10 +48,11 @@ func firstWord(t *testing.T, b *consoletest.Browser, typed string) string {
 	return strings.NewReplacer(" .", ".", " ,", ",", " ;", ";", "( ", "(", " )", ")", "“ ", "“", " ”", "”").Replace(text)
 }
 
-// firstWords are the searches of an administrator, each with the sentences that answer it. In both,
-// {name} stands for what the test has filled in.
+// firstWords has searches of an administrator, each with the sentences of its answer. In both,
+// {name} stands for a value that the test fills in.
 var firstWords = []struct{ typed, says string }{
-	// A person who was sent a code, and refused afterwards: the send leads, whatever finds it.
+	// A person got a code, and was refused afterwards. Every search for the person leads to the
+	// send.
 	{"maria@example.com", maria},
 	{"MARIA@EXAMPLE.COM", maria},
 	{"  maria@example.com.  ", maria},
@@ -63,7 +64,7 @@ var firstWords = []struct{ typed, says string }{
 	{"maria (at) example.com", maria},
 	{"maria%40example.com", maria},
 	{"maria+news@example.com", "No request for m•••@example.com is recorded, as far back as the database goes. | " + norows},
-	{"ginali+shop@gmail.com", ines}, // one mailbox, by the settings of the test
+	{"ginali+shop@gmail.com", ines}, // the test's settings make this the same mailbox
 	{"Gina.L.I@GMAIL.com", ines},
 	{"m•••@example.com {tag}", maria},
 	{"M***@Example.com #{tag}", maria},
@@ -92,12 +93,13 @@ var firstWords = []struct{ typed, says string }{
 	{"23456789", "No reference or ID is “23456789”. " + how},
 	{"6789", "No reference or ID is “6789”. " + how},
 	{"0151 23456789", "No reference or ID is “0151 23456789”. " + how},
-	// A domain in both forms, and its people.
+	// A domain in both forms, and people in it.
 	{"müller.example", "1 rows"},
 	{"@xn--mller-kva.example", "1 rows"},
 	{"ines@müller.example", ines},
 	{"INES@xn--mller-kva.example", ines},
-	// A suppression that came after the send, and a refusal that no send of its purpose precedes.
+	// One person has a suppression that came after the send. Another has a refusal without an
+	// earlier send of its purpose.
 	{"paul@example.com", "Accepted by mx1.example.net at T (250 2.0.0). | Since T this recipient gets no mail (by hand · asked for no more mail · admin), until T. " +
 		"Lift the suppression before a code is sent again. Ask them to check spam; the code works until T."},
 	{"otto@example.com", "Refused at T (rule minute); T was left. | They can ask again from T. | Before it, at T, they were sent a code for login: sent. See that send"},
@@ -148,7 +150,7 @@ func TestFirstWord(t *testing.T) {
 	}
 }
 
-// firstWordRows writes what firstWords search, and returns what {name} stands for.
+// firstWordRows writes the rows that firstWords search, and returns the values of their {name}.
 func (r *rig) firstWordRows() *strings.Replacer {
 	r.Helper()
 	if r.db == &r.Store.DB.DB {

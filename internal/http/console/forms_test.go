@@ -93,5 +93,5 @@ func (r *rig) forms() map[string]drawnForm {
 	}
 }
 
-// needsNoReason are the paths of forms without a field for a reason.
+// needsNoReason has the paths of forms without a field for a reason.
 var needsNoReason = []string{"/admin/search", "/admin/webhooks", "/admin/messages"}

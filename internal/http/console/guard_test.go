@@ -28,15 +28,15 @@ func TestOtherSitesCannotPost(t *testing.T) {
 	for _, origin := range []string{"https://evil.example", "http://console.example.evil.example", "null"} {
 		want(t, b.Post("/admin/search", form, "Sec-Fetch-Site", "", "Origin", origin), http.StatusForbidden)
 	}
-	// no browser is silent about both
+	// no browser leaves out both headers
 	want(t, b.Post("/admin/search", form, "Sec-Fetch-Site", ""), http.StatusForbidden)
-	// a link from elsewhere only reads
+	// a link from another site only reads
 	want(t, b.Get("/admin", "Sec-Fetch-Site", "cross-site"), http.StatusOK)
 	// browsers before 2023 send Origin alone
 	for _, site := range []string{"", "same-origin"} {
 		want(t, b.Post("/admin/search", form, "Sec-Fetch-Site", site, "Origin", "https://console.example"), http.StatusSeeOther)
 	}
-	// a program says no site, but has a token
+	// a program sends no site, but has a token
 	suppress := `{"channel":"email","to":"ana@example.com","reason":"asked for it"}`
 	asProgram := []string{"Content-Type", "application/json", "Sec-Fetch-Site", ""}
 	want(t, b.Do(http.MethodPost, "/v1/admin/suppressions", suppress, asProgram...), http.StatusForbidden)
@@ -122,7 +122,7 @@ func TestEveryStateHasAWordAndASign(t *testing.T) {
 	}
 	for _, state := range codeStateChoices {
 		word := string(state)
-		if state == store.CodeEntered { // as verifications and the time line say
+		if state == store.CodeEntered { // the key that verifications and the time line use
 			word = "approved"
 		}
 		if state == store.CodeOfCaller {

@@ -23,7 +23,8 @@ func holds[V comparable](t *testing.T, row, members map[string]V) {
 	}
 }
 
-// A refusal by a rule on failures, which nothing mentions any more: the way is free.
+// A rule on failures refused the request, but its failures no longer count, so a new request would
+// be admitted.
 func TestRefusalByFailuresThatHaveLeft(t *testing.T) {
 	r := newRig(t)
 	terms := r.Svc.Terms()
@@ -41,7 +42,7 @@ func TestRefusalByFailuresThatHaveLeft(t *testing.T) {
 	servertest.Same(t, "len(rules)", len(rules), 3)
 }
 
-// A refusal that belongs to no verification is shown with the sends that led to it.
+// The page of a refusal without a verification shows the sends that led to it.
 func TestRefusalShowsWhatLedToIt(t *testing.T) {
 	r := newRig(t)
 	r.refused("ana@example.com", "minute", time.Minute, 1)
@@ -94,7 +95,7 @@ func TestSearchJSONRefuses(t *testing.T) {
 	servertest.Same(t, "limit=0", problemOf(t, rec, server.InvalidField).Field, "limit")
 }
 
-// asScript are the headers of a program.
+// asScript has the headers of a program's request.
 var asScript = []string{"Content-Type", "application/json", "Authorization", "Bearer " + consoletest.Token}
 
 // A send is found only by its ID as the service writes it, in either case.

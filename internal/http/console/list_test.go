@@ -14,7 +14,7 @@ import (
 	"sendcode/internal/store/storetest"
 )
 
-// rowsIn finds the rows of a list page, newest first, by their sends' ids.
+// rowsIn returns the IDs of the sends on a list page, newest first.
 func rowsIn(body string) []string {
 	var ids []string
 	for _, m := range regexp.MustCompile(`<a href="/admin/sends/([0-9a-f-]{36})" title="[^"]*" data-row>`).FindAllStringSubmatch(body, -1) {
@@ -23,7 +23,7 @@ func rowsIn(body string) []string {
 	return ids
 }
 
-// linkIn is the address behind a link's text, "" for none.
+// linkIn returns the address of the link with this text, or "".
 func linkIn(body, text string) string {
 	m := regexp.MustCompile(`<a href="([^"]*)"[^>]*>` + text + `</a>`).FindStringSubmatch(body)
 	if m == nil {
@@ -77,8 +77,8 @@ func TestPaging(t *testing.T) {
 	want(t, b.Get("/admin?newer="+cursor+"&cursor="+cursor), http.StatusUnprocessableEntity)
 }
 
-// The open list reloads itself. The answer is 304 until there is another row, even one that was
-// committed late, or a row has another state. Older pages do not change.
+// The open list reloads itself. The answer is 304 until there is another row, even a row that was
+// committed late, or until a row has another state. Older pages do not change.
 func TestListIsReadAgain(t *testing.T) {
 	r := newRig(t)
 	b := r.LoggedIn()

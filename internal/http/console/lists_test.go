@@ -19,8 +19,8 @@ import (
 	"sendcode/internal/store/storetest"
 )
 
-// toldApps fills the database with an event of each state: arrived, tried and pending, given up,
-// and one about an approval.
+// toldApps writes an event in each state: delivered, tried and pending, given up, and one about an
+// approval.
 func toldApps(r *rig) (ids []string) {
 	states := []store.AppEventOutcome{
 		{State: store.EventDelivered, Answer: "204"},
@@ -44,7 +44,7 @@ func toldApps(r *rig) (ids []string) {
 	return append(ids, tell.ID.String())
 }
 
-// Every list goes on from a cursor, and has each row once.
+// Every list continues after a cursor, and has each row once.
 func TestLists(t *testing.T) {
 	r := newRig(t)
 	everyPage(r)
@@ -117,7 +117,7 @@ func TestPrefixPauses(t *testing.T) {
 	contains(t, want(t, b.Post(lift, form(p.ID.String(), " ")), http.StatusUnprocessableEntity), "Say why", "<details open>")
 	lacks(t, want(t, b.Post(lift, form("x", "y")), http.StatusUnprocessableEntity), "<details open>")
 	want(t, b.Post(lift, form("00000000-0000-7000-8000-000000000000", "y")), http.StatusNotFound)
-	for range 2 { // the second time it is lifted already
+	for range 2 { // the second time the pause is already lifted
 		done := page + "?done=" + p.ID.String() + "&state=all"
 		redirects(t, b.Post(lift, form(p.ID.String(), "ticket 7")), done)
 		reads(t, b.Get(done), "Lifted: numbers that begin with &#43;49151 get text messages again, for people whom the back end knows.")
@@ -156,7 +156,7 @@ func TestAcceptSubscription(t *testing.T) {
 	reads(t, b.Get(page), "ses admin (owner) … begun accepted a subscription · ticket 7")
 }
 
-// sampler has one app's webhook.
+// sampler posts samples to the webhook of one app.
 type sampler struct{ posted []string }
 
 func (*sampler) Apps() []string { return []string{"shop"} }

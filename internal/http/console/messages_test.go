@@ -12,8 +12,8 @@ import (
 	"sendcode/internal/verify/verification/verificationtest"
 )
 
-// The page shows each message, a mail's HTML in a frame that runs nothing and loads nothing; the
-// API has the same messages.
+// The page shows each message, and a mail's HTML in a frame that runs and loads nothing. The API
+// has the same messages.
 func TestMessages(t *testing.T) {
 	r := newRig(t)
 	b := r.LoggedIn()
@@ -36,8 +36,8 @@ func TestMessages(t *testing.T) {
 	servertest.Same(t, "purpose", answer["purpose"].(string), "login")
 }
 
-// An owner sends a test message and reads who accepted it; in the minute after it, nobody sends
-// another one.
+// An owner sends a test message, and the page names the server that accepted it. For a minute after
+// it, no owner can send another one.
 func TestATestMessage(t *testing.T) {
 	r := newRig(t)
 	b := r.LoggedIn()
@@ -48,7 +48,7 @@ func TestATestMessage(t *testing.T) {
 	form.Set("to", "ana@example.com")
 	for _, other := range []url.Values{{"app": {"gym"}, "purpose": {"login"}}, {"app": {"shop"}, "purpose": {"gym"}}} {
 		other.Set("to", "ana@example.com")
-		want(t, b.Post("/admin/messages", other), http.StatusUnprocessableEntity) // nothing is sent: no wait begins
+		want(t, b.Post("/admin/messages", other), http.StatusUnprocessableEntity) // nothing is sent, so no wait begins
 	}
 	contains(t, want(t, b.Post("/admin/messages", form), http.StatusOK), `<p class="note good" id="problem" role="status">`,
 		"accepted it for a•••@example.com after ")

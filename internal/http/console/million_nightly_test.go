@@ -34,18 +34,17 @@ const (
 	daysOfRows   = 30
 )
 
-// byIndex has the indexes by which SQLite must find what a filter selects, if few or no rows have
-// its value.
+// byIndex has the indexes that SQLite must use for a filter if few or no rows match it.
 var byIndex = map[string]string{
 	"status=delivered": "sends_receipt", "app=desk": "sends_kind", "app=none": "sends_kind", "purpose=rare": "sends_kind",
 	"carrier=none": "sends_provider", "app=desk&purpose=rare&channel=email&status=sent": "sends_kind", "domain=none.example": "sends_domain",
 	"country=FR": "sends_country", "blocked_by=none": "refusals_blocked_by", "reference=none": "sends_reference",
 }
 
-// In a list of a million sends, no page, search or filter reads a table from end to end. On
-// Postgres, lists and searches read at most a twentieth of the rows; the overview's reads are not
-// counted there. The log has the time of each, that of this process's processor, and the indexes of
-// its plans. No time is asserted.
+// In a list of a million sends, no page, search or filter reads a whole table. On Postgres, lists
+// and searches read at most a twentieth of the rows; the overview's reads are not counted there.
+// The log has the time of each, the processor time of this process, and the indexes of its plans.
+// No time is asserted.
 func TestAMillionSends(t *testing.T) {
 	for name, open := range map[string]func(*testing.T, ...func(*Config)) *rig{"SQLite": onFile, "Postgres": onPostgres} {
 		t.Run(name, func(t *testing.T) {
@@ -64,7 +63,7 @@ func TestAMillionSends(t *testing.T) {
 			plans.explain = map[bool]string{true: "EXPLAIN QUERY PLAN ", false: "EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF, BUFFERS OFF) "}[name == "SQLite"]
 			measure := func(what string, do func() int) {
 				plans.texts = nil
-				status := do() // explains
+				status := do() // this call explains its statements
 				plans.off = true
 				best, used := time.Duration(1<<62), time.Duration(1<<62)
 				for range 3 {
@@ -134,7 +133,7 @@ func processorTime() time.Duration {
 	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
 }
 
-// onFile is newRig on a file of SQLite.
+// onFile is newRig on a SQLite file.
 func onFile(t *testing.T, changes ...func(*Config)) *rig {
 	t.Helper()
 	r := &rig{Rig: consoletest.NewRig(t)}
@@ -217,8 +216,8 @@ func (p *planner) used() (names []string) {
 	return names
 }
 
-// The figures of a node of Postgres's plan that reads a table: the rows that it returned, in how
-// many loops, and those that its conditions left out, of each loop.
+// These match the figures of a node that reads a table in a Postgres plan: the returned rows, the
+// loops, and the rows of each loop that the conditions left out.
 var (
 	tableRead = regexp.MustCompile(`Scan .*\(actual rows=([0-9.]+) loops=(\d+)\)`)
 	leftOut   = regexp.MustCompile(`Rows Removed by (?:Filter|Index Recheck): (\d+)`)
@@ -241,8 +240,7 @@ func (p *planner) rows() (n int) {
 	return n
 }
 
-// whole returns the lines of the plans that read a table of the flow from end to end, without an
-// index.
+// whole returns the lines of the plans that read a whole table of the flow without an index.
 func (p *planner) whole() (lines []string) {
 	for _, text := range p.texts {
 		if wholeRead.MatchString(strings.TrimSpace(text)) && !strings.Contains(text, "INDEX") {

@@ -35,7 +35,7 @@ func TestAllInABrowser(t *testing.T) {
 	})
 }
 
-// Every page fits into every width, axe-core finds nothing wrong with it, and the content security
+// Every page fits into every width, axe-core finds no problem on it, and the content security
 // policy blocks nothing on it.
 func everyPageFits(t *testing.T, browser chromium) {
 	r, _ := besideProvider(t)
@@ -139,7 +139,7 @@ func setsUpASecondFactor(t *testing.T, browser chromium) {
 	w.leads("/admin/login", chromedp.Click(chromedp.CSS(logout)))
 	w.goTo("/admin/overview")
 	w.leads("/admin/login/code?next=%2Fadmin%2Foverview", password(consoletest.Password))
-	w.Until(`document.activeElement.id === "code"`) // which a browser may see to after the page has been loaded
+	w.Until(`document.activeElement.id === "code"`) // the browser may set the focus after the page is loaded
 	w.shows("#problem", chromedp.KeyEvent(d.Wrong()+kb.Enter))
 	w.fits("a wrong code")
 	w.leads("/admin/overview", code(d.Next()))

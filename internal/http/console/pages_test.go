@@ -53,7 +53,7 @@ func busy(r *rig) (refusedRow store.SendOrRefusal) {
 	return row
 }
 
-// partlyBroken is a service of which each part but one is slow, away or suspended.
+// partlyBroken returns a service whose parts, but for one, are slow, away or suspended.
 func partlyBroken() ServiceStatus {
 	since := consoletest.Start.Add(-time.Minute)
 	return ServiceStatus{
@@ -69,7 +69,7 @@ func partlyBroken() ServiceStatus {
 	}
 }
 
-// allBroken is a service no part of which works, and whose servers have long names and reasons.
+// allBroken returns a service without a working part, whose servers have long names and reasons.
 func allBroken() ServiceStatus {
 	since := consoletest.Start.Add(-27 * time.Hour)
 	s := ServiceStatus{Parts: []ServicePart{{Kind: "database"}, {Kind: "redis"}}}
@@ -130,13 +130,13 @@ func everyPage(r *rig) map[string]string {
 }
 
 // The golden files have the pages, and the answers for scripts. No page shows a full recipient, or
-// contains a style, a script or a text of its own.
+// contains a style, a script, or a text that is not in the texts.
 func TestPages(t *testing.T) {
 	r := newRig(t, func(c *Config) {
 		c.Status = func(context.Context) ServiceStatus { return partlyBroken() }
 	})
 	pages := everyPage(r)
-	delete(pages, "overview") // TestOverviewDrawsTheNumbers
+	delete(pages, "overview") // see TestOverviewDrawsTheNumbers
 	tried := r.begin("dan@example.com", func(s *store.Send) { s.Observed, s.Locale = []string{"office", "stricter"}, "*" }).Send
 	r.finish(tried, store.Outcome{Status: store.Failed, Reason: "rejected", ProviderCode: "550 5.1.1", Refund: true})
 	several := r.refused("anna@example.com", "office", time.Hour, 90, func(s *store.SendOrRefusal) {
@@ -177,7 +177,7 @@ func TestPages(t *testing.T) {
 		rec := b.Get(pages[name])
 		fmt.Fprintf(&out, "\n== %s\n", name)
 		for line := range strings.Lines(names.of(asText(rec))) {
-			if line = strings.Join(strings.Fields(line), " "); !seen[line] { // what other pages have, too, is there once
+			if line = strings.Join(strings.Fields(line), " "); !seen[line] { // lines that several pages share are written once
 				fmt.Fprintln(&out, line)
 			}
 			seen[line] = true
@@ -220,7 +220,7 @@ func asText(rec *httptest.ResponseRecorder) string {
 	return main
 }
 
-// numbers has a number for each ID and hash that has appeared so far, since some of these are
+// numbers maps each ID and hash to the number of its first appearance, since some of these are
 // random.
 type numbers map[string]int
 

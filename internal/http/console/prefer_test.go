@@ -39,7 +39,7 @@ func TestFrameNamesTheReader(t *testing.T) {
 	contains(t, b.Get("/admin"), `data-zone>UTC&#43;5:30</span>`, `data-times="Asia/Kolkata"`)
 }
 
-// Times are in the browser's zone of today, unless the reader chose another zone.
+// Times are in the zone that the browser has today, unless the reader chose another zone.
 func TestTheZoneFollowsTheBrowser(t *testing.T) {
 	_, b := loggedIn(t)
 	in := func(own, want string) {
@@ -50,7 +50,7 @@ func TestTheZoneFollowsTheBrowser(t *testing.T) {
 	in("Europe/Berlin", "Europe/Berlin")
 	in("America/New_York", "America/New_York")
 	in("Nowhere/Else", "UTC")
-	// An older version kept the browser's zone of then, as if it was chosen.
+	// An older version stored the browser's zone as if the reader had chosen it.
 	b.Cookies["older"] = &http.Cookie{Name: "sendcode_zone", Value: "Europe/Berlin"}
 	for _, own := range []string{"America/New_York", "Asia/Kathmandu", "America/Argentina/Buenos_Aires", "Pacific/Chatham"} {
 		in(own, own)
@@ -63,8 +63,8 @@ func TestTheZoneFollowsTheBrowser(t *testing.T) {
 	}
 }
 
-// A login after the end of a session leads back to the filtered list, also from its export and
-// from a choice of filters. What may name a person is in no address.
+// A login after the end of a session leads back to the filtered list, even from its export and from
+// a choice of filters. No address contains a text that may name a person.
 func TestALoginKeepsTheFilters(t *testing.T) {
 	r := newRig(t)
 	b := r.Browser()

@@ -26,7 +26,7 @@ import (
 	"sendcode/web"
 )
 
-// The checks of an answer, under short names.
+// These are the checks of an answer, under short names.
 var (
 	want, redirects, contains, lacks = consoletest.Want, consoletest.Redirects, consoletest.Contains, consoletest.Lacks
 )
@@ -45,7 +45,7 @@ type rig struct {
 	db      *sqldb.DB
 	ids     uint64
 
-	ownCode []byte // sealed code of new sends that the app made, and checks; nil: we do
+	ownCode []byte // sealed code of new sends whose codes the app makes and checks; nil: the service does
 }
 
 func newRig(t *testing.T, changes ...func(*Config)) *rig {
@@ -98,7 +98,8 @@ func (r *rig) serve(changes ...func(*Config)) {
 	r.Handler = e
 }
 
-// id is a UUID version 7 of the test's clock: rows of one millisecond differ by a counter.
+// id returns a UUID version 7 of the test's clock. A counter distinguishes the IDs of one
+// millisecond.
 func (r *rig) id() uuid.UUID {
 	var id uuid.UUID
 	binary.BigEndian.PutUint64(id[:8], uint64(r.Clock.Now().UnixMilli())<<16)
@@ -108,7 +109,7 @@ func (r *rig) id() uuid.UUID {
 	return id
 }
 
-// act is the audit entry of an action by the configured account.
+// act returns the audit entry of an action by the configured account.
 func (r *rig) act(action string) store.AuditEntry {
 	return store.AuditEntry{ID: r.id(), Who: "admin", Role: "owner", What: action, Reason: "ticket 7", Outcome: store.AuditDone}
 }
@@ -139,7 +140,7 @@ func (r *rig) row(to string) store.Send {
 	}
 }
 
-// begin writes a send as the use cases do: a place in the limiter, then the row.
+// begin writes a send as the use cases do: first a place in the limiter, then the row.
 func (r *rig) begin(to string, changes ...func(*store.Send)) store.BeginAnswer {
 	r.Helper()
 	row := r.row(to)
@@ -185,7 +186,7 @@ func (r *rig) finish(s store.Send, o store.Outcome) {
 	}
 }
 
-// sent writes a send that a server took 184 ms later.
+// sent writes a send that a server accepted 184 ms later.
 func (r *rig) sent(to string, changes ...func(*store.Send)) store.Send {
 	r.Helper()
 	s := r.begin(to, changes...).Send

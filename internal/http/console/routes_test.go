@@ -69,7 +69,7 @@ func (r *rig) everything() string {
 	return fmt.Sprintf("%+v", []any{sends, codes, suppressions, accounts, r.Did()})
 }
 
-// try makes a request as a form or a script would, with all fields that any of them needs.
+// try makes a request as a form or a script would, with all fields that any route needs.
 func try(b *consoletest.Browser, method, path string, header ...string) *httptest.ResponseRecorder {
 	b.Helper()
 	switch {
@@ -96,13 +96,14 @@ func try(b *consoletest.Browser, method, path string, header ...string) *httptes
 	}, header...)
 }
 
-// Every route with every role: what a role may not do is refused and changes nothing, by page and
-// by script, whatever the request says; and a page of another site can do nothing even to an owner.
+// Every route is tried with every role. A page or a script that the role does not allow is refused
+// and changes nothing, whatever the request contains. A page of another site can change nothing,
+// even with an owner's session.
 func TestEveryRouteWithEveryRole(t *testing.T) {
-	shared, server := besideProvider(t) // for what changes nothing
+	shared, server := besideProvider(t) // for requests that change nothing
 	var registered []string
 	for _, route := range shared.Handler.(*echo.Echo).Routes() {
-		if route.Method == http.MethodHead { // with the handler and the middleware of GET
+		if route.Method == http.MethodHead { // HEAD has the handler and the middleware of GET
 			continue
 		}
 		if strings.HasPrefix(route.Path, "/admin") || strings.HasPrefix(route.Path, "/v1/admin") {

@@ -28,9 +28,9 @@ func searchFor(b *consoletest.Browser, typed string) *httptest.ResponseRecorder 
 	return b.Post("/admin/search", url.Values{"q": {typed}})
 }
 
-// Above the rows of a recipient is the verdict on the newest send (pages.txt has one), and after it
-// the refusal that followed; only a refusal without a send of its day and purpose leads. On a later
-// page, and for forgotten recipients, there are only the rows.
+// The verdict on the newest send stands above the rows of a recipient (pages.txt has one), followed
+// by the refusal after it. Only a refusal without a send of its day and purpose comes first. On a
+// later page, and for forgotten recipients, there are only the rows.
 func TestRecipientHasAVerdict(t *testing.T) {
 	r := newRig(t)
 	sent := r.sent("ana@example.com")
@@ -58,7 +58,7 @@ func TestRecipientHasAVerdict(t *testing.T) {
 	lacks(t, b.Get("/admin?recipient="+strings.Repeat("0", 32)), "Open the send")
 }
 
-// A recipient, a send's ID or a hash is found within what is copied around it.
+// A search finds a recipient, a send's ID or a hash within a longer copied text.
 func TestSearchFinds(t *testing.T) {
 	r := newRig(t)
 	ana := r.sent("ana@example.com")
@@ -79,7 +79,7 @@ func TestSearchFinds(t *testing.T) {
 			t.Errorf("%q: %d to %q, want %q", typed, got.Code, got.Header().Get("Location"), to)
 		}
 	}
-	nobody := searchFor(b, " Nobody@EXAMPLE.com ").Header().Get("Location") // an address without sends has a list, too
+	nobody := searchFor(b, " Nobody@EXAMPLE.com ").Header().Get("Location") // an address without sends still has a list
 	contains(t, want(t, b.Get(nobody), http.StatusOK), "No request for <b>N•••@example.com</b> is recorded")
 	contains(t, want(t, r.LoggedIn().Get(nobody), http.StatusOK), "No request for this recipient is recorded")
 	r.Unlogged("ana@", "ANA@", "obody@")
@@ -123,7 +123,7 @@ func TestSearchSaysWhatIsWrong(t *testing.T) {
 // A support reference leads to its send, in any spelling.
 func TestSearchBySupportReference(t *testing.T) {
 	r := newRig(t)
-	r.Clock.Add(10 * 365 * 24 * time.Hour) // references begin with 2020
+	r.Clock.Add(10 * 365 * 24 * time.Hour) // references count from 2020
 	mine := r.sent("ana@example.com").ID
 	r.sent("bea@example.com")
 	ref := store.SupportReference(mine)
@@ -136,7 +136,7 @@ func TestSearchBySupportReference(t *testing.T) {
 	if store.SupportReference(twin.ID) != ref {
 		t.Fatal("the twin has a reference of its own")
 	}
-	r.sent("deb@example.com", func(s *store.Send) { s.ID = mine; s.ID[7]++; s.ID[15]++ }) // of the same moment
+	r.sent("deb@example.com", func(s *store.Send) { s.ID = mine; s.ID[7]++; s.ID[15]++ }) // a send of the same moment
 	rec := b.Get(searchFor(b, strings.ToLower(ref)).Header().Get("Location"))
 	contains(t, rec, "These share the support reference <b>"+ref+"</b>", `name="support" value="`+ref+`"`, ">Clear</a>")
 	if got := rowsIn(rec.Body.String()); !slices.Equal(got, []string{twin.ID.String(), mine.String()}) {
@@ -146,9 +146,9 @@ func TestSearchBySupportReference(t *testing.T) {
 	want(t, searchFor(b, ref), http.StatusServiceUnavailable)
 }
 
-// A text that a person reads as an address or a phone number counts as one, however it is written:
-// the search finds it or refuses it with a reason, and no URL contains it. No URL contains any
-// other text that the database does not have, either.
+// A text that a person reads as an address or a phone number counts as one, however it is written.
+// The search finds it or refuses it with a reason, and no URL contains it. Nor does any URL contain
+// another text that is not in the database.
 func TestSearchReadsAsAPerson(t *testing.T) {
 	r := newRig(t)
 	b, list := r.LoggedIn(), "/admin?recipient="+r.sent("maria.lopez+news@example.com").Recipient.String()
@@ -211,7 +211,7 @@ func TestSearchByWhatPagesShow(t *testing.T) {
 	want(t, searchFor(b, "gone.example"), http.StatusServiceUnavailable)
 }
 
-// A reference is found as it was given, and in the form in which a person reads it.
+// A search finds a reference as the caller gave it, and in the form in which a person reads it.
 func TestSearchReadsReferences(t *testing.T) {
 	r := newRig(t)
 	for n, reference := range []string{"order 7", "order  8", "订单（9）", "T-1001"} {
@@ -226,9 +226,9 @@ func TestSearchReadsReferences(t *testing.T) {
 	}
 }
 
-// The ID of a request leads to its sends, whatever it looks like, unless it is also a recipient, a
-// send's ID or a reference. If the service made the ID, its time is read from it; another ID is
-// searched in the last day.
+// The ID of a request leads to its sends, in any form, unless it is also a recipient, a send's ID
+// or a reference. If the service made the ID, it contains its time; any other ID is searched in the
+// last day.
 func TestSearchByRequest(t *testing.T) {
 	r := newRig(t)
 	made, other := r.id(), uuid.NewString()
@@ -274,8 +274,8 @@ func (r *rig) erase(s store.Send) {
 	r.Must(r.Store.Erase(r.Context(), s.Recipient, time.Hour, r.act(auth.ActionEraseRecipient)))
 }
 
-// A refusal that a back end met belongs to no code; its recipient may have one all the same, and is
-// told until when it works.
+// A back end's refused request belongs to no code. If the recipient still has a code, the page says
+// until when it works.
 func TestRefusalNamesTheCodeThatTheyHave(t *testing.T) {
 	r := newRig(t)
 	failed := r.begin("ana@example.com")
@@ -292,10 +292,10 @@ func TestRefusalNamesTheCodeThatTheyHave(t *testing.T) {
 	contains(t, b.Get(explain.SendPageAddress(row.ID)), "The code that they have works until", until+"</time>.",
 		"The code that they have works until")
 	lacks(t, b.Get(explain.SendPageAddress(other.ID)), "The code that they have")
-	lacks(t, b.Get(explain.SendPageAddress(row.ID)), "They asked again") // for this purpose they did not
+	lacks(t, b.Get(explain.SendPageAddress(row.ID)), "They asked again") // the person did not ask again for this purpose
 	lost := r.begin("bo@example.com")
 	r.finish(lost.Send, store.Outcome{Status: store.Failed, Reason: "rejected", Refund: true})
-	// it never went out
+	// the send never went out
 	lacks(t, b.Get(explain.SendPageAddress(r.refused("bo@example.com", "minute", time.Second, 1).ID)), "The code that they have")
 	r.Clock.Add(11 * time.Minute)
 	lacks(t, b.Get(explain.SendPageAddress(row.ID)), "The code that they have")
@@ -303,7 +303,7 @@ func TestRefusalNamesTheCodeThatTheyHave(t *testing.T) {
 	want(t, b.Get(explain.SendPageAddress(row.ID)), http.StatusServiceUnavailable)
 }
 
-// The scope of a rule is told if the rule is in force for the purpose of the row.
+// The page names the scope of a rule if the rule is in force for the purpose of the row.
 func TestRefusalSaysWhomItsRuleCounts(t *testing.T) {
 	r := newRig(t)
 	for _, c := range []struct{ purpose, rule, scope string }{
@@ -326,7 +326,7 @@ func TestRefusalSaysWhomItsRuleCounts(t *testing.T) {
 	}
 }
 
-// Forgotten recipients share the zero hash. No page of one of them shows another one, or leads to
+// Forgotten recipients share the zero hash. No page of one of them shows another one, or links to
 // all of them as if they were one.
 func TestForgottenHaveNothingInCommon(t *testing.T) {
 	r := newRig(t)
@@ -354,7 +354,8 @@ func TestForgottenHaveNothingInCommon(t *testing.T) {
 	lacks(t, page, `<a href="">`, strings.Repeat("0", 32)+`">`+store.ErasedMask)
 }
 
-// A filter with a mistake comes back as it was filled in, with the mistake beside its field.
+// A filter with a mistake is shown again with the typed values, and with the mistake beside its
+// field.
 func TestAMistakenFilterKeepsWhatWasFilledIn(t *testing.T) {
 	r, b := loggedIn(t)
 	r.sent("ana@example.com")

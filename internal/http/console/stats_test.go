@@ -18,8 +18,8 @@ import (
 	"sendcode/internal/store/storetest"
 )
 
-// counted is a rig with two hours of traffic, and a send in the time before. Delivery times are
-// told to 2 %: 184 ms as 186.
+// counted returns a rig with two hours of traffic, and a send before them. Delivery times have an
+// error of at most 2 %: 184 ms appears as 186.
 func counted(t *testing.T) *rig {
 	t.Helper()
 	r := newRig(t)
@@ -62,7 +62,7 @@ func TestOverviewDrawsTheNumbers(t *testing.T) {
 	contains(t, b.Get("/admin/overview?from=2020-01-01T00:00:00Z&to=2020-01-02T00:00:00Z"),
 		`href="/admin?from=2020-01-01T00%3A00%3A00Z&amp;status=failed&amp;to=2020-01-02T00%3A00%3A00Z"`)
 	contains(t, newRig(t).As("reader").Get("/admin/overview?last=30d"), "No request was refused in this time.", "By day, UTC", ">–</b>")
-	// Text messages that were lost, as their carriers say, have a figure of their own that leads to
+	// Text messages that their carriers report as lost have a figure of their own, with a link to
 	// them. There are always eight figures, in whole rows.
 	servertest.Same(t, "figures", strings.Count(rec.Body.String(), `<li class="card">`), 8)
 	s := r.sent("old@example.com", func(s *store.Send) { s.Channel = recipient.SMS })
@@ -91,7 +91,7 @@ func TestStatsBy(t *testing.T) {
 	contains(t, want(t, b.Get("/v1/admin/stats?by=network"), http.StatusUnprocessableEntity), `"field":"by"`)
 }
 
-// Statistics are of whole hours or days, the last one up to now.
+// Statistics count whole hours or days, the last one up to now.
 func TestStatsJSON(t *testing.T) {
 	r := counted(t)
 	b := r.As("reader")
@@ -130,7 +130,7 @@ func TestStatsJSON(t *testing.T) {
 	problemOf(t, b.Get("/v1/admin/stats"), server.Unavailable)
 }
 
-// The overview tells codes apart by app, purpose, domain, carrier or country.
+// The overview counts codes separately by app, purpose, domain, carrier or country.
 func TestOverviewBy(t *testing.T) {
 	r := counted(t)
 	for _, country := range []string{"DE", "001"} {
@@ -222,7 +222,7 @@ func TestOverviewSaysHowFarTheDatabaseReaches(t *testing.T) {
 	contains(t, b.Get("/admin/overview"), "Its rows are kept for ever.")
 }
 
-// From twenty codes on the overview has percentages.
+// The overview has percentages from twenty codes on.
 func TestOverviewOfTwentyCodes(t *testing.T) {
 	r := newRig(t)
 	for i := range 20 {

@@ -28,7 +28,7 @@ func TestStoryOfAPausedSend(t *testing.T) {
 	contains(t, r.LoggedIn().Get("/admin/sends/"+send.ID.String()), "Nothing was sent: such messages were paused.", "the server moves", "not sent")
 }
 
-// Where nothing is to do, no action stands out.
+// If there is nothing to do, no action is highlighted.
 func TestFirstActionFollowsTheVerdict(t *testing.T) {
 	r := newRig(t)
 	s := r.sent("ana@example.com")

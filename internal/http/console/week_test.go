@@ -18,10 +18,11 @@ import (
 	"sendcode/internal/store"
 )
 
-// mostCommands bounds the keys of one task of support, from the list on. Typing is none of them.
+// mostCommands bounds the keys of one task of support, counted from the list on. Typed texts do not
+// count.
 const mostCommands = 6
 
-// keyboard is a person without a pointer, who counts the keys that are pressed.
+// keyboard is a person without a pointer. It counts the pressed keys.
 type keyboard struct {
 	*window
 	task    string
@@ -59,12 +60,12 @@ func (k *keyboard) finds(typed, to string) {
 	k.leads(to, chromedp.KeyEvent(typed), k.key(kb.Enter))
 }
 
-// hears fails the test unless the tree that a screen reader reads has a node with this role, whose
-// name or text has the words.
+// hears fails the test unless the tree for screen readers has a node with this role whose name or
+// text contains the words.
 func (k *keyboard) hears(role, words string) {
 	k.Helper()
 	var heard []string
-	for range 2 { // the tree may still be that of the page before
+	for range 2 { // the first tree may belong to the page before
 		heard = nil
 		for _, n := range k.tree() {
 			if n.role == role {
@@ -95,7 +96,7 @@ func (k *keyboard) tree() (all []spokenNode) {
 			return ""
 		}
 		var text string
-		if json.Unmarshal(v.Value, &text) != nil { // no text
+		if json.Unmarshal(v.Value, &text) != nil { // the value is not a text
 			return ""
 		}
 		return text
@@ -125,8 +126,9 @@ func (k *keyboard) tree() (all []spokenNode) {
 	return all
 }
 
-// A week of support, by keyboard alone and by what a screen reader reads: each task takes at most
-// six keys from the list, typing apart, and its outcome is in the title or in a status.
+// A person does the tasks of a week of support with only a keyboard and a screen reader. Each task
+// takes at most six keys from the list, without typed texts, and its outcome is in the title or in
+// a status.
 func worksAWeekByKeyboard(t *testing.T, browser chromium) {
 	r := newRig(t)
 	maria := r.sent("maria@example.com")
@@ -142,7 +144,7 @@ func worksAWeekByKeyboard(t *testing.T, browser chromium) {
 
 	k.begins("find and explain")
 	k.finds("maria@example.com", person)
-	k.hears("RootWebArea", "Accepted by mx1.example.net") // the title, which is read first
+	k.hears("RootWebArea", "Accepted by mx1.example.net") // in the title, which a screen reader reads first
 	k.hears("heading", "Accepted by mx1.example.net")
 	k.hears("paragraph", "They asked again at")
 	k.hears("link", "See that request")
@@ -192,7 +194,7 @@ func worksAWeekByKeyboard(t *testing.T, browser chromium) {
 	k.hears("status", "The recipient is erased.")
 	k.ends()
 
-	// ? names the keys of the page, and the switch turns them off.
+	// The key ? shows the keys of the page, and the switch turns them off.
 	k.begins("the list of keys")
 	k.finds("maria@example.com", person)
 	k.do(k.key("?"))
@@ -217,14 +219,14 @@ func controlsSayWhatThePageDoes(t *testing.T, browser chromium) {
 	back := func(to string) { by(to, `history.back()`) }
 	open := `String([...document.forms].flatMap((f) => [...f.elements]).filter((e) => e.readOnly).length) + " read-only"`
 
-	// A search, Back, and another word: the field takes it.
+	// After a search and Back, the field accepts another word.
 	w.leads("/admin?recipient=", press("/"), chromedp.KeyEvent("ana@example.com"+kb.Enter))
 	back("/admin")
 	w.says(open, "0 read-only")
 	w.do(press("/"), chromedp.KeyEvent("bo@example.com"))
 	w.says(`document.querySelector("#q").value`, "bo@example.com")
 
-	// While a search is under way, its field takes letters; one of a form that changes something
+	// While a search runs, its field accepts letters. The field of a form that changes something
 	// does not, until Back.
 	stop := `addEventListener("submit", (e) => e.preventDefault(), { once: true, capture: false });`
 	w.says(`(`+strings.TrimSuffix(stop, ";")+`, document.querySelector(".search").requestSubmit(), "search " + document.querySelector("#q").readOnly)`,
@@ -237,7 +239,8 @@ func controlsSayWhatThePageDoes(t *testing.T, browser chromium) {
 	w.do(chromedp.Focus(chromedp.CSS("#reason")), chromedp.KeyEvent(" and 8"))
 	w.says(`document.querySelector("#reason").value`, "and 8")
 
-	// A filter, Back: the filter says again that all rows are here; so on each page with filters.
+	// After a filter and Back, the filter says again that all rows are shown. This holds on each
+	// page with filters.
 	for path, name := range map[string]string{"/admin": "status", "/admin/overview": "last", "/admin/messages": "purpose"} {
 		w.goTo(path)
 		before := w.eval(`document.querySelector("form.filter [name=` + name + `]").value`)
@@ -245,11 +248,11 @@ func controlsSayWhatThePageDoes(t *testing.T, browser chromium) {
 		by(path+"?", `document.querySelector("form.filter").requestSubmit()`)
 		back(path)
 		w.says(`"is " + document.querySelector("form.filter [name=`+name+`]").value + "."`, "is "+before+".")
-		w.says(`document.querySelector("form.filter").autocomplete`, "off") // Firefox keeps what was chosen when a page is loaded again
+		w.says(`document.querySelector("form.filter").autocomplete`, "off") // without it, Firefox keeps the choice when a page is loaded again
 	}
 
-	// By keyboard a filter waits for Enter, whatever moves the choice; the focus comes back, also
-	// to a field outside the filters.
+	// By keyboard a filter applies only with Enter, however the choice was moved. The focus comes
+	// back, even to a field outside the filters.
 	w.goTo("/admin")
 	w.do(chromedp.Focus(chromedp.CSS(`[name=status]`)), chromedp.KeyEvent(kb.ArrowDown+kb.ArrowDown+kb.ArrowDown), chromedp.KeyEvent("f"))
 	w.says(`location.search + "|" + document.activeElement.name + "|" + document.querySelector("[name=status]").value`, "|status|failed")

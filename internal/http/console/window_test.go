@@ -19,7 +19,7 @@ import (
 	"sendcode/internal/kit/servertest"
 )
 
-// window is a real browser's in front of a console, in the zone of Shanghai.
+// window is a window of a real browser in front of a console, in the zone of Shanghai.
 type window struct {
 	*rig
 	*browsertest.Page
@@ -28,7 +28,7 @@ type window struct {
 	axe  *pagetest.Axe
 
 	mu       sync.Mutex
-	problems []string // what the browser complained about: refused by the policy, failed to load, thrown
+	problems []string // complaints of the browser: refused by the policy, failed to load, thrown
 }
 
 type step = chromedp.Action[chromedp.Void]
@@ -60,13 +60,13 @@ func openWindow(r *rig, browser chromium) *window {
 }
 
 // hear collects the complaints of the browser. A page with the status 500 ends the window and its
-// test; the log says why.
+// test; the log has the reason.
 func (w *window) hear(messages iter.Seq2[chromedp.ConsoleMessage, error], closeWindow func()) {
 	for m, err := range messages {
 		if err != nil {
 			return // the window is closed
 		}
-		// Some steps are about a page with a status 4xx. An entry of level info says, for example,
+		// Some steps lead to a page with a status 4xx. An entry of level info says, for example,
 		// that a field had the focus before the page set it.
 		if m.Source == "network" && strings.Contains(m.Text, "status of 4") && strings.Contains(m.URL, "/admin") || m.Type == "info" {
 			continue
@@ -105,7 +105,7 @@ func (w *window) look(l browsertest.Look) {
 	w.do(l.Apply())
 }
 
-// press sends one key as a keyboard does: the page decides whether the key also types a letter.
+// press sends one key as a keyboard does. The page decides whether the key also types a letter.
 func press(key string) step {
 	down := input.DispatchKeyEventParams{Type: input.DispatchKeyEventTypeKeyDown, Key: key, Text: key}
 	up := input.DispatchKeyEventParams{Type: input.DispatchKeyEventTypeKeyUp, Key: key}
@@ -122,7 +122,7 @@ func (w *window) pointAt(selector string) {
 	w.do(browsertest.Command(input.DispatchMouseEvent, at))
 }
 
-// eval returns what a script results in.
+// eval returns the result of a script.
 func (w *window) eval(script string) string {
 	w.Helper()
 	s, err := chromedp.Run(w.ctx, chromedp.Evaluate[string](script))
@@ -130,7 +130,7 @@ func (w *window) eval(script string) string {
 	return s
 }
 
-// says fails the test unless what a script results in has all parts.
+// says fails the test unless the result of a script contains all parts.
 func (w *window) says(script string, parts ...string) {
 	w.Helper()
 	got := w.eval(script)

@@ -9,7 +9,7 @@ import (
 	"sendcode/internal/deliver/delivery"
 )
 
-// texts is a form.
+// texts is a form with a constant subject, and itself as the text.
 type texts string
 
 // Texts implements delivery's interface of a form.

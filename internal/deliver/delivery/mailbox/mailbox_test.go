@@ -108,7 +108,7 @@ func TestMailboxRefuses(t *testing.T) {
 	}
 }
 
-// talk speaks raw SMTP to a mailbox and gives the answer to the last line.
+// talk speaks raw SMTP to a mailbox and returns the answer to the last line.
 func talk(t *testing.T, box *mailbox.Mailbox, content string) string {
 	t.Helper()
 	conn, err := net.Dial("tcp", strings.TrimPrefix(box.URL(), "smtp://"))
@@ -127,7 +127,7 @@ func talk(t *testing.T, box *mailbox.Mailbox, content string) string {
 	return lines[len(lines)-2]
 }
 
-// TestMailboxReadsOthersMail: what other programs send is shown as far as it can be read.
+// The mailbox shows the mails of other programs as far as they can be read.
 func TestMailboxReadsOthersMail(t *testing.T) {
 	for name, c := range map[string]struct {
 		content string
@@ -172,11 +172,11 @@ func FuzzMailbox(f *testing.F) {
 	f.Fuzz(func(t *testing.T, content []byte) {
 		text := strings.ReplaceAll(strings.ReplaceAll(string(content), "\r", ""), "\n", "\r\n")
 		if strings.Contains("\r\n"+text+"\r\n", "\r\n.\r\n") {
-			return // ends early
+			return // the mail ends early
 		}
 		for line := range strings.SplitSeq(text, "\r\n") {
 			if len(line) > 998 {
-				return // longer than SMTP's lines may be
+				return // a line is longer than SMTP allows
 			}
 		}
 		answer := talk(t, box, text+"\r\n.\r\n")

@@ -8,7 +8,7 @@ import (
 	"sendcode/internal/kit/servertest"
 )
 
-// A mail that is held back does not hold up the end of the program: it is kept when the mailbox
+// A mail that is held back does not delay the end of the program. It is kept when the mailbox
 // closes.
 func TestClosingDoesNotWaitForTheSlow(t *testing.T) {
 	box, err := Listen()
@@ -18,7 +18,7 @@ func TestClosingDoesNotWaitForTheSlow(t *testing.T) {
 	received := make(chan error)
 	go func() { received <- s.Data(strings.NewReader("Subject: hi\r\n\r\nhello\r\n")) }()
 	servertest.OK(t, box.Close())
-	if err := <-received; err != nil || len(box.Messages()) != 1 { // else after an hour
+	if err := <-received; err != nil || len(box.Messages()) != 1 { // without Close it would arrive after an hour
 		t.Errorf("%v, %d mails are kept", err, len(box.Messages()))
 	}
 }

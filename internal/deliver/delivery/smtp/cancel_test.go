@@ -15,8 +15,8 @@ import (
 	"sendcode/internal/kit/servertest"
 )
 
-// TestCancelling ends the context while the server thinks, at every stage, of a first mail and of
-// one on a kept connection: before the final dot nothing was sent, after it the outcome is unknown.
+// The context ends while the server is silent, at every stage, for a first mail and for a mail on a
+// kept connection. Before the final dot nothing was sent. After it the outcome is unknown.
 func TestCancelling(t *testing.T) {
 	for stage, at := range map[smtptest.Stage]string{
 		smtptest.Greet: delivery.StageHello, smtptest.Hello: delivery.StageHello, smtptest.Mail: delivery.StageMail,
@@ -30,7 +30,7 @@ func TestCancelling(t *testing.T) {
 			servertest.Bubble(t, func(t *testing.T) {
 				server, s := inBubble(t, smtptest.Misbehaving(smtptest.Rule{Stage: stage, Skip: kept, Times: 1, Delay: 20 * time.Second}))
 				sendAll(t, s, 1, kept)
-				ctx, cancel := context.WithTimeout(t.Context(), 4*time.Second) // less than a kept connection has
+				ctx, cancel := context.WithTimeout(t.Context(), 4*time.Second) // less than the timeout on a kept connection
 				defer cancel()
 				big := smtptest.Sample(2)
 				big.Text = strings.Repeat("a line that fills buffers\n", 1000)
@@ -43,7 +43,7 @@ func TestCancelling(t *testing.T) {
 				if !errors.Is(err, context.DeadlineExceeded) {
 					t.Errorf("the cause of %q is not the context's", err)
 				}
-				time.Sleep(time.Minute) // on the bubble's clock: the server has finished by then
+				time.Sleep(time.Minute) // on the bubble's clock, so the server has finished
 				expectCounts(t, server, arrived, 1)
 				servertest.Same(t, "open connections", server.Open(), 0)
 				sendAll(t, s, 3, 3)
@@ -56,7 +56,7 @@ func TestCancelledBeforehand(t *testing.T) {
 	server, s := overTCP(t, smtptest.Script{})
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	for n := range 20 { // it must not be a matter of chance
+	for n := range 20 { // often, so that chance does not decide
 		if n == 10 {
 			sendAll(t, s, 2, 2) // now a connection is kept
 		}
@@ -70,15 +70,15 @@ func TestCancelledBeforehand(t *testing.T) {
 	expectCounts(t, server, 2, 1)
 }
 
-// TestCancelledInTheLastMoment: the 250 counts, and the socket that is about to be closed is not
-// kept for another mail.
+// If the 250 arrives just before the cancellation, it counts. The socket, which is about to be
+// closed, is not kept for another mail.
 func TestCancelledInTheLastMoment(t *testing.T) {
 	server := smtptest.Start(t, smtptest.Script{})
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	s := server.Sender(t, dialThrough(func(c *hooked) {
 		t.Cleanup(func() { _ = c.Conn.Close() })
-		c.close = func() error { return nil } // takes until the test is over
+		c.close = func() error { return nil } // as if closing took until the end of the test
 		c.read = func(p []byte) {
 			if bytes.HasPrefix(p, []byte("250 2.0.0 accepted")) {
 				cancel()
@@ -94,9 +94,9 @@ func TestCancelledInTheLastMoment(t *testing.T) {
 	expectCounts(t, server, 2, 2)
 }
 
-// TestWireIsCutWithinTheMessage cuts the connection at every byte around the end of the message and
-// at some bytes within it. A message that was not wholly written was never accepted, and no dot or
-// command follows the cut. The outcome is unknown only once the terminator has begun to leave.
+// The connection is cut at every byte around the end of the message and at some bytes within it. A
+// message that was not wholly written was never accepted, and no dot or command follows the cut.
+// The outcome is unknown only once the terminator has begun to leave.
 func TestWireIsCutWithinTheMessage(t *testing.T) {
 	reference := smtptest.Start(t, smtptest.Script{})
 	if _, err := reference.Sender(t).Send(t.Context(), smtptest.Sample(1)); err != nil {

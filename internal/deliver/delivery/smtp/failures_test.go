@@ -15,12 +15,12 @@ import (
 	"sendcode/internal/kit/servertest"
 )
 
-// misbehaviour is one row: what the server does, and what must come of it.
+// misbehaviour is one row: the server's behaviour and the expected outcome.
 type misbehaviour struct {
 	name string
 	rule smtptest.Rule
 	want outcome
-	// accepted is how many messages the server took.
+	// accepted is the number of messages that the server accepted.
 	accepted int
 }
 
@@ -30,13 +30,14 @@ func (mi misbehaviour) inBubble() bool {
 	return mi.rule.Stall || mi.rule.Pause > 0 || mi.rule.Delay > 0 || mi.rule.Abort && mi.rule.Stage == smtptest.Greet
 }
 
-// where a stage of the script shows in errors; the greeting and EHLO are one stage to the caller.
+// seenAt has the stage that an error names for a stage of the script. The client treats the
+// greeting and EHLO as one stage.
 var seenAt = map[smtptest.Stage]string{
 	smtptest.Greet: delivery.StageHello, smtptest.Hello: delivery.StageHello, smtptest.Mail: delivery.StageMail,
 	smtptest.Rcpt: delivery.StageRcpt, smtptest.Data: delivery.StageData, smtptest.Dot: delivery.StageDot,
 }
 
-// misbehaviours gives every kind at every stage.
+// misbehaviours returns a row for every kind of failure at every stage.
 func misbehaviours() (rows []misbehaviour) {
 	for _, stage := range []smtptest.Stage{smtptest.Greet, smtptest.Hello, smtptest.Mail, smtptest.Rcpt, smtptest.Data, smtptest.Dot} {
 		rows = append(rows, refusals(stage)...)
@@ -57,7 +58,7 @@ func misbehaviours() (rows []misbehaviour) {
 func refusals(stage smtptest.Stage) []misbehaviour {
 	at, refused := seenAt[stage], delivery.Rejected
 	if at == delivery.StageHello {
-		refused = delivery.Temporary // a server that wants no mail at all; there may be another
+		refused = delivery.Temporary // the server accepts no mail at all, but another server may
 	}
 	row := func(name, reply string, close bool, want outcome) misbehaviour {
 		return misbehaviour{name: string(stage) + " " + name, rule: smtptest.Rule{Stage: stage, Reply: reply, Close: close}, want: want}
@@ -72,7 +73,8 @@ func refusals(stage smtptest.Stage) []misbehaviour {
 	}
 }
 
-// silences have no reply that can be read: Unknown after the dot, else Temporary, and never a code.
+// silences returns failures without a readable reply. Their class is Unknown after the dot,
+// otherwise Temporary, and their error never has a code.
 func silences(stage smtptest.Stage) []misbehaviour {
 	want, accepted := outcome{Class: delivery.Temporary, Stage: seenAt[stage]}, 0
 	if stage == smtptest.Dot {
@@ -96,19 +98,19 @@ func silences(stage smtptest.Stage) []misbehaviour {
 	}
 	add("a byte a second", dawdle)
 	add("half a line and stall", smtptest.Rule{Raw: "2", Stall: true})
-	if stage != smtptest.Dot { // after the dot these would be kept from the record as refusals
+	if stage != smtptest.Dot { // after the dot these replies count as refusals
 		add("half a refusal and close", smtptest.Rule{Raw: blabbing("550 5.1.1"), Close: true})
 		add("half a refusal and reset", smtptest.Rule{Raw: blabbing("550 5.1.1"), Abort: true})
 		add("one line of a refusal and close", smtptest.Rule{Reply: blabbing("550-5.1.1"), Close: true})
 	}
-	if stage != smtptest.Greet && stage != smtptest.Hello { // there the next command finds the closed connection
+	if stage != smtptest.Greet && stage != smtptest.Hello { // at those stages the next command finds the closed connection
 		add("half an answer and close", smtptest.Rule{Raw: "250 2.0.0 ok", Close: true})
 		add("half an answer and stall", smtptest.Rule{Raw: "250 2.0.0 ok", Stall: true})
 	}
 	return rows
 }
 
-// oddities are single cases.
+// oddities returns rows that occur at a single stage.
 func oddities() []misbehaviour {
 	return []misbehaviour{
 		{
@@ -143,8 +145,8 @@ func oddities() []misbehaviour {
 	}
 }
 
-// TestMisbehaviour runs every row with the default timeouts on a virtual clock, pipelined. Rows
-// that need no waiting also run over real sockets, which have buffers and resets that a pipe lacks.
+// Every row runs with the default timeouts on a virtual clock, pipelined. Rows that need no waiting
+// also run over real sockets, which have buffers and resets that a pipe lacks.
 func TestMisbehaviour(t *testing.T) {
 	bothWays(t, func(t *testing.T, extensions []string) {
 		for _, row := range misbehaviours() {
@@ -181,7 +183,7 @@ func (mi misbehaviour) run(t *testing.T, server *smtptest.Server) {
 	}
 }
 
-// TestDiallingEnds: a host that swallows packets costs ten seconds.
+// A dial to a host that drops packets ends after ten seconds.
 func TestDiallingEnds(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		var dials atomic.Int32
@@ -195,8 +197,8 @@ func TestDiallingEnds(t *testing.T) {
 	})
 }
 
-// FuzzReplies puts any bytes in place of an answer and then closes. Nothing but a whole line that
-// starts with the right code is an answer, and no error shows what was said.
+// The server sends any bytes in place of an answer, and then closes the connection. Only a whole
+// line that starts with the right code counts as an answer, and no error quotes the server.
 func FuzzReplies(f *testing.F) {
 	stages := []smtptest.Stage{smtptest.Greet, smtptest.Hello, smtptest.Mail, smtptest.Rcpt, smtptest.Data, smtptest.Dot}
 	f.Fuzz(func(t *testing.T, n int, said []byte) {

@@ -19,24 +19,24 @@ const (
 	code      = smtptest.Code
 )
 
-// overTCP starts a server on a port, and makes a sender for it.
+// overTCP starts a server on a port, and returns it with a sender for it.
 func overTCP(t *testing.T, script smtptest.Script, change ...func(*smtp.Config)) (*smtptest.Server, mailserver.Servers) {
 	t.Helper()
 	server := smtptest.Start(t, script)
 	return server, server.Sender(t, change...)
 }
 
-// inBubble makes a server without a port, and a sender for it.
+// inBubble returns a server without a port, and a sender for it.
 func inBubble(t *testing.T, script smtptest.Script, change ...func(*smtp.Config)) (*smtptest.Server, mailserver.Servers) {
 	t.Helper()
 	server := smtptest.New(t, script)
 	return server, server.Sender(t, change...)
 }
 
-// pipelining are the keywords of a server that takes commands together.
+// pipelining has the keywords of a server that accepts several commands in one write.
 var pipelining = []string{"PIPELINING", "8BITMIME", "ENHANCEDSTATUSCODES", "SMTPUTF8"}
 
-// bothWays runs a test against servers that take commands one by one, and together.
+// bothWays runs a test against servers with and without PIPELINING.
 func bothWays(t *testing.T, test func(t *testing.T, extensions []string)) {
 	t.Run("one by one", func(t *testing.T) { test(t, nil) })
 	t.Run("pipelined", func(t *testing.T) { test(t, pipelining) })
@@ -49,7 +49,7 @@ func outcomeOf(t *testing.T, err error) outcome {
 	return outcome(smtptest.OutcomeOf(t, err, username, password, "battery"))
 }
 
-// blabbing returns a reply whose text has everything that must not be repeated.
+// blabbing returns a reply whose text has all values that must not be repeated.
 func blabbing(head string) string {
 	return head + " <" + recipient + "> " + username + " " + password + " " + code
 }
@@ -67,7 +67,7 @@ func verbs(server *smtptest.Server) string {
 	return strings.Join(all, " ")
 }
 
-// sendAll sends mails first..last one after the other; all must be accepted.
+// sendAll sends the mails from first to last, one after the other. All must be accepted.
 func sendAll(t *testing.T, s mailserver.Servers, first, last int) {
 	t.Helper()
 	for n := first; n <= last; n++ {
@@ -77,7 +77,8 @@ func sendAll(t *testing.T, s mailserver.Servers, first, last int) {
 	}
 }
 
-// expectCounts wants so many messages, each once, over so many connections.
+// expectCounts fails the test unless the server got this number of messages, each once, over this
+// number of connections.
 func expectCounts(t *testing.T, server *smtptest.Server, messages, connections int) {
 	t.Helper()
 	if c := server.Connections(); c != connections {
@@ -89,7 +90,7 @@ func expectCounts(t *testing.T, server *smtptest.Server, messages, connections i
 // hooked is a socket whose calls a test watches or replaces. A nil hook leaves a call unchanged.
 type hooked struct {
 	net.Conn
-	read  func(p []byte) // hears what was read
+	read  func(p []byte) // gets the bytes that were read
 	write func(p []byte) (n int, err error)
 	close func() error
 }

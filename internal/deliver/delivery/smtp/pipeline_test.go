@@ -12,8 +12,8 @@ import (
 	"sendcode/internal/kit/servertest"
 )
 
-// TestWritesOfAMail: a server that offers PIPELINING gets the three commands in one write, and no
-// other does; content and dot go together.
+// A server that offers PIPELINING gets the three commands in one write. Any other server gets them
+// one by one. Content and dot always go together.
 func TestWritesOfAMail(t *testing.T) {
 	for keyword, want := range map[string]int{"PIPELINING": 2, "8BITMIME": 4} {
 		server, writes := smtptest.Start(t, smtptest.Script{Extensions: []string{keyword}}), 0
@@ -29,8 +29,8 @@ func TestWritesOfAMail(t *testing.T) {
 	}
 }
 
-// TestRefusals: the first refusal decides. After RSET, the connection serves the next mail, unless
-// the server left, rejects RSET, or asked for the content in spite of the refusal; then it gets
+// The first refusal decides. After RSET, the connection serves the next mail, unless the server
+// left, rejects RSET, or asked for the content in spite of the refusal. In that last case it gets
 // neither content nor dot.
 func TestRefusals(t *testing.T) {
 	at := func(stage smtptest.Stage, reply string) smtptest.Rule {
@@ -83,7 +83,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// TestRepliesWithoutText: a reply is one without text too (RFC 5321 section 4.2), in one piece or
+// A reply without text counts as a reply (RFC 5321 section 4.2), whether it arrives in one piece or
 // byte by byte.
 func TestRepliesWithoutText(t *testing.T) {
 	bothWays(t, func(t *testing.T, extensions []string) {
@@ -107,9 +107,9 @@ func TestRepliesWithoutText(t *testing.T) {
 	})
 }
 
-// TestKeptConnectionThatFails: whatever happens on a kept connection before 354, the mail is sent
-// once, over a new connection. It is not sent again if the new connection fails too, nor once the
-// server has answered 354 or a complete refusal.
+// If anything fails on a kept connection before 354, the mail is sent once more over a new
+// connection. It is not sent again if the new connection fails too, nor once the server has
+// answered 354 or a complete refusal.
 func TestKeptConnectionThatFails(t *testing.T) {
 	sent := outcome{}
 	notSent := func(stage string) outcome { return outcome{Class: delivery.Temporary, Stage: stage} }
@@ -179,8 +179,8 @@ func TestKeptConnectionThatFails(t *testing.T) {
 	})
 }
 
-// TestKeptConnectionThatGoesDark: the first reply on a kept connection is waited for for 5 s, then
-// the mail goes over a fresh one. Later replies, and those on a fresh connection, may be slower.
+// The client waits 5 s for the first reply on a kept connection. Then the mail goes over a fresh
+// one. Later replies, and those on a fresh connection, may be slower.
 func TestKeptConnectionThatGoesDark(t *testing.T) {
 	refused := smtptest.Rule{Stage: smtptest.Rcpt, Times: 1, Reply: "450 4.2.1 busy"}
 	for name, c := range map[string]struct {
@@ -197,7 +197,7 @@ func TestKeptConnectionThatGoesDark(t *testing.T) {
 		}, 11 * time.Second, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
-			servertest.Bubble(t, func(t *testing.T) { // its clock moves by the waits alone
+			servertest.Bubble(t, func(t *testing.T) { // whose clock moves only by waits
 				server, s := inBubble(t, smtptest.Misbehaving(c.rules...))
 				_, _ = s.Send(t.Context(), smtptest.Sample(1))
 				began := time.Now()

@@ -48,7 +48,7 @@ func TestIdleConnectionIsClosedByTime(t *testing.T) {
 	})
 }
 
-// TestQuitThatIsNotAnswered: only the place waits for it, and not for long.
+// Only the connection's place waits for an answer to QUIT, and only for a short time.
 func TestQuitThatIsNotAnswered(t *testing.T) {
 	for name, rule := range map[string]smtptest.Rule{
 		"stalls": {Stage: smtptest.Quit, Stall: true}, "refused": {Stage: smtptest.Quit, Reply: "500 no"},
@@ -70,7 +70,7 @@ func TestQuitThatIsNotAnswered(t *testing.T) {
 	}
 }
 
-// TestClose: a send under way ends as if nothing were; no connection is kept, and later mails fail.
+// At Close, a send under way ends normally. No connection is kept, and later mails fail.
 func TestClose(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		server, s := inBubble(t, smtptest.Misbehaving(
@@ -97,12 +97,12 @@ func TestClose(t *testing.T) {
 	})
 }
 
-// between sets how many connections there are.
+// between sets the least and the greatest number of connections.
 func between(least, most int) func(*smtp.Config) {
 	return func(c *smtp.Config) { c.MinConns, c.MaxConns = least, most }
 }
 
-// burst sends mails all at once, and waits for them; all must be accepted.
+// burst sends n mails at once, and waits for them. All must be accepted.
 func burst(t *testing.T, s mailserver.Servers, first, n int) {
 	t.Helper()
 	var all sync.WaitGroup
@@ -116,11 +116,12 @@ func burst(t *testing.T, s mailserver.Servers, first, n int) {
 	all.Wait()
 }
 
-// takes300ms is a receiver that takes as long for each mail.
+// takes300ms is a receiver that takes 300 ms for each mail.
 var takes300ms = smtptest.Misbehaving(smtptest.Rule{Stage: smtptest.Dot, Delay: 300 * time.Millisecond})
 
 // A receiver that takes 300 ms for a mail gets as many mails a second as its connections allow.
-// Connections beyond the least number end soon after the backlog, and the others as usual.
+// Connections beyond the least number end soon after the backlog, and the others after the usual
+// time.
 func TestConnectionsGrowAndShrink(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		server, s := inBubble(t, takes300ms, between(2, 20), func(c *smtp.Config) { c.MaxMails = 1000 })
@@ -143,8 +144,7 @@ func TestConnectionsGrowAndShrink(t *testing.T) {
 	})
 }
 
-// TestWornOutConnectionsAreClosed: a connection that failed is closed, and so are connections that
-// were idle for longer.
+// If a kept connection fails, it is closed, and so are the connections that were idle for longer.
 func TestWornOutConnectionsAreClosed(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		server, s := inBubble(t, takes300ms)
@@ -156,8 +156,8 @@ func TestWornOutConnectionsAreClosed(t *testing.T) {
 	})
 }
 
-// A receiver that takes mails at once gets them over the least connections: none is opened that
-// would have nothing to do.
+// A receiver that takes mails at once gets them over the least number of connections. No connection
+// is opened that would have nothing to do.
 func TestQuickReceiverGetsFewConnections(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		server, s := inBubble(t, smtptest.Script{}, between(2, 20))
@@ -202,9 +202,8 @@ func TestWaitingHonoursTheContext(t *testing.T) {
 	}
 }
 
-// TestManySendersAtOnce: each outcome agrees with what the server has, whatever goes wrong in
-// between. There are never more sockets than allowed, also while connections are replaced or
-// retired.
+// Each outcome agrees with the mails that the server has, whichever faults occur. There are never
+// more sockets than allowed, not even while connections are replaced or retired.
 func TestManySendersAtOnce(t *testing.T) {
 	server := smtptest.Start(t, smtptest.Script{Rules: []smtptest.Rule{
 		{Stage: smtptest.Mail, Skip: 5, Times: 2, Close: true},
@@ -295,10 +294,10 @@ func TestServerLimitsConnections(t *testing.T) {
 	}
 }
 
-// If a server accepts all connections, a backlog gets up to 20 connections. At most two open at a
-// time, each after another one has served a mail. If the server answers on one of these that it has
-// too much of us, the connection is closed, its mail is postponed, and for 10 minutes no connection
-// is added. The four connections without a backlog stay.
+// If a server accepts all connections, a backlog gets up to 20 connections. At most two connections
+// are opened at a time, and the next one only after another has served a mail. If the server
+// answers on one of these that we send too much, the connection is closed, its mail is postponed,
+// and for 10 minutes no connection is added. The four connections without a backlog stay.
 func TestConnectionsFollowTheServer(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		server, s := inBubble(t, takes300ms)
@@ -343,8 +342,8 @@ func TestConnectionsFollowTheServer(t *testing.T) {
 	})
 }
 
-// A server that ends the connection at one recipient only is not set aside for the others, and gets
-// as many connections.
+// If a server ends the connection at one recipient only, it is not set aside for the others, and
+// gets the same number of connections.
 func TestA421ToOneRecipient(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		server, s := inBubble(t, smtptest.Script{}, between(1, 20))
@@ -364,7 +363,7 @@ func TestA421ToOneRecipient(t *testing.T) {
 	})
 }
 
-// A kept connection that has lost its login takes no other mail: the next one logs in anew.
+// A kept connection whose login has ended takes no other mail. The next connection logs in anew.
 func TestALoginThatEnds(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		server, s := inBubble(t, smtptest.Script{}, between(1, 1))
@@ -376,7 +375,7 @@ func TestALoginThatEnds(t *testing.T) {
 	})
 }
 
-// A slow mail on a further connection keeps no other mail from opening one.
+// A slow mail on a further connection does not keep another mail from opening one.
 func TestASlowTrialKeepsNoMailWaiting(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		server, s := inBubble(t, takes300ms)
@@ -411,7 +410,7 @@ func TestServerLimitsConnectionsOfTwo(t *testing.T) {
 	})
 }
 
-// Where refusals leave one connection of several, another one is tried a minute later.
+// If refusals leave one of several connections, another one is tried a minute later.
 func TestPoolGrowsAfterRefusals(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		busy := smtptest.Rule{Stage: smtptest.Greet, Over: 1, Reply: "421 4.3.2 too many connections", Close: true}
@@ -428,7 +427,8 @@ func TestPoolGrowsAfterRefusals(t *testing.T) {
 	})
 }
 
-// The same on a real socket: each mail that has a connection waits until one was refused.
+// The same holds on a real socket. Each mail with a connection waits until a connection was
+// refused.
 func TestServerLimitsSockets(t *testing.T) {
 	refused := make(chan struct{})
 	closed := sync.OnceFunc(func() { close(refused) })
@@ -480,7 +480,7 @@ func TestPace(t *testing.T) {
 				time.Sleep(58 * time.Second)
 				gone, cancel := context.WithTimeout(t.Context(), time.Second)
 				defer cancel()
-				for n := range 40 { // those that end meanwhile take no place
+				for n := range 40 { // mails whose context ends take no place
 					mails.Go(func() { _, _ = s.Send(gone, smtptest.Sample(100+n)) })
 				}
 				mails.Wait()
@@ -492,8 +492,8 @@ func TestPace(t *testing.T) {
 	}
 }
 
-// A mail that was let in and is not offered, since its server is suspended meanwhile, takes no
-// turn.
+// A mail may get its turn and then not be offered, because its server was suspended in the
+// meantime. It then uses up no turn.
 func TestAMailThatDoesNotBeginTakesNoTurn(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		_, s := inBubble(t, smtptest.Script{}, func(c *smtp.Config) { c.PerMinute = 1 })
@@ -507,7 +507,7 @@ func TestAMailThatDoesNotBeginTakesNoTurn(t *testing.T) {
 	})
 }
 
-// turn returns when a mail above the pace may come back.
+// turn returns the time after which a mail above the pace may be tried again.
 func turn(t *testing.T, err error) time.Duration {
 	t.Helper()
 	var fail *delivery.Error
@@ -536,7 +536,7 @@ func TestPaceOfTwoServers(t *testing.T) {
 		servertest.Same(t, "up", s.Health()[0].Up && s.Health()[1].Up, true)
 		time.Sleep(49500 * time.Millisecond)
 		failures := make(chan error)
-		for n := range 2 { // one is in time for the first server's turn
+		for n := range 2 { // one of them comes at the first server's turn
 			go func() {
 				_, err := s.Send(t.Context(), smtptest.Sample(3+n))
 				failures <- err

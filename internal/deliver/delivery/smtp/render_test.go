@@ -30,7 +30,7 @@ func plainLines(t *testing.T, data []byte) {
 	}
 }
 
-// TestEnvelope: a server without SMTPUTF8 is offered no address with a non-ASCII local part, but
+// A server without SMTPUTF8 gets no address with a non-ASCII local part, but does get
 // internationalised domains.
 func TestEnvelope(t *testing.T) {
 	for _, c := range []struct{ from, to, sender, recipient, options string }{
@@ -63,8 +63,9 @@ func TestEnvelope(t *testing.T) {
 	}
 }
 
-// TestSendable: the longest and oddest that are still right. The first line of subject and sender
-// is not empty, and no line with an encoded word is longer than 76 octets (RFC 2047 section 2).
+// The longest and the most unusual permitted values are accepted. The first line of subject and
+// sender is not empty, and no line with an encoded word is longer than 76 octets (RFC 2047 section
+// 2).
 func TestSendable(t *testing.T) {
 	server, s := overTCP(t, smtptest.Script{})
 	to := func(to string) func(*delivery.Mail) { return func(m *delivery.Mail) { m.To = to } }

@@ -29,7 +29,7 @@ func TestEnhancedCodes(t *testing.T) {
 	}
 }
 
-// TestCauses: kinds that help are kept, all that might quote the server is not.
+// An error keeps the kind of its cause, but no text that might quote the server.
 func TestCauses(t *testing.T) {
 	for _, c := range []struct {
 		stage string
@@ -63,7 +63,8 @@ func TestCauses(t *testing.T) {
 	}
 }
 
-// TestStrongestMechanism checks the order; channel binding only where TLS 1.3 gives it a meaning.
+// The client chooses the strongest mechanism, and channel binding only with TLS 1.3, which alone
+// defines it.
 func TestStrongestMechanism(t *testing.T) {
 	old, modern := &tls.ConnectionState{Version: tls.VersionTLS12}, &tls.ConnectionState{Version: tls.VersionTLS13}
 	all := "LOGIN PLAIN CRAM-MD5 SCRAM-SHA-1 SCRAM-SHA-1-PLUS SCRAM-SHA-256 SCRAM-SHA-256-PLUS XOAUTH2"
@@ -96,7 +97,7 @@ func TestStrongestMechanism(t *testing.T) {
 	}
 }
 
-// A connection that the server refused never worked, though it still counts while another
+// A refused connection does not count as one that worked, even if it is still open while another
 // connection serves its first mail.
 func TestARefusedConnectionHasNotWorked(t *testing.T) {
 	p := &pool{least: 4, begin: 2, worked: 2, most: 20, open: 2}
@@ -112,7 +113,7 @@ func TestARefusedConnectionHasNotWorked(t *testing.T) {
 	servertest.Same(t, "have worked", p.worked, 3)
 }
 
-// A stranger has chosen the recipient, but not our account and our pace at a server.
+// A stranger chose the recipient, but not our account or our pace at a server.
 func TestBlameRecipient(t *testing.T) {
 	about := func(class delivery.ErrorClass, stage string, about delivery.About) *delivery.Error {
 		return &delivery.Error{Class: class, Stage: stage, About: about, Crowded: true}

@@ -16,14 +16,14 @@ import (
 )
 
 // A server, or a firewall, refuses connections beyond its limit without a reply. The mails go over
-// the accepted connections, at once and in the next backlog, and the server is not set aside.
+// the accepted connections at once, also in the next backlog, and the server is not set aside.
 func TestServerDropsConnections(t *testing.T) {
 	const hangs = 5 * time.Second
 	for name, c := range map[string]struct {
-		rule                smtptest.Rule // beyond limit, at the greeting by default
-		dial                error         // in its place
+		rule                smtptest.Rule // for connections beyond limit; at the greeting by default
+		dial                error         // an error of the dial instead of the rule
 		limit, mails, conns int
-		late                time.Duration // beyond what the mails take over so many connections
+		late                time.Duration // added to the time that the mails take over limit connections
 	}{
 		"ended, of 4":         {rule: smtptest.Rule{Close: true}, limit: 2, mails: 12},
 		"ended, grown":        {rule: smtptest.Rule{Close: true}, limit: 5, mails: 60},
@@ -51,7 +51,7 @@ func TestServerDropsConnections(t *testing.T) {
 			}
 			server := smtptest.New(t, smtptest.Misbehaving(rules...))
 			s := server.Sender(t, between(0, c.conns), func(config *smtp.Config) {
-				var dialing sync.Mutex // of two dials at once, one counts the other's connection
+				var dialing sync.Mutex // without it, one of two dials would count the other's connection
 				config.Dial = func(ctx context.Context, network, address string) (conn net.Conn, err error) {
 					dialing.Lock()
 					if err = c.dial; err == nil || server.Open() < c.limit {
@@ -79,8 +79,8 @@ func TestServerDropsConnections(t *testing.T) {
 	}
 }
 
-// A server that accepts no connection any more is set aside, whatever its connections did before:
-// they are gone, or wait for an answer.
+// A server that accepts no more connections is set aside, even if its earlier connections worked:
+// they are closed, or wait for an answer.
 func TestAServerThatGoesAway(t *testing.T) {
 	for name, held := range map[string]bool{"its connections end": false, "its connections hang": true} {
 		servertest.Bubble(t, func(t *testing.T) {

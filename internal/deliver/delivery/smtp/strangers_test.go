@@ -15,8 +15,8 @@ import (
 	"sendcode/internal/kit/servertest"
 )
 
-// Whatever a server answers from RCPT on for recipients that strangers chose, and however late, the
-// server is not set aside, keeps its number of connections, and gets other mails at once.
+// A server may answer anything, and at any time, from RCPT on for recipients that strangers chose.
+// It is not set aside, keeps its number of connections, and gets other mails at once.
 func TestStrangersChooseTheAnswerToRCPT(t *testing.T) {
 	const chosen, held, silence = "x@chosen.example", 10 * time.Second, 30 * time.Second
 	for name, c := range map[string]struct {
@@ -94,8 +94,8 @@ func TestStrangersChooseTheAnswerToRCPT(t *testing.T) {
 }
 
 // A mail that gives way to others ends its wait at once, at every stage. The server is not at
-// fault, and no other is tried. Before the final dot the mail was certainly not accepted. After it,
-// that is unknown.
+// fault, and no other server is tried. Before the final dot the mail was certainly not accepted.
+// After the dot, the outcome is unknown.
 func TestAMailGivesWay(t *testing.T) {
 	for stage, class := range map[smtptest.Stage]delivery.ErrorClass{
 		smtptest.Greet: delivery.Temporary, smtptest.Hello: delivery.Temporary, smtptest.Mail: delivery.Temporary,
@@ -129,7 +129,8 @@ func TestAMailGivesWay(t *testing.T) {
 	}
 }
 
-// A recipient for whom the server ends the connection costs that connection, and no idle one.
+// If the server ends the connection at a stranger's recipient, only that connection is lost, and no
+// idle one.
 func TestAStrangersRecipientEndsOneConnection(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		server, s := inBubble(t, smtptest.Misbehaving(
@@ -144,8 +145,8 @@ func TestAStrangersRecipientEndsOneConnection(t *testing.T) {
 	})
 }
 
-// A refusal that is about a stranger's recipient is told from one that is about the server, and
-// from one of another mail.
+// The client distinguishes a refusal of a stranger's recipient from a refusal by the server as a
+// whole, and from a refusal of another mail.
 func TestARefusalOfAStrangersRecipient(t *testing.T) {
 	for reply, c := range map[string]struct{ stranger, other bool }{
 		"550 5.1.1 no such user": {true, false}, "450 4.2.1 later": {true, false}, "550 5.7.1 relaying denied": {false, false},

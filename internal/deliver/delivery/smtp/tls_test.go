@@ -21,12 +21,12 @@ import (
 
 func tlsFailure() outcome { return outcome{Class: delivery.Temporary, Stage: delivery.StageTLS} }
 
-// encryption is one row of the table: the mail is accepted, or the client stops before MAIL, and
-// after a failure of TLS before AUTH.
+// encryption is one row of the table. Either the mail is accepted, or the client stops before MAIL.
+// After a failure of TLS it stops before AUTH.
 type encryption struct {
 	name   string
 	script smtptest.Script
-	// change is made to the configuration that the server's own URL gives.
+	// change alters the configuration that the server's own URL gives.
 	change func(*smtp.Config)
 	want   outcome
 	// cause is part of the error's text.
@@ -38,7 +38,7 @@ func opportunistic(c *smtp.Config) { c.TLS = smtp.TLSOpportunistic }
 func distrustful(c *smtp.Config)   { c.RootCAs = nil }
 func withUser(c *smtp.Config)      { c.Username, c.Password = username, password }
 
-// misnamed gives the server a name that its certificate has not.
+// misnamed gives the server a name that its certificate lacks.
 func misnamed(c *smtp.Config) {
 	at := net.JoinHostPort(c.Host, strconv.Itoa(c.Port))
 	c.Host = "other.example"
@@ -51,12 +51,12 @@ func startTLS(rules ...smtptest.Rule) smtptest.Script {
 	return smtptest.Script{TLS: smtptest.STARTTLS, Rules: rules}
 }
 
-// login wants a user and this password.
+// login returns a server that requires a user and this password.
 func login(password string, mechanisms ...string) smtptest.Script {
 	return smtptest.Script{TLS: smtptest.STARTTLS, Username: username, Password: password, Mechanisms: mechanisms}
 }
 
-// answers has AUTH answered by a rule.
+// answers returns a server whose answer to AUTH follows a rule.
 func answers(rule smtptest.Rule) smtptest.Script {
 	s := login(password)
 	rule.Stage = smtptest.Auth
@@ -169,9 +169,8 @@ func TestEncryption(t *testing.T) {
 	}
 }
 
-// TestUnverifiedCertificate: with each certificate that cannot be verified, tls=required sends
-// nothing, and tls=opportunistic sends encrypted and says so once. Nothing logs in, but on
-// loopback.
+// With each certificate that cannot be verified, tls=required sends nothing, and tls=opportunistic
+// sends encrypted and logs the reason once. The client logs in only on loopback.
 func TestUnverifiedCertificate(t *testing.T) {
 	ca := servertest.NewAuthority(t)
 	issued := func(change func(*x509.Certificate)) *tls.Certificate {
@@ -232,8 +231,8 @@ func TestUnverifiedCertificate(t *testing.T) {
 	}
 }
 
-// A port for TLS from the first byte greets no one who begins in the clear. The error names the
-// other scheme, when the whole wait is over.
+// A port for TLS from the first byte sends no greeting to a client that begins in the clear. The
+// error names the other scheme, when the whole wait is over.
 func TestNoGreeting(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		_, s := inBubble(t, smtptest.Script{TLS: smtptest.Implicit}, required)
@@ -247,8 +246,8 @@ func TestNoGreeting(t *testing.T) {
 	})
 }
 
-// TestNothingInTheClear listens on the wire: with TLS, neither the recipient nor the password nor
-// the code is readable there.
+// A listener on the wire of a TLS connection can read neither the recipient nor the password nor
+// the code.
 func TestNothingInTheClear(t *testing.T) {
 	for _, kind := range []smtptest.Encryption{smtptest.STARTTLS, smtptest.Implicit} {
 		server := smtptest.Start(t, smtptest.Script{TLS: kind, Username: username, Password: password})
@@ -266,7 +265,7 @@ func TestNothingInTheClear(t *testing.T) {
 	}
 }
 
-// TestPasswordStaysHome: no login in the clear beyond this machine, whatever the server offers.
+// The client never logs in without encryption beyond this machine, whatever the server offers.
 func TestPasswordStaysHome(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		server, s := inBubble(t, smtptest.Script{Username: username, Password: password}, func(c *smtp.Config) {
@@ -278,9 +277,8 @@ func TestPasswordStaysHome(t *testing.T) {
 	})
 }
 
-// TestLoginByAnotherMechanism: if a server refuses a mechanism that it offers, the client sends the
-// password by another one, once more and only under TLS. From then on it tries first the mechanism
-// that worked.
+// If a server refuses a mechanism that it offers, the client sends the password once more by
+// another mechanism, and only under TLS. From then on it begins with the mechanism that worked.
 func TestLoginByAnotherMechanism(t *testing.T) {
 	refused := smtptest.Rule{Stage: smtptest.Auth, Reply: "535 5.7.8 no"}
 	once := refused

@@ -16,12 +16,12 @@ import (
 
 const mailbox = "codes=a@shop.example" // with a character that OAUTHBEARER escapes
 
-// byToken is a server that takes this token.
+// byToken returns a server that accepts this token.
 func byToken(token string, mechanisms ...string) smtptest.Script {
 	return smtptest.Script{TLS: smtptest.STARTTLS, Username: mailbox, Password: token, OAuth: "m365", Mechanisms: mechanisms}
 }
 
-// withTokens logs in by the tokens of a source.
+// withTokens makes a sender log in with the tokens of a source.
 func withTokens(source *oauth.Source) func(*smtp.Config) {
 	return func(c *smtp.Config) { c.Username, c.Password, c.OAuth, c.Tokens = mailbox, "", "m365", source }
 }
@@ -40,15 +40,15 @@ func onLoopback(c *smtp.Config) {
 	}
 }
 
-// Tests the login by token: what the client sends to which server, what the operator is told, and
-// how many tokens are requested. No error has the token or the user.
+// The rows test what the client sends to which server, what the operator is told, and how many
+// tokens are requested. No error has the token or the user.
 func TestLoginByToken(t *testing.T) {
 	long := oauthtest.JWT(`"SMTP.SendAsApp","` + strings.Repeat("x", 1500) + `"`)
 	without := oauthtest.JWT(`"Mail.Send"`)
 	auth := func(reply string) []smtptest.Rule { return []smtptest.Rule{{Stage: smtptest.Auth, Reply: reply}} }
 	no := func(code string) outcome { return loginFailure(535, code) }
 	for name, c := range map[string]struct {
-		tokens   []string // that the token server gives, the last one again and again
+		tokens   []string // answers of the token server; the last one repeats
 		accepted string
 		offered  string
 		rules    []smtptest.Rule

@@ -35,7 +35,7 @@ func TestParseURL(t *testing.T) {
 	}
 }
 
-// fieldsOf takes the fields that a URL sets, with the password, past the masking String.
+// fieldsOf returns the fields that a URL sets, with the password, which String would mask.
 func fieldsOf(c smtp.Config) []any {
 	return []any{c.Host, c.Port, c.TLS, c.Username, c.Password, c.Mechanism, c.OAuth, c.Hello, c.RootCAs != nil, c.MaxConns, c.MinConns}
 }
@@ -45,7 +45,7 @@ func TestParseURLRefuses(t *testing.T) {
 	for reason, texts := range map[string][]string{
 		"scheme":    {"http://mail.example"},
 		"malformed": {"smtp://user:" + secret + "#x@mail.example", "smtp://user:" + secret + "\n@mail.example"},
-		// for one of several reasons
+		// the message names one of several reasons
 		"":                  {"mail.example:587", "smtp://user:" + secret + "/x@mail.example"},
 		"host":              {"smtp://"},
 		"port":              {"smtp://mail.example:0", "smtp://mail.example:65536"},

@@ -20,7 +20,7 @@ type countedConn struct {
 	net.Conn
 	// sent counts the bytes that the kernel has taken.
 	sent int64
-	// room is how many more bytes may be read in this step.
+	// room is the number of bytes that may still be read in this step.
 	room int
 	// began is when the step began, and until is its deadline. The function hasty decides whether
 	// to give up a slow server before this deadline. The parameter waited is how long the server

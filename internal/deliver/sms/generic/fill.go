@@ -17,7 +17,7 @@ var placeholderPattern = regexp.MustCompile(`\{([a-z_]+)\}`)
 
 const secretPlaceholder = "secret"
 
-// placeholderValues has every placeholder that there is.
+// placeholderValues returns the values of all placeholders.
 func placeholderValues(m sms.Message, secret string) map[string]string {
 	return map[string]string{
 		"id": m.ID, "to": m.To, "to_digits": strings.TrimPrefix(m.To, "+"), "country": m.Country, "sender": m.Sender,

@@ -73,7 +73,7 @@ type codeMeaning string
 
 const meansAccepted codeMeaning = "accepted"
 
-// meaning is of a failure, so "accepted" is an error, as is an unknown word.
+// meaning returns the failure that the word stands for. "accepted" and unknown words give an error.
 func (m codeMeaning) meaning() (sms.Meaning, error) {
 	if wait, isLimit := strings.CutPrefix(string(m), "limit "); isLimit {
 		hold, err := time.ParseDuration(strings.TrimSpace(wait))
@@ -139,7 +139,7 @@ func (c Config) Check() map[string]error {
 
 func (c Config) NeedsSecret() bool { return c.User != "" || c.usesPlaceholder(secretPlaceholder) }
 
-// usesPlaceholder looks at all requests.
+// usesPlaceholder reports whether any request of the carrier contains the placeholder.
 func (c Config) usesPlaceholder(name string) bool {
 	texts := slices.AppendSeq([]string{c.URL, c.Body, c.Poll.URL}, maps.Values(c.Header))
 	return slices.ContainsFunc(texts, func(t string) bool { return strings.Contains(t, "{"+name+"}") })

@@ -77,7 +77,7 @@ func genericRig() smstest.Rig {
 	return r
 }
 
-// kannelDescription is the one in deploy/http-carriers.yaml, with receipts.
+// kannelDescription is the carrier in deploy/http-carriers.yaml, with receipts.
 func kannelDescription(endpoint string) Config {
 	return Config{
 		URL: endpoint +
@@ -140,8 +140,8 @@ func TestFormatOf(t *testing.T) {
 	}
 }
 
-// What a person can put into a text or a name never becomes another field, another header or
-// another host.
+// Characters that a person can put into a text or a name never begin another field, another header
+// or another host.
 func TestNothingBreaksOut(t *testing.T) {
 	m := smstest.Sample()
 	m.Text, m.Sender, m.ID = "\"}, {\"to\": \"+1\"&to=+1\r\n\u2028é😀{secret}", "a\r\nX: y", "i\nd"
@@ -325,8 +325,8 @@ func TestDescribedReceipts(t *testing.T) {
 func TestTimeoutAfterTheRequestIsUnknown(t *testing.T) {
 	end := make(chan struct{})
 	f := smstest.NewFake(t, genericRig(), func(http.ResponseWriter, *http.Request) { <-end })
-	t.Cleanup(func() { close(end) })                 // before the server is closed
-	for wait := 50 * time.Millisecond; ; wait *= 2 { // a busy machine may not come to connect in the first
+	t.Cleanup(func() { close(end) })                 // runs before the server is closed
+	for wait := 50 * time.Millisecond; ; wait *= 2 { // on a busy machine the first wait may be too short for a connection
 		_, fail := smstest.Send(t, t.Context(), description(f.URL).Open(sms.Setup{Name: "rest", Secret: smstest.Private, Timeout: wait}))
 		if fail == nil || fail.Stage != delivery.StageDial && fail.Class != delivery.Unknown {
 			t.Fatalf("%v", fail)

@@ -65,8 +65,8 @@ func findStatus(where string, in sms.IncomingRequest) (string, bool) {
 	return values.Get(where), values.Has(where)
 }
 
-// extraction finds a value in a body: by a path through JSON, such as "$.messages.0.id", or by a
-// regular expression, whose first group it is. The zero extraction finds nothing.
+// extraction finds a value in a body, either by a path through JSON, such as "$.messages.0.id", or
+// by a regular expression whose first group is the value. The zero extraction finds nothing.
 type extraction struct {
 	text    string
 	path    providerhttp.JSONPath

@@ -29,9 +29,9 @@ type Said struct {
 type Rig struct {
 	Name  string
 	Make  func(t *testing.T, endpoint string) sms.Carrier
-	Check func(r *http.Request, body string) error // by the carrier's documentation, with the signature
+	Check func(r *http.Request, body string) error // checks the request by the carrier's documentation, with the signature
 	Taken Said
-	ID    string // the carrier's, of the message
+	ID    string // the carrier's ID of the message
 	Cases map[string]Outcome
 }
 
@@ -61,7 +61,7 @@ func Want(got []string, want ...string) error {
 	return nil
 }
 
-// Private is every carrier's secret.
+// Private is the secret of every carrier in the tests.
 const Private = "s3cretOfTheAccount"
 
 func Sample() sms.Message {
@@ -79,7 +79,7 @@ type Fake struct {
 	wrong error
 }
 
-// NewFake checks each request by the rig and answers with respond.
+// NewFake returns a server that checks each request by the rig and answers with respond.
 func NewFake(t *testing.T, r Rig, respond http.HandlerFunc) *Fake {
 	f := &Fake{}
 	f.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
@@ -114,7 +114,7 @@ func Says(s Said) http.HandlerFunc {
 	}
 }
 
-// hijacked answers with raw bytes, and cuts the connection.
+// hijacked returns a handler that answers with raw bytes, and cuts the connection.
 func hijacked(raw string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		conn, rw, err := w.(http.Hijacker).Hijack()
@@ -146,7 +146,8 @@ func discreet(t *testing.T, told ...any) {
 	}
 }
 
-// try also counts the requests, because a second one would be a second message.
+// try sends the sample. It also counts the requests, because a second request would be a second
+// message.
 func try(t *testing.T, r Rig, ctx context.Context, respond http.HandlerFunc, requests int) (delivery.Result, *delivery.Error) {
 	t.Helper()
 	f := NewFake(t, r, respond)
@@ -157,7 +158,7 @@ func try(t *testing.T, r Rig, ctx context.Context, respond http.HandlerFunc, req
 	return receipt, fail
 }
 
-// with takes names and values of headers.
+// with returns the handler with additional headers, given as names and values.
 func with(answer http.HandlerFunc, header ...string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		for i := 0; i < len(header); i += 2 {
@@ -167,7 +168,7 @@ func with(answer http.HandlerFunc, header ...string) http.HandlerFunc {
 	}
 }
 
-// Contract is for every carrier's sending.
+// Contract tests the sending of a carrier.
 func Contract(t *testing.T, r Rig) {
 	t.Run("accepted", func(t *testing.T) {
 		if receipt, fail := try(t, r, t.Context(), Says(r.Taken), 1); fail != nil || receipt.CarrierID != r.ID {
@@ -219,7 +220,7 @@ func Contract(t *testing.T, r Rig) {
 		defer cancel()
 		end := make(chan struct{})
 		f := NewFake(t, r, func(http.ResponseWriter, *http.Request) { cancel(); <-end })
-		t.Cleanup(func() { close(end) }) // before the server is closed
+		t.Cleanup(func() { close(end) }) // runs before the server is closed
 		if _, fail := Send(t, ctx, r.Make(t, f.URL)); fail == nil || fail.Class != delivery.Unknown || !errors.Is(fail, context.Canceled) {
 			t.Errorf("%v", fail)
 		}
@@ -259,11 +260,12 @@ type Asked struct {
 	Refusal                     Said
 }
 
-// AskedAt is late in the evening in UTC, when Aliyun has the next day.
+// AskedAt is late in the evening in UTC, when Aliyun's clock already shows the next day.
 var AskedAt = time.Date(2030, 3, 1, 23, 30, 0, 0, time.UTC)
 
-// PollContract tries polls. The request must be as documented, with its signature, and an answer
-// counts only for this message. A failed poll says nothing about the message, and nothing private.
+// PollContract tests the polls of a carrier. The request must be as documented, with its signature,
+// and an answer counts only for this message. The error of a failed poll does not concern the
+// message, and has nothing private.
 func PollContract(t *testing.T, c Asked) {
 	const known, unknown, fails = 1, 2, 3
 	for name, x := range map[string]struct {
@@ -315,8 +317,8 @@ func (a Asked) ask(t *testing.T, respond http.HandlerFunc) (sms.Report, bool, er
 	return poller.PollStatus(context.Background(), StatusQueryOf(a.ID))
 }
 
-// Refused checks settings with one wrong key each: the errors of each case, by that key, must name
-// it alone.
+// Refused checks settings with one wrong key each. found has the errors of each case by that key,
+// and they must name only that key.
 func Refused(t *testing.T, found map[string]map[string]error) {
 	t.Helper()
 	for key, wrong := range found {
@@ -335,7 +337,7 @@ func ReporterOf(t *testing.T, c sms.Carrier) sms.ReportParser {
 	return r
 }
 
-// ProbeContract makes a probe of a carrier, which answers s.
+// ProbeContract probes a carrier that answers s.
 func ProbeContract(t *testing.T, r Rig, check func(*http.Request, string) error, s Said, want error) {
 	t.Helper()
 	r.Check = check

@@ -21,11 +21,11 @@ type accountsView struct {
 	Rows     []accountView
 	Roles    []layout.FieldOption
 	Provider string               // the provider's title; empty: there is no provider
-	Typed    AccountChangeRequest // in the form that was refused
+	Typed    AccountChangeRequest // the values of a refused form
 	Problem  string
-	Changed  AccountChangeRequest // was made
-	Done     string               // what is so of the changed account
-	Password string               // new: shown only this once
+	Changed  AccountChangeRequest // the change that was made
+	Done     string               // describes the changed account as it is now
+	Password string               // a new password, shown only this once
 }
 
 type accountView struct {
@@ -80,8 +80,8 @@ func (a *Auth) showAccounts(c echo.Context, status int, v accountsView) error {
 	return a.layout.Show(c, status, "accounts", v)
 }
 
-// changedAccountText returns what is so of an account after a change, from its row as it is now.
-// Another change may have come between them.
+// changedAccountText describes an account after a change, from its row as it is now, because
+// another change may have followed.
 func changedAccountText(w texts.Words, r AccountChangeRequest, row accountView) string {
 	key := r.Do
 	switch {

@@ -20,7 +20,7 @@ func TestAccountsInTheConsole(t *testing.T) {
 	contains(t, owner.Get("/admin/accounts"), "only the account of the settings")
 	rec := want(t, owner.Post("/admin/accounts", account("add", "mei", "reader", "new colleague")), http.StatusOK)
 	password := consoletest.Between(t, rec.Body.String(), `class="shown" id="made">`, "<")
-	lacks(t, owner.Get("/admin/accounts"), password) // shown this once
+	lacks(t, owner.Get("/admin/accounts"), password) // the password is shown only once
 
 	mei := r.Browser()
 	want(t, mei.LoginAs("mei", password+"x"), http.StatusUnauthorized)
@@ -30,9 +30,9 @@ func TestAccountsInTheConsole(t *testing.T) {
 	want(t, mei.Post("/admin/accounts", account("role", "mei", "owner", "I want to")), http.StatusForbidden)
 
 	want(t, owner.Post("/admin/accounts", account("role", "mei", "owner", "on call")), http.StatusOK)
-	want(t, mei.Get("/admin/accounts"), http.StatusOK) // at once
+	want(t, mei.Get("/admin/accounts"), http.StatusOK) // the new role holds at once
 	rec = want(t, owner.Post("/admin/accounts", account("password", "mei", "", "lost it")), http.StatusOK)
-	want(t, mei.Get("/admin"), http.StatusSeeOther) // sessions of the old one end
+	want(t, mei.Get("/admin"), http.StatusSeeOther) // sessions with the old password end
 	want(t, mei.LoginAs("mei", password), http.StatusUnauthorized)
 	password = consoletest.Between(t, rec.Body.String(), `class="shown" id="made">`, "<")
 	want(t, mei.LoginAs("mei", password), http.StatusSeeOther)
@@ -58,14 +58,14 @@ func TestAccountsAreAskedForRight(t *testing.T) {
 	b := r.LoggedIn()
 	want(t, b.Post("/admin/accounts", account("add", "mei", "reader", "x")), http.StatusOK)
 	for _, form := range []url.Values{
-		// taken, no reason, no role
+		// the name is taken; there is no reason; there is no role
 		account("add", "mei", "owner", "x"), account("add", "li", "owner", ""), account("add", "li", "root", "x"),
-		// reserved
+		// reserved names
 		account("add", "admin", "owner", "x"), account("add", "token", "owner", "x"),
 		account("add", "cli", "owner", "x"),
-		// no names, unknown
+		// not names; an unknown account
 		account("add", "", "owner", "x"), account("add", "Li Na", "owner", "x"), account("close", "li", "", "x"),
-		// no such wish, a person is named
+		// there is no such action; the reason names a person
 		account("delete", "mei", "", "x"), account("add", "li", "owner", "for li@example.com"),
 	} {
 		contains(t, want(t, b.Post("/admin/accounts", form), http.StatusUnprocessableEntity), `role="alert"`)
@@ -76,7 +76,7 @@ func TestAccountsAreAskedForRight(t *testing.T) {
 	r.Acts(consoletest.Act{Who: "admin", What: "account.add", Outcome: "done", Detail: "reader", Reason: "x"})
 }
 
-// The answer to a wrong name is that to a wrong password.
+// The answer to a wrong name equals the answer to a wrong password.
 func TestLoginTellsNothingOfAccounts(t *testing.T) {
 	r := newRig(t)
 	r.As("reader")
@@ -93,7 +93,7 @@ func TestLoginTellsNothingOfAccounts(t *testing.T) {
 	want(t, b.LoginAs(strings.Repeat("x", 33), "x"), http.StatusUnprocessableEntity)
 }
 
-// Each action that the log has is told in words of the reader.
+// Each action in the log has a text in the reader's language.
 func TestAuditLogHasWords(t *testing.T) {
 	for _, action := range []string{
 		"account.add", "account.role", "account.identity", "account.password", "account.factor", "account.close", "account.open",

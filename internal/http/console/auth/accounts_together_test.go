@@ -12,7 +12,7 @@ import (
 // accountsStore is the name under which a struct embeds accountStore.
 type accountsStore = accountStore
 
-// meanwhile is a database in which something happens right after an account was read.
+// meanwhile is a database that calls a function right after it has read an account.
 type meanwhile struct {
 	accountsStore
 	do func()
@@ -24,8 +24,8 @@ func (m meanwhile) Account(ctx context.Context, name string) (store.Account, err
 	return a, err
 }
 
-// change changes, from a shell, the account mei to be a reader whose name at the provider is new.
-// It returns why the change is refused.
+// change runs the command that makes the account mei a reader with a new name at the provider. It
+// returns the reason if the change is refused.
 func (r *rig) change(db accountStore, do string) (refusal string) {
 	r.Helper()
 	act, err := NewCommandAuditEntry()

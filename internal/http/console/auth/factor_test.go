@@ -44,7 +44,7 @@ func giveCode(b *consoletest.Browser, code string) *httptest.ResponseRecorder {
 	return b.Post(codePath, url.Values{"code": {code}, "next": {"/admin/overview"}})
 }
 
-// halfIn is a browser that has given the password.
+// halfIn returns a browser that has sent the password, but no code.
 func (r *rig) halfIn() *consoletest.Browser {
 	r.Helper()
 	b := r.Browser()
@@ -74,7 +74,7 @@ func TestSecondFactor(t *testing.T) {
 	want(t, giveCode(half, ""), http.StatusUnprocessableEntity)
 	rec := want(t, giveCode(half, d.Wrong()), http.StatusUnauthorized)
 	contains(t, rec, "wrong or was used before", "4 tries left", `value="/admin/overview"`)
-	want(t, giveCode(half, d.Code()), http.StatusUnauthorized) // that confirmed the app
+	want(t, giveCode(half, d.Code()), http.StatusUnauthorized) // the code that confirmed the app was used
 	code := d.Next()
 	redirects(t, giveCode(half, code[:3]+" "+code[3:]), "/admin/overview")
 	servertest.Same(t, "known by the code", known(), true)
@@ -95,7 +95,7 @@ func TestSecondFactor(t *testing.T) {
 	r.Unlogged(d.Secret, code)
 }
 
-// A code is good once, also for two who come at two replicas.
+// Each code works once, even if two browsers send it to two replicas.
 func TestCodesAreTakenOnce(t *testing.T) {
 	r := newRig(t)
 	d := r.setUp(r.LoggedIn(), consoletest.Password)
@@ -106,7 +106,8 @@ func TestCodesAreTakenOnce(t *testing.T) {
 	want(t, giveCode(second, code), http.StatusUnauthorized)
 }
 
-// A typed code is found as on the pages for people. A text that is no code costs no attempt.
+// The form finds a code in a typed text like the pages for recipients do. A text without a code
+// costs no attempt.
 func TestCodesAreReadAsAPersons(t *testing.T) {
 	r := newRig(t)
 	b := r.LoggedIn()
@@ -151,14 +152,14 @@ func TestGuessingCodes(t *testing.T) {
 	d := r.setUp(r.LoggedIn(), consoletest.Password)
 	for i := range 5 {
 		half := r.halfIn()
-		half.From = fmt.Sprintf("198.51.100.%d:1", i) // from wherever
+		half.From = fmt.Sprintf("198.51.100.%d:1", i) // each from another address
 		want(t, giveCode(half, d.Wrong()), http.StatusUnauthorized)
 	}
 	half := r.halfIn()
 	rec := want(t, giveCode(half, d.Next()), http.StatusTooManyRequests)
 	servertest.Same(t, "Retry-After", rec.Header().Get("Retry-After"), "870")
 	r.Clock.Add(15 * time.Minute)
-	want(t, half.Get(codePath), http.StatusSeeOther) // halfway for 10 minutes at most
+	want(t, half.Get(codePath), http.StatusSeeOther) // the login ends after 10 minutes without a code
 	want(t, giveCode(r.halfIn(), d.Next()), http.StatusSeeOther)
 	for range 24 {
 		r.Clock.Add(15 * time.Minute)
@@ -168,7 +169,7 @@ func TestGuessingCodes(t *testing.T) {
 	want(t, giveCode(r.halfIn(), d.Next()), http.StatusTooManyRequests)
 }
 
-// A login may be half done for ten minutes, and can be given up.
+// A login without its code lasts ten minutes, and can be canceled.
 func TestHalfDoneLoginExpires(t *testing.T) {
 	r := newRig(t)
 	d := r.setUp(r.LoggedIn(), consoletest.Password)
@@ -193,7 +194,7 @@ func TestChangingTheSecondFactor(t *testing.T) {
 	}
 	d, kept := r.begin(b, consoletest.Password)
 	rec := want(t, confirm(b, kept, d.Wrong()), http.StatusUnprocessableEntity)
-	contains(t, rec, groupByFour(d.Secret), "Check the clock") // the same once more
+	contains(t, rec, groupByFour(d.Secret), "Check the clock") // the page shows the same secret again
 	want(t, confirm(r.LoggedIn(), kept, d.Code()), http.StatusUnprocessableEntity)
 	r.Clock.Add(enrolTimeout)
 	want(t, confirm(b, kept, d.Code()), http.StatusUnprocessableEntity)
@@ -203,7 +204,7 @@ func TestChangingTheSecondFactor(t *testing.T) {
 
 	late, kept := r.begin(b, consoletest.Password)
 	d = r.setUp(b, consoletest.Password)
-	want(t, confirm(b, kept, late.Code()), http.StatusUnprocessableEntity) // of a session that has ended
+	want(t, confirm(b, kept, late.Code()), http.StatusUnprocessableEntity) // the secret belongs to a session that has ended
 
 	want(t, b.Post(factorPath, url.Values{"do": {"remove"}, "code": {d.Next()}}), http.StatusOK)
 	want(t, r.halfIn().Get("/admin"), http.StatusOK)
@@ -231,7 +232,7 @@ func TestSecondFactorIsDemanded(t *testing.T) {
 	consoletest.Is(server, "bo", "support")
 	in := r2.Browser()
 	consoletest.LeadsTo(t, in.ByProvider(""))
-	want(t, in.Get("/admin"), http.StatusOK) // the provider's is the provider's
+	want(t, in.Get("/admin"), http.StatusOK) // the provider has a second factor of its own
 	contains(t, in.Get(factorPath), "asks for its own")
 	want(t, in.Post(factorPath, url.Values{"do": {"begin"}, "password": {consoletest.Password}}), http.StatusForbidden)
 }
@@ -249,14 +250,14 @@ func TestBeginningAFactorIsLimited(t *testing.T) {
 	servertest.Same(t, "Retry-After", rec.Header().Get("Retry-After"), "900")
 }
 
-// failingLimiter counts nothing.
+// failingLimiter fails each call.
 type failingLimiter struct{ limiter }
 
 func (failingLimiter) TakeOrLocal(context.Context, quota.Request) (quota.Decision, error) {
 	return quota.Decision{}, fault.Unavailable
 }
 
-// An attempt that could not be counted is not tried: the password and the code are right here.
+// An attempt that could not be counted is refused, even though the password and the code are right.
 func TestLimiterFails(t *testing.T) {
 	r := newRig(t)
 	b := r.LoggedIn()
@@ -294,14 +295,14 @@ func TestLostDevice(t *testing.T) {
 		consoletest.Act{Who: "the-operator", What: "login.password", Outcome: "done"},
 		consoletest.Act{Who: "admin", What: "account.factor", Outcome: "done", Reason: "lost it"})
 	r.Clock.Add(time.Second)
-	// A new second factor: sessions that passed the old one have not passed the new one.
+	// After a change of the second factor, sessions that passed the old one must pass the new one.
 	fresh := r.setUp(half, "the-operator's password")
 	redirects(t, mei.Get("/admin"), codePath)
 	want(t, giveCode(mei, d.Next()), http.StatusUnauthorized)
 	want(t, giveCode(mei, fresh.Code()), http.StatusSeeOther)
 }
 
-// leaving is a store from which an account disappears once a code of its second factor was used.
+// leaving is a store that removes an account as soon as a code of its second factor was used.
 type leaving struct {
 	accountStore
 	left *bool

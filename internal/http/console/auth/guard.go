@@ -74,10 +74,10 @@ func loginAddress(c echo.Context, login string) string {
 	return withReturnPage(login, back)
 }
 
-// mayNamePerson matches what stands in no URL: what may be an address or a number.
+// mayNamePerson matches texts that may be an address or a number, which no URL may contain.
 var mayNamePerson = regexp.MustCompile(`@|\+\W*\d|^[\d\s()./-]{5,}$`)
 
-// namesNobody are the filters whose values are no names, whatever digits they have.
+// namesNobody has the filters whose values never name a person, even if they contain digits.
 var namesNobody = []string{"recipient", "from", "to", "network"}
 
 // consolePageOrEmpty returns the address if it is the address of a console page, otherwise "". So

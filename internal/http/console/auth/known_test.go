@@ -12,9 +12,9 @@ import (
 	"sendcode/internal/kit/servertest"
 )
 
-// attackFrom tries n wrong passwords at the account from each of so many networks, by four
-// addresses of the network in turn. An address that was refused tries no more, since the clock
-// stands still. compared is the number of compared passwords.
+// attackFrom tries n wrong passwords for the account from each of the networks, by four addresses
+// of a network in turn. An address that was refused does not try again, since the clock stands
+// still. compared is the number of passwords that were compared.
 func (r *rig) attackFrom(networks, n int) (compared int) {
 	r.Helper()
 	for i := range networks {
@@ -35,11 +35,11 @@ func (r *rig) attackFrom(networks, n int) (compared int) {
 	return compared
 }
 
-// attackLogins spends what unknown browsers have at the account.
+// attackLogins uses up the attempts that unknown browsers have for the account.
 func (r *rig) attackLogins() { r.attackFrom(41, 11) }
 
-// Twelve networks guess for a day, as fast as they are admitted. They do not keep the owner's new
-// browser out, and get few guesses.
+// Attackers in twelve networks guess for a day, as fast as they are admitted. The owner can still
+// log in from a new browser, and the attackers get few guesses.
 func TestLoginLimitLeavesNewBrowsers(t *testing.T) {
 	r := newRig(t)
 	compared := 0
@@ -63,8 +63,8 @@ func TestManyNetworksGetFewGuesses(t *testing.T) {
 	servertest.Same(t, "guesses", compared, 2000)
 }
 
-// An attack keeps no administrator out, and the rule over all attempts alarms, at most once a
-// minute and with a count.
+// An attack keeps no administrator out. The rule over all attempts logs an error with the count, at
+// most once a minute.
 func TestAttacksKeepNoAdministratorOut(t *testing.T) {
 	var refused []string
 	r, server := besideProvider(t, func(c *Config) { c.Refused = func(what, rule string) { refused = append(refused, what+" "+rule) } })
@@ -88,13 +88,13 @@ func TestAttacksKeepNoAdministratorOut(t *testing.T) {
 	rec := want(t, fresh.Login(consoletest.Password), http.StatusTooManyRequests)
 	contains(t, rec, "Browsers that have logged in to this account before can still log in")
 	servertest.Same(t, "Retry-After", rec.Header().Get("Retry-After"), "840")
-	r.As("reader")                // another account is another matter
+	r.As("reader")                // the attack does not count for another account
 	owner.From = "203.0.113.99:1" // a browser is known wherever it is
 	want(t, owner.Login(consoletest.Password), http.StatusSeeOther)
 	want(t, owner.Get("/admin"), http.StatusOK)
 
 	consoletest.Is(server, "bo", "support")
-	for _, from := range []string{"203.0.113.5:1", "198.18.0.7:1"} { // also from an address that attacks
+	for _, from := range []string{"203.0.113.5:1", "198.18.0.7:1"} { // even from an attacker's address
 		consoletest.LeadsTo(t, r.from(from).ByProvider(""))
 	}
 	r.Clock.Add(14*time.Minute - time.Microsecond)
@@ -103,8 +103,8 @@ func TestAttacksKeepNoAdministratorOut(t *testing.T) {
 	want(t, fresh.Login(consoletest.Password), http.StatusSeeOther)
 }
 
-// A stolen cookie of a known browser gives ten guesses in 15 minutes and thirty a day, from
-// wherever.
+// A stolen cookie of a known browser gives ten guesses in 15 minutes and thirty a day, from any
+// addresses.
 func TestStolenCookiesGiveFewGuesses(t *testing.T) {
 	r := newRig(t)
 	owner := r.LoggedIn()
@@ -156,7 +156,7 @@ func TestLoginsRenewTheCookieOfABrowser(t *testing.T) {
 	want(t, owner.Login(consoletest.Password), http.StatusSeeOther)
 }
 
-// A cookie that was altered, has expired, or is another account's makes no browser known.
+// A cookie that was altered, has expired, or belongs to another account makes no browser known.
 func TestCookiesOfOthersAreNotKnown(t *testing.T) {
 	r := newRig(t)
 	r.As("reader")

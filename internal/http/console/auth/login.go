@@ -170,7 +170,7 @@ func (a *Auth) checkPassword(ctx context.Context, account, typed string) (who pr
 		defer func() { <-a.checks }()
 		hashes := who.comparisons(a.adminPassword)
 		for _, h := range hashes[1:] {
-			_ = h.matches(typed) // only so that it takes as long
+			_ = h.matches(typed) // only so that it takes the same time
 		}
 		return who, hashes[0].matches(typed), nil
 	case <-ctx.Done():

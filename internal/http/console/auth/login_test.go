@@ -28,8 +28,8 @@ func TestWithoutSession(t *testing.T) {
 	for _, path := range []string{"/admin/search", "/admin/logout"} {
 		redirects(t, b.Post(path, url.Values{}), "/admin/login")
 	}
-	// A change of language leads back to the page, which still knows where to go, also after a
-	// wrong password.
+	// A change of language leads back to the login page, which still knows the page to return to,
+	// even after a wrong password.
 	const back = `name="back" value="/admin/login?next=%2Fadmin%3Fstatus%3Drefused"`
 	contains(t, b.Get("/admin/login?next=%2Fadmin%3Fstatus%3Drefused"), back)
 	contains(t, b.Post("/admin/login", url.Values{"password": {"wrong"}, "next": {"/admin?status=refused"}}), back)
@@ -55,9 +55,9 @@ func TestLogin(t *testing.T) {
 	r.Unlogged(consoletest.Password, consoletest.Token, b.Cookies[sessionCookieName].Value)
 }
 
-// A browser that keeps no cookies, or drops a Secure cookie over http, is told so before its
-// password is tried. After a night, the first press may also get this answer; the second press logs
-// in.
+// A browser that keeps no cookies, or drops a Secure cookie over http, gets a message before its
+// password is tried. After a night, the first press may also get this message; the second press
+// logs in.
 func TestALoginWithoutCookies(t *testing.T) {
 	b := newRig(t).Browser()
 	form := url.Values{"username": {"admin"}, "password": {consoletest.Password}, "next": {"/admin/overview"}, "cookie": {"set"}}
@@ -140,7 +140,7 @@ func TestLoginIsLimited(t *testing.T) {
 	want(t, b.Login(consoletest.Password), http.StatusSeeOther)
 }
 
-// A person may have a /64 or a /48, and a hoster's customer a /24.
+// A person may own a /64 or a /48, and a hoster's customer a /24, so whole networks are limited.
 func TestNetworksAreLimited(t *testing.T) {
 	for form, tries := range map[string]int{"[2001:db8:1:2:%x::1]:1": 10, "[2001:db8:1:%x::1]:1": 30, "198.51.100.%d:1": 30} {
 		r := newRig(t)
@@ -181,6 +181,6 @@ func TestFormsAreForms(t *testing.T) {
 	want(t, b.Do(http.MethodPost, "/admin/login", "password="+url.QueryEscape(consoletest.Password)), http.StatusUnsupportedMediaType)
 	want(t, b.Do(http.MethodPost, "/admin/login", "%zz", "Content-Type", "application/x-www-form-urlencoded"), http.StatusBadRequest)
 	want(t, b.Post("/admin/login", url.Values{"password": {strings.Repeat("x", 20_000)}}), http.StatusRequestEntityTooLarge)
-	// A password in an address would end up in other people's logs.
+	// A password in the query of an address would be logged by proxies.
 	want(t, b.Post("/admin/login?password="+url.QueryEscape(consoletest.Password), url.Values{}), http.StatusUnprocessableEntity)
 }

@@ -99,7 +99,7 @@ const (
 	minTagLength, maxTagLength   = 16, 64
 )
 
-// errPHCForm contains nothing of the hash.
+// errPHCForm quotes no part of the hash.
 var errPHCForm = errors.New("is not of the form $argon2id$v=19$m=…,t=…,p=…$salt$hash, or its parameters are out of bounds")
 
 func parsePHC(text string) (h argon2Hash, err error) {

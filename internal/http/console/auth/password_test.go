@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// The vector is of the reference implementation's own tests (argon2 version 19, t=2, m=256 KiB,
-// p=1).
+// The vector comes from the reference implementation's own tests (argon2 version 19, t=2, m=256
+// KiB, p=1).
 func TestPHCReadsOthersHashes(t *testing.T) {
 	h, err := parsePHC("$argon2id$v=19$m=256,t=2,p=1$c29tZXNhbHQ$nf65EOgLrQMR/uIPnA4rEsF5h7TKyQwu9U1bMCHGi/4")
 	if err != nil {
@@ -56,8 +56,8 @@ func TestNewPasswords(t *testing.T) {
 	}
 }
 
-// A login costs the same for an unknown name, for the configured account with a plain password or a
-// hash of any cost, and for an account of the database.
+// A login takes the same time for an unknown name, for the configured account with a plain password
+// or a hash of any cost, and for an account of the database.
 func TestALoginCostsTheSame(t *testing.T) {
 	atProductCost(t)
 	for plain, hash := range map[string]string{

@@ -68,8 +68,8 @@ func TestRolesByTheProvider(t *testing.T) {
 	}
 }
 
-// A session by the provider ends when its basis ends: the account, its identity, the claim's value
-// that gave a role, or the provider itself.
+// A session by the provider ends when its basis is gone: the account, its identity, the value of
+// the claim that gave a role, or the provider itself.
 func TestSessionsByTheProviderEnd(t *testing.T) {
 	r, server := besideProvider(t)
 	ana := store.Account{Name: "ana", Role: "operator", Identity: "ana"}
@@ -106,7 +106,7 @@ func TestSessionsByTheProviderEnd(t *testing.T) {
 		servertest.Same(t, what+": for a program", b.Get("/v1/admin/sends").Code, http.StatusUnauthorized)
 		r.auth.Provider = whole
 		r.PutAccount(store.Account{Name: "bo", Role: "reader"})
-		r.Clock.Add(time.Hour) // the limits forget
+		r.Clock.Add(time.Hour) // the limits no longer count the attempts
 	}
 	consoletest.Is(server, "ana")
 	r.PutAccount(ana)
@@ -116,11 +116,11 @@ func TestSessionsByTheProviderEnd(t *testing.T) {
 	want(t, b.Get("/admin/accounts"), http.StatusOK) // the role is read with each request
 	changed(func(a *store.Account) { a.DisabledAt = r.Clock.Now() })()
 	want(t, r.Browser().ByProvider(""), http.StatusForbidden)
-	consoletest.Is(server, "ana", "console-owners") // nor does a group open what an owner closed
+	consoletest.Is(server, "ana", "console-owners") // nor does a group open an account that an owner closed
 	want(t, r.Browser().ByProvider(""), http.StatusForbidden)
 }
 
-// A page of another site can't begin a login, and without a provider there is none to begin.
+// A page of another site can't begin a login, and without a provider no login can begin.
 func TestProviderFromElsewhere(t *testing.T) {
 	without := newRig(t).Browser()
 	lacks(t, without.Get("/admin/login"), providerStartPath)

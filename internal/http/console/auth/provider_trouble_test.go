@@ -66,8 +66,8 @@ func TestStatesAreBoundToTheirBrowser(t *testing.T) {
 	consoletest.LeadsTo(t, intime.Get(back))
 }
 
-// Whatever the provider does, it logs in nobody without access, and the page describes the problem
-// in our words.
+// Whatever the provider does, no person without access is logged in, and the page describes the
+// problem in our words.
 func TestProviderInTrouble(t *testing.T) {
 	for what, c := range map[string]struct {
 		change func(*openidtest.Provider)
@@ -116,7 +116,7 @@ func TestProviderInTrouble(t *testing.T) {
 	servertest.Same(t, "a session", b.Cookies[sessionCookieName] != nil, false)
 }
 
-// stateOf is the state in the address that the provider redirects to.
+// stateOf returns the state in the address that the provider redirects to.
 func stateOf(t *testing.T, back string) string {
 	t.Helper()
 	u, err := url.Parse(back)
@@ -125,7 +125,7 @@ func stateOf(t *testing.T, back string) string {
 }
 
 // Tabs of one browser log in at the same time, in any order, and each returns to its own page. A
-// page that is reloaded leads on, and cookies do not accumulate.
+// reloaded page still leads to its target, and cookies do not accumulate.
 func TestProviderLoginInSeveralTabs(t *testing.T) {
 	r, server := besideProvider(t)
 	consoletest.Is(server, "bo", "support")
@@ -158,6 +158,6 @@ func TestLoginsByTheProviderAreLimited(t *testing.T) {
 	if rec.Header().Get("Retry-After") == "" || server.Seen("/token") != calls {
 		t.Error("the provider was asked all the same, or nothing said when")
 	}
-	want(t, b.Login(consoletest.Password), http.StatusSeeOther) // passwords are counted apart
+	want(t, b.Login(consoletest.Password), http.StatusSeeOther) // passwords are counted separately
 	consoletest.LeadsTo(t, r.from("192.0.2.9:1").ByProvider(""))
 }

@@ -38,7 +38,7 @@ func atProductCost(t *testing.T) {
 	unmatchableHash = productCost
 }
 
-// rig is logging in over a database in memory, a real limiter, and some routes that need an
+// rig has the login over a database in memory, a real limiter, and some routes that need an
 // account.
 type rig struct {
 	*consoletest.Rig
@@ -55,7 +55,7 @@ func newRig(t *testing.T, changes ...func(*Config)) *rig {
 
 func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
-// replica makes another one over the same parts.
+// replica makes another console over the same parts.
 func (r *rig) replica(logger *slog.Logger, changes ...func(*Config)) *echo.Echo {
 	c := Config{
 		Accounts: r.Store, Sessions: r.Store, Factors: r.Store, Limiter: r.Svc.Gates, AdminPassword: consoletest.Password,
@@ -80,7 +80,7 @@ func (r *rig) replica(logger *slog.Logger, changes ...func(*Config)) *echo.Echo 
 	return e
 }
 
-// recorded does nothing but record it.
+// recorded handles an action by recording it.
 func (r *rig) recorded(c echo.Context) error {
 	act, err := r.auth.NewAuditEntry(c, ActionExport)
 	if err == nil {
@@ -89,7 +89,7 @@ func (r *rig) recorded(c echo.Context) error {
 	return err
 }
 
-// from is a browser at another address.
+// from returns a browser at another address.
 func (r *rig) from(address string) *consoletest.Browser {
 	b := r.Browser()
 	b.From = address

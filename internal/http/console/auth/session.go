@@ -88,7 +88,7 @@ const (
 type session struct {
 	store.Session
 	who   Actor
-	now   time.Time // on the database's clock, which a session's times are on
+	now   time.Time // on the database's clock, like a session's times
 	lacks string    // what the person must do before any other page; empty: nothing
 }
 

@@ -18,8 +18,8 @@ import (
 	"sendcode/internal/store"
 )
 
-// The cookies of a login are only for this site, and only for this host, except in a direct request
-// from this machine. The cookie of a known browser lives for 90 days.
+// Browsers send the cookies of a login only to this site and this host. The exception is a direct
+// request from this machine. The cookie of a known browser lives for 90 days.
 func TestCookies(t *testing.T) {
 	for base, prefix := range map[string]string{"http://localhost:8080": "", consoletest.Address: "__Host-"} {
 		b := newRig(t).Browser()
@@ -57,7 +57,7 @@ func TestSessionsEnd(t *testing.T) {
 	}
 	r.Clock.Add(30 * time.Second)
 	servertest.Same(t, "cookies renewed after 30 s", len(b.Get("/admin").Result().Cookies()), 0)
-	after(29*time.Minute+30*time.Second-time.Microsecond, http.StatusOK) // seen now
+	after(29*time.Minute+30*time.Second-time.Microsecond, http.StatusOK) // this request counts as use
 	after(30*time.Minute-time.Microsecond, http.StatusOK)
 	after(30*time.Minute, http.StatusSeeOther)
 	want(t, b.Get("/v1/admin/sends"), http.StatusUnauthorized)
@@ -114,7 +114,7 @@ func TestSessionIsForItsPasswordAndEveryReplica(t *testing.T) {
 	want(t, b.Get("/admin"), http.StatusSeeOther)
 }
 
-// A copy of the cookie that was taken before is of no use after logging out, on any replica.
+// A copy of the cookie that was taken before is useless after the logout, on any replica.
 func TestLogout(t *testing.T) {
 	r := newRig(t)
 	b, other := r.LoggedIn(), r.LoggedIn()
@@ -159,7 +159,7 @@ func TestSessionsWithoutTheDatabase(t *testing.T) {
 	r.Break()
 	want(t, b.Get("/admin"), http.StatusServiceUnavailable)
 	want(t, b.Get("/v1/admin/sends"), http.StatusServiceUnavailable)
-	want(t, b.Post("/admin/logout", url.Values{}), http.StatusServiceUnavailable) // it would not be true
+	want(t, b.Post("/admin/logout", url.Values{}), http.StatusServiceUnavailable) // the page must not claim a logout
 	want(t, r.Browser().Login(consoletest.Password), http.StatusServiceUnavailable)
 	want(t, b.Get("/admin/login"), http.StatusOK)
 	r.Store.SetFault(nil)

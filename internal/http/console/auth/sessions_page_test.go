@@ -9,8 +9,8 @@ import (
 	"sendcode/internal/kit/servertest"
 )
 
-// "Log out everywhere" ends all sessions of one account, by the provider or not, also that of a
-// copied cookie.
+// "Log out everywhere" ends all sessions of one account, whether they began at the provider or with
+// a password, including those of a copied cookie.
 func TestLogOutEverywhere(t *testing.T) {
 	r, server := besideProvider(t)
 	consoletest.Is(server, "bo", "support")

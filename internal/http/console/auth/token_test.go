@@ -43,17 +43,17 @@ func TestWrongTokensAreThrottled(t *testing.T) {
 	}
 	r.Unlogged("wrong-token", consoletest.Token)
 	servertest.Same(t, "a wrong one from another network", withToken(r.from("192.0.3.1:1"), "wrong-token"), http.StatusUnauthorized)
-	want(t, r.LoggedIn().Get("/v1/admin/sends"), http.StatusOK) // sessions and logins are counted apart
+	want(t, r.LoggedIn().Get("/v1/admin/sends"), http.StatusOK) // sessions and logins are counted separately
 	r.Clock.Add(14 * time.Minute)
 	servertest.Same(t, "a wrong one after the wait", withToken(b, "wrong-token"), http.StatusUnauthorized)
 }
 
-// The token is only for the API; the scheme may be in any case. A session does not make up for a
-// wrong token.
+// The token is valid only for the API; the scheme may be in any case. A valid session does not help
+// a request with a wrong token.
 func TestToken(t *testing.T) {
 	r := newRig(t)
 	b := r.Browser()
-	for i := range 50 { // right ones are not limited
+	for i := range 50 { // right tokens are not limited
 		scheme := []string{"Bearer ", "bearer ", "BEARER  "}[i%3]
 		want(t, b.Get("/v1/admin/sends", "Authorization", scheme+consoletest.Token), http.StatusOK)
 	}

@@ -7,7 +7,7 @@ import (
 	"sendcode/internal/codes/code/codetest"
 )
 
-// The last six digits of RFC 6238's appendix B, for SHA-1.
+// The codes are the last six digits in RFC 6238's appendix B, for SHA-1.
 func TestCodesOfRFC6238(t *testing.T) {
 	secret := []byte("12345678901234567890")
 	for at, code := range map[int64]string{59: "287082", 1111111109: "081804", 20000000000: "353130"} {

@@ -15,7 +15,7 @@ import (
 	"sendcode/internal/codes/keys"
 )
 
-// Credentials and address of every console of a test.
+// Every console in a test has these credentials and this address.
 const (
 	Password = "correct horse battery"
 	Token    = "tok_0123456789abcdefghij"
@@ -28,7 +28,7 @@ var Start = time.Date(2026, 3, 4, 14, 2, 20, 118_000_000, time.UTC)
 // Clock is a clock that a test moves. The zero Clock stands at Start.
 type Clock struct{ since atomic.Int64 }
 
-// Now is the clock's time.
+// Now returns the clock's time.
 func (c *Clock) Now() time.Time { return Start.Add(time.Duration(c.since.Load())) }
 
 // Add moves the clock.
@@ -44,7 +44,7 @@ func Ring(t *testing.T) *keys.Ring {
 	return ring
 }
 
-// Browser keeps cookies as one does.
+// Browser is a browser that keeps cookies.
 type Browser struct {
 	*testing.T
 	Handler http.Handler
@@ -53,7 +53,7 @@ type Browser struct {
 	From    string                  // address of the peer
 }
 
-// Do makes a request; header has names and values in turn.
+// Do makes a request; header alternates names and values.
 func (b *Browser) Do(method, path string, body string, header ...string) *httptest.ResponseRecorder {
 	b.Helper()
 	req := httptest.NewRequest(method, b.Base+path, strings.NewReader(body))
@@ -91,8 +91,8 @@ func (b *Browser) Post(path string, form url.Values, header ...string) *httptest
 	return b.Do(http.MethodPost, path, form.Encode(), append([]string{"Content-Type", "application/x-www-form-urlencoded"}, header...)...)
 }
 
-// Script makes a request with the token and a body in JSON, and decodes the answer, which has the
-// status.
+// Script makes a request with the token and a JSON body, and decodes the answer. It fails the test
+// if the answer has another status.
 func (b *Browser) Script(status int, method, path, body string) (answer map[string]any) {
 	b.Helper()
 	rec := Want(b.T, b.Do(method, path, body, "Content-Type", "application/json", "Authorization", "Bearer "+Token), status)
@@ -162,7 +162,7 @@ func Lacks(t *testing.T, rec *httptest.ResponseRecorder, texts ...string) {
 	}
 }
 
-// content returns the body of a response; of a page, what stands within its frame.
+// content returns the body of a response. Of a page, it returns only the content within the frame.
 func content(rec *httptest.ResponseRecorder) string {
 	if _, main, page := strings.Cut(rec.Body.String(), "<main"); page {
 		return "<main" + main

@@ -36,7 +36,7 @@ type Device struct {
 
 const period = 30 * time.Second
 
-// Code is the code that the app shows.
+// Code returns the code that the app shows.
 func (d Device) Code() string {
 	d.Helper()
 	code, err := totp.GenerateCode(d.Secret, d.Clock.Now())

@@ -30,7 +30,7 @@ type Rig struct {
 	actions bytes.Buffer // the lines of the database's actions
 }
 
-// NewRig has no console yet.
+// NewRig returns a rig that has no console yet.
 func NewRig(t *testing.T) *Rig {
 	t.Helper()
 	clock := &Clock{}
@@ -45,7 +45,7 @@ func NewRig(t *testing.T) *Rig {
 	return r
 }
 
-// Ring is the ring of keys of all parts.
+// Ring returns the key ring that all parts use.
 func (r *Rig) Ring() *keys.Ring { return r.Settings.Vault.Ring }
 
 // Break makes calls of these methods of the database fail, or of all methods if none is given.
@@ -101,7 +101,7 @@ func (r *Rig) checkActionLines() {
 	}
 }
 
-// Must ends the test if the last of a call's results is an error.
+// Must ends the test if the last result of a call is an error.
 func (r *Rig) Must(results ...any) {
 	r.Helper()
 	if err, _ := results[len(results)-1].(error); err != nil {
@@ -142,7 +142,7 @@ type Act struct {
 	To, Reason string
 }
 
-// Did returns what administrators did, oldest first, without their logins.
+// Did returns the actions of administrators, oldest first, without their logins.
 func (r *Rig) Did() (acts []Act) {
 	r.Helper()
 	for _, a := range slices.Backward(r.Entries("")) {

@@ -14,7 +14,7 @@ import (
 // Act is an administrator's action on a send, by its name in the audit log.
 type Act string
 
-// The actions of which Done can tell what they did.
+// Done can describe these actions.
 const (
 	Resent       Act = "verification.resend"
 	QuotaReset   Act = "quota.reset"
@@ -61,7 +61,7 @@ func (vi verdictInput) outcome(tone Tone, key string, more ...texts.Substitution
 	return ActOutcome{vi.Sentence(doneKeyPrefix+key, more...), tone}
 }
 
-// resentOutcome tells the newest other send of the verification.
+// resentOutcome describes the newest other send of the verification.
 func (vi verdictInput) resentOutcome() ActOutcome {
 	var again *store.SendOrRefusal
 	for i, row := range vi.story.Related {
@@ -92,8 +92,9 @@ func (vi verdictInput) resentOutcome() ActOutcome {
 	return vi.outcome(Warn, "resend.underway", more...)
 }
 
-// resetOutcome tells whether the recipient can now ask again and, if not, what is against it: the
-// reset leaves suppressions, pauses, a carrier's hold, and rules that count others, too.
+// resetOutcome says whether the recipient can now ask again and, if not, names the obstacle: a
+// reset does not lift suppressions, pauses, a carrier's hold, or rules that count more than one
+// recipient.
 func (vi verdictInput) resetOutcome() ActOutcome {
 	holds := func(s store.Suppression) bool { return s.Active(vi.story.Now) }
 	q := vi.facts.Quota

@@ -13,16 +13,16 @@ import (
 	"sendcode/quota"
 )
 
-// personReply is a reply to copy for the person whose code it is. It names neither rules nor
-// servers, and has waits in place of times, because the person's zone is unknown.
+// personReply is a reply that support can copy for the recipient of a code. It names neither rules
+// nor servers, and has waits instead of times, because the person's zone is unknown.
 type personReply struct {
 	Text    string
 	Lang    string // language of Text, for a page's lang attribute
 	Meaning string // Text in the reader's language; "" if Text is in it
 }
 
-// reply returns the reply that goes with the verdict, in the person's language or, if that has no
-// replies, in the reader's. If there is nobody to reply to, it is empty.
+// reply returns the reply that fits the verdict, in the person's language or, if that has no
+// replies, in the reader's. If no person can be replied to, it is empty.
 func (vi verdictInput) reply() personReply {
 	cause, wait := vi.replyCause()
 	if cause == "" {
@@ -57,8 +57,8 @@ func (vi verdictInput) reply() personReply {
 	return reply
 }
 
-// JudgeWithoutRows returns the verdict on a recipient without rows. The recipient is masked, or ""
-// if it is not known. The suppression, if there is one, holds for it.
+// JudgeWithoutRows returns the verdict on a recipient without rows. masked is the masked recipient,
+// or "" if it is not known. holds is the recipient's suppression, or nil.
 func JudgeWithoutRows(masked string, holds *store.Suppression, now time.Time, w texts.Words) *Verdict {
 	v := &Verdict{
 		Tone: Warn, What: w.Sentence("norows.what"), Next: w.Sentence("norows.next"),
@@ -78,8 +78,8 @@ func JudgeWithoutRows(masked string, holds *store.Suppression, now time.Time, w 
 	return v
 }
 
-// replyCause returns the cause of the reply; "" if there is nobody to reply to. Where the reply
-// names a wait, it also returns the wait.
+// replyCause returns the cause of the reply; "" if no person can be replied to. If the reply names
+// a wait, it also returns the wait.
 func (vi verdictInput) replyCause() (cause string, wait time.Duration) {
 	switch {
 	case vi.Recipients > 0 || vi.isToTestRecipient():
@@ -150,7 +150,7 @@ func (vi verdictInput) bounceReplyCause() string {
 }
 
 // failureReplyCauses has the cause of the reply by the kind of failure (see failureKind). Any other
-// failure is one of the service.
+// failure is the service's own.
 var failureReplyCauses = map[string]string{
 	"rejected.address": "address", "rejected.full": "full", "rejected.mailbox": "rejected", "rejected": "rejected",
 	"rejected.silent": "rejected", "expired": "late", "expired.silent": "late", "expired.full": "full", "expired.policy": "late",

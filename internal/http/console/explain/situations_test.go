@@ -12,7 +12,7 @@ import (
 	"sendcode/quota"
 )
 
-// situation is one combination of states that a caller may ask about.
+// situation is one combination of states that support may be asked about.
 type situation struct {
 	name  string
 	story store.SendDetails
@@ -34,7 +34,7 @@ func told(name string, change change) situation {
 	return situation{name: name, story: store.SendDetails{Send: s, Verification: &v, Now: consoletest.Start.Add(3 * time.Minute)}}
 }
 
-// change makes a send and its code another one.
+// change is a function that changes a send and its code.
 type change func(*store.SendOrRefusal, *store.Verification)
 
 func (c change) and(more []change) change {
@@ -55,7 +55,7 @@ func failedAs(reason, code string, counts bool, more ...change) change {
 	}).and(more)
 }
 
-// waiting is a send without an outcome: queued, or being sent.
+// waiting returns a send without an outcome: it is queued or being sent.
 func waiting(status store.Status, reason, code string, more ...change) change {
 	return change(func(s *store.SendOrRefusal, _ *store.Verification) {
 		s.Status, s.FinishedAt, s.Reason, s.ProviderCode = status, time.Time{}, reason, code
@@ -80,7 +80,7 @@ var (
 	anHourOn   = consoletest.Start.Add(time.Hour)
 )
 
-// The ends that a code can come to.
+// Each of these functions ends a code.
 func approved(_ *store.SendOrRefusal, v *store.Verification) {
 	v.ApprovedAt = consoletest.Start.Add(70 * time.Second)
 	checked(v, 2)
@@ -117,7 +117,7 @@ func thirdTry(s *store.SendOrRefusal, _ *store.Verification) { s.Attempt = 3 }
 func unnamed(s *store.SendOrRefusal, _ *store.Verification)  { s.Provider = "" }
 func toTest(s *store.SendOrRefusal, _ *store.Verification)   { s.Provider = "test" }
 
-// resent puts sends before it that these servers took.
+// resent adds earlier sends of the same code, which these servers accepted.
 func (s situation) resent(servers ...string) situation {
 	s.facts.ResendOther, s.story.Send.Number = true, len(servers)+1
 	s = s.after(make([]store.Status, len(servers))...)
@@ -127,7 +127,7 @@ func (s situation) resent(servers ...string) situation {
 	return s
 }
 
-// stoppedSince has a suppression that came after the send.
+// stoppedSince adds a suppression that came after the send.
 func (s situation) stoppedSince(cause store.SuppressionCause) situation {
 	since := consoletest.Start.Add(30 * time.Second)
 	s.facts.Suppression = &store.Suppression{Cause: cause, Since: since, Until: since.Add(30 * 24 * time.Hour)}
@@ -139,7 +139,7 @@ func (s situation) alone() situation {
 	return s
 }
 
-// after puts sends before it that ended so.
+// after adds earlier sends with these outcomes.
 func (s situation) after(ends ...store.Status) situation {
 	for i, end := range ends {
 		s.story.Related = append(s.story.Related, store.SendOrRefusal{Refusal: store.Refusal{Count: 1}, Send: store.Send{
@@ -152,7 +152,8 @@ func (s situation) after(ends ...store.Status) situation {
 	return s
 }
 
-// with gives what the recipient's rules say: the minute's wait, and whether the hour blocks.
+// with sets the decision of the recipient's rules: the wait of the rule minute, and whether the
+// rule hour blocks.
 func (s situation) with(minute, hour time.Duration) situation {
 	s.facts.Quota = &quota.Decision{At: consoletest.Start.Add(3 * time.Minute), Rules: []quota.State{
 		{Rule: quota.Rule{Name: "minute", Scope: quota.Recipient, Limit: 1}, RetryAfter: minute},
@@ -161,7 +162,7 @@ func (s situation) with(minute, hour time.Duration) situation {
 	return s
 }
 
-// stopped is the row that a suppression stopped.
+// stopped adds the suppression that stopped the send.
 func (s situation) stopped(x store.Suppression) situation {
 	x.ID, x.Since = uuid.UUID{8}, consoletest.Start.Add(-48*time.Hour)
 	if x.Until.IsZero() {
@@ -182,14 +183,14 @@ func (s situation) later(kind store.ProviderEventKind, detail string) situation 
 	return s
 }
 
-// bounced is the row that a suppression came of.
+// bounced adds the suppression that the send caused.
 func (s situation) bounced(x store.Suppression) situation {
 	s = s.stopped(x)
 	s.story.Send.Suppression, s.story.Suppressions[1].ID = uuid.Nil, store.SuppressionID(s.story.Send.ID, store.CauseHardBounce)
 	return s
 }
 
-// prefixPaused is the row that a pause of a number's prefix stopped.
+// prefixPaused adds the pause of a prefix that stopped the send.
 func (s situation) prefixPaused(lifted, until time.Time) situation {
 	s.story.Pause = &store.PrefixPause{
 		Prefix: "+49151", Class: store.UnknownBrowser, Since: consoletest.Start.Add(-time.Hour), Until: until, LiftedAt: lifted,
@@ -209,14 +210,14 @@ func (s situation) by(scope quota.Scope) situation {
 	return s
 }
 
-// text makes it one about a text message.
+// text turns the send into a text message.
 func (s situation) text() situation {
 	s.name = "text message: " + s.name
 	s.story.Send.Channel = recipient.SMS
 	return s
 }
 
-// since has the same been asked for again.
+// since adds a later request of the same recipient, with this status.
 func (s situation) since(became store.Status) situation {
 	s.facts.Newer = &store.SendOrRefusal{Send: store.Send{
 		ID: uuid.UUID{5}, Status: became, LoggedAt: consoletest.Start.Add(2 * time.Minute),
@@ -228,13 +229,13 @@ func (s situation) since(became store.Status) situation {
 	return s
 }
 
-// holding gives the recipient a code that the refusal does not name.
+// holding adds a code of the recipient that the refusal does not name.
 func (s situation) holding(end change) situation {
 	s.facts.CodeBefore = told("", end).story.Verification
 	return s
 }
 
-// unwanted is the row of which a complaint came.
+// unwanted adds the suppression that the recipient's complaint caused.
 func (s situation) unwanted(x store.Suppression) situation {
 	x.Cause = store.CauseComplaint
 	s = s.bounced(x)
@@ -242,19 +243,19 @@ func (s situation) unwanted(x store.Suppression) situation {
 	return s
 }
 
-// lockedOut has the codes of some classes of callers locked out now.
+// lockedOut locks out the codes of these classes of callers.
 func (s situation) lockedOut(all ...store.Lockout) situation {
 	s.facts.Locks = all
 	return s
 }
 
-// reserved has the rules refuse unknown browsers alone.
+// reserved makes the rules refuse only unknown browsers.
 func (s situation) reserved() situation {
 	s.facts.Strangers = s.facts.Quota
 	return s.with(0, 0)
 }
 
-// of makes the rules whose wait is shown rules of a scope.
+// of gives the rules whose wait is shown this scope.
 func (s situation) of(scope quota.Scope) situation {
 	for i := range s.facts.Strangers.Rules {
 		s.facts.Strangers.Rules[i].Scope = scope
@@ -269,7 +270,7 @@ func (s situation) forgotten() situation {
 
 func halfTried(_ *store.SendOrRefusal, v *store.Verification) { checked(v, 1) }
 
-// also adds a rule that is only shown while it blocks.
+// also adds a rule that is shown only while it blocks.
 func (s situation) also(rule string, scope quota.Scope, wait time.Duration) situation {
 	s.facts.Quota.Rules = append(s.facts.Quota.Rules, quota.State{Rule: quota.Rule{Name: rule, Scope: scope, Limit: 20}, RetryAfter: wait})
 	return s

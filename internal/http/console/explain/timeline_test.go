@@ -136,7 +136,7 @@ func threeRequests() situation {
 	return s
 }
 
-// An entry has the time of its event, if that is known. The last entry of another request leads to
+// An entry has the time of its event, if that is known. The last entry of another request links to
 // that request.
 func TestTimelineTimesAndLinks(t *testing.T) {
 	first, refusal := SendPageAddress(uuid.UUID{1}), SendPageAddress(uuid.UUID{2})
@@ -157,7 +157,7 @@ func TestTimelineTimesAndLinks(t *testing.T) {
 	}
 }
 
-// The line of a request leaves out the language and the network that are not known.
+// The line of a request leaves out the language and the network if they are not known.
 func TestTimelineLeavesOutUnknown(t *testing.T) {
 	w := texts.ConsoleTextsFor("")
 	for _, c := range []struct{ locale, network, want string }{

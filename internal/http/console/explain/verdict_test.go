@@ -115,7 +115,7 @@ func TestTexts(t *testing.T) {
 		}
 	}
 	for cause := range english.Section("replies") {
-		if cause != "none" && said["reply "+cause] == "" { // none is the reply about a recipient without rows
+		if cause != "none" && said["reply "+cause] == "" { // "none" is for a recipient without rows
 			t.Errorf("no reply has %s", cause)
 		}
 	}
@@ -164,8 +164,8 @@ func (k keys) split(w texts.Words, sentence texts.Sentence) (parts []texts.Sente
 	return parts, nil
 }
 
-// optionalPlaces have a value only where a server answered with a code, or where the caller told
-// it.
+// optionalPlaces have a value only if a server answered with a code, or if the caller sent the
+// value.
 var optionalPlaces = []string{"{reply}", "{words}", "{locale}", "{network}"}
 
 var place = regexp.MustCompile(`\{(\w+)\}`)
@@ -190,8 +190,8 @@ func (k keys) pattern(w texts.Words) *regexp.Regexp {
 
 var quotedPlace = regexp.MustCompile(`\\\{\w+\\\}`)
 
-// Of several rules, the verdict names the one that waits longest, with the time rounded up to
-// seconds.
+// Of several rules, the verdict names the rule with the longest wait, and the time of its end,
+// rounded up to seconds.
 func TestVerdictNamesNextAdmission(t *testing.T) {
 	byMinute := refusedBy("minute", 41713*time.Millisecond, 1)
 	for _, c := range []struct {
@@ -241,7 +241,7 @@ func TestVerdictNamesProvider(t *testing.T) {
 	}
 }
 
-// A reply says for how long a code works, in whole minutes and no longer than it does.
+// A reply names the time for which a code works, in whole minutes, rounded down.
 func TestReplyNamesTimeLeft(t *testing.T) {
 	for left, want := range map[time.Duration]string{
 		7*time.Minute + 59*time.Second: "7 min", time.Minute + time.Second: "1 min", 59 * time.Second: "59 s",

@@ -12,7 +12,7 @@ import (
 type verdictTest struct {
 	situation
 	tone              Tone
-	what, next, reply keys // no reply: there is nobody to reply to
+	what, next, reply keys // reply is empty if no person can be replied to
 }
 
 // verdictTests returns the tests of Judge. Each branch of a verdict has one.

@@ -20,8 +20,8 @@ func TestEveryScopeHasItsTexts(t *testing.T) {
 	}
 }
 
-// A list first says in words why a send failed. The text comes from the server's code if that says
-// more than our reason.
+// The list gives the reason for a failed send first in words. They come from the server's code if
+// that is more specific than our reason.
 func TestFailureText(t *testing.T) {
 	w := texts.ConsoleLanguages()[0]
 	for _, c := range []struct {
