@@ -17,7 +17,7 @@ import (
 	"sendcode/internal/kit/browsertest"
 )
 
-// asks has the server answer, without following redirects.
+// asks returns the server's answer to a request, without following redirects.
 func asks(t *testing.T, w *pagetest.World, method, query string, form url.Values, headers ...string) (*httptest.ResponseRecorder, string) {
 	t.Helper()
 	r := httptest.NewRequest(method, "http://127.0.0.1/"+query, strings.NewReader(form.Encode()))
@@ -39,8 +39,8 @@ func get(t *testing.T, w *pagetest.World, query string) string {
 	return body
 }
 
-// A person whom an app sent returns to the app after the proof, with a reference, and with the
-// query of the return URL.
+// A person who came from an app returns to it after the proof, with a reference, and with the query
+// of the return URL.
 func TestAPersonIsReturnedWithAReference(t *testing.T) {
 	w := world(t)
 	const to = "https://shop.example/welcome/to?state=a%26b"
@@ -91,7 +91,7 @@ func TestABadLinkIsExplained(t *testing.T) {
 		contains(t, body, "This link is not set up correctly", "Go back to the site that you came from.")
 		contains(t, w.Log.String(), logged)
 		_ = get(t, w, query)
-		is(t, strings.Count(w.Log.String(), "link to the page refused"), 1) // in a minute
+		is(t, strings.Count(w.Log.String(), "link to the page refused"), 1) // once a minute
 		silent(t, w.Log.String(), "secret")
 	}
 }
@@ -140,7 +140,7 @@ func TestThePageOffersWhatThereIs(t *testing.T) {
 	w.Codes.Pause("")
 	both := get(t, w, "")
 	contains(t, both, `channels="email sms"`, `&#34;country&#34;:&#34;DE&#34;`)
-	silent(t, both, "modulepreload") // it would delay the card, which does not wait for it
+	silent(t, both, "modulepreload") // a preload would delay the card, which does not need the module
 }
 
 // returning adds an app to the page. The app's site answers each request with its own address.

@@ -70,13 +70,13 @@ func chromium(t *testing.T) (context.Context, *pagetest.Axe) {
 	servertest.OK(t, err)
 	browser, end := browsertest.StartChromium(context.Background(), servertest.HeadlessShell(t))
 	t.Cleanup(end)
-	if err := chromedp.Do(browser); err != nil { // it is started, before tabs are opened side by side
+	if err := chromedp.Do(browser); err != nil { // starts the browser before tabs are opened in parallel
 		t.Fatal(err)
 	}
 	return browser, engine
 }
 
-// inTabs runs tests beside each other, each named after its function.
+// inTabs runs tests in parallel, each named after its function.
 func inTabs(t *testing.T, browser context.Context, tests ...func(*testing.T, context.Context)) {
 	t.Helper()
 	for _, test := range tests {
@@ -98,11 +98,11 @@ type tab struct {
 	*testing.T
 	ctx   context.Context
 	world *pagetest.World
-	root  string // expression for what holds the card: the document, or a widget's shadow tree
+	root  string // expression for the root of the card: the document, or a widget's shadow tree
 
 	mu       sync.Mutex
 	console  []string
-	tolerate string // part of a console message that the test brings about
+	tolerate string // part of a console message that the test causes
 }
 
 const glance = 25 * time.Millisecond
@@ -133,10 +133,10 @@ func open(t *testing.T, browser context.Context, w *pagetest.World, look browser
 	t.Helper()
 	ctx, end := browsertest.ChromiumTab(browser)
 	t.Cleanup(end)
-	// far more than a test takes: 1,000 schedules need some five on a quiet machine
+	// a test takes much less: 1,000 schedules need some five minutes on a quiet machine
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Minute)
 	t.Cleanup(cancel)
-	look.Lang, look.Zone = cmp.Or(look.Lang, "en"), cmp.Or(look.Zone, "Etc/GMT-1") // no UTC, which tells no zone
+	look.Lang, look.Zone = cmp.Or(look.Lang, "en"), cmp.Or(look.Zone, "Etc/GMT-1") // not UTC, which the page takes for an unknown zone
 	if look.Width == 0 {
 		look.Width, look.Height = 800, 700
 	}
@@ -144,14 +144,14 @@ func open(t *testing.T, browser context.Context, w *pagetest.World, look browser
 	b.listen()
 	b.do(look.Apply())
 	b.first(watching)
-	if w.ID != "" { // if the world's person has asked for a code, this browser has the verification
+	if w.ID != "" { // this browser has the verification of the world's person
 		b.first(fmt.Sprintf("try { sessionStorage.begun ??= (localStorage.setItem('sendcode %s default ', '%s'), 'yes') } catch {}",
 			api.PageKey("shop"), w.ID))
 	}
 	return b
 }
 
-// visiting is open at the page.
+// visiting returns a tab that shows the page.
 func visiting(t *testing.T, browser context.Context, w *pagetest.World) *tab {
 	t.Helper()
 	b := open(t, browser, w, browsertest.Look{})
@@ -229,7 +229,7 @@ func (t *tab) until(expression string) {
 	t.Helper()
 	t.await(expression, func() bool {
 		ok, err := chromedp.Run(t.ctx, chromedp.Evaluate[bool]("!!("+expression+")"))
-		return err == nil && ok // an error: the page is just being left
+		return err == nil && ok // an error means that the page is just being left
 	})
 }
 
@@ -248,10 +248,10 @@ func (t *tab) await(what string, holds func() bool) {
 	}
 }
 
-// q is an expression for an element of what holds the card.
+// q returns an expression for an element in the card's root.
 func (t *tab) q(selector string) string { return fmt.Sprintf("%s.querySelector(%q)", t.root, selector) }
 
-// card waits for a card of the kind that says all of the words.
+// card waits for a card of the kind that contains all of the words.
 func (t *tab) card(kind string, words ...string) {
 	t.Helper()
 	t.until(t.q("#card") + fmt.Sprintf("?.dataset.kind === %q", kind))
@@ -282,7 +282,8 @@ func (t *tab) keys(keys string) { t.Helper(); t.do(chromedp.KeyEvent(keys)) }
 func (t *tab) types(id, keys string) { t.Helper(); t.focus(id); t.keys(keys) }
 func (t *tab) fills(id, keys string) { t.Helper(); t.clear(id); t.keys(keys) }
 
-// getsIn enters the right code, and waits for the card that says in these words that it was right.
+// getsIn enters the right code, and waits for the card with these words, which says that it was
+// right.
 func (t *tab) getsIn(words ...string) {
 	t.Helper()
 	t.focus("code")
@@ -344,13 +345,13 @@ func (t *tab) jump(wall, steady time.Duration) {
 	t.run(fmt.Sprintf("jump(%d, %d)", wall.Milliseconds(), steady.Milliseconds()), looks)
 }
 
-// pass has time pass at the server, and at the browser as in a sleep.
+// pass moves the server's clock forward, and the browser's clocks as after a sleep.
 func (t *tab) pass(d time.Duration) { t.Helper(); t.world.Advance(d); t.jump(d, 0) }
 
-// ready waits until another code can be asked for.
+// ready waits until the person can ask for another code.
 func (t *tab) ready() { t.Helper(); t.until(t.q("#again:not([aria-disabled])")) }
 
-// left reads m:ss from the button, in seconds.
+// left returns the seconds that the button shows as m:ss.
 func (t *tab) left() int {
 	t.Helper()
 	var m, s int
@@ -361,8 +362,8 @@ func (t *tab) left() int {
 	return 60*m + s
 }
 
-// counts: the button counts down a minute that began after a moment, however long the machine has
-// taken since.
+// counts fails the test unless the button counts down a minute that began after the instant from,
+// however long the machine has taken since.
 func (t *tab) counts(from time.Time) {
 	t.Helper()
 	if left := t.left(); left > 60 || left < 59-int(time.Since(from)/time.Second) {
@@ -370,7 +371,7 @@ func (t *tab) counts(from time.Time) {
 	}
 }
 
-// nothingKept fails when the address or the storage of the browser holds anything of a person.
+// nothingKept fails the test if the address or the storage of the browser has any data of a person.
 func (t *tab) nothingKept() {
 	t.Helper()
 	kept := eval[string](t, `JSON.stringify([location.href, history.state, {...localStorage}, {...sessionStorage}, document.cookie])`)

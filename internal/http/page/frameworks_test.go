@@ -23,18 +23,18 @@ import (
 	"sendcode/internal/kit/servertest"
 )
 
-// aWidgetInReact, with the component of the documentation, mounted twice as React's StrictMode
-// does.
+// aWidgetInReact uses the component of the documentation, mounted twice as React's StrictMode does.
 func aWidgetInReact(t *testing.T, browser context.Context) {
 	inABrowserAndRendered(t, browser, application(t, "react.jsx", "../../../docs/examples/SignIn.jsx"))
 }
 
-// aWidgetInVue, with the component of the documentation.
+// aWidgetInVue uses the component of the documentation.
 func aWidgetInVue(t *testing.T, browser context.Context) {
 	inABrowserAndRendered(t, browser, application(t, "vue.js", "../../../docs/examples/SignIn.vue"))
 }
 
-// inABrowserAndRendered has an application drawn by the browser, and by a server before.
+// inABrowserAndRendered tests an application that the browser draws, and one that a server has
+// rendered before.
 func inABrowserAndRendered(t *testing.T, browser context.Context, script string) {
 	t.Run("in the browser", func(t *testing.T) { aWidgetInAFramework(visitingAnApplication(t, browser, script, "")) })
 	t.Run("rendered", func(t *testing.T) {
@@ -48,8 +48,9 @@ func inABrowserAndRendered(t *testing.T, browser context.Context, script string)
 	})
 }
 
-// aWidgetInAFramework signs in: the application sets the attributes and hears the events; a changed
-// purpose begins anew; the proof is the form's value, and where it is refused the card begins anew.
+// aWidgetInAFramework signs in. The application sets the attributes and gets the events. A changed
+// purpose starts the widget again. The proof is the form's value, and after its refusal the card
+// starts again.
 func aWidgetInAFramework(b *tab, w *pagetest.World) {
 	b.Helper()
 	const form = `document.querySelector('form')`
@@ -60,7 +61,7 @@ func aWidgetInAFramework(b *tab, w *pagetest.World) {
 		b.fills("code", wrong+kb.Enter)
 		b.until(fmt.Sprintf(`heard.some(([name, detail]) => name === 'wrong' && detail.attempts_remaining === %d)`, 5-int(wrong[0]-'0')))
 	}
-	b.until(form + `.querySelector('a')?.checkVisibility()`) // the application counts the wrong codes that it hears of
+	b.until(form + `.querySelector('a')?.checkVisibility()`) // the application counts the events of wrong codes
 	b.run(`change('gift')`)
 	b.card("ask")
 	is(b, eval[bool](b, form+`.checkValidity()`), false)
@@ -85,7 +86,7 @@ func aWidgetInAFramework(b *tab, w *pagetest.World) {
 }
 
 // visitingAnApplication opens a site's page with an application that draws the widget, or takes
-// over what a server rendered.
+// over the elements that a server rendered.
 func visitingAnApplication(t *testing.T, browser context.Context, script, rendered string) (*tab, *pagetest.World) {
 	t.Helper()
 	b, w := inAShop(t, browser)
@@ -98,7 +99,7 @@ func visitingAnApplication(t *testing.T, browser context.Context, script, render
 	return b, w
 }
 
-// inAShop is a tab for a site's page with an application, and the world that the site trusts.
+// inAShop returns a tab for a site's page with an application, and the world that the site trusts.
 func inAShop(t *testing.T, browser context.Context) (*tab, *pagetest.World) {
 	t.Helper()
 	w := accepting(t)
@@ -124,7 +125,7 @@ func aWidgetInAFormLibrary(t *testing.T, browser context.Context) {
 		is(t, b.proof(), "")
 		b.run(`window.proof = undefined`)
 		submitted()
-		b.focused("to") // the library goes to what is missing
+		b.focused("to") // the library moves the focus to the missing field
 		is(t, eval[bool](b, `window.proof === undefined`), true)
 		w.Advance(time.Minute)
 		b.asked(pagetest.Address)
@@ -132,14 +133,15 @@ func aWidgetInAFormLibrary(t *testing.T, browser context.Context) {
 	}
 }
 
-// aWidgetInAnAction: React resets a form after each of its actions. The proof stays.
+// aWidgetInAnAction tests that the proof stays although React resets a form after each of its
+// actions.
 func aWidgetInAnAction(t *testing.T, browser context.Context) {
 	b, _ := visitingAnApplication(t, browser, application(t, "action.jsx", ""), "")
 	b.asked(pagetest.Address)
 	b.getsIn()
 	for range 2 {
 		b.run(`window.proof = undefined`, `document.querySelector('input').value = 'x'`, `document.querySelector('button').click()`)
-		b.until(`window.proof === 'a.b.c' && document.querySelector('input').value === 'ana'`) // it was reset
+		b.until(`window.proof === 'a.b.c' && document.querySelector('input').value === 'ana'`) // the form was reset
 		b.card("approved")
 		is(t, b.proof(), "a.b.c")
 	}
@@ -148,8 +150,8 @@ func aWidgetInAnAction(t *testing.T, browser context.Context) {
 }
 
 // aWidgetInADialog goes the whole way by the keyboard in the dialogs of libraries, which keep the
-// focus in themselves: Tab reaches the field and the button, an answer brings the focus to the
-// field for the code, and the code is entered there.
+// focus inside. Tab reaches the field and the button, an answer moves the focus to the field for
+// the code, and the code is entered there.
 func aWidgetInADialog(t *testing.T, browser context.Context) {
 	script := application(t, "dialogs.jsx", "")
 	for _, dialog := range []string{"radix", "headless", "aria", "modal", "trap", "micro"} {
@@ -185,7 +187,7 @@ func aWidgetInADialog(t *testing.T, browser context.Context) {
 	}
 }
 
-// aWidgetsModel is Vue's v-model, which sets ” when it begins.
+// aWidgetsModel tests Vue's v-model, which sets ” when it begins.
 func aWidgetsModel(t *testing.T, browser context.Context) {
 	b, w := visitingAnApplication(t, browser, application(t, "model.js", "testdata/frameworks/Model.vue"), "")
 	aWidgetWhoseValueIsSet(b, w, func(value string) string { return fmt.Sprintf(`model.proof.value = %q`, value) })
@@ -194,8 +196,8 @@ func aWidgetsModel(t *testing.T, browser context.Context) {
 	b.until(`document.querySelector('output').textContent === ''`) // the proof of another purpose is gone
 }
 
-// aWidgetWhoseValueIsSet by a framework: ” takes back a proof and nothing else, and no other text
-// does anything.
+// aWidgetWhoseValueIsSet tests a value that a framework sets: ” removes only a proof, and any other
+// text does nothing.
 func aWidgetWhoseValueIsSet(b *tab, w *pagetest.World, set func(value string) (expression string)) {
 	b.Helper()
 	output := func(want string) {
@@ -212,7 +214,7 @@ func aWidgetWhoseValueIsSet(b *tab, w *pagetest.World, set func(value string) (e
 	b.nothingKeptBut("verification-1")
 	is(b, w.Codes.Sends(), 1)
 	b.getsIn()
-	output("a.b.c") // it was told as an input tells what was typed
+	output("a.b.c") // the event equals an input's event for typed text
 	b.run(set("another"))
 	output("another")
 	is(b, b.proof(), "a.b.c")
@@ -239,7 +241,7 @@ func TestWidgetTypes(t *testing.T) {
 		for _, name := range declarations {
 			write(t, dir, name, read(t, "../../../web/widget/"+name))
 		}
-		if file == "types.tsx" { // the others are checked without React and Vue
+		if file == "types.tsx" { // the other files are checked without React and Vue
 			servertest.OK(t, os.Symlink(modules, filepath.Join(dir, "node_modules")))
 		}
 		check := exec.CommandContext(t.Context(), "node", filepath.Join(modules, "typescript/bin/tsc"), "--noEmit",

@@ -12,8 +12,8 @@ import (
 	"sendcode/internal/kit/browsertest"
 )
 
-// others are scripts that make an answer in place of the service: of a service worker, a firewall,
-// a proxy, a captive portal, or another service behind the same name. real is fetch.
+// others are scripts that answer in place of the service, like a service worker, a firewall, a
+// proxy, a captive portal, or another service under the same name. real is fetch.
 var others = map[string]string{
 	"an offline page":                   `new Response('<!doctype html><h1>You are offline</h1>', { status: 200, headers: { 'Content-Type': 'text/html' } })`,
 	"nothing":                           `new Response(null, { status: 204 })`,
@@ -34,9 +34,10 @@ var others = map[string]string{
 // hurry is a script that shortens the pauses of a second before a repetition.
 const hurry = `{ const set = setTimeout; window.setTimeout = (run, ms, ...all) => set(run, ms === 1000 ? 20 : ms, ...all); }`
 
-// othersAnswerEachRequest tests answers of others for the requests of the widget: what was shown
-// stays, the person reads that it didn't work, and the next try goes on. Each way meets other
-// answers at its stages, so that all of them come once; at night each comes at every stage.
+// othersAnswerEachRequest tests answers of others to the requests of the widget: the shown card
+// stays, the person reads that the request failed, and the next try works. By day each way meets
+// other answers at its stages, so that each answer occurs once. At night each answer occurs at
+// every stage.
 func othersAnswerEachRequest(t *testing.T, tab *browsertest.Tab) {
 	names := slices.Sorted(maps.Keys(others))
 	for first := 0; first < len(names); first += stages {
@@ -52,7 +53,7 @@ func othersAnswerEachRequest(t *testing.T, tab *browsertest.Tab) {
 // send, a look and a check, a resend, and a reload.
 const stages = 5
 
-// othersAnswer walks a widget's way, and at each stage one of the others answers.
+// othersAnswer goes through a widget's way. At each stage one of the others answers.
 func othersAnswer(t *testing.T, tab *browsertest.Tab, met [stages]string) {
 	w := accepting(t)
 	var answers []string
@@ -68,7 +69,7 @@ func othersAnswer(t *testing.T, tab *browsertest.Tab, met [stages]string) {
 		g.Until(`!el.shadowRoot.querySelector('.busy')`)
 		g.card(kind)
 	}
-	g.Until(`asked.length >= 2`) // what the first card needs, and its repetition
+	g.Until(`asked.length >= 2`) // the request of the first card, and its repetition
 	g.card("ask")
 	g.run(`other = 1`)
 	g.Fill("#to", pagetest.Address+"\r")
@@ -102,8 +103,8 @@ func othersAnswer(t *testing.T, tab *browsertest.Tab, met [stages]string) {
 	g.sound()
 }
 
-// anAnswerInAnotherShell tests tools of a page that keep an answer's body and lose its status or
-// its headers, as service workers that write new Response(body).
+// anAnswerInAnotherShell tests tools of a page that keep an answer's body but lose its status or
+// its headers, like service workers that return new Response(body).
 func anAnswerInAnotherShell(t *testing.T, tab *browsertest.Tab) {
 	w := accepting(t)
 	g := visits(t, tab, w, tag(""), `
@@ -121,8 +122,8 @@ func anAnswerInAnotherShell(t *testing.T, tab *browsertest.Tab) {
 	g.sound()
 }
 
-// aCacheAnswersLooks with what the service said before: the confirmation, its proof and the newest
-// message stay.
+// aCacheAnswersLooks tests a cache that returns earlier answers of the service: the confirmation,
+// its proof and the newest message stay.
 func aCacheAnswersLooks(t *testing.T, tab *browsertest.Tab) {
 	w := accepting(t)
 	g := visits(t, tab, w, `<form method="post">`+tag(`name="proof" required`)+`</form>`, `window.kept = undefined; window.cached = 0;
@@ -156,8 +157,9 @@ func aCacheAnswersLooks(t *testing.T, tab *browsertest.Tab) {
 	g.is(`document.querySelector('form').checkValidity() && !heard.some(([name]) => name === 'expired')`)
 }
 
-// aGuessIsTakenBack: the service's script can be read, so the widget has concluded that this page
-// may not use the service. It was a service worker that had kept the script.
+// aGuessIsTakenBack tests a service worker that had cached the service's script. Since the script
+// could be read, the widget concluded that this page may not use the service. It corrects this
+// later.
 func aGuessIsTakenBack(t *testing.T, tab *browsertest.Tab) {
 	g := visits(t, tab, accepting(t), tag(""), `window.other = true; window.tries = 0;
 		window.instead = (method, path) => {
@@ -169,7 +171,7 @@ func aGuessIsTakenBack(t *testing.T, tab *browsertest.Tab) {
 	g.is(`heard.filter(([name]) => name === 'failed').length === 1`)
 	g.run(looks)
 	g.rest()
-	g.is(`heard.filter(([name]) => name === 'failed').length === 1`) // it is told once
+	g.is(`heard.filter(([name]) => name === 'failed').length === 1`) // the page gets one event
 	g.run(`other = false`, looks)
 	g.card("ask", "Get a code")
 	g.asks(pagetest.Address)
@@ -177,11 +179,12 @@ func aGuessIsTakenBack(t *testing.T, tab *browsertest.Tab) {
 	g.sound()
 }
 
-// aModuleNeverComes, nor an error: the press is answered, and the next one goes on.
+// aModuleNeverComes tests a module that neither loads nor fails: the press gets an answer, and the
+// next press works.
 func aModuleNeverComes(t *testing.T, tab *browsertest.Tab) {
 	w := accepting(t)
 	letGo := sync.OnceFunc(w.HoldModules())
-	t.Cleanup(letGo) // before the world's end, which waits for its answers
+	t.Cleanup(letGo) // runs before the world is closed, which waits for its answers
 	g := visits(t, tab, w, tag(""), soonLate)
 	g.asks(pagetest.Address)
 	g.Until(`el.shadowRoot.querySelector('.busy')`)
@@ -206,7 +209,8 @@ const soonLate = `(() => {
 	window.late = () => { for (const run of [...lates.values()]) run(); };
 })();`
 
-// aWorkerOfAnotherScript never says a word: the page itself solves the human check.
+// aWorkerOfAnotherScript tests a worker that never sends a message: the page itself solves the
+// human check.
 func aWorkerOfAnotherScript(t *testing.T, tab *browsertest.Tab) {
 	g := visits(t, tab, accepting(t), tag(""), soonLate+`
 		window.Worker = class { constructor() { window.worked = (window.worked ?? 0) + 1; } postMessage() {} terminate() { window.ended = true; } };
@@ -226,7 +230,7 @@ func aWorkerOfAnotherScript(t *testing.T, tab *browsertest.Tab) {
 	g.sound()
 }
 
-// anActFails by a mistake in a script: the widget is not left waiting.
+// anActFails tests a mistake in a script: the widget does not stay in its waiting state.
 func anActFails(t *testing.T, tab *browsertest.Tab) {
 	g := visits(t, tab, accepting(t), tag(""), "")
 	g.asks(pagetest.Address)

@@ -23,7 +23,7 @@ const clocks = `(() => {
 	window.jump = (w, s) => { wall += w; steady += s; };
 })();`
 
-// confirmed is a guest with a form, whose proof lives 30 minutes from now on.
+// confirmed returns a guest with a form, whose proof lives 30 minutes from now on.
 func confirmed(t *testing.T, tab *browsertest.Tab, w *pagetest.World, script string) *guest {
 	t.Helper()
 	g := visits(t, tab, w, `<form method="post" target="out">`+tag(`name="proof" required`)+`<button>Go</button></form><iframe name="out"></iframe>`,
@@ -40,8 +40,8 @@ const (
 	submits  = `window.posted = undefined, form.querySelector('button').click()`
 )
 
-// aProofEndsBeforeATick: a person comes back to a tab that was frozen, and presses the form's
-// button before anything else runs.
+// aProofEndsBeforeATick tests a person who returns to a tab that was frozen, and presses the form's
+// button before any other script runs.
 func aProofEndsBeforeATick(t *testing.T, tab *browsertest.Tab) {
 	g := confirmed(t, tab, accepting(t), "")
 	g.world.Advance(31 * time.Minute)
@@ -53,12 +53,13 @@ func aProofEndsBeforeATick(t *testing.T, tab *browsertest.Tab) {
 	g.is(`!form.checkValidity() && el.shadowRoot.querySelector('#to').value === '` + pagetest.Address + `'`)
 	g.sound()
 
-	g = confirmed(t, tab, accepting(t), "") // where the element is not required
+	g = confirmed(t, tab, accepting(t), "") // here the element is not required
 	g.run(`el.required = false`)
 	is(t, browsertest.Value[string](g.Page, fmt.Sprintf(`(jump(%[1]d, %[1]d), %[2]s, window.posted)`, 31*minuteMS, submits)), "none")
 }
 
-// aClockThatIsWrong by an hour, before or behind, tells nothing of a proof's life.
+// aClockThatIsWrong tests a clock that is an hour fast or slow. The widget doesn't compute a
+// proof's life from it.
 func aClockThatIsWrong(t *testing.T, tab *browsertest.Tab) {
 	for _, hours := range []int{-5, 1, 24} {
 		g := confirmed(t, tab, accepting(t), fmt.Sprintf(`jump(%d, 0);`, int64(hours)*60*minuteMS))
@@ -67,12 +68,12 @@ func aClockThatIsWrong(t *testing.T, tab *browsertest.Tab) {
 		g.rest()
 		g.card("approved", "Use it ")
 		g.is(`el.value === proof && form.checkValidity()`)
-		g.world.Advance(11 * time.Minute) // the code has ended, the proof has not
+		g.world.Advance(11 * time.Minute) // the code has ended, but not the proof
 		g.run(fmt.Sprintf(`jump(%[1]d, %[1]d)`, 11*minuteMS), looks)
 		g.rest()
 		g.card("approved")
 		g.is(`el.value === proof`)
-		g.run(`window.old = el`, `window.el = el.cloneNode(true)`, `el.value = proof`, `old.replaceWith(el)`) // as v-model gives it back
+		g.run(`window.old = el`, `window.el = el.cloneNode(true)`, `el.value = proof`, `old.replaceWith(el)`) // restores the proof as v-model does
 		g.rest()
 		g.card("approved", "Use it ")
 		g.is(`el.value === proof && form.checkValidity()`)
@@ -83,8 +84,9 @@ func aClockThatIsWrong(t *testing.T, tab *browsertest.Tab) {
 	}
 }
 
-// aClockThatIsSet forward by an hour is no end of a proof: the service is asked. While it does not
-// answer, the proof stays. After a sleep, the service knows that it has ended.
+// aClockThatIsSet tests a clock that is set forward by an hour. That does not end a proof: the
+// widget asks the service. Without an answer, the proof stays. After a sleep, the service answers
+// that it has ended.
 func aClockThatIsSet(t *testing.T, tab *browsertest.Tab) {
 	g := confirmed(t, tab, accepting(t), "")
 	g.run(fmt.Sprintf(`jump(%d, 0)`, 60*minuteMS))
@@ -103,8 +105,8 @@ func aClockThatIsSet(t *testing.T, tab *browsertest.Tab) {
 	g.sound()
 }
 
-// aReloadWithAWrongClock keeps the confirmed card of our own page, for as long as the proof lives
-// by the service's clock.
+// aReloadWithAWrongClock tests that the confirmed card of our own page stays for as long as the
+// proof lives by the service's clock.
 func aReloadWithAWrongClock(t *testing.T, tab *browsertest.Tab) {
 	w := accepting(t)
 	g := &guest{&browsertest.Page{TB: t, Tab: tab, Root: "document.querySelector('send-code')?.shadowRoot"}, w}
@@ -113,9 +115,9 @@ func aReloadWithAWrongClock(t *testing.T, tab *browsertest.Tab) {
 	g.enters(pagetest.Code)
 	g.card("approved")
 	g.Until(`history.state?.proof`)
-	// the proof is an hour old by this browser's clock, and by the service's it is fresh
+	// the proof is an hour old by this browser's clock, but fresh by the service's
 	w.Advance(-time.Hour)
-	g.Go(w.URL + "?") // another entry; the test goes back to the first
+	g.Go(w.URL + "?") // a second entry of the history; the test goes back to the first
 	g.run(`setTimeout(() => history.back())`)
 	g.Until(`history.state?.proof`)
 	w.Advance(time.Hour)
@@ -126,8 +128,9 @@ func aReloadWithAWrongClock(t *testing.T, tab *browsertest.Tab) {
 	g.card("ask", "Your confirmation has ended.")
 }
 
-// anOldAnswerToASend: the answer was lost, and the same address is asked for again when its code
-// has ended. The person gets a new code, and not the word that a code they never saw has expired.
+// anOldAnswerToASend tests a send whose answer was lost. The person enters the same address again
+// after its code has ended, and gets a new code. The card doesn't say that a code which the person
+// never saw has expired.
 func anOldAnswerToASend(t *testing.T, tab *browsertest.Tab) {
 	w := accepting(t)
 	g := visits(t, tab, w, tag(""), `window.lost = Number(sessionStorage.lost ?? 3);
@@ -148,7 +151,8 @@ func anOldAnswerToASend(t *testing.T, tab *browsertest.Tab) {
 	is(t, w.Codes.Sends(), 2)
 }
 
-// whatWasTrueHasAnEnd: a time that is told as a duration grows, in a browser that tells no zone.
+// whatWasTrueHasAnEnd tests a browser that reports no zone. A time that the card shows as a
+// duration grows.
 func whatWasTrueHasAnEnd(t *testing.T, tab *browsertest.Tab) {
 	w := accepting(t, quota.Rule{Name: "own", Scope: quota.Recipient, Limit: 1, Window: 50 * time.Minute})
 	sends(t, w, pagetest.Address)
@@ -167,8 +171,8 @@ func whatWasTrueHasAnEnd(t *testing.T, tab *browsertest.Tab) {
 	g.is(`!el.shadowRoot.querySelector('#card').innerText.includes('just now')`)
 }
 
-// ends are the ways by which a proof that has ended may still be used, or be shown as one. pass
-// runs before its end, in a tab that is frozen then. after holds at once.
+// ends has the ways by which a page may use or show a proof that has ended. pass runs before its
+// end, in a tab that is then frozen. after must be true at once.
 var ends = map[string]struct{ pass, after string }{
 	"a script reads the form": {after: `new FormData(form).get('proof') === null`},
 	"a script posts the form": {after: `(form.addEventListener('formdata', (e) => {
@@ -197,7 +201,7 @@ func anEndInEachWay(t *testing.T, tab *browsertest.Tab) {
 			g.run(looks)
 			g.card("ask", "Your confirmation has ended.")
 			g.is(`el.value === '' && !form.checkValidity() && heard.filter(([name]) => name === 'expired').length === 1`)
-			if name != "a framework's copy" { // it never had the address
+			if name != "a framework's copy" { // that element never had the address
 				g.is(`el.shadowRoot.querySelector('#to').value === '` + pagetest.Address + `'`)
 			}
 			g.asks(pagetest.Address)
@@ -209,7 +213,7 @@ func anEndInEachWay(t *testing.T, tab *browsertest.Tab) {
 	}
 }
 
-// aCodeEndsWhileATabSleeps: the right code is typed before anything else has run.
+// aCodeEndsWhileATabSleeps tests the right code, typed before any other script runs.
 func aCodeEndsWhileATabSleeps(t *testing.T, tab *browsertest.Tab) {
 	w := accepting(t)
 	g := visits(t, tab, w, tag(""), clocks)

@@ -9,9 +9,9 @@ import (
 	"sendcode/internal/kit/browsertest"
 )
 
-// elsewhere are the places of a page's field, pw, in which a person types while answers arrive.
-// body is the page, and put brings the field into its place. open runs before each answer. read is
-// the field's text.
+// elsewhere has the places of a page's field, pw, in which a person types while answers arrive.
+// body is the page, and put moves the field to its place. open runs before each answer. read is the
+// field's text.
 var elsewhere = map[string]struct{ body, put, open, read string }{
 	"in a modal dialog": {body: `<dialog></dialog>`, put: `document.querySelector('dialog').append(pw)`, open: `document.querySelector('dialog').showModal()`},
 	"in a popover": {
@@ -38,8 +38,8 @@ var elsewhere = map[string]struct{ body, put, open, read string }{
 	"while the page resets another widget": {body: tag(`id="two"`), open: `setTimeout(() => { document.querySelector('#two').reset(); document.querySelector('#two').setAttribute('locale', 'es'); }, 30)`},
 }
 
-// answersMoveNoFocus tests answers that arrive while the person types elsewhere in the page: every
-// key reaches the page's field, and the status line tells the answer.
+// answersMoveNoFocus tests answers that arrive while the person types in another field of the page.
+// Every key reaches that field, and the status line has the answer.
 func answersMoveNoFocus(t *testing.T, tab *browsertest.Tab) {
 	for name, c := range elsewhere {
 		t.Run(name, func(t *testing.T) {
@@ -86,20 +86,20 @@ func answersMoveNoFocusOutOfASlot(t *testing.T, tab *browsertest.Tab) {
 	g.keys("correct")
 	g.run(`said.length = 0`, `held.shift()()`)
 	g.says("Something is missing after the @")
-	g.run(`await new Promise((go) => requestAnimationFrame(() => requestAnimationFrame(go)))`) // the slot is drawn anew
+	g.run(`await new Promise((go) => requestAnimationFrame(() => requestAnimationFrame(go)))`) // meanwhile the slot is drawn again
 	g.keys("horse")
 	is(t, browsertest.Value[string](g.Page, `document.querySelector('#pw').value`), "correcthorse")
 }
 
-// framed is a page with a frame, whose widget is el.
+// framed returns a page with a frame, in which el is the widget.
 func framed(attributes string) string {
 	return `<input id="pw"><iframe width="600" height="600" srcdoc="` + html.EscapeString(
 		`<!doctype html><html lang="en"><script src="/own.js"></script><script type="module" src="SERVICE/widget.js"></script>`+tag(attributes)) +
 		`"></iframe>`
 }
 
-// answersMoveNoFocusOutOfAFrame tests a person who has gone on to the page around a frame. The
-// frame's own document still says that the focus is in the widget.
+// answersMoveNoFocusOutOfAFrame tests answers after the person has moved the focus to the page
+// around a frame. The frame's own document still reports that the focus is in the widget.
 func answersMoveNoFocusOutOfAFrame(t *testing.T, tab *browsertest.Tab) {
 	g := visits(t, tab, accepting(t), framed(""), "")
 	g.Root = "frames[0]?.el?.shadowRoot"
@@ -122,14 +122,14 @@ func answersMoveNoFocusOutOfAFrame(t *testing.T, tab *browsertest.Tab) {
 	later("code")
 	g.enters("111111")
 	later("code")
-	g.run(`document.querySelector('iframe').focus()`) // the person comes back to the frame
+	g.run(`document.querySelector('iframe').focus()`) // the person returns to the frame
 	g.Until(g.Root + `.activeElement?.id === 'code'`)
 	g.keys("12")
 	g.Until(g.Root + `.querySelector('#code').value === '12'`)
 }
 
-// drawnAnewItKeepsTheFocus tests what the page does while the person types in the widget: every key
-// still reaches the field.
+// drawnAnewItKeepsTheFocus tests pages that redraw the widget while the person types in it. Every
+// key still reaches the field.
 func drawnAnewItKeepsTheFocus(t *testing.T, tab *browsertest.Tab) {
 	g := visits(t, tab, accepting(t), tag("")+`<p></p>`, "")
 	g.card("ask")
@@ -163,7 +163,8 @@ func drawnAnewItKeepsTheFocus(t *testing.T, tab *browsertest.Tab) {
 	g.sound()
 }
 
-// aNewCardWaitsForAnInputMethod tests a card that comes by itself while letters are composed.
+// aNewCardWaitsForAnInputMethod tests a card that the widget shows by itself while an input method
+// composes letters.
 func aNewCardWaitsForAnInputMethod(t *testing.T, tab *browsertest.Tab) {
 	w := running(t)
 	w.SendLetters()

@@ -12,18 +12,18 @@ import (
 	"sendcode/internal/kit/browsertest"
 )
 
-// denied is a script of a browser that calls itself offline for good, as behind some VPNs.
+// denied is a script that makes the browser report that it is always offline, as some VPNs do.
 const denied = `Object.defineProperty(Navigator.prototype, 'onLine', { get: () => false });`
 
-// aConnectionThatIsDenied, and one lost answer: the promised "We'll continue" is kept as soon as
-// the service answers, since the browser will never say that it is back online.
+// aConnectionThatIsDenied tests such a browser after lost answers. The widget continues as promised
+// as soon as the service answers, because the browser will never report that it is online.
 func aConnectionThatIsDenied(t *testing.T, tab *browsertest.Tab) {
 	w := accepting(t)
 	g := visits(t, tab, w, tag(""), denied+`window.left = 0; window.instead = (method) => method === 'POST' && left-- > 0 ? new TypeError('Failed to fetch') : undefined;`)
 	g.asks(pagetest.Address)
 	g.card("code")
 	g.Until(`el.shadowRoot.querySelector('#offline').hidden`)
-	for _, lost := range []int{1, 3} { // repeated at once, and given up
+	for _, lost := range []int{1, 3} { // one lost answer is repeated at once; after three the widget gives up
 		g.run(fmt.Sprintf(`left = %d`, lost))
 		g.enters(fmt.Sprint(111110 + lost))
 		g.card("code", "That code is wrong")
@@ -35,7 +35,7 @@ func aConnectionThatIsDenied(t *testing.T, tab *browsertest.Tab) {
 	g.sound()
 }
 
-// aConnectionThatIsDeniedAtTheFirstCard is the same where there is nothing yet to look at.
+// aConnectionThatIsDeniedAtTheFirstCard tests the same before there is a verification.
 func aConnectionThatIsDeniedAtTheFirstCard(t *testing.T, tab *browsertest.Tab) {
 	w := accepting(t)
 	g := visits(t, tab, w, tag(""), denied+`window.away = true; window.instead = () => away ? new TypeError('Failed to fetch') : undefined;`)
@@ -49,9 +49,9 @@ func aConnectionThatIsDeniedAtTheFirstCard(t *testing.T, tab *browsertest.Tab) {
 	g.sound()
 }
 
-// backAfterTheConfirmation leads to the confirmed card, with its proof, also on a page that no
-// cache keeps, and so does a reload. A visit that is no return begins anew, and so does an element
-// that the page's script draws later.
+// backAfterTheConfirmation leads to the confirmed card, with its proof, even on a page that no
+// cache keeps. So does a reload. A visit by another way starts the widget again, and so does an
+// element that the page's script adds later.
 func backAfterTheConfirmation(t *testing.T, tab *browsertest.Tab) {
 	w := accepting(t)
 	s := siteOf(t, w, `<form method="post">`+tag(`name="proof" required`)+`</form>`, "")
@@ -75,13 +75,13 @@ func backAfterTheConfirmation(t *testing.T, tab *browsertest.Tab) {
 	g.Until(`window.left === undefined`)
 	valid()
 	g.run(`document.querySelector('form').innerHTML = '`+tag(`name="proof" required`)+`'`, `window.el = document.querySelector('send-code')`)
-	g.card("ask") // as a router draws the view once more
+	g.card("ask") // as if a router drew the view again
 	g.Go(s.URL + "?")
 	g.card("ask") // a new visit
 	g.is(`!Object.entries(sessionStorage).some(([name]) => name.endsWith('proof'))`)
 }
 
-// aDuplicatedTab hears of the approval, and can go on by itself.
+// aDuplicatedTab learns of the approval, and can be used by itself.
 func aDuplicatedTab(t *testing.T, tab *browsertest.Tab) {
 	w := accepting(t)
 	g := visits(t, tab, w, tag(""), "")
@@ -95,7 +95,7 @@ func aDuplicatedTab(t *testing.T, tab *browsertest.Tab) {
 	g.sound()
 }
 
-// entersElsewhere enters the right code of the newest verification elsewhere.
+// entersElsewhere enters the right code of the newest verification in another browser.
 func entersElsewhere(t *testing.T, w *pagetest.World) {
 	t.Helper()
 	w.ID = fmt.Sprintf("verification-%d", w.Codes.Verifications())
@@ -104,8 +104,8 @@ func entersElsewhere(t *testing.T, w *pagetest.World) {
 	}
 }
 
-// aFillersMark: a password manager draws 36 px behind the last digit. The field has room for it, in
-// each width and each length of codes.
+// aFillersMark tests the field's space for the mark that a password manager draws 36 px behind the
+// last digit, in each width and for each length of codes.
 func aFillersMark(t *testing.T, tab *browsertest.Tab) {
 	g := visits(t, tab, accepting(t), tag(""), "")
 	g.asks(pagetest.Address)

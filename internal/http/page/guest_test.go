@@ -60,7 +60,7 @@ const tools = listening + `;
 `
 
 // visits opens a site's page with this body in a tab. The script runs before the widget's. In the
-// page, el is the element that the steps are about; at first it is the page's first one.
+// page, el is the element under test, at first the page's first one.
 func visits(t *testing.T, tab *browsertest.Tab, w *pagetest.World, body, script string) *guest {
 	t.Helper()
 	g := &guest{&browsertest.Page{TB: t, Tab: tab, Root: "window.el?.shadowRoot"}, w}
@@ -81,7 +81,7 @@ func siteOf(t *testing.T, w *pagetest.World, body, script string) *pagetest.Site
 	return s
 }
 
-// inNewTabs runs tests of guests beside each other, each in a tab of its own.
+// inNewTabs runs tests of guests in parallel, each in its own tab.
 func inNewTabs(t *testing.T, browser context.Context, tests ...func(*testing.T, *browsertest.Tab)) {
 	t.Helper()
 	for _, test := range tests {
@@ -102,7 +102,7 @@ func (g *guest) run(expressions ...string) {
 	browsertest.Value[bool](g.Page, "("+strings.Join(append(expressions, "true"), ", ")+")")
 }
 
-// card waits for a card of the kind that says all of the words.
+// card waits for a card of the kind that contains all of the words.
 func (g *guest) card(kind string, words ...string) {
 	g.Helper()
 	g.Shows(fmt.Sprintf("#card[data-kind=%q]", kind), words...)
@@ -129,7 +129,8 @@ func (g *guest) says(text string) {
 	g.Until(fmt.Sprintf("said.at(-1)?.startsWith(%q)", text))
 }
 
-// sound fails the test if the page's scripts have failed, or nobody has awaited their failure.
+// sound fails the test if a script of the page has thrown, or if a promise was rejected without a
+// handler.
 func (g *guest) sound() {
 	g.Helper()
 	servertest.Same(g, "failures of scripts", browsertest.Value[string](g.Page, "faults.join()"), "")

@@ -7,8 +7,9 @@ import (
 	"sendcode/internal/kit/browsertest"
 )
 
-// worker is a page's service worker. By the message page it answers all requests to the service by
-// its offline page, by cache the GETs with what it has seen first; by none it does nothing.
+// worker is a page's service worker. After the message page it answers all requests to the service
+// with its offline page. After cache it answers each GET with its first answer. After none it
+// passes all requests on.
 const worker = `
 	let how = 'none';
 	const seen = new Map();
@@ -23,8 +24,8 @@ const worker = `
 		event.respondWith(seen.has(url) ? seen.get(url).clone() : fetch(event.request).then((answer) => { seen.set(url, answer.clone()); return answer; }));
 	});`
 
-// aServiceWorker answers in the service's place: nothing is forgotten, and nothing that was
-// confirmed is taken back.
+// aServiceWorker tests answers of a service worker: the widget forgets nothing, and keeps each
+// confirmation.
 func aServiceWorker(t *testing.T, tab *browsertest.Tab) {
 	w := accepting(t)
 	s := siteOf(t, w, `<form method="post">`+tag(`name="proof" required`)+`</form>`, "")

@@ -19,13 +19,13 @@ func world(t *testing.T, rules ...quota.Rule) *pagetest.World {
 	return w
 }
 
-// sends has a browser ask for a code for an address.
+// sends makes a browser ask for a code for an address.
 func sends(t *testing.T, w *pagetest.World, to string) {
 	t.Helper()
 	servertest.OK(t, w.Send(map[string]any{"channel": "email", "to": to}))
 }
 
-// contains fails unless a page's HTML, or another text, has all of the parts.
+// contains fails the test unless a page's HTML, or another text, has all of the parts.
 func contains(t testing.TB, page string, parts ...string) {
 	t.Helper()
 	for _, part := range parts {
@@ -35,7 +35,7 @@ func contains(t testing.TB, page string, parts ...string) {
 	}
 }
 
-// is fails unless got is want.
+// is fails the test unless got equals want.
 func is[T comparable](t testing.TB, got, want T) {
 	t.Helper()
 	if got != want {
@@ -43,7 +43,7 @@ func is[T comparable](t testing.TB, got, want T) {
 	}
 }
 
-// silent fails if a text has any of the words.
+// silent fails the test if a text has any of the words.
 func silent(t testing.TB, text string, words ...string) {
 	t.Helper()
 	for _, w := range words {
@@ -53,7 +53,7 @@ func silent(t testing.TB, text string, words ...string) {
 	}
 }
 
-// read is the text of a file.
+// read returns the text of a file.
 func read(t *testing.T, name string) string {
 	t.Helper()
 	text, err := os.ReadFile(name)

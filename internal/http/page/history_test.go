@@ -35,7 +35,7 @@ func backLeadsToTheCode(t *testing.T, browser context.Context) {
 	b.asked("ben@example.com")
 	b.card("code", "b•••@example.com")
 	b.until(`!history.state`)
-	is(t, eval[int](b, `history.length`), entries+1) // what lies ahead
+	is(t, eval[int](b, `history.length`), entries+1) // the entry ahead
 	b.click("#go-change")
 	b.card("ask")
 	b.do(chromedp.Reload())
@@ -45,8 +45,8 @@ func backLeadsToTheCode(t *testing.T, browser context.Context) {
 	b.until(`location.pathname === '/static/icon.svg'`)
 }
 
-// aReloadKeepsTheConfirmedCard and the way on, for as long as the proof is good. The text is
-// another one where another tab has the way on.
+// aReloadKeepsTheConfirmedCard tests that the card and its link stay for as long as the proof is
+// valid. The text is different if another tab has the link.
 func aReloadKeepsTheConfirmedCard(t *testing.T, browser context.Context) {
 	b := open(t, browser, accepting(t), browsertest.Look{})
 	b.first(`addEventListener('submit', (e) => e.preventDefault(), true)`) // the page is not left
@@ -72,7 +72,7 @@ func aReloadKeepsTheConfirmedCard(t *testing.T, browser context.Context) {
 	b.do(chromedp.Reload())
 	b.asked("ben@example.com")
 	b.getsIn()
-	b.run(`document.querySelector('[slot=approved] .link').click()`) // another address
+	b.run(`document.querySelector('[slot=approved] .link').click()`) // begins with another address
 	b.card("ask")
 	b.do(chromedp.Reload())
 	b.card("ask")
@@ -91,7 +91,7 @@ func aTabOverAnUpdate(t *testing.T, browser context.Context) {
 	late.card("code")
 	w.Update()
 	early.fills("to", "ben@example.com"+kb.Enter)
-	early.until(early.q("#offline") + `.innerText !== ''`) // at once, if the module was missed before the press, too
+	early.until(early.q("#offline") + `.innerText !== ''`) // immediately, if the module was missing even before the press
 	early.keys(kb.Enter)
 	early.until(early.q("#offline") + `.innerText.includes('Reload it')`)
 	is(t, eval[string](early, `getComputedStyle(`+early.q("#offline")+`).borderInlineStart.slice(0, 9)`), "3px solid")

@@ -68,8 +68,8 @@ func without(features []string, how rune) string {
 })()`, strings.Join(features, " "), string(how))
 }
 
-// browsersThatLack tests each combination of features that a browser may lack at the same time: the
-// way to a proof is unchanged.
+// browsersThatLack tests each combination of features that a browser may lack at the same time. The
+// person still gets a proof in the same way.
 func browsersThatLack(t *testing.T, browser context.Context) {
 	for _, how := range "atno" {
 		var features []string
@@ -82,7 +82,8 @@ func browsersThatLack(t *testing.T, browser context.Context) {
 	}
 }
 
-// aWayWithout features gets a proof by a text message on the page, which is the widget and more.
+// aWayWithout gets a proof by a text message on the page, which contains the widget, without the
+// features.
 func aWayWithout(t *testing.T, browser context.Context, features []string, how rune) {
 	t.Helper()
 	t.Logf("%c: %v", how, features)

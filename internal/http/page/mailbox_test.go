@@ -15,7 +15,7 @@ import (
 	"sendcode/internal/http/server"
 )
 
-// box is a mailbox that gets no more mails.
+// box is a mailbox that receives no more mails.
 type box []mailbox.Mail
 
 func (b box) Messages() []mailbox.Mail { return b }
@@ -64,7 +64,7 @@ func TestTheMailboxShowsMailsAtOnce(t *testing.T) {
 		!strings.Contains(csp, "default-src 'none'") {
 		t.Errorf("a mail's policy is %q", csp)
 	}
-	is(t, ask("/mailbox/html?id=2@localhost").Code, http.StatusNotFound) // it has no HTML
+	is(t, ask("/mailbox/html?id=2@localhost").Code, http.StatusNotFound) // this mail has no HTML
 }
 
 // An empty mailbox shows a command that asks for a mail. The command contains the API key only if
@@ -103,6 +103,6 @@ func TestRegisterMailboxNeedsItsKey(t *testing.T) {
 		}
 		is(t, askMailbox(e, "evil.example:8080", path, "", "Bearer sk_key").Code, http.StatusForbidden)
 	}
-	e = serveMailbox(world(t), "") // no API key is no way in
+	e = serveMailbox(world(t), "") // without an API key, an empty token must not open it
 	is(t, askMailbox(e, here, "/mailbox/messages", "", "Bearer ").Code, http.StatusUnauthorized)
 }

@@ -58,7 +58,7 @@ func TestAllInABrowser(t *testing.T) {
 	}
 }
 
-// The cards are equally good in the other browsers: in both colours, at both widths, in a language
+// The cards are also tested in the other browsers: in both colours, at both widths, in a language
 // of each direction.
 func TestEveryCardInOtherBrowsers(t *testing.T) {
 	engine, err := pagetest.LoadAxe(t.Context(), servertest.Chromium(t))
@@ -180,7 +180,7 @@ func everyOtherPage(t *testing.T, browser context.Context, engine *pagetest.Axe)
 }
 
 // oneAccentColoursAWidget tests that no element keeps the default colour, and that text in the
-// accent and on the accent is readable, whichever accent it is.
+// accent and on the accent is readable, for any accent.
 func oneAccentColoursAWidget(t *testing.T, browser context.Context, engine *pagetest.Axe) {
 	for _, accent := range []string{"#ffd500", "#111"} {
 		look := browsertest.Look{Width: 1280, Height: 900, Lang: "en"}
@@ -198,7 +198,7 @@ func oneAccentColoursAWidget(t *testing.T, browser context.Context, engine *page
 	}
 }
 
-// bluish names elements with a colour that is more blue than the greys.
+// bluish returns the elements with a colour that is bluer than the greys.
 const bluish = `[new OffscreenCanvas(1, 1).getContext('2d', { willReadFrequently: true })].flatMap((c) =>
 [...%s.querySelectorAll('*')].filter((e) => e.checkVisibility()).flatMap((e) => {
   const s = getComputedStyle(e);

@@ -17,7 +17,7 @@ import (
 	"sendcode/internal/store"
 )
 
-// reported is a mail whose recipient reports it.
+// reported answers as for a mail whose recipient reports it.
 type reported struct{}
 
 func (reported) MailedCode(context.Context, string) (store.Verification, error) {
@@ -32,8 +32,8 @@ func (r reported) ReportNotMe(ctx context.Context, token string) (store.Verifica
 	return v, err
 }
 
-// The page behind a mail's link is the app's: its accent, its name and its home. After the press
-// the page says that it can be closed.
+// The page behind a mail's link has the app's accent, name and home. After the press the page says
+// that it can be closed.
 func TestAReportIsMadeOnTheAppsPage(t *testing.T) {
 	e := server.New(server.Config{Logger: slog.New(slog.DiscardHandler)})
 	page.RegisterNotMe(e, reported{}, func(string) (string, message.Brand) {

@@ -11,7 +11,7 @@ import (
 	"sendcode/templates"
 )
 
-// pastedMessage is a message that is pasted whole.
+// pastedMessage is a message whose whole text is pasted.
 type pastedMessage struct {
 	Code, Text string
 	Letters    bool

@@ -34,7 +34,7 @@ var (
 	firstOf = flag.Int("page.person", 1, "the first of them: its seed")
 )
 
-// worldsAtATime is how many people come beside each other, each to a world of its own.
+// worldsAtATime is the number of simulated people at the same time, each in a world of its own.
 const worldsAtATime = 12
 
 // impatientPeople simulates people and machines. A machine has clocks that are wrong and get set,
@@ -42,9 +42,9 @@ const worldsAtATime = 12
 // presses early and twice, enters wrong codes, and goes back. For each person, the button is never
 // active before the server would accept a send, and is active at most a second later; a page may
 // need that second to learn of a send in another tab. No card contradicts the server, each card
-// offers a way on, and a person who becomes patient has the address confirmed.
+// offers a next step, and a person who becomes patient has the address confirmed.
 //
-// The scripts are those that the service serves; testdata/people.js is the machine.
+// The scripts are the service's own; testdata/people.js simulates the machine.
 func impatientPeople(t *testing.T, browser context.Context, kind string) {
 	worlds := make([]*timetable, worldsAtATime)
 	for i := range worlds {
@@ -68,7 +68,7 @@ func impatientPeople(t *testing.T, browser context.Context, kind string) {
 			worlds[i].ServeHTTP(w, r)
 			return
 		}
-		worlds[0].world.ServeHTTP(w, r) // scripts
+		worlds[0].world.ServeHTTP(w, r) // serves the scripts
 	})
 	s := httptest.NewServer(mux)
 	t.Cleanup(s.Close)
@@ -90,18 +90,19 @@ func impatientPeople(t *testing.T, browser context.Context, kind string) {
 	}
 }
 
-// widgetOrigin is the site that the widget of these people is on.
+// widgetOrigin is the site with the widget of these people.
 const widgetOrigin = "https://shop.example"
 
-// timetable is a world that records when its requests come, and from which person of the seed.
+// timetable is a world that records the time of each request, and the person of the seed who made
+// it.
 type timetable struct {
 	mu    sync.Mutex
 	world *pagetest.World
 	seed  string
 	began time.Time
 	jar   map[string]*http.Cookie
-	sends int // before this person
-	known int // verifications before this person
+	sends int // number of sends before this person
+	known int // number of verifications before this person
 	down  bool
 }
 
@@ -144,7 +145,7 @@ func (t *timetable) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	default:
 		r.Header.Del("Accept-Encoding")
 		r.Header.Del("Cookie")
-		// nobody shares a network
+		// each person has a network of its own
 		r.Header.Set("X-Forwarded-For", fmt.Sprintf("2001:db8:%x::1", crc32.ChecksumIEEE([]byte(t.seed))&0xffff))
 		if strings.HasPrefix(r.URL.Path, "/v1/") {
 			r.Header.Set("Origin", widgetOrigin)

@@ -38,7 +38,7 @@ func numbersWhileTheyAreTyped(t *testing.T, browser context.Context) {
 		{"٠١٥١٢٣٤٥٦٧٨٩", "01512 3456789", "DE"},
 		{"０１５１２３４５６７８９", "01512 3456789", "DE"},
 		{"0151 x", "0151 x", "DE"},
-		{"+34612345678", "+34 612 34 56 78", "DE"}, // which is not among those that can be chosen
+		{"+34612345678", "+34 612 34 56 78", "DE"}, // Spain is not in the list, so the choice stays
 		{"01512345678901234567", "01512345678901234567", "DE"},
 	} {
 		b.clear("phone")
@@ -52,11 +52,11 @@ func numbersWhileTheyAreTyped(t *testing.T, browser context.Context) {
 	b.fills("phone", "015123456789")
 	b.until(`document.querySelector('send-code').shadowRoot.querySelector('#phone').value === '01512 3456789'`)
 	b.run(`document.querySelector('send-code').shadowRoot.querySelector('#phone').setSelectionRange(3, 3)`)
-	b.keys("9") // mended in the middle: nothing jumps
+	b.keys("9") // a digit in the middle does not move the cursor to the end
 	b.until(`document.querySelector('send-code').shadowRoot.querySelector('#phone').value === '015912 3456789' && document.querySelector('send-code').shadowRoot.querySelector('#phone').selectionStart === 4`)
 }
 
-// messages stands in for a browser that reads text messages (WebOTP).
+// messages simulates a browser that reads text messages (WebOTP).
 const messages = `(() => {
   window.OTPCredential = class {};
   window.waits = [];
@@ -87,7 +87,7 @@ func aCodeFromATextMessage(t *testing.T, browser context.Context) {
 	b.until(`waits.length === 1 && waits[0].transport === 'sms'`)
 	b.run(b.q("#card")+`.dataset.rev = 'another'`, looks)
 	b.until(b.q("#card") + `.dataset.rev !== 'another'`)
-	is(t, eval[int](b, `waits.length`), 1) // it is the same wait
+	is(t, eval[int](b, `waits.length`), 1) // still the first wait
 	b.run(`waits[0].came('111111')`)
 	b.card("code", "That code is wrong. 4 tries left.")
 	b.until(`waits.length === 2`)

@@ -21,13 +21,12 @@ import (
 	"sendcode/internal/kit/servertest"
 )
 
-// rendering are the frameworks that have a server of their own. Each framework has an application
-// in testdata/rendered, around a sample of docs/examples. There is no lock file, since it would
-// have thousands of lines; package.json has the exact versions of the application's own
-// dependencies.
+// rendering has the frameworks with a server of their own. Each has an application in
+// testdata/rendered, around a sample of docs/examples. There is no lock file, since it would have
+// thousands of lines; package.json has the exact versions of the application's own dependencies.
 var rendering = map[string]struct {
-	sample, at   string // where the application has the sample
-	build, serve string // commands of a shell, among npm's programs
+	sample, at   string // at is the place of the sample in the application
+	build, serve string // shell commands; npm's programs are in their path
 }{
 	"angular": {
 		"sign-in.ts", "sign-in.ts",
@@ -45,11 +44,11 @@ var rendering = map[string]struct {
 // the events.
 func TestServersOfFrameworks(t *testing.T) {
 	browser, _ := chromium(t)
-	for name, framework := range rendering { // one after the other: each is heavy
+	for name, framework := range rendering { // not in parallel, because each needs much memory
 		t.Run(name, func(t *testing.T) {
 			source := "testdata/rendered/" + name
 			modules := servertest.NodeModules(t, source)
-			dir, err := os.MkdirTemp(filepath.Dir(modules), "application-") // programs look for modules above it
+			dir, err := os.MkdirTemp(filepath.Dir(modules), "application-") // below the modules, since programs look for them in the folders above
 			servertest.OK(t, err)
 			t.Cleanup(func() { _ = os.RemoveAll(dir) })
 			b, w := inAShop(t, browser)
@@ -90,7 +89,7 @@ func TestServersOfFrameworks(t *testing.T) {
 				`public-key="`+pagetest.PublicKey+`"`, `purpose="default"`, `name="proof"`, ` required`)
 			b.first(`new MutationObserver(() => { window.rendered ??= document.querySelector('send-code'); }).observe(document, { childList: true, subtree: true })`)
 			b.do(chromedp.Navigate(site))
-			if name == "astro" { // its router brings the page a second time
+			if name == "astro" { // its router loads the page a second time
 				b.until(`window.change && document.querySelector('a[href="/shop"]')`)
 				b.run(`document.querySelector('a[href="/shop"]').click()`)
 				b.until(`document.querySelector('a[href="/"]')`)

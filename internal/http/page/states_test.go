@@ -95,8 +95,8 @@ const faults = `((scope) => {
   return out;
 })`
 
-// everyCard of the widget can be used in each look, and axe-core finds nothing wrong
-// with it.
+// everyCard tests that the widget's cards can be used in each look, and that axe-core finds no
+// problem in them.
 func everyCard(t *testing.T, tab *browsertest.Tab, engine *pagetest.Axe, looks []browsertest.Look, widgets []pagetest.WidgetState,
 	lang string,
 ) {
@@ -119,7 +119,7 @@ func everyCard(t *testing.T, tab *browsertest.Tab, engine *pagetest.Axe, looks [
 	}
 }
 
-// theMainCards stand for all, in English: all cards in all languages are make nightly's.
+// theMainCards tests the main cards in English. make nightly tests all cards in all languages.
 func theMainCards(t *testing.T, browser context.Context, engine *pagetest.Axe) {
 	main := strings.Fields(`widget-ask widget-code widget-code-wrong widget-enough-hour widget-failed widget-expired widget-away widget-approved widget-phone-ask`)
 	widgets := slices.DeleteFunc(pagetest.WidgetStates(), func(s pagetest.WidgetState) bool { return !slices.Contains(main, s.Name) })
@@ -127,11 +127,11 @@ func theMainCards(t *testing.T, browser context.Context, engine *pagetest.Axe) {
 	everyCard(t, anotherTab(t, browser), engine, narrowAndWide, widgets, "en")
 }
 
-// narrowAndWide are 320 CSS pixels, which is also 1280 at 400 % zoom, in dark colours, and 1280 in
-// light ones.
+// narrowAndWide has a width of 320 CSS pixels in dark colours, which is also 1280 at 400 % zoom,
+// and of 1280 in light colours.
 var narrowAndWide = []browsertest.Look{{Width: 320, Height: 640, Dark: true}, {Width: 1280, Height: 640}}
 
-// anotherTab is one of Chromium.
+// anotherTab returns another tab of the browser.
 func anotherTab(t *testing.T, browser context.Context) *browsertest.Tab {
 	t.Helper()
 	ctx, end := browsertest.ChromiumTab(browser)
@@ -139,7 +139,8 @@ func anotherTab(t *testing.T, browser context.Context) *browsertest.Tab {
 	return browsertest.InChromium(ctx)
 }
 
-// fits: a page can be used in each look, and axe-core finds nothing wrong with a part of it.
+// fits tests that a page can be used in each look, and that axe-core finds no problem in a part of
+// it.
 func fits(p *browsertest.Page, engine *pagetest.Axe, name string, looks []browsertest.Look, part string) {
 	p.Helper()
 	for _, look := range looks {
@@ -153,7 +154,7 @@ func fits(p *browsertest.Page, engine *pagetest.Axe, name string, looks []browse
 	}
 }
 
-// accessible: axe-core finds nothing wrong with a part of the page as it is shown now.
+// accessible fails the test if axe-core finds a problem in a part of the page as it is shown now.
 func (t *tab) accessible(engine *pagetest.Axe, name string, look browsertest.Look, part string) {
 	t.Helper()
 	found, err := engine.Violations(browsertest.InChromium(t.ctx), part)
@@ -238,7 +239,7 @@ const rounded = `(async () => {
     .map(([wait, want, ...by]) => [shown(wait, ...by), want]).filter(([got, want]) => got !== want).map(String);
 })()`
 
-// holdWidget has the page hold the widget's parts as window.widget.
+// holdWidget makes the widget's parts available to scripts as window.widget.
 func (t *tab) holdWidget() {
 	t.Helper()
 	script, err := pagetest.Bundle(os.DirFS("../../.."), "internal/http/page/testdata/widget.js", true)
@@ -246,20 +247,20 @@ func (t *tab) holdWidget() {
 	t.run("(() => { const SENDCODE = {};\n" + strings.ReplaceAll(string(script), "import.meta.url", "location.href") + "\n})()")
 }
 
-// theTableOfCards, testdata/cards.json, is drawn.
+// theTableOfCards draws the table testdata/cards.json.
 func theTableOfCards(t *testing.T, browser context.Context) {
 	b := visiting(t, browser, world(t))
 	b.holdWidget()
 	// a time may end with a dot
 	is(t, eval[string](b, `widget.put('a {c}. {c}, {n}.{x}', { c: '7:34 p. m.', n: 0 })`), "a 7:34 p. m. 7:34 p. m., 0.{x}")
 	const clocks = `((m) => { m.wall = Date.UTC(2026, 0, 1, 12, 49); return [60_000, 61_400, 63_000].map((ms) => /:(\d\d)/.exec(widget.clock(m, ms, {Lang: 'en', OtherDay: '{c}'}, 'up'))[1]).join() })(new widget.Moment())`
-	is(t, eval[string](b, clocks), "50,50,51") // what the way of an answer took is no minute
+	is(t, eval[string](b, clocks), "50,50,51") // the time that an answer travels adds no minute
 	another := eval[string](b, `widget.clock(new widget.Moment(), 5e8, {Lang: 'es', OtherDay: '{c} del {day}'})`)
-	is(t, strings.Contains(another, "\u00a0del\u00a0") && !strings.Contains(another, " "), true) // no line can end within it
+	is(t, strings.Contains(another, "\u00a0del\u00a0") && !strings.Contains(another, " "), true) // a line must not break within it
 	is(t, eval[bool](b, `widget.clock(new widget.Moment(), 864e6, {Lang: 'en', OtherDay: '{day}'}).endsWith('\u00a0' + new Date(Date.now() + 864e6).getDate())`), true)
 	messages, err := json.Marshal(ourMessages(t))
 	servertest.OK(t, err)
-	// A field makes spaces of the ends of lines, and takes 1000 characters.
+	// A field turns line ends into spaces, and takes 1000 characters.
 	const unread = `.filter((m) => widget.codeIn(m.Text.replaceAll('\n', ' ').slice(0, 1000), m.Code.length, m.Letters) !== m.Code).map((m) => m.Text)`
 	for what, wrong := range map[string]string{
 		"from a rounded wait is reckoned":        rounded,

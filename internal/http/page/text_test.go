@@ -12,7 +12,7 @@ import (
 	"sendcode/internal/base/texts"
 )
 
-// The page's texts in English.
+// english has the page's texts for mail in English.
 var english = wordsByLanguage()["en"][recipient.Email]
 
 // wordsByLanguage has the page's texts by language and channel.
@@ -38,9 +38,9 @@ func TestEveryReasonOfABadRecipientHasWords(t *testing.T) {
 	ofNone := strings.Fields(`encoding invalid_character unknown_channel no_country_code invalid_number too_short number_not_allowed`)
 	numbers := slices.DeleteFunc(recipient.Reasons(), func(reason string) bool { return slices.Contains(ofMails, reason) })
 	for lang, spoken := range wordsByLanguage() {
-		// reasons; those of them that need no words
+		// reasons, and those among them that need no text
 		for channel, of := range map[recipient.Channel]struct{ said, none []string }{
-			// the last one is of package verification
+			// the last one comes from package verification
 			recipient.Email: {append(recipient.Reasons(), "disposable"), ofNone},
 			recipient.SMS:   {append(numbers, "country_not_served", "voip"), nil},
 		} {
@@ -58,7 +58,7 @@ func TestEveryReasonOfABadRecipientHasWords(t *testing.T) {
 	}
 }
 
-// filesLike returns the files of a pattern by name, but for tests.
+// filesLike returns the files of a pattern by name, without tests.
 func filesLike(t *testing.T, pattern string) map[string]string {
 	t.Helper()
 	names, _ := filepath.Glob(pattern)
@@ -121,7 +121,7 @@ func TestASentenceStandsOnce(t *testing.T) {
 				continue
 			}
 			sentences++
-			key, _, _ = strings.Cut(key, ".") // reasons may share words, and plural forms be equal
+			key, _, _ = strings.Cut(key, ".") // reasons may share a sentence, and plural forms may be equal
 			if other := keys[text]; other != "" && other != key {
 				t.Errorf("%s: %s and %s are both %q", lang, other, key, text)
 			}

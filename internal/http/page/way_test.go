@@ -17,7 +17,7 @@ import (
 	"sendcode/quota"
 )
 
-// running is a world whose clock runs.
+// running returns a world whose clock runs.
 func running(t *testing.T, rules ...quota.Rule) *pagetest.World {
 	t.Helper()
 	w := world(t, rules...)
@@ -25,7 +25,7 @@ func running(t *testing.T, rules ...quota.Rule) *pagetest.World {
 	return w
 }
 
-// accepting is running, and accepts each mail at once.
+// accepting returns a running world that accepts each mail at once.
 func accepting(t *testing.T, rules ...quota.Rule) *pagetest.World {
 	t.Helper()
 	w := running(t, rules...)
@@ -33,7 +33,7 @@ func accepting(t *testing.T, rules ...quota.Rule) *pagetest.World {
 	return w
 }
 
-// onItsWay is a running world whose visitor's code waits at the mail server.
+// onItsWay returns a running world whose visitor's code waits at the mail server.
 func onItsWay(t *testing.T) *pagetest.World {
 	t.Helper()
 	w := running(t)
@@ -41,7 +41,7 @@ func onItsWay(t *testing.T) *pagetest.World {
 	return w
 }
 
-// every is a rule of one send in a time.
+// every returns a rule of one send in a window.
 func every(window time.Duration) quota.Rule {
 	return quota.Rule{Name: "minute", Scope: quota.Recipient, Limit: 1, Window: window}
 }
@@ -52,7 +52,7 @@ func onAWidget(t *testing.T, browser context.Context, w *pagetest.World) *tab {
 	return embedded(t, browser, w, browsertest.Look{}, tag(""))
 }
 
-// theWholeWay uses only the keyboard. If a person pastes too much text, a deletion mends it.
+// theWholeWay uses only the keyboard. If a person pastes too much text, a deletion corrects it.
 func theWholeWay(t *testing.T, browser context.Context) {
 	w := running(t)
 	b := visiting(t, browser, w)
@@ -70,7 +70,7 @@ func theWholeWay(t *testing.T, browser context.Context) {
 	is(b, b.value("#code"), "48291")
 	b.focused("code")
 	b.paste("31")
-	b.keys(kb.Backspace) // checked without a further press
+	b.keys(kb.Backspace) // the rest is checked without a press
 	b.card("approved", "a•••@example.com")
 	b.until(`document.querySelector('[slot=approved]').innerText.includes('You can close this page.')`)
 	b.focused("heading")
@@ -82,11 +82,11 @@ func theWholeWay(t *testing.T, browser context.Context) {
 
 // wrongCodes tests that the field explains each wrong code that is submitted. Each complete code
 // that was not yet sent is checked automatically. A typing mistake stays in the field, costs no
-// attempt, and is mended by the next key or by pasting a message over it. After another message was
-// sent, a code that was wrong before is checked again, since the message may have another code.
+// attempt, and is corrected by the next key or by pasting a message over it. After another message
+// was sent, a code that was wrong before is checked again, since the message may have another code.
 func wrongCodes(t *testing.T, browser context.Context) {
 	b := onAWidget(t, browser, accepting(t))
-	b.run(`Date.prototype.toDateString = function () { return String(+this) }`) // each time is of another day
+	b.run(`Date.prototype.toDateString = function () { return String(+this) }`) // makes each time belong to another day
 	b.asked(pagetest.Address)
 	b.until(b.q("#code-expiry") + `?.textContent.includes('\u00a0on\u00a0')`)
 	tries := func(n int) {
@@ -94,7 +94,7 @@ func wrongCodes(t *testing.T, browser context.Context) {
 		b.card("code", fmt.Sprintf("That code is wrong. %d tr", n))
 		is(b, b.world.Codes.Checks(), 5-n)
 	}
-	again := func(said string, act func()) { // it is said again
+	again := func(said string, act func()) { // the status line repeats a sentence
 		b.Helper()
 		before := eval[int](b, `said.length`)
 		act()
@@ -125,15 +125,15 @@ func wrongCodes(t *testing.T, browser context.Context) {
 	b.paste("Shop 24: your code is 111114. It works for 10 minutes.")
 	tries(4)
 	is(b, b.value("#code"), "")
-	again("That code is wrong. 4 tr", func() { b.keys("111114") }) // and costs nothing
-	b.keys(kb.Enter)                                               // out of habit
+	again("That code is wrong. 4 tr", func() { b.keys("111114") }) // the attempt is not counted
+	b.keys(kb.Enter)                                               // a person may press Enter out of habit
 	tries(4)
-	b.fills("code", "111113") // no further press
+	b.fills("code", "111113") // checked without a press
 	tries(3)
-	b.paste("1111137") // too long
+	b.paste("1111137") // the text is too long for a code
 	b.keys(kb.Enter)
 	b.card("code", "The code has 6 digits.")
-	b.keys(kb.Backspace) // what is left was sent before
+	b.keys(kb.Backspace) // the rest was sent before
 	b.rest(longer)
 	is(b, b.world.Codes.Checks(), 2)
 	b.clear("code")
@@ -141,9 +141,9 @@ func wrongCodes(t *testing.T, browser context.Context) {
 	b.ready()
 	b.click("#again")
 	b.card("code", "Send again in 0:")
-	b.fills("code", "111114") // the first one
+	b.fills("code", "111114") // the first wrong code again
 	tries(2)
-	b.keys("2222225" + kb.Enter) // a seventh digit comes while the sixth is answered, or is too short a code
+	b.keys("2222225" + kb.Enter) // the seventh digit arrives during the check of the first six, or is too short for a code
 	b.await("the fourth answer", func() bool { return b.world.Codes.Checks() == 4 })
 	b.until(b.q("#code"))
 	b.rest(longer)
@@ -153,12 +153,12 @@ func wrongCodes(t *testing.T, browser context.Context) {
 	b.card("ended", "Too many wrong codes", "You can have a new one sent to a•••@example.com", "Send a new code in 0:")
 	b.focused("heading")
 	b.says("Too many wrong codes. ")
-	is(b, strings.TrimSpace(eval[string](b, `said.at(-1)`)), // the text about the wait has the remaining time
+	is(b, strings.TrimSpace(eval[string](b, `said.at(-1)`)), // the text about the wait contains the remaining time
 		"Too many wrong codes. "+eval[string](b, b.q("[role=timer]")+`.textContent`))
 }
 
-// aCorrectionIsNotLost tests what a person types while an answer is awaited: the submitted text
-// stays in its fields, and another code is checked next.
+// aCorrectionIsNotLost tests text that a person types while an answer is awaited. The submitted
+// text stays in its fields, and the other code is checked next.
 func aCorrectionIsNotLost(t *testing.T, browser context.Context) {
 	b := visiting(t, browser, phoning(t))
 	b.click("#by-sms")
@@ -183,7 +183,7 @@ func aCorrectionIsNotLost(t *testing.T, browser context.Context) {
 	b.types("code", "111111")
 	b.until(`held.length === 1`)
 	b.clear("code")
-	b.keys("4829") // the person has seen the slip
+	b.keys("4829") // the person corrects the mistake
 	b.run(`held.shift()()`)
 	b.card("code", "That code is wrong")
 	is(t, b.value("#code"), "4829")
@@ -213,7 +213,7 @@ func aFillersText(t *testing.T, browser context.Context) {
 	shown := func(text string, checks int) {
 		b.Helper()
 		fill(text)
-		b.run(`dispatchEvent(new Event('online'))`) // what is ready is submitted now, if not before
+		b.run(`dispatchEvent(new Event('online'))`) // now a complete code is submitted, unless it was before
 		b.rest(longer)
 		is(b, b.value("#code"), text)
 		is(b, b.world.Codes.Checks(), checks)
@@ -223,7 +223,7 @@ func aFillersText(t *testing.T, browser context.Context) {
 	}
 	fill("111 111")
 	b.card("code", "4 tries left")
-	shown("222222", 1) // another of an authenticator's
+	shown("222222", 1) // the next code of an authenticator app
 	b.keys(kb.Enter)
 	b.card("code", "3 tries left")
 	fill(pagetest.Code)
@@ -231,18 +231,18 @@ func aFillersText(t *testing.T, browser context.Context) {
 	b.card("approved")
 }
 
-// theCountdownRunsOut second by second, and screen readers get its text every minute. A press
-// before the end does nothing, and a press after it sends. The card says that the request is under
-// way, and a text pasted meanwhile is checked after it. theTableOfCards tests which texts have a
-// code.
+// theCountdownRunsOut tests the countdown by seconds; screen readers get its text every minute. A
+// press before the end does nothing, and a press after it sends. The card says that the request is
+// under way, and a text pasted in the meantime is checked after it. theTableOfCards tests which
+// texts have a code.
 func theCountdownRunsOut(t *testing.T, browser context.Context) {
-	// its clock moves by hand
+	// this world's clock moves only by hand
 	w := world(t, every(3*time.Minute), quota.Rule{Name: "hour", Scope: quota.Recipient, Limit: 5, Window: time.Hour})
 	w.Codes.Immediately = store.Sent
 	b := onAWidget(t, browser, w)
 	b.do(browsertest.Look{Width: 800, Height: 700, Lang: "en", Motion: true}.Apply())
 	b.card("ask")
-	b.run(`freeze()`) // on a busy machine the test, and the page too, may skip a second
+	b.run(`freeze()`) // with running clocks, the test or the page may skip a second on a busy machine
 	b.asked(pagetest.Address)
 	b.card("code", "Send again in 3:00")
 	b.until(b.q(".bar") + ".checkVisibility()")
@@ -252,7 +252,7 @@ func theCountdownRunsOut(t *testing.T, browser context.Context) {
 		b.until(b.q("#"+eval[string](b, b.q("#again")+`.getAttribute('aria-describedby')`)) + fmt.Sprintf(`.textContent === %q`, told))
 		b.until(b.q("#again") + fmt.Sprintf(`.innerText.replace(/\s+/g, ' ').trim() === %q`, button))
 	}
-	pass := func(d time.Duration) { // nothing is asked meanwhile
+	pass := func(d time.Duration) { // the page makes no request in this time
 		b.Helper()
 		b.world.Advance(d)
 		b.run(fmt.Sprintf(`jump(%d, %[1]d)`, d.Milliseconds()))
@@ -264,11 +264,11 @@ func theCountdownRunsOut(t *testing.T, browser context.Context) {
 	pass(45 * time.Second)
 	shows("Available within 1 min.", "Send again in 0:05")
 	b.click("#again")
-	b.focused("again") // it waits, and can be reached all the same
+	b.focused("again") // the button is inactive, but can have the focus
 	b.keys(kb.Enter)
 	is(b, eval[string](b, b.q(timer)+`.textContent`), "You can request another code in 5 s.")
 	for n := range 4 {
-		// a request, and the help, wait 15 s
+		// a request waits 15 s, and so does the help
 		if longest := eval[float64](b, `Math.max(...naps.filter((ms) => ms < 15_000).slice(-5))`); longest > 1000 {
 			b.Errorf("the countdown looks at the clock after %v ms", longest)
 		}
@@ -279,7 +279,7 @@ func theCountdownRunsOut(t *testing.T, browser context.Context) {
 	shows("", "Send again")
 	b.ready()
 	b.says("You can request another code now.")
-	b.card("code", "4 left") // the marks follow
+	b.card("code", "4 left") // the marks of the rule change, too
 	b.until(`!` + b.q(".blocked"))
 	if said := eval[[]string](b, "said"); len(said) > 4 || len(said)-len(before) > 3 {
 		b.Errorf("%d announcements in one countdown, %d of them in its last minute: %q", len(said), len(said)-len(before), said)
@@ -290,7 +290,7 @@ func theCountdownRunsOut(t *testing.T, browser context.Context) {
 	b.says("One moment…")
 	b.click("#code")
 	b.keys("27")
-	b.paste(pagetest.Code) // takes their place
+	b.paste(pagetest.Code) // replaces the text of the field
 	letGo()
 	b.card("approved")
 	is(b, b.world.Codes.Sends(), 2)
@@ -312,7 +312,8 @@ func aPressIsNotLost(t *testing.T, browser context.Context) {
 		mouse(at, chromedp.MousePressed)
 		change()
 		before := gets()
-		// the second one began after the change, and has been taken in when the third is there
+		// the second look began after the change, and its answer has arrived before the third
+		// begins
 		b.await("three looks", func() bool {
 			b.run(looks)
 			return gets() >= before+3
@@ -322,16 +323,16 @@ func aPressIsNotLost(t *testing.T, browser context.Context) {
 	letGo := during("#heading", func() { w.Codes.Settle(store.Unknown) })
 	is(t, eval[string](b, b.q("#heading")+".innerText"), "On its way")
 	letGo()
-	b.card("code", "It may still arrive") // and another code is asked for as where one arrived
+	b.card("code", "It may still arrive") // another code can be requested, as if one had arrived
 	b.pass(61 * time.Second)
 	b.ready()
-	during("#again", func() { w.Codes.SetCountries("DE") })() // which adds a link
+	during("#again", func() { w.Codes.SetCountries("DE") })() // the new channel adds a link
 	b.await("the send that was pressed for", func() bool { return w.Codes.Sends() == 2 })
 	b.card("code", "Send again in 0:")
 }
 
-// aBrowserThatIsWrongAboutItsConnection calls itself offline although each request is answered, as
-// behind some VPNs: nothing waits, and an answer ends the notice.
+// aBrowserThatIsWrongAboutItsConnection tests a browser that reports being offline although each
+// request is answered, as some VPNs cause. Nothing waits, and an answer removes the notice.
 func aBrowserThatIsWrongAboutItsConnection(t *testing.T, browser context.Context) {
 	w := accepting(t)
 	for _, embed := range []bool{true, false} {
@@ -354,9 +355,9 @@ func aBrowserThatIsWrongAboutItsConnection(t *testing.T, browser context.Context
 }
 
 // offline tests presses without a connection. The request is sent once when the connection is back,
-// unless the person typed something else meanwhile. The countdown goes on, also while the machine
-// sleeps and its steady clock stands still. A code typed meanwhile is checked once when the
-// connection is back, even if the first request then fails.
+// unless the person typed something else in the meantime. The countdown goes on, also while the
+// machine sleeps and its steady clock stands still. A code typed in the meantime is checked once
+// when the connection is back, even if the first request then fails.
 func offline(t *testing.T, browser context.Context) {
 	b := onAWidget(t, browser, accepting(t))
 	b.tolerate = "e" // the browser's own words for a request that fails
@@ -383,7 +384,7 @@ func offline(t *testing.T, browser context.Context) {
 	b.types("code", "111111")
 	b.says("You're offline.")
 	b.jump(30*time.Second, 0)
-	if after := b.left(); after > before-29 { // the clocks' own milliseconds may begin at another moment
+	if after := b.left(); after > before-29 { // the two clocks may differ by some milliseconds
 		b.Errorf("%d s before half a minute of sleep, %d after it", before, after)
 	}
 	b.jump(time.Minute, 0)
@@ -402,11 +403,11 @@ func offline(t *testing.T, browser context.Context) {
 	b.card("code", "That code is wrong. 4 tries left.")
 	is(b, codes.Checks(), 1)
 	b.lose()
-	b.keys(pagetest.Code[:5]) // less than a code
+	b.keys(pagetest.Code[:5]) // one digit is missing
 	b.do(pagetest.Offline(false))
 	b.says("You're back online.")
 	b.run(b.q("#card")+`.dataset.rev = 'another'`, looks)
-	b.until(b.q("#card") + `.dataset.rev !== 'another'`) // the card that comes submits nothing by itself
+	b.until(b.q("#card") + `.dataset.rev !== 'another'`) // the new card submits nothing by itself
 	is(b, b.value("#code"), pagetest.Code[:5])
 	is(b, codes.Checks(), 1)
 	b.focus("nothing")
@@ -419,7 +420,7 @@ func offline(t *testing.T, browser context.Context) {
 	is(b, len(codes.Asks()), 1)
 }
 
-// aChangeOfClocks tests a page after the clock was set: a time of the day would then be wrong, so
+// aChangeOfClocks tests a page after the clock was set. A time of the day would then be wrong, so
 // the page counts down the code's life.
 func aChangeOfClocks(t *testing.T, browser context.Context) {
 	b := onAWidget(t, browser, accepting(t))
@@ -427,13 +428,13 @@ func aChangeOfClocks(t *testing.T, browser context.Context) {
 	b.run(`Date.prototype.getTimezoneOffset = function () { return this - Date.now() > 60_000 ? 300 : 240 }`)
 	b.asked(pagetest.Address)
 	b.card("code", "Valid for 10 min.")
-	b.world.Advance(time.Minute) // or a look has ten again
+	b.world.Advance(time.Minute) // otherwise a look would return ten minutes again
 	b.jump(time.Minute, time.Minute)
 	b.card("code", "Valid for 9 min.")
 }
 
-// aReaderWithoutATimeZone: browsers that resist fingerprinting report UTC or the zone of Iceland,
-// so the page shows durations in place of times.
+// aReaderWithoutATimeZone tests browsers that resist fingerprinting. They report UTC or the zone of
+// Iceland, so the page shows durations instead of times.
 func aReaderWithoutATimeZone(t *testing.T, browser context.Context) {
 	w := world(t, every(50*time.Minute))
 	w.Codes.Immediately = store.Sent
@@ -462,14 +463,14 @@ func (t *tab) beside() *tab {
 	return other
 }
 
-// otherTabsHearOfTheApproval at once, without a reload.
+// otherTabsHearOfTheApproval tests that other tabs show the approval at once, without a reload.
 func otherTabsHearOfTheApproval(t *testing.T, browser context.Context) {
 	b := onAWidget(t, browser, accepting(t))
 	b.asked(pagetest.Address)
 	b.card("code")
 	other := b.beside()
 	other.do(chromedp.Navigate(eval[string](b, `location.href`)))
-	// as in a tab that is duplicated
+	// a duplicated tab starts with this storage
 	other.run("Object.assign(sessionStorage, " + eval[string](b, `JSON.stringify({ ...sessionStorage })`) + ")")
 	other.do(chromedp.Reload())
 	other.card("code")
@@ -522,14 +523,15 @@ func anotherTabChangesTheAddress(t *testing.T, browser context.Context) {
 	is(t, eval[string](b, b.q("#card")+`.dataset.kind`), "approved")
 }
 
-// lose disconnects a tab, and waits until the tab says so.
+// lose disconnects a tab, and waits until the tab shows this.
 func (t *tab) lose() {
 	t.Helper()
 	t.do(pagetest.Offline(true))
 	t.until(t.q("#offline") + `.innerText.startsWith("You're offline.")`)
 }
 
-// longer than a code waits for more digits, or its last request for the next.
+// longer exceeds the time that a code waits for more digits, and the time between its last request
+// and the next.
 const longer = 1200 * time.Millisecond
 
 // rest lets time pass during which nothing may happen.
@@ -539,8 +541,8 @@ func (t *tab) rest(d time.Duration) {
 	t.until(`window.rested`)
 }
 
-// answersAfterItIsLost has a question be answered that set out before the connection was lost: the
-// box stays.
+// answersAfterItIsLost lets a request that began before the connection was lost be answered. The
+// notice stays.
 func (t *tab) answersAfterItIsLost() {
 	t.Helper()
 	t.run(`window.connected = fetch`, `window.held = null`, `window.fetch = (url, options) => {
@@ -585,7 +587,7 @@ func aFailureIsSaidUntilTheNextAct(t *testing.T, browser context.Context) {
 	b.says("You're back online.")
 	said()
 	b.world.Codes.Settle(store.Unknown)
-	b.card("code", "It may still arrive") // the newer state
+	b.card("code", "It may still arrive") // shows the newer state
 	said()
 	b.keys(kb.Backspace)
 	b.until(b.q("#offline") + `.hidden`)
@@ -618,8 +620,8 @@ func aBounceChangesTheCard(t *testing.T, browser context.Context) {
 	b.card("code", "That code is wrong. 4 tries left.")
 }
 
-// aPageFromTheCacheShowsTheTruth: a page that the browser kept in its memory cache reads the state
-// again when it is shown again.
+// aPageFromTheCacheShowsTheTruth tests that a page from the browser's back-forward cache reads the
+// state again when it is shown again.
 func aPageFromTheCacheShowsTheTruth(t *testing.T, browser context.Context) {
 	b := visiting(t, browser, onItsWay(t))
 	b.card("code", "On its way")
@@ -628,8 +630,8 @@ func aPageFromTheCacheShowsTheTruth(t *testing.T, browser context.Context) {
 	b.card("ended")
 }
 
-// lettersThroughAnInputMethod tests letters typed by an input method, as for Chinese: they are
-// checked once the input method has ended. They look like capitals.
+// lettersThroughAnInputMethod tests letters typed with an input method, as for Chinese. They are
+// checked when the composition has ended. The field shows them as capitals.
 func lettersThroughAnInputMethod(t *testing.T, browser context.Context) {
 	w := accepting(t)
 	w.SendLetters()

@@ -21,7 +21,7 @@ const holding = `window.held = []; window.real = fetch; window.fetch = async (..
 }`
 
 // aLateAnswerMovesNoFocus tests answers that arrive while the person types in another field of the
-// page, such as a password: the text stays in that field, and the status line tells the answer.
+// page, such as a password. The text stays in that field, and the status line has the answer.
 func aLateAnswerMovesNoFocus(t *testing.T, browser context.Context) {
 	for name, put := range map[string]string{
 		"beside the field":     `0`,
@@ -38,7 +38,7 @@ func aLateAnswerMovesNoFocus(t *testing.T, browser context.Context) {
 		b.card("ask")
 		b.run(holding)
 		text := ""
-		later := func(answered func()) { // answered waits for the card
+		later := func(answered func()) { // answered waits for the card of the answer
 			b.Helper()
 			b.until(`held.length === 1`)
 			b.run(`pw.focus()`)
@@ -66,7 +66,7 @@ func aLateAnswerMovesNoFocus(t *testing.T, browser context.Context) {
 	}
 }
 
-// aLateAnswerInAFrame is the same for a person who types in the page around a frame. A frame's
+// aLateAnswerInAFrame tests the same while the person types in the page around a frame. A frame's
 // document cannot see where the focus is then.
 func aLateAnswerInAFrame(t *testing.T, browser context.Context) {
 	b, s := embeddedBeside(t, browser, accepting(t), browsertest.Look{}, tag("autofocus"), "")
@@ -90,8 +90,8 @@ func aLateAnswerInAFrame(t *testing.T, browser context.Context) {
 	is(t, eval[string](b, `document.querySelector('#pw').value`), "correcthorse")
 }
 
-// aMessagesCodeMovesNoFocus: the browser fills in the code of a text message while the person types
-// in another field.
+// aMessagesCodeMovesNoFocus tests a browser that fills in the code of a text message while the
+// person types in another field.
 func aMessagesCodeMovesNoFocus(t *testing.T, browser context.Context) {
 	w := phoning(t)
 	b, s := embeddedBeside(t, browser, w, browsertest.Look{}, tag(`channels="sms" country="DE"`)+`<input id="pw">`, "")
@@ -111,8 +111,8 @@ func aMessagesCodeMovesNoFocus(t *testing.T, browser context.Context) {
 	b.says("Number confirmed")
 }
 
-// aLateAnswerBringsTheFocus if the focus is nowhere, as in browsers in which a pressed button does
-// not get the focus.
+// aLateAnswerBringsTheFocus tests an answer while no element has the focus, as in browsers in which
+// a pressed button does not get it.
 func aLateAnswerBringsTheFocus(t *testing.T, browser context.Context) {
 	b := embedded(t, browser, accepting(t), browsertest.Look{}, tag("")+`<input id="pw">`)
 	b.card("ask")
@@ -124,5 +124,5 @@ func aLateAnswerBringsTheFocus(t *testing.T, browser context.Context) {
 	b.focused("code")
 }
 
-// focusOf moves the focus to an element, which an expression returns.
+// focusOf moves the focus to the element that an expression returns.
 func (t *tab) focusOf(expression string) { t.Helper(); t.run(expression + `.focus()`) }

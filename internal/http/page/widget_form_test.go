@@ -17,7 +17,7 @@ import (
 	"sendcode/internal/store"
 )
 
-// aWidgetThatIsRequired makes its form valid only while there is a proof.
+// aWidgetThatIsRequired tests that its form is valid only while there is a proof.
 func aWidgetThatIsRequired(t *testing.T, browser context.Context) {
 	w := accepting(t)
 	w.Codes.Proof = "a.b.c"
@@ -31,17 +31,17 @@ func aWidgetThatIsRequired(t *testing.T, browser context.Context) {
 	b.run(`window.told = []`, `['input', 'change'].forEach((name) => `+form+
 		`.addEventListener(name, ({ target }) => told.push(name + ' ' + target.value)))`)
 	b.card("ask")
-	valid(false) // before anything is asked for
+	valid(false) // before the first request
 	b.run(form + `.reportValidity()`)
 	b.focused("to")
 	is(t, eval[string](b, element+`.validationMessage`), "Confirm your address with a code.")
 	b.asked(pagetest.Address)
 	b.card("code")
-	valid(false) // with a code on its way
+	valid(false) // after a code was sent
 	b.getsIn()
 	valid(true) // with a proof
 	is(t, eval[string](b, element+`.value + ' ' + new FormData(`+form+`).get('proof')`), "a.b.c a.b.c")
-	is(t, eval[string](b, `told.join()`), "input a.b.c,change a.b.c") // and nothing of what was typed
+	is(t, eval[string](b, `told.join()`), "input a.b.c,change a.b.c") // typed text causes no events
 	b.run(form+`.reset()`, form+`.reset()`)                           // as React does after an action
 	b.rest(glance)
 	b.card("approved")
@@ -59,15 +59,15 @@ func aWidgetThatIsRequired(t *testing.T, browser context.Context) {
 	b.run(`document.querySelector('b').click()`)
 	b.fills("to", "cem@")
 	b.run(form + `.reset()`)
-	b.until(b.q("#to") + `.value === ''`) // as a text that is typed
+	b.until(b.q("#to") + `.value === ''`) // the typed text is gone, too
 	b.run(element+`.setAttribute('value', 'e30.eyJqdGkiOiJ2In0.e30')`, element+`.removeAttribute('value')`, `document.querySelector('b').click()`)
 	valid(false)
-	// as an input's: the value is the attribute's again, at once
+	// as for an input, the value is at once the attribute's again
 	is(t, eval[string](b, `(`+element+`.setAttribute('value', 'e30.eyJqdGkiOiJ2In0.e30'), document.querySelector('b').click(), `+
 		element+`.value + ' ' + `+form+`.checkValidity())`), "e30.eyJqdGkiOiJ2In0.e30 true")
 	b.run(element+`.value = ''`, element+`.removeAttribute('value')`)
 	b.run(element + `.removeAttribute('required')`)
-	valid(true) // where it is not required
+	valid(true) // if the element is not required
 }
 
 // aWidgetGivesNoProofToAnAddress tests that a form with the method GET gets no proof, and that the
@@ -85,10 +85,10 @@ func aWidgetGivesNoProofToAnAddress(t *testing.T, browser context.Context) {
 	b.card("ask")
 	b.run(`window.el = document.querySelector('send-code')`, `window.by = (id) => document.getElementById(id)`,
 		`window.press = (id, n) => by(id).querySelectorAll('button')[n].click()`,
-		// Chromium fires some twice
+		// Chromium fires some events twice
 		`addEventListener('formdata', (e) => { if (window.given === undefined) given = e.formData.get('proof'); })`)
 	b.run(`by('get').append(el)`, `el.value = 'e30.eyJqdGkiOiJ2In0.e30'`, `new FormData(by('get'))`, `el.value = ''`)
-	is(t, eval[bool](b, `given === null`), true) // before the module with the other cards is there
+	is(t, eval[bool](b, `given === null`), true) // before the module with the other cards has loaded
 	b.asked(pagetest.Address)
 	b.getsIn()
 	const warning = `this form gets no proof`
@@ -100,19 +100,19 @@ func aWidgetGivesNoProofToAnAddress(t *testing.T, browser context.Context) {
 		{`HTMLFormElement.prototype.submit.call(by('get'))`, false},
 		{`by('get').requestSubmit()`, false},
 		{`new FormData(by('get'))`, false},
-		{`press('get', 0)`, true}, // by the button's method
+		{`press('get', 0)`, true}, // the button's method decides
 		{`by('unknown').append(el), by('unknown').requestSubmit()`, false},
 		{`by('dialog').append(el), new FormData(by('dialog'))`, true},
-		{`by('react').append(el), new FormData(by('react'))`, true}, // only a script submits it
+		{`by('react').append(el), new FormData(by('react'))`, true}, // this form is submitted only by a script
 		{`by('post').append(el), press('post', 0)`, true},
 		{`press('post', 1)`, false},
-		{`setTimeout(() => by('post').requestSubmit())`, true}, // not by the button before
+		{`setTimeout(() => by('post').requestSubmit())`, true}, // the earlier button does not decide
 		{`press('post', 2)`, true},
 		{`by('post').method = 'get', new FormData(by('post'))`, false},
 		{`by('post').method = 'post', new FormData(by('post'))`, true},
 		{`document.body.prepend(el), el.setAttribute('form', 'get'), new FormData(by('get'))`, false},
 		{`el.setAttribute('form', 'post'), new FormData(by('post'))`, true},
-		// of another field
+		// the proof of another field
 		{
 			`by('get').append(Object.assign(document.createElement('input'), { name: 'proof', value: 'a.b.c' })), new FormData(by('get'))`,
 			true,
@@ -123,7 +123,7 @@ func aWidgetGivesNoProofToAnAddress(t *testing.T, browser context.Context) {
 		is(t, fmt.Sprint(c.act, eval[bool](b, `given === 'a.b.c'`)), fmt.Sprint(c.act, c.given))
 		is(t, eval[bool](b, `el.value === 'a.b.c' && el.form.checkValidity()`), true)
 		if c.act == `press('post', 1)` {
-			b.until(`frames.out.location.search === '?q=1'`) // nor has the address one
+			b.until(`frames.out.location.search === '?q=1'`) // the address has no proof either
 		}
 	}
 	is(t, strings.Count(strings.Join(b.console, "\n"), warning), 1)
@@ -191,8 +191,8 @@ const contract = `(async () => {
   return differ;
 })()`
 
-// aWidgetForLibrariesOfInputs: jQuery's serialize(), and libraries that validate with jQuery, use
-// the names of elements. They get the proof once, and nothing if there is no proof.
+// aWidgetForLibrariesOfInputs tests jQuery's serialize(), and libraries that validate with jQuery.
+// They use the names of elements, and get the proof once, or nothing if there is no proof.
 func aWidgetForLibrariesOfInputs(t *testing.T, browser context.Context) {
 	w := accepting(t)
 	w.Codes.Proof = "a.b.c"
@@ -245,8 +245,8 @@ func aWidgetKeepsTheContractOfAField(t *testing.T, browser context.Context) {
 	is(t, len(b.world.Codes.Asks()), 0)
 }
 
-// aWidgetsTextIsText: a press on a text leaves the fields alone, and a text can be marked. A press
-// on a label moves the focus to its field.
+// aWidgetsTextIsText tests that a press on a text does not affect the fields, and that text can be
+// selected. A press on a label moves the focus to its field.
 func aWidgetsTextIsText(t *testing.T, browser context.Context) {
 	b := embedded(t, browser, accepting(t), browsertest.Look{}, tag(""))
 	b.card("ask")
@@ -300,7 +300,7 @@ func aWidgetInTheReadersSize(t *testing.T, browser context.Context) {
 	is(t, eval[string](b, `getComputedStyle(`+b.q("#send")+`).fontSize`), "32px")
 	b.run(`document.querySelector('send-code').style.setProperty('--rem', '20px')`)
 	is(t, eval[string](b, `getComputedStyle(`+b.q("#send")+`).fontSize`), "20px")
-	// An address that is longer than a line is broken only at its @ and its dots.
+	// A long address breaks only at its @ and its dots.
 	b.do(browsertest.Look{Width: 375, Height: 700}.Apply())
 	b.run(`document.querySelector('send-code').style.setProperty('--rem', '32px')`)
 	b.asked("anna.b@mail.shop-example.co.uk")
@@ -314,8 +314,8 @@ func aWidgetInTheReadersSize(t *testing.T, browser context.Context) {
 	is(t, eval[bool](b, `document.documentElement.scrollWidth > innerWidth`), false)
 }
 
-// aWidgetHasPropertiesEarly: a page sets properties before the widget's script has loaded. React
-// then writes publicKey as an attribute, whose name HTML converts to lower case.
+// aWidgetHasPropertiesEarly tests a page that sets properties before the widget's script has
+// loaded. React then writes publicKey as an attribute, whose name HTML converts to lower case.
 func aWidgetHasPropertiesEarly(t *testing.T, browser context.Context) {
 	w := accepting(t)
 	b, s := embeddedBeside(t, browser, w, browsertest.Look{},
@@ -330,22 +330,22 @@ func aWidgetHasPropertiesEarly(t *testing.T, browser context.Context) {
 	b.do(chromedp.Navigate(s.URL))
 	b.card("ask", "Pide un código")
 	is(t, eval[bool](b, `early`), true)
-	// none is in the way of the element's own
+	// no instance property hides the element's own accessors
 	is(t, eval[string](b, `Object.keys(document.querySelector('send-code')).join()`), "")
 	is(t, eval[bool](b, `document.querySelector('form').checkValidity()`), false)
 	b.click("#send")
 	b.card("code", "a•••@example.com")
 	ask := w.Codes.Asks()[0]
 	is(t, [3]string{ask.Purpose, ask.Reference, ask.To}, [3]string{"gift", "r-1", pagetest.Address})
-	b.run(`document.querySelector('send-code').purpose = 'default'`) // set later, it is the element's
+	b.run(`document.querySelector('send-code').purpose = 'default'`) // after loading, the element's own setter is used
 	b.card("ask")
 	b.root = `document.querySelector('#two').shadowRoot`
 	b.asked("ben@example.com")
 	b.card("code", "b•••@example.com")
 }
 
-// aWidgetTellsItsPage by events of a failed mail, another recipient, a wrong code and an expired
-// code. It forgets a verification that the service no longer knows.
+// aWidgetTellsItsPage tests the events of a failed mail, another recipient, a wrong code and an
+// expired code. The widget forgets a verification that the service no longer knows.
 func aWidgetTellsItsPage(t *testing.T, browser context.Context) {
 	w := running(t)
 	b := embedded(t, browser, w, browsertest.Look{}, tag(""))
@@ -372,9 +372,9 @@ func aWidgetTellsItsPage(t *testing.T, browser context.Context) {
 	b.pass(11 * time.Minute)
 	b.card("ended", "This code has expired", "You can have a new one sent to b•••@example.com")
 	b.hears("expired", `"status":"expired"`)
-	is(t, eval[int](b, `heard.filter(([name]) => name === 'expired').length`), 1) // it tells once
+	is(t, eval[int](b, `heard.filter(([name]) => name === 'expired').length`), 1) // the page gets one event
 	b.ready()
-	b.click("#again") // without typing the address again
+	b.click("#again") // the address is still there
 	b.card("code", "On its way", "b•••@example.com")
 	w.Codes.Erase()
 	b.do(chromedp.Reload())
@@ -382,14 +382,15 @@ func aWidgetTellsItsPage(t *testing.T, browser context.Context) {
 	b.nothingKeptBut("")
 }
 
-// aWidgetIsResetWhileItAsks: an answer to what was asked before the reset changes nothing.
+// aWidgetIsResetWhileItAsks tests that an answer to a request from before the reset changes
+// nothing.
 func aWidgetIsResetWhileItAsks(t *testing.T, browser context.Context) {
 	w := accepting(t)
 	b := embedded(t, browser, w, browsertest.Look{}, tag(""))
 	const reset = `document.querySelector('send-code').reset()`
 	pause := func() { b.rest(600 * time.Millisecond) }
 	b.card("ask")
-	b.run(b.q("#to")+`.value = 'ana@example.com'`, b.q("#send")+`.click()`, reset) // before the module is there
+	b.run(b.q("#to")+`.value = 'ana@example.com'`, b.q("#send")+`.click()`, reset) // before the module has loaded
 	pause()
 	b.card("ask")
 	is(b, b.value("#to"), "")
@@ -407,8 +408,8 @@ func aWidgetIsResetWhileItAsks(t *testing.T, browser context.Context) {
 }
 
 // aWidgetIsOneRequest tests that, until its field gets the focus, a widget makes only one request,
-// and asks whether its page may use the key. Nothing around it moves, given the line of the
-// documentation that keeps its height before the script has loaded.
+// which asks whether its page may use the key. Nothing around the widget moves if the page has the
+// documented line that reserves its height before the script has loaded.
 func aWidgetIsOneRequest(t *testing.T, browser context.Context) {
 	const tall = 12
 	height := strings.TrimSpace(strings.Split(example(t, "css")[0], "\n")[0])
@@ -424,7 +425,7 @@ func aWidgetIsOneRequest(t *testing.T, browser context.Context) {
 			w.URL+"v1/channels?purpose=&locale=en"))
 		got := eval[[]string](b, fmt.Sprintf(
 			`performance.getEntriesByType('resource').filter((e) => e.name.startsWith(%q)).map((e) => new URL(e.name).pathname)`, w.URL))
-		// the question whether the page may ask comes with the card
+		// the answer to the card's request says whether the page may use the key
 		if strings.Join(got, " ") != "/widget.js /v1/channels" {
 			t.Errorf("at %d px it is %v", width, got)
 		}
@@ -437,11 +438,12 @@ func aWidgetIsOneRequest(t *testing.T, browser context.Context) {
 		}
 		b.asked(pagetest.Address)
 		b.getsIn()
-		is(t, eval[float64](b, below), 0) // the height is given back
+		is(t, eval[float64](b, below), 0) // the reserved height is released
 	}
 }
 
-// slow has each request of a tab wait and share a narrow line, as a telephone's.
+// slow makes each request of a tab slow, over a connection with little bandwidth, like a
+// telephone's.
 func slow(latency time.Duration, bytesPerSecond float64) chromedp.Action[chromedp.Void] {
 	return browsertest.Command(network.EmulateNetworkConditionsByRule, network.EmulateNetworkConditionsByRuleParams{
 		MatchedNetworkConditions: []*network.Conditions{{
@@ -451,7 +453,7 @@ func slow(latency time.Duration, bytesPerSecond float64) chromedp.Action[chromed
 	})
 }
 
-// shifting is a script that records in shifts what moves on a page by more than least.
+// shifting returns a script that records in shifts all elements that move by more than least.
 func shifting(least float64) string {
 	return fmt.Sprintf(`window.shifts = [];
 		const source = (s) => [s.node?.nodeName + '#' + s.node?.id, JSON.stringify(s.previousRect), JSON.stringify(s.currentRect)].join(' ');
@@ -459,10 +461,10 @@ func shifting(least float64) string {
 			.map((e) => [e.value, ...e.sources.map(source)].join(' ')))).observe({ type: 'layout-shift', buffered: true })`, least)
 }
 
-// aWidgetIsItsApps: the first card has the purpose's title and the app's accent, as on our page. An
-// accent of the site around it takes precedence.
+// aWidgetIsItsApps tests that the first card has the purpose's title and the app's accent, as on
+// our page. An accent of the site around it takes precedence.
 func aWidgetIsItsApps(t *testing.T, browser context.Context) {
-	for css, want := range map[string][2]string{ // the colour of the button, in light and in dark colours
+	for css, want := range map[string][2]string{ // the button's colour in the light and in the dark scheme
 		"":                                      {"rgb(11, 122, 92)", "rgb(99, 192, 158)"},
 		`send-code { --accent: rebeccapurple }`: {"rgb(102, 51, 153)", "rgb(102, 51, 153)"},
 	} {
@@ -480,8 +482,8 @@ func aWidgetIsItsApps(t *testing.T, browser context.Context) {
 	}
 }
 
-// aWidgetFollowsItsPagesLanguage: the language of an ancestor, also outside the component that has
-// the widget, may be set after the widget has started.
+// aWidgetFollowsItsPagesLanguage tests a language that is set on an ancestor after the widget has
+// started, even on one outside the component with the widget.
 func aWidgetFollowsItsPagesLanguage(t *testing.T, browser context.Context) {
 	b := embedded(t, browser, world(t), browsertest.Look{}, `<main><p></p>`+tag("")+`</main>`)
 	b.card("ask", "Get a code")
@@ -498,7 +500,7 @@ func aWidgetFollowsItsPagesLanguage(t *testing.T, browser context.Context) {
 	b.run(`window.el = document.querySelector('send-code')`, `document.querySelector('main').removeAttribute('lang')`,
 		`document.querySelector('p').attachShadow({ mode: 'open' }).append(el)`)
 	b.root = `el.shadowRoot`
-	b.card("ask", "Pide un código") // of the document
+	b.card("ask", "Pide un código") // the document's language
 	b.run(`document.documentElement.lang = 'en'`)
 	b.card("ask", "Get a code")
 }

@@ -17,8 +17,8 @@ import (
 )
 
 // pressed simulates a service that requires a human check. answers are the next answers to a send;
-// then a send is accepted. sends has the key and the token of each send. The answer of a vendor's
-// check comes when the test calls late.
+// after them a send is accepted. sends has the key and the token of each send. The answer of a
+// vendor's check arrives when the test calls late.
 const pressed = `(() => {
 	const real = fetch;
 	Object.assign(window, { sends: [], answers: [], bars: [], workers: 0, told: [] });
@@ -51,14 +51,15 @@ func challenge(number int, salt string) string {
 		sha256.Sum256(fmt.Append([]byte(salt), number)), number+5000, salt)
 }
 
-// aRule is the part of an answer if a rule refuses, and noRule if only the human check is missing.
+// aRule is the part of an answer by which a rule refuses. noRule is that part if only the human
+// check is missing.
 const (
 	aRule = `,"retry_after":90,"blocked_by":"all","quota":` +
 		`{"allowed":false,"retry_after":90,"blocked_by":"all","rules":[{"name":"all","scope":"app","limit":9,"window":3600,"remaining":0,"reset_after":90,"retry_after":90}]}`
 	noRule = ""
 )
 
-// asksFor is an answer that asks for a check by a vendor, or by work, if there is a challenge.
+// asksFor returns an answer that requires a check by a vendor or, with a challenge, by work.
 func asksFor(status int, by, challenge, rule string) string {
 	return fmt.Sprintf(`[%d,{"type":"https://s/problems/human-check","human_check":{"by":%q,"site_key":"key","work":%s}%s}]`, status, by,
 		challenge, rule)
@@ -93,8 +94,8 @@ func pressedSite(t *testing.T, browser context.Context, policy, vendor string, a
 const (
 	openPolicy = "default-src 'none'; script-src 'self' BASE https://challenges.cloudflare.com; connect-src BASE; img-src data:; style-src 'self'; worker-src blob: BASE"
 	tightly    = "default-src 'none'; script-src 'self' BASE; connect-src BASE; img-src data:; style-src 'self'; require-trusted-types-for 'script'; trusted-types 'none'"
-	// vendorComes has each vendor's script come at once. Before it, as many scripts fail as the
-	// test wants, or another one answers, so that the vendor's object is missing.
+	// vendorComes answers the request for each vendor's script at once. First it lets as many
+	// requests fail, or delivers as many foreign scripts without the vendor's object, as the test sets.
 	vendorComes = `document.addEventListener('DOMContentLoaded', () => {
 		window.failing ??= 0;
 		window.another ??= 0;
@@ -108,7 +109,7 @@ const (
 			});
 		};
 	});`
-	// turnstileScript stands for Cloudflare's.
+	// turnstileScript simulates Cloudflare's script.
 	turnstileScript = vendorComes + `(() => {
 		window.turnstile = { render(place, all) {
 			told.push(['render', place.isConnected, place.assignedSlot !== null, all.sitekey, all.action].join());
@@ -138,9 +139,9 @@ func (t *tab) works(number int) {
 	is(t.T, eval[int](t, t.root+`.querySelectorAll('progress, [name=human]').length + document.querySelectorAll('[slot=human]').length`), 0)
 }
 
-// strangersAreAsked while hardly any code of an app is entered: the service itself asks for work
-// before the first send. Nobody has set anything up, and people notice nothing on our page and in
-// the element: the browser does the work, and its second request is the same one with the solution.
+// strangersAreAsked tests an app of which hardly any code is entered: the service itself requires
+// work before the first send. This needs no setting, and people notice nothing on our page or in
+// the element. The browser does the work, and its second request is the same one with the solution.
 func strangersAreAsked(t *testing.T, browser context.Context) {
 	for name, open := range map[string]func(w *pagetest.World) *tab{
 		"on our page": func(w *pagetest.World) *tab { return visiting(t, browser, w) },
@@ -153,7 +154,7 @@ func strangersAreAsked(t *testing.T, browser context.Context) {
 		w := accepting(t)
 		w.Codes.AskStrangers([]string{"shop"})
 		b := open(w)
-		b.tolerate = cmp.Or(b.tolerate, "Failed to load resource") // as the browser calls every answer that is an error
+		b.tolerate = cmp.Or(b.tolerate, "Failed to load resource") // the browser's message for every answer with an error
 		b.asked(pagetest.Address)
 		b.card("code", "a•••@example.com")
 		asks := w.Codes.Asks()
@@ -167,8 +168,8 @@ func strangersAreAsked(t *testing.T, browser context.Context) {
 
 const pressedSalt = "0123456789abcdef?expires=1796000000&for=0123456789abcdef0123456789abcdef&key=k1&"
 
-// aWidgetWorks tests the challenge when there are many strangers: it is solved in a worker or, if
-// the site's policy allows none, in the page. The send has the same key.
+// aWidgetWorks tests the challenge when there are many strangers. It is solved in a worker or, if
+// the site's policy allows none, in the page. The second request has the same key.
 func aWidgetWorks(t *testing.T, browser context.Context) {
 	const ourPolicy = "; require-trusted-types-for 'script'; trusted-types sendcode-worker"
 	for policy, workers := range map[string]bool{openPolicy: true, openPolicy + ourPolicy: true, tightly: false} {
@@ -181,8 +182,8 @@ func aWidgetWorks(t *testing.T, browser context.Context) {
 }
 
 // aWidgetShowsAVendor tests that the vendor's challenge is in the light tree, and is shown again
-// after each answer. After two refused tokens, or if the person prefers, the widget uses work in
-// its place.
+// after each answer. After two refused tokens, or at the person's wish, the widget uses work
+// instead.
 func aWidgetShowsAVendor(t *testing.T, browser context.Context, engine *pagetest.Axe) {
 	work := challenge(20, pressedSalt)
 	b := pressedSite(t, browser, openPolicy, turnstileScript, asksFor(428, "turnstile", work, aRule),
@@ -297,7 +298,7 @@ func aWidgetLeavesAVendor(t *testing.T, browser context.Context) {
 
 	b := pressedSite(t, browser, openPolicy, turnstileScript, asksFor(428, "turnstile", "null", noRule))
 	b.until(`document.querySelector('[slot=human] button')`)
-	is(t, eval[int](b, `lates.size`), 0) // it is shown: the person has time
+	is(t, eval[int](b, `lates.size`), 0) // the challenge is shown, so no timeout runs
 	is(t, eval[string](b, b.q(".box .link")+`.textContent`), "I can't do this check")
 	b.run(b.q(".box .link")+`.focus()`, b.q(".box .link")+`.click()`)
 	b.card("away", "A check is needed first")
@@ -324,7 +325,8 @@ func aWidgetLeavesAVendor(t *testing.T, browser context.Context) {
 	}
 }
 
-// aWidgetWhoseVendorIsBlocked uses work, and says so. Without work it says how long the wait is.
+// aWidgetWhoseVendorIsBlocked tests that the widget uses work, and shows this. Without work it
+// shows how long the wait is.
 func aWidgetWhoseVendorIsBlocked(t *testing.T, browser context.Context) {
 	for _, policy := range []string{openPolicy, tightly} {
 		b := pressedSite(t, browser, policy, "", asksFor(428, "hcaptcha", challenge(20, pressedSalt), aRule))
@@ -337,8 +339,8 @@ func aWidgetWhoseVendorIsBlocked(t *testing.T, browser context.Context) {
 	is(t, b.tokens(1), "")
 }
 
-// aWidgetWithoutACheck says that a human check is needed if no wait would help, and what the person
-// can do.
+// aWidgetWithoutACheck tests that the widget says that a human check is needed, and what the person
+// can do, if no wait would help.
 func aWidgetWithoutACheck(t *testing.T, browser context.Context) {
 	const needed = "A check is needed first. It couldn't be done here"
 	b := pressedSite(t, browser, openPolicy, "", asksFor(428, "http", "null", noRule))
@@ -365,7 +367,7 @@ func aWidgetWithoutACheck(t *testing.T, browser context.Context) {
 	b.tokens(5)
 }
 
-// aWidgetsPageAsksItself by the event, with what it shows of its own.
+// aWidgetsPageAsksItself tests a page that handles the event, and shows its own check.
 func aWidgetsPageAsksItself(t *testing.T, browser context.Context) {
 	own := `addEventListener('humancheck', (e) => { told.push(e.detail.by + e.detail.site_key); e.preventDefault(); setTimeout(() => e.detail.respond('mine')); })`
 	b := pressedSite(t, browser, tightly, own, asksFor(428, "http", "null", aRule))
@@ -374,7 +376,7 @@ func aWidgetsPageAsksItself(t *testing.T, browser context.Context) {
 	is(t, eval[string](b, `told.join()`), "httpkey")
 }
 
-// theWorkIsSHA256 whatever the lengths of salt and number are.
+// theWorkIsSHA256 tests the hash for all lengths of salt and number.
 func theWorkIsSHA256(t *testing.T, browser context.Context) {
 	b := visiting(t, browser, accepting(t))
 	b.holdWidget()

@@ -12,8 +12,7 @@ import (
 	"sendcode/internal/kit/browsertest"
 )
 
-// moves are the ways in which a host moves an element. Each moves it to the other one of two
-// places.
+// moves has the ways in which a host moves an element. Each moves it between two places.
 var moves = map[string]string{
 	"appended": `other().append(el)`, "moved": `other().moveBefore(el, null)`,
 	"replaced": `other().replaceChildren(el)`, "taken out and put back": `el.remove(), await rest(50), other().append(el)`,
@@ -38,7 +37,7 @@ func aWidgetIsMoved(t *testing.T, browser context.Context) {
 		b.types("to", "ana@exa")
 		moved()
 		is(t, b.value("#to"), "ana@exa")
-		b.run(`el.setAttribute('locale', 'es')`) // which is drawn anew
+		b.run(`el.setAttribute('locale', 'es')`) // a new language redraws the widget
 		b.card("ask", "Pide un código")
 		is(t, b.value("#to"), "ana@exa")
 		b.run(`el.removeAttribute('locale')`)
@@ -67,8 +66,8 @@ func aWidgetIsMoved(t *testing.T, browser context.Context) {
 	}
 }
 
-// aWidgetIsDrawnAgain by its host, which restores the proof: as an attribute, or as the property,
-// before or after the script has loaded.
+// aWidgetIsDrawnAgain tests a host that redraws the widget and restores the proof: as an attribute,
+// or as the property, before or after the script has loaded.
 func aWidgetIsDrawnAgain(t *testing.T, browser context.Context) {
 	w := accepting(t)
 	b := embedded(t, browser, w, browsertest.Look{}, `<form method="post">`+tag(`name="proof" required`)+`</form>`)
@@ -89,7 +88,7 @@ func aWidgetIsDrawnAgain(t *testing.T, browser context.Context) {
 	given(again, `form.replaceChildren(el)`, `el.value = 'x'`, `el.value = proof`)
 	b.run(again, `form.replaceChildren(el)`)
 	b.types("to", "ana@exa")
-	given(`el.value = proof`) // whatever is being typed
+	given(`el.value = proof`) // even while the person types
 	b.run(`el.value = 'another'`)
 	is(t, b.proof(), eval[string](b, `proof`))
 	b.run(`el.value = ''`)
@@ -97,14 +96,14 @@ func aWidgetIsDrawnAgain(t *testing.T, browser context.Context) {
 	is(t, b.proof(), "")
 	w.Codes.Erase()
 	b.run(`window.told = []`, `form.addEventListener('change', () => told.push(el.value))`, `el.value = proof`)
-	b.card("ask") // of a verification that nobody knows
+	b.card("ask") // the service does not know this verification
 	b.until(`told.join() === '' && told.length === 1 && !form.checkValidity()`)
 	is(t, eval[int](b, `heard.filter(([name]) => name === 'approved').length`), 1)
 }
 
-// aConfirmationEnds with its proof: the widget says until when it lives, and then that it has
-// ended, and keeps the address. A proof that ended before the page gave it back is told in the same
-// way.
+// aConfirmationEnds tests the end of a proof. The widget shows until when the proof lives, and then
+// that it has ended, and keeps the address. The same texts appear for a proof that ended before the
+// page restored it.
 func aConfirmationEnds(t *testing.T, browser context.Context) {
 	w := accepting(t)
 	b := embedded(t, browser, w, browsertest.Look{}, `<form method="post">`+tag(`name="proof" required`)+`</form>`)
@@ -129,7 +128,7 @@ func aConfirmationEnds(t *testing.T, browser context.Context) {
 	b.getsIn()
 }
 
-// proof is the element's value.
+// proof returns the element's value.
 func (t *tab) proof() string {
 	t.Helper()
 	return eval[string](t, `document.querySelector('send-code').value`)

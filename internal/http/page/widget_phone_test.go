@@ -15,7 +15,7 @@ import (
 )
 
 // aWidgetByPhone goes the whole way by the keyboard only, on the page of another site and through a
-// reload: after the reload the widget shows the remaining time, and has stored no data about the
+// reload. After the reload the widget shows the remaining time, and has stored no data about the
 // person. A mistake in a number is shown at the field, and the number stays there.
 func aWidgetByPhone(t *testing.T, browser context.Context) {
 	w := phoning(t)
@@ -75,8 +75,8 @@ func aWidgetByPhone(t *testing.T, browser context.Context) {
 	}
 }
 
-// aWidgetsOtherChannel has its own wait, and its own code. It does not count as another tab, also
-// on our own page, where tabs share a verification.
+// aWidgetsOtherChannel tests that each channel has its own wait and its own code. Another channel
+// does not count as another tab, not even on our own page, where tabs share a verification.
 func aWidgetsOtherChannel(t *testing.T, browser context.Context) {
 	w := phoning(t)
 	w.Codes.Immediately = store.Sent
@@ -84,7 +84,7 @@ func aWidgetsOtherChannel(t *testing.T, browser context.Context) {
 	b.until(b.q("#country"))
 	b.asked(pagetest.Address)
 	b.card("code", "Check your mail")
-	is(t, eval[bool](b, `!!`+b.q(".instead")), false) // the mail mostly comes within the minute
+	is(t, eval[bool](b, `!!`+b.q(".instead")), false) // not offered in the first minute, in which most mails arrive
 	b.pass(61 * time.Second)
 	b.card("code", "Send a text message instead")
 	b.click("#instead")
@@ -104,10 +104,10 @@ func aWidgetsOtherChannel(t *testing.T, browser context.Context) {
 	window.fetch = slowly;
 	dispatchEvent(new Event('online'))`)
 	b.until(`window.asked`)
-	b.click(".instead [data-act=besides]") // while the widget asks for the code that it leaves
+	b.click(".instead [data-act=besides]") // while a request about the old code is under way
 	b.until(`window.answered`)
 	b.card("code", "Check your mail", "Send a text message instead", "+49 151•••789 · next code in 0:")
-	b.rest(longer) // it looks after a second
+	b.rest(longer) // the next look begins after a second
 	silent(t, eval[string](b, b.q("#card")+`.innerText`), "another tab")
 	b.ready()
 	b.click("#other")
@@ -129,7 +129,8 @@ func aWidgetsOtherChannel(t *testing.T, browser context.Context) {
 	b.nothingKeptBut("")
 }
 
-// aWidgetWithoutTextMessages offers what the service has, whatever the site wishes for.
+// aWidgetWithoutTextMessages tests that the widget offers only the service's channels, whatever the
+// site asks for.
 func aWidgetWithoutTextMessages(t *testing.T, browser context.Context) {
 	w := phoning(t)
 	w.Codes.Pause(recipient.SMS)

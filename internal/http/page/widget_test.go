@@ -17,12 +17,12 @@ import (
 	"sendcode/quota"
 )
 
-// tag is the widget, with more attributes.
+// tag returns the widget's tag, with more attributes.
 func tag(attributes string) string {
 	return `<send-code public-key="` + pagetest.PublicKey + `" ` + attributes + `></send-code>`
 }
 
-// listening keeps what widgets tell their page.
+// listening is a script that records the events of widgets.
 const listening = `(() => {
   window.heard = [];
   for (const name of ['sent', 'approved', 'refused', 'failed', 'changed', 'wrong', 'expired']) {
@@ -38,7 +38,7 @@ func embedded(t *testing.T, browser context.Context, w *pagetest.World, look bro
 	return b
 }
 
-// embeddedBeside makes such a page with a style sheet of its own. It does not open the page yet.
+// embeddedBeside returns such a page with a style sheet of its own. It does not open the page yet.
 func embeddedBeside(
 	t *testing.T, browser context.Context, w *pagetest.World, look browsertest.Look, markup, css string,
 ) (*tab, *pagetest.Site) {
@@ -51,7 +51,7 @@ func embeddedBeside(
 	return b, s
 }
 
-// asked has the widget send to the address.
+// asked makes the widget send to the address.
 func (t *tab) asked(to string) {
 	t.Helper()
 	t.card("ask")
@@ -80,8 +80,8 @@ func (t *tab) nothingKeptBut(id string) {
 	}
 }
 
-// aWidgetsRefusal because of what another person has sent a moment ago, and then because of both
-// sends.
+// aWidgetsRefusal tests a refusal because of another person's send a moment ago, and then because
+// of both sends.
 func aWidgetsRefusal(t *testing.T, browser context.Context) {
 	from := time.Now()
 	w := accepting(t, every(time.Minute), quota.Rule{Name: "hour", Scope: quota.Recipient, Limit: 2, Window: time.Hour})
@@ -89,16 +89,16 @@ func aWidgetsRefusal(t *testing.T, browser context.Context) {
 	b := embedded(t, browser, w, browsertest.Look{}, tag(""))
 	b.asked(pagetest.Address)
 	b.card("enough", "A code was just sent", "1 code was sent to ana@example.com at", "Send code in 0:", "per minute", "next in 0:")
-	is(t, eval[int](b, b.root+`.querySelectorAll('.pips-row').length`), 1) // the rule that refuses
+	is(t, eval[int](b, b.root+`.querySelectorAll('.pips-row').length`), 1) // only the rule that refuses
 	b.focused("heading")
 	b.hears("refused", `"what":"send"`, `"blocked_by":"minute"`, `"retry_after":`)
 	b.counts(from)
-	b.click("#again") // it waits, can be reached, and does nothing
+	b.click("#again") // the inactive button can have the focus, and does nothing
 	b.focused("again")
 	b.keys(kb.Enter)
 	is(t, len(w.Codes.Asks()), 2)
 	b.click("[data-act=change]")
-	b.asked("ana@") // a mistake in the next address is told at the field
+	b.asked("ana@") // the field shows a mistake in the next address
 	b.card("ask", "after the @")
 	b.asked(pagetest.Address)
 	b.card("enough")
@@ -106,13 +106,13 @@ func aWidgetsRefusal(t *testing.T, browser context.Context) {
 	w.Advance(61 * time.Second)
 	b.jump(61*time.Second, 61*time.Second)
 	b.until(`said.includes('You can request another code now.')`)
-	b.card("ask") // a limit that was reached is none any more
+	b.card("ask") // the reached limit no longer counts
 	is(t, b.value("#to"), pagetest.Address)
 	b.click("#send")
 	b.card("code", "Check your mail", "Next code at", "min")
 	b.do(chromedp.Reload())
 	b.card("code", "Next code at")
-	b.run(b.q("#again") + `.removeAttribute('aria-disabled')`) // the page believes that it need not wait
+	b.run(b.q("#again") + `.removeAttribute('aria-disabled')`) // as if the page took the wait for over
 	b.click("#again")
 	b.card("enough", "Hourly limit reached", "At most 2 codes per hour go to a•••@example.com.", "Next code at",
 		"The last code still works until")
@@ -137,8 +137,8 @@ func severalWidgets(t *testing.T, browser context.Context) {
 	b.card("code", "验证码已发到 b•••@example.com", "重新发送", "还需 0:")
 	b.root = one
 	b.card("code", "a•••@example.com")
-	// The first widget, whose mail is still on its way, is removed while it waits for an answer:
-	// its request is aborted and not repeated.
+	// The first widget, whose mail is still on its way, is removed while it waits for an answer.
+	// Its request is aborted and not repeated.
 	b.run(`window.asked = []`, `window.real = fetch`, `window.fetch = (url, options) => {
 		asked.push(String(url));
 		if (!String(url).includes('verification-1')) return real(url, options);
@@ -162,7 +162,7 @@ func severalWidgets(t *testing.T, browser context.Context) {
 }
 
 // aWidgetKeepsTokens tests that the widget stores the tokens of right codes, at most five, newest
-// first, until it is told to forget them. Without storage it keeps none.
+// first, until the page makes it forget them. Without storage it keeps none.
 func aWidgetKeepsTokens(t *testing.T, browser context.Context) {
 	w := accepting(t)
 	b, s := embeddedBeside(t, browser, w, browsertest.Look{}, tag(""), "")

@@ -18,8 +18,8 @@ import (
 	"sendcode/internal/run/app/apptest"
 )
 
-// aWidgetOnAPageThatMayNot tests a page that may not use the key: the widget says so in plain
-// words, to the person and to the author of the page, and sends nothing.
+// aWidgetOnAPageThatMayNot tests a page that may not use the key. The widget explains this in plain
+// words to the person and to the author of the page, and sends nothing.
 func aWidgetOnAPageThatMayNot(t *testing.T, browser context.Context) {
 	for name, c := range map[string]struct{ markup, said string }{
 		"its origin is in no list":      {tag(""), "the service lets no page of this origin read its answers: http://"},
@@ -42,7 +42,7 @@ func aWidgetOnAPageThatMayNot(t *testing.T, browser context.Context) {
 		b.do(chromedp.Navigate(site.URL))
 		if name == "the channel is not set up there" {
 			b.asked(pagetest.Address)
-		} // else it shows before anything is typed
+		} // otherwise the notice appears before the first key
 		b.card("misplaced", "Codes can't be sent from here", "This page is not set up to use this service", "nothing was sent")
 		b.hears("failed", `"reason":"misplaced"`)
 		is(t, w.Codes.Sends(), 0)
@@ -93,13 +93,13 @@ func aWidgetBehindAPagesTools(t *testing.T, browser context.Context) {
 	}
 }
 
-// aWidgetAndAnOutage: a request that is repeated after a lost answer or an outage has the same key;
-// a new request has another key.
+// aWidgetAndAnOutage tests that a request which is repeated after a lost answer or an outage has
+// the same key. A new request has another key.
 func aWidgetAndAnOutage(t *testing.T, browser context.Context) {
 	w := accepting(t)
 	b := embedded(t, browser, w, browsertest.Look{}, tag(""))
 	b.asked("ana@")
-	b.card("ask", "after the @") // is told at the field, and not kept
+	b.card("ask", "after the @") // the field shows the mistake, and nothing is stored
 	b.run(`window.real = fetch`, `window.left = 2`, `window.fetch = async (...all) => {
 		const a = await real(...all); if (all[1].method === 'POST') { if (--left === 0) window.fetch = real; throw new DOMException('', 'TimeoutError') } return a }`)
 	b.asked(pagetest.Address)
@@ -107,17 +107,17 @@ func aWidgetAndAnOutage(t *testing.T, browser context.Context) {
 	b.until(b.q("#send:not(.busy)"))
 	b.hears("failed", `"reason":"network"`)
 	w.Codes.SetDown(true)
-	b.run(`freeze()`) // the wait is a short one
+	b.run(`freeze()`) // with stopped clocks the short wait does not end
 	b.keys(kb.Enter)
 	b.card("away", "We can't do this right now", "It isn't your fault", "Your address is kept: ana@example.com", "Try again in 0:02")
 	b.hears("failed", `"reason":"unavailable"`)
 	w.Codes.SetDown(false)
 	b.jump(2*time.Second, 2*time.Second)
 	b.ready()
-	b.says("Try again") // and nothing of another code
+	b.says("Try again") // the text does not mention another code
 	b.click("#again")
-	b.card("code", "On its way")         // a repetition is answered as the request was
-	b.jump(2*time.Second, 2*time.Second) // after which it looks again
+	b.card("code", "On its way")         // a repetition has the answer of the first request
+	b.jump(2*time.Second, 2*time.Second) // the next look begins
 	b.card("code", "Check your mail")
 	w.Codes.SetDown(true)
 	b.types("code", pagetest.Code)
@@ -126,16 +126,16 @@ func aWidgetAndAnOutage(t *testing.T, browser context.Context) {
 	b.do(chromedp.Reload())
 	b.card("away", "We can't do this right now")
 	w.Codes.SetDown(false)
-	b.card("code", "Check your mail") // without a press
+	b.card("code", "Check your mail") // the card changes without a press
 	w.Codes.SetDown(true)
-	b.click("[data-act=change]") // the next try is of what was tried last, not of what was there before
+	b.click("[data-act=change]") // the next try repeats the last request, not the one before
 	b.asked("cem@example.com")
 	b.card("away", "Your address is kept: cem@example.com")
 	w.Codes.SetDown(false)
 	b.ready()
 	b.click("#again")
 	b.card("code", "c•••@example.com")
-	var keys []string // each as often as it came, after the mistake's
+	var keys []string // the keys of all requests after the mistake
 	for _, ask := range w.Codes.Asks()[1:] {
 		keys = append(keys, ask.IdempotencyKey)
 	}
@@ -144,8 +144,8 @@ func aWidgetAndAnOutage(t *testing.T, browser context.Context) {
 	}
 }
 
-// aWidgetContinues: a press without a connection is sent once the connection is back, even if the
-// card would be different by then.
+// aWidgetContinues tests a press without a connection. It is sent once when the connection is back,
+// even if the card would be different by then.
 func aWidgetContinues(t *testing.T, browser context.Context) {
 	w := accepting(t)
 	b := embedded(t, browser, w, browsertest.Look{}, tag(""))
@@ -159,16 +159,16 @@ func aWidgetContinues(t *testing.T, browser context.Context) {
 	b.lose()
 	b.click("#again")
 	b.until(b.q("#again:not(.busy)") + ` && ` + b.q("#offline") + `.innerText.includes("We'll continue")`)
-	b.run(`window.get = Storage.prototype.getItem`, // a code of another tab is right
+	b.run(`window.get = Storage.prototype.getItem`, // another tab enters a right code
 		`Storage.prototype.getItem = function (name) { return this === localStorage ? 'a token' : get.call(this, name) }`)
-	b.rest(1500 * time.Millisecond) // it looks after a second
+	b.rest(1500 * time.Millisecond) // the next look begins after a second
 	b.do(pagetest.Offline(false))
 	b.card("code", "e•••@example.com")
 }
 
-// aWidgetsAnswerIsLost, and found again: a reload and the same address bring the code that was
-// sent. Until then a random key is kept, and no word of the recipient. A key of another recipient
-// gives way, and a known code's message stops nothing.
+// aWidgetsAnswerIsLost tests a lost answer. A reload and the same address bring the code that was
+// sent. Until then the browser stores a random key, but nothing about the recipient. A key of
+// another recipient is replaced, and an earlier message of a known code stops nothing.
 func aWidgetsAnswerIsLost(t *testing.T, browser context.Context) {
 	w := accepting(t)
 	b := embedded(t, browser, w, browsertest.Look{}, tag(""))
@@ -190,7 +190,7 @@ func aWidgetsAnswerIsLost(t *testing.T, browser context.Context) {
 	b.pass(61 * time.Second)
 	b.ready()
 	loses(func() { b.click("#again") })
-	b.card("code", "Code sent again") // by the next look
+	b.card("code", "Code sent again") // the next look shows it
 	b.pass(61 * time.Second)
 	b.ready()
 	b.click("#again")
@@ -217,9 +217,9 @@ func aWidgetsAnswerIsLost(t *testing.T, browser context.Context) {
 const losing = `window.real = fetch; window.lose = %d; window.fetch = async (...all) => { const answer = await real(...all);
 	if (String(all[0]).endsWith('/check') && lose > 0) { lose--; %s } return answer }`
 
-// theAnswerToACodeIsLost: the widget repeats the request with the same key, which counts nothing,
-// and only an answer with a proof counts as approved. Without a key the card says that the code is
-// used, and a press asks for a new code.
+// theAnswerToACodeIsLost tests that the widget repeats the request with the same key, which counts
+// nothing. Only an answer with a proof counts as approved. Without a key the card says that the
+// code is used, and a press asks for a new code.
 func theAnswerToACodeIsLost(t *testing.T, browser context.Context) {
 	const lost, away = `throw new TypeError('lost')`, `return new Response('{}', { status: 503 })`
 	const form = `document.querySelector('form').checkValidity() + ' ' + document.querySelector('send-code').value.split('.').length`
@@ -262,8 +262,8 @@ func theAnswerToACodeIsLost(t *testing.T, browser context.Context) {
 	}
 }
 
-// aWidgetBesideToJSON: a library of the page, such as Prototype 1.6, has given arrays a toJSON,
-// which JSON.stringify then calls. It makes no difference, also in a known browser.
+// aWidgetBesideToJSON tests a page whose library, such as Prototype 1.6, has given arrays a toJSON,
+// which JSON.stringify then calls. The widget works as usual, also in a known browser.
 func aWidgetBesideToJSON(t *testing.T, browser context.Context) {
 	w := accepting(t)
 	b, s := embeddedBeside(t, browser, w, browsertest.Look{}, tag(""), "")
@@ -280,9 +280,9 @@ func aWidgetBesideToJSON(t *testing.T, browser context.Context) {
 	}
 }
 
-// impostor is a script by which another one answers in place of the service, such as a service
-// worker or a firewall, while window.other has an answer: {status, body}, or 'cors' for one that
-// the page may not read.
+// impostor is a script that answers in place of the service, like a service worker or a firewall,
+// while window.other has an answer: {status, body}, or 'cors' for an answer that the page may not
+// read.
 const impostor = `window.real = fetch; window.others = 0; window.fetch = async (...all) => {
 	if (!window.other || !String(all[0]).includes('/v1/')) return real(...all);
 	others++;
@@ -290,15 +290,15 @@ const impostor = `window.real = fetch; window.others = 0; window.fetch = async (
 	return new Response(other.body, { status: other.status, headers: { 'Content-Type': /^[{[]/.test(other.body) ? 'application/json' : 'text/html' } });
 }`
 
-// anotherOneAnswers tests answers that are none of the service, with every status: nothing is
-// forgotten, nothing is called expired or set up wrongly, and the next press goes on.
+// anotherOneAnswers tests answers that do not come from the service, with every status. The widget
+// forgets nothing, calls nothing expired or set up wrongly, and the next press works.
 func anotherOneAnswers(t *testing.T, browser context.Context) {
 	b, s := embeddedBeside(t, browser, accepting(t), browsertest.Look{}, tag(""), "")
 	b.tolerate = "e" // the client warns
 	b.first(impostor + `; window.other = { status: 403, body: '<title>Just a moment</title>' }`)
 	b.do(chromedp.Navigate(s.URL))
 	b.card("ask")
-	b.until(`others >= 2`) // the question about the channels, and its repetition
+	b.until(`others >= 2`) // the request for the channels, and its repetition
 	b.rest(longer)
 	b.card("ask")
 	unanswered := func(kind string) {
@@ -324,7 +324,7 @@ func anotherOneAnswers(t *testing.T, browser context.Context) {
 	}
 	for _, other := range []string{`{ status: 200, body: '<h1>You are offline</h1>' }`, `{ status: 403, body: '{"error":"blocked"}' }`, `'cors'`} {
 		b.run(`other = ` + other)
-		b.fills("code", pagetest.Code+kb.Enter) // the key submits a code again
+		b.fills("code", pagetest.Code+kb.Enter) // Enter submits the code again
 		unanswered("code")
 		is(t, b.value("#code"), pagetest.Code)
 	}
@@ -336,14 +336,14 @@ func anotherOneAnswers(t *testing.T, browser context.Context) {
 	is(t, b.told("no answer of the service: 403, text/html"), true)
 }
 
-// example gives the blocks of a language of docs/widget.md.
+// example returns the code blocks in a language of docs/widget.md.
 func example(t *testing.T, language string) []string {
 	t.Helper()
 	return servertest.Blocks(t, read(t, "../../../docs/widget.md"), language)
 }
 
-// aWidgetByItsDocumentation goes the whole way over the program itself: the snippet and the policy
-// are the documentation's, on a page of another origin, and a double click is one mail.
+// aWidgetByItsDocumentation goes the whole way with the real program. The snippet and the policy
+// are the documentation's, on a page of another origin, and a double click sends one mail.
 func aWidgetByItsDocumentation(t *testing.T, browser context.Context) {
 	var policy, markup string
 	site := pagetest.NewSite("", func() (string, string, string) { return policy, "", markup })
@@ -363,13 +363,13 @@ func aWidgetByItsDocumentation(t *testing.T, browser context.Context) {
 		addEventListener('approved', (e) => { window.proof = e.detail.proof }); ` + example(t, "js")[0]) // as a script of the head
 	b.do(chromedp.Navigate(site.URL))
 	b.card("ask", "Get a code")
-	b.run(`document.body.replaceWith(document.body.cloneNode(true))`) // as routers bring a page
+	b.run(`document.body.replaceWith(document.body.cloneNode(true))`) // as routers replace a page
 	b.card("ask", "Get a code")
 	b.types("to", pagetest.Address)
 	b.press("#send", 2)
 	b.keys(kb.Enter)
 	b.card("code", "Check your mail", "Code sent to a•••@example.com", "Send again in", "3 left", "7 left")
-	if n := eval[int](b, b.root+`.querySelectorAll('.pips-row').length`); n != 3 { // those of the network are left out
+	if n := eval[int](b, b.root+`.querySelectorAll('.pips-row').length`); n != 3 { // the rules of the network are left out
 		t.Errorf("%d rules are shown", n)
 	}
 	code := service.CodeIn(service.AwaitMail(pagetest.Address, 1)[0])

@@ -46,17 +46,17 @@ var (
 type Codes struct {
 	*verificationtest.Process
 	Immediately store.Status
-	Proof       string // of approvals; empty: as it is
+	Proof       string // the proof of approvals; empty: the real one
 
 	db    *sqlitetest.DB
 	began time.Time
 	texts verification.LocaleChooser
-	held  sync.RWMutex // a Send waits for it
+	held  sync.RWMutex // held while Sends are blocked
 
 	mu      sync.Mutex
 	offered policy.Set
 	life    time.Duration
-	format  code.Format // of the codes that are sent now
+	format  code.Format // of the codes that are sent from now on
 	locked  bool
 	sends   int
 	checks  int
@@ -64,8 +64,8 @@ type Codes struct {
 	names   []string     // of verifications: the nth is the ID of "verification-n"
 	right   []string     // their codes
 	newest  *store.Work  // nil: nothing was sent
-	ended   bool         // the newest send has
-	fate    store.Status // of messages now
+	ended   bool         // the newest send has an outcome
+	fate    store.Status // the outcome of messages from now on
 	hold    time.Duration
 }
 
@@ -140,8 +140,8 @@ func (c *Codes) Pause(ch recipient.Channel) {
 	})
 }
 
-// SetCountries sets the countries that text messages go to, in alphabetical order; without any the
-// channelOrEmail is off.
+// SetCountries sets the countries that text messages go to, in alphabetical order. Without
+// countries, text messages are off.
 func (c *Codes) SetCountries(countries ...string) {
 	c.change(func() {
 		c.Texts, c.offered.Numbers.Countries = nil, countries
@@ -223,7 +223,7 @@ func (c *Codes) ExpectReports() {
 	c.change(func() { c.offered.Reports = map[recipient.Channel]bool{recipient.Email: true} })
 }
 
-// Bounce has a provider report that the newest send, a mail, bounced for good.
+// Bounce makes a provider report that the newest send, a mail, bounced for good.
 func (c *Codes) Bounce() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -300,7 +300,7 @@ func (c *Codes) outcome() (delivery.Result, error) {
 	return receipt, nil
 }
 
-// provider takes mails, carrier text messages.
+// provider accepts mails, and carrier text messages.
 type (
 	provider struct {
 		delivery.Unlimited

@@ -6,7 +6,7 @@ import (
 	"sendcode/internal/store"
 )
 
-// Step brings a world further.
+// Step moves a world towards a state.
 type Step func(*World)
 
 type steps = []Step

@@ -39,14 +39,14 @@ type World struct {
 
 	exhausted atomic.Bool
 	updated   atomic.Bool
-	held      atomic.Pointer[chan struct{}] // what the widget's further modules wait for; nil: nothing
+	held      atomic.Pointer[chan struct{}] // closed when the widget's further modules may load; nil: at once
 }
 
 // clock stands still until a test starts it. A test can also move the clock.
 type clock struct {
 	mu      sync.Mutex
 	at      time.Time
-	running time.Time // since when; zero: it stands
+	running time.Time // since when the clock runs; zero: it stands
 }
 
 func (c *clock) now() time.Time {
@@ -109,7 +109,7 @@ func withoutTime(_ []string, a slog.Attr) slog.Attr {
 	return a
 }
 
-// Update makes the service a newer release than the pages that are open, so its modules are
+// Update makes the service a newer release than that of the open pages, so its modules are
 // different.
 func (w *World) Update() { w.updated.Store(true) }
 
@@ -127,7 +127,7 @@ var theShop = page.AppPage{
 	ReturnURLs: []string{"https://shop.example/welcome", "https://app.example"},
 }
 
-// Also makes the page serve another app, too.
+// Also makes the page serve a second app.
 func (w *World) Also(other page.AppPage) {
 	other.Key = api.PageKey(other.App)
 	w.api.SetKeys(append(w.api.Keys(), api.NewPageKey(other.App, verification.PageOffer{Purposes: []string{"default"}})))
@@ -137,7 +137,7 @@ func (w *World) Also(other page.AppPage) {
 	w.page.Configure(theShop, other)
 }
 
-// references makes references from which a test can read the proof.
+// references returns references from which a test can read the proof.
 type references struct{}
 
 func (references) ReferenceTo(app, proof string) (string, error) {
@@ -198,5 +198,5 @@ func (w *World) Run() {
 	w.clock.running = time.Now()
 }
 
-// Now is the server's clock.
+// Now returns the time of the server's clock.
 func (w *World) Now() time.Time { return w.clock.now() }
