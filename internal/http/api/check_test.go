@@ -12,10 +12,10 @@ import (
 	"sendcode/internal/verify/verification/verificationtest"
 )
 
-// A key is one text, with or without quotes. With the key, the answer to the right code can be
-// repeated, by ID and by recipient. The same key with another code gets 409 and costs no attempt.
-// Another app, and a browser at a back end's verification, read that there is no verification.
-// Another kind of key gets 409 and costs no attempt.
+// An Idempotency-Key is the same text with or without quotes. With the key, the answer to the right
+// code can be repeated, by ID and by recipient. The same key with another code gets 409 and costs
+// no attempt. Another app, and a browser at a back end's verification, read that there is no
+// verification. A key that cannot be used gets 409 and costs no attempt.
 func TestCheckByKey(t *testing.T) {
 	const key, approving, elsewhere = "5f0c9a4be1d24786a35e70c81b9f2d63", "0a1b2c3d4e5f60718293a4b5c6d7e8f9",
 		"sk_elsewhere_0123456789abcdef"

@@ -36,7 +36,8 @@ func newAPI(t testing.TB, change ...func(*verificationtest.Settings)) *echo.Echo
 	return verificationtest.Start(t, settings).Routes(api.Keys{keyOf("shop", secret), keyOf("shop", public)}, api.Services{})
 }
 
-// keyOf is an app's secret key; one that begins with pk_ is a public key for the pages of the shop.
+// keyOf returns a secret key of an app, or, for a text that begins with pk_, a public key for the
+// pages of the shop.
 func keyOf(app, text string) *api.Key {
 	key := &api.Key{App: app, ID: "k", Kind: verification.BackEnd, SHA256: sha256.Sum256([]byte(text))}
 	if strings.HasPrefix(text, "pk_") {
@@ -55,7 +56,7 @@ func FuzzAPI(f *testing.F) {
 			r.URL.Path, r.RequestURI = path, ""
 			r.Header.Set("Content-Type", "application/json")
 			r.Header["Idempotency-Key"], r.Header["Accept-Language"] = []string{header}, []string{header}
-			if !strings.Contains(header, "wait") { // there is no time
+			if !strings.Contains(header, "wait") { // a wait would take too much time
 				r.Header["Prefer"] = []string{header}
 			}
 			r.Header.Set("Authorization", "Bearer "+secret)

@@ -81,7 +81,7 @@ func FuzzIdempotencyKey(f *testing.F) {
 func TestAWaitOutlivesTheTimeouts(t *testing.T) {
 	var status int
 	var err error
-	for wait := 200 * time.Millisecond; wait < servertest.Patience/4; wait *= 2 { // a busy machine may not come to read the first in time
+	for wait := 200 * time.Millisecond; wait < servertest.Patience/4; wait *= 2 { // on a busy machine the first timeouts may be too short
 		if status, err = waitFor(wait); err == nil && status == http.StatusOK {
 			return
 		}

@@ -26,7 +26,7 @@ import (
 
 // ending describes how a send ends: with an error, a refusal, or a message.
 type ending struct {
-	before, after time.Duration // that the send takes, whatever the context says
+	before, after time.Duration // how long the send takes, even if the context ends
 	err           error
 	refused       quota.Decision
 	reason        string // why the message fails; empty: it is sent

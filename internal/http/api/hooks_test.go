@@ -40,7 +40,7 @@ type supabase struct {
 	*vtest.Rig
 	e      *echo.Echo
 	hook   string
-	secret [][]byte // of which each request has a signature
+	secret [][]byte // each request has a signature by each of these
 	lost   int      // how many answers to the next call are lost, since the connection breaks
 }
 
@@ -58,7 +58,7 @@ func newSupabase(r *vtest.Rig, kind authhooks.HookKind, change ...func(*authhook
 	return &supabase{Rig: r, e: e, hook: "auth", secret: [][]byte{hookSecrets[1], hookSecrets[0]}}
 }
 
-// body is a recorded body.
+// body returns a recorded body.
 func (s *supabase) body(name string) string {
 	s.Helper()
 	body, err := os.ReadFile("../authhooks/testdata/" + name + ".json")
@@ -68,7 +68,7 @@ func (s *supabase) body(name string) string {
 	return string(body)
 }
 
-// post is one attempt.
+// post makes one attempt.
 func (s *supabase) post(ctx context.Context, body string) *httptest.ResponseRecorder {
 	s.Helper()
 	req := httptest.NewRequestWithContext(ctx, http.MethodPost, "/v1/hooks/"+s.hook, strings.NewReader(body))
@@ -83,8 +83,8 @@ func (s *supabase) post(ctx context.Context, body string) *httptest.ResponseReco
 	return w
 }
 
-// call returns what Supabase's client gets, as docs/supabase.md says: a status and a text; "200 "
-// if the code is kept. The client makes three attempts within 5 s, 2 s apart.
+// call returns the answer for Supabase's client as docs/supabase.md describes it: a status and a
+// text; "200 " if the code is kept. The client makes three attempts within 5 s, 2 s apart.
 func (s *supabase) call(body string) string {
 	s.Helper()
 	ctx, cancel := context.WithTimeout(s.Context(), 5*time.Second)
@@ -150,7 +150,7 @@ func again(body string, n int) string {
 	return strings.Replace(body, "-0000000000", fmt.Sprintf("-%d000000000", n), 1)
 }
 
-// Each row of the table in docs/supabase.md.
+// The rows are those of the table in docs/supabase.md.
 func TestWhatSupabaseIsTold(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		s := newSupabase(r, authhooks.SupabaseEmail)
@@ -204,7 +204,7 @@ func TestWhatSupabaseIsTold(t *testing.T) {
 		r.Want("a slow database", s.call(again(signup, 8)), "503 Codes can't be sent or checked right now. Please try again in a moment.")
 		r.MendStore()
 		r.Sleep(2 * time.Second) // a second after the database's answer
-		r.WantMails(2)           // the earlier code counts
+		r.WantMails(2)           // the earlier code is still valid
 		r.Want("after that", s.call(again(signup, 9)), "200 ")
 		r.WantMails(3)
 		r.Sleep(time.Minute)
@@ -248,7 +248,7 @@ func TestAChangeOfAddressHasTwoCodes(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		s := newSupabase(r, authhooks.SupabaseEmail)
 		change := s.body("email_change_secure")
-		mailsAfter := func(n int) (all []string) { // sorted: those of one request leave in any order
+		mailsAfter := func(n int) (all []string) { // sorted, because the mails of one request leave in any order
 			for _, m := range r.MailServer.Attempts()[n:] {
 				all = append(all, m.To+" "+vtest.CodeIn(m))
 			}
@@ -271,8 +271,8 @@ func TestAChangeOfAddressHasTwoCodes(t *testing.T) {
 	})
 }
 
-// If the service already knows that a send fails, it says so within the deadline. It does not wait
-// for a slow server.
+// If the service already knows that a send fails, the answer says so within the deadline. It does
+// not wait for a slow server.
 func TestAHookTellsWhatFailed(t *testing.T) {
 	const gone, away = "422 We could not deliver to this address. Check it for a typing mistake, or use another one.",
 		"503 Codes can't be sent or checked right now. Please try again in a moment."
@@ -348,7 +348,7 @@ func TestAChangeWithinOneMailbox(t *testing.T) {
 	})
 }
 
-// Text messages: the number comes without a plus.
+// Supabase sends the number without a plus.
 func TestSupabasesTextMessages(t *testing.T) {
 	vtest.InBubbleWith(t, func(s *vtest.Settings) { s.Numbers.Countries = []string{"DE"} }, func(r *vtest.Rig) {
 		s := newSupabase(r, authhooks.SupabaseSMS)

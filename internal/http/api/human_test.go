@@ -64,7 +64,7 @@ func TestWhatAStrangerReadsUnderPressure(t *testing.T) {
 	})
 }
 
-// vendor is one that answers.
+// vendor is a vendor that accepts every answer.
 type vendor struct{}
 
 func (vendor) By() string      { return "turnstile" }
@@ -74,8 +74,8 @@ func (vendor) Check(context.Context, humancheck.VendorQuery) (humancheck.Result,
 	return humancheck.Result{Passed: true}, nil
 }
 
-// If each stranger's first send needs a pass, our page needs work, even if a vendor checks on other
-// sites, and is admitted by it. The next send needs no pass.
+// If each stranger's first send needs a pass, our page uses work, even if a vendor checks on other
+// sites. The next send needs no pass.
 func TestOurPageIsAskedForWork(t *testing.T) {
 	always := func(s *verificationtest.Settings) {
 		s.Humans = map[string]humancheck.Check{"shop": {Always: true, Cost: 1000, Vendor: vendor{}}}

@@ -28,8 +28,8 @@ func (c client) lockOut(to string) {
 	c.Fatal("the recipient was not locked out")
 }
 
-// A client whose own requests are used up learns nothing about a lockout: neither of one that this
-// process remembers, nor of one that only the database has.
+// A client whose own requests are used up learns nothing about a lockout, whether this process
+// remembers it or only the database has it.
 func TestAnExhaustedClientReadsNothingOfALockout(t *testing.T) {
 	for name, after := range map[string]time.Duration{"remembered": 0, "in the database alone": time.Minute} {
 		t.Run(name, func(t *testing.T) {
@@ -48,14 +48,14 @@ func TestAnExhaustedClientReadsNothingOfALockout(t *testing.T) {
 				if withLockout.Code != http.StatusTooManyRequests || read(t, withLockout).BlockedBy != "wide" {
 					t.Errorf("%d %s", withLockout.Code, withLockout.Body)
 				}
-				// A browser that may still make requests learns why it gets no code, and only the
-				// wait.
+				// A browser that may still make requests learns why it gets no code, but nothing
+				// else than the wait.
 				w := client{t, e, "192.0.2.44", public}.ask(alice)
 				if w.Code != http.StatusTooManyRequests || !strings.Contains(w.Body.String(), "/problems/too-many-checks") ||
 					rules(t, w) != "" || read(t, w).RetryAfter < 86_000 {
 					t.Errorf("with room: %d %s", w.Code, w.Body)
 				}
-				// The lockout is of no other class of callers.
+				// The lockout does not hold for other classes of callers.
 				client{t, e, "192.0.2.1", secret}.admitted(alice)
 			})
 		})

@@ -13,8 +13,8 @@ import (
 	"sendcode/internal/verify/verification/verificationtest"
 )
 
-// onNews runs a test with a client that asks as the news' page does, with text messages to Germany.
-// Known browsers have more places.
+// onNews runs a test with a client that makes requests like the page of the app news, with text
+// messages to Germany. Known browsers have more places.
 func onNews(t *testing.T, test func(r *verificationtest.Rig, ask func(method, path, body string) (answer string))) {
 	t.Helper()
 	germany := func(s *verificationtest.Settings) { s.Numbers.Countries = []string{"DE"} }
@@ -27,13 +27,14 @@ func onNews(t *testing.T, test func(r *verificationtest.Rig, ask func(method, pa
 	})
 }
 
-// firstID is the ID of the verification in an answer.
+// firstID returns the ID of the verification in an answer.
 func firstID(answer string) string {
 	return regexp.MustCompile(`"id":"(\w+)"`).FindStringSubmatch(answer)[1]
 }
 
-// For a mistyped domain and a landline, the answer asks back once, before anything is sent, if the
-// request says that the page can ask. The log contains nothing that a person typed.
+// For a mistyped domain and a landline, the answer asks whether the recipient is right, once and
+// before anything is sent, if the request says that the page can ask. The log contains nothing that
+// a person typed.
 func TestADoubtfulRecipientIsAskedAboutOnce(t *testing.T) {
 	onNews(t, func(r *verificationtest.Rig, ask func(method, path, body string) string) {
 		const mistyped, landline = "422 invalid-field to domain_typo", "422 invalid-field to landline"
@@ -95,8 +96,8 @@ func TestACodeThatComesAfterTheNext(t *testing.T) {
 	})
 }
 
-// What a browser reads about a mail is the same, byte by byte except for IDs, whether or not its
-// person has confirmed a phone number, even if the browser sends the token for that number.
+// A browser reads the same about a mail, byte by byte except for IDs, whether or not its person has
+// confirmed a phone number, even if the browser sends the token for that number.
 func TestMailAnswerHidesConfirmedNumber(t *testing.T) {
 	ids := regexp.MustCompile(`"(id|support)":"[^"]+"`)
 	var told [2]string

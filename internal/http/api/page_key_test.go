@@ -20,7 +20,8 @@ import (
 	"sendcode/internal/verify/verification/verificationtest"
 )
 
-// The pages of two apps. The shop's page sends only mails; the page of the news uses all channels.
+// Two apps have pages. The shop's page sends only mails; the page of the app news uses all
+// channels.
 var (
 	pageOfShop = api.PageKey("shop")
 	pageOfNews = api.PageKey("news")
@@ -32,7 +33,7 @@ var (
 	fromPage = []string{"Sec-Fetch-Site", "same-origin", "Origin", "https://codes.example"}
 )
 
-// slugOf is the kind of a problem, with the field and reason of one about a field.
+// slugOf returns the kind of a problem, and for a problem of a field, the field and the reason.
 func slugOf(w *httptest.ResponseRecorder) string {
 	var p struct{ Type, Field, Reason string }
 	_ = json.Unmarshal(w.Body.Bytes(), &p)
@@ -180,7 +181,7 @@ func TestWhatThePagesKeyMayDo(t *testing.T) {
 			append(fromPage, "Prefer", "wait=5")...)
 		servertest.Same(r.T, "waits", fmt.Sprint(w.Code, slugOf(w)), "422invalid-field prefer not_allowed")
 
-		// the channels and the purposes are those of the page
+		// the page's own channels and purposes
 		for query, want := range map[string]string{
 			"": `200 "email"`, "?purpose=default": `200 "email"`, "?purpose=login": "422 invalid-field purpose unknown",
 		} {
@@ -196,7 +197,7 @@ func TestWhatThePagesKeyMayDo(t *testing.T) {
 			servertest.Same(r.T, "channels"+query, got, want)
 		}
 
-		// all else is for secret keys
+		// secret keys alone may use all other routes
 		offered := strings.Fields("POST/v1/verifications GET/v1/verifications/:id POST/v1/verifications/:id/check " +
 			"POST/v1/verifications/:id/cancel GET/v1/channels")
 		for _, route := range e.Routes() {

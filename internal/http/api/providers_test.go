@@ -28,12 +28,12 @@ import (
 	"sendcode/quota"
 )
 
-// ingester notes events, and answers as the test says.
+// ingester records events, and answers as the test wants.
 type ingester struct {
 	heard  []feedback.Event
 	answer feedback.IngestResult
 	err    error
-	each   time.Duration // that an event takes
+	each   time.Duration // how long the record of an event takes
 }
 
 func (i *ingester) Ingest(ctx context.Context, _ string, e feedback.Event) (feedback.IngestResult, error) {
@@ -134,7 +134,7 @@ func TestProviderEvents(t *testing.T) {
 	}
 	for _, answer := range feedback.IngestResults {
 		x.events.answer = answer
-		x.post(here, right, `{"kind":"ok"}`, 204) // so that it is not told for ever
+		x.post(here, right, `{"kind":"ok"}`, 204) // so that the failure is not reported for ever
 		if !slices.Equal(x.counts, []string{"post " + string(answer)}) || !slices.Contains(api.ProviderOutcomes(), string(answer)) {
 			t.Errorf("%v", x.counts)
 		}
@@ -191,7 +191,7 @@ var requestID = regexp.MustCompile(`"request_id":"[^"]*",`)
 
 // A sender that is not the provider learns nothing, not even whether its body could be parsed. If
 // the headers are enough to refuse the request, no byte of its body is read, so it costs no memory.
-// The same holds for a body whose length header is too large.
+// The same holds for a body with too large a Content-Length.
 func TestProviderEventRefusedByHeaders(t *testing.T) {
 	secrets, old := [][]byte{[]byte(right)}, strconv.FormatInt(time.Now().Add(-time.Hour).Unix(), 10)
 	now := strconv.FormatInt(time.Now().Unix(), 10)
@@ -259,7 +259,7 @@ func TestForgedEvents(t *testing.T) {
 	if !slices.Equal(x.counts, []string{"post malformed"}) {
 		t.Errorf("%v", x.counts)
 	}
-	x.post(here, right, strings.Repeat(" ", 100_000)+`{"kind":"ok"}`, 204) // more than other bodies may be
+	x.post(here, right, strings.Repeat(" ", 100_000)+`{"kind":"ok"}`, 204) // larger than other routes allow
 	x.post(here, right, strings.Repeat(" ", feedback.MaxBodyBytes)+`{"kind":"ok"}`, 413)
 	if len(x.events.heard) != 0 || len(x.counts) != 0 {
 		t.Errorf("%v", x.counts)

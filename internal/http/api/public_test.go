@@ -23,7 +23,7 @@ import (
 
 const (
 	alice = "alice@example.com" // a secret key asks for her codes
-	bob   = "bob@example.com"   // no code was ever asked for him
+	bob   = "bob@example.com"   // no code was ever requested for this address
 )
 
 // client sends requests from one address with one key.
@@ -33,7 +33,7 @@ type client struct {
 	ip, key string
 }
 
-// do makes a request; header has names and values in turn.
+// do makes a request; header alternates names and values.
 func (c client) do(method, path, body string, header ...string) *httptest.ResponseRecorder {
 	c.Helper()
 	r := httptest.NewRequest(method, path, strings.NewReader(body))
@@ -119,7 +119,7 @@ func rules(t *testing.T, w *httptest.ResponseRecorder) string {
 
 var randomID = regexp.MustCompile(`"request_id":"[^"]+"`)
 
-// same compares two answers of one instant, byte by byte. Only the IDs of the requests are random.
+// same compares two answers of one instant, byte by byte, except for the requests' random IDs.
 func same(t *testing.T, a, b *httptest.ResponseRecorder) {
 	t.Helper()
 	for _, w := range []*httptest.ResponseRecorder{a, b} {
@@ -131,7 +131,7 @@ func same(t *testing.T, a, b *httptest.ResponseRecorder) {
 	}
 }
 
-// own are the recipient's rules. The longer one outlasts every wider rule below.
+// own has the recipient's rules. The longer one outlasts every wider rule below.
 var own = []quota.Rule{
 	{Name: "minute", Scope: quota.Recipient, Limit: 1, Window: time.Minute},
 	{Name: "day", Scope: quota.Recipient, Limit: 1, Window: 24 * time.Hour},
@@ -157,7 +157,7 @@ func TestLimitedClientLearnsNoRecipient(t *testing.T) {
 				}
 				e := newAPI(t, change)
 				client{t, e, "192.0.2.1", secret}.admitted(alice)
-				time.Sleep(10 * time.Minute) // the rules stand at other waits
+				time.Sleep(10 * time.Minute) // the rules now have other waits
 				for n, status := 0, 0; status != http.StatusTooManyRequests; n++ {
 					status = client{t, e, "203.0.113.9", public}.ask(fmt.Sprintf("mallory%d@example.com", n)).Code
 				}
@@ -168,12 +168,13 @@ func TestLimitedClientLearnsNoRecipient(t *testing.T) {
 					read(t, withHistory).BlockedBy != "wide" {
 					t.Errorf("%d %s", withHistory.Code, withHistory.Body)
 				}
-				// The browser's own key, and a back end beside it, do not change this.
+				// The browser's own key, and a request of a back end in between, do not change
+				// this.
 				same(t, browser.ask(alice, "Idempotency-Key", strings.Repeat("0a1b2c3d", 4)),
 					browser.ask(bob, "Idempotency-Key", strings.Repeat("3d2c1b0a", 4)))
 				all := client{t, e, "203.0.113.9", secret}.ask(alice)
 				want := "minute day wide"
-				if scope == quota.IP || scope == quota.Network { // it named no client
+				if scope == quota.IP || scope == quota.Network { // the back end named no client
 					want = "minute day"
 				}
 				if got := rules(t, all); !strings.HasPrefix(got, want) || read(t, all).BlockedBy != "day" {
@@ -184,7 +185,7 @@ func TestLimitedClientLearnsNoRecipient(t *testing.T) {
 	}
 }
 
-// A page can read every refusal, even the refusal of a body whose headers say that it is too large.
+// A page can read every refusal, even the refusal of a body with too large a Content-Length.
 func TestAPageReadsThatItsBodyIsTooLarge(t *testing.T) {
 	browser := client{t, newAPI(t), "203.0.113.9", public}
 	for _, path := range []string{"", "/x/check", "/x/cancel"} {
@@ -199,7 +200,7 @@ func TestAPageReadsThatItsBodyIsTooLarge(t *testing.T) {
 // blocks, as a browser without a verification does.
 func TestWhatABrowserReadsOfItsVerification(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
-		// it goes on for a day
+		// the verification goes on for a day
 		e := newAPI(t, func(s *verificationtest.Settings) { policyOf()(s); s.Tick = time.Minute })
 		browser := client{t, e, "203.0.113.9", public}
 		id := browser.admitted(alice)
@@ -215,7 +216,7 @@ func TestWhatABrowserReadsOfItsVerification(t *testing.T) {
 		if a := read(t, refused); rules(t, refused) != "day" || fmt.Sprint(a.Violated) != "[day]" || a.RetryAfter != 24*3600-30 {
 			t.Errorf("%s", refused.Body)
 		}
-		back := client{t, e, "198.51.100.2", secret}.ask(alice) // a back end reads of every rule that blocks
+		back := client{t, e, "198.51.100.2", secret}.ask(alice) // a back end's answer has every rule that blocks
 		if h := back.Header(); back.Code != http.StatusTooManyRequests || fmt.Sprint(read(t, back).Violated) != "[minute day]" ||
 			h.Get("Content-Type") != "application/problem+json" || h.Get("Cache-Control") != "no-store" {
 			t.Errorf("%d %v %s", back.Code, h, back.Body)

@@ -11,8 +11,8 @@ import (
 	"sendcode/internal/verify/verification/verificationtest"
 )
 
-// A back end may ask for the quota before it sends. With the same trust and client_ip the quota is
-// that of the send: it has the same rules, and its wait is that of the refusal that the send gets.
+// A back end may ask for the quota before it sends. With the same trust and client_ip, the quota
+// equals that of the send: the same rules, and the same wait as in the refusal of the send.
 func TestTheQuotaIsThatOfTheSend(t *testing.T) {
 	const home, elsewhere = `,"client_ip":"203.0.113.9"`, `,"client_ip":"198.51.100.7"`
 	verificationtest.InBubble(t, func(r *verificationtest.Rig) {

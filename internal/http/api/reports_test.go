@@ -17,10 +17,10 @@ import (
 
 const gym = "sk_gym_0123456789abcdef" // of another app
 
-// reporters are the keys of tests of reports.
+// reporters has the keys for the tests of reports.
 var reporters = api.Keys{keyOf("shop", secret), keyOf("shop", public), keyOf("gym", gym)}
 
-// Each answer of the two routes of /outcome.
+// The rows have each answer of the two routes of /outcome.
 func TestReportedOutcomes(t *testing.T) {
 	vtest.InBubbleWith(t, func(s *vtest.Settings) { vtest.TellAll(s); vtest.ServeCountries("DE")(s) }, func(r *vtest.Rig) {
 		e := r.Svc.Routes(reporters, api.Services{})

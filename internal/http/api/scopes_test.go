@@ -42,8 +42,8 @@ func serve(codes full, keys ...*api.Key) *echo.Echo {
 	return e
 }
 
-// full has only two use cases. They return whether sends and checks are overloaded: its errors, or
-// nil.
+// full implements only the two use cases that report an overload. Its errors, or nil, are their
+// results.
 type full struct {
 	api.CodeService
 	sends, checks error
@@ -164,7 +164,7 @@ func TestASecretKeyDoesNotWorkInAPage(t *testing.T) {
 	} {
 		for _, path := range []string{"/v1/verifications", "/v1/quota", "/v1/proofs/redeem"} {
 			w := client{t, e, "192.0.2.1", "sk_all"}.do(http.MethodPost, path, "{", c.headers...)
-			want := http.StatusBadRequest // the key is taken, and the body is no JSON
+			want := http.StatusBadRequest // the key is accepted, and the body is not JSON
 			if c.refused {
 				want = http.StatusForbidden
 			}
@@ -214,7 +214,7 @@ func TestAGeneratedKeyIsClosedToOthers(t *testing.T) {
 	}
 }
 
-// A key that is not known is refused, and only a caller with a secret key chooses the request's ID.
+// An unknown key is refused, and only a caller with a secret key chooses the request's ID.
 func TestRequestIDOfACaller(t *testing.T) {
 	e := serve(full{}, keyOf("shop", secret), keyOf("shop", public))
 	const own = "order-7f3a9c2e41b0"
@@ -238,5 +238,5 @@ func TestAKeyThatTheShellDidNotFillIn(t *testing.T) {
 	}
 }
 
-// keyScopes are all scopes.
+// keyScopes has all scopes.
 var keyScopes = []api.KeyScope{api.KeyScopeSend, api.KeyScopeCheck, api.KeyScopeRead, api.KeyScopeLimit}

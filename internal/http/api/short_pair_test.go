@@ -12,14 +12,14 @@ import (
 )
 
 // A back end that keeps neither an ID nor a session sends `to`, and checks `to` and `code`. All its
-// users would share one verification of the recipient, so somebody else at its form, even from the
+// users would share one verification of the recipient. Another user of its form, even in the
 // network of the person, could use up the tries of the person's code. So the pair works only for a
 // person whom the back end knows. Otherwise the answer says what to do, and nothing is counted.
 func TestCheckWithoutIDAndSession(t *testing.T) {
 	const atHome, elsewhere = "203.0.113.9", "198.51.100.7"
 	for name, c := range map[string]struct {
-		request string // what the person's request has beside the recipient
-		check   string // what the person's check has beside recipient and code
+		request string // members of the person's request beside the recipient
+		check   string // members of the person's check beside recipient and code
 		attack  []string
 		found   bool
 	}{

@@ -22,13 +22,13 @@ import (
 // signing is Mailgun, which signs a time and a token.
 type signing struct{ *vtest.Rig }
 
-// replica is one of several processes behind the limiter.
+// replica returns one of several processes that share a limiter.
 func (s signing) replica() *providerAPI {
 	return providerAPIWith(s.T, feedback.Auth{Scheme: feedback.SchemeMailgun, Secrets: [][]byte{[]byte(right)}},
 		s.Replica(s.MailServer).Gates.TakeOrLocal, nil, nil)
 }
 
-// event is signed at a time, and tells of a kind.
+// event returns an event of a kind, signed at a time.
 func (s signing) event(at time.Time, token, kind string, change ...func(string) string) string {
 	stamp := fmt.Sprint(at.Unix())
 	mac := hmac.New(sha256.New, []byte(right))
@@ -69,7 +69,7 @@ func TestASignatureIsGoodOnce(t *testing.T) {
 				}
 			}
 		}
-		one.post(here, "", split, http.StatusUnauthorized) // a time without its last digit is long ago
+		one.post(here, "", split, http.StatusUnauthorized) // without its last digit, the time is long ago
 		one.post(here, "", s.event(early, "abe", "ok"), http.StatusOK)
 		servertest.Same(s, "heard of another token at the same time", len(one.events.heard), 1)
 		s.Sleep(time.Second)

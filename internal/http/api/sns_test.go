@@ -17,8 +17,8 @@ import (
 	"sendcode/internal/kit/servertest"
 )
 
-// accepting is the store of accepted subscriptions: an administrator has accepted the one of the
-// test if accepted is true.
+// accepting has the accepted subscriptions. If accepted is true, an administrator has accepted the
+// test's.
 type accepting struct {
 	accepted bool
 	err      error
@@ -31,7 +31,7 @@ func (a accepting) ConfirmSubscription(ctx context.Context, provider string, con
 	return true, confirm(ctx)
 }
 
-// subscriber is the API with a provider that reports through a topic.
+// subscriber returns the API with a provider that reports through a topic.
 func subscriber(t *testing.T, a *snstest.Amazon, admin *accepting) *providerAPI {
 	t.Helper()
 	return providerAPIWith(t, feedback.Auth{Scheme: feedback.SchemeSNS, Topic: snstest.Topic}, nil, a.Subscriber(), admin)
@@ -74,10 +74,10 @@ func TestEventsOfATopic(t *testing.T) {
 	away := snstest.New(t)
 	away.Answer = func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) }
 	x = subscriber(t, away, &accepting{})
-	ingested(http.StatusServiceUnavailable, "unavailable", string(away.Sign(note))) // without a certificate
+	ingested(http.StatusServiceUnavailable, "unavailable", string(away.Sign(note))) // the certificate cannot be read
 }
 
-// A subscription is confirmed only if an administrator accepted it and it is of the configured
+// A subscription is confirmed only if an administrator accepted it and it belongs to the configured
 // topic.
 func TestSubscriptionsOfATopic(t *testing.T) {
 	a, admin := snstest.New(t), &accepting{}

@@ -13,10 +13,10 @@ import (
 	"sendcode/quota"
 )
 
-// The setting of a key says for whom its requests are, and a request may be stricter, but not
-// laxer. A resend that says nothing is for whom its verification is. For strangers the rule's limit
-// is lower by its reserve, so the limit in the answer tells whose it is. A request for an unknown
-// person is a 422 that says what to do if the key's setting does not make others known.
+// A key's setting decides the trust of its requests. A request may ask for less trust, but not for
+// more. A resend without trust has the trust of its verification. For strangers the rule's limit is
+// lower by its reserve, so the limit in the answer shows the class. A request for an unknown person
+// gets a 422 with advice if the key's setting does not make others known.
 func TestTrustOfAKey(t *testing.T) {
 	const whole, strangers = `"limit":30`, `"limit":20`
 	hour := verificationtest.WithReserve(map[string]int{"hour": 10},
@@ -24,8 +24,8 @@ func TestTrustOfAKey(t *testing.T) {
 	for _, key := range []struct {
 		name    string
 		known   bool
-		silent  string            // the limit of a request that says nothing
-		refused map[string]string // by trust, what the 422 says
+		silent  string            // the limit of a request without trust
+		refused map[string]string // the text of the 422, by trust
 	}{
 		{"a key", false, strangers, map[string]string{"stranger": "Leave trust out", "friend": "Leave trust out if"}},
 		{"a key with trust known", true, whole, map[string]string{"unknown": "Leave trust out if"}},
@@ -76,7 +76,7 @@ func TestTrustOfAKey(t *testing.T) {
 	}
 }
 
-// A retry repeats its request, although the setting of its key has changed meanwhile.
+// A retry repeats its request, although the setting of its key has changed in the meantime.
 func TestARetryAfterAnotherTrustOfTheKey(t *testing.T) {
 	verificationtest.InBubble(t, func(r *verificationtest.Rig) {
 		key := keyOf("shop", secret)

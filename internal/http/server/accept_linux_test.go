@@ -39,7 +39,7 @@ func TestEndAccepting(t *testing.T) {
 	if _, err := client.Write([]byte("request")); err != nil {
 		t.Fatal(err)
 	}
-	<-time.After(50 * time.Millisecond) // in which it could end too early
+	<-time.After(50 * time.Millisecond) // time in which it could end too early
 	close(accepted)
 	conn, err := l.Accept()
 	servertest.OK(t, err)
@@ -56,8 +56,9 @@ func TestEndAccepting(t *testing.T) {
 }
 
 // If there are too many connections, the network with the most connections that wait for a request
-// loses its oldest one; of several such networks, the one whose oldest waits longest. Other
-// networks keep their connections, and trusted proxies keep all. The log has one line about it.
+// loses its oldest one. Of several such networks, the one whose oldest has waited longest does.
+// Other networks keep their connections, and trusted proxies keep all. The log has one line about
+// it.
 func TestWaitingConnectionsAreBounded(t *testing.T) {
 	proxies := []netip.Prefix{netip.MustParsePrefix("127.0.0.9/32")}
 	var log servertest.Text
@@ -66,8 +67,8 @@ func TestWaitingConnectionsAreBounded(t *testing.T) {
 	for i, from := range []string{"127.0.0.9", "127.0.0.9", "127.0.1.1", "127.0.2.1", "127.0.2.2", "127.0.2.1", "127.0.2.3", "127.0.3.1"} {
 		all = append(all, r.dial(from, ""))
 		if i < 6 {
-			r.await(i+1, i+1, max(0, i-1)) // so that the next one is accepted after it
-		} else { // the fifth of strangers, and the sixth
+			r.await(i+1, i+1, max(0, i-1)) // so that the next connection is accepted later
+		} else { // the strangers' fifth and sixth connection
 			servertest.Same(t, "answer of the oldest one", firstAnswer(all[i-3]), "")
 		}
 	}
@@ -79,7 +80,7 @@ func TestWaitingConnectionsAreBounded(t *testing.T) {
 }
 
 // Of several networks with equally many connections, the network whose connection waits longest
-// loses it, and not the newcomer.
+// loses it. The new connection stays.
 func TestANewcomerIsAccepted(t *testing.T) {
 	r := newConnsRig(t, NewConnTracker(4, nil, slog.New(slog.DiscardHandler)), echo.New(), false)
 	var all []net.Conn

@@ -12,8 +12,8 @@ import (
 	"github.com/labstack/echo/v4"
 )
 
-// An address that a client has joined wrongly is answered with what is wrong. Anything else that is
-// missing is told alike, and no hint leads to the administrators' routes.
+// The answer to a wrongly joined address names the mistake. All other unknown addresses get the
+// same answer, and no hint names the administrators' routes.
 func TestAddressHints(t *testing.T) {
 	e := New(Config{Logger: slog.New(slog.DiscardHandler)})
 	for _, path := range []string{"/v1/verifications", "/v1/verifications/:id/check", "/v1/admin/sends", "/docs"} {

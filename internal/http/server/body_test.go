@@ -127,7 +127,7 @@ func TestBodiesAreBounded(t *testing.T) {
 	}
 }
 
-// A body that is coded is refused by the name of the coding.
+// The refusal of a body with a content coding names the coding.
 func TestReadJSONRefusesContentCodings(t *testing.T) {
 	for coding, refused := range map[string]bool{"gzip": true, "br": true, "identity": false, "Identity": false} {
 		_, err := readSample(`{"to":"x"}`, "application/json", coding)
@@ -138,7 +138,7 @@ func TestReadJSONRefusesContentCodings(t *testing.T) {
 	}
 }
 
-// A body in another encoding than UTF-8 is refused by the encoding's name.
+// The refusal of a body in another encoding than UTF-8 names the encoding.
 func TestReadJSONNamesOtherEncodings(t *testing.T) {
 	for body, c := range map[string]struct{ charset, named string }{
 		"{\x00\"\x00}\x00": {"", "UTF-16"}, "\x00{\x00}": {"utf-8", "UTF-16"}, "\xff\xfe{\x00}\x00": {"", "UTF-16"},
@@ -152,7 +152,7 @@ func TestReadJSONNamesOtherEncodings(t *testing.T) {
 	}
 }
 
-// A position in a body is given as editors give it: lines and columns from 1, columns in
+// A position in a body is given as in editors: lines and columns begin with 1, and columns count
 // characters.
 func TestReadJSONSaysLineAndColumn(t *testing.T) {
 	for body, want := range map[string]string{
@@ -173,8 +173,8 @@ func TestReadJSONSaysLineAndColumn(t *testing.T) {
 	}
 }
 
-// Whatever arrives, the answer is a value or a problem of the caller's, never a panic and never
-// a 500.
+// For any body, ReadJSON returns a value or a problem of the caller's, never a panic and never a
+// 500.
 func FuzzReadJSON(f *testing.F) {
 	f.Fuzz(func(t *testing.T, body string) {
 		_, err := readSample(body, "application/json")

@@ -62,8 +62,8 @@ func (r connsRig) await(open, unread, queued int) {
 	})
 }
 
-// firstAnswer returns the next answer on a connection: the status, and what a client does after a
-// 503. It returns "" if the connection closes.
+// firstAnswer returns the next answer on a connection: the status and, after a 503, the client's
+// next step. It returns "" if the connection closes.
 func firstAnswer(conn net.Conn) string {
 	answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
 	if err != nil {
@@ -117,7 +117,7 @@ func TestAStopCutsWhatIsNotRead(t *testing.T) {
 	servertest.Same(t, "a request after the stop", firstAnswer(all[0]), "")
 }
 
-// A stop does not wait for a client that takes no answer.
+// A stop does not wait for a client that does not read its answer.
 func TestAStopCutsAnAnswerThatIsNotTaken(t *testing.T) {
 	conns := NewConnTracker(0, nil, slog.New(slog.DiscardHandler))
 	conns.UnreadWait = time.Millisecond
@@ -150,7 +150,7 @@ func TestAStopWaitsForIdleConnectionsOfAPassedSocket(t *testing.T) {
 	}
 }
 
-// A refusal before the body was asked for is written at once, and closes the connection: net/http
+// A refusal before the body was requested is written at once, and closes the connection: net/http
 // knows that the client has not sent the body.
 func TestARefusalAwaitsNoBody(t *testing.T) {
 	r := newConnsRig(t, NewConnTracker(0, nil, slog.New(slog.DiscardHandler)), echo.New(), false)
@@ -177,7 +177,7 @@ type refusingPort struct {
 // Accept implements net.Listener.
 func (p refusingPort) Accept() (net.Conn, error) { return nil, p.err }
 
-// A port that accepts nothing is logged once a minute, and the end of accepting is not.
+// The failure to accept connections is logged once a minute. The end of accepting is not logged.
 func TestAcceptErrorsAreLogged(t *testing.T) {
 	var log servertest.Text
 	conns := NewConnTracker(0, nil, slog.New(slog.NewTextHandler(&log, nil)))
@@ -188,7 +188,7 @@ func TestAcceptErrorsAreLogged(t *testing.T) {
 		_, got := conns.Listener(refusingPort{err: err}).Accept()
 		servertest.Same(t, "error", got, want)
 	}
-	conns.Changed(nil, http.StateNew) // a panic of it, in a goroutine of net/http, is survived
+	conns.Changed(nil, http.StateNew) // the process survives its panic in a goroutine of net/http
 	servertest.Same(t, "lines", strings.Count(log.String(), "\n"), 1)
 	servertest.Same(t, "with the runbook", strings.Contains(log.String(), "level=WARN") &&
 		strings.Contains(log.String(), "see=docs/runbooks.md#connections"), true)

@@ -56,11 +56,11 @@ func TestFieldsOfAHeadAreBounded(t *testing.T) {
 	}
 }
 
-// An answer waits a second for the rest of a body that nobody reads, and closes the connection if
-// the rest does not come. A client whose body has arrived keeps its connection.
+// An answer waits a second for the rest of a body that no handler reads, and closes the connection
+// if the rest does not come. A client whose body has arrived keeps its connection.
 func TestABodyThatNobodyReadsIsNotAwaited(t *testing.T) {
 	r := newConnsRig(t, NewConnTracker(0, nil, slog.New(slog.DiscardHandler)), New(Config{Logger: slog.New(slog.DiscardHandler)}), false)
-	for _, accept := range []string{"application/json", "text/html"} { // the page is longer than what net/http keeps back
+	for _, accept := range []string{"application/json", "text/html"} { // the page is longer than the buffer of net/http
 		for body, closes := range map[string]bool{"{}": false, "{": true} {
 			conn := r.dial("127.0.0.1", "POST /none HTTP/1.1\r\nHost: codes\r\nAccept: "+accept+"\r\nContent-Length: 2\r\n\r\n"+body)
 			answer, err := http.ReadResponse(bufio.NewReader(conn), nil)

@@ -72,9 +72,9 @@ func TestAPanicOfMiddlewareIsLogged(t *testing.T) {
 	}
 }
 
-// Of the address, the access line has only the route; of the client's address, only the network. It
-// has the ID that the client gave if that did not become the request's ID, unless it may be a
-// recipient or is long.
+// The access line has the route instead of the address, and the client's network instead of its
+// address. It has the client's ID for the request if that did not become the request's ID, unless
+// it may be a recipient or is long.
 func TestAccessLineTellsNetworkAndGivenID(t *testing.T) {
 	e, out := testServer(t, "127.0.0.0/8")
 	e.GET("/v1/:id", func(c echo.Context) error { return c.NoContent(http.StatusNoContent) })

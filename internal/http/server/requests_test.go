@@ -43,7 +43,7 @@ func TestRequestsOfANetworkAreBounded(t *testing.T) {
 	for _, ip := range []string{"192.0.2.2", "2001:db8::1", "2001:db8:0:1::1"} {
 		servertest.Same(t, ip, r.from(ip, 301), 300)
 	}
-	for _, ip := range []string{"::ffff:192.0.2.1", "2001:db8:0:0:ffff::2%eth0"} { // of a network that was counted
+	for _, ip := range []string{"::ffff:192.0.2.1", "2001:db8:0:0:ffff::2%eth0"} { // addresses of networks that were counted
 		servertest.Same(t, ip, r.from(ip, 301), 0)
 	}
 	r.SetLimit(0)
@@ -51,7 +51,7 @@ func TestRequestsOfANetworkAreBounded(t *testing.T) {
 }
 
 // The wait in a refusal is exact: one more request is admitted at its end and none earlier,
-// whenever the requests came.
+// whenever the earlier requests came.
 func TestRequestsAreLetInAfterTheWait(t *testing.T) {
 	for _, limit := range []int{1, 7, 300} {
 		for _, into := range []time.Duration{0, 17 * time.Second, requestWindow - 1} {

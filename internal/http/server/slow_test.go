@@ -20,9 +20,9 @@ import (
 func TestSlowClientsEnd(t *testing.T) {
 	const head = "POST / HTTP/1.1\r\nHost: codes\r\nContent-Type: application/json\r\nContent-Length: 9000\r\n\r\n"
 	for name, c := range map[string]struct {
-		atOnce, slowly string // what is written, and then a byte a second
-		takes          bool   // answers
-		handlers       int    // that have ended
+		atOnce, slowly string // the text that is written at once, and the text of which a byte a second follows
+		takes          bool   // the client reads the answers
+		handlers       int    // number of handlers that have ended
 		lives          time.Duration
 	}{
 		"it says nothing":             {"", "", true, 0, readHeaderTimeout},
@@ -62,7 +62,7 @@ func TestSlowClientsEnd(t *testing.T) {
 					time.Sleep(c.lives + time.Second)
 					synctest.Wait()
 					servertest.Same(t, "handlers that ended before anything was taken", ended, c.handlers)
-					_, _ = io.Copy(io.Discard, ours) // what there was room for
+					_, _ = io.Copy(io.Discard, ours) // reads the bytes in the buffers
 					gone <- began.Add(c.lives)
 				}
 				if lived := (<-gone).Sub(began); lived < c.lives || lived > c.lives+2*time.Second {

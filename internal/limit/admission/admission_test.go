@@ -24,10 +24,10 @@ type fakeDatabase struct {
 	mu      sync.Mutex
 	waiting []chan struct{}
 	working bool
-	free    time.Time // before, nothing is decided
+	free    time.Time // no request is decided before this instant
 }
 
-// serve waits for its turn and for the answer, at most as long as a call may take. It reports
+// serve waits for its turn and for the answer, but no longer than a call may take. It reports
 // whether the answer came in time.
 func (f *fakeDatabase) serve() bool {
 	turn := make(chan struct{})
@@ -69,11 +69,12 @@ func (f *fakeDatabase) work() {
 // offered counts the answers to a load.
 type offered struct{ served, late, refused, refusedLate atomic.Int64 }
 
-// refusedWithin is after how long an overloaded service has refused a request at the latest, on the
-// test's clock.
+// refusedWithin is the longest time until an overloaded service refuses a request, on the test's
+// clock.
 const refusedWithin = 100 * time.Millisecond
 
-// offer sends rate requests a second, evenly, for a while. It returns when all have ended.
+// offer sends rate requests a second, evenly, for the duration lasts. It returns when all have
+// ended.
 func offer(a *Limiter, p *fakeDatabase, rate int, lasts time.Duration, stranger func(n int) bool) *offered {
 	var o offered
 	var all sync.WaitGroup
@@ -121,7 +122,7 @@ func TestOverloadIsServedAtCapacity(t *testing.T) {
 		for _, times := range []int{2, 5, 20} {
 			servertest.Bubble(t, func(t *testing.T) {
 				a, p := New(), &fakeDatabase{rate: c.rate, base: c.base}
-				offer(a, p, int(c.rate)*times, 5*time.Second, nobody) // it measures
+				offer(a, p, int(c.rate)*times, 5*time.Second, nobody) // in this time the limiter measures the database
 				o := offer(a, p, int(c.rate)*times, 10*time.Second, nobody)
 				// only requests of the beginning are late
 				if share := float64(o.served.Load()) / (10 * c.rate); share < .8 ||
@@ -156,7 +157,7 @@ func TestAStandstillEnds(t *testing.T) {
 		offer(a, p, 100, 10*time.Second, nobody)
 		p.free = time.Now().Add(25 * time.Second)
 		o := offer(a, p, 400, 20*time.Second, nobody)
-		if late := o.late.Load(); late > 5*minUnderWayLimit { // as many in each CallTimeout
+		if late := o.late.Load(); late > 5*minUnderWayLimit { // this number in each CallTimeout
 			t.Errorf("%d of 8,000 waited in vain", late)
 		}
 		time.Sleep(5 * time.Second)
@@ -190,7 +191,7 @@ func TestAdmissionOfUnreadRequest(t *testing.T) {
 	const half = MaxUnderWay / 2
 	for _, c := range []struct {
 		strangers, known int
-		stands           bool // for so long that fewer have places
+		stands           bool // the database has stood still for so long that the limit is lower
 		want             string
 	}{
 		{0, 2*half - 1, false, "false false false"},
@@ -231,7 +232,7 @@ func TestAdmissionOfUnreadRequest(t *testing.T) {
 	}
 }
 
-// A request leaves once, and one that was not decided is no part of the rate.
+// A request leaves once, and a request that was not decided does not count in the rate.
 func TestARequestLeavesOnce(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		a := New()

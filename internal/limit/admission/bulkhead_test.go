@@ -30,7 +30,7 @@ func TestALineEndsWithPatienceOrTheClient(t *testing.T) {
 		if _, err := l.Acquire(gone, "ana", false); !errors.Is(err, errNoSlot) || time.Since(began) != time.Second {
 			t.Errorf("%v after %v", err, time.Since(began))
 		}
-		slots[0].Release(true) // at once, and only once
+		slots[0].Release(true) // free at once; the second Release does nothing
 		slots[0].Release(false)
 		began = time.Now()
 		next, err := l.Acquire(t.Context(), "ana", false)
@@ -72,7 +72,7 @@ func TestStrangersFillHalfOfTheSlots(t *testing.T) {
 		}
 		servertest.Same(t, "one more of those known has a slot", acquire(false, time.Second) != nil, false)
 		held[0].Release(true)
-		others := []*Slot{acquire(false, 0)} // the stranger's slot is for all
+		others := []*Slot{acquire(false, 0)} // other callers may take strangers' slots
 		servertest.Same(t, "a stranger has a slot where others have all", acquire(true, time.Second) != nil, false)
 		others[0].Release(false)
 		again := acquire(true, time.Second)
@@ -80,7 +80,7 @@ func TestStrangersFillHalfOfTheSlots(t *testing.T) {
 		began := time.Now()
 		next := make(chan *Slot, 1)
 		go func() { next <- acquire(false, time.Minute) }()
-		time.AfterFunc(MaxSlotWait/2, func() { held[1].Release(true) }) // which is the next one's
+		time.AfterFunc(MaxSlotWait/2, func() { held[1].Release(true) }) // the next caller gets this slot
 		servertest.Same(t, "a stranger's slot that others take first", acquire(true, time.Minute), nil)
 		servertest.Same(t, "its wait", time.Since(began), MaxSlotWait)
 		for _, s := range append(held[2:], <-next, again) {
@@ -92,8 +92,8 @@ func TestStrangersFillHalfOfTheSlots(t *testing.T) {
 	})
 }
 
-// Requests that came at the same time do not continue at the same time: slots are freed one by one,
-// at an even rate.
+// Requests that came at the same time do not continue at the same time: slots become free one by
+// one, at an even rate.
 func TestTheSlotsOfALineAreFreeOneByOne(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		l := NewBulkhead()

@@ -26,7 +26,7 @@ type sharedLimiter struct {
 	*quota.Memory
 	mu      sync.Mutex // for callers that wait
 	away    bool
-	lost    bool // it decides, and its answers are lost
+	lost    bool // the limiter decides, but its answers are lost
 	buckets []string
 }
 
@@ -52,7 +52,7 @@ func (s *sharedLimiter) set(away, lost bool) {
 	s.away, s.lost = away, lost
 }
 
-// calls returns how many buckets were asked for, and sets whether the limiter is away.
+// calls returns the number of requested buckets, and sets whether the limiter is away.
 func (s *sharedLimiter) calls(away bool) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -68,7 +68,7 @@ func (s *sharedLimiter) Peek(ctx context.Context, r quota.Request) (quota.Decisi
 	return s.unlessAway(ctx, r, s.Memory.Peek)
 }
 
-// limitsRig is the limits of a service.
+// limitsRig has the limits of a service.
 type limitsRig struct {
 	*vtest.Rig
 	*applimits.Service
@@ -82,7 +82,7 @@ func limitsRule(name string, limit int, window time.Duration, keys ...string) ap
 var limitsSet = applimits.Set{
 	"web":  {limitsRule("minute", 2, time.Minute, "resource", "ip")},
 	"gift": {limitsRule("short", 1, time.Minute, "user"), limitsRule("long", 3, time.Hour, "user")},
-	// as scopes that a Take only reads
+	// scope names as for buckets that a Take only reads
 	"words": {limitsRule("checks", 1, time.Minute, "checks"), limitsRule("failures", 1, time.Minute, "failures")},
 }
 
@@ -198,7 +198,7 @@ func TestLimitsWhileTheLimiterIsAway(t *testing.T) {
 		time.Sleep(3 * time.Second)
 		r.expect(applimits.Take, "web", "", keys, "true [0] 57s false")
 		time.Sleep(time.Minute)
-		r.expect(applimits.Take, "web", "", keys, "true [1] 0s false") // nothing refused was kept
+		r.expect(applimits.Take, "web", "", keys, "true [1] 0s false") // refused events were not kept
 	})
 }
 
@@ -211,7 +211,7 @@ func TestAnAnswerOfTheLimiterIsLost(t *testing.T) {
 		r.limiter.set(true, false)
 		r.expect(applimits.Take, "web", "", keys, "true [1] 0s true")
 		r.expect(applimits.Take, "web", "", keys, "true [0] 1m0s true")
-		lose := func() { // once the limiter is back
+		lose := func() { // brings the limiter back, but loses its answers
 			r.limiter.set(false, false)
 			r.Sleep(gates.LimiterRetryDelay)
 			r.limiter.set(false, true)
@@ -224,7 +224,7 @@ func TestAnAnswerOfTheLimiterIsLost(t *testing.T) {
 		servertest.Same(r.T, "refunds that wait in the end", r.Svc.Gates.PendingRefunds(), 0)
 		r.limiter.set(false, false)
 		r.Sleep(gates.LimiterRetryDelay)
-		r.expect(applimits.Take, "web", "", keys, "false [0] 57s false") // the limiter admits it, and has it no more
+		r.expect(applimits.Take, "web", "", keys, "false [0] 57s false") // the limiter admitted the event, but no longer has it
 		time.Sleep(57 * time.Second)
 		r.expect(applimits.Take, "web", "again", keys, "true [1] 0s false")
 	})
@@ -311,7 +311,7 @@ func TestTakesWaitForAPlace(t *testing.T) {
 			synctest.Wait()
 		}
 		asked := r.limiter.calls(true)
-		r.expect(applimits.Take, "web", "", keys, "false [0] 1m20s true") // behind two
+		r.expect(applimits.Take, "web", "", keys, "false [0] 1m20s true") // the wait behind two callers
 		if a, err := wait(10 * time.Second); err != nil || a.Admitted || !a.Alone || a.RetryAfter() != 80*time.Second {
 			r.Errorf("%+v %v", a, err)
 		}
@@ -339,7 +339,7 @@ func TestLimitsAppsShareTheQueue(t *testing.T) {
 			})
 		}
 		var all sync.WaitGroup
-		for i := range quota.MaxWaiting { // each caller has a line of its own, since in one line only the first has a chance
+		for i := range quota.MaxWaiting { // each caller waits in a line of its own, since in one line only the first could get a place in time
 			all.Go(func() {
 				for range 2 {
 					if _, err := take("shop", "", fmt.Sprint(i)); err != nil {

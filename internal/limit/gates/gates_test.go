@@ -64,8 +64,8 @@ func TestTheLimiterIsTheSecondGate(t *testing.T) {
 }
 
 // If the database could not write a send, the send has no row and is refunded in the limiter. The
-// refund is repeated until the limiter answers, even after minutes, since its hour and its day have
-// not passed.
+// refund is repeated until the limiter answers, even after minutes, because the send would
+// otherwise count for an hour and a day.
 func TestPlaceIsGivenBackUntilTheLimiterHears(t *testing.T) {
 	for name, disturb := range map[string]func(*vtest.Rig){
 		"answers":           func(*vtest.Rig) {},
@@ -132,7 +132,7 @@ func TestDatabaseRefusalIsRefundedForNetwork(t *testing.T) {
 // without it are added to it, and reads are exact again.
 func TestDatabaseDecidesAlone(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
-		r.SendTo(vtest.Ana) // before
+		r.SendTo(vtest.Ana) // sent before the outage
 		r.Sleep(10 * time.Second)
 		r.LoseLimiter()
 		r.WantQuota("a refusal alone", r.RefuseTo(vtest.Ana).Quota, "[0 4 9]", 50*time.Second)
@@ -249,7 +249,7 @@ func TestClientDisconnectIsNoLimiterOutage(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		calls := map[string]int{}
 		r.Limiter.Around(func(ctx context.Context, call string, do func() error) error {
-			// the first look is answered when its client has hung up
+			// the client of the first look has hung up before the answer
 			if calls[call]++; call == "Peek" && calls[call] == 1 {
 				<-ctx.Done()
 				return quota.ErrUnavailable
@@ -324,7 +324,7 @@ func TestOtherScopesAreKnownAcrossAnOutage(t *testing.T) {
 		r.Sleep(10 * time.Second)
 		r.LoseLimiter()
 		send(true, 0)
-		r.RefuseTo("a2@example.com") // refused by the database, so it gives its place of the network back
+		r.RefuseTo("a2@example.com") // refused by the database, so its place of the network is free again
 		r.Sleep(20 * time.Second)
 		send(true, 0)
 		send(false, 30*time.Second)
@@ -337,7 +337,7 @@ func TestOtherScopesAreKnownAcrossAnOutage(t *testing.T) {
 		send(false, 10*time.Second)
 		r.Sleep(9 * time.Second)
 		send(true, 0)
-		send(false, 20*time.Second) // the last one of the outage still counts
+		send(false, 20*time.Second) // the last event of the outage still counts
 		r.Sleep(19 * time.Second)
 		send(true, 0)
 		r.Sleep(time.Minute)
@@ -385,7 +385,7 @@ func TestLocalRefusalIsRefundedInLimiter(t *testing.T) {
 			r.Sleep(gates.LimiterRetryDelay)
 			return d.Admitted && err == nil
 		}
-		take("before the outage") // must not change the rules, which requests share
+		take("before the outage") // this call must not change the rules, which requests share
 		r.Sleep(time.Minute)
 		r.LoseLimiter()
 		admitted := []bool{take("a"), take("b")}

@@ -14,12 +14,12 @@ import (
 	"sendcode/quota"
 )
 
-// refunding is a limiter that notes refunds, and fails for some.
+// refunding is a limiter that records refunds, and fails for some.
 type refunding struct {
 	Limiter
 	calls []string
 	fails map[string]error
-	then  func() // once, in the middle of a call
+	then  func() // runs once, in the middle of a call
 }
 
 func (r *refunding) Refund(_ context.Context, id string, buckets ...string) error {
@@ -31,7 +31,7 @@ func (r *refunding) Refund(_ context.Context, id string, buckets ...string) erro
 	return r.fails[id]
 }
 
-// made makes the pending refunds, and compares what the limiter was asked for.
+// made makes the pending refunds, and compares the calls of the limiter.
 func (r *refunding) made(t *testing.T, g *Gates, what string, want ...string) {
 	t.Helper()
 	g.MakePendingRefunds(t.Context())
@@ -44,7 +44,7 @@ func newRefunding() (*refunding, *Gates) {
 	return l, New(l, nil, nil, nil, time.Now, slog.New(slog.DiscardHandler))
 }
 
-// Refunds are made in their order, each once, whatever the limiter does meanwhile.
+// Refunds are made in their order, each once, even if refunds are added in between.
 func TestPendingRefundsAreMadeInOrder(t *testing.T) {
 	l, g := newRefunding()
 	g.RefundLater("a", "ana")
@@ -56,7 +56,8 @@ func TestPendingRefundsAreMadeInOrder(t *testing.T) {
 	l.made(t, g, "again")
 }
 
-// One round is made at a time: a second one waits, at most as long as its context.
+// Only one round of refunds runs at a time. A second one waits, but not longer than its context
+// lasts.
 func TestPendingRefundsAreMadeOnce(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		l, g := newRefunding()
@@ -126,7 +127,7 @@ func TestAway(t *testing.T) {
 	}
 }
 
-// answering is a limiter that answers each look alike.
+// answering is a limiter that answers all looks in the same way.
 type answering struct {
 	Limiter
 	used int

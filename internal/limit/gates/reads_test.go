@@ -43,7 +43,7 @@ func TestASharedReadThatPanics(t *testing.T) {
 	})
 }
 
-// However many strangers' requests need rows, those of others get theirs.
+// However many requests of strangers need rows, other requests get theirs.
 func TestReadsOfStrangersLeaveTheOthersTheirs(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		r, answer := newSharedReads[int](), make(chan struct{})
@@ -71,9 +71,10 @@ func TestReadsOfStrangersLeaveTheOthersTheirs(t *testing.T) {
 	})
 }
 
-// However many ask for one recipient whose rows may not be used again, after readsAtOnce reads each
-// begins readPause after the one before, and each caller gets rows that were read after it came. A
-// first caller, one of another recipient, and one that comes later don't wait.
+// Many callers may need the rows of one recipient that cannot be used again. After readsAtOnce
+// reads, each begins readPause after the one before, and each caller gets rows that were read after
+// its call. The first caller, a caller for another recipient, and a caller that comes later do not
+// wait.
 func TestReadsOfOneRecipientAreBounded(t *testing.T) {
 	const took = time.Millisecond
 	servertest.Bubble(t, func(t *testing.T) {

@@ -32,7 +32,7 @@ func TestReusedRefusalCountsOtherReplicas(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		rules func(*vtest.Settings)
-		// test returns the wait that the second refusal must tell.
+		// test returns the wait in the second refusal, and the wait that it must have.
 		test func(r *vtest.Rig, refuse func() time.Duration) (told, want time.Duration)
 	}{
 		"the wait ended": {secondAndHour, func(r *vtest.Rig, refuse func() time.Duration) (_, _ time.Duration) {

@@ -34,8 +34,8 @@ type keptProcess struct {
 	stop   func()
 }
 
-// SaveLimiterEvents implements gates.EventDatabase: of a process that was killed nothing is
-// written.
+// SaveLimiterEvents implements gates.EventDatabase. For a process that was killed it writes
+// nothing.
 func (p *keptProcess) SaveLimiterEvents(ctx context.Context, writer int64, changes []store.LimiterEvent) error {
 	if p.killed.Load() {
 		return errors.New("killed")
@@ -49,7 +49,7 @@ func (p *keptProcess) LimiterEvents(ctx context.Context, reader, _ int64, limit 
 	return p.DB.LimiterEvents(ctx, reader, -1, limit, yield)
 }
 
-// newSavedEvents keeps the events of a new limiter in a database.
+// newSavedEvents saves the events of a new limiter in a database.
 func newSavedEvents(r *vtest.Rig, db gates.EventDatabase, ahead func() time.Duration, now func() time.Time) *gates.SavedEvents {
 	return gates.NewSavedEvents(db, ahead, now, r.Settings.Vault.SealBucket, r.Settings.Vault.OpenBucket, r.Logger)
 }
@@ -159,7 +159,7 @@ func TestSavedEventsOutliveTheProcess(t *testing.T) {
 // of windows of a few seconds are not saved, and no name of a bucket is stored in the clear.
 func TestSavedEventsAreWhatCounts(t *testing.T) {
 	vtest.InBubbleIdle(t, nil, func(r *vtest.Rig) {
-		p := startKept(r, time.Hour, nil) // its clock is set back before the next start
+		p := startKept(r, time.Hour, nil) // the clock is set back before the next start
 		limiter := p.saved.Limiter()
 		rule := func(window time.Duration) []quota.Rule {
 			return []quota.Rule{{Name: "rule", Scope: quota.IP, Limit: 9, Window: window}}
@@ -213,8 +213,8 @@ func TestSavedEventsAreSharedAndMove(t *testing.T) {
 		r.Want("the same as before", slices.Equal(before, want), false)
 		a.stop()
 		b.stop()
-		redis := quota.NewMemory(func() time.Time { return time.Now().Add(30 * time.Minute) }) // its clock is its own
-		// a send of three rules, one of a limit and a failed check; then nothing
+		redis := quota.NewMemory(func() time.Time { return time.Now().Add(30 * time.Minute) }) // with another clock than the replicas
+		// a send of three rules, one event of a limit and a failed check; then no more
 		for _, n := range []int{5, 0} {
 			moved, err := newSavedEvents(r, r.Store, nil, time.Now).MoveTo(r.Context(), redis)
 			r.NoError(err)
@@ -242,7 +242,7 @@ func TestSavedEventsOfAnotherIndexKey(t *testing.T) {
 		next.use(r, 2)
 		next.stop()
 		redis := quota.NewMemory(time.Now)
-		for _, read := range []int{10, 0} { // five of each key; then nothing
+		for _, read := range []int{10, 0} { // five events of each key; then none
 			moved, err := newSavedEvents(r, r.Store, nil, time.Now).MoveTo(r.Context(), redis)
 			r.NoError(err)
 			r.Want("read", moved, read)
@@ -257,7 +257,7 @@ func TestSavedEventsOfAnotherIndexKey(t *testing.T) {
 type otherReads struct {
 	gates.EventDatabase
 	event   store.LimiterEvent
-	after   int64 // of the last read
+	after   int64 // the parameter after of the last read
 	read    chan struct{}
 	deleted func()
 }
@@ -288,7 +288,7 @@ func TestSavedEventsMoveBeforeTheyAreDeleted(t *testing.T) {
 	kept := gates.NewSavedEvents(db, nil, time.Now, func(b string) []byte { return []byte(b) }, open, nil)
 	var loading sync.WaitGroup
 	db.deleted = func() {
-		<-db.read // that of MoveTo
+		<-db.read // the read of MoveTo
 		loading.Go(func() { _ = kept.Load(t.Context()) })
 		for range 10_000 {
 			runtime.Gosched()
@@ -300,7 +300,7 @@ func TestSavedEventsMoveBeforeTheyAreDeleted(t *testing.T) {
 	servertest.Same(t, "moved", fmt.Sprint(moved, err), "1 <nil>")
 }
 
-// failingRecord is a limiter that takes no events of others.
+// failingRecord is a limiter whose Record fails.
 type failingRecord struct {
 	*quota.Memory
 	err error
@@ -336,7 +336,7 @@ func TestSavedEventsAreDeletedOnlyOnceMoved(t *testing.T) {
 	away := errors.New("away")
 	for name, c := range map[string]struct {
 		n          int
-		read, call error // of the database, of the limiter
+		read, call error // errors of the database and of the limiter
 		deletes    bool
 	}{
 		"moved":                                  {n: 3, deletes: true},
@@ -372,7 +372,8 @@ func TestSavedEventsAreReadOnce(t *testing.T) {
 	servertest.Same(t, "read after, counted", fmt.Sprint(db.after, d.Rules[0].Used, err), "7 0 <nil>")
 }
 
-// While the database is away, 200,000 changes wait; how many more there were is said once a minute.
+// While the database is away, 200,000 changes wait. The log has the number of further changes once
+// a minute.
 func TestSavedEventsLogWhatIsDropped(t *testing.T) {
 	vtest.InBubbleIdle(t, nil, func(r *vtest.Rig) {
 		kept := newSavedEvents(r, r.Store, nil, time.Now)

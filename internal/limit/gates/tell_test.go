@@ -35,7 +35,7 @@ var (
 type watched struct {
 	*vtest.Service
 	db    *sqlitetest.DB
-	mu    sync.Mutex // of calls: a look asks both gates at once
+	mu    sync.Mutex // guards calls, because a look calls both gates at once
 	calls []string
 }
 
@@ -133,8 +133,8 @@ func TestCallsOfARequest(t *testing.T) {
 	})
 }
 
-// interrupted is a database that calls beforeBegin before its first Begin, and then makes that
-// Begin even if the caller has left.
+// interrupted is a database that calls beforeBegin before its first Begin, and then runs that Begin
+// even if the caller has left.
 type interrupted struct {
 	*sqlitetest.DB
 	beforeBegin func()
@@ -260,7 +260,7 @@ func TestASlowGateIsNoLoss(t *testing.T) {
 		"the database": func(r *vtest.Rig) *vtest.Service {
 			return r.ReplicaOn(&interrupted{DB: r.Store, beforeBegin: func() { r.Sleep(3 * time.Second) }}, r.MailServer, r.Carrier)
 		},
-		// the database counts what the limiter does not know
+		// the database counts a send that the limiter lacks
 		"the limiter, at times": func(r *vtest.Rig) *vtest.Service {
 			failed := false
 			r.Limiter.Around(func(_ context.Context, call string, do func() error) error {
@@ -333,7 +333,7 @@ func TestUndonePolicyLeavesNoCounts(t *testing.T) {
 		look(r.Svc, "when it is undone", "login", "[2]", 0)
 		look(r.Svc, "of the other purpose", "gift", "[1]", 0)
 
-		wrong(other) // a replica that has not heard
+		wrong(other) // a replica that still has the old settings
 		for range 2 {
 			look(other, "where it is not undone", "login", "[0]", time.Hour-15*time.Second)
 			look(r.Svc, "where it is", "login", "[2]", 0)
@@ -380,8 +380,8 @@ func TestRefusalHasPositiveWait(t *testing.T) {
 type lateLook struct {
 	*sqlitetest.DB
 	late, after time.Duration // before the database reads its clock, and after that
-	only        int32         // the one look that is late; 0: all
-	looks       atomic.Int32  // so far
+	only        int32         // number of the look that is late; 0: all are
+	looks       atomic.Int32  // number of looks so far
 }
 
 func (l *lateLook) ReadHistory(ctx context.Context, look rowrules.HistoryQuery) (rowrules.History, error) {
@@ -412,7 +412,7 @@ func TestALookAsksBothGatesAtOnce(t *testing.T) {
 			"the limiter is later":        {part, late - part, 0, part, time.Second - late + part, time.Minute - part},
 		} {
 			for _, lost := range []bool{false, true} {
-				left := time.Second - late // of the second, in the limiter
+				left := time.Second - late // the rest of the second, in the limiter
 				r.Sleep(time.Hour)
 				r.SendTo(vtest.Ana)
 				if lost {
@@ -452,7 +452,7 @@ func TestALookAddsNoRefundedSend(t *testing.T) {
 		s := r.ReplicaOn(r.Store, r.MailServer, r.Carrier)
 		s.Limiter.Around(func(_ context.Context, _ string, do func() error) error {
 			s.Limiter.Around(nil)
-			r.Sleep(2 * time.Second) // the rows are read meanwhile, and then the send fails
+			r.Sleep(2 * time.Second) // in this time the rows are read, and then the send fails
 			r.EmptyLimiter()
 			return do()
 		})
@@ -486,7 +486,7 @@ func TestASlowLookTellsOwnSends(t *testing.T) {
 	})
 }
 
-// silentLook is a database that answers no look.
+// silentLook is a database that never answers a look.
 type silentLook struct{ *sqlitetest.DB }
 
 func (silentLook) ReadHistory(ctx context.Context, _ rowrules.HistoryQuery) (rowrules.History, error) {
@@ -568,7 +568,7 @@ func TestARefusalTellsWhatWasAnsweredBefore(t *testing.T) {
 		r.SendTo("eve@example.com")
 		began := time.Now()
 		a := r.AskAt(other, vtest.AskFor(vtest.Ana), false)
-		r.WantQuota("a refusal", a.Quota, "[0 3 0]", time.Minute-time.Since(began)+lasts) // from when the rows were asked for
+		r.WantQuota("a refusal", a.Quota, "[0 3 0]", time.Minute-time.Since(began)+lasts) // counted from the request for the rows
 		read.Wait()
 	})
 }
@@ -636,7 +636,7 @@ func TestRecordAddsTheTimeSinceTheRead(t *testing.T) {
 			})
 			r.Want("recorded while the limiter is away", r.Svc.Gates.Record(r.Context(), quota.Recipient, "bucket", time.Hour, time.Now(),
 				quota.AgedEvent{ID: "send"}) != nil, true)
-			r.Limiter.Around(nil) // the stop calls it
+			r.Limiter.Around(nil) // because the stop calls the limiter
 		})
 	}
 }

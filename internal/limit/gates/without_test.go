@@ -17,8 +17,8 @@ import (
 	"sendcode/quota"
 )
 
-// withoutRedis are replicas without Redis, with a rule of a recipient and one that the rows do not
-// have.
+// withoutRedis sets up replicas without Redis, with a rule on recipients and a rule whose events
+// have no rows.
 func withoutRedis(s *vtest.Settings) {
 	s.Form = vtest.WithoutRedis
 	vtest.WithRules(quota.Rule{Name: "app", Scope: quota.App, Limit: 100, Window: time.Hour},

@@ -19,7 +19,7 @@ import (
 
 var refusedAt = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
-// stranger is a recipient with a hash as even as a keyed one.
+// stranger returns a recipient whose hash is distributed like a keyed one.
 func stranger(n int) recipient.Hash {
 	random := rand.NewPCG(1, uint64(n))
 	var h recipient.Hash
@@ -46,8 +46,8 @@ func drained(t *testing.T, what string, r *Batch, at time.Time, own, shared, req
 	return batch
 }
 
-// Refusals are one row until the deadline that was told, but for ten minutes at the most; by a
-// wider rule for a minute at least.
+// Refusals share a row until the deadline in the answer, but for ten minutes at most. If a wider
+// rule refused, they share it for at least a minute.
 func TestRefusalsShareARowUntilTheirDeadline(t *testing.T) {
 	for _, c := range []struct {
 		name        string
@@ -99,7 +99,7 @@ func TestRefusalRowsOfWiderRuleAreBounded(t *testing.T) {
 }
 
 // A network that fills its rows takes no rows from another network, app or rule. Its deadline
-// starts anew.
+// begins again.
 func TestEachNetworkHasRowsOfItsOwn(t *testing.T) {
 	r := New(nil, time.Now, nil)
 	app, rule := refusal(900, "192.0.2.0/24"), refusal(901, "192.0.2.0/24")
@@ -151,7 +151,7 @@ func TestDistinctRecipients(t *testing.T) {
 	for _, size := range []int{1, 2, 10, store.ManyRecipients - 1, store.ManyRecipients, store.ManyRecipients + 1, 1000} {
 		for ; n < size; n++ {
 			r.addAt(refusal(n, "192.0.2.0/24"), quota.IP, refusedAt)
-			r.addAt(refusal(n/2, "192.0.2.0/24"), quota.IP, refusedAt) // again
+			r.addAt(refusal(n/2, "192.0.2.0/24"), quota.IP, refusedAt) // a repeated recipient
 		}
 		rows, _ := r.takeUnwritten(refusedAt, 0)
 		i := slices.IndexFunc(rows, func(row store.SendOrRefusal) bool { return row.Recipients > 0 })
@@ -205,7 +205,7 @@ func TestAnOpenRowIsRewrittenOnceInFiveSeconds(t *testing.T) {
 	step("the deadline", 1, 0, r.WriteDue, 1)
 }
 
-// hung is a database that takes a batch and does not answer.
+// hung is a database that accepts a batch and does not answer.
 type hung struct{ taken, release chan struct{} }
 
 func (h hung) RecordRefusals(context.Context, []store.SendOrRefusal) error {

@@ -24,8 +24,8 @@ import (
 type fakeLimiter struct {
 	calls  []string
 	gone   bool
-	partly string // the refund that fails alone
-	then   func() // once, in the middle of a call
+	partly string // the only refund that fails
+	then   func() // runs once, in the middle of a call
 }
 
 func (l *fakeLimiter) call(format string, args ...any) error {
@@ -68,17 +68,17 @@ func (l *fakeLimiter) Record(_ context.Context, _ quota.Scope, bucket string, ke
 	return l.call("record %s %v %s", bucket, keep, strings.TrimSpace(events[0].ID))
 }
 
-// fakeDatabase notes the calls that it gets.
+// fakeDatabase records its calls.
 type fakeDatabase struct {
 	Store
 	calls  []string
 	away   map[string]bool            // calls that fail
-	rows   map[uuid.UUID]store.Status // those that are there; nil: all are
+	rows   map[uuid.UUID]store.Status // the existing rows; nil: all exist
 	reset  map[string]bool            // sends that do not count
 	due    []store.Refund
 	logged time.Time     // when the sends were written
-	lease  time.Duration // for which refunds were taken
-	limit  int           // how many were asked for
+	lease  time.Duration // the lease of the taken refunds
+	limit  int           // the number of requested refunds
 }
 
 func (f *fakeDatabase) call(call string) error {
@@ -160,12 +160,12 @@ func (i *idle) flushed() { i.settle(i.Context()) }
 
 func place(name string) map[quota.Scope]string { return map[quota.Scope]string{quota.Recipient: name} }
 
-// takenBack is the call that refunds a send.
+// takenBack returns the call that refunds a send.
 func takenBack(id, bucket string) []string {
 	return []string{fmt.Sprintf("later %-16s [%s]", id, bucket)}
 }
 
-// sent returns the bucket of a send to the recipient that only the database counted.
+// sent returns the bucket of a send that only the database has counted for the recipient.
 func (i *idle) sent(h byte, id string) (bucket string) {
 	p := buckets.NewPlan(buckets.Subject{App: "shop", Channel: recipient.Email, Recipient: recipient.Hash{h}, Purpose: login},
 		login.Policy.Rules)
@@ -316,8 +316,8 @@ func TestWhatIsUnsettledIsBounded(t *testing.T) {
 	servertest.Same(t, "what waits", len(r.unsettled), maxUnsettled)
 }
 
-// A row counts as never written exactly once it has been missing for NeverWrittenAfter. Something
-// is written before the row is looked up.
+// A row counts as never written as soon as it has been missing for NeverWrittenAfter. Ping, which
+// writes a little, runs before each lookup.
 func TestRefundAfterNeverWrittenTime(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		s := newIdle(t)
