@@ -20,9 +20,9 @@ import (
 	"time"
 )
 
-// The workloads. Those after the first are about the codes that it sent, each of which is asked
-// about once, but for the floods: they are of one recipient and of all recipients in turn, and are
-// refused since the rule's minute is not over.
+// The workloads. Those after the first are about the codes that it sent. Each code is used once,
+// except in the floods. They ask for one recipient, or for all recipients in turn, and are refused
+// because the rule's minute is not over.
 const (
 	send      = "send"
 	flood     = "flood of refusals"
@@ -35,34 +35,34 @@ var workloads = []string{send, flood, wideFlood, look, check}
 
 const (
 	apiKey = "sk_0123456789abcdefghijABCDEFGHIJ"
-	// mostListed bounds the sends of which the later workloads are.
+	// mostListed bounds the sends that the later workloads use.
 	mostListed = 20_000
 	// mostFlooded bounds the recipients of a flood over all of them.
 	mostFlooded = 10_000
-	// settle is how long an answer, or the last mail after it, may take.
+	// settle is the longest time for an answer, or for the last mail after it.
 	settle = 60 * time.Second
 )
 
-// opened is a code that was asked for.
+// opened is a code that was requested.
 type opened struct {
 	n        int64 // the number of its recipient
 	id, code string
 }
 
-// to is the recipient, always as long.
+// to returns the recipient, which always has the same length.
 func (o *opened) to() string { return fmt.Sprintf("someone-%d@example.com", o.n) }
 
-// request is one request, and what its answer must be.
+// request is one request with its expected answer.
 type request struct {
 	method, path, header, body string
 	status                     int
 	says                       string
 }
 
-// known is the member by which a back end says that it knows the person.
+// known is the member by which a back end vouches for the person.
 const known = `,"trust":"known"`
 
-// askService makes requests as the service and the floor take them.
+// askService makes requests for the service and the floor.
 func askService(workload string, o *opened) request {
 	const path = "/v1/verifications"
 	r := request{
@@ -81,15 +81,14 @@ func askService(workload string, o *opened) request {
 	return r
 }
 
-// askOlderService makes requests as those builds take them to which everybody was known.
+// askOlderService makes requests for older builds, in which every person counts as known.
 func askOlderService(workload string, o *opened) request {
 	r := askService(workload, o)
 	r.body = strings.Replace(r.body, known, "", 1)
 	return r
 }
 
-// askOTPGateway makes requests as otpgateway takes them. It answers a send after the mail, with the
-// code.
+// askOTPGateway makes requests for otpgateway. It answers a send after the mail, with the code.
 func askOTPGateway(workload string, o *opened) request {
 	auth := base64.StdEncoding.EncodeToString([]byte("bench:secret"))
 	r := request{
@@ -104,7 +103,7 @@ func askOTPGateway(workload string, o *opened) request {
 }
 
 // caller is one connection of a client in plain HTTP/1.1. The client of net/http would take more
-// processor time than what is measured.
+// processor time than the measured programs.
 type caller struct {
 	base string
 	conn net.Conn
@@ -120,7 +119,8 @@ func (c *caller) close() {
 	}
 }
 
-// do makes one request, and fails unless the answer is as it must be. It is in body until the next.
+// do makes one request, and fails unless the answer is as expected. body has the answer until the
+// next call.
 func (c *caller) do(r request) error {
 	if c.conn == nil {
 		conn, err := net.Dial("tcp", c.base)
@@ -153,20 +153,20 @@ func (c *caller) do(r request) error {
 	return nil
 }
 
-// field is the text of a field of the last answer; "" without one.
+// field returns the text of a field of the last answer, or "".
 func (c *caller) field(name string) string {
 	_, rest, _ := bytes.Cut(c.body, []byte(`"`+name+`":"`))
 	text, _, _ := bytes.Cut(rest, []byte(`"`))
 	return string(text)
 }
 
-// sample is one request: when it was asked and answered.
+// sample has the instants of a request and of its answer.
 type sample struct {
 	*opened
 	asked, answered time.Time
 }
 
-// one makes a request and notes what the answer says of its code.
+// one makes a request and records the code and ID in the answer.
 func (c *contender) one(x *caller, workload string, o *opened) (sample, error) {
 	asked := time.Now()
 	err := x.do(c.ask(workload, o))
@@ -177,8 +177,7 @@ func (c *contender) one(x *caller, workload string, o *opened) (sample, error) {
 	return s, err
 }
 
-// closed has callers make one request after the other, for as long as next returns something to ask
-// about.
+// closed makes callers send one request after the other, for as long as next returns a code.
 func (ri *rig) closed(c *contender, callers int, workload string, next func() *opened) []sample {
 	samples, failures := make([][]sample, callers), make([]error, callers)
 	var all sync.WaitGroup
@@ -198,18 +197,18 @@ func (ri *rig) closed(c *contender, callers int, workload string, next func() *o
 	return slices.Concat(samples...)
 }
 
-// receiver is a mail server that takes everything. It is as cheap as one can be, for it shares the
-// processors with what is measured.
+// receiver is a mail server that accepts everything. It takes as little processor time as possible,
+// since it shares the processors with the measured programs.
 type receiver struct {
 	net.Listener
-	secured net.Listener // its sessions begin with STARTTLS, without which otpgateway sends no mail
+	secured net.Listener // for otpgateway, which sends no mail without STARTTLS
 	tls     *tls.Config
 	came    sync.Map // mail by the number of its recipient
 	size    atomic.Int64
 }
 
 type mail struct {
-	at   time.Time // of the final dot
+	at   time.Time // when the final dot came
 	code string    // its only line of six digits
 }
 
@@ -270,7 +269,7 @@ func (r *receiver) session(conn net.Conn, secured bool) {
 	}
 }
 
-// content reads up to the final dot.
+// content reads a mail up to the final dot.
 func (r *receiver) content(in *bufio.Reader) (code string, err error) {
 	size := 0
 	for {
@@ -286,7 +285,7 @@ func (r *receiver) content(in *bufio.Reader) (code string, err error) {
 	}
 }
 
-// collect returns when the mail of a send came, and notes its code.
+// collect returns when the mail of a send came, and records its code.
 func (ri *rig) collect(o *opened) time.Time {
 	for deadline := time.Now().Add(settle); ; <-time.After(time.Millisecond) {
 		if came, ok := ri.mails.came.LoadAndDelete(o.n); ok {

@@ -1,6 +1,7 @@
 //go:build nightly
 
-// Only make nightly and make bench run this test: it measures, alone on the machine, for minutes.
+// Only make nightly and make bench run this test, because it measures for minutes, alone on the
+// machine.
 
 package bench
 
@@ -22,8 +23,8 @@ var (
 	write = flag.Bool("perf.write", false, "write docs/PERFORMANCE.md and tools/bench/RESULTS.md")
 )
 
-// TestBench measures in rounds, of which the one before the first warms up. In each, all contenders
-// take turns at every workload and number of callers. It fails if a goal was missed.
+// TestBench measures in rounds. A first round warms up. In each round, all contenders take turns at
+// every workload and number of callers. The test fails if a goal was missed.
 func TestBench(t *testing.T) {
 	var callers []int
 	if err := json.Unmarshal([]byte("["+*counts+"]"), &callers); err != nil {
@@ -33,7 +34,7 @@ func TestBench(t *testing.T) {
 	b.startAll()
 	for round := range *rounds + 1 {
 		if round == 1 {
-			clear(b.results) // of the round that warms up
+			clear(b.results) // the results of the first round, which warms up
 		}
 		b.vacuum()
 		for _, n := range callers {
@@ -53,7 +54,7 @@ func TestBench(t *testing.T) {
 	}
 }
 
-// inTurns measures a workload of all contenders that know it; another one begins in each round.
+// inTurns measures a workload for all contenders that know it. In each round another one begins.
 func (ri *rig) inTurns(round, callers int, workload string) {
 	for i := range ri.contenders {
 		if c := ri.contenders[(i+round)%len(ri.contenders)]; slices.Contains(c.knows, workload) {

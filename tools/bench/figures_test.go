@@ -17,19 +17,19 @@ import (
 	"github.com/prometheus/procfs"
 )
 
-// The figures of one run. Those from service on are of one request.
+// The figures of one run. Those from service on are for one request.
 const (
 	rate = iota // requests a second, until the last answer and mail were there
 	p50
 	p99
 	processor // time of a request in the program and its servers
 	memory    // resident, of the program, after the run
-	service   // processor time, as the next two
+	service   // processor time, like the next two
 	inRedis
 	inPostgres
 	allocations
 	statements
-	walBytes // without whole pages, which follow upon a checkpoint
+	walBytes // without the whole pages after a checkpoint
 	diskBytes
 	redisBytes
 	figureCount
@@ -42,19 +42,20 @@ var figureNames = [figureCount]string{
 
 type figures [figureCount]float64
 
-// unknown is a figure that a contender has not.
+// unknown is a figure that was not measured for a contender.
 var unknown = math.NaN()
 
-// The work that follows a run's last answer, such as outcomes, has ended once the program used less
-// than idle of processor time within one interval quiet. At most mostQuiet intervals are waited.
+// The work after a run's last answer, such as outcomes, counts as ended once the program used less
+// than idle of processor time within one interval quiet. The bench waits for at most mostQuiet
+// intervals.
 const (
 	quiet     = 200 * time.Millisecond
 	idle      = 30_000 // µs
 	mostQuiet = 50
 )
 
-// measure has a contender asked for a time, or until every code of the list was asked about, and
-// returns what that cost.
+// measure sends requests to a contender for a time, or until every code of the list was used, and
+// returns the figures.
 func (ri *rig) measure(c *contender, callers int, workload string) (f figures) {
 	counts, spent, began := ri.counts(c), ri.spent(c), time.Now()
 	samples := ri.closed(c, callers, workload, ri.supply(c, workload))
@@ -97,7 +98,8 @@ func (ri *rig) measure(c *contender, callers int, workload string) (f figures) {
 	return f
 }
 
-// supply returns what is asked about next, nil at the end: recipients of their own, or the list.
+// supply returns a function that returns the next code of a run, or nil at the end. The codes have
+// recipients of their own, or come from the list.
 func (ri *rig) supply(c *contender, workload string) func() *opened {
 	deadline := time.Now().Add(*length)
 	var asked atomic.Int64
@@ -119,8 +121,8 @@ func (ri *rig) supply(c *contender, workload string) func() *opened {
 	}
 }
 
-// spent is the processor time so far of the program, Redis and Postgres, in µs, in steps of the
-// kernel's clock (10 ms).
+// spent returns the processor time so far of the program, Redis and Postgres, in µs, in steps of
+// the kernel's clock (10 ms).
 func (ri *rig) spent(c *contender) [3]float64 {
 	postgres := []int{ri.postgres.PID()}
 	all, err := procfs.AllProcs()
@@ -132,12 +134,12 @@ func (ri *rig) spent(c *contender) [3]float64 {
 	}
 	s := [3]float64{processorTime(c.process.PID()), processorTime(ri.redis.PID()), processorTime(postgres...)}
 	if c.database == "" {
-		s[2] = 0 // others use it
+		s[2] = 0 // other programs use it, too
 	}
 	return s
 }
 
-// spentAtRest waits until the program is at rest, and returns what was spent by then.
+// spentAtRest waits until the program is at rest, and returns the processor time until then.
 func (ri *rig) spentAtRest(c *contender) (now [3]float64) {
 	before := ri.spent(c)
 	for range mostQuiet {
@@ -153,10 +155,10 @@ func (ri *rig) spentAtRest(c *contender) (now [3]float64) {
 
 // processorTime returns the processor time of processes and of their children that have ended.
 func processorTime(pids ...int) (µs float64) {
-	const ticks = 1e6 / 100 // of USER_HZ
+	const ticks = 1e6 / 100 // µs in a tick of USER_HZ
 	for _, pid := range pids {
 		if p, err := procfs.NewProc(pid); err == nil {
-			if s, err := p.Stat(); err == nil { // else it ended since
+			if s, err := p.Stat(); err == nil { // otherwise the process has just ended
 				µs += ticks * (float64(s.UTime) + float64(s.STime) + float64(s.CUTime) + float64(s.CSTime))
 			}
 		}
@@ -164,7 +166,7 @@ func processorTime(pids ...int) (µs float64) {
 	return µs
 }
 
-// memoryOf is the resident memory of a program, in MB.
+// memoryOf returns the resident memory of a program, in MB.
 func (ri *rig) memoryOf(c *contender) float64 {
 	p, err := procfs.NewProc(c.process.PID())
 	ri.must(err)
@@ -173,7 +175,7 @@ func (ri *rig) memoryOf(c *contender) float64 {
 	return float64(status.VmRSS) / 1e6
 }
 
-// counts are allocations, statements and bytes so far.
+// counts returns the allocations, statements and bytes so far.
 func (ri *rig) counts(c *contender) (f figures) {
 	f[allocations] = ri.allocationsOf(c)
 	f[statements], f[diskBytes], f[walBytes] = unknown, unknown, unknown
@@ -192,7 +194,7 @@ FROM pg_stat_statements WHERE dbid = (SELECT oid FROM pg_database WHERE datname 
 
 var allocationsTotal = regexp.MustCompile(`(?m)^go_memstats_mallocs_total (\S+)$`)
 
-// allocationsOf are the allocations of a program so far, as its metrics say; unknown if it has
+// allocationsOf returns the allocations of a program so far, by its metrics; unknown if it has
 // none.
 func (ri *rig) allocationsOf(c *contender) float64 {
 	request, err := http.NewRequest(http.MethodGet, "http://"+c.base+"/metrics", nil)
@@ -212,7 +214,7 @@ func (ri *rig) allocationsOf(c *contender) float64 {
 	return n
 }
 
-// quantile of some values; unknown of none, or if one is.
+// quantile returns a quantile of the values. It is unknown if there are none, or if one is unknown.
 func quantile(list []float64, q float64) float64 {
 	if len(list) == 0 || slices.ContainsFunc(list, math.IsNaN) {
 		return unknown
@@ -223,7 +225,7 @@ func quantile(list []float64, q float64) float64 {
 	return s[low] + (at-float64(low))*(s[min(low+1, len(s)-1)]-s[low])
 }
 
-// each is a figure in the rounds.
+// each returns the values of a figure in all rounds.
 func (ri *rig) each(at cell, figure int) (list []float64) {
 	for _, f := range ri.results[at] {
 		list = append(list, f[figure])
@@ -231,8 +233,8 @@ func (ri *rig) each(at cell, figure int) (list []float64) {
 	return list
 }
 
-// ratios divides a figure of this build by that of another contender, round by round: what
-// disturbed one run most likely disturbed its neighbor.
+// ratios divides a figure of this build by that of another contender, round by round, because a
+// disturbance most likely affects both runs of a round.
 func (ri *rig) ratios(at cell, figure int) []float64 {
 	own, others := ri.each(cell{ours, at.workload, at.callers}, figure), ri.each(at, figure)
 	for i := range others {

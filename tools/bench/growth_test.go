@@ -25,7 +25,8 @@ const (
 	day        = 24 * 60 * 60
 )
 
-// unitNames are the costs of one send with its check, of 64 callers: rows of PERFORMANCE.md.
+// unitNames are the costs of one send with its check, measured with 64 callers. They are rows of
+// PERFORMANCE.md.
 var unitNames = []string{
 	"processor time of a send and one check: the program, µs", "… Postgres, µs", "… Redis, µs",
 	"WAL of a send, without whole pages, B", "tables and indexes of a send, B", "memory of Redis for a recipient, B",
@@ -34,7 +35,7 @@ var unitNames = []string{
 // growth returns the table of sizes and processors for some numbers of sends a day, from the unit
 // costs.
 func growth(units []float64) string {
-	const peak = float64(peakFactor) / day // of each send a day, in a second
+	const peak = float64(peakFactor) / day // sends in the busiest second, for each send a day
 	rows := [][]string{{"a day", "1M sends", "10M sends", "100M sends"}}
 	for _, line := range []struct {
 		what string
@@ -72,8 +73,8 @@ func reach(units []float64) string {
 	return table(rows)
 }
 
-// The tables of operations.md follow from the unit costs of PERFORMANCE.md, and the page says what
-// they assume.
+// The tables of operations.md follow from the unit costs of PERFORMANCE.md, and the page has the
+// assumed values.
 func TestGrowth(t *testing.T) {
 	const file = "../../docs/operations.md"
 	text, err := os.ReadFile(file)
@@ -102,8 +103,8 @@ func TestGrowth(t *testing.T) {
 
 const performance = "../../docs/PERFORMANCE.md"
 
-// table is plain text in a fence: the first column to the left, numbers to the right, two spaces
-// between columns.
+// table returns a plain-text table in a fence: the first column to the left, numbers to the right,
+// two spaces between columns.
 func table(rows [][]string) string {
 	out := strings.Builder{}
 	out.WriteString("```\n")
@@ -125,7 +126,8 @@ func table(rows [][]string) string {
 	return out.String() + "```\n"
 }
 
-// number has three digits that count, or all of them before the point; "–" if it is unknown.
+// number formats a number with three significant digits, or with all digits before the point; "–"
+// if it is unknown.
 func number(f float64) string {
 	switch {
 	case math.IsNaN(f):
@@ -142,7 +144,7 @@ func number(f float64) string {
 	return strconv.FormatFloat(f, 'f', max(0, 2-int(math.Floor(math.Log10(max(f, .001))))), 64)
 }
 
-// size is bytes for people.
+// size formats a number of bytes for people.
 func size(bytes float64) string {
 	for _, unit := range []string{"B", "kB", "MB", "GB"} {
 		if bytes < 1000 {

@@ -15,10 +15,10 @@ import (
 	"github.com/prometheus/procfs"
 )
 
-// section is a part of a document that a run writes anew, or only prints if it has no file.
+// section is a part of a document that a run replaces. A section without a file is only printed.
 type section struct{ file, title, text string }
 
-// publish prints a section, and writes it into its file if -perf.write says so.
+// publish prints a section. With -perf.write, it also writes it into its file.
 func (ri *rig) publish(s section) {
 	fmt.Printf("## %s\n\n%s\n", s.title, s.text)
 	if *write && s.file != "" {
@@ -36,7 +36,7 @@ func (ri *rig) publish(s section) {
 	}
 }
 
-// shown is how many figures documents have; the run prints all.
+// shown is the number of figures in the documents. The run prints all figures.
 const shown = memory + 1
 
 // report returns the sections.
@@ -83,7 +83,7 @@ func (ri *rig) when() string {
 		time.Now().UTC().Format(time.DateOnly), strings.TrimSpace(string(commit)), runtime.NumCPU(), model, version, *rounds, *length)
 }
 
-// spread is a median with its quartiles.
+// spread formats a median with its quartiles.
 func spread(list []float64) string {
 	if median := quantile(list, .5); math.IsNaN(median) {
 		return number(median)
@@ -91,8 +91,8 @@ func spread(list []float64) string {
 	return fmt.Sprintf("%s (%s–%s)", number(quantile(list, .5)), number(quantile(list, .25)), number(quantile(list, .75)))
 }
 
-// figures is a table of the figures that have names, for all that was measured and of which of
-// returns any.
+// figures returns a table of the named figures, for all measured cells for which of returns a
+// value.
 func (ri *rig) figures(callers []int, names []string, of func(at cell, figure int) []float64) string {
 	rows := [][]string{append([]string{"callers, workload, program"}, names...)}
 	for _, n := range callers {
@@ -113,7 +113,7 @@ func (ri *rig) figures(callers []int, names []string, of func(at cell, figure in
 	return table(rows)
 }
 
-// whatPeopleDo says in words what each workload is.
+// whatPeopleDo describes each workload in words.
 var whatPeopleDo = map[string]string{
 	send:      "asks for a code, and gets a 202",
 	flood:     "asks too early, and gets a 429; all ask for one recipient",
@@ -122,10 +122,10 @@ var whatPeopleDo = map[string]string{
 	check:     "enters the right code",
 }
 
-// noticedCallers are the numbers of callers in the table of noticed, of those that were measured.
+// noticedCallers has the numbers of callers in the table of noticed, if they were measured.
 var noticedCallers = []int{1, unitCallers, 256}
 
-// noticed is a table of how long people wait for our answers.
+// noticed returns a table of how long people wait for our answers.
 func (ri *rig) noticed(callers []int) string {
 	text, rule := "The table says how many milliseconds an answer takes: the median and, in brackets, the slowest of a\n"+
 		"hundred.\n\n| somebody |", "\n|---|"
@@ -153,10 +153,10 @@ func (ri *rig) noticed(callers []int) string {
 	return text
 }
 
-// unitCallers is the number of callers of which unit costs and goals are.
+// unitCallers is the number of callers with which unit costs and goals are measured.
 const unitCallers = 64
 
-// unitCosts is the table of which operations.md's table of growth follows.
+// unitCosts returns the table from which operations.md's table of growth follows.
 func (ri *rig) unitCosts() string {
 	sends, checks := cell{ours, send, unitCallers}, cell{ours, check, unitCallers}
 	cost := func(at cell, figure int) float64 { return quantile(ri.each(at, figure), .5) }
@@ -171,10 +171,10 @@ func (ri *rig) unitCosts() string {
 	return table(rows)
 }
 
-// goal bounds a figure of which less is better.
+// goal bounds a figure for which less is better.
 type goal struct {
 	workload string
-	beside   string // the contender by whose figure it is divided; "": none
+	beside   string // the figure is divided by this contender's; "": it is not divided
 	figure   int
 	most     float64
 }
@@ -221,7 +221,7 @@ func (ri *rig) goal(g goal) float64 {
 	return quantile(ri.ratios(cell{g.beside, g.workload, unitCallers}, g.figure), .5)
 }
 
-// goals is their table.
+// goals returns the table of the goals.
 func (ri *rig) goals() string {
 	rows := [][]string{{"what", "at most", "measured"}}
 	for _, g := range goals {

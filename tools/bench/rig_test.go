@@ -23,21 +23,21 @@ import (
 	"sendcode/internal/kit/servertest"
 )
 
-// The contenders beside older commits, as the tables name them.
+// The contenders other than older commits, by their names in the tables.
 const (
 	ours       = "ours"
 	fairFloor  = "fair floor"
 	otpgateway = "otpgateway"
 )
 
-// rig is the servers that all contenders share, and what was measured.
+// rig has the servers that all contenders share, and the results.
 type rig struct {
 	*testing.T
-	dir        string // on the disk
+	dir        string // a directory on the disk
 	redis      *servertest.RedisServer
 	client     *redis.Client
 	postgres   *servertest.PostgresServer
-	admin      *pgx.Conn // of a superuser
+	admin      *pgx.Conn // connection of a superuser
 	mails      *receiver
 	contenders []*contender
 	recipients atomic.Int64 // no recipient is used twice
@@ -50,14 +50,14 @@ type cell struct {
 	callers             int
 }
 
-// contender is a program that is measured.
+// contender is a measured program.
 type contender struct {
 	name, base string // host:port
 	ask        func(workload string, o *opened) request
 	knows      []string // workloads
 	process    *servertest.Process
-	database   string    // name; empty: it has none
-	list       []*opened // that it was last asked to send
+	database   string    // name of its database; empty: it has none
+	list       []*opened // the codes of its last workload of sends
 }
 
 // openRig starts the parts.
@@ -72,8 +72,9 @@ func openRig(t *testing.T) *rig {
 	b.must(os.Chmod(b.dir, 0o755)) // Postgres may run as another user
 	b.redis = servertest.Redis(t, "--dir", b.dir, "--appendonly", "yes", "--appendfsync", "everysec")
 	b.client = b.redis.Client(t)
-	// As by default where it matters for speed, except that no checkpoint, after which the WAL has
-	// whole pages, and no autovacuum falls into a run: vacuum runs before each round instead.
+	// The settings that matter for speed are the defaults, except that no checkpoint (after which
+	// the WAL has whole pages) and no autovacuum falls into a run. vacuum runs before each round
+	// instead.
 	b.postgres = servertest.PostgresIn(t, b.dir,
 		"fsync=on", "full_page_writes=off", "shared_buffers=1GB", "max_wal_size=8GB", "min_wal_size=1GB", "checkpoint_timeout=1h",
 		"autovacuum=off", "shared_preload_libraries=pg_stat_statements")
@@ -103,7 +104,7 @@ func (ri *rig) must(err error) {
 
 func (ri *rig) recipient() *opened { return &opened{n: ri.recipients.Add(1)} }
 
-// run runs a program that helps.
+// run runs a helper program.
 func (ri *rig) run(dir, name string, args ...string) {
 	ri.Helper()
 	cmd := exec.CommandContext(ri.Context(), name, args...)
@@ -113,10 +114,11 @@ func (ri *rig) run(dir, name string, args ...string) {
 	}
 }
 
-// floorHead is at most what the headers of the floor's answer have.
+// floorHead is the greatest length of the headers of the floor's answer.
 const floorHead = 90
 
-// startAll builds and starts the contenders. The floor learns from this build how much it says.
+// startAll builds and starts the contenders. The floor gets the lengths of its answer and mail from
+// this build.
 func (ri *rig) startAll() {
 	root, err := filepath.Abs("../..")
 	ri.must(err)
@@ -139,13 +141,13 @@ func (ri *rig) startAll() {
 	url, name := ri.createDatabase()
 	cmd := exec.Command(filepath.Join(ri.dir, "floor"))
 	cmd.Env = []string{
-		"GOGC=1000", // with its small heap about as few collections as the service has
+		"GOGC=1000", // with its small heap, this gives about as few collections as the service has
 		fmt.Sprintf("FLOOR_BYTES=%d %d", answer-floorHead, text), "FLOOR_REDIS_URL=" + ri.redisURL(),
 		"FLOOR_DATABASE_URL=" + url, "FLOOR_SMTP_ADDR=" + ri.mails.Addr().String(),
 	}
 	floor := &contender{name: fairFloor, ask: askService, knows: []string{send, check}, database: name}
 	ri.start(floor, cmd)
-	if a, t := ri.bytesOf(floor); a < answer || t != text { // none wins by saying less
+	if a, t := ri.bytesOf(floor); a < answer || t != text { // no contender wins by shorter texts
 		ri.Fatalf("the floor answers with %d bytes and mails %d, the service %d and %d", a, t, answer, text)
 	}
 	if *peer != "" {
@@ -153,7 +155,7 @@ func (ri *rig) startAll() {
 	}
 }
 
-// bytesOf has a contender send one code, and returns how many bytes answer and mail have.
+// bytesOf makes a contender send one code, and returns the lengths of the answer and the mail.
 func (ri *rig) bytesOf(c *contender) (answer, text int) {
 	x := &caller{base: c.base}
 	defer x.close()
@@ -204,7 +206,8 @@ func (ri *rig) startService(name, program string) {
 	ri.start(&contender{name: name, ask: askService, knows: workloads, database: database}, cmd)
 }
 
-// startOTPGateway runs it with as many connections to the mail server as the others have.
+// startOTPGateway runs otpgateway with the same number of connections to the mail server as the
+// others.
 func (ri *rig) startOTPGateway() {
 	host, mailPort, err := net.SplitHostPort(ri.mails.secured.Addr().String())
 	ri.must(err)
@@ -240,11 +243,11 @@ tls_skip_verify = true
 	program, err := filepath.Abs(*peer)
 	ri.must(err)
 	cmd := exec.Command(program, "--config", file)
-	cmd.Dir = filepath.Dir(program) // where static is
+	cmd.Dir = filepath.Dir(program) // the folder that contains static
 	ri.start(&contender{name: otpgateway, ask: askOTPGateway, knows: []string{send, check}}, cmd)
 }
 
-// serving is the line of a log that says where a program listens.
+// serving matches the log line with the address on which a program listens.
 var serving = regexp.MustCompile(`(?:"serving","addr":"|page +http://|starting server.* address="?)([0-9.:]+)`)
 
 // start runs a program until it can be reached, and ends it after the test.

@@ -1,6 +1,6 @@
 //go:build nightly
 
-// Only make nightly runs these tests: nothing of the product is in them.
+// Only make nightly runs these tests, because they do not test the product.
 
 package main
 

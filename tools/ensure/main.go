@@ -49,7 +49,7 @@ func main() {
 		}
 	}
 	fmt.Printf("%s: not installed; the tests that need it are skipped. To install:\n    %s\n", names, command)
-	if ci, _ := strconv.ParseBool(os.Getenv("CI")); ci { // anything else is no CI
+	if ci, _ := strconv.ParseBool(os.Getenv("CI")); ci { // any other text means that this is no CI
 		fmt.Println("in CI every part is needed")
 		os.Exit(1)
 	}
@@ -115,7 +115,7 @@ func install(names string, packages, _ []string) error {
 		return err
 	}
 	wanted := append([]string{"install", "--no-install-recommends"}, packages...)
-	simulated, _ := aptGet(append(wanted, "--assume-no")...) // an error: it did nothing, as asked
+	simulated, _ := aptGet(append(wanted, "--assume-no")...) // the error only means that nothing was installed, as requested
 	fmt.Printf("installing %s. %s (ENSURE=no: nothing is installed)\n", names, sizes(simulated))
 	_, err = aptGet(append(wanted, "-y")...)
 	return err
@@ -134,5 +134,5 @@ func aptGet(args ...string) (output string, err error) {
 
 var sizeLine = regexp.MustCompile(`(?m)^(Need to get|After this operation).*$`)
 
-// sizes returns what apt-get says of the packages that it would install.
+// sizes returns the lines of apt-get about the size of the packages.
 func sizes(output string) string { return strings.Join(sizeLine.FindAllString(output, -1), " ") }

@@ -11,7 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// take admits 1 in a minute, 5 in an hour and 10 in a day.
+// take admits 1 event in a minute, 5 in an hour and 10 in a day.
 var take = redis.NewScript(`
 local t = redis.call('TIME')
 local now = t[1] * 1000000 + t[2]
@@ -147,7 +147,7 @@ func (f *floor) decide(ctx context.Context, batch []*code) (map[uuid.UUID]bool, 
 	if err != nil {
 		return nil, err
 	}
-	defer conn.Release() // closes a connection in a transaction
+	defer conn.Release() // a connection within a transaction is closed
 	var read, write pgx.Batch
 	sends, correct := map[string]uuid.UUID{}, map[uuid.UUID]bool{}
 	read.Queue("BEGIN")

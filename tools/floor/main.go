@@ -27,15 +27,15 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-const mailConns = 16 // as the service has in the bench
+const mailConns = 16 // as many as the service has in the bench
 
 type floor struct {
 	redis        *redis.Client
 	db           *pgxpool.Pool
-	mails        chan *mailer // connections that are free
-	answer, mail int          // bytes of each
+	mails        chan *mailer // free connections
+	answer, mail int          // lengths in bytes
 
-	takes, begins, ends, checks *sharing // as many trips at once as the service makes
+	takes, begins, ends, checks *sharing // with the service's number of concurrent trips
 }
 
 func main() {
@@ -138,7 +138,7 @@ func (f *floor) check(w http.ResponseWriter, r *http.Request) {
 	_, _ = fmt.Fprintf(w, `{"id":"%s","valid":%t}`, id, correct)
 }
 
-// deliver sends the mail over a connection that is free, and writes its outcome.
+// deliver sends the mail over a free connection, and writes its outcome.
 func (f *floor) deliver(x *code) {
 	m := <-f.mails
 	head := "From: no-reply@localhost\r\nTo: " + x.to + "\r\nSubject: Your code\r\n\r\n" + x.digits + "\r\n"
@@ -152,7 +152,7 @@ func (f *floor) deliver(x *code) {
 	}
 }
 
-// filled returns before and after with so much filling between them that the whole has size bytes.
+// filled returns the two texts with a filling between them that makes the whole size bytes long.
 func filled(size int, filling, before, after string) []byte {
 	left := max(0, size-len(before)-len(after))
 	return []byte(before + strings.Repeat(filling, left/len(filling)+1)[:left] + after)

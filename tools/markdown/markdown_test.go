@@ -7,7 +7,7 @@ import (
 	"sendcode/tools/markdown"
 )
 
-// Links that lead nowhere are found, however they are written. Links in fenced blocks are text.
+// Links to missing targets are found in every notation. Links in fenced blocks are text.
 func TestDeadLinks(t *testing.T) {
 	read := func(name string) (string, error) {
 		if name != "docs/a.md" {

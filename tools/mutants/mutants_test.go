@@ -64,14 +64,14 @@ areas:
     equal: [{func: abs, operator: bound, why: 0 is its own negative}]
 `
 
-// A mutant is caught by the first test that fails, also one of an embedded script; one that no test
-// notices lives; one that is equal in effect is not run, and neither is one that does not compile.
-// What is known is not found out again. Each seed tries the same mutants in another order.
+// The first test that fails catches a mutant, even in an embedded script. A mutant that no test
+// notices lives. A mutant without an effect is not run, nor is one that does not compile. Known
+// results are not computed again. Each seed tries the same mutants in another order.
 func TestRun(t *testing.T) {
 	t.Setenv("GOFLAGS", "")
 	o := options{root: "testdata/sample", results: filepath.Join(t.TempDir(), "results"), seed: 1, least: 100}
 	var first string
-	for _, o.timeout = range []time.Duration{time.Minute, time.Nanosecond} { // in which no test passes
+	for _, o.timeout = range []time.Duration{time.Minute, time.Nanosecond} { // within a nanosecond no test passes
 		var out strings.Builder
 		if err := run(t.Context(), o, []byte(sampled), &out); !errors.Is(err, errAlive) {
 			t.Errorf("%v", err)

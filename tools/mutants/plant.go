@@ -35,7 +35,7 @@ func (m mutant) name() string {
 	return fmt.Sprintf("%s %s %s %d", strings.TrimPrefix(m.pkg.Package, "./"), m.Func, m.Operator, m.number)
 }
 
-// change says what the mutant changes.
+// change describes the mutant's change.
 func (m mutant) change() string {
 	return fmt.Sprintf("%s:%d: %s  =>  %s", m.File, m.Line, oneLine(m.old), oneLine(m.with))
 }
@@ -323,7 +323,7 @@ func (p *planter) words(operator string, offset int, tokens tokenTable, literal 
 		if n, err := strconv.Atoi(word); err == nil {
 			with, found = strconv.Itoa(n+1), true
 		}
-		if strings.HasSuffix(word, ")") { // a call that stands alone
+		if strings.HasSuffix(word, ")") { // the word is a call
 			with, found = "", true
 		}
 		if found {

@@ -20,7 +20,7 @@ type tester struct {
 	packages map[string][]byte // hashes of packages
 }
 
-// result returns what is known of a mutant, or runs its tests.
+// result returns the known result of a mutant, or runs its tests.
 func (t tester) result(ctx context.Context, s *source, m mutant, known map[string]result) (result, error) {
 	original, err := fileText(s, m)
 	if err != nil {
@@ -71,7 +71,7 @@ func (t tester) overlay(dir string, m mutant, text []byte) (string, error) {
 	return file, errors.Join(err, os.WriteFile(changed, text, 0o600), os.WriteFile(file, replace, 0o600))
 }
 
-// failing returns a test that notices the overlay; "": none. The test must fail twice with the
+// failing returns a test that notices the overlay, or "". The test must fail twice with the
 // overlay, since it may also fail on a busy machine. Without the overlay it must pass; otherwise it
 // would seem to notice every mutant.
 func (t tester) failing(ctx context.Context, overlay string, x tests) (string, error) {
@@ -96,7 +96,7 @@ func (t tester) failing(ctx context.Context, overlay string, x tests) (string, e
 	return name, nil
 }
 
-// Errors of a mutant, after which the others can still be tried.
+// After these errors of a mutant, other mutants can still be tried.
 var (
 	errBuild   = errors.New("it does not build")
 	errUnsound = errors.New("nothing is known")
@@ -107,7 +107,7 @@ const (
 	panicked = "(panic)"
 )
 
-// run returns the innermost test that failed first; "": none.
+// run returns the innermost test that failed first, or "".
 func (t tester) run(ctx context.Context, overlay string, x tests) (name string, err error) {
 	args := []string{
 		"test", "-tags=nightly", "-vet=off", "-count=1", "-short", "-failfast", "-timeout=" + t.timeout.String(),

@@ -50,7 +50,7 @@ type part struct {
 const (
 	passed  = "passed"
 	failed  = "failed"
-	cut     = "stopped"                       // by the one who ran it
+	cut     = "stopped"                       // interrupted by its user
 	resumes = "stopped; the next run goes on" // at its bound
 	none    = "not run"
 )
@@ -58,9 +58,9 @@ const (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	head, _ := exec.Command("git", "describe", "--always", "--dirty", "--abbrev=12").Output() // none without git
+	head, _ := exec.Command("git", "describe", "--always", "--dirty", "--abbrev=12").Output() // empty without git
 	if added, _ := exec.Command("git", "ls-files", "--others", "--exclude-standard").Output(); len(added) > 0 {
-		head = nil // --dirty says nothing of files that git does not know
+		head = nil // --dirty ignores files that git does not track
 	}
 	ok, err := nightly(ctx, os.Args[1:], "make", filepath.Join("bin", "night"), strings.TrimSpace(string(head)), os.Stdout)
 	if err != nil {
@@ -202,7 +202,7 @@ func (p *part) read(lines []string) {
 	}
 }
 
-// page tells of the runs at a commit in markdown.
+// page describes the runs at a commit in markdown.
 func page(commit string, runs []part) string {
 	var b, details strings.Builder
 	var took time.Duration

@@ -1,6 +1,6 @@
 //go:build nightly
 
-// Only make nightly runs this test: nothing of the product is in it.
+// Only make nightly runs this test, because it does not test the product.
 
 package main
 
@@ -13,8 +13,8 @@ import (
 	"testing"
 )
 
-// A part that fails or takes too long fails the run, and the parts after it run; a skip is told
-// with its reason.
+// A part that fails or takes too long fails the run, but later parts still run. The page has each
+// skip with its reason.
 func TestNightly(t *testing.T) {
 	dir := t.TempDir()
 	program := filepath.Join(dir, "make")
@@ -47,16 +47,16 @@ func TestNightly(t *testing.T) {
 	}
 	for ended := false; !ended; { // else the test's own time ends
 		stat, err := os.ReadFile("/proc/" + strings.TrimSpace(string(pid)) + "/stat")
-		ended = err != nil || strings.Contains(string(stat), ") Z ") // of a parent that does not wait for it
+		ended = err != nil || strings.Contains(string(stat), ") Z ") // the process is dead, but its parent has not waited for it
 	}
 	if _, err := nightly(t.Context(), []string{"fuzz"}, program, dir, "", &out); err == nil {
 		t.Error("a part without a bound is run")
 	}
 }
 
-// A night that was stopped goes on: what has passed at its commit is on the page and is not run
-// again; what failed or was stopped is, and each run is on the page. At another commit, and in a
-// tree that differs from its own, all runs.
+// A stopped night can be continued. Parts that passed at its commit are on the page and not run
+// again. Parts that failed or were stopped are run again, and each run is on the page. At another
+// commit, and in a tree that differs from its commit, all parts run.
 func TestNightlyGoesOn(t *testing.T) {
 	dir := t.TempDir()
 	program := filepath.Join(dir, "make")

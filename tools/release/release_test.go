@@ -31,7 +31,7 @@ func TestArchive(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "dist")
 	r := release{
 		tree: "../..", out: out, version: "0.1.0-test", at: time.Unix(1e9, 0).UTC(),
-		// what the other tests have compiled is linked once more
+		// the parts that other tests have compiled are linked once more
 		flags: []string{"-ldflags=-s -X sendcode/internal/run/app.version="},
 	}
 	servertest.OK(t, r.make([]string{runtime.GOOS + "/" + runtime.GOARCH}))
@@ -108,8 +108,8 @@ func decidedBy(t *testing.T, parts []cyclonedx.Component) {
 	}
 }
 
-// A link to what the archive has stays, one to the source becomes its text, one to the example
-// leads to where it is.
+// A link to a file in the archive stays, a link to the source becomes plain text, and a link to the
+// example leads to its place.
 func TestRelink(t *testing.T) {
 	files := map[string][]byte{
 		"docs/a.md": []byte(
@@ -125,8 +125,8 @@ func TestRelink(t *testing.T) {
 	}
 }
 
-// A module of whose files none is a licence that is known may not be passed on. licences.md has
-// those that are.
+// A module without a file that has a known licence may not be redistributed. licences.md has the
+// known licences.
 func TestNamed(t *testing.T) {
 	for _, file := range []string{"LICENSE", "NOTICE"} {
 		if got, err := named(map[string][]byte{file: []byte("Ask us.")}); err == nil {

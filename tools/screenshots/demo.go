@@ -25,7 +25,7 @@ import (
 const pictures = "docs/pictures"
 
 // scene is one picture of the demonstration: the steps in a tab, and the size of the picture. The
-// README shows page and console side by side, so they have one height.
+// README shows page and console side by side, so they have the same height.
 type scene struct {
 	name          string
 	width, height int64
@@ -134,7 +134,7 @@ const openFailed = `[...document.querySelectorAll("main tbody tr")].find(row => 
 	return page.responseText.includes('id="reply" lang="en"');
 })?.querySelector("a").click() ?? true`
 
-// capture returns a picture of what a tab shows.
+// capture returns a picture of a tab.
 func capture(tab context.Context) (image.Image, error) {
 	shot, err := chromedp.Run(tab, chromedp.CaptureScreenshot())
 	if err != nil {
@@ -143,17 +143,17 @@ func capture(tab context.Context) (image.Image, error) {
 	return png.Decode(bytes.NewReader(shot))
 }
 
-// in is an expression for an element of the page's widget, which may not be there yet.
+// in returns an expression for an element of the page's widget, which may not be there yet.
 func in(selector string) string {
 	return fmt.Sprintf(`document.querySelector("send-code")?.shadowRoot?.querySelector(%q)`, selector)
 }
 
-// focus waits for an element of the widget, and has keys go there.
+// focus waits for an element of the widget, and moves the focus to it.
 func focus(selector string) chromedp.Action[chromedp.Void] {
 	return until(`(e => { e?.focus(); return e && e.getRootNode().activeElement === e })(` + in(selector) + `)`)
 }
 
-// until waits for something to hold of the page.
+// until waits until a script returns true in the page.
 func until(script string) chromedp.Action[chromedp.Void] {
 	return chromedp.Func(func(ctx context.Context, _ *chromedp.Target) error {
 		look := time.NewTicker(50 * time.Millisecond)

@@ -15,7 +15,7 @@ import (
 	"sendcode/tools/ensure/locate"
 )
 
-// wants fails unless an error has all these texts.
+// wants fails the test unless an error has all these texts.
 func wants(t *testing.T, err error, texts ...string) {
 	t.Helper()
 	for _, text := range texts {
@@ -53,7 +53,7 @@ func TestDataOfAnotherVersion(t *testing.T) {
 	put(filepath.Join(log, "appendonly.aof.manifest"), "file appendonly.aof.1.base.rdb seq 1 type b\n")
 	const newer = "REDIS9999 of a later version"
 	base := put(filepath.Join(log, "appendonly.aof.1.base.rdb"), newer)
-	for range 2 { // the lock and the place of the first one are free again
+	for range 2 { // the lock and the place of the first run are free again
 		wants(t, start(dir), "A newer Redis wrote the data in "+filepath.Join(dir, "redis"), "move the folder away")
 	}
 	text, err := os.ReadFile(base)
@@ -61,7 +61,7 @@ func TestDataOfAnotherVersion(t *testing.T) {
 	servertest.Same(t, "the data", string(text), newer)
 }
 
-// On a full disk there are no secrets, rather than half of them, and the next start makes them.
+// On a full disk no secrets are written rather than half of them, and the next start makes them.
 func TestSecretsOnAFullDisk(t *testing.T) {
 	servertest.OnSmallDisk(t, 1<<20, func(disk *servertest.Disk) {
 		dir := filepath.Join(disk.Dir, "up")
@@ -81,7 +81,7 @@ func TestSecretsOnAFullDisk(t *testing.T) {
 	})
 }
 
-// An error of the file system, and one that stands in a server's log, have the same advice.
+// An error of the file system has the same advice as one in a server's log.
 func TestAdvice(t *testing.T) {
 	for says, errs := range map[string][]error{
 		"may not read or write": {

@@ -71,7 +71,7 @@ func up(ctx context.Context, dir string, fresh bool, environ []string, out io.Wr
 	return app.Run(ctx, cfg, app.ReloadOptions{Environ: settings}, slog.New(slog.NewTextHandler(os.Stderr, nil)), out)
 }
 
-// servers are the Redis and the Postgres of a run, with what to tell of their data.
+// servers has the Redis and the Postgres of a run, and the text about their data.
 type servers struct {
 	redis                   *servertest.RedisServer
 	postgres                *servertest.PostgresServer
@@ -90,7 +90,7 @@ func freshServers(ctx context.Context, _ string) (s servers, err error) {
 	return s, err
 }
 
-// keptServers starts servers with the data of the run before.
+// keptServers starts servers with the data of the previous run.
 func keptServers(ctx context.Context, dir string) (s servers, err error) {
 	dir, err = filepath.Abs(dir)
 	if err != nil {
@@ -164,8 +164,8 @@ func otherPostgres(dir string) error {
 
 var majorVersion = regexp.MustCompile(`\) (\d+)`)
 
-// advise adds to an error of a start what to do, where that is known. The servers say the cause in
-// their logs, the end of which is in the error.
+// advise adds advice to an error of a start, if the cause is known. The servers write the cause
+// into their logs, the end of which is in the error.
 func advise(err error, dir string) error {
 	if absolute, absErr := filepath.Abs(dir); absErr == nil {
 		dir = absolute

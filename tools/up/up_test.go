@@ -1,6 +1,6 @@
 //go:build nightly
 
-// Only make nightly runs this test: it starts the service's servers.
+// Only make nightly runs this test, because it starts the service's servers.
 
 package main
 
@@ -21,7 +21,7 @@ import (
 // All parts that up starts are ready. The next run finds the secrets and, unless it is fresh, the
 // data of Redis and Postgres: a second send waits for the first one of the run before.
 func TestUp(t *testing.T) {
-	servertest.Redis(t) // these skip where there is none
+	servertest.Redis(t) // these skip the test if the program is missing
 	servertest.Postgres(t)
 	dir, keys := t.TempDir(), map[string]bool{}
 	if root := postgresHome(dir); root != dir {
@@ -31,8 +31,8 @@ func TestUp(t *testing.T) {
 	for _, run := range []struct {
 		name   string
 		fresh  bool
-		status int  // of a send
-		keys   bool // Redis has some at the beginning
+		status int  // status of a send
+		keys   bool // Redis has keys at the beginning
 	}{
 		{"first", false, http.StatusAccepted, false}, {"second", false, http.StatusTooManyRequests, true},
 		{"fresh", true, http.StatusAccepted, false}, {"third", false, http.StatusTooManyRequests, true},

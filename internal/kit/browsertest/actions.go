@@ -3,7 +3,7 @@ package browsertest
 // The keys of WebDriver without a character (https://www.w3.org/TR/webdriver2/#keyboard-actions).
 var namedKeys = map[rune]string{'\r': "\uE007", '\t': "\uE004"}
 
-// keyActions press a key for each rune.
+// keyActions returns the actions that press a key for each rune.
 func keyActions(text string) []object {
 	var actions []object
 	for _, r := range text {

@@ -24,18 +24,19 @@ type Browser struct {
 type Look struct {
 	Width, Height int64 // CSS pixels; 0: 800 and 700
 	Dark          bool
-	NoCookies     bool // the browser keeps none; fixed when the tab is opened
+	NoCookies     bool // the browser keeps no cookies; fixed when the tab is opened
 
-	// Of Chromium alone.
+	// The following are only for Chromium.
 	Motion bool   // prefers-reduced-motion: no-preference if true, otherwise reduce, since motion takes processor time
-	Lang   string // Accept-Language; "": as it was
+	Lang   string // Accept-Language; "": unchanged
 	Zone   string // time zone of the browser's clock; "": unchanged
 }
 
 // driver has the steps that differ between browsers.
 type driver interface {
-	open(address string) error // and waits until the page is loaded
-	// eval returns the text that a JavaScript expression promises. Failures in the page are errors.
+	open(address string) error // also waits until the page is loaded
+	// eval returns the text to which a JavaScript expression resolves. Failures in the page are
+	// errors.
 	eval(expression string) (string, error)
 	keys(text string) error // presses a key for each rune, in the element that has the focus
 	show(Look) error

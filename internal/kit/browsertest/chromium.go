@@ -26,7 +26,7 @@ func StartChromium(ctx context.Context, program string, more ...chromedp.ExecAll
 		chromedp.Flag("hide-scrollbars", true), chromedp.Flag("font-render-hinting", "none"),
 		chromedp.Flag("disable-features", "site-per-process,Translate,SpareRendererForSitePerProcess"),
 		chromedp.Flag("in-process-gpu", true), chromedp.Flag("num-raster-threads", "1"),
-		chromedp.Env("TMPDIR=/tmp"), // where it has a socket, whose path may have 107 bytes
+		chromedp.Env("TMPDIR=/tmp"), // for its socket, whose path may have at most 107 bytes
 	)
 	ctx, stop := chromedp.NewExecAllocator(ctx, append(options, more...)...)
 	ctx, cancel := chromedp.NewContext(ctx)
@@ -36,7 +36,7 @@ func StartChromium(ctx context.Context, program string, more ...chromedp.ExecAll
 // CookielessChromium starts a Chromium that keeps no cookies.
 func CookielessChromium(t testing.TB) context.Context {
 	t.Helper()
-	profile, err := os.MkdirTemp("", "profile") // of a whole Chromium: the headless shell reads no profile
+	profile, err := os.MkdirTemp("", "profile") // a whole Chromium is needed, since the headless shell reads no profile
 	servertest.OK(t, err)
 	servertest.OK(t, os.CopyFS(profile, fstest.MapFS{"Default/Preferences": {Data: []byte(
 		`{"profile": {"default_content_setting_values": {"cookies": 2}}}`)}}))
@@ -52,7 +52,7 @@ func ChromiumTab(browser context.Context) (context.Context, context.CancelFunc) 
 	return chromedp.NewContext(browser, chromedp.WithNewBrowserContext())
 }
 
-// InChromium is a tab that was opened by [ChromiumTab].
+// InChromium returns a tab that was opened by [ChromiumTab].
 func InChromium(tab context.Context) *Tab { return &Tab{chromiumTab{tab}} }
 
 // Chromium starts a Chromium, in which a tab without cookies acts as a browser of its own.
@@ -110,7 +110,7 @@ func (l Look) Apply() chromedp.Action[chromedp.Void] {
 		Command(emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{
 			{Name: "prefers-color-scheme", Value: scheme}, {Name: "prefers-reduced-motion", Value: motion},
 		}}),
-		// otherwise keys go to the newest tab
+		// without this, keys go to the newest tab
 		Command(emulation.SetFocusEmulationEnabled, emulation.SetFocusEmulationEnabledParams{Enabled: true}),
 	}
 	if l.Zone != "" {

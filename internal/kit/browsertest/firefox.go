@@ -17,10 +17,10 @@ import (
 type firefoxSession struct {
 	mu         sync.Mutex
 	connection *websocket.Conn
-	last       int // ID of a command
+	last       int // ID of the last command
 }
 
-// object is one of JSON.
+// object is a JSON object.
 type object = map[string]any
 
 // firefoxSettings are what a Firefox must be started with. BiDi has no command for them that every

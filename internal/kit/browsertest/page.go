@@ -15,7 +15,7 @@ import (
 type Page struct {
 	testing.TB
 	*Tab
-	Root string // expression for what holds the elements: the document, or a widget's shadow tree
+	Root string // expression for the root of the elements: the document, or a widget's shadow tree
 }
 
 // NewPage goes to an address. root is as in [Page]; empty: the document.
@@ -32,12 +32,12 @@ func NewPage(t testing.TB, tab *Tab, address, root string) *Page {
 // Go goes to an address.
 func (p *Page) Go(address string) { p.Helper(); servertest.OK(p, p.Navigate(address)) }
 
-// Element is an expression for the element that a selector names.
+// Element returns an expression for the element that a selector names.
 func (p *Page) Element(selector string) string {
 	return fmt.Sprintf("%s?.querySelector(%q)", p.Root, selector)
 }
 
-// Value returns what an expression results in.
+// Value returns the value of an expression.
 func Value[T any](p *Page, expression string) (value T) {
 	p.Helper()
 	servertest.OK(p, p.Eval(expression, &value))
@@ -56,7 +56,7 @@ func (p *Page) Until(expression string) {
 	servertest.Await(p, expression, func() bool {
 		var holds bool
 		err := p.Eval("!!("+expression+")", &holds)
-		return err == nil && holds // an error: the page is just being left
+		return err == nil && holds // an error means that the page is just being left
 	})
 }
 
@@ -82,7 +82,7 @@ func (p *Page) Fill(selector, keys string) {
 // begin with to.
 func (p *Page) Leads(to string, act func()) {
 	p.Helper()
-	Value[bool](p, "window.left = true") // which is lost with the page
+	Value[bool](p, "window.left = true") // the mark is lost with the page
 	act()
 	p.Until(fmt.Sprintf(
 		"window.left === undefined && document.readyState === 'complete' && (location.pathname + location.search).startsWith(%q)", to))
@@ -96,7 +96,7 @@ func (p *Page) Fits(name string) {
 	}
 }
 
-// Shot keeps a picture of the page in the folder that SENDCODE_TEST_SCREENSHOTS names.
+// Shot writes a picture of the page into the folder that SENDCODE_TEST_SCREENSHOTS names.
 func (p *Page) Shot(name string) {
 	p.Helper()
 	if dir := os.Getenv("SENDCODE_TEST_SCREENSHOTS"); dir != "" {

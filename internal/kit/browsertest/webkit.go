@@ -17,7 +17,7 @@ var errColours = errors.New("the colours of WebKit are fixed when the tab is ope
 
 // webkitTab implements driver by a session of WebDriver (https://www.w3.org/TR/webdriver2/).
 type webkitTab struct {
-	session string // its URL
+	session string // URL of the session
 	look    Look
 }
 
@@ -41,7 +41,7 @@ func WebKit(t testing.TB) Browser {
 		}}}
 		var session struct{ SessionID string }
 		w := &webkitTab{base + "/session", look}
-		// A driver may open no session, and answer nothing, once in some hundred times; a new one
+		// Once in some hundred starts, a driver opens no session and answers nothing. A new driver
 		// does.
 		err := w.callWithin(servertest.Patience/5, http.MethodPost, "", capabilities, &session)
 		if errors.Is(err, context.DeadlineExceeded) {
@@ -58,7 +58,7 @@ func WebKit(t testing.TB) Browser {
 	}}
 }
 
-// call has the browser carry out a command.
+// call makes the browser carry out a command.
 func (w *webkitTab) call(method, command string, params object, result any) error {
 	return w.callWithin(servertest.Patience, method, command, params, result)
 }

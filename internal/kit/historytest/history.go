@@ -14,10 +14,10 @@ import (
 	"time"
 )
 
-// Kind of a request.
+// Kind is the kind of a request.
 type Kind string
 
-// The kinds.
+// Kinds of requests.
 const (
 	Send  Kind = "send"  // POST /v1/verifications
 	Check Kind = "check" // POST /v1/verifications/{id}/check
@@ -71,12 +71,12 @@ type Request struct {
 	Header       http.Header
 	Body         []byte // JSON
 	Key          string // Idempotency-Key
-	Verification string // that a check names
-	Code         string // that a check enters
-	Browser      bool   // hears of its own sends alone
-	Stranger     bool   // leaves the reserve, so others may be admitted before the wait that it is told is over
+	Verification string // the verification that a check names
+	Code         string // the code that a check enters
+	Browser      bool   // its answers contain only its own sends
+	Stranger     bool   // may not use the reserve, so others may be admitted before its wait is over
 	MayEnd       bool   // it may end the verification that it names, or else the recipient's codes
-	MayLack      bool   // the answer may lack sends, as a moment after the limiter was away
+	MayLack      bool   // the answer may lack sends, for example a moment after an outage of the limiter
 }
 
 // Message is a message that a recipient got.
@@ -122,7 +122,7 @@ type History struct {
 	// Slack is how much longer than the answer's wait a client may have to wait, and how late the
 	// return of a place may be seen.
 	Slack time.Duration
-	// Skew is how far clocks may differ by which instants are told.
+	// Skew is the greatest difference between the clocks whose instants answers contain.
 	Skew time.Duration
 	// Ahead is how far the service's clocks are ahead of the client's.
 	Ahead time.Duration
@@ -136,7 +136,7 @@ type History struct {
 type Violation struct {
 	Promise string // one of the constants
 	Detail  string
-	At      time.Time // when the answer came that tells a wait or a figure; zero for other violations
+	At      time.Time // when the answer with the untrue wait or figure came; zero for other violations
 }
 
 // Allowance is a result that would break a promise, and the sentence of docs/PROMISES.md that
@@ -146,7 +146,7 @@ type Allowance struct {
 	Sentence string
 }
 
-// The promises.
+// These are the promises.
 const (
 	OverPolicy = "never over the policy"
 	Lost       = "never lost"
@@ -158,26 +158,26 @@ const (
 	Surface    = "answers are consistent"
 )
 
-// The sentences of docs/PROMISES.md by which the judge allows what would break a promise.
+// These sentences of docs/PROMISES.md allow results that would otherwise break a promise.
 const (
 	Twice = "A message may arrive twice if a process crashes between delivering it and recording that. The row says so."
-	// Within History.Late.
+	// Allowed within History.Late.
 	GivenBackLate = "If the answer to a commit was lost, its place is given back after ten seconds without a row."
-	// Within the longest window.
+	// Allowed within the longest window.
 	StaysTaken = "A fault of Redis, or a crash between the gates, may keep a place taken for up to one window."
-	// Within History.Away.
+	// Allowed within History.Away.
 	AwayForOne = "While one replica does not reach Redis, the others still tell the places that it gives back as taken, until its next try " +
 		"succeeds: a second later, or ten for a part of a Cluster."
-	// Within History.Skew.
+	// Allowed within History.Skew.
 	Stepped = "If a clock steps back, a wait that was told before may be too short by at most the step."
-	// At any later time.
+	// Allowed at any later time.
 	OldPolicies = "If you change policies, a wait that was told before follows the old ones. It may be too short, at any later time."
 )
 
 // maxTries is how often a code may be checked.
 const maxTries = 5
 
-// answer has the members of answers that are judged.
+// answer has the members of answers that the judge reads.
 type answer struct {
 	ID             string
 	Status         any
@@ -216,7 +216,7 @@ type told struct {
 	RetryAfter       int `json:"retry_after"` // s
 }
 
-// wait returns the wait that a refusal told, at least and at most: seconds are rounded up.
+// wait returns the bounds of the wait in a refusal, since its seconds are rounded up.
 func (a answer) wait() (least, most time.Duration) {
 	if a.RetryAfterMS > 0 {
 		most = time.Duration(a.RetryAfterMS) * time.Millisecond
@@ -232,7 +232,7 @@ type request struct {
 	answer
 }
 
-// accepted reports whether the answer is that a send was taken.
+// accepted reports whether the answer says that a send was taken.
 func (re request) accepted() bool {
 	return re.Kind == Send && re.answer.Send.ID != "" && (re.Request.Status == http.StatusAccepted ||
 		re.Request.Status == http.StatusBadGateway)
@@ -251,7 +251,7 @@ func (re request) uncertain() bool {
 	return re.Kind == Send && !re.accepted() && (s == 0 || s >= 500 && (s != http.StatusServiceUnavailable || re.MayHaveCounted))
 }
 
-// send has everything that was seen of one send.
+// send has all observations of one send.
 type send struct {
 	id, recipient, verification string
 	from, to                    time.Time // it was taken between them
@@ -261,7 +261,7 @@ type send struct {
 	messages                    []Message
 }
 
-// judge is a history, indexed.
+// judge has the history in an index.
 type judge struct {
 	History
 	requests []request // by their begin
@@ -271,7 +271,7 @@ type judge struct {
 	found    []Violation
 	judged   map[string]int
 	allowed  []Allowance
-	at       time.Time // when the answer came that is judged
+	at       time.Time // when the judged answer came
 }
 
 // Judge returns the violations of a history, how many sends, answers or checks were judged by each
@@ -359,7 +359,7 @@ func (j *judge) collect() {
 			o.At = o.At.Add(-j.Ahead)
 			if s := j.sends[o.ID]; s != nil && (o.final() || !s.outcome.final()) {
 				s.outcome = o
-				if o.Status == "failed" && o.Reason != "erased" && s.failed.IsZero() { // an erasure gives nothing back
+				if o.Status == "failed" && o.Reason != "erased" && s.failed.IsZero() { // an erasure gives no place back
 					s.failed = q.End
 				}
 				if !s.answered && o.At.After(s.from) && o.At.Before(s.to) {

@@ -12,11 +12,11 @@ import (
 	history "sendcode/internal/kit/historytest"
 )
 
-// historyRun is a history that is written down request by request. Each takes 10 ms.
+// historyRun builds a history request by request. Each request takes 10 ms.
 type historyRun struct {
 	history.History
 	start time.Time
-	sent  []time.Duration // of the sends that count
+	sent  []time.Duration // times of the sends that count
 }
 
 func newRun() *historyRun {
@@ -35,11 +35,12 @@ func (r *historyRun) add(kind history.Kind, at time.Duration, status int, body s
 	return &r.Requests[len(r.Requests)-1]
 }
 
-// quota returns the quota in the answer at a time after the start, with so many sends counted.
+// quota returns the quota in the answer at a time after the start, when this number of sends
+// counts.
 func (r *historyRun) quota(at time.Duration) string {
 	text := ""
 	for _, rule := range r.Rules {
-		end := func(t time.Duration) time.Duration { // of the window that a send is in
+		end := func(t time.Duration) time.Duration { // returns the end of a send's window
 			if until := rule.Until.Sub(r.start); !rule.Until.IsZero() && t < until {
 				return until
 			}
@@ -57,7 +58,7 @@ func (r *historyRun) quota(at time.Duration) string {
 	return `{"rules":[` + text[:len(text)-1] + `]}`
 }
 
-// send is an admitted send, with its message a second later.
+// send adds an admitted send, with its message a second later.
 func (r *historyRun) send(n int, at time.Duration) *history.Request {
 	r.sent = append(r.sent, at)
 	r.mail(n, at+time.Second, "111111")
@@ -87,7 +88,7 @@ func (r *historyRun) check(at time.Duration, code, status string, valid bool) {
 	q.Verification, q.Code = "v1", code
 }
 
-// outcomes is a list of the sends in the end.
+// outcomes adds a list of the sends at the end.
 func (r *historyRun) outcomes(at time.Duration, sends ...string) {
 	text := ""
 	for i, status := range sends {
@@ -96,7 +97,8 @@ func (r *historyRun) outcomes(at time.Duration, sends ...string) {
 	r.add(history.Look, at, 200, `{"sends":[`+text[:max(0, len(text)-1)]+`]}`)
 }
 
-// ordinary is a correct run: three sends, refusals between them, a failed try and the right one.
+// ordinary returns a correct run: three sends, refusals between them, a failed check and a right
+// one.
 func ordinary() *historyRun {
 	r := newRun()
 	r.send(1, 0)
@@ -112,15 +114,15 @@ func ordinary() *historyRun {
 	return r
 }
 
-// stalled is an ordinary run whose limiter answers again half a second after the last send.
+// stalled returns an ordinary run whose limiter answers again half a second after the last send.
 func stalled() *historyRun {
 	r := ordinary()
 	r.Limiter, r.Stalls = true, []time.Time{r.start.Add(time.Hour + 500*time.Millisecond)}
 	return r
 }
 
-// unanswered is an ordinary run with a send whose answer was lost and whose row was written some
-// time after the request, and another send a minute after the request.
+// unanswered returns an ordinary run with two more sends. The first one's answer was lost, and its
+// row was written some time after the request. The second one came a minute after that request.
 func unanswered(written time.Duration) *historyRun {
 	r := ordinary()
 	lost := 2 * time.Hour
@@ -132,8 +134,8 @@ func unanswered(written time.Duration) *historyRun {
 	return r
 }
 
-// lostPlace adds a send that the database did not take, whose process dies, and a wait that ends
-// later than was told.
+// lostPlace adds a send that the database did not take and whose process dies, and a wait that ends
+// later than the answer says.
 func lostPlace(r *historyRun, more time.Duration) {
 	r.Limiter, r.Crashes = true, []time.Time{r.start.Add(2*time.Hour + time.Second)}
 	r.add(history.Send, 2*time.Hour, 503, "{}")
@@ -253,8 +255,8 @@ func TestEachAllowanceIsASentence(t *testing.T) {
 	}
 }
 
-// With a rule of a calendar period, sends before and after its end count apart, and the wait ends
-// with the period.
+// With a rule of a calendar period, sends before and after its end count separately, and the wait
+// ends with the period.
 func TestPeriods(t *testing.T) {
 	const end = 40 * time.Second
 	for promise, change := range map[string]func(*historyRun){
@@ -262,7 +264,7 @@ func TestPeriods(t *testing.T) {
 		history.OverPolicy: func(r *historyRun) { r.send(3, 100*time.Second) },
 		history.Costs: func(r *historyRun) {
 			r.Requests, r.Messages = r.Requests[:2], r.Messages[:1]
-			r.Rules[0].Until = r.start.Add(2 * end) // as the service counts
+			r.Rules[0].Until = r.start.Add(2 * end) // the service counts to this instant
 			r.look(end + time.Second)
 			r.Rules[0].Until = r.start.Add(end)
 		},
@@ -280,13 +282,12 @@ func TestPeriods(t *testing.T) {
 	}
 }
 
-// A crash of the same month excuses nothing that other rules tell, and their windows have long
-// ended.
+// A crash in the same month excuses no wrong figure of other rules whose windows have long ended.
 func TestAMonthExcusesNoOtherRule(t *testing.T) {
 	r := ordinary()
 	r.Rules = append(r.Rules, history.Rule{Name: "month", Limit: 100, Window: 31 * 24 * time.Hour, Until: r.start.Add(24 * time.Hour)})
 	r.Limiter, r.Crashes = true, []time.Time{r.start.Add(-24 * time.Hour)}
-	r.sent = append(r.sent, 2*time.Hour) // of no request
+	r.sent = append(r.sent, 2*time.Hour) // a send without a request
 	r.look(2*time.Hour + time.Second)
 	if found, _, _ := history.Judge(r.History); len(found) != 2 || found[0].Promise != history.Costs {
 		t.Errorf("of the minute and the hour: %v", found)

@@ -82,7 +82,7 @@ func (j *judge) resetBetween(recipient string, from, to time.Time) bool {
 	})
 }
 
-// outcomes finds sends that were lost, doubled, or told falsely.
+// outcomes finds sends that were lost, doubled, or reported with a wrong state.
 func (j *judge) outcomes() {
 	for _, sends := range j.byPerson {
 		for _, s := range sends {
@@ -110,14 +110,14 @@ func (j *judge) outcomes() {
 	}
 }
 
-// receipts finds a send whose state differs from the reports of its carriers, or from what the
-// carriers did.
+// receipts finds a send whose state differs from the reports of its carriers, or from the carriers'
+// own results.
 func (j *judge) receipts(s *send) {
 	var delivered, lost bool
 	for _, m := range s.messages {
 		delivered, lost = delivered || m.Delivered, lost || m.Lost
 	}
-	alone, status := lost && !delivered && len(s.messages) == 1, s.outcome.Status // of two, one may have been refused later
+	alone, status := lost && !delivered && len(s.messages) == 1, s.outcome.Status // of two messages, one may have been refused later
 	if delivered != (status == "delivered") || status == "undelivered" && !lost || alone && status != "undelivered" {
 		j.broke(Lost, "%s is called %s, and of its messages one was delivered: %t, or lost: %t", s.id, status, delivered, lost)
 	}
@@ -144,8 +144,8 @@ func (j *judge) codes() {
 	}
 }
 
-// blockedFor returns for how long an answer says that no send of the recipient is admitted, at
-// least and at most.
+// blockedFor returns the bounds of the time for which an answer says that no send of the recipient
+// is admitted.
 func (re request) blockedFor() (least, most time.Duration, says bool) {
 	switch {
 	case re.refused():
@@ -160,7 +160,7 @@ func (re request) blockedFor() (least, most time.Duration, says bool) {
 	return most - time.Second, most, true
 }
 
-// waits compares each wait that was told with what came of the next requests.
+// waits compares each wait in an answer with the results of the next requests.
 func (j *judge) waits() {
 	defer func() { j.at = time.Time{} }()
 	for _, requests := range j.of {
@@ -223,8 +223,7 @@ func (j *judge) between(q, r request) (list string) {
 	return list
 }
 
-// steppedBack reports whether a refusal after a wait is explained by a clock that was set
-// meanwhile.
+// steppedBack reports whether a clock that was set in the meantime explains a refusal after a wait.
 func (j *judge) steppedBack(q, r request, most time.Duration) bool {
 	least, _ := r.wait()
 	return r.End.Add(least).Before(q.End.Add(most + j.Skew))
@@ -239,7 +238,7 @@ func (j *judge) since(r request) time.Time {
 			return later(rule.oldest(r.Begin), r.Begin.Add(least-rule.Window)).Add(-j.Slack)
 		}
 	}
-	return r.End // of no rule that is known
+	return r.End // no known rule refused it
 }
 
 // countedLate reports whether a late count explains a refusal. A send may count from the instant at
@@ -413,7 +412,7 @@ func (j *judge) checks() {
 	type tries struct {
 		wrong    int
 		approved int
-		ended    time.Time // when an answer said that no try is left
+		ended    time.Time // when an answer first had no tries left
 	}
 	code := map[string]string{}
 	for _, s := range j.sends {

@@ -16,7 +16,7 @@ import (
 
 // Authority is a private certificate authority that no system trusts.
 type Authority struct {
-	File        string // its certificate, PEM
+	File        string // name of the PEM file of its certificate
 	Certificate *x509.Certificate
 	Key         *ecdsa.PrivateKey
 	serial      int64
@@ -26,7 +26,7 @@ type Authority struct {
 // ahead, the test makes it longer.
 var CertificateLife = 24 * time.Hour
 
-// NewAuthority makes one for a test.
+// NewAuthority makes an authority for a test.
 func NewAuthority(t testing.TB) *Authority {
 	t.Helper()
 	a := &Authority{File: filepath.Join(t.TempDir(), "ca.pem"), serial: 1}

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Patience is how long tests wait for what will happen. A quiet machine needs at most 15 s, for the
-// takeover of a send.
+// Patience is how long tests wait for an expected event. A quiet machine needs at most 15 s, for
+// the takeover of a send.
 const Patience = 5 * time.Minute
 
 const (

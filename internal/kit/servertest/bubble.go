@@ -7,7 +7,8 @@ import (
 	"testing/synctest"
 )
 
-// bubbles is how many there are, and on how many processors the process ran before.
+// bubbles has the number of running bubbles, and the number of processors that the process used
+// before.
 var bubbles struct {
 	sync.Mutex
 	n, processors int

@@ -28,7 +28,7 @@ var createRole = []string{
 	"ALTER DATABASE " + database + " OWNER TO " + role,
 }
 
-// initArgs: with locale C, so that the sort order is the same on all machines.
+// initArgs sets the locale C, so that the sort order is the same on all machines.
 var initArgs = []string{"--username=postgres", "--auth=trust", "--encoding=UTF8", "--locale=C", "--wal-segsize=1"}
 
 // makeCluster makes the data directory by a copy: initdb takes seconds, a copy a tenth of a second.
@@ -65,7 +65,7 @@ func (s *PostgresServer) makeCluster(ctx context.Context) error {
 }
 
 // cacheDir returns the folder for clusters in the user's folder for caches. If there is no home, or
-// none to write in, it is beside the servers.
+// if it cannot be written, the folder is beside the servers.
 func cacheDir() (string, error) {
 	if cache, err := os.UserCacheDir(); err == nil {
 		dir := filepath.Join(cache, "sendcode")
@@ -88,7 +88,7 @@ func mayWrite(dir string) bool {
 // it is complete.
 func (s *PostgresServer) initCluster(ctx context.Context, whole string) error {
 	made, half := filepath.Join(s.place.dir, "made"), whole+".half"
-	if err := s.initdb(ctx, made, "--no-sync"); err != nil { // after a crash the cache is made anew
+	if err := s.initdb(ctx, made, "--no-sync"); err != nil { // no sync: after a crash the cache is made again
 		return err
 	}
 	if err := errors.Join(os.RemoveAll(half), os.Mkdir(half, 0o700)); err != nil {

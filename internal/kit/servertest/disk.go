@@ -16,8 +16,8 @@ type Disk struct {
 	Dir string
 }
 
-// OnSmallDisk runs a test on a file system of its own with so many bytes. If this user may not
-// mount a file system, the test runs again in a process with its own namespaces
+// OnSmallDisk runs a test on a file system of its own with this number of bytes. If this user may
+// not mount a file system, the test runs again in a process with its own namespaces
 // (user_namespaces(7)), which may. If that is forbidden, too, the test is skipped; in CI it fails.
 func OnSmallDisk(t *testing.T, size int, test func(*Disk)) {
 	t.Helper()
@@ -38,7 +38,7 @@ func OnSmallDisk(t *testing.T, size int, test func(*Disk)) {
 // inNamespace is set for tests that run again in a namespace.
 const inNamespace = "SENDCODE_TEST_IN_NAMESPACE"
 
-// errNoMount says that tests cannot mount a file system on this machine.
+// errNoMount is the error on a machine where tests cannot mount a file system.
 var errNoMount = errors.New("no file system can be mounted here to be filled")
 
 // inOwnNamespace runs only this test again, in a process that may mount, and ends with the same
@@ -90,7 +90,7 @@ func (d *Disk) Leave(bytes int64) error {
 // MakeRoom frees what Fill took.
 func (d *Disk) MakeRoom() error { return os.Remove(d.balloon()) }
 
-// GiveTo makes a directory on the disk that the server's programs may write in.
+// GiveTo makes a directory on the disk in which the server's programs may write.
 func (s *PostgresServer) GiveTo(dir string) error {
 	return errors.Join(os.Mkdir(dir, 0o700), s.owner.give(dir))
 }

@@ -5,8 +5,7 @@ import (
 	"testing"
 )
 
-// Blocks returns the fenced blocks of a language in a document. A document without one ends the
-// test.
+// Blocks returns the fenced blocks of a language in a document. It ends the test if there is none.
 func Blocks(tb testing.TB, text, language string) (all []string) {
 	tb.Helper()
 	for _, m := range regexp.MustCompile("(?s)```"+language+"\n(.*?)```").FindAllStringSubmatch(text, -1) {

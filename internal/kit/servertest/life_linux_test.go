@@ -1,6 +1,6 @@
 //go:build nightly
 
-// Only make nightly runs these tests: they are of a kit, and of nothing that is served.
+// Only make nightly runs these tests, because they test a kit and not the product.
 
 package servertest
 
@@ -12,16 +12,16 @@ import (
 	"testing"
 )
 
-// Servers die with the process that started them, and the next place that is claimed removes their
-// directories. The process that is killed is another run of this test.
+// Servers die with the process that started them, and the next process that claims a place removes
+// their directories. The killed process is another run of this test.
 func TestKilledParentLeavesNoChild(t *testing.T) {
 	const killed = "SENDCODE_PARTS_TEST_PARENT"
-	servers := []*server{&Redis(t).server, &Postgres(t).server} // these skip where there is none
+	servers := []*server{&Redis(t).server, &Postgres(t).server} // these skip the test if the program is missing
 	if os.Getenv(killed) != "" {
 		for _, s := range servers {
 			fmt.Println(s.PID(), s.place.dir)
 		}
-		select {} // for ever
+		select {} // until this process is killed
 	}
 	parent := exec.Command(os.Args[0], "-test.run=^TestKilledParentLeavesNoChild$")
 	parent.Env = append(os.Environ(), killed+"=1")
@@ -42,14 +42,14 @@ func TestKilledParentLeavesNoChild(t *testing.T) {
 	process.Kill()
 	for _, pid := range pids {
 		Await(t, fmt.Sprint("the end of process ", pid), func() bool {
-			// by the letter of proc(5), a dead one that was not waited for is Z
+			// Z in proc(5) is a dead process whose parent has not waited for it
 			stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 			return err != nil || stat[bytes.LastIndexByte(stat, ')')+2] == 'Z'
 		})
 	}
-	Redis(t) // a new place sweeps the old ones, unless another process is at it
+	Redis(t) // a new place removes the old ones, unless another process is doing so
 	for i, name := range names {
-		// or the place has become another's, with a new directory
+		// or another server has the place, with a new directory
 		Await(t, "the end of the directory "+name, func() bool {
 			now, err := os.Stat(name)
 			return os.IsNotExist(err) || err == nil && !os.SameFile(dirs[i], now)

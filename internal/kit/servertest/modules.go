@@ -12,7 +12,7 @@ import (
 	"github.com/gofrs/flock"
 )
 
-// errNoModules says that npm could not install the modules of a lock file.
+// errNoModules is the error if npm could not install the modules of a lock file.
 var errNoModules = errors.New("npm did not bring the modules")
 
 // NodeModules returns the node_modules of a folder with a package.json, whose versions are exact,

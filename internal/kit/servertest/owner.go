@@ -32,7 +32,7 @@ func postgresOwner() (owner, error) {
 	return owner{&syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}}, errors.Join(uidErr, gidErr)
 }
 
-// give makes path the owner's.
+// give makes the owner the owner of a path.
 func (o owner) give(path string) error {
 	if o.credential == nil {
 		return nil

@@ -1,6 +1,6 @@
 //go:build nightly
 
-// Only make nightly runs these tests: they are of a kit, and of nothing that is served.
+// Only make nightly runs these tests, because they test a kit and not the product.
 
 package servertest
 
@@ -13,7 +13,7 @@ import (
 	"sendcode/tools/ensure/locate"
 )
 
-// recorder stands in for a test and notes how it would have ended.
+// recorder replaces a test and records how it would have ended.
 type recorder struct {
 	testing.TB
 	skipped, failed string
@@ -23,7 +23,8 @@ func (r *recorder) Helper()           {}
 func (r *recorder) Skip(args ...any)  { r.skipped = fmt.Sprint(args...) }
 func (r *recorder) Fatal(args ...any) { r.failed = fmt.Sprint(args...) }
 
-// A test whose part is missing is skipped, and fails in CI; both say what to install.
+// A test whose part is missing is skipped, and fails in CI. The message says how to install the
+// part.
 func TestMissingPartSkipsButFailsInCI(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
 	t.Setenv("CC", "")
@@ -44,7 +45,7 @@ func TestMissingPartSkipsButFailsInCI(t *testing.T) {
 	}
 }
 
-// Without a home, or without one to write in, clusters are cached elsewhere.
+// Without a home, or with one that cannot be written, clusters are cached elsewhere.
 func TestCacheWithoutAHome(t *testing.T) {
 	for _, home := range []string{"", "/dev/null", t.TempDir()} {
 		t.Setenv("XDG_CACHE_HOME", "")

@@ -153,7 +153,7 @@ func status(ctx context.Context, method, url string) error {
 // URL returns the URL of the database, with all nodes. Its role is not a superuser.
 func (c *PatroniCluster) URL() string { return c.url(role, database) }
 
-// Through is URL with another server that leads to the leader, at addr.
+// Through returns the URL with another server, at addr, that connects to the leader.
 func (c *PatroniCluster) Through(addr string) string {
 	return fmt.Sprintf("postgres://%s:%s@%s/%s?sslmode=disable&connect_timeout=2", role, patroniPassword, addr, database)
 }
@@ -183,7 +183,7 @@ func (n *PatroniNode) is(ctx context.Context, what string) bool {
 	return status(ctx, http.MethodOptions, fmt.Sprintf("http://127.0.0.1:%d/%s", n.rest, what)) == nil
 }
 
-// Leader returns the node that leads by what its Patroni says; nil: none does.
+// Leader returns the node that leads according to its Patroni, or nil.
 func (c *PatroniCluster) Leader(ctx context.Context) *PatroniNode {
 	for _, n := range c.Nodes {
 		if n.is(ctx, "primary") {
@@ -209,7 +209,8 @@ func (c *PatroniCluster) Whole(ctx context.Context) error {
 	return nil
 }
 
-// SwitchOver has the leader hand over to a node that Patroni chooses, and returns when it did.
+// SwitchOver makes the leader hand over to a node that Patroni chooses, and returns after the
+// change.
 func (c *PatroniCluster) SwitchOver(ctx context.Context) error {
 	leader := c.Leader(ctx)
 	if leader == nil {
@@ -244,8 +245,8 @@ func (n *PatroniNode) KillPostgres() error {
 	return syscall.Kill(pid, syscall.SIGKILL)
 }
 
-// Postmaster returns the first process of the node's Postgres by its file; 0: there is none. After
-// a kill the file stays until the next start.
+// Postmaster returns the process ID in the file of the node's Postgres, or 0. After a kill the file
+// stays until the next start.
 func (n *PatroniNode) Postmaster() (pid int) {
 	text, _ := os.ReadFile(filepath.Join(n.data, "postmaster.pid")) // no file: 0
 	line, _, _ := strings.Cut(string(text), "\n")
@@ -253,8 +254,8 @@ func (n *PatroniNode) Postmaster() (pid int) {
 	return pid
 }
 
-// Kill kills the node's Patroni and its Postgres, as the loss of the machine does, but for its
-// disk. Start has the node join again.
+// Kill kills the node's Patroni and its Postgres, like the loss of the machine without its disk.
+// Start lets the node join again.
 func (n *PatroniNode) Kill() error {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -16,7 +16,7 @@ import (
 // PgBouncerServer is a private PgBouncer in front of a private Postgres.
 type PgBouncerServer struct {
 	*server
-	config func(*PostgresServer) string // writes it, and returns its name
+	config func(*PostgresServer) string // writes the file of settings, and returns its name
 }
 
 // PgBouncer starts a private PgBouncer for one test, and closes it afterwards. settings, each
@@ -32,7 +32,7 @@ func PgBouncer(t testing.TB, postgres *PostgresServer, settings ...string) *PgBo
 	}}
 	ini := s.config(postgres)
 	need(t, errors.Join(postgres.owner.give(s.place.dir), postgres.owner.give(users), postgres.owner.give(ini)))
-	// it refuses root, as Postgres does
+	// PgBouncer refuses to run as root, as Postgres does
 	s.command = func() *exec.Cmd { return postgres.owner.command(s.place.dir, program, ini) }
 	s.probe = func(ctx context.Context) error { return execute(ctx, s.Through(postgres.URL()), "SELECT 1") }
 	return kept(t, s, s.first(t.Context()))

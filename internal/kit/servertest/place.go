@@ -92,7 +92,7 @@ func AwaitFree(t testing.TB, addr string) {
 
 func (p *place) addr() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(p.port)) }
 
-// release removes the directory and gives the port back; twice is once.
+// release removes the directory and frees the port. A second call does nothing.
 func (p *place) release() error {
 	if !p.lock.Locked() {
 		return nil
@@ -134,7 +134,7 @@ func baseDirIn(parent string) (string, error) {
 	base := filepath.Join(parent, "sendcode-parts-"+strconv.Itoa(uid))
 	err := os.Mkdir(base, 0o755)
 	if err == nil {
-		err = os.Chmod(base, 0o755) // whatever the umask is
+		err = os.Chmod(base, 0o755) // independent of the umask
 	}
 	if err != nil && !errors.Is(err, fs.ErrExist) {
 		return "", err

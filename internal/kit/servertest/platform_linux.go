@@ -23,7 +23,7 @@ func dieWithParent(attr *syscall.SysProcAttr, sig syscall.Signal) {
 	attr.Pdeathsig = sig // prctl(2), PR_SET_PDEATHSIG; Go sets it after the change of user, which would clear the signal
 }
 
-// mount mounts a tmpfs of so many bytes. Every user may write in it.
+// mount mounts a tmpfs of this size. Every user may write in it.
 func mount(dir string, size int) error {
 	return syscall.Mount("tmpfs", dir, "tmpfs", 0, fmt.Sprintf("size=%d,mode=0777", size))
 }

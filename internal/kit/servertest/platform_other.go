@@ -18,4 +18,4 @@ func mount(string, int) error { return errors.ErrUnsupported }
 
 func unmount(string) error { return nil }
 
-func mayMount() *syscall.SysProcAttr { return nil } // the process will find that it may not mount
+func mayMount() *syscall.SysProcAttr { return nil } // the mount itself then fails

@@ -26,7 +26,7 @@ type PostgresServer struct {
 	owner     owner
 	databases atomic.Int64
 	shared    bool     // shared by tests, each of which removes its databases
-	env       []string // beside that of owner
+	env       []string // in addition to the owner's environment
 	kept      string   // directory of a cluster that stays; "": the cluster is in the place
 }
 
@@ -58,7 +58,7 @@ func StartPostgres(ctx context.Context, settings ...string) (*PostgresServer, er
 // server waits for its disk. Root's Postgres runs as another user, who must be able to reach dir.
 func KeepPostgres(ctx context.Context, dir string) (*PostgresServer, error) {
 	fill := func(s *PostgresServer, ctx context.Context) error {
-		s.kept, s.last = dir, syscall.SIGINT // SIGQUIT would make the next start a recovery
+		s.kept, s.last = dir, syscall.SIGINT // after SIGQUIT, the next start would be a recovery
 		return s.makeKeptCluster(ctx)
 	}
 	return startPostgres(ctx, fastTempDir(), fill, []string{"fsync=on", "full_page_writes=on"})
@@ -99,11 +99,11 @@ func (s *PostgresServer) data() string {
 	return cmp.Or(s.kept, filepath.Join(s.place.dir, "data"))
 }
 
-// URL is the URL of a database that was empty at first, for a role that owns the database and is no
-// superuser. It stays the same through every stop and start.
+// URL returns the URL of a database that was empty at first, for a role that owns the database and
+// is not a superuser. It stays the same through every stop and start.
 func (s *PostgresServer) URL() string { return s.url(role, database) }
 
-// AdminURL is the URL of the same database, for a superuser.
+// AdminURL returns the URL of the same database for a superuser.
 func (s *PostgresServer) AdminURL() string { return s.url("postgres", database) }
 
 func (s *PostgresServer) url(user, name string) string {
@@ -190,8 +190,8 @@ func (s *PostgresServer) Script(t testing.TB, dir, script string, environ ...str
 	need(t, finish(t.Context(), cmd))
 }
 
-// Dump is everything in the given databases (none named: that of URL), as SQL.
-// Note that pg_dump writes bytea as hex.
+// Dump returns everything in the given databases, or in that of URL, as SQL. Note that pg_dump
+// writes bytea as hex.
 func (s *PostgresServer) Dump(t testing.TB, urls ...string) string {
 	t.Helper()
 	if len(urls) == 0 {

@@ -29,14 +29,14 @@ func (s *PostgresServer) Standby(t testing.TB) *PostgresServer {
 	return standby
 }
 
-// Receiver returns the process that receives the primary's log; 0: none does now.
+// Receiver returns the process that receives the primary's log, or 0.
 func (s *PostgresServer) Receiver(ctx context.Context) (pid int) {
 	conn, err := pgx.Connect(ctx, s.AdminURL())
 	if err != nil {
 		return 0
 	}
 	defer conn.Close(ctx)
-	_ = conn.QueryRow(ctx, "SELECT pid FROM pg_stat_wal_receiver").Scan(&pid) // no row: none
+	_ = conn.QueryRow(ctx, "SELECT pid FROM pg_stat_wal_receiver").Scan(&pid) // without a row, no process receives
 	return pid
 }
 

@@ -17,7 +17,7 @@ import (
 type Process struct {
 	cmd  *exec.Cmd
 	done chan struct{}
-	err  error // of Wait; set before done is closed
+	err  error // result of Wait; set before done is closed
 }
 
 // Run starts cmd as a child process that dies with this process. The child has its own process
@@ -53,7 +53,7 @@ func startProcess(cmd *exec.Cmd, lastSignal syscall.Signal) (*Process, error) {
 	return p, nil
 }
 
-// PID is the process id, also after the end.
+// PID returns the process ID, even after the end.
 func (p *Process) PID() int { return p.cmd.Process.Pid }
 
 // Signal sends sig; os.ErrProcessDone when the process has ended.

@@ -70,7 +70,7 @@ func (p *PrometheusServer) Query(t testing.TB, expr string) (all []Sample) {
 			ResultType string
 			Result     []struct {
 				Metric map[string]string
-				Value  [2]any // the time, and the value as a text
+				Value  [2]any // the time, and the value as text
 			}
 		}
 	}

@@ -24,7 +24,7 @@ const Patiently = "?read_timeout=30s&write_timeout=30s&dial_timeout=30s&pool_tim
 // RedisServer is a private redis-server.
 type RedisServer struct {
 	server
-	env []string // beside this process's own
+	env []string // in addition to this process's environment
 }
 
 // Redis starts a private Redis for one test, as [StartRedis] does, and closes it afterwards.
@@ -53,7 +53,7 @@ func KeepRedis(ctx context.Context, dir string) (*RedisServer, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.last = syscall.SIGTERM // with which Redis syncs the end of its log
+	s.last = syscall.SIGTERM // at SIGTERM, Redis syncs the end of its log
 	return s, s.first(ctx)
 }
 
@@ -80,7 +80,7 @@ func newRedis(args []string) (*RedisServer, error) {
 	return s, nil
 }
 
-// URL is redis://127.0.0.1:port/0. It stays the same through every stop and start.
+// URL returns redis://127.0.0.1:port/0. It stays the same through every stop and start.
 func (s *RedisServer) URL() string { return "redis://" + s.Addr() + "/0" }
 
 // Client returns a client of the server, which is closed when the test ends.
@@ -101,8 +101,8 @@ func (s *RedisServer) Resume() error {
 	return await(context.Background(), s.process, s.probe)
 }
 
-// ping is an inline PING. Any answer but -LOADING means that the server serves;
-// -NOAUTH, for one, where args set a password.
+// ping sends an inline PING. Any answer but -LOADING means that the server serves, for example
+// -NOAUTH if args set a password.
 func (s *RedisServer) ping(ctx context.Context) error {
 	conn, err := new(net.Dialer).DialContext(ctx, "tcp4", s.Addr())
 	if err != nil {

@@ -58,7 +58,7 @@ func StartRedisCluster(ctx context.Context, args ...string) (_ *RedisCluster, er
 	return c, c.join(ctx)
 }
 
-// URL is redis+cluster:// with the addresses of all nodes.
+// URL returns redis+cluster:// with the addresses of all nodes.
 func (c *RedisCluster) URL() string {
 	var addrs []string
 	for _, node := range c.Nodes {
@@ -108,7 +108,7 @@ func (s *RedisServer) client() *redis.Client {
 	return redis.NewClient(&redis.Options{Addr: s.Addr(), ReadTimeout: 30 * time.Second, MaxRetries: -1, ContextTimeoutEnabled: true})
 }
 
-// seesAll returns nil if the node knows all masters, and that together they serve every slot.
+// seesAll returns nil if the node knows all masters, and they serve every slot together.
 func (s *RedisServer) seesAll(ctx context.Context) error {
 	client := s.client()
 	defer client.Close()

@@ -29,7 +29,7 @@ func Sentinel(t testing.TB, addr string) *SentinelServer {
 	s, program := newServer(t, locate.Redis, syscall.SIGKILL)
 	conf := s.place.write(t, "sentinel.conf", fmt.Sprintf("port %d\nbind 127.0.0.1\ndir %s\nsentinel monitor main %s 1\n"+
 		"sentinel down-after-milliseconds main 3600000\nsentinel failover-timeout main 60000\n", s.place.port, s.place.dir,
-		strings.ReplaceAll(addr, ":", " "))) // it writes this file, too
+		strings.ReplaceAll(addr, ":", " "))) // the Sentinel also writes this file
 	sentinel := &SentinelServer{s, kept(t, redis.NewSentinelClient(&redis.Options{Addr: s.Addr()}), nil)}
 	s.command = func() *exec.Cmd { return exec.Command(program, conf, "--sentinel") }
 	s.probe = sentinel.InStep
@@ -45,16 +45,16 @@ func (s *SentinelServer) InStep(ctx context.Context) error {
 	return err
 }
 
-// Promoted reports whether another server than that at addr is the primary, and has the Sentinel
-// promote the replica if none is.
+// Promoted reports whether another server than the one at addr is the primary. If none is, it makes
+// the Sentinel promote the replica.
 func (s *SentinelServer) Promoted(ctx context.Context, addr string) bool {
 	now, err := s.client.GetMasterAddrByName(ctx, "main").Result()
 	if err == nil && strings.Join(now, ":") == addr {
-		_ = s.client.Failover(ctx, "main").Err() // refused while it does so
+		_ = s.client.Failover(ctx, "main").Err() // refused during a promotion
 		return false
 	}
 	return err == nil
 }
 
-// URL is redis+sentinel:// with the name and database 0.
+// URL returns redis+sentinel:// with the name and database 0.
 func (s *SentinelServer) URL() string { return "redis+sentinel://" + s.Addr() + "/main/0" }

@@ -25,7 +25,7 @@ type server struct {
 	process *Process // nil while stopped
 }
 
-// Addr is 127.0.0.1:port.
+// Addr returns 127.0.0.1:port.
 func (s *server) Addr() string { return s.place.addr() }
 
 // Log returns what the server has written to its log since it was made.
@@ -106,7 +106,8 @@ func (s *server) Close() error {
 	return s.place.release()
 }
 
-// newServer is of a program that a test needs, not started yet; last is as in server.
+// newServer returns the server of a program that a test needs, not yet started. last is as in
+// server.
 func newServer(t testing.TB, part locate.Part, last syscall.Signal) (s *server, program string) {
 	t.Helper()
 	program = found(t, part)

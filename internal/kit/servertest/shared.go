@@ -20,7 +20,7 @@ func (s *SharedPostgres) Server(t testing.TB) *PostgresServer {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.server == nil {
-		// a plan depends on statistics, which are only made when a test runs ANALYZE
+		// without autovacuum, plans use statistics only if a test runs ANALYZE
 		server, err := StartPostgres(t.Context(), "autovacuum=off")
 		need(t, err)
 		server.shared = true

@@ -12,7 +12,8 @@ import (
 // Chromium returns the path of a browser's program, with developer tools and all features.
 func Chromium(t testing.TB) string { t.Helper(); return found(t, locate.Chromium) }
 
-// HeadlessShell returns the path of a browser's program that shows pages, and takes less.
+// HeadlessShell returns the path of a browser's program without windows, which needs less processor
+// time.
 func HeadlessShell(t testing.TB) string { t.Helper(); return found(t, locate.HeadlessShell) }
 
 // Curl returns the path of the program.
@@ -52,7 +53,7 @@ func FreePort(t testing.TB) int {
 func need(t testing.TB, err error) {
 	t.Helper()
 	var missing *locate.Missing
-	ci, _ := strconv.ParseBool(os.Getenv("CI")) // anything else is no CI
+	ci, _ := strconv.ParseBool(os.Getenv("CI")) // any other text means that this is no CI
 	switch {
 	case err == nil:
 	case !ci && (errors.As(err, &missing) || errors.Is(err, errNoMount) || errors.Is(err, errNoModules)):

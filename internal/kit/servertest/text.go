@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// Text collects what several goroutines write at once, such as logs. Others may read it meanwhile.
-// The zero value is empty.
+// Text collects the output of several goroutines, such as logs. Others may read it at the same
+// time. The zero value is empty.
 type Text struct {
 	mu sync.Mutex
 	b  strings.Builder

@@ -16,8 +16,8 @@ import (
 	"sendcode/internal/store/sqlite"
 )
 
-// A demonstration has a week with life in it: sends of both channels with every outcome, refusals
-// of several rules, and actions of administrators; and its service starts on what was played.
+// The week of the demonstration has sends of both channels with every outcome, refusals of several
+// rules, and actions of administrators. The service starts on its database.
 func TestDemo(t *testing.T) {
 	t.Parallel()
 	must := func(err error) {
@@ -74,12 +74,12 @@ func TestDemo(t *testing.T) {
 	}
 }
 
-// stopper ends the service once it has said where it is.
+// stopper ends the service after it has printed its address.
 type stopper func()
 
 func (s stopper) Write(text []byte) (int, error) { s(); return len(text), nil }
 
-// The demonstration listens where the service would, if that is on this machine.
+// The demonstration uses the service's address, if that is on this machine.
 func TestDemoReadsTheAddress(t *testing.T) {
 	_, err := play(t.Context(), []string{"SENDCODE_ADDR=192.0.2.1:80", "SENDCODE_DRAIN=never"}, t.TempDir())
 	if err == nil || !strings.Contains(err.Error(), "192.0.2.1:80 can be reached from other machines") {

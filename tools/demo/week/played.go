@@ -51,7 +51,7 @@ func newMailServer(c *simulatedClock) *mailServer {
 	return &mailServer{clock: c, rng: newSeededRand(1), codes: map[string]string{}}
 }
 
-// Domains that take no mail.
+// These domains accept no mail.
 const (
 	noMailboxDomain = "gone.example"   // its server knows no mailbox
 	breakOffDomain  = "broken.example" // the connection ends after the whole mail was handed over

@@ -68,7 +68,7 @@ func (w *week) schedule(at time.Time, do weekStep) {
 	}
 }
 
-// scheduleAfter schedules a step so many seconds after the current step.
+// scheduleAfter schedules a step this many seconds after the current step.
 func (w *week) scheduleAfter(seconds int, do weekStep) {
 	w.schedule(w.clock.Now().Add(time.Duration(seconds)*time.Second), do)
 }
@@ -113,7 +113,7 @@ func (w *week) newPerson(n int) person {
 	}
 	if w.oneIn(2) {
 		p.Kind = verification.BackEnd
-		if p.App == "bank" { // which has an account of each of its people
+		if p.App == "bank" { // the bank knows each of its people
 			p.Trust = verification.SaidKnown
 		}
 	}
@@ -261,7 +261,7 @@ func (w *week) enterCodeStep(who person, id, typed string) weekStep {
 	}
 }
 
-// ignoreLockout returns err, but nil for a lockout, which is a refusal and no failure of the week.
+// ignoreLockout returns err, but nil for a lockout, which is an expected refusal.
 func ignoreLockout(err error) error {
 	if _, locked := errors.AsType[*verification.FailedCheckLimitError](err); locked {
 		return nil

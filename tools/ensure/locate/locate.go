@@ -30,7 +30,8 @@ func (p Part) Find() (string, error) {
 	return "", &Missing{Part: p}
 }
 
-// Missing says that a part is not installed on this machine, and how to install it.
+// Missing is the error for a part that is not installed on this machine. It says how to install the
+// part.
 type Missing struct{ Part Part }
 
 func (m *Missing) Error() string {
@@ -48,7 +49,7 @@ var (
 	Redis     = Part{"redis-server", []string{"redis-server"}, "redis", inPath("redis-server", "valkey-server")}
 	Postgres  = Part{"PostgreSQL", []string{"postgresql"}, "postgresql", findPostgres}
 	PgBouncer = Part{"pgbouncer", []string{"pgbouncer"}, "pgbouncer", firstOf(
-		inPath("pgbouncer"), atPath("/usr/sbin/pgbouncer"))} // not in everybody's PATH
+		inPath("pgbouncer"), atPath("/usr/sbin/pgbouncer"))} // /usr/sbin is not in every user's PATH
 	// Patroni keeps a leader among several Postgres, and its state in etcd, for which it needs a
 	// module of Python.
 	Patroni = Part{"patroni", []string{"patroni", "python3-etcd"}, "", inPath("patroni")}

@@ -27,7 +27,7 @@ func main() {
 	}
 }
 
-// field finds a field of the widget in its shadow tree.
+// field returns an expression for a field of the widget in its shadow tree.
 func field(selector string) string {
 	return "document.querySelector('send-code')?.shadowRoot?.querySelector('" + selector + "')"
 }
