@@ -95,7 +95,8 @@ const (
 	openPolicy = "default-src 'none'; script-src 'self' BASE https://challenges.cloudflare.com; connect-src BASE; img-src data:; style-src 'self'; worker-src blob: BASE"
 	tightly    = "default-src 'none'; script-src 'self' BASE; connect-src BASE; img-src data:; style-src 'self'; require-trusted-types-for 'script'; trusted-types 'none'"
 	// vendorComes answers the request for each vendor's script at once. First it lets as many
-	// requests fail, or delivers as many foreign scripts without the vendor's object, as the test sets.
+	// requests fail, or delivers as many foreign scripts without the vendor's object, as the test
+	// sets.
 	vendorComes = `document.addEventListener('DOMContentLoaded', () => {
 		window.failing ??= 0;
 		window.another ??= 0;

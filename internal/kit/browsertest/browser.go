@@ -73,8 +73,8 @@ func (t *Tab) Eval(expression string, result any) error {
 // Keys presses a key for each rune, in the element that has the focus. "\r" is Enter.
 func (t *Tab) Keys(text string) error { return t.driver.keys(text) }
 
-// Show changes the size and the colours of the tab. In Firefox and WebKit the colours are fixed when
-// the tab is opened.
+// Show changes the size and the colours of the tab. In Firefox and WebKit the colours are fixed
+// when the tab is opened.
 func (t *Tab) Show(look Look) error { return t.driver.show(look) }
 
 // Picture returns a picture of the whole page, in PNG.
