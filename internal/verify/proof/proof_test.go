@@ -20,7 +20,7 @@ import (
 	"sendcode/internal/verify/proof"
 )
 
-// notAProof is the error of all that is none.
+// notAProof is the error for every text that is not a proof.
 const notAProof = "proof: this is no proof of this service"
 
 const (
@@ -33,7 +33,7 @@ func proofSigner(t *testing.T, entries string) *proof.Signer {
 	return proof.New(storetest.Must(keys.Parse(entries))(t))
 }
 
-// verifyProof does what a back end does, with only the served keys.
+// verifyProof checks a proof as a back end does, with only the served keys.
 func verifyProof(t *testing.T, keys *proof.Signer, token string, at time.Time) (all map[string]any, err error) {
 	t.Helper()
 	served, err := keys.KeySet()
@@ -129,7 +129,8 @@ func TestRotationFollowsTheRing(t *testing.T) {
 	}
 }
 
-// A proof has one text: a back end that remembers texts instead of IDs sees a repetition.
+// A proof has only one valid text, so a back end that remembers texts instead of IDs recognizes a
+// repetition.
 func TestAProofHasOneText(t *testing.T) {
 	s := proofSigner(t, proofKey1)
 	token := signProof(t, s)

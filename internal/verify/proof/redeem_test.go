@@ -29,7 +29,7 @@ func inRedemption(t *testing.T, test func(r *redeeming)) {
 	})
 }
 
-// away takes no write.
+// away is a store that fails each write.
 type away struct{ proof.Store }
 
 func (away) Redeem(context.Context, string, []byte) (bool, error) { return false, fault.Unavailable }

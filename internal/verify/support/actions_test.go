@@ -27,12 +27,12 @@ func TestResetClearsBothGates(t *testing.T) {
 		v := r.SendTo(vtest.Ana).View
 		vtest.Equal(r, "after the reset: ID", v.ID, first.View.ID)
 		vtest.Equal(r, "after the reset: Number", v.Send.Number, 2)
-		r.RefuseTo(vtest.Ana) // from now on it counts again
+		r.RefuseTo(vtest.Ana) // from now on the send counts again
 		r.EmptyLimiter()
 		r.WantQuota("after a flush the database knows of one", r.RefuseTo(vtest.Ana).Quota, "[0 4 9]", time.Minute)
 		r.NoError(r.Svc.Administration.ResetQuota(r.Context(), r.Person(), vtest.AuditEntry("quota.reset")))
 		r.EmptyLimiter()
-		r.SendTo(vtest.Ana) // the database alone
+		r.SendTo(vtest.Ana) // only the database counts this send
 		r.WantActions("quota.reset begun; quota.reset done; quota.reset begun; quota.reset done")
 	})
 }
@@ -52,12 +52,12 @@ func TestResetClearsTheLockouts(t *testing.T) {
 		r.WantLockedOut(vtest.AskFor(vtest.Ana))
 		r.NoError(r.Svc.Administration.ResetQuota(r.Context(), r.Person(), vtest.AuditEntry("quota.reset")))
 		r.MailServer.Answer(vtest.NoMailbox)
-		r.SendTo(vtest.Ana) // at once, also where the lockout was remembered
+		r.SendTo(vtest.Ana) // at once, even in a process that remembered the lockout
 		r.Want("refused by", r.RefuseTo(vtest.Ana).Quota.Violated(), "[failures]")
 		r.NoError(r.Svc.Administration.ResetQuota(r.Context(), r.Person(), vtest.AuditEntry("quota.reset")))
 		r.Want("tries left of a pending code", r.Check(ids[4], r.WrongCode(r.Code(4))).AttemptsRemaining, 4)
 		r.SendTo(vtest.Ana)
-		r.EmptyLimiter() // the database's failures, too
+		r.EmptyLimiter() // the database's failures are reset, too
 		r.SendTo(vtest.Ana)
 	})
 }
@@ -82,7 +82,7 @@ func TestResetWithoutTheLimiter(t *testing.T) {
 		r.FailStore(sqlitetest.Down, "ResetCounters")
 		r.WantError(r.Svc.Administration.ResetQuota(r.Context(), r.Person(), vtest.AuditEntry("quota.reset")), fault.Unavailable)
 		r.MendStore()
-		r.RefuseTo(vtest.Ana) // nothing happened that is not recorded
+		r.RefuseTo(vtest.Ana) // without a record, nothing was done
 	})
 }
 
@@ -149,7 +149,7 @@ func TestCancelAndResendByAnAdministrator(t *testing.T) {
 		r.WantInvalid(vtest.Err(resend(v)), "id", "ended")
 		late := r.SendTo("late@example.com")
 		r.Sleep(8*time.Minute + time.Second)
-		r.WantInvalid(vtest.Err(resend(r.Verification(late.View.ID))), "id", "ended") // it is about to
+		r.WantInvalid(vtest.Err(resend(r.Verification(late.View.ID))), "id", "ended") // the code is about to end
 		callers := r.SendTo("caller@example.com", func(a *verification.Request) { a.Code = "123456" })
 		r.WantInvalid(vtest.Err(resend(r.Verification(callers.View.ID))), "id", "not_kept")
 		stopped := r.SendTo("bo@example.com")

@@ -6,8 +6,7 @@ import (
 	vtest "sendcode/internal/verify/verification/verificationtest"
 )
 
-// TestValidateRecipient: the error has the reason why a recipient is refused before anything is
-// written.
+// ValidateRecipient returns the reason for which a recipient is refused before anything is written.
 func TestValidateRecipient(t *testing.T) {
 	r := vtest.NewRig(t, func(s *vtest.Settings) { s.Blocks.Disposable = map[string]bool{"short.example": true} })
 	r.NoError(r.Svc.ValidateRecipient("email", "ana@gmail.com"))

@@ -12,8 +12,8 @@ import (
 	vtest "sendcode/internal/verify/verification/verificationtest"
 )
 
-// Each acceptance is for one subscription, within an hour, of that provider only. A failed
-// confirmation may be repeated.
+// An acceptance holds for one subscription of one provider, for an hour. A failed confirmation may
+// be repeated.
 func TestAcceptedSubscriptions(t *testing.T) {
 	vtest.InBubbleWith(t, vtest.MinuteTick(nil), func(r *vtest.Rig) {
 		calls, failing := 0, error(nil)

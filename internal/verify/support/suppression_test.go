@@ -17,7 +17,7 @@ import (
 )
 
 // A suppression holds for exactly thirty days, for the app whose mail bounced and for exactly this
-// address, whatever happens to the limiter.
+// address, even if the limiter fails.
 func TestSuppressed(t *testing.T) {
 	folds := func(s *vtest.Settings) {
 		vtest.SuppressBounces(s)
@@ -39,7 +39,7 @@ func TestSuppressed(t *testing.T) {
 		r.LoseLimiter()
 		r.WantStatus(r.SendTo(vtest.Ana), "failed suppressed")
 		r.EmptyLimiter()
-		other := r.SendTo("ana.maria+b@example.com") // the same mailbox perhaps, but not what bounced
+		other := r.SendTo("ana.maria+b@example.com") // perhaps the same mailbox, but not the address that bounced
 		r.SendTo(vtest.Ana, vtest.InApp("desk"))
 		r.WantMails(3)
 		r.WantStatus(other, "sent")
@@ -51,7 +51,7 @@ func TestSuppressed(t *testing.T) {
 	})
 }
 
-// The simulator's recipients bounce as often as a front end wants; test recipients are sent nothing
+// The simulator's recipients bounce as often as a front end wants. Test recipients get no message
 // that could bounce.
 func TestSimulatorIsNeverSuppressed(t *testing.T) {
 	vtest.InBubbleWith(t, vtest.SuppressBounces, func(r *vtest.Rig) {
@@ -164,7 +164,7 @@ func TestSuppressionsOfNumbersFollowTheCountedForm(t *testing.T) {
 func TestSuppressedIsTakenOver(t *testing.T) {
 	vtest.InBubbleWith(t, vtest.SuppressBounces, func(r *vtest.Rig) {
 		r.Suppress(vtest.Ana, time.Hour)
-		dead := r.Replica(&vtest.MailServer{}) // its workers never run: there are none
+		dead := r.Replica(&vtest.MailServer{}) // this process has no workers
 		dead.Outbox.Capacity = 0               // each row that it takes goes back to the database at once
 		a := r.AskAt(dead, vtest.AskFor(vtest.Ana), true)
 		r.Sleep(10 * time.Second)
@@ -203,7 +203,8 @@ func TestPaused(t *testing.T) {
 	})
 }
 
-// Test recipients go on while all is paused: nothing of theirs leaves the machine.
+// While everything is paused, test recipients still get codes, because their messages never leave
+// the machine.
 func TestPausedButForTestRecipients(t *testing.T) {
 	change := func(s *vtest.Settings) {
 		vtest.SuppressBounces(s)

@@ -23,10 +23,10 @@ import (
 	"sendcode/quota"
 )
 
-// badReputation is a refusal for what we are.
+// badReputation is a refusal because of our reputation.
 var badReputation = vtest.FailWith(delivery.Rejected, "rcpt", 550, "5.7.1")
 
-// callers are requests of each class.
+// callers returns requests of each class.
 func callers(r *vtest.Rig) map[store.Class]verification.Request {
 	return map[store.Class]verification.Request{
 		store.SecretKeyClass: vtest.AskFor(vtest.Ana),
@@ -35,7 +35,7 @@ func callers(r *vtest.Rig) map[store.Class]verification.Request {
 	}
 }
 
-// failMany has n sends fail with an answer of the mail server, a second apart.
+// failMany lets n sends fail with an answer of the mail server, a second apart.
 func failMany(r *vtest.Rig, n int, ask verification.Request, answer func(context.Context) error) {
 	r.Helper()
 	for range n {
@@ -48,7 +48,7 @@ func failMany(r *vtest.Rig, n int, ask verification.Request, answer func(context
 	}
 }
 
-// quiet bounds failures, and has no other job than to send.
+// quiet bounds failures, and runs no job but the sending.
 var quiet = vtest.MinuteTick(vtest.BoundFailures)
 
 // In both gates, strangers may use only half of the rule on failures. The other half is for secret
@@ -109,8 +109,8 @@ func (s slowFailures) FailedSends(ctx context.Context, q store.FailedSendsQuery)
 	return s.DB.FailedSends(ctx, q)
 }
 
-// The answer has the exact state: the wait ends when the oldest failure leaves the window, however
-// late the failures are read. Get returns the same state. A rule that admits is not shown.
+// The answer has the exact state: the wait ends when the oldest failure leaves the window, even if
+// the failures are read late. Get returns the same state. A rule that admits is not shown.
 func TestBackoffIsTold(t *testing.T) {
 	vtest.InBubbleWith(t, quiet, func(r *vtest.Rig) {
 		failMany(r, policy.BackoffRule.Limit-1, vtest.AskFor(vtest.Ana), badReputation)
@@ -145,7 +145,7 @@ func TestBackoffIsForgotten(t *testing.T) {
 		"flushed": {func(*vtest.Rig) {}, func(r *vtest.Rig) { r.EmptyLimiter() }},
 	} {
 		for _, away := range []bool{false, true} {
-			if away && (name == "flushed" || name == "a reset") { // which need the limiter
+			if away && (name == "flushed" || name == "a reset") { // these need the limiter
 				continue
 			}
 			vtest.InBubbleWith(t, quiet, func(r *vtest.Rig) {
@@ -158,10 +158,10 @@ func TestBackoffIsForgotten(t *testing.T) {
 					r.SendTo(vtest.Ana)
 					r.Sleep(time.Second)
 				}
-				r.MailServer.Accept() // a pause left some
+				r.MailServer.Accept() // a pause left some answers
 				r.Want(name, r.RefuseTo(vtest.Ana).Quota.Violated(), "[backoff]")
 				c.after(r)
-				if name != "a reset" { // which empties the limiter
+				if name != "a reset" { // a reset empties the limiter
 					r.Sleep(time.Second)
 				}
 				r.WantQuota(name+": a look", r.QuotaOf(""), vtest.Remaining(r.QuotaOf("")), 0)
@@ -171,7 +171,7 @@ func TestBackoffIsForgotten(t *testing.T) {
 	}
 }
 
-// While the database does not answer, what the limiter says stands.
+// While the database does not answer, the limiter's answer holds.
 func TestBackoffWithoutTheDatabase(t *testing.T) {
 	vtest.InBubbleWith(t, quiet, func(r *vtest.Rig) {
 		failMany(r, policy.BackoffRule.Limit, vtest.AskFor(vtest.Ana), badReputation)
@@ -206,8 +206,8 @@ func TestBackoffSharesReads(t *testing.T) {
 	})
 }
 
-// Tests which failure means that the address takes no messages, and so counts for a day, and which
-// failure counts for an hour. TestBadAddressAndNoMailbox has the words of mail servers.
+// Some failures mean that the address takes no messages, and count for a day. Others count for an
+// hour. TestBadAddressAndNoMailbox has the words of mail servers.
 func TestWhatAFailureSays(t *testing.T) {
 	carrier := func(e *delivery.Error) func(r *vtest.Rig) verification.Request {
 		return func(r *vtest.Rig) verification.Request { r.Carrier.Fail(e); return vtest.TextTo(vtest.Mobile) }
@@ -221,7 +221,7 @@ func TestWhatAFailureSays(t *testing.T) {
 	for name, c := range map[string]struct {
 		ask               func(r *vtest.Rig) verification.Request
 		reason            string
-		failures, backoff int // counted
+		failures, backoff int // the number of counted failures, by scope
 	}{
 		"no such mailbox":  {mail(vtest.NoMailbox), "rejected", 1, 0},
 		"reputation":       {mail(badReputation), "rejected", 0, 1},
@@ -292,7 +292,7 @@ func TestWhatAFailureSays(t *testing.T) {
 			r.Want(name+": in the database", len(h.Rejections), count(policy.FailuresScope, buckets.Failures("shop", v.Channel, v.Recipient)))
 		})
 	}
-	vtest.InBubbleWith(t, quiet, func(r *vtest.Rig) { // what the caller ended
+	vtest.InBubbleWith(t, quiet, func(r *vtest.Rig) { // sends that the caller ended
 		r.MailServer.Answer(vtest.FailWith(delivery.Temporary, "dial", 0, ""))
 		a := r.SendTo(vtest.Ana)
 		r.Cancel(a.View.ID)
@@ -355,7 +355,7 @@ func TestAnHourOfBadReputation(t *testing.T) {
 
 // For an hour our server refuses us, or a pause stops sends. 20 tries fail for each of four
 // spellings of one mailbox, by each class of callers, under all rules of a service without
-// settings. After the hour, everybody is admitted at once.
+// settings. After the hour, every caller is admitted at once.
 func TestAnHourOfRefusalsCostsNothing(t *testing.T) {
 	builtIn := vtest.DayTick(func(s *vtest.Settings) {
 		s.Set = vtest.BuiltIn()

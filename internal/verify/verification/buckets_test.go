@@ -53,7 +53,7 @@ func TestScopes(t *testing.T) {
 		return vtest.AskFor(to+"@example.com", vtest.From(netip.MustParseAddr(ip)), vtest.InApp(app), vtest.For(purpose))
 	}
 	base := ask("a1", "192.0.2.7", "shop", "default")
-	// are refused after base, and are not
+	// shared are refused after base, and apart are not
 	for scope, c := range map[quota.Scope]struct{ shared, apart []verification.Request }{
 		quota.IP: {
 			[]verification.Request{ask("a2", "::ffff:192.0.2.7", "shop", "login")},
@@ -130,7 +130,7 @@ func TestRulesOfNetworksNeedAnAddress(t *testing.T) {
 	)
 	vtest.InBubbleWith(t, change, func(r *vtest.Rig) {
 		from := func(c verification.Caller, n int, ip string) verification.Request {
-			address, _ := netip.ParseAddr(ip) // "": not known
+			address, _ := netip.ParseAddr(ip) // "": the address is not known
 			return vtest.AskFor(vtest.NthAddress(n), vtest.By(c), vtest.From(address))
 		}
 		for n := range 5 {
@@ -174,7 +174,7 @@ func TestBreaker(t *testing.T) {
 		fill()
 		r.RefuseTo("b@example.com", vtest.InApp("bank"))
 		r.Want("alarms", alarms(), 2)
-		r.FailStore(sqlitetest.Down, "ReadHistory") // what else refuses cannot be read
+		r.FailStore(sqlitetest.Down, "ReadHistory") // the other refusals cannot be read
 		r.WantError(r.SendError(vtest.AskFor("b@example.com", vtest.InApp("bank"))), fault.Unavailable)
 	})
 }

@@ -80,7 +80,7 @@ func TestCheckBoundsGuessesWithAKey(t *testing.T) {
 		id := r.Send(byBrowser(vtest.Ana)).View.ID
 		right := r.Code(0)
 		wrong := r.WrongCode(right)
-		for range 2 { // the key of a wrong try is not that of the approval
+		for range 2 { // a wrong try has another key than the approval
 			got, err := checkWith(r, vtest.Browser, checkKey, id, wrong)
 			r.NoError(err)
 			r.WantChecked("a wrong code", got, "pending false")
@@ -119,8 +119,8 @@ func TestCheckAtOnceWithOneKey(t *testing.T) {
 	})
 }
 
-// A check by recipient prefers the verification of the key to a newer pending verification, until
-// the former is erased.
+// A check by recipient prefers the verification of the key to a newer pending one, until the former
+// is erased.
 func TestCheckByRecipientRepeatsAnApproval(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		a := r.SendTo(vtest.Ana)

@@ -42,7 +42,7 @@ func TestCheckCountsThenCompares(t *testing.T) {
 	})
 }
 
-// disturbed is a database in which something happens before each check.
+// disturbed is a database that calls a function before each check.
 type disturbed struct {
 	*sqlitetest.DB
 	before func(id string)
@@ -60,7 +60,7 @@ func TestCodeDies(t *testing.T) {
 		r.Sleep(10*time.Minute - time.Microsecond)
 		r.Want("a moment before the end", r.Get(a.View.ID).State, "pending")
 		r.Sleep(time.Microsecond)
-		r.Svc.Use(keys.Vault{IndexKey: r.Settings.Vault.IndexKey, Ring: vtest.KeyRing(t, "k2:"+vtest.NewKey)}) // nothing is compared
+		r.Svc.Use(keys.Vault{IndexKey: r.Settings.Vault.IndexKey, Ring: vtest.KeyRing(t, "k2:"+vtest.NewKey)}) // without the key, no code is compared
 		r.WantChecked("after ten minutes", r.Check(a.View.ID, code), "expired false")
 		r.Want("tries left", r.Get(a.View.ID).AttemptsRemaining, verification.MaxAttempts)
 	})
@@ -104,7 +104,7 @@ func TestAHangUpStopsNoCheck(t *testing.T) {
 
 var anaByName = verification.Request{Caller: vtest.BackEnd, Channel: "email", To: vtest.Ana}
 
-// letters is a rig whose default purpose has codes of eight unambiguous letters.
+// letters sets codes of eight unambiguous letters for the default purpose.
 func letters(s *vtest.Settings) {
 	p := s.Set.Purposes["default"]
 	p.Alphabet, p.CodeLength = code.Unambiguous, 8
@@ -156,7 +156,7 @@ func TestACodeKeepsItsAlphabet(t *testing.T) {
 // neither an attempt nor a failed check, whatever the length of the purpose's other codes.
 func TestAWrongLengthCostsNoTry(t *testing.T) {
 	for name, c := range map[string]struct {
-		right, detail string // right is the configured code; without it the code comes from a mail
+		right, detail string // right is the configured code; if it is empty, the code comes from a mail
 		change        func(*vtest.Settings)
 	}{
 		"digits":              {detail: "The code has 6 digits."},
@@ -203,22 +203,22 @@ func TestAWrongLengthCostsNoTry(t *testing.T) {
 	}
 }
 
-// A check first reads the verification once, for the client's network or by its recipient. Of an
-// ended verification it reads nothing else. If the ID is unknown or of another app or, for a
-// browser, of a back end, the check calls the database and the limiter as often as a check that
-// compares.
+// A check first reads the verification once, for the client's network or by its recipient. If the
+// verification has ended, the check reads nothing else. If the ID is unknown or belongs to another
+// app or, for a browser, to a back end, the check calls the database and the limiter as often as a
+// check that compares.
 func TestACheckAsksAsOftenAsNeeded(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		id, backEnds := r.Send(byBrowser(vtest.Ana)).View.ID, r.SendTo("bea@example.com").View.ID
 		others := r.SendTo(vtest.Ana, vtest.InApp("elsewhere")).View.ID
 		r.Sleep(time.Minute) // nothing else is under way
-		// id "": by recipient
+		// without an ID, the check is by recipient
 		asked := func(what string, c verification.Caller, id, wantDB, wantLimiter string, wantErr error) {
 			t.Helper()
 			var db, limiter []string
 			var last string
 			r.Store.SetFault(func(method string) sqlitetest.Fault {
-				if method != last { // a read asks before each statement
+				if method != last { // the hook runs before each statement of a read
 					db, last = append(db, method), method
 				}
 				return sqlitetest.None
@@ -254,7 +254,7 @@ func TestACheckAsksAsOftenAsNeeded(t *testing.T) {
 	})
 }
 
-// An unknown ID and an ID of another app get the same 404, whatever code is typed.
+// An unknown ID and an ID of another app get the same 404 for any code.
 func TestCheckUnknownID(t *testing.T) {
 	vtest.InBubbleWith(t, letters, func(r *vtest.Rig) {
 		b := r.SendTo(vtest.Ana, vtest.InApp("elsewhere"))
@@ -278,13 +278,13 @@ func TestCancelEndsACode(t *testing.T) {
 		r.FailStore(sqlitetest.Down, "Cancel")
 		r.WantError(vtest.Err(r.Svc.Cancel(r.Context(), vtest.BackEnd, a.View.ID)), fault.Unavailable)
 		r.MendStore()
-		for range 2 { // repeating is harmless
+		for range 2 { // a second call does no harm
 			v := r.Cancel(a.View.ID)
 			vtest.Equal(r, "canceled: ID", v.ID, a.View.ID)
 			vtest.Equal(r, "canceled: State", v.State, "canceled")
 		}
 		r.FailStore(sqlitetest.Down, "Cancel")
-		r.WantError(vtest.Err(r.Svc.Cancel(r.Context(), vtest.BackEnd, a.View.ID)), fault.Unavailable) // a standby may not have it
+		r.WantError(vtest.Err(r.Svc.Cancel(r.Context(), vtest.BackEnd, a.View.ID)), fault.Unavailable) // a standby may lack the cancellation
 		r.MendStore()
 		r.WantChecked("the right code", r.Check(a.View.ID, code), "canceled false")
 		r.Want("tries left", r.Get(a.View.ID).AttemptsRemaining, verification.MaxAttempts)

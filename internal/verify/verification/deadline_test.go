@@ -14,7 +14,7 @@ import (
 	vtest "sendcode/internal/verify/verification/verificationtest"
 )
 
-// late is a database that answers each write of a send after a time, or when the caller's time is
+// late is a database that answers each write of a send after a delay, or when the caller's time is
 // over.
 type late struct {
 	core.Database
@@ -62,7 +62,7 @@ func TestASendHasOneDeadline(t *testing.T) {
 	const tick = time.Millisecond
 	type answered struct {
 		after    time.Duration
-		err, own error // own: of the same request at another replica
+		err, own error // own is the error of the same request at another replica
 	}
 	type aCase struct {
 		late

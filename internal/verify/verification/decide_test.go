@@ -13,15 +13,15 @@ import (
 	"sendcode/quota"
 )
 
-// TestDecideFailsAtAStep makes each step of a send fail once in a process: the step has no effect,
-// or only its answer is lost. The process goes on, or dies after the answer; then other processes
-// take over. A place without a row is lost only with its process, and the same key counts once.
+// Each step of a send fails once in a process: the step has no effect, or only its answer is lost.
+// The process goes on, or dies after the answer; then other processes take over. A place without a
+// row is lost only with its process, and the same key counts once.
 func TestDecideFailsAtAStep(t *testing.T) {
 	const down, vague, lost = sqlitetest.Down, sqlitetest.Vague, sqlitetest.Lost
-	type after struct{ mails, places int } // 90 s later; places are those of the hour in the limiter
+	type after struct{ mails, places int } // 90 s later; places are the taken places of the rule hour in the limiter
 	type row struct {
 		step        string
-		how         sqlitetest.Fault // lost: only the answer
+		how         sqlitetest.Fault // lost: only the answer is lost
 		err         error
 		lives, dies after
 	}
@@ -33,7 +33,7 @@ func TestDecideFailsAtAStep(t *testing.T) {
 		"the row is certainly not written":   {"Begin", down, fault.Unavailable, after{0, 0}, after{0, 1}},
 		"the row may be written, and is not": {"Begin", vague, fault.Uncertain, after{0, 0}, after{0, 1}},
 		"the row is written":                 {"Begin", lost, fault.Uncertain, after{1, 1}, after{1, 1}},
-		"the limiter did not refund":         {"Refund", down, nil, after{1, 0}, after{1, 1}}, // the database refused it
+		"the limiter did not refund":         {"Refund", down, nil, after{1, 0}, after{1, 1}}, // the database refused this send
 		"the limiter refunded":               {"Refund", lost, nil, after{1, 0}, after{1, 0}},
 		"the outcome is not written":         {"Finish", down, nil, after{1, 1}, after{2, 1}},
 		"the outcome is written":             {"Finish", lost, nil, after{1, 1}, after{1, 1}},

@@ -1,12 +1,12 @@
 package verification
 
-// Exported for the tests of the use cases.
+// LockoutRemembered is how long a process remembers a lockout without reading it again.
 const LockoutRemembered = lockoutFreshFor
 
-// Queues is how many recipients have requests now.
+// Queues returns the number of recipients that have requests now.
 func (s *Service) Queues() int { return s.recipients.RecipientCount() }
 
-// FillSends takes n places of sends, for strangers or for other callers.
+// FillSends takes n places of sends, either strangers' or those of other callers.
 func (s *Service) FillSends(n int, strangers bool) { fill(s.sendService.places, n, strangers) }
 
 // FillChecks is FillSends for checks.

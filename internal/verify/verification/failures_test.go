@@ -24,8 +24,8 @@ import (
 var wide = vtest.WithRules(quota.Rule{Name: "wide", Scope: quota.Recipient, Limit: 10_000, Window: time.Hour})
 
 // Of the codes for one recipient that callers of one class requested, 20 wrong codes are compared
-// in a day: however the codes were requested, by resends, new verifications, other sessions, other
-// purposes or after cancellations.
+// in a day, whether the codes were requested by resends, new verifications, other sessions, for
+// other purposes or after cancellations.
 func TestGuessesOfOneRecipientADay(t *testing.T) {
 	vtest.EachInForm(t, map[string]func(n int) verification.Request{
 		"browsers":    func(int) verification.Request { return byBrowser(vtest.Ana) },
@@ -83,7 +83,7 @@ func TestAConfirmationLivesADay(t *testing.T) {
 // is logged.
 func TestFailuresOfANetwork(t *testing.T) {
 	vtest.InBubbleWith(t, vtest.MinuteTick(wide), func(r *vtest.Rig) {
-		var sent []string // verifications, each with a try left
+		var sent []string // verifications, each of which has a try left
 		fail := func(ip string, n int) (compared int, wait time.Duration) {
 			c := verification.Caller{App: "shop", Kind: verification.BackEnd}
 			if ip != "" {
@@ -110,14 +110,14 @@ func TestFailuresOfANetwork(t *testing.T) {
 		vtest.Equal(r, "compared", n, 100)
 		vtest.Equal(r, "wait", wait, time.Hour)
 		want("198.51.100.7", 1, 1)
-		want("", 1, 1) // a back end that names no client
+		want("", 1, 1) // the back end names no client
 		right := r.Send(byBrowser(vtest.Ana))
 		_, compared, _ := r.Try(vtest.Browser, right.View.ID, r.LastCode())
 		r.Want("compared from a network over its limit", compared, false)
 		r.Want("tries left", r.Get(right.View.ID).AttemptsRemaining, verification.MaxAttempts)
 		r.NoError(vtest.Err(r.Store.Cancel(r.Context(), right.View.ID)))
 		ended, err := r.Svc.Check(r.Context(), vtest.Browser, right.View.ID, r.LastCode())
-		r.NoError(err) // an ended code is no guess
+		r.NoError(err) // a check of an ended code is no guess
 		r.WantChecked("an ended code, from a network over its limit", ended, "canceled false")
 		r.Sleep(time.Hour)
 		want("192.0.2.1", 1, 1)
@@ -140,7 +140,7 @@ func TestFailuresOfANetwork(t *testing.T) {
 	})
 }
 
-// Right codes, ended codes, and checks that the database did not take count as no failures.
+// Right codes, ended codes, and checks that the database could not write do not count as failures.
 func TestWhatIsNoFailure(t *testing.T) {
 	vtest.InBubbleWith(t, wide, func(r *vtest.Rig) {
 		used := func() int {

@@ -36,7 +36,7 @@ func withToken(token string) vtest.Option {
 	return func(a *verification.Request) { a.HumanCheck = token }
 }
 
-// stranger is a browser's request for the nth person.
+// stranger returns a browser's request for the nth person.
 func stranger(n int, options ...vtest.Option) verification.Request {
 	return vtest.AskFor(vtest.NthAddress(n), append([]vtest.Option{vtest.By(vtest.Browser)}, options...)...)
 }
@@ -51,7 +51,8 @@ func asked(r *vtest.Rig, request verification.Request) verification.Answer {
 	return a
 }
 
-// asksNext returns what a look at a recipient's rules says of a check.
+// asksNext reports whether a look at a recipient's rules says that the next send needs a human
+// check.
 func asksNext(r *vtest.Rig, a verification.Request) bool {
 	r.Helper()
 	told, err := r.Svc.Quota(r.Context(), a.Caller, a.Channel, a.To, a.Purpose)
@@ -59,7 +60,7 @@ func asksNext(r *vtest.Rig, a verification.Request) bool {
 	return told.AsksNext
 }
 
-// press uses up what strangers have without a pass.
+// press uses up the places that strangers have without a pass.
 func press(r *vtest.Rig) {
 	r.Helper()
 	for n := range 4 {
@@ -155,7 +156,7 @@ func TestAFullRuleAsksNobody(t *testing.T) {
 	})
 }
 
-// A wait of the rule backoff that is over is no reason to ask.
+// After the wait of the rule backoff is over, that rule requires no human check.
 func TestBackoffAsksNobody(t *testing.T) {
 	vtest.InBubbleWith(t, vtest.BoundFailures, func(r *vtest.Rig) {
 		r.Svc.SetHumanChecks(map[string]humancheck.Check{"shop": {Cost: 8}})
@@ -167,8 +168,8 @@ func TestBackoffAsksNobody(t *testing.T) {
 	})
 }
 
-// Tests texts that are no pass: a solution for another recipient, app or purpose, an old solution,
-// a wrong number, garbage, and a used solution, even after its send was sent. Each answer has a new
+// These texts are no pass: a solution for another recipient, app or purpose, an old solution, a
+// wrong number, garbage, and a used solution, even after its send was sent. Each answer has a new
 // challenge, and no limit counts the request.
 func TestWhatIsNoPass(t *testing.T) {
 	vtest.InBubbleWith(t, asking(humancheck.Check{}), func(r *vtest.Rig) {
@@ -201,13 +202,13 @@ func TestWhatIsNoPass(t *testing.T) {
 	})
 }
 
-// One solution is one send, also at two replicas at once, in every form.
+// One solution admits one send, even at two replicas at once, in every form.
 func TestASolutionIsOneSend(t *testing.T) {
 	vtest.InForms(t, asking(humancheck.Check{}), func(r *vtest.Rig) {
 		press(r)
 		token := vtest.Solve(r, asked(r, stranger(1)).HumanCheck)
 		other := r.Replica(r.MailServer)
-		for n, pressed := 0, false; !pressed; n++ { // without Redis it counts for itself
+		for n, pressed := 0, false; !pressed; n++ { // without Redis each process counts for itself
 			a, err := other.Send(r.Context(), stranger(200+n))
 			r.NoError(err)
 			pressed = !a.Admitted
@@ -236,7 +237,7 @@ func TestASolutionIsOneSend(t *testing.T) {
 	})
 }
 
-// A pass is not lost with a send that was not admitted: a database that fails spends nothing.
+// A pass is not used up by a send that was not admitted, for example because the database failed.
 func TestAnUnadmittedSendSpendsNoPass(t *testing.T) {
 	vtest.InBubbleWith(t, asking(humancheck.Check{}), func(r *vtest.Rig) {
 		press(r)
@@ -251,8 +252,8 @@ func TestAnUnadmittedSendSpendsNoPass(t *testing.T) {
 	})
 }
 
-// With Always, each stranger's first send is asked; a resend, a secret key and a test recipient are
-// not.
+// With Always, each stranger's first send needs a check; a resend, a secret key and a test
+// recipient do not.
 func TestAlwaysAsksTheFirstSend(t *testing.T) {
 	reviewer := "reviewer@example.com"
 	settings := func(s *vtest.Settings) {
@@ -268,14 +269,14 @@ func TestAlwaysAsksTheFirstSend(t *testing.T) {
 		first := r.Send(stranger(1, withToken(vtest.Solve(r, a.HumanCheck))))
 		r.Send(stranger(1, vtest.Resending(first.View.ID)))
 		r.Cancel(first.View.ID)
-		asked(r, stranger(1, vtest.Resending(first.View.ID))) // for another code
+		asked(r, stranger(1, vtest.Resending(first.View.ID))) // a request for another code
 		r.SendTo(vtest.NthAddress(2))
 		r.Send(vtest.AskFor(reviewer, vtest.By(vtest.Browser)))
 		asked(r, vtest.AskFor(vtest.NthAddress(3), vtest.By(vtest.ForStranger)))
 	})
 }
 
-// fakeVendor answers as the test says.
+// fakeVendor answers as the test wants.
 type fakeVendor struct {
 	result func(humancheck.VendorQuery) humancheck.Result
 	away   bool
@@ -306,7 +307,7 @@ func TestAVendorsTokenIsAPass(t *testing.T) {
 		r.Send(stranger(1, withToken(vtest.Solve(r, a.HumanCheck))))
 		a = asked(r, stranger(2))
 		r.Send(stranger(2, withToken(vtest.Solve(r, a.HumanCheck))))
-		a = asked(r, stranger(3)) // six of eight
+		a = asked(r, stranger(3)) // six of the eight places are taken
 		r.Want("work offered", a.HumanCheck.Work != nil, false)
 		vendor.result = func(humancheck.VendorQuery) humancheck.Result {
 			r.Want("places taken", r.Svc.AdmissionStats()["sends"].UnderWay["stranger"], 0)
@@ -331,7 +332,7 @@ func TestAVendorsTokenIsAPass(t *testing.T) {
 		vtest.Equal(r, "passed", r.Metrics.Take("human turnstile passed"), 1)
 		vtest.Equal(r, "failed", r.Metrics.Take("human turnstile failed"), 2)
 		vtest.Equal(r, "errors", r.Metrics.Take("human turnstile vendor_error"), 1)
-		vendor.away = true // now work has all places
+		vendor.away = true // now work opens all places
 		a = asked(r, stranger(4))
 		vtest.Equal(r, "while it is away: By", a.HumanCheck.By, "work")
 		vtest.Equal(r, "while it is away: SiteKey", a.HumanCheck.SiteKey, "")
@@ -341,7 +342,7 @@ func TestAVendorsTokenIsAPass(t *testing.T) {
 	})
 }
 
-// spent is a Budget of which strangers hold half, or not.
+// spent is a Budget of which strangers have spent half, or not.
 type spent bool
 
 func (s spent) StrangersHoldHalf(context.Context, string, string) bool { return bool(s) }
@@ -386,8 +387,8 @@ func (c *callCounter) ClaimIdempotencyKey(ctx context.Context, k store.Idempoten
 	return c.late.ClaimIdempotencyKey(ctx, k)
 }
 
-// A forged solution costs as much as a request without one: nothing is written, claimed or read for
-// it.
+// A forged solution costs as much as a request without one: the service writes, claims and reads
+// nothing for it.
 func TestAForgedSolutionWritesNothing(t *testing.T) {
 	vtest.InBubbleWith(t, asking(humancheck.Check{}), func(r *vtest.Rig) {
 		press(r)
@@ -414,7 +415,7 @@ func TestWhoIsServedUnderAttack(t *testing.T) {
 		check  humancheck.Check
 		off    bool                                                                // no check is in force
 		attack func(r *vtest.Rig, n int, offer verification.Answer) (token string) // the attacker's token; empty: it has none
-		served int                                                                 // of 60 people
+		served int                                                                 // number of 60 people
 	}
 	none := func(*vtest.Rig, int, verification.Answer) string { return "" }
 	work := func(r *vtest.Rig, _ int, a verification.Answer) string { // eight cores solve 125 a second

@@ -95,7 +95,7 @@ func TestRefusalGivesTheKeyUp(t *testing.T) {
 	})
 }
 
-// A send whose message is kept back also releases its key: the next request with the key is a new
+// A send that was admitted but not sent releases its key: the next request with the key is a new
 // request.
 func TestWhatIsKeptBackGivesTheKeyUp(t *testing.T) {
 	vtest.InForms(t, nil, func(r *vtest.Rig) {
@@ -112,21 +112,21 @@ func TestOutagesAndKeys(t *testing.T) {
 	type row struct {
 		method string
 		how    sqlitetest.Fault
-		lands  bool // what the answer was lost of
+		lands  bool // the write happened, although its answer was lost
 	}
 	vtest.EachInForm(t, map[string]row{
 		"no claim":                     {"ClaimIdempotencyKey", sqlitetest.Down, false},
 		"nothing written":              {"Begin", sqlitetest.Down, false},
 		"written, and the answer lost": {"Begin", sqlitetest.Lost, true},
-		// a request with the same key uses the place that was taken
+		// a request with the same key uses the taken place
 		"uncertain, and not written": {"Begin", sqlitetest.Vague, false},
 	}, nil, func(r *vtest.Rig, c row) {
 		r.FailStore(c.how, c.method)
 		r.WantError(r.SendError(keyed), fault.Unavailable)
 		r.MendStore()
-		synctest.Wait() // the place is given back beside the answer
+		synctest.Wait() // the place is given back at the same time as the answer
 		if c.lands || c.how == sqlitetest.Vague && r.Settings.Form == vtest.OnRedis {
-			r.RefuseTo(vtest.Ana) // it is spent
+			r.RefuseTo(vtest.Ana) // the place is spent
 		}
 		a := r.Send(keyed) // at once: neither refused nor sent twice
 		r.Want("replayed", a.Replayed, c.lands)
@@ -147,7 +147,7 @@ func (s *sleeper) Begin(ctx context.Context, in store.Intent) (store.BeginAnswer
 	return s.Database.Begin(context.WithoutCancel(ctx), in)
 }
 
-// Two processes use one claim, since the first was asleep longer than its lease. There is one send.
+// Two processes use one claim, because the first slept longer than its lease. There is one send.
 func TestSleeperWithAKey(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		wake := make(chan struct{})
@@ -176,8 +176,8 @@ func (c *claimed) ClaimIdempotencyKey(ctx context.Context, in store.IdempotencyC
 	return c.Database.ClaimIdempotencyKey(ctx, in)
 }
 
-// A repeated request is not refused because of the row that it repeats, if the row is written after
-// the claim, and the process has refused the recipient before.
+// A repeated request is not refused because of its own row, even if the row is written after the
+// claim, and the process has refused the recipient before.
 func TestRepetitionIgnoresOwnRow(t *testing.T) {
 	vtest.InBubbleWith(t, func(s *vtest.Settings) { s.Form = vtest.WithoutRedis }, func(r *vtest.Rig) {
 		wake, written := make(chan struct{}), make(chan struct{})
@@ -193,7 +193,7 @@ func TestRepetitionIgnoresOwnRow(t *testing.T) {
 	})
 }
 
-// A process that waits for the limiter longer than its lease is late: it sends nothing.
+// A process that waits for the limiter longer than its lease sends nothing.
 func TestSleeperBeforeTheLimiter(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		asleep, wake := r.Replica(r.MailServer), make(chan struct{})

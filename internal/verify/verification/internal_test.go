@@ -91,7 +91,7 @@ func TestRandomKeys(t *testing.T) {
 	for key, want := range map[string]bool{
 		"5f0c9a4be1d24786a35e70c81b9f2d63":         true,
 		"5F0C9A4BE1D24786A35E70C81B9F2D63":         true,
-		strings.Repeat("5f0c9a4be1d24786", 4):      true,  // as the page's
+		strings.Repeat("5f0c9a4be1d24786", 4):      true,  // like the page's keys
 		"5f0c9a4be1d24786a35e70c81b9f2d6":          false, // 124 bits
 		"8e03978e-40d5-43dd-bc93-6894a57f9324":     false, // a UUID has 122
 		"00000000000000000000000000000001":         false,
@@ -122,7 +122,7 @@ func TestKnownLockoutsAreForgotten(t *testing.T) {
 	}
 }
 
-// A request that has waited for a key, or could not, leaves no place taken.
+// A request that has waited for a key, or was not allowed to wait, leaves no place taken.
 func TestPlacesOfWaitsForKeys(t *testing.T) {
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()

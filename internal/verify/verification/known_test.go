@@ -38,7 +38,7 @@ func TestKnownBrowsers(t *testing.T) {
 			t.Helper()
 			a, err := s.Send(r.Context(), ask)
 			r.NoError(err)
-			r.Sleep(0) // until the mail is out: the next one is the last
+			r.Sleep(0) // until the mail is out, so that the next one is the last
 			return a.Quota.Rules[0].Limit
 		}
 		forged, _ := base64.RawURLEncoding.DecodeString(token)
@@ -109,10 +109,9 @@ func TestKnownBrowsers(t *testing.T) {
 	})
 }
 
-// While the strangers of an app are asked for a human check because hardly any of their codes are
-// entered, they are asked before the first send of a verification only. A known browser is not
-// asked, even if half of the places that all recipients share are taken, since the app itself has
-// no human check.
+// If hardly any codes of an app's strangers are entered, strangers need a human check, but only
+// before the first send of a verification. A known browser needs none, even if half of the places
+// that all recipients share are taken, since the app itself has no human check.
 func TestWhoIsAskedWhileFewCodesAreEntered(t *testing.T) {
 	all := vtest.WithRules(quota.Rule{Name: "all", Scope: quota.App, Limit: 20, Window: time.Hour})
 	vtest.InBubbleWith(t, all, func(r *vtest.Rig) {

@@ -42,7 +42,7 @@ func ttl(d time.Duration) func(*vtest.Settings) {
 	}
 }
 
-// tooLate reports whether a send was refused since mail is slow; any other error fails the test.
+// tooLate reports whether a send was refused because mail is slow. Any other error fails the test.
 func tooLate(r *vtest.Rig, err error) bool {
 	r.Helper()
 	full, refused := errors.AsType[*admission.OverloadedError](err)
@@ -54,8 +54,8 @@ func tooLate(r *vtest.Rig, err error) bool {
 	return refused
 }
 
-// Strangers ask for many more mails than a slow domain accepts. Only their sends are refused; those
-// of a secret key and of another app's strangers, who take turns with them, are admitted.
+// Strangers ask for many more mails than a slow domain accepts. Only their sends are refused. Sends
+// of a secret key, and of another app's strangers, who take turns with them, are admitted.
 func TestAStrangersBacklogRefusesNoOthers(t *testing.T) {
 	vtest.InBubbleIdle(t, func(s *vtest.Settings) {
 		ttl(time.Minute)(s)
@@ -82,9 +82,9 @@ func TestAStrangersBacklogRefusesNoOthers(t *testing.T) {
 	})
 }
 
-// A resend by ID has the rest of its code's life, and a new code has a full life. This also holds
-// if a resend opens a new code, since the old code has ended or has little life left. A caller's
-// own code has the life in the request.
+// The wait that refuses a resend by ID is compared with the rest of its code's life, and that of a
+// new code with a full life. This also holds if a resend opens a new code, since the old code has
+// ended or has little life left. For a caller's own code, the life in the request counts.
 func TestAResendIsJudgedByWhatIsLeft(t *testing.T) {
 	vtest.InBubbleIdle(t, ttl(5*time.Minute), func(r *vtest.Rig) {
 		r.MailServer.Each = time.Second
@@ -137,8 +137,8 @@ func (d downFor) Send(ctx context.Context, m delivery.Mail) (delivery.Result, er
 	return d.MailServer.Send(ctx, m)
 }
 
-// Messages that are postponed while others go out at once cause no refusals: neither few nor many
-// of them, however rarely other callers ask.
+// Messages that are postponed while others go out at once cause no refusals, however many they are,
+// and however rarely other callers ask.
 func TestPostponedMessagesRefuseNoOthers(t *testing.T) {
 	for _, postponed := range []int{3, 40} {
 		for _, every := range []time.Duration{20 * time.Second, 45 * time.Second, 130 * time.Second} {
@@ -169,7 +169,7 @@ func TestWhatWouldGoOutTooLateIsRefused(t *testing.T) {
 		replicas    int
 		every, last time.Duration // between two sends, and of all sends
 		oldest      time.Duration
-		apart       bool // each send is of a network of its own, and to one of four domains
+		apart       bool // each send comes from its own network, and goes to one of four domains
 	}{
 		"secret key, 2 of 20 a second": {vtest.BackEnd, 4, 1, time.Second / 20, 50 * time.Second, 30 * time.Second, false},
 		"strangers, 1 of 20 a second":  {vtest.ForStranger, 4, 1, time.Second / 20, 50 * time.Second, 25 * time.Second, true},
@@ -231,9 +231,9 @@ func TestWhatWouldGoOutTooLateIsRefused(t *testing.T) {
 	}
 }
 
-// A server takes 8 s for each mail, which is longer than any mail keeps others waiting, and
-// strangers ask for twice as many mails as it takes. What would go out too late is refused, and
-// each admitted mail arrives.
+// A server takes 8 s for each mail, which is longer than any mail may keep others waiting, and
+// strangers ask for twice as many mails as it accepts. Sends that would go out too late are
+// refused, and each admitted mail arrives.
 func TestASlowServersMailsArrive(t *testing.T) {
 	vtest.InBubbleIdle(t, func(s *vtest.Settings) { ttl(10 * time.Minute)(s); s.Tick = time.Second }, func(r *vtest.Rig) {
 		r.MailServer.Each = 8 * time.Second

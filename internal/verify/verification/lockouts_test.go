@@ -16,7 +16,7 @@ import (
 	"sendcode/quota"
 )
 
-// reserved are rules that keep places for secret keys and known browsers.
+// reserved has rules that keep places for secret keys and known browsers.
 var reserved = vtest.WithReserve(map[string]int{"hour": 2, "day": 4}, vtest.WithRules(
 	quota.Rule{Name: "hour", Scope: quota.Recipient, Limit: 5, Window: time.Hour},
 	quota.Rule{Name: "day", Scope: quota.Recipient, Limit: 10, Window: 24 * time.Hour},
@@ -26,7 +26,7 @@ func byBrowser(to string, options ...vtest.Option) verification.Request {
 	return vtest.AskFor(to, append(options, vtest.By(vtest.Browser))...)
 }
 
-// boundedApp has room for sends, and bounds the failed checks of an app.
+// boundedApp admits many sends, and bounds the failed checks of an app.
 func boundedApp(limit int) func(*vtest.Settings) {
 	return func(s *vtest.Settings) {
 		wide(s)
@@ -137,7 +137,7 @@ func TestReserve(t *testing.T) {
 					}
 					r.Want(what, figures, want)
 				}
-				all := func(exact, own int) int { // a browser is told of its own send alone
+				all := func(exact, own int) int { // a browser learns only of its own send
 					if by.Kind == verification.Browser {
 						return own
 					}
@@ -160,7 +160,7 @@ func TestReserve(t *testing.T) {
 				r.Want("refused by", r.Refuse(ask).Quota.Violated(), "[day]")
 				if !alone {
 					r.MailServer.Answer(vtest.NoMailbox)
-					r.SendTo(vtest.Ana) // it costs nothing
+					r.SendTo(vtest.Ana) // this send costs nothing
 					r.Want("left", vtest.Remaining(r.QuotaAt(r.Svc)), "[4 4]")
 				}
 			})
@@ -204,7 +204,7 @@ func TestLockoutsAreOfTheClassThatOpened(t *testing.T) {
 		_, compared, wait := r.Try(vtest.BackEnd, pending, "000000")
 		vtest.Equal(r, "a back end's check of a browser's code: compared", compared, false)
 		vtest.Equal(r, "a back end's check of a browser's code: wait", wait, 24*time.Hour)
-		r.FailStore(sqlitetest.Down, "Begin") // sends know of the lockout then, and do not ask the database
+		r.FailStore(sqlitetest.Down, "Begin") // sends know of the lockout, and do not call the database
 		r.WantLockedOut(byBrowser(vtest.Ana))
 		r.MendStore()
 		r.SendTo(vtest.Ana)
@@ -268,8 +268,8 @@ func TestAppFailureBoundAlarm(t *testing.T) {
 	})
 }
 
-// Checks do not wait for the count of an app's wrong codes, of which none is lost at a stop. Once
-// the bound is exceeded, the limiter is asked once for all that a run counts, by channel.
+// Checks do not wait for the count of an app's wrong codes, and a stop loses none of the counts.
+// Once the bound is exceeded, the limiter is called once for all wrong codes of a run, by channel.
 func TestWrongCodesAreCountedInTheBackground(t *testing.T) {
 	vtest.InBubbleWith(t, vtest.MinuteTick(boundedApp(3)), func(r *vtest.Rig) {
 		for i, want := range []struct{ takes, alarms int }{{4, 2}, {1, 5}} {

@@ -20,7 +20,7 @@ import (
 	"sendcode/quota/quotahttp"
 )
 
-// slow are rules whose waits are rounded for browsers.
+// slow has rules whose waits are rounded for browsers.
 var slow = []quota.Rule{
 	{Name: "hour", Scope: quota.Recipient, Limit: 3, Window: time.Hour},
 	{Name: "hours", Scope: quota.Recipient, Limit: 4, Window: 3 * time.Hour},
@@ -57,7 +57,7 @@ func wantRules(r *vtest.Rig, what string, d quota.Decision, want string) {
 	r.Want(what, got, want)
 }
 
-// A back end asked for a code seven seconds before.
+// A back end requested a code seven seconds before.
 func TestABrowserIsToldOfItsOwnSends(t *testing.T) {
 	vtest.InBubbleWith(t, slowly, func(r *vtest.Rig) {
 		const alone = "hour 2 of 3, 1h0m0s 0s; hours 3 of 4, 3h0m0s 0s; "
@@ -66,15 +66,15 @@ func TestABrowserIsToldOfItsOwnSends(t *testing.T) {
 		first := r.SendTo(vtest.Ana, vtest.By(vtest.Browser))
 		wantRules(r, "the answer", first.Quota, alone)
 		wantRules(r, "a look", look(r, first.View.ID), alone)
-		r.Sleep(8*time.Minute + time.Second) // with less than two minutes left, a resend opens another verification
+		r.Sleep(8*time.Minute + time.Second) // after this, with less than two minutes left, a resend would open another verification
 		second := r.SendTo(vtest.Ana, vtest.By(vtest.Browser), vtest.Resending(first.View.ID))
 		r.Want("the same verification", second.View.ID == first.View.ID, false)
-		// Three in an hour, the first at 00:00:00: free at 01:00:00, which is a whole instant
-		// already.
+		// The rule admits three sends in an hour, and the first was at 00:00:00. Its place is free
+		// at 01:00:00, which needs no rounding.
 		const used = "hour 0 of 3, 51m52s 51m52s; hours 2 of 4, 2h51m59s 0s; "
 		wantRules(r, "a resend", second.Quota, used)
 		wantRules(r, "a look", look(r, second.View.ID), used)
-		r.Sleep(2 * time.Minute) // the first one has ended
+		r.Sleep(2 * time.Minute) // the first verification has ended
 		for _, id := range []string{"", first.View.ID, second.View.ID} {
 			refused := r.RefuseTo(vtest.Ana, vtest.By(vtest.Browser), vtest.Resending(id)).Quota
 			refused.Rules = refused.Rules[:1]
@@ -145,8 +145,8 @@ func TestANetworksRefusalReadsNoRows(t *testing.T) {
 	})
 }
 
-// A rule that no longer refused at the browser's first send shows the browser nothing. A rule of
-// less than an hour shows its exact wait.
+// A rule that no longer refused at the browser's first send reveals nothing to the browser. A rule
+// of less than an hour shows its exact wait.
 func TestRedactHidesEarlierSends(t *testing.T) {
 	vtest.InBubbleWith(t, slowly, func(r *vtest.Rig) {
 		for range 2 {
@@ -164,8 +164,8 @@ func TestRedactHidesEarlierSends(t *testing.T) {
 	})
 }
 
-// world makes others ask for codes at some instants, and then a browser at the instants asks. It
-// returns the answers that the browser gets, then and at each read until end.
+// world makes other callers ask for codes at some instants, and then a browser at the instants
+// asks. It returns the browser's answers, to its requests and to each read until end.
 func world(t *testing.T, others []time.Duration, asks []time.Duration, end,
 	every time.Duration,
 ) (answers []quota.Decision) {
@@ -202,7 +202,7 @@ func TestABrowserCannotTellWhenOthersAsked(t *testing.T) {
 		cells := dice.Perm(20)[:dice.IntN(6)]
 		slices.Sort(cells)
 		var here, there, asks []time.Duration
-		within := func(cell int) time.Duration { // never at its ends
+		within := func(cell int) time.Duration { // an instant within the cell, never at its ends
 			return time.Duration(cell)*5*time.Minute + time.Microsecond + rand.N(5*time.Minute-2*time.Microsecond)
 		}
 		for _, cell := range cells {
@@ -245,7 +245,7 @@ func TestABrowserThatWaitsAsToldIsAdmitted(t *testing.T) {
 			var asks []vtest.Option
 			for range 40 {
 				r.Sleep(time.Duration(dice.IntN(400)) * time.Second)
-				for range dice.IntN(3) { // others, who are refused or not
+				for range dice.IntN(3) { // requests of others, which may be refused
 					_, err := r.Svc.Send(r.Context(), vtest.AskFor([]string{vtest.Ana, "bob@example.com"}[dice.IntN(2)]))
 					r.NoError(err)
 					r.Sleep(time.Duration(dice.IntN(90)) * time.Second)
@@ -255,7 +255,7 @@ func TestABrowserThatWaitsAsToldIsAdmitted(t *testing.T) {
 				ask := vtest.AskFor(vtest.Ana, append(asks, vtest.By(browser))...)
 				a, err := r.Svc.Send(r.Context(), ask)
 				r.NoError(err)
-				for n := 0; !a.Admitted; n++ { // a wider rule may hide the recipient's, once
+				for n := 0; !a.Admitted; n++ { // a wider rule may hide the recipient's rule once
 					if n == 2 {
 						r.Fatalf("seed %d: refused again by %v", seed, a.Quota.Violated())
 					}
@@ -269,7 +269,7 @@ func TestABrowserThatWaitsAsToldIsAdmitted(t *testing.T) {
 					r.Sleep(time.Duration(dice.IntN(3000)) * time.Second)
 					d = look(r, a.View.ID)
 				}
-				if dice.IntN(2) == 0 && len(d.Rules) > 1 { // all of them are told
+				if dice.IntN(2) == 0 && len(d.Rules) > 1 { // the answer has all rules
 					r.Sleep(d.RetryAfter())
 					a = r.SendTo(vtest.Ana, append(asks, vtest.By(browser))...)
 					asks = []vtest.Option{vtest.Resending(a.View.ID)}

@@ -33,7 +33,7 @@ func TestStrangersDoNotFillTheDatabase(t *testing.T) {
 			ask.To = vtest.NthAddress(i)
 			r.Refuse(ask)
 			if i%500 == 0 {
-				r.Sleep(time.Second) // batches are written meanwhile
+				r.Sleep(time.Second) // in this time batches are written
 			}
 		}
 		r.Sleep(3 * time.Second)
@@ -51,9 +51,9 @@ func TestStrangersDoNotFillTheDatabase(t *testing.T) {
 	})
 }
 
-// The metrics distinguish three refusals: by the limiter; by the database against the limiter,
-// which means that the limiter lost events; and by the database while the limiter did not answer,
-// which does not mean that.
+// The metrics distinguish three refusals: by the limiter; by the database although the limiter
+// admitted, which means that the limiter lost events; and by the database while the limiter did not
+// answer, which does not mean that.
 func TestRefusalsAreCountedByGate(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		r.SendTo(vtest.Ana)
@@ -86,8 +86,8 @@ func TestRefusalsByTheRowsHaveOneName(t *testing.T) {
 	})
 }
 
-// A request that is refused with a 422, since codes are not sent there, has a row: by the recipient
-// and by the reason.
+// A request that is refused with a 422, because codes are not sent to the recipient, has a row with
+// the recipient and the reason.
 func TestWhatIsTurnedAwayHasARow(t *testing.T) {
 	vtest.InBubbleWith(t, func(s *vtest.Settings) {
 		s.Blocks.Disposable = map[string]bool{"short.example": true}
@@ -116,7 +116,7 @@ func TestWhatIsTurnedAwayHasARow(t *testing.T) {
 	})
 }
 
-// After a reload that no longer serves a recipient, codes sent before can still be checked and
+// After a reload that no longer serves a recipient, earlier codes can still be checked and
 // reported.
 func TestWhatIsOutIsCheckedAfterAReload(t *testing.T) {
 	vtest.InBubbleWith(t, wide, func(r *vtest.Rig) {
@@ -161,7 +161,7 @@ func TestARefusedCheckHasARow(t *testing.T) {
 	})
 }
 
-// wantBlocked fails the test unless exactly the rule failures refuses Ana for this wait.
+// wantBlocked fails the test unless only the rule failures refuses Ana, with this wait.
 func wantBlocked(r *vtest.Rig, wait time.Duration) {
 	r.Helper()
 	for _, purpose := range []string{"default", "login"} {

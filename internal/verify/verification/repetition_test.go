@@ -30,13 +30,13 @@ func (c *claimCounter) ClaimIdempotencyKey(ctx context.Context, claim store.Idem
 // process the answer wakes it at once; in another process it learns the answer within a second.
 func TestSendRepetitionWaitsForTheFirst(t *testing.T) {
 	type row struct {
-		begin      time.Duration // of the first request, after which the database answers
-		err        error         // of the first request
-		same       bool          // the repetition comes to the same process
-		asked      time.Duration // when it comes
+		begin      time.Duration // how long the first request waits for the database's answer
+		err        error         // error of the first request
+		same       bool          // the repetition goes to the same process
+		asked      time.Duration // when the repetition comes
 		want       error
-		from, upTo time.Duration // when it is answered
-		claims     int32         // at most, of the repetition
+		from, upTo time.Duration // bounds of the time of its answer
+		claims     int32         // the greatest number of claims by the repetition
 	}
 	vtest.EachInBubble(t, map[string]row{
 		"the same process": {
@@ -109,7 +109,7 @@ func TestSendRepetitionHasADeadline(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		claim := late{Database: r.Store, begin: time.Minute, release: time.Minute}
 		first := r.ReplicaOn(&claim, r.MailServer, r.Carrier)
-		r.WantError(vtest.Err(first.Send(r.Context(), keyed)), fault.Unavailable) // its lease lasts
+		r.WantError(vtest.Err(first.Send(r.Context(), keyed)), fault.Unavailable) // the lease of the first request still lasts
 		began := time.Now()
 		r.WantError(r.SendError(keyed), verification.ErrKeyInProgress)
 		r.Want("after", time.Since(began), 6*time.Second)

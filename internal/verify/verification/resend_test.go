@@ -19,7 +19,7 @@ func TestResend(t *testing.T) {
 	stranger := func(a *verification.Request) { a.Trust = verification.ImpliedStranger }
 	type row struct {
 		first, again func(*verification.Request)
-		named        bool // the second request names the first's verification
+		named        bool // the second request names the first one's verification
 		same         bool
 	}
 	vtest.EachInBubble(t, map[string]row{
@@ -65,8 +65,8 @@ func TestResend(t *testing.T) {
 	})
 }
 
-// For a browser, a verification that a back end opened does not exist. For the back end of another
-// app, no verification of this app exists. A back end may use a verification that a browser opened.
+// A browser cannot reach a verification that a back end opened, nor can the back end of another app
+// reach one of this app. A back end may use a verification that a browser opened.
 func TestABrowserReachesNothingOfABackEnd(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		mine, theirs := r.SendTo(vtest.Ana, vtest.InSession("s-1")).View.ID,
@@ -136,13 +136,14 @@ func TestSpellingsShareOneQuota(t *testing.T) {
 			r.NoError(err)
 			r.Want(to, h, vtest.ParseEmail(t, plainAna).Hash(r.Settings.Vault.IndexKey))
 		}
-		r.SendTo("ana@example.com") // another domain
+		r.SendTo("ana@example.com") // this address has another domain
 		r.EmptyLimiter()
 		r.WantWait(r.RefuseTo(plainAna).Quota, time.Minute)
 	})
 }
 
-// Each spelling has a verification of its own. A resend, also by ID, goes only to that spelling.
+// Each spelling has a verification of its own. A resend, even one by ID, goes only to that
+// spelling.
 func TestASpellingIsResentToItselfAlone(t *testing.T) {
 	vtest.InBubbleWith(t, vtest.FoldGmail, func(r *vtest.Rig) {
 		var ids []string
@@ -161,7 +162,7 @@ func TestASpellingIsResentToItselfAlone(t *testing.T) {
 			}), "to", "mismatch")
 		}
 		for n, ask := range []verification.Request{
-			vtest.AskFor("an.a+SHOP@gmail.com"), // as it was typed, but for case
+			vtest.AskFor("an.a+SHOP@gmail.com"), // the typed address, with another case
 			{Caller: vtest.BackEnd, Channel: "email", To: taggedAna, Resend: ids[0]},
 		} {
 			again := r.Send(ask).View
@@ -181,12 +182,12 @@ func TestCheckNamedMeansTheSpelling(t *testing.T) {
 		tagged := r.SendTo(taggedAna)
 		r.Sleep(time.Minute)
 		plain := r.SendTo(plainAna)
-		for to, want := range map[string]struct { // entering the first spelling's code
+		for to, want := range map[string]struct { // results of a check of the first spelling's code
 			id    string
 			valid bool
 			err   error
 		}{
-			otherAna:  {err: fault.NotFound}, // it was never asked for
+			otherAna:  {err: fault.NotFound}, // no code was requested for this spelling
 			plainAna:  {id: plain.View.ID},
 			taggedAna: {id: tagged.View.ID, valid: true},
 		} {
@@ -198,7 +199,7 @@ func TestCheckNamedMeansTheSpelling(t *testing.T) {
 	})
 }
 
-// prover notes who was proven.
+// prover records the proven subjects.
 type prover struct{ subjects []string }
 
 func (p *prover) Sign(f proof.Claims, _ time.Time) (string, error) {
@@ -226,7 +227,7 @@ func TestAProofIsOfTheSpelling(t *testing.T) {
 	})
 }
 
-// With the known code of a test recipient, nobody can prove another address.
+// The known code of a test recipient cannot prove another address.
 func TestATestRecipientIsOneSpelling(t *testing.T) {
 	vtest.InBubbleWith(t, func(s *vtest.Settings) {
 		vtest.FoldGmail(s)
@@ -245,7 +246,7 @@ func TestATestRecipientIsOneSpelling(t *testing.T) {
 		r.Want("the test recipient itself", b.View.Test, true)
 		r.WantApproved(b.View.ID, "424242")
 		r.WantMails(1)
-		r.Sleep(time.Hour) // the configured code has ended
+		r.Sleep(time.Hour) // the configured code is no longer valid
 		r.Want("an approval by the configured code stays one", r.Get(b.View.ID).Test, true)
 	})
 }
@@ -255,7 +256,7 @@ func TestATestRecipientIsOneSpelling(t *testing.T) {
 func TestFoldingIsTurnedOn(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		tagged := r.SendTo(taggedAna)
-		r.SendTo(plainAna) // two recipients, still
+		r.SendTo(plainAna) // the spellings are still two recipients
 		vtest.FoldGmail(&r.Settings)
 		r.Svc.Use(r.Settings.Vault)
 		r.RefuseTo(plainAna)

@@ -13,7 +13,7 @@ import (
 	"sendcode/quota"
 )
 
-// withWideRule is a rule of the scope with the limit 5 and the reserve 2.
+// withWideRule sets a rule of the scope with the limit 5 and the reserve 2.
 func withWideRule(scope quota.Scope) func(*vtest.Settings) {
 	own := quota.Rule{Name: "own", Scope: quota.Recipient, Limit: 100, Window: time.Second}
 	wide := quota.Rule{Name: "wide", Scope: scope, Limit: 5, Window: 10 * time.Minute}
@@ -29,9 +29,9 @@ func withWideRule(scope quota.Scope) func(*vtest.Settings) {
 }
 
 // In a rule that many recipients share, strangers get at most the limit less the reserve. A secret
-// key gets the rest of the same bucket, and all together never get more than the limit. The answer
-// tells strangers when the count falls below their limit; they are admitted exactly then, also
-// while the limiter is away.
+// key gets the rest of the same bucket, and all together never get more than the limit. The wait in
+// a stranger's answer ends when the count falls below the strangers' limit. They are admitted
+// exactly then, also while the limiter is away.
 func TestStrangersLeaveTheReserveOfWideRules(t *testing.T) {
 	for _, scope := range []quota.Scope{quota.App, policy.CountryScope, policy.BreakerScope} {
 		for what, by := range map[string]verification.Caller{"browser": vtest.Browser, "back end for a stranger": vtest.ForStranger} {
@@ -53,11 +53,11 @@ func TestStrangersLeaveTheReserveOfWideRules(t *testing.T) {
 					}
 					r.WantBlockedBy(r.Refuse(ask(by)).Quota, "wide", 7*time.Minute)
 					r.Send(ask(vtest.BackEnd))
-					r.WantBlockedBy(r.Refuse(ask(by)).Quota, "wide", 8*time.Minute) // two must leave
+					r.WantBlockedBy(r.Refuse(ask(by)).Quota, "wide", 8*time.Minute) // two sends must leave the window
 					r.Sleep(time.Minute)
 					r.Send(ask(vtest.BackEnd))
 					r.WantBlockedBy(r.Refuse(ask(vtest.BackEnd)).Quota, "wide", 6*time.Minute)
-					r.WantBlockedBy(r.Refuse(ask(by)).Quota, "wide", 8*time.Minute) // three must leave
+					r.WantBlockedBy(r.Refuse(ask(by)).Quota, "wide", 8*time.Minute) // three sends must leave the window
 					r.Sleep(6 * time.Minute)
 					r.Send(ask(vtest.BackEnd))
 					r.WantBlockedBy(r.Refuse(ask(by)).Quota, "wide", 3*time.Minute)

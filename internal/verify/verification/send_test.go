@@ -91,9 +91,9 @@ func TestAskIsRefusedByField(t *testing.T) {
 			{"purpose", func(a *verification.Request) { a.Purpose = "unknown" }},
 			{"reference", func(a *verification.Request) { a.Reference = strings.Repeat("ä", 65) }},
 			{"reference", func(a *verification.Request) { a.Reference = "a\nb" }},
-			// what follows is shown from right to left
+			// the text after this character is shown from right to left
 			{"reference", func(a *verification.Request) { a.Reference = "a\u202eb" }},
-			// a line separator is in none of the controls
+			// a line separator is not a control character
 			{"reference", func(a *verification.Request) { a.Reference = "a\u2028b" }},
 			{"reference", func(a *verification.Request) { a.Reference = "a\u2029b" }},
 			{"reference", func(a *verification.Request) { a.Reference = "a\xffb" }},
@@ -207,8 +207,8 @@ func TestWaitingForTheOutcome(t *testing.T) {
 	})
 }
 
-// A caller that waits for the outcome learns of a failure after the place was given back, so it may
-// ask again at once.
+// A caller that waits for the outcome learns of a failure only after the place was given back, so
+// it may ask again at once.
 func TestAFailureIsToldAfterItsRefund(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		r.Limiter.Around(func(_ context.Context, call string, do func() error) error {
@@ -237,7 +237,8 @@ func TestWhoHangsUpIsNotWaitedFor(t *testing.T) {
 	})
 }
 
-// A failed check says whether the try may count: one that the database has counted or may have.
+// The error of a failed check says whether the try may count, because the database has counted it
+// or may have.
 func TestFailuresSayWhatMayCount(t *testing.T) {
 	for how, counted := range map[sqlitetest.Fault]bool{sqlitetest.Down: false, sqlitetest.Lost: true} {
 		vtest.InBubble(t, func(r *vtest.Rig) {

@@ -19,7 +19,7 @@ import (
 	vtest "sendcode/internal/verify/verification/verificationtest"
 )
 
-// Every way in which a send ends is an event, once.
+// Each way in which a send ends causes one event.
 func TestAppsAreToldHowSendsEnd(t *testing.T) {
 	send := func(r *vtest.Rig) { r.SendTo(vtest.Ana) }
 	retried := func(context.Context) error {
@@ -69,7 +69,7 @@ func TestAppsAreToldHowSendsEnd(t *testing.T) {
 				r.Check(a.View.ID, r.WrongCode(r.Code(0)))
 			}
 			r.Cancel(a.View.ID)
-			r.Sleep(15 * time.Minute) // nor does it expire
+			r.Sleep(15 * time.Minute) // nor does the send expire
 		}},
 		"approved with the last try": {want: []string{"send.sent", "verification.approved"}, run: func(r *vtest.Rig) {
 			a := r.SendTo(vtest.Ana)
@@ -87,7 +87,7 @@ func TestAppsAreToldHowSendsEnd(t *testing.T) {
 		"not entered in time, once": {want: []string{"send.sent", "verification.expired"}, run: func(r *vtest.Rig) {
 			send(r)
 			r.Sleep(10*time.Minute + 5*time.Second)
-			r.WantEvents("send.sent") // a check may be about to commit
+			r.WantEvents("send.sent") // no event yet, since a check may be about to commit
 			r.Sleep(15 * time.Minute)
 		}},
 		"of a test recipient, not entered in time": {
@@ -126,12 +126,12 @@ func TestAppsAreToldHowSendsEnd(t *testing.T) {
 				r.NoError(r.Svc.Administration.EraseRecipient(r.Context(), r.Person(), vtest.AuditEntry("erase")))
 			}
 			sent := r.SendTo(vtest.Ana)
-			erase() // while it is pending
+			erase() // while the code is pending
 			r.Ingest("bounced", feedback.Event{Meaning: feedback.Bounced, Send: uuid.MustParse(sent.View.Send.ID)})
 			r.Sleep(time.Hour)
 			r.SendTo(vtest.Ana)
 			r.Sleep(10 * time.Minute)
-			erase() // after it expired, before that is told
+			erase() // after the code expired, before its event
 			r.Sleep(time.Minute)
 			events, err := r.Store.AppEvents(r.Context(), store.AppEventFilter{Limit: 200})
 			r.NoError(err)
@@ -194,12 +194,12 @@ func TestTheDelivererOfEventsIsWoken(t *testing.T) {
 // recipients.
 func TestTestRecipients(t *testing.T) {
 	change := func(s *vtest.Settings) {
-		letters(s) // its code is the configured one, whatever the alphabet of the purpose's codes
+		letters(s) // its code is the configured one, whichever alphabet the purpose has
 		vtest.TestRecipient(t, "reviewer@example.com", "424242")(s)
 	}
 	vtest.InBubbleWith(t, vtest.MinuteTick(change), func(r *vtest.Rig) {
 		a := r.SendTo("Reviewer@example.com")
-		for range 12 { // no rule
+		for range 12 { // no rule limits a test recipient
 			a = r.SendTo("Reviewer@example.com")
 			vtest.Equal(r, "the answer: Test", a.View.Test, true)
 			vtest.Equal(r, "the answer: CodeFormat", a.View.CodeFormat, code.Format{Alphabet: code.Digits, Length: 6})
@@ -228,9 +228,9 @@ func TestTestRecipients(t *testing.T) {
 		r.Sleep(59 * time.Minute)
 		last := r.SendTo("reviewer@example.com")
 		r.Sleep(time.Minute)
-		// it has letters again
+		// after the hour, the code has letters again
 		r.WantInvalid(vtest.Err(r.Svc.Check(r.Context(), vtest.BackEnd, last.View.ID, "424242")), "code", "")
-		// an ordinary recipient that has had a dozen
+		// an ordinary recipient that has had a dozen codes
 		r.RefuseTo("reviewer@example.com")
 		r.Sleep(24 * time.Hour)
 		r.Want("a day later", r.SendTo("reviewer@example.com").View.Test, false)

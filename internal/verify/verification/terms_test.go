@@ -16,18 +16,18 @@ import (
 	"sendcode/quota"
 )
 
-// hourly is a policy of one rule.
+// hourly returns a policy of one rule.
 func hourly(name string, limit int, window time.Duration) quota.Policy {
 	return quota.Policy{Name: name, Rules: []quota.Rule{{Name: "only", Scope: quota.Recipient, Limit: limit, Window: window}}}
 }
 
-// A window that grows sees through the database what the limiter has dropped.
+// If a window is made longer, the database still counts the events that the limiter has dropped.
 func TestALongerWindowSeesTheHistory(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		r.Change(hourly("default", 1, time.Minute))
 		r.SendTo(vtest.Ana)
 		r.Sleep(30 * time.Minute)
-		r.SendTo(vtest.Ana) // the limiter drops the first one here
+		r.SendTo(vtest.Ana) // here the limiter drops the first send
 		r.Sleep(10 * time.Minute)
 		r.Change(hourly("default", 2, time.Hour))
 		r.WantWait(r.RefuseTo(vtest.Ana).Quota, 20*time.Minute)
@@ -55,7 +55,7 @@ func TestAPurposeGoesWhileItsSendIsQueued(t *testing.T) {
 		vtest.Equal(r, "attempts", len(mails), 2)
 		vtest.Equal(r, "status", r.Status(a), "sent")
 		code := r.Code(1)
-		for n, app := range []string{"Shop", "Store"} { // by the terms that held
+		for n, app := range []string{"Shop", "Store"} { // the title at the time of each send
 			m := mails[n]
 			vtest.Equal(r, "a mail", r.Code(n), code)
 			vtest.Equal(r, "a mail", strings.Contains(m.Subject, code), n == 0)
@@ -157,7 +157,7 @@ func TestObservedRulesAreStored(t *testing.T) {
 func TestObservingRulesInEachForm(t *testing.T) {
 	vtest.InForms(t, trial, func(r *vtest.Rig) {
 		r.MailServer.Answer(vtest.NoMailbox)
-		r.SendTo(vtest.Ana) // given back by the recipient, not by the address
+		r.SendTo(vtest.Ana) // the recipient's place is given back, the address's is not
 		for range 3 {
 			r.Want("rules", len(r.SendTo(vtest.Ana).Quota.Rules), 1)
 			r.Sleep(time.Minute)
@@ -167,8 +167,8 @@ func TestObservingRulesInEachForm(t *testing.T) {
 	})
 }
 
-// The rows decide an observing rule on recipients for its whole window, whatever the limiter has
-// lost.
+// The rows decide an observing rule on recipients for its whole window, even if the limiter has
+// lost events.
 func TestObservingRulesSeeTheRows(t *testing.T) {
 	vtest.InBubbleWith(t, vtest.MinuteTick(trial), func(r *vtest.Rig) {
 		r.SendTo(vtest.Ana)

@@ -5,7 +5,7 @@ import (
 	"net"
 )
 
-// DialWith has the client open its connections with dial.
+// DialWith makes the client open its connections with dial.
 func (v *Verifier) DialWith(dial func(ctx context.Context, network, address string) (net.Conn, error)) {
 	v.http.Dial = dial
 }

@@ -28,7 +28,7 @@ const (
 	ip     = "203.0.113.77"
 )
 
-// kinds are the site keys by vendor.
+// kinds has the site keys by vendor.
 var kinds = map[string]string{"turnstile": "0xAAA", "hcaptcha": "h-site", "recaptcha": "6Lsite", "http": ""}
 
 // fake is a vendor's server. A token that begins with good passes once. While mode is set, the
@@ -37,7 +37,7 @@ type fake struct {
 	t         testing.TB
 	kind      string
 	mode      string
-	wrong     bool // it has another secret
+	wrong     bool // the server has another secret
 	mu        sync.Mutex
 	used      map[string]bool
 	asked     int
@@ -141,8 +141,8 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, body)
 }
 
-// judge returns passed, elsewhere, login (another action), robot, nohost, used, old, malformed,
-// garbage or secret.
+// judge returns the result for a token: passed, elsewhere, login (another action), robot, nohost,
+// used, old, malformed, garbage or secret.
 func (f *fake) judge(token string, allowed bool) string {
 	what, _, _ := strings.Cut(token, "_")
 	switch {
@@ -202,7 +202,7 @@ func (f *fake) says(what string) (status int, body string) {
 	return max(map[string]int{"secret": 401, "malformed": 400}[what], 200), fmt.Sprintf(`{"passed":%v}`, passes)
 }
 
-// dial gives the client's end of a net.Pipe that the server answers on.
+// dial returns the client's end of a net.Pipe at whose other end the server answers.
 func (f *fake) dial(context.Context, string, string) (net.Conn, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -24,8 +24,7 @@ func each(t *testing.T, test func(t *testing.T, kind string)) {
 	}
 }
 
-// Tests the result of each token. Whatever strangers send, and however often, the vendor stays in
-// use.
+// Each token has its result. Whatever strangers send, and however often, the vendor stays in use.
 func TestTokens(t *testing.T) {
 	const used, old, host, no = humancheck.Used, humancheck.Expired, humancheck.OtherHost, humancheck.Rejected
 	want := map[string][]humancheck.Reason{ // the results after a token that passes: for the same token again, and for each other token
@@ -52,7 +51,7 @@ func TestTokens(t *testing.T) {
 			}
 		}
 		asked := f.questions()
-		for _, token := range []string{"", "good_2 ", "good_2\t", "good_2\u00a0", "good_2\x00"} { // the vendor would take each for the same token
+		for _, token := range []string{"", "good_2 ", "good_2\t", "good_2\u00a0", "good_2\x00"} { // the vendor would take each of them for the same token
 			servertest.Same(t, fmt.Sprintf("%q", token), ask(v, token, "n"), humancheck.Result{Reason: no})
 		}
 		servertest.Same(t, "questions about it", f.questions(), asked)
@@ -62,8 +61,8 @@ func TestTokens(t *testing.T) {
 	})
 }
 
-// A vendor that is away, or whose secret is wrong, is no longer used after three calls, and the
-// operator is told why. No stranger is refused because of that: the challenge is work.
+// After three calls, a vendor that is away, or that refuses the secret, is no longer used, and the
+// operator gets the reason. No stranger is refused because of that: the challenge is work.
 func TestFaultsBringWork(t *testing.T) {
 	each(t, func(t *testing.T, kind string) {
 		for mode, why := range map[string]string{
@@ -129,8 +128,8 @@ func TestUnclearAnswersAreProbed(t *testing.T) {
 	})
 }
 
-// A vendor that refuses the secret is found out before the first stranger comes, also if the answer
-// could be a token's.
+// The service finds out that a vendor refuses the secret before the first stranger comes, even if
+// the answer could be about a token.
 func TestWatchFindsWrongSecret(t *testing.T) {
 	each(t, func(t *testing.T, kind string) {
 		v, f, _ := newVendor(t, kind)
@@ -211,7 +210,7 @@ func TestClientsAddressIsGivenOnlyIfWanted(t *testing.T) {
 	}
 }
 
-// A client that hangs up is no fault of the vendor.
+// If a client hangs up, that is no fault of the vendor.
 func TestCanceledQuestionIsNoFault(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		v, f, _ := newVendor(t, "turnstile")
@@ -231,7 +230,7 @@ func TestSettings(t *testing.T) {
 	good := vendors.Config{By: "turnstile", SiteKey: "k", Secret: "s", Hostnames: []string{"h"}, AsksPerHour: 1}
 	for _, c := range []struct {
 		change func(*vendors.Config)
-		wrong  string // keys
+		wrong  string // the keys of wrong settings
 	}{
 		{func(*vendors.Config) {}, ""},
 		{func(c *vendors.Config) { c.By = "altcha" }, "by"},

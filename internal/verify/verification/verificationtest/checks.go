@@ -13,10 +13,10 @@ import (
 	"sendcode/internal/verify/verification"
 )
 
-// Code is the code in the nth mail.
+// Code returns the code in the nth mail.
 func (r *Rig) Code(n int) string { return CodeIn(r.MailServer.Attempts()[n]) }
 
-// LastCode is the code in the mail that was sent last.
+// LastCode returns the code in the newest mail.
 func (r *Rig) LastCode() string { return r.Code(len(r.MailServer.Attempts()) - 1) }
 
 // Check checks a code for a back end.

@@ -17,11 +17,11 @@ import (
 // MailServer gives its answers in turn. After the last one it accepts every mail.
 type MailServer struct {
 	delivery.Unlimited
-	Each    time.Duration // that a mail takes
+	Each    time.Duration // how long a mail takes
 	Slow    string        // the end of the addresses whose mails take Each, the others none; empty: all
 	mu      sync.Mutex
 	answers []func(context.Context) error
-	mails   []delivery.Mail // of every attempt
+	mails   []delivery.Mail // the mails of all attempts
 }
 
 // Send implements outbox.MailSender.
@@ -87,10 +87,10 @@ func (ms *MailServer) Attempts() []delivery.Mail {
 	return slices.Clone(ms.mails)
 }
 
-// NoMailbox is a refusal for good.
+// NoMailbox is a final refusal, because the mailbox does not exist.
 var NoMailbox = FailWith(delivery.Rejected, "rcpt", 550, "5.1.1")
 
-// FailWith is an answer of a mail server.
+// FailWith returns an answer by which a mail server refuses.
 func FailWith(class delivery.ErrorClass, stage string, code int, enhanced string) func(context.Context) error {
 	return func(context.Context) error {
 		fail := delivery.ErrorByReply(stage, code, enhanced, delivery.NoMeaning)
@@ -107,7 +107,7 @@ func Hang(release <-chan struct{}) func(context.Context) error {
 
 var codeLine = regexp.MustCompile(`(?m)^\s*(\d{6,10}|[BCDFGHJKLMNPQRSTVWXZ]{8})\s*$`)
 
-// CodeIn is the code in a mail.
+// CodeIn returns the code in a mail.
 func CodeIn(m delivery.Mail) string {
 	m, err := m.WithTexts()
 	found := codeLine.FindStringSubmatch(m.Text)
@@ -120,7 +120,7 @@ func CodeIn(m delivery.Mail) string {
 // Carrier accepts text messages, or fails.
 type Carrier struct {
 	delivery.Unlimited
-	Each time.Duration // that a message takes
+	Each time.Duration // how long a message takes
 	mu   sync.Mutex
 	got  []sms.Message
 	fail error
@@ -138,7 +138,7 @@ func (c *Carrier) Send(ctx context.Context, m sms.Message) (delivery.Result, err
 	return delivery.Result{Provider: "fake", CarrierID: fmt.Sprint("id-", len(c.got)), ReplyCodes: "202"}, nil
 }
 
-// Fail makes every message from now on fail with err; nil: none.
+// Fail makes all later messages fail with err. With nil none fail.
 func (c *Carrier) Fail(err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

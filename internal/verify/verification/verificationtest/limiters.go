@@ -30,7 +30,7 @@ func NewLimiter(l gates.Limiter, around Around) *Limiter {
 	return s
 }
 
-// Set exchanges the limiter, and ends what Around runs.
+// Set exchanges the limiter, and removes the function that Around set.
 func (li *Limiter) Set(l gates.Limiter) {
 	li.Around(nil)
 	li.limiter.Store(&l)

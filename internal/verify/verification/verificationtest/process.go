@@ -40,8 +40,8 @@ type Settings struct {
 	Vault    keys.Vault
 	Webhooks webhook.Settings
 	JobTick  time.Duration         // core.Settings.Tick; 0: that of the outbox
-	Receipts outbox.ReceiptSources // nil: no carrier is asked
-	Form     Form                  // of a Rig
+	Receipts outbox.ReceiptSources // nil: no carrier is polled
+	Form     Form                  // the form of a Rig's service
 	Humans   map[string]humancheck.Check
 }
 
@@ -80,7 +80,7 @@ func BuiltIn(without ...string) policy.Set {
 	return set
 }
 
-// DefaultRules is the default policy without the rule on failures.
+// DefaultRules returns the default policy's rules without the rule on failures.
 func DefaultRules() []quota.Rule { return BuiltIn("failures").Purposes["default"].Policy.Rules }
 
 // Process is a core with its use cases.
@@ -153,13 +153,13 @@ func (p *Process) Routes(keys api.Keys, s api.Services) *echo.Echo {
 	return e
 }
 
-// Terms are the policies in force.
+// Terms returns the policies in force.
 func (p *Process) Terms() policy.Set { return p.Policy.Get() }
 
 // Change puts other policies in force.
 func (p *Process) Change(to policy.Set) { p.Policy.Change(withChecks(to)) }
 
-// Checks are the bounds on failed checks where a test sets none.
+// Checks has the bounds on failed checks in tests that set none.
 var Checks = BuiltIn().Checks
 
 func withChecks(s policy.Set) policy.Set {

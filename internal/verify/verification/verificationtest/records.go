@@ -27,7 +27,7 @@ func ParseEmail(t testing.TB, address string) recipient.Recipient {
 	return r
 }
 
-// Rows are up to 200 rows of the database, the oldest first.
+// Rows returns up to 200 rows of the database, the oldest first.
 func (r *Rig) Rows() []store.SendOrRefusal {
 	r.Helper()
 	rows, err := r.Store.Sends(r.Context(), store.Filter{Limit: 200})
@@ -36,7 +36,7 @@ func (r *Rig) Rows() []store.SendOrRefusal {
 	return rows
 }
 
-// NewestSend is the row of a verification's newest send.
+// NewestSend returns the row of a verification's newest send.
 func (r *Rig) NewestSend(id string) store.Send {
 	r.Helper()
 	_, send, _, err := r.Store.Verification(r.Context(), id)
@@ -89,7 +89,7 @@ func (r *Rig) WantObserved(want ...[]string) {
 	r.Want("observed", got, want)
 }
 
-// Verification returns a verification as it is in the database.
+// Verification returns a verification as the database has it.
 func (r *Rig) Verification(id string) store.Verification {
 	r.Helper()
 	v, _, _, err := r.Store.Verification(r.Context(), id)
@@ -137,7 +137,7 @@ func (r *Rig) WantEvents(want ...string) {
 	r.Want("events", got, want)
 }
 
-// Ingest hands an event of the mail provider in, and fails the test unless the result is want.
+// Ingest passes on an event of the mail provider, and fails the test unless the result is want.
 func (r *Rig) Ingest(want feedback.IngestResult, e feedback.Event) {
 	r.Helper()
 	got, err := r.Svc.ProviderEvents.Ingest(r.Context(), "postmark", e)
@@ -148,7 +148,7 @@ func (r *Rig) Ingest(want feedback.IngestResult, e feedback.Event) {
 // MaxFailures is the limit of BoundFailures in a day.
 const MaxFailures = 20
 
-// BoundFailures leaves room for sends, bounds failures, and gives the purpose login its own policy.
+// BoundFailures admits many sends, bounds failures, and gives the purpose login its own policy.
 func BoundFailures(s *Settings) {
 	for name, p := range s.Purposes {
 		p.Policy = quota.Policy{Name: name, Rules: []quota.Rule{
@@ -160,7 +160,7 @@ func BoundFailures(s *Settings) {
 	}
 }
 
-// FailSends has n sends to Ana rejected, a minute apart.
+// FailSends makes n sends to Ana fail by a rejection, a minute apart.
 func (r *Rig) FailSends(n int) {
 	r.Helper()
 	for range n {
@@ -170,7 +170,7 @@ func (r *Rig) FailSends(n int) {
 	}
 }
 
-// SuppressBounces has bounces suppress for 30 days, and room for sends.
+// SuppressBounces makes bounces suppress for 30 days, and admits many sends.
 func SuppressBounces(s *Settings) {
 	BoundFailures(s)
 	s.SuppressFor = 30 * 24 * time.Hour
@@ -205,7 +205,7 @@ func (r *Rig) Suppress(to string, lasts time.Duration) store.Suppression {
 	return s
 }
 
-// Person is Ana as an administrator finds her.
+// Person returns Ana as an administrator finds her.
 func (r *Rig) Person() support.Target {
 	r.Helper()
 	p, err := r.Svc.Administration.ParseTarget("", "email", Ana, "", "ticket 7")
@@ -213,7 +213,7 @@ func (r *Rig) Person() support.Target {
 	return p
 }
 
-// AuditEntry is the record of an administrator's action.
+// AuditEntry returns the record of an administrator's action.
 func AuditEntry(action string) store.AuditEntry {
 	return store.AuditEntry{
 		ID: uuid.Must(uuid.NewV7()), Who: "mei", Role: "operator", What: action, Reason: "ticket 7",
@@ -221,8 +221,8 @@ func AuditEntry(action string) store.AuditEntry {
 	}
 }
 
-// Actions are the actions of administrators with outcome, detail and masked recipient, the oldest
-// first.
+// Actions returns the actions of administrators with outcome, detail and masked recipient, the
+// oldest first.
 func (r *Rig) Actions() string {
 	r.Helper()
 	list, err := r.Store.AuditEntries(r.Context(), store.AuditFilter{Limit: 100})

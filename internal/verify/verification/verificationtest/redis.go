@@ -19,7 +19,7 @@ type FakeRedis struct {
 	memory    *quota.Memory
 	writes    []write
 	replaying time.Time
-	ahead     time.Duration // of the clock
+	ahead     time.Duration // how far the clock is ahead
 }
 
 // write is a write to FakeRedis, which FailOver may lose.
@@ -44,7 +44,7 @@ func (f *FakeRedis) now() time.Time {
 	return f.replaying
 }
 
-// Flush loses everything.
+// Flush deletes all events.
 func (f *FakeRedis) Flush() {
 	f.mu.Lock()
 	defer f.mu.Unlock()

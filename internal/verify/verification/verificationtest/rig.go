@@ -37,7 +37,7 @@ func keyFrom(seed string) string {
 	return base64.StdEncoding.EncodeToString(sum[:])
 }
 
-// KeyRing is the ring of keys as in SENDCODE_SECRET_KEYS.
+// KeyRing returns the key ring for a value of SENDCODE_SECRET_KEYS.
 func KeyRing(t testing.TB, entries string) *keys.Ring {
 	t.Helper()
 	ring, err := keys.Parse(entries)
@@ -56,12 +56,12 @@ type Rig struct {
 	Carrier    *Carrier
 	Printed    *servertest.Text // the log
 	Logger     *slog.Logger     // writes to Printed
-	Metrics    *Metrics         // by all processes
+	Metrics    *Metrics         // written by all processes
 	Settings   Settings
 	now        func() time.Time
 	Stop       context.CancelFunc
 	Stopped    chan struct{}
-	WrongCode  func(right string) string // another one at each call; see codetest.WrongCodes
+	WrongCode  func(right string) string // returns another wrong code at each call; see codetest.WrongCodes
 }
 
 // Service is one process, with a limiter that can be exchanged.
@@ -173,7 +173,8 @@ func (r *Rig) ReplicaOn(db core.Database, sender outbox.MailSender, c outbox.Car
 	return &Service{Limiter: limiter, Process: p}
 }
 
-// NotAhead says that a process's clock equals the database's clock, which other processes use, too.
+// NotAhead returns the difference of a process's clock whose time equals the database's, which
+// other processes use, too.
 func NotAhead() time.Duration { return 0 }
 
 // unnumbered is a database that numbers no limiter's events, so each read returns all events.
@@ -186,7 +187,7 @@ func (u unnumbered) LimiterEvents(ctx context.Context, reader, _ int64, limit in
 // Form says which limiter a service has beside the database.
 type Form int
 
-// The forms.
+// Forms of a service in tests.
 const (
 	OnRedis      Form = iota
 	RedisAway         // from the start
@@ -235,7 +236,7 @@ func TestSettings(t testing.TB) Settings {
 	return Settings{Set: set, Vault: keys.Vault{IndexKey: []byte("an index key of 32 bytes or more"), Ring: KeyRing(t, "k1:"+OldKey)}}
 }
 
-// Terms are the settings' policies with p for all purposes.
+// Terms returns the settings' policies with p for all purposes.
 func (r *Rig) Terms(p quota.Policy) policy.Set {
 	t := r.Settings.Set
 	t.Purposes = maps.Clone(t.Purposes)

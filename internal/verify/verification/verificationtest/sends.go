@@ -36,16 +36,16 @@ var (
 	Browser     = verification.Caller{App: "shop", Kind: verification.Browser, IP: netip.MustParseAddr("192.0.2.1")}
 )
 
-// NthAddress is the mail address of the nth person.
+// NthAddress returns the mail address of the nth person.
 func NthAddress(n int) string { return fmt.Sprintf("person-%d@example.com", n) }
 
-// NthNumber is the German number of the nth person.
+// NthNumber returns the German number of the nth person.
 func NthNumber(n int) string { return fmt.Sprintf("+49151%08d", 20_000_000+n) }
 
-// PumpedNumber is the nth number of a German prefix.
+// PumpedNumber returns the nth number of a German prefix.
 func PumpedNumber(n int) string { return fmt.Sprintf("+49151%08d", 30_000_000+n) }
 
-// AskFor is a back end's request for a mail to an address, unless the options say otherwise.
+// AskFor returns a back end's request for a mail to an address, unless the options change it.
 func AskFor(to string, options ...Option) verification.Request {
 	a := verification.Request{Caller: BackEnd, Channel: "email", To: to, Locale: "en"}
 	for _, o := range options {
@@ -66,12 +66,13 @@ func Resending(id string) Option      { return func(a *verification.Request) { a
 func Waiting(d time.Duration) Option  { return func(a *verification.Request) { a.Wait = d } }
 func From(client netip.Addr) Option   { return func(a *verification.Request) { a.IP = client } }
 
-// TextTo is a back end's request for a text message to a number.
+// TextTo returns a back end's request for a text message to a number.
 func TextTo(to string) verification.Request {
 	return verification.Request{Caller: BackEnd, Channel: "sms", To: to, Locale: "zh-CN"}
 }
 
-// AskAt asks a process, and ends the test unless the request is admitted or refused as wanted.
+// AskAt sends a request to a process, and ends the test unless the request is admitted or refused
+// as wanted.
 func (r *Rig) AskAt(s *Service, ask verification.Request, admitted bool) verification.Answer {
 	r.Helper()
 	a, err := s.Send(r.Context(), ask)
@@ -107,10 +108,10 @@ func (r *Rig) WantError(err, want error) {
 	}
 }
 
-// Err is the error of a call with another result.
+// Err returns the error of a call with another result.
 func Err[T any](_ T, err error) error { return err }
 
-// SendError is the error of a request.
+// SendError returns the error of a request.
 func (r *Rig) SendError(ask verification.Request) error {
 	_, err := r.Svc.Send(r.Context(), ask)
 	return err
@@ -122,7 +123,7 @@ func (r *Rig) SendTo(address string, options ...Option) verification.Answer {
 	return r.Send(AskFor(address, options...))
 }
 
-// Refuse asks, and fails the test unless the request is refused.
+// Refuse sends a request, and fails the test unless it is refused.
 func (r *Rig) Refuse(ask verification.Request) verification.Answer {
 	r.Helper()
 	return r.AskAt(r.Svc, ask, false)
@@ -281,7 +282,7 @@ func (r *Rig) CountedFailures() quota.State {
 	return d.Rules[0]
 }
 
-// BucketsOf are the buckets that a back end's mail to a recipient counts in.
+// BucketsOf returns the buckets in which a back end's mail to a recipient counts.
 func BucketsOf(p policy.Purpose, h recipient.Hash) map[quota.Scope]string {
 	return buckets.NewPlan(buckets.Subject{App: "shop", IP: BackEnd.IP, Channel: recipient.Email, Recipient: h, Purpose: p},
 		p.Policy.Rules).Buckets
