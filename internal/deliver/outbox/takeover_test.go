@@ -144,7 +144,7 @@ func TestLeasesAreRenewedWhileTheLimiterHangs(t *testing.T) {
 		release := make(chan struct{})
 		r.MailServer.Answer(vtest.Hang(release))
 		a := r.SendTo(vtest.Ana)
-		r.Limiter.Around(func(ctx context.Context, _ string, _ func() error) error {
+		r.Limiter.Intercept(func(ctx context.Context, _ string, _ func() error) error {
 			<-ctx.Done()
 			return quota.ErrUnavailable
 		})

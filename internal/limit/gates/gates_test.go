@@ -20,8 +20,8 @@ import (
 // to the limiter. If they cannot be added, the answer is the database's.
 func TestDatabaseIsTheSecondGate(t *testing.T) {
 	for name, c := range map[string]struct {
-		around vtest.Around
-		learns bool
+		intercept vtest.Interceptor
+		learns    bool
 	}{
 		"flushed":             {nil, true},
 		"refuses the history": {vtest.Unreachable("Record"), false},
@@ -30,7 +30,7 @@ func TestDatabaseIsTheSecondGate(t *testing.T) {
 			r.SendTo(vtest.Ana)
 			r.Sleep(10 * time.Second)
 			r.Limiter.Set(quota.NewMemory(time.Now))
-			r.Limiter.Around(c.around)
+			r.Limiter.Intercept(c.intercept)
 			r.WantQuota(name, r.RefuseTo(vtest.Ana).Quota, "[0 4 9]", 50*time.Second)
 			if c.learns {
 				r.WantCounted("after the refusal", 1)
@@ -70,7 +70,7 @@ func TestPlaceIsGivenBackUntilTheLimiterHears(t *testing.T) {
 	for name, disturb := range map[string]func(*vtest.Rig){
 		"answers":           func(*vtest.Rig) {},
 		"answers at last":   (*vtest.Rig).LoseFirstRefund,
-		"answers no refund": func(r *vtest.Rig) { r.Limiter.Around(vtest.Unreachable("Refund")) },
+		"answers no refund": func(r *vtest.Rig) { r.Limiter.Intercept(vtest.Unreachable("Refund")) },
 		"is away too":       (*vtest.Rig).LoseLimiter,
 	} {
 		vtest.InBubble(t, func(r *vtest.Rig) {
@@ -79,7 +79,7 @@ func TestPlaceIsGivenBackUntilTheLimiterHears(t *testing.T) {
 			r.WantError(r.SendError(vtest.AskFor(vtest.Ana)), fault.Unavailable)
 			r.MendStore()
 			r.Sleep(3 * time.Minute)
-			r.Limiter.Around(nil)
+			r.Limiter.Intercept(nil)
 			r.Sleep(5 * time.Second)
 			r.WantCounted(name, 0)
 			r.SendTo(vtest.Ana)
@@ -123,7 +123,7 @@ func TestDatabaseRefusalIsRefundedForNetwork(t *testing.T) {
 		r.EmptyLimiter()
 		r.WantQuota("a refusal", r.RefuseTo(vtest.Ana).Quota, "[0 4 9 9]", time.Minute)
 		r.EmptyLimiter()
-		r.Limiter.Around(vtest.Unreachable("Record"))
+		r.Limiter.Intercept(vtest.Unreachable("Record"))
 		r.WantQuota("when the limiter does not take the history", r.RefuseTo(vtest.Ana).Quota, "[0 4 9 9]", time.Minute)
 	})
 }
@@ -157,7 +157,7 @@ func TestDatabaseDecidesAlone(t *testing.T) {
 func TestNothingWaitsForAnAbsentLimiter(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		var calls, late atomic.Int64
-		r.Limiter.Around(func(ctx context.Context, _ string, _ func() error) error {
+		r.Limiter.Intercept(func(ctx context.Context, _ string, _ func() error) error {
 			calls.Add(1)
 			<-ctx.Done()
 			return quota.ErrUnavailable
@@ -176,7 +176,7 @@ func TestNothingWaitsForAnAbsentLimiter(t *testing.T) {
 		r.Sleep(gates.LimiterTimeout)
 		vtest.Equal(r, "late; calls, at most 41 of requests, and trials of 3 s each: Load", late.Load(), 0)
 		vtest.Equal(r, "late; calls, at most 41 of requests, and trials of 3 s each", calls.Load() <= 41+7, true)
-		r.Limiter.Around(nil)
+		r.Limiter.Intercept(nil)
 		r.Sleep(gates.LimiterTimeout + gates.LimiterRetryDelay)
 		vtest.Equal(r, "lines", strings.Count(r.Printed.String(), "Redis away"), 1)
 		vtest.Equal(r, "lines", strings.Count(r.Printed.String(), "Redis back"), 1)
@@ -217,7 +217,7 @@ func TestOutageEndsWithCallOfSameSize(t *testing.T) {
 func TestAPartThatIsAwayIsNoOutage(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		takes := 0
-		r.Limiter.Around(func(_ context.Context, call string, do func() error) error {
+		r.Limiter.Intercept(func(_ context.Context, call string, do func() error) error {
 			if call != "Take" {
 				return do()
 			}
@@ -232,7 +232,7 @@ func TestAPartThatIsAwayIsNoOutage(t *testing.T) {
 		r.LoseLimiter()
 		r.SendTo(vtest.NthAddress(3))
 		r.Want("all of it", r.Svc.Gates.WhyAway(), quota.ErrUnavailable)
-		r.Limiter.Around(func(_ context.Context, call string, do func() error) error {
+		r.Limiter.Intercept(func(_ context.Context, call string, do func() error) error {
 			if call == "Take" {
 				return fmt.Errorf("%w: %w", quota.ErrPartly, quota.ErrUnavailable)
 			}
@@ -248,7 +248,7 @@ func TestAPartThatIsAwayIsNoOutage(t *testing.T) {
 func TestClientDisconnectIsNoLimiterOutage(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		calls := map[string]int{}
-		r.Limiter.Around(func(ctx context.Context, call string, do func() error) error {
+		r.Limiter.Intercept(func(ctx context.Context, call string, do func() error) error {
 			// the client of the first look has hung up before the answer
 			if calls[call]++; call == "Peek" && calls[call] == 1 {
 				<-ctx.Done()
@@ -292,7 +292,7 @@ func TestWhatCannotBeAddedIsLoggedOnceAMinute(t *testing.T) {
 		r.SendTo(vtest.Ana)
 		for minutes := range 2 {
 			r.EmptyLimiter()
-			r.Limiter.Around(vtest.Unreachable("Record"))
+			r.Limiter.Intercept(vtest.Unreachable("Record"))
 			for range 5 {
 				r.Want("left in the hour, by the database", r.QuotaAt(r.Svc).Rules[1].Remaining(), 4)
 			}
@@ -328,7 +328,7 @@ func TestOtherScopesAreKnownAcrossAnOutage(t *testing.T) {
 		r.Sleep(20 * time.Second)
 		send(true, 0)
 		send(false, 30*time.Second)
-		r.Limiter.Around(nil)
+		r.Limiter.Intercept(nil)
 		r.Sleep(time.Second)
 		send(false, 28*time.Second) // the limiter has one of the three
 		send(false, 27*time.Second)
@@ -361,7 +361,7 @@ func TestRecordKeepsAgeOfSend(t *testing.T) {
 			r.LoseLimiter()
 			r.SendTo(vtest.Ana)
 			r.Sleep(20 * time.Second)
-			r.Limiter.Around(nil)
+			r.Limiter.Intercept(nil)
 			r.Sleep(10 * time.Second)
 			r.WantQuota(ahead.String(), r.Counted(), "[0 3 8]", 30*time.Second)
 		})
@@ -389,22 +389,22 @@ func TestLocalRefusalIsRefundedInLimiter(t *testing.T) {
 		r.Sleep(time.Minute)
 		r.LoseLimiter()
 		admitted := []bool{take("a"), take("b")}
-		limiter.Around(nil)
+		limiter.Intercept(nil)
 		r.Sleep(gates.LimiterRetryDelay)
 		servertest.Same(t, "another process may have admitted a repeated one", take("again"), false)
 		counted, err := limiter.Peek(t.Context(), request)
 		servertest.Same(t, "it stays counted", fmt.Sprint(counted.Rules[0].Used, err, limiter.Refund(t.Context(), "again", "a")),
 			"1 <nil> <nil>")
-		limiter.Around(func(_ context.Context, _ string, do func() error) error {
+		limiter.Intercept(func(_ context.Context, _ string, do func() error) error {
 			return errors.Join(do(), quota.ErrUnavailable)
 		})
 		admitted = append(admitted, take("c"))
-		limiter.Around(vtest.Unreachable("Refund"))
+		limiter.Intercept(vtest.Unreachable("Refund"))
 		r.Sleep(gates.LimiterRetryDelay)
 		admitted = append(admitted, take("d"))
 		servertest.Same(t, "admitted, refunds that wait", fmt.Sprint(admitted, g.PendingRefunds()), "[true true false false] 2")
 		servertest.Same(t, "reset", g.Reset(t.Context(), "a"), nil)
-		limiter.Around(vtest.Unreachable())
+		limiter.Intercept(vtest.Unreachable())
 		servertest.Same(t, "admitted after a reset", fmt.Sprint(take("e"), take("f"), take("g")), "true true false")
 	})
 }
@@ -415,7 +415,7 @@ func TestAStopMakesTheRefundsOfAnOutage(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		other := r.Replica(r.MailServer)
 		r.MailServer.Answer(func(ctx context.Context) error {
-			r.Limiter.Around(nil)
+			r.Limiter.Intercept(nil)
 			r.Want("while it goes out", r.QuotaAt(other).Rules[0].Used, 1) // the row's event is added to the limiter
 			return vtest.NoMailbox(ctx)
 		})

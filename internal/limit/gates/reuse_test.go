@@ -65,7 +65,7 @@ func TestReusedRefusalCountsOtherReplicas(t *testing.T) {
 		"a refund, by a replica that does not reach Redis any more": {secondAndHour, func(r *vtest.Rig, refuse func() time.Duration) (_, _ time.Duration) {
 			other, fail := failing(r)
 			r.AskAt(other, ask, true)
-			other.Limiter.Around(vtest.Unreachable())
+			other.Limiter.Intercept(vtest.Unreachable())
 			r.Sleep(500 * time.Millisecond)
 			refuse()
 			fail()
@@ -106,7 +106,7 @@ func TestReusedRefusalCountsOtherReplicas(t *testing.T) {
 				r.Sleep(500 * time.Millisecond)
 				refuse()
 				other := r.Replica(r.MailServer)
-				other.Limiter.Around(vtest.Unreachable())
+				other.Limiter.Intercept(vtest.Unreachable())
 				r.AskAt(other, ask, true)
 				r.Sleep(moment)
 				return refuse(), 10*time.Second - moment
@@ -121,7 +121,7 @@ func TestReusedRefusalCountsOtherReplicas(t *testing.T) {
 				r.Sleep(time.Second)
 				other, fail := failing(r)
 				r.AskAt(other, ask, true)
-				other.Limiter.Around(vtest.Unreachable())
+				other.Limiter.Intercept(vtest.Unreachable())
 				r.Sleep(time.Second)
 				refuse()
 				fail()

@@ -48,7 +48,7 @@ func watch(r *vtest.Rig) *watched {
 		return sqlitetest.None
 	})
 	w.Service = r.ReplicaOn(w.db, r.MailServer, r.Carrier)
-	w.Limiter.Around(func(_ context.Context, call string, do func() error) error {
+	w.Limiter.Intercept(func(_ context.Context, call string, do func() error) error {
 		w.note(call)
 		return do()
 	})
@@ -251,7 +251,7 @@ func TestRebuildsAreCounted(t *testing.T) {
 func TestASlowGateIsNoLoss(t *testing.T) {
 	for name, slow := range map[string]func(r *vtest.Rig) *vtest.Service{
 		"the limiter": func(r *vtest.Rig) *vtest.Service {
-			r.Limiter.Around(func(_ context.Context, _ string, do func() error) error {
+			r.Limiter.Intercept(func(_ context.Context, _ string, do func() error) error {
 				r.Sleep(1200 * time.Millisecond)
 				return do()
 			})
@@ -263,7 +263,7 @@ func TestASlowGateIsNoLoss(t *testing.T) {
 		// the database counts a send that the limiter lacks
 		"the limiter, at times": func(r *vtest.Rig) *vtest.Service {
 			failed := false
-			r.Limiter.Around(func(_ context.Context, call string, do func() error) error {
+			r.Limiter.Intercept(func(_ context.Context, call string, do func() error) error {
 				if call == "Record" || call == "Take" && !failed {
 					failed = failed || call == "Take"
 					return quota.ErrUnavailable
@@ -364,7 +364,7 @@ func TestARefusalWithoutTheLimiterIsOneRead(t *testing.T) {
 // A refusal always has a wait, even if the limiter loses the events that correct the wait.
 func TestRefusalHasPositiveWait(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
-		r.Limiter.Around(func(_ context.Context, call string, do func() error) error {
+		r.Limiter.Intercept(func(_ context.Context, call string, do func() error) error {
 			if call == "Refund" || call == "Record" {
 				return nil
 			}
@@ -420,8 +420,8 @@ func TestALookAsksBothGatesAtOnce(t *testing.T) {
 					c.told, c.net, left = left, 0, max(0, left-c.limiterAfter) // the rows are read again
 				}
 				s := r.ReplicaOn(&lateLook{DB: r.Store, late: c.rows, after: c.rowsAfter, only: 1}, r.MailServer, r.Carrier)
-				s.Limiter.Around(func(_ context.Context, call string, do func() error) error {
-					s.Limiter.Around(nil)
+				s.Limiter.Intercept(func(_ context.Context, call string, do func() error) error {
+					s.Limiter.Intercept(nil)
 					r.Sleep(c.limiter)
 					defer r.Sleep(c.limiterAfter)
 					return do()
@@ -450,8 +450,8 @@ func TestALookAddsNoRefundedSend(t *testing.T) {
 		})
 		r.NoError(vtest.Err(r.Svc.Send(r.Context(), vtest.AskFor(vtest.Ana))))
 		s := r.ReplicaOn(r.Store, r.MailServer, r.Carrier)
-		s.Limiter.Around(func(_ context.Context, _ string, do func() error) error {
-			s.Limiter.Around(nil)
+		s.Limiter.Intercept(func(_ context.Context, _ string, do func() error) error {
+			s.Limiter.Intercept(nil)
 			r.Sleep(2 * time.Second) // in this time the rows are read, and then the send fails
 			r.EmptyLimiter()
 			return do()
@@ -466,7 +466,7 @@ func TestALookAddsNoRefundedSend(t *testing.T) {
 func TestALookIsAtAWholeMicrosecond(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		r.SendTo(vtest.Ana)
-		r.Limiter.Around(func(_ context.Context, _ string, do func() error) error {
+		r.Limiter.Intercept(func(_ context.Context, _ string, do func() error) error {
 			r.Sleep(1500 * time.Nanosecond)
 			return do()
 		})
@@ -613,7 +613,7 @@ func TestRecordAddsTheTimeSinceTheRead(t *testing.T) {
 	rule := quota.Rule{Name: "hour", Scope: policy.BackoffScope, Limit: 1, Window: time.Hour}
 	for since, age := range map[time.Duration]time.Duration{3 * time.Second: 13 * time.Second, -3 * time.Second: 10 * time.Second} {
 		vtest.InBubble(t, func(r *vtest.Rig) {
-			r.Limiter.Around(func(_ context.Context, call string, do func() error) error {
+			r.Limiter.Intercept(func(_ context.Context, call string, do func() error) error {
 				if call == "Record" {
 					r.Sleep(time.Second)
 				}
@@ -630,13 +630,13 @@ func TestRecordAddsTheTimeSinceTheRead(t *testing.T) {
 				r.Want("the wait by "+place, d.RetryAfter(), time.Hour-age-time.Second)
 				r.LoseLimiter()
 			}
-			r.Limiter.Around(func(context.Context, string, func() error) error {
+			r.Limiter.Intercept(func(context.Context, string, func() error) error {
 				t.Error("the limiter is called less than a second after it failed")
 				return nil
 			})
 			r.Want("recorded while the limiter is away", r.Svc.Gates.Record(r.Context(), quota.Recipient, "bucket", time.Hour, time.Now(),
 				quota.AgedEvent{ID: "send"}) != nil, true)
-			r.Limiter.Around(nil) // because the stop calls the limiter
+			r.Limiter.Intercept(nil) // because the stop calls the limiter
 		})
 	}
 }

@@ -69,12 +69,12 @@ func TestResetWithoutTheLimiter(t *testing.T) {
 		r.SendTo(vtest.Ana)
 		r.LoseLimiter()
 		r.WantError(r.Svc.Administration.ResetQuota(r.Context(), r.Person(), vtest.AuditEntry("quota.reset")), fault.Unavailable)
-		r.Limiter.Around(nil)
+		r.Limiter.Intercept(nil)
 		r.Sleep(2 * gates.LimiterRetryDelay)
 		r.RefuseTo(vtest.Ana) // the limiter counts what the database has reset
 		r.LoseLimiter()
 		r.QuotaOf("")
-		r.Limiter.Around(nil) // the outage lasts, and the limiter is called
+		r.Limiter.Intercept(nil) // the outage lasts, and the limiter is called
 		r.NoError(r.Svc.Administration.ResetQuota(r.Context(), r.Person(), vtest.AuditEntry("quota.reset")))
 		r.Sleep(2 * gates.LimiterRetryDelay)
 		r.SendTo(vtest.Ana)

@@ -179,7 +179,7 @@ func TestAWrongLengthCostsNoTry(t *testing.T) {
 				if right == "" {
 					right = r.Code(0)
 				}
-				r.Limiter.Around(func(_ context.Context, call string, do func() error) error {
+				r.Limiter.Intercept(func(_ context.Context, call string, do func() error) error {
 					if call == "Take" {
 						r.Error("a failed check was counted")
 					}
@@ -196,7 +196,7 @@ func TestAWrongLengthCostsNoTry(t *testing.T) {
 					}
 				}
 				r.Want("tries left", r.Get(id).AttemptsRemaining, verification.MaxAttempts)
-				r.Limiter.Around(nil)
+				r.Limiter.Intercept(nil)
 				r.WantApproved(id, right[:2]+"-"+right[2:]+" ist Ihr Code.\n@shop.example #"+right)
 			})
 		})
@@ -223,7 +223,7 @@ func TestACheckAsksAsOftenAsNeeded(t *testing.T) {
 				}
 				return sqlitetest.None
 			})
-			r.Limiter.Around(func(_ context.Context, call string, do func() error) error {
+			r.Limiter.Intercept(func(_ context.Context, call string, do func() error) error {
 				limiter = append(limiter, call)
 				return do()
 			})
@@ -235,7 +235,7 @@ func TestACheckAsksAsOftenAsNeeded(t *testing.T) {
 					"000000")
 			}
 			r.MendStore()
-			r.Limiter.Around(nil)
+			r.Limiter.Intercept(nil)
 			vtest.Equal(r, what+": calls of the database", strings.Join(db, " "), wantDB)
 			vtest.Equal(r, what+": calls of the limiter", strings.Join(limiter, " "), wantLimiter)
 			r.WantError(err, wantErr)

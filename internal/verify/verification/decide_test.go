@@ -59,7 +59,7 @@ func TestDecideFailsAtAStep(t *testing.T) {
 				return sqlitetest.None
 			})
 			p := r.ReplicaOn(db, r.MailServer, r.Carrier)
-			p.Limiter.Around(func(_ context.Context, call string, do func() error) error {
+			p.Limiter.Intercept(func(_ context.Context, call string, do func() error) error {
 				switch fail := fails(call); {
 				case fail && c.how == lost:
 					return errors.Join(do(), quota.ErrUnavailable)
@@ -96,7 +96,7 @@ func TestRefundOfUnansweredTake(t *testing.T) {
 		r.SendTo(vtest.Ana)
 		r.EmptyLimiter()
 		var lost atomic.Bool
-		r.Limiter.Around(func(_ context.Context, call string, do func() error) error {
+		r.Limiter.Intercept(func(_ context.Context, call string, do func() error) error {
 			if call == "Take" && lost.CompareAndSwap(false, true) {
 				return errors.Join(do(), quota.ErrUnavailable)
 			}

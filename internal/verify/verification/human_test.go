@@ -143,7 +143,7 @@ func TestAFullRuleAsksNobody(t *testing.T) {
 				}
 				return sqlitetest.None
 			})
-			r.Limiter.Around(func(_ context.Context, _ string, do func() error) error { calls++; return do() })
+			r.Limiter.Intercept(func(_ context.Context, _ string, do func() error) error { calls++; return do() })
 			for n := range 50 {
 				a := r.Refuse(stranger(1000+n, withToken("work:")))
 				vtest.Equal(r, "asked", a.HumanCheck != nil, false)

@@ -197,7 +197,7 @@ func TestRepetitionIgnoresOwnRow(t *testing.T) {
 func TestSleeperBeforeTheLimiter(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		asleep, wake := r.Replica(r.MailServer), make(chan struct{})
-		asleep.Limiter.Around(func(_ context.Context, _ string, do func() error) error { <-wake; return do() })
+		asleep.Limiter.Intercept(func(_ context.Context, _ string, do func() error) error { <-wake; return do() })
 		var late error
 		go func() { _, late = asleep.Send(r.Context(), keyed) }()
 		r.Sleep(store.IdempotencyClaimLease())

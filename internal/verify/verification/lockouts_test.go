@@ -229,7 +229,7 @@ func TestLockedOutStrangersTakeNoPlace(t *testing.T) {
 		r.WantLockedOut(stranger)
 		r.Sleep(time.Second) // the wrong codes are counted
 		takes := 0
-		r.Limiter.Around(func(_ context.Context, call string, do func() error) error {
+		r.Limiter.Intercept(func(_ context.Context, call string, do func() error) error {
 			if call == "Take" {
 				takes++
 			}
@@ -274,7 +274,7 @@ func TestWrongCodesAreCountedInTheBackground(t *testing.T) {
 	vtest.InBubbleWith(t, vtest.MinuteTick(boundedApp(3)), func(r *vtest.Rig) {
 		for i, want := range []struct{ takes, alarms int }{{4, 2}, {1, 5}} {
 			id, takes := r.SendTo(vtest.NthAddress(i)).View.ID, 0
-			r.Limiter.Around(func(_ context.Context, call string, do func() error) error {
+			r.Limiter.Intercept(func(_ context.Context, call string, do func() error) error {
 				if call == "Take" {
 					takes++
 				}

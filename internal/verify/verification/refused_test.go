@@ -205,7 +205,7 @@ func TestFailureWhileTheLimiterIsAway(t *testing.T) {
 		r.LoseLimiter()
 		r.FailSends(1)
 		r.Sleep(time.Minute)
-		r.Limiter.Around(nil)
+		r.Limiter.Intercept(nil)
 		r.Sleep(2 * time.Second)
 		d := r.QuotaOf("")
 		r.Want("violated", d.Violated(), "[failures]")

@@ -211,7 +211,7 @@ func TestWaitingForTheOutcome(t *testing.T) {
 // it may ask again at once.
 func TestAFailureIsToldAfterItsRefund(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
-		r.Limiter.Around(func(_ context.Context, call string, do func() error) error {
+		r.Limiter.Intercept(func(_ context.Context, call string, do func() error) error {
 			if call == "Refund" {
 				<-time.After(time.Second)
 			}

@@ -10,42 +10,42 @@ import (
 	"sendcode/quota"
 )
 
-// Around runs around a call of a limiter. do makes the call. An error is the call's error, whether
-// do ran or not.
-type Around func(ctx context.Context, call string, do func() error) error
+// Interceptor runs instead of a call of a limiter, and makes the call by do, or not. Its error is the
+// call's error.
+type Interceptor func(ctx context.Context, call string, do func() error) error
 
 // Limiter is a limiter that can be exchanged, watched and disturbed while requests are under way.
 type Limiter struct {
 	calls
-	limiter atomic.Pointer[gates.Limiter]
-	around  atomic.Pointer[Around]
+	limiter   atomic.Pointer[gates.Limiter]
+	intercept atomic.Pointer[Interceptor]
 }
 
 // NewLimiter wraps l.
-func NewLimiter(l gates.Limiter, around Around) *Limiter {
+func NewLimiter(l gates.Limiter, intercept Interceptor) *Limiter {
 	s := &Limiter{}
 	s.calls = s.call
 	s.Set(l)
-	s.Around(around)
+	s.Intercept(intercept)
 	return s
 }
 
-// Set exchanges the limiter, and removes the function that Around set.
+// Set exchanges the limiter, and removes the function that Intercept set.
 func (li *Limiter) Set(l gates.Limiter) {
-	li.Around(nil)
+	li.Intercept(nil)
 	li.limiter.Store(&l)
 }
 
-// Around sets a function that is called around each call of the limiter; nil: none.
-func (li *Limiter) Around(f Around) {
+// Intercept sets a function that runs instead of each call of the limiter; nil: none.
+func (li *Limiter) Intercept(f Interceptor) {
 	if f == nil {
 		f = func(_ context.Context, _ string, do func() error) error { return do() }
 	}
-	li.around.Store(&f)
+	li.intercept.Store(&f)
 }
 
 // Unreachable makes these calls fail; if none is named, all calls.
-func Unreachable(calls ...string) Around {
+func Unreachable(calls ...string) Interceptor {
 	return func(_ context.Context, call string, do func() error) error {
 		if len(calls) > 0 && !slices.Contains(calls, call) {
 			return do()
@@ -54,16 +54,16 @@ func Unreachable(calls ...string) Around {
 	}
 }
 
-// LoseLimiter makes the limiter unreachable, until Set or Around.
-func (r *Rig) LoseLimiter() { r.Limiter.Around(Unreachable()) }
+// LoseLimiter makes the limiter unreachable, until Set or Intercept.
+func (r *Rig) LoseLimiter() { r.Limiter.Intercept(Unreachable()) }
 
 // LoseFirstRefund makes the first refund fail.
 func (r *Rig) LoseFirstRefund() {
-	r.Limiter.Around(func(_ context.Context, call string, do func() error) error {
+	r.Limiter.Intercept(func(_ context.Context, call string, do func() error) error {
 		if call != "Refund" {
 			return do()
 		}
-		r.Limiter.Around(nil)
+		r.Limiter.Intercept(nil)
 		return context.DeadlineExceeded
 	})
 }
@@ -77,7 +77,7 @@ func (r *Rig) EmptyLimiter() *quota.Memory {
 
 func (li *Limiter) call(ctx context.Context, name string, do func(gates.Limiter) error) error {
 	limiter := *li.limiter.Load()
-	return (*li.around.Load())(ctx, name, func() error { return do(limiter) })
+	return (*li.intercept.Load())(ctx, name, func() error { return do(limiter) })
 }
 
 // calls is a limiter that passes each call to a function, with the call's name.
