@@ -82,7 +82,7 @@ func play(ctx context.Context, environ []string, dir string) (served config.Conf
 		},
 			core.Dependencies{
 				DB: db.Store(), Sender: mails, Carrier: carrier{mails}, Now: clock.Now,
-				Around: func(o *outbox.Outbox) verification.Outbox { return syncOutbox{o} },
+				WrapOutbox: func(o *outbox.Outbox) verification.Outbox { return syncOutbox{o} },
 			}),
 	}
 	w.plan()

@@ -92,7 +92,7 @@ func newCodes(now func() time.Time, rules []quota.Rule, ring *keys.Ring, logger 
 	},
 		core.Dependencies{
 			DB: database{db, c}, Sender: provider{Codes: c}, Carrier: carrier{Codes: c}, Logger: logger, Now: now,
-			Around: func(o *outbox.Outbox) verification.Outbox { return byHand{o, c} },
+			WrapOutbox: func(o *outbox.Outbox) verification.Outbox { return byHand{o, c} },
 		})
 	c.texts, c.Texts = c.Texts, nil
 	return c, nil

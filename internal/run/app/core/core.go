@@ -108,9 +108,9 @@ type Dependencies struct {
 	Now         func() time.Time
 	Random      func(time.Duration) time.Duration // returns a random duration below the given one; nil: rand.N
 	Transport   http.RoundTripper                 // of webhooks; nil: dials only what Settings.Webhooks.Guard allows
-	// Around wraps the outbox. For example, a wrapper may deliver each send before its request
-	// ends. If Around is nil, the outbox delivers in the background.
-	Around func(*outbox.Outbox) verification.Outbox
+	// WrapOutbox wraps the outbox. For example, a wrapper may deliver each send before its request
+	// ends. If WrapOutbox is nil, the outbox delivers in the background.
+	WrapOutbox func(*outbox.Outbox) verification.Outbox
 }
 
 // Core is the part of the service that a process can run without ports, files and connections.
@@ -171,8 +171,8 @@ func (c *Core) addUseCases(events webhook.Events, ids *store.IDGenerator) {
 	send := verification.SendDependencies{
 		Store: p.DB, Repair: c.Repair, Outbox: c.Outbox, Lease: c.Outbox.Lease, HoldUntil: s.HoldUntil,
 	}
-	if p.Around != nil {
-		send.Outbox = p.Around(c.Outbox)
+	if p.WrapOutbox != nil {
+		send.Outbox = p.WrapOutbox(c.Outbox)
 	}
 	administration := support.Dependencies{
 		Policy: c.Policy, Vault: s.Vault, Now: p.Now, Events: events, Mails: p.Mails, NotMeURL: s.Outbox.NotMeURL, Store: p.DB,
