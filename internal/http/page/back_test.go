@@ -85,7 +85,7 @@ func TestABadLinkIsExplained(t *testing.T) {
 		"?purpose=x49-170-1234":                                             `"purpose":""`,
 	} {
 		w = world(t)
-		w.Also(page.AppPage{App: "news", Title: "The News"})
+		w.AddApp(page.AppPage{App: "news", Title: "The News"})
 		answer, body := asks(t, w, http.MethodGet, query, nil)
 		is(t, answer.Code, http.StatusUnprocessableEntity)
 		contains(t, body, "This link is not set up correctly", "Go back to the site that you came from.")
@@ -101,7 +101,7 @@ func TestABadLinkIsExplained(t *testing.T) {
 // purpose.
 func TestThePageOfAnAppThatIsNamed(t *testing.T) {
 	w := world(t)
-	w.Also(page.AppPage{
+	w.AddApp(page.AppPage{
 		App: "news", Title: "The News", Sender: "codes@news.example", ReturnURLs: []string{"https://news.example"},
 		Brand: message.NewBrand("https://cdn.example/logo.svg", "#0b7a5c", "https://news.example/"),
 	})
@@ -152,7 +152,7 @@ func returning(t *testing.T, w *pagetest.World) (in string) {
 	}))
 	t.Cleanup(site.Close)
 	in = site.URL + "/in"
-	w.Also(page.AppPage{App: "news", Title: "The News", ReturnURLs: []string{in}})
+	w.AddApp(page.AppPage{App: "news", Title: "The News", ReturnURLs: []string{in}})
 	return in
 }
 

@@ -127,8 +127,8 @@ var theShop = page.AppPage{
 	ReturnURLs: []string{"https://shop.example/welcome", "https://app.example"},
 }
 
-// Also makes the page serve a second app.
-func (w *World) Also(other page.AppPage) {
+// AddApp makes the page serve a second app.
+func (w *World) AddApp(other page.AppPage) {
 	other.Key = api.PageKey(other.App)
 	w.api.SetKeys(append(w.api.Keys(), api.NewPageKey(other.App, verification.PageOffer{Purposes: []string{"default"}})))
 	if other.Purposes == nil {
