@@ -273,8 +273,8 @@ func (w Words) units(n int, unit string, rest int, smaller string) string {
 	return out
 }
 
-// Took formats a measured time: "0.4 ms", "184 ms", "2.1 s", "1 min 3 s"; "–" if d is not positive.
-func (w Words) Took(d time.Duration) string {
+// Elapsed formats a measured time: "0.4 ms", "184 ms", "2.1 s", "1 min 3 s"; "–" if d is not positive.
+func (w Words) Elapsed(d time.Duration) string {
 	switch {
 	case d <= 0:
 		return "–"

@@ -143,7 +143,7 @@ func TestTook(t *testing.T) {
 		0: "–", 400 * time.Microsecond: "0.4 ms", 184 * time.Millisecond: "184 ms", 2100 * time.Millisecond: "2.1 s",
 		61 * time.Second: "1 min 1 s",
 	} {
-		if got := ConsoleTextsFor("").Took(d); got != is {
+		if got := ConsoleTextsFor("").Elapsed(d); got != is {
 			t.Errorf("%v: %q, want %q", d, got, is)
 		}
 	}

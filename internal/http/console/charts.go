@@ -206,5 +206,5 @@ func formatTook(ms *int64, w texts.Words) string {
 	if ms == nil {
 		return "–"
 	}
-	return w.Took(max(time.Millisecond, time.Duration(*ms)*time.Millisecond))
+	return w.Elapsed(max(time.Millisecond, time.Duration(*ms)*time.Millisecond))
 }

@@ -116,7 +116,7 @@ func (console *Console) testMessageForm(c echo.Context, form url.Values) error {
 	case result.Unknown:
 		key, t.Unknown = "messages.test.unknown", true
 	}
-	t.Said = w.Get(key, "by", cmp.Or(result.By, "–"), "to", result.To, "took", w.Took(result.Took), "answer", result.Answer)
+	t.Said = w.Get(key, "by", cmp.Or(result.By, "–"), "to", result.To, "took", w.Elapsed(result.Took), "answer", result.Answer)
 	return console.showMessages(c, http.StatusOK, form, t)
 }
 

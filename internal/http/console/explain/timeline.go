@@ -140,7 +140,7 @@ func (t rowTimeline) sentence(key string) texts.Sentence {
 		texts.Strong("rule", r.BlockedBy), texts.Plain("wait", t.Wait(r.RetryAfter)),
 		texts.Plain("n", strconv.Itoa(r.Count)),
 		texts.Plain("through", cmp.Or(r.Provider, t.Get("through.unknown"))), texts.Plain("said", t.serverReply()),
-		texts.Plain("took", t.Took(r.Took)))
+		texts.Plain("took", t.Elapsed(r.Took)))
 }
 
 // textIfKnown returns the text of a key with the value filled in. If the value is "" and thus not
