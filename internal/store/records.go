@@ -36,19 +36,19 @@ type Class string
 const (
 	SecretKeyClass Class = ""        // a back end that says that it knows the person (trust: known)
 	KnownBrowser   Class = "known"   // a browser in which an earlier code of this recipient was entered
-	UnknownBrowser Class = "unknown" // any other browser, or request of a back end
+	StrangerClass  Class = "unknown" // any other browser, or request of a back end
 )
 
 // Name returns secret, known or unknown, as in log lines, the admin API and the keys of the
 // console's texts.
 func (c Class) Name() string { return cmp.Or(string(c), "secret") }
 
-var Classes = []Class{SecretKeyClass, KnownBrowser, UnknownBrowser}
+var Classes = []Class{SecretKeyClass, KnownBrowser, StrangerClass}
 
 // IsStranger reports whether callers of the class share what strangers get of concurrent requests,
 // attempts and memory. Rules and caps over more than one recipient treat known browsers as
 // strangers too, see policy.IsStrangerInScope.
-func (c Class) IsStranger() bool { return c == UnknownBrowser }
+func (c Class) IsStranger() bool { return c == StrangerClass }
 
 // Queue names a queue of the outbox. Each channel has one for the sends of strangers and one for
 // all others.

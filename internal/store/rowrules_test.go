@@ -78,7 +78,7 @@ func TestLockout(t *testing.T) {
 	of := func(class store.Class) func(*store.Verification) {
 		return func(c *store.Verification) { c.Class = class }
 	}
-	browsers := tried(20, 1, time.Hour, of(store.UnknownBrowser))
+	browsers := tried(20, 1, time.Hour, of(store.StrangerClass))
 	row := append(month(), tried(1, 1, time.Hour, of(store.KnownBrowser))...)
 	spread := store.Verification{Attempts: rowrules.FailedCheckLimit, ExpiresAt: gateNow}
 	erased := spread // its instants
@@ -121,7 +121,7 @@ func TestLockout(t *testing.T) {
 		"erased ones, from the expiry":      {[]store.Verification{erased}, rowrules.FailedCheckWindow},
 		"those of browsers":                 {browsers, 0},
 		"100 in a row of two classes":       {row, rowrules.ConsecutiveFailedCheckWindow - 26*24*time.Hour},
-		"one that a browser ended":          {append(row, tried(1, 1, time.Minute, approved, of(store.UnknownBrowser))...), 0},
+		"one that a browser ended":          {append(row, tried(1, 1, time.Minute, approved, of(store.StrangerClass))...), 0},
 	} {
 		servertest.Same(t, name, rowrules.LockoutOf(c.list, store.SecretKeyClass, gateNow).Wait, c.want)
 	}
@@ -132,10 +132,10 @@ func TestLockout(t *testing.T) {
 		d.Lockout.Wait != time.Microsecond {
 		t.Errorf("a microsecond before the end: %+v", d.Lockout)
 	}
-	byBrowser := func(in *store.Intent) { in.Verification.Class, in.Verification.Holder = store.UnknownBrowser, "" }
+	byBrowser := func(in *store.Intent) { in.Verification.Class, in.Verification.Holder = store.StrangerClass, "" }
 	if d := rowrules.Decide(askGate(1, time.Minute, byBrowser), gateNow, rowrules.RecipientHistory{Tried: browsers}); d.Admitted ||
 		d.Lockout.Wait != 23*time.Hour ||
-		d.Lockout.Class != store.UnknownBrowser {
+		d.Lockout.Class != store.StrangerClass {
 		t.Errorf("a browser is let in: %+v", d.Lockout)
 	}
 }

@@ -20,7 +20,7 @@ func TestRulesFor(t *testing.T) {
 	failures := quota.Rule{Name: "failures", Scope: policy.FailuresScope, Limit: 4, Window: time.Minute}
 	place := quota.Rule{Name: "place", Scope: policy.CountryScope, Limit: 5, Window: time.Minute}
 	known := policy.Request{Channel: recipient.Email, Class: store.KnownBrowser, NamesClient: true}
-	stranger := policy.Request{Channel: recipient.Email, Class: store.UnknownBrowser, NamesClient: true}
+	stranger := policy.Request{Channel: recipient.Email, Class: store.StrangerClass, NamesClient: true}
 	text, unnamed, test := stranger, stranger, stranger
 	text.Channel, unnamed.NamesClient, test.Test = recipient.SMS, false, true
 	var set policy.Set
@@ -84,9 +84,9 @@ func TestStrangersLeaveEachReserve(t *testing.T) {
 	}{
 		{"a secret key", p, "shop", store.SecretKeyClass, "[5 5 5 5 5 5 5 5 5 10]"},
 		{"a known browser", p, "shop", store.KnownBrowser, "[5 3 3 3 3 3 3 3 5 7]"},
-		{"a stranger", p, "shop", store.UnknownBrowser, "[3 3 3 3 3 3 3 3 5 7]"},
-		{"the built-in policy, closed", builtIn, "shop", store.UnknownBrowser, "[5 5 5 5 5 5 5 5 5 7]"},
-		{"the built-in policy, open", builtIn, "open", store.UnknownBrowser, "[3 3 3 3 3 3 3 3 5 7]"},
+		{"a stranger", p, "shop", store.StrangerClass, "[3 3 3 3 3 3 3 3 5 7]"},
+		{"the built-in policy, closed", builtIn, "shop", store.StrangerClass, "[5 5 5 5 5 5 5 5 5 7]"},
+		{"the built-in policy, open", builtIn, "open", store.StrangerClass, "[3 3 3 3 3 3 3 3 5 7]"},
 	} {
 		var limits []int
 		for _, r := range set.RulesFor(c.p, policy.Request{App: c.app, Channel: recipient.SMS, Class: c.class, NamesClient: true}) {
@@ -106,7 +106,7 @@ func TestStrangersLeaveEachReserve(t *testing.T) {
 func TestStrangersHaveHalfOfTheFailures(t *testing.T) {
 	for limit, half := range map[int]int{1: 1, 2: 1, 3: 1, 4: 2, 20: 10} {
 		p := policy.Purpose{Policy: quota.Policy{Rules: []quota.Rule{{Name: "bad", Scope: policy.FailuresScope, Limit: limit}}}}
-		for class, want := range map[store.Class]int{store.SecretKeyClass: limit, store.KnownBrowser: limit, store.UnknownBrowser: half} {
+		for class, want := range map[store.Class]int{store.SecretKeyClass: limit, store.KnownBrowser: limit, store.StrangerClass: half} {
 			got := (policy.Set{}).RulesFor(p, policy.Request{Class: class})[0].Limit
 			servertest.Same(t, fmt.Sprintf("of %d failures %q has", limit, class), got, want)
 		}

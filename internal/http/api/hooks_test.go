@@ -166,7 +166,7 @@ func TestWhatSupabaseIsTold(t *testing.T) {
 		vtest.Equal(r, "the row: App", row.App, "shop")
 		vtest.Equal(r, "the row: Purpose", row.Purpose, "default")
 		vtest.Equal(r, "the row: Network", row.Network, "203.0.113.0/24")
-		r.Want("class", r.Verification(row.VerificationID).Class, store.UnknownBrowser)
+		r.Want("class", r.Verification(row.VerificationID).Class, store.StrangerClass)
 		r.Sleep(18 * time.Second)
 		r.Want("within the minute", s.call(again(signup, 1)), "429 The next code can be sent in 42 s.")
 		r.Sleep(42*time.Second - time.Microsecond)

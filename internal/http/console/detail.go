@@ -126,7 +126,7 @@ func (console *Console) addStrangers(ctx context.Context, s store.SendOrRefusal,
 	if known.Quota == nil {
 		return
 	}
-	strangers, err := console.Administration.Codes.RecipientQuota(ctx, s.App, s.Channel, s.Purpose, s.Recipient, store.UnknownBrowser)
+	strangers, err := console.Administration.Codes.RecipientQuota(ctx, s.App, s.Channel, s.Purpose, s.Recipient, store.StrangerClass)
 	if err == nil && strangers.RetryAfter() > known.Quota.RetryAfter() {
 		known.Strangers = &strangers
 	}

@@ -278,7 +278,7 @@ func (w *world) scopeOf(rule string) string {
 	set := w.Svc.Terms()
 	p, _ := set.Purpose("")
 	for _, ch := range []recipient.Channel{recipient.Email, recipient.SMS} {
-		for _, r := range set.RulesFor(p, policy.Request{App: "shop", Channel: ch, Class: store.UnknownBrowser, NamesClient: true}) {
+		for _, r := range set.RulesFor(p, policy.Request{App: "shop", Channel: ch, Class: store.StrangerClass, NamesClient: true}) {
 			if r.Name == rule {
 				return string(r.Scope)
 			}

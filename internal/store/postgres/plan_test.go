@@ -109,7 +109,7 @@ func TestPostgresConversionReadsTheHour(t *testing.T) {
 	admin := connect(t, as(t, url, "postgres"))
 	db, conn := openTest(t, url, serverClockSQL), connect(t, url)
 	f := storetest.NewFixture(db)
-	f.Ended(t, f.Intent(1, func(in *store.Intent) { in.Verification.Class = store.UnknownBrowser }), storetest.Sent)
+	f.Ended(t, f.Intent(1, func(in *store.Intent) { in.Verification.Class = store.StrangerClass }), storetest.Sent)
 	for table, fields := range map[string]string{
 		"sends":         "'id', " + manySends + ", 'logged_at', now() - n * interval '1 minute'",
 		"verifications": "'id', md5(n::text)",
@@ -145,7 +145,7 @@ func TestPostgresKeysAreFoundInFewRows(t *testing.T) {
 // a verification of the recipient.
 func TestPostgresReadsARecipientOnce(t *testing.T) {
 	held := func(by string) func(*store.Intent) { return func(in *store.Intent) { in.Verification.Holder = by } }
-	browser := func(in *store.Intent) { in.Verification.Class = store.UnknownBrowser }
+	browser := func(in *store.Intent) { in.Verification.Class = store.StrangerClass }
 	for name, changes := range map[string][]func(*store.Intent){
 		"a browser":                       {browser},
 		"a back end":                      {held("s:1")},

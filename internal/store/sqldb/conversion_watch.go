@@ -62,7 +62,7 @@ func (db *DB) JudgeConversions(ctx context.Context, w store.ConversionWatch,
 	now, err := db.readWithClock(ctx, "JudgeConversions", func(q Tx, now time.Time) error {
 		to := now.Add(-w.Age)
 		list, err := QueryAll(q, conversionFields, q.Dialect.conversionsSQL(),
-			Args{"from": to.Add(-w.Span), "to": to, "most": maxJudgedSends, "class": store.UnknownBrowser})
+			Args{"from": to.Add(-w.Span), "to": to, "most": maxJudgedSends, "class": store.StrangerClass})
 		if err != nil {
 			return err
 		}

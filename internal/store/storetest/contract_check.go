@@ -221,7 +221,7 @@ func ofClass(class store.Class) func(*store.Intent) {
 	return func(in *store.Intent) { in.Verification.Class = class }
 }
 
-var byBrowser, byKnown = ofClass(store.UnknownBrowser), ofClass(store.KnownBrowser)
+var byBrowser, byKnown = ofClass(store.StrangerClass), ofClass(store.KnownBrowser)
 
 // spendAllTries opens verifications of recipient n, one second apart, and uses all their attempts.
 func (f *Fixture) spendAllTries(t *testing.T, n, verifications int, changes ...func(*store.Intent)) (all []store.Verification) {
@@ -270,7 +270,7 @@ func failuresByClass(t *testing.T, f *Fixture) {
 	theirs, own := f.Admit(t, f.Intent(1, byBrowser)).Verification, f.Admit(t, f.Intent(1)).Verification
 	known := f.Admit(t, f.Intent(1, byKnown)).Verification
 	Equal(t, "opened by", []store.Class{theirs.Class, known.Class, own.Class},
-		[]store.Class{store.UnknownBrowser, store.KnownBrowser, store.SecretKeyClass})
+		[]store.Class{store.StrangerClass, store.KnownBrowser, store.SecretKeyClass})
 	spent := f.spendAllTries(t, 1, 4, byBrowser)
 	wait := spent[0].CreatedAt.Add(rowrules.FailedCheckWindow).Sub(f.Now)
 	f.checkLockedOut(t, theirs, wait)
@@ -280,12 +280,12 @@ func failuresByClass(t *testing.T, f *Fixture) {
 	Equal(t, "a known browser's code", tryOnce(t, f, known.ID), true)
 	Equal(t, "a back end's code", tryOnce(t, f, own.ID), true)
 	f.refuseLockedOut(t, f.Intent(1, byBrowser),
-		store.Lockout{Class: store.UnknownBrowser, Wait: wait, Failures: rowrules.FailedCheckLimit})
+		store.Lockout{Class: store.StrangerClass, Wait: wait, Failures: rowrules.FailedCheckLimit})
 	f.Admit(t, f.Intent(1))
 	// the joined verification's class is not locked out
 	Equal(t, "joined", f.Admit(t, f.Intent(1, byBrowser, Joining(own.ID))).Verification.ID, own.ID)
 	f.refuseLockedOut(t, f.Intent(1, Joining(theirs.ID)),
-		store.Lockout{Class: store.UnknownBrowser, Wait: wait, Failures: rowrules.FailedCheckLimit})
+		store.Lockout{Class: store.StrangerClass, Wait: wait, Failures: rowrules.FailedCheckLimit})
 	// spent[0] has no attempts left, so the send opens a verification of a back end
 	Equal(t, "opened", f.Admit(t, f.Intent(1, Joining(spent[0].ID))).Verification.Class, store.SecretKeyClass)
 

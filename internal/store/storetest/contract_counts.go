@@ -101,7 +101,7 @@ func readFailedSends(t *testing.T, f *Fixture) {
 		t.Helper()
 		q.Class = class
 		got, now := must2(f.FailedSends(t.Context(), q))(t)
-		if class == store.UnknownBrowser && q.Within == time.Hour {
+		if class == store.StrangerClass && q.Within == time.Hour {
 			Equal(t, what+": all", len(got) >= 2, true) // those that never counted, too
 		}
 		got = slices.DeleteFunc(got, func(s store.FailedSend) bool { return !s.CountsTowardBackoffRule })
@@ -124,10 +124,10 @@ func readFailedSends(t *testing.T, f *Fixture) {
 	f.fail(t, f.Intent(1, stranger), rejected)
 	f.fail(t, f.Intent(1, number, stranger, inApp("gym")), rejected)
 	f.Ended(t, f.Intent(1, number, stranger), store.Outcome{Status: store.Unknown})
-	expect(store.UnknownBrowser, "none")
+	expect(store.StrangerClass, "none")
 	known := failed(rejected, byKnown)
 	one, two := failed(rejected, stranger), failed(store.Outcome{Reason: store.ReasonPaused}, stranger)
-	expect(store.UnknownBrowser, "of strangers", one, two)
+	expect(store.StrangerClass, "of strangers", one, two)
 	expect(store.KnownBrowser, "of known browsers", known)
 	expect(store.SecretKeyClass, "of secret keys")
 
@@ -138,27 +138,27 @@ func readFailedSends(t *testing.T, f *Fixture) {
 	f.Pass(10 * time.Minute)
 	pause := f.onePause(t, watching)
 	one.PauseInForce, two.PauseInForce = true, true
-	expect(store.UnknownBrowser, "while the prefix is paused", one, two)
+	expect(store.StrangerClass, "while the prefix is paused", one, two)
 	expect(store.KnownBrowser, "of known browsers, for whom it is not", known)
 	list, _ := must2(f.PrefixPauses(t.Context(), store.PrefixPauseFilter{Active: true, Limit: 2}))(t)
-	Equal(t, "paused for", pause.Class, store.UnknownBrowser)
+	Equal(t, "paused for", pause.Class, store.StrangerClass)
 	must2(f.LiftPrefixPause(t.Context(), store.LiftPauseRequest{ID: list[0].ID, By: "mei", Why: "ours"}, nil))(t)
 	one.PauseInForce, two.PauseInForce = false, false
-	expect(store.UnknownBrowser, "after it was lifted", one, two)
+	expect(store.StrangerClass, "after it was lifted", one, two)
 
 	q.Within = f.Now.Sub(one.EndedAt)
-	expect(store.UnknownBrowser, "that ended less than so long ago", two)
+	expect(store.StrangerClass, "that ended less than so long ago", two)
 	q.Within = time.Hour
 	f.Ended(t, f.Intent(1, number, stranger, inApp("gym")), Sent)
-	expect(store.UnknownBrowser, "after another app's message was sent", one, two)
+	expect(store.StrangerClass, "after another app's message was sent", one, two)
 	f.Ended(t, f.Intent(1, number), Sent) // of any class
-	expect(store.UnknownBrowser, "after a message was sent")
+	expect(store.StrangerClass, "after a message was sent")
 	again := failed(rejected, stranger)
-	expect(store.UnknownBrowser, "later", again)
+	expect(store.StrangerClass, "later", again)
 	sms := ana
 	sms.Channel = recipient.SMS
 	f.reset(t, sms)
-	expect(store.UnknownBrowser, "after a reset")
+	expect(store.StrangerClass, "after a reset")
 }
 
 // historyOfVerifications checks that a history has the counted sends of a bucket, and can select

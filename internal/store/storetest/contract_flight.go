@@ -210,13 +210,13 @@ func firstToExpire(t *testing.T, f *Fixture) {
 func queuesApart(t *testing.T, f *Fixture) {
 	want, n := map[store.Queue][]uuid.UUID{}, 0
 	for range 2 {
-		for _, class := range []store.Class{store.UnknownBrowser, store.KnownBrowser, store.SecretKeyClass} {
+		for _, class := range []store.Class{store.StrangerClass, store.KnownBrowser, store.SecretKeyClass} {
 			for _, ch := range recipient.Channels() {
 				n++
 				id := f.Admit(t, f.Intent(n, func(in *store.Intent) {
 					in.Verification.Class, in.Send.Channel, in.Verification.Channel = class, ch, ch
 				})).Send.ID
-				q := store.Queue{Channel: ch, Strangers: class == store.UnknownBrowser}
+				q := store.Queue{Channel: ch, Strangers: class == store.StrangerClass}
 				want[q] = append(want[q], id)
 			}
 		}
@@ -263,7 +263,7 @@ func takeOverWithExpiredCode(t *testing.T, f *Fixture) {
 // refundsAreLeased checks that a refund is due again after each lease, until it is confirmed. The
 // refund has the fields of the verification that name the buckets.
 func refundsAreLeased(t *testing.T, f *Fixture) {
-	begun := f.Ended(t, f.Intent(1, func(in *store.Intent) { in.Verification.Class = store.UnknownBrowser }),
+	begun := f.Ended(t, f.Intent(1, func(in *store.Intent) { in.Verification.Class = store.StrangerClass }),
 		store.Outcome{Status: store.Failed, Refund: true})
 	id, v := begun.Send.ID, begun.Verification
 	due := func(want ...store.Refund) {
@@ -277,7 +277,7 @@ func refundsAreLeased(t *testing.T, f *Fixture) {
 		f.Pass(time.Microsecond)
 		due(store.Refund{AttemptID: Held(id, 1), Verification: store.Verification{
 			ID: v.ID, App: "shop",
-			Channel: recipient.Email, Purpose: "login", Recipient: recipient.Hash{15: 1}, Class: store.UnknownBrowser,
+			Channel: recipient.Email, Purpose: "login", Recipient: recipient.Hash{15: 1}, Class: store.StrangerClass,
 			Sealed: []byte{0, 1, 255},
 		}})
 		OK(t, f.ConfirmRefund(t.Context(), Held(id, attempt)))

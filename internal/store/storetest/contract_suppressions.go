@@ -365,7 +365,7 @@ func approvalLifts(t *testing.T, f *Fixture) {
 // recipients has entered a code.
 func burstIsNotBelieved(t *testing.T, f *Fixture) {
 	const words = "550 5.1.1 unknown"
-	stranger := func(in *store.Intent) { in.Verification.Class = store.UnknownBrowser }
+	stranger := func(in *store.Intent) { in.Verification.Class = store.StrangerClass }
 	f.suppress(t, 101, 24*time.Hour)
 	f.refuse(t, 1000, 1, words)
 	f.Pass(store.BurstWindow)

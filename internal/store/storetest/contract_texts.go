@@ -130,14 +130,14 @@ func watchJudgesByClass(t *testing.T, f *Fixture) {
 	f.sendTexts(t, 20, 1, text("+49151", "DE"), byBrowser)
 	f.Pass(10 * time.Minute)
 	started := f.onePause(t, watching)
-	Equal(t, "paused", []any{started.Class, started.Sends, started.Approved, started.UsualPercent}, []any{store.UnknownBrowser, 20, 1, 90})
-	paused(store.UnknownBrowser)
+	Equal(t, "paused", []any{started.Class, started.Sends, started.Approved, started.UsualPercent}, []any{store.StrangerClass, 20, 1, 90})
+	paused(store.StrangerClass)
 
 	f.sendTexts(t, 1, 0, text("+49151", "DE")) // the tenth of a secret key
 	f.Pass(10 * time.Minute)
 	started = f.onePause(t, watching)
 	Equal(t, "paused", []any{started.Class, started.Sends, started.UsualPercent}, []any{store.SecretKeyClass, 10, 60})
-	paused(store.UnknownBrowser, store.SecretKeyClass)
+	paused(store.StrangerClass, store.SecretKeyClass)
 	f.Pass(time.Hour)
 	f.sendTexts(t, 10, 0, text("+49151", "DE"), byKnown)
 	f.sendTexts(t, 10, 0, text("+49151", "DE"), byBrowser)
@@ -146,14 +146,14 @@ func watchJudgesByClass(t *testing.T, f *Fixture) {
 	for _, p := range f.pausePrefixes(t, watching) {
 		lasts[p.Class] = p.Until.Sub(p.Since)
 	}
-	Equal(t, "last", lasts, map[store.Class]time.Duration{store.KnownBrowser: time.Hour, store.UnknownBrowser: 2 * time.Hour})
+	Equal(t, "last", lasts, map[store.Class]time.Duration{store.KnownBrowser: time.Hour, store.StrangerClass: 2 * time.Hour})
 	list, _ := must2(f.PrefixPauses(t.Context(), store.PrefixPauseFilter{Active: true, Limit: 9}))(t)
 	for _, p := range list {
 		if p.Class == store.KnownBrowser {
 			must2(f.LiftPrefixPause(t.Context(), store.LiftPauseRequest{ID: p.ID, By: "mei", Why: "ours"}, nil))(t)
 		}
 	}
-	paused(store.UnknownBrowser)
+	paused(store.StrangerClass)
 }
 
 // watchNamesApps checks that a watch judges the apps that it names, or all other apps.

@@ -31,7 +31,7 @@ func callers(r *vtest.Rig) map[store.Class]verification.Request {
 	return map[store.Class]verification.Request{
 		store.SecretKeyClass: vtest.AskFor(vtest.Ana),
 		store.KnownBrowser:   byBrowser(vtest.Ana, presenting(knownBrowser(r))),
-		store.UnknownBrowser: byBrowser(vtest.Ana),
+		store.StrangerClass:  byBrowser(vtest.Ana),
 	}
 }
 
@@ -59,9 +59,9 @@ func TestStrangersStopAtHalfOfTheFailures(t *testing.T) {
 		"flushed": func(r *vtest.Rig) { r.EmptyLimiter() },
 	}, quiet, func(r *vtest.Rig, before func(*vtest.Rig)) {
 		by := callers(r)
-		failMany(r, vtest.MaxFailures/2, by[store.UnknownBrowser], vtest.NoMailbox)
+		failMany(r, vtest.MaxFailures/2, by[store.StrangerClass], vtest.NoMailbox)
 		before(r)
-		r.Want("strangers", r.Refuse(by[store.UnknownBrowser]).Quota.Violated(), "[failures]")
+		r.Want("strangers", r.Refuse(by[store.StrangerClass]).Quota.Violated(), "[failures]")
 		r.Want("a back end for a stranger", r.RefuseTo(vtest.Ana, vtest.By(vtest.ForStranger)).Quota.Violated(), "[failures]")
 		failMany(r, 1, by[store.KnownBrowser], vtest.NoMailbox)
 		failMany(r, vtest.MaxFailures/2-1, by[store.SecretKeyClass], vtest.NoMailbox)

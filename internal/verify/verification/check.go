@@ -71,7 +71,7 @@ func (s *checkService) CheckByRecipient(ctx context.Context, ask Request, typed 
 // lets the database compare the codes. v is empty, or the verification that the caller has read
 // already. v.readAt is zero if the database's time of that read is unknown. Errors: those of Check.
 func (s *checkService) check(ctx context.Context, c Caller, id string, v storedVerification, judge judge) (_ CheckResult, err error) {
-	class := store.UnknownBrowser
+	class := store.StrangerClass
 	if c.Kind == BackEnd {
 		class = store.SecretKeyClass // a check does not say for whom it is
 	}

@@ -36,7 +36,7 @@ func TestLockoutsAreKnownForAMoment(t *testing.T) {
 		{time.Second, time.Second, 0, false},
 	} {
 		var l lockouts
-		key := lockoutNumber(1, store.UnknownBrowser)
+		key := lockoutNumber(1, store.StrangerClass)
 		l.remember(key, c.wait, seenAt)
 		if left, old := l.find(key, seenAt.Add(c.after)); left != c.left || old != c.old || left == 0 && len(l.known) != 0 {
 			t.Errorf("%v after %v: %v left, old %v, %d known", c.wait, c.after, left, old, len(l.known))
@@ -59,7 +59,7 @@ func TestALockoutIsOfTheVerificationsClass(t *testing.T) {
 	servertest.OK(t, err)
 	r := &parsedRequest{
 		Request: Request{Caller: Caller{App: "shop"}}, to: to, plan: buckets.Plan{Subject: buckets.Subject{Class: store.SecretKeyClass}},
-		resendOf: storedVerification{Verification: store.Verification{Class: store.UnknownBrowser}},
+		resendOf: storedVerification{Verification: store.Verification{Class: store.StrangerClass}},
 	}
 	s.lockouts.remember(r.lockoutKey(store.SecretKeyClass), time.Hour, seenAt)
 	cached := func() time.Duration {
@@ -80,10 +80,10 @@ func TestALockoutIsOfTheVerificationsClass(t *testing.T) {
 func TestKnownLockoutsAreBounded(t *testing.T) {
 	var l lockouts
 	for n := range maxCachedLockouts + 1 {
-		l.remember(lockoutNumber(n, store.UnknownBrowser), time.Hour, seenAt)
+		l.remember(lockoutNumber(n, store.StrangerClass), time.Hour, seenAt)
 	}
 	servertest.Same(t, "known", len(l.known), maxCachedLockouts)
-	l.remember(lockoutNumber(maxCachedLockouts, store.UnknownBrowser), time.Hour, seenAt.Add(lockoutFreshFor))
+	l.remember(lockoutNumber(maxCachedLockouts, store.StrangerClass), time.Hour, seenAt.Add(lockoutFreshFor))
 	servertest.Same(t, "known five seconds later", len(l.known), 1)
 }
 
@@ -113,7 +113,7 @@ func TestKnownLockoutsAreForgotten(t *testing.T) {
 			s.lockouts.remember(lockoutNumber(n, class), time.Hour, seenAt)
 		}
 	}
-	s.DropCachedLockouts("shop", recipient.Email, lockoutNumber(0, store.UnknownBrowser).recipient)
+	s.DropCachedLockouts("shop", recipient.Email, lockoutNumber(0, store.StrangerClass).recipient)
 	for _, class := range store.Classes {
 		reset, _ := s.lockouts.find(lockoutNumber(0, class), seenAt)
 		other, _ := s.lockouts.find(lockoutNumber(1, class), seenAt)

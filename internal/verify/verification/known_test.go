@@ -73,7 +73,7 @@ func TestKnownBrowsers(t *testing.T) {
 		next, _, _, err := r.Store.Verification(r.Context(), a.View.ID)
 		vtest.Equal(r, "the code that a stranger is sent once that has ended: another one", a.View.ID != strangers, true)
 		vtest.Equal(r, "the code that a stranger is sent once that has ended: limit", a.Quota.Rules[0].Limit, 100)
-		vtest.Equal(r, "the code that a stranger is sent once that has ended: class", next.Class, store.UnknownBrowser)
+		vtest.Equal(r, "the code that a stranger is sent once that has ended: class", next.Class, store.StrangerClass)
 		r.NoError(err)
 		look, err := r.Svc.Get(r.Context(), vtest.Browser, id)
 		vtest.Equal(r, "a look: Limit", look.Quota.Rules[0].Limit, 1000)

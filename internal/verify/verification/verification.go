@@ -323,7 +323,7 @@ func (c Caller) classWithoutTokens() store.Class {
 	if c.Kind == BackEnd && c.Trust.IsKnown() {
 		return store.SecretKeyClass
 	}
-	return store.UnknownBrowser
+	return store.StrangerClass
 }
 
 // IDs are UUIDs of version 7, so they sort by time. The 16 bytes of a send's ID are also its ID in

@@ -108,7 +108,7 @@ func TestDoneByState(t *testing.T) {
 		"reset, not served": {QuotaReset, refused(policy.ReasonDisposable, unserved), free,
 			"The quota is reset, but they still get no code. Codes are not sent to this domain: it is on the list of domains for short-lived addresses.", Warn},
 		"reset, locked out": {QuotaReset, refused("minute", nil), with(func(f *VerdictFacts) {
-			f.Locks = []store.Lockout{{Class: store.UnknownBrowser, Wait: time.Hour, Failures: 20}}
+			f.Locks = []store.Lockout{{Class: store.StrangerClass, Wait: time.Hour, Failures: 20}}
 		}), "The quota is reset, but another code may still be refused. ", Warn},
 		"canceled": {CodeCanceled, withCode(canceled), free, "The code is canceled: it no longer works.", Good},
 		"canceled, under way": {CodeCanceled, underWay, free,

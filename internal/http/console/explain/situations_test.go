@@ -193,7 +193,7 @@ func (s situation) bounced(x store.Suppression) situation {
 // prefixPaused adds the pause of a prefix that stopped the send.
 func (s situation) prefixPaused(lifted, until time.Time) situation {
 	s.story.Pause = &store.PrefixPause{
-		Prefix: "+49151", Class: store.UnknownBrowser, Since: consoletest.Start.Add(-time.Hour), Until: until, LiftedAt: lifted,
+		Prefix: "+49151", Class: store.StrangerClass, Since: consoletest.Start.Add(-time.Hour), Until: until, LiftedAt: lifted,
 		Sends: 40, Approved: 1, UsualPercent: 60,
 	}
 	return s

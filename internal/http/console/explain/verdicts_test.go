@@ -249,12 +249,12 @@ func verdictTests() []verdictTest {
 			also("failures", policy.FailuresScope, 20*time.Hour).by(policy.FailuresScope).alone(),
 			Warn, keys{"verdict.refused.one", "wide.failures"}, keys{"next.wide.failures", "next.refused.wait"}, keys{"limit.failures"}},
 		{told("refused, unknown browsers' codes are locked out", refusedBy(policy.LockoutName, 20*time.Hour, 1)).with(0, 0).
-			lockedOut(store.Lockout{Class: store.UnknownBrowser, Wait: 19 * time.Hour, Failures: 20}).alone(),
+			lockedOut(store.Lockout{Class: store.StrangerClass, Wait: 19 * time.Hour, Failures: 20}).alone(),
 			Warn, keys{"verdict.checks.one"}, keys{"next.checks.unknown", "next.checks.alone", "next.checks"}, keys{"checks"}},
 		{told("refused, all codes are locked out", refusedBy(policy.LockoutName, 700*time.Hour, 3)).with(0, 0).lockedOut(
 			store.Lockout{Wait: 600 * time.Hour, Failures: 100},
 			store.Lockout{Class: store.KnownBrowser, Wait: 600 * time.Hour, Failures: 100},
-			store.Lockout{Class: store.UnknownBrowser, Wait: 601 * time.Hour, Failures: 100}).alone(),
+			store.Lockout{Class: store.StrangerClass, Wait: 601 * time.Hour, Failures: 100}).alone(),
 			Warn, keys{"verdict.checks.other"}, keys{"next.checks.all", "next.checks"}, keys{"checks"}},
 		{told("refused, codes were locked out", refusedBy(policy.LockoutName, 20*time.Hour, 1)).with(0, 0).holding(halfTried).alone(),
 			Warn, keys{"verdict.checks.one"}, keys{"next.refused.free", "next.refused.code"}, keys{"limit.now", "works"}},
