@@ -287,10 +287,10 @@ func (l *lane) pop() *flight {
 	return nil
 }
 
-// hires reports whether a further worker must start. A worker must start if a flight waits that may
-// have one, and the number of workers is less than the parameter most. If so, hires counts the new
+// reserveWorker reports whether a further worker must start. A worker must start if a flight waits that may
+// have one, and the number of workers is less than the parameter most. If so, reserveWorker counts the new
 // worker.
-func (l *lane) hires(most int) bool {
+func (l *lane) reserveWorker(most int) bool {
 	if l.workers >= most || !l.mayBegin() {
 		return false
 	}

@@ -306,7 +306,7 @@ func (o *Outbox) enqueue(f *flight) {
 
 // addWorker starts a worker if flights wait and too few workers run. It is for use within update.
 func (o *Outbox) addWorker(l *lane) {
-	if l.hires(o.maxWorkers(l)) {
+	if l.reserveWorker(o.maxWorkers(l)) {
 		o.work.Go(func() { o.runWorker(l) })
 	}
 }

@@ -123,13 +123,13 @@ func TestStrangersMailsDelayNoOthers(t *testing.T) {
 	}
 }
 
-// follows is a mail server whose connections change.
-type follows struct {
+// changingServer is a mail server whose connections change.
+type changingServer struct {
 	*vtest.MailServer
 	conns *atomic.Int32
 }
 
-func (f follows) ConnLimit() int { return int(f.conns.Load()) }
+func (f changingServer) ConnLimit() int { return int(f.conns.Load()) }
 
 // Strangers' mails use all connections that the server accepts, except those reserved for others.
 // That holds even if the server's limit changes without a new send.
@@ -138,7 +138,7 @@ func TestStrangersMailsFollowTheServer(t *testing.T) {
 		conns := &atomic.Int32{}
 		conns.Store(4)
 		r.MailServer.Each = time.Second
-		r.Svc = r.ReplicaOn(r.Store, follows{r.MailServer, conns}, nil)
+		r.Svc = r.ReplicaOn(r.Store, changingServer{r.MailServer, conns}, nil)
 		r.Start()
 		knowUsualTime(r, time.Second)
 		for i := range 100 {
