@@ -112,13 +112,13 @@ func served(t *testing.T) (r *rig, base string) {
 	return r, s.URL
 }
 
-// patient is a response that records its deadline.
-type patient struct {
+// deadlineRecorder is a response that records its deadline.
+type deadlineRecorder struct {
 	http.ResponseWriter
 	until *time.Time
 }
 
-func (p patient) SetWriteDeadline(until time.Time) error { *p.until = until; return nil }
+func (p deadlineRecorder) SetWriteDeadline(until time.Time) error { *p.until = until; return nil }
 
 // If the database may work longer than the server usually waits for an answer, the answer's time is
 // extended by the database's time and by the time to write the answer.
@@ -126,7 +126,7 @@ func TestLongAnswersHaveTheirTime(t *testing.T) {
 	r := counted(t)
 	var until time.Time
 	handler := r.Handler
-	r.Handler = http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) { handler.ServeHTTP(patient{w, &until}, req) })
+	r.Handler = http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) { handler.ServeHTTP(deadlineRecorder{w, &until}, req) })
 	b, row := r.LoggedIn(), r.sent("gil@example.com")
 	for name, c := range map[string]struct {
 		ask   func()
