@@ -35,7 +35,7 @@ func TestClusterThatBreaks(t *testing.T) {
 	cluster := servertest.Cluster(t)
 	url := cluster.URL() + servertest.Patiently
 	client := newClient(t, url)
-	limiter := withLongTimeouts(NewRedis(client, "q:"))
+	limiter := withLongBudget(NewRedis(client, "q:"))
 	home := homes(t, limiter)
 	ctx := t.Context()
 	node := func(i int) redis.UniversalClient { return newClient(t, cluster.Nodes[i].URL()) }
@@ -49,7 +49,7 @@ func TestClusterThatBreaks(t *testing.T) {
 		for i := range cluster.Nodes {
 			setUser(t, node(i), "plain", rights)
 		}
-		allAre(t, nil, calls(t, withLongTimeouts(NewRedis(newClient(t, asPlain(url)), "sendcode")), 31))
+		allAre(t, nil, calls(t, withLongBudget(NewRedis(newClient(t, asPlain(url)), "sendcode")), 31))
 	})
 	t.Run("all masters are there, but a slot is not served", func(t *testing.T) {
 		whole(t)

@@ -47,7 +47,7 @@ var (
 func clusterLimiter(t *testing.T, do func(n int, run func() error) error) (limiter, others *Redis) {
 	hooked, client := newClient(t, sharedCluster(t)), newClient(t, sharedCluster(t))
 	hooked.AddHook(between(do))
-	limiter, others = withLongTimeouts(NewRedis(hooked, "q:")), withLongTimeouts(NewRedis(client, "q:"))
+	limiter, others = withLongBudget(NewRedis(hooked, "q:")), withLongBudget(NewRedis(client, "q:"))
 	flushAll(t, client)
 	onEach(t, client, func(c redis.UniversalClient) error {
 		return errors.Join(others.take.Load(t.Context(), c).Err(), others.refund.Load(t.Context(), c).Err())
@@ -248,14 +248,14 @@ func TestQuota10LimitHoldsUnderFaults(t *testing.T) {
 // node of a Cluster behind a URL of a Cluster is well.
 func TestANodeOfAClusterBehindAPlainURL(t *testing.T) {
 	for _, node := range clusterServer(t).Nodes[:2] {
-		limiter := withLongTimeouts(NewRedis(newClient(t, node.URL()+servertest.Patiently), "q:"))
+		limiter := withLongBudget(NewRedis(newClient(t, node.URL()+servertest.Patiently), "q:"))
 		_, err := limiter.Take(t.Context(), request("one", twice...))
 		for what, err := range map[string]error{"a send": err, "the probe": limiter.Ping(t.Context())} {
 			if !errors.Is(err, ErrClusterNode) || !errors.Is(err, ErrUnavailable) {
 				t.Errorf("%s: %v", what, err)
 			}
 		}
-		whole := withLongTimeouts(NewRedis(newClient(t, "redis+cluster://"+node.Addr()+servertest.Patiently), "q:"))
+		whole := withLongBudget(NewRedis(newClient(t, "redis+cluster://"+node.Addr()+servertest.Patiently), "q:"))
 		must(t, whole.Ping(t.Context()))
 	}
 }
@@ -264,8 +264,8 @@ func TestANodeOfAClusterBehindAPlainURL(t *testing.T) {
 func TestASentinelBehindAPlainURL(t *testing.T) {
 	primary, _, _ := replicated(t)
 	sentinel := servertest.Sentinel(t, primary.Addr())
-	must(t, withLongTimeouts(NewRedis(newClient(t, primary.URL()+servertest.Patiently), "q:")).Ping(t.Context()))
-	err := withLongTimeouts(NewRedis(newClient(t, "redis://"+sentinel.Addr()+servertest.Patiently), "q:")).Ping(t.Context())
+	must(t, withLongBudget(NewRedis(newClient(t, primary.URL()+servertest.Patiently), "q:")).Ping(t.Context()))
+	err := withLongBudget(NewRedis(newClient(t, "redis://"+sentinel.Addr()+servertest.Patiently), "q:")).Ping(t.Context())
 	if !errors.Is(err, ErrSentinel) || !errors.Is(err, ErrUnavailable) {
 		t.Error(err)
 	}

@@ -53,7 +53,7 @@ func TestQuota14ARedisThatMayNotWriteAdmitsNothing(t *testing.T) {
 	dir := t.TempDir()
 	server := servertest.Redis(t, "--dir", dir, "--save", "3600 1000000", "--stop-writes-on-bgsave-error", "no")
 	client := newClient(t, server.URL()+servertest.Patiently)
-	limiter := withLongTimeouts(NewRedis(client, "q:"))
+	limiter := withLongBudget(NewRedis(client, "q:"))
 	ctx := t.Context()
 	must(t, second(limiter.Take(ctx, request("one", defaults...))))
 	before := snapshot(t, client)
@@ -176,7 +176,7 @@ func TestWarnings(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			url := servertest.Redis(t, server.args...).URL() + servertest.Patiently
-			got := withLongTimeouts(NewRedis(newClient(t, url), "q:")).Warnings(t.Context())
+			got := withLongBudget(NewRedis(newClient(t, url), "q:")).Warnings(t.Context())
 			same(t, "warnings", len(got), len(server.want))
 			for i := range got {
 				if i < len(server.want) && !strings.Contains(got[i], server.want[i]) {
@@ -212,7 +212,7 @@ func TestThroughSentinelTheQuotaSurvivesAFailover(t *testing.T) {
 		setUser(t, server, "plain", documented(t, operations, limiterRights))
 	}
 	url := asPlain(sentinel.URL()) + servertest.Patiently + "&sentinel_username=watcher&sentinel_password=secret"
-	limiter := withLongTimeouts(NewRedis(newClient(t, url), "sendcode"))
+	limiter := withLongBudget(NewRedis(newClient(t, url), "sendcode"))
 	unknown := NewRedis(newClient(t, strings.Replace(url, "/main", "/mian", 1)), "sendcode").Ping(t.Context())
 	same(t, "names the master", unknown != nil && strings.Contains(unknown.Error(), `no Sentinel knows a master "mian"`), true)
 	rule := sliding(Recipient, 1, time.Hour)

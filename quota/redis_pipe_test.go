@@ -31,7 +31,7 @@ func newCrowd(t *testing.T) *crowd {
 	c := &crowd{t: t, open: make(chan struct{}), client: newClient(t, sharedRedis(t))}
 	flushAll(t, c.client)
 	hooked := newClient(t, sharedRedis(t))
-	c.Redis = withLongTimeouts(NewRedis(hooked, "q:"))
+	c.Redis = withLongBudget(NewRedis(hooked, "q:"))
 	must(t, second(c.Take(t.Context(), recipientRequest("warm", "warm"))))
 	hooked.AddHook(hook(func(ctx context.Context, cmds []redis.Cmder, next func([]redis.Cmder) error) error {
 		if cmds[0].Name() == "evalsha" { // not what opens a connection

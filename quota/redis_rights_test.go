@@ -103,7 +103,7 @@ func limiterOf(t *testing.T, server *servertest.RedisServer, rights []string) *R
 	t.Helper()
 	url := server.URL() + servertest.Patiently
 	setUser(t, newClient(t, url), "plain", rights)
-	return withLongTimeouts(NewRedis(newClient(t, asPlain(url)), "sendcode"))
+	return withLongBudget(NewRedis(newClient(t, asPlain(url)), "sendcode"))
 }
 
 // asPlain adds the user plain to a URL.

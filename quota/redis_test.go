@@ -20,7 +20,7 @@ import (
 func real(t *testing.T) (*Redis, redis.UniversalClient) {
 	client := newClient(t, sharedRedis(t))
 	flushAll(t, client)
-	return withLongTimeouts(NewRedis(newClient(t, sharedRedis(t)), "q:")), client
+	return withLongBudget(NewRedis(newClient(t, sharedRedis(t)), "q:")), client
 }
 
 func request(id string, rules ...Rule) Request {
@@ -73,7 +73,7 @@ func TestQuota9AFlushedScriptIsLoadedAgain(t *testing.T) {
 // A request that is none is told as such, and is no failure of Redis.
 func TestPeekOfABadRequest(t *testing.T) {
 	for name, limiter := range map[string]Limiter{
-		"alone": withLongTimeouts(NewRedis(newClient(t, sharedRedis(t)), "q:")), "cluster": withLongTimeouts(NewRedis(newClient(t, sharedCluster(t)), "q:")),
+		"alone": withLongBudget(NewRedis(newClient(t, sharedRedis(t)), "q:")), "cluster": withLongBudget(NewRedis(newClient(t, sharedCluster(t)), "q:")),
 		"memory": NewMemory(time.Now),
 	} {
 		for what, rules := range map[string][]Rule{
@@ -91,7 +91,7 @@ func TestQuota6And7LookingAndRefusingWriteNothing(t *testing.T) {
 	for name, url := range map[string]string{"alone": sharedRedis(t), "cluster": sharedCluster(t)} {
 		client := newClient(t, url)
 		flushAll(t, client)
-		limiter := withLongTimeouts(NewRedis(client, "q:"))
+		limiter := withLongBudget(NewRedis(client, "q:"))
 		rules := []Rule{sliding(Recipient, 1, time.Hour), sliding(IP, 9, time.Hour)}
 		look := func() {
 			must(t, limiter.Ping(t.Context()))

@@ -64,9 +64,9 @@ func memoryWorld(t tester) *world {
 	return w
 }
 
-// withLongTimeouts gives a limiter a long budget for each call, so that no test fails because the machine is
-// slow.
-func withLongTimeouts(r *Redis) *Redis {
+// withLongBudget gives a limiter a long budget for each call, so that no test fails because the
+// machine is slow.
+func withLongBudget(r *Redis) *Redis {
 	r.Budget = time.Minute
 	return r
 }
@@ -84,7 +84,7 @@ func sentinelWorld(t *testing.T) *world {
 // scriptWorld runs the scripts of production with the test's clock, which is an argument of each
 // script: on a cluster, no key is on every node.
 func scriptWorld(t *testing.T, client redis.UniversalClient) *world {
-	w := &world{t: t, Limiter: withLongTimeouts(newRedis(client, "q:", toldClock))}
+	w := &world{t: t, Limiter: withLongBudget(newRedis(client, "q:", toldClock))}
 	client.AddHook(tellClock(func(string) time.Time { return w.now }))
 	w.set = func(now time.Time) {
 		w.now = now

@@ -138,7 +138,7 @@ func TestWait(t *testing.T) {
 	}
 }
 
-func TestTook(t *testing.T) {
+func TestElapsed(t *testing.T) {
 	for d, is := range map[time.Duration]string{
 		0: "–", 400 * time.Microsecond: "0.4 ms", 184 * time.Millisecond: "184 ms", 2100 * time.Millisecond: "2.1 s",
 		61 * time.Second: "1 min 1 s",

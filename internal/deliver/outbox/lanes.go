@@ -287,9 +287,8 @@ func (l *lane) pop() *flight {
 	return nil
 }
 
-// reserveWorker reports whether a further worker must start. A worker must start if a flight waits that may
-// have one, and the number of workers is less than the parameter most. If so, reserveWorker counts the new
-// worker.
+// reserveWorker reports whether the caller must start a worker, and then counts the worker. That is
+// so if a flight waits that may have one, and fewer than most workers run.
 func (l *lane) reserveWorker(most int) bool {
 	if l.workers >= most || !l.mayBegin() {
 		return false
