@@ -273,7 +273,8 @@ func (w Words) units(n int, unit string, rest int, smaller string) string {
 	return out
 }
 
-// Elapsed formats a measured time: "0.4 ms", "184 ms", "2.1 s", "1 min 3 s"; "–" if d is not positive.
+// Elapsed formats a measured time: "0.4 ms", "184 ms", "2.1 s", "1 min 3 s"; "–" if d is not
+// positive.
 func (w Words) Elapsed(d time.Duration) string {
 	switch {
 	case d <= 0:
