@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/cookiejar"
+	"net/http/httptest"
 	"net/url"
 	"os"
 	"os/exec"
@@ -108,6 +109,7 @@ func TestSamplesOfFrameworks(t *testing.T) {
 			p.starts(dir, program)
 			if sample.proof {
 				p.signsInByProof()
+				newShopper(t, s, p.to).hearsAnother(dir, program)
 			} else {
 				p.signsInByCode()
 			}
@@ -221,6 +223,26 @@ func (sh *shopper) saysWhatIsWrong(path, json string) {
 	} {
 		if answer, said := sh.ask(http.MethodPost, path, kind, body); answer.StatusCode < 400 || answer.StatusCode > 499 {
 			sh.Errorf("%s, %q, posted as %q: %d %s", path, body, kind, answer.StatusCode, said)
+		}
+	}
+}
+
+// hearsAnother starts the back end beside a program that answers in the service's place, such as a
+// firewall or a proxy. Nothing is known about the proof then, so the person may try it again.
+func (sh *shopper) hearsAnother(dir string, command []string) {
+	sh.Helper()
+	status, body := http.StatusOK, ""
+	other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(status)
+		_, _ = io.WriteString(w, body)
+	}))
+	sh.Cleanup(other.Close)
+	sh.starts(dir, command, "CODES_URL="+other.URL)
+	for _, status = range []int{http.StatusOK, http.StatusForbidden, http.StatusNotFound, http.StatusBadGateway} {
+		for _, body = range []string{"", "{}", "null", "[]", `{"message":"blocked"}`, "<!doctype html><title>Blocked</title>"} {
+			if got, said := sh.post("/sign-in", url.Values{"proof": {"a.b.c"}}); got != http.StatusServiceUnavailable {
+				sh.Errorf("another one answers %d %s: %d %s", status, body, got, said)
+			}
 		}
 	}
 }
