@@ -20,7 +20,7 @@ type guest struct {
 // guests are tests that every browser runs: Chromium in the suite, the others at night.
 var guests = []func(*testing.T, *browsertest.Tab){
 	answersMoveNoFocus, answersMoveNoFocusOutOfASlot, answersMoveNoFocusOutOfAFrame, drawnAnewItKeepsTheFocus,
-	aNewCardWaitsForAnInputMethod,
+	aNewCardWaitsForAnInputMethod, aLateAutofocusIsTheBrowsers,
 	othersAnswerEachRequest, anAnswerInAnotherShell, aCacheAnswersLooks, aServiceWorker, aGuessIsTakenBack, aModuleNeverComes,
 	aWorkerOfAnotherScript, anActFails,
 	aProofEndsBeforeATick, aClockThatIsWrong, aClockThatIsSet, aReloadWithAWrongClock, anOldAnswerToASend, whatWasTrueHasAnEnd,
