@@ -15,7 +15,7 @@ import (
 	"sendcode/internal/store/storetest"
 )
 
-// checked is a check in a batch.
+// checked returns a check for a batch.
 func checked(c store.CheckRequest) *checkCall {
 	return batch.NewCall[store.CheckRequest, store.CheckAnswer](c, 0)
 }

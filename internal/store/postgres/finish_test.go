@@ -74,7 +74,7 @@ func TestPostgresStuckLease(t *testing.T) {
 	storetest.Equal(t, "renewed leases", renewed, 2)
 }
 
-// An identity that another transaction gives to an account meanwhile is taken.
+// An identity is refused as taken if another transaction gives it to an account at the same time.
 func TestPostgresIdentityIsTakenMeanwhile(t *testing.T) {
 	f, db := fixtureOn(t, lentDatabase(t)+unhurried)
 	for _, name := range []string{"ana", "bo"} {
@@ -140,7 +140,7 @@ func TestPartsHaveOneDeadline(t *testing.T) {
 	}
 }
 
-// hold takes a recipient's lock as another replica's transaction would.
+// hold takes a recipient's lock, as another replica's transaction would.
 func hold(t *testing.T, db *DB, in store.Intent) (release func()) {
 	t.Helper()
 	tx := storetest.Must(db.pool.Begin(t.Context()))(t)
@@ -174,8 +174,8 @@ func TestPostgresServerEndsTheTransaction(t *testing.T) {
 	storetest.Equal(t, "rows", f.Count(t), 1)
 }
 
-// A check that approves the verification while a resend waits for its row: the resend looks again,
-// and opens a new one.
+// A check approves the verification while a resend waits for its row. The resend looks again, and
+// opens a new verification.
 func TestPostgresApprovedWhileJoining(t *testing.T) {
 	f, _ := faultFixture(t)
 	db := f.Replica.Engine.(*DB)
@@ -203,8 +203,8 @@ func TestPostgresApprovedWhileJoining(t *testing.T) {
 	}
 }
 
-// A check that spends the last of a recipient's tries while a resend waits for the row: the resend
-// is refused, as it would be just after.
+// A check uses up the recipient's tries while a resend waits for the row. The resend is refused, as
+// it would be just afterwards.
 func TestPostgresLockedOutWhileJoining(t *testing.T) {
 	f, db, other := betweenOn(t, lentDatabase(t)+unhurried)
 	held := func(in *store.Intent) { in.Verification.Holder = "s:1" }

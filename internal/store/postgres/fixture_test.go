@@ -18,7 +18,7 @@ import (
 	"sendcode/internal/store/storetest"
 )
 
-// The whole contract is kept by the role that has the fewest rights.
+// The service's role, which has the fewest rights, passes the whole contract.
 func TestPostgres(t *testing.T) {
 	runContract(t, func(f *storetest.Fixture) *storetest.Fixture { return f })
 }
@@ -86,7 +86,7 @@ func newReplicas(t *testing.T) *replicas {
 	return r
 }
 
-// renew takes back all that a case has done.
+// renew removes everything that a case has written.
 func (r *replicas) renew(t *testing.T) {
 	t.Helper()
 	deleteRows(t, r.admin)
@@ -273,7 +273,7 @@ func copySends(logged string) string {
 		same + ` FROM sends s`
 }
 
-// randomID is one of now, in SQL.
+// randomID is the SQL of an ID of the present time.
 const randomID = `(left(sendcode_lowest_id(now())::text, 13) || substr(gen_random_uuid()::text, 14))::uuid`
 
 // querier is a connection or a pool.
@@ -295,7 +295,7 @@ func connect(t *testing.T, url string) *pgx.Conn {
 	return conn
 }
 
-// called is the call of an intent, as Begin makes it.
+// called returns the call of an intent, as Begin makes it.
 func called(t *testing.T, in store.Intent) *beginCall {
 	t.Helper()
 	in = storetest.Must(store.ValidatedIntent(in))(t)
@@ -343,7 +343,8 @@ func begins(t *testing.T, f *storetest.Fixture, in store.Intent) (*store.BeginAn
 // for its disk.
 var shared servertest.SharedPostgres
 
-// longer is how many times as long as in the product a call may take: the machine may be busy.
+// longer is the factor by which a call may take longer than in the product, since the machine may
+// be busy.
 const longer = 4
 
 func TestMain(m *testing.M) {

@@ -24,7 +24,7 @@ func TestPostgresHotPlans(t *testing.T) {
 	f, db := fixtureOn(t, newDatabase(t))
 	direct := connect(t, db.pool.Config().ConnString())
 	now := time.Now()
-	// sends_3 is of now, sends_2 too old for a day's rule
+	// sends_3 has the present time; sends_2 is too old for a rule of a day
 	divide(t, direct, now.Add(-60*day), now.Add(-30*day), now.Add(-6*day), now.Add(40*day))
 	admit := func() {
 		for range 300 {
@@ -278,7 +278,7 @@ func hotPlans(t *testing.T, db *DB, now time.Time) {
 		},
 	} {
 		plan := planOf(t, db, c.statement, c.bounds)
-		// one row of verifications each
+		// for each row, one row of verifications
 		if loops := strings.Count(plan, "Nested Loop"); slices.Contains(finishStatements, c.statement) && loops > 0 &&
 			(loops > 1 || c.statement != takeOverSQL && c.statement != takeOverWithExpiredCodeSQL) {
 			t.Errorf("%s: each of the list is compared with each row", c.statement)
@@ -318,7 +318,7 @@ func hotPlans(t *testing.T, db *DB, now time.Time) {
 	}
 }
 
-// planOf is the plan that all batches share.
+// planOf returns the plan that all batches share.
 func planOf(t *testing.T, db *DB, statement string, bounds map[string]uuid.UUID) string {
 	t.Helper()
 	pool := db.writers

@@ -51,7 +51,7 @@ func TestDocumentsKnowTheConnections(t *testing.T) {
 	}
 }
 
-// A server with fewer places than the pools need is told of before load comes.
+// If the server has fewer connections than the pools need, a warning says so before load comes.
 func TestPostgresOpensAllConnections(t *testing.T) {
 	makeAppRole(t)
 	address := shared.Server(t).NewDatabase(t)

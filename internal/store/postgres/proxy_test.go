@@ -38,8 +38,7 @@ type cuts struct {
 	forged  []byte // with forgeCommit and forgeAll: the answer
 }
 
-// proxy forwards the connections between a store and its database, and cuts them where it is told
-// to.
+// proxy forwards the connections between a store and its database, and cuts them as a test wants.
 type proxy struct {
 	listener net.Listener
 	target   string
@@ -169,7 +168,7 @@ var committed = []byte("C\x00\x00\x00\x0bCOMMIT\x00")
 // readyForQuery is the server's answer to each Sync outside a transaction.
 var readyForQuery = []byte("Z\x00\x00\x00\x05I")
 
-// failure is an ErrorResponse.
+// failure returns an ErrorResponse.
 func failure(severity, state string) []byte {
 	fields := "S" + severity + "\x00V" + severity + "\x00C" + state + "\x00Mforged\x00\x00"
 	return append(binary.BigEndian.AppendUint32([]byte("E"), uint32(4+len(fields))), fields...)
@@ -190,7 +189,7 @@ func (p *proxy) answer() []byte {
 	return p.forged
 }
 
-// replies passes the server's answers on.
+// replies forwards the server's answers.
 func (c *conversation) replies() {
 	defer c.end()
 	var held []byte

@@ -75,7 +75,7 @@ func TestPostgresActsAreOnlyAdded(t *testing.T) {
 		before := storetest.Show(f.ListActs(t, store.AuditFilter{}))
 		if c.role != "" {
 			for _, statement := range []string{`GRANT DELETE ON audit_entries TO CURRENT_USER`, `GRANT ALL ON audit_entries TO PUBLIC`} {
-				// a warning is all that comes of it; the right is tried below
+				// such a statement causes a warning at most; the right is tested below
 				_, _ = db.pool.Exec(t.Context(), statement)
 			}
 		}

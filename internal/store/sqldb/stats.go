@@ -319,7 +319,7 @@ SELECT f.domain, (SELECT count(*) FROM sends s` + c.Where() + ` AND s.domain = f
 FROM failed f ORDER BY f.failed DESC, f.domain`, c.Args
 }
 
-// DimensionColumns are of sends s.
+// DimensionColumns has the SQL of each dimension, for sends with the alias s.
 var DimensionColumns = map[store.Dimension]string{
 	store.ByPurpose: "s.purpose", store.ByApp: "s.app",
 	store.ByCountry: "s.country",

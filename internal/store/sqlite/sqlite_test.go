@@ -30,8 +30,8 @@ func newSQLiteFixture(t *testing.T) *storetest.Fixture {
 	return storetest.NewFixture(db).Beside(db).Clocked(storetest.Epoch, clock.Step)
 }
 
-// The data directory is locked against a second process; but if there were one, the gate would hold
-// all the same.
+// The data directory is locked against a second process. Even without that lock, two processes
+// would admit no more sends than the rules allow.
 func TestSQLiteTwice(t *testing.T) {
 	clock, path := &storetest.TestClock{At: storetest.Epoch}, storetest.TempFile(t)
 	f := storetest.NewFixture(openSQLite(t, path, clock)).Beside(openSQLite(t, path, clock)).Clocked(storetest.Epoch, nil)
@@ -365,7 +365,7 @@ func TestSQLitePlans(t *testing.T) {
 		},
 	} {
 		plan := sqlitePlan(t, db, c.query)
-		// that merges two
+		// only the merge of two lists may sort
 		if !strings.Contains(plan, c.index) || strings.Count(plan, "TEMP B-TREE FOR ORDER") > strings.Count(plan, "COMPOUND QUERY") {
 			t.Errorf("%s: %s", name, plan)
 		}
@@ -398,7 +398,7 @@ func TestSQLiteKindPlans(t *testing.T) {
 	}
 }
 
-// erasing is an engine that keeps the statements of its writes, and how many writes there are.
+// erasing is an engine that records the statements and the number of its writes.
 type erasing struct {
 	*DB
 	statements []string
@@ -482,7 +482,7 @@ func TestSQLiteActsAreOnlyAdded(t *testing.T) {
 	}, storetest.OnActs...) {
 		statement = strings.ReplaceAll(statement, `decode(repeat('02', 16), 'hex')`, `x'02020202020202020202020202020202'`)
 		if strings.Contains(statement, "ON CONFLICT") {
-			// else it is taken for a join
+			// without WHERE, SQLite takes ON CONFLICT for a join
 			statement = strings.Replace(statement, " ON CONFLICT", " WHERE true ON CONFLICT", 1)
 		}
 		_, err := db.writer.Exec(statement)

@@ -11,7 +11,7 @@ import (
 	"sendcode/internal/store/storetest"
 )
 
-// onePool is a database in memory over one connection, and that connection.
+// onePool returns a database in memory over one connection, and that connection.
 func onePool(t *testing.T) (*sql.DB, func(func(*stmtCachingConn))) {
 	t.Helper()
 	db := storetest.Must(OpenPool("file::memory:", 1))(t)
@@ -23,8 +23,8 @@ func onePool(t *testing.T) (*sql.DB, func(func(*stmtCachingConn))) {
 	}
 }
 
-// A statement is compiled once, whatever runs in between; one that failed, and a script, are not
-// kept.
+// A statement is compiled once, whichever statements run in between. A failed statement and a
+// script are not kept.
 func TestStatementsAreKept(t *testing.T) {
 	db, conn := onePool(t)
 	storetest.Must(db.Exec(`CREATE TABLE t (n INTEGER PRIMARY KEY); CREATE TABLE u (n INTEGER)`))(t)
@@ -76,7 +76,7 @@ func TestStatementWithinItself(t *testing.T) {
 	conn(func(c *stmtCachingConn) { storetest.Equal(t, "kept", len(c.idle), 1) })
 }
 
-// No more than so many are kept.
+// Only a limited number of statements is kept.
 func TestStatementsAreBounded(t *testing.T) {
 	db, conn := onePool(t)
 	for n := range maxPreparedStatements + 50 {
@@ -103,7 +103,7 @@ func TestParametersByPlace(t *testing.T) {
 	}
 }
 
-// Each of pointReads is a read's name.
+// Each of pointReads is the name of a read.
 func TestPointReadsAreReads(t *testing.T) {
 	for name := range pointReads {
 		if _, found := reflect.TypeFor[*sqldb.DB]().MethodByName(name); !found {

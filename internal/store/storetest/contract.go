@@ -63,8 +63,8 @@ var contract = map[string][]func(t *testing.T, f *Fixture){
 	"end":        {callsAfterCancelAndClose},
 }
 
-// Run holds a database against the groups of cases that are named; against all, where none is. open
-// gives each case an empty one.
+// Run tests a database against the named groups of cases, or against all. open gives each case an
+// empty database.
 func Run(t *testing.T, open func(t *testing.T) *Fixture, groups ...string) {
 	for group, cases := range contract {
 		if len(groups) > 0 && !slices.Contains(groups, group) {

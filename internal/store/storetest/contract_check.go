@@ -92,7 +92,7 @@ func checksWithKeys(t *testing.T, f *Fixture) {
 	Equal(t, "checks and key of an erased recipient", []int{len(erased.Checks), len(erased.CheckKey)}, []int{0, 0})
 }
 
-// Wrong is a check of a wrong code.
+// Wrong returns a check of a wrong code.
 func Wrong(id string) store.CheckRequest {
 	return store.CheckRequest{
 		ID: id, Network: "192.0.2.0/24",

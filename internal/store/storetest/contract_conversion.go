@@ -35,7 +35,7 @@ func (f *Fixture) judge(t *testing.T, on *sqldb.DB) (begun, ended []store.LowCon
 	return begun, ended, asked
 }
 
-// mailsTo has n mails sent, of which the codes of the first are approved.
+// mailsTo sends n mails, and approves the codes of the first ones.
 func (f *Fixture) mailsTo(t *testing.T, n, approved int, changes ...func(*store.Intent)) {
 	t.Helper()
 	f.sendTexts(t, n, approved, append(changes, func(in *store.Intent) { in.Send.Channel = recipient.Email })...)

@@ -13,7 +13,7 @@ import (
 // failures is policy.FailuresScope, which this package must not import.
 const failures quota.Scope = "failures"
 
-// FailedAtMost is the rule on rejected sends.
+// FailedAtMost returns the rule on rejected sends.
 func FailedAtMost(limit int, window time.Duration) quota.Rule {
 	return quota.Rule{Name: "failures", Scope: failures, Limit: limit, Window: window}
 }

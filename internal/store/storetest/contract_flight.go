@@ -38,12 +38,12 @@ func (f *Fixture) Ended(t *testing.T, in store.Intent, o store.Outcome) store.Be
 // Sent is the outcome of a send that was sent.
 var Sent = store.Outcome{Status: store.Sent}
 
-// Held names an attempt.
+// Held returns the name of an attempt.
 func Held(id uuid.UUID, attempt int) store.AttemptID {
 	return store.AttemptID{ID: id, Attempt: attempt}
 }
 
-// MustTakeOver takes over what is due.
+// MustTakeOver takes over all due sends.
 func (f *Fixture) MustTakeOver(t *testing.T, limit int) []store.Work {
 	t.Helper()
 	return Must(f.TakeOver(t.Context(), store.Queue{Channel: recipient.Email}, 8*time.Second, limit))(t)
@@ -351,7 +351,7 @@ func endTogether(t *testing.T, f *Fixture) {
 	}
 }
 
-// claim is one with key n for the send of an intent.
+// claim returns a claim with key n for the send of an intent.
 func claim(n byte, in store.Intent) store.IdempotencyClaim {
 	return store.IdempotencyClaim{Key: [32]byte{31: n}, Fingerprint: [32]byte{0: 1}, SendID: in.Send.ID}
 }

@@ -21,7 +21,7 @@ import (
 	"sendcode/internal/store/sqldb"
 )
 
-// Refusal is one of recipient n.
+// Refusal returns a refusal of recipient n.
 func (f *Fixture) Refusal(n int, change func(*store.SendOrRefusal)) store.SendOrRefusal {
 	s := store.SendOrRefusal{Send: f.Intent(n).Send, Refusal: store.Refusal{BlockedBy: "minute", RetryAfter: 40 * time.Second, Count: 1}}
 	s.Status = store.Refused

@@ -16,7 +16,7 @@ import (
 	"sendcode/internal/store"
 )
 
-// Address is the very address of spelling n.
+// Address returns the hash of spelling n of an address.
 func Address(n byte) recipient.Hash { return recipient.Hash{0: 0xad, 15: n} }
 
 func to(n byte) func(*store.Intent) { return func(in *store.Intent) { in.Address = Address(n) } }

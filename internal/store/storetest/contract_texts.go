@@ -49,7 +49,7 @@ func (f *Fixture) pausesOne(t *testing.T, prefix string) store.PrefixPause {
 	return f.onePause(t, watching)
 }
 
-// onePause has the watch pause one prefix.
+// onePause makes the watch pause one prefix.
 func (f *Fixture) onePause(t *testing.T, w store.PrefixWatch) store.PrefixPause {
 	t.Helper()
 	started := f.pausePrefixes(t, w)

@@ -30,7 +30,7 @@ type TestClock struct {
 	At time.Time
 }
 
-// Now is the instant of the clock.
+// Now returns the clock's time.
 func (c *TestClock) Now() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -56,7 +56,7 @@ type Fixture struct {
 // database is Postgres or SQLite.
 type database interface{ Store() *sqldb.DB }
 
-// NewFixture is a fixture without a replica, on the present.
+// NewFixture returns a fixture without a replica, on the present time.
 func NewFixture(db database) *Fixture { return &Fixture{DB: db.Store()} }
 
 // History reads the counted sends of a bucket and the rejected sends of its recipient, both no
@@ -96,7 +96,7 @@ var DefaultRules = []quota.Rule{
 	{Name: "day", Scope: quota.Recipient, Limit: 10, Window: 24 * time.Hour},
 }
 
-// Rule is a policy of one rule.
+// Rule returns a policy of one rule.
 func Rule(limit int, window time.Duration) []quota.Rule {
 	return []quota.Rule{{Name: "rule", Scope: quota.Recipient, Limit: limit, Window: window}}
 }
@@ -154,7 +154,7 @@ func (f *Fixture) MustBegin(t *testing.T, in store.Intent) store.BeginAnswer {
 	return begun
 }
 
-// Admit begins what must be let in.
+// Admit begins a send that must be admitted.
 func (f *Fixture) Admit(t *testing.T, in store.Intent) store.BeginAnswer {
 	t.Helper()
 	begun := f.MustBegin(t, in)
@@ -179,7 +179,7 @@ func (f *Fixture) BeginAll(t *testing.T, n int, intent func(i int) store.Intent)
 	})
 }
 
-// admitAll begins what must be let in, all at once.
+// admitAll begins n sends at once, which must be admitted.
 func (f *Fixture) admitAll(t *testing.T, n int, intent func(i int) store.Intent) []store.BeginAnswer {
 	t.Helper()
 	begun, admitted := f.BeginAll(t, n, intent)
@@ -199,7 +199,7 @@ func (f *Fixture) endAll(t *testing.T, sends []store.BeginAnswer, outcome func(i
 		len(sends))
 }
 
-// Refuse begins what must not be let in.
+// Refuse begins a send that must be refused.
 func (f *Fixture) Refuse(t *testing.T, in store.Intent) store.BeginAnswer {
 	t.Helper()
 	begun := f.MustBegin(t, in)
@@ -380,7 +380,7 @@ func (f *Fixture) pages(t *testing.T, filter store.Filter, up bool) (all []store
 	}
 }
 
-// TempFile is a path for a database that goes with the test.
+// TempFile returns the path of a database that is removed with the test.
 func TempFile(t *testing.T) string { return filepath.Join(t.TempDir(), "test.db") }
 
 // Count counts the rows by the replica.

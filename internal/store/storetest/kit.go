@@ -22,7 +22,7 @@ import (
 // list equals an empty one.
 func Show(v any) string { return fmt.Sprintf("%+v", v) }
 
-// IsFull holds err against what a write on a full disk answers: nothing was written, and why.
+// IsFull ends the test unless err is the error of a write on a full disk, which wrote nothing.
 func IsFull(t *testing.T, err error) {
 	t.Helper()
 	Certain(t, err)
@@ -107,7 +107,8 @@ func WriteTraces(t *testing.T, f *Fixture, n int) {
 		f.Act(func(a *store.AuditEntry) { a.Recipient, a.To = recipient.Hash{15: byte(n)}, Traces["masked"] })))
 }
 
-// FoundIn names the traces that a dump or a file contains, as text or as the hex of binary columns.
+// FoundIn returns the names of the traces in a dump or a file, as text or as the hex of binary
+// columns.
 func FoundIn(content []byte) []string {
 	var names []string
 	for _, name := range slices.Sorted(maps.Keys(Traces)) {
