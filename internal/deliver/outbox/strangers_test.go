@@ -129,7 +129,7 @@ type changingServer struct {
 	conns *atomic.Int32
 }
 
-func (f changingServer) ConnLimit() int { return int(f.conns.Load()) }
+func (s changingServer) ConnLimit() int { return int(s.conns.Load()) }
 
 // Strangers' mails use all connections that the server accepts, except those reserved for others.
 // That holds even if the server's limit changes without a new send.

@@ -118,7 +118,7 @@ type deadlineRecorder struct {
 	until *time.Time
 }
 
-func (p deadlineRecorder) SetWriteDeadline(until time.Time) error { *p.until = until; return nil }
+func (r deadlineRecorder) SetWriteDeadline(until time.Time) error { *r.until = until; return nil }
 
 // If the database may work longer than the server usually waits for an answer, the answer's time is
 // extended by the database's time and by the time to write the answer.

@@ -339,7 +339,7 @@ func TestLimitsAppsShareTheQueue(t *testing.T) {
 			})
 		}
 		var all sync.WaitGroup
-		for i := range quota.MaxWaiting { // each caller waits in a line of its own, since in one line only the first could get a place in time
+		for i := range quota.MaxWaiting { // each waits in a line of its own: only the first of a line could get a place
 			all.Go(func() {
 				for range 2 {
 					if _, err := take("shop", "", fmt.Sprint(i)); err != nil {

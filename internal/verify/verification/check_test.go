@@ -60,7 +60,7 @@ func TestCodeDies(t *testing.T) {
 		r.Sleep(10*time.Minute - time.Microsecond)
 		r.Want("a moment before the end", r.Get(a.View.ID).State, "pending")
 		r.Sleep(time.Microsecond)
-		r.Svc.Use(keys.Vault{IndexKey: r.Settings.Vault.IndexKey, Ring: vtest.KeyRing(t, "k2:"+vtest.NewKey)}) // without the key, no code is compared
+		r.Svc.Use(keys.Vault{IndexKey: r.Settings.Vault.IndexKey, Ring: vtest.KeyRing(t, "k2:"+vtest.NewKey)}) // compares no code
 		r.WantChecked("after ten minutes", r.Check(a.View.ID, code), "expired false")
 		r.Want("tries left", r.Get(a.View.ID).AttemptsRemaining, verification.MaxAttempts)
 	})
@@ -284,7 +284,7 @@ func TestCancelEndsACode(t *testing.T) {
 			vtest.Equal(r, "canceled: State", v.State, "canceled")
 		}
 		r.FailStore(sqlitetest.Down, "Cancel")
-		r.WantError(vtest.Err(r.Svc.Cancel(r.Context(), vtest.BackEnd, a.View.ID)), fault.Unavailable) // a standby may lack the cancellation
+		r.WantError(vtest.Err(r.Svc.Cancel(r.Context(), vtest.BackEnd, a.View.ID)), fault.Unavailable) // a standby may lack it
 		r.MendStore()
 		r.WantChecked("the right code", r.Check(a.View.ID, code), "canceled false")
 		r.Want("tries left", r.Get(a.View.ID).AttemptsRemaining, verification.MaxAttempts)
