@@ -22,9 +22,9 @@ type webkitTab struct {
 }
 
 // WebKit starts a WebKitGTK, in which each tab is a browser of its own.
-func WebKit(t testing.TB) Browser {
-	t.Helper()
-	base := servertest.WebKit(t)
+func WebKit(all testing.TB) Browser {
+	all.Helper()
+	base := servertest.WebKit(all)
 	return Browser{func(t testing.TB, look Look) (driver, error) {
 		t.Helper()
 		args := []string{"--automation"}
@@ -42,10 +42,10 @@ func WebKit(t testing.TB) Browser {
 		var session struct{ SessionID string }
 		w := &webkitTab{base + "/session", look}
 		// Once in some hundred starts, a driver opens no session and answers nothing. A new driver
-		// does.
+		// does. It serves all later tabs, so it ends with the browser, not with this tab's test.
 		err := w.callWithin(servertest.Patience/5, http.MethodPost, "", capabilities, &session)
 		if errors.Is(err, context.DeadlineExceeded) {
-			base = servertest.WebKit(t)
+			base = servertest.WebKit(all)
 			w.session = base + "/session"
 			err = w.call(http.MethodPost, "", capabilities, &session)
 		}
