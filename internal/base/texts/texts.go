@@ -60,7 +60,7 @@ type Words struct {
 // PageLanguages has English first. If a file isn't valid JSON, it panics.
 func PageLanguages() []Words { return pageCatalogue().All() }
 
-// ConsoleLanguages are those with texts for the console, English first.
+// ConsoleLanguages returns the languages that have texts for the console, English first.
 func ConsoleLanguages() []Words { return consoleCatalogue().All() }
 
 var (

@@ -63,7 +63,7 @@ func TestAMillionSends(t *testing.T) {
 			plans.explain = map[bool]string{true: "EXPLAIN QUERY PLAN ", false: "EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF, BUFFERS OFF) "}[name == "SQLite"]
 			measure := func(what string, do func() int) {
 				plans.texts = nil
-				status := do() // this call explains its statements
+				status := do() // the planner explains the statements of this call
 				plans.off = true
 				best, used := time.Duration(1<<62), time.Duration(1<<62)
 				for range 3 {

@@ -22,8 +22,8 @@ import (
 // admission is an admitted request. It was counted between these two instants.
 type admission struct{ asked, answered time.Time }
 
-// stalled are limits and a policy for a Redis that stalls: one window passes many times during a
-// run, the others never do.
+// stalled has the limits and the policy for a Redis that stalls. During a run, one window ends many
+// times, and the others never do.
 const stalled = `policies: {default: [{name: person, scope: recipient, limit: 1, window: 1h}, {name: address, scope: ip, limit: 30, window: 1h}]}
 limits:
   brief: [{name: brief, key: user, limit: 10, window: 2s}]
