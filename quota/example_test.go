@@ -120,7 +120,7 @@ func ExampleValidate() {
 		{Name: "Hour", Scope: quota.Recipient, Limit: 5, Window: 90 * time.Millisecond},
 	}))
 	// Output:
-	// rule 1 ("minute"): limit 0 is not from 1 to 100000
+	// rule 1 ("minute"): limit 0 is not between 1 and 100000
 	// rule 2 ("Hour"): name is not of the form [a-z][a-z0-9_-]{0,31}
 	// rule 2 ("Hour"): window 90ms is not whole seconds within 1 s and 31 days
 }

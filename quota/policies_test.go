@@ -47,7 +47,7 @@ func TestValidate(t *testing.T) {
 	same(t, "text", Policy{Name: "Default", Rules: twice}.Validate().Error(),
 		`policy name "Default" is not of the form [a-z][a-z0-9_-]{0,31}
 rule 2 ("minute"): name is used before
-rule 2 ("minute"): limit 0 is not from 1 to 100000`)
+rule 2 ("minute"): limit 0 is not between 1 and 100000`)
 	same(t, "no rule at all is valid", Validate(nil) == nil, false)
 }
 

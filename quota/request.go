@@ -100,7 +100,7 @@ func checkBuckets(buckets []string) error {
 
 func checkRecord(bucket string, keep time.Duration, events []AgedEvent) error {
 	if keep < MinWindow || keep > MaxWindow+maxTurnBack {
-		return fmt.Errorf("%w: keep %v is not from 1 s to %v", ErrBadRequest, keep, MaxWindow+maxTurnBack)
+		return fmt.Errorf("%w: events can be kept for 1 s to %v, and not for %v", ErrBadRequest, MaxWindow+maxTurnBack, keep)
 	}
 	for _, e := range events {
 		if err := checkID(e.ID); err != nil {

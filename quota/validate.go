@@ -70,7 +70,7 @@ func problems(rules []Rule) (all []error) {
 
 func (r Rule) checkBounds(wrong func(field, problem string)) {
 	if r.Limit < 1 || r.Limit > MaxLimit {
-		wrong("limit", fmt.Sprintf("%d is not from 1 to %d", r.Limit, MaxLimit))
+		wrong("limit", fmt.Sprintf("%d is not between 1 and %d", r.Limit, MaxLimit))
 	}
 	if r.Days != 0 {
 		r.checkDays(wrong)
@@ -97,7 +97,7 @@ func (r Rule) checkBounds(wrong func(field, problem string)) {
 
 func (r Rule) checkDays(wrong func(field, problem string)) {
 	if r.Days < 1 || r.Days > MaxDays {
-		wrong("days", fmt.Sprintf("%d is not from 1 to %d", r.Days, MaxDays))
+		wrong("days", fmt.Sprintf("%d is not between 1 and %d", r.Days, MaxDays))
 	}
 	if r.Per != "" {
 		wrong("per", "cannot be set with days")

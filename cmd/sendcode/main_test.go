@@ -108,7 +108,7 @@ func TestCommands(t *testing.T) {
 		{"health --addr=127.0.0.1:1", mistakes, 1, "", "connect: connection refused"},
 		{"bounce", mistakes, 75, "", "4 mistakes"},
 		{"bounce --urls=x", nil, 75, "", "unknown flag --urls"},
-		{"bounce", []string{"SENDCODE_DATA_DIR=" + t.TempDir()}, 75, "", "no provider_events has the scheme dsn"},
+		{"bounce", []string{"SENDCODE_DATA_DIR=" + t.TempDir()}, 75, "", "provider_events has no entry with the scheme dsn"},
 		{"demo", mistakes, 2, "", "sendcode: error: "},
 		{"man", mistakes, 2, "", "sendcode: error: "},
 		{"--help", mistakes, 0, "doctor|docs/configuration.md", ""},

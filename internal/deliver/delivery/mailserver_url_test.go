@@ -46,7 +46,7 @@ func TestParseURLs(t *testing.T) {
 	}
 	for list, reason := range map[string]string{
 		"smtp://a.example,":                 "server 2: the scheme",
-		"smtp://a.example?connections=0":    "conns is not from 1 to 1000",
+		"smtp://a.example?connections=0":    "conns must be from 1 to 1000",
 		"smtp://h?connections=4&conns=4":    "a parameter is given twice",
 		"resend://:k@?connections=4&conns=": "a parameter is given twice",
 		"smtp://a.example,http://b.example": "the scheme must be one of smtp, smtps, ",

@@ -35,7 +35,7 @@ func TestAFaultyFileChangesNothing(t *testing.T) {
 	s.Write("policies:\n  default:\n" + apptest.TwoAnHour +
 		"  bad:\n    - {name: x, scope: recipient, limit: 0, window: 1h}\npurposes:\n  login: {ttl: 1h}\n")
 	s.Hangup(0, "rejected")
-	for _, want := range []string{"policies.bad[0].limit", "purposes.login.ttl", "0 is not from"} {
+	for _, want := range []string{"policies.bad[0].limit", "purposes.login.ttl", "0 is not between"} {
 		if !s.Logged(want) {
 			t.Errorf("nothing about %s", want)
 		}

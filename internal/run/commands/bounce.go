@@ -89,7 +89,7 @@ func (b BounceTarget) resolve(settings func() (config.Config, error)) (url, secr
 	}
 	source, ok := feedback.BounceSource(cfg.Providers)
 	if !ok {
-		return "", "", errors.New("no provider_events has the scheme dsn: give --url and --secret-file")
+		return "", "", errors.New("provider_events has no entry with the scheme dsn: give --url and --secret-file")
 	}
 	if url == "" {
 		url = "http://" + cfg.Addr + "/v1/events/" + source.Name

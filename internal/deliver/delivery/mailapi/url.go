@@ -72,10 +72,10 @@ func (c *Config) setFromURL(u *url.URL) error {
 		return err
 	}
 	if u.Port() != "" && !delivery.ParseCount(&c.Port, u.Port(), 65535) {
-		return delivery.SafeError("the port is not from 1 to 65535")
+		return delivery.SafeError("the port must be from 1 to 65535")
 	}
 	if query.Has("conns") && !delivery.ParseCount(&c.MaxConns, query.Get("conns"), maxConns) {
-		return delivery.SafeError("conns is not from 1 to 1000")
+		return delivery.SafeError("conns must be from 1 to 1000")
 	}
 	switch tls := query.Get("tls"); {
 	case query.Has("tls") && tls != "required" && tls != "none":

@@ -56,16 +56,16 @@ func (c *Config) setFromURL(u *url.URL) error {
 		return err
 	}
 	if u.Port() != "" && !delivery.ParseCount(&c.Port, u.Port(), 65535) {
-		return delivery.SafeError("the port is not from 1 to 65535")
+		return delivery.SafeError("the port must be from 1 to 65535")
 	}
 	if query.Has("conns") && !delivery.ParseCount(&c.MaxConns, query.Get("conns"), maxConns) {
-		return delivery.SafeError("conns is not from 1 to 1000")
+		return delivery.SafeError("conns must be from 1 to 1000")
 	}
 	if query.Has("conns_min") && !delivery.ParseCount(&c.MinConns, query.Get("conns_min"), maxConns) {
-		return delivery.SafeError("conns_min is not from 1 to 1000")
+		return delivery.SafeError("conns_min must be from 1 to 1000")
 	}
 	if query.Has("per_minute") && !delivery.ParseCount(&c.PerMinute, query.Get("per_minute"), maxPerMinute) {
-		return delivery.SafeError("per_minute is not from 1 to 1000000")
+		return delivery.SafeError("per_minute must be from 1 to 1000000")
 	}
 	c.OAuth, c.Mechanism = query.Get("oauth"), strings.ToUpper(query.Get("auth"))
 	if query.Has("auth") && !slices.Contains(mechanisms, c.Mechanism) {
