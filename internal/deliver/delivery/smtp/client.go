@@ -24,8 +24,9 @@ func New(config Config) (*Client, error) {
 		return nil, err
 	}
 	p := &pool{
-		least: config.MinConns, begin: config.beginConns, worked: config.beginConns, most: config.MaxConns,
-		maxMails: config.MaxMails, perMinute: config.PerMinute,
+		maxMails: config.MaxMails,
+		limit:    newConnLimit(config.MinConns, config.beginConns, config.MaxConns),
+		pace:     pace{perMinute: config.PerMinute},
 	}
 	return &Client{config: config, pool: p}, nil
 }
@@ -44,10 +45,7 @@ func (c *Client) MaxConns() int { return c.config.MaxConns }
 func (c *Client) ConnLimit() int {
 	c.pool.mu.Lock()
 	defer c.pool.mu.Unlock()
-	if trials := c.pool.trialsLocked(); trials > 0 {
-		return min(c.pool.most, c.pool.worked+trials+1)
-	}
-	return c.pool.worked
+	return c.pool.limit.maxSoon(time.Now())
 }
 
 // LoginProblem returns the reason why the client cannot log in now, and the time when this problem
@@ -59,7 +57,7 @@ func (c *Client) LoginProblem() (since time.Time, why error) { return c.config.T
 func (c *Client) ConnCounts() (inUse, idle int, waits int64) {
 	c.pool.mu.Lock()
 	defer c.pool.mu.Unlock()
-	return c.pool.open - len(c.pool.idle), len(c.pool.idle), c.pool.waits
+	return c.pool.conns.open - len(c.pool.idle), len(c.pool.idle), c.pool.waits
 }
 
 // Close says QUIT to idle connections, within about a second. Deliveries under way continue. A
@@ -127,7 +125,7 @@ func (c *Client) deliver(ctx context.Context, held *session, mail *delivery.Rend
 	if held != nil {
 		reply, usable, fail = held.deliver(ctx, mail)
 		if fail == nil || ctx.Err() != nil || !worthFreshConnection(fail) {
-			usable = !(fail != nil && fail.Crowded && c.pool.limitToLeast()) && usable
+			usable = !(fail != nil && fail.Crowded && c.pool.mailRefused()) && usable
 			return reply, fail, false
 		}
 		first, usable = fail, false
@@ -151,8 +149,8 @@ func (c *Client) deliver(ctx context.Context, held *session, mail *delivery.Rend
 	}
 	switch {
 	case refusesConnection(fail), refusesSilently(fail):
-		usable, refused = false, c.pool.limitToOthers(fail.Status == 0)
-	case fail != nil && fail.Crowded && c.pool.limitToLeast():
+		usable, refused = false, c.pool.connRefused(fail.Status == 0)
+	case fail != nil && fail.Crowded && c.pool.mailRefused():
 		usable = false
 	case usable:
 		c.pool.noteServed(held)

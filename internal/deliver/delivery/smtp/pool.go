@@ -10,39 +10,24 @@ import (
 	"sendcode/internal/deliver/delivery"
 )
 
-// pool keeps the connections to one server. Their maximum number is the field most. Connections
-// that are sending QUIT count, too.
+// pool keeps the connections to one server, as many as limit allows. Connections that are sending
+// QUIT count, too.
 //
-// At first, the pool may open `begin` connections. A backlog of waiting mails opens more. But
-// beyond the number that has worked so far, the pool opens a connection only while fewer than two
-// open connections are unproven. A connection is unproven until the server has accepted a mail over
-// it. If the server says that there are too many connections or mails of this service, the pool
-// keeps to the number of its other open connections. This limit lasts for growAfterRefusal; see
-// heldLocked.
-//
-// If all connections are in use and fewer than `least` are open, a mail opens another connection
-// immediately. If at least `least` are open, the mail first waits for growAfter, so that only a
-// backlog opens further connections. Idle connections beyond `least` are closed after shrinkAfter.
+// If all connections are in use and fewer than limit.least are open, a mail opens another
+// connection immediately. If at least so many are open, the mail first waits for growAfter, so that
+// only a backlog opens further connections. Idle connections beyond limit.least are closed after
+// shrinkAfter.
 type pool struct {
-	least, begin, most, maxMails int
-	perMinute                    int // mails that may begin within any minute; 0: any number
+	maxMails int // over one connection
 
 	mu      sync.Mutex
 	idle    []*session // the longest idle first
 	waiting []*waiter  // the longest first
-	open    int        // sessions in use, being opened, or idle
-	quits   int        // sessions that are saying QUIT, not counted in open
+	conns   connCounts
+	limit   connLimit
+	pace    pace
 	closed  bool
-	waits   int64       // mails that ever waited
-	begun   []time.Time // when the last perMinute mails began, the longest ago first
-	pace    *time.Timer // serves a waiting mail when the oldest of begun is a minute old
-
-	worked     int           // connections that may be open at once without a trial
-	unproven   int           // of open: connections that have served no mail yet
-	refused    time.Time     // the last refusal for too many connections or mails; zero: none, or a mail was accepted after refusesAll
-	refusesAll bool          // the server refused the only connection, and has accepted none since
-	alive      time.Time     // when the server last took a mail or a connection; also set when the first connection is begun
-	slowest    time.Duration // that the server took until a connection was open
+	waits   int64 // mails that ever waited
 
 	quitting sync.WaitGroup
 }
@@ -63,50 +48,7 @@ const (
 	shrinkAfter = 5 * time.Second
 	// maxIdleTime is how long any connection is kept idle.
 	maxIdleTime = 30 * time.Second
-	// growAfterRefusal is how long the pool waits after a refusal. Then it tries one connection
-	// more than the number that the server accepted.
-	growAfterRefusal = 10 * time.Minute
-	growAfterFault   = time.Minute // see heldLocked
-	maxTrials        = 2
-	// aliveFor is how long a server counts as working after it accepted a mail or a connection.
-	aliveFor = 10 * time.Second
 )
-
-// limitLocked returns how many connections there may be now. The caller holds the lock.
-func (p *pool) limitLocked() int {
-	trials := p.trialsLocked()
-	if p.unproven >= trials {
-		return p.worked
-	}
-	return min(p.most, p.worked+trials)
-}
-
-// trialsLocked returns how many unproven connections there may be at once, beyond the number of
-// connections that have worked. If the server has refused nothing, the result is two, so that a
-// slow mail on one new connection does not prevent a second one. After a refusal the result is none
-// while heldLocked returns true, and then one. The caller must hold the lock.
-func (p *pool) trialsLocked() int {
-	switch {
-	case p.refused.IsZero():
-		return maxTrials
-	case p.heldLocked():
-		return 0
-	}
-	return 1
-}
-
-// heldLocked reports whether the pool may not yet try more connections than have worked. It is true
-// for growAfterRefusal after the server refused a connection or a mail because there were too many.
-// If the refusals left only one connection of a pool that began with several, it is true only for
-// growAfterFault. In that case a short fault may have caused the refusals, or the server may have
-// counted connections of a process that has ended. The caller must hold the lock.
-func (p *pool) heldLocked() bool {
-	lasts := growAfterRefusal
-	if p.worked == 1 && p.begin > 1 {
-		lasts = growAfterFault
-	}
-	return !p.refused.IsZero() && time.Since(p.refused) < lasts
-}
 
 // acquire returns the idle session that was used last. If no session is idle, acquire waits for
 // one, at most for the duration patience. Even with a patience of 0, it waits for growAfter if one
@@ -174,10 +116,10 @@ func (p *pool) acquireOrQueue(patience time.Duration) (s *session, ok bool, t *w
 		return nil, false, nil, &delivery.Error{Class: delivery.Temporary, Stage: delivery.StageDial, Err: errClosed}
 	}
 	s, ok = p.takeOrReserveLocked(false)
-	if left := p.paceLeftLocked(); !ok && left > min(patience, maxPaceWait) {
+	if left := p.pace.left(); !ok && left > min(patience, maxPaceWait) {
 		return nil, false, nil, newPaceError(left)
 	}
-	if !ok && (patience > 0 || p.open+p.quits < p.limitLocked()) {
+	if !ok && (patience > 0 || p.conns.total() < p.maxConnsLocked()) {
 		t = &waiter{served: make(chan *session, 1)}
 		p.waiting = append(p.waiting, t)
 		p.waits++
@@ -186,7 +128,7 @@ func (p *pool) acquireOrQueue(patience time.Duration) (s *session, ok bool, t *w
 }
 
 // markOverdue lets the pool open one connection for a mail that has waited for growAfter, even if
-// p.least connections are open already.
+// p.limit.least connections are open already.
 func (p *pool) markOverdue(t *waiter) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -211,64 +153,31 @@ func (p *pool) leaveQueue(t *waiter) bool {
 // takeOrReserveLocked returns an idle session. If it returns nil and true, the caller may open a
 // session. If it returns false, the mail has to wait. The caller must hold the lock.
 func (p *pool) takeOrReserveLocked(overdue bool) (s *session, ok bool) {
-	if left := p.paceLeftLocked(); left > 0 {
-		p.serveAfterLocked(left)
+	if left := p.pace.left(); left > 0 {
+		p.pace.wakeAfter(left, p.serveWaiting)
 		return nil, false
 	}
-	s, ok = p.takeLocked(overdue)
-	if ok && p.perMinute > 0 {
-		p.begun = append(p.begun, time.Now())
-		p.begun = p.begun[max(0, len(p.begun)-p.perMinute):]
+	if s, ok = p.takeLocked(overdue); ok {
+		p.pace.begin()
 	}
 	return s, ok
-}
-
-// paceLeftLocked returns the time until perMinute lets one more mail begin. It returns 0 if a mail
-// may begin now. The caller must hold the lock.
-func (p *pool) paceLeftLocked() time.Duration {
-	if p.perMinute == 0 || len(p.begun) < p.perMinute {
-		return 0
-	}
-	return max(0, time.Until(p.begun[0].Add(time.Minute)))
-}
-
-// serveAfterLocked makes serveWaitingLocked run after the duration left. The caller holds the lock.
-func (p *pool) serveAfterLocked(left time.Duration) {
-	if p.pace != nil {
-		p.pace.Stop()
-	}
-	p.pace = time.AfterFunc(left, func() {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		p.serveWaitingLocked()
-	})
 }
 
 // paceError returns an error if perMinute lets no mail begin now; otherwise nil.
 func (p *pool) paceError() *delivery.Error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if left := p.paceLeftLocked(); left > 0 {
+	if left := p.pace.left(); left > 0 {
 		return newPaceError(left)
 	}
 	return nil
 }
 
-func newPaceError(left time.Duration) *delivery.Error {
-	return &delivery.Error{
-		Class: delivery.Temporary, Stage: delivery.StageDial, About: delivery.AboutPace, RetryAfter: left,
-		Err: delivery.ErrPace,
-	}
-}
-
-// forgetLast removes the last mail from the mails that count against perMinute. It is for a mail
-// that was allowed to begin but did not begin.
+// forgetLast is pace.forgetLast.
 func (p *pool) forgetLast() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if n := len(p.begun); n > 0 {
-		p.begun = p.begun[:n-1]
-	}
+	p.pace.forgetLast()
 }
 
 // takeLocked is takeOrReserveLocked without the pace.
@@ -278,15 +187,23 @@ func (p *pool) takeLocked(overdue bool) (s *session, ok bool) {
 		s.expiry.Stop()
 		return s, true
 	}
-	if p.open+p.quits >= p.limitLocked() || p.open >= p.least && !overdue {
+	if p.conns.total() >= p.maxConnsLocked() || p.conns.open >= p.limit.least && !overdue {
 		return nil, false
 	}
-	if p.open == 0 {
-		p.alive = time.Now().Add(shortTimeout - aliveFor) // shortTimeout from now, further connections may already be open
+	if p.conns.open == 0 {
+		p.limit.firstBegins(time.Now())
 	}
-	p.open++
-	p.unproven++
+	p.conns.open++
+	p.conns.unproven++
 	return nil, true
+}
+
+func (p *pool) maxConnsLocked() int { return p.limit.max(p.conns.unproven, time.Now()) }
+
+func (p *pool) serveWaiting() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.serveWaitingLocked()
 }
 
 // serveWaitingLocked gives idle sessions, and rights to open sessions, to the waiting mails in
@@ -309,16 +226,16 @@ func (p *pool) release(s *session, usable bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if s == nil || !s.proven {
-		p.unproven--
+		p.conns.unproven--
 	}
 	if usable && s != nil {
-		p.alive = time.Now()
+		p.limit.answered(time.Now())
 	}
 	switch {
 	case s == nil:
-		p.open--
+		p.conns.open--
 	case !usable || p.closed:
-		p.open--
+		p.conns.open--
 		s.closeSocket()
 	case s.mails >= p.maxMails:
 		p.quitLaterLocked(s)
@@ -328,57 +245,32 @@ func (p *pool) release(s *session, usable bool) {
 	p.serveWaitingLocked()
 }
 
-// limitToOthers is called after the server refused a connection. It limits the pool to the number
-// of its other open connections. If there are any, it returns true, because the mail can be sent
-// over one of them. If there are none, the pool opens only one connection at a time until the
-// server has accepted a mail.
-//
-// A refusal is silent if the server did not reply. A silent refusal limits the pool only if there
-// are other connections and the server accepted a mail or a connection within the last aliveFor.
-// Any other silent refusal sets no limit, and the result is false.
-func (p *pool) limitToOthers(silent bool) bool {
+// connRefused is connLimit.connRefused.
+func (p *pool) connRefused(silent bool) (othersWork bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	others := p.open + p.quits - 1
-	if silent && (others == 0 || time.Since(p.alive) >= aliveFor) {
-		p.refusesAll = others == 0 && p.heldLocked()
-		return false
-	}
-	p.worked, p.refused, p.refusesAll = max(1, others), time.Now(), others == 0
-	return others > 0
+	return p.limit.connRefused(p.conns, silent, time.Now())
 }
 
-// noteOpened is called when the server has accepted a connection. The parameter took is how long
-// the server needed.
+// mailRefused is connLimit.mailRefused.
+func (p *pool) mailRefused() (closes bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.limit.mailRefused(p.conns, time.Now())
+}
+
+// noteOpened is connLimit.opened.
 func (p *pool) noteOpened(took time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.alive, p.slowest = time.Now(), max(p.slowest, took)
+	p.limit.opened(took, time.Now())
 }
 
-// isSilent reports whether the server may be refusing one more connection by not replying. The
-// parameter waited is how long the new connection has waited. The result is true if other
-// connections work, and if waited is at least twice the longest time that any connection took to
-// open.
+// isSilent is connLimit.isSilent.
 func (p *pool) isSilent(waited time.Duration) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.open > p.unproven && time.Since(p.alive) < aliveFor && waited >= 2*p.slowest
-}
-
-// limitToLeast is called after the server refused a mail with a reply that may mean too many
-// connections or mails (delivery.Error.Crowded). If more than `least` connections are open,
-// limitToLeast limits the pool to the number of the other connections and returns true. The caller
-// then closes its connection. Unlike the limit of limitToOthers, this limit is never below `least`,
-// because the server refused a mail and not the connection.
-func (p *pool) limitToLeast() bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	more := p.open > p.least
-	if more {
-		p.worked, p.refused = max(p.least, p.open+p.quits-1), time.Now()
-	}
-	return more
+	return p.limit.isSilent(p.conns, waited, time.Now())
 }
 
 // noteServed is called when the server has accepted a mail over a connection, or refused only that
@@ -391,11 +283,8 @@ func (p *pool) noteServed(s *session) {
 		return
 	}
 	s.proven = true
-	p.unproven--
-	if p.refusesAll {
-		p.worked, p.refused, p.refusesAll = p.begin, time.Time{}, false
-	}
-	p.worked = max(p.worked, p.open-p.unproven+p.quits)
+	p.conns.unproven--
+	p.limit.accepted(p.conns)
 	p.serveWaitingLocked()
 }
 
@@ -404,7 +293,7 @@ func (p *pool) addIdleLocked(s *session) {
 	p.idle = append(p.idle, s)
 	s.idleSince = time.Now()
 	lasts := maxIdleTime
-	if p.open > p.least {
+	if p.conns.open > p.limit.least {
 		lasts = shrinkAfter
 	}
 	if s.expiry == nil {
@@ -416,13 +305,13 @@ func (p *pool) addIdleLocked(s *session) {
 
 // quitLaterLocked ends a session with QUIT in the background. The caller holds the lock.
 func (p *pool) quitLaterLocked(s *session) {
-	p.open--
-	p.quits++
+	p.conns.open--
+	p.conns.quits++
 	p.quitting.Go(func() {
 		defer func() {
 			p.mu.Lock()
 			defer p.mu.Unlock()
-			p.quits--
+			p.conns.quits--
 			p.serveWaitingLocked()
 		}()
 		defer panics.Recover(panics.Other)
@@ -430,8 +319,8 @@ func (p *pool) quitLaterLocked(s *session) {
 	})
 }
 
-// expire closes a session that has been idle too long. If at most p.least sessions are open, the
-// session stays open until it has been idle for maxIdleTime.
+// expire closes a session that has been idle too long. If at most p.limit.least sessions are open,
+// the session stays open until it has been idle for maxIdleTime.
 func (p *pool) expire(s *session) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -439,15 +328,13 @@ func (p *pool) expire(s *session) {
 	if n < 0 {
 		return
 	}
-	if left := maxIdleTime - time.Since(s.idleSince); left > 0 && p.open <= p.least {
+	if left := maxIdleTime - time.Since(s.idleSince); left > 0 && p.conns.open <= p.limit.least {
 		s.expiry.Reset(left)
 		return
 	}
 	p.idle = slices.Delete(p.idle, n, n+1)
 	p.quitLaterLocked(s)
-	if !p.heldLocked() { // the backlog is over
-		p.worked = max(min(p.worked, p.begin), p.open)
-	}
+	p.limit.backlogEnded(p.conns, time.Now())
 }
 
 // replace is called when the most recently used session proved to be broken, before a new session
@@ -456,12 +343,12 @@ func (p *pool) expire(s *session) {
 func (p *pool) replace() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.unproven++
+	p.conns.unproven++
 	for _, s := range p.idle {
 		s.expiry.Stop()
 		s.closeSocket()
 	}
-	p.open -= len(p.idle)
+	p.conns.open -= len(p.idle)
 	p.idle = nil
 	p.serveWaitingLocked()
 }
@@ -471,9 +358,7 @@ func (p *pool) replace() {
 func (p *pool) close() {
 	p.mu.Lock()
 	p.closed = true
-	if p.pace != nil {
-		p.pace.Stop()
-	}
+	p.pace.stop()
 	for _, s := range p.idle {
 		s.expiry.Stop()
 		p.quitLaterLocked(s)

@@ -100,7 +100,7 @@ func TestStrongestMechanism(t *testing.T) {
 // A refused connection does not count as one that worked, even if it is still open while another
 // connection serves its first mail.
 func TestARefusedConnectionHasNotWorked(t *testing.T) {
-	p := &pool{least: 4, begin: 2, worked: 2, most: 20, open: 2}
+	p := &pool{limit: newConnLimit(4, 2, 20), conns: connCounts{open: 2}}
 	trials := make([]*session, 2)
 	for i := range trials {
 		if _, ok := p.takeLocked(false); !ok {
@@ -108,9 +108,9 @@ func TestARefusedConnectionHasNotWorked(t *testing.T) {
 		}
 		trials[i] = &session{}
 	}
-	servertest.Same(t, "others", p.limitToOthers(false), true)
+	servertest.Same(t, "others", p.connRefused(false), true)
 	p.noteServed(trials[0])
-	servertest.Same(t, "have worked", p.worked, 3)
+	servertest.Same(t, "have worked", p.limit.worked, 3)
 }
 
 // A stranger chose the recipient, but not our account or our pace at a server.

@@ -1,0 +1,148 @@
+package smtp
+
+import "time"
+
+// connLimit is an adaptive concurrency limit: it learns from a server's answers how many
+// connections the server takes at once. It is not safe for concurrent use; the pool's lock guards
+// it.
+//
+// It begins with `begin` connections. Beyond the number that has worked so far, it allows a
+// connection only while fewer than maxTrials open connections are unproven. If the server says that
+// there are too many connections or mails of this service, the limit is the number of the other
+// open connections for growAfterRefusal, and is then tried again with one more; see held.
+type connLimit struct {
+	least, begin, most int
+
+	worked     int           // connections that may be open at once without a trial
+	refused    time.Time     // the last refusal for too many connections or mails; zero: none, or a mail was accepted after refusesAll
+	refusesAll bool          // the server refused the only connection, and has accepted none since
+	alive      time.Time     // when the server last took a mail or a connection; see firstBegins
+	slowest    time.Duration // that the server took until a connection was open
+}
+
+func newConnLimit(least, begin, most int) connLimit {
+	return connLimit{least: least, begin: begin, most: most, worked: begin}
+}
+
+// connCounts has the numbers of a pool's connections.
+type connCounts struct {
+	open     int // sessions in use, being opened, or idle
+	unproven int // of open: the server has accepted no mail over them yet
+	quits    int // sessions that are saying QUIT, not counted in open
+}
+
+// total is the number that the server sees.
+func (c connCounts) total() int { return c.open + c.quits }
+
+const (
+	// growAfterRefusal is how long a limit that a refusal set lasts.
+	growAfterRefusal = 10 * time.Minute
+	growAfterFault   = time.Minute // see held
+	maxTrials        = 2
+	// aliveFor is how long a server counts as working after it accepted a mail or a connection.
+	aliveFor = 10 * time.Second
+)
+
+// max returns how many connections there may be now, if unproven of them have served no mail yet.
+func (l *connLimit) max(unproven int, now time.Time) int {
+	trials := l.trials(now)
+	if unproven >= trials {
+		return l.worked
+	}
+	return min(l.most, l.worked+trials)
+}
+
+// maxSoon is for Client.ConnLimit.
+func (l *connLimit) maxSoon(now time.Time) int {
+	if trials := l.trials(now); trials > 0 {
+		return min(l.most, l.worked+trials+1)
+	}
+	return l.worked
+}
+
+// trials returns how many unproven connections there may be at once, beyond the number that has
+// worked. There are two before the first refusal, so that a slow mail on one new connection does
+// not prevent a second one; none while held returns true; and then one.
+func (l *connLimit) trials(now time.Time) int {
+	switch {
+	case l.refused.IsZero():
+		return maxTrials
+	case l.held(now):
+		return 0
+	}
+	return 1
+}
+
+// held reports whether a refusal still forbids more connections than have worked. If the refusals
+// left only one connection of a pool that began with several, they do so only for growAfterFault:
+// a short fault may have caused them, or the server may have counted connections of a process that
+// has ended.
+func (l *connLimit) held(now time.Time) bool {
+	lasts := growAfterRefusal
+	if l.worked == 1 && l.begin > 1 {
+		lasts = growAfterFault
+	}
+	return !l.refused.IsZero() && now.Sub(l.refused) < lasts
+}
+
+// firstBegins notes that a connection begins and no other is open. The server then counts as
+// working for shortTimeout, since further connections may already be open when this one fails.
+func (l *connLimit) firstBegins(now time.Time) { l.alive = now.Add(shortTimeout - aliveFor) }
+
+// answered notes that a mail left its connection usable.
+func (l *connLimit) answered(now time.Time) { l.alive = now }
+
+// opened notes that the server accepted a connection and took this long.
+func (l *connLimit) opened(took time.Duration, now time.Time) {
+	l.alive, l.slowest = now, max(l.slowest, took)
+}
+
+// accepted notes that a connection has become proven; n already says so.
+func (l *connLimit) accepted(n connCounts) {
+	if l.refusesAll {
+		l.worked, l.refused, l.refusesAll = l.begin, time.Time{}, false
+	}
+	l.worked = max(l.worked, n.total()-n.unproven)
+}
+
+// connRefused notes that the server refused a connection, which n still counts. The limit is then
+// the number of the others. If there are any, connRefused returns true, because the mail can be
+// sent over one of them. If there are none, the limit is one until the server has accepted a mail.
+//
+// A refusal is silent if the server did not reply. A silent refusal sets a limit only if there are
+// others and the server accepted a mail or a connection within the last aliveFor; otherwise the
+// result is false.
+func (l *connLimit) connRefused(n connCounts, silent bool, now time.Time) (othersWork bool) {
+	others := n.total() - 1
+	if silent && (others == 0 || now.Sub(l.alive) >= aliveFor) {
+		l.refusesAll = others == 0 && l.held(now)
+		return false
+	}
+	l.worked, l.refused, l.refusesAll = max(1, others), now, others == 0
+	return others > 0
+}
+
+// mailRefused notes that the server refused a mail with a reply that may mean too many connections
+// or mails (delivery.Error.Crowded). If more than `least` connections are open, the limit is the
+// number of the others, and the caller closes its connection. Unlike the limit of connRefused, this
+// one is never below `least`, because the server refused a mail and not the connection.
+func (l *connLimit) mailRefused(n connCounts, now time.Time) (closes bool) {
+	if n.open <= l.least {
+		return false
+	}
+	l.worked, l.refused = max(l.least, n.total()-1), now
+	return true
+}
+
+// backlogEnded notes that a connection was closed because no mail needed it.
+func (l *connLimit) backlogEnded(n connCounts, now time.Time) {
+	if !l.held(now) {
+		l.worked = max(min(l.worked, l.begin), n.open)
+	}
+}
+
+// isSilent reports whether the server may be refusing one more connection by not replying, which
+// has waited this long: other connections work, and none took half as long to open.
+func (l *connLimit) isSilent(n connCounts, waited time.Duration, now time.Time) bool {
+	return n.open > n.unproven && now.Sub(l.alive) < aliveFor && waited >= 2*l.slowest
+}
