@@ -3,8 +3,10 @@ package delivery
 import "slices"
 
 // About is the subject of a failure. It decides which other messages would fail, too. It is set
-// once, where the answer of the server or carrier is read: by ErrorByReply for mail servers, and by
-// the tables of package providerhttp and of the carriers.
+// where the answer of the server or carrier is read: by ErrorByReply for mail servers, and by the
+// tables of package providerhttp and of the carriers. What an answer alone does not show is set
+// afterwards, in package smtp: that the recipient caused it (blameRecipient), and that no other
+// connection became free (Client.Deliver).
 type About string
 
 // From all messages to one.

@@ -123,7 +123,7 @@ func (c *Client) deliver(ctx context.Context, held *session, mail *delivery.Rend
 	usable := false           // so that a panic closes the session without QUIT
 	defer func() { c.pool.release(held, usable) }()
 	if held != nil {
-		reply, usable, fail = held.deliver(ctx, mail)
+		reply, usable, fail = held.deliver(ctx, mail, nil)
 		if fail == nil || ctx.Err() != nil || !worthFreshConnection(fail) {
 			usable = !(fail != nil && fail.Crowded && c.pool.mailRefused()) && usable
 			return reply, fail, false
@@ -142,10 +142,7 @@ func (c *Client) deliver(ctx context.Context, held *session, mail *delivery.Rend
 		c.pool.noteOpened(time.Since(began))
 		c.NoteCertificate(held.state, held.unverified)
 		held.served = func() { c.pool.noteServed(held) }
-		reply, usable, fail = held.deliver(ctx, mail)
-	}
-	if aboutRecipient(first, fail) {
-		fail.About, fail.Crowded = delivery.AboutRecipient, false
+		reply, usable, fail = held.deliver(ctx, mail, first)
 	}
 	switch {
 	case refusesConnection(fail), refusesSilently(fail):

@@ -12,15 +12,14 @@ import (
 
 // deliver runs one mail transaction (RFC 5321 section 3.3). It returns the reply that accepted the
 // mail, and whether the session can be used again. If ctx is canceled during any step of the
-// transaction, deliver closes the socket.
-func (s *session) deliver(ctx context.Context, mail *delivery.RenderedMail) (reply string, usable bool,
+// transaction, deliver closes the socket. For used see blameRecipient.
+func (s *session) deliver(ctx context.Context, mail *delivery.RenderedMail, used *delivery.Error) (reply string, usable bool,
 	fail *delivery.Error,
 ) {
 	stop := context.AfterFunc(ctx, s.closeSocket)
 	defer stop()
 	s.reused = s.mails > 0
 	s.mails++
-	m := &mail.Message
 	s.hastyRecipient = func(time.Duration) bool {
 		return mail.OtherIsFree != nil && mail.OtherIsFree()
 	}
@@ -30,9 +29,7 @@ func (s *session) deliver(ctx context.Context, mail *delivery.RenderedMail) (rep
 		reply, fail = s.sendContent(ctx, mail.Content)
 	}
 	usable = stop() && !s.adrift && (fail == nil || !fail.ConnectionEnds)
-	if m.Stranger {
-		blameRecipient(fail)
-	}
+	blameRecipient(fail, used, mail.Message.Stranger)
 	s.stale = fail != nil
 	return reply, usable, fail
 }

@@ -97,32 +97,37 @@ func refusesSilently(fail *delivery.Error) bool {
 	return false
 }
 
-// aboutRecipient reports whether a mail ended first a used and then a fresh connection at the same
-// step, after MAIL. This shows that the recipient is the cause, because the used connection had
-// delivered other mails before. For example, some servers answer 421 to one recipient.
-func aboutRecipient(used, fresh *delivery.Error) bool {
+// blameRecipient sets About to AboutRecipient where a failure is due to the recipient, although the
+// reply alone says otherwise. used is the mail's failure over a kept connection, after which it was
+// offered over a fresh one; nil: none.
+func blameRecipient(fail, used *delivery.Error, stranger bool) {
+	if endedBoth(used, fail) || stranger && dependsOnRecipient(fail) {
+		fail.About, fail.Crowded = delivery.AboutRecipient, false
+	}
+}
+
+// endedBoth reports whether a mail ended first a used and then a fresh connection at the same step,
+// after MAIL. The used connection had delivered other mails before. For example, some servers
+// answer 421 to one recipient.
+func endedBoth(used, fresh *delivery.Error) bool {
 	return used != nil && fresh != nil && used.About == delivery.AboutConnection && fresh.About == delivery.AboutConnection &&
 		used.Stage == fresh.Stage && used.Stage != delivery.StageMail
 }
 
-// blameRecipient marks a stranger's mail as failed because of the recipient, since the stranger
-// chose the recipient's domain. It sets About to AboutRecipient if the failure is Temporary and
-// happened at RCPT or later. There are two exceptions: AboutUs always stays, and AboutPace and
-// AboutAccount stay after RCPT.
-func blameRecipient(fail *delivery.Error) {
+// dependsOnRecipient reports whether a stranger, who chose the recipient's domain, may have caused
+// a failure: it is Temporary and happened at RCPT or later. There are two exceptions: AboutUs
+// always, and AboutPace and AboutAccount after RCPT.
+func dependsOnRecipient(fail *delivery.Error) bool {
 	if fail == nil || fail.Class != delivery.Temporary || fail.About == delivery.AboutUs {
-		return
+		return false
 	}
 	switch fail.Stage {
-	case delivery.StageData, delivery.StageBody, delivery.StageDot:
-		if fail.About == delivery.AboutPace || fail.About == delivery.AboutAccount {
-			return
-		}
 	case delivery.StageRcpt:
-	default:
-		return
+		return true
+	case delivery.StageData, delivery.StageBody, delivery.StageDot:
+		return fail.About != delivery.AboutPace && fail.About != delivery.AboutAccount
 	}
-	fail.About, fail.Crowded = delivery.AboutRecipient, false
+	return false
 }
 
 var enhancedCodePattern = regexp.MustCompile(`^[245]\.[0-9]{1,3}\.[0-9]{1,3}$`)

@@ -132,11 +132,49 @@ func TestBlameRecipient(t *testing.T) {
 				if blamed {
 					want.About, want.Crowded = delivery.AboutRecipient, false
 				}
-				blameRecipient(fail)
+				blameRecipient(fail, nil, true)
 				what := fmt.Sprint(class, stage, subject)
 				servertest.Same(t, what, fmt.Sprint(fail.About, fail.Crowded), fmt.Sprint(want.About, want.Crowded))
 			}
 		}
 	}
-	blameRecipient(nil)
+	blameRecipient(nil, nil, true)
+}
+
+// A mail that ends two connections at the same step after MAIL does so by its recipient. A known
+// person's other failures stay what the reply says.
+func TestBlameRecipientOfTwoConnections(t *testing.T) {
+	for _, c := range []struct {
+		name        string
+		used, fresh *delivery.Error
+		blamed      bool
+	}{
+		{name: "only a fresh one", fresh: &delivery.Error{Stage: delivery.StageRcpt, About: delivery.AboutConnection}},
+		{
+			name: "both at RCPT", used: &delivery.Error{Stage: delivery.StageRcpt, About: delivery.AboutConnection},
+			fresh: &delivery.Error{Stage: delivery.StageRcpt, About: delivery.AboutConnection}, blamed: true,
+		},
+		{
+			name: "both at MAIL", used: &delivery.Error{Stage: delivery.StageMail, About: delivery.AboutConnection},
+			fresh: &delivery.Error{Stage: delivery.StageMail, About: delivery.AboutConnection},
+		},
+		{
+			name: "at two steps", used: &delivery.Error{Stage: delivery.StageRcpt, About: delivery.AboutConnection},
+			fresh: &delivery.Error{Stage: delivery.StageData, About: delivery.AboutConnection},
+		},
+		{
+			name: "the used one broke", used: &delivery.Error{Stage: delivery.StageRcpt},
+			fresh: &delivery.Error{Stage: delivery.StageRcpt, About: delivery.AboutConnection},
+		},
+		{
+			name: "the fresh one broke", used: &delivery.Error{Stage: delivery.StageRcpt, About: delivery.AboutConnection},
+			fresh: &delivery.Error{Stage: delivery.StageRcpt},
+		},
+	} {
+		c.fresh.Class, c.fresh.Crowded = delivery.Temporary, true
+		blameRecipient(c.fresh, c.used, false)
+		servertest.Same(t, c.name, c.fresh.About == delivery.AboutRecipient, c.blamed)
+		servertest.Same(t, c.name+": crowded", c.fresh.Crowded, !c.blamed)
+	}
+	blameRecipient(nil, &delivery.Error{}, false)
 }
