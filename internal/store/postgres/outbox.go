@@ -121,7 +121,7 @@ func (db *DB) see(ctx context.Context) (seen seenTransactions, err error) {
 	err = db.readOnPool(ctx, func(ctx context.Context, conn *pgxpool.Conn) error {
 		return conn.QueryRow(ctx, db.replaceNow(`
 SELECT @now, pg_snapshot_xmin(s.now)::text::bigint, pg_snapshot_xmax(s.now)::text::bigint FROM pg_current_snapshot() AS s (now)`)).
-			Scan(&seen.at, &seen.oldest, &seen.next)
+			Scan(sqlgen.ScannerFor(&seen.at), &seen.oldest, &seen.next)
 	})
 	return seen, err
 }
