@@ -44,7 +44,7 @@ func (s *PostgresServer) makeCluster(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("postgres --version: %w", err)
 	}
-	cache, err := cacheDir()
+	cache, err := CacheDir()
 	if err != nil {
 		return err
 	}
@@ -64,9 +64,9 @@ func (s *PostgresServer) makeCluster(ctx context.Context) error {
 	return copyTree(whole, s.data(), s.owner)
 }
 
-// cacheDir returns the folder for clusters in the user's folder for caches. If there is no home, or
-// if it cannot be written, the folder is beside the servers.
-func cacheDir() (string, error) {
+// CacheDir returns the folder for what takes long to make, in the user's folder for caches. If there
+// is no home, or if it cannot be written, the folder is beside the servers.
+func CacheDir() (string, error) {
 	if cache, err := os.UserCacheDir(); err == nil {
 		dir := filepath.Join(cache, "sendcode")
 		if os.MkdirAll(dir, 0o700) == nil && mayWrite(dir) {

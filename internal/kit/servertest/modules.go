@@ -27,9 +27,9 @@ func NodeModules(t testing.TB, source string) string {
 		lock, err = os.ReadFile(filepath.Join(source, "package.json"))
 	}
 	need(t, err)
-	cache, err := os.UserCacheDir()
+	cache, err := CacheDir()
 	need(t, err)
-	folder := filepath.Join(cache, "sendcode", fmt.Sprintf("%s-%x", filepath.Base(source), sha256.Sum256(lock)))
+	folder := filepath.Join(cache, fmt.Sprintf("%s-%x", filepath.Base(source), sha256.Sum256(lock)))
 	need(t, os.MkdirAll(folder, 0o755))
 	one := flock.New(filepath.Join(folder, "lock"))
 	need(t, one.Lock())

@@ -50,7 +50,7 @@ func TestCacheWithoutAHome(t *testing.T) {
 	for _, home := range []string{"", "/dev/null", t.TempDir()} {
 		t.Setenv("XDG_CACHE_HOME", "")
 		t.Setenv("HOME", home)
-		dir, err := cacheDir()
+		dir, err := CacheDir()
 		if in := home != "" && strings.HasPrefix(dir, home+"/"); err != nil || !mayWrite(dir) || in != (len(home) > len("/dev/null")) {
 			t.Errorf("HOME=%s: %s, %v", home, dir, err)
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"sendcode/internal/kit/browsertest"
+	"sendcode/internal/kit/servertest"
 )
 
 // Axe finds barriers to accessibility in a page with axe-core, in the browser of a test.
@@ -29,10 +30,10 @@ const axeBundle = "devtools://devtools/bundled/third_party/lighthouse/lighthouse
 const axeOpening = "/*! axe v"
 
 // LoadAxe reads axe-core from a Chromium, which it starts and ends. It does so once for each
-// version of the program: a file in the user's cache folder keeps axe-core. program is the path of
+// version of the program: a file in [servertest.CacheDir] keeps axe-core. program is the path of
 // a Chromium with developer tools, which the headless shell lacks.
 func LoadAxe(ctx context.Context, program string) (*Axe, error) {
-	cache, err := os.UserCacheDir()
+	cache, err := servertest.CacheDir()
 	if err != nil {
 		return nil, err
 	}
@@ -41,7 +42,7 @@ func LoadAxe(ctx context.Context, program string) (*Axe, error) {
 		return nil, err
 	}
 	of := fmt.Sprint(program, about.Size(), about.ModTime().UnixNano())
-	kept := filepath.Join(cache, "sendcode", fmt.Sprintf("axe-%x.js", sha256.Sum256([]byte(of))))
+	kept := filepath.Join(cache, fmt.Sprintf("axe-%x.js", sha256.Sum256([]byte(of))))
 	if source, err := os.ReadFile(kept); err == nil {
 		return &Axe{string(source)}, nil
 	}
@@ -50,7 +51,7 @@ func LoadAxe(ctx context.Context, program string) (*Axe, error) {
 		return nil, fmt.Errorf("axe: %w", err)
 	}
 	written := fmt.Sprint(kept, ".", os.Getpid()) // another process may be at it, too
-	if err := errors.Join(os.MkdirAll(filepath.Dir(kept), 0o755), os.WriteFile(written, []byte(source), 0o600),
+	if err := errors.Join(os.WriteFile(written, []byte(source), 0o600),
 		os.Rename(written, kept)); err != nil {
 		return nil, err
 	}
