@@ -92,6 +92,23 @@ func TestConnLimitLearnsFromAnswers(t *testing.T) {
 			now: 6, soon: 7,
 		},
 		{
+			name: "eight worked, then the only one is silent", did: func(l *connLimit) {
+				accept(l, connCounts{open: 8})
+				l.connRefused(connCounts{open: 1, unproven: 1}, true, start)
+				accept(l, connCounts{open: 1})
+			},
+			now: 9, soon: 9,
+		},
+		{
+			name: "it is down after it refused the third: that limit lasts", did: func(l *connLimit) {
+				l.answered(start)
+				l.connRefused(connCounts{open: 3, unproven: 1}, false, start)
+				l.connRefused(connCounts{open: 2, unproven: 1}, true, start.Add(aliveFor))
+				accept(l, connCounts{open: 1})
+			},
+			now: 2, soon: 2,
+		},
+		{
 			name: "a mail is refused", did: func(l *connLimit) { l.mailRefused(connCounts{open: 4, quits: 2}, start) },
 			after: growAfterRefusal - 1, now: 5, soon: 5,
 		},
