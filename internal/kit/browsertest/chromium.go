@@ -110,6 +110,7 @@ func (l Look) Apply() chromedp.Action[chromedp.Void] {
 		Command(emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{
 			{Name: "prefers-color-scheme", Value: scheme}, {Name: "prefers-reduced-motion", Value: motion},
 		}}),
+		chromedp.Func(stayOnline),
 		// without this, keys go to the newest tab
 		Command(emulation.SetFocusEmulationEnabled, emulation.SetFocusEmulationEnabledParams{Enabled: true}),
 	}
@@ -121,6 +122,24 @@ func (l Look) Apply() chromedp.Action[chromedp.Void] {
 			Command(network.SetExtraHTTPHeaders, network.SetExtraHTTPHeadersParams{Headers: network.Headers{"Accept-Language": l.Lang}}))
 	}
 	return chromedp.Steps(steps...)
+}
+
+// Online sets what the tab's navigator.onLine says. Where only the loopback is up, as on a machine
+// without a network, Chromium would say that it is offline. The rates are of navigator.connection
+// alone; without them, Chromium takes its own view again.
+func Online(is bool) chromedp.Action[chromedp.Void] {
+	const fast = 1e9
+	return Command(network.OverrideNetworkState,
+		network.OverrideNetworkStateParams{Offline: !is, DownloadThroughput: fast, UploadThroughput: fast})
+}
+
+// stayOnline makes the tab's navigator.onLine true.
+func stayOnline(ctx context.Context, _ *chromedp.Target) error {
+	online, err := chromedp.Run(ctx, chromedp.Evaluate[bool]("navigator.onLine"))
+	if err != nil || online {
+		return err
+	}
+	return chromedp.Do(ctx, Online(true))
 }
 
 // Command returns an action that sends one command of the DevTools protocol to the tab.

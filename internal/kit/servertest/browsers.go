@@ -28,6 +28,7 @@ user_pref("dom.security.https_first", false);
 user_pref("extensions.enabledScopes", 0);
 user_pref("fission.autostart", false);
 user_pref("gfx.webrender.software", true);
+user_pref("network.manage-offline-status", false);
 user_pref("services.settings.server", "data:,#remote-settings-dummy/v1");
 user_pref("ui.prefersReducedMotion", 1);
 `
@@ -91,7 +92,7 @@ func WebKit(t testing.TB) (base string) {
 	s.place.write(t, ".config/gtk-3.0/gtk.css", "* { min-width: 0; padding: 0; margin: 0; border-width: 0; }")
 	s.place.write(t, ".config/gtk-3.0/settings.ini", "[Settings]\ngtk-enable-animations=false\n") // reduced motion
 	s.command = func() *exec.Cmd {
-		cmd := exec.Command(program, "--port="+strconv.Itoa(s.place.port))
+		cmd := exec.Command(program, "--host=127.0.0.1", "--port="+strconv.Itoa(s.place.port))
 		cmd.Env = append(os.Environ(), "HOME="+s.place.dir, "DISPLAY="+name, "NO_AT_BRIDGE=1", "GSETTINGS_BACKEND=memory", "LC_ALL=C.UTF-8")
 		return cmd
 	}

@@ -17,7 +17,6 @@ func Offline(off bool) chromedp.Action[chromedp.Void] {
 				UploadThroughput: -1,
 			}},
 		}),
-		browsertest.Command(network.OverrideNetworkState,
-			network.OverrideNetworkStateParams{Offline: off, DownloadThroughput: -1, UploadThroughput: -1}),
+		browsertest.Online(!off),
 	)
 }
