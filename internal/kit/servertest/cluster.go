@@ -64,8 +64,8 @@ func (s *PostgresServer) makeCluster(ctx context.Context) error {
 	return copyTree(whole, s.data(), s.owner)
 }
 
-// CacheDir returns the folder for what takes long to make, in the user's folder for caches. If there
-// is no home, or if it cannot be written, the folder is beside the servers.
+// CacheDir returns the folder for what takes long to make, in the user's folder for caches. If
+// there is no home, or if it cannot be written, the folder is beside the servers.
 func CacheDir() (string, error) {
 	if cache, err := os.UserCacheDir(); err == nil {
 		dir := filepath.Join(cache, "sendcode")
