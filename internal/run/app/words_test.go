@@ -26,7 +26,7 @@ var conditions = []struct {
 			"database_standby_away",
 		},
 		"away", "Database away", "SendcodeDatabaseAway",
-		"The database is away: no row can be written within 5 s, so no code is sent; /readyz says why",
+		"The database is away: no row can be written within 5 s, so no code is sent. /readyz says why",
 		"readiness.go", `"database away: nothing is sent"`,
 	},
 	{[]string{"database_slow"}, "slow", "Database slow", "SendcodeDatabaseSlow", "", "readiness.go", `"database slow: look`},
@@ -37,7 +37,7 @@ var conditions = []struct {
 	},
 	{
 		[]string{"mail_servers_suspended"},
-		"suspended", "Sends wait", "SendcodeAllServersSuspended", "",
+		"suspended", "Sends wait", "SendcodeAllServersSuspended", "All mail servers or all carriers are suspended after failures",
 		"stores.go", `" suspended after failures"`,
 	},
 	{
@@ -47,7 +47,7 @@ var conditions = []struct {
 	},
 	{[]string{"mails_slow", "texts_slow"}, "", "Sends wait", "SendcodeDeliverySlow", "messages go out too slowly", "", ""},
 	{[]string{"mails_refused", "texts_refused"}, "", "Sends fail", "SendcodeSendsRefused", "refuses over 80 % of what is sent", "", ""},
-	{[]string{"clock_off"}, "", "Clock", "SendcodeClockOff", "", "clock.go", `"clock off: let NTP run"`},
+	{[]string{"clock_off"}, "", "Clock", "SendcodeClockOff", "is more than 5 s off the clock of the database", "clock.go", `"clock off: let NTP run"`},
 	{[]string{"suppressions_held"}, "", "Bursts", "SendcodeSuppressionsHeld", "addresses within minutes with", "", ""},
 	{[]string{"key_missing", "other_keys"}, "", "Keys", "", "", "", ""},
 	{[]string{"held"}, "", "Database away", "", "", "probes.go", `"sends held: `},
