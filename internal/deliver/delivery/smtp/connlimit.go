@@ -130,7 +130,7 @@ func (l *connLimit) mailRefused(n connCounts, now time.Time) (closes bool) {
 	if n.open <= l.least {
 		return false
 	}
-	l.worked, l.refused = max(l.least, n.total()-1), now
+	l.worked, l.refused = n.total()-1, now
 	return true
 }
 
