@@ -231,8 +231,8 @@ func aCodeEndsWhileATabSleeps(t *testing.T, tab *browsertest.Tab) {
 	g.sound()
 }
 
-// anOfferEndsWhileATabSleeps: text messages could be sent when the first card was drawn. A person
-// who asks for one is offered a mail, and does not read that the page has a mistake.
+// anOfferEndsWhileATabSleeps tests a first card from a time when text messages could be sent. A
+// person who requests one now is offered a mail, and reads no word of a mistake of the page.
 func anOfferEndsWhileATabSleeps(t *testing.T, tab *browsertest.Tab) {
 	for name, c := range map[string]struct {
 		end        func(*pagetest.World)
