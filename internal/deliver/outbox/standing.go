@@ -297,76 +297,29 @@ func (o *Outbox) makeWay(l *lane, now time.Time) {
 	if len(l.underWay) == 0 || l.workers < l.most {
 		return
 	}
-	soonest := l.soonest(now)
-	if soonest != 0 && l.most > 0 {
+	if soonest := l.soonest(now); soonest != 0 && l.most > 0 {
 		if soonest > 0 && l.recheck == nil {
 			o.makeWayAfter(l, soonest)
 		}
 		return
 	}
-	waits := l.demand(now)
-	if known := o.lanes[store.Queue{Channel: l.Channel}]; known.workers > 0 && o.limitsOf(l.Channel).ConnLimit() == 1 {
-		waits.networks++ // known people's messages share the only connection
+	waits := o.demandOf(l, now)
+	needed, pause := l.workersNeeded(waits, now)
+	if pause > 0 {
+		o.makeWayAfter(l, pause)
+		return
 	}
-	waits.networks += max(0, l.workers-l.most) // the server takes fewer than when these began
-	n := waits.networks
-	needed, next := n-max(0, l.most-l.workers), time.Duration(0)
-	if n == 0 && waits.held {
-		needed++
-	}
-	if needed > 0 && l.reputations.slowForAll(now) {
-		if left := l.slowPause() - now.Sub(l.gaveWay); left > 0 {
-			o.makeWayAfter(l, left)
-			return
-		}
-		needed = 1
-	}
-	later := func(d time.Duration) {
-		if next == 0 || d < next {
-			next = d
-		}
-	}
+	var next time.Duration
 	for _, f := range slices.Clone(l.underWay) { // the message that a server has had longest comes first
 		if needed <= 0 {
 			break
 		}
-		if f.yields {
+		freed, again := o.giveWayIfDue(l, f, waits, now)
+		if freed {
 			needed--
-			continue
 		}
-		if f.giveWay == nil { // no server has it yet
-			continue
-		}
-		handedOver := delivery.HandedOver(f.attempt)
-		switch left := l.patience(waits, f, handedOver) - f.took(now); {
-		case f.parked || n == 0 && !handedOver:
-		case left > 0:
-			later(left)
-		case !f.hasTurn(): // it keeps nothing that another message could use
-			later(l.leastWait())
-		case !handedOver:
-			l.yield(f, now)
-			needed--
-		case l.parked < o.maxParked(l):
-			f.parked, l.gaveWay = true, now
-			l.parked++
-			l.workers--
-			l.most = o.maxWorkers(l)
-			if l.workers < l.most {
-				needed--
-			}
-			o.addWorker(l)
-		default:
-			oldest := l.underWay[slices.IndexFunc(l.underWay, func(other *flight) bool { return other.parked || other == f })]
-			switch left := oldDot - now.Sub(oldest.begun); {
-			case oldest.yields:
-			case n == 0 && left > 0:
-				later(left)
-				continue
-			default:
-				l.yield(oldest, now)
-			}
-			needed--
+		if again > 0 && (next == 0 || again < next) {
+			next = again
 		}
 	}
 	if needed > 0 && l.most == 0 { // the server takes fewer connections than there are parked messages
@@ -377,6 +330,85 @@ func (o *Outbox) makeWay(l *lane, now time.Time) {
 	if next > 0 {
 		o.makeWayAfter(l, next)
 	}
+}
+
+// demandOf returns what waits for the lane's workers: its messages, and what else needs one of them.
+func (o *Outbox) demandOf(l *lane, now time.Time) demand {
+	waits := l.demand(now)
+	if known := o.lanes[store.Queue{Channel: l.Channel}]; known.workers > 0 && o.limitsOf(l.Channel).ConnLimit() == 1 {
+		waits.networks++ // known people's messages share the only connection
+	}
+	waits.networks += max(0, l.workers-l.most) // the server takes fewer than when these began
+	return waits
+}
+
+// workersNeeded returns how many messages must give way. While the server is slow for all, it is
+// one at a time: none gives way before the returned pause has passed.
+func (l *lane) workersNeeded(waits demand, now time.Time) (needed int, pause time.Duration) {
+	needed = waits.networks - max(0, l.most-l.workers)
+	if waits.networks == 0 && waits.held {
+		needed++
+	}
+	if needed > 0 && l.reputations.slowForAll(now) {
+		return 1, max(0, l.slowPause()-now.Sub(l.gaveWay))
+	}
+	return needed, 0
+}
+
+// giveWayIfDue makes a message give way if it has kept its worker for too long. It reports whether
+// that frees a worker. If the message may have to give way later, again is after what duration.
+func (o *Outbox) giveWayIfDue(l *lane, f *flight, waits demand, now time.Time) (freed bool, again time.Duration) {
+	if f.yields {
+		return true, 0
+	}
+	if f.giveWay == nil || f.parked { // no server has it yet, or it has no worker
+		return false, 0
+	}
+	handedOver := delivery.HandedOver(f.attempt)
+	if waits.networks == 0 && !handedOver {
+		return false, 0
+	}
+	if left := l.patience(waits, f, handedOver) - f.took(now); left > 0 {
+		return false, left
+	}
+	switch {
+	case !f.hasTurn(): // it keeps nothing that another message could use
+		return false, l.leastWait()
+	case !handedOver:
+		l.yield(f, now)
+		return true, 0
+	case l.parked < o.maxParked(l):
+		return o.park(l, f, now), 0
+	default:
+		return l.endOldestDot(f, waits, now)
+	}
+}
+
+// park lets a message wait for the answer to its final dot without a worker. It reports whether
+// another message may have the worker.
+func (o *Outbox) park(l *lane, f *flight, now time.Time) (freed bool) {
+	f.parked, l.gaveWay = true, now
+	l.parked++
+	l.workers--
+	l.most = o.maxWorkers(l)
+	freed = l.workers < l.most
+	o.addWorker(l)
+	return freed
+}
+
+// endOldestDot ends the longest wait for the answer to a final dot: that of a parked message, or
+// of f. If only messages that may be held wait for a worker, it ends no wait shorter than oldDot.
+// It returns what giveWayIfDue does.
+func (l *lane) endOldestDot(f *flight, waits demand, now time.Time) (freed bool, again time.Duration) {
+	oldest := l.underWay[slices.IndexFunc(l.underWay, func(other *flight) bool { return other.parked || other == f })]
+	if oldest.yields {
+		return true, 0
+	}
+	if left := oldDot - now.Sub(oldest.begun); waits.networks == 0 && left > 0 {
+		return false, left
+	}
+	l.yield(oldest, now)
+	return true, 0
 }
 
 // soonest returns the time during which no message can have to give way; -1 if none can give way at
