@@ -128,7 +128,7 @@ var noticedCallers = []int{1, unitCallers, 256}
 // noticed returns a table of how long people wait for our answers.
 func (ri *rig) noticed(callers []int) string {
 	text, rule := "The table says how many milliseconds an answer takes: the median and, in brackets, the slowest of a\n"+
-		"hundred.\n\n| somebody |", "\n|---|"
+		"hundred.\n\n| a person |", "\n|---|"
 	var columns []cell
 	for _, n := range noticedCallers {
 		if slices.Contains(callers, n) {
