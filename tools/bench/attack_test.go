@@ -31,7 +31,7 @@ func TestOneRecipientAttacked(t *testing.T) {
 			quiet := b.honest(c, *length)
 			var attacked []time.Duration
 			refusals := b.attack(c, func() {
-				time.Sleep(attackWarmup)
+				<-time.After(attackWarmup)
 				attacked = b.honest(c, *length)
 			})
 			t.Logf("%-12s quiet %v, attacked %v (p50, p99); %.0f refusals a second", c.name,
@@ -79,7 +79,8 @@ func (ri *rig) honest(c *contender, during time.Duration) (took []time.Duration)
 	return took
 }
 
-// attack calls during while attackers send requests for one recipient, and returns how many were refused.
+// attack calls during while attackers send requests for one recipient. It returns how many of
+// these were refused.
 func (ri *rig) attack(c *contender, during func()) (refusals int) {
 	victim := ri.recipient()
 	x := &caller{base: c.base}

@@ -332,7 +332,8 @@ func (o *Outbox) makeWay(l *lane, now time.Time) {
 	}
 }
 
-// demandOf returns what waits for the lane's workers: its messages, and what else needs one of them.
+// demandOf returns what waits for the lane's workers: its messages, and whatever else needs a
+// worker.
 func (o *Outbox) demandOf(l *lane, now time.Time) demand {
 	waits := l.demand(now)
 	if known := o.lanes[store.Queue{Channel: l.Channel}]; known.workers > 0 && o.limitsOf(l.Channel).ConnLimit() == 1 {
