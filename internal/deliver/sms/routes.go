@@ -1,7 +1,6 @@
 package sms
 
 import (
-	"cmp"
 	"context"
 	"maps"
 	"slices"
@@ -94,18 +93,9 @@ func NewCarriers(routes []Route, o CarriersOptions) *Carriers {
 }
 
 // Send offers the message to one carrier after the other, in the order of delivery.UnusedFirst. It
-// goes on to the next one only if the last one certainly didn't accept the message: after a
-// Temporary failure, or if delivery.Error.MayGoElsewhere says so.
-//
-// It returns the result and the error of the last carrier that it tried. If there was none, or if
-// Send would have gone on after it, this is different:
-//
-//   - If another carrier may take the message later, the error is Temporary, so that the caller
-//     tries again. It is the one with the shortest RetryAfter, which is 0 if a breaker was open.
-//     If carriers were only skipped, its stage is StageAllSetAside.
-//   - Otherwise, if Reserve failed, it is the error of Reserve.
-//
-// Took in the result is for the whole call.
+// goes on to the next one only if the last one certainly didn't accept the message and another one
+// may; see delivery.Attempts, which also says what Send returns. Took in the result is for the
+// whole call.
 func (c *Carriers) Send(ctx context.Context, m Message) (delivery.Result, error) {
 	began := time.Now()
 	m.Sender = c.Sender
@@ -120,51 +110,30 @@ func (c *Carriers) Send(ctx context.Context, m Message) (delivery.Result, error)
 	return receipt, nil
 }
 
-func (c *Carriers) tryEach(ctx context.Context, m Message) (receipt delivery.Result, fail *delivery.Error) {
-	fail = &delivery.Error{Class: delivery.Temporary, Stage: delivery.StageDial, Err: errNoRoute}
-	var over *delivery.Error  // why Reserve failed
-	var waits *delivery.Error // error of the carrier that may take the message soonest, with the result waited
-	var waited delivery.Result
-	skipped := false
-	order := delivery.UnusedFirst(c.routes, m.Used, func(r *routeWithBreaker) string { return r.Carrier.Name() },
+func (c *Carriers) tryEach(ctx context.Context, m Message) (delivery.Result, *delivery.Error) {
+	routes := slices.DeleteFunc(slices.Clone(c.routes), func(r *routeWithBreaker) bool { return !r.acceptsNumber(m.To) })
+	if len(routes) == 0 {
+		return delivery.Result{}, &delivery.Error{Class: delivery.Temporary, Stage: delivery.StageDial, Err: errNoRoute}
+	}
+	attempts := delivery.NewAttempts(m.Used, m.Took, errAllSetAside)
+	order := delivery.UnusedFirst(routes, m.Used, func(r *routeWithBreaker) string { return r.Carrier.Name() },
 		func(r *routeWithBreaker) bool { return r.breaker.IsWell() })
 	for _, r := range order {
-		if !r.acceptsNumber(m.To) {
-			continue
-		}
 		report, ok := r.breaker.Allow()
 		if !ok {
-			skipped = true
+			attempts.Skip(false)
 			continue
 		}
 		got, failed, unpaid := c.attempt(ctx, r, m, report)
 		if unpaid != nil {
-			if over == nil || unpaid.Class == delivery.Temporary {
-				over = unpaid
-			}
+			attempts.Decline(unpaid)
 			continue
 		}
-		receipt, fail = got, failed
-		temporary := fail != nil && fail.Class == delivery.Temporary
-		if temporary && (waits == nil || fail.RetryAfter <= waits.RetryAfter) {
-			waits, waited = fail, receipt
-		}
-		goesOn := temporary || fail.MayGoElsewhere(r.Carrier.Name(), m.Used, m.Took)
-		if !goesOn || ctx.Err() != nil {
+		if goesOn := attempts.Note(got, failed); !goesOn || ctx.Err() != nil {
 			break
 		}
 	}
-	if skipped { // the carrier that was skipped may take the message sooner
-		waits = cmp.Or(waits, &delivery.Error{Class: delivery.Temporary, Stage: delivery.StageAllSetAside, Err: errAllSetAside})
-		waits.RetryAfter = 0
-	}
-	if fail != nil && fail.Class == delivery.Temporary || fail.MayGoElsewhere(receipt.Provider, m.Used, m.Took) {
-		if waits != nil {
-			return waited, waits
-		}
-		fail = cmp.Or(over, fail)
-	}
-	return receipt, fail
+	return attempts.Outcome()
 }
 
 // attempt reserves the cost, offers the message to one carrier, and reports the outcome to its

@@ -134,7 +134,7 @@ func TestSendToAnUnreachableNumber(t *testing.T) {
 	for n := range routes {
 		all := NewCarriers(routes, CarriersOptions{})
 		suspend(all, n)
-		if fail := send(all); fail == nil || fail.Class != delivery.Temporary || fail.Err != errAllSetAside {
+		if fail := send(all); fail == nil || fail.Class != delivery.Temporary || fail.Stage != delivery.StageAllSetAside {
 			t.Errorf("while carrier %d is set aside: %v", n, fail)
 		}
 	}

@@ -99,7 +99,6 @@ func New(all ...Server) Servers {
 
 const (
 	errAllSetAside = delivery.SafeError("every server is set aside after failures")
-	errOtherAside  = delivery.SafeError("a server that may take the mail is set aside or busy, and the others refuse it")
 	errSlow        = delivery.SafeError("slow: no outcome after 5s")
 )
 
@@ -118,17 +117,14 @@ const (
 	unlimitedWait time.Duration = math.MaxInt64
 )
 
-// Send tries one server after the other, except servers that are set aside. After a Temporary
-// failure it tries the next server, because the message was certainly not accepted. It does the
-// same after a failure for which delivery.Error.MayGoElsewhere is true; see tryEach. After any
-// other failure, no other server gets the message, because it was rejected or may have been
-// accepted.
+// Send tries one server after the other, except servers that are set aside. It goes on to the next
+// server only if the message was certainly not accepted and another server may accept it; see
+// delivery.Attempts.
 //
 // If all servers are set aside, but another mail is just being tried at one of them, Send waits up
 // to slowAfter for the outcome of that mail. If no mail is being tried, Send fails immediately with
-// a Temporary error. The result and the error are those of the last server that was tried, with the
-// exceptions in the comment of tryEach. The field Took of the result is the duration of the whole
-// call.
+// a Temporary error. The result and the error are those of delivery.Attempts.Outcome. The field
+// Took of the result is the duration of the whole call.
 func (s Servers) Send(ctx context.Context, message delivery.Mail) (delivery.Result, error) {
 	began := time.Now()
 	receipt := delivery.Result{}
@@ -160,67 +156,30 @@ func (s Servers) send(ctx context.Context, mail *delivery.RenderedMail) (receipt
 // server was tried.
 func allSetAside(fail *delivery.Error) bool { return fail != nil && fail.Err == errAllSetAside }
 
-// asksForWait reports whether a server that failed as Temporary asked for a wait longer than least.
-func asksForWait(fail *delivery.Error, least time.Duration) bool {
-	return fail != nil && fail.Class == delivery.Temporary && fail.RetryAfter > least
-}
-
 // tryEach offers the mail to one server after the other, and leaves out servers that are set aside.
 // Healthy servers that no earlier mail with the same code used come first (delivery.UnusedFirst).
-// tryEach goes on to the next server after a Temporary failure or a failure for which
-// delivery.Error.MayGoElsewhere is true. It ends after any other failure, or when a server accepts
-// the mail.
-//
-// In three cases, the result is not that of the last server. If the pace of the remaining servers
-// allows no mail yet, tryEach returns ErrPace. If a server has refused the mail but MayGoElsewhere
-// is true, and the remaining servers are set aside or busy, tryEach returns errOtherAside. If a
-// server has failed as Temporary, and a later server refuses the mail in such a way or asks for a
-// longer wait, tryEach returns the Temporary failure. If a server was set aside or busy, a
-// Temporary failure has no RetryAfter.
-func (s Servers) tryEach(ctx context.Context, mail *delivery.RenderedMail) (receipt delivery.Result,
-	fail *delivery.Error,
-) {
-	fail = &delivery.Error{Class: delivery.Temporary, Stage: delivery.StageAllSetAside, Err: errAllSetAside}
-	var paced *delivery.Error // ErrPace of the server whose turn comes first
-	skipped, busy := false, false
+// delivery.Attempts says when it goes on to the next server, and what it returns.
+func (s Servers) tryEach(ctx context.Context, mail *delivery.RenderedMail) (receipt delivery.Result, fail *delivery.Error) {
 	m := &mail.Message
-	mayGoOn := func() bool { return fail.MayGoElsewhere(receipt.Provider, m.Used, m.Took) }
+	attempts := delivery.NewAttempts(m.Used, m.Took, errAllSetAside)
 	order := delivery.UnusedFirst(s, m.Used, (*serverWithBreaker).host, func(x *serverWithBreaker) bool { return x.health.IsWell() })
 	for n, server := range order {
 		mail.OtherIsFree = func() bool { return Servers(order[n+1:]).anotherIsUp(server) }
 		reply, tried, failed := server.try(ctx, s, mail)
 		switch {
 		case !tried && failed == nil:
-			skipped, busy = true, busy || server.health.Health().Up
+			attempts.Skip(server.health.Health().Up)
 			continue
 		case failed != nil && failed.Err == delivery.ErrPace:
-			if paced == nil || failed.RetryAfter < paced.RetryAfter {
-				paced = failed
-			}
+			attempts.Postpone(failed)
 			continue
-		case fail.Class == delivery.Temporary && !allSetAside(fail) && (failed.MayGoElsewhere(server.host(), m.Used, m.Took) ||
-			asksForWait(failed, fail.RetryAfter)):
-			continue // the server of the earlier failure may take the mail, or take it sooner
 		}
-		receipt.Provider = server.host()
-		receipt.ReplyCodes, fail = reply, failed
-		goesOn := fail != nil && fail.Class == delivery.Temporary || mayGoOn()
+		goesOn := attempts.Note(delivery.Result{Provider: server.host(), ReplyCodes: reply}, failed)
 		if !tried || !goesOn || ctx.Err() != nil {
 			break
 		}
 	}
-	switch {
-	case paced != nil && (allSetAside(fail) || mayGoOn() || !busy && asksForWait(fail, paced.RetryAfter)):
-		receipt, fail = delivery.Result{}, paced
-		if busy { // a connection to another server may be free before that
-			fail.RetryAfter = 0
-		}
-	case skipped && asksForWait(fail, 0):
-		fail.RetryAfter = 0 // the server that was skipped may take the mail sooner
-	case skipped && mayGoOn():
-		receipt, fail = delivery.Result{}, &delivery.Error{Class: delivery.Temporary, Stage: delivery.StageAllSetAside, Err: errOtherAside}
-	}
-	return receipt, fail
+	return attempts.Outcome()
 }
 
 // host returns the name of the server in rows.
