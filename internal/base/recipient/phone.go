@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"unicode"
 	"unicode/utf8"
 
@@ -241,13 +242,28 @@ func DialCode(country string) string {
 }
 
 // Countries returns all known countries but nonGeographic, sorted.
-func Countries() []string {
-	return slices.Sorted(maps.Keys(phonenumbers.GetSupportedRegions()))
-}
+func Countries() []string { return slices.Clone(countries()) }
+
+var countries = sync.OnceValue(func() []string { return slices.Sorted(maps.Keys(phonenumbers.GetSupportedRegions())) })
+
+// exampleNumbers has what exampleNumber returned, by country. Each page with a field for a number
+// has the numbers of all its countries, and to find all of them takes milliseconds.
+var exampleNumbers sync.Map
 
 // ExampleNumber returns a mobile number of a country, such as "01512 3456789", in the national form
 // if ParseInCountry takes that. It returns "" if none is known.
 func ExampleNumber(country string) string {
+	if found, ok := exampleNumbers.Load(country); ok {
+		return found.(string)
+	}
+	number := exampleNumber(country)
+	if KnownCountry(country) { // so that there are not more than countries
+		exampleNumbers.Store(country, number)
+	}
+	return number
+}
+
+func exampleNumber(country string) string {
 	number := phonenumbers.GetExampleNumberForType(country, phonenumbers.MOBILE)
 	if number == nil {
 		return ""

@@ -199,6 +199,21 @@ func TestExamplesAreNumbersOfTheirCountry(t *testing.T) {
 	}
 }
 
+// Each page with a field for a number asks for the examples of all countries. To find them takes
+// 50,000 allocations, so they are found once.
+func TestExampleNumberIsFoundOnce(t *testing.T) {
+	all := Countries()
+	ask := func() {
+		for _, country := range all {
+			ExampleNumber(country)
+		}
+	}
+	ask()
+	if n := testing.AllocsPerRun(10, ask); n > float64(len(all)) {
+		t.Errorf("%v allocations for %d countries", n, len(all))
+	}
+}
+
 // Each country has a plan. Browser tests show how the page writes numbers by these plans.
 func TestPlansAreOfEveryCountry(t *testing.T) {
 	countries, codes := NumberPlans()
