@@ -49,10 +49,11 @@ LESS_GC := GOGC=400
 # Those whose tests take longest begin first, as in LONG.
 RACED ?= ./internal/prove/e2e/parts ./internal/deliver/outbox ./quota/... ./internal/limit/gates ./internal/deliver/feedback ./internal/deliver/delivery/smtp ./internal/limit/admission \
 	./internal/http/server ./internal/deliver/webhook ./internal/limit/refusals ./internal/deliver/delivery ./internal/deliver/delivery/oauth ./internal/run/metrics ./internal/verify/humancheck/vendors ./internal/base/logs
-# The tests that say nothing under the detector are run by `make test` alone: those of rates under overload, of allocations, and of how
-# long thousands of messages wait in virtual time, which takes four minutes there. They are in these packages.
-RACED_NOT := UnderOverload$$|^TestAllocations|^TestHeldRecipients
-RACED_NOT_IN := ./internal/prove/e2e/parts ./internal/deliver/delivery ./internal/deliver/outbox
+# The tests that say nothing under the detector are run by `make test` alone: those of rates under overload, of allocations, of how
+# long thousands of messages wait in virtual time, which takes five minutes there, and the schedule of steps, which one goroutine makes.
+# They are in these packages. What they run is also run by other tests there, under the detector.
+RACED_NOT := UnderOverload$$|AtCapacity$$|^TestAllocations|^TestHeldRecipients|^TestASpike|^TestStrangersMailsDelay|^TestPeopleOfAPlain|^TestRandomScheduleOfManySteps$$
+RACED_NOT_IN := ./internal/prove/e2e/parts ./internal/deliver/delivery ./internal/deliver/outbox ./internal/limit/admission ./quota
 # SQLite is C made into Go: it computes much under the race detector, is called under a lock of database/sql, and shares no memory of ours.
 RACE := -race "-gcflags=modernc.org/...=-race=false -d=checkptr=0"
 # The packages with tests for each commit; `make lint` compiles the others.
