@@ -9,12 +9,15 @@ import (
 	"sendcode/internal/kit/servertest"
 )
 
+// manyConns is how many connections of each kind the night opens.
+const manyConns = 1000
+
 // The same of all kinds.
 func TestConnectionsOfStrangersOfAllKindsHoldLittleMemory(t *testing.T) {
 	servertest.SkipUnderRace(t)
 	a, rest := startForStrangers(t)
-	for _, c := range strangersBytes()[frequentKinds:] {
-		c.holdsLittle(t, a.Addr(), rest)
+	for _, c := range strangersBytes() {
+		c.holdsLittle(t, a.Addr(), rest, manyConns)
 	}
 }
 
@@ -27,7 +30,7 @@ func TestConnectionsOfStrangersToProxiesHoldLittleMemory(t *testing.T) {
 			a, rest := startForStrangers(t)
 			base := servertest.Proxy(t, proxy, "../../../deploy", [2]string{a.Addr(), a.Addr()})
 			for _, c := range strangersBytes() {
-				c.holdsLittle(t, strings.TrimPrefix(base, "http://"), rest)
+				c.holdsLittle(t, strings.TrimPrefix(base, "http://"), rest, manyConns)
 			}
 		})
 	}
