@@ -4,9 +4,12 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"sendcode/internal/http/page/pagetest"
 	"sendcode/internal/kit/browsertest"
@@ -207,68 +210,115 @@ const (
 	};`
 )
 
-// aHintIsNoFact tests the way to the confirmation beside each hint: one send, two checks, no notice
-// that stays, and a proof.
-func aHintIsNoFact(t *testing.T, tab *browsertest.Tab) {
-	for name, c := range hints {
-		t.Run(name, func(t *testing.T) {
-			w := accepting(t)
-			g := visits(t, tab, w, tag(`name="proof"`), c.script+copies)
-			g.card("ask")
-			g.Shows("#to")
-			g.run(cmp.Or(c.asked, "0"))
-			if c.pressed {
-				g.run(`el.shadowRoot.querySelector('#send').click()`)
-			} else {
-				g.Fill("#to", pagetest.Address+"\r")
-			}
-			g.card("code", "a•••@example.com")
-			g.run(cmp.Or(c.sent, "0"))
-			g.enters("111111")
-			g.card("code", "That code is wrong. 4 tries left")
-			g.enters(pagetest.Code)
-			g.card("approved")
-			g.Until(`el.shadowRoot.querySelector('#offline').hidden`)
-			g.is(`el.value.split('.').length === 3 && heard.filter(([name]) => name === 'approved').length === 1`)
-			g.is(`!heard.some(([name]) => name === 'failed')`)
-			g.is(`(new FormData(el.form ?? document.createElement('form')).get('proof') ?? el.value) === el.value`)
-			is(t, [2]int{w.Codes.Sends(), w.Codes.Checks()}, [2]int{1, 2})
-			g.rest()
-			g.card("approved")
-			g.run(`sessionStorage.clear()`, `localStorage.clear()`)
-			g.sound()
-		})
-	}
+// together are the hints that one browser gets by day. No hint of a line hides another of it. At
+// night each hint is the only one.
+var together = [][]string{
+	{
+		"the page is never visible", "storage of another program", "more known tokens than any", "answers without a date",
+		"a filler's event without its kind", "a key that is held",
+	},
+	{
+		"the connection comes and goes", "a key of a send that is none", "tokens that are none", "dates of another clock",
+		"a browser without a language", "an offer of another version", "a paste without its text", "a script that reads waits",
+	},
+	{
+		"the connection is back, and is not", "a key that no header takes", "a keyboard for another kind",
+		"an input method that never ends",
+	},
+	{"a return that is none", "a method that is a field", "a filler without events", "another program's message to all tabs"},
+	{"an offer of nothing", "a zone that is none", "a wait of a proxy"},
 }
 
-// aMessageWithoutACode: the browser's answer to the question for a text message has no code of this
-// form, or a tool of the page answers in the browser's place. The field stays as it is.
-func aMessageWithoutACode(t *testing.T, tab *browsertest.Tab) {
-	for name, answer := range map[string]string{
-		"nothing": `waits[0].came(undefined)`, "no text": `waits[0].came(null)`, "an empty text": `waits[0].came('')`,
-		"words": `waits[0].came('--')`, "another code": `waits[0].came('4821')`, "an error": `waits[0].fails(new Error('no'))`, "no promise": ``,
-	} {
-		t.Run(name, func(t *testing.T) {
-			w, script := accepting(t), messages+";"
-			w.Codes.SetCountries("DE")
-			if answer == "" {
-				script += `navigator.credentials.get = () => { waits.push({}); return {}; };`
-			}
-			g := visits(t, tab, w, tag(`channels="sms" country="DE"`), script)
-			g.Until(`el.shadowRoot.querySelector('#country')`) // the offer came; one country needs no choice
-			g.Fill("#phone", pagetest.Number+"\r")
-			g.card("code")
-			g.Until(`waits.length === 1`)
-			g.keys("48")
-			g.run(cmp.Or(answer, "0"))
-			g.rest()
-			g.is(`el.shadowRoot.querySelector('#code').value === '48'`)
-			g.enters(pagetest.Code)
-			g.card("approved")
-			is(t, w.Codes.Checks(), 1)
-			g.sound()
-		})
+// aHintIsNoFact tests hints together.
+func aHintIsNoFact(t *testing.T, tab *browsertest.Tab) {
+	all := 0
+	for _, names := range together {
+		all += len(names)
+		t.Run(strings.Join(names, ", "), func(t *testing.T) { besideHints(t, tab, names...) })
 	}
+	is(t, all, len(hints))
+}
+
+// besideHints tests the way to the confirmation beside hints: one send, two checks, no notice that
+// stays, and a proof.
+func besideHints(t *testing.T, tab *browsertest.Tab, names ...string) {
+	var script, asked, sent strings.Builder
+	pressed := false
+	for _, name := range names {
+		c, known := hints[name]
+		is(t, known, true)
+		script.WriteString(c.script + ";")
+		asked.WriteString(cmp.Or(c.asked, "0") + ",")
+		sent.WriteString(cmp.Or(c.sent, "0") + ",")
+		pressed = pressed || c.pressed
+	}
+	w := accepting(t)
+	g := visits(t, tab, w, tag(`name="proof"`), script.String()+copies)
+	g.card("ask")
+	g.Shows("#to")
+	g.run(asked.String() + "0")
+	if pressed {
+		g.run(`el.shadowRoot.querySelector('#send').click()`)
+	} else {
+		g.Fill("#to", pagetest.Address+"\r")
+	}
+	g.card("code", "a•••@example.com")
+	g.run(sent.String() + "0")
+	g.enters("111111")
+	g.card("code", "That code is wrong. 4 tries left")
+	g.enters(pagetest.Code)
+	g.card("approved")
+	g.Until(`el.shadowRoot.querySelector('#offline').hidden`)
+	g.is(`el.value.split('.').length === 3 && heard.filter(([name]) => name === 'approved').length === 1`)
+	g.is(`!heard.some(([name]) => name === 'failed')`)
+	g.is(`(new FormData(el.form ?? document.createElement('form')).get('proof') ?? el.value) === el.value`)
+	is(t, [2]int{w.Codes.Sends(), w.Codes.Checks()}, [2]int{1, 2})
+	g.rest()
+	g.card("approved")
+	g.run(`sessionStorage.clear()`, `localStorage.clear()`)
+	g.sound()
+}
+
+// noCodes are answers to the question for a text message that have no code of this form, and what a
+// tool of the page may answer in the browser's place.
+var noCodes = map[string]string{
+	"nothing": `waits.at(-1).came(undefined)`, "no text": `waits.at(-1).came(null)`, "an empty text": `waits.at(-1).came('')`,
+	"words": `waits.at(-1).came('--')`, "another code": `waits.at(-1).came('4821')`, "an error": `waits.at(-1).fails(new Error('no'))`,
+	"no promise": ``,
+}
+
+// aMessageWithoutACode tests these answers one after the other in one page. At night each has a
+// page of its own.
+func aMessageWithoutACode(t *testing.T, tab *browsertest.Tab) {
+	messagesWithoutCodes(t, tab, slices.Sorted(maps.Keys(noCodes))...)
+}
+
+// messagesWithoutCodes tests that the field stays as it is.
+func messagesWithoutCodes(t *testing.T, tab *browsertest.Tab, names ...string) {
+	w := accepting(t, oftenAllowed)
+	w.Codes.SetCountries("DE")
+	g := visits(t, tab, w, tag(`channels="sms" country="DE"`), messages+"; window.asks = navigator.credentials.get;")
+	for n, name := range names {
+		t.Log(name)
+		g.run(`waits.length = 0`, `navigator.credentials.get = asks`)
+		if noCodes[name] == "" {
+			g.run(`navigator.credentials.get = () => { waits.push({}); return {}; }`)
+		}
+		g.Until(`el.shadowRoot.querySelector('#country')`) // the offer came; one country needs no choice
+		g.Fill("#phone", pagetest.Number+"\r")
+		g.card("code")
+		g.Until(`waits.length === 1`)
+		g.keys("48")
+		g.run(cmp.Or(noCodes[name], "0"))
+		g.rest()
+		g.is(`el.shadowRoot.querySelector('#code').value === '48'`)
+		g.enters(pagetest.Code)
+		g.card("approved")
+		is(t, w.Codes.Checks(), n+1)
+		w.Advance(61 * time.Second)
+		g.run(`el.reset()`)
+	}
+	g.sound()
 }
 
 // aPageOfXHTML is parsed as XML: names of elements and attributes keep their case. A script imports

@@ -9,6 +9,7 @@ import (
 	"context"
 	"fmt"
 	"net/http/httptest"
+	"slices"
 	"testing"
 	"time"
 
@@ -45,7 +46,7 @@ func TestAllInABrowser(t *testing.T) {
 			})
 		}
 	}
-	inNewTabs(t, browser, eachOfOthersAnswersEachRequest)
+	inNewTabs(t, browser, eachByItself...)
 	t.Run("impatient people", func(t *testing.T) {
 		t.Parallel()
 		impatientPeople(t, browser, "widget")
@@ -81,10 +82,33 @@ func TestGuestsInOtherBrowsers(t *testing.T) {
 	for name, start := range map[string]func(testing.TB) browsertest.Browser{"firefox": browsertest.Firefox, "webkit": browsertest.WebKit} {
 		t.Run(name, func(t *testing.T) {
 			browser := start(t)
-			for _, test := range append(guests, eachOfOthersAnswersEachRequest) {
+			for _, test := range slices.Concat(guests, eachByItself) {
 				t.Run(nameOf(test), func(t *testing.T) { test(t, browser.Open(t, browsertest.Look{})) })
 			}
 		})
+	}
+}
+
+// eachByItself are tests of guests whose cases meet in one page by day.
+var eachByItself = []func(*testing.T, *browsertest.Tab){
+	eachOfOthersAnswersEachRequest, eachHintIsNoFact, eachEndInAPageOfItsOwn, eachMessageWithoutACode,
+}
+
+func eachHintIsNoFact(t *testing.T, tab *browsertest.Tab) {
+	for name := range hints {
+		t.Run(name, func(t *testing.T) { besideHints(t, tab, name) })
+	}
+}
+
+func eachEndInAPageOfItsOwn(t *testing.T, tab *browsertest.Tab) {
+	for name := range ends {
+		t.Run(name, func(t *testing.T) { confirmed(t, tab, accepting(t), "").ends(name) })
+	}
+}
+
+func eachMessageWithoutACode(t *testing.T, tab *browsertest.Tab) {
+	for name := range noCodes {
+		t.Run(name, func(t *testing.T) { messagesWithoutCodes(t, tab, name) })
 	}
 }
 
