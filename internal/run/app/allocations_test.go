@@ -18,17 +18,17 @@ import (
 	"sendcode/internal/store/sqldb"
 )
 
-// mostAllocations is what a send may take: the request, both gates, the mail, its outcome and the
-// answer, but no connection, mail server and database. Raise it only with a reason that is worth a
-// garbage collector's time at each send. Eight are of the deadline of all steps together, without
-// which a proxy asks another replica while this one still decides
-// (docs/decisions/0013-admission.md). Seven are of the HMAC in the Message-ID, without which a
-// forged bounce would suppress a recipient. One is of the human check that a send may have passed,
-// and one of echo 4.16.4.
+// mostAllocations is how many allocations a send may make: those for the request, both gates, the
+// mail, its outcome and the answer. The connection, the mail server and the database don't count.
+// Raise it only for a reason that is worth the garbage collector's time at each send. Eight
+// allocations are for the deadline of all steps together, without which a proxy asks another
+// replica while this one still decides (docs/decisions/0013-admission.md). Seven are for the HMAC
+// in the Message-ID, without which a forged bounce would suppress a recipient. One is for the human
+// check that a send may have passed, and one for echo 4.16.4.
 const mostAllocations = 202
 
-// A send makes no more allocations than before, since each costs time twice: when it is made and
-// when it is collected.
+// A send makes no more allocations than before, since each allocation costs time twice: when it is
+// made and when it is collected.
 func TestAllocationsOfASend(t *testing.T) {
 	servertest.SkipUnderRace(t)
 	a := newAlone(t, "")
@@ -37,7 +37,7 @@ func TestAllocationsOfASend(t *testing.T) {
 	a.serveUntilTheEnd(t)
 	sent := 0
 	send := func() {
-		sent++ // to a recipient of its own, by numbers below 256: fmt allocates each larger one
+		sent++ // each send has its own recipient, named by numbers below 256, because fmt allocates larger ones
 		body := fmt.Sprintf(`{"channel":"email","to":"recipient-%d-%d@example.com","purpose":"default","locale":"en","trust":"known"}`, sent/256, sent%256)
 		r, w := httptest.NewRequest(http.MethodPost, "/v1/verifications", strings.NewReader(body)), httptest.NewRecorder()
 		r.Header.Set("Authorization", "Bearer "+loneKey)
@@ -51,7 +51,7 @@ func TestAllocationsOfASend(t *testing.T) {
 		send()
 	}
 	least := testing.AllocsPerRun(200, send)
-	for range 4 { // what the service's jobs allocate meanwhile counts, too
+	for range 4 { // several runs, because allocations of the service's jobs count, too
 		least = min(least, testing.AllocsPerRun(200, send))
 	}
 	if least > mostAllocations {

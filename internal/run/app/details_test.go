@@ -12,8 +12,9 @@ import (
 	"sendcode/internal/run/app/apptest"
 )
 
-// The details that a secret key gives stand in the mail, in the proof as text and as hash, and in
-// the console. Other details make another verification. A check by recipient is of the newest one.
+// The details that a secret key gives stand in the mail, in the console, and in the proof, as text
+// and as a hash. Other details make another verification. A check by recipient checks the newest
+// one.
 func TestDetailsOfACode(t *testing.T) {
 	t.Parallel()
 	apptest.OnEach(t, func(s *apptest.Stack) {

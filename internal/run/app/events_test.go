@@ -12,8 +12,8 @@ import (
 	"sendcode/internal/store"
 )
 
-// A used signature of a provider stands in the file before the answer: after a kill it can't be
-// used again.
+// A provider's signature is written to the file before the request is answered. So it can't be used
+// again, even if the process is killed.
 func TestEventsKeepUsedSignatures(t *testing.T) {
 	t.Parallel()
 	s := apptest.Embedded(t)

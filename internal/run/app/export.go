@@ -12,8 +12,9 @@ import (
 	"sendcode/internal/verify/support"
 )
 
-// ExportPerson writes all rows that name a recipient to out, as the console's export does, and act
-// to the audit trail. The service may run meanwhile on Postgres, but not on SQLite.
+// ExportPerson writes all rows that name a recipient to out, as the console's export does. It
+// records the export as the action act in the audit trail. On Postgres the service may run
+// meanwhile, on SQLite it may not.
 func ExportPerson(ctx context.Context, cfg config.Config, channel, to string, act store.AuditEntry, out io.Writer) error {
 	db, done, err := OpenStoreForCommand(ctx, cfg, "while the service runs, use the page of a send or POST /v1/admin/export")
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 	"sendcode/web"
 )
 
-// openRoutes are the routes that need no credential: to all others, a forged request is refused.
+// openRoutes are the routes that need no credential. Every other route refuses a forged request.
 var openRoutes = []string{
 	"GET /", "POST /", "POST /return", "GET /brand.css", "GET /not-me/:token", "POST /not-me/:token", "GET /static/*", "GET /favicon.ico", "GET /static/widget/:name", "GET /widget.js",
 	"OPTIONS /widget.js", "GET /client.js",
@@ -26,16 +26,15 @@ var openRoutes = []string{
 	"POST /admin/logout", "POST /admin/prefer", "GET /admin/static/:name",
 }
 
-// credentials returns everything by which a request may claim to be known, made from a short text
-// and from a long text of the same kind: keys, tokens, signatures, and the cookies of console and
-// mailbox.
-func credentials(long string) map[string]http.Header {
-	cookie := func(name string) http.Header { return http.Header{"Cookie": {name + "=" + long}} }
+// credentials returns each kind of credential that a request can send, with the given value: keys,
+// tokens, signatures, and the cookies of console and mailbox.
+func credentials(value string) map[string]http.Header {
+	cookie := func(name string) http.Header { return http.Header{"Cookie": {name + "=" + value}} }
 	return map[string]http.Header{
-		"a bearer": {"Authorization": {"Bearer " + long}}, "a user": {"Authorization": {"Basic " + long}},
+		"a bearer": {"Authorization": {"Bearer " + value}}, "a user": {"Authorization": {"Basic " + value}},
 		"signatures": {
-			"Webhook-Id": {"1"}, "Webhook-Timestamp": {"1"}, "Webhook-Signature": {strings.ReplaceAll(long, ".", " v1,")},
-			"X-Twilio-Signature": {long},
+			"Webhook-Id": {"1"}, "Webhook-Timestamp": {"1"}, "Webhook-Signature": {strings.ReplaceAll(value, ".", " v1,")},
+			"X-Twilio-Signature": {value},
 		},
 		"the console":          cookie("sendcode-admin"),
 		"the console's factor": cookie("sendcode-admin-browser-8c6976e5"), "the mailbox": cookie("sendcode_mailbox"),
@@ -48,9 +47,9 @@ type forgery struct {
 	header     http.Header
 }
 
-// A forged request to any route, with any credential and body, is refused. It costs no more than a
-// short request and its own length; the cost is the number of allocated bytes. The test is not
-// parallel, since the allocations of other tests would count.
+// Every route refuses a forged request, with any credential and body. Such a request costs no more
+// than a short request and its own length; the cost is the number of allocated bytes. The test is
+// not parallel, since the allocations of other tests would count.
 func TestForgedRequestsOfEveryRoute(t *testing.T) {
 	servertest.SkipUnderRace(t)
 	const token = "a-token-of-twenty-odd-characters"
@@ -59,7 +58,7 @@ func TestForgedRequestsOfEveryRoute(t *testing.T) {
 	asked := 0
 	cost := func(method string, f forgery) (w *httptest.ResponseRecorder, cost uint64) {
 		r := httptest.NewRequest(method, f.path, strings.NewReader(f.body))
-		asked++ // no network and no account is refused for its number
+		asked++ // each request has another network and account, so that no limit refuses it
 		r.Host, r.RemoteAddr = "127.0.0.1", fmt.Sprintf("127.%d.%d.1:5000", asked/250, asked%250)
 		maps.Copy(r.Header, f.header)
 		r.Header.Set("Sec-Fetch-Site", "same-origin")
@@ -75,13 +74,14 @@ func TestForgedRequestsOfEveryRoute(t *testing.T) {
 		runtime.ReadMemStats(&after)
 		return w, after.TotalAlloc - before.TotalAlloc
 	}
-	// try fails unless the long request costs its length more than the short one, at least once
+	// try compares a long request with a short one. It fails unless the difference of their costs
+	// is at most the length, in one of five tries.
 	try := func(what, method string, refused func(*httptest.ResponseRecorder) bool, of func(text string) forgery) {
 		t.Helper()
 		var short, got uint64
 		text := strings.Repeat("ab.", 2300) // twice in a body of at most 16 KiB
 		long := of(text)
-		for range 5 { // the service works beside
+		for range 5 { // the background work of the service may allocate, too
 			_, short = cost(method, of("x"))
 			var w *httptest.ResponseRecorder
 			w, got = cost(method, long)
@@ -101,7 +101,7 @@ func TestForgedRequestsOfEveryRoute(t *testing.T) {
 	}
 	for _, r := range a.listeners[0].routes.Routes() {
 		name, method, path := r.Method+" "+r.Path, r.Method, concretePath.Replace(r.Path)
-		if method == http.MethodHead { // with the handler of GET
+		if method == http.MethodHead { // HEAD has the handler of GET
 			continue
 		}
 		if method == echo.RouteNotFound {
@@ -136,7 +136,7 @@ func TestForgedRequestsOfEveryRoute(t *testing.T) {
 		return func(w *httptest.ResponseRecorder) bool { return w.Code == status }
 	}
 	key := http.Header{"Authorization": {"Bearer " + loneKey}}
-	for _, field := range []string{"proof", "reference"} { // behind a right key
+	for _, field := range []string{"proof", "reference"} { // the key is right, the field is forged
 		try("a forged "+field, http.MethodPost, is(http.StatusUnprocessableEntity), func(s string) forgery {
 			return forgery{"/v1/proofs/redeem", `{"` + field + `":"` + s + `"}`, key}
 		})
@@ -147,7 +147,7 @@ func TestForgedRequestsOfEveryRoute(t *testing.T) {
 	})
 }
 
-// ownersPassword is the console's, of the services that newWithEveryRoute makes.
+// ownersPassword is the console's password in the services that newWithEveryRoute makes.
 const ownersPassword = "a password of the owner"
 
 // newWithEveryRoute is newAlone with settings that open every route.
@@ -157,8 +157,8 @@ func newWithEveryRoute(t *testing.T, environ ...string) *App {
 		"HOOK=v1,whsec_YSBzZWNyZXQgb2YgMzIgYnl0ZXMgZm9yIGEgaG9vayEh", "EVENTS=a secret of a provider", "CARRIER=a secret of a carrier")...)
 }
 
-// concretePath makes a path of the pattern of a route, with what there is where the handler looks
-// for it first.
+// concretePath replaces the parameters in a route's pattern by values that exist where the handler
+// looks them up first.
 var concretePath = strings.NewReplacer(":id", "00000000-0000-7000-8000-000000000000", ":slug", "not-found", "/docs/:", "/docs/",
 	"hooks/:name", "hooks/auth", "events/:name", "events/mail", ":name", "any", ":carrier", "twilio", ":limit", "x",
 	"/static/*", web.StaticURL("page.css"), "/admin/*", "/admin/x")

@@ -50,7 +50,7 @@ func (l *listener) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 func (l *listener) setHandler(h http.Handler) { l.handler.Store(&h) }
 
-// startServing does nothing the second time.
+// startServing begins to serve. Further calls do nothing.
 func (l *listener) startServing(failed chan<- error) {
 	l.begun.Do(func() {
 		go func() {

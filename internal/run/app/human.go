@@ -25,7 +25,7 @@ type vendorInUse struct {
 	stop   context.CancelFunc // ends its probes
 }
 
-// useHumanChecks keeps a vendor whose settings are unchanged.
+// useHumanChecks puts the checks of cfg in force. It keeps a vendor whose settings are unchanged.
 func (a *App) useHumanChecks(cfg config.Config) error {
 	checks, used := map[string]humancheck.Check{}, map[string]vendorInUse{}
 	if a.vendorBounds == nil {

@@ -22,7 +22,7 @@ const (
 	k2 = "k2:KsX548KrTLEYf3plsNe9tow4CUSACpuzYDGYoWlrspU="
 )
 
-// keyed is a database on a test's clock, used by processes with different keys.
+// keyed is a database on a test's clock. Processes with different keys use it.
 type keyed struct {
 	*testing.T
 	*storetest.Fixture
@@ -38,7 +38,7 @@ func newKeyed(t *testing.T) *keyed {
 	return &keyed{T: t, Fixture: storetest.NewFixture(db).Clocked(clock.At, clock.Step)}
 }
 
-// process returns the check of a process with this ring.
+// process returns the keyCheck of a process with this ring.
 func (k *keyed) process(ring, index string) *keyCheck {
 	k.Helper()
 	parsed := storetest.Must(keys.Parse(ring))(k.T)
@@ -48,8 +48,8 @@ func (k *keyed) process(ring, index string) *keyCheck {
 	}
 }
 
-// writes adds a code that lives ten minutes, by a process with this ring, in the week of this
-// letter. It returns the ID.
+// writes adds a code that is valid for ten minutes. A process with this ring writes it in the week
+// of this letter. writes returns the ID.
 func (k *keyed) writes(week, ring string) string {
 	k.Helper()
 	k.n++
@@ -62,8 +62,8 @@ func (k *keyed) writes(week, ring string) string {
 	return id
 }
 
-// looks runs the check until it has looked at all rows, and fails the test unless /readyz then
-// answers with want.
+// looks runs the check until it has read all rows. It fails the test unless /readyz then answers
+// with want.
 func (k *keyed) looks(c *keyCheck, want string) {
 	k.Helper()
 	for again := true; again; {
@@ -83,14 +83,14 @@ func TestAKeyIsMissingWhileRowsNeedIt(t *testing.T) {
 	k := newKeyed(t)
 	old, fresh := k.process(k1, "i"), k.process(k2+","+k1, "i")
 	k.looks(old, "")
-	k.looks(fresh, "") // enters k2
+	k.looks(fresh, "") // adds the check value of k2
 	k.writes("a", k1)
 	k.looks(old, "")
 	id := k.writes("b", k2)
 	k.looks(old, "k2")
 	k.looks(fresh, "")
 	k.Pass(time.Hour)
-	k.looks(old, "k2") // the row is sealed
+	k.looks(old, "k2") // the code has expired, but its row is sealed under k2
 	back := storetest.Must(keys.Parse(k1 + "," + k2))(t)
 	storetest.Must(k.Reseal(t.Context(), sqldb.SealedTables[0], []string{id}, func(r store.SealedRow) []byte {
 		return storetest.Must(back.Reseal(keys.RecipientLabel, r.Sealed, []byte(r.Key)))(t)
@@ -119,7 +119,7 @@ func TestSealedRowsAreLookedAtInParts(t *testing.T) {
 		k.writes(week, k1)
 	}
 	id := k.writes("f", k2)
-	k.looks(old, "k2") // its code lives
+	k.looks(old, "k2") // the code has not expired
 	k.Pass(time.Hour)
 	for range 2 {
 		if again := storetest.Must(old.run(t.Context()))(t); !again || word(old.whyIncomplete(t.Context())) != "key_missing" {
@@ -130,11 +130,11 @@ func TestSealedRowsAreLookedAtInParts(t *testing.T) {
 	storetest.Must(k.Reseal(t.Context(), sqldb.SealedTables[0], []string{id},
 		func(store.SealedRow) []byte { return []byte("damaged") }))(t)
 	k.looks(old, "")
-	k.looks(k.process(k2, "i"), "k1") // all that are sealed under it are found, too
+	k.looks(k.process(k2, "i"), "k1") // a missing key of many rows is found, too
 }
 
-// The rows of a key that becomes known between two looks are found, though their codes have expired
-// by then.
+// If a key becomes known between two runs, the next run finds the key's rows, even if their codes
+// have expired.
 func TestAKeyBecomesKnown(t *testing.T) {
 	k := newKeyed(t)
 	k.looks(k.process(k1, "i"), "")
@@ -147,7 +147,7 @@ func TestAKeyBecomesKnown(t *testing.T) {
 	k.looks(c, "k3")
 }
 
-// A process whose database is another one now takes itself out.
+// A process takes itself out if another database has replaced its own.
 func TestADatabaseOfOtherKeysAppears(t *testing.T) {
 	k := newKeyed(t)
 	k.looks(k.process(k1, "i"), "")

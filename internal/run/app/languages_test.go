@@ -10,8 +10,8 @@ import (
 	"sendcode/templates"
 )
 
-// A text message costs as much as it has segments. Ours take one in every language, with a long
-// name of an app or a site, and the longest code.
+// The price of a text message depends on its segments. Ours take one segment in every language,
+// even with a long name of an app or a site and the longest code.
 func TestTextMessagesTakeOneSegment(t *testing.T) {
 	r, err := message.NewTextRenderer(message.TextLimits{Segments: 1, Measure: sms.Segments}, templates.FS)
 	servertest.OK(t, err)

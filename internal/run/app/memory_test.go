@@ -9,8 +9,8 @@ import (
 	"sendcode/internal/kit/servertest"
 )
 
-// The runtime keeps within the container, unless the environment says otherwise. A small container
-// has no room for the ballast, and with a GOGC of the environment's there is none.
+// The runtime's memory limit follows the container's limit, unless the environment sets one. There
+// is no ballast in a small container, or if the environment sets GOGC.
 func TestMemoryLimitOfTheRuntime(t *testing.T) {
 	before := debug.SetMemoryLimit(-1)
 	t.Cleanup(func() { ballast = nil; debug.SetMemoryLimit(before) })

@@ -11,14 +11,14 @@ import (
 	"sendcode/internal/run/app/apptest"
 )
 
-// fromPage makes the request look like a browser's that submits the form of our page.
+// fromPage adds the header with which a browser submits the form of our page.
 func fromPage(r *http.Request) { r.Header.Set("Sec-Fetch-Site", "same-origin") }
 
 var notMeLink = regexp.MustCompile(`https?://\S+/not-me/[\w-]{43}`)
 
-// The link of a mail opens a page without the full address, which changes nothing. Its button ends
-// the code, tells the app once, and changes no wait; after an approval the code stays approved.
-// Other texts than the token of a mail are unknown.
+// The link in a mail opens a page without the full address. Opening it changes nothing. Its button
+// ends the code, tells the app once, and changes no wait. After an approval the code stays
+// approved. A text that is no token of a mail gets 404.
 func TestRecipientsReportMails(t *testing.T) {
 	t.Parallel()
 	apptest.OnEach(t, func(s *apptest.Stack) {

@@ -32,8 +32,8 @@ func series(s *apptest.Stack) (all []string) {
 
 var seriesRecipients = flag.Int("app.recipients", 150, "recipients, networks, keys, references and paths that come from outside")
 
-// Values from requests make no new series: after 150 recipients, networks, keys, references and
-// paths there are as many series as after 60, which had the first refusals.
+// Values from requests make no new series. After 150 recipients, networks, keys, references and
+// paths there are as many series as after 60, with which the first refusals came.
 func TestSeriesAreBounded(t *testing.T) {
 	t.Parallel()
 	s := apptest.Embedded(t).Policy(
@@ -121,15 +121,15 @@ func TestTracesOfASend(t *testing.T) {
 	}
 }
 
-// increased is a selector of a counter whose increase an alert looks at.
+// increased matches a counter with its labels in an alert that uses the counter's increase.
 var increased = regexp.MustCompile(`increase\((\w+)(?:\{([^}]*)\})?\[`)
 
-// Prometheus sees no increase in a series that is born with its event: each series of which an
-// alert wants one is there from the start.
+// Prometheus sees no increase in a series that begins with its first event. So each series whose
+// increase an alert uses exists from the start.
 func TestCountersOfAlertsBeginAtZero(t *testing.T) {
 	t.Parallel()
 	s := apptest.OnRealParts(t).Start(1)
-	ofSettings := []string{"sendcode_spend_refused_total", "sendcode_provider_events_total"} // each cap and provider has its Init
+	ofSettings := []string{"sendcode_spend_refused_total", "sendcode_provider_events_total"} // these counters depend on settings; InitSpendCap and InitProvider create them
 	alerts, err := os.ReadFile("../../../docs/alerts.yaml")
 	apptest.Must(t, err)
 	all, seen := strings.Join(series(s), "\n"), 0

@@ -10,8 +10,8 @@ import (
 	"sendcode/internal/run/app/apptest"
 )
 
-// A process with another index key, or with other bytes for a known ID, does not start, and rekey
-// refuses too. An unknown ID is added.
+// A process with another index key, or with other bytes for a known key ID, does not start, and
+// rekey refuses it, too. An unknown key ID is added to the check values.
 func TestNewRefusesOtherKeys(t *testing.T) {
 	t.Parallel()
 	const (
@@ -46,7 +46,7 @@ func TestNewRefusesOtherKeys(t *testing.T) {
 		}
 	}
 	withKeys("k2:"+other+",k1:"+one, index)
-	s.Start(1) // k2 is entered, and nothing of k9
+	s.Start(1) // k2 gets a check value, and k9 gets none
 	known, err := s.Replicas[1].DB().KeyCheckValues(s.Context())
 	apptest.Must(t, err)
 	if len(known) != 3 || known["key k2"] == nil {

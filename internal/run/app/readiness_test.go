@@ -25,15 +25,16 @@ import (
 	"sendcode/quota"
 )
 
-// played is a database and the heartbeats of a fleet, in a bubble.
+// played stands for a database and the heartbeats of several replicas, in a bubble of
+// testing/synctest.
 type played struct {
-	err    error         // of a ping
+	err    error         // the result of a ping
 	late   time.Duration // how long a ping takes
 	pings  atomic.Int32
 	commit *sqldb.CommitTiming
 	beat   atomic.Int32
-	away   bool // Redis
-	over   bool // the last heartbeat
+	away   bool // Redis does not answer
+	over   bool // the last heartbeat has expired
 }
 
 func (p *played) probe() *databaseProbe {
@@ -63,8 +64,8 @@ func word(r *server.HealthReason) string {
 	return r.Word
 }
 
-// An error that the server itself reports counts at once. Without an answer, three tries are
-// needed.
+// An error that the database server itself reports counts at once. If no answer comes, three tries
+// are needed.
 func TestReasonsOfTheDatabase(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		for _, c := range []struct {
@@ -96,7 +97,8 @@ func TestReasonsOfTheDatabase(t *testing.T) {
 	})
 }
 
-// Each reason but the database's has its word, and no word of the error: that has addresses.
+// Each reason has a word of its own. No reason but the database's repeats the error, since errors
+// contain addresses.
 func TestReasonsOfOtherParts(t *testing.T) {
 	server1, server2 := delivery.Health{Server: "192.0.2.1:25", Why: "dial"}, delivery.Health{Server: "192.0.2.2:25", Up: true}
 	dial := errors.New("dial tcp 192.0.2.9:6379: refused")
@@ -128,9 +130,9 @@ func TestReasonsOfOtherParts(t *testing.T) {
 	}
 }
 
-// After five tries of a channel, none of which was accepted, the channel counts as refused, until a
-// try is accepted or ten minutes have passed. Tries that failed because of us, that the caller
-// ended, or that failed because of a stranger's recipient, do not count.
+// After five refused tries in a row, the channel counts as refused until a try is accepted or ten
+// minutes have passed. Tries don't count if they failed because of us, because the caller ended
+// them, or because of a stranger's recipient.
 func TestRefusedTriesAreAReason(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		a := newApp(config.Config{}, slog.New(slog.DiscardHandler), time.Now)
@@ -161,7 +163,8 @@ func TestRefusedTriesAreAReason(t *testing.T) {
 	})
 }
 
-// A database that answers late is slow, and ready; a look waits 250 ms at most.
+// A database that answers late counts as slow, and the replica stays ready. A look at the state
+// takes 250 ms at most.
 func TestASlowDatabaseIsReady(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		d := played{late: 1200 * time.Millisecond}
@@ -247,14 +250,14 @@ func TestACommitProvesTheDatabase(t *testing.T) {
 		d.err = nil
 		servertest.Same(t, "mended", look(), "")
 		d.err, d.commit = errors.New("away"), &sqldb.CommitTiming{At: time.Now()}
-		for i, want := range []string{"", "", "", "", reasonDatabaseAway} { // two seconds, and three misses
+		for i, want := range []string{"", "", "", "", reasonDatabaseAway} { // the commit proves two seconds; then three pings fail
 			servertest.Same(t, fmt.Sprint("look ", i), look(), want)
 		}
 	})
 }
 
-// A replica becomes unready only while another replica's writes succeed and its own do not: neither
-// if all replicas lose the database at once, nor because of its own heartbeats.
+// A replica becomes unready only if its own writes fail while another replica's writes succeed. It
+// stays ready if all replicas lose the database at once, and its own heartbeats don't count.
 func TestAReplicaThatAloneCannotWrite(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -262,7 +265,7 @@ func TestAReplicaThatAloneCannotWrite(t *testing.T) {
 		d := played{}
 		p := d.probe()
 		go p.runHeartbeats(ctx)
-		pass := func(n int, others bool) string { // n seconds
+		pass := func(n int, others bool) string { // lets n seconds pass
 			for range n {
 				if others {
 					d.beat.Add(1)
@@ -276,7 +279,7 @@ func TestAReplicaThatAloneCannotWrite(t *testing.T) {
 			t.Errorf("%d heartbeats in 5 s", n)
 		}
 		d.err = errors.New("away")
-		pass(1, true) // another one that loses the database a little later
+		pass(1, true) // another replica, which loses the database a little later
 		servertest.Same(t, "away for all", pass(9, false), "database_away")
 		d.over = true
 		servertest.Same(t, "the last heartbeat is over", pass(2, false), "database_away")
@@ -293,8 +296,8 @@ func TestAReplicaThatAloneCannotWrite(t *testing.T) {
 	})
 }
 
-// The estimate lies within what an answer's delay leaves open, does not waver, and follows a step
-// of the database's clock.
+// The estimate of the database's clock is as exact as the delay of the answer allows. It does not
+// waver, and follows a step of the clock.
 func TestDatabaseClockMeasure(t *testing.T) {
 	process := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	ahead, there, back := 11*time.Minute, time.Duration(0), time.Duration(0)
@@ -333,7 +336,7 @@ func TestDatabaseClockMeasure(t *testing.T) {
 	servertest.Same(t, "while the database is away", -c.localAhead(), ahead)
 }
 
-// The user that deploy/redis/start.sh makes, which is the documented one, may write and read
+// The Redis user that deploy/redis/start.sh makes has the documented rights. It may write and read
 // heartbeats.
 func TestTheDocumentedRightsAllowHeartbeats(t *testing.T) {
 	script, err := os.ReadFile("../../../deploy/redis/start.sh")
@@ -365,7 +368,7 @@ func TestTheDocumentedRightsAllowHeartbeats(t *testing.T) {
 		servertest.OK(t, beats.Write(t.Context()))
 		second = read()
 		life = admin.PTTL(t.Context(), heartbeatKey).Val()
-		return time.Since(began) < heartbeatLife-time.Second // it ends in a whole second
+		return time.Since(began) < heartbeatLife-time.Second // Redis ends it at a whole second
 	})
 	if second == first || second == noHeartbeat || first == noHeartbeat {
 		t.Errorf("heartbeats %q, then %q", first, second)

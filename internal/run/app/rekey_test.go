@@ -7,7 +7,7 @@ import (
 	"sendcode/internal/run/app/apptest"
 )
 
-// A service on a file encrypts the stored rows with the first key of its ring.
+// A service on a SQLite file encrypts the stored rows with the first key of its ring.
 func TestServeRekeysTheFile(t *testing.T) {
 	t.Parallel()
 	const old, fresh = "k1:q83vEjRWeJCrze8SNFZ4kLD3QZxs0lr2uTnVYQ1bXoM=", "k2:KsX548KrTLEYf3plsNe9tow4CUSACpuzYDGYoWlrspU="

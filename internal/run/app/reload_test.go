@@ -14,15 +14,14 @@ import (
 	"sendcode/internal/run/app/apptest"
 )
 
-// limited asks for a code, under a first rule with this limit.
-func limited(s *apptest.Stack, to string, limit int) {
+// expectLimit requests a code, and checks the limit of the first rule in the answer.
+func expectLimit(s *apptest.Stack, to string, limit int) {
 	s.Helper()
 	a := s.Ask(0, to)
 	s.Is("a send", a, http.StatusAccepted, a.Quota.Rules[0].Limit == limit)
 }
 
-// A file with mistakes changes no setting, not even those that are right in it. Every mistake is
-// logged.
+// A file with mistakes changes no setting, not even the valid ones. Every mistake is logged.
 func TestAFaultyFileChangesNothing(t *testing.T) {
 	t.Parallel()
 	s := apptest.Embedded(t).Policy(apptest.FiveAnHour).Watching().Start(1)
@@ -40,23 +39,23 @@ func TestAFaultyFileChangesNothing(t *testing.T) {
 			t.Errorf("nothing about %s", want)
 		}
 	}
-	limited(s, apptest.Ana, 5)
+	expectLimit(s, apptest.Ana, 5)
 	s.Counts(successful, "0")
 	if again := hash(); again != first || first == "" {
 		t.Errorf("the hash of the settings in force is %q after a rejected file, and was %q", again, first)
 	}
-	s.Write("apps:\n  - {name: default, title: Shop24.com}\n") // a mail would not carry it
+	s.Write("apps:\n  - {name: default, title: Shop24.com}\n") // a mail program would turn this title into a link
 	s.Hangup(0, "rejected")
 	s.Write("apps:\n  - {name: default, sms_origin: shop.example, title: " + strings.Repeat("Sehr langer Name ", 3) + "}\n")
 	s.Hangup(0, "rejected")
-	// the rejection may be that of the file before, by the watch
+	// If the watch reads the file first, the rejection is that of the previous file.
 	s.Await("words about a text message that is too long", func() bool { return s.Logged("sms/default/zh-Hans/text.txt takes 2 segments") })
 	apptest.Must(t, os.Remove(s.Env["SENDCODE_CONFIG"]))
 	s.Hangup(0, "rejected")
 	apptest.Must(t, syscall.Mkfifo(s.Env["SENDCODE_CONFIG"], 0o600)) // reading it would wait for ever
 	s.Hangup(0, "rejected")
 	apptest.Must(t, os.Remove(s.Env["SENDCODE_CONFIG"]))
-	limited(s, "bea@example.com", 5)
+	expectLimit(s, "bea@example.com", 5)
 	s.Policy(apptest.TwoAnHour)
 	s.Await("the mended file", func() bool { return s.Reloads(0, "applied") == "1" })
 	s.Counts(successful, "1")
@@ -66,8 +65,8 @@ func TestAFaultyFileChangesNothing(t *testing.T) {
 	s.Hangup(0, "unchanged")
 }
 
-// Keys, titles, templates, purposes and pauses come and go, in answers, in mails and on the page;
-// the generated key of the app default ends once an app has a key of its own.
+// Keys, titles, templates, purposes and pauses change while the service runs: in answers, in mails
+// and on the page. The generated key of the app default ends when an app has a key of its own.
 func TestAppsAndPurposesChange(t *testing.T) {
 	t.Parallel()
 	s := apptest.Embedded(t).Policy(apptest.FiveAnHour).Watching()
@@ -105,11 +104,11 @@ apps: [{name: default, title: Corner Store, %s}, {name: shop, title: The Shop, t
 `, ownKey, templates, sha256.Sum256([]byte(shop))))
 	s.Hangup(0, "applied")
 	shows("8-digit", "Corner Store")
-	apptest.Must(t, os.WriteFile(subject, []byte("{{.Colour}}"), 0o600)) // fails, and changes nothing
+	apptest.Must(t, os.WriteFile(subject, []byte("{{.Colour}}"), 0o600)) // the template can't be rendered, so nothing changes
 	s.Add("retention: 48h\n")
 	s.Hangup(0, "rejected")
 	s.Is("a send", ask(shop, "gift"), http.StatusAccepted)
-	mail := s.AwaitMail(apptest.Ana, 2)[0] // the newest
+	mail := s.AwaitMail(apptest.Ana, 2)[0] // the newest mail
 	if m := s.Replicas[0].Mailbox().Messages()[0]; m.Subject != "A gift of The Shop" || len(s.CodeIn(mail)) != 7 {
 		t.Errorf("the mail is not by the new configuration: %q", m.Subject)
 	}
@@ -129,7 +128,7 @@ apps: [{name: default, title: Corner Store, %s}, {name: shop, title: The Shop, t
 	s.Hangup(0, "applied")
 	sent := ask(s.Key, "")
 	s.Is("not paused any more", sent, http.StatusAccepted, sent.Send.Status == "sent", len(s.Mails()) == 3)
-	for _, next := range []string{apptest.TwoAnHour, apptest.FiveAnHour} { // the rows are counted by the new one at once
+	for _, next := range []string{apptest.TwoAnHour, apptest.FiveAnHour} { // the new policy counts the rows at once
 		s.Policy(next).Add("apps: [{name: default, " + ownKey + "}]\n")
 		s.Hangup(0, "applied")
 		s.Is(next, ask(s.Key, ""), map[string]int{
@@ -139,7 +138,7 @@ apps: [{name: default, title: Corner Store, %s}, {name: shop, title: The Shop, t
 	}
 }
 
-// A receiver moves, and its secret is exchanged, while the service runs.
+// A webhook's URL and secret change while the service runs.
 func TestAReceiverMoves(t *testing.T) {
 	t.Parallel()
 	hook, moved := apptest.NewReceiver(t), apptest.NewReceiver(t)

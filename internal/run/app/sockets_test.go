@@ -35,7 +35,7 @@ func TestStopAnswersAcceptedConnections(t *testing.T) {
 			early, err := net.Dial("tcp", a.Addr())
 			servertest.OK(t, err)
 			defer early.Close()
-			servertest.Same(t, "after it", answer(t, a.listeners[0], "/livez"), "200 ok") // so early was accepted
+			servertest.Same(t, "after it", answer(t, a.listeners[0], "/livez"), "200 ok") // the listener accepts in order, so it has accepted early
 			http.DefaultClient.CloseIdleConnections()
 			stop()
 			<-a.listeners[0].ended
@@ -64,7 +64,8 @@ func TestTakenPort(t *testing.T) {
 	}
 }
 
-// A socket on another port than those of the settings would never be served.
+// A start fails if systemd passes a socket on a port that no setting names, since the socket would
+// never be served.
 func TestPassedSocketOfNoAddress(t *testing.T) {
 	passSocket(t)
 	cfg := loadConfig(t, "", "SENDCODE_ADDR=127.0.0.1:0", "SENDCODE_DATA_DIR="+t.TempDir())
@@ -74,7 +75,7 @@ func TestPassedSocketOfNoAddress(t *testing.T) {
 	}
 }
 
-// Sockets for another process, as of a parent that got some itself, are not ours.
+// A process ignores sockets that were passed to another process, for example to its parent.
 func TestPassedSocketOfAnotherProcess(t *testing.T) {
 	passSocket(t)
 	t.Setenv("LISTEN_PID", strconv.Itoa(os.Getppid()))
@@ -83,8 +84,8 @@ func TestPassedSocketOfAnotherProcess(t *testing.T) {
 	}
 }
 
-// If a passed socket is for fewer clients than its setting, the socket decides. A socket for more
-// clients is refused.
+// If a passed socket admits fewer clients than the address in the settings, the socket decides. A
+// socket that admits more clients is refused.
 func TestThePassedSocketDecides(t *testing.T) {
 	for _, c := range []struct {
 		setting, socket string
@@ -140,8 +141,8 @@ func TestThePassedSocketDecides(t *testing.T) {
 	servertest.OK(t, a.close())
 }
 
-// passSocket makes the next New get a socket as from systemd, which keeps the socket too. It
-// returns the address.
+// passSocket makes the next New find a socket as if systemd had passed it. It returns the socket's
+// address.
 func passSocket(t *testing.T) (addr string) {
 	t.Helper()
 	port, err := net.Listen("tcp", "127.0.0.1:0")
@@ -150,7 +151,7 @@ func passSocket(t *testing.T) (addr string) {
 	servertest.OK(t, err)
 	servertest.OK(t, port.Close())
 	t.Cleanup(func() { _ = socket.Close() })
-	firstPassedSocket, err = syscall.Dup(int(socket.Fd())) // New closes its own
+	firstPassedSocket, err = syscall.Dup(int(socket.Fd())) // New closes the descriptor that it gets
 	servertest.OK(t, err)
 	t.Setenv("LISTEN_FDS", "1")
 	t.Setenv("LISTEN_PID", strconv.Itoa(os.Getpid()))

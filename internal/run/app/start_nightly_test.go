@@ -18,7 +18,8 @@ import (
 
 var startRows = flag.Int64("app.rows", 1_000_000, "sends of the last day at which a replica starts")
 
-// fillDaySQL copies the only send $1 times, each for another recipient, from 3 to 23 hours ago.
+// fillDaySQL copies the only send $1 times. Each copy has another recipient, and is 3 to 23 hours
+// old.
 const fillDaySQL = `
 INSERT INTO sends (id, logged_at, recipient, status, verification_id, number, app, channel, purpose, masked, domain, country, prefix, locale, reference,
                    network, attempt, counts)
@@ -27,8 +28,8 @@ SELECT (left(sendcode_lowest_id(now())::text, 13) || substr(gen_random_uuid()::t
        purpose, masked, domain, country, prefix, locale, reference, network, attempt, counts
 FROM sends, generate_series(1, $1::bigint) n`
 
-// A replica without Redis starts on a million sends of the last day. It reads none of them, and
-// returns the states of a recipient as the rows have them.
+// A replica without Redis starts although the last day has a million sends. It reads none of them
+// at the start, and answers with the states that the rows give.
 func TestQuota26StartAtManyRows(t *testing.T) {
 	s := apptest.OnRealParts(t)
 	delete(s.Env, "SENDCODE_REDIS_URL")
@@ -43,13 +44,13 @@ func TestQuota26StartAtManyRows(t *testing.T) {
 	}
 	const ask = `{"channel":"email","to":"ana@example.com"}`
 	s.Is("the first send", s.Post("/v1/verifications", ask, apptest.Patiently), http.StatusAccepted)
-	_, err = admin.Exec(t.Context(), "SET statement_timeout = 0") // the URL of the tests has one
+	_, err = admin.Exec(t.Context(), "SET statement_timeout = 0") // the URL in the tests sets a timeout
 	apptest.Must(t, err)
 	_, err = admin.Exec(t.Context(), fillDaySQL, *startRows)
 	apptest.Must(t, err)
 	_, err = admin.Exec(t.Context(), "VACUUM ANALYZE")
 	apptest.Must(t, err)
-	rowsRead := func() int64 { // a backend's figures are told when it ends
+	rowsRead := func() int64 { // Postgres reports the figures of a connection when it ends
 		t.Helper()
 		servertest.Await(t, "the replica's connections to end", func() bool {
 			return count(`SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND backend_type = 'client backend'
@@ -57,7 +58,7 @@ AND pid <> pg_backend_pid()`) == 0
 		})
 		return count(`SELECT (SELECT sum(seq_tup_read) FROM pg_stat_user_tables) + (SELECT sum(idx_tup_read) FROM pg_stat_user_indexes)`)
 	}
-	s.Restart() // after it the ended hours are counted once, from all rows
+	s.Restart() // after the start, a job counts all rows of the ended hours once
 	s.Await("the hours to be counted, the oldest last", func() bool {
 		return count("SELECT count(*) FROM counted_hours WHERE hour <= (SELECT min(logged_at) FROM sends)") == 1
 	})

@@ -17,8 +17,8 @@ import (
 )
 
 // A request that comes while the service starts waits for its routes. If the start takes longer
-// than quietStart, /readyz of no port is 200, even if the checks are known and pass: a load
-// balancer sends requests from the first 200 on. A page may read the 503.
+// than quietStart, /readyz answers 503 on every port, even if the checks are known and pass,
+// because a load balancer sends requests after the first 200. A page may read the 503.
 func TestReadyOnlyWithItsRoutes(t *testing.T) {
 	cfg := loadConfig(t, "", "SENDCODE_ADDR=127.0.0.1:0", "SENDCODE_ADMIN_ADDR=127.0.0.1:0",
 		"SENDCODE_ADMIN_PASSWORD=a long password of a test", "SENDCODE_DATA_DIR="+t.TempDir(),
@@ -58,7 +58,7 @@ func TestReadyOnlyWithItsRoutes(t *testing.T) {
 	servertest.Same(t, "a request before Serve", strings.TrimSpace(got), "HTTP/1.1 200 OK")
 	for i, route := range []string{"/openapi.yaml", "/metrics"} {
 		ready := answer(t, a.listeners[i], "/readyz")
-		ready = strings.Replace(ready, "degraded: database_slow: The database answers slowly.", "ok", 1) // as any is on a busy machine
+		ready = strings.Replace(ready, "degraded: database_slow: The database answers slowly.", "ok", 1) // on a busy machine any database is slow
 		servertest.Same(t, "/readyz with routes", ready, "200 ok")
 		for _, path := range []string{route, "/favicon.ico"} { // browsers ask each port for the icon
 			if got := answer(t, a.listeners[i], path); got[:4] != "200 " {
@@ -70,10 +70,10 @@ func TestReadyOnlyWithItsRoutes(t *testing.T) {
 	servertest.Same(t, "end", <-ended, nil)
 }
 
-// Which part fails is told on the console's own port, for an admin token, and to programs on this
-// machine, unless strangers come through a proxy. A proxy on this machine that adds no header, such
-// as a forwarder of TCP, passes on what looks like a request of this machine, with the Host that
-// the stranger chose. A stranger reads one word.
+// /readyz names the failed part only on the console's own port, for an admin token, and to programs
+// on this machine, unless strangers come through a proxy. A proxy on this machine that adds no
+// header, such as a forwarder of TCP, passes on requests that look like this machine's, with a Host
+// that the stranger chose. A stranger reads one word.
 func TestStrangersReadOneWordOfReadiness(t *testing.T) {
 	const token = "admin-token-of-a-test-0123456789"
 	for setting, behindProxy := range map[string]bool{

@@ -27,21 +27,21 @@ import (
 // refusal is a row of SECURITY.md: what refuses a send, a read or a check, and whether strangers
 // can cause the refusal for other callers.
 type refusal struct {
-	by      string            // the problem, and the scope, bound or reason
-	text    string            // as the page names it
+	by      string            // what refuses: the problem, and the scope, bound or reason
+	text    string            // the name of by in SECURITY.md
 	secret  bool              // strangers can cause the refusal for a secret key of the same app
-	known   bool              // and for a known browser of the same app
-	others  bool              // and for a secret key of another app
-	abroad  bool              // and for a known browser of another app
-	price   string            // of each yes; {n} is what the test measures
-	left    string            // without a yes: why, or what honest callers still have
-	file    string            // settings beside the apps
+	known   bool              // they can cause it for a known browser of the same app
+	others  bool              // they can cause it for a secret key of another app
+	abroad  bool              // they can cause it for a known browser of another app
+	price   string            // what causing it costs strangers; {n} is the number that the test measures
+	left    string            // if strangers can't cause it: why not, or what honest callers still have
+	file    string            // settings in addition to the apps
 	bounds  func(*policy.Set) // lowers or lifts a bound that no setting changes
-	sms     bool              // it is about text messages; else about mails
+	sms     bool              // the row is about text messages, otherwise about mails
 	key     string            // Idempotency-Key of the honest callers
 	waits   time.Duration     // how long honest callers wait for their message
 	free    bool              // a secret key without trust: known is not refused either
-	tick    time.Duration     // of the jobs; 0: ten minutes
+	tick    time.Duration     // time between two runs of a job; 0: ten minutes
 	apart   bool              // each honest caller is tried in a separate world, since the first uses up the remaining places
 	exhaust func(w *world)    // strangers use up what they can; nil: see test
 	test    string            // the test that tries the row, as path and name, if this test does not
@@ -128,7 +128,7 @@ var whatRefuses = []refusal{
 			for ; w.spent < 1000; w.spent++ {
 				w.send(nth(w.spent), w.other(w.spent), "")
 			}
-			w.Sleep(21 * time.Minute) // until the job looks at codes that are ten minutes old
+			w.Sleep(21 * time.Minute) // until the job counts codes that are ten minutes old
 			w.Want("a stranger's browser", w.refusedBy(w.send(nth(w.spent), w.other(w.spent), "")), "human-check")
 		},
 	},
@@ -281,7 +281,7 @@ var whatRefuses = []refusal{
 				w.send(nth(w.spent), w.other(w.spent), "")
 				w.spent++
 			}
-			w.Sleep(21 * time.Minute) // until the jobs look at codes that have expired
+			w.Sleep(21 * time.Minute) // until the jobs count codes that have expired
 			w.Want("a stranger's message", w.refusedBy(w.send(nth(30), w.other(30), "")), "delivery-failed/paused")
 		},
 	},
@@ -302,7 +302,7 @@ var whatRefuses = []refusal{
 				w.MailServer.Answer(vtest.NoMailbox)
 				w.send(nth(n), w.other(n), "")
 			}
-			for range 5 { // from now on
+			for range 5 { // now the limit refuses them
 				w.MailServer.Answer(vtest.FailWith(delivery.Rejected, "rcpt", 550, "5.7.1"))
 			}
 		},
@@ -345,12 +345,13 @@ var whatRefuses = []refusal{
 	},
 }
 
-// inNetwork is the nth stranger in the network of the honest callers.
+// inNetwork returns the nth stranger in the network of the honest callers.
 func inNetwork(n int) caller {
 	return caller{app: "shop", kind: "public", ip: fmt.Sprintf("198.51.100.%d", 100+n)}
 }
 
-// wideRule is the row of a rule that many share. All apps share some.
+// wideRule returns the row of a rule that counts many callers together. If shared is true, it
+// counts all apps together.
 func wideRule(scope string, shared bool) refusal {
 	area := scope == "country" || scope == "prefix"
 	file := fmt.Sprintf(bound, scope)
@@ -363,7 +364,7 @@ func wideRule(scope string, shared bool) refusal {
 	}
 }
 
-// spendCap is the row of a spend cap. All apps share some.
+// spendCap returns the row of a spend cap. If shared is true, the cap is for all apps together.
 func spendCap(scope string, shared bool) refusal {
 	return refusal{
 		by: "delivery-failed/spend_cap/" + scope, text: "`spend` with the scope `" + scope + "`", known: true, abroad: shared,
@@ -379,7 +380,8 @@ const (
 	tooLate    = "Messages of this channel go out slowly just now: the code would arrive too late."
 )
 
-// reasons tell the refusals of one kind apart: in which files of internal they stand, and how.
+// reasons tell refusals of the same kind apart. For each kind they say in which files of internal
+// the reasons stand, and the pattern that finds them.
 var reasons = map[string][2]string{
 	"unavailable":        {"http/server/*.go", `unavailableProblem\("([^"]+)"`},
 	"delivery-failed":    {"*/*.go */*/*.go", `\bReason[A-Z]\w+ += "(\w+)"`},
@@ -396,12 +398,12 @@ var ofTheRequest = []string{
 	"delivery-failed/template", "delivery-failed/unreadable", "delivery-failed/no_answer", "delivery-failed/internal",
 	"delivery-failed/erased", "delivery-failed/blocked", "delivery-failed/ended", "delivery-failed/country_not_served",
 	"delivery-failed/voip", "delivery-failed/disposable",
-	// of proofs and administrators
+	// These are of proofs and administrators.
 	"caller-checks", "checked-here", "key-of-other-code", "not-done", "proof-redeemed", "erased", "too-many-attempts",
 }
 
-// cause tries a row: strangers use up what they can. Then each honest caller asks, and at last a
-// secret key asks for a stranger, and is refused as strangers are. cause returns the number of
+// cause tries a row. Strangers use up what they can. Then each honest caller asks. Last, a secret
+// key asks for a stranger, and must be refused as strangers are. cause returns the number of
 // requests that the strangers spent.
 func (r refusal) cause(t *testing.T) (spent int) {
 	wants := []bool{r.secret, r.known, r.others, r.abroad, !r.free}
@@ -429,9 +431,9 @@ func (r refusal) cause(t *testing.T) (spent int) {
 	return spent
 }
 
-// For each refusal, strangers cause for secret keys, known browsers and other apps exactly what the
-// table says, at the given price. The table in SECURITY.md is made from whatRefuses. Run with
-// -update after a change.
+// For each refusal, strangers can cause it for secret keys, known browsers and other apps exactly
+// as the table says, at the given price. The table in SECURITY.md is generated from whatRefuses.
+// Run the test with -update after a change.
 func TestWhatStrangersCause(t *testing.T) {
 	spent := map[string]int{}
 	for _, x := range whatRefuses {
@@ -441,7 +443,7 @@ func TestWhatStrangersCause(t *testing.T) {
 		}
 		t.Run(x.by+" "+x.text, func(t *testing.T) { spent[x.text] = x.cause(t) })
 	}
-	if t.Failed() || len(spent) < len(whatRefuses) { // or not all of them were run
+	if t.Failed() || len(spent) < len(whatRefuses) { // with -run, not all rows were tried
 		return
 	}
 	const page = "../../../SECURITY.md"
@@ -453,7 +455,7 @@ func TestWhatStrangersCause(t *testing.T) {
 	golden.File(t, page, before+"<!-- of: refusals -->\n"+refusalsTable(spent)+"<!-- end -->"+after)
 }
 
-// refusalsTable is the table of SECURITY.md. Rows that follow one another and say the same are one.
+// refusalsTable returns the table of SECURITY.md. It joins neighboring rows that say the same.
 func refusalsTable(spent map[string]int) string {
 	var table strings.Builder
 	table.WriteString(
@@ -494,7 +496,8 @@ func readText(t *testing.T, path string) string {
 }
 
 // Each kind of problem, each of its reasons, each scope of a rule, each bound of failed checks and
-// each scope of a spend cap has a row, or belongs to the request itself. Each yes has a price.
+// each scope of a spend cap has a row, or depends on the request itself. Each row that strangers
+// can cause has a price.
 func TestEveryRefusalHasARow(t *testing.T) {
 	var refusals []string
 	for _, k := range server.ProblemKinds() {

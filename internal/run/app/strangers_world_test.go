@@ -29,17 +29,17 @@ import (
 	vtest "sendcode/internal/verify/verification/verificationtest"
 )
 
-// world is the API of a service with the settings of a file, in virtual time, with the apps shop
-// and other. Strangers ask the app shop.
+// world is the API of a service in virtual time, with the settings of a file and the apps shop and
+// other. Strangers send their requests to the app shop.
 type world struct {
 	*vtest.Rig
 	e      *echo.Echo
 	row    refusal
-	tokens map[string]string // of the browser that is known to each app
-	spent  int               // requests of strangers
+	tokens map[string]string // by app: the token of the browser that the app knows
+	spent  int               // how many requests the strangers have sent
 }
 
-// caller is a caller with an address. An app's secret key gives it as the address of its client.
+// caller is a caller with an address. If it is a secret key, it sends the address as client_ip.
 type caller struct {
 	app, kind, ip, token string
 	stranger             bool // the secret key does not say trust: known
@@ -48,7 +48,7 @@ type caller struct {
 
 const home = "198.51.100.7" // address of the honest callers
 
-// honest are those for which the table says whether strangers can cause a refusal.
+// honest are the callers for which the table says whether strangers can cause a refusal.
 var honest = []caller{
 	{app: "shop", kind: "secret", ip: home},
 	{app: "shop", kind: "public", ip: home},
@@ -56,7 +56,7 @@ var honest = []caller{
 	{app: "other", kind: "public", ip: home},
 }
 
-// nth is the nth stranger: a browser at an address of its own.
+// nth returns the nth stranger: a browser at an address of its own.
 func nth(n int) caller {
 	return caller{app: "shop", kind: "public", ip: fmt.Sprintf("10.%d.%d.1", n/250%250, n%250)}
 }
@@ -67,12 +67,12 @@ var neighbor = caller{app: "shop", kind: "public", ip: home}
 // trusted is a secret key's request for a stranger.
 var trusted = caller{app: "shop", kind: "secret", ip: home, stranger: true}
 
-// unnamed is the same without the address of its client.
+// unnamed is trusted without client_ip.
 var unnamed = caller{app: "shop", kind: "secret", ip: home, stranger: true, unnamed: true}
 
 func keyOf(app, kind string) string { return kind + " key of " + app }
 
-// appsOfTests are the apps of the file, with their keys.
+// appsOfTests returns the settings of the apps, with their keys.
 func appsOfTests() string {
 	lines := "apps:\n"
 	for _, app := range []string{"shop", "other"} {
@@ -85,8 +85,8 @@ func appsOfTests() string {
 	return lines
 }
 
-// inWorld runs the test of a row in a separate world, in which both apps know a browser. No rule
-// counts the earlier sends of that browser, except in a roomy policy with a tick of its own.
+// inWorld runs the test of a row in a new world, in which both apps know a browser. No rule counts
+// the earlier sends of that browser, except in a roomy policy if the row has a tick.
 func inWorld(t *testing.T, row refusal, test func(w *world)) {
 	t.Helper()
 	cfg := loadConfig(t, appsOfTests()+row.file, "CARRIER_TOKEN=token")
@@ -98,7 +98,7 @@ func inWorld(t *testing.T, row refusal, test func(w *world)) {
 		}
 	}
 	vtest.InBubbleIdle(t, settings, func(r *vtest.Rig) {
-		defer r.Quit() // also after Fatal
+		defer r.Quit() // runs after Fatal, too
 		quiet := slog.New(slog.DiscardHandler)
 		if len(cfg.SMS.Carriers) > 0 {
 			r.Svc = r.ReplicaOn(r.Store, r.MailServer, pricedCarriers(r, cfg))
@@ -120,8 +120,7 @@ func inWorld(t *testing.T, row refusal, test func(w *world)) {
 	})
 }
 
-// pricedCarriers are the carriers of the file in front of the rig's, with the spend caps of the
-// file.
+// pricedCarriers puts the carriers and the spend caps of the file in front of the rig's carrier.
 func pricedCarriers(r *vtest.Rig, cfg config.Config) outbox.Carrier {
 	var caps []outbox.SpendCap
 	for _, c := range cfg.SMS.Spend {
@@ -132,7 +131,7 @@ func pricedCarriers(r *vtest.Rig, cfg config.Config) outbox.Carrier {
 		sms.CarriersOptions{Reserve: outbox.NewBudget(r.Store, caps, slog.New(slog.DiscardHandler), func(string) {}).Reserve})
 }
 
-// rigCarrier is the rig's carrier, which has no route to numbers that end with noRoute.
+// rigCarrier is the rig's carrier, but it has no route to numbers that end with noRoute.
 type rigCarrier struct{ *vtest.Carrier }
 
 const noRoute = "9"
@@ -149,7 +148,7 @@ func (c rigCarrier) Send(ctx context.Context, m sms.Message) (delivery.Result, *
 	return receipt, fail
 }
 
-// person is the recipient of the honest callers, whom strangers attack.
+// person returns the recipient of the honest callers, whom strangers attack.
 func (w *world) person() string {
 	if w.row.sms {
 		return vtest.Mobile
@@ -157,8 +156,8 @@ func (w *world) person() string {
 	return vtest.Ana
 }
 
-// other is the nth other recipient, near the person's own: of text messages, one with the same
-// country and prefix.
+// other returns the nth other recipient. For text messages, it has the same country and prefix as
+// the person.
 func (w *world) other(n int) string {
 	if w.row.sms {
 		return vtest.Mobile[:len(vtest.Mobile)-4] + fmt.Sprintf("%04d", n)
@@ -177,7 +176,7 @@ type reply struct {
 	CodeFormat struct{ Length int } `json:"code_format"`
 }
 
-// slug is the last word of a problem's type; "" without a problem.
+// slug returns the last word of a problem's type, or "" if the answer is no problem.
 func (r reply) slug() string { return r.Type[strings.LastIndex(r.Type, "/")+1:] }
 
 // do sends a request. idempotency is its Idempotency-Key, or "".
@@ -206,7 +205,7 @@ func (w *world) do(c caller, method, path, idempotency string, body map[string]a
 	return a
 }
 
-// send asks for a code.
+// send requests a code.
 func (w *world) send(c caller, to, idempotency string) reply {
 	w.Helper()
 	body := map[string]any{"channel": string(recipient.Email), "to": to}
@@ -223,7 +222,7 @@ func (w *world) send(c caller, to, idempotency string) reply {
 		body["known"] = []string{c.token}
 	}
 	a := w.do(c, http.MethodPost, "/v1/verifications", idempotency, body)
-	w.Sleep(0) // until the attempt has ended
+	w.Sleep(0) // lets the attempt end
 	return a
 }
 
@@ -237,7 +236,7 @@ func (w *world) check(c caller, id, code string) reply {
 	return w.do(c, http.MethodPost, "/v1/verifications/"+id+"/check", "", body)
 }
 
-// newestCode is the code of the message that was sent last to a recipient.
+// newestCode returns the code of the last message to a recipient.
 func (w *world) newestCode(to string) (newest string) {
 	for _, m := range w.Carrier.Accepted() {
 		if m.To == to {
@@ -252,8 +251,8 @@ func (w *world) newestCode(to string) (newest string) {
 	return newest
 }
 
-// refusedBy names what refused: the problem, and the scope of the rule, or the reason of the
-// failure; "" if the send was accepted by the mail server or the carrier.
+// refusedBy names what refused a send: the problem, and the scope of the rule or the reason of the
+// failure. It returns "" if the mail server or the carrier accepted the message.
 func (w *world) refusedBy(a reply) string {
 	w.Helper()
 	switch slug := a.slug(); {
@@ -312,19 +311,19 @@ func (w *world) refusalOf(c caller) string {
 	return ""
 }
 
-// toPerson has the nth stranger send to the person.
+// toPerson sends to the person, as the nth stranger.
 func toPerson(w *world, n int) reply { return w.send(nth(n), w.person(), "") }
 
-// toOthers has the nth stranger send to the nth other recipient.
+// toOthers sends to the nth other recipient, as the nth stranger.
 func toOthers(w *world, n int) reply { return w.send(nth(n), w.other(n), "") }
 
-// untilRefused is spend, for the table.
+// untilRefused returns a function that calls spend with ask.
 func untilRefused(ask func(w *world, n int) reply) func(*world) {
 	return func(w *world) { w.spend(ask) }
 }
 
-// untilFailuresRefuse is spend of sends to the person that the mail server answers so, for the
-// table.
+// untilFailuresRefuse returns a function that spends sends to the person while the mail server
+// answers with answer.
 func untilFailuresRefuse(answer func(context.Context) error) func(*world) {
 	return func(w *world) {
 		w.spend(func(w *world, n int) reply {
@@ -335,8 +334,8 @@ func untilFailuresRefuse(answer func(context.Context) error) func(*world) {
 	}
 }
 
-// spend has strangers send requests until the tested rule refuses one. n is the number of the
-// request.
+// spend sends requests of strangers until the tested rule refuses one. It calls ask with the number
+// of the request.
 func (w *world) spend(ask func(w *world, n int) reply) {
 	w.Helper()
 	for n := range 10_000 {
@@ -353,8 +352,8 @@ func (w *world) spend(ask func(w *world, n int) reply) {
 	w.Fatalf("strangers are never refused by %s", w.row.by)
 }
 
-// guess has a stranger enter n wrong codes for verifications of its own for an address, and returns
-// how many were compared.
+// guess enters n wrong codes, for verifications that a stranger began for an address. It returns
+// how many codes were compared.
 func (w *world) guess(c caller, to string, n int) (compared int) {
 	w.Helper()
 	for compared < n {

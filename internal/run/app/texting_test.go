@@ -10,7 +10,8 @@ import (
 	"sendcode/internal/deliver/delivery"
 )
 
-// The log tells of each code once, and of no code that is about the person or the text.
+// The log mentions each code of a carrier once, and no code that is about the recipient or the
+// text.
 func TestCodesOfCarriersAreLoggedOnce(t *testing.T) {
 	var log bytes.Buffer
 	logCode := newCarrierCodeLogger(slog.New(slog.NewTextHandler(&log, nil)))

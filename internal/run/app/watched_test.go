@@ -9,7 +9,7 @@ import (
 	"sendcode/internal/kit/servertest"
 )
 
-// A file is read once, and as a whole, when it has not changed for a while.
+// A file is loaded once, as a whole, after two reads with the same content.
 func TestAFileIsNotReadHalfWay(t *testing.T) {
 	content, failure := "", errors.New("gone")
 	var err error
@@ -22,7 +22,7 @@ func TestAFileIsNotReadHalfWay(t *testing.T) {
 	steps := []struct {
 		content string
 		err     error
-		want    string // what would be loaded; "-" for nothing
+		want    string // the content that is loaded; "-": none is loaded
 	}{
 		{"one", nil, "-"},
 		{"one", nil, "one"},
@@ -63,7 +63,7 @@ func TestAFileIsNotReadHalfWay(t *testing.T) {
 	}
 }
 
-// A link that Kubernetes turns to another folder is followed.
+// The watch notices when Kubernetes changes the target of a symbolic link.
 func TestATurnedLinkIsSeen(t *testing.T) {
 	t.Chdir(t.TempDir())
 	const name = "sendcode.yaml"

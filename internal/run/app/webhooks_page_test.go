@@ -11,8 +11,8 @@ import (
 	"sendcode/internal/run/app/apptest"
 )
 
-// The lines in docs/webhooks.md equal those of the receivers here, which refuse events that are not
-// signed for them.
+// The lines in docs/webhooks.md equal the code of the receivers here. These refuse events that are
+// not signed for them.
 func TestThePageOfWebhooksShowsThisReceiver(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile("../../../docs/webhooks.md")

@@ -10,15 +10,15 @@ import (
 )
 
 // conditions are the conditions that /readyz, the console's status line, the alerts, the log and
-// the runbooks mention, each with its words in all these places.
+// the runbooks mention. Each has its words in all these places.
 var conditions = []struct {
 	words   []string // the words of /readyz and of the status line, which has the same sentences
-	state   string   // of the part in the status line; empty: no part of it
-	section string   // heading in the runbooks
-	alert   string   // empty: none
-	says    string   // in the alert's summary; empty: the sentence of the first word
-	file    string   // of the line below
-	line    string   // how the log says it; empty: not here
+	state   string   // the state of the part in the status line; empty: the line has no such part
+	section string   // a heading in the runbooks
+	alert   string   // the name of the alert; empty: there is none
+	says    string   // what the alert's summary contains; empty: the sentence of the first word
+	file    string   // the source file with the log line
+	line    string   // the message of the log line; empty: the log has none
 }{
 	{
 		[]string{
@@ -55,7 +55,7 @@ var conditions = []struct {
 
 // One thing has one name: in /readyz, the status line, the alerts, the log and the runbooks.
 func TestAConditionHasOneName(t *testing.T) {
-	told := map[string]bool{"other_replica": true} // a sentence that follows another
+	told := map[string]bool{"other_replica": true} // its sentence only follows another reason's
 	english := texts.ConsoleLanguages()[0]
 	operations, alerts, runbooks := readText(t, "../../../docs/operations.md"), readText(t, "../../../docs/alerts.yaml"),
 		readText(t, "../../../docs/runbooks.md")
@@ -105,7 +105,7 @@ func TestAConditionHasOneName(t *testing.T) {
 	}
 }
 
-// wordsOfReadiness are the words of all reasons in this package's source.
+// wordsOfReadiness returns the words of all reasons in this package's source.
 func wordsOfReadiness(t *testing.T) (words []string) {
 	t.Helper()
 	for _, file := range []string{"clock.go", "keys.go", "probes.go", "readiness.go"} {
@@ -119,7 +119,8 @@ func wordsOfReadiness(t *testing.T) (words []string) {
 	return slices.Compact(words)
 }
 
-// between is the text after one part, up to another; empty if the first is missing.
+// between returns the text between before and after. It returns "" if the text does not contain
+// before.
 func between(text, before, after string) string {
 	_, text, _ = strings.Cut(text, before)
 	text, _, _ = strings.Cut(text, after)

@@ -98,8 +98,8 @@ type Config struct {
 	Admin adminSettings `yaml:"admin"`
 
 	File string `yaml:"-"` // path of the YAML file
-	// fileText is the content of the YAML file, and fileSettings is true if it has a setting. They
-	// are for CheckNothingLost.
+	// fileText is the content of the YAML file. fileSettings is true if the file has a setting.
+	// CheckNothingLost uses both.
 	fileText     string
 	fileSettings bool
 	// LocalPublicKey is a public key of the app default, for pages at LocalOrigins. It is set only
@@ -112,9 +112,10 @@ type Config struct {
 	// is 0, the start does not wait: it goes on without Redis, but fails in the other two cases.
 	// The command line sets StartWait.
 	StartWait time.Duration `yaml:"-"`
-	// Terminal: a person reads what the service prints.
+	// Terminal is true if a person reads what the service prints.
 	Terminal bool `yaml:"-"`
-	// Until when sends are refused; zero: they are not. Of the command line.
+	// HoldUntil is the time until which the service refuses sends. The zero time means that it
+	// refuses none. The command line sets HoldUntil.
 	HoldUntil time.Time `yaml:"-"`
 	// DebugAddr is a `host:port` on loopback for Go's profiles. The profiles show the contents of
 	// the memory. If DebugAddr is empty, there are no profiles. The command line sets DebugAddr.
@@ -128,7 +129,8 @@ type Config struct {
 	// TestRecipient is the mail address or phone number to which the doctor sends a test message.
 	// If it is empty, the doctor sends none. The command line sets TestRecipient.
 	TestRecipient string `yaml:"-"`
-	// TestApp is the app of that message; empty: the first app. The command line sets TestApp.
+	// TestApp is the app of the test message. If it is empty, the message is the first app's. The
+	// command line sets TestApp.
 	TestApp string `yaml:"-"`
 }
 
@@ -204,8 +206,8 @@ type Reloadable struct {
 	WebhookNetworks []netip.Prefix `yaml:"webhook_networks" check:"callee"`
 
 	Disposable map[string]bool `yaml:"-"` // domains of DisposableFile, lower-case A-labels
-	// disposableSkipped is a warning of the lines of DisposableFile that are no domain; "" if all
-	// are.
+	// disposableSkipped is a warning about the lines of DisposableFile that are no domains. It is
+	// "" if all lines are domains.
 	disposableSkipped string
 	builtIn           bool // the default policy is the built-in one
 }

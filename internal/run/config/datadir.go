@@ -19,7 +19,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// DatabaseFile is the database in the data directory.
+// DatabaseFile is the name of the SQLite file in the data directory.
 const DatabaseFile = "sendcode.db"
 
 // DatabaseFileMayExist reports whether the data directory has a SQLite file. If it cannot find out,
@@ -30,7 +30,7 @@ func DatabaseFileMayExist(dir string) bool {
 	return !errors.Is(err, fs.ErrNotExist)
 }
 
-// SecretsFile has the generated secrets in the data directory.
+// SecretsFile is the name of the file with the generated secrets in the data directory.
 const SecretsFile = "secrets.yaml"
 
 const secretsFileHead = `# Made by sendcode and read at every start: what no setting gives. Keep it with the database beside it: without

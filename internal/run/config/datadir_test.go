@@ -14,15 +14,16 @@ import (
 	"sendcode/internal/kit/servertest"
 )
 
-// loaded is a configuration whose data directory is new.
+// loaded returns a configuration whose data directory does not exist yet.
 func loaded(t *testing.T, environ ...string) Config {
 	t.Helper()
 	c := must(t, "", environ...)
-	c.DataDir = filepath.Join(t.TempDir(), "deep", strings.Repeat("folder-", 14), "data") // errors name the file, at the end, too
+	c.DataDir = filepath.Join(t.TempDir(), "deep", strings.Repeat("folder-", 14), "data") // a long path: errors must still name the file
 	return c
 }
 
-// filled is the same after LoadOrCreateSecrets.
+// filled calls LoadOrCreateSecrets. It returns the configuration with all secrets, and the secrets
+// to show.
 func filled(t *testing.T, c Config) (Config, []ShownSecret) {
 	t.Helper()
 	generated, err := c.LoadOrCreateSecrets(c.DataDir)
@@ -30,7 +31,7 @@ func filled(t *testing.T, c Config) (Config, []ShownSecret) {
 	return c, generated
 }
 
-// failsWith checks that a data directory is refused for this reason.
+// failsWith checks that an error names the reason for which a data directory is refused.
 func failsWith(t *testing.T, what string, err error, reason string) {
 	t.Helper()
 	if err == nil || !strings.Contains(err.Error(), reason) {
@@ -129,8 +130,8 @@ func TestGeneratedSecrets(t *testing.T) {
 	}
 }
 
-// If a variable is removed later, its secret is generated then if it is a password, but not if a
-// database may have been written with the secret.
+// If a variable is removed later, the service generates a password in its place. It generates no
+// new key, since a database may have been written with the old one.
 func TestASecretThatIsGivenNoMore(t *testing.T) {
 	given := loaded(t, "SENDCODE_SECRET_KEYS="+goodRing, "SENDCODE_ADMIN_PASSWORD=a long enough password")
 	first, _ := filled(t, given)
@@ -174,7 +175,7 @@ func TestSecretsAreForTheOwnerOnly(t *testing.T) {
 		c.UpdateWarnings(time.Now())
 		is(t, mode.String()+" is warned of", strings.Contains(strings.Join(c.Warnings, "\n"), "by its group"), !refused && mode != 0o600)
 	}
-	if os.Chown(secrets, -1, 54321) == nil { // as root alone may
+	if os.Chown(secrets, -1, 54321) == nil { // only root may give the file to another group
 		servertest.OK(t, os.Chmod(secrets, 0o660))
 		_, err := c.LoadOrCreateSecrets(c.DataDir)
 		failsWith(t, "a foreign group", err, "chmod 600")
@@ -212,7 +213,7 @@ func TestDamagedSecretsAreNeverMadeAnew(t *testing.T) {
 	}
 }
 
-// A database without the keys that it was written with is no first start.
+// If the keys of an existing database are missing, the start is not treated as a first start.
 func TestLostSecretsAreNeverMadeAnew(t *testing.T) {
 	c := loaded(t)
 	write(t, filepath.Join(c.DataDir, "sendcode.db"), "x")

@@ -15,8 +15,8 @@ import (
 	"sendcode/quota"
 )
 
-// Every example of a file can be loaded, with a hash and a secret in place of its gaps: a whole
-// file with the values that production adds, a part of a file alone.
+// Every example of a settings file in the documents can be loaded. Its gaps are filled with a hash
+// and a secret. An example that is a whole file also gets the values that production adds.
 func TestDocumentedFilesLoad(t *testing.T) {
 	parts := []string{read(t, "../../../deploy/provider-events.yaml"), read(t, "../../../deploy/http-carriers.yaml")}
 	for _, pattern := range []string{"../../../*.md", "../../../docs/*.md", "../../../docs/decisions/*.md"} {

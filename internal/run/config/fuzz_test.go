@@ -54,7 +54,7 @@ func FuzzFile(f *testing.F) {
 	})
 }
 
-// Nor does any environment.
+// No environment makes the loader panic.
 func FuzzEnviron(f *testing.F) {
 	f.Add("SENDCODE_DATABASE_URL=postgres://h1,h2:1/x?a=b&c\nSENDCODE_MAIL_FROM=a <b@c>\nSENDCODE_INDEX_KEY==")
 	f.Add("SENDCODE_ADMIN_PASSWORD_HASH=" + goodHash + "\nSENDCODE_SECRET_KEYS=" + goodRing)

@@ -11,7 +11,8 @@ import (
 	"sendcode/internal/deliver/delivery/oauth/oauthtest"
 )
 
-// Values that pass every check. They are no sample: keys that look like samples are refused.
+// These values pass every check. They don't look like samples, because keys that look like samples
+// are refused.
 const (
 	goodRing  = "k1:3X0oYb1mYB0TzJmCPjKsuo3yF5pO9zq7GxHqW7rA0vE="
 	otherRing = "k2:q9Zc1n0VtTg5m2uQ0oLx8bYJmJ3kz7pWcH4sEwD6iRk="
@@ -39,7 +40,7 @@ func without(environ []string, name string) []string {
 	return slices.DeleteFunc(slices.Clone(environ), func(e string) bool { return strings.HasPrefix(e, name+"=") })
 }
 
-// files stands for the disk.
+// files stands for the disk. It maps the path of a file to its content.
 type files map[string]string
 
 func (f files) read(path string) ([]byte, error) {
@@ -53,8 +54,8 @@ func (f files) read(path string) ([]byte, error) {
 // hiddenSecret is the secret in the file's variables and in the files of secrets.
 const hiddenSecret = "a-hidden-secret-of-others"
 
-// loadYAML loads one file, c.yaml, below an environment; it may name the variables and files given
-// here.
+// loadYAML loads yaml as the file c.yaml. The settings can name the variables and the files in the
+// body.
 func loadYAML(yaml string, environ ...string) (Config, error) {
 	return Load(with([]string{
 		"SENDCODE_CONFIG=c.yaml", "SECRET=" + hiddenSecret, "SHORT=fifteen-letters",
@@ -70,7 +71,7 @@ func loadYAML(yaml string, environ ...string) (Config, error) {
 	}.read)
 }
 
-// is compares got with want.
+// is fails the test if got differs from want.
 func is[T any](t *testing.T, what string, got, want T) {
 	t.Helper()
 	if !reflect.DeepEqual(got, want) {
@@ -78,8 +79,8 @@ func is[T any](t *testing.T, what string, got, want T) {
 	}
 }
 
-// readBack loads a printed configuration and returns the result. It fails the test unless that
-// prints the same.
+// readBack loads a printed configuration and returns it. It fails the test if the loaded
+// configuration prints differently.
 func readBack(t *testing.T, c Config) Config {
 	t.Helper()
 	again := must(t, c.YAML())
@@ -87,7 +88,7 @@ func readBack(t *testing.T, c Config) Config {
 	return again
 }
 
-// must loads a file that has no mistake.
+// must loads yaml, and ends the test if the file has a mistake.
 func must(t *testing.T, yaml string, environ ...string) Config {
 	t.Helper()
 	c, err := loadYAML(yaml, environ...)
@@ -97,7 +98,7 @@ func must(t *testing.T, yaml string, environ ...string) Config {
 	return c
 }
 
-// mistakes returns the list as lines, nil if there are none.
+// mistakes returns the mistakes that err lists. It returns nil if err is nil.
 func mistakes(err error) []string {
 	if err == nil {
 		return nil

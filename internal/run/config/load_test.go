@@ -9,7 +9,7 @@ import (
 	"sendcode/internal/kit/servertest"
 )
 
-// The golden file has the settings in force if none is given. A test below reads it back.
+// The golden file has the settings that are in force if none is given.
 func TestNothingGiven(t *testing.T) {
 	c, err := Load(nil, files{}.read)
 	servertest.OK(t, err)
@@ -50,7 +50,8 @@ func TestSecretsFromFiles(t *testing.T) {
 	}
 }
 
-// Only this test, and not the check of a URL, is the first to connect to a server in the settings.
+// Load connects to no server that a setting names. The test's own connection is the first that the
+// listener accepts.
 func TestNothingConnects(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	servertest.OK(t, err)
@@ -67,6 +68,6 @@ func TestNothingConnects(t *testing.T) {
 	servertest.OK(t, err)
 	defer func() { _ = first.Close() }()
 	if first.RemoteAddr().String() != own.LocalAddr().String() {
-		t.Error("a URL was not only looked at")
+		t.Error("Load has connected to the server in a URL")
 	}
 }

@@ -7,8 +7,8 @@ import (
 	"sendcode/internal/run/config"
 )
 
-// A file that systemd shows only a running service is no mistake of commands beside one that is
-// stopped. Any other file is.
+// systemd shows a credential's file only to a running service. If a command can't find such a file
+// while the service is stopped, this is no mistake. Any other missing file is a mistake.
 func TestCredentialsOfSystemdMayBeAway(t *testing.T) {
 	for path, want := range map[string]bool{"/run/credentials/sendcode.service/google.json": true, "/etc/sendcode/google.json": false} {
 		text := "smtp_url: smtp://codes%40shop.example@smtp.gmail.com:587?oauth=google\nmail_from: Shop <codes@shop.example>\n" +

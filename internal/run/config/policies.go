@@ -89,7 +89,7 @@ func (a Allowance) checkByQuota(p *document.Mapping, name, noWindow string) {
 
 // Check implements document.checker. It also sets the default reserve. A policy may have one rule
 // with scope failures, which needs a sliding window and has no reserve. No other rule may have the
-// name of the built-in rule on failures, and no rule that of another limit of the service.
+// name of the built-in rule on failures. No rule may have the name of another limit of the service.
 func (r *policyRule) Check(p *document.Mapping) {
 	r.checkByQuota(p, r.Name, "window is missing")
 	of, _, _ := strings.Cut(p.Path, "[") // the policy

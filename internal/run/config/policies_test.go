@@ -12,7 +12,7 @@ import (
 	"sendcode/quota"
 )
 
-// The limiter gets the rules as they were meant, and of every policy that a purpose can use one
+// The limiter gets the rules as the file means them. Each policy that a purpose can use gets a rule
 // with scope failures.
 func TestRules(t *testing.T) {
 	c := must(t, `
@@ -47,8 +47,8 @@ limits:
 	is(t, "web", c.Limits["web"][0].QuotaRule(), quota.Rule{Name: "minute", Limit: 100, Window: time.Minute, Observe: true})
 }
 
-// The built-in policy has a reserve if strangers' browsers reach an app, and is known as built in.
-// A written one is as it is written.
+// The built-in policy has a reserve if strangers' browsers reach an app, and is marked as built in.
+// A policy in the file keeps the reserves that the file gives.
 func TestReserveOfTheBuiltInPolicy(t *testing.T) {
 	public := "apps: [{name: shop, origins: [https://shop.example], keys: [{id: k, kind: public, sha256: " +
 		strings.Repeat("ab", 32) + "}]}]\n"
@@ -128,13 +128,14 @@ func TestRetentionOutlastsEveryRule(t *testing.T) {
 	}
 }
 
-// The settings take the scopes that the rest knows.
+// The settings accept the same scopes as package policy.
 func TestScopesAreThoseOfRules(t *testing.T) {
 	field, _ := reflect.TypeFor[policyRule]().FieldByName("Scope")
 	is(t, "scopes", field.Tag.Get("oneof"), strings.Trim(fmt.Sprint(policy.RuleScopes), "[]"))
 }
 
-// A purpose that confirms addresses says so in every language, unless it has a title of its own.
+// A purpose that confirms addresses has a default title in every language, unless the file gives it
+// a title.
 func TestTitles(t *testing.T) {
 	c := must(t,
 		"purposes: {confirm: {kind: confirm, code: {length: 8}}, own: {kind: confirm, code: {length: 8}, title: {zh: 用于开通}}, login: {}}")

@@ -15,14 +15,14 @@ import (
 	"sendcode/internal/kit/golden"
 )
 
-// full.yaml has every setting, as it is printed. The printed file has the same meaning, if no URL
-// had a password.
+// full.yaml has every setting in its printed form. If no URL has a password, the printed file has
+// the same meaning as the loaded one.
 func TestPrintedConfigurationLoads(t *testing.T) {
 	full := must(t, read(t, "testdata/full.yaml"))
 	golden.File(t, "testdata/full.yaml", full.YAML())
 	for _, first := range []Config{full, must(t, "")} {
 		second := readBack(t, first)
-		second.builtIn = first.builtIn // what is printed is written
+		second.builtIn = first.builtIn // the printed file contains the policy, so it is no longer built in
 		second.fileText, second.fileSettings = first.fileText, first.fileSettings
 		is(t, "read again", second, first)
 		is(t, "for a restart", first.RestartChanges(second), nil)
@@ -32,8 +32,8 @@ func TestPrintedConfigurationLoads(t *testing.T) {
 	}
 }
 
-// The hash of settings differs where a setting or the index key does; not by secrets, whose
-// differences show elsewhere, nor by what each replica has for itself.
+// The hash changes with each setting and with the index key. It does not change with other secrets,
+// whose differences show elsewhere, nor with settings that each replica has for itself.
 func TestHashOfSettings(t *testing.T) {
 	const file = "policies: {b: [{name: x, scope: ip, limit: 1, window: 1h}], a: [{name: x, scope: ip, limit: 2, window: 1h}]}\n"
 	index, other := "SENDCODE_INDEX_KEY="+NewIndexKey(), "SENDCODE_INDEX_KEY="+NewIndexKey()
@@ -66,8 +66,8 @@ func TestHashOfSettings(t *testing.T) {
 	}
 }
 
-// prints shows a value in the ways that the standard library knows. (%p, which asks no method, is
-// for Secret alone.)
+// prints formats a value in every way of the standard library. Only a Secret is also printed with
+// %p, which calls no method.
 func prints(v any, more ...string) string {
 	var b strings.Builder
 	for _, verb := range append(more, "%v", "%+v", "%#v", "%s", "%q", "%x", "%X", "%d", "%t", "%T") {
@@ -83,7 +83,7 @@ func prints(v any, more ...string) string {
 	return b.String()
 }
 
-// in reports whether text holds the secret, as it is or as %x and %d would write it.
+// in reports whether text contains the secret, in the clear or as %x and %d print it.
 func in(text, secret string) bool {
 	return strings.Contains(text, secret) || strings.Contains(strings.ToLower(text), fmt.Sprintf("%x", secret)) ||
 		strings.Contains(text, strings.Trim(fmt.Sprint([]byte(secret)), "[]"))
@@ -116,7 +116,7 @@ func TestConfigurationNeverPrintsSecrets(t *testing.T) {
 	user, verbs := rapid.StringMatching(`[a-z]{0,8}`), ""
 	rapid.Check(t, func(t *rapid.T) {
 		ring, index, hook := NewRingKey(), NewIndexKey(), NewWebhookSecret()
-		// never one character again and again
+		// Random values: a secret of one repeated character would be refused.
 		key, token, admin := "sk_"+secret.Draw(t, "key"), secret.Draw(t, "token"), "P4"+secret.Draw(t, "admin")
 		database, redis, smtp, smtp2 := password.Draw(t, "db"), password.Draw(t, "redis"), password.Draw(t, "smtp"),
 			password.Draw(t, "smtp2")
@@ -155,8 +155,8 @@ func TestConfigurationNeverPrintsSecrets(t *testing.T) {
 	})
 }
 
-// Nothing of a URL that does not parse may turn up in the mistake: the password may be in any part
-// of it.
+// No part of a URL that can't be parsed appears in the mistake, because any part of it may belong
+// to the password.
 func TestMistakesNeverShowPasswords(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		pieces := rapid.SliceOfN(rapid.StringMatching(`hidden[0-9]{4}|[/?#@%:,\[\]&= *]`), 2, 7).Draw(t, "password")

@@ -22,16 +22,16 @@ var providerVariables = []string{
 	"RESEND_WEBHOOK_SECRET=whsec_" + standardSecret,
 }
 
-// standardSecret signs by Standard Webhooks.
+// standardSecret is a secret for signatures by Standard Webhooks.
 const standardSecret = "aGlkZGVuIHNlY3JldCBvZiBhIHdlYmhvb2s="
 
-// documented is the file deploy/provider-events.yaml.
+// documented returns the settings of deploy/provider-events.yaml.
 func documented(t *testing.T) Config {
 	t.Helper()
 	return must(t, read(t, "../../../deploy/provider-events.yaml"), providerVariables...)
 }
 
-// The documented examples read payloads of the shapes that these providers document.
+// The documented settings read the payloads that these providers document.
 func TestDocumentedProviders(t *testing.T) {
 	const send = "0198c1d2-7a54-7a3e-8a4f-0123456789ab"
 	sources, at := map[string]feedback.Source{}, time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)

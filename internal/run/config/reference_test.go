@@ -19,8 +19,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// The table of docs/configuration.md and the example file are made of the structs: keys and
-// defaults from the tags, meanings from the comments. Run with -update after a change.
+// The table of docs/configuration.md and the example file are generated from the structs: keys and
+// defaults from the tags, meanings from the comments. Run the test with -update after a change.
 func TestReference(t *testing.T) {
 	const page = "../../../docs/configuration.md"
 	text := read(t, page)
@@ -34,7 +34,7 @@ func TestReference(t *testing.T) {
 	golden.File(t, page, text)
 }
 
-// The example means what holds by default.
+// The example file sets each setting to its default.
 func TestExampleIsTheDefault(t *testing.T) {
 	c, err := loadYAML(Example)
 	byDefault, _ := Load(nil, files{}.read)
@@ -43,7 +43,7 @@ func TestExampleIsTheDefault(t *testing.T) {
 	}
 }
 
-// settings are the sources of all structs that settings are decoded into.
+// settings returns the paths of the source files whose structs are decoded from settings.
 func settings(t *testing.T) (paths []string) {
 	t.Helper()
 	for _, dir := range []string{".", "../../base/document", "../../codes/policy", "../../verify/humancheck/vendors", "../../deliver/feedback", "../../deliver/sms", "../../deliver/sms/*"} {
@@ -56,7 +56,7 @@ func settings(t *testing.T) (paths []string) {
 	return paths
 }
 
-// A check that a tag names exists, and every check is named.
+// Each check that a tag names exists, and a tag names each check.
 func TestTagsNameChecks(t *testing.T) {
 	named := map[string]bool{}
 	for _, path := range settings(t) {

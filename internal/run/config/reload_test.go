@@ -8,7 +8,8 @@ import (
 	"sendcode/internal/kit/servertest"
 )
 
-// A password that changes inside a URL needs a restart too, though the printed forms are alike.
+// If a password inside a URL changes, the service needs a restart, although the printed forms are
+// equal.
 func TestWithReloadable(t *testing.T) {
 	c, next := must(t, ""), must(t, read(t, "testdata/full.yaml"))
 	got := c.WithReloadable(next)
@@ -72,8 +73,8 @@ func TestReloadedKeys(t *testing.T) {
 	is(t, "keys beside one for browsers", len(c.WithReloadable(public).Apps[0].Keys), 2)
 }
 
-// A file that is empty, cut or another installation's is no decision. What an operator does on
-// purpose is one.
+// A reload is refused if the file is empty, cut off, or another installation's. What an operator
+// changes on purpose is accepted.
 func TestNothingIsLostByAccident(t *testing.T) {
 	key := func(id, value string) string {
 		return fmt.Sprintf("{id: %s, kind: %s, sha256: %x}", id, map[string]string{"sk": "secret", "pk": "public"}[value[:2]], sumOf(value))

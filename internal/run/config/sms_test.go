@@ -17,7 +17,7 @@ func TestCarriers(t *testing.T) {
 		"aliyun true " + hiddenSecret, "verify false " + hiddenSecret, "tencent true " + hiddenSecret,
 		"twilio true " + hiddenSecret, "rest true " + hiddenSecret,
 	})
-	for _, c := range carrierTypes[1:] { // the first is of package generic
+	for _, c := range carrierTypes[1:] { // the first type belongs to package generic
 		test := "../../deliver/sms/" + strings.ReplaceAll(c.name, "-", "_") + "_test.go"
 		is(t, test+" has smstest.Contract", strings.Contains(read(t, test), "smstest.Contract("), true)
 		is(t, c.name+" is in full.yaml", slices.ContainsFunc(s.Carriers, func(given SMSCarrier) bool { return given.Type == c.name }), true)

@@ -27,7 +27,7 @@ type stop struct {
 	// entry is removed.
 	Until time.Time `yaml:"until,omitempty"`
 
-	// To, parsed: one of these is set if To is given.
+	// Check parses To into one of these fields if To is given.
 	Recipient recipient.Recipient `yaml:"-"`
 	Domain    string              `yaml:"-"`
 	Prefix    string              `yaml:"-"`

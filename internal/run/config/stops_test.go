@@ -8,7 +8,7 @@ import (
 	"sendcode/internal/codes/policy"
 )
 
-// A stop is in force until it ends, and then no longer: to the instant.
+// A stop is in force until the instant at which it ends.
 func TestStops(t *testing.T) {
 	c := must(t, `
 stop:

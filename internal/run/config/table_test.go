@@ -69,7 +69,7 @@ func printed(t *testing.T, keys []string, yaml string, environ []string) (lines 
 	}
 	c, err := loadYAML(yaml, environ...)
 	servertest.OK(t, err)
-	if !slices.Contains(environ, reachable[0]) { // whose secrets are not printed
+	if !slices.Contains(environ, reachable[0]) { // the secrets in reachable are not printed
 		readBack(t, c)
 	}
 	for line := range strings.Lines(c.YAML()) {
@@ -95,7 +95,7 @@ func whatLoadSays(yaml string, environ []string) (lines string) {
 	return lines
 }
 
-// Values that the table cannot hold.
+// The table can't contain files and values that are this long.
 func TestLoadRefusesLongFilesAndValues(t *testing.T) {
 	long := "SENDCODE_DATA_DIR=" + strings.Repeat("x", document.MaxValueSize+1)
 	_, err := Load([]string{long}, nil)

@@ -8,14 +8,15 @@ import (
 	"sendcode/internal/kit/servertest"
 )
 
-// outside has the variables that a service which others can reach needs beside the generated ones.
+// outside has the variables that a service needs, in addition to the generated ones, if other
+// machines can reach it.
 var outside = []string{
 	"SENDCODE_SMTP_URL=resend://:re_hiddenhiddenhidden@api.resend.com",
 	"SENDCODE_ORIGINS=https://shop.example, https://www.shop.example",
 }
 
-// What `sendcode key --kind env` prints is all that a deployment needs, beside its addresses, and
-// is accepted.
+// Beside its addresses, a deployment needs only the variables that `sendcode key --kind env`
+// prints. Load accepts them.
 func TestOnlyVariables(t *testing.T) {
 	environ := slices.Concat(outside, strings.Fields(GenerateSecretVariables()), []string{
 		"PORT=10000",

@@ -51,7 +51,7 @@ func TestWebhooks(t *testing.T) {
 	}
 }
 
-// The settings and the documents name the events that there are, in one order.
+// The settings and the documents name the same events as store.EventTypes, in the same order.
 func TestEventsAreThoseOfTheTable(t *testing.T) {
 	var names []string
 	for _, e := range store.EventTypes {

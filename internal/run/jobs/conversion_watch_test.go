@@ -15,18 +15,19 @@ import (
 	vtest "sendcode/internal/verify/verification/verificationtest"
 )
 
-// nthNetwork is an address of the nth network.
+// nthNetwork returns an address in the nth network.
 func nthNetwork(n int) netip.Addr { return netip.AddrFrom4([4]byte{10, byte(n >> 8), byte(n), 7}) }
 
-// fromNetwork is a request for the nth recipient by a stranger's browser in a network.
+// fromNetwork returns the request of a stranger's browser in a network for a code to this
+// recipient.
 func fromNetwork(to string, network int, options ...vtest.Option) verification.Request {
 	by := vtest.Browser
 	by.IP = nthNetwork(network)
 	return vtest.AskFor(to, append([]vtest.Option{vtest.By(by)}, options...)...)
 }
 
-// enter asks for a code as a person does, solving the work if that is asked for, and enters the
-// code. It returns whether the person was asked.
+// enter requests a code as a person does, solves the human check if one is required, and enters the
+// code. It returns whether a check was required.
 func enter(r *vtest.Rig, request verification.Request) (asked bool) {
 	r.Helper()
 	a, err := r.Svc.Send(r.Context(), request)
@@ -48,10 +49,10 @@ func enter(r *vtest.Rig, request verification.Request) (asked bool) {
 // nightly tests send many more.
 const botRecipients, launchSignIns = 1500, 1500
 
-// A bot asks for codes at many recipients from many networks, each well below the rules on
-// networks, and enters none. It is told, and then asked for a human check, which it doesn't do.
-// Unknown real people beside it all get their codes and sign in, before and after. A back end
-// without a check in its app is asked nothing, nor is a known person, nor another app. It ends by
+// A bot requests codes for many recipients from many networks, each well below the rules on
+// networks, and enters none. The watch logs this, and then requires a human check, which the bot
+// doesn't solve. Unknown people get their codes and sign in before and after. No check is required
+// of a back end whose app has none, of a known person, or of another app. The requirement ends by
 // itself, an hour after the bot.
 func TestABotIsAskedForAHumanCheck(t *testing.T) {
 	testBot(t, botRecipients)
@@ -92,7 +93,7 @@ func testBot(t *testing.T, recipients int) {
 			}
 		}
 		enters(false)
-		for n := range recipients { // in about 20 minutes
+		for n := range recipients { // they take about 20 minutes
 			bot(n)
 			if n%(recipients/1200+1) == 0 {
 				r.Sleep(time.Second)
@@ -139,8 +140,8 @@ func testBot(t *testing.T, recipients int) {
 	})
 }
 
-// A launch after which 60 % enter their code causes no human check. Nor do fewer than 1,000 sends
-// of which no code is entered.
+// A launch after which 60 % enter their code causes no human check. Fewer than 1,000 sends cause
+// none either, even if no code is entered.
 func TestALaunchIsNotAskedForAHumanCheck(t *testing.T) {
 	testLaunch(t, launchSignIns)
 }

@@ -21,7 +21,7 @@ type Job struct {
 	// Otherwise Run is called again after Every. Errors are logged and counted, and have no other
 	// effect.
 	Run func(ctx context.Context) (more bool, err error)
-	// AtStop: the job runs once more when the process ends.
+	// AtStop is true if the job runs once more when the process ends.
 	AtStop bool
 }
 

@@ -55,7 +55,7 @@ func TestPumpedPrefixIsPaused(t *testing.T) {
 func TestAnAppIsWatchedByItsOwnSettings(t *testing.T) {
 	for _, c := range []struct {
 		own  store.PrefixWatch
-		gym  bool // has settings of its own, not shop
+		gym  bool // the app gym has settings of its own; the app shop has none
 		want string
 	}{
 		{store.PrefixWatch{MinSends: 31, MinApprovedPercent: 10}, false, "sent"},

@@ -69,7 +69,7 @@ func TestManyOldRowsGoAFewAtATime(t *testing.T) {
 	})
 }
 
-// little is a database with few partitions ahead, or whose EnsurePartitions fails.
+// little is a database that has few partitions ahead, or whose EnsurePartitions fails.
 type little struct {
 	*sqlitetest.DB
 	mu    sync.Mutex
@@ -85,7 +85,8 @@ func (l *little) EnsurePartitions(context.Context) (time.Time, error) {
 	return l.until, l.err
 }
 
-// say sets the result of EnsurePartitions, and returns how often it was called since the last say.
+// say sets the result of EnsurePartitions. It returns how often EnsurePartitions was called since
+// the last call of say.
 func (l *little) say(until time.Time, err error) (asked int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -106,7 +107,7 @@ func TestLittleRoomIsTold(t *testing.T) {
 			t.Errorf("told %d times, asked %d times", told(), n)
 		}
 		r.Sleep(time.Hour)
-		if n, asked := told(), db.say(time.Time{}, nil); n < 5 || n > 6 || asked < 100 { // for ever
+		if n, asked := told(), db.say(time.Time{}, nil); n < 5 || n > 6 || asked < 100 { // the partitions reach to the end of time
 			t.Errorf("told %d times in an hour, asked %d times", n, asked)
 		}
 		r.Sleep(time.Minute)

@@ -45,7 +45,7 @@ type Maintenance struct {
 	Store  Store
 	Watch  store.PrefixWatch // settings of automatic pauses of prefixes; zero: none
 	Tick   time.Duration     // between two parts of a job's work; 0: DefaultTick
-	// AskStrangers has the strangers of these apps asked for a human check, and of no other.
+	// AskStrangers requires a human check of strangers for these apps, and for no others.
 	AskStrangers func(apps []string)
 	Observer     Observer // nil: nothing is counted
 	Logger       *slog.Logger

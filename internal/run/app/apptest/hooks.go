@@ -21,7 +21,7 @@ import (
 	"sendcode/docs"
 )
 
-// WithWebhook configures the webhook of the app default to post to the receiver.
+// WithWebhook gives the app default a webhook that posts to the receiver.
 func (s *Stack) WithWebhook(r *Receiver, more string) *Stack {
 	s.Helper()
 	s.Env["SENDCODE_WEBHOOK_SECRETS"] = "default:" + HookSecrets[0]
@@ -34,8 +34,8 @@ func (s *Stack) WriteWebhook(url, more string) *Stack {
 	return s.Write("apps: [{name: default, webhook: {url: \"" + url + "\"}}]\nwebhook_networks: [127.0.0.0/8]\n" + more)
 }
 
-// Verify reports whether a request came from sendcode within the last five minutes. body is the
-// body as received.
+// Verify reports whether sendcode sent a request within the last five minutes. body is the body as
+// received.
 func Verify(secret string, h http.Header, body []byte, now time.Time) bool {
 	key, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(secret, "whsec_"))
 	at, errAt := strconv.ParseInt(h.Get("webhook-timestamp"), 10, 64)
@@ -97,7 +97,8 @@ func NewReceiver(t *testing.T) *Receiver {
 				r.wrong = append(r.wrong, err.Error())
 			}
 		}
-		if !slices.ContainsFunc(r.heard, func(t Told) bool { return t.id == event.id }) { // a late answer has it sent again
+		// After a late answer, the service sends the event again.
+		if !slices.ContainsFunc(r.heard, func(t Told) bool { return t.id == event.id }) {
 			r.heard = append(r.heard, event)
 		}
 		r.mu.Unlock()

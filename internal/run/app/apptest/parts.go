@@ -104,12 +104,12 @@ func (s *Stack) Dump() string {
 	return s.Postgres.Dump(s.T, strings.TrimSuffix(s.Env["SENDCODE_DATABASE_URL"], onPostgres()))
 }
 
-// mailScript is a mail server that requires STARTTLS and a password.
+// mailScript returns the script of a mail server that requires STARTTLS and a password.
 func mailScript(rules ...smtptest.Rule) smtptest.Script {
 	return smtptest.Script{TLS: smtptest.STARTTLS, Username: "sendcode", Password: "a password & more", Rules: rules}
 }
 
-// MailRules makes the mail server treat mails by these rules.
+// MailRules sets the rules by which the mail server answers mails.
 func (s *Stack) MailRules(rules ...smtptest.Rule) { s.SMTP.SetScript(mailScript(rules...)) }
 
 // NewCarrier starts a carrier of text messages on loopback. It accepts each message, and answers

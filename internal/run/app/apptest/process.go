@@ -29,10 +29,10 @@ import (
 )
 
 // longer is the factor by which the service's waits for its parts, and its leases, are longer than
-// in the product: tests run beside each other, on busy machines.
+// in the product, because tests run beside each other on busy machines.
 var longer = 4
 
-// waitLonger applies longer.
+// waitLonger multiplies the waits and leases by longer.
 var waitLonger = sync.OnceFunc(func() {
 	postgres.OpenConnsAhead = longer == 1 // else at their first use
 	for _, bound := range []*time.Duration{
@@ -43,7 +43,7 @@ var waitLonger = sync.OnceFunc(func() {
 	}
 })
 
-// onPostgres and onRedis are longer as parts of URLs.
+// onPostgres and onRedis return the URL parameters that multiply the waits by longer.
 func onPostgres() string {
 	return fmt.Sprintf("&lock_timeout=%ds&statement_timeout=%ds&idle_in_transaction_session_timeout=%[2]ds", longer, 5*longer)
 }
@@ -65,9 +65,9 @@ const serves = "SENDCODE_TEST_SERVES"
 // watches is a variable that makes such a process watch its configuration file.
 const watches = "SENDCODE_TEST_WATCHES"
 
-// eachRun is a variable that `make test` sets to another value each time. Go caches the result of
-// tests while the variables that they read stay the same; but the interplay of processes on real
-// servers differs from run to run.
+// eachRun is a variable that `make test` sets to another value each time. Go caches the result of a
+// test while the variables that it reads stay the same, but processes on real servers behave
+// differently in each run.
 const eachRun = "SENDCODE_TEST_RUN"
 
 // Main is the TestMain of packages whose tests call Spawn. It returns the exit code. More tests run
@@ -146,7 +146,7 @@ func (s *Stack) SpawnCommand(cmd *exec.Cmd) *Process {
 	return p
 }
 
-// Kill kills it, as kill -9 does.
+// Kill kills the process, as kill -9 does.
 func (p *Process) Kill() {
 	_ = p.Cmd.Process.Kill()
 	_ = p.Cmd.Wait()

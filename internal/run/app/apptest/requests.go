@@ -16,8 +16,8 @@ import (
 // Patiently adds the header that makes the answer wait for the outcome of the send.
 func Patiently(r *http.Request) { r.Header.Set("Prefer", "wait=20") }
 
-// MailServerGot counts the commands that begin with this text, whether the mail server accepted
-// them or not.
+// MailServerGot returns how many commands with this beginning the mail server got, whether it
+// accepted them or not.
 func (s *Stack) MailServerGot(command string) (n int) {
 	for _, c := range s.SMTP.Commands() {
 		if strings.HasPrefix(c, command) {
@@ -148,7 +148,7 @@ func (s *Stack) Approves(i int, id, code string) {
 // AsAdmin sends the administrators' token.
 func AsAdmin(r *http.Request) { As(Token)(r) }
 
-// Is ends the test unless an answer has the status, and all of holds are true.
+// Is ends the test unless an answer has the status and all of holds are true.
 func (s *Stack) Is(what string, a Answer, status int, holds ...bool) {
 	s.Helper()
 	if a.StatusCode != status || slices.Contains(holds, false) {

@@ -46,7 +46,7 @@ type Stack struct {
 	watches  bool                      // whether replicas read their configuration again
 }
 
-// Replica is one process's worth of service, run inside the test.
+// Replica is a service that runs in the test's process, as one replica of several.
 type Replica struct {
 	*app.App
 	Base   string
@@ -85,7 +85,7 @@ func newStack(t *testing.T) *Stack {
 	return s.Write("")
 }
 
-// Write writes the configuration's file. Token is an owner's.
+// Write writes the configuration file, in which Token is an owner's.
 func (s *Stack) Write(content string) *Stack {
 	s.Helper()
 	tokens := fmt.Sprintf("\nadmin: {tokens: [{id: tests, role: owner, sha256: %x}]}\n", sha256.Sum256([]byte(Token)))
@@ -253,7 +253,7 @@ var Client = &http.Client{Timeout: servertest.Patience, Transport: &http.Transpo
 	MaxConnsPerHost: 100, MaxIdleConnsPerHost: 100, IdleConnTimeout: 2 * time.Second,
 }}
 
-// At sends one request to a base URL and returns the answer, or an error if no answer came.
+// At sends one request to a base URL. It returns the answer, or an error if there is no answer.
 func (s *Stack) At(base, method, path, body string, change ...func(*http.Request)) (a Answer, err error) {
 	req, err := http.NewRequest(method, base+path, strings.NewReader(body))
 	if err != nil {
@@ -367,7 +367,7 @@ func (s *Stack) AwaitMail(to string, n int) []Letter {
 // Await is [servertest.Await].
 func (s *Stack) Await(what string, done func() bool) { s.Helper(); servertest.Await(s, what, done) }
 
-// Sleep waits for d, the wait that an answer named.
+// Sleep waits as long as an answer told the client to wait.
 func Sleep(d time.Duration) { <-time.After(d) }
 
 var codeLine = regexp.MustCompile(`(?m)^\s*(\d{6,10}|[BCDFGHJKLMNPQRSTVWXZ]{8})\s*$`)

@@ -11,7 +11,7 @@ import (
 	"sendcode/internal/store"
 )
 
-// History has every send of the database, as a test reads it after a run, the oldest first.
+// History has every send in the database, the oldest first. A test reads it after a run.
 type History []store.SendOrRefusal
 
 // History reads the database of the first replica.
@@ -80,8 +80,8 @@ func (s *Stack) Metric(i int, begin string) string {
 	return ""
 }
 
-// Counts fails the test unless, in the metrics of the first replica, the line that begins so has
-// the value want.
+// Counts fails the test unless, in the metrics of the first replica, the line with this beginning
+// has the value want.
 func (s *Stack) Counts(begin, want string) {
 	s.Helper()
 	if got := s.Metric(0, begin); got != want {

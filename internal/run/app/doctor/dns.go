@@ -39,7 +39,7 @@ func (d *doctor) checkDNSAnswer(what, name string, err error) bool {
 	return false
 }
 
-// checkSenderDomains looks at the SPF and DMARC records that big mailbox providers want.
+// checkSenderDomains checks the SPF and DMARC records that big mailbox providers require.
 func (d *doctor) checkSenderDomains(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()

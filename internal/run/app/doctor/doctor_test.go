@@ -31,7 +31,7 @@ import (
 	"sendcode/internal/run/config"
 )
 
-// dns answers from a table. A name that is missing in the table does not exist.
+// dns is a table of DNS records. A name that is missing in the table does not exist.
 type dns map[string][]string
 
 func (d dns) answer(kind, name string) ([]string, error) {
@@ -49,7 +49,7 @@ func (d dns) LookupTXT(_ context.Context, name string) ([]string, error) {
 }
 func (d dns) LookupHost(_ context.Context, name string) ([]string, error) { return d.answer("A", name) }
 
-// LookupMX answers with hosts of equal preference.
+// LookupMX returns hosts of equal preference.
 func (d dns) LookupMX(_ context.Context, name string) (all []*net.MX, err error) {
 	hosts, err := d.answer("MX", name)
 	for _, host := range hosts {
@@ -59,9 +59,9 @@ func (d dns) LookupMX(_ context.Context, name string) (all []*net.MX, err error)
 }
 func (d dns) LookupAddr(_ context.Context, a string) ([]string, error) { return d.answer("PTR", a) }
 
-// examine runs the doctor on a configuration, with these answers of the DNS and a clock that is
-// late by this duration. It checks whether the doctor finds faults and prints these lines, and
-// returns the whole output.
+// examine runs the doctor on a configuration, with these DNS records and a clock that is late by
+// this duration. It checks whether the doctor finds faults and prints these lines, and returns the
+// whole output.
 func examine(s *apptest.Stack, names dns, late time.Duration, faulty bool, lines ...string) string {
 	s.Helper()
 	var out strings.Builder
@@ -83,8 +83,8 @@ func says(t *testing.T, said string, lines ...string) {
 	}
 }
 
-// The doctor compares the clocks of the parts. A login without rights on the tables is told of the
-// setting that names a role with them.
+// The doctor compares the clocks of the parts. If a Postgres login has no rights on the tables, the
+// doctor mentions the setting that names a role with these rights.
 func TestDoctorOnRealParts(t *testing.T) {
 	t.Parallel()
 	s := apptest.OnRealParts(t)
@@ -135,7 +135,7 @@ func TestDoctorSaysHowTheMailServerIsEncrypted(t *testing.T) {
 	s.Env["SENDCODE_SMTP_URL"] = "smtp://" + server.Addr() + "?tls=opportunistic"
 	examine(s, dns{}, 0, false, "! TLS of the mail server: TLS 1.3 by STARTTLS, unverified, so an attacker", "unknown authority")
 	s.Env["SENDCODE_SMTP_URL"] = "smtp://" + server.Addr() + "?tls=required"
-	examine(s, dns{}, 0, true, "✗ mail server: "+server.Addr()+": tls", "certificate") // of an unknown authority
+	examine(s, dns{}, 0, true, "✗ mail server: "+server.Addr()+": tls", "certificate") // its certificate is from an unknown authority
 }
 
 // The doctor gets a token, logs in, and says which registration is missing, without the secret.
@@ -183,7 +183,7 @@ func TestDoctorTriesOAuth(t *testing.T) {
 	}
 }
 
-// Each way to a token is tried.
+// The doctor tries each way to get a token.
 func TestDoctorTriesEachKindOfToken(t *testing.T) {
 	t.Parallel()
 	s := embedded(t)
@@ -210,8 +210,9 @@ func TestDoctorTriesEachKindOfToken(t *testing.T) {
 	}
 }
 
-// The doctor posts a bounce mail to the running service with the secret of the settings. Nothing is
-// recorded of it. Each answer but 204 is a fault; a service that was not started is none.
+// The doctor posts a bounce mail to the running service with the secret of the settings. The
+// service records nothing of it. Each answer but 204 is a fault. That the service does not run is
+// no fault.
 func TestDoctorTriesBounceMails(t *testing.T) {
 	t.Parallel()
 	s := embedded(t)
@@ -249,7 +250,7 @@ func TestDoctorTriesProvidersOfMails(t *testing.T) {
 }
 
 // saidOfMail returns the doctor's lines about the senders and the mail server of a configuration,
-// with these answers of the DNS.
+// with these DNS records.
 func saidOfMail(t *testing.T, cfg config.Config, names dns) string {
 	t.Helper()
 	var out strings.Builder
@@ -261,7 +262,7 @@ func saidOfMail(t *testing.T, cfg config.Config, names dns) string {
 	return out.String()
 }
 
-// Each domain that an app sends from is looked at.
+// The doctor checks each domain that an app sends from.
 func TestDoctorLooksAtTheSendersOfApps(t *testing.T) {
 	t.Parallel()
 	said := saidOfMail(t, config.Config{
@@ -516,7 +517,7 @@ func TestSelectors(t *testing.T) {
 	}
 }
 
-// If a driver says the same about two tries, the doctor prints it once.
+// If a driver reports two tries in the same words, the doctor prints them once.
 func TestUniqueLines(t *testing.T) {
 	for said, want := range map[string]string{
 		"failed to connect:\n\t127.0.0.1:1: refused\n\t127.0.0.1:1: refused": "failed to connect: 127.0.0.1:1: refused",

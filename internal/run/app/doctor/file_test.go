@@ -15,7 +15,7 @@ import (
 	"sendcode/internal/store/sqlite"
 )
 
-// embedded returns a service whose data directory and file are made.
+// embedded returns a service whose data directory and SQLite file exist.
 func embedded(t *testing.T) *apptest.Stack {
 	t.Helper()
 	s := apptest.Embedded(t)
@@ -23,8 +23,8 @@ func embedded(t *testing.T) *apptest.Stack {
 	return s
 }
 
-// The doctor says of each fault of the file what to do, and beside a running service that all is
-// well.
+// For each fault of the file, the doctor says what to do. Beside a running service without faults,
+// it says that all is well.
 func TestDoctorLooksAtTheFile(t *testing.T) {
 	t.Parallel()
 	change := func(statement string) func(*apptest.Stack, string) {
@@ -57,7 +57,7 @@ func TestDoctorLooksAtTheFile(t *testing.T) {
 		t.Run(want, func(t *testing.T) {
 			t.Parallel()
 			s := embedded(t)
-			s.Start(1).Stop(0) // it writes check values of the keys
+			s.Start(1).Stop(0) // the start writes the check values of the keys
 			fault(s, filepath.Join(s.Env["SENDCODE_DATA_DIR"], config.DatabaseFile))
 			examine(s, dns{}, 0, true, "✗ ", want)
 		})

@@ -7,7 +7,7 @@ import (
 	"sendcode/internal/kit/servertest"
 )
 
-// A full disk still takes the name of a file, and is no healthy place for a database.
+// A full disk still has room for a file's name, but the doctor reports that nothing can be written.
 func TestAFullDiskIsFound(t *testing.T) {
 	servertest.OnSmallDisk(t, 3<<20, func(disk *servertest.Disk) {
 		servertest.OK(t, tryToWrite(disk.Dir))

@@ -80,7 +80,7 @@ func (d *doctor) checkSPFOfServers(ctx context.Context, name string) {
 		seen = append(seen, c.Host)
 		addresses := []string{c.Host}
 		if _, literal := netip.ParseAddr(c.Host); literal != nil {
-			addresses, _ = d.resolver.LookupHost(ctx, c.Host) // checkPTRsOf tells of an error
+			addresses, _ = d.resolver.LookupHost(ctx, c.Host) // checkPTRsOf reports the error
 		}
 		for _, a := range slices.DeleteFunc(addresses, func(a string) bool { return !isPublicAddress(a) }) {
 			if result, _ := d.evaluateSPF(ctx, net.ParseIP(a), name); result != spf.Pass && result != spf.TempError {
@@ -116,7 +116,7 @@ var (
 
 // checkDMARC finds the DMARC policy of a domain as receivers do (RFC 7489 section 6.6.3): in the
 // one record of the domain or, if it has none, of its organizational domain. It returns the policy
-// in words; "" if there is none, which it says.
+// in words. If there is no policy, it prints a remark and returns "".
 func (d *doctor) checkDMARC(ctx context.Context, name string) (policy string) {
 	for _, at := range slices.Compact([]string{name, recipient.RegistrableDomain(name)}) {
 		records, err := d.resolver.LookupTXT(ctx, "_dmarc."+at)
@@ -140,8 +140,8 @@ func (d *doctor) checkDMARC(ctx context.Context, name string) (policy string) {
 	return ""
 }
 
-// dmarcPolicyOf returns the policy of a record in words. sub: it is for a subdomain of the record's
-// domain.
+// dmarcPolicyOf returns the policy of a record in words. sub is true for a subdomain of the
+// record's domain.
 func (d *doctor) dmarcPolicyOf(record, at string, sub bool) string {
 	tags := map[string]string{}
 	for tag := range strings.SplitSeq(record, ";") {

@@ -27,7 +27,7 @@ func (d *doctor) checkService(ctx context.Context) {
 		}
 		how, said, _ := strings.Cut(line, ": ")
 		word, _, _ := strings.Cut(said, ":")
-		if slices.Contains(whileItWorks, word) || line == "degraded" { // which may be a remark
+		if slices.Contains(whileItWorks, word) || line == "degraded" { // degraded, but working: a remark
 			d.remark("service", line)
 		} else if how == "degraded" || how == "unavailable" {
 			d.fail("service", line)
