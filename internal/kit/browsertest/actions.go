@@ -1,6 +1,6 @@
 package browsertest
 
-// The keys of WebDriver without a character (https://www.w3.org/TR/webdriver2/#keyboard-actions).
+// These keys of WebDriver have no character (https://www.w3.org/TR/webdriver2/#keyboard-actions).
 var namedKeys = map[rune]string{'\r': "\uE007", '\t': "\uE004"}
 
 // keyActions returns the actions that press a key for each rune.

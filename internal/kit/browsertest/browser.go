@@ -26,7 +26,7 @@ type Look struct {
 	Dark          bool
 	NoCookies     bool // the browser keeps no cookies; fixed when the tab is opened
 
-	// The following are only for Chromium.
+	// Only Chromium uses the following fields.
 	Motion bool   // prefers-reduced-motion: no-preference if true, otherwise reduce, since motion takes processor time
 	Lang   string // Accept-Language; "": unchanged
 	Zone   string // time zone of the browser's clock; "": unchanged

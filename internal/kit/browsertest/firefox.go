@@ -23,8 +23,8 @@ type firefoxSession struct {
 // object is a JSON object.
 type object = map[string]any
 
-// firefoxSettings are what a Firefox must be started with. BiDi has no command for them that every
-// release of Debian's understands: of its own windows, Firefox 140 shows nothing.
+// firefoxSettings are the settings with which a Firefox is started, because BiDi has no command for
+// them that every Firefox in Debian understands.
 type firefoxSettings struct{ dark, noCookies bool }
 
 // Firefox starts a Firefox for the first tab of each colour scheme, with and without cookies.

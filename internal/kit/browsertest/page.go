@@ -18,7 +18,7 @@ type Page struct {
 	Root string // expression for the root of the elements: the document, or a widget's shadow tree
 }
 
-// NewPage goes to an address. root is as in [Page]; empty: the document.
+// NewPage goes to an address. root is Page.Root; if it is empty, the root is the document.
 func NewPage(t testing.TB, tab *Tab, address, root string) *Page {
 	t.Helper()
 	if root == "" {
@@ -50,13 +50,13 @@ func (p *Page) Text(selector string) string {
 	return Value[string](p, p.Element(selector)+".innerText")
 }
 
-// Until waits for an expression to hold.
+// Until waits until an expression is true.
 func (p *Page) Until(expression string) {
 	p.Helper()
 	servertest.Await(p, expression, func() bool {
 		var holds bool
 		err := p.Eval("!!("+expression+")", &holds)
-		return err == nil && holds // an error means that the page is just being left
+		return err == nil && holds // an error means that the browser is leaving the page
 	})
 }
 
@@ -78,7 +78,7 @@ func (p *Page) Fill(selector, keys string) {
 	servertest.OK(p, p.Keys(keys))
 }
 
-// Leads calls act, and waits for the new page that act leads to. The page's path and query must
+// Leads calls act, and waits for the page that act leads to. The path and query of this page must
 // begin with to.
 func (p *Page) Leads(to string, act func()) {
 	p.Helper()

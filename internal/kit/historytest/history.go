@@ -35,7 +35,7 @@ type Rule struct {
 	Until time.Time
 }
 
-// oldest returns the earliest instant of an event that the rule still counts at the instant at.
+// oldest returns the earliest instant whose events the rule still counts at the instant at.
 func (r Rule) oldest(at time.Time) (since time.Time) {
 	since = at.Add(-r.Window)
 	if at.Before(r.Until) {
@@ -54,7 +54,7 @@ func (r Rule) surelyOne(from, to time.Time, skew time.Duration) bool {
 }
 
 // perhapsOne reports whether two events, at from and at to, may lie in the same window, if the
-// event at to may have happened earlier by this duration.
+// second event may have happened earlier than to by this duration.
 func (r Rule) perhapsOne(from, to time.Time, earlier time.Duration) bool {
 	if r.Until.IsZero() {
 		return to.Sub(from) < r.Window+earlier
@@ -76,7 +76,7 @@ type Request struct {
 	Browser      bool   // its answers contain only its own sends
 	Stranger     bool   // may not use the reserve, so others may be admitted before its wait is over
 	MayEnd       bool   // it may end the verification that it names, or else the recipient's codes
-	MayLack      bool   // the answer may lack sends, for example a moment after an outage of the limiter
+	MayLack      bool   // the answer may lack sends, for example shortly after an outage of the limiter
 }
 
 // Message is a message that a recipient got.
@@ -177,7 +177,7 @@ const (
 // maxTries is how often a code may be checked.
 const maxTries = 5
 
-// answer has the members of answers that the judge reads.
+// answer has the fields of answers that the judge reads.
 type answer struct {
 	ID             string
 	Status         any
@@ -188,7 +188,7 @@ type answer struct {
 	BlockedBy      string `json:"blocked_by"`
 	MayHaveCounted bool   `json:"may_have_counted"`
 	Send           outcome
-	Sends          []outcome // of a list
+	Sends          []outcome // the sends in the answer to a list
 	Quota          *struct {
 		Rules []told
 	}
@@ -200,8 +200,8 @@ type outcome struct {
 	At                 time.Time // when the send was written; only in lists
 }
 
-// written is how long before the write of its row a send may have been taken. If that was earlier,
-// the database counts the send from the write.
+// written is the longest time between taking a send and writing its row. If the send was taken
+// earlier, the database counts it from the write.
 const written = time.Second
 
 func (o outcome) final() bool {

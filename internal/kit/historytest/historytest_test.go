@@ -35,8 +35,7 @@ func (r *historyRun) add(kind history.Kind, at time.Duration, status int, body s
 	return &r.Requests[len(r.Requests)-1]
 }
 
-// quota returns the quota in the answer at a time after the start, when this number of sends
-// counts.
+// quota returns the quota in the answer at a time after the start, if this number of sends counts.
 func (r *historyRun) quota(at time.Duration) string {
 	text := ""
 	for _, rule := range r.Rules {
@@ -97,8 +96,8 @@ func (r *historyRun) outcomes(at time.Duration, sends ...string) {
 	r.add(history.Look, at, 200, `{"sends":[`+text[:max(0, len(text)-1)]+`]}`)
 }
 
-// ordinary returns a correct run: three sends, refusals between them, a failed check and a right
-// one.
+// ordinary returns a correct run: three sends, refusals between them, a failed check and a correct
+// check.
 func ordinary() *historyRun {
 	r := newRun()
 	r.send(1, 0)

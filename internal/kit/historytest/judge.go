@@ -11,7 +11,7 @@ func (j *judge) broke(promise, format string, args ...any) {
 	j.found = append(j.found, Violation{promise, fmt.Sprintf(format, args...), j.at})
 }
 
-// allowance is a sentence of docs/PROMISES.md, and whether it allows the result.
+// allowance is a sentence of docs/PROMISES.md, and whether the sentence allows the result.
 type allowance struct {
 	sentence string
 	is       bool
@@ -160,7 +160,7 @@ func (re request) blockedFor() (least, most time.Duration, says bool) {
 	return most - time.Second, most, true
 }
 
-// waits compares each wait in an answer with the results of the next requests.
+// waits compares each wait in an answer with the answers to the next requests.
 func (j *judge) waits() {
 	defer func() { j.at = time.Time{} }()
 	for _, requests := range j.of {
@@ -290,8 +290,8 @@ func (j *judge) notGivenBack(q request, since time.Time, when func(request) bool
 	})
 }
 
-// oldest returns the earliest instant of an event that some rule still counts at the instant at.
-// For so long a crash between the gates may cost a place. Of the rules of the calendar it considers
+// oldest returns the earliest instant whose events some rule still counts at the instant at. A
+// crash between the gates may cost a place for that long. Of the calendar rules, oldest considers
 // only the named rule: otherwise a crash would excuse the figures of every rule until the month
 // ends.
 func (j *judge) oldest(rule string, at time.Time) (since time.Time) {
@@ -406,8 +406,8 @@ func (j *judge) passing(u, q request) bool {
 	return u.End.Add(j.Slack).After(q.Begin)
 }
 
-// checks finds codes that were approved wrongly, twice, or after too many attempts, and right codes
-// that were called wrong.
+// checks finds codes that were approved wrongly, twice, or after too many attempts. It also finds
+// correct codes that were refused as wrong.
 func (j *judge) checks() {
 	type tries struct {
 		wrong    int

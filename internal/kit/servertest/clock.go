@@ -14,8 +14,9 @@ import (
 	"sendcode/tools/ensure/locate"
 )
 
-// Redis has no setting for its clock, and no proxy can change what its scripts read. libfaketime
-// cannot, either: Redis's allocator, jemalloc, asks for the time while that library still starts.
+// Redis has no setting for its clock, and no proxy can change the time that its scripts read.
+// libfaketime can't change it either, because Redis's allocator, jemalloc, asks for the time while
+// libfaketime is still starting.
 // So this shim is compiled.
 //
 //go:embed shim/clock.c
@@ -35,8 +36,8 @@ func (c *Clock) Set(offset time.Duration) error {
 	return errors.Join(err, file.Close())
 }
 
-// clockIn returns variables of the environment that give a server a wall clock which the test can
-// set. It needs Linux, whose loader can preload a library.
+// clockIn returns environment variables that give a server a wall clock which the test can set. It
+// needs Linux, whose loader can preload a library.
 func clockIn(t testing.TB, p *place) (env []string, clock *Clock) {
 	t.Helper()
 	if runtime.GOOS != "linux" {

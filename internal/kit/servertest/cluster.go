@@ -20,8 +20,8 @@ const (
 	database = "sendcode"
 )
 
-// createRole creates the role and gives it an empty database of initdb, which it renames: a new
-// database would be 300 more files to copy.
+// createRole creates the role, and gives it an empty database that initdb has made by renaming it.
+// A new database would be 300 more files to copy.
 var createRole = []string{
 	"CREATE ROLE " + role + " LOGIN CREATEDB",
 	"ALTER DATABASE postgres RENAME TO " + database,
@@ -31,9 +31,10 @@ var createRole = []string{
 // initArgs sets the locale C, so that the sort order is the same on all machines.
 var initArgs = []string{"--username=postgres", "--auth=trust", "--encoding=UTF8", "--locale=C", "--wal-segsize=1"}
 
-// makeCluster makes the data directory by a copy: initdb takes seconds, a copy a tenth of a second.
-// The original for each version of Postgres is in the user's folder for caches. If the original is
-// missing, makeCluster first makes it, and waits for other processes that do so.
+// makeCluster makes the data directory by a copy, because initdb takes seconds and a copy takes a
+// tenth of a second. The original for each version of Postgres is in the user's cache directory. If
+// the original is missing, makeCluster first makes it, and waits for other processes that are
+// making it.
 func (s *PostgresServer) makeCluster(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, Patience)
 	defer cancel()
@@ -64,8 +65,8 @@ func (s *PostgresServer) makeCluster(ctx context.Context) error {
 	return copyTree(whole, s.data(), s.owner)
 }
 
-// CacheDir returns the folder for what takes long to make, in the user's folder for caches. If
-// there is no home, or if it cannot be written, the folder is beside the servers.
+// CacheDir returns the directory for files that take long to make, in the user's cache directory.
+// If the user has no home, or can't write there, it is beside the servers.
 func CacheDir() (string, error) {
 	if cache, err := os.UserCacheDir(); err == nil {
 		dir := filepath.Join(cache, "sendcode")
@@ -83,9 +84,9 @@ func mayWrite(dir string) bool {
 	return err == nil && errors.Join(file.Close(), os.Remove(file.Name())) == nil
 }
 
-// initCluster initializes a data directory in the server's place, with the role and its database,
-// and copies it to the cache, where perhaps only this user may write. The copy gets its name when
-// it is complete.
+// initCluster initializes a data directory in the server's place, with the role and its database.
+// It copies the directory to the cache, which perhaps only this user may write. The copy gets its
+// name when it is complete.
 func (s *PostgresServer) initCluster(ctx context.Context, whole string) error {
 	made, half := filepath.Join(s.place.dir, "made"), whole+".half"
 	if err := s.initdb(ctx, made, "--no-sync"); err != nil { // no sync: after a crash the cache is made again
@@ -100,8 +101,8 @@ func (s *PostgresServer) initCluster(ctx context.Context, whole string) error {
 	return errors.Join(os.Rename(half, whole), os.RemoveAll(made))
 }
 
-// makeKeptCluster makes the cluster that stays, unless there is one. The cluster gets its name when
-// it is complete.
+// makeKeptCluster makes the cluster in the kept directory, unless there is one. The cluster gets
+// its name when it is complete.
 func (s *PostgresServer) makeKeptCluster(ctx context.Context) error {
 	if _, err := os.Stat(filepath.Join(s.kept, "PG_VERSION")); err == nil {
 		return s.owner.give(s.place.dir)
@@ -124,7 +125,8 @@ func (s *PostgresServer) initdb(ctx context.Context, dir string, more ...string)
 	if err := finish(ctx, s.owner.command(s.place.dir, filepath.Join(s.bin, "initdb"), args...)); err != nil {
 		return err
 	}
-	// Single-user mode: SQL on stdin, a statement a line, no server and no port.
+	// In single-user mode, Postgres reads SQL on stdin, one statement on each line, without a
+	// server and a port.
 	single := s.owner.command(s.place.dir, filepath.Join(s.bin, "postgres"), "--single", "-D", dir, "template1")
 	single.Stdin = strings.NewReader(strings.Join(createRole, "\n") + "\n")
 	return finish(ctx, single)

@@ -12,12 +12,12 @@ import (
 	"github.com/gofrs/flock"
 )
 
-// errNoModules is the error if npm could not install the modules of a lock file.
+// errNoModules is the error if npm could not install the modules in a lock file.
 var errNoModules = errors.New("npm did not bring the modules")
 
-// NodeModules returns the node_modules of a folder with a package.json, whose versions are exact,
-// and usually a package-lock.json. npm installs them once for each such file, in the user's folder
-// for caches. Without npm or its packages the test is skipped; in CI it fails.
+// NodeModules returns the directory node_modules for a folder with a package.json, whose versions
+// are exact, and usually a package-lock.json. npm installs the modules once for each such file, in
+// the user's cache directory. Without npm or its packages the test is skipped; in CI it fails.
 func NodeModules(t testing.TB, source string) string {
 	t.Helper()
 	command := "ci"

@@ -2,7 +2,7 @@ package servertest
 
 import "testing"
 
-// OK ends the test at an error.
+// OK ends the test if err is not nil.
 func OK(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {

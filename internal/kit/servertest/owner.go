@@ -10,8 +10,8 @@ import (
 	"syscall"
 )
 
-// owner is the user that runs Postgres. Postgres refuses to run as root: then the owner is the user
-// postgres or, if there is none, nobody.
+// owner is the user that runs Postgres. Postgres refuses to run as root. If root runs the tests,
+// the owner is the user postgres or, if there is none, nobody.
 type owner struct {
 	credential *syscall.Credential // nil: this process's own user
 }
@@ -32,7 +32,7 @@ func postgresOwner() (owner, error) {
 	return owner{&syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}}, errors.Join(uidErr, gidErr)
 }
 
-// give makes the owner the owner of a path.
+// give makes the owner own a path.
 func (o owner) give(path string) error {
 	if o.credential == nil {
 		return nil

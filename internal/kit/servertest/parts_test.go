@@ -23,8 +23,8 @@ func (r *recorder) Helper()           {}
 func (r *recorder) Skip(args ...any)  { r.skipped = fmt.Sprint(args...) }
 func (r *recorder) Fatal(args ...any) { r.failed = fmt.Sprint(args...) }
 
-// A test whose part is missing is skipped, and fails in CI. The message says how to install the
-// part.
+// If a part is missing, a test that needs the part is skipped, and fails in CI. The message says
+// how to install the part.
 func TestMissingPartSkipsButFailsInCI(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
 	t.Setenv("CC", "")
@@ -45,7 +45,7 @@ func TestMissingPartSkipsButFailsInCI(t *testing.T) {
 	}
 }
 
-// Without a home, or with one that cannot be written, clusters are cached elsewhere.
+// If there is no home, or it cannot be written, the clusters are cached elsewhere.
 func TestCacheWithoutAHome(t *testing.T) {
 	for _, home := range []string{"", "/dev/null", t.TempDir()} {
 		t.Setenv("XDG_CACHE_HOME", "")

@@ -39,9 +39,9 @@ type PatroniNode struct {
 	environment []string
 }
 
-// Patroni starts three nodes for one test, by the file patroni.yml of the directory deploy/patroni,
-// and closes them afterwards. It returns when one node leads and the others follow, one of them
-// synchronously.
+// Patroni starts three nodes for one test, with the file patroni.yml of the directory
+// deploy/patroni, and closes them afterwards. It returns when one node leads and the others follow,
+// one of them synchronously.
 func Patroni(t testing.TB, deploy string) *PatroniCluster {
 	t.Helper()
 	bin, err := locate.Postgres.Find()
@@ -107,7 +107,7 @@ func newPatroniNode(t testing.TB, program string, own owner, name, text, bin, et
 		{"name: db1", "name: " + name},
 		{"  listen: 10.0.0.21:8008", "  listen: " + local(n.rest)},
 		{"  connect_address: 10.0.0.21:8008", "  connect_address: " + through("rest", local(n.rest))},
-		// Without use_proxies it would ask etcd for etcd's own address.
+		// Without use_proxies, Patroni would ask etcd for etcd's own address.
 		{"hosts: 10.0.0.21:2379,10.0.0.22:2379,10.0.0.23:2379", "hosts: " + through("etcd", etcd) + "\n  use_proxies: true"},
 		{"  listen: 10.0.0.21:5432", "  listen: " + local(n.port)},
 		{"  connect_address: 10.0.0.21:5432", "  connect_address: " + through("postgres", local(n.port))},
@@ -167,8 +167,8 @@ func (c *PatroniCluster) url(user, name string) string {
 		user, patroniPassword, strings.Join(hosts, ","), name)
 }
 
-// HAProxy starts a HAProxy in front of the nodes for one test, by the file haproxy.cfg of the same
-// directory, and returns its address.
+// HAProxy starts a HAProxy in front of the nodes for one test, with the file haproxy.cfg of the
+// same directory. It returns HAProxy's address.
 func (c *PatroniCluster) HAProxy(t testing.TB, deploy string) (addr string) {
 	t.Helper()
 	p := HAProxy
@@ -235,8 +235,8 @@ func (c *PatroniCluster) SwitchOver(ctx context.Context) error {
 	return nil
 }
 
-// KillPostgres kills the node's Postgres, which its Patroni starts again or, if another node is
-// faster, rejoins.
+// KillPostgres kills the node's Postgres. Patroni then starts it again. If another node has taken
+// over by then, this node follows that node.
 func (n *PatroniNode) KillPostgres() error {
 	pid := n.Postmaster()
 	if pid == 0 {

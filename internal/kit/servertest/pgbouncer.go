@@ -32,13 +32,13 @@ func PgBouncer(t testing.TB, postgres *PostgresServer, settings ...string) *PgBo
 	}}
 	ini := s.config(postgres)
 	need(t, errors.Join(postgres.owner.give(s.place.dir), postgres.owner.give(users), postgres.owner.give(ini)))
-	// PgBouncer refuses to run as root, as Postgres does
+	// PgBouncer refuses to run as root, as Postgres does.
 	s.command = func() *exec.Cmd { return postgres.owner.command(s.place.dir, program, ini) }
 	s.probe = func(ctx context.Context) error { return execute(ctx, s.Through(postgres.URL()), "SELECT 1") }
 	return kept(t, s, s.first(t.Context()))
 }
 
-// LeadTo makes PgBouncer connect to another Postgres from now on.
+// LeadTo makes PgBouncer connect to another Postgres.
 func (s *PgBouncerServer) LeadTo(postgres *PostgresServer) error {
 	s.config(postgres)
 	return s.signal(syscall.SIGHUP)

@@ -23,7 +23,7 @@ type ReverseProxy struct {
 	edits  [][2]string // changes of the configuration for a test: no TLS, and the test's own port and directory
 }
 
-// The reverse proxies. PORT and DIR are the test's own.
+// PORT and DIR stand for the test's own port and directory.
 var (
 	HAProxy = ReverseProxy{
 		locate.HAProxy, "haproxy.cfg",

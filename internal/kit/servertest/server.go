@@ -106,8 +106,8 @@ func (s *server) Close() error {
 	return s.place.release()
 }
 
-// newServer returns the server of a program that a test needs, not yet started. last is as in
-// server.
+// newServer returns the server of a program that a test needs. The server is not started yet. last
+// is as in server.
 func newServer(t testing.TB, part locate.Part, last syscall.Signal) (s *server, program string) {
 	t.Helper()
 	program = found(t, part)
@@ -124,7 +124,7 @@ func (s *server) first(ctx context.Context) error {
 	return nil
 }
 
-// kept ends the test if err isn't nil, and closes s after the test.
+// kept ends the test if err is not nil. Otherwise it closes s after the test, and returns it.
 func kept[S io.Closer](t testing.TB, s S, err error) S {
 	t.Helper()
 	need(t, err)

@@ -20,7 +20,7 @@ func (s *SharedPostgres) Server(t testing.TB) *PostgresServer {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.server == nil {
-		// without autovacuum, plans use statistics only if a test runs ANALYZE
+		// Without autovacuum, plans use statistics only if a test runs ANALYZE.
 		server, err := StartPostgres(t.Context(), "autovacuum=off")
 		need(t, err)
 		server.shared = true

@@ -12,8 +12,7 @@ import (
 // Chromium returns the path of a browser's program, with developer tools and all features.
 func Chromium(t testing.TB) string { t.Helper(); return found(t, locate.Chromium) }
 
-// HeadlessShell returns the path of a browser's program without windows, which needs less processor
-// time.
+// HeadlessShell returns the path of Chromium's headless shell, which needs less processor time.
 func HeadlessShell(t testing.TB) string { t.Helper(); return found(t, locate.HeadlessShell) }
 
 // Curl returns the path of the program.
