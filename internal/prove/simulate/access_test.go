@@ -24,13 +24,13 @@ type fate int
 
 const (
 	onTime    fate = iota
-	tooLate        // its caller gave up
+	tooLate        // the caller gave up
 	cut            // the replica died, and the call had no effect
 	cutTooFar      // the replica died, and the call had an effect
 )
 
-// turn waits until a call may go on: for the latency of the call, and while its replica is frozen.
-// Nothing else happens at that instant.
+// turn waits until a call may go on: for the call's latency, and while its replica is frozen. At
+// that instant nothing else happens.
 func (r *Replica) turn(ctx context.Context, source *rand.Rand, slow bool) fate {
 	if r.isDead() {
 		return cut
@@ -48,7 +48,7 @@ func (r *Replica) turn(ctx context.Context, source *rand.Rand, slow bool) fate {
 	return f
 }
 
-// sourceOf is the randomness of one call.
+// sourceOf returns the random numbers of one call.
 func (r *Replica) sourceOf(ctx context.Context, label string) *rand.Rand {
 	of, _ := ctx.Value(eventKey{}).(string)
 	label = r.name + " " + label + " " + of
@@ -106,7 +106,7 @@ func (r *Replica) access(ctx context.Context, method string, at sqlitetest.Stage
 			w.note("%s database %s", r.name, method)
 			return sqlitetest.None
 		}
-		select { // another one holds the lock
+		select { // another call holds the lock
 		case <-busy:
 		case <-ctx.Done():
 		case <-r.died:
@@ -122,7 +122,7 @@ func (w *world) setCommitting(c chan struct{}) {
 func (r *Replica) commit(ctx context.Context, method string) (fault sqlitetest.Fault) {
 	w := r.world
 	if r.isDead() {
-		return sqlitetest.None // it was cut too far
+		return sqlitetest.None // the call was cut too far
 	}
 	ended := make(chan struct{})
 	w.setCommitting(ended)
@@ -190,7 +190,8 @@ func (r *Replica) reach(ctx context.Context, name string, call func() error) err
 	return err
 }
 
-// stall lets a call hang until the limiter goes on. What its caller gave up may happen then.
+// stall makes a call hang until the limiter goes on. A call that its caller has given up may still
+// take effect then.
 func (r *Replica) stall(ctx context.Context, name string, call func() error) fate {
 	w, source := r.world, r.sourceOf(ctx, "stall")
 	var end time.Time
@@ -209,13 +210,13 @@ func (r *Replica) stall(ctx context.Context, name string, call func() error) fat
 	return f
 }
 
-// mail is a message, a mail or a text message, on its way to a simulated provider.
+// mail is a mail or a text message on its way to a simulated provider.
 type mail struct {
 	at        time.Time
-	send      string // ID
+	send      string // the send's ID
 	messageID string
 	to, code  string
-	after     int  // number of crashes before it arrived
+	after     int  // how many crashes came before it arrived
 	unheard   bool // it arrived, but the sender got no answer
 }
 
@@ -245,7 +246,7 @@ func (c carrier) Send(ctx context.Context, m sms.Message) (delivery.Result, erro
 }
 
 // deliver delivers a message to the simulated provider, with random faults. Error: a
-// *delivery.Error; with the class Unknown, the message has arrived.
+// *delivery.Error. If its class is Unknown, the message has arrived.
 func (r *Replica) deliver(ctx context.Context, m mail) error {
 	w := r.world
 	f := r.turn(ctx, r.sourceOf(ctx, "server "+m.send), w.wrong(ServerStalls))
@@ -324,7 +325,7 @@ func (w *world) recordWebhook(id, body string) {
 	}
 }
 
-// hook has the fields of an event that oracles read, without the masked address, which may be
+// hook has the fields of an event that oracles read. It lacks the masked address, which may be
 // erased between two attempts.
 type hook struct {
 	Type string
@@ -335,7 +336,7 @@ type hook struct {
 	}
 }
 
-// parseHook parses an event; one that is not JSON has no type.
+// parseHook parses an event. If the event is not JSON, the result has no type.
 func parseHook(body string) (h hook) {
 	_ = json.Unmarshal([]byte(body), &h)
 	return h

@@ -20,11 +20,11 @@ type person struct {
 	index   int
 	channel recipient.Channel
 	to      string
-	holds   map[actor]string // the verification that each actor has
+	holds   map[actor]string // the ID of each actor's verification
 	known   string           // the token that the person's browser got for a right code
-	asKnown bool             // the browser's verification was asked for with a token
+	asKnown bool             // the browser requested its verification with a token
 	last    *request         // the last look at the quota
-	busy    int              // requests begun and ended so far that may change the quota
+	busy    int              // how many requests that may change the quota have begun or ended
 }
 
 func newPerson(i int) *person {
@@ -35,11 +35,11 @@ func newPerson(i int) *person {
 	return p
 }
 
-// actor is the maker of a request.
+// actor names who makes a request.
 type actor string
 
-// The actors: a back end that knows the person, the person's browser, and strangers, in a browser
-// and at a back end's form.
+// The actors are a back end that knows the person, the person's browser, and strangers, in a
+// browser and at a back end's form.
 const (
 	backEnd  actor = "back end"
 	browser  actor = "browser"
@@ -50,7 +50,7 @@ const (
 // hasSecretKey reports whether the requests of a have the secret key.
 func (a actor) hasSecretKey() bool { return a == backEnd || a == form }
 
-// oneOfStrangers is a browser for an even number, and a form for an odd one.
+// oneOfStrangers returns a browser if n is even, and a form if n is odd.
 func oneOfStrangers(n int) actor {
 	if n%2 == 0 {
 		return stranger
@@ -65,7 +65,7 @@ func (e Event) actor() actor {
 	return backEnd
 }
 
-// The kinds of requests.
+// These are the kinds of requests.
 const (
 	sending   = "a send"
 	checking  = "a check"
@@ -81,17 +81,17 @@ type request struct {
 	person       *person
 	began, ended time.Time
 	answered     bool
-	anyTrouble   bool // while it was under way
-	known        bool // the browser presented a token, or names a verification that was asked for with one
+	anyTrouble   bool // there was trouble while it was under way
+	known        bool // the browser sent a token, or names a verification that was requested with a token
 	status       int
 	body         body
 	to, key      string
-	counted      recipient.Hash // by which the replica counts to
+	counted      recipient.Hash // the hash under which the replica counts to
 	header       http.Header
 	raw          []byte
-	code         string // the entered one
+	code         string // the code that was entered
 	right        bool   // the code is that of the verification
-	verification string // the named one
+	verification string // the ID that the request names
 }
 
 // body has the fields of answers that oracles read.
@@ -113,13 +113,13 @@ type body struct {
 // problem returns the slug of a problem.
 func (b body) problem() string { return path.Base(b.Type) }
 
-// outgoing is a request to make.
+// outgoing is a request that a client makes.
 type outgoing struct {
 	method, path string
 	body         map[string]any
 	header       map[string]string
 	ip           string
-	hangUp       time.Duration // after it the client hangs up; 0: never
+	hangUp       time.Duration // the client hangs up after this time; 0: never
 }
 
 // do makes a request, and records it with its answer.
@@ -186,9 +186,9 @@ func (w *world) troubled(r *Replica) (is bool) {
 	return is || r.isDead() || w.wrong(DatabaseAway, DatabaseSlow, LimiterAway, LimiterSlow, LimiterDeaf, LimiterStalls)
 }
 
-// tick is the interval of an outbox. It is longer than in the service, since most searches find
-// nothing. A lease is twice as long, so that every replica notices an outage that is longer than a
-// lease.
+// tick is the interval of an outbox. It is longer than in the service, because most of the outbox's
+// reads find nothing. A lease is twice as long, so every replica notices an outage that is longer
+// than a lease.
 func (w *world) tick() time.Duration {
 	if w.plan.Span == long {
 		return 6 * time.Minute
@@ -210,7 +210,7 @@ func ipOf(by actor, n int) string {
 	return fmt.Sprintf("192.%d.2.1", n)
 }
 
-// send asks for a code.
+// send requests a code.
 func (w *world) send(e Event, by actor, p *person, o outgoing) *request {
 	o.method, o.path = http.MethodPost, "/v1/verifications"
 	if o.ip == "" {
@@ -263,14 +263,14 @@ func (w *world) spelling(e Event, p *person) string {
 	return local + "+shop@" + domain
 }
 
-// held returns the verification that an actor has for a person; "" for none.
+// held returns the verification that an actor has for a person, or "" if it has none.
 func (w *world) held(p *person, by actor) string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return p.holds[by]
 }
 
-// tokenOf returns the token by which a person's browser is known; "" for none.
+// tokenOf returns the token by which the app knows a person's browser, or "" if there is none.
 func (w *world) tokenOf(p *person) (token string) {
 	w.locked(func() { token = p.known })
 	return token
@@ -281,7 +281,7 @@ func (w *world) touch(p *person) {
 	w.locked(func() { p.busy++ })
 }
 
-// check enters a code for the verification that an actor holds.
+// check enters a code for the verification that an actor has.
 func (w *world) check(e Event, by actor, p *person, code string, ip string) *request {
 	id := w.held(p, by)
 	if id == "" {
@@ -320,7 +320,7 @@ func (w *world) codeOf(verification string) string {
 	return ""
 }
 
-// look asks for the quota.
+// look reads the quota.
 func (w *world) look(e Event, by actor, p *person) *request {
 	whose := map[string]any{"channel": p.channel, "to": w.spelling(e, p)}
 	o := outgoing{method: http.MethodPost, path: "/v1/quota", body: whose, ip: ipOf(by, p.index)}

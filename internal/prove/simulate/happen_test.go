@@ -13,7 +13,7 @@ import (
 	"sendcode/internal/store"
 )
 
-// happen lets an event happen. Requests run concurrently with later events.
+// happen carries out an event. Requests run concurrently with later events.
 func (w *world) happen(e Event) {
 	w.count("event: " + string(e.Kind))
 	if w.disturb(e) {
@@ -23,7 +23,7 @@ func (w *world) happen(e Event) {
 	w.actors.Go(func() { w.act(e, p) })
 }
 
-// act performs an event, as its person, back end, stranger or administrator.
+// act performs an event as its person, back end, stranger or administrator.
 func (w *world) act(e Event, p *person) {
 	switch e.Kind {
 	case SendByBackEnd:
@@ -61,8 +61,8 @@ func (w *world) act(e Event, p *person) {
 	}
 }
 
-// guess enters the event's nth wrong code. Until the right one is known it is almost never right:
-// of letters, or of digits if the code has digits.
+// guess enters the nth wrong code of an event. The code has letters, or digits if the real code has
+// digits. Until the real code is known, the guess is almost never right.
 func (w *world) guess(e Event, n int, by actor, p *person, ip string) {
 	if right := w.codeOf(w.held(p, by)); right != "" {
 		w.check(e, by, p, codetest.Wrong(right, e.ID+n), ip)
@@ -115,7 +115,8 @@ func (w *world) cancel(e Event, p *person) {
 	q.verification = id
 }
 
-// waitAsTold asks until it is refused, waits, and must be admitted then.
+// waitAsTold requests codes until a request is refused, and waits. The next request must be
+// admitted.
 func (w *world) waitAsTold(e Event, p *person) {
 	for range 4 {
 		before := w.state(p)
@@ -147,7 +148,7 @@ func (r *request) refused() bool {
 	return r.answered && r.status == http.StatusTooManyRequests && r.body.problem() == "quota-exceeded"
 }
 
-// moment is the state that may change the answer to a person.
+// moment is the state on which the answer to a person may depend.
 type moment struct{ busy, troubles int }
 
 func (w *world) state(p *person) moment {
@@ -165,7 +166,7 @@ func (w *world) anyTrouble() bool {
 	return false
 }
 
-// attack lets a stranger ask for the person's codes and guess, in verifications of its own. Then
+// attack makes a stranger request the person's codes, and guess in verifications of its own. Then
 // the person needs a code.
 func (w *world) attack(e Event, p *person) {
 	by := oneOfStrangers(e.ID)
@@ -221,7 +222,7 @@ func (w *world) exhaust(e Event) {
 	}
 }
 
-// flood lets strangers fail checks of their own codes, from many networks.
+// flood makes strangers fail checks of their own codes, from many networks.
 func (w *world) flood(e Event) {
 	own := newPerson(100 + e.ID)
 	own.channel, own.to = "email", fmt.Sprintf("stranger%d@example.net", e.ID)
@@ -268,11 +269,11 @@ type administered struct {
 	kind         Kind
 	person       *person
 	began, ended time.Time
-	done         bool // by the answer to the administrator
+	done         bool // the answer to the administrator says so
 }
 
-// newPolicy puts other policies in force, at each replica a little later; or other purposes for a
-// while, at one replica or at all.
+// newPolicy puts other policies in force, at each replica a little later. Or it puts other purposes
+// in force for a while, at one replica or at all.
 func (w *world) newPolicy(e Event) {
 	if !w.changing.TryLock() {
 		return
@@ -287,7 +288,7 @@ func (w *world) newPolicy(e Event) {
 	w.putInForce(split, e, false)
 }
 
-// putInForce changes the policies of all replicas, or of the event's alone.
+// putInForce changes the policies of all replicas or, if alone is true, of the event's replica.
 func (w *world) putInForce(change int, e Event, alone bool) {
 	w.mu.Lock()
 	before := len(w.policies)
@@ -313,7 +314,7 @@ func (w *world) putInForce(change int, e Event, alone bool) {
 	}
 }
 
-// disturb lets a fault happen, and reports whether the event was one.
+// disturb makes a fault happen. It returns false if the event is no fault.
 func (w *world) disturb(e Event) (fault bool) {
 	if !slices.Contains(faults, e.Kind) {
 		return false
@@ -360,7 +361,7 @@ func (w *world) disturb(e Event) (fault bool) {
 	return true
 }
 
-// setClock sets by how much the limiter's clock is ahead.
+// setClock sets the limiter's clock ahead by this duration.
 func (w *world) setClock(ahead time.Duration) {
 	if ahead != w.ahead {
 		w.redis.Step(ahead - w.ahead)
@@ -379,7 +380,7 @@ func (w *world) crash(e Event, r *Replica) {
 		return
 	}
 	w.locked(func() { w.crashes, w.crashed = w.crashes+1, append(w.crashed, time.Now()) })
-	close(r.died) // at once: nothing that it still does has an effect
+	close(r.died) // from now on, nothing that the replica does has an effect
 	r.cancel()
 	w.actors.Go(func() {
 		time.Sleep(e.For)

@@ -51,7 +51,7 @@ func (l *ledger) asSeen() {
 		return
 	}
 	h := history.History{Crashes: l.crashed, Late: 30 * time.Second}
-	if !l.plan.WithoutRedis { // which hears of a refund up to a tick later
+	if !l.plan.WithoutRedis { // Redis may get a refund up to a tick later
 		h.Limiter, h.Stalls, h.Slack, h.FewerLeft = true, l.stalls, l.tick()+5*time.Second, l.crashes > 0 || l.movedWrites > 0
 	}
 	for _, r := range policySet(l.plan, 0).Purposes["default"].Policy.Rules {
@@ -70,7 +70,7 @@ func (l *ledger) asSeen() {
 			Begin: q.began, End: q.ended, Status: q.status,
 			Header: q.header, Body: q.raw,
 			Key: q.key, Verification: q.verification, Code: q.code,
-			// a known browser waits less than others
+			// A known browser waits less than other browsers.
 			Browser: !q.by.hasSecretKey(), Stranger: q.by != backEnd, MayLack: q.known,
 		})
 	}
@@ -88,7 +88,7 @@ func (l *ledger) asSeen() {
 		}}}))
 		seen := time.Now()
 		if l.plan.WithoutRedis && !row.Counts && !row.WasReset {
-			seen = row.FinishedAt // from when on its place is free
+			seen = row.FinishedAt // from this instant on, its place is free
 		}
 		h.Requests = append(h.Requests, history.Request{Kind: history.Look, Begin: seen, End: seen, Status: http.StatusOK, Body: text})
 	}
@@ -145,7 +145,7 @@ func (w *world) ledger() *ledger {
 	return l
 }
 
-// counted reports whether a row counts at an instant by the database.
+// counted reports whether the database counts a row at an instant.
 func (l *ledger) counted(row store.SendOrRefusal, at time.Time) bool {
 	switch {
 	case row.LoggedAt.After(at):
@@ -159,13 +159,13 @@ func (l *ledger) counted(row store.SendOrRefusal, at time.Time) bool {
 	return row.FinishedAt.After(at)
 }
 
-// neverOverThePolicy is promise 1, on the database's clock.
+// neverOverThePolicy checks promise 1, on the database's clock.
 func (l *ledger) neverOverThePolicy() {
 	for i, row := range l.sends {
 		for rule, limit := range l.limitsAt(row.LoggedAt) {
 			n := 0
 			for _, before := range l.sends[:i] {
-				// the database's clock was set back between them
+				// The database's clock was set back between the two sends.
 				later := l.databaseStepped && before.ID.Time() > row.ID.Time()
 				if !later && l.shares(before, row.Recipient, row.Purpose, row.LoggedAt) &&
 					row.LoggedAt.Before(countsUntil(rule, before.LoggedAt)) &&
@@ -181,14 +181,14 @@ func (l *ledger) neverOverThePolicy() {
 	}
 }
 
-// shares reports whether a row was of a bucket by all policies that were in force at an instant.
+// shares reports whether a row was in a bucket under all policies that were in force at an instant.
 func (l *ledger) shares(row store.SendOrRefusal, of recipient.Hash, purpose string, at time.Time) bool {
 	return row.Recipient == of && (row.Purpose == purpose ||
 		!slices.ContainsFunc(l.inForce(at), func(number int) bool { return number&split != 0 }))
 }
 
-// limitsAt returns the loosest limits by window that were in force then, or during a request of
-// then.
+// limitsAt returns, by window, the loosest limits that were in force at an instant or during a
+// request that was under way then.
 func (l *ledger) limitsAt(at time.Time) map[time.Duration]int {
 	limits := map[time.Duration]int{}
 	for _, number := range l.inForce(at) {
@@ -201,10 +201,10 @@ func (l *ledger) limitsAt(at time.Time) map[time.Duration]int {
 	return limits
 }
 
-// month is the window of a rule of the calendar month: its longest.
+// month is the longest window of a rule of the calendar month.
 const month = 31 * 24 * time.Hour
 
-// countsUntil returns until when what happens at an instant counts by a rule with a window.
+// countsUntil returns until when a rule with this window counts an event at an instant.
 func countsUntil(window time.Duration, at time.Time) time.Time {
 	if window == month {
 		at = at.UTC()
@@ -213,7 +213,7 @@ func countsUntil(window time.Duration, at time.Time) time.Time {
 	return at.Add(window)
 }
 
-// windowOf returns the window of a rule that an answer tells.
+// windowOf returns the window of a rule in an answer.
 func windowOf(told quotahttp.Rule) time.Duration {
 	if told.Per != "" {
 		return month
@@ -222,10 +222,10 @@ func windowOf(told quotahttp.Rule) time.Duration {
 }
 
 // inForce returns the numbers of the policies that were in force at an instant, or during a request
-// of then.
+// that was under way then.
 func (l *ledger) inForce(at time.Time) (numbers []int) {
 	for _, p := range l.policies {
-		ended := !p.to.IsZero() && p.to.Before(at.Add(-4*time.Minute)) // longer than a process is frozen
+		ended := !p.to.IsZero() && p.to.Before(at.Add(-4*time.Minute)) // no process is frozen for longer
 		if l.databaseStepped || !p.from.After(at) && !ended {
 			numbers = append(numbers, p.number)
 		}
@@ -233,7 +233,8 @@ func (l *ledger) inForce(at time.Time) (numbers []int) {
 	return numbers
 }
 
-// acceptedEnds is promise 2: each send that was answered 202 is in the database, and has ended.
+// acceptedEnds checks promise 2: each send that was answered with 202 is in the database, and has
+// ended.
 func (l *ledger) acceptedEnds() {
 	arrived := map[string]int{}
 	for _, m := range l.mails {
@@ -296,10 +297,10 @@ func (l *ledger) doubles() {
 	}
 }
 
-// checks is promise 6.
+// checks checks promise 6.
 func (l *ledger) checks() {
 	approved := map[string]int{}
-	type holder struct { // each checks what it holds
+	type holder struct { // each actor checks its own verification
 		by     actor
 		person *person
 	}
@@ -309,7 +310,7 @@ func (l *ledger) checks() {
 			continue
 		}
 		who := holder{q.by, q.person}
-		if q.by == stranger || q.by == form { // of one class
+		if q.by == stranger || q.by == form { // they are of one class
 			who.by = browser
 		}
 		if !q.right && (!q.answered || q.status == http.StatusOK || q.body.MayHaveCounted) {
@@ -353,7 +354,7 @@ func (l *ledger) checks() {
 	}
 }
 
-// available checks that a 5xx is answered in trouble only.
+// available checks that 5xx answers come only in trouble.
 func (l *ledger) available() {
 	for _, q := range l.requests {
 		switch {

@@ -10,7 +10,7 @@ import (
 	"sendcode/internal/prove/simulate"
 )
 
-// journeys are short plans without trouble.
+// journeys are short plans without faults.
 var journeys = map[string][]simulate.Event{
 	"send":         {{Kind: simulate.SendByBackEnd}},
 	"waited send":  {{Kind: simulate.SendByBackEnd, Wait: true}},
@@ -56,10 +56,9 @@ var since = map[string]time.Duration{"send": 0, "resend": started + time.Minute,
 
 const started = 10 * time.Second
 
-// The nth call to the database, the limiter or the mail server fails, for every n of each journey:
-// n grows until the journey ends without the fault having been met, as in SQLite's loops of
-// failures (sqlite.org/testing.html, section 3). The other faults of that part then have as many
-// calls.
+// In each journey, the nth call to the database, the limiter or the mail server fails. n grows
+// until the journey ends without this call, as in SQLite's loops of failures
+// (sqlite.org/testing.html, section 3). The other faults of that part are tried at the same calls.
 func TestEveryCallFailsOnce(t *testing.T) {
 	for name, events := range journeys {
 		t.Run(name, func(t *testing.T) {

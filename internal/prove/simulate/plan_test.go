@@ -8,11 +8,11 @@ import (
 	"time"
 )
 
-// Kind is a kind of event, as a sentence. {at} is the replica of the event, {for} its duration, and
-// {n} its N.
+// Kind is a kind of event, as a sentence. {at} is the event's replica, {for} its duration, and {n}
+// its N.
 type Kind string
 
-// Actions of people, back ends and strangers.
+// These are actions of people, back ends and strangers.
 const (
 	SendByBackEnd Kind = "a back end asks for a code for {person}{at}"
 	SendByBrowser Kind = "{person}'s browser asks for a code{at}"
@@ -34,7 +34,7 @@ const (
 	OtherFile     Kind = "replica {replica} reads a file for {for} in which the purpose login has another policy"
 )
 
-// Faults.
+// These are faults.
 const (
 	Flush             Kind = "the limiter loses everything"
 	FailOver          Kind = "the limiter fails over and loses its newest {n} writes"
@@ -79,11 +79,11 @@ var (
 	}
 )
 
-// ofLimiter are the faults that no world without Redis has: there each replica has a limiter of its
-// own.
+// ofLimiter are the faults that don't occur in a world without Redis, where each replica has a
+// limiter of its own.
 var ofLimiter = []Kind{Flush, FailOver, LimiterAway, LimiterSlow, LimiterDeaf, LimiterStalls, ClockStep, ClockRight, OtherClock}
 
-// committed are methods of the database whose commits may go wrong.
+// committed are methods of the database whose commits may fail.
 var committed = []string{
 	"", "", "Begin", "Begin", "Finish", "Finish", "Postpone", "TakeOver", "RenewLeases", "Check",
 	"Check", "ClaimIdempotencyKey", "ReleaseIdempotencyKey", "ConfirmRefund", "EndAppEventAttempt",
@@ -96,8 +96,8 @@ var CallFaults = map[string][]Kind{
 	"server": {CallFails, CallUnheard},
 }
 
-// Failing is a plan in which, of all calls of one part from an instant on, the nth alone fails.
-// Afterwards a caller waits as told.
+// Failing returns a plan in which one call fails: the nth call to the part after the instant from.
+// Afterwards a caller waits as an answer says.
 func Failing(events []Event, from time.Duration, fault Kind, part string, n int) Plan {
 	p := Plan{Seed: 1, Replicas: 1, Span: events[len(events)-1].At + 35*time.Second}
 	p.Events = slices.Concat([]Event{{At: from, Kind: fault, Method: part, N: n}}, events,
@@ -109,7 +109,7 @@ func Failing(events []Event, from time.Duration, fault Kind, part string, n int)
 	return p
 }
 
-// Bounds of a world.
+// These are the bounds of a world.
 const (
 	people    = 6 // recipients
 	fewEvents = 40
@@ -123,31 +123,31 @@ type Plan struct {
 	Replicas int
 	Span     time.Duration
 	Failures bool // a rule on failed sends is in force
-	Split    bool // the purposes have a policy each at first
-	// people use two spellings of their mailbox; each start of a replica draws whether the two
-	// count as one
+	Split    bool // at first, each purpose has a policy of its own
+	// People use two spellings of their mailbox. At each start, a replica draws whether the two
+	// count as one mailbox.
 	Folding      bool
 	WithoutRedis bool
-	// a month ends in the middle, and a rule of the calendar month is in force
+	// A month ends in the middle of the plan, and a rule of the calendar month is in force.
 	MonthEnds bool
 	Events    []Event
 }
 
-// Event is one thing that happens.
+// Event is one event of a plan.
 type Event struct {
-	ID      int // within its plan; stays when others are dropped
+	ID      int // unique within its plan; stays the same when Shrink removes other events
 	At      time.Duration
 	Kind    Kind
 	Person  int
 	Replica int
-	Browser bool // the actor is the person's browser, else the back end
+	Browser bool // the actor is the person's browser, otherwise the back end
 	Wait    bool // the back end waits for the outcome
 	N       int
 	For     time.Duration
-	Method  string // of the database, whose commits go wrong; empty: any
+	Method  string // the method of the database whose commits fail; empty: any method
 }
 
-// NewPlan is the plan of a seed.
+// NewPlan returns the plan of a seed.
 func NewPlan(seed uint64, replicas int) Plan {
 	r := source(seed, "plan")
 	p := Plan{Seed: seed, Replicas: replicas, Span: short, Failures: r.IntN(3) == 0, Split: r.IntN(3) == 0}
@@ -163,7 +163,7 @@ func NewPlan(seed uint64, replicas int) Plan {
 	for range r.IntN(6) {
 		p.add(r, unusual[r.IntN(len(unusual))])
 	}
-	if r.IntN(4) == 0 { // strangers try often
+	if r.IntN(4) == 0 { // strangers attack often
 		for range 2 + r.IntN(4) {
 			p.add(r, []Kind{Attack, Exhaust}[r.IntN(2)])
 		}

@@ -22,15 +22,16 @@ import (
 // calm are the faults that the checker of histories doesn't judge.
 var calm = []simulate.Kind{simulate.NewPolicy, simulate.Remap, simulate.OtherFile, simulate.Erase}
 
-// Each bug was found by an attack, and is mended. The test puts it back, and a known seed finds it,
-// or, after a change of the simulation, one of the next 2,000. Then write the seed that the log
-// names into the table. A hundred worlds take some twenty seconds of processor time.
+// Each bug was found by an attack and mended. The test puts the bug back, and a known seed finds
+// it. After a change of the simulation, one of the next 2,000 seeds must find it: then write the
+// seed that the log names into the table. A hundred worlds take some twenty seconds of processor
+// time.
 func TestMendedBugsAreFound(t *testing.T) {
 	for name, c := range map[string]struct {
 		put    func(*simulate.Replica)
 		oracle string
 		from   uint64
-		never  []simulate.Kind // what happens in no world, of worlds without Redis; nil: in any world
+		never  []simulate.Kind // tries only worlds without Redis in which these don't happen; nil: tries any world
 	}{
 		"strangers may use up all places": {nil, "attackers stop no one else", 1, nil},
 		"T1: after the limiter lost its data, waits are the limiter's": {func(r *simulate.Replica) {
@@ -72,7 +73,7 @@ func TestMendedBugsAreFound(t *testing.T) {
 	}
 }
 
-// tellsNoHistory hides from the gates which events the database counts.
+// tellsNoHistory is a database that doesn't tell the gates which events it counts.
 type tellsNoHistory struct{ core.Database }
 
 func (t tellsNoHistory) Begin(ctx context.Context, in store.Intent) (store.BeginAnswer, error) {
@@ -89,7 +90,7 @@ func (t tellsNoHistory) ReadHistory(ctx context.Context, look rowrules.HistoryQu
 	return h, err
 }
 
-// oneKind is a database in which every verification is of a back end.
+// oneKind is a database in which every verification counts as a back end's.
 type oneKind struct{ core.Database }
 
 func (o oneKind) Begin(ctx context.Context, in store.Intent) (store.BeginAnswer, error) {
@@ -97,7 +98,7 @@ func (o oneKind) Begin(ctx context.Context, in store.Intent) (store.BeginAnswer,
 	return o.Database.Begin(ctx, in)
 }
 
-// noMonths is a database that counts by windows alone.
+// noMonths is a database that counts calendar rules by windows.
 type noMonths struct{ core.Database }
 
 func (n noMonths) Begin(ctx context.Context, in store.Intent) (store.BeginAnswer, error) {
@@ -115,8 +116,8 @@ type neverSettles struct{ core.Database }
 
 func (n neverSettles) Ping(context.Context) error { return fault.Unavailable }
 
-// remembers is a database with a defect: its replica never forgets a send that it was told of,
-// unless it refunded the send.
+// remembers is a database with a defect: its replica never forgets a send that it was told about,
+// unless it has refunded the send.
 type remembers struct {
 	core.Database
 	mu   sync.Mutex
@@ -149,8 +150,8 @@ func (r *remembers) Finish(ctx context.Context, out store.Outcome) (bool, error)
 	return r.Database.Finish(ctx, out)
 }
 
-// One seed always gives the same course of events, on one processor and on several. Events within a
-// millisecond are compared without their order, since requests that share a statement get their
+// A seed always gives the same course of events, on one processor and on several. The order of
+// events within a millisecond is not compared, because requests that share a statement get their
 // answers at the same instant.
 func TestSameStory(t *testing.T) {
 	for seed := uint64(1); seed <= *twice; seed++ {

@@ -28,7 +28,7 @@ import (
 // Replica is one process of the service.
 type Replica struct {
 	*core.Core
-	Dependencies core.Dependencies // what it is made of, for Options.Break
+	Dependencies core.Dependencies // its parts, which Options.Break may change
 
 	world   *world
 	index   int
@@ -40,8 +40,8 @@ type Replica struct {
 	stopped chan struct{}
 	died    chan struct{}
 
-	frozen  time.Time // until then; world.mu guards it
-	commits []Event   // what becomes of the next commits; world.mu guards them
+	frozen  time.Time // frozen until this instant; world.mu guards it
+	commits []Event   // the faults of the next commits; world.mu guards them
 }
 
 const (
@@ -106,12 +106,12 @@ func policySet(p Plan, number int) policy.Set {
 func (w *world) policySet(number int) policy.Set {
 	s := policySet(w.plan, number)
 	if w.options.NoReserve {
-		clear(s.Purposes["default"].Reserve) // which both purposes share
+		clear(s.Purposes["default"].Reserve) // both purposes share this map
 	}
 	return s
 }
 
-// start starts the replica of an index. life numbers its lives.
+// start starts the replica with this index. life is the number of its start.
 func (w *world) start(index, life int) *Replica {
 	r := &Replica{world: w, index: index, name: fmt.Sprintf("r%d.%d", index, life), stopped: make(chan struct{}), died: make(chan struct{})}
 	r.db = w.db.Replica()
@@ -166,7 +166,7 @@ func (w *world) start(index, life int) *Replica {
 // instants.
 func oddly(r *rand.Rand) time.Duration { return time.Duration(r.IntN(1e6)) }
 
-// stop ends a replica as a signal does.
+// stop stops a replica as a signal does.
 func (r *Replica) stop() {
 	r.cancel()
 	<-r.stopped
@@ -199,7 +199,7 @@ func (r *Replica) nextCommit(method string) Kind {
 	return ""
 }
 
-// serve answers a request, unless the replica dies before; then nil.
+// serve answers a request. If the replica dies before, it returns nil.
 func (r *Replica) serve(w http.ResponseWriter, request *http.Request) (answered bool) {
 	done := make(chan struct{})
 	go func() { defer close(done); r.http.ServeHTTP(w, request) }()

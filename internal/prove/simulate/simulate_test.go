@@ -53,12 +53,12 @@ var (
 	parts = flag.Int("simulate.parts", 1, "how many processes share the work")
 )
 
-// TestWorlds runs worlds, each of which keeps every promise.
+// TestWorlds runs worlds. Each of them must keep every promise.
 func TestWorlds(t *testing.T) {
-	// A world lives for some milliseconds, and leaves little garbage.
+	// A world runs for some milliseconds, and leaves little garbage.
 	defer debug.SetGCPercent(debug.SetGCPercent(800))
 	if servertest.Raced && *progress == "" {
-		*seeds = min(*seeds, 20) // the detector makes a world some ten times slower
+		*seeds = min(*seeds, 20) // the race detector makes a world some ten times slower
 	}
 	total := map[string]int{}
 	done := readProgress(t)
@@ -85,7 +85,7 @@ func TestWorlds(t *testing.T) {
 	t.Log(covered.String())
 }
 
-// TestWorld prints the story of one seed, whether or not it kept the promises.
+// TestWorld prints the story of one seed, even if the world kept the promises.
 func TestWorld(t *testing.T) {
 	r := simulate.Run(t, simulate.NewPlan(*from, *replicas), simulate.Options{})
 	if t.Log(r.Story()); len(r.Violations) > 0 {
@@ -93,7 +93,7 @@ func TestWorld(t *testing.T) {
 	}
 }
 
-// pieceSize is how many worlds are remembered together.
+// pieceSize is how many worlds are recorded together in the file of progress.
 const pieceSize = 100
 
 // violated counts worlds that broke a promise.
@@ -115,7 +115,7 @@ func runPiece(t *testing.T, first, n uint64) piece {
 		}
 		if len(r.Violations) > 0 {
 			p.Counts[violated]++
-			fmt.Printf("--- FAIL: TestWorlds: seed %d\n", seed) // t's own words are lost when the run is stopped
+			fmt.Printf("--- FAIL: TestWorlds: seed %d\n", seed) // what t logs is lost when the run is stopped
 			less := simulate.Shrink(t, plan, r.Violations[0].Oracle, simulate.Options{})
 			t.Errorf("%s", simulate.Run(t, less, simulate.Options{}).Story())
 		}
@@ -125,7 +125,7 @@ func runPiece(t *testing.T, first, n uint64) piece {
 
 func readProgress(t *testing.T) map[uint64]piece {
 	done := map[uint64]piece{}
-	text, _ := os.ReadFile(*progress) // there is none before the first run
+	text, _ := os.ReadFile(*progress) // before the first run there is no file
 	for line := range strings.Lines(string(text)) {
 		var p piece
 		servertest.OK(t, json.Unmarshal([]byte(line), &p))

@@ -15,7 +15,8 @@ import (
 	"sendcode/quota/quotahttp"
 )
 
-// toldWaits is promise 3: no answer says more is left, or a shorter wait, than is true.
+// toldWaits checks promise 3: no answer says that more is left, or that the wait is shorter, than
+// is true.
 func (l *ledger) toldWaits() {
 	if l.databaseStepped {
 		return
@@ -51,7 +52,7 @@ func (l *ledger) countedFor(q *request) recipient.Hash {
 
 func (l *ledger) toldRule(q *request, told quotahttp.Rule) {
 	window, wait := windowOf(told), time.Duration(told.RetryAfter)*time.Second
-	var counted []time.Time // sends that an answer then must include
+	var counted []time.Time // the sends that an answer must include
 	for _, row := range l.sends {
 		own := q.kind == sending && q.accepted() && row.ID.String() == q.body.Send.ID && !q.body.replayed
 		if row.Recipient == l.countedFor(q) && l.shares(row, row.Recipient, l.purpose(q), q.ended) &&
@@ -79,9 +80,9 @@ func (l *ledger) resetDuring(q *request) bool {
 	})
 }
 
-// exactRefunds checks promise 4: in the end an answer counts what the database counts. With Redis,
-// a place may be lost by a crash between the gates, by a failover that lost a refund, or by a step
-// back of the limiter's clock; nothing may add a place.
+// exactRefunds checks promise 4: in the end, an answer counts the same sends as the database. With
+// Redis, a place may be lost by a crash between the gates, by a failover that lost a refund, or by
+// a step back of the limiter's clock. Nothing may add a place.
 func (l *ledger) exactRefunds() {
 	for _, p := range l.people {
 		q := p.last
@@ -126,7 +127,7 @@ func (l *ledger) webhooks() {
 		e := parseHook(body)
 		told[e.Type+" "+cmp.Or(e.Data.Send, e.Data.Verification)] = true
 	}
-	pending := map[uuid.UUID]bool{} // it failed so often that its next attempt is hours away
+	pending := map[uuid.UUID]bool{} // events that failed so often that the next attempt is hours away
 	for _, e := range must(l.db.AppEvents(l.Context(), store.AppEventFilter{State: store.EventPending, Limit: 200})) {
 		pending[e.SendID] = e.Attempt > 3
 	}
@@ -143,7 +144,7 @@ func (l *ledger) webhooks() {
 	}
 }
 
-// erased checks that no row of before an erasure has the person's address.
+// erased checks that no row from before an erasure has the person's address.
 func (l *ledger) erased() {
 	if l.databaseStepped {
 		return
@@ -166,8 +167,8 @@ func (l *ledger) erased() {
 	}
 }
 
-// sinks is promise 5: no code and no address in a log line, an answer or an event, nor, in one
-// world of ten, in the database's file. Only codes of letters are looked for, since six digits
+// sinks checks promise 5: no log line, answer or event has a code or an address. In one world of
+// ten, it also searches the database's file. It looks only for codes of letters, since six digits
 // occur in any number.
 func (l *ledger) sinks() {
 	sinks := map[string]string{"log": l.logged.String(), "answers": l.answers.String(), "webhooks": l.posted.String()}

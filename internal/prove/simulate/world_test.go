@@ -23,51 +23,52 @@ type world struct {
 	plan    Plan
 	options Options
 	begin   time.Time
-	db      *sqlitetest.DB              // as the oracles read it: nothing goes wrong with it
+	db      *sqlitetest.DB              // the oracles read it, without faults
 	redis   *verificationtest.FakeRedis // the limiter
-	logged  *servertest.Text            // what the replicas wrote to their logs
+	logged  *servertest.Text            // the logs of the replicas
 	posted  *servertest.Text            // the bodies of webhooks
 	answers *servertest.Text            // the bodies of answers
 	actors  sync.WaitGroup
 
-	changing        sync.Mutex // while policies change
+	changing        sync.Mutex // locked while policies change
 	mu              sync.Mutex
 	lasts           map[Kind]time.Time // when each lasting fault ends
 	replicas        []*Replica
-	calls           map[string]int // so far, by label
+	calls           map[string]int // how many calls there were, by label
 	counts          map[string]int
 	trace           []string
 	committing      chan struct{} // closed when the commit under way has ended; nil: there is none
 	people          []*person
 	mails           []mail
-	hooks           map[string]string // bodies that the receiver took, by webhook-id
+	hooks           map[string]string // the bodies that the receiver accepted, by webhook-id
 	broken          []Violation
 	policies        []inForce
 	failing         []Event       // calls that will fail, each with the number of calls until then
-	failed          int           // calls so far
-	crashes         int           // kills and freezes so far
-	crashed         []time.Time   // when
-	movedWrites     int           // of the limiter: lost by failovers, or made late after a stall
+	failed          int           // how many calls there were
+	crashes         int           // how many kills and freezes there were
+	crashed         []time.Time   // when they happened
+	movedWrites     int           // the limiter's writes that failovers lost, or that were late after a stall
 	stalls          []time.Time   // when the limiter answered again after a stall
 	stepped         time.Time     // when the limiter's clock was first set
 	ahead           time.Duration // of the limiter's clock
 	databaseAhead   time.Duration // of the database's clock
 	databaseStepped bool
-	troubles        int // faults so far
+	troubles        int // how many faults there were
 	requests        []*request
 	acts            []administered
 	others          []*person         // strangers
-	verifications   map[string]string // by the ID of a send that was answered
+	verifications   map[string]string // the IDs of verifications, by the ID of a send in an answer
 }
 
-// inForce is from when until when replicas had policies; zero: they still have.
+// inForce is the span in which replicas had the policies of a number. If its end is zero, they
+// still have them.
 type inForce struct {
 	number   int
 	from, to time.Time
 }
 
 func newWorld(t *testing.T, p Plan, o Options) *world {
-	if p.MonthEnds { // in the middle of a burst
+	if p.MonthEnds { // the month ends in the middle of a burst
 		time.Sleep(time.Until(countsUntil(month, time.Now()).Add(-p.Span/2 - 10*time.Second)))
 	}
 	w := &world{
@@ -93,42 +94,42 @@ func newWorld(t *testing.T, p Plan, o Options) *world {
 	return w
 }
 
-// settle is how long everything has at the end, without any trouble: longer than a code lives and a
-// lockout of commits lasts.
+// settle is the time at the end, without faults, in which everything may end. It is longer than a
+// code lives and a lockout of commits lasts.
 const settle = 9 * time.Minute
 
-// play runs the plan, repairs everything, lets it end, and asks the oracles.
+// play runs the plan and repairs everything. When everything has ended, it asks the oracles.
 func (w *world) play() {
 	for _, e := range w.plan.Events {
 		time.Sleep(time.Until(w.begin.Add(e.At)))
 		w.note("event %d: %s", e.ID, e.Kind)
 		w.happen(e)
 	}
-	time.Sleep(time.Until(w.begin.Add(w.plan.Span + time.Nanosecond))) // not with jobs of every ten minutes
+	time.Sleep(time.Until(w.begin.Add(w.plan.Span + time.Nanosecond))) // not at the same instant as jobs that run every ten minutes
 	w.repair()
-	if w.plan.Span == long || w.databaseStepped { // a lease may end so much later
+	if w.plan.Span == long || w.databaseStepped { // a lease may end this much later
 		time.Sleep(settle)
 	}
 	time.Sleep(settle)
 	w.actors.Wait()
-	for _, p := range w.people { // when all is quiet
+	for _, p := range w.people { // now nothing else happens
 		p.last = w.look(Event{ID: -1}, backEnd, p)
 	}
 	w.judge()
 	w.stop()
 }
 
-// databaseNow is the time on the database's clock.
+// databaseNow returns the time on the database's clock.
 func (w *world) databaseNow() time.Time {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return time.Now().Add(w.databaseAhead)
 }
 
-// repair ends all trouble.
+// repair ends all faults.
 func (w *world) repair() {
 	w.locked(func() {
-		w.stalls = append(w.stalls, time.Now()) // if it lasts
+		w.stalls = append(w.stalls, time.Now()) // even if no stall lasts
 		clear(w.lasts)
 		w.failing = nil
 		for _, r := range w.replicas {
@@ -144,11 +145,11 @@ func (w *world) stop() {
 		ending.Go(r.stop)
 	}
 	ending.Wait()
-	time.Sleep(time.Minute) // what killed replicas had begun
+	time.Sleep(time.Minute) // the calls that killed replicas had begun end
 	synctest.Wait()
 }
 
-// note writes an action into the trace.
+// note adds an action to the trace.
 func (w *world) note(format string, args ...any) {
 	if !w.options.Trace {
 		return
@@ -161,14 +162,14 @@ func (w *world) count(what string) {
 	w.locked(func() { w.counts[what]++ })
 }
 
-// broke notes a broken promise.
+// broke records a broken promise.
 func (w *world) broke(oracle, format string, args ...any) {
 	detail := fmt.Sprintf(format, args...)
 	w.note("broken: %s: %s", oracle, detail)
 	w.locked(func() { w.broken = append(w.broken, Violation{oracle, detail}) })
 }
 
-// nth numbers the calls of a label.
+// nth returns how many calls with a label there were, including this one.
 func (w *world) nth(label string) int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -182,10 +183,10 @@ func (w *world) locked(do func()) {
 	do()
 }
 
-// until says whether some trouble lasts.
+// until reports whether t is in the future.
 func until(t time.Time) bool { return time.Now().Before(t) }
 
-// wrong reports whether some fault lasts.
+// wrong reports whether one of the faults lasts.
 func (w *world) wrong(faults ...Kind) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -214,22 +215,22 @@ func (w *world) callFails(part string) (how Kind) {
 
 type eventKey struct{}
 
-// labelled names the event that a request belongs to.
+// labelled returns a context with the name of the event to which a request belongs.
 func labelled(ctx context.Context, label string) context.Context {
 	return context.WithValue(ctx, eventKey{}, label)
 }
 
-// Result of a world.
+// Result is the result of a world.
 type Result struct {
 	Plan       Plan
 	Violations []Violation
 	Trace      []string       // every action in order, one line each; only with Options.Trace
-	Counts     map[string]int // how often what happened
+	Counts     map[string]int // how often each thing happened, by its name
 }
 
 // Violation is a promise that was broken.
 type Violation struct {
-	Oracle string // which promise
+	Oracle string // the oracle whose promise was broken
 	Detail string
 }
 
@@ -292,7 +293,7 @@ func (r Result) Story() string {
 	return b.String()
 }
 
-// at tells an instant since the begin.
+// at formats an instant as the time since the begin.
 func (w *world) at(t time.Time) string { return clock(t.Sub(w.begin)) }
 
 func clock(d time.Duration) string {
