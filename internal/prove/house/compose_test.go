@@ -40,7 +40,8 @@ type composeService struct {
 	PidsLimit                int      `yaml:"pids_limit"`
 }
 
-// composeFiles are the form on one file, and that with Postgres and Redis.
+// composeFiles are the compose files for the form on one file, and for the form on Postgres and
+// Redis.
 var composeFiles = []string{"compose.yaml", "compose.postgres.yaml"}
 
 func readCompose(t *testing.T, file string) compose {
@@ -50,8 +51,8 @@ func readCompose(t *testing.T, file string) compose {
 	return c
 }
 
-// madeSecrets runs deploy/secrets.sh with keys of the kinds that `sendcode key` makes, and returns
-// the folder of its files.
+// madeSecrets runs deploy/secrets.sh with keys as `sendcode key` makes them, and returns the folder
+// with its files.
 func madeSecrets(t *testing.T) string {
 	t.Helper()
 	key := filepath.Join(t.TempDir(), "a key")
@@ -74,8 +75,8 @@ case "$2" in ring) printf k1: && openssl rand -base64 32;; index) openssl rand -
 	return folder
 }
 
-// The program takes what compose sets and the script makes, without a warning; each secret is a
-// file, given to the containers that need it.
+// The program accepts the settings in the compose files and the secrets of the script, without a
+// warning. Each secret is a file that only the containers which need it get.
 func TestComposeConfiguresTheProgram(t *testing.T) {
 	folder := madeSecrets(t)
 	read := func(file string) ([]byte, error) { return os.ReadFile(filepath.Join(folder, filepath.Base(file))) }
@@ -111,7 +112,7 @@ func TestComposeConfiguresTheProgram(t *testing.T) {
 	}
 }
 
-// kubernetesObject has the fields of a ConfigMap or a job that the test reads.
+// kubernetesObject has the fields of a ConfigMap or a job that the tests read.
 type kubernetesObject struct {
 	Data map[string]string
 	Spec struct {
@@ -140,7 +141,7 @@ func TestKubernetesConfiguresTheProgram(t *testing.T) {
 			return os.ReadFile(filepath.Join(folder, name))
 		}
 	}
-	// in the file of a form
+	// set returns the settings in the file of a form, for the service and for the job.
 	set := func(file string) (service, job []string) {
 		for object := range strings.SplitSeq(readFile(t, file), "\n---\n") {
 			var o kubernetesObject

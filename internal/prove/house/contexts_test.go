@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// structsWithContext are the types that may have a context, and why. Everywhere else a context is a
-// parameter.
+// structsWithContext are the types that may contain a context, each with the reason. Everywhere
+// else a context is a parameter.
 var structsWithContext = map[string]string{
 	"internal/base/logs.requestContext":      "it is one",
 	"internal/deliver/delivery/oauth.Source": "ends its work in the background",
@@ -26,8 +26,8 @@ var structsWithContext = map[string]string{
 	"internal/store/sqlite.statementConn":    "one call's sqldb.Conn has it once, for all statements",
 }
 
-// settableByTests are exported variables of the product that only tests set, before anything runs:
-// bounds that busy machines need longer, and work at a start that a test does without.
+// settableByTests are exported variables of the product that only tests set, before anything runs.
+// They are bounds that busy machines need longer, and work at the start that a test can do without.
 var settableByTests = []string{
 	"internal/store.CallTimeout", "internal/limit/gates.LimiterTimeout", "internal/limit/admission.MaxSlotWait",
 	"internal/deliver/outbox.DefaultLease", "internal/deliver/outbox.MaxStopWait", "internal/store/postgres.OpenConnsAhead",
@@ -74,7 +74,7 @@ func isNamed(x *ast.SelectorExpr, pkg, name string) bool {
 // No package of the product sets a variable of another one, and tests set only those of
 // settableByTests.
 func TestVariablesAreSetInTheirPackage(t *testing.T) {
-	variables := map[string]bool{} // of the product, exported
+	variables := map[string]bool{} // the exported variables of the product
 	for _, s := range sources(t) {
 		for _, d := range s.file.Decls {
 			group, is := d.(*ast.GenDecl)
@@ -90,7 +90,7 @@ func TestVariablesAreSetInTheirPackage(t *testing.T) {
 	}
 	set := map[string]bool{}
 	for _, s := range sources(t) {
-		packages := map[string]string{} // ours, by the name under which the file imports them
+		packages := map[string]string{} // our packages, by their name in the file
 		for _, spec := range s.file.Imports {
 			imported := strings.Trim(spec.Path.Value, `"`)
 			name := path.Base(imported)

@@ -10,9 +10,9 @@ import (
 	"testing"
 )
 
-// A form in a document works before its script has loaded, or without the script, since it is
-// posted to an address of the site. By GET, the fields, such as the proof of a login, would be in
-// the address of the page.
+// A form in a document is posted to an address of the site, so it works before its script has
+// loaded, or without the script. If it were sent by GET, the address of the page would contain its
+// fields, such as the proof of a login.
 func TestFormsOfDocumentsArePosted(t *testing.T) {
 	forms := 0
 	tree := os.DirFS(root)

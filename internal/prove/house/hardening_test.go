@@ -32,7 +32,7 @@ func areConfined(t *testing.T, c compose) {
 			"in a network of its own": s.NetworkMode == "" &&
 				(name == "sendcode" || slices.Equal(s.Networks, []string{"inner"})),
 			"published by sendcode alone": name == "sendcode" || len(s.Ports) == 0,
-			// which every user of the machine can list
+			// Every user of the machine can list arguments.
 			"without a password as argument": !strings.Contains(strings.Join(slices.Concat(s.Command, s.Entrypoint),
 				" "), "PASSWORD"),
 		} {
@@ -76,7 +76,7 @@ func areConfined(t *testing.T, c compose) {
 
 var (
 	notRoot = regexp.MustCompile(`^[1-9][0-9]*:[1-9][0-9]*$`)
-	// A version to the last number, and a digest where there is one.
+	// exactTag matches a version with all its numbers and, if there is one, a digest.
 	exactTag = regexp.MustCompile(`:\d+\.\d+(\.\d+)?-[a-z]+(@sha256:[0-9a-f]{64})?$`)
 )
 
@@ -100,7 +100,7 @@ func TestImagesAreExact(t *testing.T) {
 	}
 }
 
-// The last stage is empty but for the program: no shell, not root.
+// The last stage contains nothing but the program: it has no shell, and doesn't run as root.
 func TestDockerfileLastStage(t *testing.T) {
 	text := readFile(t, "Dockerfile")
 	_, last, found := strings.Cut(text, "\nFROM scratch\n")

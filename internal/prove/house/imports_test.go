@@ -11,7 +11,7 @@ import (
 
 func TestImportsFollowTheTables(t *testing.T) {
 	for _, s := range sources(t) {
-		if strings.HasPrefix(s.pkg, "tools/outside/") { // modules of their own
+		if strings.HasPrefix(s.pkg, "tools/outside/") { // these directories are modules of their own
 			continue
 		}
 		for _, imported := range s.imports {
@@ -22,13 +22,15 @@ func TestImportsFollowTheTables(t *testing.T) {
 	}
 }
 
-// free reports whether a package may import all of ours: a kit for tests, tests alone, or a tool.
+// free reports whether a package may import all our packages: a kit for tests, a package with tests
+// only, or a tool.
 func free(pkg string) bool {
 	return pkg != "internal/kit/historytest" && (strings.HasSuffix(pkg, "test") || within(pkg, "internal/kit/...") ||
 		within(pkg, "internal/prove/...") || within(pkg, "tools/..."))
 }
 
-// judge describes the problem with one import, or nothing. forTests: of a test, a kit or a tool.
+// judge describes the problem with one import, or returns "". forTests is true if a test, a kit or
+// a tool imports the package.
 func judge(pkg string, forTests bool, imported string) string {
 	ours, isOurs := strings.CutPrefix(imported, module)
 	if imported == strings.TrimSuffix(module, "/") {
@@ -66,14 +68,14 @@ func judge(pkg string, forTests bool, imported string) string {
 		"the module of %s is not in the table: say in internal/prove/house/tables_test.go which packages may use it", imported)
 }
 
-// within reports whether a package is named by a pattern of the go command: x, or x/... with all
-// below it.
+// within reports whether a package matches a pattern of the go command: x is only the package,
+// x/... also has all packages below it.
 func within(pkg, pattern string) bool {
 	dir, all := strings.CutSuffix(pattern, "/...")
 	return pkg == dir || all && strings.HasPrefix(pkg, dir+"/")
 }
 
-// row finds the row of a package, or of the nearest one above it.
+// row finds the row of a package, or of its nearest parent with a row.
 func row(pkg string) (list string, ok bool) {
 	for ; pkg != "."; pkg = path.Dir(pkg) {
 		if list, ok = edges[pkg]; ok {

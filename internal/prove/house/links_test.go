@@ -11,8 +11,8 @@ import (
 	"sendcode/tools/markdown"
 )
 
-// Every relative link of a document leads to a file that exists and, if the link names a heading,
-// to a heading in that file. No document has a heading twice, as after a merge that kept both
+// Every relative link in a document leads to a file that exists. If the link names a heading, the
+// file has this heading. No document has the same heading twice, as after a merge that kept both
 // sides.
 func TestLinksOfDocuments(t *testing.T) {
 	for _, name := range documents(t) {
@@ -37,8 +37,8 @@ func TestLinksOfDocuments(t *testing.T) {
 	}
 }
 
-// A decision is named by its number, so two pages of decisions never have the same number. The
-// number in the file's name is the number in its title.
+// A number names one decision, so no two pages of decisions have the same number. The number in the
+// file's name is the number in its title.
 func TestDecisionsHaveNumbersOfTheirOwn(t *testing.T) {
 	pages := map[string]string{}
 	for _, name := range documents(t) {
@@ -59,7 +59,7 @@ func TestDecisionsHaveNumbersOfTheirOwn(t *testing.T) {
 	}
 }
 
-// documents are all of the repository, relative to its root.
+// documents returns the paths of all documents in the repository, relative to its root.
 func documents(t *testing.T) (paths []string) {
 	t.Helper()
 	for _, pattern := range []string{"*.md", "docs/*.md", "docs/decisions/*.md", "tools/bench/*.md", "quota/*.md", "templates/*.md"} {

@@ -10,8 +10,9 @@ import (
 	"sendcode/migrations"
 )
 
-// Databases have applied each landed migration, so a landed migration never changes. Its sum is in
-// released.sha256, written by "sha256sum */*.sql" in the commit that adds the file.
+// Databases have applied each landed migration, so a landed migration never changes.
+// released.sha256 has its checksum. The commit that adds a migration writes the file with
+// "sha256sum */*.sql".
 func TestLandedMigrationsStay(t *testing.T) {
 	sums := map[string]string{}
 	for line := range strings.Lines(readFile(t, "migrations/released.sha256")) {

@@ -11,8 +11,9 @@ import (
 	"sendcode/internal/http/server"
 )
 
-// Generators need the address of a server. They take a field with a default for one that is always
-// there: openapi-typescript makes it required in a caller's request.
+// Generators need a server's address in the specification. They treat a field with a default as
+// always present: openapi-typescript makes it required in a caller's request. So no field of a
+// request has a default.
 func TestSpecificationSuitsGenerators(t *testing.T) {
 	var spec struct {
 		Servers []struct{ URL string }

@@ -25,13 +25,13 @@ func TestArchitectureNamesThePackages(t *testing.T) {
 			continue
 		}
 		seen[pkg] = true
-		// a package may be named by its last name beside the one above it
+		// A package may be named by its last element, beside its parent's name.
 		if !slices.Contains(named, pkg) && !(slices.Contains(named, filepath.Dir(pkg)) && slices.Contains(named, last)) {
 			t.Errorf("docs/ARCHITECTURE.md does not name internal/%s", pkg)
 		}
 	}
 	for _, name := range named {
-		if !strings.Contains(name, "/") || strings.HasPrefix(name, "/") { // a word, or a route
+		if !strings.Contains(name, "/") || strings.HasPrefix(name, "/") { // this is a word or a route, not a path
 			continue
 		}
 		if !slices.ContainsFunc([]string{name, "internal/" + name}, func(path string) bool {

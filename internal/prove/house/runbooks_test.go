@@ -8,12 +8,12 @@ import (
 	"testing"
 )
 
-// Each warning and error of the log names a section of the runbooks. Each section says in sentences
-// what people notice and what the likely causes are, each with its remedy. An alert or a log line
-// leads to each section. A line whose whole text is computed, in a variable w, is a warning about a
-// setting and says what to do.
+// Each warning and error in the log names a section of the runbooks. Each section says in sentences
+// what people notice, the likely causes, and a remedy for each cause. An alert or a log line leads
+// to each section. A line whose text is a variable w is a warning about a setting, which says what
+// to do.
 func TestEveryWarningHasARunbook(t *testing.T) {
-	sections, used := map[string]string{}, map[string]bool{} // by name of the constant; by section
+	sections, used := map[string]string{}, map[string]bool{} // the keys are the constants' names, and the sections
 	for _, m := range regexp.MustCompile(`(?m)^\tSee(\w+) += see\("([a-z-]+)"\)$`).FindAllStringSubmatch(
 		readFile(t, "internal/base/logs/runbook.go"), -1) {
 		sections[m[1]] = m[2]
@@ -82,7 +82,7 @@ func runbooks(t *testing.T) map[string]string {
 	return sections
 }
 
-// product returns the sources but tests, kits and tools.
+// product returns the source files of the product, without tests, kits and tools.
 func product(t *testing.T) []source {
 	return slices.DeleteFunc(slices.Clone(sources(t)), func(s source) bool { return s.test || free(s.pkg) })
 }

@@ -10,12 +10,12 @@ import (
 	"unicode"
 )
 
-// Each file keeps the rules that neither the compiler nor staticcheck knows.
+// Each file keeps the rules that the compiler and staticcheck don't check.
 func TestSourcesKeepTheRules(t *testing.T) {
 	sleeps, numbered := regexp.MustCompile(`\btime\.Sleep\b`), regexp.MustCompile(`\$[0-9]`)
 	methods, receivers := regexp.MustCompile(`(?m)^func \((\w+) \*?(\w+)`), map[string]string{}
 	for _, s := range sources(t) {
-		if s.pkg == "internal/prove/house" { // it names what it forbids
+		if s.pkg == "internal/prove/house" { // this package contains the words that it forbids
 			continue
 		}
 		fakeClock := s.test && (slices.Contains(s.imports, "testing/synctest") || strings.Contains(s.text, "servertest.Bubble(") ||
@@ -62,8 +62,8 @@ func TestSourcesKeepTheRules(t *testing.T) {
 	}
 }
 
-// isGuessed reports whether a receiver begins a word of its type's name, or is the initials of the
-// words.
+// isGuessed reports whether a receiver is the beginning of a word in its type's name, or the
+// initials of the words.
 func isGuessed(receiver, of string) bool {
 	initials := ""
 	for i, r := range of {

@@ -1,19 +1,18 @@
-// Package house holds the rules of this repository that a machine can check:
-// which package may import which, where a module may be used, and how a source
-// file looks. It has tests only.
+// Package house checks the rules of this repository that a machine can check: which package may
+// import which, which package may use a module, and how a source file looks. It has only tests.
 //
-// The reason for the import rules is that the way of one send stays readable:
-// verification alone calls the parts, and the parts do not know each other.
-// tables_test.go has the rules to read and to extend; a test that fails says
-// what to do.
+// The import rules keep the course of a send readable: only verification calls the parts, and the
+// parts do not know each other. tables_test.go has the rules to read and to extend. If a test
+// fails, it says what to do.
 package house
 
-// edges says which of our packages a package imports. A row is of the package and of all below it
-// that have no row of their own. Paths are relative to the module, separated by spaces; x/... is x
-// with all below it. Tests, kits for tests and tools may import any.
+// edges says which of our packages a package may import. A row is for the package and for all
+// packages below it without a row of their own. Paths are relative to the module, separated by
+// spaces; x/... is x with all packages below it. Tests, kits for tests and tools may import any
+// package.
 //
-// The rooms of internal stand one above the other: base, store, codes, limit, deliver, verify,
-// http, run. None imports a room above it.
+// The directories of internal stand one above the other: base, store, codes, limit, deliver,
+// verify, http, run. None imports a directory above it.
 var edges = map[string]string{
 	"cmd/sendcode": "internal/base/document internal/run/app/... internal/run/commands internal/run/config/...",
 	"docs":         "",
@@ -21,11 +20,11 @@ var edges = map[string]string{
 	"migrations":   "internal/store",
 	"web":          "quota internal/base/recipient internal/base/texts",
 
-	// Public: others may use it without the rest.
+	// This package is public: other programs may use it without the rest.
 	"quota":           "quota/internal/redisurl",
 	"quota/quotahttp": "quota",
 
-	"internal/base":          "quota", // waits are rounded as everywhere
+	"internal/base":          "quota", // for the rounding of waits
 	"internal/base/document": "internal/base/recipient",
 	"internal/base/panics":   "internal/base/logs",
 	"internal/base/message":  "templates internal/base/texts",
@@ -37,32 +36,32 @@ var edges = map[string]string{
 	"internal/codes": "quota internal/base/... internal/store internal/store/rowrules internal/codes/...",
 
 	"internal/limit":           deciding + " internal/limit/buckets",
-	"internal/limit/applimits": "quota internal/base/fault", // not gates: it asks an interface
+	"internal/limit/applimits": "quota internal/base/fault", // not gates: applimits calls them through an interface
 
 	"internal/deliver": "quota internal/base/... internal/store internal/codes/... internal/limit/buckets " +
 		"internal/deliver/bounce internal/deliver/delivery internal/deliver/providerhttp internal/deliver/sms internal/deliver/sns internal/deliver/standardwebhooks internal/deliver/webhook",
-	// a mail server and a carrier know no send
+	// Mail servers and carriers know nothing of sends.
 	"internal/deliver/delivery": "internal/base/loopback internal/base/panics internal/deliver/delivery/... internal/deliver/providerhttp",
 	"internal/deliver/sms":      "internal/base/loopback internal/deliver/delivery internal/deliver/providerhttp internal/deliver/sms",
 
-	// not deliver/outbox: a send is handed over to an interface
+	// Not deliver/outbox: verify hands a send over through an interface.
 	"internal/verify": deciding + " internal/limit/... internal/deliver/testmessage internal/deliver/webhook internal/verify/humancheck internal/verify/proof internal/verify/verification",
-	// a vendor is asked as a carrier is, and knows no send
+	// A vendor is called as a carrier is, and knows nothing of sends.
 	"internal/verify/humancheck/vendors": "quota internal/base/document internal/base/loopback internal/deliver/delivery internal/deliver/providerhttp internal/deliver/sms internal/verify/humancheck",
 
 	"internal/http":         serving,
 	"internal/http/api":     serving + " internal/http/authhooks internal/deliver/feedback internal/deliver/sms internal/deliver/sns",
-	"internal/http/page":    serving + " internal/deliver/delivery/mailbox", // whose mails a page shows
+	"internal/http/page":    serving + " internal/deliver/delivery/mailbox", // the page of the mailbox shows its mails
 	"internal/http/console": serving + " internal/limit/buckets internal/http/console/... internal/http/openid",
 
 	"internal/run":        deciding + " internal/limit/... internal/deliver/... internal/verify/... internal/run/disk internal/run/metrics",
 	"internal/run/config": "quota internal/base/... internal/store internal/codes/... internal/deliver/... internal/http/authhooks internal/run/disk internal/verify/humancheck/...",
-	// the only place where parts are put together
+	// This is the only place where parts are put together.
 	"internal/run/app": ". docs migrations quota templates web internal/...",
 	"internal/run/commands": ". migrations internal/base/fault internal/http/console/auth internal/run/app internal/run/config internal/deliver/feedback internal/run/disk " +
 		"internal/store/...",
 
-	"internal/kit/historytest": "", // judges the whole, so it must not share its mistakes
+	"internal/kit/historytest": "", // it judges the service, so it must not share the service's mistakes
 }
 
 const (
@@ -72,11 +71,11 @@ const (
 		"internal/deliver/standardwebhooks internal/verify/... internal/http/server"
 )
 
-// modules says which packages may use another author's module, so that
-// changing one's mind about it has an end. Test files may use any module here.
+// modules says which packages may use another author's module, so that few packages change if the
+// module is replaced. Test files may use any of these modules.
 var modules = map[string]string{
 	"github.com/CycloneDX/cyclonedx-go":     "tools/release",
-	"github.com/google/licensecheck":        "tools/release", // as pkg.go.dev reads licences
+	"github.com/google/licensecheck":        "tools/release", // pkg.go.dev reads licences with it
 	"github.com/Shopify/toxiproxy":          testsOnly,
 	"github.com/alecthomas/kong":            "cmd/sendcode",
 	"github.com/andybalholm/brotli":         "web",
@@ -95,7 +94,7 @@ var modules = map[string]string{
 	"github.com/santhosh-tekuri/jsonschema": testsOnly,
 	"github.com/go-json-experiment/json":    "internal/http/server",
 	"github.com/go-jose/go-jose":            "internal/verify/proof internal/http/openid/openidtest internal/deliver/delivery/oauth/oauthtest",
-	"github.com/go-logr/logr":               "internal/run/traces", // OpenTelemetry's libraries log by it
+	"github.com/go-logr/logr":               "internal/run/traces", // OpenTelemetry's libraries log through it
 	"github.com/gofrs/flock":                "internal/run/app internal/run/config internal/kit/servertest",
 	"github.com/google/uuid":                anywhere,
 	"github.com/jackc/pgx":                  "internal/store/sqlgen internal/store/postgres internal/run/config internal/run/app internal/run/traces internal/kit/servertest tools/floor",
@@ -109,12 +108,12 @@ var modules = map[string]string{
 	"github.com/redis/go-redis/v9":          "quota quota/internal/redisurl internal/run/app internal/run/traces internal/run/app/apptest internal/kit/servertest tools/floor",
 	"github.com/rogpeppe/go-internal":       "internal/kit/golden", // diff, as Go's own tools have it
 	"github.com/sony/gobreaker":             "internal/deliver/delivery internal/deliver/delivery/mailserver",
-	"github.com/rs/zerolog":                 testsOnly, // toxiproxy wants to be told that it shall not log
+	"github.com/rs/zerolog":                 testsOnly, // turns off toxiproxy's log
 	"github.com/wneessen/go-mail":           "internal/deliver/delivery/smtp",
 	"github.com/yuin/goldmark":              "internal/http/reference",
 	"go.yaml.in/yaml":                       "internal/run/config internal/base/document internal/http/reference tools/mutants",
 	"go.opentelemetry.io/contrib":           "internal/run/traces",
-	// all but traces read or write traceparent alone
+	// All packages except traces only read or write traceparent.
 	"go.opentelemetry.io/otel":              "internal/run/traces internal/deliver/providerhttp internal/deliver/webhook internal/base/logs",
 	"go.uber.org/goleak":                    testsOnly,
 	"golang.org/x/crypto":                   "internal/codes/keys internal/http/console/auth internal/http/console/consoletest",
@@ -133,11 +132,11 @@ const (
 	testsOnly = ""
 )
 
-// bubbles is the package that opens testing/synctest's.
+// bubbles is the only package that opens a bubble of testing/synctest.
 const bubbles = "internal/kit/servertest"
 
-// sleepers are the files that may call time.Sleep, each with the reason. Tests in a bubble need no
-// leave to sleep: there it moves the bubble's clock and takes no time.
+// sleepers are the files that may call time.Sleep, each with the reason. Tests in a bubble may
+// always sleep, because that moves only the bubble's clock and takes no time.
 var sleepers = map[string]string{
 	"internal/prove/simulate/happen_test.go":               "in a bubble, where time is virtual",
 	"internal/verify/verification/verificationtest/rig.go": "lets the time of a bubble pass",

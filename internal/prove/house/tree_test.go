@@ -25,10 +25,10 @@ type source struct {
 	file    *ast.File
 }
 
-// root is the repository's: a package's tests run in its folder.
+// root is the repository's root. A package's tests run in the package's directory.
 const root = "../../.."
 
-// sources are all Go files of the tree, parsed once for all tests.
+// sources returns all Go files of the repository, parsed once for all tests.
 func sources(t *testing.T) []source {
 	t.Helper()
 	all, err := parsed()
@@ -67,8 +67,8 @@ var parsed = sync.OnceValues(func() (all []source, err error) {
 	return all, err
 })
 
-// skipped reports whether a directory is ignored, as by the go command, or is not under version
-// control.
+// skipped reports whether the test ignores a directory: the go command ignores it, too, or it is
+// not under version control.
 func skipped(dir string) bool {
 	return strings.HasPrefix(dir, ".") || strings.HasPrefix(dir, "_") ||
 		dir == "testdata" || dir == "data" || dir == "bin" || dir == "node_modules"

@@ -7,11 +7,12 @@ import (
 	"unicode/utf8"
 )
 
-// The last columns, where a tab counts four; .editorconfig says the same. What stands in quotes
-// does not count, since a text is not broken, nor do code and tables in a comment.
+// These are the last columns, where a tab counts as four. .editorconfig has the same widths. Texts
+// in quotes don't count, because a text is not broken. Code and tables in comments don't count
+// either.
 const commentWidth, codeWidth = 100, 140
 
-// inQuotes matches a text, or the rest of one that ends in another line.
+// inQuotes matches a text in quotes, or the rest of a text that ends in another line.
 var inQuotes = regexp.MustCompile("\"(?:[^\"\\\\]|\\\\.)*\"|`[^`]*(?:`|$)|'(?:[^'\\\\]|\\\\.)+'")
 
 // wideLines returns the numbers of the lines that go beyond the last column.

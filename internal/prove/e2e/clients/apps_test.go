@@ -18,14 +18,14 @@ import (
 	"sendcode/internal/run/app/apptest"
 )
 
-// tenant is an app of the service that two apps share, and its data there.
+// tenant is an app of the service that two apps share, with the data that the app has there.
 type tenant struct {
 	name, secret, public string
-	pending              apptest.Answer // of Ana
-	code, proof          string         // of Ana's verification; of Bea's
+	pending              apptest.Answer // the answer to Ana's request, whose code has not been entered
+	code, proof          string         // the code of Ana's verification, and the proof of Bea's
 	own                  string         // the ID of Finn's code, which the app checks itself
-	reference            string         // to an approval of the page
-	secrets              []string       // that no answer to another app may hold
+	reference            string         // to an approval on the page
+	secrets              []string       // texts that no answer to another app may contain
 }
 
 func tenantOf(name string) *tenant {
@@ -33,7 +33,7 @@ func tenantOf(name string) *tenant {
 	return &tenant{name: name, secret: "sk_" + long, public: "pk_" + long}
 }
 
-// yaml is the app in the file.
+// yaml returns the app's settings for the file.
 func (t *tenant) yaml(s *apptest.Stack, accent string) string {
 	return fmt.Sprintf(`  - name: %[1]s
     title: The %[1]s
@@ -46,7 +46,7 @@ func (t *tenant) yaml(s *apptest.Stack, accent string) string {
 `, t.name, t.templates(s), accent, sha256.Sum256([]byte(t.secret)), sha256.Sum256([]byte(t.public)))
 }
 
-// key is an Idempotency-Key, which another app may have had the same idea of.
+// key returns an Idempotency-Key that another app may happen to use, too.
 func (t *tenant) key() string { return `"the key of ` + t.name + ` and others"` }
 
 func (t *tenant) backEnd(r *http.Request) { apptest.As(t.secret)(r) }
@@ -56,8 +56,8 @@ func (t *tenant) browser(r *http.Request) {
 	r.Header.Set("Origin", "https://"+t.name+".example")
 }
 
-// twoApps is a service with the apps shop and news. Each recipient has one code an hour, and each
-// user five events in thirty days.
+// twoApps returns a service with the apps shop and news. Each recipient has one code an hour, and
+// each user five events in thirty days.
 func twoApps(s *apptest.Stack) (shop, news *tenant) {
 	s.Helper()
 	shop, news = tenantOf("shop"), tenantOf("news")
@@ -77,8 +77,8 @@ func (t *tenant) templates(s *apptest.Stack) (dir string) {
 	return dir
 }
 
-// settle gives an app all that another one could want: a code that waits, an approval, a reference,
-// limits and keys that are used up.
+// settle gives an app everything that another app could want: a code that waits, an approval, a
+// reference, limits, and used keys.
 func (t *tenant) settle(s *apptest.Stack) {
 	s.Helper()
 	at := func(person string) string { return person + "." + t.name + "@example.com" }
@@ -109,7 +109,7 @@ func (t *tenant) settle(s *apptest.Stack) {
 	}
 }
 
-// onPage makes a request one of an app's page.
+// onPage makes a request look as if it came from an app's page.
 func onPage(app string) func(*http.Request) {
 	return func(r *http.Request) {
 		r.Header.Set("Authorization", "Bearer "+api.PageKey(app))
@@ -117,8 +117,8 @@ func onPage(app string) func(*http.Request) {
 	}
 }
 
-// approved has a person ask for a code on an app's page and enter it, and returns where the page
-// then leads.
+// approved requests a code on an app's page, as a person does, and enters it. It returns where the
+// page then leads.
 func approved(s *apptest.Stack, app, purpose, to, returnURL string) (back *url.URL) {
 	s.Helper()
 	sent := s.Post("/v1/verifications", fmt.Sprintf(`{"channel":"email","to":%q,"purpose":%q}`, to, purpose), onPage(app))
@@ -136,8 +136,8 @@ func approved(s *apptest.Stack, app, purpose, to, returnURL string) (back *url.U
 	return back
 }
 
-// Each text message names the site on which its code is entered: the site of the widget; otherwise
-// the site of the app's back end; otherwise the site of the page.
+// Each text message names the site on which its code is entered: the site of the widget, otherwise
+// the site of the app's back end, otherwise the site of the page.
 func TestTextsNameTheirSite(t *testing.T) {
 	t.Parallel()
 	s := apptest.Embedded(t)
@@ -161,17 +161,17 @@ func TestTextsNameTheirSite(t *testing.T) {
 	}
 }
 
-// attempt is a request with what belongs to another app.
+// attempt is a request that names something which belongs to another app.
 type attempt struct {
-	path, body, key string // path: where the operation has none of its own
+	path, body, key string // path is set if the operation's path has a parameter
 	backEnd         int    // the status that the other app's secret key gets
-	browser         int    // and its public key
-	page            int    // and the key of its page, if another one
-	left            int    // of the first rule, at least: what the owner spent does not count
+	browser         int    // the status that its public key gets
+	page            int    // the status that the key of its page gets; 0: the same as browser
+	left            int    // how much the first rule has left, at least: the owner's events don't count
 }
 
-// attempts returns attempts with every operation of the specification that apps call; the keys are
-// the operations' ids. No attempt may return data of owner.
+// attempts returns attempts with every operation of the specification that apps call, by the
+// operation's ID. No attempt may return data of owner.
 func attempts(owner *tenant) map[string][]attempt {
 	verification := "/v1/verifications/" + owner.pending.ID
 	person := func(name string) string {
@@ -181,8 +181,8 @@ func attempts(owner *tenant) map[string][]attempt {
 	return map[string][]attempt{
 		"send": {
 			{body: `{"verification_id":"` + owner.pending.ID + `"}`, backEnd: 404, browser: 404},
-			{body: `{` + person("cleo") + `}`, backEnd: 202, browser: 429}, // the browser comes second
-			// neither replayed nor refused
+			{body: `{` + person("cleo") + `}`, backEnd: 202, browser: 429}, // the browser comes second, so a rule refuses it
+			// The other app's answer is not replayed, and the key is not refused.
 			{body: `{` + person("eve") + `}`, key: owner.key(), backEnd: 202, browser: 429},
 		},
 		"get":        {{path: verification, backEnd: 404, browser: 404}},
@@ -203,7 +203,7 @@ func attempts(owner *tenant) map[string][]attempt {
 		"peekLimit":   {{path: "/v1/limits/month/peek", body: month, backEnd: 200, browser: 403, left: 3}},
 		"recordLimit": {{path: "/v1/limits/month/record", body: month, backEnd: 200, browser: 403, left: 3}},
 
-		// The answer is the same for each app, or 404.
+		// These answers are the same for each app, or 404.
 		"proofKeys":             {{backEnd: 200, browser: 200}},
 		"channels":              {{backEnd: 200, browser: 200}},
 		"widget":                {{backEnd: 200, browser: 200}},
@@ -214,13 +214,13 @@ func attempts(owner *tenant) map[string][]attempt {
 	}
 }
 
-// ofAdministrators is an attempt with an operation that is for administrators alone.
+// ofAdministrators returns an attempt with an operation that only administrators may use.
 func ofAdministrators(owner *tenant, method, path string) attempt {
 	id := owner.pending.Send.ID
 	a := attempt{path: strings.ReplaceAll(path, "{id}", id), backEnd: 401, browser: 401, page: 401}
 	if method == http.MethodPost {
 		a.body = fmt.Sprintf(`{"channel":"email","to":"ana.%s@example.com","id":%q,"reason":"ours"}`, owner.name, id)
-		a.browser = 403 // it comes from another site
+		a.browser = 403 // a browser's request comes from another site
 	}
 	return a
 }
@@ -266,7 +266,8 @@ type walk struct {
 	asked  int
 }
 
-// try makes an attempt with another app's key, from a network of its own: wrong tokens bar theirs.
+// try makes an attempt with another app's key. It comes from a separate network, because wrong
+// tokens bar their network.
 func (w *walk) try(owner *tenant, method string, a attempt, status int, as func(*http.Request)) {
 	w.Helper()
 	w.asked++

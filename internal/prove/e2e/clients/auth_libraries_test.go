@@ -22,8 +22,9 @@ import (
 // maxAuthSample is how long a sample of docs/javascript.md may be, in lines.
 const maxAuthSample = 15
 
-// A person signs up by better-auth and by Auth.js with their code, our limits and our mail. A
-// second request within the minute is refused with the wait, and the earlier code still works.
+// A person signs up through better-auth and Auth.js, which make the code, with our limits and our
+// mail. A second request within the minute is refused with the wait, and the earlier code still
+// works.
 func TestAuthLibraries(t *testing.T) {
 	t.Parallel()
 	blocks := blocksOf(t, "docs/javascript.md", "js")
@@ -83,7 +84,7 @@ func (sh *shopper) byBetterAuth() {
 		sh.toldTheWait(post(way.path, way.more))
 	}
 	_, ways := sh.ask(http.MethodGet, "/ways", "", "")
-	for _, path := range strings.Fields(ways) { // of the plugins that send codes
+	for _, path := range strings.Fields(ways) { // the plugins that send codes
 		if !regexp.MustCompile(path + "['`]").MatchString(readFile(sh.T, "docs/javascript.md")) {
 			sh.Errorf("the page does not name %s", path)
 		}

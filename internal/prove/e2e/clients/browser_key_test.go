@@ -65,7 +65,7 @@ func TestOriginsOfAPublicKey(t *testing.T) {
 		return s.Do(0, http.MethodOptions, path, "", with("Origin", from), with("Authorization", ""),
 			with("Access-Control-Request-Method", "POST"), with("Access-Control-Request-Headers", headers)).Header
 	}
-	// a page's tracing adds headers to each request, which we do not read
+	// The page's tracing adds headers to each request, which the service doesn't read.
 	traced := own + ",sentry-trace, baggage,x-b3-traceid"
 	for headers, allowed := range map[string]string{
 		own: own, "": own, traced: traced, own + ",*": own, own + ",a b": own, own + ",a\tb": own, own + ", X-Forwarded-For": own,

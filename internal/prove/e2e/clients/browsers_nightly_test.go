@@ -11,7 +11,7 @@ import (
 	"sendcode/internal/kit/browsertest"
 )
 
-// Together with [TestPeopleInOtherBrowsers], each journey is made at both widths and in both
+// Together, this test and [TestPeopleInOtherBrowsers] make each journey at both widths and in both
 // colours.
 func TestPeopleInOtherLooks(t *testing.T) {
 	narrow, wide := browsertest.Look{Width: 320, Height: 640}, browsertest.Look{Width: 1280, Height: 900}

@@ -12,7 +12,7 @@ import (
 	"sendcode/internal/run/app/apptest"
 )
 
-// looks of the page, the widget and the console.
+// looks are the looks of the page, the widget and the console.
 type looks [3]browsertest.Look
 
 // The service runs without any setting; the browsers are Firefox and WebKit. A person reads a code
@@ -35,7 +35,7 @@ func inOtherBrowsers(t *testing.T, rounds ...looks) {
 `, places)).Start(1)
 	base := s.Replicas[0].Base
 	*body = widgetOf(base)
-	for n := range places / 2 { // so that strangers are many, and each send of a browser needs a pass
+	for n := range places / 2 { // after so many strangers, each send of a browser needs a pass
 		s.Is("a send of a back end", s.Post("/v1/verifications",
 			fmt.Sprintf(`{"channel":"email","to":"early%d@example.com","trust":"known"}`, n)), http.StatusAccepted)
 	}
@@ -69,10 +69,10 @@ func inOtherBrowsers(t *testing.T, rounds ...looks) {
 		s.Metric(0, `sendcode_human_checks_total{app="default",by="work",result="passed"}`), fmt.Sprint(sends))
 }
 
-// inWidget is an expression for what holds the elements of a widget.
+// inWidget is an expression for the root of a widget's elements.
 const inWidget = "document.querySelector('send-code')?.shadowRoot"
 
-// embedding starts another site; its page has the body that the test sets.
+// embedding starts another site, whose page has the body that the test sets.
 func embedding(t *testing.T) (site *pagetest.Site, body *string) {
 	t.Helper()
 	body = new(string)
@@ -83,19 +83,20 @@ func embedding(t *testing.T) (site *pagetest.Site, body *string) {
 	return site, body
 }
 
-// appOf is a configuration that allows the site to use the service, with more settings of the app.
+// appOf returns a configuration that allows the site to use the service. more has further settings
+// of the app.
 func appOf(site *pagetest.Site, more string) string {
 	return fmt.Sprintf("apps: [{name: default, origins: [%q], keys: [{id: web, kind: public, sha256: %x}], %s}]\n",
 		site.Origin(), sha256.Sum256([]byte(apptest.PublicKey)), more)
 }
 
-// widgetOf is markup with the widget of the service at base.
+// widgetOf returns markup with the widget of the service at base.
 func widgetOf(base string) string {
 	return fmt.Sprintf(`<script type="module" src="%s/widget.js"></script><send-code public-key="%s"></send-code>`, base,
 		apptest.PublicKey)
 }
 
-// getsIn asks for a code, reads the code in the mail and enters it.
+// getsIn requests a code, reads the code in the mail and enters it.
 func getsIn(p *browsertest.Page, s *apptest.Stack, to string) {
 	p.Helper()
 	for _, step := range []struct{ field, kind string }{{"", "ask"}, {"#to", "code"}, {"#code", "approved"}} {
@@ -111,7 +112,7 @@ func getsIn(p *browsertest.Page, s *apptest.Stack, to string) {
 	}
 }
 
-// findsPerson logs in to the console, searches for a person, and is shown the person's page, which
+// findsPerson logs in to the console, searches for a person, and opens the person's page, which
 // masks the address.
 func findsPerson(p *browsertest.Page, s *apptest.Stack, to, masked string) {
 	p.Helper()

@@ -12,8 +12,8 @@ import (
 	"sendcode/internal/run/app/apptest"
 )
 
-// Callers make the codes of these sends. The sends are sent, fail, are canceled, expire, or are on
-// their way when the process is killed. No sink shows a code in the clear. Once a send has ended,
+// Callers make the codes of these sends. The sends are sent, fail, are canceled, expire, or are
+// under way when the process is killed. No sink shows a code in the clear. Once a send has ended,
 // no row has its code, not even encrypted.
 func TestNoSinkShowsACallersCode(t *testing.T) {
 	t.Parallel()
@@ -48,7 +48,7 @@ func TestNoSinkShowsACallersCode(t *testing.T) {
 	for n, what := range []string{"sent", "failed", "canceled", "expired", "killed"} {
 		codes[what] = fmt.Sprintf("ZuluCanary%d%d", n, n)
 		body := fmt.Sprintf(`{"channel":"email","to":"%s@example.com","locale":"en","code":%q,"ttl":3600}`, what, codes[what])
-		for range 2 { // the second time a repetition
+		for range 2 { // the second request repeats the first one
 			a, err := s.At(first.Base, http.MethodPost, "/v1/verifications", body, apptest.WithKey("key-of-the-request-"+what))
 			apptest.Must(t, err)
 			s.Is(what, a, http.StatusAccepted)
@@ -64,7 +64,7 @@ func TestNoSinkShowsACallersCode(t *testing.T) {
 	during := s.Dump()
 	first.Kill()
 	close(crash)
-	exec(`UPDATE outbox SET due_at = now() WHERE NOT queued`) // its lease is over
+	exec(`UPDATE outbox SET due_at = now() WHERE NOT queued`) // the lease of the send has expired
 	s.Start(1)
 	if mail := s.AwaitMail("killed@example.com", 1)[0]; !strings.Contains(mail.Text, "\n"+codes["killed"]+"\r\n") {
 		t.Errorf("taken over: %s", mail.Text)
@@ -72,7 +72,7 @@ func TestNoSinkShowsACallersCode(t *testing.T) {
 	s.Is("cancel", s.Post("/v1/verifications/"+ids["canceled"]+"/cancel", ""), http.StatusOK)
 	exec(`UPDATE verifications SET expires_at = now() WHERE id = $1`, ids["expired"])
 	s.Await("all sends to end", func() bool {
-		exec(`UPDATE outbox SET due_at = now() WHERE queued`) // their next attempts are now
+		exec(`UPDATE outbox SET due_at = now() WHERE queued`) // the next attempts are due now
 		return len(sealed()) == 0
 	})
 	for what, status := range map[string]string{

@@ -12,7 +12,7 @@ import (
 	"sendcode/internal/run/app/apptest"
 )
 
-// Canaries are texts that a sink must not show, by their kind. None can come up by chance.
+// Canaries are texts that no sink may show, by their kind. None can come up by chance.
 const (
 	canaryPerson  = "Canary.Recipient.Zulu@example.com"
 	canaryBounced = "canary.bounced.zulu@example.com"
@@ -99,10 +99,10 @@ func TestNoSinkShowsACanary(t *testing.T) {
 	}
 	metrics := string(s.Get("/metrics").Raw)
 	var hooks strings.Builder
-	for _, e := range s.AwaitTold(hook, 3) { // sent, failed, approved
+	for _, e := range s.AwaitTold(hook, 3) { // events for sent, failed and approved
 		hooks.Write(e.Raw)
 	}
-	s.Stop(0) // what gathers in the process is written, and what ends says so
+	s.Stop(0) // the stop writes everything that the process has not written yet
 	s.Stop(1)
 	if !s.Logged(`"reply_text":"… is unknown here, see https://example.com/…?…"`) {
 		t.Error("the log does not say why the mail server refused")
@@ -122,8 +122,9 @@ func TestNoSinkShowsACanary(t *testing.T) {
 	})
 }
 
-// showNone fails the test if a sink is empty or shows a canary: as text in any case, or in the form
-// in which the database writes bytes. The keys of sinks and canaries are their names.
+// showNone fails the test if a sink is empty or shows a canary, as text in any case or in the form
+// in which the database writes bytes. The map's keys are the names of the sinks and of the
+// canaries.
 func showNone(t *testing.T, sinks, canaries map[string]string) {
 	t.Helper()
 	for sink, content := range sinks {
@@ -138,7 +139,7 @@ func showNone(t *testing.T, sinks, canaries map[string]string) {
 	}
 }
 
-// keysAndValues is all that Redis holds.
+// keysAndValues returns all keys and values in Redis.
 func keysAndValues(s *apptest.Stack) string {
 	s.Helper()
 	var all strings.Builder

@@ -16,8 +16,8 @@ import (
 	"sendcode/internal/run/app/doctor"
 )
 
-// One of the three masters of a Redis Cluster is killed. Only for the buckets of that master does
-// the process decide, and no recipient gets more codes.
+// One of the three masters of a Redis Cluster is killed. Then the process alone decides for the
+// buckets of that master, and only for these. No recipient gets more codes.
 func TestOnACluster(t *testing.T) {
 	t.Parallel()
 	s := apptest.OnRealParts(t).Write(`limits: {calls: [{name: calls, key: user, limit: 100, window: 300s}]}
@@ -32,7 +32,7 @@ policies: {default: [{name: short, scope: recipient, limit: 1, window: 300s}, {n
 	cluster.Nodes[1].Stop()
 	const part = "degraded: redis_part_away: A part of the Redis Cluster is away: the database decides for its keys."
 	s.AwaitReady(0, 200, part)
-	alone := func() (of string) { // whether the buckets of 20 users are decided by the process alone
+	alone := func() (of string) { // returns for the buckets of 20 users whether the process alone decides
 		for user := range 20 {
 			a := s.Post("/v1/limits/calls/take", fmt.Sprintf(`{"keys":{"user":"%d"}}`, user))
 			s.Is("a limit", a, http.StatusOK)
@@ -56,7 +56,7 @@ policies: {default: [{name: short, scope: recipient, limit: 1, window: 300s}, {n
 		t.Error("all of the limiter was given up")
 	}
 	s.Admits(0, 30, apptest.Ana)
-	for i := range 6 { // their buckets are on any of the masters
+	for i := range 6 { // their buckets are spread over the masters
 		if n := s.Burst(10, fmt.Sprintf("two-%d@example.com", i)); n > 1 {
 			t.Errorf("%d let in of one recipient, without a master", n)
 		}
@@ -66,8 +66,9 @@ policies: {default: [{name: short, scope: recipient, limit: 1, window: 300s}, {n
 	s.Admits(0, 20, apptest.Ana)
 }
 
-// A node of a Cluster behind redis:// is refused at start and by the doctor, with the URL to write
-// and without the password. A server that becomes one is degraded.
+// If a node of a Redis Cluster is behind a redis:// URL, the start and the doctor refuse it. They
+// name the correct URL, without the password. If a server becomes such a node while the service
+// runs, the service is degraded.
 func TestANodeOfAClusterIsNamed(t *testing.T) {
 	t.Parallel()
 	s := apptest.OnRealParts(t)

@@ -18,14 +18,14 @@ import (
 	"sendcode/internal/run/app/apptest"
 )
 
-const fewRequests = 1200 // the same ones in each run
+const fewRequests = 1200 // the same requests in each run
 
-// emptyMember matches a member that is an empty string. It counts as left out.
+// emptyMember matches a JSON member that is an empty string. Such a member counts as left out.
 var emptyMember = regexp.MustCompile(`,"\w+":""|"\w+":"",`)
 
 var randomRequests = flag.Int("clients.requests", fewRequests, "random requests that are held against the specification")
 
-// To any request, the answer is one that the specification has, in its form. No request causes a
+// The answer to any request is one that the specification has, in its form. No request causes a
 // 5xx. A request that the specification refuses is refused, and one that it accepts is not called
 // malformed.
 func TestRandomRequestsMatchTheSpecification(t *testing.T) {
@@ -78,9 +78,10 @@ limits: {month: [{name: month, key: user, limit: 3, per: month}], web: [{name: m
 		}
 	}
 	t.Logf("%d requests, %d failures; by status %v", *randomRequests, failures, statuses)
-	enough := *randomRequests == fewRequests || *randomRequests >= 10_000 // the few have a seed that serves all
-	// These answers are left out, since a random request seldom has what they need, such as a code
-	// that can still be entered.
+	// The seed of the few requests was chosen so that they get every answer.
+	enough := *randomRequests == fewRequests || *randomRequests >= 10_000
+	// The test ignores these answers, since a random request seldom has what they need, such as a
+	// code that can still be entered.
 	for id, ok := range served {
 		if needs := "adminAcceptSubscription adminCancel adminLiftPrefix adminResend authHook carrierReceipt " +
 			"carrierReceiptByQuery providerEvents redeemProof adminReveal checkNamed"; !ok && enough &&
@@ -95,7 +96,7 @@ limits: {month: [{name: month, key: user, limit: 3, per: month}], web: [{name: m
 	}
 }
 
-// requests makes random requests, of which most are nearly right.
+// requests makes random requests. Most of them are nearly right.
 type requests struct {
 	*rand.Rand
 	known  apptest.Answer
@@ -132,7 +133,7 @@ func (r requests) address(path string, o *openapi3.Operation) string {
 	query := url.Values{}
 	for _, p := range o.Parameters {
 		if p.Value.In == "query" && (p.Value.Required || r.IntN(5) == 0) {
-			// an empty one counts as left out
+			// An empty parameter counts as left out.
 			if text := strings.Trim(string(r.text(r.value(p.Value.Schema))), `"`); text != "" {
 				query.Add(p.Value.Name, text)
 			}
@@ -173,7 +174,7 @@ func (r requests) body(o *openapi3.Operation) string {
 }
 
 func (requests) text(value any) []byte {
-	text, _ := json.Marshal(value) // of what JSON has
+	text, _ := json.Marshal(value) // value has only types that JSON has
 	return text
 }
 

@@ -23,7 +23,7 @@ func readFile(t *testing.T, name string) string {
 	return string(text)
 }
 
-// blocksOf returns the blocks of a language of a document.
+// blocksOf returns the blocks of a document in this language.
 func blocksOf(t *testing.T, page, language string) []string {
 	t.Helper()
 	return servertest.Blocks(t, readFile(t, page), language)
@@ -51,8 +51,8 @@ func TestSamplesHaveTimeouts(t *testing.T) {
 	servertest.Same(t, "calls", seen, 6)
 }
 
-// sh runs lines of a document in a shell. It first replaces the address and the key in the lines by
-// those of the service.
+// sh runs the lines of a document in a shell, after it has replaced the address and the key in the
+// lines by those of the service.
 func sh(t *testing.T, s *apptest.Stack, lines string, replaced ...string) (said string) {
 	t.Helper()
 	servertest.Curl(t)
@@ -66,7 +66,7 @@ func sh(t *testing.T, s *apptest.Stack, lines string, replaced ...string) (said 
 	return string(out)
 }
 
-// The lines of both READMEs ask for a code, are refused one second later, and check the code. Each
+// The lines of both READMEs request a code, are refused one second later, and check the code. Each
 // answer begins as the README shows it.
 func TestTheLinesOfREADME(t *testing.T) {
 	t.Parallel()
@@ -91,8 +91,8 @@ func TestTheLinesOfREADME(t *testing.T) {
 	}
 }
 
-// The two requests of the quick start send a code and check it. Its Go file does both: it compiles
-// as it is, and asks for the code.
+// The two requests of the quick start send a code and check it. Its Go file compiles as it is, and
+// does both.
 func TestTheFirstCodeOfTheQuickStart(t *testing.T) {
 	t.Parallel()
 	const name = "docs/quickstart.md"
@@ -141,8 +141,8 @@ func goWithoutMain(t *testing.T) string {
 	return file
 }
 
-// The first line of docs/limits.md takes a place of a limit there, and the body of a caller's own
-// code in the quick start is taken.
+// The first line of docs/limits.md takes a place of a limit there. The service accepts the body in
+// the quick start with which a caller sends its own code.
 func TestCommandsOfLimitsAndOwnCode(t *testing.T) {
 	t.Parallel()
 	s := apptest.Embedded(t).Write(blocksOf(t, "docs/limits.md", "yaml")[0]).Start(1)
@@ -165,9 +165,9 @@ func TestTheLinesOfReports(t *testing.T) {
 	servertest.Same(t, "the report", sh(t, s, lines[len(lines)-1]), `{"id":"`+sent.ID+`","outcome":"approved"}`+"\n")
 }
 
-// The lines by which docs/limits.md tries each limit: each is admitted, and a second code or gift
-// is not. At last a month of three has two places taken and two more recorded: a look tells that
-// none is left.
+// The lines of docs/limits.md try each limit. Each is admitted, and a second code or gift is not.
+// At the end, two of three places in the month are taken and two more events are recorded, so a
+// look tells that none is left.
 func TestTheLinesOfLimits(t *testing.T) {
 	t.Parallel()
 	const name = "docs/limits.md"
@@ -189,9 +189,8 @@ func TestTheLinesOfLimits(t *testing.T) {
 	}
 }
 
-// The page of the API begins with three requests that work unchanged, given a key and what the
-// lines with an ellipsis stand for: the first asks for a code, the second checks it, the third
-// redeems the proof.
+// The page of the API begins with three requests: the first requests a code, the second checks it,
+// the third redeems the proof. They work unchanged after the key and the ellipses are replaced.
 func TestThePageOfTheAPIBeginsWithRequests(t *testing.T) {
 	t.Parallel()
 	s := apptest.Embedded(t).Start(1)

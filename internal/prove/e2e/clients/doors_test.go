@@ -18,9 +18,9 @@ import (
 
 // The service runs on Redis, Postgres and a mail server. People use each of its entrances except
 // the API, which TestMainJob uses: a person gets a code on the page and in the widget of another
-// site, and an auth server has a code of its own sent. The app's back end gets an event for each of
-// these sends. Then an administrator finds the person. The app's secret key does not work in the
-// page of the site.
+// site, and an auth server sends its own code. The app's back end gets an event for each of these
+// sends. Then an administrator finds the person. The app's secret key does not work in the page of
+// the site.
 func TestDoors(t *testing.T) {
 	t.Parallel()
 	const hookSecret = "a secret of the auth server's hook"

@@ -15,9 +15,9 @@ import (
 	"sendcode/internal/run/app/apptest"
 )
 
-// generated are the clients that generators make of docs/openapi.yaml: commands that make, compile
-// and run them, in a folder with the document and testdata/generated. Generators and modules are
-// kept in the caches of go and npm.
+// generated are the clients that generators make from docs/openapi.yaml. Their commands generate,
+// compile and run a client in a folder with the document and testdata/generated. Generators and
+// modules are kept in the caches of go and npm.
 var generated = map[string]struct {
 	fetch, build [][]string
 	run          []string
@@ -55,8 +55,8 @@ var generated = map[string]struct {
 	},
 }
 
-// A back end with a generated client sends, is refused with the wait, checks a wrong code and the
-// right one. A generator that cannot be had is named, and fails the test in CI.
+// A back end with a generated client sends a code, is refused with the wait, and checks a wrong
+// code and the right one. If a generator can't be installed, the test names it, and fails in CI.
 func TestGeneratedClients(t *testing.T) {
 	t.Parallel()
 	s := apptest.Embedded(t)

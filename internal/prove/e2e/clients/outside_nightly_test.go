@@ -96,7 +96,7 @@ func TestTimesTellNothing(t *testing.T) {
 		took := [2][]time.Duration{}
 		for n := range pairs {
 			for i := range 2 {
-				which := (i + n) % 2 // each is the first one as often
+				which := (i + n) % 2 // each of the two comes first in half of the pairs
 				began := time.Now()
 				a := ask(n, which == 1)
 				took[which] = append(took[which], time.Since(began))
@@ -123,7 +123,7 @@ func TestTimesTellNothing(t *testing.T) {
 		return s.Ask(0, fmt.Sprintf("%t%d@example.com", known, n))
 	})
 	unknown := []byte(others.ID)
-	for i, c := range unknown[2:] { // of the same length and form
+	for i, c := range unknown[2:] { // these have the same length and form
 		if c >= '0' && c <= '8' {
 			unknown[2+i] = c + 1
 		}

@@ -8,8 +8,8 @@ import (
 	"sendcode/internal/run/app/apptest"
 )
 
-// Of hundreds of requests at once for one recipient exactly as many are admitted as the policy
-// says.
+// Of hundreds of requests for one recipient at the same time, exactly as many are admitted as the
+// policy allows.
 func TestExactlySeven(t *testing.T) {
 	embedded := func(t *testing.T) *apptest.Stack { return apptest.Embedded(t).Policy(apptest.SevenAtMost).Start(1) }
 	replicas := func(t *testing.T) *apptest.Stack { return apptest.OnRealParts(t).Policy(apptest.SevenAtMost).Start(2) }

@@ -7,7 +7,7 @@ import (
 	"sendcode/internal/run/app/apptest"
 )
 
-// A take that waits for its turn while the service stops is answered at once.
+// If a take waits for its turn while the service stops, it is answered at once.
 func TestTakesThatWaitEndWithTheService(t *testing.T) {
 	t.Parallel()
 	s := apptest.Embedded(t).Write("limits: {short: [{name: short, key: user, limit: 1, window: 29s}]}\n").Start(1)
@@ -19,7 +19,7 @@ func TestTakesThatWaitEndWithTheService(t *testing.T) {
 	waits := make(chan apptest.Answer, 1)
 	wait := func() { a, _ := take("30"); waits <- a }
 	go wait()
-	s.Await("another one to wait", func() bool { // as the wait of a caller behind it tells
+	s.Await("another one to wait", func() bool { // the wait of a later caller shows that it waits
 		select {
 		case <-waits: // on a busy machine its turn comes before this look
 			go wait()

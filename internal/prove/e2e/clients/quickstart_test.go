@@ -21,14 +21,14 @@ import (
 	"sendcode/internal/run/app/apptest"
 )
 
-const mostLines = 12 // of a back end
+const mostLines = 12 // the most lines of a back end
 
-// quickStarts are how each snippet of docs/quickstart.md is made a program that is called with
+// quickStarts makes a program of each snippet of docs/quickstart.md. The program is called with
 // `send <to> <client_ip> <id or ""> <key>` or `check <id> <code> <client_ip>`.
 var quickStarts = map[string]struct {
-	needs  func(testing.TB) string // what runs it; nil: Go, which is there
+	needs  func(testing.TB) string // returns the program that runs the snippet; nil: Go, which is always there
 	file   string
-	around string // with {} where the snippet stands
+	around string // the program, in which the snippet replaces {}
 	run    []string
 }{
 	"go": {nil, "main.go", `{}
@@ -75,7 +75,7 @@ const (
 	ofTheUsersAddress = `"address"`
 )
 
-// The quick starts work as their text claims, in as few lines as it claims.
+// The quick starts work as the document says, in at most as many lines as it says.
 func TestQuickStarts(t *testing.T) {
 	t.Parallel()
 	s := apptest.Embedded(t).Policy(twoAnHour + "failed_checks_per_hour: 1\n").Start(1)
@@ -106,7 +106,7 @@ func TestQuickStarts(t *testing.T) {
 			base := s.Replicas[0].Base
 			call := func(arguments ...string) (answer struct {
 				ID         string
-				Status     any // of a refusal a number
+				Status     any // a number if the request was refused
 				Valid      bool
 				RetryAfter int `json:"retry_after"`
 				Quota      json.RawMessage
@@ -167,7 +167,8 @@ func TestQuickStarts(t *testing.T) {
 	}
 }
 
-// withCalls puts the calls of the page's Go into the program, with the key of the click.
+// withCalls inserts the calls of the page's Go into the program, with the Idempotency-Key of a
+// click.
 func withCalls(t *testing.T, program string) string {
 	t.Helper()
 	blocks := blocksOf(t, "docs/quickstart.md", "go")

@@ -10,8 +10,8 @@ import (
 	"sendcode/internal/run/app/apptest"
 )
 
-// From the file to the answers: two spellings of a mailbox share a quota; a test recipient has a
-// known code and no quota; blocked and disposable addresses get none.
+// The service follows the settings on recipients. Two spellings of a mailbox share a quota. A test
+// recipient has a known code and no quota. Blocked and disposable addresses get no code.
 func TestWhatTheFileSaysOfRecipients(t *testing.T) {
 	t.Parallel()
 	const reviewer = "reviewer@example.com"

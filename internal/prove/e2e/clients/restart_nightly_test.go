@@ -6,5 +6,5 @@ package clients
 
 import "testing"
 
-// Nor do forty ends one after another lose an event.
+// Forty restarts one after another lose no event.
 func TestManyRestartsForgetNothing(t *testing.T) { endAndStart(t, 40) }

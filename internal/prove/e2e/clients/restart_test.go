@@ -25,7 +25,8 @@ func TestARestartForgetsNothing(t *testing.T) {
 	endAndStart(t, 2)
 }
 
-// endAndStart ends a service so many times, in turn by SIGTERM and by a kill.
+// endAndStart ends a service that many times, by SIGTERM and by a kill in turn, and starts it
+// again.
 func endAndStart(t *testing.T, times int) {
 	const limit, each = 10000, 20 // takes before each end
 	s := apptest.Embedded(t).Write(fmt.Sprintf("limits: {exports: [{name: day, key: user, limit: %d, window: 24h}]}\n", limit))
@@ -45,9 +46,9 @@ func endAndStart(t *testing.T, times int) {
 		_ = file.QueryRow(`SELECT count(*) FROM limiter_events`).Scan(&n)
 		return n
 	}
-	others := 0 // rows of takes while it was killed
+	others := 0 // the rows of takes that ran while the service was killed
 	for n := 1; n <= times; n++ {
-		var taken atomic.Int64 // while it was killed
+		var taken atomic.Int64 // takes that ran while the service was killed
 		var takes sync.WaitGroup
 		for range each {
 			takes.Go(func() { ask("take") })
@@ -95,7 +96,7 @@ func endAndStart(t *testing.T, times int) {
 	for range 10 {
 		s.Is("a wrong token", guess(), http.StatusUnauthorized)
 	}
-	p.Kill() // each was written before its answer
+	p.Kill() // each token was written before its answer
 	p = s.Spawn()
 	s.Is("one more, asked of the next process", guess(), http.StatusTooManyRequests)
 }

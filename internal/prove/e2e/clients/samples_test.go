@@ -25,7 +25,7 @@ import (
 const maxSample = 19
 
 // samples are the back ends of docs/examples and docs/quickstart.md, by framework. A sample has its
-// files, a program around them that listens at PORT, and the commands that fetch and run both.
+// files, a program around them that listens at PORT, and the commands that install and run both.
 var samples = map[string]struct {
 	files  []string // of docs/examples, copied beside driver; the first is the sample
 	driver [2]string
@@ -69,8 +69,8 @@ func main() {
 `}, fetch: []string{"go", "build", "-o", "shop", "main.go"}, run: func(testing.TB) []string { return []string{"./shop"} }, proof: true},
 }
 
-// Each sample welcomes a person by the address to which the code went, even if the form names
-// another one, and welcomes nobody without the code.
+// Each sample welcomes a person under the address to which the code went, even if the form names
+// another one. It welcomes nobody without the code.
 func TestSamplesOfFrameworks(t *testing.T) {
 	t.Parallel()
 	s := apptest.Embedded(t).Policy(twoAnHour + "purposes: {newsletter: {}}\n").Start(1)
@@ -92,7 +92,7 @@ func TestSamplesOfFrameworks(t *testing.T) {
 				apptest.Must(t, os.WriteFile(filepath.Join(dir, file), []byte(text), 0o600))
 			}
 			if driver := sample.driver; driver[0] != "" {
-				page := blocksOf(t, "docs/quickstart.md", "go") // its last block is the handler of a form
+				page := blocksOf(t, "docs/quickstart.md", "go") // the last block is the handler of a form
 				text := strings.Replace(driver[1], "{}", goWithoutMain(t)+"\n"+page[len(page)-1], 1)
 				apptest.Must(t, os.WriteFile(filepath.Join(dir, driver[0]), []byte(text), 0o600))
 			}
@@ -135,7 +135,8 @@ func newShopper(t *testing.T, s *apptest.Stack, to string) *shopper {
 	return p
 }
 
-// starts starts the shop's back end in a folder, with more variables, and waits until it listens.
+// starts starts the shop's back end in a folder, with further variables, and waits until it
+// listens.
 func (sh *shopper) starts(dir string, command []string, more ...string) {
 	sh.Helper()
 	c := exec.CommandContext(sh.Context(), command[0], command[1:]...)
@@ -188,7 +189,7 @@ func (sh *shopper) signsInByCode() {
 	ask := func(to string) {
 		sh.Helper()
 		status, body := sh.post("/code", url.Values{"to": {to}})
-		if status != http.StatusAccepted || strings.Contains(body, `"id"`) || strings.Contains(body, `"rules"`) { // of a secret key alone
+		if status != http.StatusAccepted || strings.Contains(body, `"id"`) || strings.Contains(body, `"rules"`) { // only for secret keys
 			sh.Fatalf("%s: %d %s", to, status, body)
 		}
 	}
@@ -214,8 +215,8 @@ func (sh *shopper) signsInByCode() {
 	}
 }
 
-// saysWhatIsWrong posts what a page may post by mistake: JSON, a form without the field, and
-// nothing at all. The back end answers that the request is wrong, and lives on.
+// saysWhatIsWrong posts what a page may post by mistake: JSON, a form without the field, and an
+// empty body. The back end answers that the request is wrong, and continues to run.
 func (sh *shopper) saysWhatIsWrong(path, json string) {
 	sh.Helper()
 	for kind, body := range map[string]string{
@@ -227,8 +228,9 @@ func (sh *shopper) saysWhatIsWrong(path, json string) {
 	}
 }
 
-// hearsAnother starts the back end beside a program that answers in the service's place, such as a
-// firewall or a proxy. Nothing is known about the proof then, so the person may try it again.
+// hearsAnother starts the back end beside a program that answers in the service's place, for
+// example a firewall or a proxy. The back end then knows nothing about the proof, so it lets the
+// person try again.
 func (sh *shopper) hearsAnother(dir string, command []string) {
 	sh.Helper()
 	status, body := http.StatusOK, ""

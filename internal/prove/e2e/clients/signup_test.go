@@ -23,9 +23,9 @@ import (
 // maxSignUp is how long the back end of a sign-up may be, in lines.
 const maxSignUp = 14
 
-// The sign-ups of docs/examples are short, and run: a person comes, enters a code on our page, and
-// is welcome by the proven address; a reference that was used, is forged, came to another browser
-// or is of another purpose signs no account up.
+// The sign-ups in docs/examples are short, and work. A person comes, enters a code on our page, and
+// is welcomed under the proven address. A reference signs no account up if it was used before, is
+// forged, belongs to another browser, or is of another purpose.
 func TestASignUpInFewLines(t *testing.T) {
 	t.Parallel()
 	for name, program := range map[string]func(testing.TB) string{"signup.mjs": servertest.Node, "signup.py": servertest.Python} {
@@ -43,7 +43,7 @@ func TestASignUpInFewLines(t *testing.T) {
 	}
 }
 
-// whileAway shows that the back end says so while the service is away, and lives on.
+// whileAway checks that the back end reports that the service is away, and continues to run.
 func whileAway(t *testing.T, program, file string) {
 	t.Helper()
 	p := newShopper(t, apptest.Embedded(t).Start(1), apptest.Ana)
@@ -91,7 +91,7 @@ func signUpWith(t *testing.T, program, file string) {
 		}
 		return text
 	}
-	begin := func(c *http.Client) *url.URL { // where the back end sends a person
+	begin := func(c *http.Client) *url.URL { // returns the URL to which the back end sends a person
 		client := *c
 		client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 		answer, err := client.Get(shop + "/signup")

@@ -74,14 +74,14 @@ func TestOneOfTwoIndexKeysStarts(t *testing.T) {
 	s.Start(1)
 }
 
-// fleet is two replicas, which are replaced one after the other.
+// fleet is two replicas. A test replaces them one after the other.
 type fleet struct {
 	*apptest.Stack
-	at    [2]int // of Replicas
+	at    [2]int // the indexes of the two in Replicas
 	asked int
 }
 
-// asks has a replica send a code, and returns the code and its ID.
+// asks sends a code through a replica, and returns the code and its ID.
 func (f *fleet) asks(i int) (id, code string) {
 	f.Helper()
 	f.asked++
@@ -115,8 +115,8 @@ func (f *fleet) roll(ring string) {
 	}
 }
 
-// The rotation of docs/operations.md, replica by replica. A key that is removed too early is named
-// everywhere.
+// The keys are rotated as docs/operations.md describes, replica by replica. If a key is removed too
+// early, every report names it.
 func TestKeysAreRolled(t *testing.T) {
 	t.Parallel()
 	s := apptest.OnRealParts(t)
@@ -137,7 +137,7 @@ func TestKeysAreRolled(t *testing.T) {
 		}
 	}
 
-	// The old key goes before its codes have ended.
+	// The old key is removed before its codes have ended.
 	s.Env["SENDCODE_SECRET_KEYS"] = newKey
 	s.Stop(f.at[0])
 	s.Start(1)
@@ -160,9 +160,9 @@ func TestKeysAreRolled(t *testing.T) {
 			t.Errorf("no line %s", line)
 		}
 	}
-	f.Approves(f.at[1], oldID, oldCode) // where the key is
+	f.Approves(f.at[1], oldID, oldCode) // this replica has the key
 
-	// Ten minutes later.
+	// Ten minutes pass.
 	connect(s, s.Env["SENDCODE_DATABASE_URL"]).exec(`UPDATE verifications SET expires_at = now() WHERE key_id = 'k1'`)
 	f.roll(newKey)
 }

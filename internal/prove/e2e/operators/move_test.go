@@ -1,5 +1,6 @@
-// Package operators tests what operators do to the whole, by the commands of the documents: move to
-// Postgres, restart, restore a backup, roll keys, encrypt again, deploy with nothing but variables.
+// Package operators tests what operators do with the whole service, with the commands in the
+// documents: move to Postgres, restart, restore a backup, rotate keys, encrypt the rows again, and
+// deploy with nothing but variables.
 package operators
 
 import (
@@ -16,10 +17,10 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(apptest.Main(m, 5, 4)) }
 
-// A service on one file continues in Postgres. The same recipients and networks are refused with
-// the same wait, limits of /v1/limits have as many places left, a send in flight arrives, and a
-// code made before the move is approved. Accounts, suppressions and the audit log are there. The
-// service no longer starts on the file.
+// A service on a SQLite file continues in Postgres. The same recipients and networks are refused
+// with the same wait, the limits of /v1/limits have as many places left, a send in flight arrives,
+// and a code from before the move is approved. Accounts, suppressions and the audit log are there.
+// The service no longer starts on the file.
 func TestMove(t *testing.T) {
 	t.Parallel()
 	s := apptest.OnRealParts(t)

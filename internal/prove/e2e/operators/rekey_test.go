@@ -53,14 +53,14 @@ func ringOf(t *testing.T, value string) *keys.Ring {
 	return ring
 }
 
-// sealedRow is the key of a row, and the sealed data in it.
+// sealedRow is the key of a row and its sealed data.
 type sealedRow struct {
 	table, key string
 	sealed     []byte
 }
 
-// Killed in the middle of a batch, three times, while codes are sent: every row can be read, and
-// the next call goes on.
+// Rekey is killed three times in the middle of a batch, while codes are sent. Every row can still
+// be read, and the next call goes on.
 func TestRekeyIsKilledWhileCodesAreSent(t *testing.T) {
 	t.Parallel()
 	s := apptest.OnRealParts(t)
@@ -138,7 +138,8 @@ UNION ALL SELECT '`+strings.ReplaceAll(keys.CallerCodeLabel, "'", "''")+`', id::
 			}
 		}
 	}()
-	// The database stops at one row of a batch, so that the kill comes in the middle of the batch.
+	// A trigger makes the database stop at one row of a batch, so that the kill comes in the middle
+	// of the batch.
 	owner.exec(`CREATE FUNCTION stop_here() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN IF OLD.id = (SELECT id FROM stop_at) THEN PERFORM pg_sleep(60); END IF; RETURN NEW; END $$`)
 	owner.exec(`CREATE TABLE stop_at AS SELECT '' AS id`)
@@ -166,7 +167,7 @@ BEGIN IF OLD.id = (SELECT id FROM stop_at) THEN PERFORM pg_sleep(60); END IF; RE
 	}
 	owner.exec(`UPDATE stop_at SET id = ''`)
 
-	// A row that another transaction has locked is left, and said.
+	// Rekey leaves a row that another transaction has locked, and reports that.
 	other := connect(s, url)
 	other.exec(`SET idle_in_transaction_session_timeout = 0`)
 	other.exec(`BEGIN`)
@@ -176,7 +177,7 @@ BEGIN IF OLD.id = (SELECT id FROM stop_at) THEN PERFORM pg_sleep(60); END IF; RE
 		t.Errorf("with a locked row: %v, %s", err, said)
 	}
 	t.Logf("%d rows, %d sends meanwhile, the last %d in %v", *rekeyRows, sent, *rekeyRows-before, time.Since(began).Round(time.Millisecond))
-	few := *rekeyRows <= 100_000 // which the doctor counts in its time
+	few := *rekeyRows <= 100_000 // so few that the doctor can count them in time
 	if said, _ := examined(s); few && (!strings.Contains(said, "first key k2: k1 1, k2 ") ||
 		!strings.Contains(said, "! keys: k1 is needed until")) {
 		t.Errorf("the doctor says %s", said)

@@ -14,7 +14,7 @@ import (
 	"sendcode/internal/run/app/apptest"
 )
 
-// runbook returns the commands of operations.md that make a backup and restore it.
+// runbook returns the commands in operations.md that make a backup and restore it.
 func runbook(t *testing.T) (backup, restore string) {
 	t.Helper()
 	text, err := os.ReadFile("../../../../docs/operations.md")
@@ -24,7 +24,8 @@ func runbook(t *testing.T) (backup, restore string) {
 	return blocks[0], blocks[1]
 }
 
-// Of five sends an hour, two left before the dump, one waited, and one is lost by the restore.
+// A recipient may have five sends an hour. Two left before the dump, one waited, and the restore
+// loses one.
 func TestRestore(t *testing.T) {
 	t.Parallel()
 	backup, restore := runbook(t)
@@ -38,11 +39,11 @@ func TestRestore(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := apptest.OnRealParts(t).Policy("    - {name: hour, scope: recipient, limit: 5, window: 1h}\n").Start(1)
-			owner, _, _ := strings.Cut(s.Env["SENDCODE_DATABASE_URL"], "&") // without the parameters of the tests
+			owner, _, _ := strings.Cut(s.Env["SENDCODE_DATABASE_URL"], "&") // without the parameters that the tests add
 			dir := t.TempDir()
 			run := func(script string) { t.Helper(); s.Postgres.Script(t, dir, script, "OWNER_URL="+owner) }
 			db := connect(s, owner)
-			outbox := func(want string) { // rows under way, and which wait for their next attempt
+			outbox := func(want string) { // waits for the rows under way, and whether they wait for their next attempt
 				t.Helper()
 				s.Await("the outbox "+want, func() (is bool) {
 					const query = `SELECT count(*) || ' ' || count(*) FILTER (WHERE queued) = $1 FROM outbox`
@@ -66,7 +67,7 @@ func TestRestore(t *testing.T) {
 			}
 			run(restore)
 			s.Replicas = nil
-			if c.hold { // what waited is sent, and nothing else
+			if c.hold { // only the waiting send leaves
 				cfg := s.Config()
 				cfg.HoldUntil = time.Now().Add(time.Hour).Truncate(time.Second)
 				held, err := s.New(cfg)
@@ -82,7 +83,7 @@ func TestRestore(t *testing.T) {
 			}
 			s.Start(1)
 			s.Admits(c.more, c.more+2, apptest.Ana)
-			if got := len(s.AwaitMail(apptest.Ana, 5+c.more)); got != 5+c.more { // the one that waited came twice
+			if got := len(s.AwaitMail(apptest.Ana, 5+c.more)); got != 5+c.more { // the waiting send's mail came twice
 				t.Errorf("%d mails, want %d", got, 5+c.more)
 			}
 		})

@@ -65,14 +65,15 @@ func TestRestartWithPassedSocket(t *testing.T) {
 	restartUnderLoad(t, true, 2, 20)
 }
 
-// A service that opens its own port refuses connections during a restart. It answers each request
-// that it has read.
+// A service that opens its own port refuses connections during a restart. It still answers each
+// request that it has read.
 func TestRestartWithItsOwnPort(t *testing.T) {
 	t.Parallel()
 	restartUnderLoad(t, false, 1, 20)
 }
 
-// Under a unit of Type=notify systemd hears when requests are served, and when a stop begins.
+// Under a unit of Type=notify, the service tells systemd when it serves requests, and when a stop
+// begins.
 func TestSystemdHearsTheState(t *testing.T) {
 	t.Parallel()
 	s := apptest.Embedded(t)
@@ -99,7 +100,7 @@ func TestSystemdHearsTheState(t *testing.T) {
 	apptest.Must(t, p.Cmd.Wait())
 }
 
-// withPassedSocket opens a port as systemd does. start returns the command that runs the program
+// withPassedSocket opens a port, as systemd does. start returns the command that runs the program
 // with that port.
 func withPassedSocket(s *apptest.Stack) (start func() *exec.Cmd) {
 	s.Helper()
@@ -112,7 +113,7 @@ func withPassedSocket(s *apptest.Stack) (start func() *exec.Cmd) {
 	s.Cleanup(func() { _ = socket.Close() })
 	return func() *exec.Cmd {
 		cmd := s.Program("serve")
-		// systemd sets them after its fork
+		// systemd sets these variables after its fork.
 		cmd.Args = []string{"sh", "-c", `export LISTEN_FDS=1 LISTEN_PID=$$ && exec "$0"`, cmd.Path}
 		cmd.Path, cmd.ExtraFiles = "/bin/sh", []*os.File{socket}
 		return s.SpawnCommand(cmd).Cmd
@@ -134,7 +135,7 @@ func restartUnderLoad(t *testing.T, passed bool, restarts int, requests int64) {
 	}
 	running := start()
 
-	var answered, stopped atomic.Int64 // stopped: when the newest stop began, in ns
+	var answered, stopped atomic.Int64 // stopped is the begin of the last stop, in ns
 	var stop atomic.Bool
 	var load sync.WaitGroup
 	var away sync.RWMutex // locked while no process may have the port
@@ -149,17 +150,17 @@ func restartUnderLoad(t *testing.T, passed bool, restarts int, requests int64) {
 				a, err := s.At("http://"+s.Env["SENDCODE_ADDR"], http.MethodPost, "/v1/verifications",
 					`{"channel":"email","to":"ana@example.com","trust":"known"}`, func(r *http.Request) {
 						*r = *r.WithContext(httptrace.WithClientTrace(r.Context(), trace))
-						r.Close = worker > 0 // one keeps its connection
-						if worker == 1 {     // and one's requests are long
+						r.Close = worker > 0 // one worker keeps its connection
+						if worker == 1 {     // one worker sends long requests
 							apptest.Patiently(r)
 						}
 					})
-				if err != nil && !passed { // the log has it if it was read
-					func() { away.RLock(); defer away.RUnlock() }() // waits
+				if err != nil && !passed { // the log has the request if the service has read it
+					func() { away.RLock(); defer away.RUnlock() }() // waits until a process may have the port
 					continue
 				}
-				// a stop waits this long for a request on an open connection; a busy machine may
-				// need longer to write the request
+				// A stop waits this long for a request on an open connection. A busy machine may
+				// need longer to write the request.
 				began := stopped.Load()
 				if late := time.Duration(wrote.Load() - began); err != nil && connected.Load() < began && late > server.DefaultUnreadWait {
 					t.Logf("written %v after the stop began: %v", late, err)

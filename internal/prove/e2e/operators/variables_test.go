@@ -18,9 +18,9 @@ import (
 	"sendcode/internal/run/config"
 )
 
-// Deployed twice as a platform does, with nothing but variables, on an empty disk, where SMTP is
-// closed: codes of the first deploy work in the second, quotas hold, and a person signs up on a
-// page of one's own.
+// The service is deployed twice as a hosting platform does it: configured only by variables, on an
+// empty disk, and without SMTP. Codes of the first deploy work in the second, quotas hold, and a
+// person signs up on the app's own page.
 func TestDeployedTwiceWithNothingButVariables(t *testing.T) {
 	t.Parallel()
 	s := apptest.OnRealParts(t)
@@ -36,7 +36,7 @@ func TestDeployedTwiceWithNothingButVariables(t *testing.T) {
 		s.Env[name] = value
 	}
 	s.Key = s.Env["SENDCODE_API_KEY"]
-	var base string // of the newest deploy
+	var base string // the URL of the newest deploy
 	post := func(path, body string, change ...func(*http.Request)) apptest.Answer {
 		t.Helper()
 		a, err := s.At(base, http.MethodPost, path, body, change...)

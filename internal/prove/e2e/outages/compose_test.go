@@ -28,23 +28,24 @@ import (
 const deploy = "../../../../deploy"
 
 // asComposed returns a stack on the parts that compose.postgres.yaml starts: Redis with its script,
-// and Postgres with two roles, which the owner has migrated.
+// and Postgres with two roles, migrated by the owner.
 func asComposed(t *testing.T) *apptest.Stack {
 	t.Helper()
 	s := apptest.OnOwnPostgres(t)
-	// below a file: as little can be written as in a read-only container
+	// This directory would be below a file, so as little can be written as in a read-only
+	// container.
 	s.Env["SENDCODE_DATA_DIR"] = "compose_test.go/data"
 	template := strings.Replace(s.Postgres.AdminURL(), "/sendcode?", "/template1?", 1)
 	admin, err := pgx.Connect(t.Context(), template)
 	apptest.Must(t, err)
-	_, err = admin.Exec(t.Context(), `DROP DATABASE IF EXISTS sendcode`) // which roles.sql makes
+	_, err = admin.Exec(t.Context(), `DROP DATABASE IF EXISTS sendcode`) // roles.sql makes this database
 	apptest.Must(t, errors.Join(err, admin.Close(t.Context())))
 	bin, err := locate.Postgres.Find()
 	apptest.Must(t, err)
 	cmd := exec.Command(filepath.Join(bin, "psql"), "--no-psqlrc", "--dbname", template, "--file",
 		filepath.Join(deploy, "postgres", "roles.sql"))
 	cmd.Env = append(os.Environ(), "DATABASE_OWNER_PASSWORD_FILE="+inFile(t, "owner1"), "DATABASE_APP_PASSWORD_FILE="+inFile(t, "app1"))
-	if out, err := cmd.CombinedOutput(); err != nil { // as the image of Postgres does at its first start
+	if out, err := cmd.CombinedOutput(); err != nil { // the image of Postgres runs it at the first start, too
 		t.Fatalf("%v\n%s", err, out)
 	}
 	s.Env["SENDCODE_REDIS_URL"] = redisByScript(s, "redis1")
@@ -89,8 +90,8 @@ func redisByScript(s *apptest.Stack, password string) string {
 	return address
 }
 
-// The parts that compose.postgres.yaml starts suffice for the service, and contain no superuser and
-// no open Redis.
+// The parts that compose.postgres.yaml starts suffice for the service. Postgres has no superuser
+// among its roles, and Redis requires a password.
 func TestComposedPartsCarryTheService(t *testing.T) {
 	t.Parallel()
 	s := asComposed(t).Start(2)
@@ -116,7 +117,7 @@ func TestComposedPartsCarryTheService(t *testing.T) {
 	admin, err := pgx.Connect(t.Context(), s.Postgres.AdminURL())
 	apptest.Must(t, err)
 	defer func() { _ = admin.Close(context.Background()) }()
-	var roles, mighty, open int // open: without a password
+	var roles, mighty, open int // open counts users without a password
 	err = admin.QueryRow(t.Context(), `
 SELECT count(*), count(*) FILTER (WHERE rolsuper OR rolcreatedb OR rolcreaterole OR rolreplication OR rolbypassrls), count(*) FILTER (WHERE rolpassword IS NULL)
 FROM pg_authid WHERE rolname IN ('sendcode_owner', 'sendcode_app')`).Scan(&roles, &mighty, &open)

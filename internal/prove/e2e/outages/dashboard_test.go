@@ -39,15 +39,15 @@ func readDashboard(t *testing.T) dashboard {
 			t.Errorf("the panel %q is there twice, says nothing, or asks nothing", p.Title)
 		}
 		for _, q := range p.Targets {
-			// several scrapes of a slow machine
+			// The interval spans several scrapes of a slow machine.
 			d[p.Title] = append(d[p.Title], strings.ReplaceAll(q.Expr, "$__rate_interval", "5m"))
 		}
 	}
 	return d
 }
 
-// Each query of the dashboard has a value in a Prometheus that scrapes a service on Postgres and
-// Redis, and one on SQLite.
+// Each query of the dashboard has a value in a Prometheus that scrapes two services, one on
+// Postgres and Redis, the other on SQLite.
 func TestEachQueryOfTheDashboardHasValues(t *testing.T) {
 	t.Parallel()
 	carrier := apptest.NewCarrier(t)

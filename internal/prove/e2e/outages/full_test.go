@@ -14,7 +14,7 @@ import (
 
 // While the disk is full, sends are refused as unavailable, and the service reports that it is not
 // ready, and why. Once the disk has free space, the service is ready. Each recipient may then get
-// as many codes as the policy allows, since no place was spent. Limiter and database count the
+// as many codes as the policy allows, since no place was used up. Limiter and database count the
 // same.
 func TestFullDiskCostsNothing(t *testing.T) {
 	for name, open := range map[string]func(*testing.T) *apptest.Stack{"SQLite": apptest.Embedded, "Postgres": apptest.OnOwnPostgres} {
@@ -34,11 +34,11 @@ func fillUnderTheService(s *apptest.Stack, disk *servertest.Disk) {
 	s.AwaitReady(0, 200, "ok")
 	apptest.Must(s.T, disk.Fill())
 	in, out := map[string]int{}, 0
-	for n := 0; out < 30 && n < 3000; n++ { // what pages have room left is used up first
+	for n := 0; out < 30 && n < 3000; n++ { // the sends first use up the pages with room
 		to := fmt.Sprintf("person-%d@example.com", n%40)
 		var key []func(*http.Request)
-		// a key is claimed in the database before the limiter is asked; without one the limiter is
-		// asked first
+		// With an Idempotency-Key, the service asks the database before the limiter; without one,
+		// it asks the limiter first.
 		if n%2 == 0 {
 			key = append(key, apptest.WithKey(fmt.Sprintf("a-key-of-its-own-for-%024d", n)))
 		}

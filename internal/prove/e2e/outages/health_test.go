@@ -24,16 +24,16 @@ import (
 	"sendcode/internal/store/sqlite"
 )
 
-// failure is one way in which a part fails, with the answers that requests then get and the reports
-// about it.
+// failure is one way in which a part fails. It has the answers that requests then get, and the
+// reports about the failure.
 type failure struct {
-	begin, fail func(s *apptest.Stack, disk *servertest.Disk) // before the start, and after it; may be nil
-	disk        bool                                          // the database is on a small one
-	send        string                                        // status of a request, or of its send
-	ready       string                                        // word of /readyz
-	doctor      string                                        // beginning of a line
-	gauge       string                                        // beginning of a line of /metrics
-	value       string                                        // its end; "" is any but 0
+	begin, fail func(s *apptest.Stack, disk *servertest.Disk) // called before the start, and after it; may be nil
+	disk        bool                                          // the database is on a small disk
+	send        string                                        // the expected status of a request, or of its send
+	ready       string                                        // the word in /readyz
+	doctor      string                                        // how the doctor's line begins
+	gauge       string                                        // how a line of /metrics begins
+	value       string                                        // how this line ends; "": with any value but 0
 }
 
 const (
@@ -48,7 +48,7 @@ const (
 	stalls    = `{"name":"stalls","type":"timeout","stream":"upstream","attributes":{"timeout":0}}`
 )
 
-// asAdmin runs statements of the superuser on a connection that lives as long as the test.
+// asAdmin runs statements as the superuser, on a connection that stays open until the test ends.
 func asAdmin(statements ...string) func(*apptest.Stack, *servertest.Disk) {
 	return func(s *apptest.Stack, _ *servertest.Disk) {
 		conn, err := pgx.Connect(s.Context(), s.Postgres.AdminURL())
@@ -93,7 +93,7 @@ func carrier(status int, body string) func(*apptest.Stack, *servertest.Disk) {
 	}
 }
 
-// recipients is a failure of each RCPT.
+// recipients is a failure in which the mail server answers each RCPT with reply.
 func recipients(reply, send, gauge string) failure {
 	return failure{
 		fail: mails(smtptest.Rule{Stage: smtptest.Rcpt, Reply: reply}), send: send,
@@ -101,13 +101,13 @@ func recipients(reply, send, gauge string) failure {
 	}
 }
 
-// texts is a failure of a carrier.
+// texts is a failure in which a carrier answers with the status and the body.
 func texts(status int, body, send, ready, up string) failure {
 	return failure{begin: carrier(status, body), send: send, ready: ready, doctor: "✗ service: degraded: " + ready, gauge: carrierUp, value: up}
 }
 
-// Requests, /readyz, the doctor and the metrics behind the alerts agree about each failure of a
-// part.
+// For each failure of a part, the answers to requests, /readyz, the doctor and the metrics of the
+// alerts agree.
 func TestHealthReportsAgreeWithRequests(t *testing.T) {
 	fill := func(s *apptest.Stack, disk *servertest.Disk) { apptest.Must(s.T, disk.Fill()) }
 	var link *toxiproxy.Proxy
@@ -150,7 +150,7 @@ func TestHealthReportsAgreeWithRequests(t *testing.T) {
 				db, err := sqlite.OpenPool("file:"+filepath.Join(s.Env["SENDCODE_DATA_DIR"], config.DatabaseFile), 1)
 				apptest.Must(s.T, err)
 				s.Cleanup(func() { _ = db.Close() })
-				_, err = db.Exec(`PRAGMA busy_timeout = 5000; BEGIN IMMEDIATE`) // after a write of the service
+				_, err = db.Exec(`PRAGMA busy_timeout = 5000; BEGIN IMMEDIATE`) // begins after the service's write has ended
 				apptest.Must(s.T, err)
 			},
 			send: "503", ready: "database_away", doctor: "✗ service: degraded: database_away", gauge: writable, value: "0",
@@ -247,7 +247,7 @@ func TestHealthReportsAgreeWithRequests(t *testing.T) {
 }
 
 // isTold waits until health, metrics, console, log and doctor all report the failure. If one of
-// them is still wrong at the end, the test shows what each of them reported.
+// them is still wrong at the end, the test prints what each of them reported.
 func (f failure) isTold(s *apptest.Stack, disk *servertest.Disk, channel string) {
 	if f.begin != nil {
 		f.begin(s, disk)
@@ -257,7 +257,7 @@ func (f failure) isTold(s *apptest.Stack, disk *servertest.Disk, channel string)
 	a, err := s.New(cfg)
 	apptest.Must(s.T, err)
 	s.Serve(a)
-	s.Env["SENDCODE_ADDR"] = a.Addr() // that the doctor asks
+	s.Env["SENDCODE_ADDR"] = a.Addr() // the doctor asks the service at this address
 	if f.fail != nil {
 		f.fail(s, disk)
 	}
@@ -301,7 +301,8 @@ func (f failure) isTold(s *apptest.Stack, disk *servertest.Disk, channel string)
 	})
 }
 
-// While messages wait, a working login does not make a carrier well that refuses each message.
+// If a carrier refuses each message, it stays suspended while messages wait, although its login
+// works.
 func TestASuspendedCarrierStaysSoWhileMessagesWait(t *testing.T) {
 	t.Parallel()
 	s := apptest.OnRealParts(t)

@@ -14,17 +14,17 @@ import (
 	"sendcode/internal/run/app/apptest"
 )
 
-// incident is something that an operator meets, with the places that lead to the cause: a log line
-// that says why and names its section of the runbooks, and the metric of an alert.
+// incident is a fault that an operator meets, with the places that lead to its cause: a log line
+// that gives the reason and names its section of the runbooks, and the metric of an alert.
 type incident struct {
 	begin func(s *apptest.Stack)
-	line  []string                // texts of one log line
+	line  []string                // texts in one line of the log
 	alert func(s *incidents) bool // whether the alert's condition holds
 }
 
 type incidents struct{ *apptest.Stack }
 
-// metric returns the sum of the series that begin so.
+// metric returns the sum of the series whose lines have this beginning.
 func (i *incidents) metric(begin string) (sum float64) {
 	i.Helper()
 	for line := range strings.Lines(string(i.Get("/metrics").Raw)) {
@@ -47,7 +47,7 @@ func (i *incidents) mean(histogram string) float64 {
 	return (i.metric(histogram+"_sum") - sum) / (i.metric(histogram+"_count") - count)
 }
 
-// late makes a link's answers 300 ms late.
+// late delays a link's answers by 300 ms.
 func late(setting string) func(s *apptest.Stack) {
 	return func(s *apptest.Stack) {
 		const late = `{"name":"late","type":"latency","stream":"downstream","attributes":{"latency":300}}`

@@ -27,7 +27,7 @@ func TestMain(m *testing.M) { os.Exit(apptest.Main(m, 5, 1)) }
 // redisAway is the answer of /readyz while Redis does not answer.
 const redisAway = "degraded: redis_away: Redis does not answer or can't write: the database decides for recipients, each process for other rules."
 
-// fullest returns a bucket that has as many events as any in a Redis, and how many.
+// fullest returns a bucket of Redis that has the most events, and their number.
 func fullest(t *testing.T, client *redis.Client) (bucket string, events int64) {
 	for _, key := range client.Keys(t.Context(), app.RedisPrefix+"*").Val() {
 		if n := client.ZCard(t.Context(), key).Val(); n > events {
@@ -38,8 +38,8 @@ func fullest(t *testing.T, client *redis.Client) (bucket string, events int64) {
 }
 
 // Redis returns to an older snapshot, lacks one event of a bucket, or is replaced by a replica
-// without the newest event. No recipient gets a code too many, since the rows of sends count too.
-// The missing events are added to Redis again.
+// without the newest event. No recipient gets a code too many, since the rows of sends count, too.
+// The service adds the missing events to Redis again.
 func TestRedisLacksEvents(t *testing.T) {
 	t.Parallel()
 	s := apptest.OnRealParts(t).Policy("    - {name: hour, scope: recipient, limit: 2, window: 1h}\n")
@@ -78,8 +78,8 @@ func TestRedisLacksEvents(t *testing.T) {
 	learns()
 }
 
-// While decisions fail, the service is degraded, though a probe of other keys is well: the keys of
-// one recipient have another type here, as of another program.
+// If Redis answers probes, but decisions fail, the service is degraded. Here the keys of one
+// recipient have another type, as if another program had written them.
 func TestRedisFailsTheWorkAlone(t *testing.T) {
 	t.Parallel()
 	s := apptest.OnRealParts(t).Start(1)
@@ -138,7 +138,7 @@ func TestMailServerAway(t *testing.T) {
 	s.Start(1)
 	a := s.Ask(0, apptest.Ana)
 	s.Await("the first attempt to fail", func() bool { return s.Logged("delivery attempt failed") })
-	s.AwaitState(a.ID, "queued") // between two attempts
+	s.AwaitState(a.ID, "queued") // the send waits between two attempts
 	s.AwaitReady(0, 200, "")
 	good.Restart()
 	s.AwaitState(a.ID, "sent")

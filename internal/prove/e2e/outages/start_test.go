@@ -19,7 +19,7 @@ import (
 func TestStartWithoutItsParts(t *testing.T) {
 	t.Parallel()
 	s := apptest.OnOwnPostgres(t)
-	s.Start(1) // the schema is there
+	s.Start(1) // makes the schema
 	s.Stop(0)
 	base := fmt.Sprint("http://127.0.0.1:", servertest.FreePort(t))
 	s.Env["SENDCODE_ADDR"] = strings.TrimPrefix(base, "http://")

@@ -21,8 +21,8 @@ import (
 	"sendcode/internal/run/app/apptest"
 )
 
-// In a container, only the program and its data exist, and nothing else can be written. There the
-// program sends a backup of its file through a pipe while it serves under load, and another process
+// In a container, only the program and its data exist, and the program can write nothing else. It
+// sends a backup of its file through a pipe while it serves under load, and another process
 // restores the backup. Events from before the backup count in the restored file, and its codes are
 // right. A truncated archive restores nothing.
 func TestBackupThroughAPipe(t *testing.T) {
@@ -72,7 +72,7 @@ func TestBackupThroughAPipe(t *testing.T) {
 	ask := func(base, to string) apptest.Answer {
 		a, err := s.At(base, http.MethodPost, "/v1/verifications", `{"channel":"email","to":"`+to+`"`+known+`}`)
 		if err != nil {
-			t.Error(err) // callers have a goroutine of their own
+			t.Error(err) // Fatal is not allowed: callers run in another goroutine
 		}
 		return a
 	}
@@ -107,7 +107,7 @@ func TestBackupThroughAPipe(t *testing.T) {
 	apptest.Must(t, err)
 	backup.Stdout = io.MultiWriter(&archive, pipe)
 	apptest.Must(t, restore.Start())
-	defer func() { _ = restore.Process.Kill() }() // if the backup fails; else it has ended
+	defer func() { _ = restore.Process.Kill() }() // does nothing unless the backup has failed
 	apptest.Must(t, backup.Run())
 	apptest.Must(t, pipe.Close())
 	apptest.Must(t, restore.Wait())

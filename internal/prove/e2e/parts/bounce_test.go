@@ -14,8 +14,8 @@ import (
 
 const bounceSecret = "the secret of bounce mails"
 
-// The test checks each form of a service exactly. TestProve counts the same things while everything
-// fails.
+// This test checks each form of a service exactly. TestProve counts the same things while
+// everything fails.
 func TestEachForm(t *testing.T) {
 	for _, f := range forms {
 		t.Run(f.name, func(t *testing.T) {
@@ -31,8 +31,8 @@ func TestEachForm(t *testing.T) {
 	}
 }
 
-// A bounced mail is matched to its send by another replica than the one that sent the mail. A mail
-// made from the data in a browser's 202 does nothing. No log has the code in the returned mail.
+// Another replica than the sender's matches a bounced mail to its send. A mail that was made from
+// the data in a browser's 202 does nothing. No log has the code in the returned mail.
 func bounceMails(s *apptest.Stack, f form) {
 	last := f.replicas - 1
 	file := filepath.Join(s.TempDir(), "secret")

@@ -17,25 +17,26 @@ import (
 	"sendcode/internal/run/app/apptest"
 )
 
-// carriers are two carriers of text messages. One may fail; both report what became of a message.
+// carriers are two carriers of text messages. One of them may fail. Both report the outcome of each
+// message.
 type carriers struct {
 	p       *proof
 	mu      sync.Mutex
 	random  *rand.Rand
 	known   map[string]string // numbers by recipient, and recipients by number
 	texts   []history.Message
-	ill     string        // the path of the one that fails
-	says    int           // its status; 0: it is silent
-	well    chan struct{} // closed when it is well again
+	ill     string        // the path of the carrier that fails
+	says    int           // the status with which that carrier answers; 0: it does not answer
+	well    chan struct{} // closed when the carrier works again
 	reports sync.WaitGroup
 }
 
-// textMessages is the form whose codes go by carriers.
+// textMessages is the form whose codes are sent by carriers.
 const textMessages = "two replicas on Postgres and Redis, with two carriers of text messages"
 
 const publicURL = "https://codes.example"
 
-// carrierSettings pause no prefix.
+// carrierSettings configure the carriers, and pause no prefix.
 const carrierSettings = `sms:
   countries: [DE]
   watch: {sends: 100000}
@@ -68,7 +69,7 @@ func (c *carriers) number(recipient string) string {
 
 func (c *carriers) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	var m struct{ ID, To, Code, Callback string }
-	if json.NewDecoder(r.Body).Decode(&m) != nil { // it was cut
+	if json.NewDecoder(r.Body).Decode(&m) != nil { // the link has cut the request
 		panic(http.ErrAbortHandler)
 	}
 	c.mu.Lock()
@@ -85,7 +86,7 @@ func (c *carriers) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c.mu.Unlock()
 	switch {
 	case !ill:
-		apptest.Sleep(time.Duration(chance) * time.Millisecond) // a receipt may come before
+		apptest.Sleep(time.Duration(chance) * time.Millisecond) // the receipt may come before the answer
 	case says == 0:
 		<-well
 		panic(http.ErrAbortHandler)
@@ -95,8 +96,8 @@ func (c *carriers) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, `{"id":"`+m.ID+`","said":"`+said+`"}`)
 }
 
-// courses has the sequences of reports on a message. A d says that it was delivered, an l that it
-// was lost; a space is a second.
+// courses are sequences of reports on a message. A d reports that the message was delivered, an l
+// that it was lost. A space is a second without a report.
 var courses = []string{"", "d", "l", "   d", "  l", "dd", "l d", "d l"}
 
 // take accepts a message, and reports its outcome. It repeats each report until the service has
@@ -119,7 +120,7 @@ func (c *carriers) take(m history.Message, callback string) {
 	})
 }
 
-// taken returns the messages that were taken, if there are carriers.
+// taken returns the messages that the carriers accepted; none if there are no carriers.
 func (c *carriers) taken() []history.Message {
 	if c == nil {
 		return nil

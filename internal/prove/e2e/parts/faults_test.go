@@ -19,7 +19,7 @@ import (
 	"sendcode/internal/run/app/apptest"
 )
 
-// fault is something that fails, and is whole again when do returns.
+// fault is a fault of a part. When do returns, the part works again.
 type fault struct {
 	name string
 	do   func(*proof, context.Context)
@@ -47,8 +47,8 @@ var (
 	}
 )
 
-// fail makes each fault happen, in random order, again and again. It ends after the least time and
-// after so many requests were answered, once each fault has happened.
+// fail makes the faults happen in random order, again and again. It ends when the least time has
+// passed, that many requests were answered, and each fault has happened.
 func (p *proof) fail(ctx context.Context, least time.Duration, requests int, faults []fault) {
 	p.Helper()
 	var order []int
@@ -65,7 +65,7 @@ func (p *proof) fail(ctx context.Context, least time.Duration, requests int, fau
 	}
 }
 
-// instants is the form of the instants that a run prints.
+// instants is the format of the instants that a run prints.
 const instants = "15:04:05.000"
 
 // answered returns how many requests were answered.
@@ -80,23 +80,23 @@ func (p *proof) pause(ctx context.Context, least, more int) {
 	sleep(ctx, time.Duration(least+p.random.IntN(more))*time.Millisecond)
 }
 
-// spawn starts the program of the replica at a place.
+// spawn starts the program of replica i.
 func (p *proof) spawn(i int) *apptest.Process {
 	cmd := p.Program("serve")
 	if p.programs[i] != "" {
 		cmd.Path = p.programs[i]
 	}
 	if p.databases[i] != "" {
-		cmd.Env = append(cmd.Env, "SENDCODE_DATABASE_URL="+p.databases[i]) // the last one counts
+		cmd.Env = append(cmd.Env, "SENDCODE_DATABASE_URL="+p.databases[i]) // of two values, the last one counts
 	}
 	r := p.SpawnCommand(cmd)
 	p.logs = append(p.logs, r.Log)
 	return r
 }
 
-// outages returns from when until when replicas did not reach Redis, by their logs. A call that
-// fails has begun up to gates.LimiterTimeout before the line. A replica that ended meanwhile gave
-// nothing back later.
+// outages returns the spans in which replicas did not reach Redis, according to their logs. A
+// failed call may have begun up to gates.LimiterTimeout before its line. If a replica ended in a
+// span, it gave nothing back later.
 func (p *proof) outages() (away [][2]time.Time) {
 	for _, log := range p.logs {
 		var since time.Time
@@ -105,7 +105,7 @@ func (p *proof) outages() (away [][2]time.Time) {
 				Time time.Time
 				Msg  string
 			}
-			if json.Unmarshal([]byte(line), &entry) != nil { // a panic's story
+			if json.Unmarshal([]byte(line), &entry) != nil { // a line of a panic's stack
 				continue
 			}
 			switch {
@@ -119,13 +119,13 @@ func (p *proof) outages() (away [][2]time.Time) {
 	return away
 }
 
-// some returns one of the replicas, and its place.
+// some returns one of the replicas, and its index.
 func (p *proof) some() (*apptest.Process, int) {
 	i := p.random.IntN(len(p.replicas))
 	return p.replicas[i], i
 }
 
-// leave has clients ask the other replica instead of one, as a load balancer does.
+// leave sends the requests for replica i to the other replica, as a load balancer does.
 func (p *proof) leave(i int) { p.put(i, p.replicas[(i+1)%len(p.replicas)]) }
 
 func (p *proof) put(i int, r *apptest.Process) {
@@ -134,10 +134,11 @@ func (p *proof) put(i int, r *apptest.Process) {
 	p.replicas[i] = r
 }
 
-// crash notes that a process died, or may have lost its leases or an answer between the gates.
+// crash records that a process died, or may have lost its leases or an answer between the gates.
 func (p *proof) crash() { p.seen.Crashes = append(p.seen.Crashes, time.Now()) }
 
-// end kills a process. The process dies between the two instants; meanwhile other processes answer.
+// end kills a process, which dies between the two recorded instants. Meanwhile other processes
+// answer.
 func (p *proof) end(r *apptest.Process) {
 	p.crash()
 	r.Kill()
@@ -151,7 +152,7 @@ func (p *proof) kill(context.Context) {
 	p.put(i, p.spawn(i))
 }
 
-// killAll kills every process, and leaves the service away for a moment.
+// killAll kills every process. For a moment no process answers.
 func (p *proof) killAll(ctx context.Context) {
 	for _, r := range p.replicas {
 		p.end(r)
@@ -162,7 +163,7 @@ func (p *proof) killAll(ctx context.Context) {
 	}
 }
 
-// fill takes the last room of the disk from the database, and then kills a process.
+// fill takes the last free space of the database's disk, and then kills a process.
 func (p *proof) fill(ctx context.Context) {
 	apptest.Must(p.T, p.disk.Fill())
 	p.pause(ctx, 500, 1000)
@@ -173,7 +174,7 @@ func (p *proof) fill(ctx context.Context) {
 	p.put(i, p.spawn(i))
 }
 
-// lock holds two tables for a while, or the file.
+// lock locks two tables for a while, or the file.
 func (p *proof) lock(ctx context.Context) {
 	driver, statement := "sqlite", "SELECT 1"
 	at := "file:" + filepath.Join(p.Env["SENDCODE_DATA_DIR"], "sendcode.db") + "?_txlock=immediate&_pragma=busy_timeout(60000)"
@@ -183,7 +184,7 @@ func (p *proof) lock(ctx context.Context) {
 	db, err := sql.Open(driver, at)
 	apptest.Must(p.T, err)
 	defer db.Close()
-	for locked := false; !locked && ctx.Err() == nil; { // Postgres may end it for a deadlock
+	for locked := false; !locked && ctx.Err() == nil; { // Postgres may end the transaction because of a deadlock
 		tx, err := db.BeginTx(ctx, nil)
 		apptest.Must(p.T, err)
 		if _, err = tx.ExecContext(ctx, statement); err == nil {
@@ -194,7 +195,7 @@ func (p *proof) lock(ctx context.Context) {
 	}
 }
 
-// reload puts other policies in force: a place less, or one more again.
+// reload puts other policies in force, with one place less or one more than before.
 func (p *proof) reload(context.Context) {
 	began := time.Now()
 	p.fewer = !p.fewer
@@ -215,8 +216,8 @@ func (p *proof) stop(context.Context) {
 	p.restartReplica(i)
 }
 
-// restartReplica ends a process by SIGTERM and starts the program that its place must run. The
-// process answers all its requests, and no message comes twice.
+// restartReplica ends a process by SIGTERM, and starts the program of its place. The process
+// answers all its requests, and no message comes twice.
 func (p *proof) restartReplica(i int) {
 	r := p.replicas[i]
 	p.leave(i)
@@ -235,13 +236,14 @@ func (p *proof) freeze(ctx context.Context) {
 	r.Freeze(p.T)
 	p.pause(ctx, 1000, 1000)
 	apptest.Must(p.T, r.Cmd.Process.Signal(syscall.SIGCONT))
-	if ended := time.Now(); ended.Sub(began) > outbox.DefaultLease/2 { // on a busy machine it takes longer than a lease
+	if ended := time.Now(); ended.Sub(began) > outbox.DefaultLease/2 { // on a busy machine, a stop takes longer than a lease
 		p.seen.Crashes = append(p.seen.Crashes, began, ended)
 	}
 }
 
-// away notes that Redis was away since began: a refund whose call failed is repeated within three
-// seconds, though no outage is logged; ten later if a part of a Cluster was away.
+// away records that Redis was away since began. After a failed call, a refund is repeated within
+// three seconds, even if no outage is logged. If a part of a Cluster was away, it takes up to ten
+// seconds more.
 func (p *proof) away(began time.Time) {
 	repeated := 3 * time.Second
 	if p.Nodes != nil && p.Sentinel == nil {
@@ -256,7 +258,7 @@ func (p *proof) stall(ctx context.Context) {
 	p.pause(ctx, 1000, 2000)
 	resumed := time.Now()
 	apptest.Must(p.T, p.Redis.Resume())
-	p.seen.Stalls = append(p.seen.Stalls, resumed, time.Now()) // Redis answers again between them
+	p.seen.Stalls = append(p.seen.Stalls, resumed, time.Now()) // Redis answers again between these instants
 }
 
 func (p *proof) empty(ctx context.Context) {
@@ -266,7 +268,7 @@ func (p *proof) empty(ctx context.Context) {
 	apptest.Must(p.T, p.Redis.Start())
 }
 
-// ofNode has a fault happen to one node of the Cluster.
+// ofNode makes a fault happen to one node of the Cluster.
 func ofNode(do func(*proof, context.Context)) func(*proof, context.Context) {
 	return func(p *proof, ctx context.Context) {
 		p.Redis = p.Nodes[p.random.IntN(len(p.Nodes))]
@@ -274,8 +276,8 @@ func ofNode(do func(*proof, context.Context)) func(*proof, context.Context) {
 	}
 }
 
-// nodeAway has the database and the replicas decide for a third of the keys, and the node come back
-// empty.
+// nodeAway stops a node, so that the database and the replicas decide for a third of the keys. Then
+// the node comes back empty.
 func (p *proof) nodeAway(ctx context.Context) {
 	defer p.away(time.Now())
 	p.Redis.Stop()
@@ -284,7 +286,7 @@ func (p *proof) nodeAway(ctx context.Context) {
 }
 
 func (p *proof) restart(context.Context) {
-	p.crash() // on a busy machine it takes longer than a lease
+	p.crash() // on a busy machine, the outage lasts longer than a lease
 	apptest.Must(p.T, p.Postgres.Restart())
 	p.crash()
 }
@@ -300,7 +302,7 @@ var toxics = []string{
 	`{"name":"reply","type":"limit_data","stream":"downstream","attributes":{"bytes":300}}`,
 }
 
-// cutLinks has each link suffer in some way, one after the other.
+// cutLinks makes each link fail in some way, one link after another.
 func (p *proof) cutLinks(ctx context.Context) {
 	defer p.away(time.Now())
 	for _, i := range p.random.Perm(len(p.links)) {

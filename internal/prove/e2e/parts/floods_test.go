@@ -16,7 +16,7 @@ import (
 	"sendcode/internal/run/app/apptest"
 )
 
-// Rates of a flood, in requests a second: the usual one, and ten times as many.
+// These are rates of a flood, in requests a second: the usual one, and ten times as many.
 const usual, ten = 40, 400
 
 // While any part stands still, each send is served, refused by the policy, or refused at once. No
@@ -74,7 +74,7 @@ func TestPostgresAtEachDistanceUnderOverload(t *testing.T) {
 				apptest.Must(t, err)
 			}
 			f := newFlood(s)
-			served := func(rate float64) float64 { // a second
+			served := func(rate float64) float64 { // how many requests are served in a second
 				began := time.Now()
 				return float64(f.wave(int(rate), 4*time.Second)) / time.Since(began).Seconds()
 			}

@@ -12,7 +12,7 @@ import (
 	"sendcode/internal/verify/verification/verificationtest"
 )
 
-// askingForWork are settings by which each stranger's send is asked for work.
+// askingForWork are settings with which each stranger's send requires proof of work.
 var askingForWork = fmt.Sprintf(`policies: {default: [{name: hour, scope: recipient, limit: 100, window: 1h}]}
 apps:
   - name: default
@@ -21,8 +21,8 @@ apps:
     human_check: {by: work, when: always}
 `, sha256.Sum256([]byte(apptest.PublicKey)))
 
-// A stranger's first send is asked for work, and one solution that is posted to all replicas at
-// once is one send.
+// A stranger's first send requires proof of work. If one solution is posted to all replicas at
+// once, it admits one send.
 func aSolutionIsOneSend(s *apptest.Stack, f form) {
 	ask := func(i int, token string) apptest.Answer {
 		body := `{"channel":"email","to":"` + apptest.Ana + `"` + token + `}`

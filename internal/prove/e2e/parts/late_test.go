@@ -22,23 +22,24 @@ import (
 	"sendcode/internal/run/app/apptest"
 )
 
-// minuteCodes are codes that live for a minute.
+// minuteCodes are settings with codes that are valid for a minute.
 const minuteCodes = `policies: {default: [{name: hour, scope: recipient, limit: 3, window: 1h}]}
 purposes: {default: {ttl: 1m}}
 trusted_proxies: [127.0.0.1/32]
 apps: [{name: default, origins: ["https://shop.example"], keys: [{id: web, kind: public, sha256: %x}]}]
 `
 
-// swamp is sends to a slow mail server, each to a recipient of its own, at replicas in turn.
+// swamp sends more codes than a slow mail server takes, each to another recipient, through the
+// replicas in turn.
 type swamp struct {
 	*apptest.Stack
 	db *pgx.Conn
 
 	mu        sync.Mutex
 	replicas  []*apptest.Process
-	accepted  map[string]bool // by recipient
-	strangers int             // of accepted
-	refused   [2][]string     // of secret keys and of strangers
+	accepted  map[string]bool // the accepted sends, by recipient
+	strangers int             // how many of the accepted sends are strangers'
+	refused   [2][]string     // the refused recipients of secret keys, and those of strangers
 	others    int             // requests without an answer, and other refusals
 }
 
@@ -54,7 +55,8 @@ func newSwamp(s *apptest.Stack, replicas int, rules ...smtptest.Rule) *swamp {
 	return w
 }
 
-// perSecond has the mail server take so many mails a second, over however many connections.
+// perSecond returns a rule by which the mail server takes that many mails a second, over any number
+// of connections.
 func perSecond(s *apptest.Stack, mails int) smtptest.Rule {
 	tokens := make(chan struct{})
 	go func() {
@@ -72,8 +74,8 @@ func perSecond(s *apptest.Stack, mails int) smtptest.Rule {
 	return smtptest.Rule{Stage: smtptest.Body, Until: tokens}
 }
 
-// comes sends n requests, so many a second; every fourth one is a stranger's, if there are
-// strangers.
+// comes sends n requests, perSecond of them in a second. If strangers is true, every fourth request
+// is a stranger's.
 func (s *swamp) comes(n, perSecond int, strangers bool) {
 	ticks := time.NewTicker(time.Second / time.Duration(perSecond))
 	defer ticks.Stop()
@@ -123,8 +125,8 @@ func (s *swamp) read(query string) (n int) {
 	return n
 }
 
-// arrived waits until every send has ended. It returns the ages of the codes of accepted sends at
-// the arrival of their mails, lowest age first.
+// arrived waits until every send has ended. It returns the ages of the accepted codes when their
+// mails arrived, the lowest age first.
 func (s *swamp) arrived() (ages []time.Duration) {
 	s.Helper()
 	s.Await("every send to end", func() bool { return s.read(`SELECT count(*) FROM outbox`) == 0 })
@@ -153,14 +155,14 @@ func (s *swamp) arrived() (ages []time.Duration) {
 	return ages
 }
 
-// A mail server accepts only a part of the mails. No code of an accepted send ends before its mail
-// arrives, and nine of ten codes are at most half of their life old. A refused request makes no
-// mail and no row, and is counted nowhere.
+// The mail server accepts only a part of the mails. No accepted code ends before its mail arrives,
+// and nine of ten codes are at most half of their life old. A refused request makes no mail and no
+// row, and counts nowhere.
 func TestMailServerTakesFewerUnderLoad(t *testing.T) {
 	const room = 15 * time.Second // beyond half of a code's life: for the mails before the first estimate, and for a busy machine
 	for _, f := range forms[1:] {
 		for name, c := range map[string]struct {
-			takes, come int // a second
+			takes, come int // mails a second, requests a second
 			lasts       time.Duration
 			disturb     func(w *swamp)
 		}{
@@ -180,7 +182,7 @@ func TestMailServerTakesFewerUnderLoad(t *testing.T) {
 			"it is quick again": {takes: 3, come: 20, lasts: 50 * time.Second, disturb: func(w *swamp) {
 				w.MailRules()
 				w.Cleanup(func() {
-					if n := len(w.accepted); n < 400 { // 500 come from now on
+					if n := len(w.accepted); n < 400 { // 500 requests come from here on
 						w.Errorf("%d accepted", n)
 					}
 				})
@@ -218,20 +220,20 @@ func TestMailServerTakesFewerUnderLoad(t *testing.T) {
 	}
 }
 
-// countedNowhere fails the test if a refused send counts. all: Redis may count only accepted sends
-// with an answer.
+// countedNowhere fails the test if a refused send counts. If all is true, Redis may count only
+// accepted sends with an answer.
 func (s *swamp) countedNowhere(all bool) {
 	s.Helper()
 	if s.Redis != nil && all {
 		redis, events := s.RedisClient(), 0
 		keys, err := redis.Keys(s.Context(), "*").Result()
 		apptest.Must(s.T, err)
-		for _, key := range keys { // other keys have no events, nor has the heartbeat of the replicas
+		for _, key := range keys { // skips the heartbeat and keys without events
 			if redis.Type(s.Context(), key).Val() == "zset" && !strings.HasSuffix(key, "{written-by}") {
 				events += int(redis.ZCard(s.Context(), key).Val())
 			}
 		}
-		if want := len(s.accepted) + 3*s.strangers; events > want { // theirs count for their client and network, too
+		if want := len(s.accepted) + 3*s.strangers; events > want { // a stranger's send counts for its client and network, too
 			s.Errorf("Redis has %d events, want %d", events, want)
 		}
 	}
@@ -247,7 +249,7 @@ func (s *swamp) countedNowhere(all bool) {
 	}
 }
 
-// 2,000 sends come within 3 s, and a mail takes 300 ms.
+// 2,000 sends come within 3 s, and the mail server needs 300 ms for each mail.
 func TestSpikeUnderLoad(t *testing.T) {
 	w := newSwamp(apptest.OnOwnPostgres(t), 1, smtptest.Rule{Stage: smtptest.Body, Delay: 300 * time.Millisecond})
 	began := time.Now()

@@ -30,11 +30,10 @@ import (
 // A preloaded library can't set the clock, since Go asks the kernel's vDSO for the time.
 const aheadBy = "SENDCODE_TEST_AHEAD"
 
-// Before anything asks for the time.
+// The clock is set before anything asks for the time.
 var _ = clockAhead(os.Getenv(aheadBy))
 
-// clockAhead has the clock of this process ahead, and returns by how many seconds; 0 if none are
-// given.
+// clockAhead sets the clock of this process ahead. It returns the seconds, or 0 if none are given.
 func clockAhead(by string) (seconds uint64) {
 	if by == "" {
 		return 0
@@ -89,10 +88,10 @@ func setAhead(seconds uint64) error {
 
 // In each form, a month ends under load and faults. The clocks of all processes, of Redis and of
 // Postgres are ahead of the machine's clock by the same seconds. A rule of the calendar month
-// refuses until the end of the month, admits as often after it, and then refuses again. The next
-// month begins on a Monday, so a week and a partition of Postgres's sends end too.
+// refuses until the month ends, admits as often after that, and then refuses again. The next month
+// begins on a Monday, so a week and a partition of Postgres's sends end, too.
 func TestMonthEnds(t *testing.T) {
-	const lead = time.Minute // from before the start of the processes until the end of the month
+	const lead = time.Minute // the time from the start of the processes to the end of the month
 	defer func(life time.Duration) { servertest.CertificateLife = life }(servertest.CertificateLife)
 	servertest.CertificateLife = 2 * 365 * 24 * time.Hour
 	for _, f := range forms {

@@ -17,17 +17,17 @@ import (
 	"sendcode/internal/store"
 )
 
-// flood is a series of requests at a constant rate, whether or not earlier requests are answered,
-// with their answers.
+// flood sends requests at a constant rate, whether or not earlier requests are answered, and
+// records the answers.
 type flood struct {
 	*apptest.Stack
 	client http.Client
 
-	sent                              int // requests so far
+	sent                              int // how many requests were sent
 	Accepted, Limited, Shed, Unserved atomic.Int64
 
 	mu     sync.Mutex
-	shedIn []time.Duration // after which requests were refused at once
+	shedIn []time.Duration // how long the refusals took
 }
 
 func newFlood(s *apptest.Stack) *flood {
@@ -36,9 +36,9 @@ func newFlood(s *apptest.Stack) *flood {
 	return &flood{Stack: s, client: http.Client{Transport: transport}}
 }
 
-// wave sends rate requests a second for a while, each with an Idempotency-Key. It returns how many
-// were accepted once all are answered. One of ten requests is for the recipient of an earlier
-// request. A busy machine sends fewer requests a second.
+// wave sends rate requests a second for a while, each with an Idempotency-Key, and waits for the
+// answers. It returns how many requests were accepted. One of ten requests is for the recipient of
+// an earlier request. A busy machine sends fewer requests a second.
 func (f *flood) wave(rate int, lasts time.Duration) (accepted int64) {
 	before := f.Accepted.Load()
 	ticks := time.NewTicker(time.Second / time.Duration(rate))
@@ -57,7 +57,7 @@ func (f *flood) wave(rate int, lasts time.Duration) (accepted int64) {
 	return f.Accepted.Load() - before
 }
 
-// ask sends request n, with a key of its own.
+// ask sends request n with a new Idempotency-Key.
 func (f *flood) ask(n, recipient int) {
 	req, err := http.NewRequest(http.MethodPost, f.Replicas[0].Base+"/v1/verifications",
 		strings.NewReader(fmt.Sprintf(`{"channel":"email","to":"flood%d@example.com"`+known+`}`, recipient)))
@@ -116,7 +116,7 @@ func TestSlowPostgresUnderOverload(t *testing.T) {
 	}
 	opened := sessions(s)
 	var waves []int64
-	for range 2 { // it does not wear off
+	for range 2 { // the second wave is served as well as the first
 		waves = append(waves, f.wave(800, 3*time.Second))
 	}
 	opened = sessions(s) - opened
@@ -138,7 +138,7 @@ func TestSlowPostgresUnderOverload(t *testing.T) {
 	if n := f.Unserved.Load(); n > int64(f.sent)/5 || f.Shed.Load() == 0 {
 		t.Errorf("of %d requests, %d waited in vain and %d were refused at once", f.sent, n, f.Shed.Load())
 	}
-	if opened > 8 { // what the pools had not opened before
+	if opened > 8 { // connections that the pools had not opened before
 		t.Errorf("%d connections were opened", opened)
 	}
 	for _, toxic := range []string{"up", "down", "narrow"} {
@@ -147,8 +147,8 @@ func TestSlowPostgresUnderOverload(t *testing.T) {
 	f.nothingIsLost()
 }
 
-// nothingIsLost waits until no send is in flight and no place is owed. Then each send that was
-// accepted has arrived once, and no recipient has got a second one.
+// nothingIsLost waits until no send is in flight and no refund is due. Then each accepted send has
+// arrived once, and no recipient has got a second one.
 func (f *flood) nothingIsLost() {
 	f.Helper()
 	var h apptest.History

@@ -17,11 +17,11 @@ import (
 	"sendcode/internal/run/app/apptest"
 )
 
-// Three nodes of Postgres under Patroni fail over under load: the leader's Postgres is killed, then
-// the leader with its Patroni three times, an operator switches over, and the leader is cut off
-// from etcd and the other nodes while clients still reach it. One replica names all nodes, the
-// other reaches the leader by HAProxy. The judge is TestProve's. The test prints for each fault how
-// long no code was accepted.
+// Three nodes of Postgres under Patroni fail over under load. The leader's Postgres is killed once,
+// then the leader with its Patroni three times. Then an operator switches over. Last, the leader is
+// cut off from etcd and the other nodes while clients still reach it. One replica's URL names all
+// nodes, the other replica reaches the leader through HAProxy. The judge is that of TestProve. For
+// each fault, the test prints how long no code was accepted.
 func TestPatroni(t *testing.T) {
 	files := deploy + "/patroni"
 	cluster := servertest.Patroni(t, files)
@@ -63,7 +63,7 @@ func TestPatroni(t *testing.T) {
 			do("kills of the leader's Postgres", func(ctx context.Context) {
 				killed := was.Postmaster()
 				apptest.Must(t, was.KillPostgres())
-				p.Await("a Postgres that leads again", func() bool { // Patroni says for a while that the killed one does
+				p.Await("a Postgres that leads again", func() bool { // for a while, Patroni reports that the killed node leads
 					now := cluster.Leader(ctx)
 					return now != nil && (now != was || now.Postmaster() != killed && now.Postmaster() != 0)
 				})
@@ -97,8 +97,8 @@ type span struct {
 	began, ended time.Time
 }
 
-// throughout notes all the time while do runs that processes may lose their leases, or answers
-// between the gates: the database is away for longer than a lease.
+// throughout records that processes may lose their leases, or answers between the gates, while do
+// runs, because the database is away for longer than a lease.
 func (p *proof) throughout(do func()) {
 	p.crash()
 	ctx, stop := context.WithCancel(p.Context())
@@ -131,7 +131,7 @@ func (p *proof) accepted() (n int) {
 // longestPause returns the longest time in a span between two codes that were accepted.
 func (p *proof) longestPause(s span) (longest time.Duration) {
 	last := s.began
-	for _, q := range p.seen.Requests { // in the order of their ends
+	for _, q := range p.seen.Requests { // sorted by the end of the request
 		if q.Status == http.StatusAccepted && q.End.After(s.began) && !q.End.After(s.ended) {
 			longest, last = max(longest, q.End.Sub(last)), q.End
 		}

@@ -40,13 +40,13 @@ func (p *proof) reach(method, path, body string, q history.Request,
 	q.End = time.Now()
 	if err != nil {
 		a = apptest.Answer{}
-		apptest.Sleep(100 * time.Millisecond) // as a client that is refused a connection does
+		apptest.Sleep(100 * time.Millisecond) // a client waits, too, if its connection is refused
 	}
 	q.Status, q.Header, q.Body = a.StatusCode, a.Header, a.Raw
 	return q, a
 }
 
-// note notes a request with its answer.
+// note records a request with its answer.
 func (p *proof) note(q history.Request) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -66,9 +66,9 @@ func (p *proof) note(q history.Request) {
 // known is the member of a request by which a back end says that it knows the person.
 const known = `,"trust":"known"`
 
-// asKnown returns known. While a replica of the older version may serve, which answers "known" by a
-// 422, it returns an address instead: without either, all persons would be one network of this
-// version's.
+// asKnown returns known. While a replica of the older version may serve, which answers "known" with
+// a 422, asKnown returns a client_ip instead: without either, this version would count all persons
+// as one network.
 func (p *proof) asKnown(random *rand.Rand) string {
 	if p.mixed.Load() {
 		return fmt.Sprintf(`,"client_ip":%q`, anywhere(random))
@@ -80,8 +80,8 @@ func (p *proof) asKnown(random *rand.Rand) string {
 // every request of a secret key for one for a known person, and may give it the places in reserve.
 func (p *proof) asStranger() history.Request { return history.Request{Stranger: !p.mixed.Load()} }
 
-// ask asks for a code, as q says by whom, and with an Idempotency-Key. The body has the members
-// more too, each after a comma.
+// ask requests a code. q says who the caller is. Some requests have an Idempotency-Key. more has
+// further members of the body, each after a comma.
 func (p *proof) ask(random *rand.Rand, to, more string, q history.Request, change ...func(*http.Request)) (a apptest.Answer) {
 	q.Kind, q.Recipient, q.Key = history.Send, to, fmt.Sprintf("the-key-of-a-request-%016x", random.Uint64())
 	once := func() apptest.Answer {
@@ -96,7 +96,7 @@ func (p *proof) ask(random *rand.Rand, to, more string, q history.Request, chang
 		}
 		return a
 	}
-	if random.IntN(8) == 0 { // the same one at once, perhaps at another replica
+	if random.IntN(8) == 0 { // repeats the request at once, perhaps at another replica
 		var other sync.WaitGroup
 		other.Go(func() { once() })
 		defer other.Wait()
@@ -107,11 +107,12 @@ func (p *proof) ask(random *rand.Rand, to, more string, q history.Request, chang
 	return a
 }
 
-// person asks for a code as a back end does that knows the person: mostly for one of a thousand
-// recipients, else for one of eight whose rules are at their end, and whom strangers attack. It
-// looks at what is left, enters wrong codes and the right one, in any order and number, and asks
-// again once it has waited as told. One code in six is the back end's own. Now and then the
-// recipient reports the mail, or an administrator resets or erases the recipient.
+// person requests codes as a back end does that knows the person. Most codes are for one of a
+// thousand recipients. The others are for one of eight recipients whose limits are used up, and
+// whom strangers attack. It reads the quota, enters wrong codes and the right one, in any order and
+// number, and requests a code again after the wait in the answer. The back end makes one code in
+// six itself. Now and then the recipient reports the mail, or an administrator resets or erases the
+// recipient.
 func (p *proof) person(ctx context.Context, random *rand.Rand, _ string) {
 	to := fmt.Sprintf("r%d@example.com", random.IntN(1000))
 	switch random.IntN(16) {
@@ -149,7 +150,7 @@ func (p *proof) person(ctx context.Context, random *rand.Rand, _ string) {
 	case 0, 1:
 		p.administer("quota/reset", history.Request{Kind: history.Reset, Recipient: to, MayEnd: true})
 	case 2:
-		if p.carriers == nil { // the receipt of an erased send is not kept
+		if p.carriers == nil { // the receipt of an erased send isn't stored
 			p.administer("erase", history.Request{Kind: history.Look, Recipient: to, MayEnd: true})
 		}
 	}
@@ -177,7 +178,7 @@ func (p *proof) reportNotMe(to string, a apptest.Answer) {
 
 var notMePath = regexp.MustCompile(`/not-me/[\w-]{43}`)
 
-// naming returns the members of a request that name a recipient.
+// naming returns the JSON members of a request that name a recipient.
 func (p *proof) naming(to string) string {
 	if p.carriers != nil {
 		return `"channel":"sms","to":"` + p.carriers.number(to) + `"`
@@ -185,20 +186,20 @@ func (p *proof) naming(to string) string {
 	return `"channel":"email","to":"` + to + `"`
 }
 
-// look asks for the quota of a recipient, as q describes the caller. more has further members of
-// the body, each after a comma.
+// look reads the quota of a recipient. q describes the caller. more has further members of the
+// body, each after a comma.
 func (p *proof) look(to, more string, q history.Request) {
 	q.Kind, q.Recipient = history.Look, to
 	p.call(http.MethodPost, "/v1/quota", `{`+p.naming(to)+more+`}`, q)
 }
 
-// administer has an administrator do something to a recipient.
+// administer performs an administrator's action on a recipient.
 func (p *proof) administer(what string, q history.Request) {
 	p.call(http.MethodPost, "/v1/admin/"+what, `{`+p.naming(q.Recipient)+`,"reason":"ticket 7"}`, q, apptest.AsAdmin)
 }
 
-// unlucky asks for codes for a mailbox that accepts no mail, and reads the quota meanwhile and
-// afterwards. Once the answer shows the failure, each replica has given the place back.
+// unlucky requests codes for a mailbox that accepts no mail. It reads the quota meanwhile and
+// afterwards. Once an answer shows the failure, each replica has given the place back.
 func (p *proof) unlucky(ctx context.Context, random *rand.Rand, name string) {
 	to := name + "@example.com"
 	as := p.asKnown(random)
@@ -227,7 +228,7 @@ func ownCode(random *rand.Rand) string {
 	return string(code)
 }
 
-// pause waits as told, unless that is a second or longer.
+// pause waits as the answer says, unless that is a second or longer.
 func pause(ctx context.Context, random *rand.Rand, told time.Duration) {
 	if told <= 0 || told >= time.Second {
 		told = time.Duration(random.IntN(200)) * time.Millisecond
@@ -235,8 +236,8 @@ func pause(ctx context.Context, random *rand.Rand, told time.Duration) {
 	sleep(ctx, told)
 }
 
-// stranger asks, in browsers of many networks, for codes for other people, as often as it is
-// admitted. Every second stranger asks for the same code again after the wait in the answer.
+// stranger requests codes for other people, in browsers of many networks, until it is refused.
+// Every second stranger requests the same code again after the wait in the answer.
 func (p *proof) stranger(ctx context.Context, random *rand.Rand, _ string) {
 	to := fmt.Sprintf("crowd%d@example.com", random.IntN(16))
 	ask := p.browser(random, to)
@@ -248,8 +249,8 @@ func (p *proof) stranger(ctx context.Context, random *rand.Rand, _ string) {
 	}
 }
 
-// widget asks, in a browser, for codes for a person of its own. It reads the verification until the
-// next send is allowed, and then asks for the code again.
+// widget requests codes for one person, in the person's browser. It reads the verification until
+// the next send is allowed, and then requests the code again.
 func (p *proof) widget(ctx context.Context, random *rand.Rand, name string) {
 	to := fmt.Sprintf("%s.%d@example.com", name, random.IntN(4))
 	ask := p.browser(random, to)
@@ -269,12 +270,12 @@ func (p *proof) widget(ctx context.Context, random *rand.Rand, name string) {
 	pause(ctx, random, 0)
 }
 
-// anywhere returns an address of a stranger.
+// anywhere returns a random address of a stranger.
 func anywhere(random *rand.Rand) string {
 	return fmt.Sprintf("198.%d.%d.%d", 18+random.IntN(2), random.IntN(256), random.IntN(256))
 }
 
-// browser returns a function that asks for a code for the recipient, in a browser with a network of
+// browser returns a function that requests a code for the recipient, in a browser with a network of
 // its own.
 func (p *proof) browser(random *rand.Rand, to string) (ask func(more string) apptest.Answer) {
 	from := anywhere(random)
@@ -284,15 +285,15 @@ func (p *proof) browser(random *rand.Rand, to string) (ask func(more string) app
 	}
 }
 
-// deputy asks for codes on behalf of strangers: as a back end with a form that anybody can fill in,
-// and by the hook of an auth server. Half of the codes are for recipients whom persons and browsers
-// ask for too, the others for eight that nothing else uses.
+// deputy requests codes on behalf of strangers, as a back end with a public form does, and through
+// the hook of an auth server. Half of the codes are for recipients of persons and browsers. The
+// others are for eight recipients that no other client uses.
 func (p *proof) deputy(ctx context.Context, random *rand.Rand, name string) {
 	to := fmt.Sprintf("%s.%d@example.com", name, random.IntN(8))
 	if random.IntN(2) == 0 {
 		to = fmt.Sprintf("crowd%d@example.com", random.IntN(8))
 	}
-	if p.carriers == nil && !p.mixed.Load() && random.IntN(2) == 0 { // a hook names no address
+	if p.carriers == nil && !p.mixed.Load() && random.IntN(2) == 0 { // a hook sends no client_ip
 		pause(ctx, random, p.hook(random, to))
 		return
 	}
@@ -307,7 +308,7 @@ func (p *proof) deputy(ctx context.Context, random *rand.Rand, name string) {
 	pause(ctx, random, time.Duration(a.RetryAfterMS)*time.Millisecond)
 }
 
-// toldByHook finds the wait in the text by which a hook refuses.
+// toldByHook matches the wait in the text with which a hook refuses.
 var toldByHook = regexp.MustCompile(`"http_code":429,.* in (\d+) seconds?\.`)
 
 // hook sends the request of an auth server with a code of its own. It records the answer like that
@@ -380,7 +381,7 @@ func (p *proof) codeOf(ctx context.Context, send string) string {
 	return ""
 }
 
-// list notes how every send ended, as administrators are told, and reports whether all have.
+// list records how every send ended, as the admin API tells it. It returns true if all have ended.
 func (p *proof) list() (ended bool) {
 	p.Helper()
 	ended = true
@@ -404,7 +405,7 @@ func (p *proof) list() (ended bool) {
 	return ended
 }
 
-// arrived notes the messages that arrived, and returns their codes.
+// arrived records the messages that arrived, and returns their codes.
 func (p *proof) arrived() map[string]bool {
 	p.Helper()
 	codes := map[string]bool{}

@@ -1,6 +1,6 @@
-// Package parts tests the service on real parts that fail. TestProve has processes, Redis, Postgres
-// and the network fail under load; TestSlowPostgresUnderOverload has more requests come than a slow
-// Postgres can serve; TestRollingRestarts restarts replicas behind a proxy.
+// Package parts tests the service on real parts that fail. In TestProve, processes, Redis, Postgres
+// and the network fail under load. In TestSlowPostgresUnderOverload, more requests come than a slow
+// Postgres can serve. TestRollingRestarts restarts replicas behind a proxy.
 package parts
 
 import (
@@ -39,7 +39,7 @@ var (
 
 func TestMain(m *testing.M) { os.Exit(apptest.Main(m, 4, 1)) }
 
-// form is a way to run the service, with what may fail there.
+// form is a way to run the service, with the faults that may happen there.
 type form struct {
 	name     string
 	open     func(*testing.T) *apptest.Stack
@@ -54,7 +54,7 @@ var forms = []form{
 }
 
 func oneFile(t *testing.T) *apptest.Stack {
-	s := apptest.Embedded(t) // but for the mail server
+	s := apptest.Embedded(t) // embedded, except for the mail server
 	s.SMTP = smtptest.StartAt(t, servertest.FreePort(t), smtptest.Script{})
 	s.Env["SENDCODE_SMTP_URL"] = s.SMTP.URL()
 	return s
@@ -67,8 +67,8 @@ func onPostgresAlone(t *testing.T) *apptest.Stack {
 	return s
 }
 
-// settings has windows that pass during a run. Of the places in six seconds the last is kept for
-// persons whom the back end knows.
+// settings has windows that end during a run. Of the places in six seconds, the last one is
+// reserved for persons whom the back end knows.
 const settings = `public_url: ` + publicURL + `
 policies:
   default:
@@ -82,49 +82,49 @@ hooks: [{name: auth, server: supabase-email, secret_env: AUTH_SECRETS}]
 
 const hookSecret = "a secret of the auth server's hook"
 
-// strangers are all that strangers may get of the rule long.
+// strangers is the part of the rule long that strangers may use.
 var strangers = history.Rule{Name: "long, but for its reserve", Limit: 2, Window: 6 * time.Second}
 
-// bouncing are mailboxes that accept no mail, so that places are given back all the time.
+// bouncing are mailboxes that accept no mail, so places are given back all the time.
 var bouncing = []string{"bouncing@example.com", "bouncing0@example.com", "bouncing1@example.com", "bouncing2@example.com"}
 
-// enough is how many answers let each promise be judged, on a machine too on which processes start
-// slowly.
+// enough is how many answers suffice to judge each promise, even on a machine on which processes
+// start slowly.
 const enough = 500
 
-// proof is one run. Fields below mu are of all clients.
+// proof is one run. All clients use the fields below mu.
 type proof struct {
 	*apptest.Stack
 	random    *rand.Rand
 	links     []*toxiproxy.Proxy // to Redis, Postgres, the mail server and carriers
-	carriers  *carriers          // of text messages; nil: codes go by mail
+	carriers  *carriers          // the carriers of text messages; nil: codes are sent by mail
 	happened  map[string]int     // faults by name
 	order     []string           // faults with their begin and end, printed if a promise is broken
-	logs      []*servertest.Text // of each process
-	disk      *servertest.Disk   // of the database; nil: that of the machine
-	fewer     bool               // the policy in force has a place less than the loosest
+	logs      []*servertest.Text // the log of each process
+	disk      *servertest.Disk   // the disk of the database; nil: the machine's
+	fewer     bool               // the policy in force has one place less than the loosest one
 	more      string             // rules of the policy, as lines of the configuration
 	programs  [2]string          // what each replica runs; "": this build
 	databases [2]string          // where each replica's database is; "": as the setting says
 	mixed     atomic.Bool        // a replica may run the older version
 
-	reported         atomic.Int64 // mails, by their recipients
+	reported         atomic.Int64 // how many mails their recipients have reported
 	mu               sync.Mutex
 	replicas         []*apptest.Process
-	turn             int // of the replicas: a load balancer's
+	turn             int // whose turn it is: the replicas answer in turn, as behind a load balancer
 	seen             history.History
 	cut, unavailable int
-	hooked           int             // sends that the hook accepted
-	byStrangers      map[string]bool // sends that strangers were given, by ID
+	hooked           int             // how many sends the hook accepted
+	byStrangers      map[string]bool // the IDs of the sends that strangers got
 }
 
 // In each form, several processes serve a thousand recipients, and strangers with a public key.
 // Meanwhile processes are killed, stopped and frozen, links are cut, and Postgres is restarted.
-// Redis, or a node of a Cluster, is flushed, stalled, and replaced by an empty server. A judge that
-// knows only the answers and the mailbox then counts, for each promise of docs/PROMISES.md except
-// the last, how much it judged, what broke the promise, and what broke it as a sentence of that
-// document allows. The service recovers by itself. Postgres alone and a Cluster have the rows and
-// the limiter of these two: TestMoreForms has them.
+// Redis, or a node of a Cluster, is flushed, stalled, and replaced by an empty server. Then a judge
+// that knows only the answers and the mailbox counts, for each promise of docs/PROMISES.md except
+// the last, how many results it judged, how many broke the promise, and how many broke it in a way
+// that the document allows. The service recovers by itself. Postgres alone and a Cluster have the
+// rows and the limiter of the two forms here, so only TestMoreForms tests them.
 func TestProve(t *testing.T) { proveEach(t, []form{forms[0], forms[2]}) }
 
 func proveEach(t *testing.T, forms []form) {
@@ -203,7 +203,8 @@ func (p *proof) start(n int) {
 	}
 }
 
-// underLoad runs the faults while clients ask, and then waits until the service is whole.
+// underLoad runs the faults while clients send requests, and then waits until the service works
+// again.
 func (p *proof) underLoad(faults func(ctx context.Context)) {
 	p.Helper()
 	ctx, cancel := context.WithCancel(p.Context())
@@ -231,7 +232,7 @@ func (p *proof) underLoad(faults func(ctx context.Context)) {
 		p.Await("a replica to be whole again", func() bool {
 			a, err := p.At(r.Base, http.MethodGet, "/readyz", "")
 			whole := err == nil && (string(a.Raw) == "ok" || string(a.Raw) == apptest.DatabaseSlow)
-			if asked++; !whole && asked%20 == 0 { // only a mail can tell that a suspended mail server is back
+			if asked++; !whole && asked%20 == 0 { // only a mail can show that a suspended mail server works again
 				p.ask(p.random, fmt.Sprintf("whole%d.%d@example.com", i, asked), known, history.Request{})
 			}
 			return whole
@@ -244,13 +245,13 @@ func (p *proof) underLoad(faults func(ctx context.Context)) {
 	}
 }
 
-// Bounds of what a run checks in addition to the judge.
+// A run checks these bounds in addition to the judge.
 const (
 	reserve = "a stranger leaves the last place"
 	secrecy = "the code is nowhere but in the message"
 )
 
-// report judges, and prints each promise with its count.
+// report runs the judge, and prints each promise with its count.
 func (p *proof) report() {
 	p.Helper()
 	codes := p.arrived()

@@ -31,7 +31,7 @@ func TestRollingRestartsBehindOthers(t *testing.T) {
 	}
 }
 
-// installation is a service by itself, behind a HAProxy with others.
+// installation is an installation of the service that shares a HAProxy with others.
 type installation struct {
 	*apptest.Stack
 	*apptest.Process
@@ -125,13 +125,13 @@ func TestAnAppMoves(t *testing.T) {
 	}
 }
 
-// feigned is a replica whose answers a test decides. Its /readyz always answers 200.
+// feigned stands for a replica: the test decides its answers. Its /readyz always answers 200.
 type feigned struct {
 	*httptest.Server
-	status atomic.Int32 // of answers; 0: none is given
+	status atomic.Int32 // the status of its answers; 0: it does not answer
 	mu     sync.Mutex
-	got    map[string]int // requests, by their bodies or query
-	free   chan struct{}  // closed: those without an answer end
+	got    map[string]int // how many requests it got, by their body or query
+	free   chan struct{}  // closing it ends the requests without an answer
 }
 
 func feign(t *testing.T) *feigned {
@@ -184,7 +184,7 @@ func TestProxiesRepeatWhatMayBeRepeated(t *testing.T) {
 					addresses[i] = replicas[i].Listener.Addr().String()
 				}
 				brief := proxy.With("12s", "2s")
-				if proxy.Name != servertest.Caddy.Name { // which repeats less
+				if proxy.Name != servertest.Caddy.Name { // Caddy repeats fewer requests
 					brief = brief.With("8s", "1s")
 				}
 				base := servertest.Proxy(t, brief, deploy, addresses)
@@ -200,7 +200,7 @@ func TestProxiesRepeatWhatMayBeRepeated(t *testing.T) {
 						return 0, err.Error()
 					}
 					maps.Copy(r.Header, header)
-					r.Header.Set("Expect", "100-continue") // so the body comes after the head, as from many clients
+					r.Header.Set("Expect", "100-continue") // many clients send the body after the head, so this one does, too
 					a, err := late.RoundTrip(r)
 					if err != nil {
 						return 0, err.Error()
@@ -269,8 +269,8 @@ func TestProxiesRepeatWhatMayBeRepeated(t *testing.T) {
 	}
 }
 
-// A client that sends garbage, or stops in the middle, makes the proxy leave no good replica out:
-// both get the requests that follow, and none fails.
+// If a client sends garbage, or stops in the middle of a request, the proxy still uses both
+// replicas: each gets some of the next requests, and none fails.
 func TestProxiesLeaveNoGoodReplicaOut(t *testing.T) {
 	t.Parallel()
 	const head = "POST /v1/verifications HTTP/1.1\r\nHost: codes.example\r\n"

@@ -16,7 +16,7 @@ import (
 	"sendcode/internal/run/app/apptest"
 )
 
-// deploy is the directory of the files that operators copy.
+// deploy is the directory with the files that operators copy.
 const deploy = "../../../../deploy"
 
 // restarts is how often TestRollingRestarts restarts both replicas; `make soak` sets it to twenty.
@@ -25,8 +25,9 @@ var restarts = flag.Int("parts.restarts", 1, "how often both replicas are restar
 // admitted is a line of /metrics of a replica that has admitted a send.
 var admitted = regexp.MustCompile(`sendcode_requests_total\{[^}]*outcome="admitted"[^}]*\} [1-9]`)
 
-// steady sends 60 requests a second through a proxy until the context ends. failed are answers
-// other than 202, by status; of the proxy's own the status is negative, and 0 is none.
+// steady sends 60 requests a second through a proxy until the context ends. failed counts the
+// answers other than 202, by status. If the proxy itself answered, the status is negative; 0 means
+// that no answer came.
 func steady(ctx context.Context, s *apptest.Stack, base, name string) (wait func() (sent int, failed map[int]int)) {
 	var all sync.WaitGroup
 	var mu sync.Mutex
@@ -80,7 +81,7 @@ func restartBehind(t *testing.T, proxy servertest.ReverseProxy) {
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	wait := steady(ctx, s, base, "rolling")
-	reached := func(i int) { // by the proxy
+	reached := func(i int) { // waits until the proxy uses replica i
 		s.Await("a replica to be used", func() bool {
 			a, err := s.At(replicas[i].Base, http.MethodGet, "/metrics", "")
 			return err == nil && admitted.Match(a.Raw)
@@ -99,8 +100,8 @@ func restartBehind(t *testing.T, proxy servertest.ReverseProxy) {
 	}
 	stop()
 	sent, failed := wait()
-	// A replica on a busy machine may answer 503 now and then; and if two replicas answer the
-	// proxy's check late, the proxy has no replica. A replica that starts or stops would cause many
+	// On a busy machine, a replica may answer 503 now and then. If two replicas answer the proxy's
+	// check late, the proxy has no replica. A replica that starts or stops badly would cause many
 	// such answers.
 	allowed := map[int]int{http.StatusServiceUnavailable: sent / 100, -http.StatusServiceUnavailable: sent / 500}
 	for status, n := range failed {

@@ -75,7 +75,7 @@ func TestStalledRedisUnderLoad(t *testing.T) {
 					}
 				})
 			}
-			// The first stall is longer than a call of the limiter waits.
+			// The first stall is longer than a call of the limiter may wait.
 			for stall := 3 * time.Second; ctx.Err() == nil; stall = time.Second + rand.N(5*time.Second) {
 				apptest.Sleep(500 * time.Millisecond)
 				apptest.Must(t, redis.Do(t.Context(), "CLIENT", "PAUSE", stall.Milliseconds(), "ALL").Err())
@@ -87,7 +87,7 @@ func TestStalledRedisUnderLoad(t *testing.T) {
 				most := replicas * map[string]int{"brief": 10, "whole": 30, "all": 60, "send": 30}[rule]
 				window := map[bool]time.Duration{true: 2 * time.Second, false: time.Hour}[rule == "brief"]
 				for _, first := range all {
-					n := 0 // surely within one window: a request may be admitted at any instant before its answer
+					n := 0 // how many surely lie in one window: a request may be admitted at any instant before its answer
 					for _, a := range all {
 						if !a.asked.Before(first.asked) && a.answered.Sub(first.asked) < window {
 							n++

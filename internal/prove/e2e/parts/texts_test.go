@@ -15,7 +15,7 @@ import (
 )
 
 // aliyun is a server that accepts verification messages as Alibaba Cloud documents it. For the
-// phone number full it answers that the number got too many messages in a minute.
+// phone number full, it answers that the number got too many messages in a minute.
 type aliyun struct {
 	mu    sync.Mutex
 	sent  []url.Values
@@ -41,7 +41,7 @@ func (a *aliyun) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = fmt.Fprintf(w, `{"Code":"OK","Success":true,"Model":{"VerifyCode":%q,"BizId":"%d^0"}}`, params.Code, len(a.sent))
 }
 
-// startAliyun starts one that is the carrier of the service.
+// startAliyun starts a server that is the carrier of the service.
 func startAliyun(s *apptest.Stack) (carrier *aliyun, settings string) {
 	carrier = &aliyun{}
 	server := httptest.NewServer(carrier)
@@ -52,8 +52,9 @@ func startAliyun(s *apptest.Stack) (carrier *aliyun, settings string) {
 		"secret_env: ALIYUN_SECRET, sign: 速通互联验证码, templates: {default: {zh-Hans: '100001'}}, params: [code, minutes]}]}\n"
 }
 
-// A code is sent by Aliyun's verification messages, in Aliyun's own text: it is sent, sent again,
-// and entered. Aliyun's limit for a phone number makes that number wait.
+// A code goes out as one of Aliyun's verification messages, in Aliyun's own text. It is sent, sent
+// again, and entered. If Aliyun's limit for a phone number refuses a message, the number has to
+// wait.
 func verificationMessages(s *apptest.Stack, f form, carrier *aliyun) {
 	last := f.replicas - 1
 	ask := func(number string) apptest.Answer {

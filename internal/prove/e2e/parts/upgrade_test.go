@@ -21,12 +21,12 @@ import (
 	"sendcode/internal/run/commands"
 )
 
-// olderVersion is the version before this one, from which the upgrade is tested. Until the first
-// tag, it is a commit whose schema this version can migrate. Empty: there is none.
+// olderVersion is the version before this one, from which the test upgrades. Until the first tag,
+// it is a commit whose schema this version can migrate. Empty: there is none.
 const olderVersion = "dfe0f1613"
 
-// buildOlder builds sendcode of the older version, and that version's test program, which serves as
-// sendcode does and prints its address as this version does.
+// buildOlder builds sendcode of the older version. It also builds that version's test program,
+// which serves as sendcode does and prints its address as this version's test program does.
 func buildOlder(t *testing.T) (sendcode, serving string) {
 	t.Helper()
 	if olderVersion == "" {
@@ -94,9 +94,9 @@ func TestProveAnUpgrade(t *testing.T) {
 				p.restartReplica(len(p.replicas) - 1)
 				p.fail(ctx, *proving, 0, slices.Clone(ofProcesses))
 				p.fail(ctx, 0, 0, []fault{p.change("")})
-				// As UPGRADING.md says: once all replicas are upgraded, back ends say "known".
-				// Until then a person has the places in reserve at one replica and not at another,
-				// as with two policies.
+				// As UPGRADING.md says, back ends send "known" only when all replicas are upgraded.
+				// Until then, a person has the places in reserve at one replica and not at another,
+				// as under two policies.
 				p.mixed.Store(false)
 				p.seen.Changes = append(p.seen.Changes, [2]time.Time{began, time.Now()})
 				p.fail(ctx, *proving/2, 0, slices.Clone(ofProcesses))
@@ -106,10 +106,10 @@ func TestProveAnUpgrade(t *testing.T) {
 	}
 }
 
-// A file that the older version wrote stays usable: in place after a kill; in a backup that the
-// older version made while it served; after a return to the older version; there in a backup of
-// this version, too; and in Postgres. A code from before is approved, a recipient waits as before,
-// and a send that waited for its mail server arrives.
+// A SQLite file that the older version wrote stays usable in five cases: in place after a kill;
+// from a backup that the older version made while it served; after a return to the older version;
+// from a backup that this version makes then; and in Postgres. A code from before is approved, a
+// recipient waits as before, and a send that waited for its mail server arrives.
 func TestFilesOfAnUpgrade(t *testing.T) {
 	sendcode, older := buildOlder(t)
 	s := oneFile(t)

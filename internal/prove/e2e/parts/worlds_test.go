@@ -29,7 +29,7 @@ var onACluster = form{
 	}, 2, slices.Concat(ofProcesses, ofPostgres, ofNodes),
 }
 
-// moreForms are tried by TestMoreForms alone.
+// moreForms are forms that only TestMoreForms tries.
 var moreForms = []form{
 	forms[1],
 	onACluster,
@@ -63,11 +63,11 @@ var moreForms = []form{
 	{textMessages, apptest.OnOwnPostgres, 2, slices.Concat(ofProcesses, ofPostgres, []fault{{"failures of a carrier", (*proof).carrierFails}})},
 }
 
-// Forms for which make test has no time are judged as those of TestProve are.
+// The forms for which make test has no time are judged as in TestProve.
 func TestMoreForms(t *testing.T) { proveEach(t, moreForms) }
 
-// failover makes the primary fail, has the Sentinel promote the replica, and brings the old one
-// back: the Sentinel makes it a replica some seconds later.
+// failover makes the primary fail, lets the Sentinel promote the replica, and starts the old
+// primary again. Some seconds later, the Sentinel makes it a replica.
 func (p *proof) failover(ctx context.Context, fail, back func(*servertest.RedisServer) error) {
 	p.Await("a replica that can be promoted", func() bool { return p.Sentinel.InStep(ctx) == nil })
 	began, was := time.Now(), p.Redis
@@ -75,12 +75,12 @@ func (p *proof) failover(ctx context.Context, fail, back func(*servertest.RedisS
 	apptest.Must(p.T, fail(was))
 	p.Await("another primary", func() bool { return p.Sentinel.Promoted(ctx, was.Addr()) })
 	p.Redis = p.Nodes[1-slices.Index(p.Nodes, was)]
-	apptest.Must(p.T, back(was)) // a frozen process now answers the requests that it got before
+	apptest.Must(p.T, back(was)) // a process that was frozen now answers its earlier requests
 	p.seen.Failovers = append(p.seen.Failovers, [2]time.Time{began, time.Now()})
 }
 
-// slow makes the standby receive nothing for a while, perhaps as long as a lease, and calls then.
-// The standby loses what the primary sent meanwhile, unless the primary sends that again.
+// slow stops the standby's receiver for a while, perhaps for as long as a lease, and then calls
+// then. If the primary does not send that part of its log again, the standby lacks it.
 func (p *proof) slow(ctx context.Context, then func()) {
 	began, receiver := time.Now(), 0
 	p.Await("a standby that receives", func() bool { receiver = p.Standby.Receiver(ctx); return receiver != 0 })
@@ -93,7 +93,7 @@ func (p *proof) slow(ctx context.Context, then func()) {
 	}
 }
 
-// standbyAway has the primary wait for a standby that is away.
+// standbyAway stops the standby, so that the primary waits for it.
 func (p *proof) standbyAway(ctx context.Context) {
 	p.crash()
 	p.Standby.Stop()
@@ -112,8 +112,8 @@ func (p *proof) promote(ctx context.Context) {
 	p.crash()
 }
 
-// Each form for a night: all its faults, and a disk that is full, the death of all replicas, locks
-// on tables, and changes of policies.
+// Each form runs for a night with all its faults. The night adds a full disk, the death of all
+// replicas, locks on tables, and changes of policies.
 func TestProveAtNight(t *testing.T) {
 	for _, f := range forms {
 		t.Run(f.name, func(t *testing.T) {
@@ -130,8 +130,8 @@ func TestProveAtNight(t *testing.T) {
 	}
 }
 
-// A clock is set: Redis's by minutes, an hour and a day, Postgres's by a part of a window. That of
-// a file is the machine's; ./internal/prove/simulate sets it.
+// A clock is set: that of Redis by minutes, an hour and a day, that of Postgres by a part of a
+// window. The form on a file uses the machine's clock; ./internal/prove/simulate sets it there.
 func TestProveWhileAClockIsSet(t *testing.T) {
 	for name, c := range map[string]struct {
 		open  func(*testing.T) *apptest.Stack
@@ -152,7 +152,7 @@ func TestProveWhileAClockIsSet(t *testing.T) {
 			s := c.open(t)
 			clock := c.clock(s)
 			p := newProof(s, "two replicas, and the clock of "+name+" is set")
-			p.seen.Skew, p.seen.FewerLeft = time.Second, p.seen.Limiter // a wait that is told during a step may be too long
+			p.seen.Skew, p.seen.FewerLeft = time.Second, p.seen.Limiter // a wait in an answer during a step may be too long
 			p.start(2)
 			p.underLoad(func(ctx context.Context) {
 				var ahead time.Duration
