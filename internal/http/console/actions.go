@@ -24,9 +24,9 @@ import (
 // sendAction is an action that the page of a send offers. The function do performs the action. If
 // the action reveals the recipient, do returns the full recipient in shown. Otherwise shown is "".
 type sendAction struct {
-	Name              string // in the roles, the audit log and the keys of texts
+	Name              string // the action's name in the roles, the audit log and the keys of texts
 	Path              string // the last part of the action's URL, after the send's
-	Key               string // on the keyboard, of the link to the action's form
+	Key               string // the key on the keyboard that follows the link to the action's form
 	Sure              bool   // the action can't be undone, so its form has a box to tick
 	needsPending      bool   // it needs a pending verification
 	needsVerification bool   // it needs a verification
@@ -49,9 +49,9 @@ var sendActions = []sendAction{
 // problem.
 type actionError struct {
 	status int
-	key    string        // of the texts
-	reason string        // of a send that failed at once
-	wait   time.Duration // until the action can be done; 0: another reason
+	key    string        // the key of the texts
+	reason string        // if a send failed at once: its reason
+	wait   time.Duration // time until the action can be done; 0: another reason
 }
 
 // sendFailedKey is the key for a send that was admitted and failed at once. The send's page
@@ -274,7 +274,7 @@ type actionResult struct {
 	done          bool // the action was done, or at least begun; the page reads what became of it
 	Outcome       explain.ActOutcome
 	Problem       string
-	FullRecipient string // after the action reveal
+	FullRecipient string // set after the action reveal
 	Reason        string // as typed; empty if the action was done
 }
 

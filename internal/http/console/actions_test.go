@@ -83,7 +83,7 @@ func TestAPersonsExport(t *testing.T) {
 		act{Who: "admin", What: auth.ActionExportRecipient, Outcome: store.AuditDone, Detail: "rows=4", To: s.To, Reason: "ticket 7"})
 }
 
-// A refusal belongs to no code, but its quota can be reset.
+// A refusal belongs to no code, but an administrator can reset its quota.
 func TestDeedsOfARefusal(t *testing.T) {
 	r, b := loggedIn(t)
 	refusal := r.refused("bo@example.com", "minute", 42*time.Second, 3)
@@ -273,7 +273,7 @@ func TestActsSayWhatIsSo(t *testing.T) {
 		return again.Status == store.Sent
 	})
 	contains(t, b.Get(page+"?done=verification.resend"), `<p class="note good" role="status">Sent again at`, "accepted it.")
-	lacks(t, b.Get(explain.SendPageAddress(again.ID)+"?done=verification.resend"), "Sent again at") // the send is the newest one itself
+	lacks(t, b.Get(explain.SendPageAddress(again.ID)+"?done=verification.resend"), "Sent again at") // the send itself is the newest send
 	lacks(t, b.Get(page+"?done=verification.cancel"), "The code is canceled")
 	lacks(t, b.Get(page+"?done=recipient.erase"), "is erased")
 

@@ -116,7 +116,7 @@ const clipped = `[...document.querySelectorAll("main *")].filter(e => !e.closest
 	|| e.matches(".sends :is(td, th)") && !e.title && e.scrollWidth > e.clientWidth + 1 || e.matches(".sends:not(.now) td.why") && e.scrollWidth > e.clientWidth + 1))
 	.map(e => e.tagName + "." + e.className).slice(0, 3).join(" ")`
 
-// An operator goes from "where is my code?" to the audit entry by keyboard: the operator finds the
+// By keyboard, an operator goes from "where is my code?" to the audit entry: the operator finds the
 // refused send by its recipient, copies the reply, resets the quota, and sees the entry.
 func resetsAQuota(t *testing.T, browser chromium) {
 	r := newRig(t)
@@ -151,7 +151,7 @@ func resetsAQuota(t *testing.T, browser chromium) {
 	w.says(`document.querySelector("[role=alert]").innerText + "|" + document.querySelector("#reason").value`,
 		"Leave names", "|ana@example.com called")
 	w.says(`(addEventListener("submit", (e) => e.preventDefault(), { once: true }), document.querySelector("#reason").form.requestSubmit(),
-		"held " + document.querySelector("#reason").readOnly)`, "held true") // until the answer is there
+		"held " + document.querySelector("#reason").readOnly)`, "held true") // held until the answer arrives
 	w.leads(page+"?done=quota.reset", chromedp.SetValue(chromedp.CSS("#reason"), "ticket 7"), reset)
 	w.says(
 		`document.querySelector("[role=status]").innerText + !document.querySelector(".pips").innerText.includes("free in")`,

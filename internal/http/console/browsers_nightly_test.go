@@ -17,8 +17,7 @@ import (
 	"sendcode/internal/store"
 )
 
-// Six tasks of support are the same in Firefox, by keyboard, and so is what a control says after
-// Back.
+// In Firefox, six tasks of support work by keyboard, and controls have the right values after Back.
 func TestConsoleInFirefox(t *testing.T) {
 	browser := browsertest.Firefox(t)
 	t.Run("tasks", func(t *testing.T) { tasksOfSupport(t, browser) })
@@ -95,8 +94,8 @@ func tasksOfSupport(t *testing.T, browser browsertest.Browser) {
 	servertest.Await(t, "the export's end", func() bool { return len(r.Entries(auth.ActionExportRecipient)) == 2 })
 }
 
-// controlsAfterBack tests that filters say what the rows are, and that fields take letters, after a
-// way back and after the page is loaded again.
+// controlsAfterBack tests that filters show which rows are listed, and that fields take letters,
+// after Back and after a reload.
 func controlsAfterBack(t *testing.T, browser browsertest.Browser) {
 	r := newRig(t)
 	sent := r.sent("ana@example.com")
@@ -132,7 +131,7 @@ func controlsAfterBack(t *testing.T, browser browsertest.Browser) {
 	p.Until(`document.querySelector("[name=status]").value === "failed"`)
 	says("the page", `location.search`, "")
 
-	// A search, Back, another word; and a form, Back.
+	// A search is followed by Back and another search, and a form by Back.
 	p.Go(site + "/admin")
 	r.Must(p.Keys("/"))
 	p.Leads("/admin?recipient=", func() { r.Must(p.Keys("ana@example.com\r")) })

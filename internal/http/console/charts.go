@@ -46,7 +46,7 @@ type tableRow struct {
 	Cells []string
 }
 
-// The size of a chart, in units of the drawing.
+// These are the sizes of a chart, in units of the drawing.
 const (
 	chartWidth  = 720.0
 	chartHeight = 160.0

@@ -99,7 +99,7 @@ func (console *Console) showSend(c echo.Context, status int, s store.SendDetails
 }
 
 // withoutVain returns the actions. If another message would not go out either, it leaves out the
-// actions that send one.
+// actions that send a message.
 func withoutVain(actions []sendAction, v explain.Verdict) []sendAction {
 	if !v.Suppressed {
 		return actions

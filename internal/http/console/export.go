@@ -35,7 +35,7 @@ var exportColumns = slices.Concat([]string{
 	"outcome", "outcome_at",
 })
 
-// Bounds of exports in a process.
+// These constants bound the exports of a process.
 const (
 	maxExportRows        = 1_000_000
 	maxConcurrentExports = 2

@@ -27,7 +27,7 @@ import (
 	"sendcode/internal/verify/support"
 )
 
-// exportOf reads a whole export.
+// exportOf returns the rows of an export.
 func exportOf(t *testing.T, body []byte) (rows []map[string]string) {
 	t.Helper()
 	text, marked := strings.CutPrefix(string(body), byteOrderMark)
@@ -289,8 +289,8 @@ func TestHarmless(t *testing.T) {
 		"%x": "'%x", "|x": "'|x", "％x": "'％x", " |cmd": "' |cmd", "50%": "50%", "x;%y": "x;'%y", "\tx": "'\tx", "\rx": "'\rx",
 		"\nx": "'\nx", "\t=1": "'\t'=1", "\x00=1": "'\x00=1", " =1": "' =1", "\u00a0+1": "'\u00a0+1", "\u3000@x": "'\u3000@x", "＝1": "'＝1",
 		"＠x": "'＠x", "\u200b=1": "'\u200b=1", "\xff=1": "\ufffd=1",
-		// These hold even if a program divides lines at semicolons, tabs or bars, or if a line's
-		// end counts within a cell.
+		// These cells are changed, too, because a program may divide lines at semicolons, tabs or
+		// bars, or at a line's end within a cell.
 		"x;=1;": "x;'=1;", ";+1": ";'+1", "x\t=1": "x\t'=1", "x|\u00a0@y": "x|'\u00a0@y", "x\r\n=1": "x\r\n'=1", "x;\"=1\";": "x;'\"=1\";",
 		"a\r\nb": "a\r\nb", "a; b, -1": "a; b,' -1", "x;;y": "x;;y",
 	} {

@@ -93,7 +93,7 @@ var firstWords = []struct{ typed, says string }{
 	{"23456789", "No reference or ID is “23456789”. " + how},
 	{"6789", "No reference or ID is “6789”. " + how},
 	{"0151 23456789", "No reference or ID is “0151 23456789”. " + how},
-	// A domain in both forms, and people in it.
+	// These searches are for a domain in both forms, and for people in it.
 	{"müller.example", "1 rows"},
 	{"@xn--mller-kva.example", "1 rows"},
 	{"ines@müller.example", ines},

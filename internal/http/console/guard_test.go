@@ -20,8 +20,8 @@ import (
 	"sendcode/web"
 )
 
-// Tests other signs of a request from another site. TestEveryRouteWithEveryRole tries every route
-// with Sec-Fetch-Site.
+// This test tries other signs of a request from another site. TestEveryRouteWithEveryRole tries
+// every route with Sec-Fetch-Site.
 func TestOtherSitesCannotPost(t *testing.T) {
 	b := newRig(t).LoggedIn()
 	form := url.Values{"q": {"ana@example.com"}}

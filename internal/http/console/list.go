@@ -51,14 +51,14 @@ type listView struct {
 	Filter  filterView
 	Search  searchView
 	Shared  texts.Sentence   // says that several rows share a support reference but are unrelated; nil for other lists
-	Person  *recipientHeader // when the list is one recipient's
+	Person  *recipientHeader // set if the list has the rows of one recipient
 	Rows    []sendRow
-	Count   string // of the rows
+	Count   string // the number of rows, in words
 	Nothing string // why there are no rows
 	// Verdict explains a recipient's leadingRow, or why there is no row. If Verdict is nil,
 	// the page shows no verdict.
 	Verdict          *explain.Verdict
-	Actions          []sendAction // on the leadingRow, that the reader may do
+	Actions          []sendAction // the actions on the leadingRow that the reader may do
 	Keys             []pageKey
 	Export           string              // address of all rows as a file; empty: no rows, or not allowed
 	ExportSemicolons string              // the same with semicolons

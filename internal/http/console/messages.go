@@ -81,7 +81,7 @@ func (console *Console) showMessages(c echo.Context, status int, query url.Value
 // it.
 func (console *Console) testMessageForm(c echo.Context, form url.Values) error {
 	w, t := layout.Words(c), testedMessage{To: form.Get("to")}
-	if _, err := console.messages(form); err != nil { // before the act: the page could not tell what became of it
+	if _, err := console.messages(form); err != nil { // read first: without the messages, the page could not show the result
 		return err
 	}
 	act, err := console.auth.NewAuditEntry(c, auth.ActionTestMessage)

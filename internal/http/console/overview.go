@@ -29,10 +29,10 @@ type overviewView struct {
 	UnderWay   *figureView // sends that are not finished now; nil: not known
 	Figures    []figureView
 	Sends      Chart
-	Became     Table            // of the sends
-	Prefixes   string           // how many are paused now; empty: none
+	Became     Table            // the outcomes of the sends
+	Prefixes   string           // how many prefixes are paused now; empty: none
 	Conversion []texts.Sentence // a sentence on each app where few codes of strangers are entered
-	By         store.Dimension  // how the table of codes is grouped
+	By         store.Dimension  // the dimension by which the table of codes is grouped
 	Codes      []store.ApprovalTally
 	Storage    []string // sentences on the oldest rows and on the rows due to be deleted
 	Partitions []store.Partition
@@ -45,7 +45,7 @@ type figureView struct {
 	Name, Value, Before string
 	Change              string       // the change since Before, with its sign; empty: unknown
 	Better, Worse       bool         // whether the change is good or bad news; both false: neither
-	Note                string       // in place of Before
+	Note                string       // shown in place of Before
 	Status              store.Status // the status of the rows that the figure counts; empty if the figure counts no rows
 }
 

@@ -41,7 +41,7 @@ type act = consoletest.Act
 // rig is a console over the use cases of its Rig.
 type rig struct {
 	*consoletest.Rig
-	console *Console // behind the newest handler
+	console *Console // the newest handler uses it
 	db      *sqldb.DB
 	ids     uint64
 

@@ -30,7 +30,7 @@ import (
 
 // finding is the result of a search. Exactly one field is set.
 type finding struct {
-	address string            // of a page of the console
+	address string            // the address of a page of the console
 	nobody  *unknownRecipient // a recipient to whom no row belongs
 	several []recipientLink   // recipients that pages show alike
 }
@@ -344,7 +344,7 @@ func (console *Console) searchAddress(ctx context.Context, typed string) (findin
 	}
 	parsed, err := verification.ParseRecipient(string(ch), to, "")
 	if err != nil {
-		if address, err := console.referenceAddress(ctx, typed, plain); err == nil { // of digits, as an order's number
+		if address, err := console.referenceAddress(ctx, typed, plain); err == nil { // a reference may have only digits, for example an order's number
 			return finding{address: address}, nil
 		}
 		return finding{}, err

@@ -55,7 +55,7 @@ func (c *sendCounts) add(t store.StatusCount) {
 type Total struct {
 	sendCounts
 	Refusals map[string]int `json:"refusals"` // requests, by rule
-	Failures map[string]int `json:"failures"` // by reason
+	Failures map[string]int `json:"failures"` // how many sends failed, by reason
 	// text messages that a carrier reported as not delivered
 	Undelivered int `json:"undelivered"`
 	Reported    int `json:"reported"`

@@ -144,7 +144,7 @@ func worksAWeekByKeyboard(t *testing.T, browser chromium) {
 
 	k.begins("find and explain")
 	k.finds("maria@example.com", person)
-	k.hears("RootWebArea", "Accepted by mx1.example.net") // in the title, which a screen reader reads first
+	k.hears("RootWebArea", "Accepted by mx1.example.net") // a screen reader reads the title first
 	k.hears("heading", "Accepted by mx1.example.net")
 	k.hears("paragraph", "They asked again at")
 	k.hears("link", "See that request")

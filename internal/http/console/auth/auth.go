@@ -23,7 +23,7 @@ type Config struct {
 	Factors  secondFactorStore
 	Limiter  limiter
 
-	AdminPassword     string // of the account admin
+	AdminPassword     string // the password of the account admin
 	AdminPasswordHash string // argon2id in PHC form, in place of AdminPassword; if both are empty, the account admin cannot log in
 	Tokens            []Token
 

@@ -50,7 +50,7 @@ func ChangeAccount(ctx context.Context, db accountStore, w AccountChangeRequest,
 		return "", err
 	}
 	act.What, act.Target, act.Reason = actionAccounts+"."+w.Do, w.Name, w.Reason
-	if w.Do == "factor" { // after a loss of the device; also for configuredAccount
+	if w.Do == "factor" { // for people who lost their device; also for configuredAccount
 		dropped, err := db.DropSecondFactor(ctx, w.Name, act)
 		if err == nil && !dropped {
 			err = fault.Invalid("name", "no_factor", "This account has no second factor.")

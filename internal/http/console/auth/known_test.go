@@ -12,7 +12,7 @@ import (
 	"sendcode/internal/kit/servertest"
 )
 
-// attackFrom tries n wrong passwords for the account from each of the networks, by four addresses
+// attackFrom tries n wrong passwords for the account from each of the networks, from four addresses
 // of a network in turn. An address that was refused does not try again, since the clock stands
 // still. compared is the number of passwords that were compared.
 func (r *rig) attackFrom(networks, n int) (compared int) {

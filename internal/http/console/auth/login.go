@@ -21,7 +21,7 @@ import (
 // loginView has the values of the login page.
 type loginView struct {
 	layout.Page
-	Next     string // where to go afterwards
+	Next     string // the page to show after the login
 	Name     string // as typed
 	Problem  string // what went wrong, in words; empty: nothing yet
 	Off      bool   // no login is possible, since the settings have neither a password nor a provider

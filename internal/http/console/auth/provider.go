@@ -29,10 +29,11 @@ type Provider struct {
 	Client      *openid.Provider
 	Title       string          // title that people read
 	Fingerprint string          // identifies the provider, client, name claim and role claim; when one changes, sessions end
-	Roles       map[string]Role // by value of the claim for roles
+	Roles       map[string]Role // by the value of the claim for roles
 }
 
-// The paths of a login by the provider, which sends browsers back to ProviderCallbackPath.
+// These are the paths of a login by the provider, which sends browsers back to
+// ProviderCallbackPath.
 const (
 	providerStartPath    = "/admin/oidc/start"
 	ProviderCallbackPath = "/admin/oidc/callback"

@@ -17,7 +17,7 @@ import (
 	"sendcode/internal/http/server"
 )
 
-// Every test checks an answer by these.
+// The tests check answers with these functions.
 var (
 	want, redirects, contains, lacks = consoletest.Want, consoletest.Redirects, consoletest.Contains, consoletest.Lacks
 )
@@ -43,7 +43,7 @@ func atProductCost(t *testing.T) {
 type rig struct {
 	*consoletest.Rig
 	provider *Provider
-	auth     *Auth // behind the newest handler
+	auth     *Auth // the newest handler uses it
 }
 
 func newRig(t *testing.T, changes ...func(*Config)) *rig {

@@ -18,7 +18,7 @@ import (
 // all rights.
 type Role string
 
-// The roles.
+// These are the roles.
 const (
 	Reader   Role = "reader"
 	Operator Role = "operator"
@@ -40,9 +40,9 @@ var actionsByMinRole = map[Role][]string{
 	Owner: {ActionEraseRecipient, ActionTestMessage, actionAccounts},
 }
 
-// The actions.
+// These are the actions.
 const (
-	ActionRead  = "read" // to read pages without full recipients; the only action that is not recorded
+	ActionRead  = "read" // reads pages without full recipients; the only action that is not recorded
 	actionLogin = "login"
 
 	actionLoginPassword = "login.password" // the first half of a login with a second factor

@@ -75,7 +75,7 @@ func (a *Auth) attachAndTouchSession(c echo.Context, v session) error {
 	return nil
 }
 
-// How long a session lives.
+// These constants limit the life of a session.
 const (
 	idleTimeout     = 30 * time.Minute
 	absoluteTimeout = 12 * time.Hour
@@ -94,7 +94,7 @@ type session struct {
 
 // After the right password, a session may still lack one of these.
 const (
-	lacksCode   = "code"   // of the second factor
+	lacksCode   = "code"   // the code of the second factor
 	lacksFactor = "factor" // no second factor, but the settings demand one
 )
 

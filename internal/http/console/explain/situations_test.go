@@ -70,7 +70,7 @@ func refusedBy(rule string, wait time.Duration, n int, more ...change) change {
 	}).and(more)
 }
 
-// Several situations begin with one of these.
+// These functions return the sends with which several situations begin.
 var (
 	accepted   = sentAs(store.Sent, "250 2.0.0")
 	suppressed = failedAs("suppressed", "", false)
@@ -255,7 +255,7 @@ func (s situation) reserved() situation {
 	return s.with(0, 0)
 }
 
-// of gives the rules whose wait is shown this scope.
+// of sets the scope of the rules whose wait is shown.
 func (s situation) of(scope quota.Scope) situation {
 	for i := range s.facts.Strangers.Rules {
 		s.facts.Strangers.Rules[i].Scope = scope

@@ -22,7 +22,7 @@ type Verdict struct {
 	Tone       Tone
 	What, Next texts.Sentence
 	Newer      *linkedText // a sentence about a newer request of the recipient for the same purpose; nil: there is none
-	Earlier    *linkedText // of a refusal: a sentence about the newest send before it; nil: there is none
+	Earlier    *linkedText // for a refusal: a sentence about the newest send before it; nil: there is none
 	Reply      personReply
 	Settled    bool // nothing is to do, so no action stands out
 	Suppressed bool // a suppression stops messages to the recipient now: only a lift helps

@@ -105,7 +105,7 @@ func (vi verdictInput) countedScopeKey() string {
 func (vi verdictInput) nextAdmittedText() texts.Sentence {
 	refusing := func(s quota.State) bool { return s.Name == vi.BlockedBy }
 	switch rule := vi.BlockedBy; {
-	case vi.facts.Quota == nil || vi.facts.RuleScope == "" && rule == policy.BackoffName: // which counts each class of callers apart
+	case vi.facts.Quota == nil || vi.facts.RuleScope == "" && rule == policy.BackoffName: // this rule counts each class of callers separately
 	case slices.ContainsFunc(vi.facts.Quota.Rules, refusing):
 		return vi.nextAdmittedTextByQuota()
 	case vi.facts.RuleScope == "" && rule != policy.CarrierName:
@@ -132,7 +132,7 @@ func (vi verdictInput) nextAdmittedTextByQuota() texts.Sentence {
 		switch s, _ := d.Blocking(); {
 		case policy.IsWiderScope(s.Scope):
 			tell("next.refused.reserved.wide", d)
-		case s.Scope == policy.BackoffScope: // of each class of callers, without a reserve
+		case s.Scope == policy.BackoffScope: // counts each class of callers, without a reserve
 			tell("next.refused.strangers", d)
 		default:
 			tell("next.refused.reserved", d)

@@ -60,11 +60,11 @@ type PagingFields struct {
 
 // List is one kind of rows, read by a filter F, newest first.
 type List[F, R any] struct {
-	Name       string                              // of the rows in JSON
-	Path       string                              // of the page
+	Name       string                              // the name of the rows in JSON
+	Path       string                              // the path of the page
 	Parameters func(f *F) Parameters               // its filters, beside cursor and limit
 	Place      func(f *F) PagingFields             // the fields of a filter that select the page
-	Cursor     func(r R) store.Cursor              // of a row: pages continue from it
+	Cursor     func(r R) store.Cursor              // returns the cursor of a row; the next page continues from it
 	JSON       func(r R, now time.Time) JSONObject // a row for scripts
 	Read       func(ctx context.Context, f F) (rows []R, now time.Time, err error)
 }

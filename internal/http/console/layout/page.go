@@ -17,7 +17,7 @@ import (
 // MenuEntry is an entry of the layout's menu. The key of its text is "nav." + Name.
 type MenuEntry struct {
 	Name, Path string
-	More       bool // in the submenu "More"
+	More       bool // the entry is in the submenu "More"
 }
 
 // MenuEntries are the menu, in its order.
@@ -39,12 +39,12 @@ type Page struct {
 	W      texts.Words
 	Title  string
 	Reader string // the account that is logged in; empty: none is
-	Role   string // of the account, in words
+	Role   string // the role of the account, in words
 	Here   string // name of the page's entry in the menu; empty: the page is not in the menu
-	Back   string // where a change of language or zone leads back to
+	Back   string // the page to show after a change of language or zone
 
 	Onward string      // the page that this page opens by itself at once; empty: none
-	Health *statusLine // how the service is; nil: the reader is not logged in
+	Health *statusLine // the state of the service; nil: the reader is not logged in
 }
 
 // statusLine returns the line that Show fills in.

@@ -62,7 +62,7 @@ type auditView struct {
 	People  []string // who acted in the rows
 	Topics  []string // providers whose subscription the reader may accept
 	Problem string
-	Typed   url.Values // in the form that was refused
+	Typed   url.Values // the fields of the form that was refused
 }
 
 func (handlers *Handlers) auditPage(c echo.Context) error {

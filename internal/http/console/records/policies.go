@@ -24,7 +24,7 @@ type policiesView struct {
 	Policies          []support.PolicyWithPurposes
 	OnSends, OnChecks []policy.RuleInForce // built-in rules
 	Others            []otherStop
-	stops             []store.StopCount // of the last countedTime; nil: not known
+	stops             []store.StopCount // what was stopped in the last countedTime; nil: not known
 	known             bool              // stops is known
 }
 
@@ -34,7 +34,7 @@ const countedTime = 7 * 24 * time.Hour
 // otherStop describes a stop of sends that is not a rule of a policy.
 type otherStop struct {
 	Name, What string
-	Link       string // to what it stopped, or to its list; empty: none
+	Link       string // leads to the rows that it stopped, or to its list; empty: none
 	Count      string
 }
 
@@ -125,7 +125,7 @@ type rulesTable struct {
 	Rules    []policy.RuleInForce
 	Limits   []limitColumn
 	checks   bool     // the rules are on checks
-	Purposes []string // whose refusals are counted; nil: all of which no policy has a rule of this name
+	Purposes []string // the purposes whose refusals are counted; nil: all purposes whose policy has no rule of this name
 }
 
 // Refusals returns how many requests a rule refused in the last days, with the address of their

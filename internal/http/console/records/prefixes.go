@@ -61,7 +61,7 @@ type prefixesView struct {
 	May     bool // the reader may end pauses
 	Outcome explain.ActOutcome
 	Problem string
-	Typed   url.Values // in the form that was refused
+	Typed   url.Values // the fields of the form that was refused
 }
 
 func (handlers *Handlers) prefixesPage(c echo.Context) error {

@@ -31,7 +31,7 @@ type Store interface {
 
 // Webhooks posts made-up events to apps. Implementation: *webhook.Deliverer.
 type Webhooks interface {
-	Apps() []string // those that have a webhook
+	Apps() []string // the apps that have a webhook
 	PostSample(ctx context.Context, app, event string) (answer string, ok bool, err error)
 }
 

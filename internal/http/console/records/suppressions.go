@@ -62,7 +62,7 @@ type suppressionsView struct {
 	May     bool // the reader may add and lift
 	Outcome explain.ActOutcome
 	Problem string     // what was wrong with a form
-	Typed   url.Values // in the refused form, without the recipient
+	Typed   url.Values // the fields of the refused form, without the recipient
 }
 
 // FormRefused reports whether the form that lifts a suppression was refused.
@@ -277,7 +277,7 @@ func (handlers *Handlers) liftSuppressionsForm(c echo.Context, form url.Values) 
 	reason := strings.TrimSpace(form.Get("reason"))
 	list, err := handlers.liftSuppressions(c,
 		support.LiftSuppressionsRequest{Channel: string(ch), Address: h, App: form.Get("app"), Reason: reason})
-	of, _ := recipient.ParseHash(form.Get("recipient")) // of a list that shows the row
+	of, _ := recipient.ParseHash(form.Get("recipient")) // set if the list of this recipient shows the row
 	if len(list) > 0 {
 		of = list[0].Recipient
 	}

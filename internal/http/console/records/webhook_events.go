@@ -73,8 +73,8 @@ type webhookEventsView struct {
 	layout.PaginatedRows[webhookEventFilter, store.AppEvent]
 	States []layout.FieldOption
 	Kinds  []layout.FieldOption // types, as a filter
-	Apps   []string             // to which a sample may be sent; none: the reader may send none
-	Types  []store.EventType    // of samples
+	Apps   []string             // the apps to which the reader may send a sample
+	Types  []store.EventType    // the types that a sample may have
 	Posted postedSample
 }
 
