@@ -23,7 +23,7 @@ func calendar(limit int, per Period, z *time.Location) Rule {
 	return Rule{Name: string(per), Scope: Recipient, Limit: limit, Per: per, Zone: z}
 }
 
-// parse reads RFC 3339, also without seconds.
+// parse parses a time in RFC 3339, which may lack the seconds.
 func parse(t testing.TB, text string) time.Time {
 	t.Helper()
 	at, err := time.Parse("2006-01-02T15:04Z07:00", text)
@@ -80,11 +80,11 @@ func TestQuota18PeriodsLeaveNoGap(t *testing.T) {
 	} {
 		for _, per := range []Period{Hour, Day, Week, Month} {
 			r, from, months := calendar(1, per, zone(t, name)), "2009-01-01T00:00Z", 48
-			// went back by 23 hours on 30 September: a day that is cut when its events are kept no
-			// longer
+			// On 30 September, this zone went back by 23 hours. The day is cut when its events are
+			// no longer kept.
 			if name == "Pacific/Kwajalein" {
 				from, months = "1969-09-01T00:00Z", 2
-			} else if per == Hour { // all but Cairo change their clocks
+			} else if per == Hour { // all of these zones except Cairo change their clocks
 				from, months = "2011-09-20T00:00Z", 4
 			}
 			now := parse(t, from)
@@ -105,7 +105,7 @@ func TestQuota18PeriodsLeaveNoGap(t *testing.T) {
 	}
 }
 
-// The script finds the current period or dates by its own clock, whatever instant the limiter saw
+// The script finds the current period or dates by Redis's clock, whatever time the limiter saw
 // last.
 func TestQuota18ThePeriodIsThatOfRedisClock(t *testing.T) {
 	w := redisWorld(t)
@@ -113,21 +113,21 @@ func TestQuota18ThePeriodIsThatOfRedisClock(t *testing.T) {
 	for _, s := range []struct {
 		rule     Rule
 		now      string
-		seen     time.Duration // from the clock
+		seen     time.Duration // the last time that the limiter saw, as the difference from the clock
 		admitted bool
 		asked    int
 	}{
 		{calendar(1, Hour, nil), "2040-03-01T09:59:59.999999Z", -1000 * time.Hour, true, 2},
 		{calendar(1, Hour, nil), "2040-03-01T09:59:59.999999Z", -µs, false, 1},
-		{calendar(1, Hour, nil), "2040-03-01T10:00:00Z", -µs, true, 1},                    // seen in the hour before
-		{calendar(1, Hour, nil), "2040-03-01T10:59:59.999999Z", µs, false, 1},             // in the hour after
-		{calendar(1, Hour, nil), "2040-03-01T12:00:00Z", -3 * time.Hour, true, 2},         // three hours before
-		{calendar(1, Hour, nil), "2040-03-01T12:59:59.999999Z", time.Hour + µs, false, 2}, // two hours after
+		{calendar(1, Hour, nil), "2040-03-01T10:00:00Z", -µs, true, 1},                    // the limiter's last time is in the hour before
+		{calendar(1, Hour, nil), "2040-03-01T10:59:59.999999Z", µs, false, 1},             // it is in the hour after
+		{calendar(1, Hour, nil), "2040-03-01T12:00:00Z", -3 * time.Hour, true, 2},         // it is three hours earlier
+		{calendar(1, Hour, nil), "2040-03-01T12:59:59.999999Z", time.Hour + µs, false, 2}, // it is two hours later
 		{dates(1, 2, nil), "2040-03-04T23:59:59.999999Z", -1000 * time.Hour, true, 2},
-		{dates(1, 2, nil), "2040-03-05T00:00:00Z", -time.Second, false, 1},       // on the date before
-		{dates(1, 2, nil), "2040-03-05T23:59:59.999999Z", time.Second, false, 1}, // on the date after
-		{dates(1, 2, nil), "2040-03-06T00:00:00Z", -25 * time.Hour, true, 2},     // two dates before
-		{dates(1, 2, nil), "2040-03-07T12:00:00Z", 48 * time.Hour, false, 2},     // two dates after
+		{dates(1, 2, nil), "2040-03-05T00:00:00Z", -time.Second, false, 1},       // it is on the date before
+		{dates(1, 2, nil), "2040-03-05T23:59:59.999999Z", time.Second, false, 1}, // it is on the date after
+		{dates(1, 2, nil), "2040-03-06T00:00:00Z", -25 * time.Hour, true, 2},     // it is two dates earlier
+		{dates(1, 2, nil), "2040-03-07T12:00:00Z", 48 * time.Hour, false, 2},     // it is two dates later
 	} {
 		w.set(parse(t, s.now))
 		limiter.serverTime.Store(w.now.Add(s.seen).UnixMicro())
@@ -142,10 +142,11 @@ func TestQuota18ThePeriodIsThatOfRedisClock(t *testing.T) {
 	}
 }
 
-// A clock that leaves the periods at each call admits nothing, and no bucket counts the event.
+// If the clock leaves the periods at each call, nothing is admitted, and no bucket counts the
+// event.
 func TestQuota18AClockThatRunsAwayAdmitsNothing(t *testing.T) {
 	client := newClient(t, servertest.Redis(t).URL())
-	// 27 hours further each time
+	// Each call moves the clock forward by 27 hours.
 	const clock = "local function clock() return redis.call('INCRBY', 'now', '100000000000') end\n"
 	r := newRedis(client, "q:", clock)
 	rules := []Rule{calendar(1, Hour, nil), sliding(IP, 1, time.Minute)}
@@ -167,7 +168,7 @@ func TestDatesAreLocal(t *testing.T) {
 	for _, c := range []struct {
 		about, zone             string
 		days                    int
-		now, start, end, leaves string // leaves: an event of now
+		now, start, end, leaves string // leaves is when an event of now stops counting
 	}{
 		{
 			"a week", "Asia/Shanghai", 7, "2026-11-20T23:59+08:00", "2026-11-14T00:00+08:00", "2026-11-21T00:00+08:00",
@@ -216,9 +217,9 @@ func TestDatesAreLocal(t *testing.T) {
 	}
 }
 
-// The test computes the counted events again, only from the dates that the clock of the zone shows
-// at the event and now. In Kwajalein, which had the date 30 September 1969 twice, an event leaves
-// only when expiryByDate says, and counts no longer than it is kept.
+// The test computes the counted events again, only from the dates that the zone's clock shows at
+// the event and now. Kwajalein had the date 30 September 1969 twice. There, an event leaves only
+// when expiryByDate says so, and counts no longer than it is kept.
 func TestDatesOfManyInstants(t *testing.T) {
 	dice := rand.New(rand.NewPCG(21, 0))
 	for name, from := range map[string]string{

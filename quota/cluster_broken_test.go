@@ -57,10 +57,10 @@ func TestClusterThatBreaks(t *testing.T) {
 			_ = node(i).Do(ctx, "cluster", "delslots", 0).Err() // nodes that do not serve the slot return an error
 		}
 		same(t, "ping", errors.Is(limiter.Ping(ctx), ErrUnavailable), true)
-		once := newClient(t, cluster.Nodes[0].URL()+servertest.Patiently+"&max_retries=-1") // a second addslots is an error
+		once := newClient(t, cluster.Nodes[0].URL()+servertest.Patiently+"&max_retries=-1") // sends each command once, because a second addslots is an error
 		must(t, once.Do(ctx, "cluster", "addslots", 0).Err())
 	})
-	// its bucket stays exact: MOVED and ASK are followed
+	// A bucket stays exact while its slot moves, because the client follows MOVED and ASK.
 	t.Run("a slot that moves to another master", func(t *testing.T) {
 		whole(t)
 		key := limiter.key(home[2])
@@ -74,16 +74,16 @@ func TestClusterThatBreaks(t *testing.T) {
 		admits("one", true)
 		must(t, to.Do(ctx, "cluster", "setslot", slot, "importing", id(from)).Err())
 		must(t, from.Do(ctx, "cluster", "setslot", slot, "migrating", id(to)).Err())
-		admits("one", true) // where it was, still
+		admits("one", true) // the slot is still at the old master
 		host, port, err := net.SplitHostPort(cluster.Nodes[0].Addr())
 		must(t, err)
 		must(t, from.Do(ctx, "migrate", host, port, key, 0, 5000).Err())
-		admits("two", true) // by ASK
+		admits("two", true) // the client follows ASK
 		admits("three", false)
 		for _, c := range []redis.UniversalClient{to, from} {
 			must(t, c.Do(ctx, "cluster", "setslot", slot, "node", id(to)).Err())
 		}
-		admits("two", true) // by MOVED
+		admits("two", true) // the client follows MOVED
 		admits("four", false)
 		must(t, limiter.Refund(ctx, "one", home...))
 		admits("five", true)
@@ -104,9 +104,9 @@ func TestClusterThatBreaks(t *testing.T) {
 			"ping":   limiter.Ping(ctx),
 		})
 		same(t, "ping says that others answer", errors.Is(limiter.Ping(ctx), ErrPartly), true)
-		d := mustTake(t, limiter, two("d", home[0], home[2]), true) // where the masters are there
+		d := mustTake(t, limiter, two("d", home[0], home[2]), true) // these buckets' masters answer
 		same(t, "used, with nothing of those that failed", d.Rules[0].Used, 1)
-		for _, i := range []int{0, 2} { // then all slots are CLUSTERDOWN
+		for _, i := range []int{0, 2} { // now all slots are CLUSTERDOWN
 			must(t, node(i).ConfigSet(ctx, "cluster-require-full-coverage", "yes").Err())
 			must(t, node(i).ConfigSet(ctx, "cluster-node-timeout", "1000").Err())
 		}
@@ -114,7 +114,7 @@ func TestClusterThatBreaks(t *testing.T) {
 			return redis.HasErrorPrefix(node(0).Get(ctx, limiter.key(home[0])).Err(), "CLUSTERDOWN") &&
 				redis.HasErrorPrefix(node(2).Get(ctx, "x").Err(), "CLUSTERDOWN")
 		})
-		for i := range 20 { // on all nodes
+		for i := range 20 { // the buckets are spread over all nodes
 			_, _ = limiter.Take(ctx, one("a", Bucket("any", fmt.Sprint(i))))
 		}
 		away := map[string]error{"take": second(limiter.Take(ctx, one("a", home[0]))), "ping": limiter.Ping(ctx)}
@@ -128,7 +128,7 @@ func TestClusterThatBreaks(t *testing.T) {
 	})
 }
 
-// After a pause, only one call tries a node, which may hang.
+// After a pause, only one call tries a node, because the node may hang.
 func TestOneCallTriesAPausedNode(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		var n nodeHealth

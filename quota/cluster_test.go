@@ -17,8 +17,8 @@ import (
 	"sendcode/internal/kit/servertest"
 )
 
-// between returns a hook that calls do for each script. do gets the number of the script, from 1,
-// and a function that runs the script. The script fails with the error that do returns.
+// between returns a hook that calls do for each script. do gets the script's number, from 1, and a
+// function that runs the script. If do returns an error, the script fails with this error.
 func between(do func(n int, run func() error) error) hook {
 	var n atomic.Int64
 	return func(_ context.Context, cmds []redis.Cmder, next func([]redis.Cmder) error) error {
@@ -33,8 +33,8 @@ func between(do func(n int, run func() error) error) hook {
 
 var errKilled = errors.New("killed")
 
-// Two buckets whose rules admit two events each. A Take of one ID runs four scripts: it looks at
-// both buckets, and then takes in both.
+// These are two buckets whose rules admit two events each. A Take of one ID runs four scripts: two
+// that look at the buckets, and two that take in them.
 var (
 	twice      = []Rule{sliding(Recipient, 2, time.Hour), sliding(IP, 2, time.Hour)}
 	takeSteps  = 4
@@ -42,7 +42,7 @@ var (
 	clusterFor = slices.Sorted(maps.Values(buckets("ann", "office")))
 )
 
-// clusterLimiter returns a limiter whose scripts run by do, and a second limiter on the same
+// clusterLimiter returns a limiter whose scripts are run by do, and a second limiter on the same
 // cluster. All nodes have the scripts.
 func clusterLimiter(t *testing.T, do func(n int, run func() error) error) (limiter, others *Redis) {
 	hooked, client := newClient(t, sharedCluster(t)), newClient(t, sharedCluster(t))
@@ -63,7 +63,7 @@ func two(id, recipient, ip string) Request {
 	return Request{ID: id, Rules: twice, Buckets: map[Scope]string{Recipient: recipient, IP: ip}}
 }
 
-// counted returns the IDs that count in a bucket.
+// counted returns the IDs that a bucket counts.
 func counted(t *testing.T, r *Redis, bucket string) []string {
 	ids, err := r.client.ZRangeByScore(t.Context(), r.key(bucket), &redis.ZRangeBy{Min: "0", Max: "+inf"}).Result()
 	must(t, err)
@@ -71,8 +71,8 @@ func counted(t *testing.T, r *Redis, bucket string) []string {
 	return ids
 }
 
-// Whichever script fails, before or after it ran, nothing is admitted. A repeated Take admits the
-// ID and counts it once. A refund removes the ID from both buckets.
+// If a script fails, before or after it ran, nothing is admitted, whichever script it is. A
+// repeated Take admits the ID and counts it once. A refund removes the ID from both buckets.
 func TestQuota10FaultBetweenSlotsAdmitsNothing(t *testing.T) {
 	for n := 1; n <= takeSteps; n++ {
 		for _, reaches := range []bool{false, true} {
@@ -86,7 +86,7 @@ func TestQuota10FaultBetweenSlotsAdmitsNothing(t *testing.T) {
 					}
 					return errKilled
 				})
-				ctx, want := t.Context(), max(0, n-lookSteps-1) // places of the scripts that ran
+				ctx, want := t.Context(), max(0, n-lookSteps-1) // how many places the scripts took that ran
 				if n > lookSteps && reaches {
 					want++
 				}
@@ -106,8 +106,8 @@ func TestQuota10FaultBetweenSlotsAdmitsNothing(t *testing.T) {
 	}
 }
 
-// refusedLate returns a limiter whose Take of twice is refused in the second bucket, since two
-// other events are counted there between the look and the take. after is called when the script of
+// refusedLate returns a limiter for which the second bucket refuses a Take of twice, since that
+// bucket counts two other events between the look and the take. after is called when the script of
 // that take has run.
 func refusedLate(t *testing.T, after func(others *Redis)) (limiter, others *Redis) {
 	limiter, others = clusterLimiter(t, func(n int, run func() error) error {
@@ -122,7 +122,7 @@ func refusedLate(t *testing.T, after func(others *Redis)) (limiter, others *Redi
 }
 
 // If the second bucket refuses, the event in the first bucket is refunded, even if the caller has
-// gone. The answer is the second bucket's.
+// gone. The answer is that of the second bucket.
 func TestQuota10ALateRefusalIsRefunded(t *testing.T) {
 	ctx, leave := context.WithCancel(t.Context())
 	limiter, others := refusedLate(t, func(*Redis) { leave() })
@@ -140,11 +140,11 @@ func TestQuota10ALateRefusalIsRefunded(t *testing.T) {
 	mustTake(t, others, request("new", twice...), true)
 }
 
-// While a call is being refused, a copy of it is not admitted: the copy would rely on a place that
-// is about to be refunded.
+// While a call is being refused, a copy of the call is not admitted, since the copy would rely on a
+// place that is about to be refunded.
 func TestQuota10ACopyOfARefusedCallIsNotAdmitted(t *testing.T) {
 	limiter, _ := refusedLate(t, func(others *Redis) {
-		must(t, others.Refund(t.Context(), "rival", clusterFor[1])) // so that there is a place again
+		must(t, others.Refund(t.Context(), "rival", clusterFor[1])) // now there is a place again
 		d, err := others.Take(t.Context(), request("late", twice...))
 		same(t, "the copy is refunded", errors.Is(err, ErrRefunded) && !d.Admitted, true)
 	})
@@ -160,8 +160,8 @@ func TestQuota10RefusedRepetitionKeepsPlaces(t *testing.T) {
 	must(t, second(others.Take(t.Context(), request("one", twice...)))) // there is no tombstone
 }
 
-// On Cluster a bucket that is only read is asked once, before anything is counted: a late refusal
-// would need a tombstone there, and a bucket that is only read ignores IDs.
+// On a Cluster, a bucket that is only read is read once, before anything is counted. A late refusal
+// would need a tombstone in it, but a bucket that is only read ignores IDs.
 func TestQuota15OnClusterFailuresAreLookedAtOnce(t *testing.T) {
 	var steps atomic.Int64
 	limiter, others := clusterLimiter(t, func(_ int, run func() error) error {
@@ -170,7 +170,7 @@ func TestQuota15OnClusterFailuresAreLookedAtOnce(t *testing.T) {
 	})
 	rules := []Rule{sliding(Recipient, 2, time.Hour), {Name: "failures", Scope: failures, Limit: 1, Window: time.Hour, Recorded: true}}
 	req := Request{ID: "one", Rules: rules, Buckets: map[Scope]string{Recipient: ann(), failures: Bucket("failures", "ann")}}
-	for range 2 { // the same again, too
+	for range 2 { // a repetition gets the same answer
 		d := mustTake(t, limiter, req, true)
 		sameList(t, "used", []int{d.Rules[0].Used, d.Rules[1].Used}, []int{1, 0})
 	}
@@ -183,8 +183,8 @@ func TestQuota15OnClusterFailuresAreLookedAtOnce(t *testing.T) {
 }
 
 // Some of many callers use the same ID at the same time, and every tenth script fails before or
-// after it ran. An ID that was admitted for one of them counts in all its buckets, and no bucket
-// counts more admitted IDs than its limit.
+// after it ran. If an ID was admitted for one caller, all its buckets count it. No bucket counts
+// more admitted IDs than its limit.
 func TestQuota10LimitHoldsUnderFaults(t *testing.T) {
 	const callers, calls, limit = 16, 40, 5
 	rules := []Rule{sliding(Recipient, limit, time.Hour), sliding(IP, limit, time.Hour), sliding(App, limit, time.Hour)}
@@ -199,13 +199,13 @@ func TestQuota10LimitHoldsUnderFaults(t *testing.T) {
 		return run()
 	})
 	var mu sync.Mutex
-	admitted := map[string]map[string]bool{} // bucket, ID
+	admitted := map[string]map[string]bool{} // by bucket and ID
 	var wg sync.WaitGroup
 	for range callers {
 		wg.Go(func() {
 			for range calls {
 				n := rand.IntN(callers * calls / 4)
-				// a repeated ID has the same buckets
+				// A repeated ID has the same buckets.
 				req := Request{ID: fmt.Sprint(n), Rules: rules, Buckets: map[Scope]string{
 					Recipient: Bucket("r", fmt.Sprint(n%6)), IP: Bucket("ip", fmt.Sprint(n/6%6)), App: Bucket("app", fmt.Sprint(n/36)),
 				}}
@@ -244,8 +244,8 @@ func TestQuota10LimitHoldsUnderFaults(t *testing.T) {
 	}
 }
 
-// A client of a single server is told what a node of a Cluster is, by the probe as by the work. A
-// node of a Cluster behind a URL of a Cluster is well.
+// If a client of a single server talks to a node of a Cluster, the probe and the calls say so. If
+// the URL is that of a Cluster, the same node is no error.
 func TestANodeOfAClusterBehindAPlainURL(t *testing.T) {
 	for _, node := range clusterServer(t).Nodes[:2] {
 		limiter := withLongBudget(NewRedis(newClient(t, node.URL()+servertest.Patiently), "q:"))
@@ -260,7 +260,7 @@ func TestANodeOfAClusterBehindAPlainURL(t *testing.T) {
 	}
 }
 
-// A client of a single server is told that it talks to a Sentinel.
+// If a client of a single server talks to a Sentinel, the error says so.
 func TestASentinelBehindAPlainURL(t *testing.T) {
 	primary, _, _ := replicated(t)
 	sentinel := servertest.Sentinel(t, primary.Addr())

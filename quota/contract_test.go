@@ -37,8 +37,8 @@ func TestPeekLeavesOutRulesWithoutABucket(t *testing.T) {
 	})
 }
 
-// Rules that a request only asks about are answered as if they decided, but they neither refuse nor
-// count: nothing is added to their buckets.
+// If a request only reads a rule, the answer has the rule's state as if the rule decided. But the
+// rule refuses nothing and counts nothing: its bucket stays unchanged.
 func TestAlsoDecidesAndCountsNothing(t *testing.T) {
 	both(t, func(t *testing.T, w *world) {
 		one := Request{
@@ -142,7 +142,7 @@ func TestARefundedIDStaysRefundedForAMinute(t *testing.T) {
 	for name, c := range map[string]struct {
 		rule          Rule
 		before, after func(w *world)
-		rest          time.Duration // of the minute, after that
+		rest          time.Duration // how much of the minute is left after that
 	}{
 		"never taken":     {perHour, func(*world) {}, func(*world) {}, time.Minute},
 		"taken":           {perHour, func(w *world) { w.takeID("refunded", perHour) }, func(*world) {}, time.Minute},
@@ -212,8 +212,8 @@ func TestRecordOnlyMakesStricter(t *testing.T) {
 	})
 }
 
-// Until the mark of a reset ends, Record adds no events from before the reset, nor from the time by
-// which a record may be late.
+// Until the mark of a reset ends, Record adds no events that are older than the reset, or newer by
+// less than a record may be late.
 func TestResetKeepsOutWhatWasReadBefore(t *testing.T) {
 	both(t, func(t *testing.T, w *world) {
 		record := func(what string, age time.Duration, want int) {

@@ -8,8 +8,8 @@ import (
 	"sendcode/quota"
 )
 
-// The policies of docs/policies.md, each on a clock that the example moves. The page shows lines
-// from here.
+// These are the policies of docs/policies.md, each on a clock that the example moves. The page
+// shows lines of these examples.
 
 // at returns a clock that starts at noon in UTC, and a function that moves the clock.
 func at() (now func() time.Time, pass func(time.Duration)) {
@@ -17,8 +17,8 @@ func at() (now func() time.Time, pass func(time.Duration)) {
 	return func() time.Time { return t }, func(d time.Duration) { t = t.Add(d) }
 }
 
-// 1 per 60 s, 5 per hour and 10 per 24 h for an address; the answer says which limit it was, and
-// how many ms remain.
+// The limits are 1 code in 60 s, 5 in an hour and 10 in 24 h for an address. The answer names the
+// limit that refused, and the remaining milliseconds.
 func ExampleMemory_Take_codes() {
 	ctx := context.Background()
 	now, pass := at()
@@ -54,8 +54,8 @@ func ExampleMemory_Take_codes() {
 	// true true hour 3341713 <nil>
 }
 
-// 1,000 in any second for a route key: look without counting (Peek), count without looking
-// (Record), or both (Take).
+// A route key may make 1,000 requests in any second. A gateway can look without counting (Peek),
+// count without looking (Record), or do both (Take).
 func ExampleMemory_Record_gateway() {
 	ctx := context.Background()
 	now, pass := at()
@@ -91,7 +91,7 @@ func ExampleMemory_Record_gateway() {
 	// admitted: false wait: 750 ms <nil>
 }
 
-// At most 1 per calendar day and 3 per 7 dates for a user.
+// A user may have at most 1 event in a calendar day, and 3 on any 7 dates.
 func ExampleRule_dates() {
 	ctx := context.Background()
 	now, pass := at()
@@ -123,8 +123,8 @@ func ExampleRule_dates() {
 	// false [week] 52h0m0s <nil>
 }
 
-// 3 per clock hour, which admits six around its turn; and 3 in any 60 minutes, which never admits a
-// fourth.
+// A limit of 3 in a clock hour admits six requests around the turn of the hour. A limit of 3 in any
+// 60 minutes never admits a fourth one.
 func ExampleRule_hours() {
 	ctx := context.Background()
 	now, pass := at()

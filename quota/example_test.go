@@ -20,13 +20,13 @@ var policy = quota.Policy{Name: "default", Rules: []quota.Rule{
 	{Name: "hour", Scope: quota.Recipient, Limit: 5, Window: time.Hour},
 }}
 
-// The code of README.md.
+// This is the code in README.md.
 var _ = func(ctx context.Context) error {
-	client, err := quota.OpenRedis("redis://localhost:6379/0") // also redis+sentinel:// and redis+cluster://
+	client, err := quota.OpenRedis("redis://localhost:6379/0") // or redis+sentinel:// or redis+cluster://
 	if err != nil {
 		return err
 	}
-	limiter := quota.NewRedis(client, "quota:") // in one process: quota.NewMemory(time.Now)
+	limiter := quota.NewRedis(client, "quota:") // for one process: quota.NewMemory(time.Now)
 	d, err := limiter.Take(ctx, quota.Request{
 		ID: uuid.NewString(), // a retry has the same ID, and counts once
 		Rules: []quota.Rule{
@@ -66,7 +66,7 @@ func TestTheCodeOfREADME(t *testing.T) {
 	}
 }
 
-// The parts keep their bounds, so nobody shares a bucket by a clever name.
+// Each part keeps its bounds, so a caller can't reach another bucket by the choice of a name.
 func ExampleBucket() {
 	fmt.Println(quota.Bucket("shop", "recipient", "ann@example.com"))
 	fmt.Println(quota.Bucket("shop", "recipient:ann"), quota.Bucket("shop:recipient", "ann"))
@@ -100,7 +100,7 @@ func ExampleMemory_Refund() {
 	// true <nil>
 }
 
-// Evaluate explains a history that was found elsewhere, such as in the log of what was sent.
+// Evaluate explains a history from another source, for example from the log of a mail server.
 func ExampleEvaluate() {
 	now := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 	history := []quota.Event{
@@ -125,7 +125,7 @@ func ExampleValidate() {
 	// rule 2 ("Hour"): window 90ms is not whole seconds within 1 s and 31 days
 }
 
-// Whether a login fails is known only after it was let in, so a failure is recorded.
+// Only after a login was admitted is it known whether the login fails. So a failure is recorded.
 func ExampleRule_recorded() {
 	limiter, ctx := quota.NewMemory(time.Now), context.Background()
 	logins := quota.Request{

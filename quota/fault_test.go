@@ -17,9 +17,9 @@ import (
 	"sendcode/internal/kit/servertest"
 )
 
-// calls makes every call of a limiter after this number of Takes, and returns the errors. With 31
+// calls makes every call of a limiter after this number of Takes, and returns the errors. After 31
 // Takes it runs every command of every script: on a bucket that is full, refunded, recorded and
-// reset, and that has more events than are read at once.
+// reset, and that has more events than a script reads at once.
 func calls(t *testing.T, r *Redis, takes int) map[string]error {
 	t.Helper()
 	ctx, rule, errs := t.Context(), sliding(Recipient, 30, time.Hour), map[string]error{}
@@ -38,7 +38,7 @@ func calls(t *testing.T, r *Redis, takes int) map[string]error {
 	return errs
 }
 
-// allAre compares the errors of calls; nil: none has one.
+// allAre fails the test unless all calls have the error want; nil: none has an error.
 func allAre(t *testing.T, want error, calls map[string]error) {
 	t.Helper()
 	for call, err := range calls {
@@ -57,7 +57,7 @@ func TestQuota14ARedisThatMayNotWriteAdmitsNothing(t *testing.T) {
 	ctx := t.Context()
 	must(t, second(limiter.Take(ctx, request("one", defaults...))))
 	before := snapshot(t, client)
-	must(t, os.RemoveAll(dir)) // so the next snapshot fails
+	must(t, os.RemoveAll(dir)) // makes the next snapshot fail
 	must(t, client.BgSave(ctx).Err())
 	servertest.Await(t, "a failed snapshot", func() bool {
 		return strings.Contains(client.Info(ctx, "persistence").Val(), "rdb_last_bgsave_status:err")
@@ -111,7 +111,7 @@ func TestQuota14ARedisThatIsSilentAdmitsNothing(t *testing.T) {
 	must(t, server.Pause())
 	allAre(t, ErrUnavailable, calls(t, limiter, 1))
 	var wg sync.WaitGroup
-	for i := range 30 { // more than have a lane
+	for i := range 30 { // more calls than there are lanes
 		wg.Go(func() {
 			_, err := limiter.Take(t.Context(), recipientRequest(fmt.Sprint(i), "r"))
 			same(t, "unavailable", errors.Is(err, ErrUnavailable), true)
@@ -120,7 +120,7 @@ func TestQuota14ARedisThatIsSilentAdmitsNothing(t *testing.T) {
 	wg.Wait()
 	must(t, server.Resume())
 	for _, req := range []Request{request("other", defaults...), request("call0", sliding(Recipient, 9, time.Hour))} {
-		servertest.Await(t, "takes to go on", func() bool { // after all that waited
+		servertest.Await(t, "takes to go on", func() bool { // after all waiting calls
 			_, err := limiter.Take(t.Context(), req)
 			return err == nil || req.ID == "call0" && errors.Is(err, ErrRefunded)
 		})
@@ -152,7 +152,7 @@ func TestQuota14RedisErrorAdmitsNothing(t *testing.T) {
 		errors.New("BUSY Redis is busy running a script"),
 		redis.Nil, io.ErrUnexpectedEOF, int64(1), nil, "OK", list(), list(1),
 		list(1, 5), list(0, 5), list(1, 5, 1, 1), // too short for a rule
-		list(3, 5, 0, 0, 0), list(-1, 5, 0, 0, 0), // no such outcome
+		list(3, 5, 0, 0, 0), list(-1, 5, 0, 0, 0), // there is no such outcome
 		list(2, 5, 0, 0, 0),                                          // refunded, but with rules
 		append(list(1, 5), "x", 0, 0), append(list(1, 5), nil, 0, 0), // no numbers
 	} {
@@ -162,7 +162,7 @@ func TestQuota14RedisErrorAdmitsNothing(t *testing.T) {
 		}
 	}
 	reply = list(1, 5, 1, 5, 5)
-	mustTake(t, limiter, request("one", sliding(Recipient, 1, time.Hour)), true) // by a good answer
+	mustTake(t, limiter, request("one", sliding(Recipient, 1, time.Hour)), true) // after a correct answer
 }
 
 func TestWarnings(t *testing.T) {

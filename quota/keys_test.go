@@ -9,14 +9,14 @@ import (
 	"time"
 )
 
-// A bucket expires with its newest event, after the longest window of its rules, and not before its
-// last tombstone ends.
+// A bucket expires when its newest event has left the longest window of its rules, and not before
+// its last tombstone ends.
 func TestABucketExpiresWhenNothingInItCounts(t *testing.T) {
 	for name, w := range map[string]*world{"memory": memoryWorld(t), "redis": redisWorld(t)} {
 		ctx, both := t.Context(), buckets("ann", "office")
 		lasts := func(what string, scope Scope, want time.Duration) { // from now on; 0: there is no bucket
 			t.Helper()
-			var end time.Duration // since 1970
+			var end time.Duration // the time since 1970
 			switch l := w.Limiter.(type) {
 			case *Memory:
 				if b := l.find(both[scope], w.now.UnixMicro()); b != nil {
@@ -29,7 +29,7 @@ func TestABucketExpiresWhenNothingInItCounts(t *testing.T) {
 			if want == 0 {
 				wantEnd = 0
 			}
-			same(t, name+": "+what, Milliseconds(end), Milliseconds(wantEnd)) // Redis rounds up to ms
+			same(t, name+": "+what, Milliseconds(end), Milliseconds(wantEnd)) // Redis rounds up to milliseconds
 		}
 		w.takeID("one", sliding(Recipient, 9, time.Minute), sliding(Recipient, 9, time.Hour), sliding(IP, 9, time.Second))
 		lasts("longest window", Recipient, time.Hour)
@@ -109,7 +109,7 @@ func TestWhatCountsNoMoreIsDropped(t *testing.T) {
 		holds("two events", 2)
 		must(t, w.Record(t.Context(), ann(), time.Minute, []AgedEvent{{ID: "lapsed", Age: time.Minute}}))
 		holds("after a record of an event that does not count", 2)
-		for range 10 { // as failures, which no Take counts
+		for range 10 { // records failures, which no Take counts
 			w.pass(20 * time.Second)
 			must(t, w.Record(t.Context(), ann(), time.Minute, []AgedEvent{{ID: w.id()}}))
 		}
@@ -117,7 +117,7 @@ func TestWhatCountsNoMoreIsDropped(t *testing.T) {
 	}
 }
 
-// With a high limit, the set never has more members than the limit.
+// If the limit is high, a bucket's set never has more members than the limit.
 func TestABucketHoldsNoMoreEventsThanItsLimit(t *testing.T) {
 	const limit = 500
 	w := redisWorld(t)
@@ -139,21 +139,22 @@ func TestABucketHoldsNoMoreEventsThanItsLimit(t *testing.T) {
 		w.now = w.now.Add(time.Second) // the key stays, and its events are deleted one by one
 	}
 	bytes := limiter.client.Do(t.Context(), "memory", "usage", key, "samples", 0).Val().(int64)
-	// Redis draws the levels of an event at random: 119 bytes, with a deviation of 0.5 in the mean
-	// of 500. A longer ID would cost 16 more.
+	// Redis draws the levels of an event at random. An event takes 119 bytes on average; the mean
+	// of 500 events deviates by 0.5. A longer ID would take 16 bytes more.
 	if each := bytes / limiter.client.ZCard(t.Context(), key).Val(); each > 125 {
 		t.Errorf("%d bytes for each event", each)
 	}
 }
 
-// After a step back of the clock, a key expires with the window of its events, as they then count.
+// After the clock was set back, a key expires when its events, which now count from the earlier
+// time, have left the window.
 func TestAKeyEndsWithItsWindowAfterAStepBack(t *testing.T) {
 	minute := sliding(Recipient, 21, time.Minute)
 	for name, see := range map[string]func(w *world){
 		"take": func(w *world) { w.admits(true, minute) }, "look": func(w *world) { w.peek(minute) },
 		"record": func(w *world) { must(w.t, w.Record(w.t.Context(), ann(), time.Minute, []AgedEvent{{ID: "late"}})) },
 	} {
-		for _, events := range []int{1, 20} { // read as a whole, and by rank
+		for _, events := range []int{1, 20} { // the script reads a small bucket as a whole, and a large one by rank
 			w := redisWorld(t)
 			limiter := w.Limiter.(*Redis)
 			for range events {

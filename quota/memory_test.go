@@ -28,7 +28,7 @@ func (w *world) kept() (buckets, events int) {
 // A sweep visits every bucket of its shard, so it runs only after many new buckets. After a rush,
 // few new buckets are enough to delete the expired ones and to shrink their maps.
 func TestMemoryForgetsARush(t *testing.T) {
-	const rush, later = 300 * shards, 60 * shards // some 300 and 60 in each shard, by a random hash
+	const rush, later = 300 * shards, 60 * shards // about 300 and 60 in each shard, because the hash is random
 	w, sweeps := memoryWorld(t), 0
 	m := w.Limiter.(*Memory)
 	open := func(name string) *shard {
@@ -68,8 +68,8 @@ func TestMemoryForgetsARush(t *testing.T) {
 	}
 }
 
-// Memory decides like Evaluate over all events, among many recipients, with rules of a second to a
-// day, and with bursts and lulls.
+// Memory decides as Evaluate does with all events: among many recipients, with rules of a second to
+// a day, and with bursts and lulls.
 func TestMemoryDropsNothingThatARuleNeeds(t *testing.T) {
 	w, random := memoryWorld(t), rand.New(rand.NewPCG(1, 2))
 	rules := [][]Rule{
@@ -80,7 +80,7 @@ func TestMemoryDropsNothingThatARuleNeeds(t *testing.T) {
 	}
 	history := map[string][]Event{}
 	for step := range 15_000 {
-		who := random.IntN(1_000 + step/4) // new ones, and old ones again
+		who := random.IntN(1_000 + step/4) // new recipients, and old ones again
 		name, its := strconv.Itoa(who), rules[who%len(rules)]
 		want := Evaluate(its, map[Scope][]Event{Recipient: history[name]}, w.now)
 		id := w.id()
@@ -106,8 +106,8 @@ func TestMemoryLookingMakesNoBucket(t *testing.T) {
 	same(t, "buckets", n, 0)
 }
 
-// A bucket large enough to have an index keeps only what counts: no refunded IDs, and no events
-// from before a reset.
+// If a bucket is large enough to have an index, it keeps only events that count: no refunded IDs,
+// and no events from before a reset.
 func TestMemoryKeepsOnlyWhatCounts(t *testing.T) {
 	w, r := memoryWorld(t), sliding(Recipient, 100, time.Second)
 	for i := range 1000 {

@@ -7,7 +7,7 @@ import (
 
 // naive is the simplest limiter: maps, loops and subtraction. It deletes nothing.
 type naive struct {
-	events map[string]map[string]time.Time // bucket, ID
+	events map[string]map[string]time.Time // by bucket and ID
 	gone   map[string]map[string]time.Time
 }
 
@@ -29,8 +29,8 @@ func (n *naive) holds(name, id string, now time.Time, keep time.Duration) bool {
 	return ok && now.Sub(at) < keep
 }
 
-// hourly and threeDates are the calendar rules of the schedules. India is ahead of UTC by five and
-// a half hours, all year long.
+// hourly and threeDates return the calendar rules of the schedules. India is ahead of UTC by five
+// and a half hours all year.
 func hourly(limit int) Rule {
 	return Rule{Name: "hourly", Scope: App, Limit: limit, Per: Hour, Zone: time.FixedZone("India", 19800)}
 }
@@ -53,7 +53,7 @@ func leaves(r Rule, at time.Time) (end time.Time, window time.Duration) {
 	return at.Add(r.Window), r.Window
 }
 
-// see moves the events of the request's buckets that lie in the future to now.
+// see moves events that lie in the future to now, in the request's buckets.
 func (n *naive) see(now time.Time, names ...string) {
 	for _, name := range names {
 		for id, at := range n.bucket(name) {
@@ -65,7 +65,7 @@ func (n *naive) see(now time.Time, names ...string) {
 }
 
 func (n *naive) state(r Rule, name string, now time.Time) State {
-	var waits []time.Duration // of counted events
+	var waits []time.Duration // the waits until counted events leave
 	for _, at := range n.bucket(name) {
 		if end, _ := leaves(r, at); end.After(now) {
 			waits = append(waits, end.Sub(now))
@@ -77,7 +77,7 @@ func (n *naive) state(r Rule, name string, now time.Time) State {
 	if s.Used > 0 {
 		s.ResetAfter = waits[0]
 	}
-	if must := s.Used - r.Limit + 1; must > 0 { // as many events must leave
+	if must := s.Used - r.Limit + 1; must > 0 { // the number of events that must leave
 		s.RetryAfter = waits[must-1]
 	}
 	return s
@@ -120,8 +120,8 @@ func (n *naive) take(req Request, now time.Time) (Decision, error) {
 	return d, nil
 }
 
-// observed returns the observing rules that would refuse the request, and whether no bucket has
-// counted it yet.
+// observed returns the observing rules that would refuse the request. It also returns whether no
+// bucket has counted the request yet.
 func (n *naive) observed(req Request, now time.Time) (names []string, first bool) {
 	first = true
 	for _, r := range req.Rules {
@@ -141,7 +141,7 @@ func (n *naive) refund(name, id string, now time.Time) {
 
 func (n *naive) record(name string, keep time.Duration, events []AgedEvent, now time.Time) (skipped int) {
 	if len(events) == 0 {
-		return 0 // it says nothing, so it is not looked at
+		return 0 // without events, the bucket is not read
 	}
 	n.see(now, name)
 	for _, e := range events {

@@ -15,8 +15,8 @@ import (
 	"sendcode/internal/kit/servertest"
 )
 
-// waiters are callers of a queue in front of a limiter, in a bubble. All arrive at once, in the
-// order of their numbers.
+// waiters are callers of a queue in front of a limiter, in a bubble of testing/synctest. All arrive
+// at once, in the order of their numbers.
 type waiters struct {
 	*testing.T
 	*Queue
@@ -24,9 +24,9 @@ type waiters struct {
 	rules    []Rule
 	began    time.Time
 	mu       sync.Mutex
-	calls    int // of the limiter
+	calls    int // how many calls the limiter got
 	admitted []int
-	at       []time.Duration // of each admission, since the start
+	at       []time.Duration // when each caller was admitted, since the start
 	refused  map[time.Duration]int
 	all      sync.WaitGroup
 }
@@ -48,7 +48,7 @@ func (w *waiters) waiting(tenant string) int {
 	return w.Queue.waiting[tenant]
 }
 
-// count reads a number that callers change.
+// count returns a number that callers change.
 func (w *waiters) count(n *int) int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -132,14 +132,14 @@ func TestQueueFreesTheTurnOfACallerThatLeaves(t *testing.T) {
 		w.come(w.Context(), 0, 1, 0)
 		ctx, leave := context.WithCancel(w.Context())
 		left := make(chan error, 2)
-		for i := range 2 { // the first of the line, and the one behind
+		for i := range 2 { // the first two callers of the line
 			go func() {
 				_, err := w.Wait(ctx, w.request(fmt.Sprint("leaves", i), "a"), w.ask)
 				left <- err
 			}()
 			synctest.Wait()
 		}
-		w.come(w.Context(), 1, 1, 15*time.Second) // cannot be reached behind two
+		w.come(w.Context(), 1, 1, 15*time.Second) // behind two callers, its turn would come too late
 		same(w.T, "refused at once", w.refused[0], 1)
 		d, err := w.Queue.Take(w.Context(), w.request("plain", "a"), w.ask)
 		same(w.T, "a plain take", fmt.Sprint(d.Admitted, d.RetryAfter(), err), "false 30s <nil>")
@@ -186,7 +186,8 @@ func TestQueueAdmitsAsManyAsThereArePlaces(t *testing.T) {
 	})
 }
 
-// At most MaxWaiting of a tenant wait; at the end all return at once, and none waits any more.
+// At most MaxWaiting callers of a tenant wait. When the queue ends, all return at once, and none
+// waits any more.
 func TestQueueIsBoundedAndEnds(t *testing.T) {
 	queued(t, MaxWaiting, 20*time.Second, func(w *waiters) {
 		for i := range MaxWaiting {
@@ -241,10 +242,10 @@ func TestQueueAnswersARepeatedIDThatWaits(t *testing.T) {
 		}
 		wait(w.Context(), "first", 30*time.Second)
 		wait(w.Context(), "first", 15*time.Second)
-		wait(w.Context(), "first", 5*time.Second) // ends before
+		wait(w.Context(), "first", 5*time.Second) // its time ends before its turn
 		ctx, leave := context.WithCancel(w.Context())
 		wait(ctx, "first", 30*time.Second)
-		wait(w.Context(), "second", 21*time.Second) // only one is before it
+		wait(w.Context(), "second", 21*time.Second) // only one caller is before it
 		calls := w.count(&w.calls)
 		time.Sleep(6 * time.Second)
 		leave()
@@ -288,7 +289,7 @@ func TestQueueLetsARepeatedIDGoOn(t *testing.T) {
 	})
 }
 
-// A repetition whose event was counted is answered by one call, and waits behind nobody.
+// If a repeated ID was already counted, one call answers it, and it waits behind no other caller.
 func TestQueueAnswersAnAdmittedRepetitionAtOnce(t *testing.T) {
 	queued(t, 1, 10*time.Second, func(w *waiters) {
 		w.come(w.Context(), 0, 1, 0)
@@ -308,7 +309,7 @@ func TestQueueAnswersAnAdmittedRepetitionAtOnce(t *testing.T) {
 	})
 }
 
-// The answer that comes with an error is none.
+// If a call fails, its answer is not used for repetitions.
 func TestQueueRepeatsNoError(t *testing.T) {
 	queued(t, 1, 10*time.Second, func(w *waiters) {
 		r := w.request("1", "a")
@@ -327,7 +328,7 @@ func TestQueueRepeatsNoError(t *testing.T) {
 	})
 }
 
-// Repetitions are bounded as other callers are.
+// The bound on waiting callers includes repetitions.
 func TestQueueBoundsRepetitions(t *testing.T) {
 	queued(t, 1, 20*time.Second, func(w *waiters) {
 		w.come(w.Context(), 0, 1, 0)
@@ -351,8 +352,8 @@ func TestQueueBoundsRepetitions(t *testing.T) {
 	})
 }
 
-// For each rule, the least wait of a caller behind others equals its real wait if nobody else
-// comes.
+// For each rule, the least wait of a caller behind others equals its real wait if no other callers
+// come.
 func TestWaitBehindOthers(t *testing.T) {
 	now := time.Date(2030, 3, 1, 12, 59, 0, 0, time.UTC)
 	sliding, hourly := Rule{Limit: 3, Window: time.Minute}, Rule{Limit: 3, Per: Hour}

@@ -36,8 +36,8 @@ func decisions(t *rapid.T) quota.Decision {
 	return d
 }
 
-// The headers equal, byte by byte, those that a library for structured fields writes. A decision
-// that the library refuses is refused.
+// The headers equal, byte by byte, the headers that a library for structured fields writes. If the
+// library refuses a decision, it is refused here, too.
 func TestHeadersAreStructuredFields(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := decisions(t)
@@ -85,8 +85,8 @@ func libraryItem(name, k1 string, v1 int, k2 string, v2 int) httpsfv.Item {
 	return item
 }
 
-// Header, body and decision agree: no wait is shorter than that of any blocking rule, and none is 0
-// while a rule blocks.
+// Header, body and decision agree: no wait is shorter than the wait of a blocking rule, and none is
+// 0 while a rule blocks.
 func TestOneTruthAboutWaiting(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := decisions(t)
@@ -133,7 +133,8 @@ func TestOneTruthAboutWaiting(t *testing.T) {
 	})
 }
 
-// Only public rules are told: one that observes limits no request.
+// The headers name only public rules. An observing rule is not among them, since it limits no
+// request.
 func TestHeaders(t *testing.T) {
 	state := func(name string, limit int, window time.Duration, used int, reset time.Duration) quota.State {
 		return quota.State{Rule: quota.Rule{Name: name, Limit: limit, Window: window}, Used: used, ResetAfter: reset}
@@ -146,7 +147,7 @@ func TestHeaders(t *testing.T) {
 		policies, limit string
 	}{
 		{[]quota.State{minute, hour}, `"minute";q=1;w=60, "hour";q=5;w=3600`, `"minute";r=1;t=0`},
-		// the one with the least left is told
+		// The header names the rule with the least left.
 		{[]quota.State{minute, full}, `"minute";q=1;w=60, "hour";q=5;w=3600`, `"hour";r=0;t=2`},
 		{[]quota.State{trial, hour}, `"hour";q=5;w=3600`, `"hour";r=1;t=2`},
 		{[]quota.State{trial}, "", ""},

@@ -18,13 +18,13 @@ import (
 type crowd struct {
 	*Redis
 	t       *testing.T
-	client  redis.UniversalClient // waits for nothing
+	client  redis.UniversalClient // this client does not wait for open
 	open    chan struct{}
 	callers sync.WaitGroup
 
 	mu    sync.Mutex
-	trips []int // scripts in each round trip
-	of    []any // the value of each one's context
+	trips []int // how many scripts each round trip had
+	of    []any // the value in the context of each round trip
 }
 
 func newCrowd(t *testing.T) *crowd {
@@ -34,7 +34,7 @@ func newCrowd(t *testing.T) *crowd {
 	c.Redis = withLongBudget(NewRedis(hooked, "q:"))
 	must(t, second(c.Take(t.Context(), recipientRequest("warm", "warm"))))
 	hooked.AddHook(hook(func(ctx context.Context, cmds []redis.Cmder, next func([]redis.Cmder) error) error {
-		if cmds[0].Name() == "evalsha" { // not what opens a connection
+		if cmds[0].Name() == "evalsha" { // leaves out the commands that open a connection
 			c.mu.Lock()
 			c.trips, c.of = append(c.trips, len(cmds)), append(c.of, ctx.Value(c))
 			c.mu.Unlock()
@@ -79,7 +79,7 @@ func (c *crowd) take(id string) error {
 	return err
 }
 
-// goTogether starts n Takes that wait for a lane, calls meanwhile, and then releases them.
+// goTogether starts n Takes that wait for a lane, calls meanwhile, and then releases the Takes.
 func (c *crowd) goTogether(n int, meanwhile func()) []error {
 	errs, before := make([]error, n), len(c.pipe.waiting)
 	for i := range n {
@@ -92,7 +92,7 @@ func (c *crowd) goTogether(n int, meanwhile func()) []error {
 	return errs
 }
 
-// One of the calls has an error. The others succeed.
+// If one of the calls has an error, the others succeed.
 func TestPipeSharesRoundTrip(t *testing.T) {
 	c := newCrowd(t)
 	must(t, c.client.Set(t.Context(), c.key(Bucket("r", "7")), "not a sorted set", 0).Err())
@@ -106,7 +106,8 @@ func TestPipeSharesRoundTrip(t *testing.T) {
 	sameList(t, "scripts of each round trip", trips, []int{50, maxBatch})
 }
 
-// A panic of a goroutine fails only its own calls: the process continues, and the lane is free.
+// If a goroutine panics, only the calls of its round trip fail: the process continues, and the lane
+// is free.
 func TestAPanicFailsTheCallsOfItsRoundTrip(t *testing.T) {
 	c := newCrowd(t)
 	told := make(chan any, 9)
@@ -140,7 +141,7 @@ func TestPipeReloadsFlushedScript(t *testing.T) {
 	}
 }
 
-// A shared round trip has the values of the context of its oldest caller, so it belongs to the
+// A shared round trip has the values in the context of its oldest caller. So it belongs to the
 // trace of that caller, even if the caller leaves meanwhile.
 func TestASharedRoundTripBelongsToItsOldestCaller(t *testing.T) {
 	c := newCrowd(t)
@@ -155,8 +156,8 @@ func TestASharedRoundTripBelongsToItsOldestCaller(t *testing.T) {
 	sameList(t, "whose trips", c.of[roundTripLanes:], []any{"oldest"})
 }
 
-// A caller that leaves while it waits sends nothing. A caller that is alone does not share its
-// round trip.
+// If a caller leaves while it waits, nothing is sent for it. If only one caller waits, its round
+// trip has one call.
 func TestPipeDropsCanceledCaller(t *testing.T) {
 	c := newCrowd(t)
 	ctx, leave := context.WithCancel(t.Context())

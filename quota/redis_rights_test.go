@@ -15,7 +15,7 @@ import (
 )
 
 // limiterRights finds the ACL rule of the limiter's user in a file. besideOnCluster and ofSentinel
-// find what operations.md adds.
+// find the rights that operations.md adds.
 const (
 	operations      = "../docs/operations.md"
 	limiterRights   = `(~sendcode\* -@all [^\n'"]*)`
@@ -35,8 +35,8 @@ func documented(t *testing.T, file, pattern string) []string {
 	return strings.Fields(rights[1])
 }
 
-// The documented rights, which equal those in compose.postgres.yaml, are enough for every call. If
-// one is missing, the probe names it.
+// The documented rights, which equal those in compose.postgres.yaml, suffice for every call. If a
+// right is missing, the probe names it.
 func TestTheDocumentedRightsAreEnough(t *testing.T) {
 	rights := documented(t, operations, limiterRights)
 	sameList(t, "those of compose.postgres.yaml", documented(t, "../deploy/redis/start.sh", limiterRights), rights)
@@ -109,7 +109,7 @@ func limiterOf(t *testing.T, server *servertest.RedisServer, rights []string) *R
 // asPlain adds the user plain to a URL.
 func asPlain(url string) string { return strings.Replace(url, "://", "://plain:secret@", 1) }
 
-// setUser gives a user these rights alone.
+// setUser gives a user only these rights.
 func setUser(t *testing.T, server interface {
 	Process(context.Context, redis.Cmder) error
 }, name string, rights []string,

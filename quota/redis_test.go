@@ -15,8 +15,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// real returns a limiter as in production, but with a longer budget, on the server's clock, and
-// another client of that server.
+// real returns a limiter as in production, on the server's clock, but with a longer budget. It also
+// returns another client of the server.
 func real(t *testing.T) (*Redis, redis.UniversalClient) {
 	client := newClient(t, sharedRedis(t))
 	flushAll(t, client)
@@ -70,7 +70,7 @@ func TestQuota9AFlushedScriptIsLoadedAgain(t *testing.T) {
 	allAre(t, nil, calls(t, limiter, 31))
 }
 
-// A request that is none is told as such, and is no failure of Redis.
+// If a request is invalid, the error says so, and does not count as a failure of Redis.
 func TestPeekOfABadRequest(t *testing.T) {
 	for name, limiter := range map[string]Limiter{
 		"alone": withLongBudget(NewRedis(newClient(t, sharedRedis(t)), "q:")), "cluster": withLongBudget(NewRedis(newClient(t, sharedCluster(t)), "q:")),
@@ -116,14 +116,14 @@ func TestQuota6And7LookingAndRefusingWriteNothing(t *testing.T) {
 
 func second[T any](_ T, err error) error { return err }
 
-// A long history is recorded in steps, between which other callers get their turn.
+// A long history is recorded in steps. Between the steps, other callers get their turn.
 func TestALongHistoryIsRecordedInSteps(t *testing.T) {
 	limiter, client := real(t)
 	events := make([]AgedEvent, recordBatchSize+1)
 	for i := range events {
 		events[i] = AgedEvent{ID: fmt.Sprint(i)}
 	}
-	must(t, limiter.Record(t.Context(), ann(), time.Hour, events[:1])) // the script is known
+	must(t, limiter.Record(t.Context(), ann(), time.Hour, events[:1])) // now the server knows the script
 	calls := evalshas(t, client)
 	must(t, limiter.Record(t.Context(), ann(), time.Hour, events))
 	same(t, "steps", evalshas(t, client)-calls, 2)
@@ -153,7 +153,7 @@ func TestQuota8ALostReplyCountsOnce(t *testing.T) {
 		conn, err := new(net.Dialer).DialContext(ctx, network, addr)
 		return lossyConn{conn, lose}, err
 	}
-	// the script is known, the connection open
+	// Now the server knows the script, and the connection is open.
 	must(t, second(limiter.Take(t.Context(), request("warm", sliding(IP, 9, time.Hour)))))
 	calls := evalshas(t, direct)
 	lose.Store(true)

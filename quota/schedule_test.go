@@ -18,9 +18,9 @@ type schedule struct {
 	worlds []*world
 	model  *naive
 	now    time.Time
-	high   time.Time // the latest now
+	high   time.Time // the highest value that now had
 	ids    int
-	free   []time.Duration // waits that the last decision named
+	free   []time.Duration // the waits in the last decision
 	seen   map[string]int
 }
 
@@ -47,7 +47,7 @@ func (s *schedule) step() {
 }
 
 // move sets the clock to an instant at which something changes, such as a whole second or the end
-// of a wait, or to a ms or µs beside it.
+// of a wait, or to a millisecond or microsecond beside it.
 func (s *schedule) move() {
 	var jump time.Duration
 	switch n := s.dice(10); {
@@ -76,8 +76,8 @@ func (s *schedule) move() {
 	}
 }
 
-// revives reports whether a step back to now makes events count again that had left. A limiter may
-// have deleted these events, but the model keeps them.
+// revives reports whether events that had left would count again if the clock went back to now. A
+// limiter may have deleted these events, but the model keeps them.
 func (s *schedule) revives(now time.Time) bool {
 	for name, events := range s.model.events {
 		for _, at := range events {
@@ -96,8 +96,8 @@ func (s *schedule) revives(now time.Time) bool {
 	return false
 }
 
-// request has one to four rules of one or two scopes, with random limits. The longest window of
-// each scope is always the same, as in a policy.
+// request returns a request with one to four rules of one or two scopes, with random limits. The
+// longest window of each scope is always the same, as in a policy.
 func (s *schedule) request(id string) Request {
 	var rules []Rule
 	for _, scope := range [][]Scope{
@@ -134,7 +134,7 @@ func (s *schedule) request(id string) Request {
 	return Request{ID: id, Rules: rules, Buckets: all}
 }
 
-// failures is a scope of this test, whose rules are Recorded.
+// failures is a scope of this test. Its rules are Recorded.
 const failures Scope = "failures"
 
 var keepOf = map[Scope]time.Duration{
@@ -144,7 +144,7 @@ var keepOf = map[Scope]time.Duration{
 
 func (s *schedule) name() string { return []string{"ann", "bob"}[s.dice(2)] }
 
-// id returns a new ID, or one of the newest.
+// id returns a new ID, or one of the newest IDs.
 func (s *schedule) id() string {
 	if s.ids > 0 && s.dice(3) == 0 {
 		s.seen["repeated"]++
@@ -198,7 +198,7 @@ func (s *schedule) note(d Decision, err error) {
 			s.seen["several dates to wait for"]++
 		}
 		if state.Days != 0 && s.dice(3) > 0 {
-			continue // after a jump of a day nothing else counts
+			continue // after a jump of a day no earlier event counts
 		}
 		s.free = append(s.free, state.RetryAfter, state.ResetAfter)
 	}
@@ -237,7 +237,7 @@ func (s *schedule) record() {
 	var events []AgedEvent
 	n := s.dice(4)
 	if scope != App && scope != Purpose && s.dice(12) == 0 {
-		n = 60 // more than the script reads at once, and than a bucket has without an index
+		n = 60 // more events than the script reads at once, and than a bucket without an index has
 		s.seen["large bucket"]++
 	}
 	for range n {
@@ -287,8 +287,8 @@ func (s *schedule) play() {
 	}
 }
 
-// TestMemoryDecidesAsTheModel also tests the limiter of a service without Redis on machines that
-// lack Redis.
+// TestMemoryDecidesAsTheModel tests Memory, the limiter of a service without Redis, on machines
+// without Redis, too.
 func TestMemoryDecidesAsTheModel(t *testing.T) {
 	newSchedule(t, rand.New(rand.NewPCG(1, 1)).IntN, memoryWorld(t)).play()
 }

@@ -37,8 +37,8 @@ type world struct {
 	ids   int
 }
 
-// epoch is later than the time of every real clock, so that no key expires on the server's clock.
-// Its µs are not a round number.
+// epoch is later than the time of every real clock, so no key expires on the server's clock. Its
+// microseconds are not a round number.
 var epoch = time.Date(2040, 3, 1, 12, 0, 0, 123_457_000, time.UTC)
 
 var defaults = []Rule{
@@ -75,14 +75,14 @@ func redisWorld(t *testing.T) *world { return scriptWorld(t, newClient(t, shared
 
 func clusterWorld(t *testing.T) *world { return scriptWorld(t, newClient(t, sharedCluster(t))) }
 
-// sentinelWorld is a primary with a replica; a Sentinel returns the primary's address.
+// sentinelWorld has a primary with a replica. A Sentinel gives the limiter the primary's address.
 func sentinelWorld(t *testing.T) *world {
 	primary, _, _ := replicated(t)
 	return scriptWorld(t, newClient(t, servertest.Sentinel(t, primary.Addr()).URL()))
 }
 
-// scriptWorld runs the scripts of production with the test's clock, which is an argument of each
-// script: on a cluster, no key is on every node.
+// scriptWorld runs the scripts of production on the test's clock. The time is an argument of each
+// script, and not in a key, because no key is on every node of a Cluster.
 func scriptWorld(t *testing.T, client redis.UniversalClient) *world {
 	w := &world{t: t, Limiter: withLongBudget(newRedis(client, "q:", toldClock))}
 	client.AddHook(tellClock(func(string) time.Time { return w.now }))
@@ -121,7 +121,7 @@ func must(t tester, err error) {
 // pass moves the clock.
 func (w *world) pass(d time.Duration) { w.set(w.now.Add(d)) }
 
-// id returns a new ID of 16 bytes, some of which are no text.
+// id returns a new ID of 16 bytes. Some of the IDs are no valid text.
 func (w *world) id() string {
 	w.ids++
 	return fmt.Sprintf("\x00\xff\r\n%012d", w.ids)
@@ -143,7 +143,7 @@ func (w *world) peek(rules ...Rule) Decision {
 	return d
 }
 
-// admits takes, and fails the test unless Admitted is as wanted.
+// admits calls Take, and fails the test unless Admitted equals want.
 func (w *world) admits(want bool, rules ...Rule) Decision {
 	w.t.Helper()
 	d := w.take(rules...)
@@ -153,7 +153,7 @@ func (w *world) admits(want bool, rules ...Rule) Decision {
 	return d
 }
 
-// mustTake takes an event, and fails the test unless Admitted equals want.
+// mustTake calls Take, and fails the test unless Admitted equals want.
 func mustTake(t tester, l Limiter, r Request, want bool) Decision {
 	t.Helper()
 	d, err := l.Take(t.Context(), r)
@@ -194,8 +194,8 @@ func sameList[T comparable](t tester, what string, got, want []T) {
 	}
 }
 
-// Servers that several tests share. Each test restores their state. A cluster needs seconds to
-// start.
+// These servers are shared by several tests. Each test restores their state. A cluster needs
+// seconds to start.
 var (
 	redisServer   = shared(func(ctx context.Context) (*servertest.RedisServer, error) { return servertest.StartRedis(ctx) })
 	clusterServer = shared(func(ctx context.Context) (*servertest.RedisCluster, error) { return servertest.StartRedisCluster(ctx) })
@@ -233,7 +233,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// onEach calls do for each master of a cluster, one after the other, or for a single server.
+// onEach calls do for each master of a cluster, one after the other, or for the single server.
 func onEach(t tester, client redis.UniversalClient, do func(redis.UniversalClient) error) {
 	t.Helper()
 	cluster, ok := client.(*redis.ClusterClient)
@@ -250,7 +250,7 @@ func onEach(t tester, client redis.UniversalClient, do func(redis.UniversalClien
 }
 
 // expire deletes the keys that have expired on the test's clock, as Redis does on its own clock:
-// after the ms of their expiry.
+// after the millisecond of their expiry.
 var expire = redis.NewScript(`
 for _, key in ipairs(redis.call('KEYS', 'q:*')) do
   if redis.call('PEXPIRETIME', key) < tonumber(ARGV[1]) then redis.call('DEL', key) end
@@ -278,7 +278,7 @@ func (h hook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessP
 	}
 }
 
-// tellClock adds an argument to each script: the time that of returns for its first key.
+// tellClock adds an argument to each script: the time that of returns for the script's first key.
 func tellClock(of func(key string) time.Time) hook {
 	return func(ctx context.Context, cmds []redis.Cmder, next func([]redis.Cmder) error) error {
 		told := slices.Clone(cmds)

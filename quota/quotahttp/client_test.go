@@ -25,7 +25,7 @@ func TestWhoIsOneClient(t *testing.T) {
 		{quota.IP, "[2001:db8:1:2::1]:1", "[2001:db8:1:3::1]:1", apart},
 		{quota.IP, "[::ffff:192.0.2.1]:1", "192.0.2.1:1", shared},
 		{quota.IP, "[fe80::1%eth0]:1", "[fe80::1%eth1]:1", shared},
-		{quota.IP, "@", "", shared}, // no address
+		{quota.IP, "@", "", shared}, // "@" is no address
 		{quota.Network, "192.0.2.1:1", "192.0.2.255:1", shared},
 		{quota.Network, "192.0.2.1:1", "192.0.3.1:1", apart},
 		{quota.Network, "[2001:db8:1:2::1]:1", "[2001:db8:1:ffff::1]:1", shared},

@@ -10,9 +10,9 @@ import (
 	"sendcode/quota/quotahttp"
 )
 
-// 100 per 60 s for a resource and an IP address.
+// The limit is 100 requests in 60 s for a resource and an IP address.
 func Example() {
-	now := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC) // in a service: time.Now, or quota.NewRedis
+	now := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC) // a service uses time.Now, or quota.NewRedis
 	guard, err := quotahttp.New(quotahttp.Config{
 		Limiter: quota.NewMemory(func() time.Time { return now }),
 		Policy: quota.Policy{Name: "web", Rules: []quota.Rule{
@@ -41,7 +41,7 @@ func Example() {
 	// 429 "visits";r=0;t=60, Retry-After "60"
 }
 
-// A login counts what failed: Peek refuses without counting, and the handler calls Count.
+// A login counts only failures: Peek refuses without counting, and the handler calls Count.
 func ExampleGuard_Peek() {
 	guard, err := quotahttp.New(quotahttp.Config{
 		Limiter: quota.NewMemory(time.Now),
@@ -81,9 +81,9 @@ func ExampleGuard_Record() {
 			Name:  "tenant",
 			Rules: []quota.Rule{{Name: "calls", Scope: quota.App, Limit: 3, Window: time.Minute}},
 		},
-		Resource: func(*http.Request) string { return "" }, // one place for all routes
+		Resource: func(*http.Request) string { return "" }, // all routes count as one resource
 		Subjects: map[quota.Scope]quotahttp.Namer{
-			// as the authentication before it found
+			// The authentication before this handler has set the header.
 			quota.App: func(r *http.Request) string { return r.Header.Get("X-Tenant") },
 		},
 	})

@@ -18,7 +18,7 @@ import (
 
 var visits = quota.Policy{Name: "web", Rules: []quota.Rule{{Name: "visits", Scope: quota.IP, Limit: 100, Window: time.Minute}}}
 
-// web is a server with a Guard on a clock that the test moves.
+// web is a server with a Guard, on a clock that the test moves.
 type web struct {
 	http.Handler
 	t     *testing.T
@@ -67,7 +67,7 @@ func (w *web) wants(status int, path, peer string, headers ...string) *httptest.
 	return rec
 }
 
-// spend uses up all places but n.
+// spend uses up all places except n.
 func (w *web) spend(path, peer string, n int) {
 	w.t.Helper()
 	for range 100 - n {
@@ -114,11 +114,11 @@ func TestRecordRefusesNothing(t *testing.T) {
 		w.wants(http.StatusTooManyRequests, "/look", ann)
 		w.now = w.now.Add(wait)
 	}
-	// 99 and the first recorded one have left
+	// 99 events and the first recorded event have left.
 	servertest.Same(t, "RateLimit", limitOf(w.wants(http.StatusOK, "/look", ann)), `"day";r=99;t=1`)
 }
 
-// Rules of all scopes decide together. An event that one rule refuses is counted in no scope.
+// Rules of all scopes decide together. If one rule refuses an event, no scope counts it.
 func TestSeveralScopes(t *testing.T) {
 	rule := func(name string, s quota.Scope, limit int) quota.Rule {
 		return quota.Rule{Name: name, Scope: s, Limit: limit, Window: time.Minute}
@@ -141,7 +141,7 @@ func TestSeveralScopes(t *testing.T) {
 		{"/stock", bob, "u2", ""},
 		{"/stock", far, "u3", ""},
 		{"/stock", far, "u4", "route"},
-		// another resource: only "all" counts on
+		// For another resource, only the rule "all" counts on.
 		{"/prices/1", bob, "v0", ""},
 		{"/prices/1", bob, "v1", ""},
 		{"/prices/1", bob, "v2", ""},
@@ -206,7 +206,8 @@ func TestPoliciesOfTwoNamesCountApart(t *testing.T) {
 	serve(t, Config{Limiter: limiter, Policy: other}).wants(http.StatusOK, "/stock", ann)
 }
 
-// In front of a router, which names no pattern yet, all requests are one resource.
+// If the Guard is in front of the router, requests have no pattern yet, so all requests are one
+// resource.
 func TestAllRoutes(t *testing.T) {
 	w := serve(t, Config{})
 	w.Handler = w.guard.Take(w.Handler)
@@ -217,7 +218,7 @@ func TestAllRoutes(t *testing.T) {
 	w.wants(http.StatusTooManyRequests, "/stock", ann)
 }
 
-// failing is a limiter that fails if err says so.
+// failing is a limiter that fails if err returns an error.
 type failing struct {
 	*quota.Memory
 	err func(context.Context) error
@@ -252,14 +253,15 @@ func TestClosedWithoutALimiter(t *testing.T) {
 			t.Errorf("%s: %s", path, rec.Body)
 		}
 		serve(t, Config{Limiter: secret, Open: true}).wants(http.StatusOK, path, ann)
-		// Open is for a limiter that is unavailable, not for mistakes.
+		// Open admits requests while the limiter is unavailable. It does not hide mistakes.
 		serve(t, Config{Limiter: away(quota.ErrBadRequest), Open: true}).wants(http.StatusServiceUnavailable, path, ann)
 	}
 }
 
-// A client that hangs up at once is counted, and does not pass an open Guard that way.
+// If a client hangs up at once, its request counts. So it can't pass an open Guard that way. The
+// limiter here fails if the context has ended, as a limiter over the network does.
 func TestHangingUp(t *testing.T) {
-	limiter := failing{quota.NewMemory(time.Now), func(ctx context.Context) error { // as one over the network
+	limiter := failing{quota.NewMemory(time.Now), func(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return quota.ErrUnavailable
 		}
@@ -269,7 +271,7 @@ func TestHangingUp(t *testing.T) {
 	ctx, hangUp := context.WithCancel(t.Context())
 	hangUp()
 	w.ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(ctx, http.MethodGet, "/stock", nil))
-	// httptest asks as Ann too
+	// httptest's own request counts for Ann, too.
 	if limit := limitOf(w.wants(http.StatusOK, "/stock", ann)); !strings.HasPrefix(limit, `"visits";r=98;`) {
 		t.Error(limit)
 	}

@@ -344,7 +344,7 @@ func (console *Console) searchAddress(ctx context.Context, typed string) (findin
 	}
 	parsed, err := verification.ParseRecipient(string(ch), to, "")
 	if err != nil {
-		if address, err := console.referenceAddress(ctx, typed, plain); err == nil { // a reference may have only digits, for example an order's number
+		if address, err := console.referenceAddress(ctx, typed, plain); err == nil { // a reference may be a number
 			return finding{address: address}, nil
 		}
 		return finding{}, err
