@@ -12,8 +12,8 @@ import (
 	"sendcode/internal/kit/servertest"
 )
 
-// A storm of one error is a line a second, which says how many it stands for; no error is lost, and
-// other lines pass.
+// A storm of one error gives one line a second, with the number of errors that the line stands for.
+// No error is lost, and other lines pass.
 func TestLimitErrors(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		var out servertest.Text
@@ -28,7 +28,7 @@ func TestLimitErrors(t *testing.T) {
 			return found
 		}
 		full := errors.New("disk full")
-		for n := range 400 { // 4 s
+		for n := range 400 { // these take 4 s
 			l.Error("request failed", "error", full, "n", n)
 			l.Warn("careful", "error", full)
 			time.Sleep(10 * time.Millisecond)

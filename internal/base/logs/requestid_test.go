@@ -16,8 +16,8 @@ const (
 	parent = "00-" + trace + "-00f067aa0ba902b7-01"
 )
 
-// A well-formed ID is adopted, otherwise the ID of the trace. Otherwise a new ID is made, from
-// which the time can be read. No header writes other text to the log.
+// A well-formed ID is adopted. Otherwise the request gets the ID of the trace or, without a trace,
+// a new ID, from which the time can be read. No header writes other text to the log.
 func TestAdopt(t *testing.T) {
 	const made = "made"
 	for _, c := range []struct{ header, parent, want string }{
@@ -62,7 +62,7 @@ func TestAdopt(t *testing.T) {
 	}
 }
 
-// A line of a request has its ID once, and the trace's; notes belong to one request.
+// A line of a request has its ID once, and the ID of its trace. Notes belong to one request.
 func TestLines(t *testing.T) {
 	var out bytes.Buffer
 	logger := logs.AddRequestID(logs.AddRequestID(slog.New(slog.NewJSONHandler(&out, nil))))

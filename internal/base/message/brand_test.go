@@ -23,7 +23,7 @@ func TestColoursCanBeRead(t *testing.T) {
 					branded.Dark:  {"#131417", "#1b1d21", branded.Dark.Wash},
 				} {
 					for _, under := range surfaces {
-						if c := contrast(tone.Accent, under); c < 4.45 { // 4.5, of colours that were rounded
+						if c := contrast(tone.Accent, under); c < 4.45 { // the limit is 4.5; the colours were rounded
 							t.Fatalf("%s: %s on %s has %.2f", accent, tone.Accent, under, c)
 						}
 					}
@@ -35,7 +35,8 @@ func TestColoursCanBeRead(t *testing.T) {
 		}
 	}
 	servertest.Same(t, "an accent that can be read", message.NewBrand("", "#1f5fd1", "").Light.Accent, "#1f5fd1")
-	// as Chromium gives oklch(from #0f766e max(l, 0.74) c h): the page's text in the accent
+	// Chromium computes this colour for oklch(from #0f766e max(l, 0.74) c h), the page's text in
+	// the accent.
 	servertest.Same(t, "#0f766e on dark", message.NewBrand("", "#0f766e", "").Dark.Accent, "#65bdb3")
 	if got := message.NewBrand("", "", "").Light; got != (message.Palette{}) || (message.Brand{}).StyleSheet() != "" {
 		t.Errorf("without an accent there is %v", got)

@@ -16,11 +16,11 @@ import (
 )
 
 // mailProgram changes an HTML mail as a mail program does. caniemail.com lists what each program
-// removes, and developers.google.com/workspace/gmail/design/css for Gmail.
+// removes; for Gmail, developers.google.com/workspace/gmail/design/css does.
 type mailProgram struct {
 	name   string
 	show   func(html string) string
-	dark   string  // style sheet that the program adds in the dark; empty: it knows prefers-color-scheme
+	dark   string  // style sheet that the program adds in dark mode; empty: the program knows prefers-color-scheme
 	widths []int64 // CSS pixels
 }
 
@@ -38,7 +38,7 @@ var (
 
 var mailPrograms = []mailProgram{
 	{name: "Apple Mail", show: func(html string) string { return html }, widths: []int64{320, 600}},
-	{ // it knows no queries for colours, and inverts them in the dark
+	{ // this program knows no queries for colours, and inverts colours in dark mode
 		name: "Gmail", widths: []int64{320, 600}, dark: invertsColors,
 		show: func(html string) string {
 			return comment.ReplaceAllString(colorScheme.ReplaceAllString(metaElements.ReplaceAllString(html, ""), ""), "")
@@ -50,7 +50,7 @@ var mailPrograms = []mailProgram{
 			return comment.ReplaceAllString(styleElement.ReplaceAllString(metaElements.ReplaceAllString(html, ""), ""), "")
 		},
 	},
-	{ // Word lays the mail out
+	{ // in this program, Word lays out the mail
 		name: "Outlook on Windows", widths: []int64{600}, dark: invertsColors,
 		show: func(html string) string {
 			html = hiddenInWord.ReplaceAllString(forOutlook.ReplaceAllString(html, "$1"), "")

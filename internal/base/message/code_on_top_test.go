@@ -8,12 +8,12 @@ import (
 	"sendcode/internal/kit/servertest"
 )
 
-// maxColumns is the length of a line of the text part that a terminal or a plain mail program does
-// not wrap.
+// maxColumns is the longest line of the text part that terminals and plain mail programs don't
+// wrap.
 const maxColumns = 80
 
-// Before the code, no part of a mail has more than two lines, in any language and setting. Details
-// are one of them. The words of warning follow the code and stand there once.
+// In every language and with every setting, no part of a mail has more than two lines before the
+// code. If there are details, they are one of these lines. The warning comes after the code, once.
 func TestTheCodeStandsOnTop(t *testing.T) {
 	r := renderer(t)
 	r.Site = "codes.example"
@@ -59,8 +59,8 @@ func TestTheCodeStandsOnTop(t *testing.T) {
 	}
 }
 
-// neverShare has words of the warning in each language: for a person who didn't ask for the code,
-// and that the code is not to be passed on.
+// neverShare has the words of the warning in each language: those for a person who didn't ask for
+// the code, and those against passing the code on.
 var neverShare = map[string][2]string{
 	"en":      {"request this?", "Never share this code"},
 	"es":      {"¿No lo has pedido?", "No compartas"},

@@ -10,8 +10,8 @@ import (
 	"sendcode/internal/kit/servertest"
 )
 
-// On a telephone of 320 × 568 the code of each mail is within the first screen, in one run of text.
-// At most two rows of text stand above it, if the app's name is of everyday length.
+// On a telephone of 320 × 568 pixels, the code of each mail is on the first screen, in one run of
+// text. At most two rows of text stand above it, if the app's name has a usual length.
 func TestTheCodeIsOnTheFirstScreen(t *testing.T) {
 	tab := browsertest.Chromium(t).Open(t, browsertest.Look{Width: 320, Height: 568})
 	r := renderer(t)

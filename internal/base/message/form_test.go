@@ -121,8 +121,8 @@ func TestCheckName(t *testing.T) {
 	}
 }
 
-// Details may have a name that looks like a domain, which messages write so that it is none. Each
-// mistake has its own words, and none repeats the details.
+// Details may contain a name that looks like a domain. Messages write it so that mail programs make
+// no link of it. Each mistake has its own words, and none repeats the details.
 func TestCheckDetails(t *testing.T) {
 	for s, shown := range map[string]string{
 		"Pay 40,00 € to Muster GmbH & Co.KG": "Pay 40,00 € to Muster GmbH & Co. KG",
@@ -153,7 +153,7 @@ func TestCheckDetails(t *testing.T) {
 	}
 }
 
-// WithoutTexts takes our own words beside the code out as whole words, wherever lines break.
+// WithoutTexts removes our own words beside the code as whole words, wherever lines break.
 func TestWithoutTexts(t *testing.T) {
 	for _, c := range []struct{ text, want string }{
 		{"Code 123456 for order 482913", "Code 123456 for"}, {"for order\n482913: 123456", "for : 123456"},
@@ -167,7 +167,7 @@ func TestWithoutTexts(t *testing.T) {
 }
 
 // Joiners are allowed only where a script or an emoji needs them. The error has the refused
-// character with its position.
+// character and its position.
 func TestHiddenCharacter(t *testing.T) {
 	const nj, j = "\u200c", "\u200d"
 	for s, want := range map[string]string{

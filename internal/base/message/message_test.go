@@ -23,7 +23,7 @@ import (
 	"sendcode/internal/kit/servertest"
 )
 
-// builtin are the files that the binary carries.
+// builtin returns the templates that the binary contains.
 func builtin() fs.FS { return os.DirFS("../../../templates") }
 
 func renderer(t *testing.T, overrides ...fs.FS) *MailRenderer {
@@ -40,7 +40,7 @@ func shop() Data {
 	}
 }
 
-// untitled is shop without the words of a purpose.
+// untitled returns the data of shop without the words of a purpose.
 func untitled() Data {
 	d := shop()
 	d.Purpose = ""
@@ -56,8 +56,8 @@ var titles = map[string]PurposeTitles{
 	}),
 }
 
-// A message says in its first line, in its own language, what its code is for. Without a title in
-// that language it does not say it.
+// The first line of a message says what its code is for, in the message's language. If there is no
+// title in that language, it doesn't say that.
 func TestTitles(t *testing.T) {
 	r := renderer(t)
 	for locale, want := range map[string]string{
@@ -117,7 +117,7 @@ func TestGolden(t *testing.T) {
 		m := render(t, r, RenderRequest{Locale: locale, Titles: titles["to confirm your address"], Data: letters})
 		compare(locale+".letters.text.txt", m.Text)
 		compare(locale+".letters.html.html", m.HTML)
-		for _, notify := range []NotifyMode{NotifyPrivate, NotifyGlance} { // a caller's code without a ttl
+		for _, notify := range []NotifyMode{NotifyPrivate, NotifyGlance} { // tries a caller's code without a ttl
 			untimed := shop()
 			untimed.Minutes = 0
 			m = render(t, r, RenderRequest{Locale: locale, Notify: notify, Data: untimed})
@@ -196,8 +196,8 @@ func TestEveryMail(t *testing.T) {
 	}
 }
 
-// In a private mail enough words precede the code to keep it out of a preview, and no more. Those
-// of the HTML part are hidden, but for the first line.
+// In a private mail, just enough words come before the code to keep it out of a preview. In the
+// HTML part, these words are hidden except in the first line.
 func TestPrivateMailsHideTheCodeFromPreviews(t *testing.T) {
 	r := renderer(t)
 	for _, locale := range r.locales.All() {
@@ -216,8 +216,8 @@ func TestPrivateMailsHideTheCodeFromPreviews(t *testing.T) {
 	}
 }
 
-// Mails that may show the code end with the line from which mail programs fill it in. The line has
-// the request's site or, without one, the page's.
+// Mails that may show the code end with the line from which mail programs fill in the code. The
+// line has the site of the request or, without one, the page's site.
 func TestMailsEndWithTheOriginLine(t *testing.T) {
 	r := renderer(t)
 	r.Site = "codes.example"
@@ -237,10 +237,10 @@ func TestMailsEndWithTheOriginLine(t *testing.T) {
 	}
 }
 
-// The life of a code has the plural form of each language (CLDR), from a minute to a day, in the
-// text and the HTML.
+// The life of a code has the right plural form in each language (CLDR), from a minute to a day, in
+// the text and the HTML.
 func TestLifeInWords(t *testing.T) {
-	type forms map[plural.Form]string // plural.Other stands for those without one
+	type forms map[plural.Form]string // plural.Other stands for the forms that are missing
 	units := map[string][2]forms{
 		"en":      {{plural.One: "1 minute", plural.Other: "# minutes"}, {plural.Other: "# hours"}},
 		"es":      {{plural.One: "1 minuto", plural.Other: "# minutos"}, {plural.Other: "# horas"}},
@@ -256,7 +256,7 @@ func TestLifeInWords(t *testing.T) {
 			t.Fatalf("%s: its plural forms of minutes and hours are missing in this test", locale)
 		}
 		for minutes := 1; minutes <= 24*60; minutes++ {
-			if minutes > 130 && minutes%60 > 1 { // whole hours are told
+			if minutes > 130 && minutes%60 > 1 { // the mail tells whole hours
 				continue
 			}
 			n, unit := minutes, units[locale][0]
@@ -348,11 +348,11 @@ func TestCanonicalTags(t *testing.T) {
 	}
 }
 
-// A wish for a language costs nothing: what can be read of it counts.
+// A request for a language is never refused: the tags that can be read count.
 func TestWantedTags(t *testing.T) {
 	for text, want := range map[string]string{
 		"en": "en", "ZH-cn": "zh-CN", "en-garbage": "en",
-		"zh_CN_#Hans": "zh-Hans-CN", "zh__#Hant": "zh-Hant", "zh_TW_#Hant": "zh-Hant-TW", "sr_RS_#Latn": "sr-Latn-RS", // Java, Android
+		"zh_CN_#Hans": "zh-Hans-CN", "zh__#Hant": "zh-Hant", "zh_TW_#Hant": "zh-Hant-TW", "sr_RS_#Latn": "sr-Latn-RS", // Java and Android write tags like these
 		"en_US.UTF-8": "en-US", "de_DE@euro": "de-DE", "sr_RS@latin": "sr-Latn-RS", "pt_BR.ISO8859-1@x": "pt-BR", "C": "", "POSIX": "", "C.UTF-8": "",
 		"zh-Hans_CN": "zh-Hans-CN", "en-": "en", "en_": "en", " de ": "de", "de-DE-": "de-DE", "nb_NO_NY": "nb-NO", "en US": "en-US",
 		"zh-CN,en;q=0.8": "zh-CN", "xx-yy; q=1, fr": "fr", "en;q=0.1,es": "es",

@@ -23,7 +23,7 @@ func files(named map[string]string) fstest.MapFS {
 }
 
 func TestPreviewRuleCountsExactly(t *testing.T) {
-	end := map[int]string{textPart: "\n", htmlPart: "<br>"} // one character
+	end := map[int]string{textPart: "\n", htmlPart: "<br>"} // in the text and in the HTML, each is one line break
 	for _, n := range []int{0, 59, 60, 118, 119, 120, 127, 128, 254, 255, 500} {
 		for filler, width := range map[string]int{"x": 1, "é": 1, "宽": 2, "，": 2} {
 			for part, length := range map[int]int{textPart: 120, htmlPart: 256} {
@@ -46,8 +46,8 @@ func TestTidy(t *testing.T) {
 	}
 }
 
-// An override replaces single files, adds purposes, of which each file may be that of the default,
-// and languages. The layout is of all mails.
+// An override replaces single files, and adds languages and purposes. For each file that a purpose
+// lacks, the default's file is used. The layout is the same for all mails.
 func TestOverrides(t *testing.T) {
 	long := strings.Repeat("Bonjour, voici votre code. ", 10)
 	layout, err := fs.ReadFile(builtin(), "mail/layout.html")
@@ -97,8 +97,8 @@ func TestOverrides(t *testing.T) {
 	}
 }
 
-// TestNewFindsEveryFault compares what NewMailRenderer says of the files of testdata/faults.txt
-// with what stands there: each fault once.
+// TestNewFindsEveryFault compares NewMailRenderer's errors about the files in testdata/faults.txt
+// with the errors there. Each fault is reported once.
 func TestNewFindsEveryFault(t *testing.T) {
 	expand := strings.NewReplacer("«bad byte»", "\xff", "«200 blanks»", strings.Repeat("\u200b\u00a0", 200),
 		"«100 blanks»", strings.Repeat("&#847;&zwnj;&nbsp;", 100),
@@ -158,8 +158,8 @@ func TestNewWantsEnglish(t *testing.T) {
 	}
 }
 
-// A template may still fail with data that no sample had. The error of the template then quotes the
-// code, so it must not be returned.
+// A template that worked with all samples may still fail with other data. The template's error then
+// quotes the code, so Render must not return this error.
 func TestErrorOfRenderHasNoCode(t *testing.T) {
 	r := renderer(t, files(map[string]string{
 		"mail/default/en/subject.txt": `{{.App}}{{if eq .App "Boom"}}{{template "x" .}}{{end}}{{define "x"}}{{index .Code .Code}}{{end}}`,

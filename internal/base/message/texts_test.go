@@ -11,7 +11,7 @@ import (
 	"sendcode/templates"
 )
 
-// one counts a text of up to 160 bytes as one segment, which is enough to try the limit.
+// one counts a text of up to 160 bytes as one segment, which suffices to test the limit.
 func one(text string) int { return (len(text) + 159) / 160 }
 
 func textRenderer(t *testing.T, override fstest.MapFS, limits TextLimits) *TextRenderer {
@@ -52,9 +52,9 @@ func TestTexts(t *testing.T) {
 	}
 }
 
-// OriginLine follows the steps by which browsers read a one-time code (WICG sms-one-time-codes,
-// "parsing"): the last line begins with "@", has the host up to one space and "#", and then the
-// code up to the end, with nothing behind it.
+// OriginLine can be read by the steps by which browsers read a one-time code (WICG
+// sms-one-time-codes, "parsing"): the last line begins with "@", has the host up to one space and
+// "#", and then the code to the end.
 func TestOriginLine(t *testing.T) {
 	r := textRenderer(t, nil, TextLimits{Measure: one, Segments: 2, Site: "shop.example"})
 	for _, locale := range []string{"en", "zh-Hans"} {
@@ -106,8 +106,8 @@ func TestTextsThatDoNotFit(t *testing.T) {
 	}
 }
 
-// An app has its own templates, which take precedence over those of all apps, its own languages,
-// and in these its colours and home. Other apps have none of these.
+// An app can have its own templates, which take precedence over those of all apps. It can have its
+// own languages, with its colours and home in these, too. Other apps have none of these.
 func TestAnAppsOwnMessages(t *testing.T) {
 	ofAll := files(map[string]string{"mail/default/en/subject.txt": "All of {{.App}}", "mail/gift/en/subject.txt": "A gift"})
 	const french = "Une demande a été faite depuis le site. Ignorez ce message si elle ne vient pas de vous, et ne donnez ce code à personne."

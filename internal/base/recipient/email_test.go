@@ -16,26 +16,26 @@ func TestParseEmail(t *testing.T) {
 	for _, c := range []struct{ raw, address, masked string }{
 		{"ana@example.com", "ana@example.com", "a•••@example.com"},
 		{"  ana@example.com  ", "ana@example.com", "a•••@example.com"},
-		// Blanks and invisible characters at the ends, and the forms of address books.
+		// These have blanks and invisible characters at the ends, or the forms of address books.
 		{"\t\u00a0\ufeffana@example.com\u3000\r\n", "ana@example.com", "a•••@example.com"},
 		{"\u202aana@example.com\u202c", "ana@example.com", "a•••@example.com"},
 		{"MAILTO:ana@example.com", "ana@example.com", "a•••@example.com"},
 		{`"Ana, Maria" < ana@example.com >`, "ana@example.com", "a•••@example.com"},
-		{`"ana..b."@example.com`, `"ana..b."@example.com`, "a•••@example.com"}, // a mailbox that has such dots
+		{`"ana..b."@example.com`, `"ana..b."@example.com`, "a•••@example.com"}, // the mailbox has these dots
 		{`"ana"@example.com`, "ana@example.com", "a•••@example.com"},
 		{"<jean-luc@example.com>", "jean-luc@example.com", "j•••@example.com"},
 		{"Ana.Maria@Example.COM", "Ana.Maria@example.com", "A•••@example.com"}, // case is kept in the local part
 		{"-a!#$%&'*+-/=?^_`{|}~9@163.com", "-a!#$%&'*+-/=?^_`{|}~9@163.com", "-•••@163.com"},
 		{longest, longest, "l•••" + longest[64:]},
-		{"ana@r3---sn-a.example", "ana@r3---sn-a.example", "a•••@r3---sn-a.example"}, // hyphens as in Punycode
-		// Domains in other scripts.
+		{"ana@r3---sn-a.example", "ana@r3---sn-a.example", "a•••@r3---sn-a.example"}, // the hyphens are placed as in Punycode
+		// These have domains in other scripts.
 		{"ana@BÜCHER.Example", "ana@xn--bcher-kva.example", "a•••@bücher.example"},
 		{"ana@XN--BCHER-KVA.example", "ana@xn--bcher-kva.example", "a•••@bücher.example"},
 		{"ana@straße.example", "ana@xn--strae-oqa.example", "a•••@straße.example"},
 		{"ana@例子。中国", "ana@xn--fsqu00a.xn--fiqs8s", "a•••@例子.中国"},
 		{"ana@ｅｘａｍｐｌｅ．ｃｏｍ", "ana@example.com", "a•••@example.com"},
 		{"ana@почта.рф", "ana@xn--80a1acny.xn--p1ai", "a•••@почта.рф"},
-		{"ana@сосол.example", "ana@xn--k1afakb.example", "a•••@сосол.example"}, // one letter is like no Latin one
+		{"ana@сосол.example", "ana@xn--k1afakb.example", "a•••@сосол.example"}, // one letter looks like no Latin letter
 		{"ana@ドメイン名.example", "ana@xn--eckwd4c7c777u.example", "a•••@ドメイン名.example"},
 		{"ana@도메인.example", "ana@xn--hq1bm8jm9l.example", "a•••@도메인.example"},
 		// Domains that may be taken for others are shown as A-labels.
@@ -98,8 +98,8 @@ func TestParseEmailRefuses(t *testing.T) {
 			"ana@example.com\nBcc: b@example.com", "ana\r@example.com", "ana\x00@example.com", "ana\x7f@example.com",
 			"ana\u0085@example.com", "ana@example\u2028.com",
 		},
-		// Bidi override, zero-width space and joiner, soft hyphen, byte order mark, variation
-		// selector, Hangul filler, tag character.
+		// These are a bidi override, zero-width space and joiner, soft hyphen, byte order mark,
+		// variation selector, Hangul filler, and tag character.
 		"invisible_character": {
 			"ana\u202emoc@example.com", "ana\u200b@example.com", "a\u200dna@example.com", "ana@exam\u200bple.com",
 			"ana@exam\u00adple.com", "ana\ufe0f@example.com", "ana\u3164@example.com", "ana\U000e0041@example.com",
@@ -107,8 +107,8 @@ func TestParseEmailRefuses(t *testing.T) {
 	})
 }
 
-// The error has the refused character in words, so that a person can find a character that cannot
-// be seen.
+// The error names the refused character in words, so that a person can find a character that is
+// invisible.
 func TestParseNamesTheCharacter(t *testing.T) {
 	for raw, want := range map[string]string{
 		"ana\u200b@example.com": "It is U+200B.", "o’neil@example.com": "It is U+2019 '’'.",
@@ -137,8 +137,8 @@ func TestParseNamesTheDot(t *testing.T) {
 	}
 }
 
-// Characters that a person copies along from a sentence, a list, a table, code or a link are not
-// part of the address or number.
+// If a person copies an address or a number from a sentence, a list, a table, code or a link, the
+// characters around it are not part of it.
 func TestParseCopied(t *testing.T) {
 	for form, address := range map[string]string{
 		"X,": "", "X;": "", "X.": "", "X:": "", "X!": "", "X?": "", "X ,": "", "X),": "", "(X)": "", "[X]": "", "[X": "", "{X}": "",
@@ -195,8 +195,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// FuzzParseIn: in whichever country a number is dialled, the parsed number is valid without the
-// country.
+// FuzzParseIn parses a number for any country. The parsed number must be valid without the country.
 func FuzzParseIn(f *testing.F) {
 	f.Fuzz(func(t *testing.T, country, raw string) {
 		r, err := ParseInCountry(SMS, raw, country)
@@ -249,10 +248,11 @@ func checkParsed(t *testing.T, raw string, r Recipient, err error) {
 	}
 }
 
-// quotes are those around a local part with dots in odd places.
+// quotes matches a local part in quotes that has dots in odd places.
 var quotes = regexp.MustCompile(`^"([^"]+)"@`)
 
-// forbidden is written apart from the package's own tests of characters.
+// forbidden does not use the package's own tests of characters, so that it can't share their
+// mistakes.
 func forbidden(r rune) bool {
 	return r <= ' ' || 0x7f <= r && r <= 0xa0 || unicode.IsSpace(r) || unicode.Is(unicode.Cf, r) ||
 		strings.ContainsRune("<>()[],;:\\\"\u2028\u2029", r)

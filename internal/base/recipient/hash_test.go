@@ -13,7 +13,7 @@ import (
 
 var testKey = []byte("an index key for the tests only.")
 
-// Fixed vectors, computed with another program as HMAC-SHA-256 of "sendcode recipient 1\0" +
+// These vectors were computed by another program, as HMAC-SHA-256 of "sendcode recipient 1\0" +
 // channel + "\0" + folded address. A change here resets every quota and hides the history, so it
 // must be intended.
 func TestHashVectors(t *testing.T) {
@@ -40,8 +40,8 @@ func TestHashWithoutAKey(t *testing.T) {
 	mustParse(t, Email, "ana@example.com").Hash(nil)
 }
 
-// Two spellings share the hash of the address, or only the hash by which sends are counted, or
-// none.
+// Two spellings have the same hash of the address, or only the same hash by which sends are
+// counted, or neither.
 func TestSpellings(t *testing.T) {
 	f := DefaultFolding()
 	f["dots.example"], f["exact.example"] = FoldRules{Dots: true}, FoldRules{}
@@ -51,16 +51,16 @@ func TestSpellings(t *testing.T) {
 		share int
 	}{
 		{"A@X.de", " a@x.DE ", address},
-		{"\u00e9va@x.de", "E\u0301VA@x.de", address}, // composed and decomposed
+		{"\u00e9va@x.de", "E\u0301VA@x.de", address}, // the first is composed, the second decomposed
 		{"a@BÜCHER.de", "a@xn--bcher-kva.de", address},
-		{"\u212a@x.de", "k@x.de", address}, // Kelvin sign
+		{"\u212a@x.de", "k@x.de", address}, // the first has a Kelvin sign
 		{"νίκος@x.de", "ΝΊΚΟΣ@x.de", address},
 		{"STRAẞE@x.de", "straße@x.de", address},
 		{"+49 1512 3456789", "+4915123456789", address},
 
 		{"an.a+shop@gmail.com", "ana@gmail.com", counted},
 		{"ana+a.b+c@gmail.com", "ana@gmail.com", counted},
-		{"+54 9 11 6677-3399", "+54 11 6677-3399", counted}, // one handset
+		{"+54 9 11 6677-3399", "+54 11 6677-3399", counted}, // both numbers reach one handset
 		{"+52 1 55 1234 5678", "+52 55 1234 5678", address},
 		{"+a.na@gmail.com", "+ana@gmail.com", counted}, // a tag without a name is no tag
 		{"an.a+shop@tags.example", "an.a@tags.example", counted},
@@ -79,7 +79,7 @@ func TestSpellings(t *testing.T) {
 		{"ſam@x.de", "sam@x.de", none},
 		{"ıda@x.de", "ida@x.de", none},
 		{"İda@x.de", "ida@x.de", none},
-		{"аna@x.de", "ana@x.de", none}, // Cyrillic a
+		{"аna@x.de", "ana@x.de", none}, // the first has a Cyrillic a
 		{"a.b@x.de", "a@b.x.de", none},
 		{"a.na@tags.example", "ana@tags.example", none},
 		{"+a@gmail.com", "+b@gmail.com", none},
@@ -233,7 +233,8 @@ func TestRecipientNeverLeaks(t *testing.T) {
 	}
 }
 
-// A tag is the same for one recipient, differs for another, and says nothing of a forgotten one.
+// A recipient always has the same tag, and other recipients have other tags. The tag of a forgotten
+// recipient says nothing.
 func TestTag(t *testing.T) {
 	tag := func(address string) string { return mustParse(t, Email, address).Hash(testKey).Tag() }
 	one := tag("ben@example.com")

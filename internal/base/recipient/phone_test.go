@@ -10,13 +10,13 @@ import (
 func TestParsePhone(t *testing.T) {
 	for _, c := range []struct{ raw, address, masked, country string }{
 		{"  +4915123456789 ", "+4915123456789", "+49 151•••789", "DE"},
-		{"+49 (0)151/234-56.789", "+4915123456789", "+49 151•••789", "DE"}, // with the trunk zero
+		{"+49 (0)151/234-56.789", "+4915123456789", "+49 151•••789", "DE"}, // has the trunk zero
 		{"+49\u00a0151\u201123456789", "+4915123456789", "+49 151•••789", "DE"},
 		{"＋８６　１３８－００１３－８０２１", "+8613800138021", "+86 138•••021", "CN"},
 		{"+٩٧١٥٠١٢٣٤٥٦٧", "+971501234567", "+971 50•••567", "AE"},
 		{"+۹۸۹۱۲۳۴۵۶۷۸۹", "+989123456789", "+98 912•••789", "IR"},
 		{"+1 202 555 0143", "+12025550143", "+1 202•••143", "US"},
-		{"+1 (876) 532-1234", "+18765321234", "+1 876•••234", "JM"}, // +1 is many countries, and each is one by itself
+		{"+1 (876) 532-1234", "+18765321234", "+1 876•••234", "JM"}, // many countries share +1
 		{"+1 416 555 0123", "+14165550123", "+1 416•••123", "CA"},
 		{"+7 701 234 5678", "+77012345678", "+7 701•••678", "KZ"},
 		{"+44 7624 123456", "+447624123456", "+44 762•••456", "IM"},
@@ -27,29 +27,29 @@ func TestParsePhone(t *testing.T) {
 		{"+49\t151–234—567−89", "+4915123456789", "+49 151•••789", "DE"},
 		{"+49\u2009151\u200b\u00ad23456789", "+4915123456789", "+49 151•••789", "DE"},
 		{"+1\ufe0f-415-555-2671", "+14155552671", "+1 415•••671", "US"},
-		// Digits of any script: Bengali, Devanagari, Thai, Adlam, and mathematical ones that adjoin
-		// others.
+		// These have digits of other scripts: Bengali, Devanagari, Thai, Adlam, and mathematical
+		// digits next to others.
 		{"+৪৯ ১৫১ ২৩৪৫৬৭৮৯", "+4915123456789", "+49 151•••789", "DE"},
 		{"+४९१५१२३४५६७८९", "+4915123456789", "+49 151•••789", "DE"},
 		{"+๔๙ ๑๕๑ ๒๓๔๕๖๗๘๙", "+4915123456789", "+49 151•••789", "DE"},
 		{"+𞥔𞥙𞥑𞥕𞥑𞥒𞥓𞥔𞥕𞥖𞥗𞥘𞥙", "+4915123456789", "+49 151•••789", "DE"},
 		{"+𝟜𝟡 𝟷𝟻𝟷 𝟐𝟑𝟒𝟓𝟔𝟕𝟖𝟗", "+4915123456789", "+49 151•••789", "DE"},
-		// Links to a number.
+		// These are links to a number.
 		{"tel:+4915123456789", "+4915123456789", "+49 151•••789", "DE"},
 		{"TEL:+49-151-23456789;phone-context=example.com", "+4915123456789", "+49 151•••789", "DE"},
 		{"tel://+4915123456789", "+4915123456789", "+49 151•••789", "DE"},
 		{"sms:%2B4915123456789?body=x", "+4915123456789", "+49 151•••789", "DE"},
 		{" smsto:+49 151 23456789", "+4915123456789", "+49 151•••789", "DE"},
-		// For films and tests.
+		// These numbers are reserved for films and tests.
 		{"+44 7700 900123", "+447700900123", "+44 770•••123", "GB"},
 		{"+44 1632 960999", "+441632960999", "+44 163•••999", "GB"},
 		{"+33 6 39 98 01 23", "+33639980123", "+33 63•••123", "FR"},
-		{"+52 1 55 1234 5678", "+525512345678", "+52 551•••678", "MX"}, // as until 2019
+		{"+52 1 55 1234 5678", "+525512345678", "+52 551•••678", "MX"}, // Mexico wrote mobile numbers like this until 2019
 		{"+852 6123 4567", "+85261234567", "+852 61•••67", "HK"},
 		{"+376 312345", "+376312345", "+376 3•••5", "AD"},
 		{"+290 51234", "+29051234", "+290 •••4", "SH"},
 		{"+683 4000", "+6834000", "+683 •••", "NU"},
-		{"+881612345678", "+881612345678", "+881 61•••678", nonGeographic}, // satellite
+		{"+881612345678", "+881612345678", "+881 61•••678", nonGeographic}, // a satellite network
 	} {
 		r := mustParse(t, SMS, c.raw)
 		if r.Address() != c.address || r.Masked() != c.masked || r.Country() != c.country || r.Channel() != SMS ||
@@ -64,12 +64,12 @@ func TestParsePhoneRefuses(t *testing.T) {
 		"empty":           {""},
 		"no_country_code": {"4915123456789", "004915123456789", "0151 23456789"},
 		"too_short":       {"+1 202 555"},
-		"too_long":        {"+4921111111111111", "+" + strings.Repeat("1", 2000)}, // the first one is valid in its plan
+		"too_long":        {"+4921111111111111", "+" + strings.Repeat("1", 2000)}, // in its plan, the first one would be valid
 		"invalid_number": {
 			"+", "+491512345678901234", "+999 12345678", "+0151 23456789", "+44 7700 901123", "+44 7700 90012", "+33 6 39 97 01 23",
 			"+52 123 456 7890",
-		}, // its 1 is not that of mobile numbers until 2019
-		// Premium and shared-cost numbers of countries and of none.
+		}, // this 1 is not the one that mobile numbers had until 2019
+		// These are premium and shared-cost numbers, of countries and without a country.
 		"number_not_allowed": {
 			"+49 900 1234567", "+44 9012345678", "+1 900 555 1234", "+979 123456789",
 			"+49 180 5 123456", "+44 843 1234567", "+808 1234 5678",
@@ -92,7 +92,7 @@ func TestAttributesOfANumber(t *testing.T) {
 	}{
 		"+49 151 23456789":  {"+491512345", "+49151", false, false},
 		"+493023125000":     {"+49302312", "+49302", true, false},
-		"+12025550143":      {"+1202555", "+1202", false, false}, // the plan cannot tell
+		"+12025550143":      {"+1202555", "+1202", false, false}, // the plan does not distinguish mobile numbers
 		"+44 7400 123456":   {"+44740012", "+44740", false, false},
 		"+44 56 1234 5678":  {"+44561234", "+44561", false, true},
 		"+33 9 12 34 56 78": {"+3391234", "+3391", false, true},
@@ -126,8 +126,8 @@ func TestMaskedDomain(t *testing.T) {
 	}
 }
 
-// A number may be written as it is dialled within a country. With a plus, or with the country's
-// prefix for calls abroad, it has its own country code.
+// A number may be written as it is dialled within a country. If it has a plus, or the country's
+// prefix for calls abroad, its own country code counts.
 func TestParseInACountry(t *testing.T) {
 	for _, c := range []struct{ country, raw, want string }{
 		{"DE", "0151 23456789", "+4915123456789"},
@@ -136,13 +136,13 @@ func TestParseInACountry(t *testing.T) {
 		{"DE", "+1 202 555 0143", "+12025550143"},
 		{"DE", "(+49) 151 23456789", "+4915123456789"},
 		{"DE", "00 44 7400 123456", "+447400123456"},
-		{"US", "0049 151 23456789", "+4915123456789"}, // 00 is not usual there
+		{"US", "0049 151 23456789", "+4915123456789"}, // 00 is not the usual prefix there
 		{"US", "011 49 151 23456789", "+4915123456789"},
 		{"AU", "0011 49 151 23456789", "+4915123456789"},
-		{"FR", "33 6 12 34 56 78", "+33612345678"}, // with the code and no plus
+		{"FR", "33 6 12 34 56 78", "+33612345678"}, // has the country code, but no plus
 		{"US", "(202) 555-0143", "+12025550143"},
 		{"US", "1-202-555-0143", "+12025550143"},
-		{"US", "416 555 0123", "+14165550123"}, // a neighbour under the same code
+		{"US", "416 555 0123", "+14165550123"}, // a neighbour with the same country code
 		{"CN", "138 0013 8021", "+8613800138021"},
 		{"CN", "１３８００１３８０２１", "+8613800138021"},
 		{"AE", "٠٥٠ ١٢٣ ٤٥٦٧", "+971501234567"},
@@ -187,7 +187,7 @@ func TestExamplesAreNumbersOfTheirCountry(t *testing.T) {
 			continue
 		}
 		if r, err := ParseInCountry(SMS, example, country); err != nil || DialCode(r.Country()) != DialCode(country) {
-			// some islands share the plan of another country
+			// Some islands share the plan of another country.
 			t.Errorf("%s: %q is %q, %v", country, example, r.Country(), err)
 		}
 	}
@@ -233,7 +233,7 @@ func TestPlansAreOfEveryCountry(t *testing.T) {
 		countries["ES"].Trunk != "" {
 		t.Errorf("%q %q %q", codes["1"].Main, codes["7"].Main, codes["44"].Main)
 	}
-	for code, want := range map[string][3]string{ // national, within the country, abroad
+	for code, want := range map[string][3]string{ // as dialled: national, within the country, abroad
 		"1": {"", "(###) ###-####", "###-###-####"}, "7": {"# (###) ###-##-##", "### ###-##-##", "### ###-##-##"},
 		"81": {"###-####-####", "##-####-####", "##-####-####"},
 		"33": {"## ## ## ## ##", "# ## ## ## ##", "# ## ## ## ##"},

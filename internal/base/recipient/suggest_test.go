@@ -29,7 +29,8 @@ func TestSuggest(t *testing.T) {
 	}
 }
 
-// Real domains near a well-known one: to doubt them would send people's mail to strangers.
+// These are real domains near a well-known one. If they were doubted, people's mail would go to
+// strangers.
 func TestSuggestLeavesRealDomainsAlone(t *testing.T) {
 	real := []string{
 		"mail.com", "email.com", "ymail.com", "googlemail.com", "hotmail.de", "hotmail.ca", "hotmail.cl", "hotmail.it",

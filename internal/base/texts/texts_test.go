@@ -18,7 +18,7 @@ import (
 func TestLanguagesAgree(t *testing.T) {
 	first := PageLanguages()[0]
 	first.sections = maps.Clone(first.sections)
-	first.sections[ProblemsSection] = PageLanguages()[1].sections[ProblemsSection] // English ones are in package server
+	first.sections[ProblemsSection] = PageLanguages()[1].sections[ProblemsSection] // the English problems are in package server
 	for _, w := range PageLanguages() {
 		if err := whole(w); err != nil {
 			t.Error(err)
@@ -29,7 +29,7 @@ func TestLanguagesAgree(t *testing.T) {
 	}
 }
 
-// whole says whether a language has all sections, or those of the page.
+// whole returns an error unless a language has all sections, or those of the page.
 func whole(w Words) error {
 	wanted := []string{PageSection, PhoneSection, repliesSection}
 	if w.sections[consoleSection] != nil {
@@ -46,11 +46,11 @@ func whole(w Words) error {
 
 var placeholder = regexp.MustCompile(`\{\w*\}`)
 
-// agree says whether two languages have the same texts, in all forms of the second one, and the
-// same placeholders in each.
+// agree returns an error unless two languages have the same texts, in all plural forms of the
+// second one, with the same placeholders in each.
 func agree(a, b Words) error {
 	for section, texts := range b.sections {
-		first, wanted := a.sections[section], map[string]string{} // by key, the text that it is to be like
+		first, wanted := a.sections[section], map[string]string{} // by key: the text whose placeholders count
 		for key, text := range first {
 			name, ok := strings.CutSuffix(key, ".one")
 			if !ok {
@@ -91,7 +91,7 @@ func forms(section string, tag language.Tag) []string {
 		plural.Other: "other", plural.Zero: "zero", plural.One: "one", plural.Two: "two", plural.Few: "few", plural.Many: "many",
 	}
 	var all []string
-	for n := range 200 { // no count on a page is larger
+	for n := range 200 { // counts on pages are smaller
 		if form := names[plural.Cardinal.MatchPlural(tag, n, 0, 0, 0, 0)]; !slices.Contains(all, form) {
 			all = append(all, form)
 		}
@@ -99,7 +99,8 @@ func forms(section string, tag language.Tag) []string {
 	return all
 }
 
-// placeholders are sorted. A text about none, one or two things need not count them.
+// placeholders returns the placeholders of a text, sorted. A text about none, one or two things
+// need not contain the count.
 func placeholders(key, text string) []string {
 	if strings.HasSuffix(key, ".zero") || strings.HasSuffix(key, ".one") || strings.HasSuffix(key, ".two") {
 		text = strings.ReplaceAll(text, "{n}", "")
@@ -149,12 +150,12 @@ func TestElapsed(t *testing.T) {
 	}
 }
 
-// A day that is near is told by its weekday, today by the minute, any other by its date. The text
-// of a sentence outside of pages has the whole time.
+// A near day is shown as its weekday, today with hours and minutes, any other day as its date.
+// Outside of pages, the text of a sentence has the whole time.
 func TestDays(t *testing.T) {
 	berlin, err := time.LoadLocation("Europe/Berlin")
 	servertest.OK(t, err)
-	now := time.Date(2026, 11, 30, 22, 30, 0, 0, time.UTC) // in Berlin a Monday, 23:30
+	now := time.Date(2026, 11, 30, 22, 30, 0, 0, time.UTC) // this is a Monday in Berlin, 23:30
 	for at, want := range map[string][3]string{
 		"2026-11-30T22:59:59Z": {"23:59", "23:59", "30 Nov"}, "2026-11-30T23:00:00Z": {"Tuesday", "星期二", "1 Dec"},
 		"2026-11-29T22:59:00Z": {"Sunday", "星期日", "29 Nov"}, "2026-11-24T12:00:00Z": {"Tuesday", "星期二", "24 Nov"},

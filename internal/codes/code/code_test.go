@@ -9,11 +9,11 @@ import (
 	"unicode"
 )
 
-// deriveCodes is how many codes of each alphabet are looked at; make sizes asks for 10 million.
+// deriveCodes is how many codes of each alphabet the test derives; make sizes derives 10 million.
 var deriveCodes = flag.Int("code.codes", 100_000, "codes to derive for the test of their distribution")
 
-// normalize gives characters of the alphabet alone; for letters, it takes only other cases and
-// widths for them.
+// Normalize returns only characters of the alphabet. For letters, it accepts only other cases and
+// widths.
 func TestNormalizeGivesTheAlphabetAlone(t *testing.T) {
 	for a, all := range alphabets {
 		for r := rune(0); r <= unicode.MaxRune; r++ {
@@ -28,8 +28,8 @@ func TestNormalizeGivesTheAlphabetAlone(t *testing.T) {
 	}
 }
 
-// Each character of each place is equally likely: chi-square, p = 0.001 of one place, for 9 and for
-// 19 degrees of freedom. The inputs are fixed, so the figure is too.
+// Each character is equally likely at each place: chi-square, p = 0.001 for one place, with 9 and
+// 19 degrees of freedom. The inputs are fixed, so the result is, too.
 func TestDeriveIsUniform(t *testing.T) {
 	key := []byte("0123456789abcdef0123456789abcdef")
 	for a, bound := range map[Alphabet]float64{Digits: 27.9, Unambiguous: 43.9} {
@@ -57,7 +57,7 @@ func TestDeriveIsUniform(t *testing.T) {
 	}
 }
 
-// Computed by another program from the definition in derive.go; a hundred digits need a second
+// Another program computed these from the definition in derive.go. A hundred digits need a second
 // block.
 func TestDeriveVectors(t *testing.T) {
 	key, nonce := []byte("0123456789abcdef0123456789abcdef"), []byte("fedcba9876543210")
@@ -77,7 +77,7 @@ func TestDeriveVectors(t *testing.T) {
 	}
 }
 
-// Every decimal digit that Unicode knows has the value that its place in its run of ten gives it.
+// Every decimal digit that Unicode knows has the value of its place in its run of ten.
 func TestDigitValue(t *testing.T) {
 	want := 0
 	for r := rune(0); r <= unicode.MaxRune; r++ {

@@ -11,9 +11,9 @@ import (
 	"sendcode/internal/kit/servertest"
 )
 
-// Find accepts codes as people type and paste them, and as "copy message" on a phone gives them. It
-// doesn't correct a slip, and doesn't guess if a text may contain two codes. The scripts of the
-// page are tested by the same table (theTableOfCards).
+// Find accepts codes as people type and paste them, and as the command "copy message" of a phone
+// gives them. It corrects no typing errors, and doesn't guess if a text may contain two codes. A
+// test tries the page's scripts with the same table (theTableOfCards).
 func TestFind(t *testing.T) {
 	file, err := os.ReadFile("testdata/typed.json")
 	servertest.OK(t, err)

@@ -17,8 +17,8 @@ func vault(t *testing.T, index byte, entries string) Vault {
 	return Vault{IndexKey: bytes.Repeat([]byte{index}, 32), Ring: ring(t, entries)}
 }
 
-// A check value shows whether two processes have the same key, at any place in the ring. It is none
-// of the keys in use.
+// A check value shows whether two processes have the same key, at any place in the ring. It does
+// not equal any of the keys in use.
 func TestChecks(t *testing.T) {
 	a := vault(t, 1, "a:"+secret1+",b:"+secret2).KeyCheckValues()
 	for name, c := range map[string]struct {

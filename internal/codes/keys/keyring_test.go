@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// SHA-256 of "sendcode test key 1" and 2.
+// These are SHA-256 of "sendcode test key 1" and of "sendcode test key 2".
 const (
 	secret1 = "eraMBDgFAXRfsiCqlVMvXRaNjjU/Vazh2pxtK5ocpcI="
 	secret2 = "KsX548KrTLEYf3plsNe9tow4CUSACpuzYDGYoWlrspU="
@@ -26,7 +26,8 @@ func ring(t *testing.T, value string) *Ring {
 	return r
 }
 
-// open opens data sealed under the label recipient, without additional data.
+// open opens data that was sealed under the label recipient, without additional data. It fails the
+// test unless the result is want.
 func open(t *testing.T, r *Ring, sealed []byte, want string) {
 	t.Helper()
 	if got, err := r.Open("recipient", sealed, nil); err != nil || string(got) != want {
@@ -34,8 +35,8 @@ func open(t *testing.T, r *Ring, sealed []byte, want string) {
 	}
 }
 
-// The vectors were computed by another implementation of HKDF. A change here kills every live code
-// and makes every stored recipient unreadable.
+// Another implementation of HKDF computed these vectors. A change here makes every pending code
+// invalid and every stored recipient unreadable.
 func TestSubkeyVectors(t *testing.T) {
 	r := ring(t, "a:"+secret1+",b:"+secret2)
 	for _, c := range []struct{ id, use, label, want string }{

@@ -8,8 +8,8 @@ import (
 	"github.com/google/uuid"
 )
 
-// The vectors were computed by other programs. Mails on their way have them: a change here loses
-// their bounces and their links.
+// Other programs computed these vectors. Mails under way have such IDs: after a change here, their
+// bounces and links no longer work.
 func TestMailTokens(t *testing.T) {
 	send := uuid.MustParse("0198c1d2-7a54-7a3e-8a4f-0123456789ab")
 	wantID, wantToken := send.String()+".79f9007d10eb83dac6c2", "AZjB0npUej6KTwEjRWeJq7QPSqyOk7SSWAAhl06fR_8"

@@ -85,8 +85,8 @@ func TestParseRefuses(t *testing.T) {
 	}
 }
 
-// leaks: five characters of the value stand in the error, apart from the words that every error
-// has.
+// leaks reports whether the error has five characters of the value in a row, apart from the words
+// that every error has.
 func leaks(text, value string) bool {
 	for i := range len(value) - 5 {
 		part := value[i : i+5]
@@ -117,7 +117,7 @@ func TestGenerate(t *testing.T) {
 
 // The weakness checks must not refuse keys of a random source.
 func TestStrengthLetsRandomKeysPass(t *testing.T) {
-	random := rand.NewChaCha8([32]byte{}) // always the same keys: of ten million, about one is refused
+	random := rand.NewChaCha8([32]byte{}) // always the same keys; about one of ten million random keys is refused
 	for range 20_000 {
 		secret := make([]byte, minKeyLength)
 		_, _ = random.Read(secret)

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// fixedVector was sealed once, under key a, label "recipient", additional data "row 7".
+// fixedVector was sealed once, with key a, the label "recipient" and the additional data "row 7".
 const fixedVector = "010161aee36d14d3d94c0b6d38b5cc9c197da94128d2cd32ad252b0d63a7" +
 	"7a11d86ed3a4da11cedcbb1a615b346977e36cdb462f4e501acefdf2"
 
@@ -73,7 +73,8 @@ func TestSealedBytesCannotMoveBetweenHeaderAndAdditional(t *testing.T) {
 	}
 }
 
-// Damaged data name no key, even if they state an impossible length of its ID.
+// If data are damaged, SealedBy names no key, even if the data state an impossible length of the
+// key's ID.
 func TestSealedBy(t *testing.T) {
 	r := ring(t, "a1:"+secret1)
 	sealed, _ := r.Seal("recipient", []byte("ana"), nil)

@@ -12,8 +12,8 @@ import (
 	"sendcode/quota"
 )
 
-// table writes rules as lines of name, scope, window and the limits of secret keys, known browsers
-// and strangers.
+// table formats rules as lines with the name, scope, window and the limits of secret keys, known
+// browsers and strangers.
 func table(rules []policy.RuleInForce) string {
 	var lines []string
 	for _, r := range rules {

@@ -43,7 +43,7 @@ func TestRulesFor(t *testing.T) {
 		rules := set.RulesFor(policy.Purpose{Policy: quota.Policy{Rules: c.rules}}, c.by)
 		for _, r := range rules {
 			got = append(got, r.Name)
-			if r.Recorded != (r.Name == "failures" || r.Name == "backoff") { // a send is counted for all others
+			if r.Recorded != (r.Name == "failures" || r.Name == "backoff") { // all other rules count sends
 				t.Errorf("%+v: the rule %s is recorded: %v", c.by, r.Name, r.Recorded)
 			}
 		}
@@ -57,8 +57,8 @@ func TestRulesFor(t *testing.T) {
 	}
 }
 
-// Each class of callers has its own limit in each rule's one bucket. A known browser is known to
-// rules on recipients alone.
+// Each class of callers has its own limit in the one bucket of each rule. Only rules on recipients
+// treat a known browser as known.
 func TestStrangersLeaveEachReserve(t *testing.T) {
 	set := policy.Set{
 		Breaker: quota.Rule{Name: "breaker", Scope: policy.BreakerScope, Limit: 10}, BreakerReserve: 3,
@@ -80,7 +80,7 @@ func TestStrangersLeaveEachReserve(t *testing.T) {
 		p     policy.Purpose
 		app   string
 		class store.Class
-		want  string // of each rule in order, and the breaker
+		want  string // the limits of each rule in order, and of the breaker
 	}{
 		{"a secret key", p, "shop", store.SecretKeyClass, "[5 5 5 5 5 5 5 5 5 10]"},
 		{"a known browser", p, "shop", store.KnownBrowser, "[5 3 3 3 3 3 3 3 5 7]"},
@@ -95,14 +95,14 @@ func TestStrangersLeaveEachReserve(t *testing.T) {
 		servertest.Same(t, c.what, fmt.Sprint(limits), c.want)
 	}
 	for _, r := range p.Policy.Rules {
-		if r.Limit != 5 { // the reserve lessens the limits of one request's copy alone
+		if r.Limit != 5 { // the reserve changes only the copy of one request
 			t.Errorf("the policy in force has %d for %s", r.Limit, r.Name)
 		}
 	}
 }
 
-// Of a rule on failures unknown browsers have half, rounded down, and at least one place; all
-// others have all.
+// In a rule on failures, unknown browsers have half of the places, rounded down, and at least one.
+// All other callers have all places.
 func TestStrangersHaveHalfOfTheFailures(t *testing.T) {
 	for limit, half := range map[int]int{1: 1, 2: 1, 3: 1, 4: 2, 20: 10} {
 		p := policy.Purpose{Policy: quota.Policy{Rules: []quota.Rule{{Name: "bad", Scope: policy.FailuresScope, Limit: limit}}}}

@@ -36,8 +36,8 @@ func (s Source) checks(t *testing.T, name string, h http.Header, body string, at
 	servertest.Same(t, name, s.Verify(h, []byte(body), at), want)
 }
 
-// The example is from the scheme's own libraries. TestStandardWebhooksVerify has the requests that
-// are refused.
+// The example is from the libraries of the scheme. TestStandardWebhooksVerify tries requests that
+// must be refused.
 func TestStandardWebhooks(t *testing.T) {
 	key, err := base64.StdEncoding.DecodeString("MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
 	servertest.OK(t, err)

@@ -21,8 +21,8 @@ import (
 	vtest "sendcode/internal/verify/verification/verificationtest"
 )
 
-// returned is our mail as servers return it: {id} is its Message-ID, {to} its recipient, and {code}
-// its code.
+// returned is our mail as servers return it. {id} stands for its Message-ID, {to} for its
+// recipient, and {code} for its code.
 const returned = `Return-Path: <codes@shop.example>
 Message-ID: <{id}>
 References: <thread-{id}>
@@ -40,7 +40,8 @@ func report(head, text, status, original string) string {
 		"\n--b/1\nContent-Type: message/delivery-status\n\n" + status + "\n--b/1\n" + original + "\n--b/1--\n"
 }
 
-// writers are servers that write reports: action, status and the words of the other server.
+// writers write a report as different servers do, with the action, the status and the words of the
+// other server.
 var writers = map[string]func(action, status, words string) string{
 	"Postfix": func(action, status, words string) string {
 		return report("", "Content-Description: Notification\nContent-Type: text/plain; charset=us-ascii\n\nI'm sorry: <{to}>: "+words+"\n",
@@ -66,7 +67,7 @@ var writers = map[string]func(action, status, words string) string{
 			"Reporting-MTA: dns; googlemail.com\nX-Original-Message-ID: <{id}>\n\nFinal-Recipient: rfc822; {to}\nAction: "+action+
 				"\nStatus: "+status+"\nDiagnostic-Code: smtp; "+words+"\n", "Content-Type: message/rfc822\n\nSubject: Your code\n")
 	},
-	// a relay that sets a Message-ID of its own, and says little in Status
+	// This relay sets a Message-ID of its own, and says little in Status.
 	"Exim": func(action, status, words string) string {
 		return report("X-Failed-Recipients: {to}\n",
 			"Content-type: text/plain\n\nThis message was created automatically.\n\n  {to}\n    "+words+"\n",
@@ -242,8 +243,8 @@ func letter(mail string, m delivery.Mail, other string) string {
 		"{code.halves}", code[:3]+" "+code[3:]).Replace(mail)
 }
 
-// Each mail gets the right verdict, once. The returned mail is stored nowhere, since it contains
-// the code.
+// Each mail gets the right verdict, once. The returned mail is not stored, since it contains the
+// code.
 func TestBounceMails(t *testing.T) {
 	vtest.InBubbleWith(t, vtest.SuppressBounces, func(r *vtest.Rig) {
 		r.SendTo("first@example.com")
@@ -276,7 +277,7 @@ func TestBounceMails(t *testing.T) {
 			code := vtest.CodeIn(sent)
 			kept := story.Events[0].Detail
 			for _, s := range story.Suppressions {
-				kept += " " + s.Detail + " " + s.Words // apart: a half of a code must not arise between them
+				kept += " " + s.Detail + " " + s.Words // separated, so that no part of a code arises between them
 			}
 			for _, part := range []string{code, code[:3], code[3:]} {
 				if strings.Contains(kept, part) && !strings.Contains(c.detail, part) {
@@ -288,8 +289,8 @@ func TestBounceMails(t *testing.T) {
 	})
 }
 
-// A refusal for good suppresses also after one that may pass, or of another mailbox; the same
-// again, after the suppression was lifted, does nothing.
+// A permanent refusal suppresses the recipient even after a temporary one, or after one of another
+// mailbox. If the suppression was lifted and the same refusal comes again, nothing happens.
 func TestLaterBounceMails(t *testing.T) {
 	vtest.InBubbleWith(t, vtest.SuppressBounces, func(r *vtest.Rig) {
 		send := r.SendID(vtest.Ana)
@@ -314,8 +315,8 @@ func TestLaterBounceMails(t *testing.T) {
 	})
 }
 
-// A code that was entered shows that its mail arrived. So a bounce of the mail, reported before or
-// after by any provider, does not keep the person's next code back.
+// A code that was entered shows that its mail arrived. So a bounce of that mail does not stop the
+// person's next code, whichever provider reports it, before or after.
 func TestABounceAndAnEnteredCode(t *testing.T) {
 	for name, bounces := range map[string]func(r *vtest.Rig, send uuid.UUID){
 		"a provider's event": func(r *vtest.Rig, send uuid.UUID) {
@@ -346,8 +347,8 @@ func TestABounceAndAnEnteredCode(t *testing.T) {
 	}
 }
 
-// A code that was entered shows that its mail arrived. While the database is away, no report counts
-// as recorded. A recipient that cannot be read is not compared.
+// While the database is away, no report counts as recorded. A recipient that cannot be read is not
+// compared.
 func TestBounceMailsThatDoNotCount(t *testing.T) {
 	vtest.InBubbleWith(t, vtest.SuppressBounces, func(r *vtest.Rig) {
 		a := r.SendTo(vtest.Ana)
@@ -369,8 +370,8 @@ func TestBounceMailsThatDoNotCount(t *testing.T) {
 	})
 }
 
-// However many recipients a mail names, few are compared with the row's: each costs a read of the
-// database.
+// Even if a mail names many recipients, few of them are compared with the row's, since each
+// comparison reads the database.
 func TestRecipientsOfABounceMailAreBounded(t *testing.T) {
 	many := strings.Repeat("ana@example.com,", 3000)
 	blocks := strings.Repeat("Final-Recipient: rfc822; ana@example.com\r\nAction: failed\r\nStatus: 5.1.1\r\n\r\n", 600)

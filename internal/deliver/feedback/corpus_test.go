@@ -13,7 +13,8 @@ import (
 	vtest "sendcode/internal/verify/verification/verificationtest"
 )
 
-// corpus names a folder with a checkout of sisimai's mails (github.com/sisimai/set-of-emails).
+// corpus is the variable with the folder of a checkout of sisimai's mails
+// (github.com/sisimai/set-of-emails).
 const corpus = "SENDCODE_TEST_BOUNCE_MAILS"
 
 // None of sisimai's mails suppresses a recipient, even if it names one of our mails with its HMAC,

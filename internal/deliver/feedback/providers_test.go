@@ -38,7 +38,7 @@ func TestWhatAProviderTells(t *testing.T) {
 			"i@example.com": {feedback.OptedOut, "", store.ProviderOptedOut, store.CauseOptOut, ""},
 			"l@example.com": {feedback.Bounced, "550 5.1.1", store.ProviderBounced, "", delivery.AnotherReason},
 			"m@example.com": {feedback.BouncedForGood, "", store.ProviderBounced, "", delivery.AnotherReason}, // Mailgun's "Too old"
-			// SendGrid, a full mailbox
+			// SendGrid reports a full mailbox like this.
 			"n@example.com":    {feedback.BouncedForGood, "552 5.2.2", store.ProviderBounced, "", ""},
 			"o@example.com":    {feedback.BouncedForGood, "550 5.0.0", store.ProviderBounced, "", ""},
 			"p@example.com":    {feedback.Bounced, "550", store.ProviderBounced, store.CauseHardBounce, delivery.MissingMailbox},
@@ -72,7 +72,7 @@ func TestWhatAProviderTells(t *testing.T) {
 	})
 }
 
-// An event counts only if it is about the mail that was sent and about the mail's recipient.
+// An event counts only if it is about the mail that was sent, and about the recipient of that mail.
 func TestWhomAProviderMeans(t *testing.T) {
 	vtest.InBubbleWith(t, func(s *vtest.Settings) { s.SuppressFor = 30 * 24 * time.Hour }, func(r *vtest.Rig) {
 		complaint := func(send uuid.UUID, to string) feedback.Event {
@@ -94,7 +94,7 @@ func TestWhomAProviderMeans(t *testing.T) {
 		last := story.Events[len(story.Events)-1]
 		vtest.Equal(r, "on the send's page: Kind", last.Kind, "unmapped")
 		vtest.Equal(r, "on the send's page: Detail", last.Detail, "email.new")
-		r.RefuseTo("ana.maria@EXAMPLE.com") // written as a row of its own, which is no send
+		r.RefuseTo("ana.maria@EXAMPLE.com") // the row of a refusal, which is no send
 		r.Sleep(2 * time.Second)
 		for _, row := range r.Rows() {
 			if row.Status == store.Refused {
@@ -108,7 +108,7 @@ func TestWhomAProviderMeans(t *testing.T) {
 	})
 }
 
-// While the database is away nothing is taken for told: the provider is to tell it again.
+// While the database is away, no event counts as received, so the provider sends it again.
 func TestToldWhileTheDatabaseIsAway(t *testing.T) {
 	vtest.InBubbleWith(t, vtest.SuppressBounces, func(r *vtest.Rig) {
 		id := r.SendID(vtest.Ana)
@@ -122,8 +122,8 @@ func TestToldWhileTheDatabaseIsAway(t *testing.T) {
 	})
 }
 
-// A recipient whose address can no longer be read is neither compared nor suppressed. The event is
-// kept.
+// If the address of a recipient can no longer be read, it is neither compared nor suppressed. The
+// event is kept.
 func TestEventsOfUnknownRecipients(t *testing.T) {
 	vtest.InBubbleWith(t, vtest.SuppressBounces, func(r *vtest.Rig) {
 		id := r.SendID(vtest.Ana)

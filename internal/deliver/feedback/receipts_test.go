@@ -16,14 +16,14 @@ import (
 	vtest "sendcode/internal/verify/verification/verificationtest"
 )
 
-// oracle is a carrier that is asked for receipts.
+// oracle is a carrier that can be polled for receipts.
 type oracle struct {
 	mu     sync.Mutex
 	asked  []sms.StatusQuery
-	answer func(n int) (sms.Report, bool, error) // of the nth inquiry, from 1 on
+	answer func(n int) (sms.Report, bool, error) // returns the answer to the nth poll; n begins at 1
 	byID   bool
 	mute   bool
-	busy   chan struct{} // that an inquiry waits for; nil: none does
+	busy   chan struct{} // a poll waits for it; nil: no poll waits
 }
 
 func (o *oracle) Poller(string) (sms.Poller, bool) { return o, !o.mute }
@@ -54,7 +54,7 @@ func (o *oracle) inquiries() []sms.StatusQuery {
 	return append([]sms.StatusQuery(nil), o.asked...)
 }
 
-// inquiring runs a test with a carrier that is asked from half a minute on.
+// inquiring runs a test with a carrier that is polled half a minute after each message.
 func inquiring(t *testing.T, o *oracle, test func(r *vtest.Rig)) {
 	t.Helper()
 	vtest.InBubbleWith(t, func(s *vtest.Settings) {
@@ -118,7 +118,7 @@ func TestCarriersThatAreNotAsked(t *testing.T) {
 		r.Sleep(2 * time.Minute)
 		r.Want("inquiries about what was told", len(o.inquiries()), 0)
 		quiet := r.Send(vtest.TextTo("+4915123456787"))
-		// A replica that died then wrote the receipt.
+		// Then a replica that has died writes the receipt.
 		r.NoError(vtest.Err(r.Store.RecordReceipt(r.Context(), uuid.MustParse(quiet.View.Send.ID), store.Delivered)))
 		r.Sleep(2 * time.Minute)
 		r.Want("inquiries about what is known", len(o.inquiries()), 0)
@@ -137,9 +137,9 @@ func TestCarriersThatAreNotAsked(t *testing.T) {
 	})
 }
 
-// A carrier that did not accept the message, or whose answer is not known yet, cannot report it as
-// lost; any carrier may report that it arrived. The carrier that accepted the message is still
-// polled.
+// If a carrier did not accept the message, or has not answered yet, it cannot report the message as
+// lost. Any carrier may report that the message arrived. The carrier that accepted the message is
+// still polled.
 func TestReceiptsOfRefusedAttempts(t *testing.T) {
 	o := &oracle{answer: func(int) (sms.Report, bool, error) { return sms.Report{}, true, nil }}
 	inquiring(t, o, func(r *vtest.Rig) {
@@ -163,8 +163,8 @@ func TestReceiptsOfRefusedAttempts(t *testing.T) {
 	})
 }
 
-// A message waits for a receipt of a carrier that cannot be polled only if the carrier's reports
-// have the carrier's own ID.
+// If a carrier can't be polled, a message waits for its receipt only if the carrier's reports have
+// the carrier's own ID.
 func TestCarriersThatTellByTheirOwnID(t *testing.T) {
 	for _, byID := range []bool{true, false} {
 		o := &oracle{mute: true, byID: byID}

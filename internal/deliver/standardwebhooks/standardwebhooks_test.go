@@ -12,14 +12,14 @@ import (
 	"sendcode/internal/kit/servertest"
 )
 
-// The vector that the specification's reference libraries are tested with
+// The reference libraries of the specification are tested with this vector
 // (libraries/go/webhook_test.go, TestWebhookSign).
 func TestSignAgainstThePublishedVector(t *testing.T) {
 	secret, _ := base64.StdEncoding.DecodeString("MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
 	at := time.Unix(1614265330, 999)
 	got := standardwebhooks.Sign([][]byte{secret}, "msg_p5jXN8AQM9LWM0D4loKWxJek", at, []byte(`{"test": 2432232314}`))
 	servertest.Same(t, "signature", got, "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=")
-	// While secrets are replaced: one signature each, the first secret's first.
+	// While secrets are replaced, each secret gives one signature, the first secret first.
 	both := strings.Split(standardwebhooks.Sign([][]byte{secret, []byte("another secret of 24 bytes")}, "msg_p5jXN8AQM9LWM0D4loKWxJek",
 		at, []byte(`{"test": 2432232314}`)), " ")
 	if len(both) != 2 || both[0] != got || both[1] == got || !strings.HasPrefix(both[1], "v1,") {
@@ -33,7 +33,7 @@ func TestStandardWebhooksVerify(t *testing.T) {
 		[]byte("a secret of nobody here......")
 	secrets := [][]byte{one, two}
 	sign := func(by ...[]byte) string { return standardwebhooks.Sign(by, "id-1", now, body) }
-	supabase := strings.ReplaceAll(sign(other, one), " ", ", ") // joined by a comma and a space
+	supabase := strings.ReplaceAll(sign(other, one), " ", ", ") // Supabase joins signatures by a comma and a space
 	for name, c := range map[string]struct {
 		id, signature string
 		age           time.Duration

@@ -34,7 +34,8 @@ var someEvent = store.AppEvent{
 	To: "a•••@example.com", Reference: "order 7",
 }
 
-// names is a resolver for which every name leads to the next of the addresses; the last one stays.
+// names returns a resolver. Each lookup of a name gives the next of the addresses; the last one
+// stays.
 func names(addresses ...string) *net.Resolver {
 	var asked atomic.Int32
 	answer := func(conn net.Conn) {
@@ -59,8 +60,7 @@ func names(addresses ...string) *net.Resolver {
 		}
 	}
 	return &net.Resolver{PreferGo: true, Dial: func(context.Context, string, string) (net.Conn, error) {
-		// The pipe is no packet connection, so each message begins with its length (RFC 1035
-		// section 4.2.2)
+		// Messages over the pipe begin with their length, as over TCP (RFC 1035 section 4.2.2).
 		client, server := net.Pipe()
 		go answer(server)
 		return client, nil
@@ -102,7 +102,7 @@ func TestPostSignsAndTellsNoMoreThanItMay(t *testing.T) {
 	}
 }
 
-// Endpoints that misbehave: each gets its word, and nothing else happens.
+// Each endpoint misbehaves in its own way. Each gets the right word, and nothing else happens.
 func TestPostMisbehavingReceivers(t *testing.T) {
 	var elsewhere atomic.Int32
 	other := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { elsewhere.Add(1) }))
@@ -168,7 +168,7 @@ func TestPostMisbehavingReceivers(t *testing.T) {
 				client.timeout = 300 * time.Millisecond
 			}
 			got := client.postEvent(t.Context(), Endpoint{URL: hook.URL}, someEvent)
-			// a busy machine may not come to read the status in the first time
+			// A busy machine may read the status too late in the first try.
 			for c.want.ok && got.word == "timeout" && client.timeout < servertest.Patience/10 {
 				client.timeout *= 2
 				got = client.postEvent(t.Context(), Endpoint{URL: hook.URL}, someEvent)
@@ -179,9 +179,9 @@ func TestPostMisbehavingReceivers(t *testing.T) {
 	servertest.Same(t, "redirects were followed", elsewhere.Load(), 0)
 }
 
-// The addresses of a name are checked when they are dialled, at each attempt. A name that led
-// outside before gains nothing, and neither does a name with addresses of both kinds. A proxy is
-// never used, since it would resolve names itself, without the guard.
+// The client checks the addresses of a name when it dials them, at each attempt. It refuses a name
+// that resolved to public addresses before, and a name with addresses of both kinds. It never uses
+// a proxy, since a proxy would resolve names itself, without the guard.
 func TestPostGuardsWhatItDials(t *testing.T) {
 	var hits, proxied atomic.Int32
 	proxy := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { proxied.Add(1) }))
@@ -237,7 +237,7 @@ func TestPostGuardsWhatItDials(t *testing.T) {
 		t.Errorf("canceled: %+v", got)
 	}
 
-	// First to where it may go, then inside.
+	// The first address is allowed, the second one is inside.
 	client := newClient(Guard{AlsoAllow: mustParsePrefixes("127.0.0.1/32")}, time.Now,
 		dialSettings{resolver: names("127.0.0.1", "127.0.0.2")})
 	client.Transport.(*http.Transport).DisableKeepAlives = true
@@ -250,7 +250,7 @@ func TestPostGuardsWhatItDials(t *testing.T) {
 	servertest.Same(t, "requests to the proxy", proxied.Load(), 0)
 }
 
-// A sample of each type is signed and marked as a test, and its answer is told.
+// A sample of each type is signed and marked as a test. The result has the receiver's answer.
 func TestPostSample(t *testing.T) {
 	secrets, status := [][]byte{[]byte("the first secret of 24 bytes")}, http.StatusNoContent
 	var got eventPayload

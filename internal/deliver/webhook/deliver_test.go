@@ -21,10 +21,10 @@ func TestEventsAreDeliveredAtOnce(t *testing.T) {
 		defer stop()
 		first := r.happens("shop")
 		d.Wake()
-		synctest.Wait() // no time has passed: it did not wait for a tick
+		synctest.Wait() // no time has passed: the event did not wait for a tick
 		r.is(first, store.EventDelivered, 1)
 		second, other := r.happens("shop"), r.happens("no receiver")
-		r.Sleep(webhook.Tick) // and without a word as well: another replica wrote it
+		r.Sleep(webhook.Tick) // an event of another replica, which can't wake this one, is found at the tick
 		r.is(second, store.EventDelivered, 1)
 		r.is(other, store.EventPending, 0)
 		vtest.Equal(r, "attempts, and what is observed of them", len(r.posts), 2)
@@ -33,7 +33,7 @@ func TestEventsAreDeliveredAtOnce(t *testing.T) {
 	})
 }
 
-// The waits grow to four hours, each changed by at most a quarter.
+// The waits grow to four hours. Each is changed at random by at most a quarter.
 func TestWaits(t *testing.T) {
 	for n, want := range []time.Duration{
 		1: 5 * time.Second, 20 * time.Second, 80 * time.Second, 7: 4 * time.Hour, 8: 4 * time.Hour, 100: 4 * time.Hour,
@@ -84,7 +84,7 @@ func TestWhatAReceiverWishes(t *testing.T) {
 		r.is(gone, store.EventGivenUp, 1)
 		r.Sleep(2 * webhook.Tick)
 		r.is(id, store.EventPending, 2)
-		// The next event is tried all the same: the address is the operator's to take away.
+		// The next event is tried, too: only the operator removes an address.
 		r.answers("gone", nil)
 		next := r.happens("gone")
 		r.Sleep(webhook.Tick)
@@ -92,8 +92,8 @@ func TestWhatAReceiverWishes(t *testing.T) {
 	})
 }
 
-// A receiver that hangs has a share of its own, which shrinks to one event. Events of other apps do
-// not wait for it.
+// A receiver that hangs has its own share of attempts, which shrinks to one event. Events of other
+// apps do not wait for it.
 func TestADeadReceiverHoldsUpNoOther(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		d, stop := r.replica("dead", "shop")
@@ -117,7 +117,7 @@ func TestADeadReceiverHoldsUpNoOther(t *testing.T) {
 		if n := r.count("dead") - before; n < 9 || n > 11 {
 			t.Errorf("%d attempts in the time of ten, one after the other", n)
 		}
-		// The receiver answers again: soon all events have arrived, some after their wait.
+		// The receiver answers again. Soon all events have arrived, some of them after their wait.
 		r.answers("dead", nil)
 		r.Sleep(15 * time.Minute)
 		events, err := r.Store.AppEvents(r.Context(), store.AppEventFilter{App: "dead", State: store.EventDelivered, Limit: 200})
@@ -127,7 +127,8 @@ func TestADeadReceiverHoldsUpNoOther(t *testing.T) {
 	})
 }
 
-// More events than there is room for: the next ones go when one has arrived, not at the next tick.
+// If more events wait than there is room for, the next event is sent when one has arrived, not at
+// the next tick.
 func TestABacklogIsWorkedOffWithoutPauses(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		r.answers("shop", after(func() { time.Sleep(10 * time.Millisecond) }))
@@ -141,8 +142,8 @@ func TestABacklogIsWorkedOffWithoutPauses(t *testing.T) {
 	})
 }
 
-// A process that died in an attempt never comes back: another delivers, with the same ID, when the
-// lease has run out.
+// If a process dies in an attempt, another process delivers the event, with the same ID, when the
+// lease has expired.
 func TestAnotherReplicaTakesOver(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		release := make(chan struct{})
@@ -157,7 +158,7 @@ func TestAnotherReplicaTakesOver(t *testing.T) {
 		r.Sleep(3 * webhook.Tick)
 		r.is(id, store.EventDelivered, 2)
 		delivered := r.event(id)
-		close(release) // the sleeper's word comes too late
+		close(release) // the answer to the dead process comes too late
 		r.Sleep(webhook.Tick)
 		if e := r.event(id); e != delivered || len(r.posts) != 2 || r.Metrics.Take("attempted shop delivered") != 1 ||
 			r.posts[0].id != r.posts[1].id {
@@ -168,8 +169,8 @@ func TestAnotherReplicaTakesOver(t *testing.T) {
 	})
 }
 
-// A stop waits for attempts under way, for a while; what it breaks off goes to another replica at
-// once.
+// A stop waits a while for the attempts under way. Another replica gets the attempts that the stop
+// breaks off at once.
 func TestStopHandsBack(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		r.answers("shop", after(func() { time.Sleep(2 * time.Second) }))
@@ -200,7 +201,7 @@ func TestTheDatabaseIsAwayForAWhile(t *testing.T) {
 		r.Sleep(2 * webhook.Tick)
 		r.MendStore()
 		r.is(id, store.EventPending, 1)
-		r.Sleep(webhook.Lease + webhook.Tick) // it arrived, and that could not be recorded: it arrives again
+		r.Sleep(webhook.Lease + webhook.Tick) // the event arrived, but this was not recorded, so it arrives again
 		r.is(id, store.EventDelivered, 2)
 		if len(r.posts) != 2 || r.posts[0].id != r.posts[1].id {
 			t.Errorf("%v", r.posts)
@@ -221,7 +222,7 @@ func TestChange(t *testing.T) {
 
 		stop()
 
-		// No receiver for a week: given up, and there to be seen for another one.
+		// After a week without a receiver, the event is given up. The row stays for another week.
 		r.tick = time.Hour
 		_, stop = r.replica()
 		defer stop()
@@ -236,8 +237,8 @@ func TestChange(t *testing.T) {
 	})
 }
 
-// forgetful is a database of which only ForgetAppEvents is called: it has n old events in each
-// step, and gives up the rest of a step.
+// forgetful is a database of which only ForgetAppEvents is called. In each step it deletes n old
+// events, and gives up as many as the step has room for.
 type forgetful struct {
 	webhook.Database
 	steps []int
@@ -249,7 +250,7 @@ func (f *forgetful) ForgetAppEvents(context.Context, time.Duration, int) (int, i
 	return n, webhook.SweepLimit - n, nil
 }
 
-// One look forgets all that there is, in several steps.
+// One run goes through all old events, in several steps.
 func TestForgetsInSteps(t *testing.T) {
 	db := &forgetful{steps: []int{webhook.SweepLimit, 0, webhook.SweepLimit, webhook.SweepLimit, 7}}
 	r := vtest.NewRig(t, nil)

@@ -7,8 +7,8 @@ import (
 	"sendcode/internal/kit/servertest"
 )
 
-// Has every kind of address that is not on the public internet, in each form in which it can be
-// written.
+// The table has every kind of address that is not on the public internet, in each form in which it
+// can be written.
 func TestGuard(t *testing.T) {
 	none, some := Guard{}, Guard{AlsoAllow: mustParsePrefixes("10.1.0.0/16", "127.0.0.0/8", "fd00::/8", "168.63.129.0/24",
 		"169.254.0.0/16")}
@@ -58,7 +58,7 @@ func TestGuard(t *testing.T) {
 			servertest.Same(t, c.kind+": "+text+" by default", none.allows(a, false), c.byDefault)
 			servertest.Same(t, c.kind+": "+text+" where networks are allowed", some.allows(a, false), c.whenSome)
 			servertest.Same(t, c.kind+": "+text+" in the clear, which is allowed", Guard{AllowPlain: true}.allows(a, true), c.byDefault)
-			// In the clear only to networks that were named.
+			// Without TLS, only the networks in AlsoAllow may be called.
 			if none.allows(a, true) || some.allows(a, true) != (c.whenSome && !c.byDefault) {
 				t.Errorf("%s: %s in the clear", c.kind, text)
 			}

@@ -17,22 +17,22 @@ import (
 	vtest "sendcode/internal/verify/verification/verificationtest"
 )
 
-// rig is a deliverer, or several, of a service, and the receivers of apps.
+// rig is a service with one or several deliverers, and the receivers of its apps.
 type rig struct {
 	*vtest.Rig
 	began  time.Time
-	tick   time.Duration // of later replicas; 0: the usual one
+	tick   time.Duration // the tick of later replicas; 0: the usual one
 	serial uint32
 
 	mu     sync.Mutex
 	posts  []posted
-	answer map[string]receiver // by app; nil: it takes all
+	answer map[string]receiver // by app; nil: the receiver accepts all events
 }
 
 // receiver answers one request.
 type receiver func(r *http.Request) (*http.Response, error)
 
-// posted is one attempt as a receiver saw it.
+// posted is one attempt, as a receiver saw it.
 type posted struct {
 	id, app string
 	at      time.Duration // since the test began
@@ -45,7 +45,7 @@ func inBubble(t *testing.T, test func(r *rig)) {
 	})
 }
 
-// endpoints are the receivers of the apps.
+// endpoints returns the settings of the receivers of the apps.
 func endpoints(apps ...string) webhook.Settings {
 	s := webhook.Settings{Endpoints: map[string]webhook.Endpoint{}}
 	for _, app := range apps {
@@ -85,7 +85,8 @@ func (r *rig) answers(app string, f receiver) {
 	r.answer[app] = f
 }
 
-// always answers with a status, and with pairs of a header's name and value.
+// always returns a receiver that answers with a status, and with pairs of a header's name and
+// value.
 func always(status int, header ...string) receiver {
 	return func(*http.Request) (*http.Response, error) {
 		a := &http.Response{StatusCode: status, Header: http.Header{}, Body: http.NoBody}
@@ -96,12 +97,12 @@ func always(status int, header ...string) receiver {
 	}
 }
 
-// after answers 200 after a while.
+// after returns a receiver that answers 200 after wait has returned.
 func after(wait func()) receiver {
 	return func(r *http.Request) (*http.Response, error) { wait(); return always(http.StatusOK)(r) }
 }
 
-// hang is a receiver that takes the connection and says nothing.
+// hang accepts the connection and answers nothing.
 func hang(r *http.Request) (*http.Response, error) {
 	<-r.Context().Done()
 	return nil, r.Context().Err()
