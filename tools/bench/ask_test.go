@@ -20,9 +20,9 @@ import (
 	"time"
 )
 
-// The workloads. Those after the first are about the codes that it sent. Each code is used once,
-// except in the floods. They ask for one recipient, or for all recipients in turn, and are refused
-// because the rule's minute is not over.
+// These are the workloads. The workloads after the first one use the codes that it sent, each code
+// once. The floods send to one recipient, or to all recipients in turn, and are refused because the
+// rule's minute is not over.
 const (
 	send      = "send"
 	flood     = "flood of refusals"
@@ -45,7 +45,7 @@ const (
 
 // opened is a code that was requested.
 type opened struct {
-	n        int64 // the number of its recipient
+	n        int64 // the number of the code's recipient
 	id, code string
 }
 
@@ -59,7 +59,7 @@ type request struct {
 	says                       string
 }
 
-// known is the member by which a back end vouches for the person.
+// known is the member by which a back end says that it knows the person.
 const known = `,"trust":"known"`
 
 // askService makes requests for the service and the floor.
@@ -88,7 +88,8 @@ func askOlderService(workload string, o *opened) request {
 	return r
 }
 
-// askOTPGateway makes requests for otpgateway. It answers a send after the mail, with the code.
+// askOTPGateway makes requests for otpgateway, which answers a send only after the mail, and with
+// the code.
 func askOTPGateway(workload string, o *opened) request {
 	auth := base64.StdEncoding.EncodeToString([]byte("bench:secret"))
 	r := request{
@@ -109,7 +110,7 @@ type caller struct {
 	conn net.Conn
 	in   *bufio.Reader
 	out  []byte
-	size int // of the last answer, without its first line
+	size int // the size of the last answer, without its first line
 	body []byte
 }
 
@@ -177,7 +178,7 @@ func (c *contender) one(x *caller, workload string, o *opened) (sample, error) {
 	return s, err
 }
 
-// closed makes callers send one request after the other, for as long as next returns a code.
+// closed makes callers send one request after the other, as long as next returns a code.
 func (ri *rig) closed(c *contender, callers int, workload string, next func() *opened) []sample {
 	samples, failures := make([][]sample, callers), make([]error, callers)
 	var all sync.WaitGroup
@@ -201,9 +202,9 @@ func (ri *rig) closed(c *contender, callers int, workload string, next func() *o
 // since it shares the processors with the measured programs.
 type receiver struct {
 	net.Listener
-	secured net.Listener // for otpgateway, which sends no mail without STARTTLS
+	secured net.Listener // otpgateway connects here, because it sends no mail without STARTTLS
 	tls     *tls.Config
-	came    sync.Map // mail by the number of its recipient
+	came    sync.Map // the mails, by the number of the recipient
 	size    atomic.Int64
 }
 
@@ -222,7 +223,7 @@ func (r *receiver) serve(l net.Listener) {
 	}
 }
 
-// session is one session of SMTP with PIPELINING: replies are held back while there is more to
+// session is one session of SMTP with PIPELINING: it holds back replies while there is more to
 // read.
 func (r *receiver) session(conn net.Conn, secured bool) {
 	defer conn.Close()

@@ -11,8 +11,8 @@ import (
 
 const (
 	attackers    = 256
-	honestASec   = 100 // honest requests a second, each for a recipient of its own
-	honestLimit  = 50  // connections of honest people
+	honestASec   = 100 // honest requests a second, each for another recipient
+	honestLimit  = 50  // how many connections honest people have
 	attackWarmup = time.Second
 )
 
@@ -44,8 +44,8 @@ func TestOneRecipientAttacked(t *testing.T) {
 func middle(d []time.Duration) time.Duration  { return d[len(d)/2].Round(10 * time.Microsecond) }
 func slowest(d []time.Duration) time.Duration { return d[len(d)*99/100].Round(10 * time.Microsecond) }
 
-// honest makes sends at a fixed rate, whether earlier ones have been answered or not. It returns
-// how long their answers took, in ascending order.
+// honest sends requests at a fixed rate, whether or not earlier ones have been answered. It returns
+// how long the answers took, in ascending order.
 func (ri *rig) honest(c *contender, during time.Duration) (took []time.Duration) {
 	idle := make(chan *caller, honestLimit)
 	for range honestLimit {

@@ -54,7 +54,8 @@ func TestBench(t *testing.T) {
 	}
 }
 
-// inTurns measures a workload for all contenders that know it. In each round another one begins.
+// inTurns measures a workload for all contenders that know it. Each round begins with another
+// contender.
 func (ri *rig) inTurns(round, callers int, workload string) {
 	for i := range ri.contenders {
 		if c := ri.contenders[(i+round)%len(ri.contenders)]; slices.Contains(c.knows, workload) {

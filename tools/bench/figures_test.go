@@ -17,19 +17,19 @@ import (
 	"github.com/prometheus/procfs"
 )
 
-// The figures of one run. Those from service on are for one request.
+// These are the figures of one run. The figures from service on are for one request.
 const (
 	rate = iota // requests a second, until the last answer and mail were there
 	p50
 	p99
 	processor // time of a request in the program and its servers
-	memory    // resident, of the program, after the run
+	memory    // the program's resident memory after the run
 	service   // processor time, like the next two
 	inRedis
 	inPostgres
 	allocations
 	statements
-	walBytes // without the whole pages after a checkpoint
+	walBytes // without the full pages after a checkpoint
 	diskBytes
 	redisBytes
 	figureCount
@@ -54,7 +54,7 @@ const (
 	mostQuiet = 50
 )
 
-// measure sends requests to a contender for a time, or until every code of the list was used, and
+// measure sends requests to a contender for a time, or until every code of the list is used, and
 // returns the figures.
 func (ri *rig) measure(c *contender, callers int, workload string) (f figures) {
 	counts, spent, began := ri.counts(c), ri.spent(c), time.Now()
@@ -98,8 +98,8 @@ func (ri *rig) measure(c *contender, callers int, workload string) (f figures) {
 	return f
 }
 
-// supply returns a function that returns the next code of a run, or nil at the end. The codes have
-// recipients of their own, or come from the list.
+// supply returns a function that returns the next code of a run, or nil at the end. Each code has a
+// new recipient, or comes from the list.
 func (ri *rig) supply(c *contender, workload string) func() *opened {
 	deadline := time.Now().Add(*length)
 	var asked atomic.Int64
@@ -121,8 +121,8 @@ func (ri *rig) supply(c *contender, workload string) func() *opened {
 	}
 }
 
-// spent returns the processor time so far of the program, Redis and Postgres, in µs, in steps of
-// the kernel's clock (10 ms).
+// spent returns the processor time that the program, Redis and Postgres have used so far, in µs. It
+// grows in steps of the kernel's clock (10 ms).
 func (ri *rig) spent(c *contender) [3]float64 {
 	postgres := []int{ri.postgres.PID()}
 	all, err := procfs.AllProcs()
@@ -134,7 +134,7 @@ func (ri *rig) spent(c *contender) [3]float64 {
 	}
 	s := [3]float64{processorTime(c.process.PID()), processorTime(ri.redis.PID()), processorTime(postgres...)}
 	if c.database == "" {
-		s[2] = 0 // other programs use it, too
+		s[2] = 0 // other programs use this server, too
 	}
 	return s
 }
@@ -225,7 +225,7 @@ func quantile(list []float64, q float64) float64 {
 	return s[low] + (at-float64(low))*(s[min(low+1, len(s)-1)]-s[low])
 }
 
-// each returns the values of a figure in all rounds.
+// each returns a figure's values in all rounds.
 func (ri *rig) each(at cell, figure int) (list []float64) {
 	for _, f := range ri.results[at] {
 		list = append(list, f[figure])

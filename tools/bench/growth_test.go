@@ -16,11 +16,11 @@ import (
 
 // The arithmetic assumes these values. operations.md names them, too.
 const (
-	peakFactor = 4    // busiest second to mean
+	peakFactor = 4    // the busiest second, divided by the mean
 	busy       = 0.5  // how busy a processor may be at the peak
 	retention  = 90   // days; a partition is dropped when its whole week is older
 	shortest   = 32   // days, the least that the setting retention accepts
-	scattered  = 2    // index entries of a send in no order of time: its recipient, the key of its verification
+	scattered  = 2    // index entries of a send that are not ordered by time: those of its recipient and of its verification's key
 	pageSize   = 8192 // bytes
 	day        = 24 * 60 * 60
 )
@@ -35,11 +35,11 @@ var unitNames = []string{
 // growth returns the table of sizes and processors for some numbers of sends a day, from the unit
 // costs.
 func growth(units []float64) string {
-	const peak = float64(peakFactor) / day // sends in the busiest second, for each send a day
+	const peak = float64(peakFactor) / day // sends in the busiest second, for one send a day
 	rows := [][]string{{"a day", "1M sends", "10M sends", "100M sends"}}
 	for _, line := range []struct {
 		what string
-		each float64 // of a send
+		each float64 // what one send costs
 		show func(float64) string
 	}{
 		{"the database", units[4] * (retention + 7), size},
@@ -103,8 +103,8 @@ func TestGrowth(t *testing.T) {
 
 const performance = "../../docs/PERFORMANCE.md"
 
-// table returns a plain-text table in a fence: the first column to the left, numbers to the right,
-// two spaces between columns.
+// table returns a plain-text table in a fence. The first column is aligned to the left, numbers to
+// the right. Two spaces separate columns.
 func table(rows [][]string) string {
 	out := strings.Builder{}
 	out.WriteString("```\n")
@@ -126,8 +126,8 @@ func table(rows [][]string) string {
 	return out.String() + "```\n"
 }
 
-// number formats a number with three significant digits, or with all digits before the point; "–"
-// if it is unknown.
+// number formats a number with three significant digits, or with all digits before the point. If
+// the number is unknown, it returns "–".
 func number(f float64) string {
 	switch {
 	case math.IsNaN(f):

@@ -174,15 +174,16 @@ func (ri *rig) unitCosts() string {
 // goal bounds a figure for which less is better.
 type goal struct {
 	workload string
-	beside   string // the figure is divided by this contender's; "": it is not divided
+	beside   string // the figure is divided by the figure of this contender; "": it is not divided
 	figure   int
 	most     float64
 }
 
 // The bound of a goal is the first measured value, times 1.02 for allocations, 1.1 for WAL, and 1.5
-// for figures that depend on the machine's speed. The WAL of refusals, of which one row counts
-// many, has a bound that writing each would exceed. -perf.older finds smaller losses: it compares
-// two builds on one machine. A wider bound has its reason in the commit.
+// for figures that depend on the machine's speed. For the WAL of refusals, of which one row counts
+// many, the bound is lower than the cost of a row for each refusal. -perf.older finds smaller
+// losses, because it compares two builds on one machine. If a commit raises a bound, it gives the
+// reason.
 var goals = []goal{
 	{send, "", allocations, 306},
 	{send, "", statements, 0.3771},

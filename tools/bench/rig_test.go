@@ -23,7 +23,7 @@ import (
 	"sendcode/internal/kit/servertest"
 )
 
-// The contenders other than older commits, by their names in the tables.
+// These are the names of the contenders in the tables, except older commits.
 const (
 	ours       = "ours"
 	fairFloor  = "fair floor"
@@ -54,7 +54,7 @@ type cell struct {
 type contender struct {
 	name, base string // host:port
 	ask        func(workload string, o *opened) request
-	knows      []string // workloads
+	knows      []string // the workloads that it can run
 	process    *servertest.Process
 	database   string    // name of its database; empty: it has none
 	list       []*opened // the codes of its last workload of sends
@@ -66,15 +66,15 @@ func openRig(t *testing.T) *rig {
 	b := &rig{T: t, results: map[cell][]figures{}}
 	b.recipients.Store(1_000_000)
 	var err error
-	b.dir, err = os.MkdirTemp("/var/tmp", "sendcode-bench-") // not in memory, where fsync would wait for nothing
+	b.dir, err = os.MkdirTemp("/var/tmp", "sendcode-bench-") // on a disk, because fsync costs nothing in memory
 	b.must(err)
 	t.Cleanup(func() { b.must(os.RemoveAll(b.dir)) })
 	b.must(os.Chmod(b.dir, 0o755)) // Postgres may run as another user
 	b.redis = servertest.Redis(t, "--dir", b.dir, "--appendonly", "yes", "--appendfsync", "everysec")
 	b.client = b.redis.Client(t)
-	// The settings that matter for speed are the defaults, except that no checkpoint (after which
-	// the WAL has whole pages) and no autovacuum falls into a run. vacuum runs before each round
-	// instead.
+	// The settings that matter for speed are the defaults, with two exceptions: no checkpoint,
+	// after which the WAL has full pages, and no autovacuum happens during a run. vacuum runs
+	// before each round instead.
 	b.postgres = servertest.PostgresIn(t, b.dir,
 		"fsync=on", "full_page_writes=off", "shared_buffers=1GB", "max_wal_size=8GB", "min_wal_size=1GB", "checkpoint_timeout=1h",
 		"autovacuum=off", "shared_preload_libraries=pg_stat_statements")
@@ -114,7 +114,7 @@ func (ri *rig) run(dir, name string, args ...string) {
 	}
 }
 
-// floorHead is the greatest length of the headers of the floor's answer.
+// floorHead is the greatest length of the headers in the floor's answer.
 const floorHead = 90
 
 // startAll builds and starts the contenders. The floor gets the lengths of its answer and mail from
@@ -155,7 +155,7 @@ func (ri *rig) startAll() {
 	}
 }
 
-// bytesOf makes a contender send one code, and returns the lengths of the answer and the mail.
+// bytesOf makes a contender send one code. It returns the lengths of the answer and of the mail.
 func (ri *rig) bytesOf(c *contender) (answer, text int) {
 	x := &caller{base: c.base}
 	defer x.close()
@@ -165,7 +165,7 @@ func (ri *rig) bytesOf(c *contender) (answer, text int) {
 	return x.size, int(ri.mails.size.Load())
 }
 
-// vacuum does before a round what autovacuum would otherwise do at any time during the runs.
+// vacuum does the work of autovacuum before a round, so that it does not happen during the runs.
 func (ri *rig) vacuum() {
 	for _, c := range ri.contenders {
 		if c.database == "" {

@@ -39,7 +39,7 @@ Abort.
 	}
 }
 
-// The command line names the parts that are needed; without names all are.
+// The command line names the parts that are needed. Without names, all parts are needed.
 func TestNamedParts(t *testing.T) {
 	two, err := named([]string{locate.Redis.Name, locate.Postgres.Name})
 	if err != nil || len(two) != 2 || two[0].Name != "redis-server" {
@@ -58,7 +58,7 @@ func TestNamedParts(t *testing.T) {
 
 func isPatroni(p locate.Part) bool { return p.Name == locate.Patroni.Name }
 
-// Missing parts are named and installed by their packages. Parts that are there are not.
+// Missing parts are named, and installed from their packages. Parts that are present are neither.
 func TestMissing(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("PATH", dir)

@@ -1,12 +1,14 @@
-// Command ensure prepares this machine for the tests. It looks for Redis, Postgres, PgBouncer,
-// HAProxy, nginx, Caddy, three browsers, a C compiler, curl, Node, Python, Django, promtool and
-// Prometheus, or for those that its arguments name; "nightly" names all of these, and Patroni and
-// etcd, too. As root on Debian it says what is missing and how large that is, and installs it; with
-// ENSURE=no it installs nothing. Elsewhere it prints the command that installs them and goes on,
-// since tests of missing programs are skipped with the reason. In CI (CI=true) a skip would hide
-// that nothing was tested, so there a missing program is a failure.
+// Command ensure prepares this machine for the tests. It looks for the programs that package locate
+// lists, or for those that its arguments name. "nightly" stands for all of these, and for Patroni
+// and etcd.
 //
-// `make test` runs it first. It leaves no installed program running: tests start their own servers.
+// If root runs it on Debian, it prints which programs are missing and how large they are, and
+// installs them. With ENSURE=no it installs nothing. On other systems it prints the command that
+// installs them, and succeeds, because tests skip missing programs with the reason. In CI
+// (CI=true), a skip would hide that nothing was tested, so a missing program is a failure there.
+//
+// `make test` runs it first. It leaves no installed program running, because tests start their own
+// servers.
 package main
 
 import (
@@ -55,7 +57,8 @@ func main() {
 	}
 }
 
-// named returns the parts of these names; all of a day, if there are no names.
+// named returns the parts with these names. Without names, it returns all parts that the tests of
+// the day need.
 func named(names []string) (parts []locate.Part, err error) {
 	if len(names) == 0 {
 		return locate.All, nil
@@ -74,7 +77,7 @@ func named(names []string) (parts []locate.Part, err error) {
 	return parts, nil
 }
 
-// mayInstall reports whether programs are installed for a user: for root on Debian, unless
+// mayInstall reports whether programs are installed for a user. They are for root on Debian, unless
 // ENSURE=no.
 func mayInstall(uid int) bool {
 	_, err := exec.LookPath("apt-get")
@@ -97,8 +100,8 @@ func lists(parts []locate.Part) (names string, packages, brews []string) {
 	return strings.Join(all, ", "), packages, brews
 }
 
-// install installs packages, and says before what they are for and how large they are. It keeps
-// packages from starting their services: 101 means "not allowed" (Debian, policy-rc.d interface of
+// install installs packages. Before that, it prints the reason and their size. It keeps packages
+// from starting their services: 101 means "not allowed" (Debian, policy-rc.d interface of
 // invoke-rc.d). If the machine has a policy of its own, that policy applies.
 func install(names string, packages, _ []string) error {
 	const policy = "/usr/sbin/policy-rc.d"
@@ -121,7 +124,7 @@ func install(names string, packages, _ []string) error {
 	return err
 }
 
-// aptGet runs apt-get, in English. The error has its output.
+// aptGet runs apt-get, in English. The error contains the output.
 func aptGet(args ...string) (output string, err error) {
 	cmd := exec.Command("apt-get", append([]string{"-q"}, args...)...)
 	cmd.Env = append(os.Environ(), "DEBIAN_FRONTEND=noninteractive", "LC_ALL=C")
@@ -134,5 +137,5 @@ func aptGet(args ...string) (output string, err error) {
 
 var sizeLine = regexp.MustCompile(`(?m)^(Need to get|After this operation).*$`)
 
-// sizes returns the lines of apt-get about the size of the packages.
+// sizes returns the lines in which apt-get prints the size of the packages.
 func sizes(output string) string { return strings.Join(sizeLine.FindAllString(output, -1), " ") }

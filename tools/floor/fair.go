@@ -48,7 +48,7 @@ WITH admitted AS MATERIALIZED (
 )
 INSERT INTO sends (id, verification, recipient, purpose, status, at) SELECT id, verification, recipient, purpose, 'sending', at FROM admitted RETURNING id`
 	finishSQL = `UPDATE sends SET status = 'sent', finished_at = clock_timestamp() WHERE id = ANY ($1::uuid[])`
-	// The first trip of a check locks and reads; the second trip counts, approves and commits.
+	// The first trip of a check locks and reads. The second trip counts, approves and commits.
 	readSQL = `
 SELECT id, nonce FROM verifications WHERE id = ANY ($1::text[]) AND attempts < 5 AND approved_at IS NULL AND expires_at > clock_timestamp()
 ORDER BY id FOR NO KEY UPDATE`
@@ -147,7 +147,7 @@ func (f *floor) decide(ctx context.Context, batch []*code) (map[uuid.UUID]bool, 
 	if err != nil {
 		return nil, err
 	}
-	defer conn.Release() // a connection within a transaction is closed
+	defer conn.Release() // if its transaction has not ended, the pool closes it
 	var read, write pgx.Batch
 	sends, correct := map[string]uuid.UUID{}, map[uuid.UUID]bool{}
 	read.Queue("BEGIN")

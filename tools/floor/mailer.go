@@ -20,7 +20,7 @@ func dialMail(address string) (*mailer, error) {
 	return m, m.say("EHLO floor\r\n", 250)
 }
 
-// say writes the text at once, and reads the replies one by one.
+// say writes the text at once. Then it reads the replies one by one.
 func (m *mailer) say(text string, replies ...int) error {
 	if _, err := m.W.WriteString(text); err != nil {
 		return err

@@ -1,11 +1,11 @@
-// Command floor is the least that sending and checking a code can cost: it writes the same record
-// as the service, and nothing more. tools/bench compares the service with it. It has no other use,
-// retries nothing, and stops at an error without a message.
+// Command floor does the least work with which a code can be sent and checked: it writes the same
+// record as the service, and nothing more. tools/bench compares the service with it. It has no
+// other use, retries nothing, and stops at an error without a message.
 //
-// A send is one script in Redis; lock, count, verification and send in one transaction; the answer;
-// the mail; one UPDATE for the outcome. A check is one transaction. Requests that arrive during a
-// round trip share the next one, as in the service. Answers and mails are filled up to the lengths
-// of the service's, which the bench passes.
+// A send has five steps: one script in Redis; one transaction with the lock, the count, the
+// verification and the send; the answer; the mail; one UPDATE for the outcome. A check is one
+// transaction. Requests that arrive during a round trip share the next one, as in the service.
+// Answers and mails are filled up to the lengths of the service's, which the bench passes.
 package main
 
 import (
@@ -27,7 +27,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-const mailConns = 16 // as many as the service has in the bench
+const mailConns = 16 // the service has as many in the bench
 
 type floor struct {
 	redis        *redis.Client
@@ -35,7 +35,7 @@ type floor struct {
 	mails        chan *mailer // free connections
 	answer, mail int          // lengths in bytes
 
-	takes, begins, ends, checks *sharing // with the service's number of concurrent trips
+	takes, begins, ends, checks *sharing // they make as many concurrent trips as the service
 }
 
 func main() {
@@ -90,7 +90,7 @@ func (f *floor) serve(ctx context.Context) error {
 	return nil
 }
 
-// code is one request for a code, or to check one.
+// code is one request for a code, or one check of it.
 type code struct {
 	to, purpose  string
 	send         uuid.UUID
@@ -152,7 +152,7 @@ func (f *floor) deliver(x *code) {
 	}
 }
 
-// filled returns the two texts with a filling between them that makes the whole size bytes long.
+// filled returns before and after with a filling between them. The result is size bytes long.
 func filled(size int, filling, before, after string) []byte {
 	left := max(0, size-len(before)-len(after))
 	return []byte(before + strings.Repeat(filling, left/len(filling)+1)[:left] + after)

@@ -7,12 +7,12 @@ import (
 	"github.com/google/uuid"
 )
 
-const maxShared = 256 // in one trip
+const maxShared = 256 // the most calls in one trip
 
-// sharing lets calls that arrive during a round trip share the next one. Without a trip under way,
+// sharing makes calls that arrive during a round trip share the next one. If no trip is under way,
 // a call runs at once.
 type sharing struct {
-	most int // trips at once
+	most int // the most concurrent trips
 	trip func(context.Context, []*code) (admitted map[uuid.UUID]bool, err error)
 
 	mu      sync.Mutex
@@ -54,7 +54,8 @@ func (s *sharing) run() {
 	}
 }
 
-// next takes at most one send of a recipient: two in one statement do not see each other's row.
+// next takes at most one send of each recipient, because two sends in one statement do not see each
+// other's row.
 func (s *sharing) next() (batch []*waiting) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -19,13 +19,13 @@ var (
 
 // Link is a relative link or picture of a document.
 type Link struct {
-	Raw    string // as it is written
+	Raw    string // the target, as it is written
 	Text   string // "" for an <img> tag
 	Target string // the path of a file from the root of all documents, with slashes
 	Anchor string
 }
 
-// Links returns the relative links of a document. Its name is its path from the root of all
+// Links returns the relative links of a document. name is the document's path from the root of all
 // documents.
 func Links(name, text string) (links []Link) {
 	for _, m := range linkPattern.FindAllStringSubmatch(fencedBlock.ReplaceAllString(text, ""), -1) {
@@ -55,7 +55,7 @@ func DeadLinks(name, text string, read func(target string) (string, error)) (pro
 }
 
 // hasHeading reports whether a heading has the anchor, by the rules of code hosts: lower case, no
-// punctuation, dashes for spaces.
+// punctuation, hyphens for spaces.
 func hasHeading(text, anchor string) bool {
 	for _, m := range headingPattern.FindAllStringSubmatch(text, -1) {
 		if strings.ReplaceAll(nonAnchorChars.ReplaceAllString(strings.ToLower(m[1]), ""), " ", "-") == anchor {

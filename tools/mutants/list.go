@@ -21,15 +21,15 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// area is a package that is changed, with the tests that should notice.
+// area is a package that is changed, with the tests that should notice the changes.
 type area struct {
 	Package string
-	Tests   []tests // in this order; empty: those of the package
+	Tests   []tests // run in this order; empty: the package's own tests
 	Equal   []equalMutants
 	Also    []edit
 }
 
-// edit is a mutant that no operator makes. The file has the text Find exactly once.
+// edit is a mutant that no operator makes. The file contains the text Find exactly once.
 type edit struct{ File, Find, With string }
 
 // tests are one run of go test: a package, and flags for it.
@@ -38,7 +38,7 @@ type tests struct {
 	Flags   []string
 }
 
-// equalMutants are mutants that no test can notice: those of a function, by an operator.
+// equalMutants are the mutants of one operator in a function that no test can notice.
 type equalMutants struct {
 	Func, Operator, Why string
 }
@@ -80,7 +80,7 @@ func open(root string, a *area) (*source, error) {
 		} else if err != nil {
 			return nil, err
 		}
-		exports[p.ImportPath], last = p.Export, p // the package comes after all it imports
+		exports[p.ImportPath], last = p.Export, p // the package comes after all packages that it imports
 	}
 	s := &source{
 		area: a, root: root, dir: last.Dir, path: last.ImportPath, fset: token.NewFileSet(),
@@ -104,7 +104,7 @@ func open(root string, a *area) (*source, error) {
 	return s, s.check("", nil, s.info)
 }
 
-// inOrder sorts mutants by a hash of the seed and their names, so that each seed begins with other
+// inOrder sorts mutants by a hash of the seed and their names. So each seed begins with other
 // mutants.
 func inOrder(all []mutant, seed int) {
 	hashes := map[string][32]byte{}
@@ -117,7 +117,7 @@ func inOrder(all []mutant, seed int) {
 	})
 }
 
-// isEqual returns why no test can notice the mutant; "": some test should.
+// isEqual returns the reason why no test can notice the mutant, or "" if a test should.
 func (m mutant) isEqual() string {
 	for _, e := range m.pkg.Equal {
 		if e.Func == m.Func && e.Operator == m.Operator {
@@ -128,7 +128,7 @@ func (m mutant) isEqual() string {
 }
 
 // fingerprint hashes the changed file, the tests and the files of their packages. packages caches
-// the packages' own hashes.
+// the hashes of the packages.
 func fingerprint(root string, m mutant, text []byte, packages map[string][]byte) (string, error) {
 	h := sha256.New()
 	fmt.Fprintln(h, m.File, m.pkg.Tests)

@@ -1,23 +1,7 @@
 // Command mutants changes one place of the code at a time and runs the tests that should notice it.
 // It prints which test noticed each change, and which changes no test noticed. It finds the places
 // by itself, in the packages that mutants.yaml names. It changes no file of the tree: go test gets
-// the changed file by its flag -overlay.
-//
-// # Operators
-//
-//	condition   a condition, a result or an argument of type bool is negated
-//	operand     one side of && or || is left out
-//	bound       a comparison is shifted by one or turned round, + and -, * and /, min and max are exchanged
-//	branch      a branch or the body of a loop is emptied
-//	error       nil is returned in place of an error
-//	constant    a number is raised by one; true and false are exchanged
-//	call        a call whose result is not used is left out
-//	assignment  an assignment is left out
-//	defer       a deferred call is left out
-//	element     a field of a struct or an element of a list is left out
-//	context     a context ends with the request's, though the code says context.WithoutCancel
-//	sql, lua    a comparison, a number or a keyword of a statement or a script is exchanged or left out
-//	also        a change that mutants.yaml has, because no operator makes it
+// the changed file by its flag -overlay. The comment of plant lists the operators.
 package main
 
 import (
@@ -94,7 +78,7 @@ type result struct {
 	By          string // the test that noticed the mutant, or why no test can
 }
 
-// errAlive is the end of a run that left too many mutants alive.
+// errAlive is the error of a run in which too many mutants stayed alive.
 var errAlive = errors.New("too many mutants live")
 
 func run(ctx context.Context, o options, text []byte, out io.Writer) error {
@@ -194,7 +178,7 @@ func openResults(name string) (known map[string]result, file *os.File, err error
 	known = map[string]result{}
 	for line := range bytes.Lines(old) {
 		var r result
-		if json.Unmarshal(line, &r) == nil { // a line that a stop cut short is of no use
+		if json.Unmarshal(line, &r) == nil { // skips a line that a stop has cut short
 			known[r.Fingerprint] = r
 		}
 	}

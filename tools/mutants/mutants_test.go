@@ -18,8 +18,8 @@ import (
 // testFunc is a test's name in a file.
 var testFunc = regexp.MustCompile(`(?m)^func (Test\w+)\(`)
 
-// Each package of the list is there and has mutants, each test that it names is there, and so is
-// each function with mutants that no test can notice.
+// Each package in the list exists and has mutants. Each test that the list names exists, and so
+// does each function with mutants that no test can notice.
 func TestTheListFitsTheCode(t *testing.T) {
 	areas, err := readAreas(listText)
 	if err != nil {
@@ -65,8 +65,8 @@ areas:
 `
 
 // The first test that fails catches a mutant, even in an embedded script. A mutant that no test
-// notices lives. A mutant without an effect is not run, nor is one that does not compile. Known
-// results are not computed again. Each seed tries the same mutants in another order.
+// notices lives. A mutant that has no effect or does not compile is not run. Known results are not
+// computed again. Each seed tries the same mutants in another order.
 func TestRun(t *testing.T) {
 	t.Setenv("GOFLAGS", "")
 	o := options{root: "testdata/sample", results: filepath.Join(t.TempDir(), "results"), seed: 1, least: 100}

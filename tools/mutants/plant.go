@@ -20,14 +20,14 @@ import (
 // mutant is one small change of a file.
 type mutant struct {
 	File     string // relative to the root
-	Func     string // the function with its receiver, a package's constants and variables, or a file that is not Go
+	Func     string // a function with its receiver, the constants and variables of a package, or a file that is not Go
 	Operator string
 	Line     int
 
-	start, end int    // of the old text in the file, in bytes
+	start, end int    // where the old text stands in the file, in bytes
 	old, with  string // the old and the new text
 	pkg        *area
-	number     int // among the mutants of the same function and operator, from 1
+	number     int // counts the mutants of the same function and operator, from 1
 }
 
 // name identifies the mutant while its function stays the same.
@@ -40,7 +40,7 @@ func (m mutant) change() string {
 	return fmt.Sprintf("%s:%d: %s  =>  %s", m.File, m.Line, oneLine(m.old), oneLine(m.with))
 }
 
-// oneLine returns a text as it is printed: without the indentation of its lines, and not too long.
+// oneLine returns a text as it is printed: shortened, and without the indentation of its lines.
 func oneLine(text string) string {
 	text = strings.Join(strings.Fields(text), " ")
 	if len(text) > 90 {
@@ -54,13 +54,27 @@ type planter struct {
 	source *source
 	file   string
 	text   []byte
-	in     string // the function
+	in     string // the function that it visits
 	counts map[string]int
 	all    []mutant
 }
 
 // plant returns all mutants of a package's files, in the order of the text. Some of the Go mutants
-// do not compile; see source.compiles.
+// do not compile; see source.compiles. These are the operators:
+//
+//	condition   a condition, a result or an argument of type bool is negated
+//	operand     one side of && or || is left out
+//	bound       a comparison is shifted by one or turned round, + and -, * and /, min and max are exchanged
+//	branch      a branch or the body of a loop is emptied
+//	error       nil is returned in place of an error
+//	constant    a number is raised by one; true and false are exchanged
+//	call        a call whose result is not used is left out
+//	assignment  an assignment is left out
+//	defer       a deferred call is left out
+//	element     a field of a struct or an element of a list is left out
+//	context     a context ends with the request's, though the code says context.WithoutCancel
+//	sql, lua    a comparison, a number or a keyword of a statement or a script is exchanged or left out
+//	also        a change that mutants.yaml has, because no operator makes it
 func plant(s *source) (all []mutant, err error) {
 	p := planter{source: s, counts: map[string]int{}}
 	for _, name := range slices.Sorted(maps.Keys(s.files)) {
@@ -132,7 +146,7 @@ func (p *planter) textOf(n ast.Node) string {
 	return string(p.text[f.Offset(n.Pos()):f.Offset(n.End())])
 }
 
-// comparisons has, for each comparison, the one that is shifted by one or turned round.
+// comparisons maps each comparison to the one that replaces it.
 var comparisons = map[token.Token]string{
 	token.LSS: "<=", token.LEQ: "<", token.GTR: ">=", token.GEQ: ">", token.EQL: "!=", token.NEQ: "==",
 	token.ADD: "-", token.SUB: "+", token.MUL: "/", token.QUO: "*",
@@ -204,8 +218,8 @@ func (p *planter) visit(n ast.Node) bool {
 	return true
 }
 
-// remove adds a mutant without a call. It leaves out calls that lock or unlock: without them, every
-// test of the function waits until its time is up.
+// remove adds a mutant without a call. It leaves out calls that lock or unlock, because without
+// them every test of the function waits until its timeout.
 func (p *planter) remove(operator string, from, to token.Pos, x ast.Expr) {
 	if call, is := x.(*ast.CallExpr); is && !lockMethod.MatchString(types.ExprString(call.Fun)) {
 		p.replace(operator, from, to, "")
@@ -241,7 +255,7 @@ func (p *planter) leaveOut(n *ast.CompositeLit) {
 	}
 }
 
-// empty empties a block.
+// empty adds a mutant in which a block is empty.
 func (p *planter) empty(after, end token.Pos, body []ast.Stmt) {
 	if len(body) > 0 {
 		p.replace("branch", after+1, end, "")
@@ -264,7 +278,7 @@ func isString(t types.Type, op token.Token) bool {
 	return is && op == token.ADD && b.Info()&types.IsString != 0
 }
 
-// dropError returns nil in place of an error.
+// dropError adds a mutant that returns nil in place of an error.
 func (p *planter) dropError(n *ast.ReturnStmt) {
 	if len(n.Results) == 0 {
 		return

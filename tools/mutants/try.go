@@ -16,8 +16,8 @@ import (
 // tester runs tests on changed code.
 type tester struct {
 	options
-	sound    map[string]bool   // runs of tests that pass without a mutant
-	packages map[string][]byte // hashes of packages
+	sound    map[string]bool   // the runs of tests that pass without a mutant
+	packages map[string][]byte // the hashes of packages
 }
 
 // result returns the known result of a mutant, or runs its tests.
@@ -72,8 +72,8 @@ func (t tester) overlay(dir string, m mutant, text []byte) (string, error) {
 }
 
 // failing returns a test that notices the overlay, or "". The test must fail twice with the
-// overlay, since it may also fail on a busy machine. Without the overlay it must pass; otherwise it
-// would seem to notice every mutant.
+// overlay, because it may also fail on a busy machine. It must pass without the overlay, because
+// otherwise it would seem to notice every mutant.
 func (t tester) failing(ctx context.Context, overlay string, x tests) (string, error) {
 	name, err := t.run(ctx, overlay, x)
 	if name == "" || err != nil {

@@ -2,14 +2,14 @@ package main
 
 import "regexp"
 
-// tokenTable says which tokens of a language have which replacement. The pattern also finds
-// comments and texts, so that no token within them is replaced; its group 1 is a token.
+// tokenTable has the tokens of a language with their replacements. Group 1 of the pattern is a
+// token. The pattern also matches comments and texts, so that no token within them is replaced.
 type tokenTable struct {
 	pattern *regexp.Regexp
-	with    map[string]string // by the token in capitals; numbers are raised by one
+	with    map[string]string // the replacements, by the token in capitals; numbers are raised by one
 }
 
-// luaTokens keep the form of a script: what Redis cannot compile, every test would notice.
+// luaTokens change no syntax, because every test would notice a script that Redis cannot compile.
 var luaTokens = tokenTable{
 	regexp.MustCompile(`--[^\n]*|'[^'\n]*'|"[^"\n]*"|(<=|>=|==|~=|<|>|\+|\s-\s|\*|\b(?:and|or|not|true|false|math\.max|math\.min|math\.ceil|math\.floor|\d+)\b|(?m:^\s*(?:prune|expire|call)\([^=\n]*\)$))`),
 	map[string]string{

@@ -1,7 +1,8 @@
-// Command nightly runs targets of the Makefile one after another, and goes on if one fails. At its
-// end it writes a page: what ran, when, how long, what failed, what was skipped and why. The page
-// is also in bin/night/page.md, beside the output of each part. `make nightly` runs it. An argument
-// is a part and its longest time: fuzz:30m. It exits with 1 if a part's last run failed.
+// Command nightly runs targets of the Makefile one after another, and goes on if one fails. At the
+// end it writes a page that says what ran, when, how long, what failed, and what was skipped and
+// why. The page is also in bin/night/page.md, beside the output of each part. `make nightly` runs
+// it. An argument is a part and its longest time: fuzz:30m. It exits with 1 if a part's last run
+// failed.
 //
 // The file bin/night/runs.jsonl has each run. A part that has passed at this commit is not run
 // again, so a stopped night can be continued. If the tree differs from its commit, all parts run.
@@ -26,18 +27,18 @@ import (
 	"time"
 )
 
-// resumed are the parts that do as much as fits into their time. The next run continues where they
-// ended.
+// resumed are the parts that do as much as they can in their time. The next run continues where
+// they stopped.
 var resumed = []string{"simulate", "mutants"}
 
-// night is how long a part that has passed is not run again: the next night has other worlds, and
-// asks other machines again.
+// night is how long a part that has passed is not run again. The next night tries other worlds, and
+// all machines again.
 const night = 16 * time.Hour
 
 // grace is how long an interrupted part may take to end its servers.
 const grace = time.Minute
 
-// part is one part's run: a line of the file of runs.
+// part is the run of one part, and a line in the file of runs.
 type part struct {
 	Commit, Name    string
 	Bound, Took     time.Duration
@@ -46,7 +47,7 @@ type part struct {
 	Failed, Skipped []string // lines of its output
 }
 
-// The results.
+// These are the results.
 const (
 	passed  = "passed"
 	failed  = "failed"
@@ -58,7 +59,7 @@ const (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	head, _ := exec.Command("git", "describe", "--always", "--dirty", "--abbrev=12").Output() // empty without git
+	head, _ := exec.Command("git", "describe", "--always", "--dirty", "--abbrev=12").Output() // is empty without git
 	if added, _ := exec.Command("git", "ls-files", "--others", "--exclude-standard").Output(); len(added) > 0 {
 		head = nil // --dirty ignores files that git does not track
 	}
@@ -71,8 +72,8 @@ func main() {
 	}
 }
 
-// nightly runs the parts that have not passed at a commit, by program (a make), and writes the
-// page. After the end of ctx, it starts no further part. It returns whether all parts have run, and
+// nightly runs the parts that have not passed at a commit, with program (a make), and writes the
+// page. When ctx has ended, it starts no further part. It returns true if all parts have run, and
 // each part's last run passed.
 func nightly(ctx context.Context, args []string, program, dir, commit string, out io.Writer) (ok bool, err error) {
 	var parts []part

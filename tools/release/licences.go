@@ -15,7 +15,7 @@ import (
 	"github.com/google/licensecheck"
 )
 
-// licenceFile matches the names of files that have the terms of a module.
+// licenceFile matches the names of files with the terms of a module.
 var licenceFile = regexp.MustCompile(`(?i)^(licen[cs]e|copying|notice|patents)([.-].*)?$`)
 
 // licences returns the terms of a module, from the module cache. A module without terms is an
@@ -46,12 +46,13 @@ func (r release) licences(module string) (map[string][]byte, error) {
 	return found, nil
 }
 
-// notTerms matches files of these that accompany a licence: notices, and promises about patents.
+// notTerms matches the names of such files that only accompany a licence: notices, and promises
+// about patents.
 var notTerms = regexp.MustCompile(`(?i)^(notice|patents)`)
 
 // named returns the licences of a module's files: first those with an SPDX identifier, in order,
-// then the others by the file's name, such as SQLite's, which is in the public domain. A module
-// without a known licence is an error, since its terms have not been read.
+// then the others by the file's name, for example SQLite's, which is in the public domain. If a
+// module has no known licence, named returns an error, because its terms have not been reviewed.
 func named(files map[string][]byte) (*cyclonedx.Licenses, error) {
 	ids, others := map[string]bool{}, map[string]bool{}
 	for name, text := range files {

@@ -26,11 +26,11 @@ import (
 	"github.com/CycloneDX/cyclonedx-go"
 )
 
-// systems has the systems for which archives are made, as GOOS/GOARCH.
+// systems are the systems for which archives are made, as GOOS/GOARCH.
 var systems = []string{"linux/amd64", "linux/arm64", "darwin/amd64", "darwin/arm64"}
 
-// copied are the files of the tree that an archive has, by their names in the archive. The
-// documents and deploy are copied completely.
+// copied are the files of the tree that each archive has, with their names in the archive. The
+// documents and deploy are copied as a whole.
 var copied = map[string]string{
 	"README.md":    "tools/release/README.md",
 	"CHANGELOG.md": "CHANGELOG.md",
@@ -51,8 +51,8 @@ type release struct {
 	flags, environ     []string
 }
 
-// A program that is built with these flags contains no path, no time and no state of the checkout,
-// and needs no C library.
+// A program that is built with these flags contains no path, no time and no state of the checkout.
+// It needs no C library.
 var (
 	reproducible = []string{"-trimpath", "-buildvcs=false", "-ldflags=-s -w -buildid= -X sendcode/internal/run/app.version="}
 	anywhere     = []string{"CGO_ENABLED=0", "GOAMD64=v1", "GOARM64=v8.0", "GOFLAGS="}
@@ -72,7 +72,7 @@ func main() {
 	}
 }
 
-// make builds the archives for the systems, which are named as in a file:
+// make builds the archives for the systems. A system has the form in the file's name:
 // sendcode_0.1.0_linux_amd64.tar.gz.
 func (r release) make(systems []string) error {
 	if r.version == "" {
@@ -205,7 +205,7 @@ func (r release) files(built, goos, arch string, common map[string][]byte) (map[
 		})
 		return nil
 	}
-	root, err := exec.Command("go", "env", "GOROOT").Output() // runtime.GOROOT knows none in a program built with -trimpath
+	root, err := exec.Command("go", "env", "GOROOT").Output() // with -trimpath, runtime.GOROOT returns ""
 	if err != nil {
 		return nil, err
 	}

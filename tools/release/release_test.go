@@ -31,7 +31,8 @@ func TestArchive(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "dist")
 	r := release{
 		tree: "../..", out: out, version: "0.1.0-test", at: time.Unix(1e9, 0).UTC(),
-		// the parts that other tests have compiled are linked once more
+		// The flags are the same as in other tests, so the compiled packages are only linked once
+		// more.
 		flags: []string{"-ldflags=-s -X sendcode/internal/run/app.version="},
 	}
 	servertest.OK(t, r.make([]string{runtime.GOOS + "/" + runtime.GOARCH}))
@@ -53,7 +54,7 @@ func TestArchive(t *testing.T) {
 			t.Errorf("%s is missing, or of another time: %v", want, err)
 		}
 	}
-	image, err := os.ReadFile(filepath.Join(folder, "Dockerfile")) // with the program beside it, not compiled
+	image, err := os.ReadFile(filepath.Join(folder, "Dockerfile")) // it copies the program beside it, and compiles nothing
 	if file := string(image); err != nil || !strings.Contains(file, "\nCOPY sendcode /sendcode\n") || strings.Contains(file, "RUN") ||
 		!strings.Contains(file, "\nARG VERSION=0.1.0-test\n") || strings.Count(file, "\nCOPY") != 3 || !strings.Contains(file, "\nUSER ") {
 		t.Errorf("%s (%v)", image, err)
@@ -82,8 +83,7 @@ func TestArchive(t *testing.T) {
 	}
 }
 
-// decidedBy checks that licences.md lists each part of the program in the row of
-// its licences.
+// decidedBy checks that licences.md lists each part of the program in the row of its licences.
 func decidedBy(t *testing.T, parts []cyclonedx.Component) {
 	t.Helper()
 	rows := map[string][]string{}
@@ -108,7 +108,7 @@ func decidedBy(t *testing.T, parts []cyclonedx.Component) {
 	}
 }
 
-// A link to a file in the archive stays, a link to the source becomes plain text, and a link to the
+// A link to a file in the archive stays. A link to the source becomes plain text. A link to the
 // example leads to its place.
 func TestRelink(t *testing.T) {
 	files := map[string][]byte{
@@ -135,8 +135,8 @@ func TestNamed(t *testing.T) {
 	}
 }
 
-// asTheReadmeSays starts the program in its folder, and pastes the curl line with the key that the
-// program printed.
+// asTheReadmeSays starts the program in its folder, and runs the curl line of the README with the
+// key that the program printed.
 func asTheReadmeSays(t *testing.T, folder string) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())

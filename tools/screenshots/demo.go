@@ -21,11 +21,11 @@ import (
 	"sendcode/tools/demo/week"
 )
 
-// pictures is the folder in which the README finds the pictures of the page and the console.
+// pictures is the folder with the README's pictures of the page and the console.
 const pictures = "docs/pictures"
 
-// scene is one picture of the demonstration: the steps in a tab, and the size of the picture. The
-// README shows page and console side by side, so they have the same height.
+// scene is one picture of the demonstration. It has the steps in a tab, and the size of the
+// picture. The README shows the page and the console side by side, so they have the same height.
 type scene struct {
 	name          string
 	width, height int64
@@ -124,8 +124,8 @@ const showsChinese = `(() => {
 	return drawn("中") !== drawn("文");
 })()`
 
-// openFailed opens the first failed send of a list whose reply is in English, the language of the
-// README.
+// openFailed opens the first failed send in a list whose reply is in English, the README's
+// language.
 const openFailed = `[...document.querySelectorAll("main tbody tr")].find(row => {
 	if (!row.innerText.includes("✕")) return false;
 	const page = new XMLHttpRequest();
@@ -143,7 +143,7 @@ func capture(tab context.Context) (image.Image, error) {
 	return png.Decode(bytes.NewReader(shot))
 }
 
-// in returns an expression for an element of the page's widget, which may not be there yet.
+// in returns an expression for an element of the page's widget. The element may not exist yet.
 func in(selector string) string {
 	return fmt.Sprintf(`document.querySelector("send-code")?.shadowRoot?.querySelector(%q)`, selector)
 }

@@ -1,6 +1,6 @@
-// Command screenshots draws the pictures of the README, into docs/pictures: the page and the
-// console, of the week that make demo plays. It needs a Chromium and no back end. Pictures of every
-// card and of the console's pages are kept by the tests that look at them.
+// Command screenshots draws the README's pictures of the page and the console into docs/pictures.
+// They show the week that make demo simulates. It needs a Chromium and no back end. Tests that
+// check the page's cards and the console's pages keep pictures of these.
 package main
 
 import (

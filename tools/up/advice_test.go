@@ -25,8 +25,8 @@ func wants(t *testing.T, err error, texts ...string) {
 	}
 }
 
-// Data of another version stay as they are, and the error says what to do. The servers that were
-// started before have ended.
+// If the data are of another version, they stay unchanged, and the error says what to do. The
+// servers that were already started have ended.
 func TestDataOfAnotherVersion(t *testing.T) {
 	for _, part := range []locate.Part{locate.Redis, locate.Postgres} {
 		if _, err := part.Find(); err != nil {
@@ -53,7 +53,7 @@ func TestDataOfAnotherVersion(t *testing.T) {
 	put(filepath.Join(log, "appendonly.aof.manifest"), "file appendonly.aof.1.base.rdb seq 1 type b\n")
 	const newer = "REDIS9999 of a later version"
 	base := put(filepath.Join(log, "appendonly.aof.1.base.rdb"), newer)
-	for range 2 { // the lock and the place of the first run are free again
+	for range 2 { // the first run has released its lock and its place
 		wants(t, start(dir), "A newer Redis wrote the data in "+filepath.Join(dir, "redis"), "move the folder away")
 	}
 	text, err := os.ReadFile(base)
@@ -61,7 +61,7 @@ func TestDataOfAnotherVersion(t *testing.T) {
 	servertest.Same(t, "the data", string(text), newer)
 }
 
-// On a full disk no secrets are written rather than half of them, and the next start makes them.
+// On a full disk, no secrets are written, not even some of them. The next start makes them.
 func TestSecretsOnAFullDisk(t *testing.T) {
 	servertest.OnSmallDisk(t, 1<<20, func(disk *servertest.Disk) {
 		dir := filepath.Join(disk.Dir, "up")

@@ -1,7 +1,7 @@
 // Command up runs sendcode as in production, on a Redis and a Postgres that it starts itself. Both
-// listen on loopback only. Their data and the secrets are in data/up, and the next run finds them.
-// With -fresh both begin empty, in memory where there is room, without a sync, and are removed at
-// the end; the secrets stay, so that a curl line of yesterday still works.
+// listen only on loopback. Their data and the secrets are in data/up, and the next run finds them.
+// With -fresh, both begin empty, in memory if there is room, without syncs, and are removed at the
+// end. The secrets stay, so yesterday's curl line still works.
 //
 // Variables in the environment have precedence, so SENDCODE_SMTP_URL=… make up sends real mails.
 package main
@@ -116,8 +116,8 @@ func keptServers(ctx context.Context, dir string) (s servers, err error) {
 	return s, err
 }
 
-// postgresHome returns dir, or for root another directory: root's Postgres runs as another user,
-// who may not enter the folder data.
+// postgresHome returns dir. For root it returns another directory, because root's Postgres runs as
+// another user, who may not enter the directory data.
 func postgresHome(dir string) string {
 	if os.Getuid() != 0 {
 		return dir
@@ -139,8 +139,8 @@ func (s servers) close() (err error) {
 	return err
 }
 
-// otherPostgres returns an error if the cluster in dir is of another version than this machine's
-// Postgres.
+// otherPostgres returns an error if the cluster in dir belongs to another version of Postgres than
+// this machine's.
 func otherPostgres(dir string) error {
 	text, err := os.ReadFile(filepath.Join(dir, "PG_VERSION"))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -156,7 +156,7 @@ func otherPostgres(dir string) error {
 	}
 	theirs := strings.TrimSpace(string(text))
 	if own := majorVersion.FindSubmatch(said); own == nil || string(own[1]) == theirs {
-		return nil // if the version is not found, Postgres itself compares
+		return nil // if the version is not known, Postgres itself compares it
 	}
 	return fmt.Errorf("the data in %s are of Postgres %s, and this machine has %s. Install postgresql-%s, or move that folder and data/up away "+
 		"to begin empty. make up FRESH=1 leaves them as they are", dir, theirs, strings.TrimSpace(string(said)), theirs)
@@ -164,8 +164,8 @@ func otherPostgres(dir string) error {
 
 var majorVersion = regexp.MustCompile(`\) (\d+)`)
 
-// advise adds advice to an error of a start, if the cause is known. The servers write the cause
-// into their logs, the end of which is in the error.
+// advise adds advice to an error of a start if the cause is known. The servers write the cause into
+// their logs, and the error contains the end of the log.
 func advise(err error, dir string) error {
 	if absolute, absErr := filepath.Abs(dir); absErr == nil {
 		dir = absolute
@@ -190,8 +190,8 @@ func advise(err error, dir string) error {
 	return err
 }
 
-// loadSecrets returns settings that people of this checkout use and that the service, on Postgres,
-// does not generate, one on each line. It generates them only once.
+// loadSecrets returns the settings that people of this checkout use and that the service does not
+// generate on Postgres, one on each line. It generates them only once.
 func loadSecrets(dir string) (string, error) {
 	file := filepath.Join(dir, "secrets")
 	text, err := os.ReadFile(file)

@@ -19,7 +19,7 @@ import (
 )
 
 // All parts that up starts are ready. The next run finds the secrets and, unless it is fresh, the
-// data of Redis and Postgres: a second send waits for the first one of the run before.
+// data of Redis and Postgres: a second send waits because of the send in the run before.
 func TestUp(t *testing.T) {
 	servertest.Redis(t) // these skip the test if the program is missing
 	servertest.Postgres(t)
@@ -31,7 +31,7 @@ func TestUp(t *testing.T) {
 	for _, run := range []struct {
 		name   string
 		fresh  bool
-		status int  // status of a send
+		status int  // the status of a send
 		keys   bool // Redis has keys at the beginning
 	}{
 		{"first", false, http.StatusAccepted, false}, {"second", false, http.StatusTooManyRequests, true},

@@ -74,12 +74,12 @@ func TestDemo(t *testing.T) {
 	}
 }
 
-// stopper ends the service after it has printed its address.
+// stopper ends the service when it has printed its address.
 type stopper func()
 
 func (s stopper) Write(text []byte) (int, error) { s(); return len(text), nil }
 
-// The demonstration uses the service's address, if that is on this machine.
+// If SENDCODE_ADDR is on this machine, the demonstration uses it.
 func TestDemoReadsTheAddress(t *testing.T) {
 	_, err := play(t.Context(), []string{"SENDCODE_ADDR=192.0.2.1:80", "SENDCODE_DRAIN=never"}, t.TempDir())
 	if err == nil || !strings.Contains(err.Error(), "192.0.2.1:80 can be reached from other machines") {

@@ -33,7 +33,7 @@ func (c *simulatedClock) Now() time.Time { return time.Unix(0, c.now.Load()).UTC
 // does nothing.
 func (c *simulatedClock) advanceTo(at time.Time) { c.now.Add(int64(max(0, at.Sub(c.Now())))) }
 
-// mailServer simulates the mail server and the carrier: they take time, and two domains take no
+// mailServer simulates the mail server and the carrier. They take time, and two domains accept no
 // mail. It remembers the last code of each recipient, as the person would read it. Safe for
 // concurrent use.
 type mailServer struct {
@@ -53,13 +53,13 @@ func newMailServer(c *simulatedClock) *mailServer {
 
 // These domains accept no mail.
 const (
-	noMailboxDomain = "gone.example"   // its server knows no mailbox
+	noMailboxDomain = "gone.example"   // the domain's server knows no mailbox
 	breakOffDomain  = "broken.example" // the connection ends after the whole mail was handed over
 )
 
 var codePattern = regexp.MustCompile(`(?m)^\s*([0-9]{6,10}|[A-Z]{6,10})\s*$`)
 
-// Send implements outbox.MailSender: the server takes the mail, or refuses it.
+// Send implements outbox.MailSender. The server accepts the mail or refuses it.
 func (m *mailServer) Send(_ context.Context, mail delivery.Mail) (delivery.Result, error) {
 	receipt := delivery.Result{Provider: "smtp.relay.example", ReplyCodes: "250 2.0.0"}
 	var code string
@@ -87,7 +87,7 @@ func (c carrier) Send(_ context.Context, m sms.Message) (delivery.Result, error)
 	return delivery.Result{Provider: "twilio", CarrierID: m.ID, ReplyCodes: "200", Took: c.take(m.To, m.Code)}, nil
 }
 
-// take remembers the code, lets time pass and returns how much.
+// take remembers the code, advances the clock, and returns by how much.
 func (m *mailServer) take(to, code string) time.Duration {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -97,7 +97,7 @@ func (m *mailServer) take(to, code string) time.Duration {
 	return took
 }
 
-// lastCode returns the code that a recipient read last; "" if the last message did not arrive.
+// lastCode returns the code that a recipient read last, or "" if the last message did not arrive.
 func (m *mailServer) lastCode(to string) string {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -1,9 +1,9 @@
-// Package week plays a plausible week: people who ask for codes and enter them, ask too often, have
-// no mailbox or guess, an attack from one network, and what an administrator does about it. `make
-// demo` shows the service after it.
+// Package week simulates a plausible week. People request codes and enter them, request too many,
+// have no mailbox, or guess. One network attacks, and an administrator reacts. `make demo` shows
+// the service after this week.
 //
-// Use cases, outbox, gates and database are the real ones, on a clock of their own; mail servers
-// and carriers are played.
+// Use cases, outbox, gates and database are the real ones, on a simulated clock. Mail servers and
+// carriers are simulated.
 package week
 
 import (
@@ -28,9 +28,9 @@ import (
 	"sendcode/internal/verify/verification/verificationtest"
 )
 
-// Serve plays a week that ends now into a database of its own, and serves it until ctx ends. Then
-// it deletes the database. Of the environment it takes SENDCODE_ADDR alone, so that nothing real is
-// touched.
+// Serve simulates the week that ends now in a new database, and serves this database until ctx
+// ends. Then it deletes the database. It uses only SENDCODE_ADDR of the environment, so it touches
+// no real data.
 func Serve(ctx context.Context, environ []string, logger *slog.Logger, out io.Writer) (err error) {
 	dir, err := os.MkdirTemp("", "sendcode-demo-")
 	if err != nil {

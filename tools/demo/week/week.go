@@ -20,10 +20,10 @@ import (
 	"sendcode/internal/verify/verification/verificationtest"
 )
 
-// length is the time that is played.
+// length is the length of the simulated week.
 const length = 7 * 24 * time.Hour
 
-// configYAML is the file of settings that the week is played with: apps and purposes by name.
+// configYAML is the settings file of the simulated week. It has the apps and purposes.
 const configYAML = `apps:
   - {name: shop, title: The Shop, brand: {accent: "#0f766e"}}
   - {name: bank, title: Example Bank}
@@ -43,7 +43,7 @@ const (
 type week struct {
 	*verificationtest.Process
 	receipts   *sqldb.DB
-	clock      *simulatedClock // stands where the week begins
+	clock      *simulatedClock // stands at the beginning of the week
 	mailServer *mailServer
 
 	rng   *rand.Rand
@@ -104,7 +104,7 @@ var (
 // newPerson makes up the n-th person; three in ten have a phone.
 func (w *week) newPerson(n int) person {
 	p := newVisitor(fmt.Sprintf("%s.%d@%s.example", pick(w, personNames), n, pick(w, mailDomains)), "shop",
-		netip.AddrFrom4([4]byte{198, 51, 100, byte(1 + w.rng.IntN(254))})) // of a network for documentation (RFC 5737)
+		netip.AddrFrom4([4]byte{198, 51, 100, byte(1 + w.rng.IntN(254))})) // the network is reserved for documentation (RFC 5737)
 	if w.rng.IntN(10) < 3 {
 		p.channel, p.to = recipient.SMS, fmt.Sprintf(pick(w, phoneFormats), n)
 	}
@@ -121,14 +121,14 @@ func (w *week) newPerson(n int) person {
 	return p
 }
 
-// People with steps of their own. suppressedPerson asks an administrator for no more mail.
+// These people have steps of their own. suppressedPerson asks an administrator to get no more mail.
 const (
 	impatientPerson  = "theo@post.example"
 	guessedPerson    = "nina@inbox.example"
 	suppressedPerson = "ines@campus.example"
 )
 
-// plan schedules every step that does not follow from an earlier one.
+// plan schedules every step that does not follow from an earlier step.
 func (w *week) plan() {
 	var people []person
 	for n := range peopleCount {
@@ -144,14 +144,14 @@ func (w *week) plan() {
 	day := func(n, hour int) time.Time {
 		return w.begin.Truncate(24*time.Hour).AddDate(0, 0, n).Add(time.Duration(hour) * time.Hour)
 	}
-	for n := range 50 { // one person asks for codes again and again for ten minutes
+	for n := range 50 { // one person requests codes again and again for ten minutes
 		w.schedule(day(2, 18).Add(time.Duration(n)*12*time.Second),
 			w.signInStep(newVisitor(impatientPerson, "shop", attackerIP.Next()), "login"))
 	}
 	for n := range 6 { // an attacker guesses codes of another person's address, until the lockout
 		w.schedule(day(4, 20).Add(time.Duration(n)*11*time.Minute), w.guess)
 	}
-	for n := range 170 { // one network asks for codes for invented mailboxes
+	for n := range 170 { // one network requests codes for invented mailboxes
 		p := newVisitor(fmt.Sprintf("user%03d@%s", n, []string{noMailboxDomain, "mail.example"}[n%2]), "shop", attackerIP)
 		p.entersNothing = true
 		w.schedule(day(6, 2).Add(time.Duration(n)*3*time.Second), w.signInStep(p, "signup"))
@@ -199,7 +199,8 @@ func (w *week) signInStep(who person, purpose string) weekStep {
 	}
 }
 
-// guess is a step in which an attacker requests a code for guessedPerson and guesses it five times.
+// guess is a step in which an attacker requests a code for guessedPerson, and guesses the code five
+// times.
 func (w *week) guess(ctx context.Context) error {
 	who := newVisitor(guessedPerson, "bank", attackerIP)
 	answer, err := w.requestCode(ctx, who, "login")
@@ -209,7 +210,7 @@ func (w *week) guess(ctx context.Context) error {
 	return err
 }
 
-// scheduleAction adds an action of an administrator, with its audit entry.
+// scheduleAction schedules an action of an administrator, with its audit entry.
 func (w *week) scheduleAction(at time.Time, what, reason string,
 	do func(ctx context.Context, entry store.AuditEntry) error,
 ) {
@@ -244,7 +245,7 @@ func (w *week) play(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// requestCode asks for a code.
+// requestCode requests a code.
 func (w *week) requestCode(ctx context.Context, who person, purpose string) (verification.Answer, error) {
 	answer, err := w.Codes.Send(ctx, verification.Request{
 		Caller: who.Caller, Channel: string(who.channel), To: who.to,
@@ -253,7 +254,7 @@ func (w *week) requestCode(ctx context.Context, who person, purpose string) (ver
 	return answer, ignoreLockout(err)
 }
 
-// enterCodeStep returns a step: a person types a code.
+// enterCodeStep returns a step in which a person types a code.
 func (w *week) enterCodeStep(who person, id, typed string) weekStep {
 	return func(ctx context.Context) error {
 		_, err := w.Codes.Check(ctx, who.Caller, id, typed)
@@ -261,7 +262,7 @@ func (w *week) enterCodeStep(who person, id, typed string) weekStep {
 	}
 }
 
-// ignoreLockout returns err, but nil for a lockout, which is an expected refusal.
+// ignoreLockout returns err, or nil if err is a lockout, which is expected.
 func ignoreLockout(err error) error {
 	if _, locked := errors.AsType[*verification.FailedCheckLimitError](err); locked {
 		return nil

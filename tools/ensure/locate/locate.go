@@ -15,14 +15,14 @@ import (
 
 // Part is one program, or one family of programs, outside this repository.
 type Part struct {
-	Name     string   // as in a sentence: "redis-server"
+	Name     string   // the name in a sentence: "redis-server"
 	Debian   []string // packages to install on Debian
-	Homebrew string   // formula, or "--cask name", for macOS; empty: there is none
+	Homebrew string   // formula for macOS, or "--cask name"; empty: there is none
 	find     func() (string, bool)
 }
 
-// Find returns where the part is: the path of the program; for Postgres, the directory of its
-// programs. The error is a *Missing.
+// Find returns the path of the program. For Postgres, it returns the directory of the programs. The
+// error is a *Missing.
 func (p Part) Find() (string, error) {
 	if path, ok := p.find(); ok {
 		return path, nil
@@ -43,20 +43,20 @@ func (m *Missing) Error() string {
 		m.Part.Name, strings.Join(m.Part.Debian, " "), macOS)
 }
 
-// The parts. Postgres is the directory that holds initdb, postgres and pg_dump; the others are
+// These are the parts. Postgres is the directory with initdb, postgres and pg_dump; the others are
 // programs.
 var (
 	Redis     = Part{"redis-server", []string{"redis-server"}, "redis", inPath("redis-server", "valkey-server")}
 	Postgres  = Part{"PostgreSQL", []string{"postgresql"}, "postgresql", findPostgres}
 	PgBouncer = Part{"pgbouncer", []string{"pgbouncer"}, "pgbouncer", firstOf(
 		inPath("pgbouncer"), atPath("/usr/sbin/pgbouncer"))} // /usr/sbin is not in every user's PATH
-	// Patroni keeps a leader among several Postgres, and its state in etcd, for which it needs a
-	// module of Python.
+	// Patroni makes one of several Postgres servers the leader. It keeps its state in etcd, for
+	// which it needs a module of Python.
 	Patroni = Part{"patroni", []string{"patroni", "python3-etcd"}, "", inPath("patroni")}
 	Etcd    = Part{"etcd", []string{"etcd-server"}, "etcd", inPath("etcd")}
-	// Chromium is a browser of that family. Fonts are installed, too: without a font, pages have no
-	// text to lay out and measure. Where Liberation is alone, fontconfig takes its monospaced font
-	// for sans-serif, so DejaVu is among them.
+	// Chromium is the browser of this name, or one of its relatives. Fonts are installed, too:
+	// without a font, pages have no text to lay out and measure. If only Liberation is installed,
+	// fontconfig uses its monospaced font for sans-serif, so DejaVu is installed, too.
 	Chromium = Part{"chromium", []string{"chromium", "fonts-liberation", "fonts-dejavu-core"}, "--cask chromium", firstOf(
 		inPath("chromium", "chromium-browser", "google-chrome", "google-chrome-stable"),
 		atPath("/Applications/Chromium.app/Contents/MacOS/Chromium"),
@@ -77,7 +77,7 @@ var (
 	Xvfb   = Part{"Xvfb", []string{"xvfb"}, "", inPath("Xvfb")}
 	// Compiler is the C compiler, which Go's race detector links with.
 	Compiler = Part{"a C compiler", []string{"gcc", "libc6-dev"}, "gcc", findCompiler}
-	// The proxies that operators put in front of replicas.
+	// Operators put these proxies in front of replicas.
 	HAProxy = Part{"haproxy", []string{"haproxy"}, "haproxy", firstOf(inPath("haproxy"), atPath("/usr/sbin/haproxy"))}
 	Nginx   = Part{"nginx", []string{"nginx-light"}, "nginx", firstOf(inPath("nginx"), atPath("/usr/sbin/nginx"))}
 	Caddy   = Part{"caddy", []string{"caddy"}, "caddy", inPath("caddy")}

@@ -9,13 +9,13 @@ import (
 	"strings"
 )
 
-// findPostgres looks first in the PATH, as a shell does, then where pg_config says, then where
-// Debian puts the programs, which is not in the PATH.
+// findPostgres looks in the PATH first, as a shell does, then in the directory that pg_config
+// prints, then in Debian's directory for the programs, which is not in the PATH.
 func findPostgres() (string, bool) {
 	var dirs []string
 	if path, err := exec.LookPath("postgres"); err == nil {
 		dirs = append(dirs, filepath.Dir(path))
-		if target, err := filepath.EvalSymlinks(path); err == nil { // the folder of a link has no pg_dump
+		if target, err := filepath.EvalSymlinks(path); err == nil { // the directory of a symbolic link has no pg_dump
 			dirs = append(dirs, filepath.Dir(target))
 		}
 	}

@@ -137,7 +137,7 @@ func checkCompose(file string) error {
 		compose.ConfigDetails{ConfigFiles: []compose.ConfigFile{{Filename: file}}, WorkingDir: "."},
 		func(o *loader.Options) {
 			o.SetProjectName("sendcode", true)
-			o.Interpolate.LookupValue = func(string) (string, bool) { return "set", true } // what an operator sets
+			o.Interpolate.LookupValue = func(string) (string, bool) { return "set", true } // stands for the variables that an operator sets
 		})
 	return err
 }

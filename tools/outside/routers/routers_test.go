@@ -1,6 +1,6 @@
-// Package routers tries the middleware of quota under routers that this repository does not depend
-// on, as quota/README.md shows it. It is a module of its own, so that the service depends on none
-// of them. `make outside` runs it.
+// Package routers tests the middleware of quota with routers on which this repository does not
+// depend, as quota/README.md shows it. It is a separate module, so that the service depends on none
+// of these routers. `make outside` runs it.
 package routers
 
 import (
@@ -77,7 +77,8 @@ func TestEcho5(t *testing.T) {
 	check(t, router)
 }
 
-// check asks for /prices thrice, so that a limit of 2 is reached there and not for /stock.
+// check requests /prices three times, so that its limit of 2 is reached, and the limit of /stock is
+// not.
 func check(t *testing.T, router http.Handler) {
 	t.Helper()
 	for _, c := range []struct {

@@ -1,7 +1,7 @@
-// Command form does in a browser what a person does in a page with <send-code> in a form: it types
-// the address, takes the code from the mailbox, types it, presses the form's button, and checks
-// that the form posts a proof. Its arguments are the page, the address of the service and its
-// secret key, and the address of the person.
+// Command form uses a page with <send-code> in a form, in a browser, as a person does. It types the
+// address, reads the code in the mailbox, types the code, presses the form's button, and checks
+// that the form posts a proof. Its arguments are the page, the address of the service, its secret
+// key, and the person's address.
 package main
 
 import (
@@ -53,7 +53,7 @@ func signIn(ctx context.Context, page, service, key, to string) error {
 	if err := typed(ctx, code, newestCode); err != nil {
 		return err
 	}
-	// The page's server takes no forms, so the request ends in the page.
+	// The page's server accepts no forms, so the test ends before the request.
 	const proof = `document.querySelector('send-code').value`
 	if err := until(ctx, proof); err != nil {
 		return err
