@@ -1,53 +1,14 @@
 // Package outbox delivers the sends in the database. It queues the rows in flight, composes each
 // message, sends the message through a mail server or a carrier, records the outcome, and refunds
-// failed sends in the limiter.
+// failed sends in the limiter. docs/ARCHITECTURE.md says what each failure means for the place that
+// a send has taken, and what a message may have to wait for.
 //
 // Package verification passes each row that it has just written to the outbox. The outbox also
 // takes over rows that other replicas left. It uses the database, the limiter, the policies and the
 // providers, but not the use cases.
 //
-// # What a failure means
-//
-// A send takes a place in each of its quotas. If a place is spent, it is not given back. Before the
-// message is sent, the functions outcomeWithoutSending, stopReason and compose decide whether the
-// send ends without a message. After the attempt, the function classifyFailure decides what the
-// failure means.
-//
-//   - The provider accepted the message: the send is sent. The place is spent.
-//   - The provider refused the message finally, the recipient is suppressed, a pause stops the
-//     send, the code has ended, or settings are wrong: the send is failed. The places of the
-//     recipient are given back in both gates (limiter and database). The places of networks and
-//     apps stay spent. The failure counts for the rule failures if the address or number is at
-//     fault, and otherwise for the rule backoff.
-//   - The verification was erased, or the recipient is blocked: the send is failed. The place is
-//     spent.
-//   - The provider refused the message only for now, or the connection broke before the end of the
-//     mail: the send is queued again. If the code would expire before the next attempt, the send is
-//     failed and refunded.
-//   - No answer came after the whole mail, or the HTTP answer was not readable: the send is
-//     unknown. The place is spent.
-//   - The process died: another process takes the row over. If the row had the status sending, the
-//     first process may have delivered the mail. So the mail may arrive twice, and the place stays
-//     spent. If the other process then delivers no message, the send is unknown, not failed
-//     (knownOutcome). There is one exception: if the code was entered, and no other send can have
-//     delivered the code, the send is sent.
-//
-// # What a message waits for
-//
-//   - A message waits in its lane. A lane has the messages of one store.Queue, and the workers that
-//     send them.
-//   - A message may wait for capacity. The capacity is the number of messages of one lane that fit
-//     in memory. Further messages wait in the database, and the lane marks their app as behind.
-//     When half of the capacity is free, the method takeOver loads these messages.
-//   - A stranger's message may have to wait for others: if the server lately took much longer than
-//     usual for a message of its network, or to its domain (standing). Such a message is no part of
-//     the backlog of others, and gives way to them (Outbox.makeWay).
-//   - A message may wait for the pace of its server, which accepts a limited number of messages a
-//     minute (per_minute). The message is postponed until its turn (delivery.ErrPace).
-//
-// The backlog of a lane counts the messages that wait for any of these reasons. ExpectedWait
-// computes from the backlog how long a new message would wait, so that package verification can
-// refuse messages that would go out too late. The metric of the wait is LongestWait.
+// If a process dies while a row has the status sending, the mail may have been delivered. So the
+// mail may arrive twice, and the place stays spent.
 package outbox
 
 import (

@@ -1,19 +1,17 @@
 // Package webhook delivers events about sends and verifications to apps. The database writes an
 // event in the same transaction as the change that the event describes. This package reads the
-// event from the database and posts it to the app's address. It signs the event by Standard
-// Webhooks 1.0.0
-// (https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md).
+// event from the database, signs it by Standard Webhooks 1.0.0
+// (https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md), and
+// posts it to the app's address.
 //
-// No API request and no send waits for a delivery. Any replica can deliver an event. An event is
-// delivered at least once, each time with the same webhook-id. Leases in the database ensure this.
-// But if all attempts fail, the event is given up after a day. Each app has its own bound on
-// attempts under way. While the app's receiver fails, the bound shrinks to one. So a dead receiver
-// delays only its own events.
+// No API request and no send waits for a delivery. Any replica can deliver an event. Leases in the
+// database ensure that it is delivered at least once, each time with the same webhook-id. If all
+// attempts fail for a day, the event is given up. Each app has its own bound on attempts under way,
+// which shrinks to one while its receiver fails. So a dead receiver delays only its own events.
 //
-// The configuration has the address as a URL, but the owner of the name in it decides to which IP
-// address the name resolves. That could be an address in the service's own network. So the IP
-// address of every connection is checked when it is dialled, after the name was resolved (see
-// Guard).
+// The owner of the name in an address decides to which IP address the name resolves, perhaps to one
+// in the service's own network. So every connection's IP address is checked when it is dialled
+// (see Guard).
 package webhook
 
 import (

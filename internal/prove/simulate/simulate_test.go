@@ -1,29 +1,16 @@
 // Package simulate runs whole worlds by seed: two or three replicas of the service (use cases,
-// outbox, jobs, webhooks, HTTP handlers) over one database and one limiter, with the people and
-// back ends that use them, the strangers that misuse them, and what may go wrong around them. Time
-// is virtual (testing/synctest), so hours pass in milliseconds.
+// outbox, jobs, webhooks, HTTP handlers) over one database and one limiter, with people, back ends,
+// strangers and faults. Time is virtual (testing/synctest), so hours pass in milliseconds. The
+// method is deterministic simulation testing, as FoundationDB describes it (Zhou et al., SIGMOD
+// 2021, section 4).
 //
-// A seed gives a Plan: what happens from outside, and when. It also gives each call of the
-// database, the limiter, a mail server, a carrier and a webhook a latency of its own, in
-// nanoseconds. No two calls go on at the same instant, so the seed alone decides their order, and
-// one seed gives one course of events. The database is SQLite in memory; a call may also wait
-// between its statements and its commit.
+// A seed gives a Plan: which events happen, and when. It also gives each call of a part a latency
+// of its own, in nanoseconds. No two calls go on at the same instant, so one seed always gives one
+// course of events. The database is SQLite in memory.
 //
-// After the plan everything is repaired, what is left is given time to end, and oracles compare
-// what was answered, delivered, logged and told with what sendcode promises (docs/PROMISES.md). The
-// plan of a world that broke a promise is shrunk to the events that matter and told in sentences.
-// The way of working is that of deterministic simulation testing, as FoundationDB describes it
-// (Zhou et al., SIGMOD 2021, section 4).
-//
-// Where a promise ends, so does its oracle:
-//   - Admission is held to the database's clock. After a step of it, waits are not held, and a
-//     message may come twice, as after a crash.
-//   - After a crash, a failover that lost writes, or a step of its clock, the limiter may count a
-//     place too many, and never one too few.
-//   - A call that the limiter makes after a stall counts from then, so a place may come free up to
-//     a window later.
-//   - The address of an event's row stays until its recipient is erased, and an event whose
-//     receiver failed for minutes may still wait.
+// After the plan, everything is repaired and may end. Then oracles compare the answers, messages,
+// log lines and events with docs/PROMISES.md. The plan of a world that broke a promise is shrunk to
+// the events that matter, and told in sentences. judge_test.go says where an oracle ends.
 package simulate_test
 
 import (

@@ -1,19 +1,15 @@
 // Package metrics has the service's metrics for Prometheus. A label has few possible values. No
-// label contains a recipient, an address or the ID of a request.
+// label contains a recipient, an address or the ID of a request. The text of Help is the only
+// documentation of a metric. docs/ARCHITECTURE.md says how to add an alert.
 //
-// # A new metric
+// For a new event, add a counter or histogram to New, and a method that counts the event. The
+// package in which the event happens declares an interface for the method, or a field in its
+// Settings, which internal/run/app sets. If an alert uses the counter, create it with the value 0
+// at the start.
 //
-// For an event, add a counter or histogram to New, and a method that counts the event. The package
-// in which the event happens declares an interface for the method, or a field in its Settings.
-// internal/run/app sets the interface or the field. If an alert uses the counter, create the
-// counter with the value 0 at the start.
-//
-// For a state, add a method Register… to gauges.go or parts.go. The files observe.go, probes.go and
-// stores.go of internal/run/app call these methods. If a state cannot be read, its metric is
-// missing, not 0.
-//
-// The text of Help is the only documentation of a metric. For an alert see docs/ARCHITECTURE.md.
-// Panels are in deploy/grafana/sendcode.json. prove/e2e/outages runs the queries of the panels.
+// For a new state, add a method Register… to gauges.go or parts.go. The files observe.go, probes.go
+// and stores.go of internal/run/app call these methods. If a state cannot be read, its metric is
+// missing, not 0. Panels are in deploy/grafana/sendcode.json; prove/e2e/outages runs their queries.
 package metrics
 
 import (
