@@ -320,7 +320,7 @@ func TestServeGetsTheConfigurationAndALogger(t *testing.T) {
 		p := program{terminal: terminal, environ: []string{"SENDCODE_ADDR=127.0.0.1:7", "SENDCODE_LOG_LEVEL=warn"}}
 		until := time.Now().Add(47 * time.Hour).Truncate(time.Second)
 		if terminal {
-			until = until.Add(-94 * time.Hour) // of a unit that is started again after a hold
+			until = until.Add(-94 * time.Hour) // systemd starts the unit again after a hold
 		}
 		p.serve = func(_ context.Context, c config.Config, _ app.ReloadOptions, l *slog.Logger, out io.Writer) error {
 			l.Info("not this")

@@ -32,7 +32,7 @@ const (
 	VerificationCanceled = "verification.canceled"
 	VerificationLocked   = "verification.locked"   // by its last wrong code
 	VerificationReported = "verification.reported" // by its recipient, who did not ask for it
-	ConversionLow        = "conversion.low"        // of the app; see LowConversion
+	ConversionLow        = "conversion.low"        // about an app; see LowConversion
 	ConversionRecovered  = "conversion.recovered"
 )
 

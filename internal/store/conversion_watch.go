@@ -49,7 +49,7 @@ type LowConversion struct {
 	App      string
 	Since    time.Time
 	Sends    int       // counted when it began
-	Approved int       // of these, by their codes
+	Approved int       // how many of them were approved, by their codes
 	EndedAt  time.Time // zero: not yet
 }
 

@@ -37,7 +37,7 @@ type PrefixPause struct {
 	Since    time.Time
 	Until    time.Time
 	Sends    int // counted when the pause began
-	Approved int // of these, by their codes
+	Approved int // how many of them were approved, by their codes
 	// Percentage of approved codes at the app's other prefixes, for the same class: in the country
 	// or in all countries, whichever is higher. It may be UnknownUsualPercent.
 	UsualPercent int
@@ -75,7 +75,7 @@ type PrefixPauseFilter struct {
 
 // LiftPauseRequest ends a pause early.
 type LiftPauseRequest struct {
-	ID      uuid.UUID // of the pause
+	ID      uuid.UUID // the ID of the pause
 	By, Why string    // an administrator's account and reason
 }
 

@@ -191,7 +191,7 @@ func (v Verification) IDsWithReplaced() []string {
 
 // SendOrRefusal is a row of a list: a send or, if Status is Refused, a row of refusals.
 type SendOrRefusal struct {
-	Send // of a refusal: only what it shares with sends
+	Send // a refusal has only the fields that it shares with sends
 	Refusal
 }
 
@@ -201,7 +201,7 @@ type Refusal struct {
 	BlockedBy  string        // rule with the longest wait; empty: a send
 	RetryAfter time.Duration // the wait in the latest answer
 	Count      int           // requests that the row stands for; 1 for a send
-	Recipients int           // that the row stands for, at most ManyRecipients; 0: only Recipient
+	Recipients int           // how many recipients the row stands for, at most ManyRecipients; 0: only Recipient
 }
 
 func (r *SendOrRefusal) Columns() []Column {

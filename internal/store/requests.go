@@ -161,7 +161,7 @@ const MaxBacklogCounted = 100_000
 // Backlog describes the sends of a channel without an outcome.
 type Backlog struct {
 	Sends int
-	Age   time.Duration // of the oldest, on the database's clock
+	Age   time.Duration // the age of the oldest one, on the database's clock
 }
 
 // OutboxCount counts a queue's sends on all replicas, among the MaxBacklogCounted oldest of all
@@ -208,7 +208,7 @@ type SendDetails struct {
 	// Those that stopped this send, and those that it caused, oldest first.
 	Suppressions []Suppression
 	Events       []ProviderEvent // on this send, sorted by At
-	Pause        *PrefixPause    // that stopped this send; nil: none
+	Pause        *PrefixPause    // the pause that stopped this send; nil: none
 	Now          time.Time       // on the database's clock
 }
 
@@ -234,7 +234,7 @@ func (d SendDetails) UsedProviders() (used, took []string) {
 type Lockout struct {
 	Class    Class
 	Wait     time.Duration // until a code can be checked; 0: not locked out
-	Failures int           // that count in the bound with the longer wait
+	Failures int           // how many failures count in the bound with the longer wait
 }
 
 // CheckRequest is one check of a typed code.
@@ -249,7 +249,7 @@ type CheckRequest struct {
 }
 
 type Judgement struct {
-	CheckKey []byte   // of the check, for Verification; empty without CheckRequest.Key
+	CheckKey []byte   // the key of the check, for Verification; empty without CheckRequest.Key
 	Right    bool     // only if the check counts, like Event
 	Event    NewEvent // to write; zero: none
 }

@@ -33,7 +33,7 @@ type StorageStatus struct {
 	// MaxDueCounted.
 	Due           int
 	Forgetting    int         // erased recipients with a hash, until ForgetDueErased
-	ForgettingDue int         // of these, due an hour ago
+	ForgettingDue int         // how many of these were due an hour ago
 	Partitions    []Partition // of the table sends, oldest first; empty in SQLite
 	Bytes         int64       // of the database, with indexes
 }

@@ -11,7 +11,7 @@ type SMSCharge struct {
 	Cap    string       // with its app or country; unique in a call of Spend
 	Per    quota.Period // Day or Month, in UTC on the database's clock
 	Amount int64        // millionths of the currency, not negative
-	Limit  int64        // of a period, with this charge
+	Limit  int64        // the most that a period may cost, with this charge
 }
 
 // SpentCharge is a charge that was made.

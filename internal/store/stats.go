@@ -23,7 +23,7 @@ type StatsQuery struct {
 type Stats struct {
 	Tallies   []StatusCount   // sorted by At, status, reason and rule
 	Intervals []StatsInterval // sorted by time, without those in which nothing was opened or sent
-	Measures                  // of the whole range
+	Measures                  // the measures of the whole range
 	// Text messages whose receipt says that they were lost. From the rows rather than the counts of
 	// hours, because a receipt may come after its hour was counted.
 	Undelivered int
@@ -37,14 +37,14 @@ type StatusCount struct {
 	Reason    string // with Failed and Unknown
 	BlockedBy string // with Refused: the rule
 	Rows      int
-	Requests  int // that the rows stand for
+	Requests  int // how many requests the rows stand for
 }
 
 // StopCount counts the requests of a purpose that one rule or reason kept from being sent.
 type StopCount struct {
 	Purpose   string
 	BlockedBy string // the rule of refusals; "" for sends that failed
-	Reason    string // of sends that failed
+	Reason    string // the reason of sends that failed
 	Requests  int
 }
 
@@ -139,7 +139,7 @@ type DomainTally struct {
 	Domain   string // as in Send.To
 	Sends    int
 	Failed   int
-	Rejected int // of Failed, by a mail server for good
+	Rejected int // how many of Failed a mail server refused permanently
 }
 
 // Dimension is a property by which statistics group codes.

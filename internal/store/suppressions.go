@@ -33,7 +33,7 @@ type Suppression struct {
 	To        string         // masked
 	Cause     SuppressionCause
 	Detail    string    // SMTP reply code and enhanced status code, or an administrator's words
-	Send      uuid.UUID // that caused it; Nil: an administrator added it
+	Send      uuid.UUID // the send that caused it; Nil: an administrator added it
 	By        string    // account of an administrator; empty: the service
 	Since     time.Time // instants are on the database's clock
 	Until     time.Time
@@ -42,7 +42,7 @@ type Suppression struct {
 	LiftedWhy string
 
 	Server string // refused the mail, or took it before a provider reported the bounce
-	Words  string // of the refusal or bounce, normalised; with Server, they identify a burst; empty: in none
+	Words  string // the words of the refusal or bounce, normalised; with Server, they identify a burst; empty: it is in no burst
 }
 
 func (s *Suppression) Columns() []Column {
@@ -102,7 +102,7 @@ func SuppressionID(send uuid.UUID, why SuppressionCause) uuid.UUID {
 type NewSuppression struct {
 	Cause   SuppressionCause
 	Address recipient.Hash // as spelled
-	For     time.Duration  // how long
+	For     time.Duration  // how long the suppression lasts
 	Words   string         // as Suppression.Words
 }
 

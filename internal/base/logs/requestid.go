@@ -23,7 +23,7 @@ import (
 const (
 	minLength       = 16
 	maxLength       = 64
-	maxLoggedLength = 128 // of a client's text that is logged and is not the request's ID
+	maxLoggedLength = 128 // the most bytes of a client's text in the log, other than the request's ID
 	minPhoneDigits  = 7   // of an international phone number
 )
 

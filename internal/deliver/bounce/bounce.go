@@ -67,7 +67,7 @@ func Read(mail []byte) Report {
 var (
 	fieldPattern    = regexp.MustCompile(`^([!-9;-~]+)[ \t]*(:.*)$`) // RFC 5322 sections 2.2 and 4.5.8
 	boundaryPattern = regexp.MustCompile(`(?i)\bboundary\s*=\s*"?([^"\s;]+)`)
-	headersPattern  = regexp.MustCompile(`(?i)^content-type\s*:\s*(?:message/|text/rfc822-headers)`) // of parts that are headers
+	headersPattern  = regexp.MustCompile(`(?i)^content-type\s*:\s*(?:message/|text/rfc822-headers)`) // matches parts with the headers of a mail
 	encodedPattern  = regexp.MustCompile(`(?i)^content-transfer-encoding\s*:\s*(?:base64|quoted-printable)`)
 )
 
@@ -164,7 +164,7 @@ func bounded(body io.Reader) *bufio.Reader {
 func (r *reader) readStatus(body io.Reader) {
 	text, _ := io.ReadAll(bounded(body)) // the part before an error is of use
 	for _, block := range statusBlocks(string(text)) {
-		r.addIDsIn(block["x-original-message-id"]) // of Gmail
+		r.addIDsIn(block["x-original-message-id"]) // Gmail writes this field
 		to := Recipient{
 			Final: addressIn(block["final-recipient"]), Original: addressIn(block["original-recipient"]),
 			Status: statusPattern.FindString(withoutComments(block["status"])), Words: withoutType(block["diagnostic-code"]),

@@ -28,7 +28,7 @@ type unfilledMail interface {
 type MailEncoder struct {
 	mu      sync.RWMutex
 	cached  map[sharedPartsKey]*sharedParts // if an entry is nil, mails with its key are encoded one by one
-	buffers sync.Pool                       // of *RenderedMail
+	buffers sync.Pool                       // its values are *RenderedMail
 }
 
 // sharedPartsKey has everything on which sharedParts depend.
@@ -86,7 +86,7 @@ func (e *MailEncoder) Encode(m Mail) (*RenderedMail, *Error) {
 	return r, nil
 }
 
-// Release lets the encoder use the memory of r for another mail. The caller must not use r
+// Release gives the memory of r back to the encoder, for another mail. The caller must not use r
 // afterwards. r may be nil.
 func (e *MailEncoder) Release(r *RenderedMail) {
 	if r != nil {

@@ -21,8 +21,8 @@ import (
 	"sendcode/internal/kit/servertest"
 )
 
-// TestServersInOrder: the next server is asked only when the message was certainly not accepted and
-// may be elsewhere.
+// TestServersInOrder: the next server gets a message only if the message was certainly not accepted
+// and may go to another server.
 func TestServersInOrder(t *testing.T) {
 	for name, c := range map[string]struct {
 		rule          smtptest.Rule
@@ -114,7 +114,8 @@ func TestServersWithoutSMTPUTF8(t *testing.T) {
 	}
 }
 
-// Two servers of one host are two for a resend: the one that took the first mail comes last.
+// Two servers with the same host count as two: a resend tries the server that took the first mail
+// last.
 func TestServersOfOneHost(t *testing.T) {
 	first, second := smtptest.New(t, smtptest.Script{}), smtptest.New(t, smtptest.Script{})
 	port := func(n int) func(*smtp.Config) { return func(c *smtp.Config) { c.Port = n } }
@@ -155,7 +156,7 @@ func TestASilentServerBesideAnother(t *testing.T) {
 	for name, c := range map[string]struct {
 		first, second smtptest.Script
 		resend        bool
-		want          [3]time.Duration // of mails one after the other
+		want          [3]time.Duration // the waits of mails one after the other
 	}{
 		"no greeting, on a resend":  {second: silent(smtptest.Greet), resend: true, want: [3]time.Duration{5 * time.Second}},
 		"no EHLO, on a resend":      {second: silent(smtptest.Hello), resend: true, want: [3]time.Duration{5 * time.Second}},

@@ -156,7 +156,7 @@ var errNoStatusQuery = errors.New("reports: the request selects nothing")
 
 func (r *ReceiptRecorder) statusQuery(ctx context.Context, a store.PendingReceipt) (sms.StatusQuery, error) {
 	story, err := r.Store.SendDetails(ctx, a.Send)
-	ended := []store.Status{store.Delivered, store.Undelivered, store.Failed} // of Undelivered, a report may still say Delivered
+	ended := []store.Status{store.Delivered, store.Undelivered, store.Failed} // after Undelivered, a report may still say Delivered
 	switch {
 	case errors.Is(err, fault.NotFound) || err == nil && (story.Verification == nil || slices.Contains(ended, story.Send.Status)):
 		return sms.StatusQuery{}, errNoStatusQuery

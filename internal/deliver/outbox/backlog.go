@@ -60,7 +60,7 @@ type pastBacklog struct {
 // times when servers accepted none, and the messages that went out.
 type backlog struct {
 	waits     map[string]int // by app: messages that are queued, or deferred because the server accepts none now
-	waiting   int            // of all apps
+	waiting   int            // how many messages of all apps wait
 	inStore   float64        // messages in the database that no replica holds, and that this process will take over
 	wasFull   bool           // whether the lane was full at the last change
 	since     time.Time      // the last change at which the lane was not full
@@ -228,9 +228,9 @@ func (o *Outbox) ExpectedWait(q store.Queue, app, network string, life time.Dura
 	return wait, stalled
 }
 
-// waitOfHeld returns how long a new message of a network waits because the last ones of the network
-// were held: as long as those before it, if each takes as long as the one that is longest under
-// way. It is 0 for any other network, and while one more held message may begin.
+// waitOfHeld returns how long a new message of a network waits because the network's last messages
+// were held: as long as the messages before it, if each takes as long as the message that is
+// longest under way. It returns 0 for any other network, and while one more held message may begin.
 func (l *lane) waitOfHeld(app, network string, now time.Time) time.Duration {
 	if !l.Strangers || !l.reputations.isHeld(networkKey(network), now) || l.heldMayBegin() {
 		return 0

@@ -190,7 +190,7 @@ func (q *queue) pop(l *lane) (first *flight) {
 // too.
 func (l *lane) later(q *queue, network string, ends, now time.Time) (n int) {
 	heldToo := l.reputations.isHeld(networkKey(network), now)
-	counts := map[string]int{} // that are not later
+	counts := map[string]int{} // how many flights are not later, by app
 	for other, turn := range q.byNetwork {
 		for _, f := range turn.flights {
 			if !heldToo && l.standingOf(f, now) == held {

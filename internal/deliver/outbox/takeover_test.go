@@ -184,7 +184,7 @@ func TestTakeoverOfMoreThanABatch(t *testing.T) {
 		for range outbox.DefaultWorkers {
 			r.MailServer.Answer(vtest.Hang(release))
 		}
-		r.SendMany(0, n) // of a process that does not run
+		r.SendMany(0, n) // these belong to a process that does not run
 		r.Sleep(9 * time.Second)
 		r.Svc = r.Replica(&vtest.MailServer{Each: time.Minute})
 		r.Svc.Outbox.Capacity = 600 // after a batch, more than half of the capacity is used, so that no worker fetches more

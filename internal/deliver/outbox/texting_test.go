@@ -60,8 +60,8 @@ func TestCarriersKnowStrangers(t *testing.T) {
 	})
 }
 
-// For a number of a denied country nothing is counted, written or sent, and the person is told. The
-// region of the number decides, not its dial code.
+// If a country is denied, nothing is counted, written or sent for its numbers, and the answer says
+// so. The region of the number decides, not its dial code.
 func TestDeniedCountries(t *testing.T) {
 	vtest.InBubbleWith(t, vtest.ServeCountries("US"), func(r *vtest.Rig) {
 		for _, to := range []string{vtest.Jamaican, vtest.Mobile} {

@@ -149,7 +149,7 @@ func limitDuration(message string) time.Duration {
 type aliyunAnswer struct {
 	Code, Message, BizId string
 	TemplateStatus       json.RawMessage // a number, or a text with the number
-	Success              *bool           // of AliyunVerify, as Model
+	Success              *bool           // only AliyunVerify has it, like Model
 	Model                struct{ BizId string }
 	SmsSendDetailDTOs    struct {
 		SmsSendDetailDTO []struct {

@@ -175,7 +175,7 @@ func TestRoutesByPrefix(t *testing.T) {
 // Carriers are suspended once some numbers have no carrier in use, even if others have.
 func TestSuspended(t *testing.T) {
 	for name, c := range map[string]struct {
-		prefixes [][]string // of each carrier
+		prefixes [][]string // the prefixes of each carrier
 		failed   []int      // carriers
 		want     bool
 	}{
@@ -232,8 +232,8 @@ func TestHowLongASuspensionLasts(t *testing.T) {
 	})
 }
 
-// A carrier that refuses numbers counts as working. One that times out does not, even though its
-// messages go to no other carrier. Nor does one that fails half of the time.
+// A carrier that refuses numbers counts as working. A carrier that times out does not, even if its
+// messages go to no other carrier, and neither does a carrier that fails half of the time.
 func TestWhatIsHeldAgainstACarrier(t *testing.T) {
 	fails := func(class delivery.ErrorClass) []*delivery.Error {
 		return slices.Repeat([]*delivery.Error{failing(class)}, delivery.FaultsToOpenBreaker)
@@ -370,7 +370,7 @@ func TestCapsStopMessages(t *testing.T) {
 	over := &delivery.Error{Class: delivery.Rejected, Stage: StageBudget, Reason: ReasonSpendCap}
 	unknown := &delivery.Error{Class: delivery.Temporary, Stage: StageBudget}
 	for name, c := range map[string]struct {
-		unpaid, fail *delivery.Error // of the cheap carrier
+		unpaid, fail *delivery.Error // errors of the cheap carrier
 		want         delivery.ErrorClass
 		asked        int // calls of the cheap carrier, of the number that sets it aside, plus one
 	}{

@@ -69,7 +69,7 @@ func (t *twilioCarrier) Send(ctx context.Context, m Message) (delivery.Result, *
 	return t.Attempt(ctx, t.newRequest(http.MethodPost, "/Messages", t.messageForm(m)), parseTwilioAnswer)
 }
 
-const minValiditySeconds, maxValiditySeconds = 1, 36_000 // of ValidityPeriod
+const minValiditySeconds, maxValiditySeconds = 1, 36_000 // the bounds of ValidityPeriod
 
 func (t *twilioCarrier) messageForm(m Message) url.Values {
 	form := url.Values{"To": {m.To}, "Body": {m.Text}}

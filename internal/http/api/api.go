@@ -42,8 +42,8 @@ type CodeService interface {
 // Services holds the use cases that the API offers.
 type Services struct {
 	Codes    CodeService
-	Limits   *applimits.Service // behind /v1/limits
-	Proofs   *proof.Redeemer    // behind /v1/proofs
+	Limits   *applimits.Service // decides the requests of /v1/limits
+	Proofs   *proof.Redeemer    // redeems the proofs of /v1/proofs
 	Requests requestLimiter     // bounds requests with public keys; nil: no limit
 }
 

@@ -150,7 +150,7 @@ func again(body string, n int) string {
 	return strings.Replace(body, "-0000000000", fmt.Sprintf("-%d000000000", n), 1)
 }
 
-// The rows are those of the table in docs/supabase.md.
+// The cases are the rows of the table in docs/supabase.md.
 func TestWhatSupabaseIsTold(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		s := newSupabase(r, authhooks.SupabaseEmail)

@@ -87,7 +87,7 @@ func (a *API) authenticate(r route) echo.HandlerFunc {
 			}
 		}
 		key, now := a.Keys().keyFor(presented), time.Now()
-		site := c.Request().Header.Get("Sec-Fetch-Site") // of browsers alone; Node's fetch sends Origin and Sec-Fetch-Mode, too
+		site := c.Request().Header.Get("Sec-Fetch-Site") // only browsers send it; Node's fetch also sends Origin and Sec-Fetch-Mode
 		switch {
 		case key == nil && (presented == "" || strings.ContainsAny(presented, `$%'"<{…`)):
 			return &server.Problem{

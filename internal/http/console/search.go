@@ -212,7 +212,7 @@ func (console *Console) searchText(ctx context.Context, text string) (finding, e
 	return finding{}, err
 }
 
-// domainName matches a mail domain alone. A version or a time is none.
+// domainName matches a mail domain alone. It does not match a version or a time.
 var domainName = regexp.MustCompile(`^@?[\pL\pN-]+(?:\.[\pL\pN-]+)*\.\pL[\pL\pN-]+$`)
 
 // dots matches the part of a masked recipient that hides characters, as pages show it and as people
@@ -260,8 +260,8 @@ func (console *Console) shownRecipients(ctx context.Context, typed string) (foun
 	return found, nil
 }
 
-// domainAddress returns the address of the list of sends to a mail domain; "" if the text is none,
-// or no send went there, so that no URL contains another text.
+// domainAddress returns the address of the list of sends to a mail domain. If the text is no
+// domain, or if no send went there, it returns "", so that no URL contains another text.
 func (console *Console) domainAddress(ctx context.Context, typed string) (string, error) {
 	domain, err := recipient.MaskedDomain(typed)
 	if err != nil {

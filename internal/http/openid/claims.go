@@ -57,7 +57,7 @@ func (p *Provider) claims(ctx context.Context, provider *oidc.Provider, id *oidc
 		return nil, untrustedError("userinfo") // section 5.3.2: the answer may be about another person
 	}
 	if all[emailClaim] != nil && !bytes.Equal(all[emailClaim], more[emailClaim]) {
-		delete(more, verifiedClaim) // of another address
+		delete(more, verifiedClaim) // this claim is about another address
 	}
 	maps.Copy(more, all)
 	return more, nil

@@ -133,9 +133,9 @@ func aFillersMark(t *testing.T, tab *browsertest.Tab) {
 	}
 }
 
-// hints are what a browser, a page's tools and other programs say, and may say wrongly. script
-// runs before the page, asked when the first card is there, and sent when the card for the code is.
-// pressed: asked has filled the field, and the person presses the button.
+// hints are facts that a browser, a page's tools or other programs report, perhaps wrongly. script
+// runs before the page. asked runs when the first card is shown, and sent when the card for the
+// code is. pressed is true if asked has filled the field and the person presses the button.
 var hints = map[string]struct {
 	script, asked, sent string
 	pressed             bool

@@ -28,7 +28,7 @@ func backLeadsToTheCode(t *testing.T, browser context.Context) {
 	b.run("setTimeout(() => history.back())")
 	b.card("code")
 	b.run(`history.forward()`)
-	b.click("#go-back") // of the card
+	b.click("#go-back") // the button of the card
 	b.card("code")
 	b.until(`!history.state`)
 	b.click("#go-change")

@@ -127,7 +127,7 @@ func RegisterStatic(e *echo.Echo) {
 type visit struct {
 	AppPage
 	T        map[string]string // the page's texts in the browser's language
-	phone    map[string]string // those for text messages alone
+	phone    map[string]string // the texts that only text messages have
 	Channels []recipient.Channel
 	Country  string
 	Purpose  string

@@ -541,8 +541,8 @@ func (t *tab) rest(d time.Duration) {
 	t.until(`window.rested`)
 }
 
-// answersAfterItIsLost lets a request that began before the connection was lost be answered. The
-// notice stays.
+// answersAfterItIsLost answers a request that began before the connection was lost. The notice
+// stays.
 func (t *tab) answersAfterItIsLost() {
 	t.Helper()
 	t.run(`window.connected = fetch`, `window.held = null`, `window.fetch = (url, options) => {

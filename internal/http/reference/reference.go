@@ -75,7 +75,7 @@ func render() (map[string]*web.File, error) {
 		files[path] = web.NewFile("text/html; charset=utf-8", b.Bytes())
 		return err
 	}
-	var list template.HTML // of the documents
+	var list template.HTML // the links to the documents
 	for _, p := range all {
 		files["/docs/"+p.Name] = web.NewFile("text/markdown; charset=utf-8", []byte(p.text))
 		err = errors.Join(err, add("/docs/"+p.Base(), "document.html", p))

@@ -62,7 +62,7 @@ type conn struct {
 	*net.TCPConn
 	set     *ConnTracker
 	network netip.Prefix  // /24 or /48; zero of a proxy
-	passed  bool          // of a InheritedListener
+	passed  bool          // the connection came from an InheritedListener
 	blocked time.Duration // how long writes were blocked while the process stops; only Write uses it
 	head    head          // of the request that is being read; only the goroutine that reads uses it
 
@@ -70,7 +70,7 @@ type conn struct {
 	body      *unreadBody   // body of this request; nil when it has been read
 	idle      bool          // has answered a request, and none has begun since
 	place     *list.Element // in the network's queue; nil: none
-	turn      int           // of place: a lower one waits longer
+	turn      int           // the connection's place in line: a lower turn waits longer
 }
 
 // Write implements net.Conn. While the process stops, all writes to a client together may block for

@@ -33,8 +33,8 @@ type RequestLimiter struct {
 
 	mu      sync.Mutex
 	minute  int64                  // number of the current minute
-	counts  map[netip.Prefix]int64 // of the current minute
-	before  map[netip.Prefix]int64 // of the minute before
+	counts  map[netip.Prefix]int64 // requests in the current minute, by network
+	before  map[netip.Prefix]int64 // requests in the minute before, by network
 	lines   logs.Throttle          // about refusals
 	largest int                    // most networks in counts
 }

@@ -165,7 +165,7 @@ func (l *Limiter) advanceSlots(now time.Time) {
 }
 
 type Stats struct {
-	Limit    int            // of requests under way
+	Limit    int            // the most requests under way
 	UnderWay map[string]int // by class: ClassStranger or ClassKnown
 	Refused  map[string]int // since the start, by class
 }

@@ -39,7 +39,7 @@ type Set map[string][]Rule
 // Bounds of a request.
 const (
 	MaxKeys      = 8
-	MaxTextBytes = 200 // of a key, of its value, and of an ID
+	MaxTextBytes = 200 // bounds a key, its value, and an ID
 	MaxWait      = 30 * time.Second
 )
 

@@ -78,16 +78,16 @@ type Gates struct {
 	now    func() time.Time
 	logger *slog.Logger
 
-	trials    context.Context // of tryAgain
+	trials    context.Context // bounds the trials of tryAgain
 	endTrials context.CancelFunc
 
 	outage    outage
 	pending   pendingRefunds
 	deciding  sync.RWMutex  // write-locked while local decides alone, read-locked while it counts what shared admitted
 	lastAlone time.Time     // when local last admitted an event alone; guarded by deciding
-	lines     logs.Throttle // of logNotAdded
+	lines     logs.Throttle // throttles logNotAdded
 	histories sharedReads[historyRead]
-	backoffs  sharedReads[quota.State] // of correctBackoff
+	backoffs  sharedReads[quota.State] // shares the reads of correctBackoff
 	refused   recipientsUntil          // only without Redis: whom the rows refused, until their wait ends
 }
 
@@ -166,7 +166,7 @@ func (g *Gates) tryAgain(ctx context.Context, count int) {
 	defer g.outage.back.Store(false)
 	g.MakePendingRefunds(ctx) // before a request calls the limiter again, so that a refunded place counts as free
 	g.outage.ended.Store(g.now().UnixMicro())
-	if g.outage.turns.CompareAndSwap(turns, turns+1) { // else Stop has ended it
+	if g.outage.turns.CompareAndSwap(turns, turns+1) { // otherwise Stop has ended the turn
 		g.logger.Info("Redis back", "sends_decided_by_database", g.outage.sends.Swap(0))
 	}
 }

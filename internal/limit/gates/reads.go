@@ -40,8 +40,8 @@ type sharedReads[T any] struct {
 	strangers, others chan struct{}
 
 	mu      sync.Mutex
-	waiting map[readKey]*sharedRead[T] // that haven't begun
-	last    map[readKey]*sharedRead[T] // that have begun, until they may not be used again
+	waiting map[readKey]*sharedRead[T] // the reads that haven't begun
+	last    map[readKey]*sharedRead[T] // the reads that have begun and may still be used again
 }
 
 // readKey identifies the reads that requests can share: by the rows, and by whether a stranger

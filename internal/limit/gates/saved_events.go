@@ -58,7 +58,7 @@ type SavedEvents struct {
 	read    int64      // number of the last event that was read, also of this process
 	mu      sync.Mutex // guards queue
 	queue   []quota.Change
-	lines   logs.Throttle // of events that aren't saved or counted
+	lines   logs.Throttle // throttles the lines about events that aren't saved or counted
 }
 
 // NewSavedEvents makes a limiter with the clock now, which is ahead of the database's clock by

@@ -52,7 +52,7 @@ type refusalKey struct {
 	recipient    recipient.Hash
 	rule         string
 	ip           string
-	verification string // that the request named
+	verification string // the verification that the request named
 }
 
 func keyOf(row store.SendOrRefusal) refusalKey {
@@ -84,7 +84,7 @@ const (
 	maxOwnRows            = 20_000           // for all recipients
 	maxSharedRows         = 2_000            // beyond that, all networks share a row for each rule
 	maxNetworks           = 2_000            // networks whose first recipients are counted
-	maxOpenTime           = 10 * time.Minute // of a row
+	maxOpenTime           = 10 * time.Minute // the longest time for which a row is open
 	// minOpenTime keeps a shared row, and the count of a network's first recipients, from lasting
 	// only as long as the refusal's wait. A wider rule may refuse for less than a second, and would
 	// need a new row each second.

@@ -48,7 +48,7 @@ type Repair struct {
 	Limiter limiter
 	Policy  *policy.CurrentSet
 	Vault   keys.Vault
-	Lease   time.Duration // of a row whose refund is under way
+	Lease   time.Duration // the lease of a row whose refund is under way
 	Tick    time.Duration
 	Now     func() time.Time // estimates the database's clock
 	Logger  *slog.Logger

@@ -30,12 +30,12 @@ type ledger struct {
 //
 //   - Admission is compared on the database's clock. After that clock was set back, waits are not
 //     compared, and a message may come twice, as after a crash.
-//   - After a crash, a failover that lost writes, or a step back of its clock, the limiter may count
-//     a place too many, and never one too few.
+//   - After a crash, a failover that lost writes, or a step back of its clock, the limiter may
+//     count a place too many, and never one too few.
 //   - A call that the limiter makes after a stall counts from then, so a place may come free up to
 //     a window later.
-//   - The address in an event's row stays until its recipient is erased, and an event whose receiver
-//     failed for minutes may still wait.
+//   - The address in an event's row stays until its recipient is erased, and an event whose
+//     receiver failed for minutes may still wait.
 func (w *world) judge() {
 	l := w.ledger()
 	l.neverOverThePolicy()

@@ -50,8 +50,8 @@ type world struct {
 	movedWrites     int           // the limiter's writes that failovers lost, or that were late after a stall
 	stalls          []time.Time   // when the limiter answered again after a stall
 	stepped         time.Time     // when the limiter's clock was first set
-	ahead           time.Duration // of the limiter's clock
-	databaseAhead   time.Duration // of the database's clock
+	ahead           time.Duration // how far the limiter's clock is ahead
+	databaseAhead   time.Duration // how far the database's clock is ahead
 	databaseStepped bool
 	troubles        int // how many faults there were
 	requests        []*request

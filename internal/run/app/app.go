@@ -96,7 +96,7 @@ type senders struct {
 
 type ports struct {
 	listeners []*listener
-	conns     *server.ConnTracker // of all listeners
+	conns     *server.ConnTracker // the connections of all listeners
 	failed    chan error          // the error that ended a listener's server
 	serving   chan struct{}       // closed by Serve
 

@@ -16,7 +16,7 @@ import (
 // the database's clock, the machine's own clock measures the time that has passed. A databaseClock
 // is safe for concurrent use.
 type databaseClock struct {
-	localNow func() time.Time // of this machine
+	localNow func() time.Time // the time on this machine's clock
 	read     func(context.Context) (time.Time, error)
 	logger   *slog.Logger
 

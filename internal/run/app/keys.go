@@ -21,7 +21,7 @@ import (
 
 const (
 	keyCheckEvery   = time.Minute
-	maxCheckedCodes = 20_000 // of the codes that expire first, and as many of those that expire last
+	maxCheckedCodes = 20_000 // this many of the codes that expire first, and as many of those that expire last
 	rowsPerKeyCheck = 2_000  // sealed rows; while rows are left, a run begins each jobs.DefaultTick
 )
 

@@ -172,7 +172,7 @@ type reply struct {
 	BlockedBy  string `json:"blocked_by"`
 	Valid      bool
 	Known      string
-	Status     any                  // of a verification a word, of a problem a number
+	Status     any                  // a word for a verification, a number for a problem
 	CodeFormat struct{ Length int } `json:"code_format"`
 }
 

@@ -33,7 +33,7 @@ func TestTheListHasTheAccountsOfTheSettings(t *testing.T) {
 		for line := range strings.Lines(out.String()) {
 			fields := strings.Fields(line)
 			if fields[3] != "settings" {
-				fields = fields[:3] // when it was made differs
+				fields = fields[:3] // the time of creation differs
 			}
 			got = append(got, strings.Join(fields, " "))
 		}

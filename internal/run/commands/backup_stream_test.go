@@ -102,7 +102,7 @@ func TestBackupStream(t *testing.T) {
 	other = tar.NewWriter(after)
 	apptest.Must(t, errors.Join(other.WriteHeader(&tar.Header{Name: config.DatabaseFile}), other.Close()))
 	cfg.DataDir = filepath.Join(t.TempDir(), "restored")
-	young := filepath.Join(cfg.DataDir, "unfinished-2.tmp") // of a restore that was killed
+	young := filepath.Join(cfg.DataDir, "unfinished-2.tmp") // as left by a restore that was killed
 	apptest.Must(t, os.MkdirAll(young, 0o700))
 	if err := commands.Restore(interrupted, cfg, bytes.NewReader(whole), io.Discard); !errors.Is(err, context.Canceled) {
 		t.Error("an interrupted restore:", err)

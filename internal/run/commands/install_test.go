@@ -177,7 +177,7 @@ func TestInstallCompose(t *testing.T) {
 		!strings.Contains(err.Error(), "init --yes runs without questions") {
 		t.Error(err)
 	}
-	apptest.Must(t, os.Mkdir(filepath.Join(root, "secrets"), 0o755)) // of the administrator's
+	apptest.Must(t, os.Mkdir(filepath.Join(root, "secrets"), 0o755)) // the administrator has made the folder before
 	apptest.Must(t, commands.Install(good, nil, io.Discard))
 	want := []string{
 		".env", "compose.yaml", "secrets/admin_password", "secrets/admin_token", "secrets/api_key", "secrets/index_key",

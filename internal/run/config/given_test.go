@@ -64,7 +64,7 @@ func loadYAML(yaml string, environ ...string) (Config, error) {
 	}, environ...), files{
 		"c.yaml": yaml, "/run/secret": hiddenSecret + "\n", "/bad": "# a comment\nnot_a_domain\n<html>\n",
 		"/google": oauthtest.Account("https://oauth2.googleapis.com/token"), "/google-http": oauthtest.Account("http://h/"),
-		"/run/secrets/google.json": oauthtest.Account("https://oauth2.googleapis.com/token"), // of operations.md
+		"/run/secrets/google.json": oauthtest.Account("https://oauth2.googleapis.com/token"), // operations.md names this path
 		"/empty":                   " \n", "/comments": "# none\n", "/odd": "\ufeffone.example\n*.two.example\r\n.three.example\n@four.example\nfive.example.\n  \"six.example\",\n[\n]\n\n" +
 			"xn--bei.cf\nseven.example # good\na b\n-.example\nnot_a_domain\nSEVEN.example",
 		"/list": "# a list\n\nMailinator.COM  # the first of them\r\nbücher.example\n",

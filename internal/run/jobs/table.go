@@ -70,7 +70,7 @@ const (
 	// Each replica reads so often for which apps strangers are asked for a human check.
 	lowConversionsEvery = 10 * time.Second
 
-	RetentionRowsPerRun    = 2000 // of each table
+	RetentionRowsPerRun    = 2000 // the most rows of each table
 	expiryEventsPerRun     = 500
 	hoursPerRun            = 4
 	minPartitionWeeksAhead = 2 // with fewer weeks of partitions an alarm is logged

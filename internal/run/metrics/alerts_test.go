@@ -95,7 +95,7 @@ func TestAlertsAskForMetricsThatThereAre(t *testing.T) {
 		asked := selected.FindAllStringSubmatch(rule.Expr, -1)
 		section, named := strings.CutPrefix(rule.Annotations["runbook"], "docs/runbooks.md#")
 		if rule.Annotations["summary"] == "" || !slices.Contains([]string{"page", "ticket"}, rule.Labels["severity"]) || !named ||
-			section == "" || len(asked) == 0 && !strings.Contains(rule.Expr, `{job="sendcode"}`) { // of Prometheus' own, by the job
+			section == "" || len(asked) == 0 && !strings.Contains(rule.Expr, `{job="sendcode"}`) { // an alert on the job uses Prometheus's own metrics
 			t.Errorf("%+v", rule)
 		}
 		for _, a := range asked {

@@ -36,7 +36,7 @@ type Call[In, Answer any] struct {
 	Key    int64 // calls with the same key never run at the same time
 	Answer Answer
 	Err    error
-	ctx    context.Context // of the caller
+	ctx    context.Context // the caller's context
 	queued bool            // and in no batch
 	once   sync.Once       // guards SetAnswer
 	done   chan struct{}   // closed when Answer and Err are set

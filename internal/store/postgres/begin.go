@@ -277,7 +277,7 @@ SELECT 1, false, ` + outboxRows.SelectSQL()
 
 type joinCandidate struct {
 	*beginCall
-	i  int // of the call in its batch
+	i  int // the index of the call in its batch
 	id string
 }
 

@@ -218,7 +218,7 @@ func TestPostgresRefusesAfterOneTrip(t *testing.T) {
 func TestPostgresProgramsClockIsOff(t *testing.T) {
 	f, db, _ := betweenFixture(t)
 	for n, off := range []time.Duration{-time.Hour, time.Hour, -30 * time.Hour, 30 * time.Hour} {
-		db.sawClock(time.Now().Add(off)) // where it thinks that the database's clock is
+		db.sawClock(time.Now().Add(off)) // the database's clock as this process estimates it
 		limits := []quota.Rule{{Name: "minute", Scope: quota.Recipient, Limit: 1, Window: time.Minute}}
 		in := f.Intent(n, storetest.WithRules(limits), storetest.WithID(&storetest.Fixture{Now: time.Now()}, off))
 		first := f.Admit(t, in)

@@ -60,7 +60,7 @@ var erasable = map[string]kinds{
 	"app_events": {
 		nothing: `id app type send_id verification_id status reason test at state attempt due_at ended_at answer`,
 	},
-	"accounts":        {nothing: `name role password identity created_at disabled_at`}, // of administrators
+	"accounts":        {nothing: `name role password identity created_at disabled_at`}, // these belong to administrators
 	"sessions":        {nothing: `id account bound via granted passed started_at seen_at`},
 	"second_factors":  {nothing: `account sealed step created_at`},
 	"provider_events": {nothing: `send_id kind at heard_at provider detail`}, // detail: a code or one word

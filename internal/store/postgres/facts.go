@@ -236,7 +236,7 @@ var errNoClock = errors.New("store: the database returned no time")
 
 type batchFacts struct {
 	now      time.Time
-	facts    []rowrules.RecipientHistory // of each call
+	facts    []rowrules.RecipientHistory // the facts of each call
 	repeated []bool                      // by call: its send has a row already
 	// Open verifications of the holders, for calls with HolderToJoin. They come into facts once
 	// they're locked.

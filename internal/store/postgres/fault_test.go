@@ -39,9 +39,9 @@ func TestPostgresLostConnections(t *testing.T) {
 		name  string
 		mode  cut
 		times int
-		rows  int // of the Begin, afterwards
+		rows  int // the rows that the Begin has left
 		ok    bool
-		trips int // of Begin
+		trips int // the round trips of Begin
 	}{
 		{"reply lost, then no server", cutReply, 1, 1, false, 1},
 		{"request lost once", cutRequest, 1, 1, true, 2},
@@ -93,7 +93,7 @@ func TestPostgresAnswersToACommit(t *testing.T) {
 		{forgeCommit, "ERROR", "23505", true}, // a deferred constraint; the only lies here are those of the proxy
 		{forgeCommit, "ERROR", "40001", true},
 		{forgeCommit, "ERROR", "40P01", true},
-		{forgeCommit, "ERROR", "40003", false}, // which says that it is unknown
+		{forgeCommit, "ERROR", "40003", false}, // the error says that the outcome is unknown
 		{forgeCommit, "ERROR", "XX000", false}, // Citus, whose worker has committed
 		{forgeCommit, "ERROR", "08006", false},
 		{forgeCommit, "ERROR", "57P01", false},

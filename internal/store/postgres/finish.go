@@ -192,7 +192,7 @@ func changeBatch[In rowChange](ctx context.Context, p *DB, statement string, cal
 		return bytes.Compare(a[:], b[:])
 	})
 	run := func(ctx context.Context, brief bool, calls []*batch.Call[In, bool]) (err error) {
-		defer panics.Recover(panics.Batch, func() { err = errPanicBefore }) // of parameters
+		defer panics.Recover(panics.Batch, func() { err = errPanicBefore }) // a panic while the parameters are made
 		held := sqlgen.MapSlice(calls, func(x *batch.Call[In, bool]) store.AttemptID { return x.In.GetAttemptID() })
 		changed, err := p.execReturningIDs(ctx, brief, statement, p.prepared[statement].arguments(parameters(calls), attempts.Args(held),
 			sqldb.Args{"first_id": uuidParameter(held[0].ID), "last_id": uuidParameter(held[len(held)-1].ID)}))

@@ -349,7 +349,7 @@ const longer = 4
 
 func TestMain(m *testing.M) {
 	_ = flag.Set("rapid.checks", "40") // unless the command says how many
-	_ = flag.Set("test.parallel", "4") // those that are parallel mostly wait for a PgBouncer to connect
+	_ = flag.Set("test.parallel", "4") // parallel tests mostly wait for a PgBouncer to connect
 	store.CallTimeout *= longer
 	OpenConnsAhead = false
 	code := m.Run()

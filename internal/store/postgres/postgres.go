@@ -50,7 +50,7 @@ type DB struct {
 	lastReadKey      atomic.Int64 // shared reads so far; its number is a read's key in the batcher
 
 	searches takeOverSearches // up to where TakeOver has searched
-	stuck    stuckRows        // of outcomes, postponements and ends of events
+	stuck    stuckRows        // rows whose outcome, postponement or event could not be written
 
 	prepared map[string]preparedStatement // by text
 
@@ -223,7 +223,7 @@ var OpenConnsAhead = true
 // poolOptions has the options in which pools differ.
 type poolOptions struct {
 	conns      int32             // most; 0: as parseURL says
-	open       int32             // that stay open
+	open       int32             // how many connections stay open
 	session    map[string]string // besides sessionSettings
 	statements []string          // prepared on each connection, each with one generic plan
 	tracer     []pgx.QueryTracer // at most one

@@ -17,7 +17,7 @@ import (
 // @lease.
 type preparedStatement struct {
 	sql   string
-	names []string // of the parameters, in the order of the numbers
+	names []string // the names of the parameters, in the order of their numbers
 }
 
 var parameterName = regexp.MustCompile(`@(\w+)`)

@@ -136,7 +136,7 @@ func (db *DB) Ping(ctx context.Context) error {
 		db.roomy.Store(false)
 	}
 	if errors.Is(err, store.ErrNoSpace) {
-		_ = db.Run(ctx, "Ping", sqldb.InOrder, &sqldb.Statement{SQL: recheckDiskSpaceSQL}) // else other replicas look later
+		_ = db.Run(ctx, "Ping", sqldb.InOrder, &sqldb.Statement{SQL: recheckDiskSpaceSQL}) // otherwise other replicas notice later
 	}
 	if isUndefinedTable(err) { // without these tables, no migration is applied
 		err = migrations.CheckFingerprints(own, nil)

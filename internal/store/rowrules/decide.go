@@ -18,8 +18,8 @@ import (
 type RecipientHistory struct {
 	Past        []PastSend           // counted sends of the bucket
 	Rejections  []PastSend           // rejected sends that Intent.RejectionRules may count
-	Candidates  []store.Verification // that the send may join
-	Tried       []store.Verification // those with checks, of all classes of callers
+	Candidates  []store.Verification // the verifications that the send may join
+	Tried       []store.Verification // the verifications with checks, of all classes of callers
 	Suppression uuid.UUID            // the one of the address that is in force; Nil: none
 }
 

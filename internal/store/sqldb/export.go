@@ -20,7 +20,7 @@ import (
 type exportTable struct {
 	about   string         // see store.ExportedTable; without columns, why the table is left out
 	where   string         // rows that name @recipient, perhaps after a JOIN
-	key     []store.Column // of a row, with the alias of its table; in the order of the recipient's index, if there is one
+	key     []store.Column // the key of a row, with the alias of its table; in the order of the recipient's index, if there is one
 	columns []store.Column
 	instead map[string]string // SQL that is read in place of a column
 	leftOut map[string]string // columns by reason

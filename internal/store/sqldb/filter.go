@@ -217,7 +217,7 @@ func (f SendFilter) tableQuery(d dialect, from RowSource, args Args) (string, Ar
 	c := f.Conditions(d, args)
 	c.AddAppChannelPurpose(sendColumnEquals, f.App, f.Channel, f.Purpose)
 	AddIfSet(&c, "s.provider = ?", f.Provider)
-	if d == SQLite && f.MatchesMany() { // which lets the planner use a partial index
+	if d == SQLite && f.MatchesMany() { // the condition lets the planner use a partial index
 		if f.Provider != "" {
 			c.Add("s.provider <> ''")
 		}

@@ -105,7 +105,7 @@ SELECT (SELECT s.logged_at FROM sends s ORDER BY s.logged_at LIMIT 1), (SELECT s
 type storageStatus struct {
 	store.StorageStatus
 	oldestRefusal time.Time
-	due           [1 + len(agedTables)]int // of sends, and of each of agedTables
+	due           [1 + len(agedTables)]int // rows that are due: of sends, and of each table in agedTables
 }
 
 func (s *storageStatus) fields() []any {

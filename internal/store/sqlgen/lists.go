@@ -76,7 +76,7 @@ func (l List[R]) Args(rows []R) map[string]any {
 // Row collects a row's values in the order of the columns.
 type Row struct {
 	columns []listColumn
-	next    int // of columns
+	next    int // the index of the next column
 }
 
 // listColumn is a column of a list; of is its type in SQL.

@@ -23,7 +23,7 @@ func (db *DB) Check(ctx context.Context, c store.CheckRequest) (store.CheckAnswe
 	if !store.AreValidTexts(c.ID, c.Network) {
 		return store.CheckAnswer{}, fault.NotFound
 	}
-	var refusal error // of the caller's Judge, not of the database
+	var refusal error // an error of the caller's Judge, not of the database
 	checked, err := sqldb.WriteWithResult(ctx, &db.DB, "Check", func(q sqldb.Tx) (d store.CheckAnswer, err error) {
 		v, err := q.Verification(c.ID)
 		if err != nil {

@@ -150,7 +150,7 @@ type slowly struct {
 	*DB
 	each, later time.Duration
 	began       time.Time
-	took        time.Duration // of the last one
+	took        time.Duration // how long the last call took
 	deleted     []int
 	free        []float64
 }
@@ -443,7 +443,7 @@ func TestSQLiteErasesBesideSends(t *testing.T) {
 	inFlight := regexp.MustCompile("SCAN (json_each|f|r) ") // f: outbox, r: refunds
 	for _, statement := range kept.statements {
 		if strings.Contains(statement, "carrier_holds") {
-			continue // of the numbers that carriers hold just now: few rows
+			continue // the numbers that carriers hold now are few rows
 		}
 		if plan := sqlitePlan(t, db, statement); strings.Contains(inFlight.ReplaceAllString(plan, ""), "SCAN ") {
 			t.Errorf("%s: %s", statement, plan)

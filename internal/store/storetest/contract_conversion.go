@@ -94,7 +94,7 @@ func conversionIsJudged(t *testing.T, f *Fixture) {
 	f.Pass(10 * time.Minute)
 	begun, _, _ = f.judge(t, f.DB)
 	Equal(t, "again", len(begun), 1)
-	f.mailsTo(t, 5, 5, byBrowser) // of 36: more than the tenth below which it begins
+	f.mailsTo(t, 5, 5, byBrowser) // 5 of 36 are more than the tenth below which the watch begins
 	f.Pass(10 * time.Minute)
 	begun, ended, _ = f.judge(t, f.DB)
 	Equal(t, "with 14 %", []int{len(begun), len(ended)}, []int{0, 0})

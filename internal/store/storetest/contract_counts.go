@@ -102,7 +102,7 @@ func readFailedSends(t *testing.T, f *Fixture) {
 		q.Class = class
 		got, now := must2(f.FailedSends(t.Context(), q))(t)
 		if class == store.StrangerClass && q.Within == time.Hour {
-			Equal(t, what+": all", len(got) >= 2, true) // those that never counted, too
+			Equal(t, what+": all", len(got) >= 2, true) // also the sends that never counted
 		}
 		got = slices.DeleteFunc(got, func(s store.FailedSend) bool { return !s.CountsTowardBackoffRule })
 		Equal(t, what, got, want)
@@ -151,7 +151,7 @@ func readFailedSends(t *testing.T, f *Fixture) {
 	q.Within = time.Hour
 	f.Ended(t, f.Intent(1, number, stranger, inApp("gym")), Sent)
 	expect(store.StrangerClass, "after another app's message was sent", one, two)
-	f.Ended(t, f.Intent(1, number), Sent) // of any class
+	f.Ended(t, f.Intent(1, number), Sent) // a send of any class
 	expect(store.StrangerClass, "after a message was sent")
 	again := failed(rejected, stranger)
 	expect(store.StrangerClass, "later", again)

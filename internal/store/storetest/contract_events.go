@@ -129,9 +129,9 @@ func eventsOnce(t *testing.T, f *Fixture) {
 // Each code that expires is reported once, also several of one instant, by any number of replicas.
 // A code that ended otherwise is not.
 func eventsOfExpiry(t *testing.T, f *Fixture) {
-	open := f.admitAll(t, 10, func(i int) store.Intent { return f.Intent(i) }) // of one instant, on the tests' clock
+	open := f.admitAll(t, 10, func(i int) store.Intent { return f.Intent(i) }) // all have the same instant on the tests' clock
 	f.Admit(t, f.Intent(11, inApp("other")))
-	f.Admit(t, f.Intent(12, withCode("sealed"))) // whose end is the caller's
+	f.Admit(t, f.Intent(12, withCode("sealed"))) // the caller ends this code
 	open = append(open, f.Admit(t, f.Intent(13, withReport)))
 	f.approve(t, open[0].Verification.ID)
 	Equal(t, "canceled", Must(f.Cancel(t.Context(), open[1].Verification.ID))(t), true)

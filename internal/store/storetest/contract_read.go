@@ -134,7 +134,7 @@ func story(t *testing.T, f *Fixture) {
 	say(1, nil) // before
 	first := f.Admit(t, f.Intent(1))
 	v := first.Verification
-	atOnce := say(1, nil) // of its very instant
+	atOnce := say(1, nil) // at the same instant
 	say(2, nil)           // another recipient
 	say(1, func(s *store.SendOrRefusal) { s.App = "other" })
 	say(1, func(s *store.SendOrRefusal) { s.Channel = recipient.SMS })

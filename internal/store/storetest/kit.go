@@ -76,7 +76,7 @@ func WriteTraces(t *testing.T, f *Fixture, n int) {
 		}
 		in.Verification.Sealed, in.Verification.Nonce = []byte(Traces["address"]), []byte(Traces["nonce"])
 	}
-	for i := range 4 { // of these, the first stays under way
+	for i := range 4 { // the first of these stays under way
 		begun := f.Admit(t, f.Intent(n, mark, withCode(Traces["caller's code"])))
 		switch i {
 		case 1:

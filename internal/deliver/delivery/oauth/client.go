@@ -97,7 +97,7 @@ var otherCredentials = map[string]string{
 	"gdch_service_account":             "an account of Distributed Cloud, whose tokens are not for Gmail",
 }
 
-// hasClient reports whether a file is that of an OAuth client.
+// hasClient reports whether the text is the file of an OAuth client.
 func hasClient(text []byte) bool {
 	var file struct{ Installed, Web *struct{} }
 	return json.Unmarshal(text, &file) == nil && (file.Installed != nil || file.Web != nil)

@@ -117,7 +117,7 @@ func bubble(t *testing.T, test func(t *testing.T, server *oauthtest.Server, sour
 
 // at waits until so long after began.
 func at(began time.Time, after time.Duration) {
-	time.Sleep(time.Until(began.Add(after))) // of the bubble
+	time.Sleep(time.Until(began.Add(after))) // moves only the bubble's clock
 	synctest.Wait()
 }
 
@@ -269,8 +269,8 @@ func TestLoginProblem(t *testing.T) {
 	}
 }
 
-// Each kind asks as its server wants to be asked, which the server judges. The operator hears what
-// to do, and no secret.
+// Each kind of client makes the request that its server wants; the server checks this. The error
+// says what the operator must do, and has no secret.
 func TestKinds(t *testing.T) {
 	does := map[string]string{"account": "subject is not a mailbox of the domain"}
 	for _, kind := range oauthtest.Kinds {

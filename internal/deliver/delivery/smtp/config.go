@@ -89,7 +89,7 @@ type Config struct {
 
 const (
 	defaultConns    = 4
-	maxGrownConns   = 20  // where their number follows the server
+	maxGrownConns   = 20  // the most connections if their number follows the server
 	microsoftConns  = 3   // for each mailbox of Exchange Online
 	microsoftPace   = 30  // mails a minute, likewise
 	portSubmission  = 587 // RFC 6409

@@ -17,7 +17,7 @@ type connLimit struct {
 	refused    time.Time     // the last refusal for too many connections or mails; zero: none, or a mail was accepted after refusesAll
 	refusesAll bool          // the server refused the only connection, and has accepted none since
 	alive      time.Time     // when the server last took a mail or a connection; see firstBegins
-	slowest    time.Duration // that the server took until a connection was open
+	slowest    time.Duration // the longest time until a connection was open
 }
 
 func newConnLimit(least, begin, most int) connLimit {
@@ -27,7 +27,7 @@ func newConnLimit(least, begin, most int) connLimit {
 // connCounts has the numbers of a pool's connections.
 type connCounts struct {
 	open     int // sessions in use, being opened, or idle
-	unproven int // of open: the server has accepted no mail over them yet
+	unproven int // how many of open have not delivered a mail yet
 	quits    int // sessions that are saying QUIT, not counted in open
 }
 

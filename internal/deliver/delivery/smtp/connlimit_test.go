@@ -18,7 +18,7 @@ func TestConnLimitLearnsFromAnswers(t *testing.T) {
 		// after is the time since the last event, and unproven the connections being tried.
 		after    time.Duration
 		unproven int
-		now      int // how many there may be
+		now      int // how many connections there may be
 		soon     int
 	}{
 		{name: "nothing yet: two trials", did: func(*connLimit) {}, now: 6, soon: 7},

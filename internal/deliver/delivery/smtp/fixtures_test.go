@@ -49,7 +49,7 @@ func outcomeOf(t *testing.T, err error) outcome {
 	return outcome(smtptest.OutcomeOf(t, err, username, password, "battery"))
 }
 
-// blabbing returns a reply whose text has all values that must not be repeated.
+// blabbing returns a reply whose text contains all values that must not be repeated.
 func blabbing(head string) string {
 	return head + " <" + recipient + "> " + username + " " + password + " " + code
 }

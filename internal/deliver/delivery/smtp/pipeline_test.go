@@ -40,7 +40,7 @@ func TestRefusals(t *testing.T) {
 	const mail, rcpt, data, dot = smtptest.Mail, smtptest.Rcpt, smtptest.Data, smtptest.Dot
 	for name, c := range map[string]struct {
 		extensions []string
-		stage      smtptest.Stage // of the refusal that counts
+		stage      smtptest.Stage // the stage of the refusal that counts
 		rules      []smtptest.Rule
 		dialogue   string // before the next MAIL
 	}{
@@ -197,7 +197,7 @@ func TestKeptConnectionThatGoesDark(t *testing.T) {
 		}, 11 * time.Second, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
-			servertest.Bubble(t, func(t *testing.T) { // whose clock moves only by waits
+			servertest.Bubble(t, func(t *testing.T) { // the bubble's clock moves only by waits
 				server, s := inBubble(t, smtptest.Misbehaving(c.rules...))
 				_, _ = s.Send(t.Context(), smtptest.Sample(1))
 				began := time.Now()

@@ -178,7 +178,7 @@ func TestTokenServerTrouble(t *testing.T) {
 						if h := s.Health()[0]; h.Up != (c.why == "") || !strings.Contains(h.Why, c.why) {
 							t.Errorf("%+v, want %q", h, c.why)
 						}
-						time.Sleep(31 * time.Second) // of the bubble: longer than a connection is kept
+						time.Sleep(31 * time.Second) // longer than a connection is kept, on the bubble's clock
 					}
 					tokens.Answer(oauthtest.Gives("token", 60))
 					time.Sleep(30 * time.Second)

@@ -116,7 +116,7 @@ func TestSessionsByTheProviderEnd(t *testing.T) {
 	want(t, b.Get("/admin/accounts"), http.StatusOK) // the role is read with each request
 	changed(func(a *store.Account) { a.DisabledAt = r.Clock.Now() })()
 	want(t, r.Browser().ByProvider(""), http.StatusForbidden)
-	consoletest.Is(server, "ana", "console-owners") // nor does a group open an account that an owner closed
+	consoletest.Is(server, "ana", "console-owners") // a group does not open an account that an owner has closed
 	want(t, r.Browser().ByProvider(""), http.StatusForbidden)
 }
 

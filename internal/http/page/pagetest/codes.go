@@ -61,7 +61,7 @@ type Codes struct {
 	sends   int
 	checks  int
 	asks    []verification.Request
-	names   []string     // of verifications: the nth is the ID of "verification-n"
+	names   []string     // the IDs of verifications: the nth is that of "verification-n"
 	right   []string     // their codes
 	newest  *store.Work  // nil: nothing was sent
 	ended   bool         // the newest send has an outcome

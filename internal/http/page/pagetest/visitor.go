@@ -13,7 +13,7 @@ import (
 // Person asks the API as the page's widget does, without a browser.
 type Person struct {
 	Header  http.Header // more headers of each request
-	ID      string      // of the newest verification
+	ID      string      // the ID of the newest verification
 	handler http.Handler
 }
 

@@ -27,7 +27,7 @@ const maxSample = 19
 // samples are the back ends of docs/examples and docs/quickstart.md, by framework. A sample has its
 // files, a program around them that listens at PORT, and the commands that install and run both.
 var samples = map[string]struct {
-	files  []string // of docs/examples, copied beside driver; the first is the sample
+	files  []string // files of docs/examples, copied beside driver; the first one is the sample
 	driver [2]string
 	fetch  []string
 	run    func(testing.TB) []string

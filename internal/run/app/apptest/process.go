@@ -34,7 +34,7 @@ var longer = 4
 
 // waitLonger multiplies the waits and leases by longer.
 var waitLonger = sync.OnceFunc(func() {
-	postgres.OpenConnsAhead = longer == 1 // else at their first use
+	postgres.OpenConnsAhead = longer == 1 // otherwise connections are opened at their first use
 	for _, bound := range []*time.Duration{
 		&store.CallTimeout, &gates.LimiterTimeout, &outbox.DefaultLease, &outbox.MaxStopWait,
 		&admission.MaxSlotWait,

@@ -37,7 +37,7 @@ type Stack struct {
 	Nodes    []*servertest.RedisServer // nodes of a Redis Cluster, or the servers that Sentinel watches; one of them is Redis
 	Sentinel *servertest.SentinelServer
 	Postgres *servertest.PostgresServer
-	Standby  *servertest.PostgresServer // of Postgres
+	Standby  *servertest.PostgresServer // the standby of Postgres
 	Pooler   *servertest.PgBouncerServer
 	SMTP     *smtptest.Server
 	Printed  *servertest.Text

@@ -107,7 +107,7 @@ type Dependencies struct {
 	Logger      *slog.Logger
 	Now         func() time.Time
 	Random      func(time.Duration) time.Duration // returns a random duration below the given one; nil: rand.N
-	Transport   http.RoundTripper                 // of webhooks; nil: dials only what Settings.Webhooks.Guard allows
+	Transport   http.RoundTripper                 // sends webhooks; nil: one that dials only what Settings.Webhooks.Guard allows
 	// WrapOutbox wraps the outbox. For example, a wrapper may deliver each send before its request
 	// ends. If WrapOutbox is nil, the outbox delivers in the background.
 	WrapOutbox func(*outbox.Outbox) verification.Outbox

@@ -131,7 +131,7 @@ var byStatus = map[int]answer{http.StatusBadRequest: rejected, http.StatusUnauth
 // reply has the fields of all vendors' answers. encoding/json matches names in any case.
 type reply struct {
 	Success          *bool
-	Passed           *bool // of the operator's own URL
+	Passed           *bool // only answers of the operator's own URL have it
 	Hostname, Action string
 	Score            *float64 // only in reCAPTCHA v3, whose answers about robots are successes, too
 	ErrorCodes       []string `json:"error-codes"`
