@@ -31,10 +31,11 @@ func TestNoSinkShowsACallersCode(t *testing.T) {
 		apptest.Must(t, err)
 		return codes
 	}
-	exec := func(statement string, args ...any) {
+	exec := func(statement string, args ...any) (rows int64) {
 		t.Helper()
-		_, err := db.Exec(s.Context(), statement, args...)
+		done, err := db.Exec(s.Context(), statement, args...)
 		apptest.Must(t, err)
+		return done.RowsAffected()
 	}
 	const later = "451 4.7.1 come back later"
 	crash := make(chan struct{})
@@ -57,7 +58,9 @@ func TestNoSinkShowsACallersCode(t *testing.T) {
 		}
 	}
 	s.AwaitMail("sent@example.com", 1)
-	s.Await("three codes in flight", func() bool { return len(sealed()) == 3 })
+	s.Await("three codes, two of them of deferred sends, which are not tried again", func() bool {
+		return exec(`UPDATE outbox SET due_at = now() + interval '1 hour' WHERE queued`) == 2 && len(sealed()) == 3
+	})
 	inFlight := sealed()
 	metrics, err := s.At(first.Base, http.MethodGet, "/metrics", "")
 	apptest.Must(t, err)
