@@ -159,6 +159,7 @@ func TestPostgresNamesWhatIsMissing(t *testing.T) {
 	address := shared.Server(t).NewDatabase(t)
 	storetest.OK(t, Migrate(t.Context(), address, appRole))
 	owner, url := connect(t, as(t, address, "postgres")), as(t, address, appRole)
+	f, db := fixtureOn(t, url, appRole)
 	each := func(change string) string {
 		return `DO $$ DECLARE t text; BEGIN FOR t IN SELECT relname FROM pg_class WHERE relnamespace = 'public'::regnamespace
 			AND relkind IN ('r', 'p') AND NOT relispartition LOOP EXECUTE format('` + change + `', t); END LOOP; END $$`
@@ -222,7 +223,6 @@ func TestPostgresNamesWhatIsMissing(t *testing.T) {
 			store.ErrSchema, "GRANT USAGE ON SCHEMA public TO sendcode_app", false,
 		},
 	} {
-		f, db := fixtureOn(t, url, appRole)
 		storetest.OK(t, db.Ping(t.Context()))
 		exec(t, owner, c.breaks)
 		started, err := Open(t.Context(), url, appRole)
