@@ -29,7 +29,8 @@ func TestAllInABrowser(t *testing.T) {
 	browser, engine := chromium(t)
 	inTabs(t, browser, aReloadMovesNothing, aWidgetInReact, aWidgetInVue, aWidgetInAFormLibrary, aWidgetsModel,
 		aWidgetInAnAction, aWidgetInADialog, aWidgetUnderForeignCSS, aWidgetInTheReadersSize,
-		aWidgetByItsDocumentation, aWidgetSpeaksALanguage, aWidgetForLibrariesOfInputs, severalWidgets, theWorkIsSHA256)
+		aWidgetByItsDocumentation, aWidgetSpeaksALanguage, aWidgetForLibrariesOfInputs, severalWidgets, theWorkIsSHA256,
+		eachWayToMoveAWidget)
 	for name, test := range map[string]func(*testing.T, context.Context, *pagetest.Axe){
 		"a widget in one accent": oneAccentColoursAWidget, "every other page": everyOtherPage,
 	} {
@@ -86,6 +87,12 @@ func TestGuestsInOtherBrowsers(t *testing.T) {
 				t.Run(nameOf(test), func(t *testing.T) { test(t, browser.Open(t, browsertest.Look{})) })
 			}
 		})
+	}
+}
+
+func eachWayToMoveAWidget(t *testing.T, browser context.Context) {
+	for name := range moves {
+		movedAtEachStep(t, browser, []string{name})
 	}
 }
 

@@ -3,6 +3,8 @@ package page_test
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"testing"
 	"time"
 
@@ -20,50 +22,58 @@ var moves = map[string]string{
 	"moved with the form":            `document.body.append(el.form)`,
 }
 
-// aWidgetIsMoved tests that a widget which its host moves loses nothing: neither the typed text,
-// nor a request under way, nor the proof.
+// aWidgetIsMoved moves a widget in each way, in two pages. At night each way is tried at each step.
 func aWidgetIsMoved(t *testing.T, browser context.Context) {
-	for name, move := range moves {
-		t.Log(name)
-		w := accepting(t)
-		b := embedded(t, browser, w, browsertest.Look{},
-			`<form method="post"><p id="one">`+tag(`name="proof" required`)+`</p><p id="two"></p></form>`)
-		b.run(`window.el = document.querySelector('send-code')`, `window.rest = (ms) => new Promise((go) => setTimeout(go, ms))`,
-			`window.other = () => document.querySelector(el.closest('#one') ? '#two' : '#one')`)
-		moved := func() {
-			b.Helper()
-			eval[bool](b, `(async () => { `+move+`; await rest(50); return true })()`)
-		}
-		b.types("to", "ana@exa")
-		moved()
-		is(t, b.value("#to"), "ana@exa")
-		b.run(`el.setAttribute('locale', 'es')`) // a new language redraws the widget
-		b.card("ask", "Pide un código")
-		is(t, b.value("#to"), "ana@exa")
-		b.run(`el.removeAttribute('locale')`)
-		b.card("ask", "Get a code")
-		b.types("to", "mple.com")
-		letGo := w.Codes.BlockSends()
-		b.run(b.q("#send") + `.click()`)
-		b.await("a request", func() bool { return eval[bool](b, b.q(".busy")+` !== null`) })
-		moved()
-		letGo()
-		b.card("code", "a•••@example.com")
-		is(t, w.Codes.Sends(), 1)
-		b.types("code", "4829")
-		moved()
-		is(t, b.value("#code"), "4829")
-		b.run(fmt.Sprintf(losing, 1, `throw new TypeError('lost')`))
-		b.types("code", "13")
-		moved()
-		b.card("approved")
-		proof := b.proof()
-		moved()
-		is(t, b.proof(), proof)
-		is(t, eval[bool](b, `el.form.checkValidity() && new FormData(el.form).get('proof') === el.value && el.value !== ''`), true)
-		b.card("approved", "a•••@example.com")
-		is(t, [2]int{w.Codes.Sends(), w.Codes.Checks()}, [2]int{1, 1})
+	ways := slices.Sorted(maps.Keys(moves))
+	half := len(ways) / 2
+	movedAtEachStep(t, browser, slices.Clone(ways))
+	movedAtEachStep(t, browser, slices.Concat(ways[half:], ways[:half]))
+}
+
+// movedAtEachStep tests that a widget which its host moves loses nothing: neither the typed text,
+// nor a request under way, nor the proof. The five moves are made in these ways, in turn.
+func movedAtEachStep(t *testing.T, browser context.Context, ways []string) {
+	t.Helper()
+	t.Log(ways)
+	w := accepting(t)
+	b := embedded(t, browser, w, browsertest.Look{},
+		`<form method="post"><p id="one">`+tag(`name="proof" required`)+`</p><p id="two"></p></form>`)
+	b.run(`window.el = document.querySelector('send-code')`, `window.rest = (ms) => new Promise((go) => setTimeout(go, ms))`,
+		`window.other = () => document.querySelector(el.closest('#one') ? '#two' : '#one')`)
+	moved := func() {
+		b.Helper()
+		eval[bool](b, `(async () => { `+moves[ways[0]]+`; await rest(50); return true })()`)
+		ways = append(ways[1:], ways[0])
 	}
+	b.types("to", "ana@exa")
+	moved()
+	is(t, b.value("#to"), "ana@exa")
+	b.run(`el.setAttribute('locale', 'es')`) // a new language redraws the widget
+	b.card("ask", "Pide un código")
+	is(t, b.value("#to"), "ana@exa")
+	b.run(`el.removeAttribute('locale')`)
+	b.card("ask", "Get a code")
+	b.types("to", "mple.com")
+	letGo := w.Codes.BlockSends()
+	b.run(b.q("#send") + `.click()`)
+	b.await("a request", func() bool { return eval[bool](b, b.q(".busy")+` !== null`) })
+	moved()
+	letGo()
+	b.card("code", "a•••@example.com")
+	is(t, w.Codes.Sends(), 1)
+	b.types("code", "4829")
+	moved()
+	is(t, b.value("#code"), "4829")
+	b.run(fmt.Sprintf(losing, 1, `throw new TypeError('lost')`))
+	b.types("code", "13")
+	moved()
+	b.card("approved")
+	proof := b.proof()
+	moved()
+	is(t, b.proof(), proof)
+	is(t, eval[bool](b, `el.form.checkValidity() && new FormData(el.form).get('proof') === el.value && el.value !== ''`), true)
+	b.card("approved", "a•••@example.com")
+	is(t, [2]int{w.Codes.Sends(), w.Codes.Checks()}, [2]int{1, 1})
 }
 
 // aWidgetIsDrawnAgain tests a host that redraws the widget and restores the proof: as an attribute,
