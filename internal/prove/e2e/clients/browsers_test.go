@@ -42,11 +42,12 @@ func inOtherBrowsers(t *testing.T, rounds ...looks) {
 	sends := 0
 	for name, start := range map[string]func(testing.TB) browsertest.Browser{"firefox": browsertest.Firefox, "webkit": browsertest.WebKit} {
 		t.Run(name, func(t *testing.T) {
+			browser := start(t) // skips if the browser is missing
 			for i, look := range rounds {
 				of := func(journey string) string { return fmt.Sprintf("%s.%s.%d@example.com", journey, name, i) }
 				inLook := func(journey string, look browsertest.Look, root, address string, walk func(*browsertest.Page)) {
 					t.Run(fmt.Sprintf("%s %d dark %v", journey, look.Width, look.Dark), func(t *testing.T) {
-						p := browsertest.NewPage(t, start(t).Open(t, look), address, root) // skips if the browser is missing
+						p := browsertest.NewPage(t, browser.Open(t, look), address, root)
 						if root != "" {
 							sends++
 						}
