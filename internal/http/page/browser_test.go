@@ -42,16 +42,16 @@ func TestInABrowser(t *testing.T) {
 		aWidgetIsMoved, aWidgetIsDrawnAgain, aConfirmationEnds, aLateAnswerMovesNoFocus, aLateAnswerInAFrame,
 		aMessagesCodeMovesNoFocus, aLateAnswerBringsTheFocus, aWidgetThatIsRequired,
 		aWidgetGivesNoProofToAnAddress, aWidgetKeepsTheContractOfAField,
-		aWidgetsTextIsText, aWidgetTellsItsPage,
-		aWidgetIsResetWhileItAsks, aWidgetIsOneRequest, aWidgetIsItsApps,
-		aWidgetByPhone, aWidgetsOtherChannel, aWidgetWithoutTextMessages, aWidgetHasPropertiesEarly,
+		aPressOnTextSelectsText, aWidgetTellsItsPage,
+		aWidgetIsResetWhileItAsks, aWidgetMakesOneRequestAtFirst, aWidgetHasTheBrandOfItsApp,
+		aWidgetByPhone, aWidgetsOtherChannel, aWidgetWithoutTextMessages, propertiesAreSetBeforeTheScript,
 		theTableOfCards, wrongCodes, aCorrectionIsNotLost, aFillersText, aReaderWithoutATimeZone,
-		otherTabsHearOfTheApproval, anotherTabChangesTheAddress, backLeadsToTheCode, aTabOverAnUpdate,
+		otherTabsHearOfTheApproval, anotherTabChangesTheAddress, backLeadsToTheCode, aTabIsOpenDuringAnUpdate,
 		aReloadKeepsTheConfirmedCard, theFirstCardWaitsForNoNumbers, offline,
 		aBrowserThatIsWrongAboutItsConnection, aFailureIsSaidUntilTheNextAct, aChangeOfClocks,
 		aWidgetFollowsItsPagesLanguage, aReturnByItself, aCodeFromATextMessage,
-		aBounceChangesTheCard, aWidgetKeepsTokens, aWidgetWorks, strangersAreAsked, aWidgetLeavesAVendor, aWidgetWithoutACheck,
-		aWidgetWhoseVendorIsBlocked, aWidgetsPageAsksItself, aWidgetsVendorIsTakenAway, aVendorUnderADialog)
+		aBounceChangesTheCard, aWidgetKeepsTokens, aWidgetSolvesAWorkChallenge, strangersAreAsked, workReplacesAVendorThatFails, aWidgetWithoutACheck,
+		aWidgetWhoseVendorIsBlocked, aPageShowsItsOwnCheck, aWidgetsVendorIsTakenAway, aVendorUnderADialog)
 	inNewTabs(t, browser, guests...)
 	t.Run("aWidgetShowsAVendor", func(t *testing.T) {
 		t.Parallel()

@@ -187,8 +187,8 @@ func aWidgetInADialog(t *testing.T, browser context.Context) {
 	}
 }
 
-// aWidgetsModel tests Vue's v-model, which sets ” when it begins.
-func aWidgetsModel(t *testing.T, browser context.Context) {
+// aWidgetWithVModel tests Vue's v-model, which sets ” when it begins.
+func aWidgetWithVModel(t *testing.T, browser context.Context) {
 	b, w := visitingAnApplication(t, browser, application(t, "model.js", "testdata/frameworks/Model.vue"), "")
 	aWidgetWhoseValueIsSet(b, w, func(value string) string { return fmt.Sprintf(`model.proof.value = %q`, value) })
 	b.run(`model.purpose.value = 'gift'`)

@@ -103,9 +103,9 @@ func othersAnswer(t *testing.T, tab *browsertest.Tab, met [stages]string) {
 	g.sound()
 }
 
-// anAnswerInAnotherShell tests tools of a page that keep an answer's body but lose its status or
-// its headers, like service workers that return new Response(body).
-func anAnswerInAnotherShell(t *testing.T, tab *browsertest.Tab) {
+// answersWithoutStatusOrHeaders tests tools of a page that keep an answer's body but lose its
+// status or its headers, like service workers that return new Response(body).
+func answersWithoutStatusOrHeaders(t *testing.T, tab *browsertest.Tab) {
 	w := accepting(t)
 	g := visits(t, tab, w, tag(""), `
 		window.instead = async (method, path, how, url) => new Response(await (await real(url, how)).text());`)
@@ -157,10 +157,10 @@ func aCacheAnswersLooks(t *testing.T, tab *browsertest.Tab) {
 	g.is(`document.querySelector('form').checkValidity() && !heard.some(([name]) => name === 'expired')`)
 }
 
-// aGuessIsTakenBack tests a service worker that had cached the service's script. Since the script
-// could be read, the widget concluded that this page may not use the service. It corrects this
-// later.
-func aGuessIsTakenBack(t *testing.T, tab *browsertest.Tab) {
+// aWrongConclusionIsCorrected tests a service worker that had cached the service's script. Since
+// the script could be read, the widget concluded that this page may not use the service. It
+// corrects this later.
+func aWrongConclusionIsCorrected(t *testing.T, tab *browsertest.Tab) {
 	g := visits(t, tab, accepting(t), tag(""), `window.other = true; window.tries = 0;
 		window.instead = (method, path) => {
 			if (!other) return undefined;
@@ -230,8 +230,9 @@ func aWorkerOfAnotherScript(t *testing.T, tab *browsertest.Tab) {
 	g.sound()
 }
 
-// anActFails tests a mistake in a script: the widget does not stay in its waiting state.
-func anActFails(t *testing.T, tab *browsertest.Tab) {
+// aScriptErrorEndsTheWait tests a mistake in a script: the widget does not stay in its waiting
+// state.
+func aScriptErrorEndsTheWait(t *testing.T, tab *browsertest.Tab) {
 	g := visits(t, tab, accepting(t), tag(""), "")
 	g.asks(pagetest.Address)
 	g.card("code")

@@ -153,9 +153,9 @@ func anOldAnswerToASend(t *testing.T, tab *browsertest.Tab) {
 	is(t, w.Codes.Sends(), 2)
 }
 
-// whatWasTrueHasAnEnd tests a browser that reports no zone. A time that the card shows as a
-// duration grows.
-func whatWasTrueHasAnEnd(t *testing.T, tab *browsertest.Tab) {
+// durationsGrowWithoutATimeZone tests a browser that reports no zone. A time that the card shows as
+// a duration grows.
+func durationsGrowWithoutATimeZone(t *testing.T, tab *browsertest.Tab) {
 	w := accepting(t, quota.Rule{Name: "own", Scope: quota.Recipient, Limit: 1, Window: 50 * time.Minute})
 	sends(t, w, pagetest.Address)
 	g := visits(t, tab, w, tag(""), clocks+`Intl.DateTimeFormat.prototype.resolvedOptions = () => ({ timeZone: 'UTC', hourCycle: 'h23' });`)
@@ -194,9 +194,9 @@ var ends = map[string]struct{ pass, after string }{
 // oftenAllowed lets one person go many ways.
 var oftenAllowed = quota.Rule{Name: "often", Scope: quota.Recipient, Limit: 100, Window: 24 * time.Hour}
 
-// anEndInEachWay tests the ways one after the other in one page. At night each has a page of its
-// own.
-func anEndInEachWay(t *testing.T, tab *browsertest.Tab) {
+// eachUseOfAnEndedProofFails tests the ways one after the other in one page. At night each has a
+// page of its own.
+func eachUseOfAnEndedProofFails(t *testing.T, tab *browsertest.Tab) {
 	g := confirmed(t, tab, accepting(t, oftenAllowed), "")
 	for _, name := range slices.Sorted(maps.Keys(ends)) {
 		g.ends(name)

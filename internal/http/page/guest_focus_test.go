@@ -70,9 +70,10 @@ func answersMoveNoFocus(t *testing.T, tab *browsertest.Tab) {
 	}
 }
 
-// aLateAutofocusIsTheBrowsers: a script brings a widget with autofocus while a person types. The
-// focus moves only in a browser that itself moves it to an input with autofocus, as WebKit does.
-func aLateAutofocusIsTheBrowsers(t *testing.T, tab *browsertest.Tab) {
+// aLateAutofocusFollowsTheBrowser: a script brings a widget with autofocus while a person types.
+// The focus moves only in a browser that itself moves it to an input with autofocus, as WebKit
+// does.
+func aLateAutofocusFollowsTheBrowser(t *testing.T, tab *browsertest.Tab) {
 	moves := func(late string) bool {
 		t.Helper()
 		g := visits(t, tab, accepting(t), tag("")+`<p></p><input id="pw">`, "") // a browser may do it once for each document
@@ -146,9 +147,9 @@ func answersMoveNoFocusOutOfAFrame(t *testing.T, tab *browsertest.Tab) {
 	g.Until(g.Root + `.querySelector('#code').value === '12'`)
 }
 
-// drawnAnewItKeepsTheFocus tests pages that redraw the widget while the person types in it. Every
-// key still reaches the field.
-func drawnAnewItKeepsTheFocus(t *testing.T, tab *browsertest.Tab) {
+// aRedrawnWidgetKeepsTheFocus tests pages that redraw the widget while the person types in it.
+// Every key still reaches the field.
+func aRedrawnWidgetKeepsTheFocus(t *testing.T, tab *browsertest.Tab) {
 	g := visits(t, tab, accepting(t), tag("")+`<p></p>`, "")
 	g.card("ask")
 	g.Fill("#to", "ana@")

@@ -18,9 +18,9 @@ import (
 // denied is a script that makes the browser report that it is always offline, as some VPNs do.
 const denied = `Object.defineProperty(Navigator.prototype, 'onLine', { get: () => false });`
 
-// aConnectionThatIsDenied tests such a browser after lost answers. The widget continues as promised
-// as soon as the service answers, because the browser will never report that it is online.
-func aConnectionThatIsDenied(t *testing.T, tab *browsertest.Tab) {
+// aBrowserAlwaysReportsOffline tests such a browser after lost answers. The widget continues as
+// promised as soon as the service answers, because the browser will never report that it is online.
+func aBrowserAlwaysReportsOffline(t *testing.T, tab *browsertest.Tab) {
 	w := accepting(t)
 	g := visits(t, tab, w, tag(""), denied+`window.left = 0; window.instead = (method) => method === 'POST' && left-- > 0 ? new TypeError('Failed to fetch') : undefined;`)
 	g.asks(pagetest.Address)
@@ -38,8 +38,8 @@ func aConnectionThatIsDenied(t *testing.T, tab *browsertest.Tab) {
 	g.sound()
 }
 
-// aConnectionThatIsDeniedAtTheFirstCard tests the same before there is a verification.
-func aConnectionThatIsDeniedAtTheFirstCard(t *testing.T, tab *browsertest.Tab) {
+// aBrowserReportsOfflineAtTheFirstCard tests the same before there is a verification.
+func aBrowserReportsOfflineAtTheFirstCard(t *testing.T, tab *browsertest.Tab) {
 	w := accepting(t)
 	g := visits(t, tab, w, tag(""), denied+`window.away = true; window.instead = () => away ? new TypeError('Failed to fetch') : undefined;`)
 	g.asks(pagetest.Address)
@@ -107,9 +107,9 @@ func entersElsewhere(t *testing.T, w *pagetest.World) {
 	}
 }
 
-// aFillersMark tests the field's space for the mark that a password manager draws 36 px behind the
-// last digit, in each width and for each length of codes.
-func aFillersMark(t *testing.T, tab *browsertest.Tab) {
+// theFieldHasRoomForAFillersMark tests the field's space for the mark that a password manager draws
+// 36 px behind the last digit, in each width and for each length of codes.
+func theFieldHasRoomForAFillersMark(t *testing.T, tab *browsertest.Tab) {
 	g := visits(t, tab, accepting(t), tag(""), "")
 	g.asks(pagetest.Address)
 	g.card("code")
@@ -229,8 +229,8 @@ var together = [][]string{
 	{"an offer of nothing", "a zone that is none", "a wait of a proxy"},
 }
 
-// aHintIsNoFact tests hints together.
-func aHintIsNoFact(t *testing.T, tab *browsertest.Tab) {
+// wrongHintsChangeNothing tests hints together.
+func wrongHintsChangeNothing(t *testing.T, tab *browsertest.Tab) {
 	all := 0
 	for _, names := range together {
 		all += len(names)

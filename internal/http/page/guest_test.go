@@ -19,14 +19,14 @@ type guest struct {
 
 // guests are tests that every browser runs: Chromium in the suite, the others at night.
 var guests = []func(*testing.T, *browsertest.Tab){
-	answersMoveNoFocus, answersMoveNoFocusOutOfASlot, answersMoveNoFocusOutOfAFrame, drawnAnewItKeepsTheFocus,
-	aNewCardWaitsForAnInputMethod, aLateAutofocusIsTheBrowsers,
-	othersAnswerEachRequest, anAnswerInAnotherShell, aCacheAnswersLooks, aServiceWorker, aGuessIsTakenBack, aModuleNeverComes,
-	aWorkerOfAnotherScript, anActFails,
-	aProofEndsBeforeATick, aClockThatIsWrong, aClockThatIsSet, aReloadWithAWrongClock, anOldAnswerToASend, whatWasTrueHasAnEnd,
-	anEndInEachWay, aCodeEndsWhileATabSleeps, anOfferEndsWhileATabSleeps,
-	aConnectionThatIsDenied, aConnectionThatIsDeniedAtTheFirstCard, backAfterTheConfirmation, aDuplicatedTab, aFillersMark,
-	aHintIsNoFact, aMessageWithoutACode, aPageOfXHTML,
+	answersMoveNoFocus, answersMoveNoFocusOutOfASlot, answersMoveNoFocusOutOfAFrame, aRedrawnWidgetKeepsTheFocus,
+	aNewCardWaitsForAnInputMethod, aLateAutofocusFollowsTheBrowser,
+	othersAnswerEachRequest, answersWithoutStatusOrHeaders, aCacheAnswersLooks, aServiceWorker, aWrongConclusionIsCorrected, aModuleNeverComes,
+	aWorkerOfAnotherScript, aScriptErrorEndsTheWait,
+	aProofEndsBeforeATick, aClockThatIsWrong, aClockThatIsSet, aReloadWithAWrongClock, anOldAnswerToASend, durationsGrowWithoutATimeZone,
+	eachUseOfAnEndedProofFails, aCodeEndsWhileATabSleeps, anOfferEndsWhileATabSleeps,
+	aBrowserAlwaysReportsOffline, aBrowserReportsOfflineAtTheFirstCard, backAfterTheConfirmation, aDuplicatedTab, theFieldHasRoomForAFillersMark,
+	wrongHintsChangeNothing, aMessageWithoutACode, aPageOfXHTML,
 }
 
 // tools are scripts that each page of a guest runs first. holding returns whether the answer to a

@@ -78,9 +78,9 @@ func aReloadKeepsTheConfirmedCard(t *testing.T, browser context.Context) {
 	b.card("ask")
 }
 
-// aTabOverAnUpdate tests that a tab opened before an update says that it must be reloaded, and
-// sends nothing. A tab that has loaded its modules goes on.
-func aTabOverAnUpdate(t *testing.T, browser context.Context) {
+// aTabIsOpenDuringAnUpdate tests that a tab opened before an update says that it must be reloaded,
+// and sends nothing. A tab that has loaded its modules goes on.
+func aTabIsOpenDuringAnUpdate(t *testing.T, browser context.Context) {
 	w := accepting(t)
 	early, late := open(t, browser, w, browsertest.Look{}), open(t, browser, w, browsertest.Look{})
 	early.tolerate = "Failed to load resource"

@@ -27,7 +27,7 @@ import (
 
 func TestAllInABrowser(t *testing.T) {
 	browser, engine := chromium(t)
-	inTabs(t, browser, aReloadMovesNothing, aWidgetInReact, aWidgetInVue, aWidgetInAFormLibrary, aWidgetsModel,
+	inTabs(t, browser, aReloadMovesNothing, aWidgetInReact, aWidgetInVue, aWidgetInAFormLibrary, aWidgetWithVModel,
 		aWidgetInAnAction, aWidgetInADialog, aWidgetUnderForeignCSS, aWidgetInTheReadersSize,
 		aWidgetByItsDocumentation, aWidgetSpeaksALanguage, aWidgetForLibrariesOfInputs, severalWidgets, theWorkIsSHA256,
 		eachWayToMoveAWidget)

@@ -245,9 +245,9 @@ func aWidgetKeepsTheContractOfAField(t *testing.T, browser context.Context) {
 	is(t, len(b.world.Codes.Asks()), 0)
 }
 
-// aWidgetsTextIsText tests that a press on a text does not affect the fields, and that text can be
-// selected. A press on a label moves the focus to its field.
-func aWidgetsTextIsText(t *testing.T, browser context.Context) {
+// aPressOnTextSelectsText tests that a press on a text does not affect the fields, and that text
+// can be selected. A press on a label moves the focus to its field.
+func aPressOnTextSelectsText(t *testing.T, browser context.Context) {
 	b := embedded(t, browser, accepting(t), browsertest.Look{}, tag(""))
 	b.card("ask")
 	for _, text := range []string{"#heading", ".lead", ".aside"} {
@@ -314,9 +314,9 @@ func aWidgetInTheReadersSize(t *testing.T, browser context.Context) {
 	is(t, eval[bool](b, `document.documentElement.scrollWidth > innerWidth`), false)
 }
 
-// aWidgetHasPropertiesEarly tests a page that sets properties before the widget's script has
+// propertiesAreSetBeforeTheScript tests a page that sets properties before the widget's script has
 // loaded. React then writes publicKey as an attribute, whose name HTML converts to lower case.
-func aWidgetHasPropertiesEarly(t *testing.T, browser context.Context) {
+func propertiesAreSetBeforeTheScript(t *testing.T, browser context.Context) {
 	w := accepting(t)
 	b, s := embeddedBeside(t, browser, w, browsertest.Look{},
 		`<form><send-code></send-code></form><send-code id="two" publickey="`+pagetest.PublicKey+`"></send-code>`, "")
@@ -407,10 +407,10 @@ func aWidgetIsResetWhileItAsks(t *testing.T, browser context.Context) {
 	b.nothingKeptBut("")
 }
 
-// aWidgetIsOneRequest tests that, until its field gets the focus, a widget makes only one request,
-// which asks whether its page may use the key. Nothing around the widget moves if the page has the
-// documented line that reserves its height before the script has loaded.
-func aWidgetIsOneRequest(t *testing.T, browser context.Context) {
+// aWidgetMakesOneRequestAtFirst tests that, until its field gets the focus, a widget makes only one
+// request, which asks whether its page may use the key. Nothing around the widget moves if the page
+// has the documented line that reserves its height before the script has loaded.
+func aWidgetMakesOneRequestAtFirst(t *testing.T, browser context.Context) {
 	const tall = 12
 	height := strings.TrimSpace(strings.Split(example(t, "css")[0], "\n")[0])
 	for _, width := range []int64{320, 1280} {
@@ -461,9 +461,9 @@ func shifting(least float64) string {
 			.map((e) => [e.value, ...e.sources.map(source)].join(' ')))).observe({ type: 'layout-shift', buffered: true })`, least)
 }
 
-// aWidgetIsItsApps tests that the first card has the purpose's title and the app's accent, as on
-// our page. An accent of the site around it takes precedence.
-func aWidgetIsItsApps(t *testing.T, browser context.Context) {
+// aWidgetHasTheBrandOfItsApp tests that the first card has the purpose's title and the app's
+// accent, as on our page. An accent of the site around it takes precedence.
+func aWidgetHasTheBrandOfItsApp(t *testing.T, browser context.Context) {
 	for css, want := range map[string][2]string{ // the button's colour in the light and in the dark scheme
 		"":                                      {"rgb(11, 122, 92)", "rgb(99, 192, 158)"},
 		`send-code { --accent: rebeccapurple }`: {"rgb(102, 51, 153)", "rgb(102, 51, 153)"},

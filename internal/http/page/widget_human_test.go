@@ -169,9 +169,9 @@ func strangersAreAsked(t *testing.T, browser context.Context) {
 
 const pressedSalt = "0123456789abcdef?expires=1796000000&for=0123456789abcdef0123456789abcdef&key=k1&"
 
-// aWidgetWorks tests the challenge when there are many strangers. It is solved in a worker or, if
-// the site's policy allows none, in the page. The second request has the same key.
-func aWidgetWorks(t *testing.T, browser context.Context) {
+// aWidgetSolvesAWorkChallenge tests the challenge when there are many strangers. It is solved in a
+// worker or, if the site's policy allows none, in the page. The second request has the same key.
+func aWidgetSolvesAWorkChallenge(t *testing.T, browser context.Context) {
 	const ourPolicy = "; require-trusted-types-for 'script'; trusted-types sendcode-worker"
 	for policy, workers := range map[string]bool{openPolicy: true, openPolicy + ourPolicy: true, tightly: false} {
 		b := pressedSite(t, browser, policy, "", asksFor(428, "work", challenge(9000, pressedSalt), aRule))
@@ -279,9 +279,10 @@ func aVendorUnderADialog(t *testing.T, browser context.Context) {
 	}
 }
 
-// aWidgetLeavesAVendor: if a vendor shows nothing, or throws, the widget uses work or another way.
-// It loads a script once more if it failed, or another one has answered in the vendor's place.
-func aWidgetLeavesAVendor(t *testing.T, browser context.Context) {
+// workReplacesAVendorThatFails: if a vendor shows nothing, or throws, the widget uses work or
+// another way. It loads a script once more if it failed, or another one has answered in the
+// vendor's place.
+func workReplacesAVendorThatFails(t *testing.T, browser context.Context) {
 	work := challenge(20, pressedSalt)
 	for recaptcha, next := range map[string]string{
 		`ready() {}`: `late()`,
@@ -368,8 +369,8 @@ func aWidgetWithoutACheck(t *testing.T, browser context.Context) {
 	b.tokens(5)
 }
 
-// aWidgetsPageAsksItself tests a page that handles the event, and shows its own check.
-func aWidgetsPageAsksItself(t *testing.T, browser context.Context) {
+// aPageShowsItsOwnCheck tests a page that handles the event, and shows its own check.
+func aPageShowsItsOwnCheck(t *testing.T, browser context.Context) {
 	own := `addEventListener('humancheck', (e) => { told.push(e.detail.by + e.detail.site_key); e.preventDefault(); setTimeout(() => e.detail.respond('mine')); })`
 	b := pressedSite(t, browser, tightly, own, asksFor(428, "http", "null", aRule))
 	b.card("code")
