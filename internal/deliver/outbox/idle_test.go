@@ -166,7 +166,7 @@ func TestAnEndedWaitIsForgotten(t *testing.T) {
 	l := s.lanes[store.Queue{Channel: recipient.Email}]
 	l.behind[""], l.held[""] = true, s.Capacity // so that no worker begins
 	work := store.Work{Send: store.Send{ID: uuid.UUID{1}, Channel: recipient.Email, Attempt: 1}}
-	sent := s.Deliver(t.Context(), work, time.Nanosecond)
+	sent := s.Submit(t.Context(), work, time.Nanosecond)
 	_, waits := s.waiters.Load(work.Send.ID)
 	servertest.Same(t, "the send, and whether a request still waits", fmt.Sprintf("%s %v", sent.Status, waits), "queued false")
 	s.work.Wait()

@@ -16,7 +16,7 @@ const MaxWait = 20 * time.Second
 // deliver gives the send to the outbox, and waits for the outcome if the request has a Wait.
 func (s *sendService) deliver(ctx context.Context, send writtenSend) Answer {
 	began, work, v := s.Now(), send.work(), send.begun.Verification
-	delivered, states := s.Outbox.Deliver(ctx, work, min(send.Wait, MaxWait)), gates.Answer{Decision: send.states}
+	delivered, states := s.Outbox.Submit(ctx, work, min(send.Wait, MaxWait)), gates.Answer{Decision: send.states}
 	if send.Wait > 0 { // time has passed, and the send may have been refunded
 		if current, err := s.peek(ctx, send.plan); err == nil {
 			states = current
@@ -41,7 +41,7 @@ func (s *sendService) keepBack(client, deciding context.Context, send writtenSen
 		s.Logger.WarnContext(client, "a code that was not sent stays open", "send", send.id, "error", err, logs.SeeDatabaseAway)
 	}
 	work.Verification.CanceledAt = s.Now() // the outbox sends nothing, even if the database fails
-	s.Outbox.Deliver(client, work, 0)
+	s.Outbox.Submit(client, work, 0)
 	return ErrKeptBack
 }
 

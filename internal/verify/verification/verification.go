@@ -75,9 +75,9 @@ type readStore interface {
 
 // Outbox delivers sends. Implementation: *outbox.Outbox.
 type Outbox interface {
-	// Deliver puts a send into the queue and waits for the outcome, at most for the duration wait.
+	// Submit puts a send into the queue and waits for the outcome, at most for the duration wait.
 	// It returns the send with the outcome, or with the status Queued.
-	Deliver(ctx context.Context, w store.Work, wait time.Duration) store.Send
+	Submit(ctx context.Context, w store.Work, wait time.Duration) store.Send
 	// ExpectedWait returns how long a new message of an app, with a code of this life, would wait
 	// until it goes out. stalled is true if at present no message goes out at all. Then wait is how
 	// long this has lasted.

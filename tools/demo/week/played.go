@@ -108,9 +108,9 @@ func (m *mailServer) lastCode(to string) string {
 // order.
 type syncOutbox struct{ verification.Outbox }
 
-// Deliver waits until the send has ended.
-func (s syncOutbox) Deliver(ctx context.Context, work store.Work, _ time.Duration) store.Send {
-	return s.Outbox.Deliver(ctx, work, time.Minute)
+// Submit waits until the send has ended.
+func (s syncOutbox) Submit(ctx context.Context, work store.Work, _ time.Duration) store.Send {
+	return s.Outbox.Submit(ctx, work, time.Minute)
 }
 
 // newSeededRand returns a source of random numbers, one for each stream. It gives the same numbers

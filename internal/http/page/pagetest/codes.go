@@ -249,7 +249,7 @@ func (c *Codes) settle(status store.Status, hold time.Duration) store.Send {
 		return work.Send
 	}
 	if !ended {
-		work.Send = c.Outbox.Deliver(context.Background(), work, time.Minute)
+		work.Send = c.Outbox.Submit(context.Background(), work, time.Minute)
 	}
 	if receipt {
 		if changed, err := c.db.RecordReceipt(context.Background(), work.Send.ID, status); err != nil || !changed {
@@ -266,8 +266,8 @@ type byHand struct {
 	codes *Codes
 }
 
-// Deliver implements verification.Outbox.
-func (b byHand) Deliver(_ context.Context, w store.Work, _ time.Duration) store.Send {
+// Submit implements verification.Outbox.
+func (b byHand) Submit(_ context.Context, w store.Work, _ time.Duration) store.Send {
 	c := b.codes
 	right, err := c.Vault.DeriveCode(w.Verification)
 	if err != nil {
