@@ -43,7 +43,7 @@ func (c serveCommand) Validate() error {
 	case left > maxHoldUntilDistance:
 		return fmt.Errorf("--hold-until is more than %v ahead", maxHoldUntilDistance)
 	case !c.HoldUntil.IsZero() && left < -maxHoldUntilDistance:
-		return fmt.Errorf("--hold-until has been over for more than %v: take it out", maxHoldUntilDistance)
+		return fmt.Errorf("--hold-until was more than %v ago: leave it out", maxHoldUntilDistance)
 	}
 	if c.DebugAddr != "" && config.RequiresHTTPS(c.DebugAddr) {
 		return errors.New("--debug-addr must be host:port on this machine: profiles show what is in memory")

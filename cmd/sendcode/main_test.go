@@ -114,7 +114,7 @@ func TestCommands(t *testing.T) {
 		{"--help", mistakes, 0, "doctor|docs/configuration.md", ""},
 		{"help party", mistakes, 2, "", "party"},
 		{"serve --hold-until=tomorrow", nil, 2, "", "--hold-until"},
-		{"--hold-until=2026-01-01T00:00:00Z", nil, 2, "", "--hold-until has been over for more than 48h0m0s: take it out"},
+		{"--hold-until=2026-01-01T00:00:00Z", nil, 2, "", "--hold-until was more than 48h0m0s ago: leave it out"},
 		{"serve --hold-until=2999-01-01T00:00:00Z", nil, 2, "", "--hold-until is more than 48h0m0s ahead"},
 		{"serve --debug-addr=:6060", nil, 2, "", "profiles show what is in memory"},
 		{"--debug-addr=6060", nil, 2, "", "profiles show"},

@@ -46,7 +46,7 @@ var (
 	// ErrStandbyAway: a commit waits for synchronous standbys, of which too few answer.
 	ErrStandbyAway = errors.New("store: each commit waits for a synchronous standby that does not answer")
 	// ErrSchema: the schema isn't this program's.
-	ErrSchema = errors.New("store: the database has a schema other than this program")
+	ErrSchema = errors.New("store: the database has another schema than this program")
 	// ErrLaterSchema wraps ErrSchema: a later version has migrated the database. Writes may still
 	// work.
 	ErrLaterSchema = fmt.Errorf("%w, a later one", ErrSchema)

@@ -119,7 +119,7 @@ func textFaults(_ int, out string, _ bool) []error {
 	lines := strings.Split(strings.TrimSpace(out), "\n")
 	switch {
 	case strings.Count(out, SampleCode) != 1:
-		return []error{errors.New("the code must stand in it once, in one piece")}
+		return []error{errors.New("the code must appear in it once, in one piece")}
 	case strings.HasPrefix(lines[len(lines)-1], "@"):
 		return []error{errors.New(
 			"a line that begins with @ is read as the page's address; the service adds the right one")}

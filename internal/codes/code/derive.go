@@ -18,7 +18,7 @@ func Derive(key []byte, id string, nonce []byte, s Format) (string, error) {
 	}
 	characters := s.Alphabet.Characters()
 	if characters == "" {
-		return "", errors.New("code: the alphabet is not known here")
+		return "", errors.New("code: the alphabet is unknown")
 	}
 	return deriveCharacters(key, id, nonce, characters, s.Length), nil
 }

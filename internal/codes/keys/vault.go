@@ -112,7 +112,7 @@ func knownTokenBinding(app string, ch recipient.Channel, address recipient.Hash)
 // alphabet is invalid, or a caller made the code.
 func (vault Vault) DeriveCode(v store.Verification) (string, error) {
 	if v.CallerChecks {
-		return "", errors.New("keys: the code is the caller's")
+		return "", errors.New("keys: the caller made this code, so it cannot be derived")
 	}
 	key, err := vault.Ring.Subkey(v.KeyID, codeLabel)
 	if err != nil {

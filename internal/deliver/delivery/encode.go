@@ -109,7 +109,7 @@ func (e *MailEncoder) partsOf(m Mail) (*sharedParts, *Error) {
 	if err != nil {
 		return nil, &Error{
 			Class: Rejected, Stage: StagePrepare, About: AboutUs, Reason: ReasonTemplate,
-			Err: SafeError("the texts cannot be made"),
+			Err: SafeError("the texts cannot be rendered"),
 		}
 	}
 	from, problem := filled.checkSharedFields()

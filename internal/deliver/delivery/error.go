@@ -45,7 +45,7 @@ const ReasonTemplate = "template"
 
 // ErrConnLimit means that the mail server accepts no further connections, and no open one became
 // free in time.
-const ErrConnLimit = SafeError("the server takes no more connections")
+const ErrConnLimit = SafeError("the server accepts no more connections")
 
 // ErrPace means that the service may send no more mails to this mail server in this minute.
 // Error.RetryAfter tells when the next one may begin.

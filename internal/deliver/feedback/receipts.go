@@ -152,7 +152,7 @@ func (r *ReceiptRecorder) poll(ctx context.Context, a store.PendingReceipt) {
 }
 
 // errNoStatusQuery: the send needs no receipt any more, or its recipient can't be decrypted.
-var errNoStatusQuery = errors.New("reports: the request selects nothing")
+var errNoStatusQuery = errors.New("reports: the send needs no receipt any more, or its recipient cannot be decrypted")
 
 func (r *ReceiptRecorder) statusQuery(ctx context.Context, a store.PendingReceipt) (sms.StatusQuery, error) {
 	story, err := r.Store.SendDetails(ctx, a.Send)

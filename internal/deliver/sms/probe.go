@@ -39,7 +39,7 @@ func Probe(ctx context.Context, c Carrier) (string, error) {
 const (
 	errNoProbe            = delivery.SafeError("this carrier has no harmless request to try")
 	errResolve            = delivery.SafeError("the host has no address")
-	errNoConnection       = delivery.SafeError("the host takes no connection")
+	errNoConnection       = delivery.SafeError("the host accepts no connection")
 	errNoTLS              = delivery.SafeError("the host's certificate is not valid for it, or it does not use TLS")
 	ErrLogin              = delivery.SafeError("the login or the signature is refused")
 	ErrUnknownTemplate    = delivery.SafeError("the carrier does not know a template, or has not approved it")

@@ -75,7 +75,7 @@ const (
 
 const (
 	errAllSetAside = delivery.SafeError("every carrier that may reach the number is set aside after failures")
-	errNoRoute     = delivery.SafeError("no carrier takes the number")
+	errNoRoute     = delivery.SafeError("no carrier accepts the number")
 )
 
 // NewCarriers returns Carriers that prefer the routes in this order.

@@ -53,10 +53,10 @@ const (
 // ErrForged means that a message does not belong to the topic, is too old, or was not signed by
 // SNS. The text of an error that wraps ErrForged describes the problem and contains no text of the
 // message.
-var ErrForged = errors.New("sns: the message is not of the topic")
+var ErrForged = errors.New("sns: the message is from another topic")
 
 // ErrOldSignature means that a message has a signature of version 1. It wraps ErrForged.
-var ErrOldSignature = newForgedError("its signature is of version 1, by SHA-1; set the topic's attribute SignatureVersion to 2")
+var ErrOldSignature = newForgedError("its signature has version 1, which uses SHA-1: set the topic's attribute SignatureVersion to 2")
 
 func newForgedError(why string) error { return &forgedError{why} }
 
@@ -137,7 +137,7 @@ func parseMembers(body []byte) (map[string]string, error) {
 		}
 		ok := value[0] == '"' && json.Unmarshal(value, &text) == nil
 		if ok && name != "Message" && strings.ContainsAny(text, "\r\n") {
-			return nil, newForgedError("a member of several lines")
+			return nil, newForgedError("a field with several lines")
 		}
 		if ok {
 			texts[name] = text

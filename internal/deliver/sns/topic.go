@@ -142,7 +142,7 @@ func (t *Topic) verifyCertificate(ctx context.Context, text []byte, now time.Tim
 		return nil, newForgedError("its certificate has another key")
 	}
 	if !slices.ContainsFunc(t.owners, func(name string) bool { return leaf.VerifyHostname(name) == nil }) {
-		return nil, newForgedError("its certificate is not of SNS")
+		return nil, newForgedError("its certificate does not belong to SNS")
 	}
 	if len(all) == 1 && len(leaf.IssuingCertificateURL) > 0 {
 		issuer, err := t.fetch(ctx, leaf.IssuingCertificateURL[0])
@@ -164,7 +164,7 @@ func (t *Topic) verifyCertificate(ctx context.Context, text []byte, now time.Tim
 // the message's token (docs.aws.amazon.com/sns/latest/api/API_ConfirmSubscription.html).
 func (t *Topic) ConfirmSubscription(ctx context.Context, m Message) error {
 	if m.Kind != SubscriptionConfirmation || m.token == "" {
-		return errors.New("sns: the message asks for no subscription")
+		return errors.New("sns: the message does not ask for a subscription")
 	}
 	ctx, cancel := context.WithTimeout(ctx, fetchTimeout)
 	defer cancel()

@@ -136,7 +136,7 @@ func (s Sender) sendMail(ctx context.Context, r Request, request message.RenderR
 }
 
 // ErrNoCarrier says that text messages are not configured.
-var ErrNoCarrier = errors.New("no carrier is configured: they are under “sms.carriers”")
+var ErrNoCarrier = errors.New("no carrier is configured: add one under “sms.carriers”")
 
 func (s Sender) sendText(ctx context.Context, r Request, request message.RenderRequest) (delivery.Result, error) {
 	if s.Carrier == nil {

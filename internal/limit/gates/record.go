@@ -64,7 +64,7 @@ func agedBy(events []quota.AgedEvent, age time.Duration, asOf time.Time) []quota
 // than maxRecordDelay ago.
 func (g *Gates) record(ctx context.Context, bucket string, keep time.Duration, read time.Time, events []quota.AgedEvent) error {
 	if late := g.now().Sub(read); late > maxRecordDelay {
-		return fmt.Errorf("gates: events were read %v ago", late)
+		return fmt.Errorf("gates: events were read too long ago: %v", late)
 	}
 	ctx, cancel := context.WithTimeout(ctx, LimiterTimeout)
 	defer cancel()

@@ -49,7 +49,7 @@ func (a *App) openDatabase(ctx context.Context) error {
 	}
 	if server, ok := db.Engine.(*postgres.DB); ok && postgres.OpenConnsAhead {
 		if err := server.OpenConns(ctx); err != nil {
-			a.logger.Warn("database gives fewer connections than load needs: enlarge its pooler, or max_connections",
+			a.logger.Warn("database offers fewer connections than the load needs: enlarge its pooler, or max_connections",
 				"error", err, logs.SeeDatabaseSlow)
 		}
 	}

@@ -218,7 +218,7 @@ func (c *spendCap) Check(p *document.Mapping) {
 // The text NO is the code of Norway here, although YAML 1.1 reads NO as false.
 func checkCountry(country string) string {
 	return problemIf(!recipient.KnownCountry(country), document.Printable(country)+
-		` is no country such as DE (ISO 3166-1), nor "001" for satellite and international numbers`)
+		` is not the code of a country, such as DE (ISO 3166-1), nor "001" for satellite and international numbers`)
 }
 
 // senderPattern matches a number, a short code, or a name. A name has at most 11 characters (3GPP

@@ -247,7 +247,7 @@ func (m *Maintenance) judgeConversions(ctx context.Context) (more bool, err erro
 		return m.Events.NewAppEvent(app, kind)
 	})
 	for _, l := range begun {
-		m.Logger.Error("few codes of strangers are entered: they are asked for a human check, where one can be shown",
+		m.Logger.Error("few codes of strangers are entered: strangers must pass a human check, where one can be shown",
 			"app", l.App, "sends", l.Sends, "approved", l.Approved, logs.SeeAttack)
 	}
 	for _, l := range ended {

@@ -129,7 +129,7 @@ type jwsHeader struct {
 }
 
 // errInvalid: the token is malformed, or signed by another key.
-var errInvalid = errors.New("proof: this is no proof of this service")
+var errInvalid = errors.New("proof: this is not a proof of this service")
 
 // VerifySignature returns the claims of a proof and when it expires, which the caller must compare.
 // It fails if the token is not a proof of this service.

@@ -21,7 +21,7 @@ import (
 )
 
 // notAProof is the error for every text that is not a proof.
-const notAProof = "proof: this is no proof of this service"
+const notAProof = "proof: this is not a proof of this service"
 
 const (
 	proofKey1 = "k1:q83vEjRWeJCrze8SNFZ4kLD3QZxs0lr2uTnVYQ1bXoM="

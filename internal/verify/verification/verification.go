@@ -336,12 +336,12 @@ var (
 	ErrKeyInProgress = errors.New("verification: the same request is being worked on")
 	// ErrCallerCode: the caller made the verification's code, so the service can neither check it
 	// nor send it again.
-	ErrCallerCode = errors.New("verification: the code is the caller's")
+	ErrCallerCode = errors.New("verification: the caller checks this code, not the service")
 	// ErrOurCode: this service checks the code, so a caller cannot report its outcome.
-	ErrOurCode = errors.New("verification: the code is ours")
+	ErrOurCode = errors.New("verification: the service checks this code, not the caller")
 	// ErrKeptBack: Request.MaySend returned false. No message was sent, and the send no longer
 	// counts toward the recipient's limits.
-	ErrKeptBack  = errors.New("verification: the message was kept back")
+	ErrKeptBack  = errors.New("verification: the message was not sent")
 	ErrKeyReused = errors.New("verification: the key belongs to another request")
 	// ErrKeyOfOtherCode: a check has the idempotency key of the last counted check, but another
 	// code or another kind of caller. It is not counted.

@@ -36,7 +36,7 @@ const (
 		"with Google use an app password")
 	errNoOAuth = delivery.SafeError("the server does not offer OAuth 2.0 (XOAUTH2, OAUTHBEARER)")
 	errLogin   = delivery.SafeError("logging in failed")
-	errUTF8    = delivery.SafeError("the server does not take non-ASCII local parts (SMTPUTF8)")
+	errUTF8    = delivery.SafeError("the server does not accept non-ASCII local parts (SMTPUTF8)")
 )
 
 // newError returns the error of a step that failed with err. If err is a whole reply of the server,

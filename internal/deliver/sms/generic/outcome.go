@@ -134,7 +134,7 @@ func (p pollSettings) check(note func(string, error), id extraction) {
 	case !p.isSet():
 		return
 	case p.URL == "" || !strings.HasPrefix(p.Status, "$"):
-		note("poll", errors.New("needs url, and status: a path in the answer, such as $.status"))
+		note("poll", errors.New("needs url, and the path of the status in the answer: status, such as $.status"))
 	case strings.Contains(p.URL, "{message}") && !id.isSet():
 		note("poll", errors.New("contains {message}, so give answer.id, the path of the carrier's message ID"))
 	case !strings.Contains(p.URL, "{message}") && !strings.Contains(p.URL, "{id}"):

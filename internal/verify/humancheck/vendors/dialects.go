@@ -74,8 +74,8 @@ const (
 	errUnreachable  = delivery.SafeError("cannot be reached")
 	errBroken       = delivery.SafeError("the connection broke before the whole answer had come")
 	errInternal     = delivery.SafeError("has an internal error")
-	errTooMany      = delivery.SafeError("is asked too often (429)")
-	errElsewhere    = delivery.SafeError("the URL points elsewhere, which is not followed: give the final URL")
+	errTooMany      = delivery.SafeError("gets too many requests and answers 429")
+	errElsewhere    = delivery.SafeError("the URL redirects elsewhere, and redirects are not followed: give the final URL")
 	errUndocumented = delivery.SafeError("does not answer as its documentation says: is the URL right?")
 )
 
