@@ -84,7 +84,7 @@ func TestRedisBytesPerRecipient(t *testing.T) {
 // Take and Record remove the events and tombstones that have ended.
 func TestWhatCountsNoMoreIsDropped(t *testing.T) {
 	for name, w := range map[string]*world{"memory": memoryWorld(t), "redis": redisWorld(t)} {
-		holds := func(what string, want int) {
+		expectStored := func(what string, want int) {
 			t.Helper()
 			held := 0
 			switch l := w.Limiter.(type) {
@@ -103,17 +103,17 @@ func TestWhatCountsNoMoreIsDropped(t *testing.T) {
 		w.admits(true, r)
 		w.pass(59*time.Second - µs)
 		w.admits(false, r)
-		holds("two events and a tombstone", 3)
+		expectStored("two events and a tombstone", 3)
 		w.pass(µs)
 		w.admits(true, r)
-		holds("two events", 2)
+		expectStored("two events", 2)
 		must(t, w.Record(t.Context(), ann(), time.Minute, []AgedEvent{{ID: "lapsed", Age: time.Minute}}))
-		holds("after a record of an event that does not count", 2)
+		expectStored("after a record of an event that does not count", 2)
 		for range 10 { // records failures, which no Take counts
 			w.pass(20 * time.Second)
 			must(t, w.Record(t.Context(), ann(), time.Minute, []AgedEvent{{ID: w.id()}}))
 		}
-		holds("three recorded events", 3)
+		expectStored("three recorded events", 3)
 	}
 }
 

@@ -114,15 +114,15 @@ func TestMemoryKeepsOnlyWhatCounts(t *testing.T) {
 		same(t, "admitted", w.takeID(strconv.Itoa(i), r).Admitted, true)
 		w.pass(10 * time.Millisecond)
 	}
-	holds := func(want int) {
+	expectBuckets := func(want int) {
 		t.Helper()
 		b, n := w.kept()
 		sameList(t, "buckets and events", []int{b, n}, []int{1, want})
 	}
 	must(t, w.Record(t.Context(), ann(), time.Second, []AgedEvent{{ID: "lapsed", Age: time.Second}}))
-	holds(99)
+	expectBuckets(99)
 	must(t, w.Refund(t.Context(), "990", ann()))
-	holds(98)
+	expectBuckets(98)
 	must(t, w.Reset(t.Context(), ann()))
 	same(t, "used after a reset", w.takeID("999", r).Rules[0].Used, 1)
 }

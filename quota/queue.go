@@ -57,7 +57,7 @@ type sharedWait struct {
 type waitingLine struct {
 	waiters []*waiter // in the order of arrival; the first asks the limiter
 	last    Decision  // the limiter's last answer
-	heard   time.Time // when it arrived; zero: none did yet
+	heardAt time.Time // when it arrived; zero: none did yet
 }
 
 type waiter struct {
@@ -291,7 +291,7 @@ func (q *Queue) noteAnswer(key string, d Decision, err error) (done bool) {
 	defer q.mu.Unlock()
 	l := q.lines[key]
 	if err == nil {
-		l.last, l.heard = d, time.Now()
+		l.last, l.heardAt = d, time.Now()
 	}
 	done = err != nil || d.Admitted || l.tooLate(l.waiters[0], 0)
 	var waiting []*waiter
@@ -313,7 +313,7 @@ func (q *Queue) askDelay(key string) time.Duration {
 	defer q.mu.Unlock()
 	l := q.lines[key]
 	pause := min(l.minWaitBehind(0), recheckInterval)
-	if !l.heard.IsZero() && !l.last.Admitted {
+	if !l.heardAt.IsZero() && !l.last.Admitted {
 		pause = max(pause, minSleep)
 	}
 	return pause
@@ -367,10 +367,10 @@ func (l *waitingLine) tooLate(w *waiter, ahead int) bool {
 // minWaitBehind returns the shortest time until a caller with so many ahead can be admitted; 0
 // before the first answer.
 func (l *waitingLine) minWaitBehind(ahead int) (longest time.Duration) {
-	if l.heard.IsZero() {
+	if l.heardAt.IsZero() {
 		return 0
 	}
-	passed := time.Since(l.heard)
+	passed := time.Since(l.heardAt)
 	for _, s := range l.last.Rules {
 		if !s.Observe {
 			longest = max(longest, s.minWaitBehind(ahead, l.last.At)-passed)
@@ -381,7 +381,7 @@ func (l *waitingLine) minWaitBehind(ahead int) (longest time.Duration) {
 
 // answerBehind returns the last answer, brought up to now, for a caller with so many ahead.
 func (l *waitingLine) answerBehind(ahead int) Decision {
-	passed := time.Since(l.heard).Truncate(time.Microsecond)
+	passed := time.Since(l.heardAt).Truncate(time.Microsecond)
 	d := l.last.aged(passed)
 	d.Admitted = false
 	for i, s := range l.last.Rules {

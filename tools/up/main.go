@@ -174,16 +174,16 @@ func advise(err error, dir string) error {
 	if home := postgresHome(dir); home != dir {
 		folders += " and " + home
 	}
-	says := func(text string) bool { return strings.Contains(strings.ToLower(err.Error()), text) }
+	mentions := func(text string) bool { return strings.Contains(strings.ToLower(err.Error()), text) }
 	switch {
-	case says("can't handle rdb format version"):
+	case mentions("can't handle rdb format version"):
 		return fmt.Errorf("%w\nA newer Redis wrote the data in %s. Install that Redis, or move the folder away: recipients keep their limits, "+
 			"which Postgres has, and the counts of networks and apps begin again", err, filepath.Join(dir, "redis"))
-	case errors.Is(err, syscall.ENOSPC) || says("no space left on device"):
+	case errors.Is(err, syscall.ENOSPC) || mentions("no space left on device"):
 		return fmt.Errorf("%w\nThe disk is full: make room for %s, then run make up again. It finds all data that it had", err, folders)
-	case errors.Is(err, syscall.EROFS) || says("read-only file system"):
+	case errors.Is(err, syscall.EROFS) || mentions("read-only file system"):
 		return fmt.Errorf("%w\nNothing can be written in %s: run make up in a checkout on another file system", err, folders)
-	case errors.Is(err, fs.ErrPermission) || says("permission denied"):
+	case errors.Is(err, fs.ErrPermission) || mentions("permission denied"):
 		return fmt.Errorf("%w\nThis user may not read or write %s: run make up as the user who made them, or give them to this user "+
 			"(sudo chown -R %d '%s')", err, folders, os.Getuid(), dir)
 	}

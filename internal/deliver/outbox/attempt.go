@@ -100,9 +100,9 @@ const rereadAfter = 2 * time.Second
 // rereadAfter, currentWork reads the verification again, because the verification may have been
 // approved, canceled or erased. If the database fails, currentWork uses the old state.
 func (o *Outbox) currentWork(ctx context.Context, f *flight) store.Work {
-	if time.Since(f.read) >= rereadAfter {
+	if time.Since(f.readAt) >= rereadAfter {
 		if v, _, now, err := o.Store.Verification(ctx, f.work.Verification.ID); err == nil {
-			f.work.Verification, f.work.Now, f.read = v, now, time.Now()
+			f.work.Verification, f.work.Now, f.readAt = v, now, time.Now()
 		}
 	}
 	w := f.work

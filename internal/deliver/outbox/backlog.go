@@ -117,7 +117,7 @@ func (l *lane) noteFull(now time.Time, most int) {
 		from := l.measuredFrom(l.fullUntil)
 		gone, _ := l.sent.since(from)
 		past := pastBacklog{float64(gone), l.fullUntil.Sub(from), l.fullUntil}
-		if l.follows() {
+		if l.continuesLastBacklog() {
 			keep := max(0, min(1-float64(gone)/float64(most), float64(throughputWindow-past.took)/float64(l.last.took+1)))
 			past.gone, past.took = past.gone+keep*l.last.gone, past.took+time.Duration(keep*float64(l.last.took))
 		}
@@ -135,21 +135,21 @@ func (l *lane) measuredFrom(at time.Time) time.Time {
 	return l.since
 }
 
-// follows reports whether the present backlog began shortly after another one in which messages
-// went out. Until enough messages have gone out in the present backlog, the throughput of that
-// backlog is the best estimate.
-func (l *lane) follows() bool {
+// continuesLastBacklog reports whether the present backlog began shortly after another one in which
+// messages went out. Until enough messages have gone out in the present backlog, the throughput of
+// that backlog is the best estimate.
+func (l *lane) continuesLastBacklog() bool {
 	return l.last.gone > 0 && l.since.Sub(l.last.ended) < shortPause
 }
 
 // expectedWait is ExpectedWait for a lane, within update. The parameter share is the number of
 // messages that each app may hold in this process even when the memory for messages is full.
 func (l *lane) expectedWait(app, network string, ends, now time.Time, share int) (wait time.Duration, stalled bool) {
-	follows := l.follows()
+	continues := l.continuesLastBacklog()
 	switch {
-	case !l.wasFull && (!follows || now.Sub(l.fullUntil) >= judgedAfter): // a worker that has just become free is soon busy again
+	case !l.wasFull && (!continues || now.Sub(l.fullUntil) >= judgedAfter): // a worker that has just become free is soon busy again
 		return 0, false
-	case !follows && now.Sub(l.since) < judgedAfter && l.suspended.IsZero():
+	case !continues && now.Sub(l.since) < judgedAfter && l.suspended.IsZero():
 		return 0, false
 	}
 	from := l.measuredFrom(now)
@@ -163,7 +163,7 @@ func (l *lane) expectedWait(app, network string, ends, now time.Time, share int)
 	switch {
 	case sent == 0 && !l.suspended.IsZero():
 		return now.Sub(l.suspended), true
-	case sent == 0 && l.workers == 0 && !follows:
+	case sent == 0 && l.workers == 0 && !continues:
 		return now.Sub(l.since), true
 	}
 	own := l.waits[app]
@@ -182,7 +182,7 @@ func (l *lane) expectedWait(app, network string, ends, now time.Time, share int)
 	}
 	gone, took := float64(sent), now.Sub(from)
 	switch few := from.Equal(l.since) && sent < max(fewEnds, l.workers); {
-	case few && follows:
+	case few && continues:
 		gone, took = gone+l.last.gone, took+l.last.took
 	case few && (sent < fewEnds || now.Sub(first) < first.Sub(from)):
 		gone = float64(max(sent, l.workers)) // the other workers' first attempts may also end soon

@@ -20,7 +20,7 @@ type flight struct {
 	lease   store.AttemptID
 	inDoubt bool      // an earlier attempt may have delivered the message
 	renewed time.Time // start of the current lease
-	read    time.Time // when the work was read from the database or written to it
+	readAt  time.Time // when the work was read from the database or written to it
 
 	// within Outbox.update, while a server has the message; of a stranger's
 	begun    time.Time       // when it was offered to the server
@@ -45,7 +45,7 @@ func domainOf(s store.Send) string {
 // now returns the time on the database's clock: the database's time when the work was read, plus
 // the time since then. It does not use Outbox.Now, because Outbox.Now is only an estimate. After
 // the database's clock is set, this estimate is wrong for some seconds.
-func (f *flight) now() time.Time { return f.work.Now.Add(time.Since(f.read)) }
+func (f *flight) now() time.Time { return f.work.Now.Add(time.Since(f.readAt)) }
 
 // leases are the flights of this process. Safe for concurrent use.
 type leases struct {
@@ -63,7 +63,7 @@ func (le *leases) take(w store.Work, l *lane) *flight {
 	held := store.AttemptID{ID: w.Send.ID, Attempt: w.Send.Attempt}
 	next := &flight{
 		work: w, lane: l, domain: domainOf(w.Send), network: networkKey(w.Send.Network),
-		lease: held, inDoubt: w.Send.InDoubt, renewed: time.Now(), read: time.Now(),
+		lease: held, inDoubt: w.Send.InDoubt, renewed: time.Now(), readAt: time.Now(),
 	}
 	if f, ok := le.flights[w.Send.ID]; ok {
 		// The row can already have a flight in two cases. In the first case the lease ended while

@@ -105,7 +105,7 @@ func controlsAfterBack(t *testing.T, browser browsertest.Browser) {
 	by := func(to, script string) {
 		p.Leads(to, func() { browsertest.Value[string](p, `(setTimeout(() => { `+script+` }), "")`) })
 	}
-	says := func(what, script, want string) {
+	expect := func(what, script, want string) {
 		servertest.Same(t, what, browsertest.Value[string](p, `String(`+script+`)`), want)
 	}
 	const readOnly = `[...document.forms].flatMap((f) => [...f.elements]).filter((e) => e.readOnly).length`
@@ -118,10 +118,10 @@ func controlsAfterBack(t *testing.T, browser browsertest.Browser) {
 		browsertest.Value[string](p, `((s) => { s.selectedIndex = s.options.length - 1; return "" })(`+field+`)`)
 		by(c.path+"?", `document.querySelector("form.filter").requestSubmit()`)
 		by(c.path, `history.back()`)
-		says(c.path+" after Back", field+".value", before)
+		expect(c.path+" after Back", field+".value", before)
 		browsertest.Value[string](p, `((s) => { s.selectedIndex = s.options.length - 1; return "" })(`+field+`)`)
 		by(c.path, `location.reload()`)
-		says(c.path+" loaded again", field+".value", before)
+		expect(c.path+" loaded again", field+".value", before)
 	}
 
 	// By keyboard a choice waits for Enter.
@@ -129,21 +129,21 @@ func controlsAfterBack(t *testing.T, browser browsertest.Browser) {
 	browsertest.Value[string](p, `(document.querySelector("[name=status]").focus(), "")`)
 	r.Must(p.Keys("f"))
 	p.Until(`document.querySelector("[name=status]").value === "failed"`)
-	says("the page", `location.search`, "")
+	expect("the page", `location.search`, "")
 
 	// A search is followed by Back and another search, and a form by Back.
 	p.Go(site + "/admin")
 	r.Must(p.Keys("/"))
 	p.Leads("/admin?recipient=", func() { r.Must(p.Keys("ana@example.com\r")) })
 	by("/admin", `history.back()`)
-	says("read-only after a search", readOnly, "0")
+	expect("read-only after a search", readOnly, "0")
 	p.Fill("#q", "bo@example.com")
-	says("another word", `document.querySelector("#q").value`, "bo@example.com")
+	expect("another word", `document.querySelector("#q").value`, "bo@example.com")
 	page := explain.SendPageAddress(sent.ID)
 	p.Go(site + page + "?do=reset")
 	p.Until(`document.activeElement.id === "reason"`)
 	r.Must(p.Keys("ticket 7"))
 	p.Leads(page+"?done=quota.reset", func() { r.Must(p.Keys("\r")) })
 	by(page+"?do=reset", `history.back()`)
-	says("read-only after a reset", readOnly, "0")
+	expect("read-only after a reset", readOnly, "0")
 }

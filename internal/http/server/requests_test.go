@@ -18,7 +18,7 @@ type requestRig struct {
 	log     bytes.Buffer
 }
 
-func limited(limit int) *requestRig {
+func newRequestRig(limit int) *requestRig {
 	r := &requestRig{at: time.Unix(0, 0).Add(1000 * time.Hour)}
 	r.RequestLimiter = NewRequestLimiter(limit, slog.New(slog.NewTextHandler(&r.log, nil)), func() { r.refused++ },
 		func() time.Time { return r.at })
@@ -36,7 +36,7 @@ func (r *requestRig) from(ip string, n int) (in int) {
 }
 
 func TestRequestsOfANetworkAreBounded(t *testing.T) {
-	r := limited(300)
+	r := newRequestRig(300)
 	if in := r.from("192.0.2.1", 1000); in != 300 || r.refused != 700 {
 		t.Errorf("%d of 1000 let in, %d refused", in, r.refused)
 	}
@@ -55,7 +55,7 @@ func TestRequestsOfANetworkAreBounded(t *testing.T) {
 func TestRequestsAreLetInAfterTheWait(t *testing.T) {
 	for _, limit := range []int{1, 7, 300} {
 		for _, into := range []time.Duration{0, 17 * time.Second, requestWindow - 1} {
-			r := limited(limit)
+			r := newRequestRig(limit)
 			r.at = r.at.Add(into)
 			r.from("192.0.2.1", limit)
 			for range 3 * limit {
@@ -75,7 +75,7 @@ func TestRequestsAreLetInAfterTheWait(t *testing.T) {
 // In any 60 s that begin with a rush, at most the limit is admitted, apart from a small error for
 // uneven requests. After a pause, all requests are admitted.
 func TestRequestsSlide(t *testing.T) {
-	r := limited(300)
+	r := newRequestRig(300)
 	r.at = r.at.Add(59 * time.Second)
 	in := r.from("192.0.2.1", 1000)
 	r.at = r.at.Add(2 * time.Second)
@@ -91,7 +91,7 @@ func TestRequestsSlide(t *testing.T) {
 // If there are too many networks, several are counted together, and beyond a further bound not at
 // all. The memory stays bounded.
 func TestRequestsOfManyNetworks(t *testing.T) {
-	r := limited(3)
+	r := newRequestRig(3)
 	r.largest = 100
 	address := func(i int) string { return netip.AddrFrom4([4]byte{10, byte(i >> 16), byte(i >> 8), byte(i)}).String() }
 	for i := range 100 {
@@ -110,7 +110,7 @@ func TestRequestsOfManyNetworks(t *testing.T) {
 }
 
 func TestRefusedRequestsAreLoggedOnceAMinute(t *testing.T) {
-	r := limited(1)
+	r := newRequestRig(1)
 	for range 120 {
 		r.from("192.0.2.77", 10)
 		r.at = r.at.Add(time.Second)

@@ -33,7 +33,7 @@ type pendingRefund struct {
 	id      string
 	buckets []string
 	since   time.Time // when it was queued
-	due     time.Time // zero, unless it failed alone
+	dueAt   time.Time // zero, unless it failed alone
 }
 
 // Away reports whether, after this error of Refund or Record, the next call would fail too.
@@ -101,7 +101,7 @@ func (g *Gates) MakePendingRefunds(ctx context.Context) {
 		r := list[0]
 		list = list[1:]
 		switch now := time.Now(); {
-		case now.Before(r.due):
+		case now.Before(r.dueAt):
 			remaining = append(remaining, r)
 			continue
 		case now.Sub(r.since) > retryRefundFor:
@@ -112,7 +112,7 @@ func (g *Gates) MakePendingRefunds(ctx context.Context) {
 			continue
 		}
 		if !g.Away(err) {
-			r.due = time.Now().Add(retryRefundAfter)
+			r.dueAt = time.Now().Add(retryRefundAfter)
 		}
 		remaining = append(remaining, r)
 		if g.Away(err) {

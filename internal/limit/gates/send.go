@@ -67,9 +67,9 @@ func (g *Gates) TakeSend(ctx context.Context, s Send) (taken Taken, err error) {
 			return taken, nil
 		}
 		if taken.Allowed() && !d.Allowed() {
-			lower := d
-			lower.Rules = statesOf(s.LowerLimits, d.Rules)
-			taken.LowerLimits = &lower
+			lowerDecision := d
+			lowerDecision.Rules = statesOf(s.LowerLimits, d.Rules)
+			taken.LowerLimits = &lowerDecision
 			return taken, nil
 		}
 		if taken.Refusal, err = g.answerRefusal(ctx, s, taken.Decision, taken.AskedAt); err != nil || !taken.Refusal.Allowed() {

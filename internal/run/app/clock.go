@@ -20,10 +20,10 @@ type databaseClock struct {
 	read     func(context.Context) (time.Time, error)
 	logger   *slog.Logger
 
-	mu    sync.Mutex
-	at    time.Time // the database's time when localNow returned heard
-	heard time.Time
-	off   bool // the last call of measure found the clock off, and logged that
+	mu      sync.Mutex
+	at      time.Time // the database's time when localNow returned heardAt
+	heardAt time.Time
+	off     bool // the last call of measure found the clock off, and logged that
 }
 
 const (
@@ -37,7 +37,7 @@ const (
 func (c *databaseClock) Now() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.at.Add(c.localNow().Sub(c.heard))
+	return c.at.Add(c.localNow().Sub(c.heardAt))
 }
 
 // measure reads the database's clock. Because the answer takes some time, the reading is uncertain
@@ -52,8 +52,8 @@ func (c *databaseClock) measure(ctx context.Context) error {
 	heard := c.localNow()
 	took := heard.Sub(askedAt)
 	c.mu.Lock()
-	if now := c.at.Add(heard.Sub(c.heard)); now.Before(at) || now.After(at.Add(took)) {
-		c.at, c.heard = at.Add(took/2), heard
+	if now := c.at.Add(heard.Sub(c.heardAt)); now.Before(at) || now.After(at.Add(took)) {
+		c.at, c.heardAt = at.Add(took/2), heard
 	}
 	c.mu.Unlock()
 	off := c.whyOff(ctx) != nil

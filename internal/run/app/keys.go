@@ -43,8 +43,8 @@ type keyCheck struct {
 	after string
 	more  bool // rows are left to read, and no key is known to be missing
 
-	looked  time.Time // when keys and codes were last compared; sealed rows may be read later
-	missing []string  // the lacking keys that codes or sealed rows need
+	comparedAt time.Time // when keys and codes were last compared; sealed rows may be read later
+	missing    []string  // the lacking keys that codes or sealed rows need
 
 	mu     sync.Mutex
 	reason *server.HealthReason // nil: all is well
@@ -79,7 +79,7 @@ func (a *App) checkKeys(ctx context.Context) error {
 func (k *keyCheck) run(ctx context.Context) (more bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, store.CallTimeout)
 	defer cancel()
-	if k.more && time.Since(k.looked) < keyCheckEvery {
+	if k.more && time.Since(k.comparedAt) < keyCheckEvery {
 		return k.findMissingInRows(ctx, nil)
 	}
 	err = k.addMissingAndCompare(ctx)
@@ -130,7 +130,7 @@ func explainOtherKeys(err error) error {
 // findMissing looks for missing keys in unexpired codes and in the next sealed rows. more is true
 // if sealed rows are still unread.
 func (k *keyCheck) findMissing(ctx context.Context) (more bool, err error) {
-	k.looked = time.Now()
+	k.comparedAt = time.Now()
 	if len(k.lacking) == 0 {
 		k.more = false
 		k.recordMissing(nil)

@@ -245,7 +245,7 @@ func (a *App) waitingMessageCheck(ch recipient.Channel) func(context.Context) bo
 	waits := newBackgroundCache(func(ctx context.Context) (bool, error) { return a.db.AnySendWaits(ctx, ch) })
 	return func(ctx context.Context) bool {
 		last := waits.Get(ctx) // if the database is slow, this is the previous answer
-		return last.Err != nil || last.Value || time.Since(last.Asked) > 2*time.Second
+		return last.Err != nil || last.Value || time.Since(last.AskedAt) > 2*time.Second
 	}
 }
 

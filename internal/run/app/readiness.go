@@ -33,16 +33,16 @@ type databaseProbe struct {
 	beats  heartbeats                 // nil: other replicas can't be seen
 	logger *slog.Logger
 
-	mu       sync.Mutex
-	pinged   time.Time            // when the last ping began
-	waits    bool                 // for that ping's answer
-	misses   int                  // failed pings in a row without a known reason
-	wrote    time.Time            // when a write last succeeded
-	late     int                  // how many writes took slowWriteThreshold or more since a write last took less than half of it
-	reason   *server.HealthReason // why the database can't be written; nil: it can
-	beaten   time.Time            // the value of wrote at the last heartbeat
-	lastBeat string               // the heartbeat last read while the database is away; "": none
-	others   time.Time            // when another replica's heartbeat was last found to have changed
+	mu           sync.Mutex
+	pingedAt     time.Time            // when the last ping began
+	waits        bool                 // for that ping's answer
+	misses       int                  // failed pings in a row without a known reason
+	wroteAt      time.Time            // when a write last succeeded
+	late         int                  // how many writes took slowWriteThreshold or more since a write last took less than half of it
+	reason       *server.HealthReason // why the database can't be written; nil: it can
+	beatenAt     time.Time            // the value of wroteAt at the last heartbeat
+	lastBeat     string               // the heartbeat last read while the database is away; "": none
+	othersBeatAt time.Time            // when another replica's heartbeat was last found to have changed
 }
 
 const (
@@ -73,7 +73,7 @@ func (p *databaseProbe) whyUnwritable(ctx context.Context) *server.HealthReason 
 		return nil
 	}
 	r := *p.reason
-	if time.Since(p.others) < heartbeatLife {
+	if time.Since(p.othersBeatAt) < heartbeatLife {
 		r.Unready, r.Also = true, "other_replica"
 	}
 	return &r
@@ -81,14 +81,14 @@ func (p *databaseProbe) whyUnwritable(ctx context.Context) *server.HealthReason 
 
 func (p *databaseProbe) check(ctx context.Context) (none struct{}, err error) {
 	p.mu.Lock()
-	well := p.reason == nil && time.Since(p.pinged) < maxPingAge
+	well := p.reason == nil && time.Since(p.pingedAt) < maxPingAge
 	p.mu.Unlock()
 	if c := p.commit(); well && c != nil && time.Since(c.At) < commitProvesFor {
 		p.recordWrite(nil, c.Took)
 	} else {
 		began := time.Now()
 		p.mu.Lock()
-		p.pinged, p.waits = began, true
+		p.pingedAt, p.waits = began, true
 		p.mu.Unlock()
 		err := p.ping(ctx)
 		p.mu.Lock()
@@ -130,7 +130,7 @@ func (p *databaseProbe) recordWrite(reason *server.HealthReason, took time.Durat
 	}
 	p.reason = reason
 	if reason == nil {
-		p.wrote = time.Now()
+		p.wroteAt = time.Now()
 	}
 }
 
@@ -140,7 +140,7 @@ func (p *databaseProbe) recordWrite(reason *server.HealthReason, took time.Durat
 func (p *databaseProbe) whySlow(context.Context) *server.HealthReason {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	waits := p.waits && time.Since(p.pinged) >= slowWriteThreshold
+	waits := p.waits && time.Since(p.pingedAt) >= slowWriteThreshold
 	if p.reason != nil || p.late == 0 && p.misses == 0 && !waits {
 		return nil
 	}
@@ -171,14 +171,14 @@ func (p *databaseProbe) exchangeHeartbeats(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, heartbeatEvery)
 	defer cancel()
 	p.mu.Lock()
-	away, wrote, beaten := p.reason != nil, p.wrote, p.beaten
+	away, wrote, beaten := p.reason != nil, p.wroteAt, p.beatenAt
 	p.mu.Unlock()
 	if !away {
 		if wrote.After(beaten) && p.beats.Write(ctx) == nil {
 			beaten = wrote
 		}
 		p.mu.Lock()
-		p.beaten, p.lastBeat, p.others = beaten, "", time.Time{}
+		p.beatenAt, p.lastBeat, p.othersBeatAt = beaten, "", time.Time{}
 		p.mu.Unlock()
 		return
 	}
@@ -189,12 +189,12 @@ func (p *databaseProbe) exchangeHeartbeats(ctx context.Context) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.lastBeat != "" && beat != p.lastBeat && beat != noHeartbeat {
-		if p.others.IsZero() {
+		if p.othersBeatAt.IsZero() {
 			p.logger.Error(
 				"database writable only by another replica: /readyz answers 503 until this one can write; compare their networks and settings",
 				logs.SeeDatabaseAway)
 		}
-		p.others = time.Now()
+		p.othersBeatAt = time.Now()
 	}
 	p.lastBeat = beat
 }

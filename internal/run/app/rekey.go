@@ -46,7 +46,7 @@ func Rekey(ctx context.Context, cfg config.Config, out io.Writer) error {
 	if _, err := db.AddKeyCheckValues(ctx, vaultOf(cfg).KeyCheckValues()); err != nil {
 		return explainOtherKeys(err)
 	}
-	r := rekeyRun{db: db, ring: ring, out: out, printed: time.Now()}
+	r := rekeyRun{db: db, ring: ring, out: out, printedAt: time.Now()}
 	if err := r.rekey(ctx); err != nil {
 		return fmt.Errorf("%w; %d rows were re-encrypted; the command can be repeated", err, r.changed)
 	}
@@ -85,7 +85,7 @@ type rekeyRun struct {
 	ring          *keys.Ring
 	out           io.Writer
 	read, changed int
-	printed       time.Time
+	printedAt     time.Time
 }
 
 func (r *rekeyRun) rekey(ctx context.Context) error {
@@ -121,10 +121,10 @@ func (r *rekeyRun) rekeyPage(ctx context.Context, t store.SealedTable, rows []st
 		case <-time.After(time.Since(began)):
 		}
 	}
-	if time.Since(r.printed) < time.Second {
+	if time.Since(r.printedAt) < time.Second {
 		return nil
 	}
-	r.printed = time.Now()
+	r.printedAt = time.Now()
 	_, err := fmt.Fprintf(r.out, "%s: %d rows read, %d re-encrypted\n", t.Name, r.read, r.changed)
 	return err
 }

@@ -28,10 +28,10 @@ type BackgroundCache[T any] struct {
 // CachedAnswer is the result of the calls of Ask. Until the first call has ended, CachedAnswer is
 // the zero value.
 type CachedAnswer[T any] struct {
-	Value T         // of the last call that did not fail
-	Asked time.Time // when the call that returned Value began
-	Err   error     // of the last call
-	Next  time.Time // when the next call may begin
+	Value   T         // of the last call that did not fail
+	AskedAt time.Time // when the call that returned Value began
+	Err     error     // of the last call
+	Next    time.Time // when the next call may begin
 }
 
 // Get returns the last answer. If a call of Ask may begin, Get begins a call. While a call of Ask
@@ -72,7 +72,7 @@ func (b *BackgroundCache[T]) refresh(ctx context.Context, ended chan struct{}) {
 		defer b.mu.Unlock()
 		b.last.Err = err
 		if err == nil {
-			b.last.Value, b.last.Asked = value, began
+			b.last.Value, b.last.AskedAt = value, began
 		}
 		b.last.Next = began.Add(max(b.Every, took+time.Duration(b.PauseFactor)*took))
 		b.running = nil

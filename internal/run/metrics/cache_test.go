@@ -39,7 +39,7 @@ func TestRecentAPartThatHangs(t *testing.T) {
 		time.Sleep(v.Every)
 		away = nil
 		servertest.Same(t, "the third answer", v.Get(t.Context()),
-			metrics.CachedAnswer[int]{Value: 3, Asked: time.Now(), Next: time.Now().Add(v.Every)})
+			metrics.CachedAnswer[int]{Value: 3, AskedAt: time.Now(), Next: time.Now().Add(v.Every)})
 		time.Sleep(v.Every)
 		away = errors.New("away again")
 		got := v.Get(t.Context())

@@ -88,10 +88,10 @@ func (s *readService) asksNext(by CallerKind, plan buckets.Plan, d quota.Decisio
 	})
 }
 
-// isAlwaysAsked reports whether a send needs a pass even if the rules have free places. An app may
-// ask strangers for one before the first send of a verification. A text message also needs a pass
-// if half of the strangers' budget is spent.
-func (s *readService) isAlwaysAsked(ctx context.Context, c humancheck.Check, plan buckets.Plan, to recipient.Recipient, first bool) bool {
+// needsPassAnyway reports whether a send needs a pass even if the rules have free places. An app
+// may ask strangers for one before the first send of a verification. A text message also needs a
+// pass if half of the strangers' budget is spent.
+func (s *readService) needsPassAnyway(ctx context.Context, c humancheck.Check, plan buckets.Plan, to recipient.Recipient, first bool) bool {
 	return c.Always && plan.Class.IsStranger() && first ||
 		to.Channel() == recipient.SMS && s.Budget != nil && s.Budget.StrangersHoldHalf(ctx, plan.App, to.Country())
 }
@@ -104,7 +104,7 @@ func (s *sendService) addHumanCheck(ctx context.Context, r *parsedRequest) error
 		for pass := range r.lowerLimits {
 			r.lowerLimits[pass] = policy.Pass(pass).Below(r.plan.Class, r.plan.Rules)
 		}
-		r.checkRequired = s.isAlwaysAsked(ctx, c, r.plan, r.to, !r.resendOf.isJoined(r.plan.Purpose.Life(r.to.Channel())))
+		r.checkRequired = s.needsPassAnyway(ctx, c, r.plan, r.to, !r.resendOf.isJoined(r.plan.Purpose.Life(r.to.Channel())))
 	}
 	if most := c.MaxTokenLength(); len(r.HumanCheck) > most {
 		return fault.Invalid("human_check", "too_long", fmt.Sprintf("This token has at most %d bytes.", most))

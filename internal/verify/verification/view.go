@@ -192,7 +192,7 @@ func (s *readService) Quota(ctx context.Context, c Caller, channel, to, purpose 
 	asks := false
 	if check := s.humanCheckOf(c.Kind, plan); check != nil && !set.TestRecipients.Has(hashes.Address, s.Now()) {
 		// This read goes on without ctx, because other callers share it.
-		asks = s.asksNext(c.Kind, plan, current.Decision) || s.isAlwaysAsked(context.WithoutCancel(ctx), *check, plan, r, true)
+		asks = s.asksNext(c.Kind, plan, current.Decision) || s.needsPassAnyway(context.WithoutCancel(ctx), *check, plan, r, true)
 	}
 	return Answer{Quota: s.redact(ctx, plan, current, c, "", nil), View: view, AsksNext: asks}, nil
 }

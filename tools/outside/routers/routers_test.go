@@ -18,7 +18,7 @@ import (
 	"sendcode/quota/quotahttp"
 )
 
-func limited(t *testing.T) *quotahttp.Guard {
+func newGuard(t *testing.T) *quotahttp.Guard {
 	t.Helper()
 	guard, err := quotahttp.New(quotahttp.Config{
 		Limiter: quota.NewMemory(time.Now),
@@ -33,7 +33,7 @@ func limited(t *testing.T) *quotahttp.Guard {
 func ok(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }
 
 func TestChi(t *testing.T) {
-	guard, router := limited(t), chi.NewRouter()
+	guard, router := newGuard(t), chi.NewRouter()
 	router.With(guard.Take).Get("/prices/{id}", ok)
 	router.With(guard.Take).Get("/stock", ok)
 	check(t, router)
@@ -41,7 +41,7 @@ func TestChi(t *testing.T) {
 
 func TestGin(t *testing.T) {
 	gin.SetMode(gin.ReleaseMode)
-	guard, router := limited(t), gin.New()
+	guard, router := newGuard(t), gin.New()
 	take := func(c *gin.Context) {
 		c.Request.Pattern = c.FullPath()
 		taken := false
@@ -56,7 +56,7 @@ func TestGin(t *testing.T) {
 }
 
 func TestEcho4(t *testing.T) {
-	guard, router := limited(t), echo4.New()
+	guard, router := newGuard(t), echo4.New()
 	router.Use(func(next echo4.HandlerFunc) echo4.HandlerFunc {
 		return func(c echo4.Context) error {
 			c.Request().Pattern = c.Path()
@@ -70,7 +70,7 @@ func TestEcho4(t *testing.T) {
 }
 
 func TestEcho5(t *testing.T) {
-	guard, router := limited(t), echo.New()
+	guard, router := newGuard(t), echo.New()
 	take := echo.WrapMiddleware(guard.Take)
 	router.GET("/prices/:id", echo.WrapHandler(http.HandlerFunc(ok)), take)
 	router.GET("/stock", echo.WrapHandler(http.HandlerFunc(ok)), take)

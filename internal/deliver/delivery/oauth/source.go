@@ -69,7 +69,7 @@ type Source struct {
 	timer    *time.Timer   // starts the next renewal
 	replaced bool          // a mail server's refusal has renewed the token
 	failure  error         // failure of the last request; nil if that gave a token
-	failed   time.Time     // when failure began
+	failedAt time.Time     // when failure began
 	changed  func(failure error)
 }
 
@@ -131,10 +131,10 @@ func (s *Source) Problem() (since time.Time, why error) {
 	switch {
 	case time.Now().Before(s.until):
 		return time.Time{}, nil
-	case s.failed.Before(s.until):
+	case s.failedAt.Before(s.until):
 		return s.until, s.failure
 	}
-	return s.failed, s.failure
+	return s.failedAt, s.failure
 }
 
 // startLocked starts a request, unless one is under way. It returns a channel that is closed when
@@ -174,7 +174,7 @@ func (s *Source) renew() {
 			next = max(time.Until(until)*8/10, minRenewal)
 		}
 		if s.failure == nil {
-			s.failed = time.Now()
+			s.failedAt = time.Now()
 		}
 		if !errors.Is(err, s.failure) && s.ctx.Err() == nil {
 			s.changed(err)

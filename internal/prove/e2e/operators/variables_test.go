@@ -75,8 +75,8 @@ func TestDeployedTwiceWithNothingButVariables(t *testing.T) {
 	}
 	sent := post("/v1/verifications", `{"channel":"email","to":"`+person+`","purpose":"sign-up"}`, inThePage)
 	s.Is("a code for the page", sent, http.StatusAccepted, sent.Header.Get("Access-Control-Allow-Origin") == page)
-	proven := post("/v1/verifications/"+sent.ID+"/check", `{"code":"`+codeTo(person)+`"}`, inThePage)
-	redeemed := post("/v1/proofs/redeem", fmt.Sprintf(`{"proof":%q}`, proven.Proof))
+	confirmed := post("/v1/verifications/"+sent.ID+"/check", `{"code":"`+codeTo(person)+`"}`, inThePage)
+	redeemed := post("/v1/proofs/redeem", fmt.Sprintf(`{"proof":%q}`, confirmed.Proof))
 	s.Is("the page's proof", redeemed, http.StatusOK, redeemed.To == person, strings.Contains(string(redeemed.Raw), `"purpose":"sign-up"`))
 }
 

@@ -17,7 +17,7 @@ func TestDoctorSendsATestMessage(t *testing.T) {
 	s := embedded(t)
 	server := smtptest.Start(t, smtptest.Script{})
 	s.Env["SENDCODE_SMTP_URL"] = server.URL()
-	says := func(to string, change func(*config.Config), want string) {
+	sendAndExpect := func(to string, change func(*config.Config), want string) {
 		t.Helper()
 		cfg := s.Config()
 		cfg.TestRecipient = to
@@ -30,14 +30,14 @@ func TestDoctorSendsATestMessage(t *testing.T) {
 			t.Errorf("%s: %q is not in %s", to, want, out.String())
 		}
 	}
-	says("ana@example.com", nil, "✓ test message: 127.0.0.1 accepted it for a•••@example.com after ")
+	sendAndExpect("ana@example.com", nil, "✓ test message: 127.0.0.1 accepted it for a•••@example.com after ")
 	mails := server.Await(1)
 	for _, part := range []string{testmessage.Code, testmessage.Details} {
 		if !strings.Contains(string(mails[0].Data), part) {
 			t.Errorf("%q is not in %s", part, mails[0].Data)
 		}
 	}
-	says("ana@example.com", func(c *config.Config) {
+	sendAndExpect("ana@example.com", func(c *config.Config) {
 		c.Apps = append(c.Apps, config.App{Name: "second", Title: "The Second", MailFrom: "second@example.com"})
 		c.TestApp = "second"
 	}, "✓ test message: ")
@@ -45,15 +45,15 @@ func TestDoctorSendsATestMessage(t *testing.T) {
 		t.Errorf("the app's sender is not in %s", second)
 	}
 	server.SetScript(smtptest.Script{Rules: []smtptest.Rule{{Stage: smtptest.Rcpt, Reply: "550 5.1.1 no such user"}}})
-	says("bo@example.com", nil, "✗ test message: 127.0.0.1 did not accept it for b•••@example.com: ")
-	says("bo@example.com", nil, "5.1.1")
-	says("ana@example.com", func(c *config.Config) { c.TestApp = "other" }, "✗ test message: there is no app other")
-	says("ana@example.com", func(c *config.Config) { c.SMTPURL = "" }, "✗ test message: no mail server is configured")
+	sendAndExpect("bo@example.com", nil, "✗ test message: 127.0.0.1 did not accept it for b•••@example.com: ")
+	sendAndExpect("bo@example.com", nil, "5.1.1")
+	sendAndExpect("ana@example.com", func(c *config.Config) { c.TestApp = "other" }, "✗ test message: there is no app other")
+	sendAndExpect("ana@example.com", func(c *config.Config) { c.SMTPURL = "" }, "✗ test message: no mail server is configured")
 	const number = "+4915123456789"
-	says(number, nil, "✗ test message: no carrier is configured")
+	sendAndExpect(number, nil, "✗ test message: no carrier is configured")
 	carrier := apptest.NewCarrier(t)
 	s.Add("sms:\n  countries: [DE]\n  carriers: [{name: rest, type: http, url: \"" + carrier.URL + "/\", body: \"to={to}&text={text}\"}]\n")
-	says(number, nil, "✓ test message: rest accepted it for +49 151•••789 after ")
+	sendAndExpect(number, nil, "✓ test message: rest accepted it for +49 151•••789 after ")
 	carrier.Close()
-	says(number, nil, "✗ test message: rest did not accept it for +49 151•••789: ")
+	sendAndExpect(number, nil, "✗ test message: rest did not accept it for +49 151•••789: ")
 }
