@@ -26,7 +26,7 @@ func ask(h http.Handler, method, target string, headers ...string) *httptest.Res
 	return w
 }
 
-// read is the body without its encoding.
+// read returns the body without its encoding.
 func read(t *testing.T, w *httptest.ResponseRecorder) string {
 	t.Helper()
 	var from io.Reader = w.Body

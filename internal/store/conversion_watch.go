@@ -64,7 +64,7 @@ func (l *LowConversion) Columns() []Column {
 	}
 }
 
-// EventReason is the reason in the events about the period.
+// EventReason returns the reason in the events about the period.
 func (c Conversion) EventReason() string {
 	return fmt.Sprintf("%d of %d codes entered", c.Approved, c.Sends)
 }

@@ -20,8 +20,8 @@ type IdempotencyClaim struct {
 // IdempotencyKeyLife is how long a claim is kept.
 const IdempotencyKeyLife = 24 * time.Hour
 
-// IdempotencyClaimLease is how long other requests with the key get IdempotencyClaimBusy. It is
-// longer than both gates may take together.
+// IdempotencyClaimLease returns how long other requests with the key get IdempotencyClaimBusy. It
+// is longer than both gates may take together.
 func IdempotencyClaimLease() time.Duration { return 3 * CallTimeout }
 
 type IdempotencyClaimState int

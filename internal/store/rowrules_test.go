@@ -17,7 +17,7 @@ import (
 
 var gateNow = time.Date(2030, 3, 1, 12, 0, 0, 123457000, time.UTC)
 
-// askGate is an intent under one sliding rule; change adds to it.
+// askGate returns an intent under one sliding rule; change adds to it.
 func askGate(limit int, window time.Duration, change ...func(*store.Intent)) store.Intent {
 	in := store.Intent{
 		Send: store.Send{ID: uuid.UUID{15: 9}, App: "shop", Channel: recipient.Email, Purpose: "login", Recipient: recipient.Hash{1}},

@@ -171,7 +171,7 @@ func (w Words) TextsWithForms(section string) map[string]any {
 	return all
 }
 
-// Lang is the tag, such as "zh-Hans", for a page's attribute lang.
+// Lang returns the tag, such as "zh-Hans", for a page's attribute lang.
 func (w Words) Lang() string { return w.tag.String() }
 
 // Country is "Germany (DE)", or "" if code is no country's (ISO 3166-1 alpha-2).

@@ -38,14 +38,14 @@ type Vault struct {
 	Ring     *Ring             // keys of codes and encrypted recipients
 }
 
-// CountedHash is the hash by which a recipient's events are counted and found. It is the same for
-// all spellings that are folded to one.
+// CountedHash returns the hash by which a recipient's events are counted and found. It is the same
+// for all spellings that are folded to one.
 func (vault Vault) CountedHash(r recipient.Recipient) recipient.Hash { return vault.Hashes(r).Counted }
 
 // AddressHash is of the address as spelled, ignoring case.
 func (vault Vault) AddressHash(r recipient.Recipient) recipient.Hash { return r.Hash(vault.IndexKey) }
 
-// SuppressionHash is the hash by which a recipient is suppressed: of a mail address the
+// SuppressionHash returns the hash by which a recipient is suppressed: of a mail address the
 // AddressHash, and of a phone number the CountedHash, because all spellings of a number reach one
 // phone, and so one person.
 func (vault Vault) SuppressionHash(r recipient.Recipient) recipient.Hash {

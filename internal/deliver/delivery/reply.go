@@ -206,7 +206,8 @@ func (p PrivateData) isSafePathPart(part string, pieces []string) bool {
 	return true
 }
 
-// privatePieces are the texts, in lower case, by which a reply may name the recipient or the login.
+// privatePieces returns the texts, in lower case, by which a reply may name the recipient or the
+// login.
 func (p PrivateData) privatePieces() (all []string) {
 	local := strings.ToLower(p.To)
 	if at := strings.LastIndexByte(local, '@'); at >= 0 {

@@ -19,7 +19,7 @@ import (
 	vtest "sendcode/internal/verify/verification/verificationtest"
 )
 
-// browserIn is a browser in the nth network.
+// browserIn returns a browser in the nth network.
 func browserIn(n int) verification.Caller {
 	browser := vtest.Browser
 	browser.IP = netip.AddrFrom4([4]byte{10, byte(n >> 8), byte(n), 1})

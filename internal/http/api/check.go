@@ -24,7 +24,7 @@ func setKeyAndClientIP(c echo.Context, who *verification.Caller, clientIP string
 	return setClientIP(who, clientIP)
 }
 
-// check is POST /v1/verifications/{id}/check.
+// check handles POST /v1/verifications/{id}/check.
 func (a *API) check(c echo.Context, who verification.Caller, body checkBody) error {
 	if err := setKeyAndClientIP(c, &who, body.ClientIP); err != nil {
 		return err
@@ -63,8 +63,8 @@ func (a *API) checkByRecipient(c echo.Context, who verification.Caller, body che
 	return c.JSON(http.StatusOK, toCheckResultJSON(checked, who.Kind))
 }
 
-// cancel is POST /v1/verifications/{id}/cancel. A caller that may read the verification may cancel
-// it. The body is empty or {}.
+// cancel handles POST /v1/verifications/{id}/cancel. A caller that may read the verification may
+// cancel it. The body is empty or {}.
 func (a *API) cancel(c echo.Context, who verification.Caller) error {
 	if c.Request().ContentLength != 0 {
 		if err := server.ReadJSON(c, &struct{}{}); err != nil {
@@ -82,7 +82,7 @@ type reportBody struct {
 	Outcome string `json:"outcome"`
 }
 
-// report is POST /v1/verifications/{id}/outcome.
+// report handles POST /v1/verifications/{id}/outcome.
 func (a *API) report(c echo.Context, who verification.Caller, body reportBody) error {
 	return a.answerReport(c, who, func(who verification.Caller) (store.Verification, error) {
 		return a.services.Codes.Report(c.Request().Context(), who, c.Param("id"), body.Outcome)
@@ -96,7 +96,7 @@ type reportByRecipientBody struct {
 	Outcome string `json:"outcome"`
 }
 
-// reportByRecipient is POST /v1/verifications/outcome.
+// reportByRecipient handles POST /v1/verifications/outcome.
 func (a *API) reportByRecipient(c echo.Context, who verification.Caller, body reportByRecipientBody) error {
 	return a.answerReport(c, who, func(who verification.Caller) (store.Verification, error) {
 		return a.services.Codes.ReportByRecipient(c.Request().Context(),

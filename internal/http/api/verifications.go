@@ -47,7 +47,7 @@ type sendBody struct {
 	Sure *string `json:"sure"`
 }
 
-// send is POST /v1/verifications.
+// send handles POST /v1/verifications.
 func (a *API) send(c echo.Context, who verification.Caller, body sendBody) error {
 	ask, err := parseSendRequest(c, who, body)
 	if err == nil {
@@ -183,7 +183,7 @@ func setTrust(who *verification.Caller, trust string) error {
 	return nil
 }
 
-// get is GET /v1/verifications/{id}.
+// get handles GET /v1/verifications/{id}.
 func (a *API) get(c echo.Context, who verification.Caller) error {
 	v, err := a.services.Codes.Get(c.Request().Context(), who, c.Param("id"))
 	if err != nil {

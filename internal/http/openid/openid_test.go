@@ -25,7 +25,7 @@ func settings(p *openidtest.Provider) Settings {
 	}
 }
 
-// open is a client of a new provider.
+// open returns a client of a new provider.
 func open(t *testing.T) (*openidtest.Provider, *Provider) {
 	t.Helper()
 	server := openidtest.New(t, redirect)

@@ -212,7 +212,7 @@ func (page *Page) channels() []recipient.Channel {
 // web/static/work.js. https://www.w3.org/TR/trusted-types/
 const trustedTypes = "; require-trusted-types-for 'script'; trusted-types sendcode-worker"
 
-// show is GET /.
+// show handles GET /.
 func (page *Page) show(c echo.Context) error {
 	v, err := page.newVisit(c)
 	status := http.StatusOK

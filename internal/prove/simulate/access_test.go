@@ -80,7 +80,7 @@ func (r *Replica) sleep(ctx context.Context, d time.Duration) fate {
 	}
 }
 
-// access is the hook of a replica's database.
+// access is called at each access to a replica's database.
 func (r *Replica) access(ctx context.Context, method string, at sqlitetest.Stage) sqlitetest.Fault {
 	if at == sqlitetest.Committing {
 		return r.commit(ctx, method)

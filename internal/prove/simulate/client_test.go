@@ -186,9 +186,9 @@ func (w *world) troubled(r *Replica) (is bool) {
 	return is || r.isDead() || w.wrong(DatabaseAway, DatabaseSlow, LimiterAway, LimiterSlow, LimiterDeaf, LimiterStalls)
 }
 
-// tick is the interval of an outbox. It is longer than in the service, because most of the outbox's
-// reads find nothing. A lease is twice as long, so every replica notices an outage that is longer
-// than a lease.
+// tick returns the interval of an outbox. It is longer than in the service, because most of the
+// outbox's reads find nothing. A lease is twice as long, so every replica notices an outage that is
+// longer than a lease.
 func (w *world) tick() time.Duration {
 	if w.plan.Span == long {
 		return 6 * time.Minute

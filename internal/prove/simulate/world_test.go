@@ -301,7 +301,7 @@ func clock(d time.Duration) string {
 	return fmt.Sprintf("%d:%02d:%02d.%03d", d/time.Hour, d%time.Hour/time.Minute, d%time.Minute/time.Second, d%time.Second/time.Millisecond)
 }
 
-// source is a stream of random numbers of its own for each label.
+// source returns a stream of random numbers of its own for each label.
 func source(seed uint64, label string) *rand.Rand {
 	h := uint64(14695981039346656037) // FNV-1a, 64 bits
 	for _, c := range []byte(label) {

@@ -275,13 +275,13 @@ func (a *App) Serve(ctx context.Context) error {
 // Addr returns the address of the API and the page.
 func (a *App) Addr() string { return a.listeners[0].Addr().String() }
 
-// adminAddr is the API's address if the console has no listener of its own.
+// adminAddr returns the API's address if the console has no listener of its own.
 func (a *App) adminAddr() string { return a.listeners[len(a.listeners)-1].Addr().String() }
 
 // Mailbox is nil when a mail server is configured.
 func (a *App) Mailbox() *mailbox.Mailbox { return a.mailbox }
 
-// DB is the store.
+// DB returns the store.
 func (a *App) DB() *sqldb.DB { return a.db }
 
 func (a *App) close() error {

@@ -73,7 +73,7 @@ func (a *App) checkKeys(ctx context.Context) error {
 	return nil
 }
 
-// run is a job that repeats the comparison of checkKeys. Meanwhile another database may have
+// run is a job: it repeats the comparison of checkKeys. Meanwhile another database may have
 // replaced the first one, or replicas with other keys may have written rows. more is true if sealed
 // rows are still unread.
 func (k *keyCheck) run(ctx context.Context) (more bool, err error) {

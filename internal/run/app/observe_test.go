@@ -18,7 +18,7 @@ import (
 	"sendcode/internal/run/app/apptest"
 )
 
-// series are the names and labels of all that /metrics shows.
+// series returns the names and labels of all that /metrics shows.
 func series(s *apptest.Stack) (all []string) {
 	s.Helper()
 	for line := range strings.Lines(string(s.Get("/metrics").Raw)) {

@@ -10,7 +10,7 @@ import (
 	"sendcode/internal/run/config"
 )
 
-// IdentityProvider is the console's; nil if there is none.
+// IdentityProvider returns the console's identity provider; nil if there is none.
 func IdentityProvider(cfg config.Config) *auth.Provider {
 	o := cfg.Admin.OIDC
 	if !o.IsSet() {

@@ -24,7 +24,7 @@ import (
 
 const database = "SQLite format 3\x00"
 
-// archiveOf is an archive with this head before each content.
+// archiveOf returns an archive with this head before each content.
 func archiveOf(head *tar.Header, contents ...string) io.Reader {
 	var out bytes.Buffer
 	archive := tar.NewWriter(&out)

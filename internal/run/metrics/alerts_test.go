@@ -27,7 +27,7 @@ var (
 	labelName = regexp.MustCompile(`([a-z_]+)=`)
 )
 
-// labelsOfMetrics are the labels of every metric, by name.
+// labelsOfMetrics returns the labels of every metric, by name.
 func labelsOfMetrics(t *testing.T) map[string][]string {
 	t.Helper()
 	m, health := New(), func() []delivery.Health { return []delivery.Health{{Server: "app/one"}} }

@@ -18,7 +18,7 @@ import (
 	"sendcode/internal/store/storetest"
 )
 
-// owned is a database of the service's role, with the owner's connection beside it.
+// owned returns a database of the service's role, with the owner's connection beside it.
 func owned(t *testing.T) (*storetest.Fixture, *DB, *pgx.Conn) {
 	t.Helper()
 	server := shared.Server(t)

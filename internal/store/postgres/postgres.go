@@ -428,7 +428,7 @@ type seenClock struct{ now, read time.Time }
 
 func (db *DB) sawClock(now time.Time) { db.lastClock.Store(&seenClock{now, time.Now()}) }
 
-// likelyNow is the last reading of the database's clock plus the time since.
+// likelyNow returns the last reading of the database's clock plus the time since.
 func (db *DB) likelyNow() time.Time {
 	last := db.lastClock.Load()
 	return store.TruncateToMicroseconds(last.now.Add(time.Since(last.read)))

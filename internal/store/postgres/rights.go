@@ -63,7 +63,7 @@ var sendRights = map[string]string{
 	"verifications":    "SELECT, INSERT, UPDATE",
 }
 
-// serviceRights are the rights that the service needs on all its tables.
+// serviceRights returns the rights that the service needs on all its tables.
 func serviceRights() map[string]string {
 	all := map[string]string{}
 	for _, table := range sqldb.TableNames() {

@@ -111,7 +111,7 @@ func refusedBy(t *testing.T, db *DB, who, statement string) {
 	}
 }
 
-// as is the URL with another login.
+// as returns the URL with another login.
 func as(t *testing.T, address, user string) string {
 	t.Helper()
 	u := storetest.Must(url.Parse(address))(t)

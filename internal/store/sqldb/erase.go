@@ -15,8 +15,8 @@ import (
 // recipients. If one is empty, that method leaves the table as it is.
 type personalTable struct{ Erase, Forget string }
 
-// personalTables are all tables with data about recipients. Erase removes what's about @recipient
-// but the hash, Forget the hash. TestEveryColumnIsErased fails if one is missing.
+// personalTables returns all tables with data about recipients. Erase removes what's about
+// @recipient but the hash, Forget the hash. TestEveryColumnIsErased fails if one is missing.
 func (d dialect) personalTables() []personalTable {
 	// the sends are locked first, as by ResetCounters
 	ofSends := ` AND recipient = @recipient AND id ` + d.inSubquery(`

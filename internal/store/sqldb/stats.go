@@ -169,7 +169,7 @@ SELECT s.purpose, '' AS blocked_by, s.reason, 1 AS n FROM sends s%[1]s AND s.sta
 		`SELECT purpose, blocked_by, reason, `+sumColumns("n")+` FROM `+subquery+` GROUP BY 1, 2, 3 ORDER BY 1, 2, 3`, args)
 }
 
-// sumColumns is a SELECT list.
+// sumColumns returns a SELECT list.
 func sumColumns(columns ...string) string {
 	return "CAST(sum(" + strings.Join(columns, ") AS bigint), CAST(sum(") + ") AS bigint)"
 }

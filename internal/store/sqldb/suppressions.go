@@ -62,8 +62,8 @@ WHERE lifted_at IS NULL AND reason = '` + string(store.CauseHardBounce) + `' AND
 
 var LiftDisprovedOfRecipientSQL = LiftDisprovedSQL(`recipient = @recipient`)
 
-// callerClassSQL is the class of the caller whose send caused the suppression x; that of secret
-// keys if the verification is gone.
+// callerClassSQL returns the class of the caller whose send caused the suppression x; that of
+// secret keys if the verification is gone.
 func callerClassSQL(x string) string {
 	return `coalesce((SELECT v.class FROM sends c JOIN verifications v ON v.id = c.verification_id WHERE c.id = ` + x + `.send_id), '')`
 }

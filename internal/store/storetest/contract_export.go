@@ -10,7 +10,7 @@ import (
 	"sendcode/internal/store"
 )
 
-// exported are the rows of a person's export, by table, read two at a time.
+// exported returns the rows of a person's export, by table, read two at a time.
 func (f *Fixture) exported(t *testing.T, n int) (rows map[string][]map[string]any, text string) {
 	t.Helper()
 	rows = map[string][]map[string]any{}

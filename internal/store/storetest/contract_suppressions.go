@@ -195,8 +195,8 @@ func (f *Fixture) person(n int) store.Intent {
 	return in
 }
 
-// refusedAs is the outcome of a mail to recipient n that the server refused with words: the mailbox
-// does not exist.
+// refusedAs returns the outcome of a mail to recipient n that the server refused with words: the
+// mailbox does not exist.
 func refusedAs(n int, words string) store.Outcome {
 	return store.Outcome{
 		Status: store.Failed, Reason: store.ReasonRejected, Refund: true, Provider: "mx", ProviderCode: "550 5.1.1",
@@ -318,7 +318,7 @@ func evidenceInAnyOrder(t *testing.T, f *Fixture) {
 	}
 }
 
-// permutations are the letters of a text in each order.
+// permutations returns the letters of a text in each order.
 func permutations(text string) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		if text == "" {

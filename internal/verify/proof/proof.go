@@ -161,7 +161,7 @@ func (s *Signer) VerifySignature(token string) (f Claims, expires time.Time, err
 		c.Expiry.Time(), nil
 }
 
-// KeySet is the JWK Set (RFC 7517, section 5) of all public keys of the ring, as JSON.
+// KeySet returns the JWK Set (RFC 7517, section 5) of all public keys of the ring, as JSON.
 func (s *Signer) KeySet() ([]byte, error) {
 	set := jose.JSONWebKeySet{Keys: []jose.JSONWebKey{}}
 	for _, id := range s.ring.IDs() {

@@ -188,7 +188,7 @@ func (p *parsedRequest) refusedView() View {
 // database has a timeout of its own, but their sum is longer than a proxy waits.
 func decisionTimeout() time.Duration { return store.CallTimeout * 6 / 5 }
 
-// releaseTimeout is how long a request that was not decided in time may take to release its
+// releaseTimeout returns how long a request that was not decided in time may take to release its
 // Idempotency-Key, so that another replica can serve it at once. The sum of releaseTimeout and
 // decisionTimeout is the longest time until a send has its answer, unless the caller waits for the
 // outcome or the process gets no CPU time. The sum is less than the 8 s after which the proxies of

@@ -387,7 +387,7 @@ func TestCommandLeavesNothing(t *testing.T) {
 	servertest.Same(t, "the pipe, to its end", fmt.Sprint(string(text), err), "begun\n<nil>")
 }
 
-// life is the answer of a token server with this expires_in.
+// life returns the answer of a token server with this expires_in.
 func life(field string) oauthtest.Answer {
 	return oauthtest.Answer{Status: 200, Body: `{"token_type":"bearer","expires_in":` + field + `,"access_token":"a-Token.1"}`}
 }

@@ -31,7 +31,7 @@ type connCounts struct {
 	quits    int // sessions that are saying QUIT, not counted in open
 }
 
-// total is the number that the server sees.
+// total returns the number that the server sees.
 func (c connCounts) total() int { return c.open + c.quits }
 
 const (

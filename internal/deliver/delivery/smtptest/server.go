@@ -167,8 +167,8 @@ func (s *Server) Addr() (addr string) {
 	return addr
 }
 
-// URL is the server's address in the form of SENDCODE_SMTP_URL, with user, password, TLS policy and
-// a file with the server's authority.
+// URL returns the server's address in the form of SENDCODE_SMTP_URL, with user, password, TLS
+// policy and a file with the server's authority.
 func (s *Server) URL() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

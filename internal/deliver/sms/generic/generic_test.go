@@ -77,7 +77,7 @@ func genericRig() smstest.Rig {
 	return r
 }
 
-// kannelDescription is the carrier in deploy/http-carriers.yaml, with receipts.
+// kannelDescription returns the carrier in deploy/http-carriers.yaml, with receipts.
 func kannelDescription(endpoint string) Config {
 	return Config{
 		URL: endpoint +

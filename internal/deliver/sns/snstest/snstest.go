@@ -133,7 +133,7 @@ func issue(t testing.TB, template x509.Certificate, parent *x509.Certificate, pu
 	return must(x509.ParseCertificate(der))(t)
 }
 
-// Subscriber is a new process that has the topic.
+// Subscriber returns a new process that has the topic.
 func (a *Amazon) Subscriber() *sns.Topic { return sns.NewTopic(Topic, &a.client, a.Roots) }
 
 // Certificate is SNS's certificate in PEM.

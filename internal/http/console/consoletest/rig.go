@@ -123,7 +123,7 @@ func (r *Rig) PutAccount(a store.Account) {
 	r.Must(err)
 }
 
-// Phone is an authenticator app with a secret.
+// Phone returns an authenticator app with a secret.
 func (r *Rig) Phone(secret string) Device { return Device{T: r.T, Clock: r.Clock, Secret: secret} }
 
 // Entries returns the audit entries of an action, or of all, the newest first.

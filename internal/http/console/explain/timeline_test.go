@@ -121,7 +121,7 @@ func TestTimeline(t *testing.T) {
 	}
 }
 
-// threeRequests is a resend after a failed send and a refusal.
+// threeRequests returns a resend after a failed send and a refusal.
 func threeRequests() situation {
 	s := told("three requests, two sends",
 		sentAs(store.Sent, "250 2.0.0", approved, func(s *store.SendOrRefusal, v *store.Verification) {

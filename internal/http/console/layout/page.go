@@ -65,7 +65,7 @@ func NewPage(c echo.Context, title, here string) Page {
 	return p
 }
 
-// Sections are the menu's entries.
+// Sections returns the menu's entries.
 func (p Page) Sections() []MenuEntry { return MenuEntries }
 
 // InMoreMenu reports whether the page is in the submenu "More".

@@ -56,7 +56,7 @@ func actionProblemText(w texts.Words, list string, bad *fault.InvalidError, most
 	return cmp.Or(w.Get(list+".problem."+bad.Field), bad.Detail)
 }
 
-// Routes are the pages and their JSON.
+// Routes returns the pages and their JSON.
 func (handlers *Handlers) Routes() []auth.Route {
 	const get, post = http.MethodGet, http.MethodPost
 	return []auth.Route{

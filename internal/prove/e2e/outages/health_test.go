@@ -93,7 +93,7 @@ func carrier(status int, body string) func(*apptest.Stack, *servertest.Disk) {
 	}
 }
 
-// recipients is a failure in which the mail server answers each RCPT with reply.
+// recipients returns a failure in which the mail server answers each RCPT with reply.
 func recipients(reply, send, gauge string) failure {
 	return failure{
 		fail: mails(smtptest.Rule{Stage: smtptest.Rcpt, Reply: reply}), send: send,
@@ -101,7 +101,7 @@ func recipients(reply, send, gauge string) failure {
 	}
 }
 
-// texts is a failure in which a carrier answers with the status and the body.
+// texts returns a failure in which a carrier answers with the status and the body.
 func texts(status int, body, send, ready, up string) failure {
 	return failure{begin: carrier(status, body), send: send, ready: ready, doctor: "✗ service: degraded: " + ready, gauge: carrierUp, value: up}
 }

@@ -12,7 +12,7 @@ import (
 // resendKey is the key of the account.
 const resendKey = "re_S3cretOfTheAccount"
 
-// fails is a failure in Resend's words (resend.com/docs/api-reference/errors).
+// fails returns a failure in Resend's words (resend.com/docs/api-reference/errors).
 func fails(status int, name string) Said {
 	body, _ := json.Marshal(map[string]any{"statusCode": status, "name": name, "message": "Invalid recipient ada.lovelace@example.org"})
 	return Said{Status: status, Body: string(body)}

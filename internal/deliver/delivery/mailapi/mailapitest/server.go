@@ -220,7 +220,7 @@ func (s *Server) Mails() []Mail {
 	return slices.Clone(s.mails)
 }
 
-// Requests is how many came.
+// Requests returns how many requests came.
 func (s *Server) Requests() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

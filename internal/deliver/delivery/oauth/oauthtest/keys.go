@@ -23,7 +23,7 @@ var private = sync.OnceValue(func() *rsa.PrivateKey {
 	return key
 })
 
-// PrivateKey is the PEM of the key of Account.
+// PrivateKey returns the PEM of the key of Account.
 func PrivateKey() string {
 	text, err := x509.MarshalPKCS8PrivateKey(private())
 	if err != nil {

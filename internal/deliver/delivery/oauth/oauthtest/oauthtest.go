@@ -33,7 +33,7 @@ type Answer struct {
 // Hangs is an answer that comes later than any client waits.
 var Hangs = Answer{Status: 500, After: time.Hour}
 
-// Gives is an answer with a token.
+// Gives returns an answer with a token.
 func Gives(token string, seconds int) Answer {
 	return Answer{Status: 200, Body: fmt.Sprintf(`{"token_type":"Bearer","expires_in":%d,"ext_expires_in":%[1]d,"access_token":%q}`,
 		seconds, token)}
