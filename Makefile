@@ -1,10 +1,10 @@
 # Newcomers need `make run` and `make test`; `make help` lists the rest.
-# Recipes are in bash, for its arrays and pipefail.
+# Recipes use bash, because they need its arrays and pipefail.
 SHELL := bash
 
-# What is compiled names no folder of this machine, so that a second checkout, as CI's, compiles only what has changed.
+# Compiled packages contain no path of this machine. So a second checkout, such as CI's, compiles only what has changed.
 export GOFLAGS := $(strip $(GOFLAGS) -trimpath)
-# Where no home is set it is the user's; where nothing can be written there, go compiles into .cache.
+# If HOME is not set, it is the user's home directory. If nothing can be written there, go compiles into .cache.
 ifndef HOME
 export HOME := $(shell echo ~)
 endif
@@ -14,39 +14,39 @@ ifeq ($(wildcard $(HOME)/go/pkg/mod),)
 export GOPATH ?= $(CURDIR)/.cache/go
 endif
 endif
-# Older makes give what they export to recipes alone.
+# Older versions of make export variables only to recipes.
 GO = $(foreach name,HOME GOCACHE GOPATH GOFLAGS,$(if $($(name)),$(name)="$($(name))")) go
-# Not `go run`, which turns a Ctrl-C into a failure; no commit is stamped in, for
-# git refuses to name it where the checkout is another user's.
+# The program is built first, because `go run` turns a Ctrl-C into a failure. No commit is stamped into it, because
+# git refuses to name the commit of another user's checkout.
 BUILD := go build -buildvcs=false -o bin/
-# What `sendcode version` says: 0.1.0 at the tag v0.1.0, else 0.1.0-dev+ and the commit, or 0.1.0-dev without git.
+# `sendcode version` prints this: 0.1.0 at the tag v0.1.0, otherwise 0.1.0-dev+ and the commit, or 0.1.0-dev without git.
 VERSION = $(shell v=$$(sed -n 's/^const nextVersion = "\(.*\)"$$/\1/p' internal/run/app/version.go); \
 	if [ "$$(git describe --tags --exact-match --dirty 2> /dev/null)" = "v$$v" ]; then echo $$v; \
 	else echo $$v-dev$$(git rev-parse --short=12 HEAD 2> /dev/null | sed 's/^/+/'); fi)
-# Without symbols and tables for debuggers it is a third smaller; panics and profiles have their functions and lines from another table.
+# Without symbols and tables for debuggers the program is a third smaller. Panics and profiles still name functions and lines.
 PROGRAM = $(BUILD) -v -ldflags='-s -X sendcode/internal/run/app.version=$(VERSION)' ./cmd/sendcode
-# Says how many packages are compiled, for the first time takes minutes; all else that go build says passes.
-# Not by awk: Debian's reads its input in blocks, and would say nothing for the first hundred packages.
+# Prints how many packages are compiled, because the first build takes minutes. Other output of go build is printed, too.
+# The shell counts, because Debian's awk reads its input in blocks, and would print nothing for the first hundred packages.
 PROGRESS = { all=$$(go list -deps ./cmd/sendcode | wc -l) done=0; while IFS= read -r line; do case $$line in \
 	*[:\ ]*) echo "$$line" >&2 ;; \
 	*) if ((++done % 50 == 0)); then echo "compiled $$done of at most $$all packages"; fi ;; esac; done; }
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
-# Runs go test; prints a line for each package, the output of what failed, why tests were skipped, and at the end how many ran.
-# go test runs alone where gotestsum is not in the module cache and there is no network.
+# Runs go test. It prints a line for each package, the output of failed tests, why tests were skipped, and how many ran.
+# If gotestsum is not in the module cache and there is no network, plain go test runs.
 GOTESTSUM = $(if $(shell $(GO) tool -n gotestsum 2> /dev/null),go tool gotestsum --format=pkgname-and-test-fails --format-icons=text --,$(ALONE))
 ALONE = $(info gotestsum cannot be had: go test does not say what is skipped)go test
-# For each package's tests: a hang ends here with every goroutine's stack.
+# The time limit of each package's tests. A test that hangs ends then, with the stacks of all goroutines.
 TIMEOUT ?= 30m
-# Each package's tests are a program to link, every time; without tables for debuggers that takes a third less.
+# Each package's tests are a program that is linked each time. Without tables for debuggers, linking takes a third less.
 TESTFLAGS = -vet=off -ldflags=-s -p=2 -timeout=$(TIMEOUT)
-# Runs each test again, in another order: go shows the result of before for tests that passed and read nothing that has changed.
+# Runs each test again, in another order. Otherwise go shows the old result of tests that passed and whose inputs have not changed.
 AGAIN := -count=1 -shuffle=on
-# Files of tests with this tag are run by `make nightly` alone.
+# Only `make nightly` runs the test files with this tag.
 NIGHTLY := -tags=nightly
-# What checks or tests the code runs for minutes: with four times the memory it spends less time on collecting garbage.
+# Checks and tests run for minutes. With four times the memory, they spend less time on garbage collection.
 LESS_GC := GOGC=400
-# What `make race` runs: the packages that are made of goroutines, and the whole service under load and faults. RACED=./... is every test.
-# Those whose tests take longest begin first, as in LONG.
+# `make race` runs the packages that use goroutines, and the whole service under load and faults. RACED=./... runs every test.
+# The packages whose tests take longest begin first, as in LONG.
 RACED ?= ./internal/prove/e2e/parts ./internal/deliver/outbox ./quota/... ./internal/limit/gates ./internal/deliver/feedback ./internal/deliver/delivery/smtp ./internal/limit/admission \
 	./internal/http/server ./internal/deliver/webhook ./internal/limit/refusals ./internal/deliver/delivery ./internal/deliver/delivery/oauth ./internal/run/metrics ./internal/verify/humancheck/vendors ./internal/base/logs
 # The tests that say nothing under the detector are run by `make test` alone: those of rates under overload, of allocations, of how
@@ -54,12 +54,12 @@ RACED ?= ./internal/prove/e2e/parts ./internal/deliver/outbox ./quota/... ./inte
 # They are in these packages. What they run is also run by other tests there, under the detector.
 RACED_NOT := UnderOverload$$|AtCapacity$$|^TestAllocations|^TestHeldRecipients|^TestASpike|^TestStrangersMailsDelay|^TestPeopleOfAPlain|^TestRandomScheduleOfManySteps$$
 RACED_NOT_IN := ./internal/prove/e2e/parts ./internal/deliver/delivery ./internal/deliver/outbox ./internal/limit/admission ./quota
-# SQLite is C made into Go: it computes much under the race detector, is called under a lock of database/sql, and shares no memory of ours.
+# SQLite is C translated into Go. It is slow under the race detector, database/sql calls it under a lock, and it shares none of our memory.
 RACE := -race "-gcflags=modernc.org/...=-race=false -d=checkptr=0"
-# The packages with tests for each commit; `make lint` compiles the others.
+# The packages with tests for each commit. `make lint` compiles the other packages.
 TESTED = $(shell $(GO) list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' ./...)
-# The packages whose tests take longest, which begin first: the last to end would otherwise run alone. Two run at once: with
-# three, each test waited longer, and all of them together were not done sooner.
+# The packages whose tests take longest begin first, because the last one would otherwise run alone. Two run at once: with
+# three, each test waited longer, and all together took as long.
 LONG := ./internal/http/page ./internal/store/postgres ./internal/prove/e2e/... ./internal/http/console/... ./internal/run/app ./internal/verify/verification ./internal/prove/simulate
 # With UNRACED=1 `make test` leaves out what `make race` runs, for .ci/run, which runs both.
 UNRACED ?=
@@ -80,22 +80,22 @@ PEOPLE ?= 1000
 RECIPIENTS ?= 10000
 REQUESTS ?= 10000
 MUTANTS ?=
-# Debian's releases, whose engines `make engines` runs.
+# The releases of Debian whose engines `make engines` runs.
 RELEASES ?= trixie forky
-# Rows of tools/machines; "": all of them.
+# The rows of tools/machines that run; "": all rows.
 ROWS ?=
-# What `make image` builds for; "": this machine.
+# The architectures for which `make image` builds; "": this machine's.
 ARCHITECTURES ?=
 PROVE ?= ^TestProve$$|^TestMoreForms$$|^TestMonthEnds$$/Redis
 BENCH_ROUNDS ?= 5
-# Ways of tools/ways; "": all of them.
+# The ways of tools/ways that run; "": all ways.
 WAYS ?=
-# What is measured, and all that it starts, has two processors, so that machines with more give the same ratios.
+# The measured programs and their servers use two processors, so that larger machines give the same ratios.
 BENCH_CPUS ?= 0,1
 BENCH_FLAGS ?=
 BENCH = $(if $(shell command -v taskset),taskset -c $(BENCH_CPUS)) go test $(NIGHTLY) -run='^TestBench$$' -count=1 -v -timeout=6h ./tools/bench
 OUT ?= dist
-# What `make nightly` runs, one after another, and how long each part may take: three hours and a half on two processors, all together.
+# `make nightly` runs these parts one after another, each with its time limit. All together take three and a half hours on two processors.
 PARTS ?= goals tests machines engines image adoption outside prove soak sizes fuzz release simulate mutants
 BOUND_outside ?= 4m
 BOUND_adoption ?= 8m
@@ -111,7 +111,7 @@ BOUND_sizes ?= 18m
 BOUND_release ?= 12m
 BOUND_simulate ?= 10m
 BOUND_mutants ?= 19m
-# The night's sizes. Worlds, mutants and engines are of the day: seven nights run 21,000 worlds and all mutants.
+# The sizes at night. Each night has its own worlds, mutants and engines: seven nights run 21,000 worlds and all mutants.
 DAY = $(shell echo $$(($$(date +%s) / 86400 % 7)))
 NIGHT = SEEDS=3000 FROM=$$(($(DAY) * 3000 + 1)) MUTANTS=-day=$$(($(DAY) + 1)) PROVED=30000 RESTARTS=6 HELD=3m PEOPLE=300 FUZZTIME=20s RELEASES=$(word $(shell echo $$(($(DAY) % 2 + 1))),trixie forky) ROWS=today OUT=bin/night/dist
 
@@ -179,7 +179,7 @@ bench: servers ## what requests cost beside a floor, into docs/PERFORMANCE.md an
 goals: servers ## five rounds of bench, of 64 callers, against the goals of tools/bench; writes nothing
 	$(BENCH) -perf.rounds=5 -perf.callers=64 $(BENCH_FLAGS)
 
-# A target that fails runs again: its input is kept, so a fault fails again, but not the end of its time while a worker is busy (go.dev/issue/75804).
+# A target that fails runs again. Its input is kept, so a real fault fails again; a timeout while a worker is busy does not (go.dev/issue/75804).
 fuzz: servers ## every fuzz target, each for FUZZTIME=30s
 	@set -o pipefail; grep -roE '^func Fuzz\w+' --include='*_test.go' . | sed -E 's,/[^/]*:func , ,' | sort | while read -r package name; do \
 		echo "$$package $$name"; \
