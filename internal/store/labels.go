@@ -18,7 +18,7 @@ type label struct {
 // fields returns an array, so that nothing is allocated.
 func (l *Labels) fields() [1]label { return [...]label{{"reference", &l.Reference}} }
 
-// LabelColumns are in the tables sends and verifications.
+// LabelColumns returns columns of the tables sends and verifications.
 func (l *Labels) LabelColumns() []Column { return l.withColumns(nil) }
 
 // withColumns returns own, then the labels' columns. It allocates once.

@@ -126,7 +126,7 @@ func (d *Decoder) checkKind(n *yaml.Node, path string, kind yaml.Kind, want stri
 	return false
 }
 
-// IsNull is true for the value of "key:", for example.
+// IsNull returns true for the value of "key:", for example.
 func IsNull(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.Tag == "!!null" }
 
 // FindEntry returns a key of a mapping and its value, or nil for both.
@@ -174,7 +174,7 @@ func PrintablePath(s string) string {
 	return s
 }
 
-// IsControl is also true for line breaks.
+// IsControl returns true for line breaks, too.
 func IsControl(r rune) bool {
 	return r < ' ' || r == 0x7f || 0x80 <= r && r < 0xa0 || r == '\u2028' || r == '\u2029'
 }

@@ -157,7 +157,7 @@ func AddAttrs(ctx context.Context, attrs ...slog.Attr) {
 	}
 }
 
-// Attrs are for the request's access line.
+// Attrs returns the attributes of the request's access line.
 func Attrs(ctx context.Context) []slog.Attr {
 	r, ok := ctx.Value(contextKey{}).(*requestContext)
 	if !ok {

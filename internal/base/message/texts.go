@@ -69,10 +69,10 @@ func (t *TextRenderer) CheckLength(app Data, site string, codeLength int) error 
 	return errors.Join(errs...)
 }
 
-// Languages is [MailRenderer.Languages] for text messages.
+// Languages does the same as [MailRenderer.Languages], for text messages.
 func (t *TextRenderer) Languages(app string) []string { return t.forApp(app, t).locales.All() }
 
-// PreferredLocale is [MailRenderer.PreferredLocale] for text messages.
+// PreferredLocale does the same as [MailRenderer.PreferredLocale], for text messages.
 func (t *TextRenderer) PreferredLocale(app, list string) string {
 	return t.forApp(app, t).decidingTag(list)
 }

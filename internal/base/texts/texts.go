@@ -149,7 +149,7 @@ func (w Words) ProblemTranslation(slug, reason string) (title, detail string) {
 	return all[slug+".title"], cmp.Or(all[slug+"."+reason], all[slug])
 }
 
-// Section has the texts by key.
+// Section returns the texts by key.
 func (w Words) Section(name string) map[string]string { return maps.Clone(w.sections[name]) }
 
 // TextsWithForms returns the texts of a section by name, the part of a key before the dot. If keys
@@ -191,7 +191,7 @@ func (w Words) T(key string, pairs ...string) (string, error) {
 	return w.Get(key, pairs...), nil
 }
 
-// Has says whether the console has a text.
+// Has reports whether the console has a text.
 func (w Words) Has(key string) bool {
 	_, ok := w.texts[key]
 	return ok

@@ -42,7 +42,7 @@ type Vault struct {
 // for all spellings that are folded to one.
 func (vault Vault) CountedHash(r recipient.Recipient) recipient.Hash { return vault.Hashes(r).Counted }
 
-// AddressHash is of the address as spelled, ignoring case.
+// AddressHash returns the hash of the address as spelled, ignoring case.
 func (vault Vault) AddressHash(r recipient.Recipient) recipient.Hash { return r.Hash(vault.IndexKey) }
 
 // SuppressionHash returns the hash by which a recipient is suppressed: of a mail address the

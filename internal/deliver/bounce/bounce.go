@@ -107,7 +107,7 @@ func withoutOddLines(mail []byte) []byte {
 	return out
 }
 
-// unreadable is false for an unknown charset or encoding.
+// unreadable returns false for an unknown charset or encoding.
 func unreadable(err error) bool {
 	return err != nil && !message.IsUnknownCharset(err) && !message.IsUnknownEncoding(err)
 }

@@ -63,7 +63,8 @@ func (l *LastCertificate) NoteCertificate(state *tls.ConnectionState, unverified
 	}
 }
 
-// CertificateEnd is zero if no connection of the last week used TLS with a verified certificate.
+// CertificateEnd returns zero if no connection of the last week used TLS with a verified
+// certificate.
 func (l *LastCertificate) CertificateEnd() time.Time {
 	if end := l.end.Load(); end != 0 && time.Since(time.Unix(l.seenAt.Load(), 0)) < certificateKnownFor {
 		return time.Unix(end, 0)

@@ -124,7 +124,7 @@ func FormatReplyCodes(status int, code string) string {
 	return strings.TrimSpace(strconv.Itoa(status) + " " + code)
 }
 
-// MayBeAccepted is true without an error, too.
+// MayBeAccepted returns true for a nil error, too.
 func (e *Error) MayBeAccepted() bool { return e == nil || e.Class == Unknown }
 
 func (e *Error) Unwrap() error { return e.Err }

@@ -72,7 +72,7 @@ func SetHandover(ctx context.Context, may bool) {
 	}
 }
 
-// HandedOver is false if SetHandover was not called.
+// HandedOver returns false if SetHandover was not called.
 func HandedOver(ctx context.Context) bool {
 	a, ok := ctx.Value(attemptKey{}).(*attempt)
 	return ok && a.handedOver.Load()

@@ -14,7 +14,7 @@ var bubbles struct {
 	n, processors int
 }
 
-// Bubble is synctest.Test; but under the race detector it uses one processor. If two timers of a
+// Bubble calls synctest.Test. Under the race detector it uses one processor. If two timers of a
 // bubble end on two processors at the same time, they use one state of the detector, which
 // sometimes crashes the process (golang.org/issue/78156).
 func Bubble(t *testing.T, test func(*testing.T)) {

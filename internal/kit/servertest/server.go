@@ -94,7 +94,7 @@ func (s *server) signal(sig syscall.Signal) error {
 	return s.process.Signal(sig)
 }
 
-// Restart is Stop and Start.
+// Restart calls Stop and Start.
 func (s *server) Restart() error {
 	s.Stop()
 	return s.Start()

@@ -161,7 +161,8 @@ func (r *Repair) bucketsOf(v store.Verification) []string {
 	return r.recipientBuckets(v.App, v.Channel, v.Purpose, v.Recipient)
 }
 
-// recipientBuckets are under each policy.Purpose.SharedBucketName that the purpose has had.
+// recipientBuckets returns the buckets under each policy.Purpose.SharedBucketName that the purpose
+// has had.
 func (r *Repair) recipientBuckets(app string, ch recipient.Channel, purpose string, h recipient.Hash) (all []string) {
 	for _, name := range r.Policy.Get().CurrentAndFormerBucketNames(purpose) {
 		all = append(all, buckets.Recipient(app, ch, name, h))

@@ -350,7 +350,7 @@ func (a *App) storageStatus(ctx context.Context) (store.StorageStatus, error) {
 	return a.db.StorageStatus(ctx, a.core.Policy.Get().Retention)
 }
 
-// AdminTokens are for /v1/admin.
+// AdminTokens returns the tokens that /v1/admin accepts.
 func AdminTokens(c config.Config) (all []auth.Token) {
 	if c.AdminToken.IsSet() {
 		all = append(all, auth.Token{

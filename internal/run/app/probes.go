@@ -100,7 +100,7 @@ const (
 // reasonDatabaseSlow is for a database that can be written, but answers late.
 const reasonDatabaseSlow = "database_slow"
 
-// Status is for the console's pages.
+// Status returns the state that the console's pages show.
 func (a *App) Status(ctx context.Context) console.ServiceStatus {
 	s := console.ServiceStatus{Reasons: a.health.RunChecks(ctx)}
 	add := func(kind string) {

@@ -7,8 +7,8 @@ import (
 	"sendcode/internal/run/app/core"
 )
 
-// notMeURL is where recipients report unwanted mails, without the token of a mail. It is "" if the
-// service's URL is not known.
+// notMeURL returns the URL at which recipients report unwanted mails, without the token of a mail.
+// It is "" if the service's URL is not known.
 func (a *App) notMeURL() string {
 	if base := a.cfg.BaseURL(); base != "" {
 		return base + page.NotMePath

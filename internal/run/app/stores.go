@@ -188,7 +188,7 @@ func (a *App) retryAtStart(ctx context.Context, setting string, away func(error)
 	}
 }
 
-// SetRedisLogger is for the Redis client.
+// SetRedisLogger sets the logger of the Redis client.
 func SetRedisLogger(logger *slog.Logger) { redis.SetLogger(redisLogger{logger}) }
 
 // redisLogger logs the Redis client's own messages at level debug, because callers get the same

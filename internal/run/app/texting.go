@@ -104,7 +104,7 @@ func newCarrierCodeLogger(logger *slog.Logger) func(carrier string, fail *delive
 	}
 }
 
-// receiptSources is nil without carriers.
+// receiptSources returns nil if there are no carriers.
 func (a *App) receiptSources() outbox.ReceiptSources {
 	if a.carriers == nil {
 		return nil // as an interface
@@ -120,7 +120,7 @@ const (
 	lateReceiptPollDelay  = 10 * time.Minute
 )
 
-// receiptPollDelay is 0 if no carrier can be polled.
+// receiptPollDelay returns 0 if no carrier can be polled.
 func (a *App) receiptPollDelay() time.Duration {
 	switch {
 	case !slices.ContainsFunc(a.cfg.SMS.Carriers, config.SMSCarrier.Polled):

@@ -94,7 +94,7 @@ type tracedLimiter struct {
 	traces *traces.Traces
 }
 
-// Unwrap is for gates.InProcess.
+// Unwrap lets gates.InProcess look at the wrapped limiter.
 func (l tracedLimiter) Unwrap() gates.Limiter { return l.Limiter }
 
 func (l tracedLimiter) Take(ctx context.Context, r quota.Request) (quota.Decision, error) {

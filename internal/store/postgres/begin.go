@@ -358,7 +358,7 @@ func (db *DB) awaitStandby(ctx context.Context, send uuid.UUID) error {
 	return err
 }
 
-// readRepeated is for a send that has a row; see rowrules.RepeatedAnswer.
+// readRepeated reads a send that has a row; see rowrules.RepeatedAnswer.
 func (db *DB) readRepeated(ctx context.Context, in store.Intent) (_ store.BeginAnswer, err error) {
 	defer panics.Recover(panics.Batch, func() { err = store.WrapUncertain(panics.Err) })
 	story, err := db.SendDetails(ctx, in.Send.ID)

@@ -135,7 +135,7 @@ func meddle(db *DB, what int, first store.BeginAnswer, act store.AuditEntry) err
 	return err
 }
 
-// waits says whether a lock is waited for in the database.
+// waits reports whether a session of the database waits for a lock.
 func waits(t *testing.T, db *DB) bool {
 	t.Helper()
 	return one[bool](t, db.pool, `SELECT count(*) > 0 FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`)

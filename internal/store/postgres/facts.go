@@ -40,7 +40,7 @@ var gateCalls = sqlgen.NewList("u", new(beginCall), func(x *beginCall, to *sqlge
 // limit, more rows may count than that, and the answer says when the oldest of them stops counting.
 const extraHistoryRows = 100
 
-// maxHistoryRows is 0 without rules.
+// maxHistoryRows returns 0 if there are no rules.
 func maxHistoryRows(in store.Intent) int {
 	if len(in.Rules) == 0 {
 		return 0

@@ -64,7 +64,7 @@ WHERE `+t.Key+` = ANY (@keys)`, Args{"keys": keys, "names": names, "sealed": sea
 	})
 }
 
-// keysParameter is for Dialect.inList.
+// keysParameter returns the parameter for Dialect.inList.
 func keysParameter(t store.SealedTable, names []string) (any, error) {
 	if !t.UUID {
 		return names, nil

@@ -52,7 +52,7 @@ func (l *connLimit) max(unproven int, now time.Time) int {
 	return min(l.most, l.worked+trials)
 }
 
-// maxSoon is for Client.ConnLimit.
+// maxSoon returns the limit that Client.ConnLimit reports.
 func (l *connLimit) maxSoon(now time.Time) int {
 	if trials := l.trials(now); trials > 0 {
 		return min(l.most, l.worked+trials+1)

@@ -173,14 +173,14 @@ func (p *pool) paceError() *delivery.Error {
 	return nil
 }
 
-// forgetLast is pace.forgetLast.
+// forgetLast locks the pool for pace.forgetLast.
 func (p *pool) forgetLast() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.pace.forgetLast()
 }
 
-// takeLocked is takeOrReserveLocked without the pace.
+// takeLocked does the same as takeOrReserveLocked, without the pace.
 func (p *pool) takeLocked(overdue bool) (s *session, ok bool) {
 	if n := len(p.idle); n > 0 {
 		s, p.idle = p.idle[n-1], p.idle[:n-1]
@@ -245,28 +245,28 @@ func (p *pool) release(s *session, usable bool) {
 	p.serveWaitingLocked()
 }
 
-// connRefused is connLimit.connRefused.
+// connRefused locks the pool for connLimit.connRefused.
 func (p *pool) connRefused(silent bool) (othersWork bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.limit.connRefused(p.conns, silent, time.Now())
 }
 
-// mailRefused is connLimit.mailRefused.
+// mailRefused locks the pool for connLimit.mailRefused.
 func (p *pool) mailRefused() (closes bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.limit.mailRefused(p.conns, time.Now())
 }
 
-// noteOpened is connLimit.opened.
+// noteOpened locks the pool for connLimit.opened.
 func (p *pool) noteOpened(took time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.limit.opened(took, time.Now())
 }
 
-// isSilent is connLimit.isSilent.
+// isSilent locks the pool for connLimit.isSilent.
 func (p *pool) isSilent(waited time.Duration) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -364,7 +364,7 @@ func (s *Stack) AwaitMail(to string, n int) []Letter {
 	return got
 }
 
-// Await is [servertest.Await].
+// Await calls [servertest.Await].
 func (s *Stack) Await(what string, done func() bool) { s.Helper(); servertest.Await(s, what, done) }
 
 // Sleep waits as long as an answer told the client to wait.
