@@ -15,7 +15,7 @@ import (
 	"github.com/andybalholm/brotli"
 )
 
-// The encodings, best first.
+// These are the encodings, best first.
 const (
 	encodingBrotli = "br"
 	encodingGzip   = "gzip"

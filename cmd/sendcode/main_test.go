@@ -254,7 +254,7 @@ func TestDoctor(t *testing.T) {
 	}
 }
 
-// running starts a process and waits until it says so.
+// running starts a process and waits until it prints that it serves.
 func running(t *testing.T, cmd *exec.Cmd) *bufio.Reader {
 	t.Helper()
 	pipe, err := cmd.StdoutPipe()

@@ -74,8 +74,8 @@ type ExpiryCursor struct {
 
 type EventState string
 
-// The states of an event's delivery. It's given up after the webhook's last retry, or if the app no
-// longer has a webhook. EventDelivered and EventGivenUp are final.
+// These are the states of an event's delivery. It's given up after the webhook's last retry, or if
+// the app no longer has a webhook. EventDelivered and EventGivenUp are final.
 const (
 	EventPending   EventState = "pending"
 	EventDelivered EventState = "delivered"

@@ -27,10 +27,10 @@ func RecipientLockKey(s Send) int64 {
 	return int64(binary.BigEndian.Uint64(h.Sum(nil)))
 }
 
-// Reasons of failed sends. Such a send is refunded, so the usual rules don't count it. Two others
-// bound the failed sends to a recipient, over all purposes: Intent.RejectionRules count failures of
-// the address (Outcome.BadAddress) for a day, and the rule "backoff" counts others for an hour,
-// only in the limiter.
+// These are reasons of failed sends. Such a send is refunded, so the usual rules don't count it.
+// Two others bound the failed sends to a recipient, over all purposes: Intent.RejectionRules count
+// failures of the address (Outcome.BadAddress) for a day, and the rule "backoff" counts others for
+// an hour, only in the limiter.
 const (
 	ReasonRejected     = "rejected"
 	ReasonOptedOut     = "opted_out"

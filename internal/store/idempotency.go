@@ -26,7 +26,7 @@ func IdempotencyClaimLease() time.Duration { return 3 * CallTimeout }
 
 type IdempotencyClaimState int
 
-// The results of a claim.
+// These are the results of a claim.
 const (
 	IdempotencyClaimGranted    IdempotencyClaimState = iota // use IdempotencyClaimAnswer.SendID
 	IdempotencyClaimBusy                                    // another request holds it

@@ -11,8 +11,8 @@ import (
 
 type Status string
 
-// The states of a send. Queued and Sending are in flight. The others are final, except that a
-// receipt may change Sent, Unknown and Undelivered.
+// These are the states of a send. Queued and Sending are in flight. The others are final, except
+// that a receipt may change Sent, Unknown and Undelivered.
 const (
 	Queued  Status = "queued"  // waits for its next attempt
 	Sending Status = "sending" // an attempt holds the lease

@@ -85,7 +85,7 @@ func SetRateLimit(h http.Header, d quota.Decision) error {
 	return nil
 }
 
-// Canonical keys of RateLimit-Policy and RateLimit in http.Header.
+// These are canonical keys of RateLimit-Policy and RateLimit in http.Header.
 const (
 	headerPolicy = "Ratelimit-Policy"
 	headerLimit  = "Ratelimit"

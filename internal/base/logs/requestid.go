@@ -18,8 +18,8 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// Limits for an ID that a client sends, in characters. A phone number has fewer than 16, so it is
-// never a valid ID.
+// These are limits for an ID that a client sends, in characters. A phone number has fewer than 16,
+// so it is never a valid ID.
 const (
 	minLength       = 16
 	maxLength       = 64

@@ -2,8 +2,8 @@ package logs
 
 import "log/slog"
 
-// Values of the attribute "see" in warnings and errors: the section of docs/runbooks.md that says
-// how to solve the problem. A test compares them with the document.
+// These are values of the attribute "see" in warnings and errors: the section of docs/runbooks.md
+// that says how to solve the problem. A test compares them with the document.
 var (
 	SeeDatabaseAway  = see("database-away")
 	SeeDatabaseSlow  = see("database-slow")

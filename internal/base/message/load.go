@@ -22,7 +22,7 @@ const (
 	defaultPurpose = "default"
 )
 
-// The parts of a message.
+// These are the parts of a message.
 const (
 	subjectPart = iota
 	textPart

@@ -136,7 +136,7 @@ func HiddenCharacter(s string) string {
 	return ""
 }
 
-// joiningScripts are those with letters that change their form next to a joiner.
+// joiningScripts are the scripts with letters that change their form next to a joiner.
 var joiningScripts = []*unicode.RangeTable{
 	unicode.Arabic, unicode.Syriac, unicode.Mongolian, unicode.Nko, unicode.Devanagari,
 	unicode.Bengali, unicode.Gurmukhi, unicode.Gujarati, unicode.Oriya, unicode.Tamil, unicode.Telugu, unicode.Kannada,

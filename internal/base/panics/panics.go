@@ -21,7 +21,7 @@ import (
 	"sendcode/internal/base/logs"
 )
 
-// Kinds of work: values of the label "where" of sendcode_panics_total.
+// These are kinds of work: values of the label "where" of sendcode_panics_total.
 const (
 	Attempt = "attempt" // one attempt to deliver a send, or the record of its outcome
 	Batch   = "batch"   // calls of the database that share a transaction

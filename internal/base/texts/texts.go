@@ -37,7 +37,7 @@ var files embed.FS
 // file. Pages never show it.
 const remarksSection = "about"
 
-// The sections of a file.
+// These are the sections of a file.
 const (
 	PageSection    = "page"
 	PhoneSection   = "phone" // texts that replace those of the page for text messages

@@ -19,7 +19,7 @@ var browserRules = []quota.Rule{
 	{Name: "network", Scope: quota.Network, Limit: 1000, Window: time.Hour},
 }
 
-// The scopes of rules that package quota doesn't name.
+// These are the scopes of rules that package quota doesn't name.
 const (
 	CountryScope quota.Scope = "country" // one country of phone numbers
 	PrefixScope  quota.Scope = "prefix"  // phone numbers that differ only in their last four digits
@@ -56,8 +56,8 @@ const CarrierName = "carrier"
 // of callers has its own lockout.
 const LockoutName = "checks"
 
-// The rules of a lockout. Package rowrules decides them. The first one counts for each class of
-// callers separately. The second one counts all failed checks since the last right code.
+// These are the rules of a lockout. Package rowrules decides them. The first one counts for each
+// class of callers separately. The second one counts all failed checks since the last right code.
 var (
 	LockoutRule = quota.Rule{
 		Name: LockoutName, Scope: quota.Recipient, Limit: rowrules.FailedCheckLimit, Window: rowrules.FailedCheckWindow,

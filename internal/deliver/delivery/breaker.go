@@ -12,7 +12,8 @@ import (
 	"sendcode/internal/base/panics"
 )
 
-// Limits at which a breaker opens, and how long it stays open before it allows one attempt.
+// These are limits at which a breaker opens, and how long it stays open before it allows one
+// attempt.
 const (
 	FaultsToOpenBreaker     = 3
 	MinAttemptsForFaultRate = 10 // within faultRatePeriod; with fewer attempts, the rate of faults opens no breaker

@@ -9,15 +9,15 @@ import (
 	"golang.org/x/net/idna"
 )
 
-// Lengths in octets (RFC 5321 section 4.5.3.1). Erratum 1690 to RFC 3696 derives that of an
-// address.
+// These are lengths in octets (RFC 5321 section 4.5.3.1). Erratum 1690 to RFC 3696 derives that of
+// an address.
 const (
 	maxAddress   = 254
 	maxLocalPart = 64
 )
 
-// Lengths of a line in octets, without CRLF: of any line (RFC 5321 section 4.5.3.1.6), and of one
-// with an encoded word (RFC 2047 section 2).
+// These are lengths of a line in octets, without CRLF: of any line (RFC 5321 section 4.5.3.1.6),
+// and of one with an encoded word (RFC 2047 section 2).
 const (
 	maxLine       = 998
 	maxFoldedLine = 76

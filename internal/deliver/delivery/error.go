@@ -21,7 +21,8 @@ const (
 	Unknown ErrorClass = "unknown"
 )
 
-// Stages of one delivery, in order. StageRequest and StageAnswer belong to a provider's HTTP API.
+// These are stages of one delivery, in order. StageRequest and StageAnswer belong to a provider's
+// HTTP API.
 const (
 	StagePrepare     = "message" // checking and rendering, before anything is dialled
 	StageAllSetAside = "aside"   // every server, or every carrier that reaches the number, is set aside after failures

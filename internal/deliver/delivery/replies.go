@@ -32,7 +32,7 @@ const (
 	fromRcpt   = StageRcpt + " " + StageData + " " + StageBody + " " + StageDot
 )
 
-// Enhanced status codes of refusals for good.
+// These are enhanced status codes of refusals for good.
 const (
 	// noMailboxCodes mean that the mailbox or its domain doesn't exist, the address is malformed,
 	// the mailbox has moved, or the domain takes no mail (RFC 7505). Other codes 5.1.x are about

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Encoded words (RFC 2047 section 2) and their greatest lengths in characters. The first word of a
-// header is shorter, so that it fits on a line behind the header's name.
+// These are encoded words (RFC 2047 section 2) and their greatest lengths in characters. The first
+// word of a header is shorter, so that it fits on a line behind the header's name.
 const (
 	maxEncodedWord      = 75
 	maxFirstEncodedWord = 60

@@ -84,7 +84,7 @@ type EventFormat struct {
 // errMalformed: a body is too large, or neither a JSON object nor a list of objects.
 var errMalformed = errors.New("feedback: the body cannot be read")
 
-// Bounds of one request.
+// These are bounds of one request.
 const (
 	MaxBodyBytes = 1 << 20 // bytes
 	maxEvents    = 10_000

@@ -45,7 +45,8 @@ type ReceiptRecorder struct {
 	Logger   *slog.Logger
 }
 
-// Bounds of polling in each replica. One carrier allows 20 polls a second for a whole account.
+// These are bounds of polling in each replica. One carrier allows 20 polls a second for a whole
+// account.
 const (
 	pollBatch       = 10 // polls in one tick
 	PollConcurrency = 4

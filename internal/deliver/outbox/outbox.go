@@ -147,7 +147,7 @@ const (
 	DefaultWorkers = 16
 )
 
-// Bounds of the queues in memory. Sends beyond them wait in the database.
+// These are bounds of the queues in memory. Sends beyond them wait in the database.
 const (
 	DefaultCapacity = 2000 // sends that one queue holds in memory; it delivers fewer within one lease
 	// MaxPendingOutcomes is the maximum number of outcomes that are not in the database yet. If a

@@ -11,7 +11,7 @@ import (
 // such as "event-data.message.headers.message-id" or "data.to.0".
 type JSONPath []string
 
-// Bounds of a path: its steps, and the bytes of one step.
+// These are bounds of a path: its steps, and the bytes of one step.
 const (
 	maxSteps      = 32
 	maxStepLength = 64

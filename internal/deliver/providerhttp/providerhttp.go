@@ -62,7 +62,7 @@ const (
 	maxResponseBytes = 64 << 10
 )
 
-// The causes of failures, in texts without data of the request or the response.
+// These are the causes of failures, in texts without data of the request or the response.
 const (
 	ErrUnreadableAnswer  = delivery.SafeError("the answer can't be read")
 	ErrIncompleteMessage = delivery.SafeError("the message is not complete")

@@ -50,7 +50,7 @@ func noteEndpointProblem(wrong map[string]error, endpoint string) {
 // Meaning is the failure that a carrier's code stands for.
 type Meaning = providerhttp.Meaning
 
-// The meanings in the tables of codes.go.
+// These are the meanings in the tables of codes.go.
 var (
 	// MeaningRejected: this message is refused.
 	MeaningRejected = Meaning{Class: delivery.Rejected, About: delivery.AboutMessage}

@@ -44,7 +44,7 @@ type Message struct {
 // StageBudget is where a message's cost is reserved, before anything is dialled.
 const StageBudget = "budget"
 
-// Reasons of refusals.
+// These are reasons of refusals.
 const (
 	// ReasonCarrierLimit: the carrier takes no more messages for this recipient for
 	// delivery.Error.Hold.

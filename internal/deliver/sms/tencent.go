@@ -170,7 +170,7 @@ func (c *tencentCarrier) PollStatus(ctx context.Context, q StatusQuery) (Report,
 
 const maxClockDifference = time.Minute // how far Tencent's clock may be behind ours
 
-// Tencent's values of report_status.
+// These are Tencent's values of report_status.
 var (
 	statusDelivered = []string{"SUCCESS"}
 	statusFailed    = []string{"FAIL"}

@@ -28,7 +28,7 @@ import (
 // messageKind is the type of a message.
 type messageKind string
 
-// The kinds of messages that SNS posts.
+// These are the kinds of messages that SNS posts.
 const (
 	Notification             messageKind = "Notification"
 	SubscriptionConfirmation messageKind = "SubscriptionConfirmation"

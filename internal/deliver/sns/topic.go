@@ -29,7 +29,8 @@ type Topic struct {
 	known    map[string]*x509.Certificate // verified certificates by URL
 }
 
-// Bounds on fetching and keeping certificates. SNS changes its certificate about once a year.
+// These are bounds on fetching and keeping certificates. SNS changes its certificate about once a
+// year.
 const (
 	fetchTimeout          = 5 * time.Second
 	maxAnswerBytes        = 64 << 10

@@ -18,7 +18,7 @@ import (
 	"sendcode/internal/deliver/sms"
 )
 
-// Texts of a test message.
+// These are texts of a test message.
 const (
 	Code    = "000000"
 	Details = "a test of sendcode, the code opens nothing"

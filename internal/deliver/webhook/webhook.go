@@ -42,7 +42,7 @@ type Settings struct {
 	Guard     Guard
 }
 
-// The outcomes of an attempt that the observer counts.
+// These are the outcomes of an attempt that the observer counts.
 const (
 	Delivered = "delivered"
 	Retried   = "retried"
@@ -80,7 +80,7 @@ type Dependencies struct {
 	Transport http.RoundTripper
 }
 
-// Durations of the delivery.
+// These are durations of the delivery.
 const (
 	// attemptTimeout bounds one attempt, from the name's look-up to the end of the answer.
 	attemptTimeout = 15 * time.Second

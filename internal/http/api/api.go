@@ -169,7 +169,7 @@ const (
 	reportPhrase    = "report outcomes"
 )
 
-// Details of a 404.
+// These are details of a 404.
 const (
 	verificationNotFound = "There is no verification of this ID for this key: it is not known, belongs to another app or caller, or was erased."
 	pendingNotFound      = "No code can be checked by this channel, recipient, purpose and session. " +

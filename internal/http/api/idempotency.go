@@ -9,7 +9,7 @@ import (
 	"sendcode/internal/http/server"
 )
 
-// Bounds of an Idempotency-Key, in bytes.
+// These are bounds of an Idempotency-Key, in bytes.
 const (
 	minIdempotencyKeyLength = 16
 	maxIdempotencyKeyLength = 255

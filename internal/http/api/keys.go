@@ -190,7 +190,7 @@ var errNotOnPage = fault.Invalid("purpose", "unknown", "The page of the app has 
 // KeyScope is one thing that a secret key may do.
 type KeyScope string
 
-// The scopes.
+// These are the scopes.
 const (
 	KeyScopeSend  KeyScope = "send"  // request codes, and cancel verifications
 	KeyScopeCheck KeyScope = "check" // check codes, and redeem proofs

@@ -49,7 +49,7 @@ func (eh *EventHandlers) Register(e *echo.Echo) {
 	e.POST(server.ProviderEventsPath+":name", eh.receive)
 }
 
-// Outcomes of requests, beside the results of events.
+// These are outcomes of requests, beside the results of events.
 const (
 	outcomeForged      = "forged"
 	outcomeMalformed   = "malformed"

@@ -291,7 +291,7 @@ func (console *Console) readStory(ctx context.Context, id string) (store.SendDet
 	return s, err
 }
 
-// Bounds of recentSends.
+// These are bounds of recentSends.
 const (
 	maxRecentSends    = 5
 	recentSendsPeriod = 24 * time.Hour

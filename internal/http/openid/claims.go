@@ -14,7 +14,7 @@ import (
 	"golang.org/x/oauth2"
 )
 
-// Bounds of the claims about a person.
+// These are bounds of the claims about a person.
 const (
 	maxNameLength  = 200 // bytes
 	maxClaimValues = 1000

@@ -11,7 +11,7 @@ import (
 // ErrorKind classifies an Error for the message to the person.
 type ErrorKind string
 
-// The kinds.
+// These are the kinds.
 const (
 	Unavailable ErrorKind = "unavailable" // the provider can't be asked now
 	Refused     ErrorKind = "refused"     // the provider did not log the person in

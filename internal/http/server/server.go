@@ -23,7 +23,7 @@ import (
 	"sendcode/web"
 )
 
-// Limits of one request.
+// These are limits of one request.
 const (
 	maxBody           = 16 << 10 // bytes
 	readHeaderTimeout = 5 * time.Second

@@ -17,7 +17,7 @@ import (
 // Kind is the kind of a request.
 type Kind string
 
-// Kinds of requests.
+// These are kinds of requests.
 const (
 	Send  Kind = "send"  // POST /v1/verifications
 	Check Kind = "check" // POST /v1/verifications/{id}/check

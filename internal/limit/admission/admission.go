@@ -48,7 +48,7 @@ type Limiter struct {
 	refused   map[string]int     // since the start, by class
 }
 
-// Classes of requests.
+// These are classes of requests.
 const (
 	ClassStranger = "stranger"
 	ClassKnown    = "known"

@@ -36,7 +36,7 @@ type Rule struct {
 // Set has the rules of each limit, by name.
 type Set map[string][]Rule
 
-// Bounds of a request.
+// These are bounds of a request.
 const (
 	MaxKeys      = 8
 	MaxTextBytes = 200 // bounds a key, its value, and an ID

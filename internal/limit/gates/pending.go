@@ -20,7 +20,7 @@ const (
 	retryRefundAfter = 10 * time.Second
 )
 
-// pendingRefunds are those that the limiter has not made yet.
+// pendingRefunds are the refunds that the limiter has not made yet.
 type pendingRefunds struct {
 	making chan struct{} // has one element while MakePendingRefunds runs
 	added  chan struct{} // by RefundLater

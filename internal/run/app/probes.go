@@ -91,7 +91,7 @@ func burstsCheck(bursts *metrics.BackgroundCache[[]store.Burst]) server.HealthCh
 
 var errBurst = errors.New("a burst of suppressions was lifted")
 
-// Names of parts in the reasons of /readyz and in the status line of the console.
+// These are names of parts in the reasons of /readyz and in the status line of the console.
 const (
 	databasePartName = "database"
 	redisPartName    = "redis"

@@ -339,7 +339,7 @@ const KnownKeyTrust KeyTrust = "known"
 // KeyKind says whether back ends or browsers use an API key.
 type KeyKind string
 
-// The kinds of API keys.
+// These are the kinds of API keys.
 const (
 	SecretKeyKind KeyKind = "secret" // sk_…, for back ends
 	publicKeyKind KeyKind = "public" // pk_…, for browsers

@@ -336,7 +336,7 @@ func (l *loader) checkHumanChecks() {
 		if slices.ContainsFunc(c.Hooks, func(h authHook) bool { return h.App == a.Name }) {
 			at[0].AddMistake("by", "does not work in an app with a hook, whose sends come without a browser; give the hook its own app")
 		}
-		if j == 0 && c.Origins.IsSet() { // SENDCODE_ORIGINS are those of the app default
+		if j == 0 && c.Origins.IsSet() { // SENDCODE_ORIGINS has the origins of the app default
 			continue
 		}
 		if problem := a.HumanCheck.HostsProblem(a.Origins); problem != nil {

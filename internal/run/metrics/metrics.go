@@ -28,7 +28,7 @@ import (
 	"sendcode/internal/store"
 )
 
-// The outcomes of reading the configuration again.
+// These are the outcomes of reading the configuration again.
 const (
 	ReloadApplied   = "applied"
 	ReloadUnchanged = "unchanged"

@@ -27,7 +27,7 @@ func (r redactingExporter) ExportSpans(ctx context.Context, spans []sdktrace.Rea
 	return r.SpanExporter.ExportSpans(ctx, bare)
 }
 
-// Keys of attributes: first our own, then some of OpenTelemetry's.
+// These are keys of attributes: first our own, then some of OpenTelemetry's.
 const (
 	requestIDKey = attribute.Key("sendcode.request_id")
 	appKey       = attribute.Key("sendcode.app")

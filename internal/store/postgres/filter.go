@@ -34,8 +34,9 @@ func (f postgresFilter) postgresQuery() (string, sqldb.Args) {
 	return f.Query(sqldb.Postgres)
 }
 
-// The columns with which one index begins, of a send s and of kind, the subquery of
-// appChannelPurposeQuery with each combination that occurs.
+// One index begins with these columns. appChannelPurposeColumns are those of a send s.
+// combinationColumns are those of kind, the subquery of appChannelPurposeQuery that has each
+// combination which occurs.
 const (
 	appChannelPurposeColumns = "s.app, s.channel, s.purpose"
 	combinationColumns       = "kind.app, kind.channel, kind.purpose"

@@ -60,9 +60,10 @@ const (
 	byApprovedSQL = `CASE WHEN (SELECT v.approved_at FROM verifications v WHERE v.id = t.verification_id) IS NOT NULL THEN t.network ELSE '' END`
 )
 
-// onlyOwnVerificationsSQL is for SQLite, which has no index of verifications by recipient: it
-// bounds the export to those of the recipient's sends, and those that expired before @outlived,
-// whose sends may be deleted. In Postgres, each page would read all IDs again.
+// onlyOwnVerificationsSQL limits an export from SQLite, which has no index of verifications by
+// recipient. It selects the verifications of the recipient's sends, and the verifications that
+// expired before @outlived, because their sends may be deleted. In Postgres, each page would read
+// all IDs again.
 const onlyOwnVerificationsSQL = ` AND t.id IN (SELECT s.verification_id FROM sends s WHERE s.recipient = @recipient
 UNION ALL SELECT o.id FROM verifications o WHERE o.expires_at < @outlived AND o.recipient = @recipient)`
 

@@ -45,8 +45,9 @@ type DB struct {
 	forgotten int // how often counts of hours were forgotten; only used in writing transactions
 }
 
-// Pragmas of each connection (https://www.sqlite.org/pragma.html). With temp_store=MEMORY the undo
-// data of the writer's savepoints is in memory; it is small, as it has only one write's pages.
+// These are pragmas of each connection (https://www.sqlite.org/pragma.html). With temp_store=MEMORY
+// the undo data of the writer's savepoints is in memory; it is small, as it has only one write's
+// pages.
 const (
 	commonPragmas = "_pragma=busy_timeout(5000)&_pragma=foreign_keys(1)"
 	writerPragmas = commonPragmas +

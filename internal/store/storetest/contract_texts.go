@@ -221,10 +221,10 @@ func watchKnowsWhatIsUsual(t *testing.T, f *Fixture) {
 	f.sendTexts(t, 20, 4, text("+86139", "CN"))
 	f.sendTexts(t, 20, 0, text("+49170", "DE"))
 	f.Pass(3 * time.Hour)
-	f.sendTexts(t, 10, 0, text("+86138", "CN"), inApp("notices")) // 15 percent come back in all
-	f.sendTexts(t, 10, 0, text("+86138", "CN"))                   // 20 in the country, 10 in all
+	f.sendTexts(t, 10, 0, text("+86138", "CN"), inApp("notices")) // usual: 15 % of the codes are entered
+	f.sendTexts(t, 10, 0, text("+86138", "CN"))                   // usual: 20 % in the country, 10 % in all countries
 	for n := range 5 {
-		f.sendTexts(t, 10, 0, text(fmt.Sprint("+4916", n), "DE")) // 0 in the country, 10 in all
+		f.sendTexts(t, 10, 0, text(fmt.Sprint("+4916", n), "DE")) // usual: 0 % in the country, 10 % in all countries
 	}
 	f.Pass(10 * time.Minute)
 	started := f.onePause(t, watching)

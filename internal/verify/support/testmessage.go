@@ -21,7 +21,7 @@ const TestMessageTimeout = testmessage.Timeout
 // testMessageRule bounds the test messages of the whole service, because no other rule counts them.
 var testMessageRule = quota.Rule{Name: "test", Scope: quota.Global, Limit: 1, Window: time.Minute}
 
-// Reasons why a test message was not tried. Pages show texts of their own.
+// These are reasons why a test message was not tried. Pages show texts of their own.
 var (
 	ErrSuppressed = errors.New("support: the recipient is suppressed")
 	ErrNoCarrier  = testmessage.ErrNoCarrier

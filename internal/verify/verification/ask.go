@@ -53,7 +53,7 @@ type Request struct {
 	MaySend func() bool
 }
 
-// Bounds of a request's free texts, in characters.
+// These are bounds of a request's free texts, in characters.
 const (
 	maxLabelLength   = 64
 	maxSessionLength = 128

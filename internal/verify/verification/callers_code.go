@@ -9,7 +9,8 @@ import (
 	"sendcode/internal/store"
 )
 
-// Bounds of a caller's code, in characters, and of its TTL. Messages state a TTL in whole minutes.
+// These are bounds of a caller's code, in characters, and of its TTL. Messages state a TTL in whole
+// minutes.
 const (
 	minCallerCodeLength = 4
 	maxCallerCodeLength = 12

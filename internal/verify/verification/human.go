@@ -26,7 +26,7 @@ import (
 // a human check. A vendor may take seconds to check a token. Meanwhile the request holds none of
 // the recipient's slots, and package admission doesn't count it.
 
-// The results of human checks, in metrics.
+// These are the results of human checks, in metrics.
 const (
 	CheckAsked       = "asked"
 	CheckPassed      = "passed"

@@ -12,7 +12,7 @@ import (
 	"sendcode/quota"
 )
 
-// lockoutKey identifies a lockout. class is that of the callers who requested the codes.
+// lockoutKey identifies a lockout. class is the class of the callers who requested the codes.
 type lockoutKey struct {
 	app       string
 	channel   recipient.Channel

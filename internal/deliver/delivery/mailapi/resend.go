@@ -65,7 +65,7 @@ func readAnswer(a providerhttp.Response) (accepted bool, code, words string) {
 	return said.ID != "", said.Name, said.Message
 }
 
-// The meanings of a code for a mail that was not accepted.
+// These are the meanings of a code for a mail that was not accepted.
 var (
 	meansRejected = providerhttp.Meaning{Class: delivery.Rejected, About: delivery.AboutMessage}
 	// our key, sender or request: another server may do better

@@ -49,7 +49,8 @@ type Server interface {
 	// LoginProblem returns the reason why no login at the server can succeed now, and the time when
 	// this problem began. The result why is nil if no such reason is known.
 	LoginProblem() (since time.Time, why error)
-	// OnUnverified is that of delivery.LastCertificate.
+	// OnUnverified makes f be called if the server's certificate is not verified; see
+	// delivery.LastCertificate.
 	OnUnverified(f func(why error))
 	// Close ends idle connections. Deliveries under way continue; later ones fail as Temporary.
 	Close()

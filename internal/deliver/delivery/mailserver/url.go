@@ -16,7 +16,7 @@ import (
 type Config struct {
 	Host    string
 	Address string // host:port
-	// API is true if the URL is that of a provider's HTTPS API. Mails of an API leave from other
+	// API is true if the URL belongs to a provider's HTTPS API. Mails of an API leave from other
 	// hosts than Host.
 	API bool
 	// OAuth names the client whose tokens are used for the login; empty: none.

@@ -214,7 +214,7 @@ func (s *session) verify(state tls.ConnectionState) error {
 	return err
 }
 
-// Timeouts of the parts of the dialogue.
+// These are timeouts of the parts of the dialogue.
 const (
 	dialTimeout    = 10 * time.Second // opening the socket
 	keptTimeout    = 5 * time.Second  // the first step on a kept connection, which the server may have closed unnoticed

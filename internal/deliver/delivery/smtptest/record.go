@@ -103,7 +103,7 @@ func (s *Server) accept(m Message) {
 	})
 }
 
-// Texts that mails of tests contain, and errors must not.
+// These are texts that mails of tests contain, and errors must not.
 const (
 	Recipient = "ada.lovelace@example.org"
 	Code      = "493817"

@@ -21,7 +21,7 @@ import (
 // Stage is a point of the dialogue at which a rule applies.
 type Stage string
 
-// The stages, in the order of a dialogue.
+// These are the stages, in the order of a dialogue.
 const (
 	Greet     Stage = "greet"     // in place of the greeting
 	Hello     Stage = "hello"     // on EHLO or HELO
@@ -73,7 +73,7 @@ const slowPause = time.Millisecond
 // Encryption says how the server offers TLS.
 type Encryption int
 
-// The kinds of encryption.
+// These are the kinds of encryption.
 const (
 	Plain    Encryption = iota // none
 	STARTTLS                   // offered after EHLO

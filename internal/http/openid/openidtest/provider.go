@@ -22,7 +22,7 @@ import (
 	"github.com/go-jose/go-jose/v4/jwt"
 )
 
-// The client that the provider knows.
+// The provider knows this client.
 const (
 	ClientID     = "sendcode-console"
 	ClientSecret = "a secret of the client & the provider"

@@ -80,8 +80,9 @@ func (s *Stack) RedisClient() *redis.Client {
 	return s.Redis.Client(s.T)
 }
 
-// Policies of one rule each. The rules of 300 s have no cooldown, and their window is longer than a
-// burst takes on a busy machine. Roomy refuses nothing, so only failures can end a send.
+// These are policies of one rule each. The rules of 300 s have no cooldown, and their window is
+// longer than a burst takes on a busy machine. Roomy refuses nothing, so only failures can end a
+// send.
 const (
 	SevenAtMost = "    - {name: seven, scope: recipient, limit: 7, window: 300s}\n"
 	Roomy       = "    - {name: wide, scope: recipient, limit: 1000, window: 300s}\n"
@@ -93,7 +94,7 @@ const (
 const LongRules = "    - {name: short, scope: recipient, limit: 1, window: 300s}\n" +
 	"    - {name: hour, scope: recipient, limit: 5, window: 1h}\n    - {name: day, scope: recipient, limit: 10, window: 24h}\n"
 
-// Keys of browsers for the app default, and the keys of the other app, of Tenants.
+// These are keys of browsers for the app default, and the keys of the other app, of Tenants.
 const (
 	PublicKey  = "pk_0123456789abcdefghijABCDEFGHIJ"
 	AnotherKey = "sk_anotherappsabcdefghijABCDEFGHI"

@@ -55,7 +55,8 @@ type Replica struct {
 	done   chan error
 }
 
-// A recipient, its masked form in logs, and the keys of the API and of administrators.
+// Ana is a recipient, with the masked form in logs. APIKey and Token are keys of the API and of
+// administrators.
 const (
 	Ana       = "ana.maria.canary@example.com"
 	AnaMasked = "a•••@example.com"

@@ -66,7 +66,7 @@ func ownRequest(c Config, q humancheck.VendorQuery) providerhttp.Request {
 	}
 }
 
-// Problems with a vendor, for operators.
+// These are problems with a vendor, for operators.
 const (
 	errSecret       = delivery.SafeError("refuses the secret")
 	errSiteKey      = delivery.SafeError("does not know the site key, or the secret belongs to another one; reCAPTCHA needs a key of version 2")

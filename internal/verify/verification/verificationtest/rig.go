@@ -187,7 +187,7 @@ func (u unnumbered) LimiterEvents(ctx context.Context, reader, _ int64, limit in
 // Form says which limiter a service has beside the database.
 type Form int
 
-// Forms of a service in tests.
+// These are forms of a service in tests.
 const (
 	OnRedis      Form = iota
 	RedisAway         // from the start

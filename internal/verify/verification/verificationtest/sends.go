@@ -18,7 +18,7 @@ import (
 	"sendcode/quota"
 )
 
-// Recipients of the tests.
+// These are recipients of the tests.
 const (
 	Ana         = "ana.maria@example.com"
 	AnaMasked   = "a•••@example.com"
@@ -28,8 +28,8 @@ const (
 	Jamaican    = "+18765550123"
 )
 
-// Callers of the tests: the app shop with a secret key for a person that it knows, the same app for
-// a stranger, and a browser on the app's page.
+// These are callers of the tests: the app shop with a secret key for a person that it knows, the
+// same app for a stranger, and a browser on the app's page.
 var (
 	BackEnd     = verification.Caller{App: "shop", Kind: verification.BackEnd, IP: netip.MustParseAddr("192.0.2.1"), Trust: verification.SaidKnown}
 	ForStranger = verification.Caller{App: "shop", Kind: verification.BackEnd, IP: netip.MustParseAddr("192.0.2.1")}
