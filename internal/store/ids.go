@@ -79,7 +79,7 @@ func TimeOfID(id uuid.UUID) time.Time {
 func CheckIDTimeDrift(id uuid.UUID, now time.Time) error {
 	first, last := LowestID(now.Add(-MaxIDTimeDrift)), LowestID(now.Add(MaxIDTimeDrift))
 	if bytes.Compare(id[:], first[:]) < 0 || bytes.Compare(id[:], last[:]) > 0 {
-		return fmt.Errorf("%w: %w: that says %s, this %s", fault.Unavailable, ErrIDTimeDrift,
+		return fmt.Errorf("%w: %w: the ID's time is %s, the database's is %s", fault.Unavailable, ErrIDTimeDrift,
 			TimeOfID(id).Format(time.RFC3339), now.Format(time.RFC3339))
 	}
 	return nil
