@@ -23,26 +23,26 @@ const (
 	AboutUs         About = "us"         // the service made no request, or gave up before the answer
 )
 
-func (e *Error) of(all ...About) bool { return e != nil && slices.Contains(all, e.About) }
+func (e *Error) isAbout(all ...About) bool { return e != nil && slices.Contains(all, e.About) }
 
 // BefallsAll reports whether all messages through the same server or carrier would fail now.
 func (e *Error) BefallsAll() bool {
-	return e.of(AboutServer, AboutConnection, AboutPace, AboutAccount)
+	return e.isAbout(AboutServer, AboutConnection, AboutPace, AboutAccount)
 }
 
 // BadAddress reports whether the address accepts no messages. Such a send counts for the rule on
 // failures, and any other failed send for the backoff rule.
-func (e *Error) BadAddress() bool { return e.of(AboutAddress, AboutMailbox) }
+func (e *Error) BadAddress() bool { return e.isAbout(AboutAddress, AboutMailbox) }
 
 // NoteStranger sets Chosen if the failure of a stranger's message is about the recipient.
 func (e *Error) NoteStranger() {
-	if e.of(AboutRecipient, AboutAddress, AboutMailbox) {
+	if e.isAbout(AboutRecipient, AboutAddress, AboutMailbox) {
 		e.Chosen = true
 	}
 }
 
 // NoMailbox reports whether mail can never reach this address. Then it is suppressed.
-func (e *Error) NoMailbox() bool { return e.of(AboutMailbox) }
+func (e *Error) NoMailbox() bool { return e.isAbout(AboutMailbox) }
 
 // MayGoElsewhere reports whether the message may go to another server or carrier after the one
 // named way refused it for good. used has the names of all that earlier messages to the recipient
@@ -57,8 +57,8 @@ func (e *Error) NoMailbox() bool { return e.of(AboutMailbox) }
 //     are excepted, such as a recipient's opt-out or a carrier's hold.
 func (e *Error) MayGoElsewhere(way string, used, took []string) bool {
 	return e != nil && e.Class == Rejected && (e.Elsewhere ||
-		len(used) > 0 && !slices.Contains(used, way) && !e.of(AboutRecipient, AboutAddress, AboutMailbox, AboutUs) ||
-		len(took) > 0 && !slices.Contains(took, way) && e.Reason == "" && !e.of(AboutUs))
+		len(used) > 0 && !slices.Contains(used, way) && !e.isAbout(AboutRecipient, AboutAddress, AboutMailbox, AboutUs) ||
+		len(took) > 0 && !slices.Contains(took, way) && e.Reason == "" && !e.isAbout(AboutUs))
 }
 
 // BreakerResult returns what the attempt means for the breaker of the server or carrier: e if it is
@@ -67,7 +67,7 @@ func (e *Error) BreakerResult() error {
 	switch {
 	case e == nil:
 		return nil
-	case e.of(AboutUs, AboutPace):
+	case e.isAbout(AboutUs, AboutPace):
 		return ErrHealthUnknown
 	case e.Class == Rejected:
 		return nil

@@ -78,9 +78,9 @@ func (le *leases) take(w store.Work, l *lane) *flight {
 	return next
 }
 
-// of returns the attempt under which this process holds the row of a flight. The result inDoubt is
-// true if an earlier attempt may have delivered the message.
-func (le *leases) of(f *flight) (held store.AttemptID, inDoubt bool) {
+// attemptOf returns the attempt under which this process holds the row of a flight. The result
+// inDoubt is true if an earlier attempt may have delivered the message.
+func (le *leases) attemptOf(f *flight) (held store.AttemptID, inDoubt bool) {
 	le.mu.Lock()
 	defer le.mu.Unlock()
 	return f.lease, f.inDoubt

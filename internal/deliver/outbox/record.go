@@ -25,14 +25,14 @@ func (o *Outbox) finish(ctx context.Context, f *flight, out store.Outcome) {
 	defer o.endAttemptTrace(ctx, out.Status, out.Reason)
 	applied := o.retryWrite(ctx, func(ctx context.Context) (bool, error) {
 		for { // again after this process has taken over its own row
-			out.AttemptID, _ = o.leases.of(f)
+			out.AttemptID, _ = o.leases.attemptOf(f)
 			applied, err := o.Store.Finish(ctx, out)
-			if held, _ := o.leases.of(f); applied || err != nil || held == out.AttemptID {
+			if held, _ := o.leases.attemptOf(f); applied || err != nil || held == out.AttemptID {
 				return applied, err
 			}
 		}
 	})
-	held, inDoubt := o.leases.of(f)
+	held, inDoubt := o.leases.attemptOf(f)
 	if !applied {
 		o.Logger.Warn("late outcome discarded: another attempt has the lease of the send", "send", held.ID, "attempt",
 			held.Attempt,
@@ -65,7 +65,7 @@ func (o *Outbox) withEvent(ctx context.Context, f *flight, out store.Outcome) (d
 	done = out
 	defer panics.Recover(panics.Attempt)
 	s := f.work.Send
-	_, s.InDoubt = o.leases.of(f) // another process may have had the row since the work was read
+	_, s.InDoubt = o.leases.attemptOf(f) // another process may have had the row since the work was read
 	out = o.knownOutcome(ctx, s, out)
 	event, err := webhook.NewEvent(o.Policy.Get().Subscriptions[s.App], "send."+string(out.Status),
 		out.Provider == policy.TestProvider, o.IDs, o.Now())
@@ -105,7 +105,7 @@ func (o *Outbox) knownOutcome(ctx context.Context, s store.Send, out store.Outco
 func (o *Outbox) postpone(ctx context.Context, f *flight, p store.Postponement) {
 	defer o.endAttemptTrace(ctx, store.Queued, p.Reason)
 	o.retryWrite(ctx, func(ctx context.Context) (bool, error) {
-		p.AttemptID, _ = o.leases.of(f)
+		p.AttemptID, _ = o.leases.attemptOf(f)
 		return o.Store.Postpone(ctx, p)
 	})
 	f.postponed = p.AttemptID

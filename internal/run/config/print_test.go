@@ -83,8 +83,8 @@ func prints(v any, more ...string) string {
 	return b.String()
 }
 
-// in reports whether text contains the secret, in the clear or as %x and %d print it.
-func in(text, secret string) bool {
+// containsSecret reports whether text contains the secret, in the clear or as %x and %d print it.
+func containsSecret(text, secret string) bool {
 	return strings.Contains(text, secret) || strings.Contains(strings.ToLower(text), fmt.Sprintf("%x", secret)) ||
 		strings.Contains(text, strings.Trim(fmt.Sprint([]byte(secret)), "[]"))
 }
@@ -98,7 +98,7 @@ func TestSecretNeverPrints(t *testing.T) {
 		}
 		type private struct{ s Secret }
 		for _, v := range []any{s, &s, private{s}, &private{s}, []Secret{s}, map[string]Secret{"a": s}} {
-			if in(prints(v, "%p"), value) {
+			if containsSecret(prints(v, "%p"), value) {
 				t.Fatalf("%T shows the value", v)
 			}
 		}
@@ -144,7 +144,7 @@ func TestConfigurationNeverPrintsSecrets(t *testing.T) {
 			"token": token, "password": admin,
 			"database": database, "redis": redis, "smtp": smtp, "smtp2": smtp2,
 		} {
-			if in(shown, s) {
+			if containsSecret(shown, s) {
 				t.Fatalf("%s is shown", name)
 			}
 		}

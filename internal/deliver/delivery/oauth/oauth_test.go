@@ -115,8 +115,8 @@ func bubble(t *testing.T, test func(t *testing.T, server *oauthtest.Server, sour
 	})
 }
 
-// at waits until so long after began.
-func at(began time.Time, after time.Duration) {
+// sleepUntil waits until the duration after has passed since began.
+func sleepUntil(began time.Time, after time.Duration) {
 	time.Sleep(time.Until(began.Add(after))) // moves only the bubble's clock
 	synctest.Wait()
 }
@@ -148,19 +148,19 @@ func TestRenewal(t *testing.T) {
 			})
 		}
 		callers.Wait()
-		at(began, 48*time.Second-1)
+		sleepUntil(began, 48*time.Second-1)
 		servertest.Same(t, "requests before", server.Asked(), 1)
-		at(began, 50*time.Second)
+		sleepUntil(began, 50*time.Second)
 		servertest.Same(t, "requests", server.Asked(), 2)
 		expectToken(t, source, "first")
-		at(began, 53*time.Second)
+		sleepUntil(began, 53*time.Second)
 		expectToken(t, source, "second")
 		servertest.Same(t, "said", said(), "")
 	}, oauthtest.Gives("first", 60), second)
 }
 
 // If a server does not answer, or refuses, the old token is used until its end. Then a call fails
-// at once and says why. The next token comes within 20 s of the server's return.
+// sleepUntil once and says why. The next token comes within 20 s of the server's return.
 func TestOutage(t *testing.T) {
 	for name, c := range map[string]struct {
 		answer oauthtest.Answer
@@ -173,26 +173,26 @@ func TestOutage(t *testing.T) {
 			bubble(t, func(t *testing.T, server *oauthtest.Server, source *oauth.Source, said func() string) {
 				began := time.Now()
 				_, _ = source.Token(t.Context(), "")
-				at(began, 59*time.Second)
+				sleepUntil(began, 59*time.Second)
 				expectToken(t, source, "first")
 				_, why := source.Problem()
 				servertest.Same(t, "the problem while there is a token", why, nil)
 				if !strings.HasPrefix(said(), "m365 "+c.why) {
 					t.Errorf("said %q", said())
 				}
-				at(began, 61*time.Second)
+				sleepUntil(began, 61*time.Second)
 				expectToken(t, source, c.why)
 				since, why := source.Problem()
 				if why == nil || since.Sub(began) != 60*time.Second {
 					t.Errorf("%v since %v", why, since.Sub(began))
 				}
 				asked := server.Asked()
-				at(began, 161*time.Second)
+				sleepUntil(began, 161*time.Second)
 				if n := server.Asked() - asked; n < 5 || n > 10 {
 					t.Errorf("%d requests in 100 s", n)
 				}
 				server.Answer(oauthtest.Gives("next", 3600))
-				at(began, 181*time.Second)
+				sleepUntil(began, 181*time.Second)
 				expectToken(t, source, "next")
 				if lines := strings.Split(said(), "; "); len(lines) != 2 || lines[1] != "m365 <nil>" {
 					t.Errorf("said %q", lines)
@@ -242,7 +242,7 @@ func TestRefusedTokens(t *testing.T) {
 		refuse("first", "second")
 		refuse("second", "")
 		servertest.Same(t, "requests", server.Asked(), 2)
-		at(began, 49*time.Second)
+		sleepUntil(began, 49*time.Second)
 		refuse("second", "third")
 		refuse("third", "fourth")
 		refuse("fourth", "")
