@@ -13,7 +13,7 @@ import (
 type TextLimits struct {
 	// Measure counts the segments that a text takes on the air.
 	Measure func(text string) int
-	// Segments is how many one text may take.
+	// Segments is how many segments one text may take.
 	Segments int
 	// Site is the host that the last line of a text message names if the request names no other
 	// site; see originLine. If both are empty, the message has no such line.

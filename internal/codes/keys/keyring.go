@@ -119,7 +119,7 @@ func (r *Ring) derive(d derivation) (derivedKey, error) {
 	return derivedKey{key, aead}, nil
 }
 
-// String says how many keys there are, and nothing of them.
+// String returns the number of keys, and no part of a key.
 func (r Ring) String() string {
 	return fmt.Sprintf("keys(%d redacted)", len(r.content().keys))
 }

@@ -248,7 +248,7 @@ func TestActionFormsAskAgain(t *testing.T) {
 // After an action the page reads the rows again and shows the current state. It doesn't say that a
 // message was sent if no server has accepted it. After a reset it names the rules and stops that a
 // reset does not lift.
-func TestActsSayWhatIsSo(t *testing.T) {
+func TestActionsShowTheCurrentState(t *testing.T) {
 	r, b := loggedIn(t)
 	done := func(page, act string, says ...string) {
 		t.Helper()
@@ -289,7 +289,7 @@ func TestActsSayWhatIsSo(t *testing.T) {
 
 // After a change of an account the page shows the account's current state, not only that something
 // was changed.
-func TestAccountChangesSayWhatIsSo(t *testing.T) {
+func TestAccountChangesShowTheCurrentState(t *testing.T) {
 	r, b := loggedIn(t)
 	change := func(do string, more url.Values, says string) {
 		t.Helper()
@@ -314,7 +314,7 @@ func TestAccountChangesSayWhatIsSo(t *testing.T) {
 
 // After a suppression was added or lifted, the list of its recipient shows whether the recipient is
 // suppressed now.
-func TestSuppressionActsSayWhatIsSo(t *testing.T) {
+func TestSuppressionActionsShowTheCurrentState(t *testing.T) {
 	r, b := loggedIn(t)
 	const page = "/admin/suppressions"
 	_, hash := r.recipient("bo@example.com")

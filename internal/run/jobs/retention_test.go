@@ -69,8 +69,8 @@ func TestManyOldRowsGoAFewAtATime(t *testing.T) {
 	})
 }
 
-// little is a database that has few partitions ahead, or whose EnsurePartitions fails.
-type little struct {
+// scarcePartitions is a database that has few partitions ahead, or whose EnsurePartitions fails.
+type scarcePartitions struct {
 	*sqlitetest.DB
 	mu    sync.Mutex
 	until time.Time
@@ -78,7 +78,7 @@ type little struct {
 	asked int
 }
 
-func (l *little) EnsurePartitions(context.Context) (time.Time, error) {
+func (l *scarcePartitions) EnsurePartitions(context.Context) (time.Time, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.asked++
@@ -87,7 +87,7 @@ func (l *little) EnsurePartitions(context.Context) (time.Time, error) {
 
 // say sets the result of EnsurePartitions. It returns how often EnsurePartitions was called since
 // the last call of say.
-func (l *little) say(until time.Time, err error) (asked int) {
+func (l *scarcePartitions) say(until time.Time, err error) (asked int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	asked, l.asked, l.until, l.err = l.asked, 0, until, err
@@ -98,7 +98,7 @@ func (l *little) say(until time.Time, err error) (asked int) {
 // enough partitions the database is not asked at every tick.
 func TestLittleRoomIsTold(t *testing.T) {
 	vtest.InBubbleIdle(t, func(s *vtest.Settings) { s.Tick = 5 * time.Second }, func(r *vtest.Rig) {
-		db := &little{DB: sqlitetest.Open(r.T, time.Now), until: time.Now().AddDate(0, 4, 0)}
+		db := &scarcePartitions{DB: sqlitetest.Open(r.T, time.Now), until: time.Now().AddDate(0, 4, 0)}
 		r.Svc = r.ReplicaOn(db, r.MailServer, r.Carrier)
 		r.Start()
 		told := func() int { return strings.Count(r.Printed.String(), "no partition for coming weeks") }

@@ -67,7 +67,7 @@ const (
 	burstsEvery       = 10 * time.Second
 	PrefixWatchEvery  = time.Minute // one run of all replicas together
 	conversionEvery   = time.Minute // one run of all replicas together
-	// Each replica reads so often for which apps strangers are asked for a human check.
+	// Each replica reads this often which apps require a human check of strangers.
 	lowConversionsEvery = 10 * time.Second
 
 	RetentionRowsPerRun    = 2000 // the most rows of each table

@@ -70,8 +70,8 @@ func (p *pool) acquire(ctx context.Context, patience time.Duration) (s *session,
 	if t == nil {
 		return s, ok, fail
 	}
-	grow := time.NewTimer(growAfter)
-	defer grow.Stop()
+	growTimer := time.NewTimer(growAfter)
+	defer growTimer.Stop()
 	turn, stopping := time.NewTicker(maxPaceWait), delivery.Stopping(ctx)
 	defer turn.Stop()
 	var crowded <-chan time.Time
@@ -80,7 +80,7 @@ func (p *pool) acquire(ctx context.Context, patience time.Duration) (s *session,
 		select {
 		case s := <-t.served:
 			return s, true, nil
-		case <-grow.C:
+		case <-growTimer.C:
 			p.markOverdue(t)
 			crowded = time.After(patience - growAfter)
 		case <-crowded:
