@@ -50,7 +50,8 @@ func TestInABrowser(t *testing.T) {
 		aReloadKeepsTheConfirmedCard, theFirstCardWaitsForNoNumbers, offline,
 		aBrowserThatIsWrongAboutItsConnection, aFailureIsSaidUntilTheNextAct, aChangeOfClocks,
 		aWidgetFollowsItsPagesLanguage, aReturnByItself, aCodeFromATextMessage,
-		aBounceChangesTheCard, aWidgetKeepsTokens, aWidgetSolvesAWorkChallenge, strangersAreAsked, workReplacesAVendorThatFails, aWidgetWithoutACheck,
+		aBounceChangesTheCard, aWidgetKeepsTokens, aWidgetSolvesAWorkChallenge, strangersAreAsked,
+		workReplacesAVendorThatFails, aWidgetWithoutACheck,
 		aWidgetWhoseVendorIsBlocked, aPageShowsItsOwnCheck, aWidgetsVendorIsTakenAway, aVendorUnderADialog)
 	inNewTabs(t, browser, guests...)
 	t.Run("aWidgetShowsAVendor", func(t *testing.T) {

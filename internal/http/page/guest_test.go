@@ -21,11 +21,13 @@ type guest struct {
 var guests = []func(*testing.T, *browsertest.Tab){
 	answersMoveNoFocus, answersMoveNoFocusOutOfASlot, answersMoveNoFocusOutOfAFrame, aRedrawnWidgetKeepsTheFocus,
 	aNewCardWaitsForAnInputMethod, aLateAutofocusFollowsTheBrowser,
-	othersAnswerEachRequest, answersWithoutStatusOrHeaders, aCacheAnswersLooks, aServiceWorker, aWrongConclusionIsCorrected, aModuleNeverComes,
+	othersAnswerEachRequest, answersWithoutStatusOrHeaders, aCacheAnswersLooks, aServiceWorker,
+	aWrongConclusionIsCorrected, aModuleNeverComes,
 	aWorkerOfAnotherScript, aScriptErrorEndsTheWait,
 	aProofEndsBeforeATick, aClockThatIsWrong, aClockThatIsSet, aReloadWithAWrongClock, anOldAnswerToASend, durationsGrowWithoutATimeZone,
 	eachUseOfAnEndedProofFails, aCodeEndsWhileATabSleeps, anOfferEndsWhileATabSleeps,
-	aBrowserAlwaysReportsOffline, aBrowserReportsOfflineAtTheFirstCard, backAfterTheConfirmation, aDuplicatedTab, theFieldHasRoomForAFillersMark,
+	aBrowserAlwaysReportsOffline, aBrowserReportsOfflineAtTheFirstCard, backAfterTheConfirmation,
+	aDuplicatedTab, theFieldHasRoomForAFillersMark,
 	wrongHintsChangeNothing, aMessageWithoutACode, aPageOfXHTML,
 }
 

@@ -78,19 +78,19 @@ type scarcePartitions struct {
 	asked int
 }
 
-func (l *scarcePartitions) EnsurePartitions(context.Context) (time.Time, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.asked++
-	return l.until, l.err
+func (sp *scarcePartitions) EnsurePartitions(context.Context) (time.Time, error) {
+	sp.mu.Lock()
+	defer sp.mu.Unlock()
+	sp.asked++
+	return sp.until, sp.err
 }
 
 // say sets the result of EnsurePartitions. It returns how often EnsurePartitions was called since
 // the last call of say.
-func (l *scarcePartitions) say(until time.Time, err error) (asked int) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	asked, l.asked, l.until, l.err = l.asked, 0, until, err
+func (sp *scarcePartitions) say(until time.Time, err error) (asked int) {
+	sp.mu.Lock()
+	defer sp.mu.Unlock()
+	asked, sp.asked, sp.until, sp.err = sp.asked, 0, until, err
 	return asked
 }
 
