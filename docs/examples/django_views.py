@@ -14,6 +14,6 @@ def enter(request):
     asked = request.session.setdefault("asked", {})
     status, answer = check(asked.get("id"), request.POST.get("code", ""), request.META["REMOTE_ADDR"])
     if "proof" in answer: asked["proof"], request.session.modified = answer["proof"], True
-    if "proof" in asked: status, answer = codes("/v1/proofs/redeem", {"proof": asked["proof"]}, "redeem-" + asked["id"])  # again, if an answer was lost
+    if "proof" in asked: status, answer = codes("/v1/proofs/redeem", {"proof": asked["proof"]}, "redeem-" + asked["id"])  # again, if the answer was lost or another program's
     if "to" in answer: del request.session["asked"]; return HttpResponse(f"Welcome, {answer['to']}", "text/plain")  # log the address in here
-    return JsonResponse(shown(answer, "status", "attempts_remaining", "detail"), status=status)
+    return JsonResponse(shown(answer, "status", "attempts_remaining", "detail"), status=503 if "proof" in asked and status < 300 else status)

@@ -11,9 +11,9 @@ app.post('/code', async ({ body = {}, session, ip }, response) => { // behind a 
 });
 app.post('/code/check', async ({ body = {}, session: { asked = {} }, ip }, response) => {
   const [status, { status: state, proof, attempts_remaining, detail }] = await check(asked.id, body.code, ip);
-  asked.proof ??= proof; // it is redeemed again if an answer is lost
+  asked.proof ??= proof; // it is redeemed again if the answer is lost, or another program's
   const [redeemed, proven] = asked.proof ? await ask('/v1/proofs/redeem', { proof: asked.proof }, `redeem-${asked.id}`) : [status, {}];
   if (proven.to) { delete asked.id; delete asked.proof; } // a proof that stays would let any code in
   if (proven.to) return response.type('text').send(`Welcome, ${proven.to}`); // log the proven address in here
-  response.status(redeemed).json({ status: state, attempts_remaining, detail: proven.detail ?? detail });
+  response.status(asked.proof && redeemed < 300 ? 503 : redeemed).json({ status: state, attempts_remaining, detail: proven.detail ?? detail });
 }).listen(process.env.PORT);

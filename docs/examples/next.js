@@ -7,7 +7,8 @@ export async function POST(request) {
     headers: { Authorization: `Bearer ${process.env.CODES_KEY}`, 'Content-Type': 'application/json' }, signal: AbortSignal.timeout(10_000),
   }).catch(() => null);
   const proven = await answer?.json().catch(() => null); // anyone can change channel and purpose in the page
-  const ours = proven?.to || proven?.request_id && answer.status < 500; // a firewall or a proxy may have answered instead
+  const refused = answer?.status < 500 && `${proven?.type}`.includes('/problems/') && proven.request_id;
+  const ours = answer?.ok && proven?.approved_at || refused; // a firewall or a proxy may have answered instead
   if (!ours) return new Response('Please try again.', { status: 503 });
   if (proven.channel !== 'email' || proven.purpose !== 'default') return new Response('Ask for a new code.', { status: 403 });
   return new Response(`Welcome, ${proven.to}`); // log the person in here

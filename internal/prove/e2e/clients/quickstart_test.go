@@ -21,7 +21,7 @@ import (
 	"sendcode/internal/run/app/apptest"
 )
 
-const mostLines = 12 // the most lines of a back end
+const mostLines = 18 // the most lines of a back end
 
 // quickStarts makes a program of each snippet of docs/quickstart.md. The program is called with
 // `send <to> <client_ip> <id or ""> <key>` or `check <id> <code> <client_ip>`.

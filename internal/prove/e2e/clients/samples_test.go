@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/http/cookiejar"
 	"net/http/httptest"
+	"net/http/httputil"
 	"net/url"
 	"os"
 	"os/exec"
@@ -22,7 +23,7 @@ import (
 )
 
 // maxSample is how long a back end in a framework may be, in lines.
-const maxSample = 19
+const maxSample = 21
 
 // samples are the back ends of docs/examples and docs/quickstart.md, by framework. A sample has its
 // files, a program around them that listens at PORT, and the commands that install and run both.
@@ -109,9 +110,10 @@ func TestSamplesOfFrameworks(t *testing.T) {
 			p.starts(dir, program)
 			if sample.proof {
 				p.signsInByProof()
-				newShopper(t, s, p.to).hearsAnother(dir, program)
+				newShopper(t, s, "later."+p.to).hearsAnother(dir, program)
 			} else {
 				p.signsInByCode()
+				newShopper(t, s, "later."+p.to).triesLater(dir, program)
 			}
 		})
 	}
@@ -228,24 +230,116 @@ func (sh *shopper) saysWhatIsWrong(path, json string) {
 	}
 }
 
-// hearsAnother starts the back end beside a program that answers in the service's place, for
-// example a firewall or a proxy. The back end then knows nothing about the proof, so it lets the
-// person try again.
+// impostor passes requests to the service. While answer is set, it answers in the service's place,
+// as do a firewall, a proxy, a captive portal, and another service under the same name.
+type impostor struct {
+	*httptest.Server
+	answer func(http.ResponseWriter)
+	only   string // the path to which it answers; "": to each
+}
+
+func newImpostor(t *testing.T, s *apptest.Stack) *impostor {
+	t.Helper()
+	service, err := url.Parse(s.Replicas[0].Base)
+	apptest.Must(t, err)
+	passed, i := httputil.NewSingleHostReverseProxy(service), &impostor{}
+	i.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.URL.Path == "/portal":
+			_, _ = io.WriteString(w, "<!doctype html><title>Log in to this network</title>")
+		case i.answer != nil && (i.only == "" || i.only == r.URL.Path):
+			i.answer(w)
+		default:
+			passed.ServeHTTP(w, r)
+		}
+	}))
+	t.Cleanup(i.Close)
+	return i
+}
+
+// answers calls try once for each answer of another program, which the impostor gives meanwhile.
+// The program of a back end must name no answer good, and live on.
+func (i *impostor) answers(try func(what string)) {
+	for _, status := range []int{200, 201, 202, 204, 400, 401, 403, 404, 409, 422, 429, 500, 502, 503} {
+		for _, body := range []string{
+			"", "{}", "null", "[]", "0", `"blocked"`, `[{"id":"verification-1"}]`, "\x00\xff",
+			"<!doctype html><title>Blocked</title>",
+			`{"message":"blocked"}`, `{"error":"blocked","request_id":"r"}`, `{"type":"about:blank","status":403,"request_id":"r"}`,
+			`{"type":{"a":1},"to":["eve@example.com"]}`, `{"type":"https://shop.example/problems/not-found","title":"Not Found"}`,
+			`{"id":"verification-1","status":"expired","send":true,"channels":[null]}`, `{"to":"eve@example.com","proof":"a.b.c"}`,
+		} {
+			i.answer = func(w http.ResponseWriter) {
+				w.Header().Set("Content-Type", "application/json")
+				w.WriteHeader(status)
+				_, _ = io.WriteString(w, body)
+			}
+			try(fmt.Sprint(status, " ", body))
+		}
+	}
+	for _, status := range []int{301, 302, 303, 307, 308} {
+		i.answer = func(w http.ResponseWriter) {
+			w.Header().Set("Location", "/portal")
+			w.WriteHeader(status)
+		}
+		try(fmt.Sprint("a redirect, ", status))
+	}
+	for _, half := range []string{"", `{"channel":"email","purpose":"default","to":"ana@exam`, "<!doctype html>"} {
+		i.answer = func(w http.ResponseWriter) {
+			w.Header().Set("Content-Length", "500")
+			_, _ = io.WriteString(w, half)
+			_ = http.NewResponseController(w).Flush()
+			panic(http.ErrAbortHandler)
+		}
+		try("half an answer: " + half)
+	}
+	i.answer = nil
+}
+
+// triesLater meets another program at each stage of a sign-in by code. The person reads that it
+// can't be done right now, and gets in later with the same code and the same proof.
+func (sh *shopper) triesLater(dir string, command []string) {
+	sh.Helper()
+	other := newImpostor(sh.T, sh.s)
+	sh.starts(dir, command, "CODES_URL="+other.URL)
+	fails := func(path string, form url.Values) {
+		sh.Helper()
+		other.answers(func(what string) {
+			sh.Helper()
+			if got, said := sh.post(path, form); got != http.StatusServiceUnavailable || strings.Contains(said, "Welcome") {
+				sh.Errorf("%s, another program answers %s: %d %s", path, what, got, said)
+			}
+		})
+	}
+	to := url.Values{"to": {sh.to}}
+	fails("/code", to)
+	if status, body := sh.post("/code", to); status != http.StatusAccepted {
+		sh.Fatalf("a code later: %d %s", status, body)
+	}
+	code := url.Values{"code": {sh.s.CodeIn(sh.s.AwaitMail(sh.to, 1)[0])}}
+	fails("/code/check", code)
+	other.only = "/v1/proofs/redeem"
+	fails("/code/check", code)
+	if status, body := sh.post("/code/check", code); body != "Welcome, "+sh.to {
+		sh.Errorf("the same code later: %d %s", status, body)
+	}
+}
+
+// hearsAnother meets another program in place of the service that redeems a proof. Nothing is known
+// about the proof then, so the person may try it again.
 func (sh *shopper) hearsAnother(dir string, command []string) {
 	sh.Helper()
-	status, body := http.StatusOK, ""
-	other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		w.WriteHeader(status)
-		_, _ = io.WriteString(w, body)
-	}))
-	sh.Cleanup(other.Close)
+	other := newImpostor(sh.T, sh.s)
 	sh.starts(dir, command, "CODES_URL="+other.URL)
-	for _, status = range []int{http.StatusOK, http.StatusForbidden, http.StatusNotFound, http.StatusBadGateway} {
-		for _, body = range []string{"", "{}", "null", "[]", `{"message":"blocked"}`, "<!doctype html><title>Blocked</title>"} {
-			if got, said := sh.post("/sign-in", url.Values{"proof": {"a.b.c"}}); got != http.StatusServiceUnavailable {
-				sh.Errorf("another one answers %d %s: %d %s", status, body, got, said)
-			}
+	sent := sh.s.Post("/v1/verifications", fmt.Sprintf(`{"channel":"email","to":%q,"client_ip":"198.18.0.7"}`, sh.to))
+	proof := url.Values{"proof": {sh.s.Check(0, sent.ID, sh.s.CodeIn(sh.s.AwaitMail(sh.to, 1)[0])).Proof}}
+	other.answers(func(what string) {
+		sh.Helper()
+		if got, said := sh.post("/sign-in", proof); got != http.StatusServiceUnavailable || strings.Contains(said, "Welcome") {
+			sh.Errorf("another program answers %s: %d %s", what, got, said)
 		}
+	})
+	if status, body := sh.post("/sign-in", proof); body != "Welcome, "+sh.to {
+		sh.Errorf("the same proof later: %d %s", status, body)
 	}
 }
 
