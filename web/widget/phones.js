@@ -15,8 +15,11 @@ export const attend = (root) => attendPhones(root, new URL(SENDCODE.plans, new U
 
 const other = (channel) => channel === 'sms' ? 'email' : 'sms';
 
-// field is that for a number.
+// field is that for a number. A number without its country code may have been refused before the
+// countries were known. Since their choice is now there, the person need not type the code.
 export function field(w, its, countries, country) {
+  const { BadAddress: refusals } = w; // this module has all texts about numbers
+  if (countries.length > 0 && its.wrong === refusals.no_country_code) its.wrong = w.CountryCheck;
   const text = hinted(w, countries, country);
   const hint = h('p', { id: 'phone-hint', class: 'under', 'data-text': countries.length > 1 && w.PhoneHint }, text);
   return entry(w, 'phone', { type: 'tel', autocomplete: 'tel', maxlength: 64 }, { ...its, hint }, choiceOfCountry(w, countries, country));

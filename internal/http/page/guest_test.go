@@ -25,7 +25,7 @@ var guests = []func(*testing.T, *browsertest.Tab){
 	aWrongConclusionIsCorrected, aModuleNeverComes,
 	aWorkerOfAnotherScript, aScriptErrorEndsTheWait,
 	aProofEndsBeforeATick, aClockThatIsWrong, aClockThatIsSet, aReloadWithAWrongClock, anOldAnswerToASend, durationsGrowWithoutATimeZone,
-	eachUseOfAnEndedProofFails, aCodeEndsWhileATabSleeps, anOfferEndsWhileATabSleeps,
+	eachUseOfAnEndedProofFails, aCodeEndsWhileATabSleeps, anOfferEndsWhileATabSleeps, aNumberBeforeTheCountries,
 	aBrowserAlwaysReportsOffline, aBrowserReportsOfflineAtTheFirstCard, backAfterTheConfirmation,
 	aDuplicatedTab, theFieldHasRoomForAFillersMark,
 	wrongHintsChangeNothing, aMessageWithoutACode, aPageOfXHTML,
