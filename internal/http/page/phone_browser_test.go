@@ -60,6 +60,7 @@ func numbersWhileTheyAreTyped(t *testing.T, browser context.Context) {
 const messages = `(() => {
   window.OTPCredential = class {};
   window.waits = [];
+  navigator.credentials ?? Object.defineProperty(navigator, 'credentials', { value: {} }); // WebKitGTK has none
   navigator.credentials.get = ({ otp, signal }) => new Promise((resolve, reject) => {
     waits.push({ transport: otp.transport.join(), came: (code) => resolve({ code }), fails: reject, signal });
     signal.addEventListener('abort', () => reject(signal.reason));
