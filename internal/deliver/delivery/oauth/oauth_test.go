@@ -216,7 +216,7 @@ func TestFirstRequestIsBounded(t *testing.T) {
 // Tokens of a second do not burden the token server.
 func TestShortestLife(t *testing.T) {
 	bubble(t, func(t *testing.T, server *oauthtest.Server, _ *oauth.Source, _ func() string) {
-		at(time.Now(), 9*time.Second)
+		sleepUntil(time.Now(), 9*time.Second)
 		servertest.Same(t, "requests in 9 s", server.Asked(), 2)
 	}, oauthtest.Gives("x", 1))
 }
