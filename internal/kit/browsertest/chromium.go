@@ -2,6 +2,8 @@ package browsertest
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"os"
 	"testing"
 	"testing/fstest"
@@ -90,8 +92,33 @@ func (c chromiumTab) keys(text string) error { return c.do(chromedp.KeyEvent(tex
 
 func (c chromiumTab) show(look Look) error { return c.do(look.Apply()) }
 
+// picture returns a picture of the whole page. Beyond the window, Chromium moves a page aside that
+// is written from right to left. So for its picture the window has such a page's height.
 func (c chromiumTab) picture() ([]byte, error) {
-	return chromedp.Run(c.ctx, chromedp.FullScreenshot(100))
+	text, err := c.eval(`JSON.stringify({ rtl: getComputedStyle(document.documentElement).direction === 'rtl',
+		width: innerWidth, height: innerHeight, whole: document.documentElement.scrollHeight })`)
+	if err != nil {
+		return nil, err
+	}
+	var is struct {
+		RTL                  bool
+		Width, Height, Whole int64
+	}
+	if err := json.Unmarshal([]byte(text), &is); err != nil {
+		return nil, err
+	}
+	if !is.RTL {
+		return chromedp.Run(c.ctx, chromedp.FullScreenshot(100))
+	}
+	resize := func(height int64) error {
+		return c.do(Command(emulation.SetDeviceMetricsOverride,
+			emulation.SetDeviceMetricsOverrideParams{Width: is.Width, Height: height, DeviceScaleFactor: 1}))
+	}
+	if err := resize(max(is.Height, is.Whole)); err != nil {
+		return nil, err
+	}
+	png, err := chromedp.Run(c.ctx, chromedp.CaptureScreenshot())
+	return png, errors.Join(err, resize(is.Height))
 }
 
 // Apply sets the look of a tab of Chromium.
