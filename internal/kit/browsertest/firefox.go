@@ -46,8 +46,11 @@ func Firefox(t testing.TB) Browser {
 		if settings.noCookies {
 			cookies = 2
 		}
-		addr, err := start(fmt.Sprintf("user_pref(%q, %d);\nuser_pref(%q, %d);\n",
-			"layout.css.prefers-color-scheme.content-override", scheme, "network.cookie.cookieBehavior", cookies))
+		// Firefox opens its list of downloads when a page offers a file. The list takes the focus
+		// from the page, so Space would press nothing there.
+		addr, err := start(fmt.Sprintf("user_pref(%q, %d);\nuser_pref(%q, %d);\nuser_pref(%q, false);\n",
+			"layout.css.prefers-color-scheme.content-override", scheme, "network.cookie.cookieBehavior", cookies,
+			"browser.download.alwaysOpenPanel"))
 		if err != nil {
 			return nil, err
 		}
