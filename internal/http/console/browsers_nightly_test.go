@@ -5,23 +5,34 @@
 package console
 
 import (
+	"fmt"
+	"maps"
 	"net/http/httptest"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"sendcode/internal/http/console/auth"
 	"sendcode/internal/http/console/consoletest"
 	"sendcode/internal/http/console/explain"
+	"sendcode/internal/http/page/pagetest"
 	"sendcode/internal/kit/browsertest"
 	"sendcode/internal/kit/servertest"
 	"sendcode/internal/store"
 )
 
-// In Firefox, six tasks of support work by keyboard, and controls have the right values after Back.
+// In Firefox, the tasks of support work by keyboard, and controls have the right values after Back.
+// Every page fits there, too, and axe-core finds nothing wrong with it.
 func TestConsoleInFirefox(t *testing.T) {
+	engine, err := pagetest.LoadAxe(t.Context(), servertest.Chromium(t))
+	servertest.OK(t, err)
 	browser := browsertest.Firefox(t)
 	t.Run("tasks", func(t *testing.T) { tasksOfSupport(t, browser) })
 	t.Run("controls", func(t *testing.T) { controlsAfterBack(t, browser) })
+	for _, look := range []browsertest.Look{{Width: 320, Height: 800, Dark: true}, {Width: 1280, Height: 800}} {
+		t.Run(fmt.Sprint("fits ", look.Width), func(t *testing.T) { everyPageFitsAt(t, browser, look, engine) })
+	}
 }
 
 // inTab opens the console of a rig in a tab, and logs in.
@@ -35,8 +46,8 @@ func inTab(r *rig, browser browsertest.Browser, look browsertest.Look) (p *brows
 	return p, served.URL
 }
 
-// tasksOfSupport performs each task once, except to erase a person: find and explain, copy the
-// reply, send again, reset, lift, export.
+// tasksOfSupport performs each task once: find and explain, copy the reply, send again, reset,
+// lift, export, erase.
 func tasksOfSupport(t *testing.T, browser browsertest.Browser) {
 	r := newRig(t)
 	maria := r.sent("maria@example.com")
@@ -92,6 +103,16 @@ func tasksOfSupport(t *testing.T, browser browsertest.Browser) {
 	p.Until(`document.activeElement.id === "reason"`)
 	press("ticket 8\r") // the answer is a file
 	servertest.Await(t, "the export's end", func() bool { return len(r.Entries(auth.ActionExportRecipient)) == 2 })
+
+	finds("paul@example.com", of)
+	p.Leads(page+"?do=erase", func() { press("e") })
+	p.Until(`document.activeElement.id === "reason"`)
+	press("ticket 9\t")
+	p.Until(`document.activeElement.matches("[name=sure]")`)
+	press(" ")
+	p.Until(`document.activeElement.checked`)
+	p.Leads(page+"?done=recipient.erase", func() { press("\r") })
+	p.Shows("[role=status]", "The recipient is erased.")
 }
 
 // controlsAfterBack tests that filters show which rows are listed, and that fields take letters,
@@ -146,4 +167,25 @@ func controlsAfterBack(t *testing.T, browser browsertest.Browser) {
 	p.Leads(page+"?done=quota.reset", func() { r.Must(p.Keys("\r")) })
 	by(page+"?do=reset", `history.back()`)
 	expect("read-only after a reset", readOnly, "0")
+}
+
+// everyPageFitsAt is [everyPageFits] at one width, in any browser.
+func everyPageFitsAt(t *testing.T, browser browsertest.Browser, look browsertest.Look, engine *pagetest.Axe) {
+	r, _ := besideProvider(t)
+	pages := everyPage(r)
+	p, site := inTab(r, browser, look)
+	for _, name := range slices.Sorted(maps.Keys(pages)) {
+		p.Go(site + pages[name])
+		browsertest.Value[string](p, `(document.querySelectorAll("main details").forEach(d => d.open = true), "")`)
+		p.Fits(name)
+		if cut := strings.TrimSpace(browsertest.Value[string](p, clipped)); cut != "" {
+			t.Errorf("%s: cut off: %s", name, cut)
+		}
+		found, err := engine.Violations(p.Tab, "html")
+		r.Must(err)
+		for _, v := range found {
+			t.Errorf("%s: %s", name, v)
+		}
+		p.Shot(name)
+	}
 }
