@@ -110,7 +110,7 @@ func TestPrefixPauses(t *testing.T) {
 	b := r.LoggedIn()
 	const page, lift = "/admin/prefixes", "/admin/prefixes/lift"
 	contains(t, b.Get(page), `action="`+lift+`"`, p.ID.String(), other.ID.String())
-	reads(t, b.Get(page), "&#43;49151 ( DE ) shop ✓ paused 5 sent, 0 approved for people whom the back end knows Until 4 Mar")
+	reads(t, b.Get(page), "&#43;49151 ( DE ) shop ‖ paused 5 sent, 0 approved for people whom the back end knows Until 4 Mar")
 	lacks(t, r.As("reader").Get(page), lift, p.ID.String())
 
 	form := func(id, reason string) url.Values { return url.Values{"id": {id}, "reason": {reason}} }

@@ -46,7 +46,7 @@ func TestSuppressionForms(t *testing.T) {
 	form := url.Values{"channel": {"email"}, "to": {" bo@example.com "}, "days": {"2"}, "reason": {"asked"}}
 	of := page + "?done=suppression.%s&recipient=" + hash.String() + "&state=all"
 	redirects(t, b.Post(page, form), fmt.Sprintf(of, "add"))
-	reads(t, b.Get(page), "b•••@example.com every app ✓ holds by hand · asked · admin", "Until 6 Mar")
+	reads(t, b.Get(page), "b•••@example.com every app ‖ holds by hand · asked · admin", "Until 6 Mar")
 	contains(t, b.Get(page), `title="2026-03-06 14:02:20 UTC"`)
 	contains(t, b.Get(page), `action="/admin/suppressions/lift"`, hash.String())
 	lacks(t, r.As("reader").Get(page), `action="`+page)

@@ -166,11 +166,11 @@ func (v suppressionsView) StateText(s store.Suppression) texts.Sentence {
 
 // suppressionOrPauseLabel returns a label with the state of a suppression or a pause: active,
 // lifted or ended. The parameter holds is the key of the text that the label shows for the state
-// active.
+// active. That state has the sign and the colour of a refusal, since it stops messages.
 func suppressionOrPauseLabel(active, lifted bool, holds string, w texts.Words) explain.StateLabel {
 	switch {
 	case active:
-		return explain.StateLabel{Sign: "✓", Word: w.Get(holds), Tone: explain.Neutral}
+		return explain.StateLabel{Sign: "‖", Word: w.Get(holds), Tone: explain.Warn}
 	case lifted:
 		return explain.StateLabel{Sign: "–", Word: w.Get("suppressions.lifted"), Tone: explain.Neutral}
 	}
