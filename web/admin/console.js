@@ -75,8 +75,9 @@ document.addEventListener("keydown", (event) => {
 });
 
 // j and k move through the rows' links, and Enter then opens a link. / moves to the search, or from a
-// send's page to the list, and ? shows the keys. The other keys press what has them as data-key. On a keyboard for other letters, the keys of j and k do the same. The list of keys
-// has a switch, for readers whose speech or other tools type.
+// send's page to the list, and ? shows the keys. The other keys press what has them as data-key. On a
+// keyboard for other letters, the same keys do the same. The list of keys has a switch, for readers
+// whose speech or other tools type.
 function move(step) {
   const rows = [...document.querySelectorAll("a[data-row]")];
   const here = rows.indexOf(document.activeElement);
@@ -102,8 +103,10 @@ function press(key) {
 
 const keysOff = "sendcode.keys.off";
 const keysAreOn = document.querySelector("#keys-on");
+const showKeys = () => { keysAreOn.checked = localStorage.getItem(keysOff) === null; };
 if (keysAreOn) {
-  keysAreOn.checked = localStorage.getItem(keysOff) === null;
+  showKeys();
+  for (const event of ["storage", "pageshow"]) addEventListener(event, showKeys); // another tab has the same switch
   keysAreOn.addEventListener("change", () => {
     if (keysAreOn.checked) localStorage.removeItem(keysOff);
     else localStorage.setItem(keysOff, "");
@@ -126,10 +129,10 @@ document.addEventListener("keydown", (event) => {
 });
 
 // After a form that changes something was sent, its fields are read-only: a later change would not
-// be sent.
+// be sent. If the answer is a file, the page stays and may be used again.
 const hold = (form, on) => { for (const field of form.elements) field.readOnly = on; };
 document.addEventListener("submit", ({ target, defaultPrevented }) => {
-  if (defaultPrevented || target.method !== "post" || target.matches(".search, .filter")) return;
+  if (defaultPrevented || target.method !== "post" || target.matches(".search, .filter, [data-file]")) return;
   hold(target, true);
   setTimeout(() => hold(target, false), 15_000); // the answer did not come
 });

@@ -184,6 +184,7 @@ func worksAWeekByKeyboard(t *testing.T, browser chromium) {
 	k.do(chromedp.KeyEvent("ticket 8"), k.key(kb.Enter))
 	w.Until(`document.querySelector("#reason") !== null`)                                                           // the answer is a file, and the page stays
 	servertest.Await(t, "the export's end", func() bool { return len(r.Entries(auth.ActionExportRecipient)) == 2 }) // begun and done
+	w.says(`"read-only: " + document.querySelector("#reason").readOnly`, "read-only: false")
 
 	k.begins("erase a person")
 	k.finds("paul@example.com", "/admin?recipient="+paul.Recipient.String())
@@ -203,6 +204,11 @@ func worksAWeekByKeyboard(t *testing.T, browser chromium) {
 	k.do(press("o"), press("c"))
 	w.says(`location.search`, "recipient=")
 	w.eval(`document.querySelector("#keys-on").click(); ""`)
+	for stored, want := range map[string]string{`setItem("sendcode.keys.off", "")`: "on: false", `removeItem("sendcode.keys.off")`: "on: true"} {
+		// another tab turns them off or on
+		w.says(`localStorage.`+stored+`, dispatchEvent(new StorageEvent("storage")), "on: " + document.querySelector("#keys-on").checked`, want)
+	}
+	w.eval(`localStorage.clear(); ""`)
 	w.quietAt()
 }
 
