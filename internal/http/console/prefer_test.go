@@ -5,6 +5,8 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+
+	"sendcode/internal/http/console/explain"
 )
 
 func TestLanguageIsTheReadersChoice(t *testing.T) {
@@ -74,6 +76,9 @@ func TestALoginKeepsTheFilters(t *testing.T) {
 	redirects(t, b.Post("/admin/filter", url.Values{"status": {"failed"}, "app": {""}, "purpose": {"ana@example.com"}, "carrier": {"4915112345678"}}),
 		"/admin/login?next="+url.QueryEscape("/admin?status=failed"))
 	redirects(t, b.Post("/admin/search", url.Values{"q": {"ana@example.com"}}), "/admin/login")
+	page := explain.SendPageAddress(r.sent("ana@example.com").ID)
+	redirects(t, b.Post(page+"/export", because("ticket 7")), "/admin/login?next="+url.QueryEscape(page+"?do=export"))
+	redirects(t, b.Post("/admin/suppressions/lift?state=all", because("ticket 7")), "/admin/login?next="+url.QueryEscape("/admin/suppressions?state=all"))
 	for filter, kept := range map[string]string{
 		"reference=order-77110": "reference=order-77110", "request=0198f2b0-0000-7000-8000-000000000000": "request=0198f2b0-0000-7000-8000-000000000000",
 		"network=198.51.100.0%2F24": "network=198.51.100.0%2F24", "from=2026-03-04T14%3A00": "from=2026-03-04T14%3A00",

@@ -44,8 +44,9 @@ func (a *Auth) requireSession(next echo.HandlerFunc) echo.HandlerFunc {
 const startPagePath = "/admin"
 
 // loginAddress returns the address in the argument login, with a query parameter that has the page
-// to return to. That page is the requested page, the page whose form was posted, or the list that
-// was exported. A list keeps its filters. For startPagePath, the query parameter is left out.
+// to return to. That page is the requested page, the page whose form was posted, with this form, or
+// the list that was exported. A list keeps its filters. For startPagePath, the query parameter is
+// left out.
 func loginAddress(c echo.Context, login string) string {
 	r, u := c.Request(), *c.Request().URL
 	switch {
@@ -65,7 +66,11 @@ func loginAddress(c echo.Context, login string) string {
 		}
 		u.Path, u.RawQuery = startPagePath, query.Encode()
 	case r.Method == http.MethodPost && !inMenu(u.Path):
-		u.Path = path.Dir(u.Path)
+		page, form := path.Split(u.Path)
+		u.Path = path.Clean(page)
+		if strings.HasPrefix(u.Path, "/admin/sends/") {
+			u.RawQuery = url.Values{"do": {form}}.Encode()
+		}
 	}
 	back := consolePageOrEmpty(u.RequestURI())
 	if back == startPagePath {
