@@ -152,6 +152,32 @@ func TestASuppressionAfterTheSend(t *testing.T) {
 	want(t, b.Get(page), http.StatusServiceUnavailable)
 }
 
+// Nothing is erased until the person has said that this can't be undone.
+func TestErasingIsConfirmed(t *testing.T) {
+	r, b := loggedIn(t)
+	s := r.sent("ana@example.com")
+	page := explain.SendPageAddress(s.ID)
+	for _, sure := range [][]string{nil, {""}, {"no"}} {
+		rec := want(t, b.Post(page+"/erase", url.Values{"reason": {"ticket 7"}, "sure": sure}), http.StatusUnprocessableEntity)
+		contains(t, rec, `role="alert"`, `value="ticket 7"`, s.To)
+	}
+	contains(t, b.Get(page), s.To)
+	r.Acts()
+}
+
+// A reset is for the app of its send, also if another app sent to the same recipient.
+func TestAResetIsForTheSendsApp(t *testing.T) {
+	r, b := loggedIn(t)
+	ofShop := r.sent("ana@example.com")
+	r.Clock.Add(time.Second)
+	ofDesk := r.sent("ana@example.com", func(s *store.Send) { s.App = "desk" })
+	page := explain.SendPageAddress(ofDesk.ID)
+	redirects(t, b.Post(page+"/reset", because("ticket 7")), page+"?done="+auth.ActionResetQuota)
+	if r.free(ofShop) || !r.free(ofDesk) {
+		t.Errorf("free: shop %v, desk %v", r.free(ofShop), r.free(ofDesk))
+	}
+}
+
 // confirmed returns the fields of a confirmed form.
 func confirmed(reason string) url.Values { return url.Values{"reason": {reason}, "sure": {"yes"}} }
 

@@ -80,6 +80,7 @@ var firstWords = []struct{ typed, says string }{
 	{"req-of-maria-0001", mariasSend},
 	{`{"time":"2026-11-30T14:02:20.184+00:00","level":"WARN","msg":"abandoned send taken over","send":"{id}","attempt":2}`, mariasSend},
 	{`"send":"{id}",`, mariasSend},
+	{`{"msg":"replaced","id":"{id of pia}","send":"{id}"}`, mariasSend},
 	{`time=2026-11-30T14:02:20Z level=INFO msg=request status=202 network=203.0.113.0/24 request_id=req-of-maria-0001`, mariasSend},
 	{`{"id":"{verification}","status":"pending","to":"m•••@example.com"}`, mariasSend},
 	{`{\"request_id\":\"req-of-maria-0001\"}`, mariasSend},
@@ -179,5 +180,5 @@ func (r *rig) firstWordRows() *strings.Replacer {
 	heard := strings.ToLower(strings.ReplaceAll(support, "-", " "))
 	return strings.NewReplacer("{tag}", sent.Recipient.Tag(), "{hash}", sent.Recipient.String(), "{id}", sent.ID.String(),
 		"{verification}", sent.VerificationID, "{support}", support, "{support, as heard}", heard,
-		"{tag of pia}", pia.Recipient.Tag(), "{tag of per}", per.Recipient.Tag())
+		"{tag of pia}", pia.Recipient.Tag(), "{id of pia}", pia.ID.String(), "{tag of per}", per.Recipient.Tag())
 }

@@ -78,11 +78,11 @@ func texted(prefix string) func(*store.Send) {
 func (r *rig) pausedPrefix(prefix string) store.PrefixPause {
 	r.Helper()
 	for n := range 5 {
-		r.sent(fmt.Sprintf("p%d@example.com", n), texted(prefix))
+		r.sent(fmt.Sprintf("p%d%s@example.com", n, r.class), texted(prefix))
 	}
 	r.Clock.Add(10 * time.Minute)
-	started, err := r.Store.PausePrefixes(context.Background(),
-		store.PrefixWatch{MinSends: 5, MinApprovedPercent: 10, TTL: 10 * time.Minute})
+	started, err := r.db.PausePrefixes(context.Background(),
+		store.PrefixWatch{MinSends: 5, MinApprovedPercent: 10, TTL: time.Millisecond}) // a database has its own clock
 	r.Must(err)
 	if len(started) != 1 {
 		r.Fatalf("%+v", started)
@@ -130,6 +130,44 @@ func TestPrefixPauses(t *testing.T) {
 		act{Who: "test", What: "account.add", Outcome: store.AuditDone},
 		act{Who: "admin", What: auth.ActionLiftPrefixPause, Outcome: store.AuditDone, Reason: "ticket 7"},
 		act{Who: "token", What: auth.ActionLiftPrefixPause, Outcome: store.AuditDone, Reason: "ours"})
+}
+
+// After a lift the page says what is so of the prefix, on each database: another pause may hold,
+// and a pause that has ended can't be lifted.
+func TestWhatALiftSays(t *testing.T) {
+	for name, open := range map[string]func(*testing.T, ...func(*Config)) *rig{"SQLite": newRig, "Postgres": onPostgres} {
+		t.Run(name, func(t *testing.T) {
+			r := open(t)
+			known := r.pausedPrefix("+49151")
+			r.class = store.StrangerClass
+			strangers := r.pausedPrefix("+49151")
+			b := r.LoggedIn()
+			lift := func(p store.PrefixPause, says, lifted string) {
+				t.Helper()
+				done := "/admin/prefixes?done=" + p.ID.String() + "&state=all"
+				redirects(t, b.Post("/admin/prefixes/lift", url.Values{"id": {p.ID.String()}, "reason": {"ticket 7"}}), done)
+				reads(t, b.Get(done), says)
+				rows, _, err := r.db.PrefixPauses(r.Context(), store.PrefixPauseFilter{Limit: 9})
+				r.Must(err)
+				for _, row := range rows {
+					if row.ID == p.ID {
+						servertest.Same(t, "lifted", row.LiftedBy+": "+row.LiftedWhy, lifted)
+					}
+				}
+			}
+			lift(known, "Numbers that begin with &#43;49151 still get no text messages, for strangers: another pause holds.", "admin: ticket 7")
+			lift(strangers, "Lifted: numbers that begin with &#43;49151 get text messages again, for strangers.", "admin: ticket 7")
+			if name == "SQLite" { // whose clock the test moves
+				over := r.pausedPrefix("+49152")
+				r.Clock.Add(2 * time.Hour)
+				b = r.LoggedIn()
+				lift(over, "There was nothing to lift: the pause of &#43;49152 ended at", ": ")
+			}
+			acts, err := r.db.AuditEntries(r.Context(), store.AuditFilter{What: auth.ActionLiftPrefixPause, Limit: 9})
+			r.Must(err)
+			servertest.Same(t, "entries", len(acts), 2)
+		})
+	}
 }
 
 // An operator accepts the subscription that a provider's topic asks for.

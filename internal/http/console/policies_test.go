@@ -52,3 +52,16 @@ func TestPolicies(t *testing.T) {
 		"network network of clients – 1000 1000 1 h")
 	lacks(t, rec, ">client<")
 }
+
+// Beside a rule stands how often it refused in the last seven days, for all purposes of its policy.
+func TestRefusalsOfAWeek(t *testing.T) {
+	r := newRig(t)
+	r.refused("ana@example.com", "minute", time.Minute, 2)
+	for _, c := range []struct {
+		after time.Duration
+		count string
+	}{{time.Second, "2"}, {6 * 24 * time.Hour, "2"}, {24 * time.Hour, "0"}} {
+		r.Clock.Add(c.after)
+		reads(t, r.LoggedIn().Get("/admin/policies"), "minute recipient 1 1 1 1 min "+c.count+" hour")
+	}
+}

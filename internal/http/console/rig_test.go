@@ -45,7 +45,8 @@ type rig struct {
 	db      *sqldb.DB
 	ids     uint64
 
-	ownCode []byte // sealed code of new sends whose codes the app makes and checks; nil: the service does
+	ownCode []byte      // sealed code of new sends whose codes the app makes and checks; nil: the service does
+	class   store.Class // of the callers that request new sends
 }
 
 func newRig(t *testing.T, changes ...func(*Config)) *rig {
@@ -157,7 +158,7 @@ func (r *rig) begin(to string, changes ...func(*store.Send)) store.BeginAnswer {
 		Verification: store.Verification{
 			ID: id, App: row.App, Channel: row.Channel, Purpose: row.Purpose, Recipient: row.Recipient, To: row.To, Sealed: sealed,
 			Nonce: make([]byte, 16), KeyID: r.Ring().CurrentID(), CodeLength: 6, Alphabet: "digits", Holder: "h", MaxAttempts: 5, Labels: row.Labels,
-			CallerChecks: r.ownCode != nil,
+			CallerChecks: r.ownCode != nil, Class: r.class,
 		},
 		Code: r.ownCode,
 	})

@@ -186,13 +186,14 @@ func TestSearchByWhatPagesShow(t *testing.T) {
 	number := r.sent("nina@example.com", func(s *store.Send) { s.Channel, s.To = recipient.SMS, "+49 151•••789" })
 	r.sent("bea@mail.example")
 	r.sent("ben@mail.example")
+	r.refused("rea@flood.example", "network", time.Minute, 9, func(s *store.SendOrRefusal) { s.Recipients = 9 })
 	b := r.LoggedIn()
 	list := func(s store.Send) string { return "/admin?recipient=" + s.Recipient.String() }
 	for typed, address := range map[string]string{
 		ana.To: list(ana), "A...@gone.example": list(ana), "a***@Gone.example": list(ana), ana.To + " " + ana.Recipient.Tag(): list(ana),
 		"#" + strings.ToLower(ana.Recipient.Tag()): list(ana), number.To: list(number), "b•••@mail.example  " + number.Recipient.Tag(): "",
 		"gone.example": "/admin?domain=gone.example", "@Mail.example": "/admin?domain=mail.example", "ana": "", "other.example": "", "b•••@mail.example": "",
-		"6789": "", "c•••@mail.example": "",
+		"6789": "", "c•••@mail.example": "", "r•••@flood.example": "", // the row is that of several recipients
 	} {
 		rec := searchFor(b, typed)
 		if address != "" {

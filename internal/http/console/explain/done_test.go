@@ -76,6 +76,15 @@ func TestDoneByState(t *testing.T) {
 	erased := row(-1, store.Sent, func(s *store.SendOrRefusal) { s.To = store.ErasedMask })
 	unserved := func(s *store.SendOrRefusal) { s.RetryAfter = 0 }
 	suppressed := &store.Suppression{Since: at(-time.Minute), Until: at(time.Hour)}
+	twice := resent(store.Failed, reason("spend_cap"))
+	twice.Related = append(twice.Related, row(1, store.Sent, nil), row(2, store.Refused, nil))
+	earlier := withCode(nil)
+	earlier.Related = append(earlier.Related, row(-3, store.Failed, reason("spend_cap")))
+	ofPrefix := func(until time.Time) store.SendDetails {
+		s := refused("minute", nil)
+		s.Pause = &store.PrefixPause{Since: at(-time.Hour), Until: until}
+		return s
+	}
 	for name, c := range map[string]struct {
 		act   Act
 		story store.SendDetails
@@ -93,13 +102,17 @@ func TestDoneByState(t *testing.T) {
 		"resent, paused":      {Resent, resent(store.Failed, reason(store.ReasonPaused)), free, "Nothing was sent: messages to this recipient are paused.", Warn},
 		"resent, ended":       {Resent, resent(store.Failed, reason(store.ReasonEnded)), free, "Nothing was sent: the code was no longer needed.", Warn},
 		"resent, cap":         {Resent, resent(store.Failed, reason("spend_cap")), free, "Nothing was sent: a spending cap is reached. The attempt at T is a send of its own in the list.", Warn},
+		"resent twice":        {Resent, twice, free, "Sent again at T: mx1.example.net accepted it.", Good},
 		"not resent":          {Resent, withCode(nil), free, "", ""},
+		"not resent since":    {Resent, earlier, free, "", ""},
 		"reset, free":         {QuotaReset, refused("minute", nil), free, "The quota is reset: they can ask again now.", Good},
 		"reset of a send":     {QuotaReset, resent(store.Sent, nil), free, "The quota is reset: they can ask again now.", Good},
 		"reset, suppressed":   {QuotaReset, refused("minute", nil), with(func(f *VerdictFacts) { f.Suppression = suppressed }), "The quota is reset, but nothing will be sent: this recipient gets no messages. Lift the suppression first.", Warn},
 		"reset, suppressed by the story": {QuotaReset, store.SendDetails{Send: first, Now: now, Suppressions: []store.Suppression{*suppressed}}, free,
 			"The quota is reset, but nothing will be sent: this recipient gets no messages. Lift the suppression first.", Warn},
 		"reset, paused":            {QuotaReset, refused("minute", nil), with(func(f *VerdictFacts) { f.Pause = &policy.Pause{Since: now} }), "The quota is reset, but nothing will be sent: messages to this recipient are paused.", Warn},
+		"reset, prefix paused":     {QuotaReset, ofPrefix(at(time.Minute)), free, "The quota is reset, but nothing will be sent: messages to this recipient are paused.", Warn},
+		"reset, pause over":        {QuotaReset, ofPrefix(at(-time.Minute)), free, "The quota is reset: they can ask again now.", Good},
 		"reset, carrier holds":     {QuotaReset, refused("minute", nil), held, "The quota is reset, but another code may still be refused. They can ask again at T; until then the rule carrier allows no more.", Warn},
 		"reset, limiter away":      {QuotaReset, refused("minute", nil), VerdictFacts{}, "The quota is reset. Whether they can ask again now is not known, because the limiter does not answer.", Warn},
 		"reset, network's rule":    {QuotaReset, refused("network", nil), with(func(f *VerdictFacts) { f.RuleScope = quota.Network }), "The quota of this recipient is reset, and the rule network that refused them is not: it counts others, too, and may refuse them again.", Warn},
