@@ -34,8 +34,8 @@ func (s *Stack) WriteWebhook(url, more string) *Stack {
 	return s.Write("apps: [{name: default, webhook: {url: \"" + url + "\"}}]\nwebhook_networks: [127.0.0.0/8]\n" + more)
 }
 
-// Verify reports whether sendcode sent a request within the last five minutes. body is the body as
-// received.
+// Verify reports whether a request came from sendcode within the last five minutes. body is the
+// body as received.
 func Verify(secret string, h http.Header, body []byte, now time.Time) bool {
 	key, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(secret, "whsec_"))
 	at, errAt := strconv.ParseInt(h.Get("webhook-timestamp"), 10, 64)

@@ -96,7 +96,7 @@ func TestUnclearAnswersAreProbed(t *testing.T) {
 		}{
 			"html": {false, "is the URL right"}, "empty": {false, "is the URL right"}, "huge": {false, "is the URL right"},
 			"404":      {false, "is the URL right"},
-			"redirect": {false, "final URL"}, "broken": {true, "connection broke"}, "429": {true, "too often"},
+			"redirect": {false, "final URL"}, "broken": {true, "connection broke"}, "429": {true, "too many requests"},
 		} {
 			v, f, heard := newVendor(t, kind)
 			ctx, cancel := context.WithCancel(t.Context())
