@@ -469,7 +469,7 @@ class Element extends Tab {
     const globals = this.around = {
       ...this.globals(life, machine.steady(), machine.wall() - machine.steady()), location: { origin },
       document: {
-        visibilityState: 'visible', baseURI: `${origin}/`, createElement: (name) => document.createElement(name),
+        visibilityState: 'visible', baseURI: `${origin}/`, hasFocus: () => true, createElement: (name) => document.createElement(name),
         createElementNS: (...all) => document.createElementNS(...all), addEventListener: (...all) => this.sight.addEventListener(...all),
       },
       customElements: { get: () => undefined, define: (name, made) => { SendCode = made; } },
