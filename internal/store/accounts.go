@@ -13,7 +13,7 @@ type Account struct {
 	Name       string
 	Role       string // reader, operator or owner
 	Password   string // argon2id, PHC string; empty: none
-	Identity   string // the login provider's name for this person; empty: can't log in by it
+	Identity   string // the login provider's name for this person; empty: can't log in through the provider
 	MadeAt     time.Time
 	DisabledAt time.Time // zero: may log in
 }
@@ -56,8 +56,8 @@ func (s *Session) Columns() []Column {
 	}
 }
 
-// Validated also validates act, the audit entry that is written with the session, and returns it as
-// the store writes it. Errors wrap ErrBadRequest.
+// Validated validates the session and act, the audit entry that is written with it, and returns act
+// as the store writes it. Errors wrap ErrBadRequest.
 func (s Session) Validated(act AuditEntry) (AuditEntry, error) {
 	if !AreValidTexts(s.Account, s.Via, s.Granted) {
 		return act, BadRequestf("a text of a session can't be stored")
@@ -87,8 +87,8 @@ var (
 // underscore.
 func IsAccountName(name string) bool { return accountNamePattern.MatchString(name) }
 
-// Validated also validates act, the audit entry that is written with the account, and returns it as
-// the store writes it. Errors wrap ErrBadRequest.
+// Validated validates the account and act, the audit entry that is written with it, and returns act
+// as the store writes it. Errors wrap ErrBadRequest.
 func (a Account) Validated(act AuditEntry) (AuditEntry, error) {
 	if !IsAccountName(a.Name) || !slices.Contains(roles, a.Role) || !AreValidTexts(a.Password, a.Identity) {
 		return act, BadRequestf("an account has a name of small letters and digits, and a role")
@@ -112,8 +112,8 @@ func (a Account) WithChange(c AccountChange) Account {
 	return a
 }
 
-// Validated also validates act, the audit entry that is written with the change, and returns it as
-// the store writes it, except that the change isn't described yet. Errors: fault.NotFound if no
+// Validated validates the change and act, the audit entry that is written with it, and returns act
+// as the store writes it, but without a description of the change. Errors: fault.NotFound if no
 // account can have the name, others wrap ErrBadRequest.
 func (c AccountChange) Validated(name string, act AuditEntry) (AuditEntry, error) {
 	if !IsAccountName(name) {
@@ -127,6 +127,6 @@ func (c AccountChange) Validated(name string, act AuditEntry) (AuditEntry, error
 type SecondFactor struct {
 	Account string
 	Sealed  []byte // the encrypted secret
-	Step    int64  // the newest time step with a used code
+	Step    int64  // the newest time step whose code was used
 	MadeAt  time.Time
 }

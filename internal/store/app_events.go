@@ -10,13 +10,13 @@ import (
 )
 
 // NewEvent is an event for the app, written in the transaction of the change that it reports. The
-// zero value is none.
+// zero value means no event.
 type NewEvent struct {
 	ID   uuid.UUID // version 7; the same in repeated deliveries, so that receivers recognize them
 	Type string    // of EventTypes; empty: no event
 	// of the send or verification at that time; Finish ignores it and writes the outcome's
 	Status string
-	Test   bool // the recipient is one
+	Test   bool // to a test recipient
 }
 
 // EventType names a type, and the status of the send or verification that it reports.
@@ -54,7 +54,7 @@ var EventTypes = []EventType{
 }
 
 // CheckEventTypes has the type of the event about a check that ends a verification, by whether the
-// code was right. If it wasn't, no attempts are left.
+// code was right. A wrong code ends the verification if no attempts are left.
 var CheckEventTypes = map[bool]string{true: VerificationApproved, false: VerificationLocked}
 
 // ExpiryEventID returns the ID of the event that reports v's expiry. It depends only on v, so that

@@ -64,7 +64,7 @@ const (
 	AuditFailed AuditOutcome = "failed"
 )
 
-// ErasureAction is AuditEntry.What of an erasure.
+// ErasureAction is the AuditEntry.What of an erasure.
 const ErasureAction = "recipient.erase"
 
 // ErasedMask replaces a masked recipient after its erasure.
@@ -108,7 +108,8 @@ func AuditEntryCompletion(a AuditEntry, outcome AuditOutcome, detail string) (Au
 	return a, err
 }
 
-// AsFailedBecauseEnded returns the entry of an action for which the verification had already ended.
+// AsFailedBecauseEnded returns the entry of an action that failed because the verification had
+// already ended.
 func (a AuditEntry) AsFailedBecauseEnded() AuditEntry {
 	a.Outcome, a.Detail = AuditFailed, "ended"
 	return a

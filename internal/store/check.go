@@ -10,7 +10,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// These bound one call.
+// These are the limits of one call.
 const (
 	MaxPageRows    = 200
 	MaxRelatedRows = 500
@@ -39,8 +39,8 @@ func AreValidTexts(texts ...string) bool {
 	})
 }
 
-// ValidatedIntent also copies from the send to the verification what they share. Errors wrap
-// ErrBadRequest.
+// ValidatedIntent also copies the fields that send and verification share from the send to the
+// verification. Errors wrap ErrBadRequest.
 func ValidatedIntent(in Intent) (Intent, error) {
 	s, v := &in.Send, &in.Verification
 	v.App, v.Channel, v.Purpose, v.Recipient = s.App, s.Channel, s.Purpose, s.Recipient
@@ -75,7 +75,7 @@ func ValidatedIntent(in Intent) (Intent, error) {
 	return in, nil
 }
 
-// PurposeSeparator joins purposes to one parameter of a statement.
+// PurposeSeparator joins purposes into one parameter of a statement.
 const PurposeSeparator = "\x1f"
 
 // Sanitized returns the outcome as the store writes it. Texts of a mail server that can't be stored
@@ -154,7 +154,7 @@ func (f Filter) MayMatchRefusals() bool {
 	return !f.SendsOnly && (f.Status == "" || f.Status == Refused) && f.Provider+f.Request == "" && f.Labels == Labels{} && f.Outcome == ""
 }
 
-// RuleSeparator stands between names of rules in a column. No name has it.
+// RuleSeparator separates the names of rules in a column. No name contains it.
 const RuleSeparator = ","
 
 // Validate refuses a query without a Holder, since knowing an address gives no right to see its

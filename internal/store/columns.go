@@ -4,7 +4,7 @@ package store
 type Column struct {
 	Name string
 	// Field points to a string, int, bool, []byte, [32]byte, []string, time.Time, time.Duration,
-	// uuid.UUID or recipient.Hash and, if the column is only scanned, to a []Check.
+	// uuid.UUID or recipient.Hash or, if the column is only scanned, to a []Check.
 	Field any
 	Flags ColumnFlags
 }

@@ -9,20 +9,21 @@ import (
 
 // A bot that asks for codes at other people's addresses never enters them, and no rule stops it if
 // it uses many recipients and networks. The watch on conversion compares how many messages an app
-// sent to strangers with how many of their codes were entered. It only tells, and has strangers
-// asked for a human check: a bot must not be able to switch off an app's sign-up.
+// sent to strangers with how many of their codes were entered. It only reports a low conversion and
+// makes the service ask strangers for a human check. It stops no messages, because a bot must not
+// be able to switch off an app's sign-up.
 
 // ConversionWatch says when an app's conversion is low.
 type ConversionWatch struct {
 	Span    time.Duration // of the sends that count; it ends Age ago
-	Age     time.Duration // of the newest send that counts: its code could be entered for so long
-	Sends   int           // least sends to judge an app
-	Percent int           // of the codes entered; the conversion is low below it
+	Age     time.Duration // of the newest send that counts, so that there was this much time to enter its code
+	Sends   int           // fewest sends by which an app is judged
+	Percent int           // the conversion is low if a smaller share of the codes was entered
 }
 
-// DefaultConversionWatch is the watch of the service. A launch or a newsletter has its codes
-// entered, so 1,000 messages in an hour of which hardly any led to a sign-in are a bot's, or didn't
-// arrive.
+// DefaultConversionWatch is the watch of the service. After a launch or a newsletter, people enter
+// their codes. So if hardly any of 1,000 codes in an hour are entered, a bot asked for them, or the
+// messages didn't arrive.
 var DefaultConversionWatch = ConversionWatch{Span: 50 * time.Minute, Age: 10 * time.Minute, Sends: 1000, Percent: 5}
 
 // Conversion has the messages of an app to strangers, and how many of their codes were entered.
@@ -37,8 +38,8 @@ func (w ConversionWatch) IsLow(c Conversion) bool {
 }
 
 // HasRecovered reports whether a period of low conversion ends: with fewer than half of the sends
-// that began it, or twice the percentage. So figures near the bounds begin and end no period again
-// and again.
+// that began it, or with at least twice the percentage. Without this margin, figures near the
+// bounds would begin and end a period again and again.
 func (w ConversionWatch) HasRecovered(c Conversion) bool {
 	return 2*c.Sends < w.Sends || 100*c.Approved >= 2*w.Percent*c.Sends
 }
@@ -49,7 +50,7 @@ type LowConversion struct {
 	App      string
 	Since    time.Time
 	Sends    int       // counted when it began
-	Approved int       // how many of them were approved, by their codes
+	Approved int       // how many of these sends had their codes approved
 	EndedAt  time.Time // zero: not yet
 }
 

@@ -28,9 +28,9 @@ func RecipientLockKey(s Send) int64 {
 }
 
 // These are reasons of failed sends. Such a send is refunded, so the usual rules don't count it.
-// Two others bound the failed sends to a recipient, over all purposes: Intent.RejectionRules count
-// failures of the address (Outcome.BadAddress) for a day, and the rule "backoff" counts others for
-// an hour, only in the limiter.
+// Two other rules bound the failed sends to a recipient, over all purposes: Intent.RejectionRules
+// count failures of the address (Outcome.BadAddress) for a day, and the rule "backoff" counts
+// others for an hour, only in the limiter.
 const (
 	ReasonRejected     = "rejected"
 	ReasonOptedOut     = "opted_out"
@@ -59,7 +59,7 @@ type FailedSend struct {
 	// after a reset, or if the recipient was sent a message after this send ended.
 	CountsTowardBackoffRule bool
 	Paused                  bool // a pause stopped it
-	PauseInForce            bool // of the send's prefix and class
+	PauseInForce            bool // a pause of the send's prefix and class is in force
 }
 
 // FailedSendsQuery selects the failed sends to a recipient that ended less than Within ago.

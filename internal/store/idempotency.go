@@ -29,14 +29,14 @@ type IdempotencyClaimState int
 // These are the results of a claim.
 const (
 	IdempotencyClaimGranted    IdempotencyClaimState = iota // use IdempotencyClaimAnswer.SendID
-	IdempotencyClaimBusy                                    // another request holds it
+	IdempotencyClaimBusy                                    // another request holds the claim
 	IdempotencyClaimMismatched                              // the key came with another fingerprint before
 	IdempotencyClaimDone                                    // the send is in the database
 )
 
 type IdempotencyClaimAnswer struct {
 	State        IdempotencyClaimState
-	SendID       uuid.UUID    // with IdempotencyClaimGranted: the claim's, or that of its earlier holder
+	SendID       uuid.UUID    // with IdempotencyClaimGranted: the claim's own, or that of its earlier holder
 	Send         Send         // with IdempotencyClaimDone: as it is now
 	Verification Verification // with IdempotencyClaimDone: as it is now; zero if deleted
 	Now          time.Time    // on the database's clock
@@ -47,8 +47,8 @@ type IdempotencyClaimRow struct {
 	SendID      uuid.UUID
 }
 
-// Answer answers c by the row of its key. s is the send r.SendID and v its verification, or both
-// are zero; held says whether c holds the claim now.
+// Answer decides c by the row of its key. s is the send r.SendID and v its verification, or both
+// are zero. held says whether c holds the claim now.
 func (r IdempotencyClaimRow) Answer(c IdempotencyClaim, held bool, s Send, v Verification, now time.Time) IdempotencyClaimAnswer {
 	out := IdempotencyClaimAnswer{State: IdempotencyClaimBusy, Now: now}
 	switch {

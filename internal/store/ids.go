@@ -34,19 +34,19 @@ var (
 )
 
 // IDGenerator makes UUIDs of version 7 that sort in the order of their making (RFC 9562 section
-// 6.2, method 3). The zero value is ready for use. Safe for concurrent use.
+// 6.2, method 3). The zero value is ready for use. It's safe for concurrent use.
 type IDGenerator struct {
 	mu   sync.Mutex
 	last uint64 // 48 bits of ms since 1970, 12 bits of a fraction
 }
 
 // maxAheadOfClock (1 s, in the unit of IDGenerator.last) is how far IDs may be ahead of the clock.
-// If it's set back by less, IDs continue from the last one to keep their order, otherwise from the
-// clock.
+// If the clock is set back by less, IDs continue from the last one to keep their order. Otherwise
+// they continue from the clock.
 const maxAheadOfClock = 1000 << 12
 
-// New makes an ID of the time at, or of one slightly later so that it sorts after the last. It
-// fails if the system has no random bytes.
+// New makes an ID with the time at, or with a slightly later one so that the ID sorts after the
+// last. It fails if the system has no random bytes.
 func (g *IDGenerator) New(at time.Time) (uuid.UUID, error) {
 	id, err := uuid.NewRandom()
 	if err != nil {
@@ -75,7 +75,8 @@ func TimeOfID(id uuid.UUID) time.Time {
 	return time.UnixMilli(int64(binary.BigEndian.Uint64(id[:8]) >> 16)).UTC()
 }
 
-// CheckIDTimeDrift fails with an error that wraps ErrIDTimeDrift and fault.Unavailable.
+// CheckIDTimeDrift returns an error that wraps ErrIDTimeDrift and fault.Unavailable if the ID's
+// time is more than MaxIDTimeDrift from now.
 func CheckIDTimeDrift(id uuid.UUID, now time.Time) error {
 	first, last := LowestID(now.Add(-MaxIDTimeDrift)), LowestID(now.Add(MaxIDTimeDrift))
 	if bytes.Compare(id[:], first[:]) < 0 || bytes.Compare(id[:], last[:]) > 0 {
@@ -85,16 +86,16 @@ func CheckIDTimeDrift(id uuid.UUID, now time.Time) error {
 	return nil
 }
 
-// NewVerificationID begins with the week of at in three characters, so that the rows of a week lie
-// together. 128 random bits follow, because anybody with the ID may read, check and cancel the
-// verification.
+// NewVerificationID returns an ID that begins with the week of at in three characters, so that the
+// rows of a week lie together. 128 random bits follow, because anybody who has the ID may read,
+// check and cancel the verification.
 func NewVerificationID(at time.Time) string {
 	var random [16]byte
 	_, _ = rand.Read(random[:]) // never fails
 	return verificationIDFromBits(at, random)
 }
 
-// verificationIDFromBits wants a secret that nobody can guess.
+// verificationIDFromBits needs a secret that nobody can guess.
 func verificationIDFromBits(at time.Time, secret [16]byte) string {
 	week := max(0, (at.Unix()+3*86400)/(7*86400)) // 1970 began on a Thursday
 	var id [3 + 26]byte
@@ -108,7 +109,7 @@ const base32Digits = "0123456789abcdefghijklmnopqrstuv"
 
 var lowerBase32 = base32.NewEncoding(base32Digits).WithPadding(base32.NoPadding)
 
-// Week is the length of a partition. Weeks begin on Monday at 0:00 UTC, as those of
+// Week is the length of a partition. Weeks begin on Monday at 0:00 UTC, like those of
 // time.Time.Truncate.
 const Week = 7 * 24 * time.Hour
 

@@ -25,7 +25,7 @@ func TestIDs(t *testing.T) {
 	if ahead := int64(binary.BigEndian.Uint64(last[:8])>>16) - at.UnixMilli(); ahead > 5 {
 		t.Errorf("%d ms ahead of its clock", ahead)
 	}
-	id, err := g.New(at.Add(-time.Hour)) // the clock was set right
+	id, err := g.New(at.Add(-time.Hour)) // the clock was set back to the right time
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -35,8 +35,7 @@ func TestIDs(t *testing.T) {
 	}
 }
 
-// A verification's ID begins with its week, whose IDs sort between those of the weeks before and
-// after.
+// A verification's ID begins with its week, so IDs sort by week.
 func TestVerificationIDsSortByWeek(t *testing.T) {
 	monday := time.Date(2026, 11, 23, 0, 0, 0, 0, time.UTC)
 	week := func(at time.Time) string { return NewVerificationID(at)[:3] }

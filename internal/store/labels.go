@@ -4,8 +4,8 @@ import (
 	"iter"
 )
 
-// Labels are texts of the caller by which it finds its sends. A label has the same name in
-// requests, answers, columns, filters and the export.
+// Labels are texts by which the caller finds its sends. A label has the same name in requests,
+// answers, columns, filters and the export.
 type Labels struct {
 	Reference string `json:"reference,omitempty"`
 }

@@ -7,9 +7,9 @@ import "time"
 type LimiterEvent struct {
 	Bucket   []byte    // its encrypted name; equal names have equal ciphertexts
 	ID       string    // at most 64 bytes; empty: a reset of the bucket
-	At       time.Time // without meaning if Refunded
-	Until    time.Time // it counts before this
-	Refunded bool      // it no longer counts
+	At       time.Time // meaningless if Refunded
+	Until    time.Time // the event counts before this time
+	Refunded bool      // the event no longer counts
 	Seq      int64     // see sqldb.DB.LimiterEvents
 	Own      bool      // the reader wrote it
 }

@@ -15,11 +15,11 @@ import (
 
 // PrefixWatch has the settings of the automatic pauses of phone prefixes.
 type PrefixWatch struct {
-	MinSends           int           // least text messages to judge a prefix; 0: no watch
-	MinApprovedPercent int           // a prefix with less is paused; 1 to 50
+	MinSends           int           // fewest text messages by which a prefix is judged; 0: no watch
+	MinApprovedPercent int           // a prefix with a lower percentage is paused; 1 to 50
 	TTL                time.Duration // life of a code; codes that may still be entered don't count
 	Exempt             []string      // prefixes that begin with one of these are never paused
-	Apps               []string      // watched if Only, otherwise not watched
+	Apps               []string      // with Only, the apps that are watched; otherwise those that are not
 	Only               bool
 }
 
@@ -37,7 +37,7 @@ type PrefixPause struct {
 	Since    time.Time
 	Until    time.Time
 	Sends    int // counted when the pause began
-	Approved int // how many of them were approved, by their codes
+	Approved int // how many of these sends had their codes approved
 	// Percentage of approved codes at the app's other prefixes, for the same class: in the country
 	// or in all countries, whichever is higher. It may be UnknownUsualPercent.
 	UsualPercent int

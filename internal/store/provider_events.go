@@ -9,7 +9,8 @@ import (
 // ProviderEventKind is the kind of a provider's report on a message that it had accepted.
 type ProviderEventKind string
 
-// By rank, the worst last. ProviderUnmapped and ProviderDelayed have none.
+// These kinds are sorted by rank, the worst last. ProviderUnmapped and ProviderDelayed have no
+// rank.
 const (
 	ProviderDelivered  ProviderEventKind = "delivered"
 	ProviderBounced    ProviderEventKind = "bounced"
@@ -19,7 +20,7 @@ const (
 	ProviderDelayed    ProviderEventKind = "delayed"  // a mail server will try again
 )
 
-// ProviderEvent is a provider's report on a send. A second one of the same kind is ignored.
+// ProviderEvent is a provider's report on a send. A second report of the same kind is ignored.
 type ProviderEvent struct {
 	Send     uuid.UUID
 	Kind     ProviderEventKind
@@ -27,7 +28,7 @@ type ProviderEvent struct {
 	HeardAt  time.Time // set by the database, on its clock
 	Provider string    // its name in the configuration
 	Detail   string    // SMTP codes or one word
-	ForGood  bool      // the message won't arrive; not in the event's row
+	ForGood  bool      // the message won't arrive; not stored in the event's row
 }
 
 func (p *ProviderEvent) Columns() []Column {

@@ -6,7 +6,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// PendingReceipt is a message that a carrier took, and whose receipt is missing.
+// PendingReceipt is a message that a carrier took and has not yet sent a receipt for.
 type PendingReceipt struct {
 	Carrier string // its name in the configuration
 	ID      string // the carrier's
@@ -23,12 +23,12 @@ func (p *PendingReceipt) Columns() []Column {
 	}
 }
 
-// When a carrier is polled for a missing receipt.
+// These say when a carrier is polled for a missing receipt.
 const (
 	FirstPollPause   = 30 * time.Second // between the first and the second poll
 	LongestPollPause = 6 * time.Hour    // longest pause between two polls
-	AwaitReceiptFor  = 72 * time.Hour   // then never again
-	PollDoublings    = 10               // pauses up to LongestPollPause, each twice as long as the one before
+	AwaitReceiptFor  = 72 * time.Hour   // after that it's no longer polled
+	PollDoublings    = 10               // pauses before LongestPollPause, each twice as long as the one before
 )
 
 // A receipt makes a send Delivered or Undelivered if its message went out or may have. A repeated

@@ -19,7 +19,7 @@ const (
 	Sent    Status = "sent"    // the mail server or the carrier took the message
 	Failed  Status = "failed"  // definitely not delivered; Reason says why
 	Unknown Status = "unknown" // may have been delivered; never sent again, never refunded
-	// Only text messages, by the carrier's receipt.
+	// Only text messages get the next two states, by the carrier's receipt.
 	Delivered Status = "delivered" // the message reached the phone
 	// Not refunded, because the carrier took the message. See also StatusForApp.
 	Undelivered Status = "undelivered"
@@ -45,9 +45,9 @@ func (c Class) Name() string { return cmp.Or(string(c), "secret") }
 
 var Classes = []Class{SecretKeyClass, KnownBrowser, StrangerClass}
 
-// IsStranger reports whether callers of the class share what strangers get of concurrent requests,
-// attempts and memory. Rules and caps over more than one recipient treat known browsers as
-// strangers too, see policy.IsStrangerInScope.
+// IsStranger reports whether callers of the class get only the strangers' part of concurrent
+// requests, attempts and memory. Rules and caps over more than one recipient treat known browsers
+// as strangers too, see policy.IsStrangerInScope.
 func (c Class) IsStranger() bool { return c == StrangerClass }
 
 // Queue names a queue of the outbox. Each channel has one for the sends of strangers and one for
@@ -75,7 +75,7 @@ const SessionHolder = "s:"
 
 // Verification is one code and its state.
 type Verification struct {
-	ID         string // from NewVerificationID; secret, as it allows to read and check the verification
+	ID         string // from NewVerificationID; secret, because whoever has it can read and check the verification
 	App        string
 	Channel    recipient.Channel
 	Purpose    string
@@ -104,8 +104,8 @@ type Verification struct {
 	Replaces    []string  // IDs of the verifications that it replaced, newest first, at most MaxReplacedIDs
 	// Attempts that a reset of the quota took back; the bounds on failed checks ignore them.
 	AttemptsReset int
-	// CallerChecks is true if the caller made the code and checks it. The service never does, and
-	// never sends it again; see Intent.Code.
+	// CallerChecks is true if the caller made the code and checks it. The service then never checks
+	// the code, and never sends it again; see Intent.Code.
 	CallerChecks bool
 	Details      string // what the code confirms, in the caller's words, as in the message; empty: none
 	Reported     Report // with CallerChecks: the caller's report; with ReportApproved, ApprovedAt is set
@@ -123,8 +123,8 @@ type Verification struct {
 
 const CheckKeyHashSize = 32 // bytes
 
-// Report is a caller's report on a code that it checks itself. A code without one is left out of
-// statistics, expiry events for the app, and the judgement of phone prefixes (PrefixWatch).
+// Report is a caller's report on a code that it checks itself. A code without a report is left out
+// of statistics, expiry events for the app, and the judgement of phone prefixes (PrefixWatch).
 type Report string
 
 // ReportDue means that the caller reports each approval: if no report follows, the code wasn't
@@ -229,7 +229,7 @@ type Send struct {
 	Network      string // the client's /24 (IPv4) or /48 (IPv6); only displayed
 	Status       Status
 	Reason       string    // machine word: why Failed, Unknown or still Queued
-	Attempt      int       // the current or last one; a write of an earlier one changes nothing
+	Attempt      int       // the current or last attempt; a write of an earlier attempt changes nothing
 	InDoubt      bool      // an earlier attempt has no outcome, so its message may have arrived
 	Counts       bool      // the recipient's rules count it
 	RefundDue    bool      // the limiter hasn't confirmed the refund yet
@@ -244,13 +244,13 @@ type Send struct {
 	Suppression  uuid.UUID         // in force at Begin, so that no message is sent; Nil: none
 	WasReset     bool              // a reset of the quota took it back, so it no longer counts
 	Site         string            // host on which a text message's code is entered; empty: that of the service's page
-	RequestID    string            // of the HTTP request, as in log lines; empty: none made the send
-	HumanCheck   string            // the one passed, as humancheck.Offer.By; empty: none was needed
+	RequestID    string            // of the HTTP request, as in log lines; empty: no request made the send
+	HumanCheck   string            // the human check that was passed, as humancheck.Offer.By; empty: none was needed
 	Observed     []string          // observing rules that would have refused this send; empty for a refusal
 }
 
-// StatusForApp returns the status that the app sees, Undelivered for a mail that bounced for good,
-// and whether it is final. With reports, the provider sends receipts, bounces or complaints later,
+// StatusForApp returns the status that the app sees, and whether it is final. A mail that bounced
+// for good is Undelivered. With reports, the provider sends receipts, bounces or complaints later,
 // which may change Sent and Unknown.
 func (s Send) StatusForApp(reports bool) (status Status, final bool) {
 	switch {
@@ -314,5 +314,5 @@ func (r *SendOrRefusal) Mask() {
 	r.To = ErasedMask
 }
 
-// ManyRecipients is the most that Refusal.Recipients says. It means this many or more.
+// ManyRecipients is the highest value of Refusal.Recipients, and stands for this many or more.
 const ManyRecipients = 100

@@ -26,10 +26,10 @@ type Intent struct {
 	RejectionRules []quota.Rule
 	// whose sends Rules count together, including Send.Purpose
 	Purposes     []string
-	Verification Verification  // if the send joins none; Begin copies what it shares with Send
+	Verification Verification  // to open if the send joins none; Begin copies what it shares with Send
 	TTL          time.Duration // of a new verification
 	Join         string        // ID of a verification to resend; empty: see HolderToJoin
-	MinLife      time.Duration // the send joins no verification with less left
+	MinLife      time.Duration // the send joins no verification with less time left
 	Lease        time.Duration // of the first attempt
 	// The encrypted code, if the caller made it (Verification.CallerChecks). Finish deletes it from
 	// the database.
@@ -151,8 +151,8 @@ type Filter struct {
 	SendsOnly bool
 	From, To  time.Time // LoggedAt in [From, To)
 	Before    *Cursor   // only older rows
-	After     *Cursor   // the rows that come next after this one in time; still sorted newest first
-	Limit     int       // 1 to 200; of the console's stream 500
+	After     *Cursor   // the rows that follow this place in time; still sorted newest first
+	Limit     int       // 1 to 200; up to 500 for the console's stream
 }
 
 // MaxBacklogCounted bounds what Backlog counts, over all channels.
@@ -242,7 +242,7 @@ type CheckRequest struct {
 	ID      string // of the verification
 	Network string // as Send.Network
 	Key     []byte // hash of the Idempotency-Key, which begins CheckKey; empty: none
-	// Judge judges the typed code; counts says whether the check does. It is called under locks,
+	// Judge judges the typed code; counts says whether the check counts. It is called under locks,
 	// perhaps more than once, so it must change nothing. If it fails, nothing is written, and the
 	// check returns its error.
 	Judge func(v Verification, counts bool) (Judgement, error)
@@ -250,7 +250,7 @@ type CheckRequest struct {
 
 type Judgement struct {
 	CheckKey []byte   // the key of the check, for Verification; empty without CheckRequest.Key
-	Right    bool     // only if the check counts, like Event
+	Right    bool     // set only if the check counts, like Event
 	Event    NewEvent // to write; zero: none
 }
 
@@ -259,8 +259,8 @@ type CheckAnswer struct {
 	Now          time.Time    // of the check, on the database's clock
 	Counted      bool         // false: not pending, locked out, Repeated or KeyReused
 	Repeated     bool         // the last counted check had the same Idempotency-Key and code: the same answer again
-	KeyReused    bool         // it had the same Idempotency-Key and another code
+	KeyReused    bool         // the last counted check had the same Idempotency-Key and another code
 	Approved     bool         // by this check
 	Event        NewEvent     // written with the check: an approval, or a lock by the last wrong code; zero: none
-	Lockout      Lockout      // Wait > 0: the verification is pending, but its recipient locked out
+	Lockout      Lockout      // Wait > 0: the verification is pending, but its recipient is locked out
 }

@@ -6,21 +6,21 @@ import (
 	"sendcode/internal/base/recipient"
 )
 
-// PartitionWeeksAhead returns how many whole weeks after this one have partitions, of which the
-// last ends at until.
+// PartitionWeeksAhead returns how many whole weeks after this one have partitions, if the last
+// partition ends at until.
 func PartitionWeeksAhead(until, now time.Time) int {
 	return int(until.Sub(now.Truncate(Week))/Week) - 1
 }
 
 // MaxCodeLife is the longest life of a code. Rows are kept for the configured age plus MaxCodeLife,
-// because a verification is deleted with its oldest send, and its newest, younger by up to
-// MaxCodeLife, must reach the age too.
+// because a verification is deleted with its oldest send, and its newest send, which is younger by
+// up to MaxCodeLife, must reach the age too.
 const MaxCodeLife = 24 * time.Hour
 
 // DeletedRows counts what a call of DeleteAged deleted.
 type DeletedRows struct {
 	Rows      int    // sends and refusals, without those of a dropped partition
-	Partition string // the one dropped; "": none
+	Partition string // the dropped partition; "": none
 	More      bool   // more rows may be due now
 }
 
@@ -32,7 +32,7 @@ type StorageStatus struct {
 	// Rows that DeleteAged should have deleted an hour ago, in the table with the most; at most
 	// MaxDueCounted.
 	Due           int
-	Forgetting    int         // erased recipients with a hash, until ForgetDueErased
+	Forgetting    int         // erased recipients whose hash is kept until ForgetDueErased
 	ForgettingDue int         // how many of these were due an hour ago
 	Partitions    []Partition // of the table sends, oldest first; empty in SQLite
 	Bytes         int64       // of the database, with indexes
@@ -41,7 +41,7 @@ type StorageStatus struct {
 // MaxDueCounted bounds StorageStatus.Due.
 const MaxDueCounted = 10_000
 
-// PartitionsUntil returns the end of the last partition, or zero.
+// PartitionsUntil returns the end of the last partition, or the zero time.
 func (s StorageStatus) PartitionsUntil() time.Time {
 	if len(s.Partitions) == 0 {
 		return time.Time{}
@@ -62,8 +62,8 @@ func RetentionCutoff(now time.Time, age time.Duration) time.Time {
 // until every window of the rules has passed, so that an erasure doesn't free quota. Then
 // sqldb.DB.ForgetDueErased deletes it.
 
-// ReasonErased is of a send that ended because its recipient was erased.
+// ReasonErased is the reason of a send that ended because its recipient was erased.
 const ReasonErased = "erased"
 
-// NoRecipient replaces an erased recipient's hash in the end.
+// NoRecipient replaces an erased recipient's hash when ForgetDueErased deletes it.
 var NoRecipient recipient.Hash

@@ -17,7 +17,7 @@ import (
 
 var gateNow = time.Date(2030, 3, 1, 12, 0, 0, 123457000, time.UTC)
 
-// askGate returns an intent under one sliding rule; change adds to it.
+// askGate returns an intent under one sliding rule, which change may adjust.
 func askGate(limit int, window time.Duration, change ...func(*store.Intent)) store.Intent {
 	in := store.Intent{
 		Send: store.Send{ID: uuid.UUID{15: 9}, App: "shop", Channel: recipient.Email, Purpose: "login", Recipient: recipient.Hash{1}},
@@ -81,7 +81,7 @@ func TestLockout(t *testing.T) {
 	browsers := tried(20, 1, time.Hour, of(store.StrangerClass))
 	row := append(month(), tried(1, 1, time.Hour, of(store.KnownBrowser))...)
 	spread := store.Verification{Attempts: rowrules.FailedCheckLimit, ExpiresAt: gateNow}
-	erased := spread // its instants
+	erased := spread // an erasure removed the instants of its checks
 	for hour := range rowrules.FailedCheckLimit {
 		spread.Checks = append(spread.Checks, store.Check{At: gateNow.Add(time.Duration(hour-rowrules.FailedCheckLimit) * time.Hour)})
 	}
@@ -140,8 +140,8 @@ func TestLockout(t *testing.T) {
 	}
 }
 
-// Each text that a caller gives of a send is in its row, and is refused where a database cannot
-// hold it.
+// Each text of a send that a caller gives is written to its row, and is refused if a database can't
+// store it.
 func TestEveryTextIsCheckedAndWritten(t *testing.T) {
 	tried := 0
 	for i, c := range new(store.Send).Columns() {
@@ -165,8 +165,8 @@ func TestEveryTextIsCheckedAndWritten(t *testing.T) {
 	}
 }
 
-// The newest of the verifications that can be resent is, in whatever order they are read; one
-// without a holder is not.
+// Of the verifications that can be resent, the newest is, in whatever order they are read. A
+// verification without a holder is not resent.
 func TestNewestIsResent(t *testing.T) {
 	old, newest := askGate(1, time.Minute).Verification, askGate(1, time.Minute).Verification
 	old.ID, old.CreatedAt, old.ExpiresAt = "old", gateNow.Add(-time.Minute), gateNow.Add(9*time.Minute)

@@ -11,14 +11,14 @@ type SMSCharge struct {
 	Cap    string       // with its app or country; unique in a call of Spend
 	Per    quota.Period // Day or Month, in UTC on the database's clock
 	Amount int64        // millionths of the currency, not negative
-	Limit  int64        // the most that a period may cost, with this charge
+	Limit  int64        // the most that a period may cost, including this charge
 }
 
 // SpentCharge is a charge that was made.
 type SpentCharge struct {
 	SMSCharge
 	Period string // its first day, "2006-01-02"
-	Used   int64  // in the period, with this charge
+	Used   int64  // in the period, including this charge
 }
 
 // CarrierHold is how long a carrier would refuse messages to a recipient.

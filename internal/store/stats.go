@@ -24,8 +24,8 @@ type Stats struct {
 	Tallies   []StatusCount   // sorted by At, status, reason and rule
 	Intervals []StatsInterval // sorted by time, without those in which nothing was opened or sent
 	Measures                  // the measures of the whole range
-	// Text messages whose receipt says that they were lost. From the rows rather than the counts of
-	// hours, because a receipt may come after its hour was counted.
+	// Text messages whose receipt says that they were lost. They are counted in the rows rather
+	// than taken from the hourly counts, because a receipt may come after its hour was counted.
 	Undelivered int
 	Reported    int // verifications whose recipients said in that time that they hadn't asked
 }
@@ -58,7 +58,8 @@ func (q StatsQuery) Validated() (StatsQuery, error) {
 	return q, nil
 }
 
-// ZoneOffset is a zone's offset from UTC, rounded down to whole hours, from an instant on.
+// ZoneOffset is a zone's offset from UTC, rounded down to whole hours, which applies from an
+// instant on.
 type ZoneOffset struct {
 	From   time.Time
 	Offset time.Duration
@@ -67,7 +68,7 @@ type ZoneOffset struct {
 const day = 24 * time.Hour
 
 // ZoneOffsets returns the zone's offsets in the query's range, sorted by time. The first also
-// applies before. If Zone is nil or Each isn't a number of days, the only offset is 0.
+// applies to earlier times. If Zone is nil or Each isn't a number of days, the only offset is 0.
 func (q StatsQuery) ZoneOffsets() (all []ZoneOffset) {
 	if q.Zone == nil || q.Each%day != 0 {
 		return []ZoneOffset{{}}
@@ -83,12 +84,12 @@ func (q StatsQuery) ZoneOffsets() (all []ZoneOffset) {
 	}
 }
 
-// IntervalStart returns the start of the interval of at.
+// IntervalStart returns the start of the interval that contains at.
 func (q StatsQuery) IntervalStart(at time.Time) time.Time {
 	return q.StartOfInterval(q.intervalNumber(at))
 }
 
-// NextIntervalStart returns the start of the interval after that of at.
+// NextIntervalStart returns the start of the interval after the one that contains at.
 func (q StatsQuery) NextIntervalStart(at time.Time) time.Time {
 	return q.StartOfInterval(q.intervalNumber(at) + 1)
 }

@@ -11,7 +11,7 @@ func TestDaysBeginAtLocalMidnight(t *testing.T) {
 	for _, c := range []struct {
 		zone, from string
 		days       int
-		want       []string // their beginnings
+		want       []string // where the days begin
 	}{
 		{
 			"Europe/Berlin", "2030-03-30T10:00:00Z", 4,
@@ -42,7 +42,7 @@ func TestDaysBeginAtLocalMidnight(t *testing.T) {
 			at = next
 		}
 	}
-	// Hours are UTC's everywhere.
+	// Hours are those of UTC in every zone.
 	q := StatsQuery{From: time.Unix(7200, 0), To: time.Unix(9000, 0), Each: time.Hour, Zone: time.FixedZone("", 1800)}
 	if got := q.IntervalStart(time.Unix(7300, 0)); got.Unix() != 7200 || q.NextIntervalStart(got).Unix() != 10800 {
 		t.Errorf("an hour begins %s", got)

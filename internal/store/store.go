@@ -1,14 +1,15 @@
 // Package store has the types of the database's rows and validates them; it has no SQL. Every send,
-// refusal and verification has a row, and nothing is sent without. The rows are the record, which
-// says whether a message went out and, if not, why. They are the second gate: Begin decides the
-// recipient's rules again by the rows, under a lock on the recipient, in the transaction that
-// writes the send, so that none too many is admitted even if the limiter has lost counts. And they
-// are the outbox: a send in flight has a lease, only the latest attempt can finish it, and after
-// the lease any replica takes it over.
+// refusal and verification has a row, and nothing is sent without one. The rows are the record,
+// which says whether a message went out and, if not, why. They are the second gate: Begin decides
+// the recipient's rules again by the rows, under a lock on the recipient, in the transaction that
+// writes the send. So it admits no send too many even if the limiter has lost counts. And they are
+// the outbox: a send in flight has a lease, only the latest attempt can finish it, and after the
+// lease any replica takes it over.
 //
 // Package rowrules decides by the rows. sqldb has the store's methods and the statements that both
-// databases share, postgres and sqlite those of each send; both pass storetest. Users of the store
-// declare the methods they need. docs/ARCHITECTURE.md says how to add a field, a filter or a table.
+// databases share; postgres and sqlite have the statements of each send, and both pass storetest.
+// Users of the store declare the methods they need. docs/ARCHITECTURE.md says how to add a field, a
+// filter or a table.
 //
 // Instants are whole microseconds, UTC, on the database's clock. Begin reads the clock after it has
 // taken the lock.
@@ -34,7 +35,8 @@ var CallTimeout = 5 * time.Second
 
 // WithCallTimeout returns ctx if it has a deadline, otherwise one that ends after CallTimeout.
 // Every method of the store calls it before it waits or reads, so callers set a deadline only for
-// several calls together, or a longer one, such as Erase. In a stream it bounds each page.
+// several calls together, or for a longer call, such as Erase. In a stream the timeout bounds each
+// page.
 func WithCallTimeout(ctx context.Context) (context.Context, context.CancelFunc) {
 	if _, ok := ctx.Deadline(); ok {
 		return ctx, func() {}
@@ -42,7 +44,7 @@ func WithCallTimeout(ctx context.Context) (context.Context, context.CancelFunc) 
 	return context.WithTimeout(ctx, CallTimeout)
 }
 
-// KeyCheckValues has, by the name of a secret key, a keyed hash of a fixed text.
+// KeyCheckValues maps the name of a secret key to a keyed hash of a fixed text.
 type KeyCheckValues map[string][]byte
 
 // Differing returns the sorted names whose values differ.

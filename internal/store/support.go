@@ -52,7 +52,7 @@ func SupportReference(id uuid.UUID) string {
 	return supportReferencePrefix + "-" + string(text[:4]) + "-" + string(text[4:])
 }
 
-// ParseSupportReference takes what people write: small letters, other dashes or none, O for 0, I
+// ParseSupportReference accepts what people write: small letters, other dashes or none, O for 0, I
 // and L for 1.
 func ParseSupportReference(text string) (r SupportRange, ok bool) {
 	text = strings.ToUpper(strings.Map(func(r rune) rune {
@@ -82,8 +82,8 @@ func IsSupportReference(text string) bool {
 	return ok
 }
 
-// IDRange returns the IDs of all sends of the reference's second, from the least to the first after
-// them. Compare Tail too.
+// IDRange returns the range of the IDs of all sends in the reference's second. to is exclusive. IDs
+// in the range may belong to another reference, so compare Tail too.
 func (r SupportRange) IDRange() (from, to uuid.UUID) {
 	binary.BigEndian.PutUint64(from[:], uint64(r.second*1000)<<16)
 	binary.BigEndian.PutUint64(to[:], uint64((r.second+1)*1000)<<16)

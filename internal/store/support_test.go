@@ -10,7 +10,7 @@ import (
 )
 
 func TestSupportReferenceVector(t *testing.T) {
-	id := uuid.MustParse("019a9f3e-5c00-7abc-8def-0123456789ff") // at second 1763608255 of 1970, and 0x1ff
+	id := uuid.MustParse("019a9f3e-5c00-7abc-8def-0123456789ff") // second 1763608255 since 1970, Tail 0x1ff
 	servertest.Same(t, "reference", SupportReference(id), "S-2RJM-PZZZ")
 	for _, spelt := range []string{"S-2RJM-PZZZ", "s-2rjm-pzzz", "S2RJMPZZZ", " S – 2RJM PZZZ "} {
 		want, _ := supportRangeOfID(id)
@@ -33,7 +33,8 @@ func TestSupportReferenceVector(t *testing.T) {
 	}
 }
 
-// Every send's reference reads back as that of its second, whose IDs hold it.
+// The reference of every send is parsed back to its second, and the range of IDs contains the
+// send's.
 func TestSupportReferencesReadBack(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var id uuid.UUID

@@ -9,12 +9,12 @@ import (
 	"sendcode/internal/base/recipient"
 )
 
-// ReasonSuppressed is of a failed send to a suppressed recipient.
+// ReasonSuppressed is the reason of a failed send to a suppressed recipient.
 const ReasonSuppressed = "suppressed"
 
 type SuppressionCause string
 
-// Why a recipient is suppressed.
+// These are the causes of a suppression.
 const (
 	CauseHardBounce SuppressionCause = "hard_bounce" // a mail server or a provider reported that there is no such mailbox
 	CauseComplaint  SuppressionCause = "complaint"   // the recipient reported a mail as spam
@@ -79,20 +79,20 @@ const (
 	BurstTold   = time.Hour
 )
 
-// LiftedWhy, if no administrator lifted it.
+// These are the values of LiftedWhy if no administrator lifted the suppression.
 const (
 	LiftedAccepted = "accepted" // the code was entered, or another server took a mail with it
 	LiftedBurst    = "burst"
 )
 
-// Burst is of the last BurstTold.
+// Burst is a burst of the last BurstTold.
 type Burst struct {
 	Server, Words string
 	Recipients    int
 }
 
-// SuppressionID is of the suppression that a send causes. It depends on both arguments only, so
-// that a repeated report adds no second row, even if the first was lifted.
+// SuppressionID returns the ID of the suppression that a send causes. It depends only on the
+// arguments, so that a repeated report adds no second row, even if the first was lifted.
 func SuppressionID(send uuid.UUID, why SuppressionCause) uuid.UUID {
 	return uuid.NewSHA1(send, []byte(why))
 }
@@ -114,7 +114,7 @@ type SuppressionFilter struct {
 	Limit     int     // 1 to 200
 }
 
-// LiftSuppressionsRequest ends the suppressions of an address in force now.
+// LiftSuppressionsRequest ends the suppressions of an address that are in force now.
 type LiftSuppressionsRequest struct {
 	Channel recipient.Channel
 	Address recipient.Hash
@@ -122,7 +122,8 @@ type LiftSuppressionsRequest struct {
 	By, Why string // an administrator's account and reason
 }
 
-// SuppressionIDs returns those that may have stopped the send, or that it may have caused.
+// SuppressionIDs returns the IDs of the suppressions that may have stopped the send, or that the
+// send may have caused.
 func SuppressionIDs(s Send) []uuid.UUID {
 	ids := []uuid.UUID{SuppressionID(s.ID, CauseHardBounce), SuppressionID(s.ID, CauseComplaint), SuppressionID(s.ID, CauseOptOut)}
 	if s.Suppression != uuid.Nil {
