@@ -14,7 +14,7 @@ type unfilledMail struct {
 	key      templateSetKey
 	glance   bool
 	site     string // of the origin line; empty: the mail has none
-	data     Data   // without these
+	data     Data   // without these values
 	digits   int    // characters of the code
 	support  int    // characters of the support reference
 }

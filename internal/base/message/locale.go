@@ -56,13 +56,13 @@ func CanonicalTag(text string) (string, bool) {
 	return s, len(s) <= maxTagBytes
 }
 
-// anyLanguage is the tag for which package language takes the * of a list.
+// anyLanguage is the tag that package language returns for the * of a list.
 const anyLanguage = "mul"
 
-// WantedTag returns the canonical form of a language tag that a caller wishes for, without
-// unregistered subtags and of at most 35 bytes. The tag may be written in any form that
-// [texts.ReadTag] reads, or be the first one of an Accept-Language list. If there is no language in
-// the text, WantedTag returns "": a wish that cannot be read costs no message.
+// WantedTag returns the canonical form of a language tag that a caller wants, without unregistered
+// subtags and with at most 35 bytes. The tag may be written in any form that [texts.ReadTag] reads,
+// or be the first one of an Accept-Language list. If the text has no language, WantedTag returns
+// "", and not an error, because the message must be sent anyway.
 func WantedTag(text string) string {
 	if s, ok := CanonicalTag(text); ok && s != language.Und.String() {
 		return s

@@ -256,7 +256,7 @@ func TestLifeInWords(t *testing.T) {
 			t.Fatalf("%s: its plural forms of minutes and hours are missing in this test", locale)
 		}
 		for minutes := 1; minutes <= 24*60; minutes++ {
-			if minutes > 130 && minutes%60 > 1 { // the mail tells whole hours
+			if minutes > 130 && minutes%60 > 1 { // the mail shows whole hours
 				continue
 			}
 			n, unit := minutes, units[locale][0]
@@ -348,7 +348,7 @@ func TestCanonicalTags(t *testing.T) {
 	}
 }
 
-// A request for a language is never refused: the tags that can be read count.
+// A request for a language is never refused, because tags that cannot be read are ignored.
 func TestWantedTags(t *testing.T) {
 	for text, want := range map[string]string{
 		"en": "en", "ZH-cn": "zh-CN", "en-garbage": "en",

@@ -28,7 +28,7 @@ const (
 // CheckName returns an error if the name of an app or the title of a purpose could carry a
 // stranger's message in our mails. Such a text has more than 64 characters, a control or invisible
 // character, a URL, or a name that mail programs turn into a link, such as "booking.com". The error
-// repeats of the text at most that URL's beginning or that name.
+// repeats no more of the text than the beginning of that URL or that name.
 func CheckName(s string) error {
 	if err := checkText(s, maxNameRunes); err != nil {
 		return err
@@ -39,10 +39,10 @@ func CheckName(s string) error {
 	return nil
 }
 
-// CheckDetails returns an error if a text of at most longest characters can't stand in a message as
-// what its code confirms. Unlike a name, such a text may have a domain's form, as "Co.KG" has:
-// messages show it with a blank (see unlinked). The error repeats nothing but the beginning of a
-// URL.
+// CheckDetails returns an error if a text can't stand in a message as the details that a code
+// confirms. The text may have at most longest characters. Unlike a name, it may have a domain's
+// form, as "Co.KG" has, because messages show it with a blank (see unlinked). The error repeats
+// nothing but the beginning of a URL.
 func CheckDetails(s string, longest int) error {
 	err := checkText(s, longest)
 	if at := strings.IndexAny(s, "\n\r\u0085\u2028\u2029"); at >= 0 {
@@ -179,14 +179,15 @@ func linkIn(s string) string {
 	return ""
 }
 
-// unlinked returns a text in which no program finds a domain: in a word with a domain a blank
+// unlinked returns a text in which no program finds a domain: in a word with a domain, a blank
 // follows each dot, so "Muster GmbH & Co.KG" becomes "Muster GmbH & Co. KG". An invisible character
-// would do the same, but filters take it for a phishing mail's, and it makes a text message longer.
+// would do the same, but it makes a text message longer, and filters treat it as a sign of
+// phishing.
 func unlinked(s string) string {
 	const dots = ".。．｡"
 	words := strings.Split(s, " ")
 	for i, word := range words {
-		if !strings.ContainsAny(word, dots) || linkIn(word) == "" { // each check asks for some texts, and linkIn is slow
+		if !strings.ContainsAny(word, dots) || linkIn(word) == "" { // each check of a code calls this several times, and linkIn is slow
 			continue
 		}
 		var out strings.Builder
@@ -201,9 +202,9 @@ func unlinked(s string) string {
 	return strings.Join(words, " ")
 }
 
-// WithoutTexts returns a text that may be a message of ours, without some of the texts that such a
-// message has, as they are or as unlinked writes them. Only whole words are taken out. Spaces and
-// line breaks are alike, because mail programs break lines.
+// WithoutTexts removes known texts from a text that may be one of our messages. It finds each of
+// them as it is, and as unlinked writes it. It removes only whole words. Spaces and line breaks are
+// alike, because mail programs break lines.
 func WithoutTexts(text string, known ...string) string {
 	rest := " " + strings.Join(strings.Fields(text), " ") + " "
 	whole := rest

@@ -52,9 +52,9 @@ func TestTexts(t *testing.T) {
 	}
 }
 
-// OriginLine can be read by the steps by which browsers read a one-time code (WICG
-// sms-one-time-codes, "parsing"): the last line begins with "@", has the host up to one space and
-// "#", and then the code to the end.
+// Browsers can read the origin line by their steps for a one-time code (WICG sms-one-time-codes,
+// "parsing"): the last line begins with "@", has the host up to one space and "#", and then the
+// code to the end.
 func TestOriginLine(t *testing.T) {
 	r := textRenderer(t, nil, TextLimits{Measure: one, Segments: 2, Site: "shop.example"})
 	for _, locale := range []string{"en", "zh-Hans"} {

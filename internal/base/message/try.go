@@ -23,7 +23,7 @@ const (
 
 // SampleCode is the code of all samples. A template may show the code in two groups, so checks also
 // search for each half of the code. The fixed text of a template must contain neither SampleCode
-// nor one of its halves, because a check would take it for the code.
+// nor one of its halves, because a check would mistake it for the code.
 const SampleCode = "739154"
 
 // HideSampleCode returns a message with dots in place of SampleCode, also where a template shows it
