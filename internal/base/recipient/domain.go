@@ -31,14 +31,14 @@ func parseDomain(typed string) (ascii, display string, err error) {
 	return ascii, displayDomain(ascii, readable), checkLabels(strings.Split(ascii, "."), readable)
 }
 
-// hasMisplacedDot also finds a trailing dot, which DNS allows and a mail domain doesn't (RFC 5321
-// section 2.3.5).
+// hasMisplacedDot also reports a trailing dot, which is allowed in DNS, but not in a mail domain
+// (RFC 5321 section 2.3.5).
 func hasMisplacedDot(s string) bool {
 	return strings.HasPrefix(s, ".") || strings.HasSuffix(s, ".") || strings.Contains(s, "..")
 }
 
-// misplacedDomainDot has a text of its own, because in a domain, unlike in a local part, quotes
-// don't help.
+// misplacedDomainDot returns an error with its own text, because quotes help only in a local part,
+// and not in a domain.
 func misplacedDomainDot(domain string) error {
 	place := "twice in a row"
 	switch {
@@ -89,9 +89,9 @@ func isForbiddenInDomain(r rune) bool {
 }
 
 // displayDomain returns the Unicode form if each label is safe to show: Latin, Chinese, Japanese,
-// Korean or Cyrillic, without a mix of these (UTS 39 section 5). A Cyrillic one needs a letter that
-// looks like no Latin letter. Right-to-left scripts aren't safe, because they would reorder the
-// masked address.
+// Korean or Cyrillic, without a mix of these (UTS 39 section 5). A Cyrillic label needs a letter
+// that looks like no Latin letter. Right-to-left scripts aren't safe, because they would reorder
+// the masked address.
 func displayDomain(ascii, readable string) string {
 	for label := range strings.SplitSeq(readable, ".") {
 		if !isSafeLabel(label) {
@@ -111,8 +111,8 @@ func isSafeLabel(label string) bool {
 	return isUnmistakableCyrillic(label, plain)
 }
 
-// isUnmistakableLatin finds lower-case letters of ASCII, Latin-1 and Latin Extended-A that look
-// like no other.
+// isUnmistakableLatin reports whether r is a lower-case letter of ASCII, Latin-1 or Latin
+// Extended-A that looks like no other letter.
 func isUnmistakableLatin(r rune) bool {
 	switch r {
 	case 'ı', 'ĸ', 'ŉ', 'ſ', 'ŀ', 'þ':
@@ -132,8 +132,8 @@ func isJapanese(r rune) bool {
 
 func isKorean(r rune) bool { return unicode.Is(unicode.Hangul, r) }
 
-// isUnmistakableCyrillic needs a letter that looks like no Latin one: "почта" has one, "аррӏе"
-// doesn't.
+// isUnmistakableCyrillic reports whether a Cyrillic label has a letter that looks like no Latin
+// letter: "почта" has one, "аррӏе" doesn't.
 func isUnmistakableCyrillic(label string, plain func(rune) bool) bool {
 	clear := false
 	for _, r := range label {

@@ -53,8 +53,8 @@ func parseEmail(raw string) (recipientData, error) {
 }
 
 // These characters are often copied together with an address or a number, from sentences, lists,
-// tables and code. An address may begin with a character of copiedAround, so those go only in
-// pairs; listMarks go only before a blank.
+// tables and code. An address may begin with a character of copiedAround, so TrimPasted removes
+// those characters only in pairs. It removes listMarks only before a blank.
 const (
 	copiedAfter  = ",;:.!?)]}\"'`*_|~-–—”’“»›」』》】〉）］，；：。！？、،؛؟"
 	copiedBefore = ",;:)(][|“”„‘‚«»‹›「『《【〈（［，；：、،؛"
@@ -62,8 +62,9 @@ const (
 	listMarks    = "-–—•*"
 )
 
-// TrimPasted removes what was copied along with an address or a number. It leaves a text of nothing
-// else as it is, and several dots at the end, which show that the text was cut off.
+// TrimPasted removes characters that were copied along with an address or a number. It leaves a
+// text unchanged that consists of nothing else. It also leaves several dots at the end, because
+// they show that the text was cut off.
 func TrimPasted(text string) string {
 	for s := text; s != ""; {
 		first, width := utf8.DecodeRuneInString(s)
@@ -74,7 +75,7 @@ func TrimPasted(text string) string {
 			return s
 		case isBlank(first) || strings.ContainsRune(copiedBefore, first) || first == '<' && !strings.ContainsRune(s, '>'),
 			strings.ContainsRune(listMarks, first) && strings.TrimLeftFunc(behind, isBlank) != behind:
-			s = behind // before the end goes: a pair may stand behind it
+			s = behind // the end is cut later, because it may be half of a pair
 		case isBlank(last) || strings.ContainsRune(copiedAfter, last) || last == '>' && !strings.ContainsRune(s, '<'):
 			s = before
 			if at := strings.Index(copiedAround, string(first)+string(last)); at >= 0 && at%2 == 0 && before != "" {
@@ -87,8 +88,8 @@ func TrimPasted(text string) string {
 	return text
 }
 
-// unwrapAddress unwraps "mailto:address" and "Name <address>", as address books write them, unless
-// the name has an at sign: it may be another address.
+// unwrapAddress unwraps "mailto:address" and "Name <address>", as address books write them. It
+// leaves a name that has an at sign, because the name may be another address.
 func unwrapAddress(s string) string {
 	if scheme := "mailto:"; len(s) > len(scheme) && strings.EqualFold(s[:len(scheme)], scheme) {
 		address, _, _ := strings.Cut(s[len(scheme):], "?") // RFC 6068
@@ -105,8 +106,8 @@ func unwrapAddress(s string) string {
 }
 
 // cutQuotes cuts the quotes around a local part. Some mailboxes have dots at the end, or two in a
-// row, which are allowed only there (RFC 5321 section 4.1.2). Anything else that quotes allow is
-// refused later.
+// row, which are allowed only in quotes (RFC 5321 section 4.1.2). Anything else that quotes allow
+// is refused later.
 func cutQuotes(s string) (bare string, quoted bool) {
 	inner, opened := strings.CutPrefix(s, `"`)
 	if local, domain, closed := strings.Cut(inner, `"@`); opened && closed {
@@ -115,7 +116,7 @@ func cutQuotes(s string) (bare string, quoted bool) {
 	return s, false
 }
 
-// checkText refuses what is no recipient on any channel.
+// checkText refuses a text that can't be a recipient on any channel.
 func checkText(s string) error {
 	switch {
 	case s == "":
@@ -139,19 +140,19 @@ func checkText(s string) error {
 // isBlank reports whether r may have been copied along without belonging to the recipient.
 func isBlank(r rune) bool { return unicode.IsSpace(r) || isInvisible(r) }
 
-// isControl also finds Unicode's line breaks.
+// isControl reports true for Unicode's line breaks, too.
 func isControl(r rune) bool {
 	return unicode.IsControl(r) || r == '\u2028' || r == '\u2029'
 }
 
-// isInvisible finds bidi marks, zero-width characters, soft hyphens, byte order marks, tags,
-// variation selectors and fillers, and the joiners ZWJ and ZWNJ. A domain that needs a joiner can
-// be typed in A-labels.
+// isInvisible reports true for bidi marks, zero-width characters, soft hyphens, byte order marks,
+// tags, variation selectors and fillers, and the joiners ZWJ and ZWNJ. A domain that needs a joiner
+// can be typed in A-labels.
 func isInvisible(r rune) bool {
 	return unicode.In(r, unicode.Cf, unicode.Variation_Selector, unicode.Other_Default_Ignorable_Code_Point)
 }
 
-// checkBareAddress refuses what RFC 5322 allows and we don't.
+// checkBareAddress refuses forms that RFC 5322 allows and we don't.
 func checkBareAddress(s string) error {
 	switch {
 	case strings.ContainsAny(s, "<>"):
@@ -185,7 +186,7 @@ func splitAddress(s string) (local, domain string, err error) {
 	return local, domain, nil
 }
 
-// checkLocal accepts a dot-atom, and in quotes also dots at any place.
+// checkLocal accepts a dot-atom. In quotes it accepts dots at any place, too.
 func checkLocal(local string, quoted bool) error {
 	if len(local) > maxLocalPartLength || quoted && hasMisplacedDot(local) && len(`""`+local) > maxLocalPartLength {
 		return errLocalTooLong
@@ -205,7 +206,7 @@ func checkLocal(local string, quoted bool) error {
 	return nil
 }
 
-// isAtext is atext of RFC 5322 section 3.2.3.
+// isAtext reports whether r is atext of RFC 5322 section 3.2.3.
 func isAtext(r rune) bool {
 	switch {
 	case 'a' <= r && r <= 'z', 'A' <= r && r <= 'Z', '0' <= r && r <= '9':
@@ -214,8 +215,9 @@ func isAtext(r rune) bool {
 	return r < utf8.RuneSelf && strings.ContainsRune("!#$%&'*+-/=?^_`{|}~", r)
 }
 
-// isFullWidth finds full-width and half-width forms, which East Asian input methods produce. RFC
-// 6531 allows them in a local part, but the mail would go to another mailbox than the person meant.
+// isFullWidth reports true for full-width and half-width forms, which East Asian input methods
+// produce. RFC 6531 allows them in a local part, but the mail would go to another mailbox than the
+// person meant.
 func isFullWidth(r rune) bool {
 	switch width.LookupRune(r).Kind() {
 	case width.EastAsianFullwidth, width.EastAsianHalfwidth:
@@ -224,14 +226,14 @@ func isFullWidth(r rune) bool {
 	return false
 }
 
-// isNonASCIILetterOrDigit leaves out symbols and emoji, as PRECIS does (RFC 8264 section 4.2),
-// which mail systems follow for mailbox names. RFC 6531 allows everything beyond ASCII.
+// isNonASCIILetterOrDigit excludes symbols and emoji, as PRECIS does (RFC 8264 section 4.2), which
+// mail systems follow for mailbox names. RFC 6531 allows everything beyond ASCII.
 func isNonASCIILetterOrDigit(r rune) bool {
 	return r >= utf8.RuneSelf && unicode.In(r, unicode.L, unicode.M, unicode.Nd)
 }
 
-// foldLocal makes all spellings that mail systems treat as one mailbox equal, in case and
-// composition.
+// foldLocal makes two spellings equal if they differ only in case or in Unicode composition,
+// because mail systems treat them as one mailbox.
 //
 // It changes letters to lower case, as RFC 8265 section 3.3 does, without full case folding, which
 // would equate "ß" with "ss" and "ſ" with "s": these may be mailboxes of different people. It
@@ -246,7 +248,7 @@ func foldLocal(local string) string {
 	return norm.NFC.String(strings.Map(lower, norm.NFD.String(local)))
 }
 
-const maskBullets = "•••" // whatever is hidden, and how much
+const maskBullets = "•••" // the same for any number of hidden characters
 
 // firstCharacter includes combining marks, and is in NFC.
 func firstCharacter(local string) string {

@@ -38,8 +38,8 @@ func TestParseEmail(t *testing.T) {
 		{"ana@сосол.example", "ana@xn--k1afakb.example", "a•••@сосол.example"}, // one letter looks like no Latin letter
 		{"ana@ドメイン名.example", "ana@xn--eckwd4c7c777u.example", "a•••@ドメイン名.example"},
 		{"ana@도메인.example", "ana@xn--hq1bm8jm9l.example", "a•••@도메인.example"},
-		// Domains that may be taken for others are shown as A-labels.
-		// a zero-width character
+		// These domains may be mistaken for others, so they are shown as A-labels. The first one
+		// has a zero-width character.
 		{"ana@xn--mgbaw3gfg64gp19l.example", "ana@xn--mgbaw3gfg64gp19l.example", "a•••@xn--mgbaw3gfg64gp19l.example"},
 		{"ana@аррӏе.com", "ana@xn--80ak6aa92e.com", "a•••@xn--80ak6aa92e.com"},
 		{"ana@gооgle.com", "ana@xn--ggle-55da.com", "a•••@xn--ggle-55da.com"},

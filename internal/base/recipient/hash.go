@@ -37,7 +37,7 @@ func (r recipientData) hash(key []byte) Hash {
 // String returns 32 lower-case hexadecimal digits.
 func (h Hash) String() string { return hex.EncodeToString(h[:]) }
 
-// tagEncoding is Crockford's, without letters that are read as digits.
+// tagEncoding is Crockford's base 32, which has no letters that look like digits.
 var tagEncoding = base32.NewEncoding("0123456789ABCDEFGHJKMNPQRSTVWXYZ").WithPadding(base32.NoPadding)
 
 // Tag returns the first 20 bits as four characters, by which a person tells recipients apart that
@@ -96,9 +96,9 @@ func DefaultFolding() Folding {
 // Hashes are the two hashes of a recipient, which are mostly equal.
 type Hashes struct {
 	Address Hash // as spelled, ignoring case: Recipient.Hash
-	// Counted is of the folded spelling, by which events are counted. Where folding changes
-	// nothing, it equals Address, so a change of the folding keeps the counts. A phone number of
-	// Argentina is counted with the 9 of mobile numbers.
+	// Counted is the hash of the folded spelling. Events are counted by this hash. If folding
+	// changes nothing, Counted equals Address, so most counts survive a change of the folding
+	// rules. A phone number of Argentina is counted with the 9 of mobile numbers.
 	Counted Hash
 }
 

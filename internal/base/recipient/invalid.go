@@ -11,7 +11,7 @@ type InvalidError struct {
 	// served, one of package policy.
 	Reason string
 	Detail string // a sentence for the caller
-	// Character is the reason, such as U+2019 '’', if any is.
+	// Character is the character that is invalid, such as U+2019 '’', or "" if none is.
 	Character string
 }
 

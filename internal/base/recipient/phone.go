@@ -19,8 +19,8 @@ const maxPhoneDigits = 15 // with the country code (ITU-T E.164 section 6)
 
 const minPhoneDigits = 3 // of any number
 
-// isPhoneSeparator knows what people write between digits: dashes of any kind, dots, slashes,
-// parentheses, also from East Asian keyboards.
+// isPhoneSeparator reports true for characters that people write between digits: dashes of any
+// kind, dots, slashes and parentheses, also from East Asian keyboards.
 func isPhoneSeparator(r rune) bool {
 	return unicode.Is(unicode.Pd, r) || strings.ContainsRune(".()/−（）", r)
 }
@@ -66,10 +66,10 @@ func parsePhone(raw, country string) (recipientData, error) {
 	}, nil
 }
 
-// NormalizePhonePrefix returns the form in which a number, or a prefix of numbers, is counted; the
-// former begins with the latter. In Argentina, a phone's number works with and without the 9 of
-// mobile numbers, so the 9 is added. Mexico gave up the 1 after its country code in 2019, so it is
-// removed, as Parse does.
+// NormalizePhonePrefix returns the form in which a number, or a prefix of numbers, is counted. The
+// form of a number begins with the form of its prefix. In Argentina, a phone's number works with
+// and without the 9 of mobile numbers, so the 9 is added. Mexico gave up the 1 after its country
+// code in 2019, so the 1 is removed, as in Parse.
 func NormalizePhonePrefix(prefix string) string {
 	if rest, ok := strings.CutPrefix(prefix, "+54"); ok && rest != "" && rest[0] != '9' {
 		return "+549" + rest
@@ -101,7 +101,7 @@ func parseNumber(digits string, hasPlus bool, country string) (*phonenumbers.Pho
 		return parseInternational(rest)
 	}
 	// Digits that begin with the country's own code may be a landline number there. But if they are
-	// a mobile number with that code, the person means that one.
+	// a mobile number with that code, the person means the mobile number.
 	if own := strconv.Itoa(phonenumbers.GetCountryCodeForRegion(country)); err == nil && strings.HasPrefix(digits, own) &&
 		phonenumbers.GetNumberType(number) == phonenumbers.FIXED_LINE {
 		if mobile, err := parseInternational(digits); err == nil && phonenumbers.GetNumberType(mobile) == phonenumbers.MOBILE {
@@ -111,8 +111,8 @@ func parseNumber(digits string, hasPlus bool, country string) (*phonenumbers.Pho
 	return number, err
 }
 
-// parseInternational parses digits that begin with a country code, without Mexico's former 1 after
-// it, which reaches the same phone.
+// parseInternational parses digits that begin with a country code. It drops Mexico's former 1 after
+// the code, because the number reaches the same phone without it.
 func parseInternational(digits string) (*phonenumbers.PhoneNumber, error) {
 	if rest, ok := strings.CutPrefix(digits, "521"); ok && len(rest) == 10 {
 		digits = "52" + rest
@@ -120,10 +120,10 @@ func parseInternational(digits string) (*phonenumbers.PhoneNumber, error) {
 	return checkAssigned(phonenumbers.Parse("+"+digits, ""))
 }
 
-// fictionPrefixes are of numbers that a regulator keeps free for films and tests, and that the plan
-// therefore does not assign, with their country. Other countries' numbers of this kind are
-// assigned. Sources: Ofcom, "Telephone numbers for use in TV and radio drama programmes"; ARCEP,
-// national numbering plan (decision 2018-0881), section 2.5.12.
+// fictionPrefixes are the prefixes, with their country, of numbers that a regulator keeps free for
+// films and tests. The plan doesn't assign these numbers. It does assign other countries' numbers
+// of this kind. Sources: Ofcom, "Telephone numbers for use in TV and radio drama programmes";
+// ARCEP, national numbering plan (decision 2018-0881), section 2.5.12.
 var fictionPrefixes = []struct {
 	prefix  string // of numbers in E.164
 	digits  int    // of those numbers
@@ -159,7 +159,7 @@ func checkAssigned(number *phonenumbers.PhoneNumber, err error) (*phonenumbers.P
 		return number, nil
 	}
 	switch phonenumbers.IsPossibleNumberWithReason(number) {
-	case phonenumbers.TOO_SHORT, phonenumbers.IS_POSSIBLE_LOCAL_ONLY: // the latter lacks its area code
+	case phonenumbers.TOO_SHORT, phonenumbers.IS_POSSIBLE_LOCAL_ONLY: // a local number lacks its area code
 		return nil, errNumberTooShort
 	}
 	return nil, errInvalidNumber
@@ -184,8 +184,9 @@ func parseDigits(s string) (digits string, hasPlus bool, err error) {
 	return out.String(), plus, nil
 }
 
-// toASCIIDigit converts a decimal digit of any script. In Unicode the ten digits of a script follow
-// one another from its zero, and scripts whose digits adjoin have ten each.
+// toASCIIDigit converts a decimal digit of any script. In Unicode, the digits of a script are ten
+// in a row, beginning with its zero. Where the digits of several scripts adjoin, each script has
+// ten.
 func toASCIIDigit(r rune) (rune, bool) {
 	if !unicode.Is(unicode.Nd, r) {
 		return 0, false
@@ -251,13 +252,13 @@ var countries = sync.OnceValue(func() []string { return slices.Sorted(maps.Keys(
 var exampleNumbers sync.Map
 
 // ExampleNumber returns a mobile number of a country, such as "01512 3456789", in the national form
-// if ParseInCountry takes that. It returns "" if none is known.
+// if ParseInCountry accepts that form. It returns "" if no number is known.
 func ExampleNumber(country string) string {
 	if found, ok := exampleNumbers.Load(country); ok {
 		return found.(string)
 	}
 	number := exampleNumber(country)
-	if KnownCountry(country) { // so that there are not more than countries
+	if KnownCountry(country) { // otherwise the map could have more entries than there are countries
 		exampleNumbers.Store(country, number)
 	}
 	return number

@@ -13,7 +13,7 @@ import (
 type NumberPlan struct {
 	Code    string // the country code, "49", which several countries may share
 	Trunk   string // for calls within the country, "0"; empty: none
-	Example string // as ExampleNumber
+	Example string // see ExampleNumber
 }
 
 // CallingCodePlan has the data that countries with the same country code share.
@@ -29,7 +29,7 @@ type grouping struct {
 	// number without trunk prefix.
 	LeadingDigits string
 	National      string // with the trunk prefix; empty: it isn't written
-	Short         string // within the country, without it
+	Short         string // within the country, without the trunk prefix
 	Abroad        string // after the country code
 }
 
@@ -44,7 +44,7 @@ func NumberPlans() (countries map[string]NumberPlan, codes map[string]CallingCod
 	}
 	metadata, err := phonenumbers.MetadataCollection()
 	if err != nil {
-		return countries, codes // never: the metadata is part of the program
+		return countries, codes // cannot happen: the metadata is part of the program
 	}
 	for _, m := range metadata.GetMetadata() {
 		if country := m.GetId(); country == phonenumbers.GetRegionCodeForCountryCode(int(m.GetCountryCode())) &&

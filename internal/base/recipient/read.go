@@ -12,7 +12,7 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// Escapes of URLs, HTML, JSON and mails, and an at sign that is written as a word.
+// These match escapes of URLs, HTML, JSON and mails, and an at sign that is written as a word.
 var (
 	escapePattern = regexp.MustCompile(`(?i)(?:%[0-9a-f]{2})+|&#?\w+;|\\u00[0-9a-f]{2}|=40`)
 	wordAtPattern = regexp.MustCompile(`(?i)\s*\(\s*(?:at|arroba)\s*\)\s*|(\S)\s+at\s+(\S+\s+dot\s)`)

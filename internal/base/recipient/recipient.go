@@ -72,8 +72,8 @@ func Parse(ch Channel, raw string) (Recipient, error) {
 	return ParseInCountry(ch, raw, "")
 }
 
-// ParseInCountry also takes a phone number as people in a country (ISO 3166-1 alpha-2) dial it, or
-// with 00 for "+". Without a known country it is Parse.
+// ParseInCountry also accepts a phone number as people in a country (ISO 3166-1 alpha-2) dial it,
+// or with 00 for "+". If country is unknown, ParseInCountry does the same as Parse.
 func ParseInCountry(ch Channel, raw, country string) (Recipient, error) {
 	var p recipientData
 	var err error
@@ -181,8 +181,8 @@ func (r Recipient) VoIP() bool {
 }
 
 // Landline reports whether the numbering plan gives the number to fixed lines, most of which get no
-// text messages. Where the plan doesn't tell them from mobile numbers, as in the United States, it
-// is false.
+// text messages. If the plan doesn't distinguish them from mobile numbers, as in the United States,
+// Landline returns false.
 func (r Recipient) Landline() bool {
 	return r.Channel() == SMS && r.data().kind == phonenumbers.FIXED_LINE
 }

@@ -7,7 +7,8 @@ import (
 	"golang.org/x/net/publicsuffix"
 )
 
-// wellKnownDomains are suggested. Of two equally close ones, the first one is.
+// wellKnownDomains are the domains that may be suggested. If two are equally close, the first one
+// is suggested.
 var wellKnownDomains = []string{
 	"gmail.com", "outlook.com", "hotmail.com", "yahoo.com", "icloud.com", "qq.com", "163.com", "126.com",
 	"foxmail.com", "sina.com", "sina.cn", "sohu.com", "139.com", "189.cn", "aliyun.com", "yeah.net", "tom.com",
@@ -27,8 +28,8 @@ var realLookAlikeDomains = []string{"mail.com", "email.com", "ymail.com", "gmx.a
 // long enough; "gmail.com" isn't, because too many real domains are two edits away.
 const longDomainLength = 10
 
-// shortNameLength is the length up to which only what follows the name is corrected: "live" is one
-// typing error away from many real names, such as "line".
+// shortNameLength is the length of a domain's name up to which only the part after the name is
+// corrected: "live" is one typing error away from many real names, such as "line".
 const shortNameLength = 4
 
 // SuggestDomain returns a correction if the domain of an address, or a mere domain, looks like a
@@ -51,7 +52,8 @@ func SuggestDomain(address string) (string, bool) {
 	return address[:at] + best, true
 }
 
-// isPlausibleTypo reports whether a typed domain at distance d is rather a typo than a real one.
+// isPlausibleTypo reports whether a typed domain at distance d is more likely a typo than a real
+// one.
 func isPlausibleTypo(typed, known string, d int) bool {
 	name, _, dotted := strings.Cut(typed, ".")
 	knownName, _, _ := strings.Cut(known, ".")
