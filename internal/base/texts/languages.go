@@ -18,8 +18,8 @@ type Catalogue[T any] struct {
 	matcher language.Matcher
 }
 
-// NewCatalogue takes the values by BCP 47 tag. Choose never finds the value of an invalid tag for a
-// list.
+// NewCatalogue returns a catalogue of these values. The keys are BCP 47 tags. Choose never matches
+// an invalid tag.
 func NewCatalogue[T any](byTag map[string]T) (c Catalogue[T]) {
 	names := slices.Sorted(maps.Keys(byTag))
 	if i := slices.Index(names, language.English.String()); i > 0 {
@@ -33,7 +33,7 @@ func NewCatalogue[T any](byTag map[string]T) (c Catalogue[T]) {
 	return c
 }
 
-// All returns English first, the others in the order of their tags.
+// All returns the values: English first, and then the others in the order of their tags.
 func (c Catalogue[T]) All() []T { return slices.Clone(c.all) }
 
 // MaxAcceptLanguage bounds an Accept-Language list, in bytes, because parsing 16 KiB takes
@@ -41,7 +41,7 @@ func (c Catalogue[T]) All() []T { return slices.Clone(c.all) }
 const MaxAcceptLanguage = 500
 
 // ParseAcceptLanguage returns the tags of an Accept-Language list, the preferred one first. It
-// leaves out what it can't read, and what follows after MaxAcceptLanguage.
+// leaves out what it can't read, and everything beyond MaxAcceptLanguage.
 func ParseAcceptLanguage(list string) []language.Tag {
 	if len(list) > MaxAcceptLanguage {
 		list = list[:MaxAcceptLanguage]
@@ -77,9 +77,9 @@ func ParseAcceptLanguage(list string) []language.Tag {
 	return wanted
 }
 
-// ReadTag reads a language tag as programs write it: by BCP 47 ("zh-Hans-CN"), by POSIX
-// ("en_US.UTF-8", "sr_RS@latin") or by Java and Android ("zh_CN_#Hans"). If it can't read the whole
-// tag, it returns the language, script and region in it. It returns false without a language.
+// ReadTag reads a language tag in the form of BCP 47 ("zh-Hans-CN"), of POSIX ("en_US.UTF-8",
+// "sr_RS@latin"), or of Java and Android ("zh_CN_#Hans"). If it can't read the whole tag, it
+// returns the language, script and region in it. It returns false if it finds no language.
 func ReadTag(text string) (language.Tag, bool) {
 	text = strings.TrimSpace(text)
 	if tag, err := language.Parse(text); err == nil || isValueError(err) {
@@ -118,9 +118,9 @@ func isValueError(err error) bool {
 	return ok
 }
 
-// Choose returns the value for the first tag of an Accept-Language list for whose language there is
-// one, by the rules of CLDR, and that tag. A reader who prefers traditional Chinese to English gets
-// zh-Hans from a catalogue of zh-Hans and English.
+// Choose finds the first tag of an Accept-Language list that matches a language of the catalogue,
+// by the rules of CLDR. It returns the value for that language, and the tag. A reader who prefers
+// traditional Chinese to English gets zh-Hans from a catalogue of zh-Hans and English.
 //
 // If no tag fits, ok is false, and Choose returns the first value of All and the first tag of the
 // list, or language.Und if the list has no tag or the catalogue is empty.

@@ -5,17 +5,17 @@ import (
 	"time"
 )
 
-// Sentence is a text that may contain times. A page shows them in the time zone of the Words that
-// made the Sentence, String in UTC.
+// Sentence is a text that may contain times. A page shows the times in the time zone of the Words
+// that made the Sentence. String writes them in UTC.
 type Sentence []sentencePiece
 
 type sentencePiece struct {
 	Text   string
 	Strong bool
 	At     DisplayTime // zero: plain text
-	Day    DisplayDay  // in whose words a page shows At; zero: to the second
+	Day    DisplayDay  // the form in which a page shows At; zero: to the second
 
-	now time.Time // zero: to the second
+	now time.Time // for Day; zero: a page shows At to the second
 }
 
 // DisplayTime is a time in the time zone in which a page shows it.
@@ -42,14 +42,14 @@ func AtTime(name string, t time.Time) Substitution {
 	return Substitution{name, sentencePiece{At: DisplayTime{Time: t}}}
 }
 
-// AtDay substitutes a time that is days away from now. A page tells its day, and the exact time if
+// AtDay substitutes a time that is days away from now. A page shows its day, and the exact time if
 // a reader asks for it.
 func AtDay(name string, t, now time.Time) Substitution {
 	return Substitution{name, sentencePiece{At: DisplayTime{Time: t}, now: now}}
 }
 
-// Sentence returns the console's text for a key. Each "{name}" is replaced by the substitution of
-// this name, or dropped without one.
+// Sentence returns the console's text for a key. Each "{name}" is replaced by the substitution with
+// this name, or by nothing if there is none.
 func (w Words) Sentence(key string, parts ...Substitution) Sentence {
 	var out Sentence
 	rest := w.texts[key]
@@ -75,7 +75,7 @@ func (w Words) Sentence(key string, parts ...Substitution) Sentence {
 	}
 }
 
-// Join joins sentences by the language's space between sentences, and skips empty ones.
+// Join joins sentences with the language's space between sentences, and skips empty ones.
 func (w Words) Join(sentences ...Sentence) Sentence {
 	var out Sentence
 	for _, s := range sentences {
@@ -116,10 +116,10 @@ func (d DisplayTime) String() string { return d.UTC().Format("2006-01-02 15:04:0
 // ISO writes UTC to the millisecond, as in ISO 8601.
 func (d DisplayTime) ISO() string { return d.UTC().Format("2006-01-02T15:04:05.000Z") }
 
-// Date is 2026-01-02, in the time's zone.
+// Date returns a text such as "2026-01-02", in the time's zone.
 func (d DisplayTime) Date() string { return d.Format(time.DateOnly) }
 
-// Hour is 15:04:05, in the time's zone, with milliseconds if Exact.
+// Hour returns a text such as "15:04:05", in the time's zone, with milliseconds if Exact.
 func (d DisplayTime) Hour() string {
 	if d.Exact {
 		return d.Format("15:04:05.000")

@@ -49,7 +49,7 @@ const (
 	ProblemsSection = "problems"
 )
 
-// Words are all texts in one language.
+// Words has all texts in one language.
 type Words struct {
 	tag      language.Tag
 	sections map[string]map[string]string
@@ -57,7 +57,7 @@ type Words struct {
 	zone     *time.Location    // time zone in which a page shows times; nil: UTC
 }
 
-// PageLanguages has English first. If a file isn't valid JSON, it panics.
+// PageLanguages returns all languages, English first. It panics if a file isn't valid JSON.
 func PageLanguages() []Words { return pageCatalogue().All() }
 
 // ConsoleLanguages returns the languages that have texts for the console, English first.
@@ -68,7 +68,7 @@ var (
 	consoleCatalogue = sync.OnceValue(func() Catalogue[Words] { return catalogueWithSection(consoleSection) })
 )
 
-// allWords has the files by language tag.
+// allWords returns the texts of all files, by language tag.
 var allWords = sync.OnceValue(func() map[string]Words {
 	all := map[string]Words{}
 	names, _ := fs.Glob(files, "*.json") // the pattern is right
@@ -84,7 +84,7 @@ var allWords = sync.OnceValue(func() map[string]Words {
 	return all
 })
 
-// catalogueWithSection has the languages whose files have this section.
+// catalogueWithSection returns the languages whose files have this section.
 func catalogueWithSection(section string) Catalogue[Words] {
 	all := maps.Clone(allWords())
 	maps.DeleteFunc(all, func(_ string, w Words) bool { return w.sections[section] == nil })
@@ -101,14 +101,15 @@ func parseFile(tag language.Tag, file []byte) (Words, error) {
 	return w, nil
 }
 
-// ConsoleTextsFor chooses by an Accept-Language list; English if no language fits.
+// ConsoleTextsFor returns the console's texts in the best language for an Accept-Language list, or
+// in English if no language fits.
 func ConsoleTextsFor(list string) Words {
 	w, _, _ := consoleCatalogue().Choose(list)
 	return w
 }
 
-// ConsoleByTag chooses by a tag (see Lang). It returns false if the console has no texts in this
-// language.
+// ConsoleByTag returns the console's texts in the language with this tag (see Lang). It returns
+// false if the console has none in this language.
 func ConsoleByTag(tag string) (Words, bool) {
 	i := slices.IndexFunc(ConsoleLanguages(), func(w Words) bool { return w.Lang() == tag })
 	if i < 0 {
@@ -117,13 +118,15 @@ func ConsoleByTag(tag string) (Words, bool) {
 	return ConsoleLanguages()[i], true
 }
 
-// PageTextsFor chooses by an Accept-Language header; English if no language fits.
+// PageTextsFor returns the page's texts in the best language for an Accept-Language header, or in
+// English if no language fits.
 func PageTextsFor(acceptLanguage string) Words {
 	w, _, _ := pageCatalogue().Choose(acceptLanguage)
 	return w
 }
 
-// PageTextsOr chooses by a list of tags; otherwise if no language fits.
+// PageTextsOr returns the page's texts in the best language for a list of tags, or the parameter
+// otherwise if no language fits.
 func PageTextsOr(list string, otherwise Words) Words {
 	if w, _, ok := pageCatalogue().Choose(list); ok {
 		return w
@@ -131,8 +134,8 @@ func PageTextsOr(list string, otherwise Words) Words {
 	return otherwise
 }
 
-// Reply returns the reply to a person for its cause, with values as in Get. For a text message it
-// is the variant ".sms" of the cause, if there is one.
+// Reply returns the reply to a person for a cause, with values as in Get. For a text message it is
+// the variant ".sms" of the cause, if there is one.
 func (w Words) Reply(cause string, sms bool, pairs ...string) string {
 	all := w.sections[repliesSection]
 	if variant := all[cause+".sms"]; sms && variant != "" {
@@ -141,9 +144,10 @@ func (w Words) Reply(cause string, sms bool, pairs ...string) string {
 	return fill(all[cause], pairs...)
 }
 
-// ProblemTranslation returns the title and the detail of a problem of the API. Without a detail for
-// the reason, the detail is the slug's. "{name}" in a detail stands for a member of the problem. In
-// English both are empty, because package server has the English texts.
+// ProblemTranslation returns the title and the detail of a problem of the API. If the reason has no
+// detail of its own, the detail is that of the slug. "{name}" in a detail stands for a member of
+// the problem. In English, title and detail are empty, because package server has the English
+// texts.
 func (w Words) ProblemTranslation(slug, reason string) (title, detail string) {
 	all := w.sections[ProblemsSection]
 	return all[slug+".title"], cmp.Or(all[slug+"."+reason], all[slug])
@@ -174,7 +178,8 @@ func (w Words) TextsWithForms(section string) map[string]any {
 // Lang returns the tag, such as "zh-Hans", for a page's attribute lang.
 func (w Words) Lang() string { return w.tag.String() }
 
-// Country is "Germany (DE)", or "" if code is no country's (ISO 3166-1 alpha-2).
+// Country returns a text such as "Germany (DE)", or "" if code is not that of a country (ISO 3166-1
+// alpha-2).
 func (w Words) Country(code string) string {
 	region, err := language.ParseRegion(code)
 	if err != nil || !region.IsCountry() {
@@ -221,8 +226,8 @@ func PluralKey(key string, n int) string {
 	return key + ".other"
 }
 
-// Or returns the text of key+"."+name, or name without one: a later version of the program may have
-// written a name to the database that this one doesn't know.
+// Or returns the text of key+"."+name, or name if there is no such text. A later version of the
+// program may have written a name to the database that this one doesn't know.
 func (w Words) Or(key, name string) string {
 	if s, ok := w.texts[key+"."+name]; ok {
 		return s
@@ -230,7 +235,8 @@ func (w Words) Or(key, name string) string {
 	return name
 }
 
-// Wait rounds up to whole units: "42 s", "13 min 5 s", "3 h 20 min", "2 d 4 h".
+// Wait formats a duration, rounded up to whole units: "42 s", "13 min 5 s", "3 h 20 min", "2 d 4
+// h".
 func (w Words) Wait(d time.Duration) string {
 	s := quota.Seconds(d)
 	switch {
@@ -246,10 +252,11 @@ func (w Words) Wait(d time.Duration) string {
 	return w.units(h/24, "d", h%24, "h")
 }
 
-// Duration returns DurationRoundedUp in these words.
+// Duration does the same as DurationRoundedUp, in the words of this language.
 func (w Words) Duration(d time.Duration) string { return DurationRoundedUp(w.sections[PageSection], d) }
 
-// DurationRoundedUp uses the words of the page: 42 s, 28 min, 3 h 20 min.
+// DurationRoundedUp formats a duration in the words of the page, as in "42 s", "28 min" or "3 h 20
+// min".
 func DurationRoundedUp(page map[string]string, d time.Duration) string {
 	seconds := quota.Seconds(d)
 	minutes := (seconds + 59) / 60

@@ -29,7 +29,8 @@ func TestLanguagesAgree(t *testing.T) {
 	}
 }
 
-// whole returns an error unless a language has all sections, or those of the page.
+// whole returns an error unless the file of a language has the sections that it needs. Only the
+// console's section may be missing.
 func whole(w Words) error {
 	wanted := []string{PageSection, PhoneSection, repliesSection}
 	if w.sections[consoleSection] != nil {
@@ -46,8 +47,8 @@ func whole(w Words) error {
 
 var placeholder = regexp.MustCompile(`\{\w*\}`)
 
-// agree returns an error unless two languages have the same texts, in all plural forms of the
-// second one, with the same placeholders in each.
+// agree returns an error unless b has the texts of a, in all plural forms of b's language, with the
+// same placeholders.
 func agree(a, b Words) error {
 	for section, texts := range b.sections {
 		first, wanted := a.sections[section], map[string]string{} // by key: the text whose placeholders count
@@ -150,8 +151,8 @@ func TestElapsed(t *testing.T) {
 	}
 }
 
-// A near day is shown as its weekday, today with hours and minutes, any other day as its date.
-// Outside of pages, the text of a sentence has the whole time.
+// A near day is shown as its weekday, today as hours and minutes, and any other day as its date.
+// Outside pages, the text of a sentence has the whole time.
 func TestDays(t *testing.T) {
 	berlin, err := time.LoadLocation("Europe/Berlin")
 	servertest.OK(t, err)

@@ -12,7 +12,7 @@ func (w Words) In(zone *time.Location) Words {
 	return w
 }
 
-// Zone is UTC if In set none.
+// Zone returns the time zone that In set, or UTC.
 func (w Words) Zone() *time.Location {
 	if w.zone == nil {
 		return time.UTC
@@ -20,7 +20,7 @@ func (w Words) Zone() *time.Location {
 	return w.zone
 }
 
-// UTCOffset is "UTC+8" or "UTC−3:30".
+// UTCOffset returns the zone's offset at a time, as in "UTC+8" or "UTC−3:30".
 func (w Words) UTCOffset(at time.Time) string {
 	_, east := at.In(w.Zone()).Zone()
 	sign, minutes := "+", east/60
@@ -59,8 +59,8 @@ func (w Words) Day(t, now time.Time) DisplayDay {
 	return DisplayDay{d, d.Format(w.Get(key))}
 }
 
-// NearDay is [Words.Day] for a sentence. It tells the weekday if that names the day, and the minute
-// if it is today.
+// NearDay is [Words.Day] for a sentence. The text is the weekday for a day less than a week away,
+// and hours and minutes for today.
 func (w Words) NearDay(t, now time.Time) DisplayDay {
 	d, today := w.Day(t, now), w.inZone(now)
 	noon := func(t time.Time) time.Time { return time.Date(t.Year(), t.Month(), t.Day(), 12, 0, 0, 0, time.UTC) }
