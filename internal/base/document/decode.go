@@ -39,7 +39,8 @@ type Decoder struct {
 	Owner   any                                 // for Check methods that need more than the file
 }
 
-// Mapping is a mapping in the file, decoded into a struct. The struct's method Check gets it.
+// Mapping is a mapping in the file, decoded into a struct. It is the argument of the struct's
+// method Check.
 type Mapping struct {
 	*Decoder
 	Node     *yaml.Node
@@ -227,7 +228,8 @@ func (d *Decoder) decodeItem(n *yaml.Node, path string, list reflect.Value, tag 
 	return places
 }
 
-// checkUnique returns a problem if the list has an equal element, as the tag unique says.
+// checkUnique returns a problem if an element of the list equals one. The tag unique says whether
+// whole elements are compared, or only the values of a key.
 func checkUnique(list, one reflect.Value, tag reflect.StructTag) string {
 	key := tag.Get("unique")
 	part := func(v reflect.Value) any {

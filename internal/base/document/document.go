@@ -33,8 +33,8 @@ func (d *Decoder) Parse(content []byte) *yaml.Node {
 		return nil
 	case err != nil:
 		said := ": " + strings.TrimPrefix(err.Error(), "yaml: ")
-		// The parser tells the line in which it noticed the mistake, which may be in an earlier
-		// one.
+		// The parser reports the line in which it noticed the mistake. The mistake itself may be in
+		// an earlier line.
 		if line, ok := strings.CutPrefix(said, ": line "); ok {
 			said = ", near line " + line
 		}
@@ -110,8 +110,8 @@ func (d *Decoder) scalar(n *yaml.Node, path string) (string, bool) {
 	return strings.TrimSpace(n.Value), true
 }
 
-// checkKind adds a mistake if a node hasn't the kind or can't be decoded. want describes the kind
-// for the message.
+// checkKind adds a mistake if a node is not of this kind or can't be decoded. want describes the
+// kind for the message.
 func (d *Decoder) checkKind(n *yaml.Node, path string, kind yaml.Kind, want string) bool {
 	switch {
 	case n.Kind == yaml.AliasNode:
@@ -126,7 +126,7 @@ func (d *Decoder) checkKind(n *yaml.Node, path string, kind yaml.Kind, want stri
 	return false
 }
 
-// IsNull returns true for the value of "key:", for example.
+// IsNull reports whether a node has no value, as in "key:".
 func IsNull(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.Tag == "!!null" }
 
 // FindEntry returns a key of a mapping and its value, or nil for both.
@@ -145,7 +145,7 @@ func isEmptyScalar(n *yaml.Node) bool {
 
 var plainKeyPattern = regexp.MustCompile(`^[\w-]{1,64}$`)
 
-// JoinPath joins them by a dot. It shows a key that isn't a plain word by Printable.
+// JoinPath joins a path and a key with a dot. If the key isn't a plain word, Printable formats it.
 func JoinPath(path, key string) string {
 	if !plainKeyPattern.MatchString(key) {
 		key = Printable(key)

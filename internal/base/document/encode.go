@@ -13,8 +13,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Encoder writes structs in the form that Decoder reads, and masks their secrets. A function masks
-// the fields whose tag `check` is its key.
+// Encoder writes structs in the form that Decoder reads, and masks their secrets. Each function
+// masks the fields whose tag `check` equals the function's key.
 type Encoder map[string]func(text string) string
 
 // maxLineWidth bounds a mapping or list on one line, in bytes.
@@ -36,8 +36,8 @@ func (e Encoder) Encode(v reflect.Value) *yaml.Node {
 
 func isComposite(n *yaml.Node) bool { return n.Kind != yaml.ScalarNode }
 
-// layOut puts a mapping or a list on one line of at most maxLineWidth bytes. Otherwise it does so
-// for each element.
+// layOut puts a mapping or a list on one line if it fits into maxLineWidth bytes. Otherwise layOut
+// does the same with each element.
 func layOut(n *yaml.Node) {
 	if !isComposite(n) {
 		return

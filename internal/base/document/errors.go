@@ -7,7 +7,7 @@ import (
 	"sendcode/internal/base/recipient"
 )
 
-// Mistake tells one problem of a configuration in plain words.
+// Mistake describes one problem of a configuration in plain words.
 type Mistake struct {
 	Where string // "SENDCODE_ADDR", or "sendcode.yaml:12: policies.default[0].window"
 	Text  string

@@ -51,7 +51,7 @@ func JoinOr(words []string) string {
 	return strings.Join(words[:last], ", ") + " or " + words[last]
 }
 
-// parseByType sets a field that is not a string. problem: see parseInto.
+// parseByType sets a field that is not a string. For problem, see parseInto.
 func parseByType(v reflect.Value, tag reflect.StructTag, text string) (problem string) {
 	switch into := v.Addr().Interface().(type) {
 	case *time.Duration:
@@ -109,8 +109,8 @@ func parseInt(text string) (i int, problem string) {
 	return i, ""
 }
 
-// parseDuration parses a duration in Go's form, such as "60s" or "1h30m", in whole seconds. Days
-// are no unit. problem: see parseInto.
+// parseDuration parses a duration in Go's form, such as "60s" or "1h30m", in whole seconds. There
+// is no unit for days. For problem, see parseInto.
 func parseDuration(text string) (d time.Duration, problem string) {
 	v, err := time.ParseDuration(text)
 	switch {
@@ -126,8 +126,8 @@ func parseDuration(text string) (d time.Duration, problem string) {
 	return v, ""
 }
 
-// parseExpiry parses a time, "2027-01-31T08:00:00Z", or a day, "2027-01-31", whose end in UTC it
-// returns. problem: see parseInto.
+// parseExpiry parses a time, such as "2027-01-31T08:00:00Z", or a day, such as "2027-01-31". For a
+// day, it returns the end of the day in UTC. For problem, see parseInto.
 func parseExpiry(text string) (ends time.Time, problem string) {
 	if day, err := time.Parse(time.DateOnly, text); err == nil {
 		return day.AddDate(0, 0, 1), ""

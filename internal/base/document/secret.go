@@ -10,7 +10,7 @@ import (
 type Secret struct {
 	// A pointer, so that fmt never prints the secret itself. If a struct of another package has a
 	// Secret in an unexported field, fmt can't call the methods of Secret and prints its fields
-	// instead. Of a pointer it prints only the address.
+	// instead. For a pointer, it prints only the address.
 	value *string
 }
 

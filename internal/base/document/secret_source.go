@@ -1,7 +1,7 @@
 package document
 
-// SecretSource names the variable with a secret. Instead, a second variable, with _FILE appended to
-// the name, may name a file with the secret.
+// SecretSource names the environment variable that has a secret. Instead of that variable, the
+// variable with _FILE appended to the name may have the path of a file with the secret.
 type SecretSource struct {
 	// The `NAME` of the environment variable with the secret. The name must not begin with
 	// `SENDCODE_`. Instead of the variable, `NAME_FILE` may have the path of a file with the

@@ -5,12 +5,12 @@ package fault
 
 import "fmt"
 
-// Kind of a failure; itself an error.
+// Kind is a kind of failure, and is itself an error.
 type Kind string
 
 const (
-	// NotFound: there is no such row, or it belongs to another app. The answer must not show which
-	// of the two.
+	// NotFound means that there is no such row, or that it belongs to another app. The answer must
+	// not show which of the two it is.
 	NotFound Kind = "not found"
 	// Unavailable: the database or the limiter didn't answer or can't serve now. Unless the error
 	// is also Uncertain, nothing was written, and counted events are refunded.
@@ -22,7 +22,7 @@ const (
 
 func (k Kind) Error() string { return string(k) }
 
-// Is makes an Uncertain error Unavailable, too.
+// Is makes errors.Is report an Uncertain error as Unavailable, too.
 func (k Kind) Is(target error) bool { return k == Uncertain && target == Unavailable }
 
 // Wrap returns an error of this kind with the cause err, which must not be nil. Its text begins

@@ -9,10 +9,10 @@ import (
 	"time"
 )
 
-// Throttle limits the log lines that an outage or requests from strangers can cause: one line for
-// each key in each period Every. Safe for concurrent use.
+// Throttle limits the log lines that an outage or requests from strangers can cause: a key gets at
+// most one line in each period of length Every. Safe for concurrent use.
 type Throttle struct {
-	Every time.Duration // least time between two lines of a key; 0: a minute
+	Every time.Duration // least time between two lines of a key; 0 means a minute
 
 	mu       sync.Mutex
 	unlogged map[string]unloggedEvents
@@ -23,9 +23,9 @@ type unloggedEvents struct {
 	count int // events since last
 }
 
-// Add counts an event. If due is true, log one line now, for the n events since the key's last
-// line. Use only a few fixed keys and never a text from a request, because Throttle keeps all keys
-// in memory.
+// Add counts an event. If due is true, the caller must log one line now, for the n events since the
+// key's last line. Use only a few fixed keys and never a text from a request, because Throttle
+// keeps all keys in memory.
 func (t *Throttle) Add(key string, now time.Time) (n int, due bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -58,7 +58,7 @@ func (r *requestContext) Value(name any) any {
 // An X-Request-Id that does not become the request's ID may still be logged, as client_request_id,
 // if isLoggable allows it.
 func WithRequestID(ctx context.Context, requestIDHeader, traceparentHeader string) (_ context.Context, id string) {
-	// NewV7 fails only without randomness, and then Go has ended the process.
+	// NewV7 fails only without randomness, and in that case Go has already ended the process.
 	r := &requestContext{Context: ctx, id: uuid.Must(uuid.NewV7()).String(), trace: traceID(traceparentHeader)}
 	r.claimed, r.notes = r.trace, r.room[:0]
 	if requestIDHeader == "" {

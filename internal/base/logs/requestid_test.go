@@ -62,7 +62,8 @@ func TestAdopt(t *testing.T) {
 	}
 }
 
-// A line of a request has its ID once, and the ID of its trace. Notes belong to one request.
+// Each log line of a request has the request's ID once, and the ID of its trace once. AddAttrs adds
+// attributes to one request only.
 func TestLines(t *testing.T) {
 	var out bytes.Buffer
 	logger := logs.AddRequestID(logs.AddRequestID(slog.New(slog.NewJSONHandler(&out, nil))))

@@ -21,7 +21,7 @@ func IsHost(host string) bool {
 func URLProblem(text string) string {
 	u, err := url.Parse(text)
 	switch {
-	case !strings.Contains(text, "://"): // a bare host is a path or a scheme to package url
+	case !strings.Contains(text, "://"): // package url parses a bare host as a path or a scheme
 		return "must begin with https:// (http:// is for loopback addresses only)"
 	case err != nil || u.Host == "" || u.Opaque != "":
 		return "is not a URL with a host, such as https://codes.example.com"

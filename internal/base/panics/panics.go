@@ -5,9 +5,10 @@
 // would end one replica after another. So a function that runs in a new goroutine must defer
 // Recover, and so must a callback that a library runs in a goroutine.
 //
-// Excepted are goroutines and timers of a few lines that only take a lock, close a channel or a
-// socket, or compare an address before a dial. If one of these panics, memory is corrupt, and the
-// process must end. Locks, slots and connections are released by defer, so also after a panic.
+// Goroutines and timers of a few lines need no Recover if they only take a lock, close a channel or
+// a socket, or compare an address before a dial. If one of these panics, memory is corrupt, and the
+// process must end. Locks, slots and connections are released by defer, so a panic releases them,
+// too.
 package panics
 
 import (
@@ -30,7 +31,7 @@ const (
 	Other   = "other"   // all other work
 )
 
-// Counts has the panics since the process started, by kind of work.
+// Counts has the number of panics since the process started, by kind of work.
 var Counts = map[string]*atomic.Int64{Attempt: {}, Batch: {}, Job: {}, Request: {}, Other: {}}
 
 // Err is the error of work that a panic ended.

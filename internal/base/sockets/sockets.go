@@ -1,7 +1,7 @@
-// Package sockets asks the kernel for the state of a connection, and consumes none of its bytes.
+// Package sockets asks the kernel for the state of a connection, without reading any of its bytes.
 package sockets
 
-// State says whether bytes wait on a connection.
+// State says whether a connection has unread bytes.
 type State int
 
 const (

@@ -4,5 +4,5 @@ package sockets
 
 import "net"
 
-// StateOf returns NothingKnown: this system cannot tell.
+// StateOf always returns NothingKnown, because this system cannot tell.
 func StateOf(net.Conn) State { return NothingKnown }

@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// StateOf asks the kernel.
+// StateOf asks the kernel, and doesn't wait for bytes.
 func StateOf(conn net.Conn) State {
 	socket, ok := conn.(syscall.Conn)
 	if !ok {
