@@ -24,7 +24,7 @@ var alphabets = map[Alphabet]string{
 	Unambiguous: "BCDFGHJKLMNPQRSTVWXZ",
 }
 
-// Characters returns the alphabet in capitals; "" for an unknown one.
+// Characters returns the alphabet in capitals, or "" for an unknown alphabet.
 func (a Alphabet) Characters() string { return alphabets[a] }
 
 type Format struct {
@@ -40,12 +40,12 @@ func FormatOf(code string) Format {
 	return Format{Unambiguous, len(code)}
 }
 
-// normalize brings a typed code into the form in which codes are compared. Only letters and numbers
-// stay: digits of any script become ASCII, small and full-width letters become capitals, and a code
-// that is typed twice counts once.
+// normalize brings a typed code into the form in which codes are compared. It drops all characters
+// but letters and numbers. Digits of any script become ASCII digits, small and full-width letters
+// become capitals, and a code that is typed twice counts once.
 //
 // It returns a *fault.InvalidError if nothing is left, a character isn't in the alphabet, or the
-// length is wrong. That needn't cost an attempt.
+// length is wrong. Callers need not count such input as an attempt.
 func (f Format) normalize(typed string) (string, error) {
 	read, ok := f.Alphabet.read(typed)
 	switch {
@@ -83,7 +83,8 @@ func (a Alphabet) read(typed string) (string, bool) {
 	return b.String(), true
 }
 
-// isMark reports whether r is neither a letter nor a number, both of which may be circled.
+// isMark reports whether r is neither a letter nor a number. Circled letters and numbers are no
+// marks.
 func isMark(r rune) bool {
 	return !unicode.IsLetter(r) && !unicode.IsNumber(r) && !unicode.Is(unicode.Other_Alphabetic, r)
 }
@@ -116,8 +117,8 @@ func (a Alphabet) toCharacter(r rune) (byte, bool) {
 }
 
 // digitValue returns the value of a decimal digit of any script. A script's ten digits are
-// consecutive and begin with zero (Unicode Standard, section 4.6), so each range of Nd has a
-// multiple of ten.
+// consecutive and begin with zero (Unicode Standard, section 4.6), so each range of unicode.Nd
+// begins with a zero.
 func digitValue(r rune) int {
 	for _, run := range unicode.Nd.R16 {
 		if uint32(r) >= uint32(run.Lo) && uint32(r) <= uint32(run.Hi) {

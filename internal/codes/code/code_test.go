@@ -12,8 +12,8 @@ import (
 // deriveCodes is how many codes of each alphabet the test derives; make sizes derives 10 million.
 var deriveCodes = flag.Int("code.codes", 100_000, "codes to derive for the test of their distribution")
 
-// Normalize returns only characters of the alphabet. For letters, it accepts only other cases and
-// widths.
+// normalize returns only characters of the alphabet. Of the letters outside ASCII, it accepts only
+// full-width ones.
 func TestNormalizeGivesTheAlphabetAlone(t *testing.T) {
 	for a, all := range alphabets {
 		for r := rune(0); r <= unicode.MaxRune; r++ {
@@ -28,8 +28,9 @@ func TestNormalizeGivesTheAlphabetAlone(t *testing.T) {
 	}
 }
 
-// Each character is equally likely at each place: chi-square, p = 0.001 for one place, with 9 and
-// 19 degrees of freedom. The inputs are fixed, so the result is, too.
+// Each character is equally likely at each place. The bounds are those of a chi-square test with p
+// = 0.001 for one place, for 9 and 19 degrees of freedom. The inputs are fixed, so the result is,
+// too.
 func TestDeriveIsUniform(t *testing.T) {
 	key := []byte("0123456789abcdef0123456789abcdef")
 	for a, bound := range map[Alphabet]float64{Digits: 27.9, Unambiguous: 43.9} {
@@ -57,8 +58,8 @@ func TestDeriveIsUniform(t *testing.T) {
 	}
 }
 
-// Another program computed these from the definition in derive.go. A hundred digits need a second
-// block.
+// Another program computed these codes from the definition in derive.go. A hundred digits need a
+// second block.
 func TestDeriveVectors(t *testing.T) {
 	key, nonce := []byte("0123456789abcdef0123456789abcdef"), []byte("fedcba9876543210")
 	for _, c := range []struct {
@@ -77,7 +78,7 @@ func TestDeriveVectors(t *testing.T) {
 	}
 }
 
-// Every decimal digit that Unicode knows has the value of its place in its run of ten.
+// Every decimal digit of Unicode has the value of its place in its run of ten.
 func TestDigitValue(t *testing.T) {
 	want := 0
 	for r := rune(0); r <= unicode.MaxRune; r++ {

@@ -23,7 +23,7 @@ func Derive(key []byte, id string, nonce []byte, s Format) (string, error) {
 	return deriveCharacters(key, id, nonce, characters, s.Length), nil
 }
 
-// deriveCharacters takes HMAC-SHA-256 in counter mode, and skips bytes that would make some
+// deriveCharacters uses HMAC-SHA-256 in counter mode, and skips bytes that would make some
 // characters more likely than others.
 func deriveCharacters(key []byte, id string, nonce []byte, characters string, length int) string {
 	limit := 256 - 256%len(characters)
@@ -47,5 +47,5 @@ func deriveCharacters(key []byte, id string, nonce []byte, characters string, le
 	}
 }
 
-// Equal takes constant time.
+// Equal compares two codes in constant time.
 func Equal(a, b string) bool { return subtle.ConstantTimeCompare([]byte(a), []byte(b)) == 1 }

@@ -8,10 +8,10 @@ import (
 	"unicode/utf8"
 )
 
-const maxTypedLength = 2000 // bytes: a long text message
+const maxTypedLength = 2000 // bytes, the length of a long text message
 
-// Words that may be a code or part of one, for each alphabet. Find skips words with letters that
-// aren't in the alphabet, such as BOX.
+// These patterns match words that may be a code or part of one, for each alphabet. Find skips words
+// with letters that aren't in the alphabet, such as BOX.
 var (
 	digitWordPattern = regexp.MustCompile(`\p{Nd}+`)
 	latinWordPattern = regexp.MustCompile(`[0-9A-Za-z０-９Ａ-Ｚａ-ｚ]+`)
@@ -19,12 +19,12 @@ var (
 
 // Find returns a typed code, or the code in a pasted message. It looks for words of the code's
 // length. If there are none, it joins words with only one space or punctuation mark between them,
-// such as "293 848". The same code twice counts once, because text messages repeat it in a line for
-// browsers.
+// such as "293 848". A code that occurs twice counts once, because text messages repeat it in a
+// line for browsers.
 //
-// A text of only spaces, dashes and characters of codes is no message. For that, and if there is no
-// code or more than one, Find returns normalize(typed). codeIn in web/static/code.js does the same;
-// the tests of both read testdata/typed.json.
+// A text of only spaces, dashes and characters of the alphabet isn't treated as a message. For such
+// a text, and if there is no code or more than one, Find returns normalize(typed). codeIn in
+// web/static/code.js does the same; the tests of both read testdata/typed.json.
 func (f Format) Find(typed string) (string, error) {
 	if len(typed) > maxTypedLength {
 		return "", f.lengthError("too_long")
@@ -37,7 +37,7 @@ func (f Format) Find(typed string) (string, error) {
 	if f.Alphabet == Unambiguous {
 		pattern = latinWordPattern
 	}
-	text, end := strings.Map(dropInvisible, typed), 0 // end: where the word before ends
+	text, end := strings.Map(dropInvisible, typed), 0 // end: where the previous word ends
 	var words, joined []string
 	for _, at := range pattern.FindAllStringIndex(text, -1) {
 		word, own := f.Alphabet.read(text[at[0]:at[1]])

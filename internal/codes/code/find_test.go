@@ -11,9 +11,9 @@ import (
 	"sendcode/internal/kit/servertest"
 )
 
-// Find accepts codes as people type and paste them, and as the command "copy message" of a phone
-// gives them. It corrects no typing errors, and doesn't guess if a text may contain two codes. A
-// test tries the page's scripts with the same table (theTableOfCards).
+// Find accepts codes as people type and paste them, and whole messages as a phone's "copy message"
+// gives them. It corrects no typing errors, and doesn't guess if a text may contain two codes.
+// theTableOfCards tries the page's scripts with the same table.
 func TestFind(t *testing.T) {
 	file, err := os.ReadFile("testdata/typed.json")
 	servertest.OK(t, err)

@@ -11,7 +11,8 @@ import (
 )
 
 // Wrong returns the right code with another character at position n, counted from 0. After the last
-// position it begins again, with a further character. It panics if the right code is empty.
+// position, it begins again at the first one, with a different character. It panics if the right
+// code is empty.
 func Wrong(right string, n int) string {
 	characters := code.FormatOf(right).Alphabet.Characters()
 	at, step := n%len(right), 1+n/len(right)%(len(characters)-1)
