@@ -7,16 +7,16 @@ import (
 	"sendcode/internal/store"
 )
 
-const checkValueLabel = "key check" // of check values, and of nothing else
+const checkValueLabel = "key check" // used for check values only
 
 const IndexKeyCheckName = "index key"
 
 const ringKeyCheckPrefix = "key " // followed by the ID
 
-// KeyCheckValues returns a value for each key, by which the database tells whether a process has
-// the keys of its data. It doesn't reveal the key, which has at least 32 random bytes: for the
-// index key it is an HMAC-SHA256 of a fixed text, for a key of the ring a sub-key with no other
-// use.
+// KeyCheckValues returns a value for each key. The database stores these values, so a process can
+// find out whether it has the keys of the data there. A value doesn't reveal its key, which has at
+// least 32 random bytes: for the index key it is an HMAC-SHA256 of a fixed text, and for a key of
+// the ring it is a sub-key with no other use.
 func (vault Vault) KeyCheckValues() store.KeyCheckValues {
 	all := store.KeyCheckValues{}
 	if len(vault.IndexKey) > 0 {
@@ -24,7 +24,7 @@ func (vault Vault) KeyCheckValues() store.KeyCheckValues {
 		all[IndexKeyCheckName] = value[:]
 	}
 	for _, id := range vault.Ring.IDs() {
-		all[ringKeyCheckPrefix+id], _ = vault.Ring.Subkey(id, checkValueLabel) // fails only for an ID that is not on the ring
+		all[ringKeyCheckPrefix+id], _ = vault.Ring.Subkey(id, checkValueLabel) // Subkey fails only for an ID that is not on the ring
 	}
 	return all
 }

@@ -1,8 +1,8 @@
-// Package keys has the service's secret keys, and what is derived from them. A Ring has the keys of
-// SENDCODE_SECRET_KEYS: new data use the first one, older data name theirs, so that keys can be
-// rotated while codes are valid. No key is used directly: HKDF (RFC 5869) derives one for each use,
-// so codes, encryption and cookies never share one. parse.go and strength.go read a ring, seal.go
-// encrypts with it.
+// Package keys holds the service's secret keys and derives other keys from them. A Ring has the
+// keys of SENDCODE_SECRET_KEYS. New data use its first key, and older data name the key that they
+// used, so keys can be rotated while codes are valid. No key is used directly: HKDF (RFC 5869)
+// derives one for each use, so codes, encryption and cookies never share a key. parse.go and
+// strength.go read a ring, and seal.go encrypts with it.
 //
 // A Vault hashes recipients, encrypts and decrypts their addresses, and derives codes. Hashes have
 // a key of their own, SENDCODE_INDEX_KEY, so that rotating the ring resets no quota.
@@ -24,21 +24,21 @@ import (
 
 const subkeySize = 32 // bytes of every derived key
 
-// ErrUnknownKey says that the ring lacks a key, for example because it was removed too early. That
-// is a mistake in operation (status 503), and doesn't mean that a code is wrong. A well-formed ID
-// is in the error.
+// ErrUnknownKey means that the ring lacks a key, for example because it was removed too early. That
+// is an operator's mistake (status 503), and doesn't mean that a code is wrong. If the key's ID is
+// well-formed, the error's text contains it.
 var ErrUnknownKey = errors.New("keys: unknown key id")
 
 // Ring is an ordered, immutable set of keys, made by Parse. It is printed without its keys. The
-// zero Ring has none. Safe for concurrent use.
+// zero Ring has no keys. Safe for concurrent use.
 type Ring struct {
-	// held is a function because fmt can't print what a function holds. A method String isn't
-	// enough: fmt doesn't call it on a Ring in an unexported field, but prints its fields, and with
-	// "%s" even what is behind a pointer.
+	// held is a function because fmt can't print what a function holds. A String method isn't
+	// enough: fmt doesn't call it for a Ring in an unexported field, but prints the fields of the
+	// Ring, and with "%s" even the value behind a pointer.
 	held func() *ringContent
 }
 
-// ringContent keeps what was derived, because deriving takes longer than sealing.
+// ringContent caches derived keys, because deriving a key takes longer than sealing.
 type ringContent struct {
 	keys    []ringKey
 	derived sync.Map // derivation → derivedKey
@@ -49,22 +49,23 @@ type ringKey struct {
 	prk []byte // HKDF-Extract of the secret
 }
 
-// derivation names a derived key. Uses and labels are constants of the program, so there are few.
+// derivation names a derived key. Uses and labels are constants of the program, so there are only a
+// few derivations.
 type derivation struct{ id, use, label string }
 
-// derivedKey may be used by many goroutines.
+// A derivedKey is safe for concurrent use.
 type derivedKey struct {
 	key  []byte
 	aead cipher.AEAD
 }
 
-// Subkey and Seal differ in their use, so they have different keys even for the same label.
+// Subkey and Seal pass different uses, so they get different keys even for the same label.
 const (
 	subkeyUse = "subkey"
 	sealUse   = "seal"
 )
 
-// CurrentID returns the ID of the first key, for new data; "" without keys.
+// CurrentID returns the ID of the first key, which new data use, or "" if the ring has no keys.
 func (r *Ring) CurrentID() string {
 	if keys := r.content().keys; len(keys) > 0 {
 		return keys[0].id
@@ -88,13 +89,13 @@ func (r Ring) content() *ringContent {
 	return r.held()
 }
 
-// Subkey derives 32 bytes from a key. Different labels give unrelated ones. Error: ErrUnknownKey.
+// Subkey derives 32 bytes from a key. Different labels give unrelated bytes. Error: ErrUnknownKey.
 func (r *Ring) Subkey(id, label string) ([]byte, error) {
 	d, err := r.derive(derivation{id, subkeyUse, label})
 	return bytes.Clone(d.key), err
 }
 
-// derive remembers what it has derived. Error: ErrUnknownKey.
+// derive caches the keys that it derives. Error: ErrUnknownKey.
 func (r *Ring) derive(d derivation) (derivedKey, error) {
 	all := r.content()
 	if known, ok := all.derived.Load(d); ok {

@@ -8,8 +8,8 @@ import (
 	"github.com/google/uuid"
 )
 
-// Other programs computed these vectors. Mails under way have such IDs: after a change here, their
-// bounces and links no longer work.
+// Other programs computed these vectors. Mails on their way have such IDs and tokens, so after a
+// change here, their bounces and links would no longer work.
 func TestMailTokens(t *testing.T) {
 	send := uuid.MustParse("0198c1d2-7a54-7a3e-8a4f-0123456789ab")
 	wantID, wantToken := send.String()+".79f9007d10eb83dac6c2", "AZjB0npUej6KTwEjRWeJq7QPSqyOk7SSWAAhl06fR_8"

@@ -20,15 +20,15 @@ const maxIDLength = 16
 
 // Parse parses "id:base64,id:base64": IDs of 1 to 16 characters a-z A-Z 0-9 _ and -, and keys of at
 // least 32 random bytes in either base64 alphabet, padded or not. The error lists all problems by
-// the position of the entry, and shows nothing of the value: even an ID may be a key in the wrong
-// place.
+// the position of the entry, and shows no part of the value, because even an ID may be a key in the
+// wrong place.
 func Parse(value string) (*Ring, error) {
 	if strings.TrimSpace(value) == "" {
 		return nil, errors.New("no key: give id:base64, for example k1: and the output of `openssl rand -base64 32`")
 	}
 	var keys []ringKey
 	var errs []error
-	seen := map[string]int{} // the entry's number, by ID and by secret; the same secret under a new ID would be no rotation
+	seen := map[string]int{} // the entry's number, by ID and by secret; a new ID for the same secret would be no rotation
 	for i, text := range strings.Split(value, ",") {
 		e, err := parseEntry(strings.TrimSpace(text))
 		if err == nil {
@@ -90,7 +90,8 @@ func DecodeKey(encoded string) ([]byte, error) {
 	return secret, nil
 }
 
-// checkDuplicate remembers the value of entry number at, and fails if an earlier one has the same.
+// checkDuplicate remembers the value of entry number at, and fails if an earlier entry has the same
+// value.
 func checkDuplicate(seen map[string]int, what, value string, at int) error {
 	if first := seen[what+value]; first != 0 {
 		return fmt.Errorf("has the same %s as entry %d", what, first)

@@ -85,8 +85,8 @@ func TestParseRefuses(t *testing.T) {
 	}
 }
 
-// leaks reports whether the error has five characters of the value in a row, apart from the words
-// that every error has.
+// leaks reports whether an error's text contains five consecutive characters of the value that are
+// not in the words of every error.
 func leaks(text, value string) bool {
 	for i := range len(value) - 5 {
 		part := value[i : i+5]
@@ -100,7 +100,7 @@ func leaks(text, value string) bool {
 
 func TestGenerate(t *testing.T) {
 	seen := map[string]bool{}
-	for range 100 { // IDs are four bytes: two of so many are alike once in a million runs
+	for range 100 { // an ID has four random bytes, so two of 100 are alike once in a million runs
 		text := GenerateEntry()
 		r := ring(t, text)
 		id, encoded, _ := strings.Cut(text, ":")

@@ -8,7 +8,7 @@ import (
 
 const sealVersion = 1 // first byte of sealed data; another format would have another version
 
-// errCannotOpen says that data were damaged, never sealed, or sealed with another label or other
+// errCannotOpen means that data were damaged, never sealed, or sealed with another label or other
 // additional data.
 var errCannotOpen = errors.New("keys: sealed data cannot be opened")
 

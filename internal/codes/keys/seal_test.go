@@ -73,7 +73,7 @@ func TestSealedBytesCannotMoveBetweenHeaderAndAdditional(t *testing.T) {
 	}
 }
 
-// If data are damaged, SealedBy names no key, even if the data state an impossible length of the
+// If data are damaged, SealedBy names no key, even if the header gives an impossible length for the
 // key's ID.
 func TestSealedBy(t *testing.T) {
 	r := ring(t, "a1:"+secret1)

@@ -32,7 +32,7 @@ func checkStrength(encoded string, secret []byte) error {
 	return nil
 }
 
-// isProgression finds 00 00 00 and 00 01 02.
+// isProgression finds keys such as 00 00 00 … and 00 01 02 ….
 func isProgression(secret []byte) bool {
 	step := secret[1] - secret[0]
 	for i := range secret[1:] {
@@ -53,7 +53,7 @@ func isRepetition(secret []byte) bool {
 	return false
 }
 
-// isPublishedExample knows the keys of NIST SP 800-38A (F.1.5) and RFC 7515 (A.1.1), which
+// isPublishedExample finds the keys of NIST SP 800-38A (F.1.5) and RFC 7515 (A.1.1), which
 // tutorials use.
 func isPublishedExample(encoded string) bool {
 	plain := strings.NewReplacer("-", "+", "_", "/", "=", "").Replace(encoded)

@@ -19,7 +19,7 @@ import (
 	"sendcode/internal/store"
 )
 
-// Each kind of data has its own key, by label.
+// These labels give each kind of data its own key.
 const (
 	RecipientLabel  = "recipient"     // for the addresses of verifications
 	CallerCodeLabel = "caller's code" // for codes that callers made
@@ -30,23 +30,23 @@ const (
 )
 
 // Vault holds the keys. Several spellings of an address may be folded to one recipient
-// (recipient.Folding): the limiter, the database and the search use that one. But a mail goes to
-// the spelling that was typed, and a resend or a proof is for that spelling only.
+// (recipient.Folding), which the limiter, the database and the search use. But a mail goes to the
+// spelling that was typed, and a resend or a proof is for that spelling only.
 type Vault struct {
 	IndexKey []byte            // key of recipients' hashes, ≥ 32 bytes
 	Folding  recipient.Folding // which spellings of an address count as one
 	Ring     *Ring             // keys of codes and encrypted recipients
 }
 
-// CountedHash returns the hash by which a recipient's events are counted and found. It is the same
-// for all spellings that are folded to one.
+// CountedHash returns the hash by which a recipient's events are counted and found. All spellings
+// that are folded to one recipient have the same CountedHash.
 func (vault Vault) CountedHash(r recipient.Recipient) recipient.Hash { return vault.Hashes(r).Counted }
 
 // AddressHash returns the hash of the address as spelled, ignoring case.
 func (vault Vault) AddressHash(r recipient.Recipient) recipient.Hash { return r.Hash(vault.IndexKey) }
 
-// SuppressionHash returns the hash by which a recipient is suppressed: of a mail address the
-// AddressHash, and of a phone number the CountedHash, because all spellings of a number reach one
+// SuppressionHash returns the hash by which a recipient is suppressed. That is the AddressHash of a
+// mail address, and the CountedHash of a phone number, because all spellings of a number reach one
 // phone, and so one person.
 func (vault Vault) SuppressionHash(r recipient.Recipient) recipient.Hash {
 	if r.Channel() == recipient.SMS {
@@ -66,7 +66,8 @@ func (vault Vault) SealRecipient(r recipient.Recipient, id string) (sealed []byt
 	return sealed, vault.Ring.CurrentID(), err
 }
 
-// OpenRecipient decrypts a verification's address. It fails if that was erased or its key is gone.
+// OpenRecipient decrypts a verification's address. It fails if the address was erased or its key is
+// gone.
 func (vault Vault) OpenRecipient(v store.Verification) (recipient.Recipient, error) {
 	address, err := vault.Ring.Open(RecipientLabel, v.Sealed, []byte(v.ID))
 	if err != nil {
@@ -93,8 +94,8 @@ func (vault Vault) SealKnownToken(v store.Verification, address recipient.Hash) 
 	return base64.RawURLEncoding.EncodeToString(sealed), err
 }
 
-// OpenKnownToken returns the ID of the verification in a known browser's token. It fails for
-// another app or address, and if the token's key is gone.
+// OpenKnownToken returns the ID of the verification in a known browser's token. It fails if the
+// token is for another app or address, or if its key is gone.
 func (vault Vault) OpenKnownToken(token, app string, ch recipient.Channel, address recipient.Hash) (id string, err error) {
 	sealed, err := base64.RawURLEncoding.DecodeString(token)
 	if err != nil {
@@ -134,9 +135,9 @@ func (vault Vault) SealCallerCode(code string, timed bool, send uuid.UUID) ([]by
 // SealCallerCode puts one of these prefixes before the code, and then encrypts it.
 const timedPrefix, untimedPrefix = "t", "u"
 
-// CodeForSend returns the code of a send that is being delivered: a caller's is decrypted, any
-// other derived. timed says that the message shows how long it is valid. Errors: those of
-// DeriveCode; a caller's code is missing or of another send.
+// CodeForSend returns the code of a send that is being delivered. A caller's code is decrypted, and
+// any other code is derived. timed says that the message shows how long the code is valid. It fails
+// as DeriveCode does, or if a caller's code is missing or belongs to another send.
 func (vault Vault) CodeForSend(w store.Work) (code string, timed bool, err error) {
 	if !w.Verification.CallerChecks {
 		code, err = vault.DeriveCode(w.Verification)
@@ -155,12 +156,13 @@ func CodeFormatOf(v store.Verification) code.Format {
 
 const notMeTokenLength = 43 // characters of the token in a mail's link
 
-// MailTokens returns two texts that stand for a mail's send, which only a process with the key can
-// make. messageID is the local part of the Message-ID: the send's ID, a dot and 80 bits of an HMAC.
-// notMe is the token in the link to report an unwanted mail: the send's ID and 128 other bits, in
-// base64url.
+// MailTokens returns two texts that identify the send of a mail. Only a process with the key can
+// make them. messageID is the local part of the Message-ID: the send's ID, a dot and 80 bits of an
+// HMAC. notMe is the token in the link to report an unwanted mail: the send's ID and 128 other bits
+// of the HMAC, in base64url.
 //
-// keyID is the verification's, so that all attempts have the same texts. Error: ErrUnknownKey.
+// keyID is the verification's, so all attempts to deliver the send have the same texts. Error:
+// ErrUnknownKey.
 func (vault Vault) MailTokens(send uuid.UUID, keyID string) (messageID, notMe string, err error) {
 	d, err := vault.Ring.derive(derivation{keyID, subkeyUse, messageIDLabel})
 	if err != nil {
@@ -175,19 +177,20 @@ func (vault Vault) MailTokens(send uuid.UUID, keyID string) (messageID, notMe st
 	return messageID, base64.RawURLEncoding.EncodeToString(all[:32]), nil
 }
 
-// SendOfMessageID returns the send of a Message-ID's local part, under any key of the ring. The
-// HMAC must be right, because browsers know the send's ID.
+// SendOfMessageID returns the send that a Message-ID's local part identifies. Any key of the ring
+// may have made it. The HMAC must be right, because browsers know the send's ID.
 func (vault Vault) SendOfMessageID(local string) (uuid.UUID, bool) {
 	local = strings.ToLower(local)
 	text, _, _ := strings.Cut(local, ".")
 	send, err := uuid.Parse(text)
-	if err != nil { // as of most mails: no key is derived
+	if err != nil { // true for most mails, for which no key need be derived
 		return uuid.Nil, false
 	}
 	return vault.sendOfMailToken(send, local)
 }
 
-// SendOfNotMeToken returns the send of a token in a mail's link, under any key of the ring.
+// SendOfNotMeToken returns the send that a token in a mail's link identifies. Any key of the ring
+// may have made the token.
 func (vault Vault) SendOfNotMeToken(token string) (send uuid.UUID, ok bool) {
 	given, err := base64.RawURLEncoding.DecodeString(token)
 	if err != nil || len(token) != notMeTokenLength {
@@ -214,8 +217,8 @@ func (vault Vault) PrefixHash(r recipient.Recipient) string {
 	return hex.EncodeToString(mac.Sum(nil)[:16])
 }
 
-// KeyedHash hashes texts, differently for each label. Without the index key, a guess of the texts
-// can't be checked.
+// KeyedHash hashes texts, differently for each label. Without the index key, nobody can check a
+// guess of the texts.
 func (vault Vault) KeyedHash(label string, texts ...string) [32]byte {
 	mac := hmac.New(sha256.New, vault.IndexKey)
 	mac.Write([]byte("sendcode " + label + " v1\x00"))
