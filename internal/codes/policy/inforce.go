@@ -14,18 +14,18 @@ import (
 type RuleInForce struct {
 	quota.Rule                     // Limit is the largest of Limits
 	Limits     map[store.Class]int // no entry: the rule does not apply to the class
-	Policies   []string            // the policies beside which a built-in rule applies; nil: all
+	Policies   []string            // the policies whose sends a built-in rule also counts; nil: all
 }
 
-// RulesInForce returns the rules of a purpose's policy. If strangers reach an app, the limits are
-// those of that app.
+// RulesInForce returns the rules of a purpose's policy. If strangers can reach some app, the limits
+// are those for such an app.
 func (s Set) RulesInForce(p Purpose) []RuleInForce {
 	own, _ := s.rulesInForce(p)
 	return own
 }
 
 // AppsWithoutReserve returns the apps in which RulesFor ignores the reserve of a purpose's policy,
-// sorted. If that is every app, RulesInForce has no reserve either, and the result is empty.
+// sorted. If that is every app, RulesInForce ignores the reserve as well, and the result is empty.
 func (s Set) AppsWithoutReserve(p Purpose) (apps []string) {
 	for name, app := range s.Apps {
 		if p.BuiltIn && len(p.Reserve) > 0 && !app.ReachedByStrangers {

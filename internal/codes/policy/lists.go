@@ -20,8 +20,8 @@ type BlockLists struct {
 // IsBlocked reports whether codes to r, whose keys.Vault.SuppressionHash is address, are blocked.
 // Disposable doesn't matter here.
 //
-// A send to a blocked recipient is stored as failed, for a reason that browsers don't see, and is
-// not refunded: asking for blocked recipients uses up quota.
+// A send to a blocked recipient is stored as failed, for a reason that browsers don't see. It is
+// not refunded, so requests for blocked recipients use up quota.
 func (b BlockLists) IsBlocked(r recipient.Recipient, address recipient.Hash) bool {
 	if b.Recipients[address] || domainListed(r.Domain(), b.Domains) {
 		return true
@@ -41,11 +41,11 @@ func domainListed(domain string, listed map[string]bool) bool {
 	return false
 }
 
-// ServedNumbers are the phone numbers that may receive codes. The zero value is none.
+// ServedNumbers are the phone numbers that may receive codes. The zero value has none.
 type ServedNumbers struct {
 	Countries  []string // by Recipient.Country, sorted; nil with Everywhere
 	Everywhere bool     // for carriers that send nothing, as in development
-	RefuseVoIP bool     // refuse what the numbering plan gives to internet telephony
+	RefuseVoIP bool     // refuse numbers that the numbering plan assigns to internet telephony
 }
 
 // Validate returns why no code is sent to a phone number, or nil. Mail addresses pass.
@@ -75,7 +75,8 @@ func (n ServedNumbers) ServedCountries() []string {
 	return n.Countries
 }
 
-// Why no code is sent to a recipient. Such a request is refused before any rule is evaluated.
+// These are the reasons why no code is sent to a recipient. A request for such a recipient is
+// refused before any rule is evaluated.
 const (
 	ReasonCountryNotServed = "country_not_served"
 	ReasonVoIP             = "voip"
@@ -83,7 +84,7 @@ const (
 )
 
 // IsUnservedRefusal reports whether a row is a refusal for one of these reasons. A rule may have
-// the name of one, but a refusal by a rule has a RetryAfter.
+// the same name as a reason, but a refusal by a rule has a RetryAfter.
 func IsUnservedRefusal(row store.SendOrRefusal) bool {
 	switch row.BlockedBy {
 	case ReasonCountryNotServed, ReasonVoIP, ReasonDisposable:
@@ -107,7 +108,8 @@ func (s Set) ValidateRecipient(r recipient.Recipient) *recipient.InvalidError {
 	return nil
 }
 
-// Pause stops the sends of a channel, of a purpose, or of a purpose on a channel. Empty means all.
+// Pause stops the sends of a channel, of a purpose, or of a purpose on a channel. An empty Channel
+// or Purpose means all.
 type Pause struct {
 	Channel recipient.Channel
 	Purpose string
@@ -125,7 +127,8 @@ func (s Set) Paused(ch recipient.Channel, purpose string) (Pause, bool) {
 	return Pause{}, false
 }
 
-// withPauseStarts sets Since of the pauses after: that of the same pause in before, otherwise now.
+// withPauseStarts returns the pauses in after with Since set. A pause that is also in before keeps
+// its Since. Any other pause starts now.
 func withPauseStarts(before, after []Pause, now time.Time) []Pause {
 	after = slices.Clone(after)
 	for i := range after {

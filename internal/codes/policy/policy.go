@@ -1,8 +1,8 @@
 // Package policy has the settings that can change while the service runs: purposes with their
-// rules, whom no codes are sent to, pauses, and how long rows are kept. A Set is one snapshot of
-// them; CurrentSet holds the current one. policy.go has the set, rules.go finds the rules for a
-// request, lists.go has the recipients that get no codes, and testrecipient.go those with a
-// configured code.
+// rules, recipients that get no codes, pauses, and how long rows are kept. A Set is one snapshot of
+// them, and CurrentSet holds the current one. policy.go has the set, rules.go finds the rules for a
+// request, lists.go has the recipients that get no codes, and testrecipient.go has the recipients
+// with a configured code.
 //
 // Events are counted elsewhere: package buckets names the buckets, and quota evaluates the rules.
 // docs/ARCHITECTURE.md says how to add a scope.
@@ -29,8 +29,8 @@ import (
 type Purpose struct {
 	Name   string
 	Policy quota.Policy
-	// Reserve is, by rule of the policy, how many of its last places strangers may not use; see
-	// IsStrangerInScope.
+	// Reserve says, by the name of a rule of the policy, how many of the rule's last places
+	// strangers may not use; see IsStrangerInScope.
 	Reserve        map[string]int
 	BuiltIn        bool     // the policy is the built-in one, whose reserve applies only in apps that strangers reach
 	PolicyPurposes []string // all purposes with this policy and its buckets, sorted
@@ -49,7 +49,7 @@ type Purpose struct {
 // DefaultPurpose is the purpose of requests that name none.
 const DefaultPurpose = "default"
 
-// Set is one snapshot of the settings. A request, or an attempt to deliver, uses the same one from
+// Set is one snapshot of the settings. A request, or an attempt to deliver, uses the same Set from
 // start to end. Never change a Set.
 type Set struct {
 	Purposes    map[string]Purpose
@@ -58,7 +58,7 @@ type Set struct {
 	Checks      FailedCheckRules
 	Breaker     quota.Rule    // bounds all sends together; see BreakerScope. Zero: no bound
 	Pauses      []Pause       // channels and purposes that send nothing for now
-	SuppressFor time.Duration // for how long a bounce or a complaint suppresses its recipient; 0: it doesn't
+	SuppressFor time.Duration // for how long a bounce or a complaint suppresses its recipient; 0: not at all
 	Numbers     ServedNumbers
 	Retention   time.Duration // of rows in the database; 0: for ever
 	// BreakerReserve is how many of the breaker's last places strangers may not use.
@@ -71,14 +71,14 @@ type Set struct {
 	former map[string][]string // each purpose's former results of SharedBucketName, whose buckets may still count its sends
 }
 
-// SharedBucketName names the bucket of a recipient's sends for the purpose, by the policy and all
-// purposes that share it. So if a purpose gets another policy, its sends no longer count in the old
-// bucket.
+// SharedBucketName names the bucket of a recipient's sends for the purpose. The name consists of
+// the policy and all purposes that share it. So if a purpose gets another policy, its sends no
+// longer count in the old bucket.
 func (p Purpose) SharedBucketName() string {
 	return p.Policy.Name + store.PurposeSeparator + strings.Join(p.PolicyPurposes, store.PurposeSeparator)
 }
 
-// Purpose returns the purpose of that name; "" is the default purpose.
+// Purpose returns the purpose with that name; "" means the default purpose.
 func (s Set) Purpose(name string) (Purpose, bool) {
 	if name == "" {
 		name = DefaultPurpose
@@ -94,7 +94,7 @@ type App struct {
 	Brand       message.Brand
 	Site        string            // host where users enter codes from text messages that a back end requests; empty: not known
 	AndroidHash string            // of its Android app, for text messages
-	Watch       store.PrefixWatch // its own MinSends and MinApprovedPercent; MinSends 0: those of all apps
+	Watch       store.PrefixWatch // its own MinSends and MinApprovedPercent; if MinSends is 0, those of all apps apply
 
 	ReachedByStrangers bool // it has a public key, or a page on an address that is not loopback
 }
@@ -116,9 +116,9 @@ func (s Set) HasApp(name string) bool {
 	return known
 }
 
-// CurrentAndFormerBucketNames returns the purpose's SharedBucketName and up to 16 former ones that
-// this process knows, any of which may count its sends. Of a removed purpose only the former are
-// left.
+// CurrentAndFormerBucketNames returns the purpose's SharedBucketName and up to 16 names that it had
+// since this process started. The bucket of any of these names may count its sends. For a removed
+// purpose, only the former names are returned.
 func (s Set) CurrentAndFormerBucketNames(purpose string) []string {
 	names := slices.Clone(s.former[purpose])
 	if p, ok := s.Purposes[purpose]; ok && !slices.Contains(names, p.SharedBucketName()) {
@@ -138,8 +138,9 @@ func (s Set) longestWindow(scope quota.Scope) (d time.Duration) {
 	return d
 }
 
-// ErasedHashRetention returns how long a recipient's keyed hash must outlive an erasure, so that
-// nobody evades a rule or limit by one: the longest window of all of them, plus a day.
+// ErasedHashRetention returns how long a recipient's keyed hash must outlive an erasure, so that an
+// erasure helps nobody to evade a rule or limit. That is the longest window of all rules and
+// limits, plus a day.
 func (s Set) ErasedHashRetention() time.Duration {
 	return max(s.LongestRecipientWindow(), s.LongestFailureWindow(), rowrules.ConsecutiveFailedCheckWindow+store.MaxCodeLife) + 24*time.Hour
 }
@@ -156,7 +157,7 @@ func (p Purpose) LongestRecipientWindow() time.Duration {
 }
 
 // MaxTextLife is the longest life of a code in a text message (NIST SP 800-63A, confirmation codes)
-// and of one for signing in (SP 800-63B, out-of-band secrets).
+// and of a code for signing in (SP 800-63B, out-of-band secrets).
 const MaxTextLife = 10 * time.Minute
 
 func (p Purpose) Life(ch recipient.Channel) time.Duration {
@@ -203,7 +204,7 @@ func (c *CurrentSet) Change(s Set) {
 	}
 }
 
-// appendFormer keeps only the 16 newest names. What was counted under an older one can't be
+// appendFormer keeps only the 16 newest names. Sends that were counted under an older name can't be
 // refunded any more.
 func appendFormer(names []string, name string) []string {
 	const most = 16

@@ -10,10 +10,10 @@ import (
 	"sendcode/quota"
 )
 
-// browserRules apply to browsers. A rule of the policy with the same scope takes the place of one
-// of them. Without them, a stranger could copy a public key from a page and send codes to any
-// number of recipients. The limits are high enough for an office or a mobile network behind one
-// address.
+// browserRules apply to browsers, and to requests of back ends for strangers. If the policy has a
+// rule with the same scope, that rule applies instead. Without these rules, a stranger could copy a
+// public key from a page and send codes to any number of recipients. The limits are high enough for
+// an office or a mobile network behind one address.
 var browserRules = []quota.Rule{
 	{Name: "client", Scope: quota.IP, Limit: 100, Window: time.Hour},
 	{Name: "network", Scope: quota.Network, Limit: 1000, Window: time.Hour},
@@ -30,7 +30,8 @@ const (
 )
 
 // IsRecorded reports whether the scope's events are known only once a send or a check has failed.
-// Its rules are quota.Rule.Recorded, so a send that they admit isn't counted for them.
+// Rules of such a scope have quota.Rule.Recorded set, so a send that they admit isn't counted for
+// them.
 func IsRecorded(scope quota.Scope) bool {
 	return scope == FailuresScope || scope == BackoffScope || scope == FailedChecksScope
 }
@@ -38,8 +39,9 @@ func IsRecorded(scope quota.Scope) bool {
 // UnnamedScope counts an app's strangers for whom the back end named no client_ip.
 const UnnamedScope quota.Scope = "unnamed"
 
-// UnnamedRule treats those as one network. Without it, one person at the form of such a back end
-// could send codes to any number of recipients, because no rule on networks counts them.
+// UnnamedRule treats the strangers of UnnamedScope as one network. Without it, one person could use
+// the form of such a back end to send codes to any number of recipients, because no rule on networks
+// counts these requests.
 var UnnamedRule = quota.Rule{Name: string(UnnamedScope), Scope: UnnamedScope, Limit: 1000, Window: time.Hour}
 
 // BreakerScope is the scope of the breaker: a rule on all sends of all apps, policies and channels,
@@ -48,16 +50,17 @@ const BreakerScope quota.Scope = "everything"
 
 const BreakerName = "breaker"
 
-// CarrierName is the rule that an answer shows if the carrier would refuse the recipient for some
-// time.
+// CarrierName is the name of the rule in an answer if the carrier would refuse the recipient for
+// some time.
 const CarrierName = "carrier"
 
-// LockoutName is the rule under which a refusal after too many wrong codes is recorded. Each class
-// of callers has its own lockout.
+// LockoutName is the name of the rule under which a refusal after too many wrong codes is recorded.
+// Each class of callers has its own lockout.
 const LockoutName = "checks"
 
-// These are the rules of a lockout. Package rowrules decides them. The first one counts for each
-// class of callers separately. The second one counts all failed checks since the last right code.
+// These are the rules of a lockout, which package rowrules decides. LockoutRule counts failed
+// checks for each class of callers separately. LongLockoutRule counts all failed checks since the
+// last right code.
 var (
 	LockoutRule = quota.Rule{
 		Name: LockoutName, Scope: quota.Recipient, Limit: rowrules.FailedCheckLimit, Window: rowrules.FailedCheckWindow,
@@ -78,12 +81,12 @@ type Request struct {
 	Test        bool // for a test recipient
 }
 
-// RulesFor returns the rules for a request, in the order of the response. Their limits are without
-// the places that the request may not use (see reserve).
+// RulesFor returns the rules for a request, in the order of the response. Their limits don't
+// include the places that the request may not use (see reserve). The rules are:
 //
 //   - the policy's rules
 //   - BackoffRule, if the policy has a rule on failures that can refuse
-//   - without a secret key, browserRules whose scope has no rule yet
+//   - browserRules whose scope has no rule yet, except for a back end that knows the person
 //   - UnnamedRule, for a stranger for whom the back end named no address
 //   - the breaker, if there is one
 //
@@ -131,19 +134,19 @@ func (s Set) RulesFor(p Purpose, from Request) []quota.Rule {
 	})
 }
 
-// IsStrangerInScope reports whether callers of a class are strangers to rules of this scope, whose
-// reserve they then may not use. Unknown browsers always are strangers. Known browsers are in every
-// scope but recipient, because a browser is known for one recipient only, and because the owner of
-// a mail domain can make one known for any number of addresses.
+// IsStrangerInScope reports whether callers of a class are strangers to rules of this scope, and so
+// may not use their reserve. Unknown browsers always are strangers. Known browsers are strangers in
+// every scope but recipient, because a browser is known for one recipient only, and because the
+// owner of a mail domain can make one known for any number of addresses.
 func IsStrangerInScope(class store.Class, scope quota.Scope) bool {
 	return class.IsStranger() || class == store.KnownBrowser && scope != quota.Recipient
 }
 
-// reserve returns how many places of a rule are closed to a request. They are the last ones, so the
-// request is refused while others are still admitted.
+// reserve returns how many places of a rule are closed to a request. They are the rule's last
+// places, so the request is refused while other requests are still admitted.
 //
-//   - In a rule on failures, half of the places (rounded up) are closed to unknown browsers, unless
-//     there is just one.
+//   - In a rule on failures, half of the places (rounded up) are closed to strangers, unless the
+//     rule has just one place.
 //   - In any other rule, the configured reserve is closed to strangers, except that of the built-in
 //     policy in an app that strangers can't reach.
 func (s Set) reserve(p Purpose, from Request, r quota.Rule) int {
@@ -158,19 +161,19 @@ func (s Set) reserve(p Purpose, from Request, r quota.Rule) int {
 	return 0
 }
 
-// Pass says how a request passed a human check, and so how many of the strangers' places it may use
-// in scopes that count the sends of many recipients.
+// Pass says how a request passed a human check. This decides how many of the strangers' places the
+// request may use in scopes that count the sends of many recipients.
 type Pass int
 
 // Limits count the sends with and without a pass together.
 const (
 	NoPass   Pass = iota // half of the places, rounded up
-	WorkPass             // three quarters, rounded up: by work, while a vendor answers
+	WorkPass             // three quarters, rounded up: for a proof of work while the configured vendor answers
 	FullPass             // all places; also if the request isn't asked for a check
 )
 
-// Below returns the rules that have a lower limit for requests of this class with this pass, with
-// that limit.
+// Below returns the rules whose limit is lower for requests of this class with this pass. Each has
+// the lower limit.
 func (p Pass) Below(class store.Class, rules []quota.Rule) (lower []quota.Rule) {
 	for _, r := range rules {
 		if limit := p.Limit(class, r); limit < r.Limit {
@@ -198,21 +201,22 @@ var RuleScopes = []quota.Scope{
 
 var recipientScopes = []quota.Scope{quota.Recipient, FailuresScope, BackoffScope}
 
-// IsWiderScope reports whether a scope counts the sends of many recipients together. A rule of such
-// a scope that refuses a browser does so for every recipient.
+// IsWiderScope reports whether a scope counts the sends of many recipients together. If a rule of
+// such a scope refuses a browser, it does so for every recipient.
 func IsWiderScope(scope quota.Scope) bool { return !slices.Contains(recipientScopes, scope) }
 
-// CountsByClient reports whether a scope counts by the client's address. If a back end leaves it
-// out, the scope's rules don't apply, because its own address would stand for all of its users. By
-// default they have no reserve, because a stranger can only use up one network.
+// CountsByClient reports whether a scope counts by the client's address. If a back end leaves that
+// address out, the scope's rules don't apply, because the back end's own address would stand for
+// all of its users. By default these rules have no reserve, because a stranger can use up only the
+// places of one network.
 func CountsByClient(scope quota.Scope) bool { return scope == quota.IP || scope == quota.Network }
 
 const BackoffName = "backoff"
 
 // BackoffRule limits sends to a recipient that failed for another reason than the address: a stop
 // of the channel or purpose (reason `paused`), a mail server that refuses the service, a wrong
-// setting. They are refunded, so no other rule on the recipient slows them down, and a client in a
-// loop could flood the mail server.
+// setting. Such sends are refunded, so no other rule on the recipient slows them down. Without
+// BackoffRule, a client in a loop could flood the mail server.
 //
 // Each class of callers counts separately, so strangers don't use up the others' places. backoff.go
 // in package gates says when a send stops counting.

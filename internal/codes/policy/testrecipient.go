@@ -10,8 +10,8 @@ import (
 const TestProvider = "test"
 
 // TestCode is the configured code of a test recipient, for reviewers of app stores and automated
-// tests. Nothing is sent to one, and no rule refuses it, but attempts count and sends are recorded
-// as for others.
+// tests. Nothing is sent to a test recipient, and no rule refuses it, but attempts count and sends
+// are recorded as for other recipients.
 type TestCode struct {
 	Code    string
 	Expires time.Time // from then on the recipient is an ordinary one
@@ -26,8 +26,8 @@ type addressHasher interface {
 }
 
 // Of returns the code of a verification's recipient, if it is a test recipient, the code hasn't
-// expired, and the address can be decrypted. Only the configured spelling is one: with another
-// spelling of the same mailbox, the configured code would prove that spelling too.
+// expired, and the address can be decrypted. Only the configured spelling of an address is a test
+// recipient. Otherwise the configured code would also prove other spellings of the same mailbox.
 func (c TestCodes) Of(addresses addressHasher, v store.Verification, now time.Time) (TestCode, bool) {
 	if !c.Has(v.Recipient, now) {
 		return TestCode{}, false
