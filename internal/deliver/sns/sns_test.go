@@ -23,7 +23,8 @@ import (
 
 var snsNow = time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
 
-// with returns a message with another member; "" removes it.
+// with returns a copy of the message in which one member has another value. If value is empty, the
+// copy lacks the member.
 func with(m map[string]string, key, value string) map[string]string {
 	m = maps.Clone(m)
 	if m[key] = value; value == "" {
@@ -32,7 +33,7 @@ func with(m map[string]string, key, value string) map[string]string {
 	return m
 }
 
-// Messages of the topic are read, their certificate once.
+// Messages of the topic are verified, and their certificate is fetched only once.
 func TestSNSVerify(t *testing.T) {
 	a := snstest.New(t)
 	topic := a.Subscriber()
@@ -53,7 +54,7 @@ func TestSNSVerify(t *testing.T) {
 		"[sns.eu-west-1.amazonaws.com/SimpleNotificationService-0123456789abcdef.pem crt.example/issuer.cer]")
 }
 
-// A forged message is refused, without a download of its certificate where that isn't needed.
+// A forged message is refused. Its certificate is fetched only if nothing else shows the forgery.
 func TestSNSForged(t *testing.T) {
 	a := snstest.New(t)
 	good, asks := snstest.Notification("hi", snsNow), snstest.Confirmation("SubscriptionConfirmation", "abc", snsNow)
@@ -132,7 +133,7 @@ func TestSNSCertificates(t *testing.T) {
 			a.Answer = func(w http.ResponseWriter, _ *http.Request) {
 				_, _ = w.Write(a.Certificate())
 				for block := make([]byte, 1<<20); ; {
-					if _, err := w.Write(block); err != nil { // the reader left long before the end
+					if _, err := w.Write(block); err != nil { // the client has closed the connection long before the end
 						return
 					}
 				}
@@ -214,7 +215,7 @@ func TestSNSConfirm(t *testing.T) {
 	}
 	a.Answer = nil
 	for name, m := range map[string]map[string]string{
-		// which its signature does not cover
+		// The signature of a notification does not cover a token.
 		"a notification with a token": with(snstest.Notification("hi", snsNow), "Token", "abc"),
 		"an end":                      snstest.Confirmation("UnsubscribeConfirmation", "abc", snsNow),
 		"no token":                    snstest.Confirmation("SubscriptionConfirmation", "", snsNow),

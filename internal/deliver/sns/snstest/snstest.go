@@ -38,12 +38,12 @@ const (
 
 const issuerAddress = "http://crt.example/issuer.cer"
 
-// Amazon is SNS. Set the fields before the first message.
+// Amazon imitates SNS. Set the exported fields before the first message.
 type Amazon struct {
 	testing.TB
 	Roots  *x509.CertPool
 	Leaf   x509.Certificate // the template of SNS's certificate
-	Key    crypto.Signer    // of that certificate
+	Key    crypto.Signer    // the key of that certificate
 	Answer http.HandlerFunc // answers in place of SNS; nil: SNS does
 
 	issuer    *x509.Certificate
@@ -57,7 +57,7 @@ type Amazon struct {
 
 var snsKey = sync.OnceValues(func() (*rsa.PrivateKey, error) { return rsa.GenerateKey(rand.Reader, 2048) })
 
-// Must ends the test if err is not nil.
+// must returns a function that returns x, or ends the test if err is not nil.
 func must[T any](x T, err error) func(testing.TB) T {
 	return func(t testing.TB) T {
 		t.Helper()
@@ -68,7 +68,7 @@ func must[T any](x T, err error) func(testing.TB) T {
 	}
 }
 
-// New starts SNS, until the test ends.
+// New starts an imitation of SNS that runs until the test ends.
 func New(t testing.TB) *Amazon {
 	t.Helper()
 	rootKey, issuerKey := newKey(t), newKey(t)
@@ -133,7 +133,7 @@ func issue(t testing.TB, template x509.Certificate, parent *x509.Certificate, pu
 	return must(x509.ParseCertificate(der))(t)
 }
 
-// Subscriber returns a new process that has the topic.
+// Subscriber returns the topic as a new process has it, with no certificate in its cache.
 func (a *Amazon) Subscriber() *sns.Topic { return sns.NewTopic(Topic, &a.client, a.Roots) }
 
 // Certificate is SNS's certificate in PEM.
