@@ -40,8 +40,8 @@ var statuses = []statusRow{
 	{404, 405, delivery.Temporary, delivery.AboutAccount, false, nil}, // our URL
 	{407, 407, delivery.Temporary, delivery.AboutAccount, true, nil},  // our proxy
 	{408, 408, delivery.Temporary, delivery.AboutAccount, false, nil}, // the request came too slowly, and was not accepted
-	{409, 409, delivery.Temporary, delivery.AboutAccount, false, nil}, // our request is in the way of another of ours
-	{429, 429, delivery.Temporary, delivery.AboutPace, true, nil},     // RFC 6585 section 4: the provider is well
+	{409, 409, delivery.Temporary, delivery.AboutAccount, false, nil}, // our request conflicts with another of our requests
+	{429, 429, delivery.Temporary, delivery.AboutPace, true, nil},     // RFC 6585 section 4: too many requests; the provider itself works
 	{503, 503, delivery.Temporary, delivery.AboutServer, true, nil},   // the request was refused before it was accepted
 	{500, 599, delivery.Unknown, delivery.AboutServer, true, nil},     // perhaps the request was accepted before the failure
 	{400, 499, delivery.Rejected, delivery.AboutMessage, false, nil},  // the content of the request: 400, 413, 422
@@ -98,11 +98,11 @@ func (m Meaning) ToError(a Response, code string) *delivery.Error {
 // is no such header.
 func RetryAfter(a Response) time.Duration { return RetryAfterIn(a.Header, maxRetryAfter) }
 
-// RetryAfterIn returns the wait in the header Retry-After, but no longer wait than the parameter
-// most. It returns 0 if there is no such header. The header has seconds or a date (RFC 9110 section
-// 10.2.3). A date is compared with the response's own header Date, so that this machine's clock
-// does not matter. Both dates are whole seconds, and Date is rounded down, so the wait never ends
-// too early.
+// RetryAfterIn returns the wait in the header Retry-After, or the parameter most if that is
+// shorter. It returns 0 if there is no such header. The header has seconds or a date (RFC 9110
+// section 10.2.3). A date is compared with the response's own header Date, so that this machine's
+// clock does not matter. Both dates are whole seconds, and Date is rounded down, so the wait never
+// ends too early.
 func RetryAfterIn(h http.Header, most time.Duration) time.Duration {
 	text := h.Get("Retry-After")
 	if seconds, err := strconv.ParseUint(text, 10, 63); err == nil {

@@ -47,7 +47,7 @@ func TestDeparture(t *testing.T) {
 type provider struct {
 	*httptest.Server
 	opened, read atomic.Int32
-	hangUp       atomic.Bool // after the next requests were read
+	hangUp       atomic.Bool // abort each connection after its next request was read
 }
 
 func newProvider(t *testing.T) *provider {
