@@ -16,8 +16,8 @@ import (
 	"github.com/emersion/go-message/textproto"
 )
 
-// Limits for reading one mail; what is beyond them is not read. Real reports on the service's mails
-// are far smaller.
+// These limits apply to reading one mail. Anything beyond them is not read. Real reports on the
+// service's mails are far smaller.
 const (
 	MaxBytes       = 1 << 20
 	maxDepth       = 4
@@ -29,8 +29,8 @@ const (
 
 // Report has the claims of a mail.
 type Report struct {
-	// Recipients whom the returned mail did not reach, or has not reached yet; empty if the mail is
-	// not a bounce.
+	// Recipients are those whom the returned mail did not reach, or has not reached yet. It is
+	// empty if the mail is not a bounce.
 	Recipients []Recipient
 	// MessageIDs are the local parts of all Message-IDs in the mail. One of them may be the
 	// returned mail's.
@@ -47,7 +47,7 @@ type Recipient struct {
 	Words           string // why, in the server's words, which may quote an address
 }
 
-// Read treats a mail that it can't read as no bounce.
+// Read returns the claims of a mail. If it can't read the mail, the report is empty.
 func Read(mail []byte) Report {
 	mail = withoutOddLines(mail[:min(len(mail), MaxBytes)])
 	e, err := message.ReadWithOptions(bytes.NewReader(mail), &message.ReadOptions{MaxHeaderBytes: maxHeaderBytes})
@@ -79,8 +79,8 @@ func withoutOddLines(mail []byte) []byte {
 		separators["--"+string(found[1])] = true
 	}
 	out := make([]byte, 0, len(mail))
-	// the line is in a header; the part has only headers; they are encoded; the next line may
-	// continue a field
+	// header: the line is in a header. headers: the part consists of headers. encoded: the part is
+	// encoded. field: the next line may continue a field.
 	header, headers, encoded, field := true, false, false, false
 	for line := range bytes.Lines(bytes.TrimLeft(bytes.TrimPrefix(mail, []byte("\ufeff")), "\r\n")) {
 		text := bytes.TrimRight(line, "\r\n \t")
@@ -114,7 +114,7 @@ func unreadable(err error) bool {
 
 type reader struct {
 	Report
-	parts, header int    // parts that were read; bytes of headers that still may be
+	parts, header int    // parts: how many were read; header: how many bytes of headers may still be read
 	text          string // the first part of plain text
 	returnedTo    string // the recipient in the header of the returned mail
 	hasStatus     bool
@@ -123,7 +123,7 @@ type reader struct {
 // walk reads an entity and the entities inside it. Of a returned mail, it reads only the header.
 func (r *reader) walk(e *message.Entity, depth int) {
 	for f := e.Header.Fields(); f.Next(); {
-		raw, _ := f.Raw() // fails only for fields that were made and not read
+		raw, _ := f.Raw() // fails only for fields that were made by a program, not parsed
 		r.header -= len(raw)
 	}
 	r.parts++
@@ -135,7 +135,7 @@ func (r *reader) walk(e *message.Entity, depth int) {
 	case "message/delivery-status", "message/global-delivery-status":
 		r.readStatus(e.Body)
 	case "message/rfc822", "text/rfc822-headers", "message/global", "message/global-headers":
-		all, _ := io.ReadAll(bounded(e.Body)) // the part before an error is of use
+		all, _ := io.ReadAll(bounded(e.Body)) // the text before an error is useful, too
 		h, _ := textproto.ReadHeader(bufio.NewReader(bytes.NewReader(withoutOddLines(all))))
 		r.addIDs(h, returnedMailFields...)
 		r.returnedTo = addressIn(h.Get("To"))
@@ -162,7 +162,7 @@ func bounded(body io.Reader) *bufio.Reader {
 // readStatus reads a delivery status: fields of the mail, then a block for each recipient (RFC 3464
 // section 2.1).
 func (r *reader) readStatus(body io.Reader) {
-	text, _ := io.ReadAll(bounded(body)) // the part before an error is of use
+	text, _ := io.ReadAll(bounded(body)) // the text before an error is useful, too
 	for _, block := range statusBlocks(string(text)) {
 		r.addIDsIn(block["x-original-message-id"]) // Gmail writes this field
 		to := Recipient{
@@ -189,7 +189,7 @@ var statusPattern = regexp.MustCompile(`\b[245]\.[0-9]{1,3}\.[0-9]{1,3}\b`)
 
 var statusFieldPattern = regexp.MustCompile(`^[ \t]*([A-Za-z][A-Za-z0-9-]*)[ \t]*:(.*)$`)
 
-// recipientFields stand at most once in the block of a recipient.
+// recipientFields occur at most once in the block of a recipient.
 var recipientFields = []string{"final-recipient", "original-recipient", "action", "status"}
 
 // statusBlocks returns the blocks of a delivery status, at most 2*maxParts, each with its fields by
@@ -218,7 +218,7 @@ func statusBlocks(text string) (blocks []map[string]string) {
 				blocks, block, blank = append(blocks, block), map[string]string{}, false
 			}
 			if _, twice := block[last]; twice {
-				last = "" // and its continuation is left out as well
+				last = "" // so the lines that continue the field are left out as well
 			} else {
 				block[last], blank = strings.TrimSpace(found[2]), false
 			}
@@ -227,8 +227,9 @@ func statusBlocks(text string) (blocks []map[string]string) {
 	return append(blocks, block)
 }
 
-// addMissingAddresses completes a status without a recipient, by the field X-Failed-Recipients of
-// the report or by the header of the returned mail. Each of our mails has one recipient.
+// addMissingAddresses adds an address to a status that has none. It takes the address from the
+// report's field X-Failed-Recipients or from the header of the returned mail. That is safe, because
+// each of our mails has one recipient.
 func (r *reader) addMissingAddresses(h textproto.Header) {
 	failed, _, _ := strings.Cut(h.Get("X-Failed-Recipients"), ",")
 	for i, to := range r.Recipients {
@@ -286,7 +287,7 @@ func withoutComments(field string) string {
 			b.WriteRune(c)
 		}
 	}
-	if depth > 0 { // a comment without an end hides nothing
+	if depth > 0 { // a comment without an end is not removed
 		return field
 	}
 	return b.String()
@@ -323,15 +324,17 @@ func withoutBlanks(text string) string {
 	return strings.TrimLeft(strings.Join(lines, "\n"), "\n")
 }
 
-// delayWords say in a mail without a delivery status that the server continues to try.
+// delayWords matches the words in a mail without a delivery status that say that the server keeps
+// trying.
 var delayWords = regexp.MustCompile(`(?i)delayed|not yet been delivered|will be retried|continue to try|warning message only`)
 
 // readText finds the recipients and the reasons in the text of a mail without a delivery status.
-// The returned mail follows as another part, or after a line of hyphens. A recipient stands only in
-// a report of qmail or with a field X-Failed-Recipients. An auto-reply has neither.
+// The returned mail follows as another part, or after a line of hyphens. readText finds recipients
+// only in a report of qmail, or if the mail has a field X-Failed-Recipients. An auto-reply has
+// neither.
 func (r *reader) readText(h textproto.Header) {
 	text, returned, complete := strings.Cut(r.text, "\n--")
-	if !complete && r.parts == 1 { // the part may be the returned mail, whose code is no reason
+	if !complete && r.parts == 1 { // the text may include the returned mail, and the code in that is no reason
 		return
 	}
 	if plain := withoutBlanks(text); strings.HasPrefix(plain, qmailOpening) {

@@ -36,8 +36,8 @@ Your code is 123456.
 --b1--
 `
 
-// An odd line hides nothing of the lines behind it: a comment, which RFC 3464 section 2.1.1 allows
-// in any field, a line that is no field, or a missing field.
+// An odd line does not hide the lines after it. The line may have a comment, which RFC 3464 section
+// 2.1.1 allows in any field, it may be no field, or it may be missing.
 func TestOddLinesHideNothing(t *testing.T) {
 	want := Read([]byte(plain))
 	if len(want.Recipients) != 1 || want.Recipients[0].Status != "5.1.1" || len(want.MessageIDs) != 1 {
@@ -126,7 +126,7 @@ func TestOddLinesHideNothing(t *testing.T) {
 	}
 }
 
-// between returns what stands in a text after the first word and before the next last word.
+// between returns the part of a text between the words first and last.
 func between(text, first, last string) string {
 	_, rest, _ := strings.Cut(text, first)
 	inner, _, _ := strings.Cut(rest, last)
