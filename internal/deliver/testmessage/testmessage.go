@@ -1,5 +1,6 @@
-// Package testmessage sends one message that no database has. No rule and no spend cap counts it,
-// and its code opens nothing. The doctor and the console try by it whether messages go out.
+// Package testmessage sends one message that is not stored in the database. No rule and no spend
+// cap counts it, and its code proves nothing. The doctor and the console use it to test whether
+// messages go out.
 package testmessage
 
 import (
@@ -25,7 +26,7 @@ const (
 	minutes = 10
 )
 
-// Timeout bounds the transmission.
+// Timeout bounds the sending of one test message.
 const Timeout = time.Minute
 
 // MailRenderer renders mails. Implementation: message.MailRenderer.
@@ -48,7 +49,7 @@ type Carrier interface {
 	Send(ctx context.Context, m sms.Message) (delivery.Result, error)
 }
 
-// Sender sends test messages by the servers and carriers of all other messages.
+// Sender sends test messages through the same servers and carriers as all other messages.
 type Sender struct {
 	Mails    MailRenderer
 	Mail     MailSender
@@ -67,13 +68,13 @@ type Request struct {
 	Locale string // empty: the language of messages without a locale
 }
 
-// Result tells whether and by whom a test message was accepted.
+// Result says whether a test message was accepted, and by which server or carrier.
 type Result struct {
 	Accepted bool
-	Unknown  bool   // no answer came after the whole message, which may have arrived
+	Unknown  bool   // no answer came after the whole message was sent, so it may have arrived
 	By       string // server or carrier; empty: none was tried
 	To       string // masked
-	Answer   string // codes or ID of an acceptance, words of a refusal
+	Answer   string // if accepted, the reply codes or the carrier's ID; otherwise the refusal
 	Took     time.Duration
 }
 
@@ -100,8 +101,8 @@ func ParseRecipient(typed string) (recipient.Recipient, error) {
 	return to, err
 }
 
-// Send sends a test message. The error says why no server or carrier could be asked, for example
-// because a template fails.
+// Send sends a test message. It fails if no server or carrier could be tried, for example because a
+// template fails.
 func (s Sender) Send(ctx context.Context, r Request) (Result, error) {
 	ctx, cancel := context.WithTimeout(ctx, Timeout)
 	defer cancel()
@@ -135,7 +136,7 @@ func (s Sender) sendMail(ctx context.Context, r Request, request message.RenderR
 	})
 }
 
-// ErrNoCarrier says that text messages are not configured.
+// ErrNoCarrier means that text messages are not configured.
 var ErrNoCarrier = errors.New("no carrier is configured: add one under “sms.carriers”")
 
 func (s Sender) sendText(ctx context.Context, r Request, request message.RenderRequest) (delivery.Result, error) {
