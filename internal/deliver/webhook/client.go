@@ -139,5 +139,5 @@ func failureWord(err error) string {
 }
 
 // idleConnTimeout is less than the 5 s after which common receivers close an idle connection. An
-// event that meets a connection which was just closed would be repeated later.
+// event that is sent on a connection which was just closed would have to be retried.
 const idleConnTimeout = 2 * time.Second

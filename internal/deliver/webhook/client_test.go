@@ -34,8 +34,8 @@ var someEvent = store.AppEvent{
 	To: "a•••@example.com", Reference: "order 7",
 }
 
-// names returns a resolver. Each lookup of a name gives the next of the addresses; the last one
-// stays.
+// names returns a resolver. Each lookup of a name returns the next address, and after the last one
+// always the last.
 func names(addresses ...string) *net.Resolver {
 	var asked atomic.Int32
 	answer := func(conn net.Conn) {
@@ -102,7 +102,8 @@ func TestPostSignsAndTellsNoMoreThanItMay(t *testing.T) {
 	}
 }
 
-// Each endpoint misbehaves in its own way. Each gets the right word, and nothing else happens.
+// Each receiver misbehaves in its own way. postEvent returns the right word for each, and follows
+// no redirect.
 func TestPostMisbehavingReceivers(t *testing.T) {
 	var elsewhere atomic.Int32
 	other := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { elsewhere.Add(1) }))
@@ -237,7 +238,7 @@ func TestPostGuardsWhatItDials(t *testing.T) {
 		t.Errorf("canceled: %+v", got)
 	}
 
-	// The first address is allowed, the second one is inside.
+	// The first address is allowed, and the second one is forbidden.
 	client := newClient(Guard{AlsoAllow: mustParsePrefixes("127.0.0.1/32")}, time.Now,
 		dialSettings{resolver: names("127.0.0.1", "127.0.0.2")})
 	client.Transport.(*http.Transport).DisableKeepAlives = true

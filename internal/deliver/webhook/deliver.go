@@ -30,8 +30,8 @@ type Deliverer struct {
 // appLane bounds the attempts of one app that are under way.
 type appLane struct {
 	underWay int
-	share    int  // the bound: halved by a failure, one more after each delivery
-	more     bool // there may be more in the database than there was room for
+	share    int  // bound on underWay: a failure halves it, and a delivery raises it by one
+	more     bool // the last read of the database returned as many events as there was room for, so there may be more
 }
 
 // New makes a deliverer. Nothing is delivered until Run.
@@ -136,7 +136,7 @@ func (d *Deliverer) startDue(ctx context.Context) {
 	for _, s := range shares {
 		l := d.lanes[s.App]
 		l.more = counts[s.App] == s.Limit
-		if l.more && l.underWay < l.share { // an attempt ended meanwhile, and could not know that there is more
+		if l.more && l.underWay < l.share { // an attempt ended meanwhile, before l.more was set
 			d.Wake()
 		}
 	}

@@ -24,7 +24,7 @@ func TestEventsAreDeliveredAtOnce(t *testing.T) {
 		synctest.Wait() // no time has passed: the event did not wait for a tick
 		r.is(first, store.EventDelivered, 1)
 		second, other := r.happens("shop"), r.happens("no receiver")
-		r.Sleep(webhook.Tick) // an event of another replica, which can't wake this one, is found at the tick
+		r.Sleep(webhook.Tick) // an event of another replica, which can't wake this one, is found at the next tick
 		r.is(second, store.EventDelivered, 1)
 		r.is(other, store.EventPending, 0)
 		vtest.Equal(r, "attempts, and what is observed of them", len(r.posts), 2)
@@ -84,7 +84,7 @@ func TestWhatAReceiverWishes(t *testing.T) {
 		r.is(gone, store.EventGivenUp, 1)
 		r.Sleep(2 * webhook.Tick)
 		r.is(id, store.EventPending, 2)
-		// The next event is tried, too: only the operator removes an address.
+		// The next event is tried, too, because only the operator removes an address.
 		r.answers("gone", nil)
 		next := r.happens("gone")
 		r.Sleep(webhook.Tick)
@@ -92,8 +92,8 @@ func TestWhatAReceiverWishes(t *testing.T) {
 	})
 }
 
-// A receiver that hangs has its own share of attempts, which shrinks to one event. Events of other
-// apps do not wait for it.
+// A receiver that does not answer gets fewer and fewer attempts at once, down to one. Events of
+// other apps do not wait for it.
 func TestADeadReceiverHoldsUpNoOther(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		d, stop := r.replica("dead", "shop")
@@ -127,8 +127,8 @@ func TestADeadReceiverHoldsUpNoOther(t *testing.T) {
 	})
 }
 
-// If more events wait than there is room for, the next event is sent when one has arrived, not at
-// the next tick.
+// If more events wait than there is room for, each arrival makes room for the next event at once.
+// That event does not wait for a tick.
 func TestABacklogIsWorkedOffWithoutPauses(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		r.answers("shop", after(func() { time.Sleep(10 * time.Millisecond) }))
@@ -169,8 +169,8 @@ func TestAnotherReplicaTakesOver(t *testing.T) {
 	})
 }
 
-// A stop waits a while for the attempts under way. Another replica gets the attempts that the stop
-// breaks off at once.
+// A stop waits a while for the attempts under way. If it breaks off an attempt, another replica
+// tries the event again at once.
 func TestStopHandsBack(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		r.answers("shop", after(func() { time.Sleep(2 * time.Second) }))
@@ -237,8 +237,8 @@ func TestChange(t *testing.T) {
 	})
 }
 
-// forgetful is a database of which only ForgetAppEvents is called. In each step it deletes n old
-// events, and gives up as many as the step has room for.
+// forgetful is a database of which only ForgetAppEvents is called. Each step deletes n old events
+// and gives up as many others as its limit still allows.
 type forgetful struct {
 	webhook.Database
 	steps []int

@@ -80,7 +80,6 @@ type Dependencies struct {
 	Transport http.RoundTripper
 }
 
-// These are durations of the delivery.
 const (
 	// attemptTimeout bounds one attempt, from the name's look-up to the end of the answer.
 	attemptTimeout = 15 * time.Second
