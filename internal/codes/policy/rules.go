@@ -40,8 +40,8 @@ func IsRecorded(scope quota.Scope) bool {
 const UnnamedScope quota.Scope = "unnamed"
 
 // UnnamedRule treats the strangers of UnnamedScope as one network. Without it, one person could use
-// the form of such a back end to send codes to any number of recipients, because no rule on networks
-// counts these requests.
+// the form of such a back end to send codes to any number of recipients, because no rule on
+// networks counts these requests.
 var UnnamedRule = quota.Rule{Name: string(UnnamedScope), Scope: UnnamedScope, Limit: 1000, Window: time.Hour}
 
 // BreakerScope is the scope of the breaker: a rule on all sends of all apps, policies and channels,

@@ -17,7 +17,7 @@ import (
 // authScheme is how a provider authenticates a request.
 type authScheme string
 
-// These are schemes, the strongest first. Header and basic send the secret itself with each
+// These are the schemes, the strongest first. Header and basic send the secret itself with each
 // request, and don't protect the body. Use them only over TLS, and only if the provider offers
 // nothing stronger.
 const (
@@ -32,8 +32,8 @@ const (
 )
 
 // MaxAge is how far a signed time may differ from the current time, in the past or in the future.
-// MaxMailgunAge is the past of Mailgun's scheme: for 8 hours Mailgun repeats a request that was not
-// answered with 200, each time with the time of the first request
+// In Mailgun's scheme, the signed time may be as old as MaxMailgunAge: for 8 hours Mailgun repeats
+// a request that was not answered with 200, each time with the time of the first request
 // (documentation.mailgun.com/docs/mailgun/user-manual/webhooks/webhook-retries).
 const (
 	MaxAge        = standardwebhooks.MaxAge
@@ -82,7 +82,7 @@ func (s Source) Verify(h http.Header, body []byte, now time.Time) bool {
 }
 
 // CouldVerify reports whether Verify may return true for these headers and some body. If the
-// headers contain the secret itself, that is the result of Verify.
+// headers contain the secret itself, CouldVerify returns the result of Verify.
 func (s Source) CouldVerify(h http.Header, now time.Time) bool {
 	switch s.Auth.Scheme {
 	case SchemeStandardWebhooks:
@@ -100,7 +100,8 @@ func (a Auth) verifyMailgun(body []byte, now time.Time) bool {
 	return standardwebhooks.IsRecent(s.time, now, MaxMailgunAge) && a.verifyHMAC(s.signature, []byte(s.time+s.token))
 }
 
-// mailgunSignature: documentation.mailgun.com/docs/mailgun/user-manual/webhooks/securing-webhooks
+// mailgunSignature has the members that sign a request of Mailgun
+// (documentation.mailgun.com/docs/mailgun/user-manual/webhooks/securing-webhooks).
 type mailgunSignature struct {
 	time             string // seconds since 1970
 	token, signature string
@@ -125,7 +126,7 @@ func parseMailgunSignature(body []byte) mailgunSignature {
 
 // ReplayKey returns a hash of the signed members of a verified request from Mailgun, and "" for
 // other schemes. Mailgun doesn't sign the events, so an attacker could send an old signature with
-// other events. Such a request has the hash of the old one, so the caller can recognize it.
+// other events. Both requests then have the same hash, so the caller can recognize the second one.
 func (s Source) ReplayKey(body []byte) string {
 	if s.Auth.Scheme != SchemeMailgun {
 		return ""

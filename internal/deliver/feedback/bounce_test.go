@@ -33,15 +33,15 @@ Subject: Your code
 Your code is {code}, or {code.halves}.
 `
 
-// report returns a report of several parts. text is the server's own text before them.
+// report returns a report of several parts. text is the part with the server's own text.
 func report(head, text, status, original string) string {
 	return "From: MAILER-DAEMON@mx.example\nAuto-Submitted: auto-replied\nMIME-Version: 1.0\n" + head +
 		"Content-Type: multipart/report; report-type=delivery-status; boundary=\"b/1\"\n\n--b/1\n" + text +
 		"\n--b/1\nContent-Type: message/delivery-status\n\n" + status + "\n--b/1\n" + original + "\n--b/1--\n"
 }
 
-// writers write a report as different servers do, with the action, the status and the words of the
-// other server.
+// writers has functions that write a report as different servers do. words is the text of the other
+// server's reply.
 var writers = map[string]func(action, status, words string) string{
 	"Postfix": func(action, status, words string) string {
 		return report("", "Content-Description: Notification\nContent-Type: text/plain; charset=us-ascii\n\nI'm sorry: <{to}>: "+words+"\n",
@@ -67,7 +67,7 @@ var writers = map[string]func(action, status, words string) string{
 			"Reporting-MTA: dns; googlemail.com\nX-Original-Message-ID: <{id}>\n\nFinal-Recipient: rfc822; {to}\nAction: "+action+
 				"\nStatus: "+status+"\nDiagnostic-Code: smtp; "+words+"\n", "Content-Type: message/rfc822\n\nSubject: Your code\n")
 	},
-	// This relay sets a Message-ID of its own, and says little in Status.
+	// This relay sets a Message-ID of its own, and its Status has only the first digit of the code.
 	"Exim": func(action, status, words string) string {
 		return report("X-Failed-Recipients: {to}\n",
 			"Content-type: text/plain\n\nThis message was created automatically.\n\n  {to}\n    "+words+"\n",
@@ -97,7 +97,7 @@ const (
 	gmailWhy    = "Technical details of permanent failure:\nGoogle tried to deliver your message, but it was rejected by the server for the recipient domain example.com by mx.example.com.\n\nThe error that the other server returned was:\n"
 )
 
-// within puts a mail into n other mails, each time as a part.
+// within nests a mail in n other mails, as a part of each.
 func within(n int, mail string) string {
 	for n := range n {
 		mail = fmt.Sprintf("In-Reply-To: <{id}>\nContent-Type: multipart/mixed; boundary=m%[1]d\n\n--m%[1]d\n%s\n--m%[1]d--\n", n, mail)
@@ -243,8 +243,8 @@ func letter(mail string, m delivery.Mail, other string) string {
 		"{code.halves}", code[:3]+" "+code[3:]).Replace(mail)
 }
 
-// Each mail gets the right verdict, once. The returned mail is not stored, since it contains the
-// code.
+// Each mail gives the right result, and counts only once. The returned mail is not stored, since it
+// contains the code.
 func TestBounceMails(t *testing.T) {
 	vtest.InBubbleWith(t, vtest.SuppressBounces, func(r *vtest.Rig) {
 		r.SendTo("first@example.com")
@@ -277,7 +277,7 @@ func TestBounceMails(t *testing.T) {
 			code := vtest.CodeIn(sent)
 			kept := story.Events[0].Detail
 			for _, s := range story.Suppressions {
-				kept += " " + s.Detail + " " + s.Words // separated, so that no part of a code arises between them
+				kept += " " + s.Detail + " " + s.Words // separated, so that two texts together don't form a part of the code
 			}
 			for _, part := range []string{code, code[:3], code[3:]} {
 				if strings.Contains(kept, part) && !strings.Contains(c.detail, part) {
@@ -289,8 +289,9 @@ func TestBounceMails(t *testing.T) {
 	})
 }
 
-// A permanent refusal suppresses the recipient even after a temporary one, or after one of another
-// mailbox. If the suppression was lifted and the same refusal comes again, nothing happens.
+// A permanent refusal suppresses the recipient even after a temporary refusal, or after a refusal
+// of another mailbox. If the suppression was lifted and the same refusal comes again, nothing
+// happens.
 func TestLaterBounceMails(t *testing.T) {
 	vtest.InBubbleWith(t, vtest.SuppressBounces, func(r *vtest.Rig) {
 		send := r.SendID(vtest.Ana)
@@ -316,7 +317,8 @@ func TestLaterBounceMails(t *testing.T) {
 }
 
 // A code that was entered shows that its mail arrived. So a bounce of that mail does not stop the
-// person's next code, whichever provider reports it, before or after.
+// person's next code, no matter which provider reports the bounce, and whether it does so before or
+// after the code is entered.
 func TestABounceAndAnEnteredCode(t *testing.T) {
 	for name, bounces := range map[string]func(r *vtest.Rig, send uuid.UUID){
 		"a provider's event": func(r *vtest.Rig, send uuid.UUID) {
@@ -347,8 +349,8 @@ func TestABounceAndAnEnteredCode(t *testing.T) {
 	}
 }
 
-// While the database is away, no report counts as recorded. A recipient that cannot be read is not
-// compared.
+// While the database is away, no report counts as recorded. A recipient that cannot be decrypted is
+// not compared.
 func TestBounceMailsThatDoNotCount(t *testing.T) {
 	vtest.InBubbleWith(t, vtest.SuppressBounces, func(r *vtest.Rig) {
 		a := r.SendTo(vtest.Ana)

@@ -13,12 +13,12 @@ import (
 	vtest "sendcode/internal/verify/verification/verificationtest"
 )
 
-// corpus is the variable with the folder of a checkout of sisimai's mails
+// corpus is the environment variable that names the folder of a checkout of sisimai's mails
 // (github.com/sisimai/set-of-emails).
 const corpus = "SENDCODE_TEST_BOUNCE_MAILS"
 
 // None of sisimai's mails suppresses a recipient, even if it names one of our mails with its HMAC,
-// since they are about other mails. None of the mails that are no bounces counts as one.
+// since they are about other mails. A mail that is not a bounce does not count as one.
 func TestCorpusOfBounceMails(t *testing.T) {
 	folder := os.Getenv(corpus)
 	if folder == "" {

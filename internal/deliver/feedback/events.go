@@ -30,10 +30,10 @@ const (
 	Complained     EventMeaning = "complained"
 	OptedOut       EventMeaning = "opted_out"
 
-	delayed EventMeaning = "delayed" // the server goes on trying; only bounce mails say so
+	delayed EventMeaning = "delayed" // the server keeps trying; only bounce mails say so
 )
 
-// Event of a mail provider.
+// Event is an event of a mail provider.
 type Event struct {
 	Type    string // the provider's name of the type; its parts are joined by dots
 	Meaning EventMeaning
@@ -44,7 +44,7 @@ type Event struct {
 	// Detail is a reply code and an enhanced status code, or a single word: a sentence may contain
 	// an address.
 	Detail       string
-	WordsMeaning delivery.Meaning // of the words at EventFormat.Detail
+	WordsMeaning delivery.Meaning // the meaning of the words at EventFormat.Detail
 	Words        string           // the words of the reply with Detail, as delivery.NormalizeReply returns them
 	// Forgeable is true if anybody who got the mail could have written the event. Such an event
 	// must name the recipient, and counts only if the code was not entered yet.
@@ -62,7 +62,7 @@ type Source struct {
 }
 
 // EventFormat has the paths of an event's parts in the JSON. The values at all paths of Type
-// together are the type. Of several paths of another part, the first with a value counts.
+// together form the type. For each other part, the first path with a value counts.
 type EventFormat struct {
 	// The paths of the event's type in the body. If there are several, dots join their values.
 	Type []JSONPath `yaml:"type,omitempty"`
@@ -81,7 +81,7 @@ type EventFormat struct {
 	Detail []JSONPath `yaml:"detail,omitempty"`
 }
 
-// errMalformed: a body is too large, or neither a JSON object nor a list of objects.
+// errMalformed means that a body is too large, or neither a JSON object nor a list of objects.
 var errMalformed = errors.New("feedback: the body cannot be read")
 
 // These are bounds of one request.

@@ -63,8 +63,8 @@ func (ef EventFormat) parseEvent(value any) Event {
 	return e
 }
 
-// meaning looks up the whole type in ef.Outcomes, and then shorter and shorter beginnings of it.
-// Without any, it returns Ignored and false.
+// meaning looks up the whole type in ef.Outcomes, and then shorter and shorter beginnings of it. If
+// it finds none of them, it returns Ignored and false.
 func (ef EventFormat) meaning(parts []string) (EventMeaning, bool) {
 	for n := len(parts); n > 0; n-- {
 		if o, ok := ef.Outcomes[strings.Join(parts[:n], ".")]; ok {
@@ -85,7 +85,8 @@ func parseSendID(text string) (uuid.UUID, bool) {
 	return id, err == nil && strings.EqualFold(id.String(), local) && id != uuid.Nil
 }
 
-// parseTime returns zero for a text that is no time, and for a year that can't be stored.
+// parseTime returns the zero time for a text that is not a time, and for a year that can't be
+// stored.
 func parseTime(text string) time.Time {
 	at, err := time.Parse(time.RFC3339Nano, text)
 	if err != nil {
@@ -107,7 +108,7 @@ var (
 	singleWordPattern   = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_.-]{0,39}$`)
 )
 
-// extractDetail returns the part of a provider's text that may be stored, codes or a single word,
+// extractDetail returns the part of a provider's text that may be stored (codes, or a single word),
 // and all words of the text.
 func extractDetail(value any, paths []JSONPath) (detail, all string) {
 	var found []string
@@ -135,7 +136,7 @@ func codesIn(found ...string) string {
 	return strings.TrimSpace(reply + " " + enhanced)
 }
 
-// findEnhancedCode returns "" without a code.
+// findEnhancedCode returns "" if there is no code.
 func findEnhancedCode(detail string) string {
 	if m := enhancedCodePattern.FindStringSubmatch(detail); m != nil {
 		return m[1]

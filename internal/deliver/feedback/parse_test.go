@@ -26,7 +26,7 @@ func paths(texts ...string) (all []JSONPath) {
 
 const id = "0198c1d2-7a54-7a3e-8a4f-0123456789ab"
 
-// general is a format that uses everything that a format can have.
+// general has a format that uses all settings of a format.
 var general = Source{Format: EventFormat{
 	Type:     paths("kind", "sub"),
 	Outcomes: map[string]EventMeaning{"gone": BouncedForGood, "back": Bounced, "back.never": BouncedForGood, "read": Ignored},
@@ -89,7 +89,7 @@ func TestParse(t *testing.T) {
 func TestParseLists(t *testing.T) {
 	for body, want := range map[string]string{
 		`{"kind":"a"}`: "a", `[{"kind":"c"},{"kind":"a"},{"kind":"b"}]`: "c a b", `[]`: "",
-		`{"kind":"` + strings.Repeat(`[\"`, 100) + `"}`: strings.Repeat(`["`, 100), // the brackets are in a text
+		`{"kind":"` + strings.Repeat(`[\"`, 100) + `"}`: strings.Repeat(`["`, 100), // brackets in a string are not nested lists
 	} {
 		got, err := general.Parse([]byte(body))
 		var kinds []string

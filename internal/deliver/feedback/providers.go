@@ -25,7 +25,7 @@ import (
 // should.
 type IngestResult string
 
-// Results that are not in kindByMeaning.
+// These are the results that are not in kindByMeaning.
 const (
 	Unrecorded     IngestResult = "ignored"         // the event's type is known, but nothing is recorded for it
 	Unmapped       IngestResult = "unmapped"        // the type is not configured; the event is recorded if its send is known
@@ -34,7 +34,7 @@ const (
 	OtherRecipient IngestResult = "other_recipient" // the message went to another recipient
 )
 
-// IngestResults lists all.
+// IngestResults lists all results.
 var IngestResults = []IngestResult{
 	IngestResult(store.ProviderDelivered), IngestResult(store.ProviderBounced), IngestResult(store.ProviderComplained),
 	IngestResult(store.ProviderOptedOut), IngestResult(store.ProviderDelayed),
@@ -197,7 +197,7 @@ func (p *ProviderEvents) logUnmapped(provider, name string) {
 }
 
 // sameRecipient reports whether a provider's event names the recipient to. named may have the form
-// "Name <address>". If it is empty, it matches any recipient.
+// "Name <address>". An empty named matches any recipient.
 func (p *ProviderEvents) sameRecipient(named string, to recipient.Recipient) bool {
 	if named == "" {
 		return true

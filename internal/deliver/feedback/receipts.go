@@ -29,14 +29,14 @@ type ReceiptStore interface {
 	SendDetails(ctx context.Context, id uuid.UUID) (store.SendDetails, error)
 }
 
-// pollers: *sms.Carriers implements it.
+// pollers is implemented by *sms.Carriers.
 type pollers interface {
 	Poller(name string) (sms.Poller, bool)
 }
 
 // ReceiptRecorder records the receipts of text messages. Some carriers report receipts, and others
-// are polled for them. For such a carrier, the outbox writes a row to the database, which gives
-// each due poll to one replica.
+// are polled for them. For a carrier that is polled, the outbox writes a row to the database, which
+// gives each due poll to one replica.
 type ReceiptRecorder struct {
 	Vault    keys.Vault
 	Events   webhook.Events
@@ -106,8 +106,7 @@ func (r *ReceiptRecorder) RecordByCarrierID(ctx context.Context, carrier, id str
 }
 
 // Poll polls the carriers for up to pollBatch receipts that are due. Package jobs calls it; more is
-// always false. It fails if the database could not read which polls are
-// due.
+// always false. It fails if the due polls could not be read from the database.
 func (r *ReceiptRecorder) Poll(ctx context.Context) (more bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, pollTimeout)
 	defer cancel()
@@ -152,7 +151,6 @@ func (r *ReceiptRecorder) poll(ctx context.Context, a store.PendingReceipt) {
 	}
 }
 
-// errNoStatusQuery: the send needs no receipt any more, or its recipient can't be decrypted.
 var errNoStatusQuery = errors.New("reports: the send needs no receipt any more, or its recipient cannot be decrypted")
 
 func (r *ReceiptRecorder) statusQuery(ctx context.Context, a store.PendingReceipt) (sms.StatusQuery, error) {

@@ -23,7 +23,7 @@ type oracle struct {
 	answer func(n int) (sms.Report, bool, error) // returns the answer to the nth poll; n begins at 1
 	byID   bool
 	mute   bool
-	busy   chan struct{} // a poll waits for it; nil: no poll waits
+	busy   chan struct{} // polls wait until it is closed; nil: they don't wait
 }
 
 func (o *oracle) Poller(string) (sms.Poller, bool) { return o, !o.mute }
@@ -63,8 +63,8 @@ func inquiring(t *testing.T, o *oracle, test func(r *vtest.Rig)) {
 	}, test)
 }
 
-// A carrier is polled until it knows the outcome. Then the send has the outcome, the carrier is not
-// polled again, and the place stays spent.
+// A carrier is polled until it reports the outcome. Then the outcome is recorded for the send, the
+// carrier is not polled again, and the place stays spent.
 func TestCarriersAreAskedForReceipts(t *testing.T) {
 	for delivered, want := range map[bool]string{true: "delivered", false: "undelivered"} {
 		o := &oracle{answer: func(n int) (sms.Report, bool, error) {
@@ -96,8 +96,8 @@ func TestCarriersAreAskedForReceipts(t *testing.T) {
 	}
 }
 
-// A carrier that sent a report is not polled. A carrier that refuses polls for good is polled no
-// more, and so is one whose recipient was erased.
+// A carrier that sent a report is not polled. A carrier that refuses a poll for good is not polled
+// again. After an erasure of the recipient, the carrier is not polled.
 func TestCarriersThatAreNotAsked(t *testing.T) {
 	o := &oracle{answer: func(int) (sms.Report, bool, error) {
 		return sms.Report{}, false, &delivery.Error{Class: delivery.Rejected, Stage: delivery.StagePrepare}
@@ -118,7 +118,7 @@ func TestCarriersThatAreNotAsked(t *testing.T) {
 		r.Sleep(2 * time.Minute)
 		r.Want("inquiries about what was told", len(o.inquiries()), 0)
 		quiet := r.Send(vtest.TextTo("+4915123456787"))
-		// Then a replica that has died writes the receipt.
+		// A replica records the receipt, and dies before it ends the polling.
 		r.NoError(vtest.Err(r.Store.RecordReceipt(r.Context(), uuid.MustParse(quiet.View.Send.ID), store.Delivered)))
 		r.Sleep(2 * time.Minute)
 		r.Want("inquiries about what is known", len(o.inquiries()), 0)
