@@ -52,8 +52,8 @@ LEFT JOIN LATERAL (SELECT * FROM verifications v WHERE v.id = e.verification_id 
 LEFT JOIN sends s ON s.id = e.send_id LEFT JOIN verifications v ON v.id = e.verification_id`,
 }
 
-// takeEventsSQL starts the next attempt of due events, of each app up to its limit. It adds apps
-// and limits to args.
+// takeEventsSQL starts the next attempt of due events, up to each app's limit. It adds apps and
+// limits to args.
 func (d dialect) takeEventsSQL(shares []store.AppEventLimit, args Args) string {
 	var due []string
 	for i, s := range shares {
@@ -67,8 +67,8 @@ func (d dialect) takeEventsSQL(shares []store.AppEventLimit, args Args) string {
 UPDATE app_events SET attempt = attempt + 1, due_at = @leased WHERE id ` + d.inSubquery(strings.Join(due, " UNION ALL ")) + ` RETURNING id`
 }
 
-// noEventDue saves the caller a transaction if no event of the apps is due, as usual. It takes no
-// lock. If the read fails, idle is false, and the caller's transaction returns the error.
+// noEventDue saves the caller a transaction if no event of the apps is due, which is usual. It
+// takes no lock. If the read fails, idle is false, and the caller's transaction returns the error.
 func (db *DB) noEventDue(ctx context.Context, shares []store.AppEventLimit) (now time.Time, idle bool) {
 	apps := sqlgen.MapSlice(shares, func(s store.AppEventLimit) string { return s.App })
 	due, err := readFirst(ctx, db, "LeaseDueAppEvents", withClockColumn(&now, OneColumn[bool]), `
@@ -77,9 +77,9 @@ SELECT c.now, EXISTS (SELECT 1 FROM app_events e WHERE e.app `+db.Dialect.inList
 	return now, err == nil && !due
 }
 
-// LeaseDueAppEvents starts the next attempt of events that are due or whose lease has ended, of
-// each app up to its limit, the longest overdue first. It returns them sorted by ID, and the time
-// on the database's clock.
+// LeaseDueAppEvents starts the next attempt of events that are due or whose lease has ended, up to
+// each app's limit, the longest overdue first. It returns them sorted by ID, and the time on the
+// database's clock.
 func (db *DB) LeaseDueAppEvents(ctx context.Context, lease time.Duration,
 	shares []store.AppEventLimit,
 ) (events []store.AppEvent, now time.Time, err error) {
@@ -104,9 +104,9 @@ func (db *DB) LeaseDueAppEvents(ctx context.Context, lease time.Duration,
 	return events, now, err
 }
 
-// ForgetAppEvents deletes events that ended more than keep ago, and gives up pending ones that
-// happened more than keep ago: their app has no webhook any more. It does at most limit of each,
-// and returns how many.
+// ForgetAppEvents deletes events that ended more than keep ago. It gives up pending events that
+// happened more than keep ago, because their app has no webhook any more. It handles at most limit
+// of each kind, and returns how many.
 func (db *DB) ForgetAppEvents(ctx context.Context, keep time.Duration, limit int) (forgotten, givenUp int, err error) {
 	args := Args{"keep": keep, "limit": limit}
 	ended, old := db.Dialect.inSubquery(db.Dialect.lockRows(endedEventsSQL)),
@@ -147,7 +147,7 @@ func (db *DB) AppEvents(ctx context.Context, f store.AppEventFilter) ([]store.Ap
 }
 
 // AddAppEvents writes events about the verification whose ID is the string id, or the send whose ID
-// is the UUID id. Only a send's have the reason why. Events without a Type are left out.
+// is the UUID id. Only events about a send have the reason why. Events without a Type are left out.
 func (t Tx) AddAppEvents(id any, why string, events ...store.NewEvent) error {
 	statement := addVerificationEventSQL
 	if _, send := id.(uuid.UUID); send {
@@ -170,8 +170,9 @@ func (t Tx) AddAppEvents(id any, why string, events ...store.NewEvent) error {
 // if that's limit, there may be more. Repeated calls write no second event, see
 // store.ExpiryEventID.
 //
-// It leaves out what expired less than two store.CallTimeout ago, because a check may be about to
-// commit, for a later call. What expired more than an hour before that gets no event.
+// It leaves verifications that expired less than twice store.CallTimeout ago to a later call,
+// because a check of them may be about to commit. Those that expired more than an hour before that
+// get no event.
 func (db *DB) AddExpiryEvents(ctx context.Context, apps []string, from store.ExpiryCursor, limit int,
 	event func(store.Verification) (store.NewEvent, error),
 ) (to store.ExpiryCursor, read int, err error) {

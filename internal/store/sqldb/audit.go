@@ -11,16 +11,16 @@ import (
 	"sendcode/internal/store/sqlgen"
 )
 
-// addAuditRecipientSQL takes the masked recipient of the entry @completes, if there is one: if an
-// erasure has blanked it meanwhile, the new entry must not have it either.
+// addAuditRecipientSQL takes the masked recipient from the entry @completes, if that has one. So if
+// an erasure has blanked the recipient meanwhile, the new entry doesn't have it either.
 const addAuditRecipientSQL = `INSERT INTO audit_recipients (entry, recipient, masked)
 VALUES (@id, @recipient, coalesce((SELECT p.masked FROM audit_recipients p WHERE p.entry = @completes), @masked)) ON CONFLICT (entry) DO NOTHING`
 
 var auditEntriesSQL = `SELECT ` + auditEntryTable.SelectList() +
 	` FROM audit_entries a LEFT JOIN audit_recipients p ON p.entry = a.id`
 
-// addAuditEntry adds a validated entry in the transaction of the action. An entry with this ID
-// stays as it is.
+// addAuditEntry adds a validated entry in the transaction of the action. An existing entry with
+// this ID stays as it is.
 func (t Tx) addAuditEntry(a store.AuditEntry) error {
 	a.At = t.Now
 	insert, args := auditEntryTable.InsertSQL(store.InsertedColumn, &a)

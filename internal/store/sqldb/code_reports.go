@@ -17,14 +17,14 @@ const reportSQL = `
 UPDATE verifications SET reported = @report, approved_at = CASE WHEN @approves THEN @now END, check_key = @key
 WHERE id = @id AND masked <> '•••' AND caller_checks AND reported NOT IN (@report, 'approved')`
 
-// confirmSQL changes no value. It is for a report that changes nothing: only a write's COMMIT waits
-// for a synchronous standby, which might lack the rows that were read.
+// confirmSQL changes no value. It is for a report that changes nothing, because only a write's
+// COMMIT waits for a synchronous standby, which might lack the rows that were read.
 const confirmSQL = `UPDATE verifications SET reported = reported WHERE id = @id`
 
-// Report writes the caller's report on a code that the caller checks, and returns the verification
-// after it. key is the hash of the report's Idempotency-Key, or nil. Report adds the event tell for
-// ReportApproved, or if AddExpiryEvents may have passed the code. A repeated report changes
-// nothing, nor does any after an approval. Error: fault.NotFound.
+// Report writes the caller's report on a code that the caller checks, and returns the changed
+// verification. key is the hash of the report's Idempotency-Key, or nil. Report adds the event tell
+// for ReportApproved, or if AddExpiryEvents may have passed the code. A repeated report changes
+// nothing, and neither does a report after an approval. Error: fault.NotFound.
 func (db *DB) Report(ctx context.Context, id string, r store.Report, key []byte, tell store.NewEvent) (v store.Verification, err error) {
 	if !store.AreValidTexts(id) {
 		return v, fault.NotFound
@@ -40,8 +40,9 @@ func (db *DB) Report(ctx context.Context, id string, r store.Report, key []byte,
 			return err
 		}
 		changed, err := q.Change(reportSQL, Args{"id": id, "report": r, "approves": r == store.ReportApproved, "key": key})
-		// an expired code that is due has its event already; a commit takes time, and gets half of
-		// the event's delay
+		// AddExpiryEvents writes the event of a code with ReportDue, but may already have passed a
+		// code without a report. CallTimeout is half of its delay, and leaves the other half for
+		// this commit.
 		late := v.Reported == "" && v.CanceledAt.IsZero() && v.ExpiresAt.Before(q.Now.Add(-store.CallTimeout))
 		if r == store.ReportFailed {
 			tell.ID = store.ExpiryEventID(v)

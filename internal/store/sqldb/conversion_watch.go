@@ -36,7 +36,7 @@ GROUP BY n.app ORDER BY n.app`
 }
 
 const (
-	// By the partial index, which also makes a second period of an app impossible.
+	// This condition uses the partial index, which also allows an app only one current period.
 	currentLowConversionsSQL = ` WHERE l.ended_at IS NULL ORDER BY l.app`
 
 	endLowConversionSQL = `UPDATE low_conversions SET ended_at = @now WHERE id = @id AND ended_at IS NULL`
@@ -45,16 +45,16 @@ const (
 INSERT INTO app_events (id, app, type, verification_id, status, reason, test, at, due_at)
 VALUES (@event, @app, @type, '', @told, @why, @test, @now, @now)`
 
-	// maxJudgedSends bounds the rows of one run, some second's work for the database.
+	// maxJudgedSends bounds the rows of one run, about a second's work for the database.
 	maxJudgedSends = 200_000
 )
 
 func conversionFields(c *store.Conversion) []any { return []any{&c.App, &c.Sends, &c.Approved} }
 
 // JudgeConversions begins a period of low conversion for each app where few codes of strangers are
-// entered, and ends those that have recovered. event makes the event about it for the app, of type
-// store.ConversionLow or store.ConversionRecovered. What has ended has the figures of its end.
-// Replicas that call it at once begin and end a period once.
+// entered, and ends the periods of apps that have recovered. event makes the event for the app, of
+// type store.ConversionLow or store.ConversionRecovered. A period in ended has the figures of its
+// end. If replicas call it at once, each period still begins and ends once.
 func (db *DB) JudgeConversions(ctx context.Context, w store.ConversionWatch,
 	event func(app, kind string) (store.NewEvent, error),
 ) (begun, ended []store.LowConversion, err error) {
@@ -80,7 +80,7 @@ func (db *DB) JudgeConversions(ctx context.Context, w store.ConversionWatch,
 			l.Sends, l.Approved = c.Sends, c.Approved
 			ended = append(ended, l)
 		}
-		delete(found, l.App) // unless it has ended, for which the next run is soon enough
+		delete(found, l.App) // an app whose period has just ended can begin another in the next run
 	}
 	for _, c := range found {
 		if w.IsLow(c) {

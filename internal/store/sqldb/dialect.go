@@ -8,7 +8,7 @@ const (
 )
 
 // Args has a statement's parameters by name: Args{"app": …} sets @app. It may have more than the
-// statement uses. @now is the database's time unless it's given. A time.Duration works as
+// statement uses. @now is the database's time unless it's given. A time.Duration can be used as
 // CAST(@lease AS interval), a list with Dialect.inList. In SQLite, instants and intervals are µs.
 type Args map[string]any
 

@@ -15,16 +15,17 @@ import (
 // recipients. If one is empty, that method leaves the table as it is.
 type personalTable struct{ Erase, Forget string }
 
-// personalTables returns all tables with data about recipients. Erase removes what's about
-// @recipient but the hash, Forget the hash. TestEveryColumnIsErased fails if one is missing.
+// personalTables returns all tables with data about recipients. Erase removes everything about
+// @recipient but the hash, and Forget removes the hash. TestEveryColumnIsErased fails if a table is
+// missing.
 func (d dialect) personalTables() []personalTable {
-	// the sends are locked first, as by ResetCounters
+	// the sends are locked first, as in ResetCounters
 	ofSends := ` AND recipient = @recipient AND id ` + d.inSubquery(`
     SELECT s.verification_id FROM sends s WHERE s.recipient = @recipient`+d.pick(dialectSQL{Postgres: ` FOR NO KEY UPDATE`}))
 	return []personalTable{
 		{
-			// A send that waits for its next attempt ends now, one with an attempt under way when
-			// that ends.
+			// A send that waits for its next attempt ends now. A send with an attempt under way
+			// ends when the attempt does.
 			Erase: `
 DELETE FROM outbox WHERE queued = true AND id ` + d.inSubquery(`
     SELECT s.id FROM sends s WHERE s.recipient = @recipient AND s.status = 'queued' AND s.masked <> '•••'`),
@@ -47,13 +48,13 @@ INSERT INTO failures (status, logged_at, id, finished_at, counts, app, channel, 
 SELECT s.status, s.logged_at, s.id, s.finished_at, false, s.app, s.channel, s.recipient
 FROM sends s WHERE s.recipient = @recipient AND s.reason = 'erased' ON CONFLICT DO NOTHING`,
 		},
-		// It finds verifications through the index of sends, so no send may go, here or in
-		// DeleteAged, before its verification.
+		// Verifications are found through the index of sends. So here and in DeleteAged, no send
+		// may lose its recipient or be deleted before its verification.
 		{Forget: `UPDATE verifications SET recipient = @none WHERE masked = '•••'` + ofSends},
 		{Erase: eraseRowsSQL(SendTable, store.InsertedByBegin), Forget: forgetHashSQL("sends")},
 		{
-			// After the sends: if a Begin adds one in between, it stays unmasked, so that a second
-			// Erase finds it.
+			// This comes after the sends. If a Begin adds a send in between, the send stays
+			// unmasked, so that a second Erase finds it.
 			Erase: `
 UPDATE verifications SET ` + VerificationTable.EraseSetList(store.InsertedByBegin) + `, checks = '', check_key = NULL,` + setCanceledIfOpenSQL + `
 WHERE masked <> '•••'` + ofSends,
@@ -70,11 +71,11 @@ WHERE recipient = @recipient AND NOT EXISTS (SELECT 1 FROM sends s WHERE s.id = 
 			Forget: `UPDATE audit_recipients SET recipient = NULL WHERE recipient = @recipient AND masked = '•••'`,
 		},
 		{
-			// Erase has nothing to remove: a row has the hash and times.
+			// Erase has nothing to remove: a row has only the hash and times.
 			Forget: `DELETE FROM carrier_holds WHERE recipient = @recipient AND until <= @now`,
 		},
 		{
-			// A suppression needs the hash to stop messages, until it ends.
+			// Until it ends, a suppression needs the hash to stop messages.
 			Erase: `
 UPDATE suppressions SET masked = '•••', detail = CASE WHEN reason = 'manual' THEN '' ELSE detail END, lifted_why = '', words = ''
 WHERE recipient = @recipient AND masked <> '•••'`,
@@ -95,8 +96,8 @@ func forgetHashSQL(table string) string {
 }
 
 const (
-	// addErasureSQL stores when the hash is due. If the recipient is erased again, the new time
-	// holds for the rows of the first erasure too.
+	// addErasureSQL stores when the hash is due to be deleted. If the recipient is erased again,
+	// the new time holds for the rows of the first erasure too.
 	addErasureSQL = `
 INSERT INTO erasures (recipient, forget_at) VALUES (@recipient, @until)
 ON CONFLICT (recipient) DO UPDATE SET forget_at = excluded.forget_at`
@@ -127,8 +128,8 @@ WHERE a.action = '` + store.ErasureAction + `' AND a.at <= @now AND p.recipient 
 
 // MaskErased masks refusals from before their recipient's erasure; the caller writes them in the
 // same transaction. Refusals of a person who came back stay unmasked. The time of a refusal is that
-// of its ID, which only estimates the database's clock, so the first second after the erasure is
-// masked too.
+// of its ID, which only estimates the database's clock, so refusals of the first second after the
+// erasure are masked too.
 func (t Tx) MaskErased(refusals []store.SendOrRefusal) error {
 	of := sqlgen.MapSlice(refusals, func(r store.SendOrRefusal) recipient.Hash { return r.Recipient })
 	if err := t.ExecAll(Args{"key": eraseLockKey}, t.Dialect.pick(shareEraseLockSQL)); err != nil {
@@ -201,7 +202,7 @@ func (db *DB) Erase(ctx context.Context, h recipient.Hash, keep time.Duration, a
 	return db.PurgeDeleted(ctx)
 }
 
-// ForgetDueErased deletes the hashes that Erase left and that are due, each recipient's in a
+// ForgetDueErased deletes the hashes that Erase left and that are due, each recipient's in its own
 // transaction, at most 100 in one call. A suppression in force keeps the hash until it ends. It
 // returns how many were due.
 func (db *DB) ForgetDueErased(ctx context.Context) (n int, err error) {
@@ -211,10 +212,10 @@ func (db *DB) ForgetDueErased(ctx context.Context) (n int, err error) {
 			n++
 		}
 	}
-	return n, errors.Join(err, db.PurgeDeleted(ctx)) // also purges what a reader kept an earlier erasure from purging
+	return n, errors.Join(err, db.PurgeDeleted(ctx)) // also deletes what an earlier erasure could not purge because of a reader
 }
 
-// forgetDueErased takes the longest due recipient, or returns false.
+// forgetDueErased forgets the recipient that is due the longest. It returns false if none is due.
 func (t Tx) forgetDueErased() (due bool, err error) {
 	if err := t.ExecAll(nil, t.Dialect.pick(LongTimeoutSQL)); err != nil {
 		return false, err

@@ -16,7 +16,7 @@ import (
 	"sendcode/internal/store/sqlgen"
 )
 
-// exportTable describes which columns of a table t the export of a person has.
+// exportTable describes which columns of a table t are in a person's export.
 type exportTable struct {
 	about   string         // see store.ExportedTable; without columns, why the table is left out
 	where   string         // rows that name @recipient, perhaps after a JOIN
@@ -26,7 +26,7 @@ type exportTable struct {
 	leftOut map[string]string // columns by reason
 }
 
-// exported returns what the export has of a row's columns.
+// exported returns the columns of a row that are in the export, and more.
 func exported(row []store.Column, more ...store.Column) []store.Column {
 	return append(slices.DeleteFunc(row, func(c store.Column) bool { return c.Flags&store.ExportedColumn == 0 }), more...)
 }
@@ -62,8 +62,8 @@ const (
 
 // onlyOwnVerificationsSQL limits an export from SQLite, which has no index of verifications by
 // recipient. It selects the verifications of the recipient's sends, and the verifications that
-// expired before @outlived, because their sends may be deleted. In Postgres, each page would read
-// all IDs again.
+// expired before @outlived, because their sends may be deleted. It isn't used in Postgres, where
+// each page would read all IDs again.
 const onlyOwnVerificationsSQL = ` AND t.id IN (SELECT s.verification_id FROM sends s WHERE s.recipient = @recipient
 UNION ALL SELECT o.id FROM verifications o WHERE o.expires_at < @outlived AND o.recipient = @recipient)`
 

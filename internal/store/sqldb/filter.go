@@ -51,8 +51,8 @@ func (c *Conditions) addArg(value any) string {
 // sendColumnEquals is for AddAppChannelPurpose where s is a send or a counted hour.
 const sendColumnEquals = "s.%s = ?"
 
-// AddAppChannelPurpose adds a condition on each that isn't empty. In text, %s stands for the column
-// and ? for the value.
+// AddAppChannelPurpose adds a condition on each of app, channel and purpose that isn't empty. In
+// text, %s stands for the column and ? for the value.
 func (c *Conditions) AddAppChannelPurpose(text, app string, ch recipient.Channel, purpose string) {
 	AddIfSet(c, fmt.Sprintf(text, "app"), app)
 	AddIfSet(c, fmt.Sprintf(text, "channel"), ch)
@@ -67,7 +67,7 @@ func (c *Conditions) Where() string {
 	return " WHERE " + strings.Join(c.texts, " AND ")
 }
 
-// codeStateConditions are on a verification v.
+// codeStateConditions are SQL conditions on a verification v.
 var codeStateConditions = map[store.CodeState]string{
 	store.CodeEntered:  "v.approved_at IS NOT NULL",
 	store.CodeCanceled: "v.approved_at IS NULL AND v.canceled_at IS NOT NULL",
@@ -91,13 +91,13 @@ func (f SendFilter) Conditions(d dialect, args Args) Conditions {
 	}
 	byRule := "s.blocked_by = ?"
 	if d == SQLite && f.Recipient != nil {
-		byRule = "+" + byRule // not by the index on rules
+		byRule = "+" + byRule // the plus keeps SQLite from using the index on rules
 	}
 	AddIfSet(&c, byRule, f.BlockedBy)
 	for name, text := range f.Labels.All() {
 		AddIfSet(&c, fmt.Sprintf("s.%[1]s = ? AND s.%[1]s <> ''", name), text)
 	}
-	// for SQLite, the index of the column is the right one only for want of a recipient and a label
+	// SQLite should use the column's index only if there is neither a recipient nor a label
 	equals := "s.%[1]s = ?"
 	if d == Postgres || f.Recipient == nil && f.Labels == (store.Labels{}) {
 		equals += " AND s.%[1]s <> ''"

@@ -8,8 +8,8 @@ import (
 )
 
 const (
-	// HourCountDelay passes before an hour is counted, after the longest life of a code has passed
-	// since its end. Then no refusal is added to its rows any more.
+	// An hour is counted once the longest life of a code and HourCountDelay have passed since its
+	// end. By then no refusal is added to its rows any more.
 	HourCountDelay = 50 * time.Minute
 	// MaxCountedAge is twice the longest time range of the console's statistics. Counts of older
 	// hours are deleted, and not made again.

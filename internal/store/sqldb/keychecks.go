@@ -24,12 +24,12 @@ func readKeyCheckValues(q Tx) (store.KeyCheckValues, error) {
 	return all, err
 }
 
-// KeyCheckValues returns those of all keys that the database was written with.
+// KeyCheckValues returns the values of all keys that the database was written with.
 func (db *DB) KeyCheckValues(ctx context.Context) (store.KeyCheckValues, error) {
 	return ReadWithResult(ctx, db, "KeyCheckValues", readKeyCheckValues)
 }
 
-// AddKeyCheckValues adds those that the database lacks, and returns all that it has then. If
+// AddKeyCheckValues adds the values that the database lacks, and returns all that it then has. If
 // processes add different values under a name at once, one succeeds. The others, and later ones
 // with another value, get *store.OtherKeysError and add nothing.
 func (db *DB) AddKeyCheckValues(ctx context.Context, own store.KeyCheckValues) (store.KeyCheckValues, error) {
@@ -47,7 +47,7 @@ func (db *DB) AddKeyCheckValues(ctx context.Context, own store.KeyCheckValues) (
 		return all, nil
 	}
 	return WriteWithResult(ctx, db, "AddKeyCheckValues", func(q Tx) (store.KeyCheckValues, error) {
-		for _, name := range names { // sorted: all processes lock rows in one order
+		for _, name := range names { // sorted, so that all processes lock rows in the same order
 			if err := q.exec(
 				`INSERT INTO key_checks (name, value) VALUES (@name, @value) ON CONFLICT (name) DO NOTHING`,
 				Args{"name": name, "value": own[name]}); err != nil {

@@ -29,9 +29,9 @@ func (d dialect) changesSQL(list string) string {
 	})
 }
 
-// endEventsSQL marks rows of ended events (by a refund or a reset) as refunded. Those are c, in the
-// parameter list; same says whether a row e is of one. The INSERT gives each row a new number, so
-// that other replicas read it again.
+// endEventsSQL marks rows of ended events (by a refund or a reset) as refunded. The parameter list
+// has these events, c, and same says whether a row e belongs to one of them. The INSERT gives each
+// row a new number, so that other replicas read it again.
 func (d dialect) endEventsSQL(list, same string) string {
 	return `
 INSERT INTO limiter_events (bucket, id, at, until, refunded, writer)
@@ -101,7 +101,7 @@ func limiterEventsJSON(events []store.LimiterEvent) string {
 	return string(append(list, ']'))
 }
 
-// LimiterEvents calls yield for each event numbered above after with Until in the future, also
+// LimiterEvents calls yield for each event numbered above after with Until in the future, including
 // refunded ones and those that reader wrote. Postgres yields at most limit, in the order of their
 // numbers. SQLite, with its one process, ignores limit and order.
 func (db *DB) LimiterEvents(ctx context.Context, reader, after int64, limit int, yield func(store.LimiterEvent) error) error {

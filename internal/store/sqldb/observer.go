@@ -8,16 +8,16 @@ import (
 	"sendcode/internal/store/rowrules"
 )
 
-// CallKinds are the kinds of calls for an Observer. Each method of PerDatabase has its own, except
-// that both TakeOver methods are take_over, and ConfirmRefund is write. ReadHistory is look;
-// Verification and VerificationRow are verification; all others are read or write.
+// CallKinds are the kinds of calls for an Observer. Each method of PerDatabase has its own kind,
+// except that both TakeOver methods have take_over, and ConfirmRefund has write. ReadHistory has
+// look; Verification and VerificationRow have verification; all other calls have read or write.
 var CallKinds = []string{
 	"read", "write", "look", "verification", "claim", "release", "begin", "refused", "check", "renew",
 	"finish", "postpone", "take_over", "refunds_due",
 	"app_event_ended", "count_hours", "ensure_partitions", "ping",
 }
 
-// Observer is told of each call of the database. Its methods must not block.
+// Observer is notified of each call of the database. Its methods must not block.
 type Observer interface {
 	// Began returns the context in which the call continues.
 	Began(ctx context.Context, kind string) context.Context
@@ -33,8 +33,8 @@ func WithObserver(db *DB, observe Observer) *DB {
 	return &measured
 }
 
-// Observe sets ctx to that in which the call continues; the caller calls end. The methods of
-// PerDatabase do so themselves.
+// Observe replaces ctx by the context in which the call continues. The caller must call end. The
+// methods of PerDatabase call Observe themselves.
 func (db *DB) Observe(ctx *context.Context, kind, name string) (end func()) {
 	if db.observer == nil {
 		return func() {}

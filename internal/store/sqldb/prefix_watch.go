@@ -56,18 +56,18 @@ SELECT count(*) FROM prefix_pauses p WHERE p.app = @app AND p.prefix = @prefix A
 	acquireJobLeaseSQL = `
 INSERT INTO leases AS t (name, until) SELECT @name, clock.now + CAST(@lasts AS interval) FROM (SELECT @now AS now) AS clock WHERE true
 ON CONFLICT (name) DO UPDATE SET until = excluded.until WHERE t.until <= @now
-  OR t.until > excluded.until + CAST(@lasts AS interval)` // it was taken while the clock was ahead
+  OR t.until > excluded.until + CAST(@lasts AS interval)` // the lease was taken while the clock was ahead
 )
 
 // These bound the watch on prefixes. An hour has enough messages to judge a prefix, and fraud for
-// an hour costs little. A first pause that stops honest people ends before most of them ask for
+// an hour costs little. If a first pause stops honest people, it ends before most of them ask for
 // help.
 const (
 	watchedSpan       = time.Hour // of the counted sends; it ended one code lifetime ago
 	firstPrefixPause  = time.Hour // doubled for each pause within a week that wasn't lifted
 	maxPrefixPause    = 24 * time.Hour
-	usualPercentSpan  = 7 * 24 * time.Hour // back to which the usual percentage and earlier pauses are read
-	usualPercentSends = 10_000             // at most, the newest ones, for the usual percentage
+	usualPercentSpan  = 7 * 24 * time.Hour // how far back the usual percentage and earlier pauses are read
+	usualPercentSends = 10_000             // the most sends, the newest ones, that are read for the usual percentage
 	maxNewPauses      = 100                // in one run
 )
 
@@ -82,7 +82,7 @@ func prefixConversionFields(c *prefixConversion) []any {
 	return []any{&c.app, &c.country, &c.prefix, (*string)(&c.class), &c.sends, &c.approved}
 }
 
-// pausePrefixes spares prefixes if few codes are approved at others too.
+// pausePrefixes pauses no prefix if few codes are approved at other prefixes too.
 func (t Tx) pausePrefixes(w store.PrefixWatch) (started []store.PrefixPause, err error) {
 	to := t.Now.Add(-w.TTL.Truncate(time.Microsecond))
 	from := to.Add(-watchedSpan)
@@ -168,9 +168,9 @@ var pauseIDNamespace = uuid.MustParse("5f0f3a5e-2b57-5b0e-9d0c-7f6d2f1f9b11")
 const prefixWatchLockKey = 0x7761746368
 
 // PausePrefixes pauses the prefixes with too few approved codes, each for one class of callers,
-// unless few codes of the class are approved at others too. Sends from before the end of a prefix's
-// last pause don't count, so none leads to two pauses. Replicas that call it at once pause a prefix
-// once for a class.
+// unless few codes of the class are approved at other prefixes too. Sends from before the end of a
+// prefix's last pause don't count, so no send leads to two pauses. If replicas call it at once, a
+// prefix is still paused once for a class.
 func (db *DB) PausePrefixes(ctx context.Context, w store.PrefixWatch) ([]store.PrefixPause, error) {
 	return WriteWithResult(ctx, db, "PausePrefixes", func(q Tx) ([]store.PrefixPause, error) {
 		// a separate statement, so that the next one sees the commits of the lock's last holder
@@ -233,7 +233,7 @@ func (db *DB) LiftPrefixPause(ctx context.Context, l store.LiftPauseRequest,
 }
 
 // AcquireJobLease takes the named lease for a job that one replica does for all. It returns false
-// until an earlier lease, of any replica, has ended; none can be released early.
+// until an earlier lease, of any replica, has ended. No lease can be released early.
 func (db *DB) AcquireJobLease(ctx context.Context, name string, lasts time.Duration) (bool, error) {
 	return db.runOne(ctx, "AcquireJobLease", acquireJobLeaseSQL, Args{"name": name, "lasts": lasts})
 }

@@ -45,9 +45,9 @@ var providerEventsSQL = `SELECT ` + providerEventTable.SelectList() +
 // IngestProviderEvent records a provider's event on a send that it accepted and, in the same
 // transaction, adds the suppression if suppress.For > 0, and the app's events tell. A bounce for
 // good marks the send as bounced without a change of its status. A second event of a kind isn't
-// recorded, and IngestProviderEvent returns false. All bounces are of one kind; still one for good
-// after a temporary one marks the send, and a hard one adds the suppression. Errors:
-// fault.NotFound, fault.Unavailable.
+// recorded, and IngestProviderEvent returns false. All bounces are of one kind. But a bounce for
+// good that follows a temporary one still marks the send, and a hard bounce still adds the
+// suppression. Errors: fault.NotFound, fault.Unavailable.
 func (db *DB) IngestProviderEvent(ctx context.Context, e store.ProviderEvent, suppress store.NewSuppression,
 	tell ...store.NewEvent,
 ) (bool, error) {

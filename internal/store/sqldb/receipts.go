@@ -17,7 +17,7 @@ INSERT INTO pending_receipts (carrier, message_id, send_id, at, ask_at)
 SELECT @carrier, @message, @send, clock.now, clock.now + CAST(@ask AS interval) FROM (SELECT @now AS now) AS clock WHERE true
 ON CONFLICT (carrier, message_id) DO NOTHING`
 
-// duePollsSQL selects the messages whose next poll is due, and schedules the one after:
+// duePollsSQL selects the messages whose next poll is due, and schedules the poll after that one:
 // FirstPollPause after the first, then twice as long each time, and LongestPollPause after
 // PollDoublings polls.
 func (d dialect) duePollsSQL() string {
@@ -53,8 +53,9 @@ func (db *DB) SendByMessageID(ctx context.Context, carrier, id string) (uuid.UUI
 }
 
 // TakeDuePolls takes the longest overdue messages, and returns them in the order in which carriers
-// accepted them. It schedules each one's next poll, so that no other replica polls it now; if the
-// caller dies, it is polled then. It gives up messages after store.AwaitReceiptFor.
+// accepted them. It schedules each message's next poll, so that no other replica polls it now. If
+// the caller dies, the message is polled then. TakeDuePolls gives up messages after
+// store.AwaitReceiptFor.
 func (db *DB) TakeDuePolls(ctx context.Context, limit int) (list []store.PendingReceipt, err error) {
 	err = db.Run(ctx,
 		"TakeDuePolls", InOrder, &Statement{

@@ -10,15 +10,15 @@ import (
 	"sendcode/internal/store"
 )
 
-// SealedTables have a column "sealed" of keys.Ring.Seal, bound to the primary key of the row, so
-// that it can't be opened in another.
+// SealedTables have a column "sealed", whose values keys.Ring.Seal bound to the primary key of the
+// row, so that they can't be opened in another row.
 var SealedTables = []store.SealedTable{
 	{Name: "verifications", Key: "id"},
 	{Name: "second_factors", Key: "account"},
 	{Name: "outbox", Key: "id", UUID: true},
 }
 
-// sealedPrefixLength is how many bytes have the ID of the key that sealed them.
+// sealedPrefixLength is the length of a sealed value's prefix, which has the key's ID, in bytes.
 const sealedPrefixLength = 2 + 16
 
 func sealedRowDestinations(r *store.SealedRow) []any { return []any{&r.Key, &r.Sealed} }

@@ -23,9 +23,10 @@ WHERE attempts > 0 AND attempts > attempts_reset AND recipient = @recipient AND 
 	}
 }
 
-// ResetCounters makes the buckets' sends stop counting, and their recipients' rejected sends and
-// failed checks, also sends in flight, whatever their outcome. How many checks a code still allows
-// stays the same. The audit entry is of the same transaction. The limiter isn't changed.
+// ResetCounters makes the buckets' sends stop counting, and the rejected sends and failed checks of
+// their recipients. This includes sends in flight, whatever their outcome. The number of checks
+// that a code still allows stays the same. The audit entry is written in the same transaction. The
+// limiter isn't changed.
 func (db *DB) ResetCounters(ctx context.Context, buckets []store.SendBucket, act store.AuditEntry) error {
 	act, err := act.Validated()
 	if err != nil {

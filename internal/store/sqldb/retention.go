@@ -26,12 +26,12 @@ const (
         WHERE s.id = ANY (ARRAY(SELECT f.id FROM outbox f UNION ALL SELECT r.id FROM refunds r)) AND s.logged_at < @before)`
 )
 
-// agedTables lose rows o of a certain age. In Postgres, a verification stays as long as it has a
-// send in flight or with a refund due. SQLite has no partitions, and deletes verifications and
-// failures with their sends.
+// agedTables are the tables whose old rows o are deleted. In Postgres, a verification stays as long
+// as it has a send in flight or with a refund due. SQLite has no partitions, and deletes
+// verifications and failures with their sends.
 //
-// Verifications have a large times, as a dropped partition takes the sends of a week at once, and
-// their verifications go row by row: 24,000 take 100 ms.
+// Verifications have a large times, because a dropped partition deletes the sends of a week at
+// once, but their verifications are deleted row by row: 24,000 take 100 ms.
 var agedTables = [...]struct {
 	table, due, order string
 	times             int  // times @limit rows at most are deleted in one step
@@ -47,9 +47,9 @@ var agedTables = [...]struct {
 	{"provider_events", `o.send_id < @lowest`, "o.send_id, o.kind", 1, false, false},
 	{"suppressions", `o.since < @before AND coalesce(o.lifted_at, o.until) < @before`, "o.since, o.id", 1, false, false},
 	{"refusals", `o.logged_at < @before`, "o.logged_at, o.id", 1, false, false},
-	{"idempotency_keys", `o.created_at < @day`, "o.created_at", 12, false, true}, // one for each request with a key
+	{"idempotency_keys", `o.created_at < @day`, "o.created_at", 12, false, true}, // there is one for each request with a key
 	{"limiter_events", `o.until <= @now`, "o.until", 1, false, true},
-	{"carrier_holds", `o.until <= @now`, "o.until", 1, false, true}, // without an index: they are few
+	{"carrier_holds", `o.until <= @now`, "o.until", 1, false, true}, // there is no index, because they are few
 	{"minute_index", `o.minute < CAST(@before AS timestamptz) - interval '1 minute'`, "o.minute", 1, true, false},
 }
 
@@ -125,12 +125,12 @@ func (s storageStatus) combined() store.StorageStatus {
 }
 
 // DeleteAged deletes what was logged before store.RetentionCutoff of age: at most limit sends,
-// oldest first, and of each of agedTables its times as many rows. With age 0 it deletes only
+// oldest first, and at most times as many rows of each of agedTables. With age 0 it deletes only
 // limiter events, carriers' holds and Idempotency-Keys' claims that have ended.
 //
-// A send in flight stays until its outcome, one with a refund due until the refund, both with their
-// verification. With partitions, DeleteAged first drops the oldest one, unless a row in it has to
-// stay. Replicas may call it at once.
+// A send in flight stays until its outcome, and a send with a refund due until the refund, each
+// with its verification. With partitions, DeleteAged first drops the oldest one, unless a row in it
+// has to stay. Replicas may call it at once.
 func (db *DB) DeleteAged(ctx context.Context, age time.Duration, limit int) (gone store.DeletedRows, err error) {
 	ctx, cancel := store.WithCallTimeout(ctx)
 	defer cancel()
@@ -151,14 +151,14 @@ const (
 	maxHeld = 5 * time.Millisecond
 	// maxDeleting is how long one call of deleteInSteps goes on.
 	maxDeleting = time.Second
-	// minStep is the limit of deleteInSteps' first and smallest step: some 5 ms, plus the disk's
-	// sync.
+	// minStep is the limit of deleteInSteps' first and smallest step, which takes about 5 ms, plus
+	// the disk's sync.
 	minStep = 10
 )
 
 // deleteInSteps is DeleteAged in small transactions, each within maxHeld on a fast disk. After each
-// it leaves the writer to others for four times as long. What is left after maxDeleting waits for
-// the next call.
+// it leaves the writer to others for four times as long. Rows that are left after maxDeleting wait
+// for the next call.
 func (db *DB) deleteInSteps(ctx context.Context, age time.Duration, limit int) (gone store.DeletedRows, err error) {
 	began, size := time.Now(), minStep
 	for done := 0; ; {
@@ -257,7 +257,7 @@ var databaseSizeSQL = dialectSQL{
 	"SELECT page_count * page_size FROM pragma_page_count(), pragma_page_size()",
 }
 
-// Partitions returns those of sends, oldest first; none in SQLite.
+// Partitions returns the partitions of sends, oldest first; none in SQLite.
 func (db *DB) Partitions(ctx context.Context) ([]store.Partition, error) {
 	if db.Dialect == SQLite {
 		return nil, nil

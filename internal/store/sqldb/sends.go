@@ -48,7 +48,7 @@ func (db *DB) Sends(ctx context.Context, filter store.Filter) ([]store.SendOrRef
 	return rows, err
 }
 
-// SendsByID reads up to 1,000 rows, in any order, without unknown IDs. now is on the database's
+// SendsByID reads up to 1,000 rows, in any order, and skips unknown IDs. now is on the database's
 // clock; zero if nothing was found.
 func (db *DB) SendsByID(ctx context.Context, ids []uuid.UUID) (all []store.SendOrRefusal, now time.Time, err error) {
 	if len(ids) == 0 {
@@ -60,7 +60,7 @@ func (db *DB) SendsByID(ctx context.Context, ids []uuid.UUID) (all []store.SendO
 	return all, now, err
 }
 
-// VerificationsByID reads up to 1,000 rows, in any order, without unknown IDs. now is on the
+// VerificationsByID reads up to 1,000 rows, in any order, and skips unknown IDs. now is on the
 // database's clock; zero if nothing was found.
 func (db *DB) VerificationsByID(ctx context.Context, ids []string) (all []store.Verification, now time.Time, err error) {
 	if len(ids) == 0 || !store.AreValidTexts(ids...) {
@@ -130,7 +130,7 @@ func (t Tx) sendDetails(id uuid.UUID) (story store.SendDetails, err error) {
 }
 
 // SendsOfVerificationSQL selects the sends of the verification @id of @its_recipient, which began
-// after @since. Recipient and time leave the planner only one index to use.
+// after @since. Because of recipient and time, the planner can use only one index.
 const SendsOfVerificationSQL = `s.recipient <= @its_recipient AND (s.recipient, s.logged_at) > (@its_recipient, @since) AND s.verification_id = @id`
 
 func (t Tx) relatedRows(v store.Verification) ([]store.SendOrRefusal, error) {
@@ -146,7 +146,7 @@ ORDER BY logged_at, id LIMIT %d`, store.MaxRelatedRows),
 }
 
 // refusalSearchHash returns an empty value, which matches no row, for the zero hash: all forgotten
-// recipients have that, and a search would mix different people.
+// recipients have the zero hash, and a search would mix different people.
 func refusalSearchHash(h recipient.Hash) []byte {
 	if h == store.NoRecipient {
 		return []byte{}
@@ -154,7 +154,8 @@ func refusalSearchHash(h recipient.Hash) []byte {
 	return h[:]
 }
 
-// OnConflictAddRefusalSQL ends an INSERT of refusals: one whose ID has a row is added to it.
+// OnConflictAddRefusalSQL ends an INSERT of refusals: a refusal whose ID has a row is added to that
+// row.
 const OnConflictAddRefusalSQL = `
 ON CONFLICT (id) DO UPDATE SET requests = refusals.requests + excluded.requests, retry_after = excluded.retry_after,
               recipients = CASE WHEN excluded.recipients > refusals.recipients THEN excluded.recipients ELSE refusals.recipients END`

@@ -34,11 +34,11 @@ ON CONFLICT (recipient, channel) DO UPDATE SET since = excluded.since, until = e
 	carrierHoldSQL = `SELECT since, until, @now FROM carrier_holds WHERE recipient = @recipient AND channel = @channel AND until > @now`
 )
 
-// Spend makes all charges or, if one would exceed its Limit, none, and returns its Cap as
-// refusedBy. Parallel calls never exceed a limit together. After an error other than
+// Spend makes all charges. If one would exceed its Limit, Spend makes none, and returns the Cap of
+// that charge as refusedBy. Parallel calls never exceed a limit together. After an error other than
 // fault.Uncertain, nothing was charged.
 func (db *DB) Spend(ctx context.Context, charges []store.SMSCharge) (charged []store.SpentCharge, refusedBy string, err error) {
-	charges = slices.Clone(charges) // sorted: all callers lock the caps in one order, so they can't deadlock
+	charges = slices.Clone(charges) // sorted, so that all callers lock the caps in the same order and can't deadlock
 	slices.SortFunc(charges, func(a, b store.SMSCharge) int { return strings.Compare(a.Cap, b.Cap) })
 	charged, err = WriteWithResult(ctx, db, "Spend", func(q Tx) (charged []store.SpentCharge, err error) {
 		for _, c := range charges {
@@ -88,8 +88,8 @@ func (db *DB) UndoSpend(ctx context.Context, charged []store.SpentCharge) error 
 	})
 }
 
-// AddCarrierHold stores that a carrier would refuse messages to a recipient for a time, from now
-// on, unless a hold lasts longer.
+// AddCarrierHold stores that a carrier would refuse messages to a recipient for this time, counted
+// from now, unless an earlier hold lasts longer.
 func (db *DB) AddCarrierHold(ctx context.Context, ch recipient.Channel, h recipient.Hash, lasts time.Duration) error {
 	_, err := db.runOne(ctx, "AddCarrierHold", addCarrierHoldSQL, Args{"channel": ch, "recipient": h, "lasts": lasts})
 	return err

@@ -36,8 +36,8 @@ type DB struct {
 	Engine
 	PerDatabase
 	Actions *slog.Logger // gets a line for each committed audit entry; may be nil
-	// LongReads, in Postgres, has room for one entry, so that of the reads that may take a minute
-	// one runs at a time, and the other connections stay free.
+	// In Postgres, LongReads has room for one entry, so that only one of the reads that may take a
+	// minute runs at a time, and the other connections stay free.
 	LongReads chan struct{}
 	observer  Observer // may be nil
 }
@@ -51,7 +51,7 @@ type CommitTiming struct {
 // Store returns db, which is the same type for both databases.
 func (db *DB) Store() *DB { return db }
 
-// Engine runs statements in one database. It returns errors as package store's.
+// Engine runs statements in one database. Its errors are those of package store.
 type Engine interface {
 	// Read runs f, which must only read, outside of a transaction, perhaps twice. Here and below,
 	// name is the store's method, for an Observer.
@@ -73,7 +73,8 @@ type Engine interface {
 	ReadShared(ctx context.Context, name string, s *Statement) error
 	SendsQuery(f SendFilter) (string, Args)
 	// DropPartition drops the oldest partition if all its rows are older than age, and no send in
-	// it is in flight or has a refund due. It returns its name, or "".
+	// it is in flight or has a refund due. It returns the partition's name, or "" if it dropped
+	// none.
 	DropPartition(ctx context.Context, age time.Duration) (name string, err error)
 	// BeforeErase runs in the transaction of Erase, before anything is erased. It takes the
 	// recipient's sends out of the stored counts per hour, or makes CountHours count those hours
@@ -115,8 +116,8 @@ type PerDatabase interface {
 	// transaction that is committed when Check returns. Of several right checks at once, one
 	// approves. After fault.NotFound and errors of c.Judge, nothing was written.
 	Check(ctx context.Context, c store.CheckRequest) (store.CheckAnswer, error)
-	// RenewLeases makes the leases of held end after lease, from now. It skips rows that aren't
-	// Sending, or whose current attempt is another.
+	// RenewLeases makes the leases of held end after lease, counted from now. It skips rows that
+	// aren't Sending, or whose current attempt is another.
 	RenewLeases(ctx context.Context, lease time.Duration, held []store.AttemptID) error
 	// Finish returns false if another attempt has the lease of the send, or if the send has ended.
 	Finish(ctx context.Context, outcome store.Outcome) (bool, error)
@@ -128,19 +129,19 @@ type PerDatabase interface {
 	TakeOver(ctx context.Context, q store.Queue, lease time.Duration, limit int) ([]store.Work, error)
 	// TakeOverWithExpiredCode takes only rows whose code has expired.
 	TakeOverWithExpiredCode(ctx context.Context, q store.Queue, lease time.Duration, limit int) ([]store.Work, error)
-	// LeaseDueRefunds returns at most limit due refunds, oldest first. One is due if the limiter
-	// hasn't confirmed it, and lease has passed since Finish and since the last call that returned
-	// it.
+	// LeaseDueRefunds returns at most limit due refunds, oldest first. A refund is due if the
+	// limiter hasn't confirmed it, and lease has passed since Finish and since the last call that
+	// returned it.
 	LeaseDueRefunds(ctx context.Context, lease time.Duration, limit int) ([]store.Refund, error)
-	// ConfirmRefund says that the limiter has made the refund.
+	// ConfirmRefund records that the limiter has made the refund.
 	ConfirmRefund(ctx context.Context, held store.AttemptID) error
 	// EndAppEventAttempt returns false if another attempt holds the event, or if the event has
 	// ended.
 	EndAppEventAttempt(ctx context.Context, end store.AppEventOutcome) (bool, error)
-	// CountHours stores the counts of at most limit past hours without any, newest first, and
+	// CountHours stores the counts of at most limit past hours that have none, newest first, and
 	// returns how many. An hour can be counted when none of its sends is in flight and all its
 	// codes have ended; life is a code's longest. It also deletes counts older than keep, or than
-	// 62 days if that's less. Of replicas that call it at once, one counts.
+	// 62 days if that's less. If replicas call it at once, one counts.
 	CountHours(ctx context.Context, life, keep time.Duration, limit int) (int, error)
 	// EnsurePartitions creates what is missing for this week and the next four, and returns the end
 	// of the last; zero if the database needs none. Replicas may call it at once.

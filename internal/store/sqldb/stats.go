@@ -22,7 +22,7 @@ type statsPart struct {
 
 // statsParts divides the time range of q: first the hours with stored counts, if there are any,
 // then what is before and after them. It returns one part, to be read from rows, if there are no
-// counts or gaps between them, and if q.Each is no whole number of hours.
+// counts or gaps between them, or if q.Each isn't a whole number of hours.
 func (t Tx) statsParts(q store.StatsQuery) ([]statsPart, error) {
 	if q.Each%time.Hour != 0 {
 		return []statsPart{{q, false}}, nil
@@ -303,8 +303,8 @@ FROM sends s%s AND s.domain <> '' AND s.number > 0`)
 	})
 }
 
-// failedDomainsSQL counts without stored counts: it finds the domains with the most failed mails
-// through the index of failures, then counts all mails of these.
+// failedDomainsSQL uses no stored counts: it finds the domains with the most failed mails through
+// the index of failures, then counts all mails of these.
 func failedDomainsSQL(q store.StatsQuery, d dialect) (string, Args) {
 	c := StatsConditions(q, d, Args{"from": q.From, "to": q.To})
 	return `
@@ -326,7 +326,8 @@ var DimensionColumns = map[store.Dimension]string{
 	store.ByCarrier: "s.provider", store.ByDomain: "s.domain",
 }
 
-// ApprovalsBy returns the maxApprovals values of a dimension with the most codes, the most first.
+// ApprovalsBy returns the maxApprovals values of a dimension with the most codes, sorted by that
+// number, highest first.
 func (db *DB) ApprovalsBy(ctx context.Context, q store.StatsQuery, dimension store.Dimension) ([]store.ApprovalTally, error) {
 	q, err := q.Validated()
 	column, known := DimensionColumns[dimension]

@@ -20,10 +20,10 @@ UPDATE suppressions SET lifted_at = @now, lifted_by = @by, lifted_why = @why
 WHERE lifted_at IS NULL AND until > @now AND (@app = '' OR app = @app) AND channel = @channel AND address = @address
   RETURNING ` + suppressionTable.SelectList()
 
-	// liftBurstsSQL lifts every burst, as the server may be at fault that refuses many recipients
-	// with the same words, and not the addresses. A burst is of one class of callers: dead
-	// addresses typed by strangers lift no suppression of others. It reads at most 100 rows to tell
-	// whether a group is a burst.
+	// liftBurstsSQL lifts the suppressions of every burst: if a server refuses many recipients with
+	// the same words, the fault may be the server's and not the addresses'. A burst is of one class
+	// of callers: dead addresses typed by strangers lift no suppression of others. It reads at most
+	// 100 rows to tell whether a group is a burst.
 	liftBurstsSQL = `
 WITH fresh AS MATERIALIZED (
     SELECT x.id, x.server, x.words, ` + callerClassSQL("x") + ` AS class FROM suppressions x
@@ -62,7 +62,7 @@ WHERE lifted_at IS NULL AND reason = '` + string(store.CauseHardBounce) + `' AND
 
 var LiftDisprovedOfRecipientSQL = LiftDisprovedSQL(`recipient = @recipient`)
 
-// callerClassSQL returns the class of the caller whose send caused the suppression x; that of
+// callerClassSQL returns the class of the caller whose send caused the suppression x, or that of
 // secret keys if the verification is gone.
 func callerClassSQL(x string) string {
 	return `coalesce((SELECT v.class FROM sends c JOIN verifications v ON v.id = c.verification_id WHERE c.id = ` + x + `.send_id), '')`
@@ -83,8 +83,8 @@ func (db *DB) SettleNew(ctx context.Context, send uuid.UUID, n store.NewSuppress
 	}
 }
 
-// SettleSuppressions repeats SettleNew for what began within store.BurstTold, in case a process
-// died before that, or parallel calls didn't see each other's rows.
+// SettleSuppressions repeats SettleNew for suppressions that began within store.BurstTold, in case
+// a process died before SettleNew, or parallel calls didn't see each other's rows.
 func (db *DB) SettleSuppressions(ctx context.Context) error {
 	return db.settle(ctx, `since > @told`, uuid.Nil)
 }
@@ -109,20 +109,20 @@ func (db *DB) LiftedBursts(ctx context.Context) (list []store.Burst, err error) 
 	return list, err
 }
 
-// Suppress returns false if there is one with the same ID.
+// Suppress returns false if there is a suppression with the same ID.
 func (t Tx) Suppress(x store.Suppression) (added bool, err error) {
 	insert, args := suppressionTable.InsertSQL(store.InsertedColumn, &x)
 	return t.Change(insert+` ON CONFLICT (id) DO NOTHING`, args)
 }
 
-// suppressions returns these, oldest first, without unknown IDs.
+// suppressions returns the suppressions with these IDs, oldest first. It skips unknown IDs.
 func (t Tx) suppressions(ids []uuid.UUID) ([]store.Suppression, error) {
 	return QueryAll(t, suppressionTable.Destinations, suppressionSQL+` WHERE id `+t.Dialect.inList("ids")+` ORDER BY since, id`,
 		Args{"ids": ids})
 }
 
-// Suppress adds a suppression that begins now. It returns one with the same ID, even a lifted one,
-// unchanged, and false. It writes the audit entry in both cases.
+// Suppress adds a suppression that begins now. If there is one with the same ID, even a lifted one,
+// Suppress returns it unchanged, and false. It writes the audit entry in both cases.
 func (db *DB) Suppress(ctx context.Context, x store.Suppression, lasts time.Duration,
 	act *store.AuditEntry,
 ) (out store.Suppression, added bool, err error) {

@@ -7,7 +7,7 @@ import (
 	"sendcode/internal/store/sqlgen"
 )
 
-// By Columns of the types in package store.
+// These tables are made from the Columns of the types in package store.
 var (
 	SendTable = sqlgen.New("sends", "s", (*store.Send).Columns,
 		map[string]string{
@@ -46,8 +46,8 @@ const (
 	dueAtSQL     = `CASE WHEN s.status IN ('queued', 'sending') THEN (SELECT f.due_at FROM outbox f WHERE f.id = s.id) END`
 )
 
-// statusSQL is the receipt if the message went out or may have, otherwise the send's status: a
-// receipt before the outcome shows only after that.
+// statusSQL is the receipt if the message went out or may have, otherwise the send's status. So a
+// receipt that comes before the outcome shows only after the outcome.
 const statusSQL = `CASE WHEN s.receipt <> '' AND s.status IN ('sent', 'unknown') THEN s.receipt ELSE s.status END`
 
 // SELECT lists for rows s of sends and v of verifications. SendOrRefusalColumns and refusalColumns
@@ -75,12 +75,12 @@ func WorkAndCodeDestinations(w *store.Work) []any {
 	return append([]any{&w.Code}, WorkDestinations(w)...)
 }
 
-// SetLabelsSQL assigns labels in an UPDATE, each from its name behind from.
+// SetLabelsSQL assigns labels in an UPDATE, each from its name with the prefix from.
 func SetLabelsSQL(from string) string {
 	return strings.Join(sqlgen.MapSlice(store.LabelNames(), func(name string) string { return name + " = " + from + name }), ", ")
 }
 
-// RefundColumns are of sends s and verifications v, behind the ID and the attempt. The class is
+// RefundColumns are of sends s and verifications v, and follow the ID and the attempt. The class is
 // empty if the verification was deleted before its send.
 const RefundColumns = `s.app, s.channel, s.purpose, s.recipient, s.verification_id, coalesce(v.class, ''), v.sealed`
 

@@ -69,10 +69,11 @@ const redeemSQL = `
 UPDATE verifications SET redeemed_at = coalesce(redeemed_at, @now), redeemed_by = @by
 WHERE id = @id AND approved_at IS NOT NULL AND (redeemed_at IS NULL OR redeemed_by = @by)`
 
-// Redeem records that the proof of an approved verification was redeemed. keyHash is that of the
-// request's Idempotency-Key, or nil. It returns false if another request redeemed it before, or if
-// the verification is unknown or not approved. A repetition with the same key writes the same
-// again: only a write waits for a synchronous standby, which may lack the first.
+// Redeem records that the proof of an approved verification was redeemed. keyHash is the hash of
+// the request's Idempotency-Key, or nil. It returns false if another request redeemed the proof
+// before, or if the verification is unknown or not approved. A repetition with the same key writes
+// the same again, because only a write waits for a synchronous standby, which may lack the first
+// write.
 func (db *DB) Redeem(ctx context.Context, id string, keyHash []byte) (bool, error) {
 	if !store.AreValidTexts(id) {
 		return false, nil
@@ -83,8 +84,8 @@ func (db *DB) Redeem(ctx context.Context, id string, keyHash []byte) (bool, erro
 // SetCheckKeySQL is for a check that doesn't count.
 const SetCheckKeySQL = `UPDATE verifications SET check_key = @key WHERE id = @id AND masked <> '•••'`
 
-// CancelByAdministrator is Cancel with an audit entry, which has AuditFailed if Cancel returns
-// false.
+// CancelByAdministrator is Cancel with an audit entry, whose outcome is AuditFailed if Cancel
+// returns false.
 func (db *DB) CancelByAdministrator(ctx context.Context, id string, act store.AuditEntry, tell ...store.NewEvent) (bool, error) {
 	act, err := act.Validated()
 	if err != nil || !store.AreValidTexts(id) {
