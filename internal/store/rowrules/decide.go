@@ -20,7 +20,7 @@ type RecipientHistory struct {
 	Rejections  []PastSend           // rejected sends that Intent.RejectionRules may count
 	Candidates  []store.Verification // the verifications that the send may join
 	Tried       []store.Verification // the verifications with checks, of all classes of callers
-	Suppression uuid.UUID            // the one of the address that is in force; Nil: none
+	Suppression uuid.UUID            // the suppression of the address that is in force; Nil: none
 }
 
 type Decision struct {
@@ -39,7 +39,7 @@ func Decide(in store.Intent, now time.Time, has RecipientHistory) Decision {
 		return Decision{BeginAnswer: refusedAnswer(now, events, failed, store.Lockout{})}
 	}
 	v, joined := joinOrOpen(in, now, has.Candidates)
-	if out := LockoutOf(has.Tried, v.Class, now); out.Wait > 0 && !v.CallerChecks { // none for a code that its caller checks
+	if out := LockoutOf(has.Tried, v.Class, now); out.Wait > 0 && !v.CallerChecks { // a code that its caller checks has no lockout
 		return Decision{BeginAnswer: refusedAnswer(now, nil, nil, out)}
 	}
 	v.Sends++
@@ -54,7 +54,7 @@ func Decide(in store.Intent, now time.Time, has RecipientHistory) Decision {
 
 // joinOrOpen joins the newest verification whose code the intent may resend, if it has the intent's
 // details; otherwise it opens a new one. It never falls back on an older one, because a check by
-// recipient compares the code with that of the newest.
+// recipient compares the code with that of the newest verification.
 func joinOrOpen(in store.Intent, now time.Time, candidates []store.Verification) (best store.Verification,
 	joined bool,
 ) {
@@ -89,8 +89,8 @@ type PastSend struct {
 	InFlight     bool      // it waits for its outcome, so it may be refunded; only set in a History
 }
 
-// eventsWithin returns the rows that are younger than window, oldest first. A row in the future
-// counts; there is one if the database's clock was set back.
+// eventsWithin returns the rows that are younger than window, oldest first. A row in the future,
+// which exists if the database's clock was set back, counts too.
 func eventsWithin(window time.Duration, now time.Time, rows []PastSend) (events []quota.Event) {
 	for _, row := range rows {
 		if window > 0 && now.Sub(row.At) < window {
@@ -117,9 +117,9 @@ func usedUpRules(rules []quota.Rule, now time.Time, events []quota.Event) (full 
 	return full
 }
 
-// isJoinable reports whether the intent may resend the code of v, which must be pending, with
-// MinLife left, of the same app, channel, recipient and purpose, and not a caller's own code. It
-// must be the one that Join names or, without Join, have the holder that HolderToJoin returns.
+// isJoinable reports whether the intent may resend the code of v. v must be pending, with MinLife
+// left, of the same app, channel, recipient and purpose, and not have a caller's own code. It must
+// be the verification that Join names or, without Join, have the holder that HolderToJoin returns.
 func isJoinable(v store.Verification, in store.Intent, now time.Time) bool {
 	s := in.Send
 	if v.CallerChecks || v.App != s.App || v.Channel != s.Channel || v.Recipient != s.Recipient || v.Purpose != s.Purpose {
@@ -150,8 +150,8 @@ func newSend(in store.Intent, v store.Verification, number int, suppression uuid
 }
 
 // asFirstWritten resets what changes after Begin, so that a repeated Begin returns the row as first
-// written. Its caller continues as attempt 1; if a later attempt has begun, its writes change
-// nothing.
+// written. The caller continues as attempt 1. If a later attempt has begun, the caller's writes
+// change nothing.
 func asFirstWritten(s store.Send, lease time.Duration) store.Send {
 	s.Status, s.Attempt, s.InDoubt, s.Counts, s.RefundDue, s.WasReset = store.Sending, 1, false, true, false, false
 	s.Reason, s.Provider, s.ProviderCode, s.Took = "", "", "", 0
@@ -160,8 +160,8 @@ func asFirstWritten(s store.Send, lease time.Duration) store.Send {
 	return s
 }
 
-// RepeatedAnswer answers a Begin whose Send.ID has a row already. Error: ErrBadRequest if that is
-// of another recipient.
+// RepeatedAnswer answers a Begin whose Send.ID has a row already. Error: ErrBadRequest if the row
+// is another recipient's.
 func RepeatedAnswer(in store.Intent, s store.Send, v store.Verification) (store.BeginAnswer, error) {
 	if s.App != in.Send.App || s.Channel != in.Send.Channel || s.Recipient != in.Send.Recipient {
 		return store.BeginAnswer{}, store.BadRequestf("the ID belongs to another row")

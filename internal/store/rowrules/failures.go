@@ -59,7 +59,7 @@ func DecideCheck(c store.CheckRequest, v store.Verification, tried []store.Verif
 // checkKeyAfterReuse returns the CheckKey of v after a check with the same Idempotency-Key and
 // another code. Such a check costs no attempt, but adds a byte to CheckKey. At the greatest length
 // only the first hash stays, and no check can repeat the counted one any more. Otherwise, a caller
-// that knows the key could guess an approved code without end.
+// that knows the key could try any number of codes until it finds the approved one.
 func checkKeyAfterReuse(v store.Verification) []byte {
 	const hashes = 2 * store.CheckKeyHashSize
 	if n := len(v.CheckKey); n < hashes || n >= hashes+v.MaxAttempts-1 {
@@ -68,10 +68,10 @@ func checkKeyAfterReuse(v store.Verification) []byte {
 	return append(slices.Clip(v.CheckKey), 0)
 }
 
-// LockoutOf returns the lockout of a class by the failures of all: those of a day, or those in a
-// row, whichever have the longer wait.
+// LockoutOf returns the lockout of a class, by the failures of the class within FailedCheckWindow
+// or by the consecutive failures of all classes, whichever has the longer wait.
 func LockoutOf(all []store.Verification, class store.Class, now time.Time) store.Lockout {
-	var last time.Time // the newest right code, which ends a row
+	var last time.Time // the newest right code; only later failures are consecutive
 	for _, t := range all {
 		if t.ApprovedAt.After(last) {
 			last = t.ApprovedAt
@@ -97,7 +97,7 @@ func LockoutOf(all []store.Verification, class store.Class, now time.Time) store
 }
 
 // failedCheckTimes leaves out checks before a reset, and the right one. If an erasure has removed
-// the times, failures have that of the expiry.
+// the times, each failure has the time of the expiry.
 func failedCheckTimes(t store.Verification) (failed []time.Time) {
 	n := t.Attempts
 	if !t.ApprovedAt.IsZero() {
