@@ -24,7 +24,7 @@ func ScannerFor(variable any) any {
 	return variable
 }
 
-// fieldScanner is for a variable of another type than its column.
+// fieldScanner scans a column into a variable of another type.
 type fieldScanner struct{ to any }
 
 // Scan implements sql.Scanner.
