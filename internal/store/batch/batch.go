@@ -18,9 +18,9 @@ const (
 	minBatchSize = 16    // what slow batches may shrink to; see Batcher.Slow
 	maxQueued    = 10000 // further calls fail with fault.Unavailable
 
-	// While a writer is busy, a second one starts only when so many calls are queued, or when one
-	// has waited so long. Starting earlier would make the batches smaller, and each costs round
-	// trips and a sync of the disk.
+	// While a writer is busy, a second one starts only when extraWriterQueueLength calls are
+	// queued, or when a call has waited for extraWriterWait. Starting earlier would make the
+	// batches smaller, and each costs round trips and a sync of the disk.
 	extraWriterQueueLength = 32
 	extraWriterWait        = 10 * time.Millisecond
 )
@@ -37,7 +37,7 @@ type Call[In, Answer any] struct {
 	Answer Answer
 	Err    error
 	ctx    context.Context // the caller's context
-	queued bool            // and in no batch
+	queued bool            // the call is in no batch yet
 	once   sync.Once       // guards SetAnswer
 	done   chan struct{}   // closed when Answer and Err are set
 }
@@ -74,8 +74,8 @@ func (c *Call[In, Answer]) RoundTripContext() context.Context { return context.W
 // meanwhile share the next batch.
 //
 // Calls with the same key never run at the same time. In one batch, they wouldn't see each other's
-// rows. In two parallel ones, the second would wait for the first one's lock and hold up its whole
-// batch. Set the fields before the first call.
+// rows. In two parallel batches, the second would wait for the first one's lock and hold up its
+// whole batch. Set the fields before the first call.
 type Batcher[In, Answer any] struct {
 	// WaitsOnceBegun makes Submit wait for the answer even if ctx ends, once the call's batch has
 	// begun.
@@ -167,7 +167,7 @@ func (batcher *Batcher[In, Answer]) enqueue(x *Call[In, Answer]) error {
 	return nil
 }
 
-// startWriter needs the lock.
+// startWriter must be called with mu held.
 func (batcher *Batcher[In, Answer]) startWriter() {
 	if batcher.active < batcher.maxWriters {
 		batcher.active++
@@ -201,7 +201,7 @@ func (batcher *Batcher[In, Answer]) runBatches() {
 }
 
 // runBatch fails the calls without an answer with fault.Unavailable if run panics. They have
-// certainly written nothing, because run itself recovers from any panic after a possible write.
+// certainly written nothing, because run recovers from any panic after a possible write.
 func (batcher *Batcher[In, Answer]) runBatch(batch []*Call[In, Answer]) {
 	defer panics.Recover(panics.Batch, func() {
 		for _, x := range batch {
@@ -238,7 +238,7 @@ func (batcher *Batcher[In, Answer]) takeBatch() []*Call[In, Answer] {
 	return batch
 }
 
-// releaseKeys also adapts the size of batches to the time that this one took.
+// releaseKeys also adapts the size of batches to the time that this batch took.
 func (batcher *Batcher[In, Answer]) releaseKeys(batch []*Call[In, Answer], took time.Duration) (waiting int) {
 	batcher.mu.Lock()
 	defer batcher.mu.Unlock()

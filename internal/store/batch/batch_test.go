@@ -68,8 +68,8 @@ func TestBatcherSharesRoundTrips(t *testing.T) {
 	})
 }
 
-// A second writer starts at once if extraWriterQueueLength calls are queued. A pause lets a writer
-// gather calls, but does not delay a call when no writer is busy.
+// A second writer starts at once if extraWriterQueueLength calls are queued. MinInterval lets a
+// writer gather calls, but does not delay a call when no writer is busy.
 func TestBatcherGathersCalls(t *testing.T) {
 	gated(t, func(t *testing.T, g *gatedRuns) {
 		start := time.Now()
@@ -160,8 +160,8 @@ func TestBatcherKeepsKeysApart(t *testing.T) {
 	})
 }
 
-// If more calls wait than fit into a batch, the calls with the lowest turn go first, and of these
-// the oldest.
+// If more calls wait than fit into a batch, the calls with the lowest Precedence go first, and of
+// these the oldest.
 func TestBatcherTurn(t *testing.T) {
 	gated(t, func(t *testing.T, g *gatedRuns) {
 		g.maxWriters, g.maxSize = 1, 2
@@ -203,7 +203,7 @@ func TestBatcherCallersWhoLeave(t *testing.T) {
 		storetest.Is(t, err, fault.Uncertain)
 		storetest.Is(t, err, context.Canceled)
 		go g.Close()
-		g.end <- struct{}{} // one round trip alone: the call that waited was withdrawn
+		g.end <- struct{}{} // only one round trip, because the waiting call was withdrawn
 		synctest.Wait()
 		storetest.Is(t, storetest.Err(g.Submit(t.Context(), store.Intent{}, 1)), errClosed)
 	})
@@ -222,7 +222,7 @@ func TestBatcherWaits(t *testing.T) {
 		}
 		<-g.begun
 		cancel()
-		storetest.Certain(t, <-answer) // the call that waited was withdrawn
+		storetest.Certain(t, <-answer) // the waiting call was withdrawn
 		synctest.Wait()
 		storetest.Equal(t, "answers", len(answer), 0)
 		g.end <- struct{}{}
