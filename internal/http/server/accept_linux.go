@@ -22,7 +22,7 @@ var endAcceptingTimeout = time.Second
 // not ended is still reset.
 //
 // An InheritedListener stays open, and its connections wait for the next process. EndAccepting
-// returns true if Accept fails from now on.
+// returns true if later calls of Accept fail.
 func EndAccepting(l net.Listener) (ended bool) {
 	if passed, ok := l.(InheritedListener); ok {
 		return passed.endAccepting()
@@ -51,6 +51,6 @@ func EndAccepting(l net.Listener) (ended bool) {
 // means that the limit is unknown.
 func MaxDescriptors() int {
 	var limit unix.Rlimit
-	_ = unix.Getrlimit(unix.RLIMIT_NOFILE, &limit) // fails never for the own process
+	_ = unix.Getrlimit(unix.RLIMIT_NOFILE, &limit) // can't fail for the process's own limits
 	return int(min(limit.Cur, math.MaxInt32))
 }

@@ -15,8 +15,8 @@ import (
 	"sendcode/internal/kit/servertest"
 )
 
-// A connection that the kernel has accepted is not reset: the port closes once that connection is
-// accepted. Further connections are refused.
+// A connection that the kernel has already made is not reset, because the port stays open until
+// Accept returns that connection. Further connections are refused.
 func TestEndAccepting(t *testing.T) {
 	defer func(wait time.Duration) { endAcceptingTimeout = wait }(endAcceptingTimeout)
 	endAcceptingTimeout = servertest.Patience
@@ -55,10 +55,10 @@ func TestEndAccepting(t *testing.T) {
 	}
 }
 
-// If there are too many connections, the network with the most connections that wait for a request
-// loses its oldest one. Of several such networks, the one whose oldest has waited longest does.
-// Other networks keep their connections, and trusted proxies keep all. The log has one line about
-// it.
+// If too many connections wait for a request, the oldest connection of the network with the most
+// waiting connections is closed. If several networks have equally many, the network whose oldest
+// connection has waited longest loses that connection. Connections of other networks and of trusted
+// proxies stay open. The log has one line about the closed connections.
 func TestWaitingConnectionsAreBounded(t *testing.T) {
 	proxies := []netip.Prefix{netip.MustParsePrefix("127.0.0.9/32")}
 	var log servertest.Text
@@ -79,8 +79,8 @@ func TestWaitingConnectionsAreBounded(t *testing.T) {
 	servertest.Same(t, "lines", strings.Count(log.String(), "too many connections wait"), 1)
 }
 
-// Of several networks with equally many connections, the network whose connection waits longest
-// loses it. The new connection stays.
+// If several networks have equally many connections, the connection that has waited longest is
+// closed. The new connection stays open.
 func TestANewcomerIsAccepted(t *testing.T) {
 	r := newConnsRig(t, NewConnTracker(4, nil, slog.New(slog.DiscardHandler)), echo.New(), false)
 	var all []net.Conn

@@ -9,10 +9,10 @@ import (
 // maxHintedPath bounds the paths that addressHint looks at, in bytes.
 const maxHintedPath = 200
 
-// addressHint returns a hint about an address without a route if a route of the API is very near to
-// it; otherwise "". The usual cause is a base address that a client joins with a path. The service
-// doesn't simply serve the near route: a proxy in front may keep some paths from strangers, and
-// must see the path that the service sees.
+// addressHint returns a hint if the request's address has no route but closely resembles a route of
+// the API. Otherwise it returns "". Usually a client has joined a base address and a path wrongly.
+// The service doesn't simply serve the resembling route, because a proxy in front may block some
+// paths, and must see the same path as the service.
 func addressHint(c echo.Context) string {
 	path := c.Request().URL.Path
 	if c.Path() != "" || len(path) > maxHintedPath {

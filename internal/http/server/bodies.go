@@ -38,7 +38,7 @@ type bodyMemory struct {
 func (m *bodyMemory) Bound(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		r := c.Request()
-		if r.Body == nil || r.ContentLength >= 0 && r.ContentLength <= uncountedBody { // -1: not known
+		if r.Body == nil || r.ContentLength >= 0 && r.ContentLength <= uncountedBody { // -1: unknown
 			return next(c)
 		}
 		_, network := networksOf(ClientIP(c))
@@ -84,7 +84,7 @@ type boundBody struct {
 	counted int
 }
 
-// Read implements io.Reader. Error: errBodiesFull, a *Problem, and those of the body.
+// Read implements io.Reader. Errors: errBodiesFull (a *Problem), and the errors of the body.
 func (b *boundBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	b.read += n

@@ -102,8 +102,8 @@ func UnreadableBodyProblem(err error) error {
 // shell.
 var unquoted = regexp.MustCompile(`^\s*(['‘’“”^]|"?\{\s*[\w\\'‘’“”^])`)
 
-// malformedJSONProblem returns the problem of a body that is not one JSON object. The parameter at
-// is the byte at which reading stopped. The detail has the line and column of this byte.
+// malformedJSONProblem returns the problem of a body that is not one JSON object. Reading stopped
+// at the byte with the index at. The detail has the line and column of this byte.
 func malformedJSONProblem(detail string, body []byte, at int64) error {
 	line, column := lineAndColumn(body, at)
 	all := fmt.Sprintf("%s (line %d, column %d).", detail, line, column)

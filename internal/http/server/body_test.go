@@ -109,7 +109,7 @@ func TestReadJSONSaysWhatAFieldMustBe(t *testing.T) {
 	}
 }
 
-// A body may have 16 KiB, with or without a length header.
+// A body may have up to 16 KiB, with or without a Content-Length.
 func TestBodiesAreBounded(t *testing.T) {
 	e, _ := testServer(t)
 	e.POST("/v1/x", func(c echo.Context) error { return ReadJSON(c, &sample{}) })

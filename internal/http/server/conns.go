@@ -26,9 +26,9 @@ type InheritedListener struct{ *net.TCPListener }
 
 func (i InheritedListener) endAccepting() (ended bool) { return i.SetDeadline(time.Unix(1, 0)) == nil }
 
-// ConnTracker has the accepted connections of a process. When the process stops, it bounds how long
-// the process waits for connections. It also bounds the number of connections that wait for their
-// client to send a request or the rest of a request. NewConnTracker makes a ConnTracker.
+// ConnTracker keeps track of a process's accepted connections. When the process stops, the
+// ConnTracker bounds how long the process waits for connections. It also bounds the number of
+// connections that wait for their client to send a request or the rest of a request.
 type ConnTracker struct {
 	UnreadWait time.Duration // the longest time for which End, and writes after End, wait for a client; must be set before use
 
@@ -70,7 +70,7 @@ type conn struct {
 	body      *unreadBody   // body of this request; nil when it has been read
 	idle      bool          // has answered a request, and none has begun since
 	place     *list.Element // in the network's queue; nil: none
-	turn      int           // the connection's place in line: a lower turn waits longer
+	turn      int           // the connection's place in line: a connection with a lower turn has waited longer
 }
 
 // Write implements net.Conn. While the process stops, all writes to a client together may block for
@@ -116,7 +116,7 @@ func (l connListener) Accept() (net.Conn, error) {
 
 // Changed implements http.Server's ConnState.
 func (ct *ConnTracker) Changed(accepted net.Conn, state http.ConnState) {
-	defer panics.Recover(panics.Request) // since net/http also calls it outside of requests
+	defer panics.Recover(panics.Request) // since net/http also calls Changed outside of requests
 	c := accepted.(*conn)
 	ct.mu.Lock()
 	defer ct.mu.Unlock()
@@ -145,7 +145,7 @@ func (ct *ConnTracker) TrackRequestRead(next http.Handler) http.Handler {
 		ct.mu.Lock()
 		c.answering = true
 		if r.Body != http.NoBody {
-			c.head.ended = true // also of a head that came with the request before
+			c.head.ended = true // also if this head arrived together with the previous request, so that add did not count it
 			c.body = &unreadBody{r.Body, w, c, false}
 			w = c.body
 			r = r.WithContext(r.Context()) // a copy, because net/http checks the body's type in its own request
@@ -208,9 +208,8 @@ func (c *conn) end() {
 	c.set.update(c)
 }
 
-// DefaultUnreadWait is the longest time for which a process that stops waits for a client: for a
-// request on an open connection, for the rest of a request's body, or for a client that does not
-// read its answer.
+// DefaultUnreadWait is the longest time for which a stopping process waits for a client to send a
+// request on an open connection, to send the rest of a request's body, or to read its answer.
 const DefaultUnreadWait = time.Second
 
 // End waits until each request that clients have begun is read, but for at most UnreadWait. It also

@@ -18,7 +18,7 @@ import (
 	"sendcode/internal/kit/servertest"
 )
 
-// connsRig serves routes on loopback with a set of connections.
+// connsRig serves routes on loopback with a ConnTracker.
 type connsRig struct {
 	*testing.T
 	*ConnTracker
@@ -37,21 +37,21 @@ func newConnsRig(t *testing.T, conns *ConnTracker, e *echo.Echo, passed bool) co
 	return connsRig{t, conns, port}
 }
 
-// dial connects from an address of this machine, and writes a text.
+// dial connects from the given address of this machine and sends text.
 func (r connsRig) dial(from, text string) net.Conn {
 	r.Helper()
 	conn, err := (&net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}).Dial("tcp", r.port.Addr().String())
 	if err == nil {
 		r.Cleanup(func() { _ = conn.Close() })
-		_ = conn.SetReadDeadline(time.Now().Add(servertest.Patience)) // so that a missing answer fails
+		_ = conn.SetReadDeadline(time.Now().Add(servertest.Patience)) // so that a missing answer fails the test
 		_, err = io.WriteString(conn, text)
 	}
 	servertest.OK(r, err)
 	return conn
 }
 
-// await waits for these numbers of open connections, of connections for which a stop waits, and of
-// connections in queues.
+// await waits until the numbers of open connections, of connections for which a stop waits, and of
+// queued connections are the given ones.
 func (r connsRig) await(open, unread, queued int) {
 	r.Helper()
 	servertest.Await(r, fmt.Sprint("connections ", open, unread, queued), func() bool {
@@ -75,9 +75,9 @@ func firstAnswer(conn net.Conn) string {
 		strings.Contains(string(body), `"may_have_counted":false`))
 }
 
-// A stop waits for no client: a request whose body is missing gets 503, and a connection without a
-// request is closed. A request that was read is answered, though its context would otherwise end
-// with the reads of its connection.
+// When the server stops, a request whose body has not arrived gets a 503, and a connection without
+// a request is closed. A request that has been read is answered: its context is not canceled,
+// although reads of its connection now fail.
 func TestAStopCutsWhatIsNotRead(t *testing.T) {
 	conns := NewConnTracker(0, nil, slog.New(slog.DiscardHandler))
 	conns.UnreadWait = servertest.Patience
@@ -150,8 +150,8 @@ func TestAStopWaitsForIdleConnectionsOfAPassedSocket(t *testing.T) {
 	}
 }
 
-// A refusal before the body was requested is written at once, and closes the connection: net/http
-// knows that the client has not sent the body.
+// If a request with "Expect: 100-continue" is refused before its body is read, the answer is
+// written at once and the connection closes. net/http knows that the client has not sent the body.
 func TestARefusalAwaitsNoBody(t *testing.T) {
 	r := newConnsRig(t, NewConnTracker(0, nil, slog.New(slog.DiscardHandler)), echo.New(), false)
 	client := r.dial("127.0.0.1", "POST / HTTP/1.1\r\nHost: codes\r\nExpect: 100-continue\r\nContent-Length: 12\r\n\r\n")

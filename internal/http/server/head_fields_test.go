@@ -14,7 +14,7 @@ import (
 )
 
 // A head may have 128 header lines and names in its query. A head with more gets 431. Lines of a
-// body do not count. The same holds for a later request of a connection.
+// body do not count. The same bound holds for later requests on a connection.
 func TestFieldsOfAHeadAreBounded(t *testing.T) {
 	e := New(Config{Logger: slog.New(slog.DiscardHandler)})
 	e.POST("/", func(c echo.Context) error {
@@ -56,8 +56,8 @@ func TestFieldsOfAHeadAreBounded(t *testing.T) {
 	}
 }
 
-// An answer waits a second for the rest of a body that no handler reads, and closes the connection
-// if the rest does not come. A client whose body has arrived keeps its connection.
+// If no handler reads a body, the answer waits for the rest of the body for a second. If the rest
+// does not come, the connection closes. A client whose body has arrived keeps its connection.
 func TestABodyThatNobodyReadsIsNotAwaited(t *testing.T) {
 	r := newConnsRig(t, NewConnTracker(0, nil, slog.New(slog.DiscardHandler)), New(Config{Logger: slog.New(slog.DiscardHandler)}), false)
 	for _, accept := range []string{"application/json", "text/html"} { // the page is longer than the buffer of net/http

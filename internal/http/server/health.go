@@ -14,9 +14,9 @@ import (
 	"sendcode/internal/base/texts"
 )
 
-// HealthReason is the error of a health check. Its Word is stable. The key "ready."+Word has a
-// sentence in package texts. /readyz, the console and the alerts show this sentence, which contains
-// no paths and no secrets.
+// HealthReason is the error of a health check. Its Word is stable. Package texts has a sentence for
+// it under the key "ready."+Word. /readyz, the console and the alerts show this sentence, which
+// contains no paths and no secrets.
 type HealthReason struct {
 	Part    string // the part that fails: database, clock, keys, redis, mail, sms or sends
 	Word    string
@@ -45,7 +45,8 @@ func (r *HealthReason) Unwrap() error { return r.Err }
 // returns nil. It must return soon.
 type HealthCheck func(context.Context) *HealthReason
 
-// Health answers /livez, which checks nothing, and /readyz. The zero value is starting.
+// Health answers /livez, which checks nothing, and /readyz. The zero value reports that the service
+// is starting.
 type Health struct {
 	checks   atomic.Pointer[[]HealthCheck] // nil: starting
 	stopping atomic.Bool
@@ -54,8 +55,8 @@ type Health struct {
 	since map[string]time.Time // start of the present failures, by word
 }
 
-// MarkStarted tells h that the service has started. Before this call, /readyz answers 503. From
-// then on, /readyz runs these checks. If a check fails, /readyz answers "degraded", or 503 if the
+// MarkStarted records that the service has started. Before this call, /readyz answers 503. After
+// it, /readyz runs these checks. If a check fails, /readyz answers "degraded", or 503 if the
 // HealthReason is Unready.
 func (h *Health) MarkStarted(checks ...HealthCheck) { h.checks.Store(&checks) }
 
@@ -70,8 +71,8 @@ func (h *Health) EndConnectionsWhenStopping(next http.Handler) http.Handler {
 	})
 }
 
-// Register adds the routes /livez and /readyz. Only requests for which tellsWhy returns true read
-// which part fails, and why. All others read one word.
+// Register adds the routes /livez and /readyz. If tellsWhy returns true for a request, the answer
+// of /readyz says which parts fail, and why. Otherwise the answer is one word.
 func (h *Health) Register(e *echo.Echo, tellsWhy func(echo.Context) bool) {
 	e.GET("/livez", func(c echo.Context) error { return c.String(http.StatusOK, "ok") })
 	e.GET("/readyz", func(c echo.Context) error {
@@ -83,8 +84,7 @@ func (h *Health) Register(e *echo.Echo, tellsWhy func(echo.Context) bool) {
 	})
 }
 
-// MarkStopping makes /readyz answer 503 from now on, so that a load balancer sends no more
-// requests.
+// MarkStopping makes /readyz answer 503, so that a load balancer sends no more requests.
 func (h *Health) MarkStopping() { h.stopping.Store(true) }
 
 // RunChecks runs all checks at once and returns the reasons of the failed checks. While the service

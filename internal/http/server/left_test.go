@@ -13,8 +13,8 @@ import (
 	"sendcode/internal/kit/servertest"
 )
 
-// Requests wait until the process continues. A POST whose client has left in the meantime is not
-// served; all other requests are served.
+// Requests arrive before the server accepts connections, as when the process is suspended. A POST
+// whose client has left in the meantime is not served. All other requests are served.
 func TestARequestWhoseClientLeftIsNotServed(t *testing.T) {
 	port, err := net.Listen("tcp", "127.0.0.1:0")
 	servertest.OK(t, err)

@@ -43,8 +43,8 @@ func sourceReasons(t *testing.T) []string {
 	return slices.Sorted(maps.Keys(all))
 }
 
-// english matches words that no text in another language has. What stands between backticks is for
-// machines.
+// english matches words that occur only in English texts. The test first removes the matches of
+// machine, which may be English in every language.
 var english = regexp.MustCompile(`(?i)\b(the|is|and|of|not|too|this|field|request|must)\b`)
 
 var machine = regexp.MustCompile("`[^`]+`|Idempotency-Key|JSON|UTF-8|API|IP")

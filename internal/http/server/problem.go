@@ -95,8 +95,8 @@ func errorHandler(logger *slog.Logger, publicURL string) echo.HTTPErrorHandler {
 	}
 }
 
-// writeProblem answers with the problem. If the client accepts a page, the answer is a page.
-// Otherwise the answer is JSON, and the type begins with base.
+// writeProblem answers with the problem. Outside /v1/, a client that accepts HTML gets a page. All
+// other clients get JSON, and the problem's type begins with base.
 func writeProblem(c echo.Context, p *Problem, base string) error {
 	SetRetryAfter(c, p.wait())
 	h := c.Response().Header()
@@ -198,8 +198,8 @@ func LogFailure(ctx context.Context, logger *slog.Logger, err error) {
 	}
 }
 
-// ProblemOf returns the problem of an error. If the error is a *Problem, ProblemOf returns that.
-// Otherwise it uses errorTable. If errorTable has no match, it returns a 500.
+// ProblemOf returns the problem of an error. If the error is a *Problem, ProblemOf returns this
+// Problem. Otherwise it uses errorTable. If errorTable has no match, it returns a 500.
 func ProblemOf(err error) *Problem {
 	if p, ok := errors.AsType[*Problem](err); ok {
 		return p

@@ -73,8 +73,8 @@ func TestAPanicOfMiddlewareIsLogged(t *testing.T) {
 }
 
 // The access line has the route instead of the address, and the client's network instead of its
-// address. It has the client's ID for the request if that did not become the request's ID, unless
-// it may be a recipient or is long.
+// address. If the client gave the request an ID that the service did not adopt, the line also has
+// this ID, unless the ID is long or may be a recipient.
 func TestAccessLineTellsNetworkAndGivenID(t *testing.T) {
 	e, out := testServer(t, "127.0.0.0/8")
 	e.GET("/v1/:id", func(c echo.Context) error { return c.NoContent(http.StatusNoContent) })

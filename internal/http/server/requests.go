@@ -41,7 +41,7 @@ type RequestLimiter struct {
 
 const (
 	requestWindow = time.Minute
-	maxNetworks   = 50_000 // in a minute; beyond that, as many wider networks have counts
+	maxNetworks   = 50_000 // in a minute; beyond that, equally many wider networks are counted
 )
 
 // NewRequestLimiter makes a limiter that admits perMinute requests of each network in a minute. If
@@ -107,9 +107,8 @@ func (r *RequestLimiter) networkFor(ip netip.Addr) (id netip.Prefix, fits bool) 
 	return wide, r.hasCount(wide) || len(r.counts) < 2*r.largest
 }
 
-// hasCount reports whether a network already has a count that can go on. The network has a count in
-// the current minute, or it had one in the previous minute and the current minute has room for
-// another count.
+// hasCount reports whether a network has a count in the current minute, or had one in the previous
+// minute and there is room for its count in the current minute.
 func (r *RequestLimiter) hasCount(id netip.Prefix) bool {
 	return r.counts[id] > 0 || r.before[id] > 0 && len(r.counts) < 2*r.largest
 }
@@ -127,10 +126,9 @@ func networksOf(ip netip.Addr) (narrow, wide netip.Prefix) {
 	return narrow, wide
 }
 
-// retryAfter returns how long a client must wait until one more request is admitted. The result 0
-// means that the request is admitted now. The parameter since is the time since the current minute
-// began. The parameters before and count are the numbers of requests in the previous and the
-// current minute.
+// retryAfter returns how long a client must wait until one more request is admitted. If the result
+// is 0, the request is admitted now. before and count are the numbers of requests in the previous
+// and the current minute, and since is the time since the current minute began.
 func retryAfter(before, count, limit int64, since time.Duration) time.Duration {
 	// A minute had n requests. The weight of each request is the share of that minute that is still
 	// in the sliding window. free returns how long after the end of that minute the sum of the
@@ -151,7 +149,7 @@ func retryAfter(before, count, limit int64, since time.Duration) time.Duration {
 func (r *RequestLimiter) recordRefusal(ip netip.Addr, now time.Time) {
 	r.refused()
 	if n, due := r.lines.Add("", now); due {
-		_, network := networksOf(ip) // as the send log keeps it
+		_, network := networksOf(ip) // the send log keeps the same network
 		r.logger.Warn("browser requests refused: too many from one network", "count", n, "network", network,
 			"limit", r.limit.Load(), logs.SeeAttack)
 	}

@@ -25,7 +25,7 @@ func newRequestRig(limit int) *requestRig {
 	return r
 }
 
-// from makes n requests of an address, and returns how many are admitted.
+// from makes n requests from an address and returns how many of them are admitted.
 func (r *requestRig) from(ip string, n int) (in int) {
 	for range n {
 		if _, ok := r.Admit(netip.MustParseAddr(ip)); ok {
@@ -50,8 +50,8 @@ func TestRequestsOfANetworkAreBounded(t *testing.T) {
 	servertest.Same(t, "let in without a limit", r.from("192.0.2.1", 1000), 1000)
 }
 
-// The wait in a refusal is exact: one more request is admitted at its end and none earlier,
-// whenever the earlier requests came.
+// The wait in a refusal is exact: one more request is admitted when the wait ends, and none
+// earlier. This holds whenever the earlier requests came.
 func TestRequestsAreLetInAfterTheWait(t *testing.T) {
 	for _, limit := range []int{1, 7, 300} {
 		for _, into := range []time.Duration{0, 17 * time.Second, requestWindow - 1} {
@@ -88,8 +88,8 @@ func TestRequestsSlide(t *testing.T) {
 	servertest.Same(t, "let in after the clock was set back", r.from("192.0.2.1", 1000), 300)
 }
 
-// If there are too many networks, several are counted together, and beyond a further bound not at
-// all. The memory stays bounded.
+// If there are too many networks, several of them are counted together. Beyond a further bound,
+// requests of new networks are admitted without a count. The memory stays bounded.
 func TestRequestsOfManyNetworks(t *testing.T) {
 	r := newRequestRig(3)
 	r.largest = 100

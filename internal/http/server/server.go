@@ -29,9 +29,10 @@ const (
 	readHeaderTimeout = 5 * time.Second
 	readTimeout       = 15 * time.Second
 	writeTimeout      = 30 * time.Second
-	// A proxy keeps idle connections to a replica, and must be the one that closes them: otherwise
-	// a request may meet a connection that the replica has just closed, which is a 502. Balancers
-	// of Google keep them for 600 s, Caddy for 2 minutes, nginx and those of AWS for one.
+	// A proxy keeps idle connections to a replica, and must close them before the replica does.
+	// Otherwise the proxy may send a request on a connection that the replica has just closed, and
+	// then answers 502. Google's balancers keep idle connections for 600 s, Caddy for 2 minutes,
+	// nginx and AWS's balancers for 1 minute.
 	idleTimeout    = 620 * time.Second
 	maxHeaderBytes = 16 << 10
 )

@@ -92,7 +92,7 @@ func TestEveryKindIsExplained(t *testing.T) {
 				t.Errorf("%s: %d without %q: %s", k.Slug, w.Code, part, w.Body)
 			}
 		}
-		for _, other := range ProblemKinds() { // in the list beside it, which marks its own
+		for _, other := range ProblemKinds() { // the list beside the page marks the kind of this page
 			link := `<a href="/problems/` + other.Slug + `"`
 			if other.Slug == k.Slug {
 				link += ` aria-current="page"`
@@ -103,7 +103,8 @@ func TestEveryKindIsExplained(t *testing.T) {
 	servertest.Same(t, "an unknown kind", get(e, "/problems/none").Code, 404)
 }
 
-// The type of a problem begins with the service's public address, and with nothing of the request.
+// The type of a problem begins with the service's public address, even if the request's Host is
+// another one.
 func TestTypesOfProblems(t *testing.T) {
 	for public, want := range map[string]string{"https://codes.example/x": "https://codes.example/x/problems/not-found", "": "/problems/not-found"} {
 		w := get(New(Config{Logger: slog.New(slog.DiscardHandler), PublicURL: public}), "/v1/x", func(r *http.Request) { r.Host = "evil.example" })

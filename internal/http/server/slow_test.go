@@ -16,11 +16,11 @@ import (
 )
 
 // A client that sends or reads slowly keeps its connection only for a bounded time, and a handler
-// waits no longer for a body.
+// does not wait for a body longer than that.
 func TestSlowClientsEnd(t *testing.T) {
 	const head = "POST / HTTP/1.1\r\nHost: codes\r\nContent-Type: application/json\r\nContent-Length: 9000\r\n\r\n"
 	for name, c := range map[string]struct {
-		atOnce, slowly string // the text that is written at once, and the text of which a byte a second follows
+		atOnce, slowly string // the text that is written at once, and the text that follows at one byte a second
 		takes          bool   // the client reads the answers
 		handlers       int    // number of handlers that have ended
 		lives          time.Duration
