@@ -105,7 +105,7 @@ func toVerificationJSON(a verification.Answer, kind verification.CallerKind) ver
 	if v.CodeFormat.Length > 0 {
 		out.CodeFormat = &codeFormatJSON{v.CodeFormat.Length, v.CodeFormat.Alphabet}
 	}
-	if kind == verification.BackEnd { // a reason can tell whether a mailbox exists
+	if kind == verification.BackEnd { // a reason can reveal whether a mailbox exists
 		out.Send.Reason, out.Recipient, out.Details = v.Send.Reason, v.RecipientHash, v.Details
 	}
 	return out

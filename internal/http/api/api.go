@@ -100,7 +100,7 @@ type route struct {
 	method, path      string
 	scope             KeyScope
 	handler           handler
-	onlySecretKeysMay string // words after "Only secret keys may" in the refusal of a public key; empty: public keys may use it
+	onlySecretKeysMay string // words after "Only secret keys may" in the refusal of a public key; empty: public keys may use the route
 	notFoundDetail    string // detail of a 404
 	// overloadError returns an error if the service is overloaded. It is called before the
 	// request's key and body are read, and the error refuses the request. If overloadError is nil,

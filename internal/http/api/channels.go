@@ -49,9 +49,8 @@ func (a *API) channels(c echo.Context, caller verification.Caller) error {
 }
 
 // Offer returns, as JSON, what GET /v1/channels would answer to a browser of the app. Our page
-// contains this JSON, so it does not need to make that request. The parameter channels has the
-// channels of our page, and the result leaves out all others. If the purpose is unknown, the result
-// is "".
+// contains this JSON, so it does not need to make that request. channels are the channels of our
+// page, and the result leaves out all others. If the purpose is unknown, the result is "".
 func (a *API) Offer(app, purpose, languages string, channels []recipient.Channel) string {
 	page := &verification.PageOffer{Channels: channels, Purposes: []string{purpose}}
 	out, err := a.offer(verification.Caller{App: app, Kind: verification.Browser, Page: page}, purpose, languages)

@@ -20,9 +20,9 @@ import (
 	"sendcode/internal/http/server"
 )
 
-// A forged request gets a 401 and costs no more allocated bytes than the length of its body, even
-// if it repeats a member many times. The test is not parallel, because the allocations of other
-// tests would count.
+// A forged request gets a 401. The bytes that it makes the service allocate are in proportion to
+// the length of its body, even if it repeats a member many times. The test is not parallel, because
+// the allocations of other tests would count.
 func TestForgedRequestsCostTheirLength(t *testing.T) {
 	const most = 1<<20 - 1024
 	fill := func(unit string) string { return strings.Repeat(unit, most/len(unit)) }

@@ -180,7 +180,7 @@ func (h *AuthHooks) admissionProblem(ctx context.Context, results []hookResult) 
 			server.LogFailure(ctx, h.logger, r.err)
 			return problemForPerson(server.ProblemOf(r.err))
 		case !r.Admitted:
-			longest = max(longest, r.Quota.RetryAfter(), 1) // 1: the rule admits one more by now
+			longest = max(longest, r.Quota.RetryAfter(), 1) // 1, because the rule may admit the send by now, and longest must not stay 0
 		}
 	}
 	switch {
@@ -230,7 +230,7 @@ type vote struct {
 	known   chan struct{} // closed once the result is known
 }
 
-// cast counts the vote of one message. The first no decides.
+// cast counts the vote of one message. The first vote of false decides.
 func (v *vote) cast(yes bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()

@@ -32,7 +32,7 @@ type ending struct {
 	reason        string // why the message fails; empty: it is sent
 }
 
-// stubCodes sends codes with an outcome by recipient, and records the calls.
+// stubCodes sends codes, with an outcome for each recipient, and records the calls.
 type stubCodes struct {
 	ends map[string]ending
 	mu   sync.Mutex
@@ -89,9 +89,9 @@ func (c *stubCodes) post(t *testing.T, body string) string {
 
 const change = `{"user":{"email":"a@example.com","new_email":"b@example.com"},"email_data":{"email_action_type":"email_change","token":"123456","token_new":"654321"}}`
 
-// The two codes of one request are both sent or both not sent, whatever happens to the second. If
-// the second message fails after it was admitted, the first code is canceled, since the server
-// forgets both.
+// Either both codes of a request are sent or neither is, whatever happens to the second one. If the
+// second message fails after it was admitted, the first code is canceled, since the auth server
+// forgets both codes.
 func TestHookSendsAllCodesOrNone(t *testing.T) {
 	refused := quota.Decision{Rules: []quota.State{{
 		Rule: quota.Rule{Name: "minute", Scope: quota.Recipient, Limit: 1, Window: time.Minute},
@@ -137,8 +137,8 @@ func TestHookSendsAllCodesOrNone(t *testing.T) {
 	}
 }
 
-// Each message of each hook has a key of its own, so a send of one hook is no repetition for
-// another.
+// Each message of each hook has its own idempotency key, so a message of one hook is never treated
+// as a repetition of another hook's message.
 func TestCodeRequestsHaveKeysOfTheirOwn(t *testing.T) {
 	body, keys := []byte(change), map[string]bool{}
 	for _, name := range []string{"auth", "other"} {

@@ -40,8 +40,8 @@ type supabase struct {
 	*vtest.Rig
 	e      *echo.Echo
 	hook   string
-	secret [][]byte // each request has a signature by each of these
-	lost   int      // how many answers to the next call are lost, since the connection breaks
+	secret [][]byte // each request has a signature with each of these secrets
+	lost   int      // how many answers to the next call are lost because the connection breaks
 }
 
 func newSupabase(r *vtest.Rig, kind authhooks.HookKind, change ...func(*authhooks.Hook)) *supabase {
@@ -68,7 +68,7 @@ func (s *supabase) body(name string) string {
 	return string(body)
 }
 
-// post makes one attempt.
+// post sends the body once, with a signature.
 func (s *supabase) post(ctx context.Context, body string) *httptest.ResponseRecorder {
 	s.Helper()
 	req := httptest.NewRequestWithContext(ctx, http.MethodPost, "/v1/hooks/"+s.hook, strings.NewReader(body))
@@ -83,8 +83,9 @@ func (s *supabase) post(ctx context.Context, body string) *httptest.ResponseReco
 	return w
 }
 
-// call returns the answer for Supabase's client as docs/supabase.md describes it: a status and a
-// text; "200 " if the code is kept. The client makes three attempts within 5 s, 2 s apart.
+// call returns the answer that Supabase gives its client, as docs/supabase.md describes it: a
+// status and a text, or "200 " if the code is kept. Supabase makes three attempts within 5 s, 2 s
+// apart.
 func (s *supabase) call(body string) string {
 	s.Helper()
 	ctx, cancel := context.WithTimeout(s.Context(), 5*time.Second)
@@ -197,7 +198,7 @@ func TestWhatSupabaseIsTold(t *testing.T) {
 		r.Sleep(time.Minute)
 		r.Store.SetHook(func(_ context.Context, method string, at sqlitetest.Stage) sqlitetest.Fault {
 			if (method == "ClaimIdempotencyKey" || method == "Begin") && at == sqlitetest.Asking {
-				time.Sleep(2800 * time.Millisecond) // twice: after the deadline of a hook, before that of a send
+				time.Sleep(2800 * time.Millisecond) // two calls exceed the deadline of a hook, but not that of a send
 			}
 			return sqlitetest.None
 		})
@@ -219,8 +220,9 @@ func TestWhatSupabaseIsTold(t *testing.T) {
 	})
 }
 
-// A repeated request with a new webhook-id sends nothing twice, even while the first is under way
-// or after it was refused. This also holds for older servers, whose requests do not name the hook.
+// A repeated request with a new webhook-id sends nothing twice, even while the first request is
+// under way or after it was refused. This also holds for older servers, whose requests have no
+// metadata.
 func TestARepetitionOfAHookSendsNothingTwice(t *testing.T) {
 	for _, name := range []string{"signup", "magiclink_without_metadata"} {
 		vtest.InBubble(t, func(r *vtest.Rig) {
@@ -242,8 +244,8 @@ func TestARepetitionOfAHookSendsNothingTwice(t *testing.T) {
 	}
 }
 
-// Two codes for two addresses are both sent or both not sent: if one is refused, the other is not
-// sent.
+// Of two codes for two addresses, either both are sent or neither is: if one is refused, the other
+// is not sent.
 func TestAChangeOfAddressHasTwoCodes(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		s := newSupabase(r, authhooks.SupabaseEmail)
@@ -271,8 +273,8 @@ func TestAChangeOfAddressHasTwoCodes(t *testing.T) {
 	})
 }
 
-// If the service already knows that a send fails, the answer says so within the deadline. It does
-// not wait for a slow server.
+// If a send fails before the deadline, the answer says so. With a slow mail server, the answer is a
+// success at the deadline.
 func TestAHookTellsWhatFailed(t *testing.T) {
 	const gone, away = "422 We could not deliver to this address. Check it for a typing mistake, or use another one.",
 		"503 Codes can't be sent or checked right now. Please try again in a moment."
@@ -318,7 +320,7 @@ func (l *lateService) Send(_ context.Context, ask verification.Request) (verific
 }
 
 // A message that is admitted after the deadline is not sent, even if it is the only one, since the
-// server has told the person that the request failed.
+// auth server has told the person that the request failed.
 func TestAVoteAfterTheDeadline(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		s, late := newSupabase(r, authhooks.SupabaseEmail), &lateService{}

@@ -17,9 +17,9 @@ import (
 	"sendcode/quota"
 )
 
-// A stranger without a pass gets 428 with a challenge and the wait as in a 429; with a wrong pass
-// 422 with the reason and a new challenge. A read says that the next send would need a pass. A
-// secret key needs a pass only for strangers.
+// A stranger without a pass gets 428 with a challenge and with the wait as in a 429. With a wrong
+// pass, the answer is 422 with the reason and a new challenge. A read says that the next send would
+// need a pass. A request with a secret key needs a pass only for a stranger.
 func TestWhatAStrangerReadsUnderPressure(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		e := newAPI(t, func(s *verificationtest.Settings) {
@@ -64,7 +64,7 @@ func TestWhatAStrangerReadsUnderPressure(t *testing.T) {
 	})
 }
 
-// vendor is a vendor that accepts every answer.
+// vendor is a vendor of human checks that accepts every answer.
 type vendor struct{}
 
 func (vendor) By() string      { return "turnstile" }

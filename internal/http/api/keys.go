@@ -31,7 +31,7 @@ type Key struct {
 	Origins []string                // of a browser's key: the origins of the pages that may use it
 	Own     *verification.PageOffer // for the key of our page: what the page offers; only pages of this service may use the key
 	Scopes  []KeyScope              // rights of a secret key; none: everything
-	Known   bool                    // requests of this secret key are for people whom the back end knows, unless they say otherwise
+	Known   bool                    // requests with this secret key are for people whom the back end knows, unless a request says otherwise
 	Local   bool                    // this process generated the key, and accepts it only from programs on this machine
 
 	used atomic.Int64 // ms since 1970
@@ -164,7 +164,7 @@ func NewPageKey(app string, offers verification.PageOffer) *Key {
 	return &Key{App: app, ID: "page", Kind: verification.Browser, Own: &offers, SHA256: sha256.Sum256([]byte(PageKey(app)))}
 }
 
-// PageKey returns the text of NewPageKey.
+// PageKey returns the text of the key that NewPageKey returns.
 func PageKey(app string) string { return "pk_page_" + app }
 
 // checkOffer returns an error if a request of our hosted page has a channel, a purpose or a
@@ -173,7 +173,7 @@ func PageKey(app string) string { return "pk_page_" + app }
 func checkOffer(ask verification.Request) error {
 	switch p := ask.Page; {
 	case p == nil:
-	case ask.Labels != store.Labels{}: // the app would take labels in its events for its own
+	case ask.Labels != store.Labels{}: // the app would mistake the labels in its events for its own
 		return fault.Invalid("reference", "not_allowed", "The page of the app takes no reference.")
 	case ask.Resend != "":
 	case !p.HasChannel(recipient.Channel(ask.Channel)):
@@ -184,7 +184,7 @@ func checkOffer(ask verification.Request) error {
 	return nil
 }
 
-// errNotOnPage says that our page does not have a purpose.
+// errNotOnPage says that our page does not offer a purpose.
 var errNotOnPage = fault.Invalid("purpose", "unknown", "The page of the app has no purpose of this name.")
 
 // KeyScope is one thing that a secret key may do.

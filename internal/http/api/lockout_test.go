@@ -48,8 +48,8 @@ func TestAnExhaustedClientReadsNothingOfALockout(t *testing.T) {
 				if withLockout.Code != http.StatusTooManyRequests || read(t, withLockout).BlockedBy != "wide" {
 					t.Errorf("%d %s", withLockout.Code, withLockout.Body)
 				}
-				// A browser that may still make requests learns why it gets no code, but nothing
-				// else than the wait.
+				// A browser that may still make requests learns why it gets no code and how long it
+				// must wait, but nothing else.
 				w := client{t, e, "192.0.2.44", public}.ask(alice)
 				if w.Code != http.StatusTooManyRequests || !strings.Contains(w.Body.String(), "/problems/too-many-checks") ||
 					rules(t, w) != "" || read(t, w).RetryAfter < 86_000 {

@@ -32,9 +32,9 @@ func firstID(answer string) string {
 	return regexp.MustCompile(`"id":"(\w+)"`).FindStringSubmatch(answer)[1]
 }
 
-// For a mistyped domain and a landline, the answer asks whether the recipient is right, once and
-// before anything is sent, if the request says that the page can ask. The log contains nothing that
-// a person typed.
+// If the request says that the page can ask, the answer for a mistyped domain or a landline asks
+// whether the recipient is right. It asks once, before anything is sent. The log contains nothing
+// that a person typed.
 func TestADoubtfulRecipientIsAskedAboutOnce(t *testing.T) {
 	onNews(t, func(r *verificationtest.Rig, ask func(method, path, body string) string) {
 		const mistyped, landline = "422 invalid-field to domain_typo", "422 invalid-field to landline"
@@ -73,8 +73,8 @@ func TestADoubtfulRecipientIsAskedAboutOnce(t *testing.T) {
 	})
 }
 
-// A resend near the end of a code opens another verification. If the mail with the first code
-// arrives later, its code is valid for the first verification.
+// A resend shortly before a code expires opens another verification. If the mail with the first
+// code arrives later, its code is valid for the first verification.
 func TestACodeThatComesAfterTheNext(t *testing.T) {
 	onNews(t, func(r *verificationtest.Rig, ask func(method, path, body string) string) {
 		send := func(body string) (opened, code string) {
@@ -96,8 +96,8 @@ func TestACodeThatComesAfterTheNext(t *testing.T) {
 	})
 }
 
-// A browser reads the same about a mail, byte by byte except for IDs, whether or not its person has
-// confirmed a phone number, even if the browser sends the token for that number.
+// A browser reads the same about a mail, byte by byte except for IDs, whether or not its user has
+// confirmed a phone number. This holds even if the browser sends the token for that number.
 func TestMailAnswerHidesConfirmedNumber(t *testing.T) {
 	ids := regexp.MustCompile(`"(id|support)":"[^"]+"`)
 	var told [2]string

@@ -33,7 +33,8 @@ var (
 	fromPage = []string{"Sec-Fetch-Site", "same-origin", "Origin", "https://codes.example"}
 )
 
-// slugOf returns the kind of a problem, and for a problem of a field, the field and the reason.
+// slugOf returns the slug of a problem and, if the problem is about a field, the field and the
+// reason.
 func slugOf(w *httptest.ResponseRecorder) string {
 	var p struct{ Type, Field, Reason string }
 	_ = json.Unmarshal(w.Body.Bytes(), &p)
@@ -51,7 +52,7 @@ func TestWhereThePagesKeyWorks(t *testing.T) {
 			r.Svc.NewAPI(api.Services{Codes: r.Svc.Service}, pageKeys).Register(e)
 			browser := client{r.T, e, "192.0.2.1", pageOfShop}
 			for name, c := range map[string]struct {
-				header    string // names and values, by blanks
+				header    string // names and values, separated by blanks
 				post, get int
 			}{
 				"the page":                       {"Sec-Fetch-Site same-origin Origin https://codes.example", 202, 200},
@@ -101,8 +102,8 @@ func TestWhereThePagesKeyWorks(t *testing.T) {
 	})
 }
 
-// With the page's key, a stranger can use the page's channels and purposes, and their
-// verifications, and nothing else.
+// With the page's key, a stranger can use only the page's channels and purposes, and only
+// verifications that browsers of the app opened with them.
 func TestWhatThePagesKeyMayDo(t *testing.T) {
 	germany := func(s *verificationtest.Settings) { s.Numbers.Countries = []string{"DE"} }
 	verificationtest.InBubbleWith(t, germany, func(r *verificationtest.Rig) {
@@ -197,7 +198,7 @@ func TestWhatThePagesKeyMayDo(t *testing.T) {
 			servertest.Same(r.T, "channels"+query, got, want)
 		}
 
-		// secret keys alone may use all other routes
+		// all other routes are only for secret keys
 		offered := strings.Fields("POST/v1/verifications GET/v1/verifications/:id POST/v1/verifications/:id/check " +
 			"POST/v1/verifications/:id/cancel GET/v1/channels")
 		for _, route := range e.Routes() {

@@ -14,8 +14,8 @@ import (
 )
 
 // preferredWait returns the wait of the header "Prefer: wait=N" (RFC 7240, section 4.3). The wait
-// is N seconds, but at most the parameter most. Without this preference, the result is 0. The error
-// is a *fault.InvalidError.
+// is N seconds, but not longer than most. Without this preference, the result is 0. The error is a
+// *fault.InvalidError.
 func preferredWait(h http.Header, most time.Duration) (time.Duration, error) {
 	for _, header := range h.Values("Prefer") {
 		for preference := range strings.SplitSeq(header, ",") {

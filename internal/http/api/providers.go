@@ -92,7 +92,7 @@ func (eh *EventHandlers) receive(c echo.Context) error {
 		eh.Count(source.Name, outcomeForged)
 		return &server.Problem{Kind: server.Unauthorized}
 	}
-	server.SetAnswerTime(c, 2*maxListTime) // also for a list whose last event waits for the database
+	server.SetAnswerTime(c, 2*maxListTime) // long enough even if the last event of a list waits for the database
 	if source.Auth.Scheme == feedback.SchemeDSN {
 		return eh.ingestMail(c, source.Name, body)
 	}

@@ -28,12 +28,12 @@ import (
 	"sendcode/quota"
 )
 
-// ingester records events, and answers as the test wants.
+// ingester records events and returns the result that the test has set.
 type ingester struct {
 	heard  []feedback.Event
 	answer feedback.IngestResult
 	err    error
-	each   time.Duration // how long the record of an event takes
+	each   time.Duration // how long it takes to record an event
 }
 
 func (i *ingester) Ingest(ctx context.Context, _ string, e feedback.Event) (feedback.IngestResult, error) {
@@ -79,7 +79,7 @@ func providerAPIWith(t *testing.T, auth feedback.Auth, use useSignature, topic *
 			"stop": feedback.OptedOut, "read": feedback.Ignored,
 		},
 	}}
-	x := &providerAPI{T: t, events: &ingester{answer: "delivered"}, kind: "text/plain; charset=UTF-8"} // as Amazon says
+	x := &providerAPI{T: t, events: &ingester{answer: "delivered"}, kind: "text/plain; charset=UTF-8"} // the Content-Type that Amazon sends
 	logger := slog.New(slog.DiscardHandler)
 	e := server.New(server.Config{Logger: logger})
 	var mu sync.Mutex
@@ -134,7 +134,7 @@ func TestProviderEvents(t *testing.T) {
 	}
 	for _, answer := range feedback.IngestResults {
 		x.events.answer = answer
-		x.post(here, right, `{"kind":"ok"}`, 204) // so that the failure is not reported for ever
+		x.post(here, right, `{"kind":"ok"}`, 204) // so that the provider does not repeat its report for ever
 		if !slices.Equal(x.counts, []string{"post " + string(answer)}) || !slices.Contains(api.ProviderOutcomes(), string(answer)) {
 			t.Errorf("%v", x.counts)
 		}
@@ -148,7 +148,8 @@ func TestProviderEvents(t *testing.T) {
 	x.post(here, right, `{"kind":"ok"}`, 500)
 }
 
-// If a provider disconnects, it posts the whole list again. So the records go on, for a minute.
+// If a provider disconnects, it posts the whole list again. So the service goes on recording the
+// events, for at most a minute.
 func TestAProviderThatHangsUp(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		x := newProviderAPI(t)
@@ -161,7 +162,7 @@ func TestAProviderThatHangsUp(t *testing.T) {
 	})
 }
 
-// Any mail is answered 204, or 503 if a repeated request may record it.
+// The answer to any mail is 204, or 503 if a repeated request may succeed in recording the mail.
 func TestPostedMails(t *testing.T) {
 	x := providerAPIWith(t, feedback.Auth{Scheme: feedback.SchemeDSN, Secrets: [][]byte{[]byte(right)}}, nil, nil, nil)
 	for _, c := range []struct {

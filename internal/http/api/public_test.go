@@ -22,7 +22,7 @@ import (
 )
 
 const (
-	alice = "alice@example.com" // a secret key asks for her codes
+	alice = "alice@example.com" // codes for her are requested with a secret key
 	bob   = "bob@example.com"   // no code was ever requested for this address
 )
 
@@ -33,7 +33,7 @@ type client struct {
 	ip, key string
 }
 
-// do makes a request; header alternates names and values.
+// do makes a request. header has names and values in turn.
 func (c client) do(method, path, body string, header ...string) *httptest.ResponseRecorder {
 	c.Helper()
 	r := httptest.NewRequest(method, path, strings.NewReader(body))
@@ -51,7 +51,7 @@ func (c client) do(method, path, body string, header ...string) *httptest.Respon
 	return w
 }
 
-// ask asks for a code. A back end asks for a person whom it knows.
+// ask requests a code. A request with a secret key says that the back end knows the person.
 func (c client) ask(to string, header ...string) *httptest.ResponseRecorder {
 	c.Helper()
 	trust := ""
@@ -131,7 +131,7 @@ func same(t *testing.T, a, b *httptest.ResponseRecorder) {
 	}
 }
 
-// own has the recipient's rules. The longer one outlasts every wider rule below.
+// own has the recipient's rules. The window of "day" is longer than that of every wider rule below.
 var own = []quota.Rule{
 	{Name: "minute", Scope: quota.Recipient, Limit: 1, Window: time.Minute},
 	{Name: "day", Scope: quota.Recipient, Limit: 1, Window: 24 * time.Hour},
@@ -144,7 +144,7 @@ func policyOf(more ...quota.Rule) func(*verificationtest.Settings) {
 // A client whose requests are used up learns nothing about a recipient. The clock of a bubble
 // stands still, so equal answers are equal byte by byte.
 func TestLimitedClientLearnsNoRecipient(t *testing.T) {
-	for scope, from := range map[quota.Scope]string{ // a second address of the client
+	for scope, from := range map[quota.Scope]string{ // another address of the same client, by the scope of the rule
 		quota.IP: "203.0.113.9", quota.Network: "203.0.113.77", quota.App: "198.51.100.1", quota.Purpose: "198.51.100.1",
 		quota.Global: "198.51.100.1", policy.BreakerScope: "198.51.100.1",
 	} {
@@ -200,7 +200,7 @@ func TestAPageReadsThatItsBodyIsTooLarge(t *testing.T) {
 // blocks, as a browser without a verification does.
 func TestWhatABrowserReadsOfItsVerification(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
-		// the verification goes on for a day
+		// the test lasts for a day, so the workers look for work only once a minute
 		e := newAPI(t, func(s *verificationtest.Settings) { policyOf()(s); s.Tick = time.Minute })
 		browser := client{t, e, "203.0.113.9", public}
 		id := browser.admitted(alice)
@@ -237,8 +237,8 @@ func TestWhatABrowserReadsOfItsVerification(t *testing.T) {
 	})
 }
 
-// A browser on another network with the first one's key gets no ID of the first, unless the key is
-// 128 random bits.
+// A browser on another network that sends the Idempotency-Key of the first browser does not get the
+// ID of that browser's verification, unless the key has 128 random bits.
 func TestAGuessedKeyHandsNoVerificationOver(t *testing.T) {
 	for _, c := range []struct {
 		name, key, from, other string

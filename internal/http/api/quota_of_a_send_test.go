@@ -52,7 +52,7 @@ func TestTheQuotaIsThatOfTheSend(t *testing.T) {
 				t.Errorf("with %q: the quota has %s, the send %d %s, want %s", also, names(looked), status, names(sent), rules)
 			}
 		}
-		for range 99 { // an address may fail 100 in an hour
+		for range 99 { // the rule client admits 100 in an hour
 			ask("/v1/verifications", person(), home)
 		}
 		for _, c := range []struct {

@@ -34,9 +34,9 @@ type ReceiptAddresses struct {
 	Key       []byte // makes the tokens of the addresses
 }
 
-// URL returns the address to which a carrier posts the receipts of a send. If the parameter send is
-// "", the address is for the receipts of all sends. The token in the address is a secret that only
-// the carrier and this service know. Each address has its own token.
+// URL returns the address to which a carrier posts the receipts of a send. If send is "", the
+// address is for the receipts of all sends. The token in the address is a secret that only the
+// carrier and this service know. Each address has its own token.
 func (a ReceiptAddresses) URL(carrier, send string) string {
 	query := url.Values{"token": {a.token(carrier, send)}}
 	if send != "" {
@@ -55,7 +55,7 @@ func (a ReceiptAddresses) token(carrier, send string) string {
 // token get 404, whether the carrier exists or not.
 type ReceiptHandlers struct {
 	Addresses ReceiptAddresses
-	Carriers  *sms.Carriers // nil: none report
+	Carriers  *sms.Carriers // nil: no carrier reports
 	Recorder  *feedback.ReceiptRecorder
 	Logger    *slog.Logger
 }
@@ -108,7 +108,7 @@ func (rh *ReceiptHandlers) receive(c echo.Context) error {
 		}
 	}
 	if failed {
-		return &server.Problem{Kind: server.Unavailable} // the carrier sends it again
+		return &server.Problem{Kind: server.Unavailable} // the carrier repeats the request
 	}
 	if reply == "" {
 		return c.NoContent(http.StatusNoContent)

@@ -20,7 +20,7 @@ const gym = "sk_gym_0123456789abcdef" // of another app
 // reporters has the keys for the tests of reports.
 var reporters = api.Keys{keyOf("shop", secret), keyOf("shop", public), keyOf("gym", gym)}
 
-// The rows have each answer of the two routes of /outcome.
+// The rows cover each answer of the two /outcome routes.
 func TestReportedOutcomes(t *testing.T) {
 	vtest.InBubbleWith(t, func(s *vtest.Settings) { vtest.TellAll(s); vtest.ServeCountries("DE")(s) }, func(r *vtest.Rig) {
 		e := r.Svc.Routes(reporters, api.Services{})
@@ -67,8 +67,9 @@ func TestReportedOutcomes(t *testing.T) {
 }
 
 // Behind Supabase's hook, 200 numbers of one prefix get codes that are never entered, beside 100
-// people who enter their codes. With reports, the watch pauses only that prefix. Without reports,
-// it pauses none, as docs/supabase.md says.
+// people who enter their codes. If the hook has `reports: true` and the app reports outcomes, the
+// watch pauses only that prefix. Without `reports: true`, it pauses none, and with the setting but
+// without reports it pauses all prefixes, as docs/supabase.md says.
 func TestWatchBehindSupabase(t *testing.T) {
 	for name, c := range map[string]struct {
 		due, reports bool

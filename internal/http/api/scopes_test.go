@@ -42,8 +42,7 @@ func serve(codes full, keys ...*api.Key) *echo.Echo {
 	return e
 }
 
-// full implements only the two use cases that report an overload. Its errors, or nil, are their
-// results.
+// full implements only the two use cases that report an overload. They return its fields.
 type full struct {
 	api.CodeService
 	sends, checks error
@@ -176,7 +175,7 @@ func TestASecretKeyDoesNotWorkInAPage(t *testing.T) {
 	}
 }
 
-// A key is refused from its end on. Meanwhile the next key of its app is accepted.
+// A key is refused as soon as it expires. The app's next key is accepted before and after that.
 func TestAuthenticateRefusesAKeyFromItsEndOn(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		older := keyOf("shop", "sk_older")
@@ -189,19 +188,19 @@ func TestAuthenticateRefusesAKeyFromItsEndOn(t *testing.T) {
 			return answers
 		}
 		time.Sleep(time.Hour - time.Nanosecond)
-		servertest.Same(t, "before its end", asked(), " 400 400") // the body is no JSON
+		servertest.Same(t, "before its end", asked(), " 400 400") // the body is not JSON
 		time.Sleep(time.Nanosecond)
 		servertest.Same(t, "at its end", asked(), " 401 400")
 	})
 }
 
 // A generated key works only for programs on this machine, and not through a proxy on it.
-// TestRequestsOfThisMachine tests which requests these are.
+// TestRequestsOfThisMachine tests which requests count as requests of such programs.
 func TestAGeneratedKeyIsClosedToOthers(t *testing.T) {
 	keys := api.Keys{keyOf("default", secret), keyOf("default", public)}
 	keys[0].Local, keys[1].Local = true, true
 	e := serve(full{}, keys...)
-	for proxy, want := range map[string]int{"": http.StatusBadRequest, "203.0.113.9": http.StatusForbidden} { // the body is no JSON
+	for proxy, want := range map[string]int{"": http.StatusBadRequest, "203.0.113.9": http.StatusForbidden} { // the body is not JSON
 		for _, key := range []string{secret, public} {
 			header := []string{"X-Forwarded-For", proxy}
 			if proxy == "" {
@@ -218,7 +217,7 @@ func TestAGeneratedKeyIsClosedToOthers(t *testing.T) {
 func TestRequestIDOfACaller(t *testing.T) {
 	e := serve(full{}, keyOf("shop", secret), keyOf("shop", public))
 	const own = "order-7f3a9c2e41b0"
-	for key, want := range map[string]int{secret: http.StatusBadRequest, public: http.StatusBadRequest, // the body is no JSON
+	for key, want := range map[string]int{secret: http.StatusBadRequest, public: http.StatusBadRequest, // the body is not JSON
 		secret + "x": http.StatusUnauthorized, secret[:10]: http.StatusUnauthorized, "": http.StatusUnauthorized} {
 		w := client{t, e, "192.0.2.1", key}.do(http.MethodPost, "/v1/verifications", "x", "X-Request-Id", own)
 		id := w.Header().Get("X-Request-Id")
@@ -228,8 +227,8 @@ func TestRequestIDOfACaller(t *testing.T) {
 	}
 }
 
-// A key that is empty, or contains a variable's name, since a shell did not replace it, is refused
-// with that reason.
+// If a shell did not insert the key, the request's key is empty or contains the name of a variable.
+// The refusal then says so.
 func TestAKeyThatTheShellDidNotFillIn(t *testing.T) {
 	e := serve(full{}, keyOf("shop", secret))
 	for _, key := range []string{" ", "$CODES_KEY", "%CODES_KEY%", "${CODES_KEY}", "$env:CODES_KEY", "'" + secret + "'", "sk_…"} {

@@ -12,8 +12,8 @@ import (
 )
 
 // A back end that keeps neither an ID nor a session sends `to`, and checks `to` and `code`. All its
-// users would share one verification of the recipient. Another user of its form, even in the
-// network of the person, could use up the tries of the person's code. So the pair works only for a
+// users would share one verification of the recipient. Another user of its form, even one in the
+// person's network, could use up the tries of the person's code. So the pair works only for a
 // person whom the back end knows. Otherwise the answer says what to do, and nothing is counted.
 func TestCheckWithoutIDAndSession(t *testing.T) {
 	const atHome, elsewhere = "203.0.113.9", "198.51.100.7"

@@ -19,7 +19,7 @@ import (
 	vtest "sendcode/internal/verify/verification/verificationtest"
 )
 
-// signing is Mailgun, which signs a time and a token.
+// signing makes requests as Mailgun does, whose signature covers only a time and a token.
 type signing struct{ *vtest.Rig }
 
 // replica returns one of several processes that share a limiter.
@@ -28,7 +28,7 @@ func (s signing) replica() *providerAPI {
 		s.Replica(s.MailServer).Gates.TakeOrLocal, nil, nil)
 }
 
-// event returns an event of a kind, signed at a time.
+// event returns an event of the given kind that was signed at the given time.
 func (s signing) event(at time.Time, token, kind string, change ...func(string) string) string {
 	stamp := fmt.Sprint(at.Unix())
 	mac := hmac.New(sha256.New, []byte(right))
@@ -40,8 +40,9 @@ func (s signing) event(at time.Time, token, kind string, change ...func(string) 
 	return fmt.Sprintf(`{"signature":{"timestamp":%q,"token":%q,"signature":%q},"kind":%q,"tag":%q}`, stamp, token, sum, kind, eventID)
 }
 
-// A signature is accepted with one body, on all replicas, and as long as its time is accepted. A
-// repetition is recorded again, since the process may have been killed at the first.
+// A signature is accepted with only one body, on all replicas, and only as long as its time is
+// accepted. A repetition with the same body is recorded again, since the process may have been
+// killed during the first request.
 func TestASignatureIsGoodOnce(t *testing.T) {
 	vtest.InBubbleIdle(t, nil, func(r *vtest.Rig) {
 		s := signing{r}
@@ -69,7 +70,7 @@ func TestASignatureIsGoodOnce(t *testing.T) {
 				}
 			}
 		}
-		one.post(here, "", split, http.StatusUnauthorized) // without its last digit, the time is long ago
+		one.post(here, "", split, http.StatusUnauthorized) // without its last digit, the timestamp is decades old
 		one.post(here, "", s.event(early, "abe", "ok"), http.StatusOK)
 		servertest.Same(s, "heard of another token at the same time", len(one.events.heard), 1)
 		s.Sleep(time.Second)
@@ -79,9 +80,9 @@ func TestASignatureIsGoodOnce(t *testing.T) {
 	})
 }
 
-// A request that could not be recorded may be repeated with its signature. A forged or malformed
-// request uses up no signature, even while the limiter is away and the replica remembers signatures
-// itself.
+// If the events of a request could not be recorded, the request may be repeated with its signature.
+// A forged or malformed request uses up no signature, even while the limiter is unavailable and the
+// replica itself remembers signatures.
 func TestAFailedRequestUsesNoSignature(t *testing.T) {
 	for _, away := range []bool{false, true} {
 		vtest.InBubbleIdle(t, nil, func(r *vtest.Rig) {
@@ -109,7 +110,7 @@ func TestAFailedRequestUsesNoSignature(t *testing.T) {
 	}
 }
 
-// If a hundred bodies with one signature arrive at once, one is accepted.
+// If a hundred bodies with the same signature arrive at once, only one of them is accepted.
 func TestCopiesAtOnce(t *testing.T) {
 	vtest.InBubbleIdle(t, nil, func(r *vtest.Rig) {
 		s := signing{r}

@@ -16,14 +16,14 @@ import (
 	"sendcode/internal/http/server"
 )
 
-// subscriptionConfirmer asks whether an administrator accepted a topic's subscription.
+// subscriptionConfirmer confirms a topic's subscription if an administrator accepted it.
 // Implementation: *support.Administration.
 type subscriptionConfirmer interface {
 	ConfirmSubscription(ctx context.Context, provider string,
 		confirm func(context.Context) error) (accepted bool, err error)
 }
 
-// Outcomes of a topic's messages that are no events.
+// These are outcomes of a topic's messages that are not events.
 const (
 	outcomeSubscribed        = "subscribed"
 	outcomeUnconfirmed       = "unconfirmed"
@@ -56,7 +56,7 @@ func (eh *EventHandlers) receiveFromTopic(c echo.Context, source feedback.Source
 			logs.SeeEvents)
 	case sns.Notification:
 		if text := strings.TrimSpace(m.Text); !strings.HasPrefix(text, "{") && !strings.HasPrefix(text, "[") {
-			eh.Count(source.Name, string(feedback.Unrecorded)) // not JSON: SES greets a new topic with a sentence
+			eh.Count(source.Name, string(feedback.Unrecorded)) // not JSON: SES sends a sentence to a new topic
 			break
 		}
 		return eh.ingest(c, source, []byte(m.Text))
@@ -67,7 +67,7 @@ func (eh *EventHandlers) receiveFromTopic(c echo.Context, source feedback.Source
 	return c.NoContent(http.StatusNoContent)
 }
 
-// confirmSubscription confirms a subscription that an administrator accepted before, and no other.
+// confirmSubscription confirms a subscription only if an administrator has accepted it before.
 func (eh *EventHandlers) confirmSubscription(ctx context.Context, provider string, topic *sns.Topic, m sns.Message) error {
 	accepted, err := eh.Subscriptions.ConfirmSubscription(ctx, provider,
 		func(ctx context.Context) error { return topic.ConfirmSubscription(ctx, m) })

@@ -17,8 +17,8 @@ import (
 	"sendcode/internal/kit/servertest"
 )
 
-// accepting has the accepted subscriptions. If accepted is true, an administrator has accepted the
-// test's.
+// accepting confirms the subscription of the provider "post" if accepted is true: an administrator
+// has then accepted the subscription.
 type accepting struct {
 	accepted bool
 	err      error
@@ -37,13 +37,13 @@ func subscriber(t *testing.T, a *snstest.Amazon, admin *accepting) *providerAPI 
 	return providerAPIWith(t, feedback.Auth{Scheme: feedback.SchemeSNS, Topic: snstest.Topic}, nil, a.Subscriber(), admin)
 }
 
-// Only events in messages of the topic are recorded, with any Content-Type.
+// Only events in the topic's messages are recorded. Any Content-Type is accepted.
 func TestEventsOfATopic(t *testing.T) {
 	a := snstest.New(t)
 	x := subscriber(t, a, &accepting{})
 	note := snstest.Notification(`{"kind":"gone","tag":"`+eventID+`","to":"ana@example.com"}`, time.Now())
 	body := string(a.Sign(note))
-	for range 2 { // a repetition is recorded once by package feedback
+	for range 2 { // package feedback, not this package, recognizes a repetition
 		x.post(here, "", body, http.StatusNoContent)
 		if len(x.events.heard) != 1 || x.events.heard[0].Meaning != feedback.BouncedForGood || x.events.heard[0].Send.String() != eventID {
 			t.Errorf("heard %+v", x.events.heard)

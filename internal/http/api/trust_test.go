@@ -13,10 +13,10 @@ import (
 	"sendcode/quota"
 )
 
-// A key's setting decides the trust of its requests. A request may ask for less trust, but not for
-// more. A resend without trust has the trust of its verification. For strangers the rule's limit is
-// lower by its reserve, so the limit in the answer shows the class. A request for an unknown person
-// gets a 422 with advice if the key's setting does not make others known.
+// If a request has no trust, the key's setting decides. Any request may have the trust "known". A
+// request may have the trust "stranger" only if the key's setting is known. Otherwise the request
+// gets a 422 with advice. A resend without trust has the trust of its verification. For strangers
+// the rule's limit is lower by its reserve, so the limit in the answer shows the class.
 func TestTrustOfAKey(t *testing.T) {
 	const whole, strangers = `"limit":30`, `"limit":20`
 	hour := verificationtest.WithReserve(map[string]int{"hour": 10},
@@ -76,7 +76,7 @@ func TestTrustOfAKey(t *testing.T) {
 	}
 }
 
-// A retry repeats its request, although the setting of its key has changed in the meantime.
+// A retry is treated as a repetition, even if the setting of its key has changed in the meantime.
 func TestARetryAfterAnotherTrustOfTheKey(t *testing.T) {
 	verificationtest.InBubble(t, func(r *verificationtest.Rig) {
 		key := keyOf("shop", secret)

@@ -85,7 +85,7 @@ func (a *API) send(c echo.Context, who verification.Caller, body sendBody) error
 
 // doubtAbout returns a problem that asks whether the caller means this recipient. It does so only
 // if the request sets Sure, and if the domain looks mistyped or the number is a landline. It does
-// not report an invalid recipient: the send refuses that later.
+// not report an invalid recipient, because the send refuses such a recipient later.
 func doubtAbout(body sendBody) error {
 	if body.Sure == nil || body.VerificationID != "" {
 		return nil
@@ -124,7 +124,7 @@ func parseSendRequest(c echo.Context, who verification.Caller, body sendBody) (v
 	}
 	if who.Kind == verification.Browser && who.Page == nil {
 		if origin, err := url.Parse(c.Request().Header.Get(echo.HeaderOrigin)); err == nil {
-			ask.Site = origin.Hostname() // the origin is one of the app's, as authenticate has checked
+			ask.Site = origin.Hostname() // authenticate has checked that the origin is one of the app's
 		}
 	}
 	if languages := c.Request().Header.Get("Accept-Language"); ask.Locale == "" && len(languages) <= texts.MaxAcceptLanguage {
@@ -160,10 +160,11 @@ func setClientIP(who *verification.Caller, clientIP string) error {
 	return nil
 }
 
-// setTrust sets for whom a back end acts: for a person whom it knows, if the parameter trust is
-// "known". An empty trust leaves it at the setting of the key. If that is known, trust may also be
-// "stranger". Otherwise "stranger" is an error, so that a back end that was written for such a key
-// does not go on with another one unnoticed. The error is a *fault.InvalidError.
+// setTrust sets the caller's trust to the trust in the request. If trust is "", the setting of the
+// key remains. "known" means that the back end knows the person. "stranger" is allowed only if the
+// key's setting is known. Otherwise "stranger" is an error, so that a back end that was written for
+// a key with that setting cannot go on with another key unnoticed. The error is a
+// *fault.InvalidError.
 func setTrust(who *verification.Caller, trust string) error {
 	switch {
 	case trust == "":
