@@ -18,7 +18,7 @@ import (
 // HookKind is the kind of an auth server's hook.
 type HookKind string
 
-// The hooks that are known.
+// These are the supported hooks.
 const (
 	SupabaseEmail HookKind = "supabase-email"
 	SupabaseSMS   HookKind = "supabase-sms"
@@ -34,12 +34,12 @@ func (h HookKind) Channel() recipient.Channel {
 
 // Hook has the settings of one hook of an auth server.
 type Hook struct {
-	Name       string // at the end of its address
+	Name       string // the last segment of the hook's address
 	App        string
 	Kind       HookKind
 	Secrets    [][]byte          // a signature by any one of them is enough, so that secrets can be replaced without an interruption
 	Purposes   map[string]string // purpose by action; other actions have the default purpose
-	TTL        time.Duration     // how long the server's codes are valid; 0: messages do not say
+	TTL        time.Duration     // how long the server's codes are valid; 0: the messages do not mention it
 	AppReports bool              // the app reports each approval: a code without a report was not entered
 }
 
@@ -66,7 +66,7 @@ type Request struct {
 // E.164 form.
 type codeMessage struct{ To, Code string }
 
-// Verify reports whether the server signed the request, at most standardwebhooks.MaxAge ago.
+// Verify reports whether the auth server signed the request, at most standardwebhooks.MaxAge ago.
 func (h Hook) Verify(header http.Header, body []byte, now time.Time) bool {
 	return standardwebhooks.Verify(header, standardwebhooks.HeaderPrefix, body, h.Secrets, now)
 }
@@ -87,13 +87,12 @@ func (h Hook) Parse(body []byte) (Request, error) {
 	return r, err
 }
 
-// SuccessBody returns the body of the answer to a request whose codes are being sent. The answer's
-// status is 200.
+// SuccessBody returns the body of the answer to a request whose codes are being sent, or that has
+// no code. The answer's status is 200.
 func (h Hook) SuccessBody() any { return supabaseAnswer{} }
 
 // RefusalBody returns the body of the answer to a refused request. The answer itself has the status
-// 200. The auth server passes the parameters status and text on to the person. The text must not be
-// empty.
+// 200. The auth server passes status and text on to the person. The text must not be empty.
 func (h Hook) RefusalBody(status int, text string) any {
 	return supabaseAnswer{&supabaseError{status, text}}
 }

@@ -49,8 +49,9 @@ func parsed(kind authhooks.HookKind, body string) string {
 	return strings.Join(all, ", ")
 }
 
-// The bodies are of three versions of supabase/auth, as its code makes them. Before v2.160, a
-// change without the old address's consent had only a hash. Before v2.180, no body had the number.
+// The bodies are those that the code of three versions of supabase/auth makes. Before v2.160, the
+// body for a change of address without the old address's consent had only a hash of the code.
+// Before v2.180, no body had the number.
 func TestParseBodiesOfSupabase(t *testing.T) {
 	files, err := filepath.Glob("testdata/supabase-v*.json")
 	if err != nil || len(files) != 3 {
@@ -72,7 +73,8 @@ func TestParseBodiesOfSupabase(t *testing.T) {
 	}
 }
 
-// Bodies that no version makes: fields that are missing, null, empty or of another type.
+// No version of supabase/auth makes these bodies: their fields are missing, null, empty or of
+// another type.
 func TestParseOddBodiesOfSupabase(t *testing.T) {
 	const noCode, nowhere, noAction = "422 which code to send", "422 where to send the code", "422 what the code is for"
 	mail := func(user, data string) string { return `{"user":{` + user + `},"email_data":{` + data + `}}` }

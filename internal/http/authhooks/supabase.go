@@ -118,7 +118,7 @@ func (b supabaseBody) number() (n text) {
 			n = cmp.Or(f.Phone, n)
 		}
 	}
-	if n != "" && !strings.Contains(string(n), "+") { // Supabase cuts the plus off
+	if n != "" && !strings.Contains(string(n), "+") { // Supabase removes the plus
 		n = "+" + n
 	}
 	return n
