@@ -20,8 +20,8 @@ const (
 	maxClaimValues = 1000
 )
 
-// The claim "email" names a person only if the claim "email_verified" is true. At the provider, a
-// person may enter any address.
+// The claim "email" names a person only if the claim "email_verified" is true, because some
+// providers let a person enter any address.
 const (
 	emailClaim    = "email"
 	verifiedClaim = "email_verified"
@@ -64,7 +64,7 @@ func (p *Provider) claims(ctx context.Context, provider *oidc.Provider, id *oidc
 }
 
 // find returns a claim, or nil if there is none. If no claim has the name and the name contains
-// full stops, the name is a path into nested objects.
+// dots, the name is a path into nested objects.
 func (c claimSet) find(name string) json.RawMessage {
 	if value := c[name]; value != nil {
 		return value

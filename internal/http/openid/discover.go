@@ -68,7 +68,7 @@ func (p *Provider) discover(ctx context.Context) (*metadata, error) {
 		f.verifier = before.verifier // keeps the keys that the old verifier has fetched
 	case err != nil && before == nil:
 		return nil, err
-	case err != nil: // the next login that waits for the provider is one a minute later
+	case err != nil: // only after a minute does a login wait for the provider again
 		before.at = p.now().Add(time.Minute - metadataLife)
 		return before, nil
 	}
@@ -112,7 +112,7 @@ func (p *Provider) fetchMetadata(ctx context.Context) (*metadata, error) {
 		}
 	}
 	// A provider that lists no method accepts the secret in a header (Discovery 1.0, section 3).
-	// The client must not try first the header and then the body, because a failed try would use up
+	// The client must not try the header first and then the body, because a failed try would use up
 	// the authorization code.
 	endpoint.AuthStyle = oauth2.AuthStyleInHeader
 	if p.settings.ClientSecret == "" || len(more.Methods) > 0 && !slices.Contains(more.Methods, "client_secret_basic") {

@@ -42,7 +42,7 @@ func TestProvidersInTrouble(t *testing.T) {
 			refused(t, what, err, c.kind, c.why)
 			server.At("", nil)
 		}
-		_, err := login(t, p, trouble) // also after an outage
+		_, err := login(t, p, trouble) // a login works also after an outage of discovery
 		if c.at != discovery {
 			refused(t, what, err, c.kind, c.why)
 		} else if err != nil {
@@ -51,7 +51,7 @@ func TestProvidersInTrouble(t *testing.T) {
 	}
 }
 
-// A provider that hangs holds a login no longer than its client waits.
+// If the provider hangs, a login ends as soon as its client stops waiting.
 func TestHangingProvider(t *testing.T) {
 	server, p := open(t)
 	release := make(chan struct{})
@@ -59,7 +59,7 @@ func TestHangingProvider(t *testing.T) {
 	server.At("", func(http.ResponseWriter, *http.Request) { <-release })
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error)
-	for range 2 { // one asks, one waits for its turn
+	for range 2 { // one requests the metadata, and the other waits for its turn
 		go func() { _, _, err := p.Begin(ctx); done <- err }()
 	}
 	cancel()
@@ -100,8 +100,8 @@ func TestSafe(t *testing.T) {
 	}
 }
 
-// New keys are fetched when a token names one, the document once an hour; an old one is better than
-// none.
+// New keys are fetched when a token names an unknown key, and the discovery document is fetched
+// once an hour. If the document can't be fetched, the old one is used.
 func TestRotationAndDiscovery(t *testing.T) {
 	server := openidtest.New(t, redirect)
 	now := time.Now()

@@ -13,13 +13,13 @@ type ErrorKind string
 
 // These are the kinds.
 const (
-	Unavailable ErrorKind = "unavailable" // the provider can't be asked now
+	Unavailable ErrorKind = "unavailable" // the provider can't be reached, or does not answer
 	Refused     ErrorKind = "refused"     // the provider did not log the person in
 	Untrusted   ErrorKind = "untrusted"   // the answer or the token cannot be trusted, at least in this attempt
 	Nameless    ErrorKind = "nameless"    // the provider has no claim that names the person, or has not verified that claim
 )
 
-// Error says why a login failed. It has no text of the provider.
+// Error says why a login failed. It contains no text from the provider.
 type Error struct {
 	Kind ErrorKind
 	Why  string // machine word, for log lines; may be empty

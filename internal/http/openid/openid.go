@@ -6,7 +6,7 @@
 // Finish. An Identity has only a name and role values. The console decides what the person may do.
 //
 // The package accepts only claims for this client and this attempt, signed with the provider's
-// current keys. It never shows or logs texts of the provider. An Error has fixed words.
+// current keys. It never shows or logs texts from the provider: an Error has only fixed words.
 package openid
 
 import (
@@ -31,8 +31,8 @@ type Settings struct {
 	Scopes       []string // "openid" is among them
 	// NameClaim is the claim that names a person. The claim "email" is accepted only if the
 	// provider has verified the address. RoleClaim is a claim whose values may give roles. If
-	// RoleClaim is empty, no claim gives roles. If a name contains full stops and no claim has that
-	// name, the name is a path into objects, such as "realm_access.roles".
+	// RoleClaim is empty, no claim gives roles. If a name contains dots and no claim has that name,
+	// the name is a path into objects, such as "realm_access.roles".
 	NameClaim, RoleClaim string
 }
 
@@ -57,7 +57,7 @@ type metadata struct {
 }
 
 // metadataLife is how long the metadata are cached. Keys are fetched again whenever a token names
-// an unknown one.
+// an unknown key.
 const metadataLife = time.Hour
 
 // New makes a Provider. The Provider connects at the first login. So the process can start even if

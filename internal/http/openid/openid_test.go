@@ -25,7 +25,7 @@ func settings(p *openidtest.Provider) Settings {
 	}
 }
 
-// open returns a client of a new provider.
+// open starts a provider and returns it with a client.
 func open(t *testing.T) (*openidtest.Provider, *Provider) {
 	t.Helper()
 	server := openidtest.New(t, redirect)
@@ -39,7 +39,7 @@ func begin(t *testing.T, p *Provider) (url.Values, LoginAttempt) {
 	return openidtest.Visit(t, address).Query(), attempt
 }
 
-// login logs in after it has changed the provider's answer.
+// login begins a login, applies the changes, and finishes the login.
 func login(t *testing.T, p *Provider, changes ...func()) (Identity, error) {
 	t.Helper()
 	answer, attempt := begin(t, p)
@@ -49,7 +49,7 @@ func login(t *testing.T, p *Provider, changes ...func()) (Identity, error) {
 	return p.Finish(t.Context(), attempt, answer)
 }
 
-// refused wants an Error of the kind and the word.
+// refused checks that err is an Error with this kind and word.
 func refused(t *testing.T, what string, err error, kind ErrorKind, why string) {
 	t.Helper()
 	var e *Error
@@ -108,7 +108,7 @@ func TestAnswersOfOthers(t *testing.T) {
 	if _, err := p.Finish(t.Context(), attempt, answer); err != nil {
 		t.Error(err)
 	}
-	// A code that was taken from another browser is of no use in mine.
+	// A code that was taken from another browser can't be used in this browser.
 	stolen, _ := begin(t, p)
 	_, mine := begin(t, p)
 	stolen.Set("state", mine.State)
@@ -116,7 +116,7 @@ func TestAnswersOfOthers(t *testing.T) {
 	refused(t, "a stolen code", err, Untrusted, "invalid_grant")
 }
 
-// with changes one claim, or takes it away.
+// with changes one claim, or removes it if value is nil.
 func with(name string, value any) func(p *openidtest.Provider) {
 	return func(p *openidtest.Provider) {
 		p.Token = func(claims map[string]any) string {

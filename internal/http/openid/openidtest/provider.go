@@ -22,7 +22,7 @@ import (
 	"github.com/go-jose/go-jose/v4/jwt"
 )
 
-// The provider knows this client.
+// These are the credentials of the provider's only client.
 const (
 	ClientID     = "sendcode-console"
 	ClientSecret = "a secret of the client & the provider"
@@ -36,7 +36,7 @@ type Provider struct {
 	Now      func() time.Time
 	Redirect string         // the only address to which it sends browsers back
 	Claims   map[string]any // claims of the person who logs in, in addition to those of the protocol
-	Document map[string]any // laid over the discovery document
+	Document map[string]any // members that are added to the discovery document or replaced in it
 	UserInfo map[string]any // claims of the userinfo endpoint; nil: there is none
 
 	Token func(claims map[string]any) string // makes the id_token; nil: Signed
@@ -207,7 +207,7 @@ func (p *Provider) said(nonce string) map[string]any {
 	return claims
 }
 
-// Signed returns a token signed with the provider's present key.
+// Signed returns a token signed with the provider's current key.
 func (p *Provider) Signed(claims map[string]any) string {
 	return p.SignedBy(jose.SigningKey{Algorithm: jose.ES256, Key: p.keys[0]}, claims)
 }
