@@ -12,9 +12,9 @@ import (
 	"sendcode/web"
 )
 
-// The list of operations stays in sight, request and answer stand beside the words, code can be
-// copied, titles are found, and on a telephone a page begins with its title and does not scroll
-// sideways.
+// The list of operations stays in view, requests and answers stand beside the text, code can be
+// copied, and the search finds titles. On a telephone, a page begins with its title and does not
+// scroll sideways.
 func TestReadingTheReference(t *testing.T) {
 	mux := http.NewServeMux()
 	mux.HandleFunc(web.StaticPath, web.ServeStatic)

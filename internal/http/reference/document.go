@@ -25,7 +25,7 @@ type document struct {
 	}
 }
 
-// orderedMapping is a mapping in the order of the document.
+// orderedMapping is a mapping whose entries keep the order of the document.
 type orderedMapping[T any] []struct {
 	Name  string
 	Value T
@@ -49,10 +49,10 @@ type operation struct {
 	Parameters           []parameter
 	RequestBody          *requestBody `yaml:"requestBody"`
 	Responses            orderedMapping[response]
-	Security             *[]any // nil: as all requests
+	Security             *[]any // nil: the document's default, which is a key
 }
 
-// NeedsKey reports whether the request has a key.
+// NeedsKey reports whether the request needs an API key.
 func (o operation) NeedsKey() bool { return o.Security == nil || len(*o.Security) > 0 }
 
 type parameter struct {

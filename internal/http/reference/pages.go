@@ -37,7 +37,8 @@ var (
 	htmlTag      = regexp.MustCompile(`<[^>]*>`)
 	htmlTitle    = regexp.MustCompile(`<(h[234])>(.*)</h`)
 	documentLink = regexp.MustCompile(`href="/docs/([^"#]+)\.md`)
-	// cells have attributes, since the policy of our pages forbids styles in elements
+	// cells are aligned by attributes, since the Content-Security-Policy of our pages forbids
+	// inline styles
 	markdown = goldmark.New(goldmark.WithExtensions(extension.NewTable(
 		extension.WithTableCellAlignMethod(extension.TableCellAlignAttribute))))
 )
@@ -58,7 +59,7 @@ func (p *page) makeBody() error {
 		p.Titles = append(p.Titles, title{titleID(text), text})
 		return fmt.Sprintf(`<%s id="%s"><a href="#%[2]s">%s</a></h`, parts[1], titleID(text), parts[2])
 	})
-	body = strings.ReplaceAll(body, "<th></th>", "<td></td>") // a table whose head has no words
+	body = strings.ReplaceAll(body, "<th></th>", "<td></td>") // the head of a table may be empty
 	p.Body = template.HTML(documentLink.ReplaceAllString(body, `href="/docs/$1`))
 	return err
 }
@@ -113,7 +114,7 @@ func servedLink(text string) string {
 // Base returns the name without its ending, at which the page is served.
 func (p page) Base() string { return strings.TrimSuffix(p.Name, ".md") }
 
-// Lang returns the language of the document, which its name has before its ending.
+// Lang returns the language of the document: the part of its name before the ending, or "en".
 func (p page) Lang() string { return cmp.Or(strings.TrimPrefix(path.Ext(p.Base()), "."), "en") }
 
 // llms returns /llms.txt (llmstxt.org), by which programs find the documents.

@@ -49,7 +49,7 @@ func plainText(text string) string {
 }
 
 // The page has every text of the specification: each path, name, description, pattern, status and
-// word of an enumeration.
+// value of an enumeration.
 func TestReferenceHasTheWholeSpecification(t *testing.T) {
 	body := referencePage(t)
 	shown := plainText(html.UnescapeString(htmlTag.ReplaceAllString(body, "")))
@@ -74,7 +74,7 @@ func TestReferenceHasTheWholeSpecification(t *testing.T) {
 					has(under, name)
 				}
 			}
-			if name == "servers" || under == "responses" && name == "Problem" { // its problems are named in its place
+			if name == "servers" || under == "responses" && name == "Problem" { // the page names the problems instead
 				continue
 			}
 			if child.Kind == yaml.ScalarNode {
@@ -96,8 +96,8 @@ func TestReferenceHasTheWholeSpecification(t *testing.T) {
 	}
 }
 
-// Every operation may answer 503, as while the service starts or stops, and one with a body 413 and
-// 415.
+// Every operation may answer 503, for example while the service starts or stops. An operation with
+// a body may also answer 413 and 415.
 func TestOperationsNameWhatAllMayAnswer(t *testing.T) {
 	var spec struct {
 		Paths map[string]map[string]struct {
@@ -117,8 +117,8 @@ func TestOperationsNameWhatAllMayAnswer(t *testing.T) {
 	}
 }
 
-// Nothing of the page comes from elsewhere, our script alone runs, and each link on it leads to
-// something.
+// The page loads nothing from other origins and runs only our script. Each of its links has a
+// target.
 func TestReferenceStandsAlone(t *testing.T) {
 	html := referencePage(t)
 	scripts := regexp.MustCompile(`<script[^>]*>`).FindAllString(html, -1)
@@ -147,7 +147,7 @@ func TestReferenceListsProblems(t *testing.T) {
 	}
 }
 
-// Each document is found from /docs and from /llms.txt, and what it links to is served.
+// /docs and /llms.txt link to each document, and the targets of the document's links are served.
 func TestDocumentsAreServedWithTheirLinks(t *testing.T) {
 	get := func(path string) (kind, body string) {
 		w := getDocument(path)
