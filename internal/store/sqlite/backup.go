@@ -84,7 +84,7 @@ func OpenReadOnly(path string, now func() time.Time) (*DB, error) {
 }
 
 // OpenToMove opens an existing file to copy its rows to Postgres, even if SetMoved has marked it.
-// The caller holds the file's lock. It doesn't migrate.
+// The caller holds the file's lock. OpenToMove doesn't migrate.
 func OpenToMove(path string, now func() time.Time) (*DB, error) {
 	pool, err := openPool(path, writerPragmas, 1)
 	if err != nil {
@@ -93,8 +93,8 @@ func OpenToMove(path string, now func() time.Time) (*DB, error) {
 	return New(pool, pool, now), nil
 }
 
-// Query returns rows that must be closed before the next call, on a store from OpenToMove, which
-// has one connection.
+// Query is for a store from OpenToMove, which has one connection. The caller must close the rows
+// before the next call.
 func (db *DB) Query(ctx context.Context, statement string, args ...any) (*sql.Rows, error) {
 	return db.readers.QueryContext(ctx, statement, args...)
 }

@@ -41,8 +41,8 @@ func (db *DB) Begin(ctx context.Context, intent store.Intent) (store.BeginAnswer
 	})
 }
 
-// decide takes the rows from read. If the send has a row, it gives rowrules.RepeatedAnswer. Errors:
-// store.ErrIDTimeDrift, those of RepeatedAnswer and of read.
+// decide calls read for the rows. If the send has a row already, it returns
+// rowrules.RepeatedAnswer. Errors: store.ErrIDTimeDrift, and those of RepeatedAnswer and of read.
 func decide(q sqldb.Tx, in store.Intent, read func() (rowrules.RecipientHistory, error)) (d rowrules.Decision, err error) {
 	earlier, err := q.Send(in.Send.ID)
 	if err == nil {
@@ -97,7 +97,8 @@ ORDER BY until DESC, id DESC LIMIT 1`, sqldb.Args{"address": in.Address, "channe
 }
 
 // joinCandidates returns what a send may join, for rowrules.Decide to choose from: the verification
-// Join or, with HolderToJoin, those of the recipient's recent sends, also of other holders.
+// Join or, with HolderToJoin, those of the recipient's recent sends, including those of other
+// holders.
 func joinCandidates(q sqldb.Tx, in store.Intent) ([]store.Verification, error) {
 	switch s := in.Send; {
 	case in.Join != "":

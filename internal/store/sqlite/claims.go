@@ -50,7 +50,7 @@ func (db *DB) ClaimIdempotencyKey(ctx context.Context, c store.IdempotencyClaim)
 	})
 }
 
-// sendAndVerification returns zero for a missing row; that is no error.
+// sendAndVerification returns the zero value for a missing row, without an error.
 func sendAndVerification(q sqldb.Tx, id uuid.UUID) (send store.Send, v store.Verification, err error) {
 	if send, err = q.Send(id); err == nil {
 		v, err = q.Verification(send.VerificationID)

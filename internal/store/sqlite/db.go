@@ -29,7 +29,7 @@ type querier interface {
 }
 
 // tx returns a Tx for the transaction q or, if q is a pool, for statements that each run on their
-// own. Its time is the present.
+// own. Its Now is the present.
 func (db *DB) tx(ctx context.Context, q querier) sqldb.Tx {
 	now := store.TruncateToMicroseconds(db.now())
 	return sqldb.Tx{Conn: statementConn{ctx, now, q}, Dialect: sqldb.SQLite, Now: now}
@@ -63,7 +63,7 @@ func (c statementConn) Run(statement string, params sqldb.Args, each func(sqldb.
 }
 
 // toDriverArgs converts parameters for the driver, in the order of names: instants and durations to
-// µs, lists to JSON. It fails if one is missing.
+// µs, lists to JSON. It fails if a parameter is missing.
 func toDriverArgs(names []string, params sqldb.Args, now time.Time) ([]any, error) {
 	args := make([]any, len(names))
 	for i, name := range names {

@@ -15,7 +15,7 @@ func (db *DB) SendsQuery(f sqldb.SendFilter) (string, sqldb.Args) {
 type sqliteFilter struct{ sqldb.SendFilter }
 
 // sqliteQuery reads rows of one app, channel or purpose by the index on all three: rows of a rare
-// one must not be found by a scan in the order of time.
+// value must not be found by a scan in the order of time.
 func (f sqliteFilter) sqliteQuery() (string, sqldb.Args) {
 	if f.App+string(f.Channel)+f.Purpose != "" && f.Provider == "" && f.Status != store.Delivered && f.MatchesMany() {
 		return f.MergePages(f.kindQuery)
@@ -23,15 +23,15 @@ func (f sqliteFilter) sqliteQuery() (string, sqldb.Args) {
 	return f.Query(sqldb.SQLite)
 }
 
-// kindSQL is the app, channel and purpose of a row as one text, on which the indexes sends_kind and
-// refusals_kind are. SQLite doesn't use these indexes for conditions on the three columns, so that
-// no other statement takes them for the better way to the rows of a recipient.
+// kindSQL is the app, channel and purpose of a row as one text. The indexes sends_kind and
+// refusals_kind are on this text. SQLite doesn't use them for conditions on the three columns, so
+// no other statement prefers them to the better index on the rows of a recipient.
 const kindSQL = "(s.app || '/' || s.channel || '/' || s.purpose)"
 
 // kindQuery first lists the kinds that occur, of which there are few, by one index entry each. For
-// each that fits, it looks for the time of the last row that a page may need, and reads the rows up
-// to there. So it never searches all rows for a rare or missing kind. SQLite has no LATERAL, by
-// which postgres.appChannelPurposeQuery does the same.
+// each kind that fits, it looks for the time of the last row that a page may need, and reads the
+// rows up to there. So it never searches all rows for a rare or missing kind. SQLite has no
+// LATERAL, by which postgres.appChannelPurposeQuery does the same.
 func (f sqliteFilter) kindQuery(from sqldb.RowSource, args sqldb.Args) (string, sqldb.Args) {
 	c := f.Conditions(sqldb.SQLite, args)
 	c.Add(kindSQL + " = kind.name")
@@ -43,7 +43,8 @@ func (f sqliteFilter) kindQuery(from sqldb.RowSource, args sqldb.Args) (string, 
 	} else {
 		c.Add("s.logged_at >= coalesce(" + last + ", 0)")
 	}
-	// A kind that doesn't fit must not be read to find that it has no rows.
+	// These conditions keep the query from reading a kind that doesn't fit, only to find no rows in
+	// it.
 	if f.App != "" {
 		c.Add("instr(kind.name, ?) = 1", f.App+"/")
 	}

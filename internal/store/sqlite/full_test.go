@@ -8,14 +8,14 @@ import (
 	"sendcode/internal/store/storetest"
 )
 
-// A database that may not grow refuses at a statement, long before the commit.
+// If a database may not grow, a statement fails, long before the commit.
 func TestSQLiteMayNotGrow(t *testing.T) {
 	f := newSQLiteFixture(t)
 	db := f.Engine.(*DB)
 	f.Admit(t, f.Intent(1))
 	var pages int
 	storetest.OK(t, db.writer.QueryRow(`PRAGMA page_count`).Scan(&pages))
-	storetest.Must(db.writer.Exec(`PRAGMA max_page_count = 1`))(t) // no less than there are
+	storetest.Must(db.writer.Exec(`PRAGMA max_page_count = 1`))(t) // it can't be less than the present number of pages
 	storetest.IsFull(t, f.Ping(t.Context()))
 	taken := storetest.FillWithSends(t, f, 2, 1000)
 	storetest.Must(db.writer.Exec(`PRAGMA max_page_count = 1000000`))(t)
@@ -23,8 +23,8 @@ func TestSQLiteMayNotGrow(t *testing.T) {
 	f.Admit(t, f.Intent(5000))
 }
 
-// An error after which the commit may be in the file is not certain: a sync, or anything that came
-// after it.
+// After a failed sync, or after any later failure, the commit may be in the file, so it isn't
+// certainly undone.
 func TestSQLiteUndone(t *testing.T) {
 	for code, want := range map[int]bool{
 		13: true, 7: true, 8: true, 14: true, 5: true, 19: true, 787: true, 10 | 3<<8: true, // FULL … IOERR_WRITE
@@ -37,7 +37,7 @@ func TestSQLiteUndone(t *testing.T) {
 	}
 }
 
-// On a disk without room the commit itself fails, and is known to have failed.
+// On a full disk the commit itself fails, and is known to have failed.
 func TestSQLiteDiskIsFull(t *testing.T) {
 	servertest.OnSmallDisk(t, 6<<20, func(disk *servertest.Disk) { fillUnderSQLite(t, disk) })
 }

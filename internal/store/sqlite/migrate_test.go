@@ -33,7 +33,7 @@ const (
 	tablesSQL  = `SELECT group_concat(name, ' ') FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'`
 )
 
-// A file from before the first release of a later migration opens, and has all that was written.
+// A file of the first schema, which later migrations change, opens and has all that was written.
 func TestOpenFileOfFirstSchema(t *testing.T) {
 	if *writeFrozen {
 		writeFrozenFile(t)

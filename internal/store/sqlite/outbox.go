@@ -148,7 +148,7 @@ WHERE `+which+` ORDER BY f.expires_at, f.id LIMIT @limit`, args)
 	})
 }
 
-// anyDue saves a write transaction if the query finds no row, as usual.
+// anyDue saves a write transaction if the query finds no row, which is usual.
 func (db *DB) anyDue(ctx context.Context, name, query string, args sqldb.Args) (bool, error) {
 	found, err := sqldb.ReadAll(ctx, &db.DB, name, sqldb.OneColumn[bool], query, args)
 	return err == nil && found[0], err

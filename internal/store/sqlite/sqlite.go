@@ -40,7 +40,7 @@ type DB struct {
 	readers *sql.DB
 	now     func() time.Time
 	writes  *batch.Batcher[write, struct{}]
-	written atomic.Int64 // writes so far; its number is a write's key in the batcher, so that each has its own
+	written atomic.Int64 // writes so far; each write's number is its key in the batcher, so that no two share a key
 
 	forgotten int // how often counts of hours were forgotten; only used in writing transactions
 }
@@ -107,7 +107,7 @@ func makePrivate(path string) error {
 	return errors.Join(f.Chmod(0o600), f.Close())
 }
 
-// openPool reads nothing yet.
+// openPool doesn't access the file yet.
 func openPool(path, pragmas string, connections int) (*sql.DB, error) {
 	abs, err := filepath.Abs(path)
 	if err != nil {
@@ -142,7 +142,7 @@ type write struct {
 type queuedWrite = batch.Call[write, struct{}]
 
 // writeInOrder runs the writes of each precedence in a transaction, so that an attempt's outcome
-// (sqldb.Ahead) doesn't wait for new sends, and no send for a write with sqldb.Behind.
+// (sqldb.Ahead) doesn't wait for new sends, and no send waits for a write with sqldb.Behind.
 func (db *DB) writeInOrder(writes []*queuedWrite) {
 	byPrecedence := map[sqldb.Precedence][]*queuedWrite{}
 	for _, x := range writes {
@@ -179,7 +179,7 @@ func (db *DB) writeInTransaction(writes []*queuedWrite) (failures []error, err e
 	if err != nil {
 		return failures, store.WrapUnavailable(withCause(err))
 	}
-	// on conn: for each query on tx, database/sql would start a goroutine
+	// on conn, because database/sql would start a goroutine for each query on tx
 	defer func() { _ = tx.Rollback() }() // after a panic; otherwise the transaction has ended
 	if len(writes) == 1 {
 		failures[0] = writes[0].In.apply(db.tx(ctx, conn))
@@ -203,9 +203,9 @@ func (w write) apply(q sqldb.Tx) (err error) {
 	return w.run(q)
 }
 
-// writeShared runs a write in a transaction with others. If only this one fails, it undoes it and
-// returns failure. With err the whole transaction is lost: SQLite rolls it back if the disk is full
-// or fails.
+// writeShared runs a write in a transaction with others. If only this write fails, writeShared
+// undoes it and returns failure. With err the whole transaction is lost: SQLite rolls it back if
+// the disk is full or fails.
 func (db *DB) writeShared(ctx context.Context, conn *sql.Conn, f func(sqldb.Tx) error) (failure, err error) {
 	q := db.tx(ctx, conn)
 	if err := q.ExecAll(nil, "SAVEPOINT one"); err != nil {
@@ -258,7 +258,7 @@ func (db *DB) PurgeDeleted(ctx context.Context) error {
 	if err != nil {
 		return store.WrapUnavailable(withCause(err))
 	}
-	for _, pragma := range []string{`busy_timeout = 50`, `wal_checkpoint(TRUNCATE)`, `busy_timeout = 5000`} { // the last as commonPragmas
+	for _, pragma := range []string{`busy_timeout = 50`, `wal_checkpoint(TRUNCATE)`, `busy_timeout = 5000`} { // the last is the setting of commonPragmas
 		_, failed := conn.ExecContext(context.WithoutCancel(ctx), `PRAGMA `+pragma)
 		err = errors.Join(err, failed)
 	}

@@ -106,7 +106,7 @@ func TestSQLiteSettings(t *testing.T) {
 }
 
 // Waiting writes are committed in their order of precedence, whenever they came: outcomes before
-// sends, and last the writes for which nobody waits.
+// sends, and last the writes that no request waits for.
 func TestWriteTakesTurns(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		clock := &storetest.TestClock{At: storetest.Epoch}
@@ -177,8 +177,8 @@ func (s *slowly) Write(ctx context.Context, name string, precedence sqldb.Preced
 	})
 }
 
-// Old rows are deleted in transactions of a few rows each, as many as take 5 ms; of ten, where the
-// disk is slower. Between two of them the writer is free for four times as long.
+// Old rows are deleted in transactions of as many rows as take 5 ms, or of ten rows if the disk is
+// slower. Between two transactions the writer is free for four times as long.
 func TestDeleteAgedInSteps(t *testing.T) {
 	const fast, slow = 50 * time.Microsecond, time.Millisecond
 	tens := func(n int) []int { return slices.Repeat([]int{10}, n) }
@@ -219,7 +219,7 @@ func (fo forgetting) Read(ctx context.Context, name string, f func(sqldb.Tx) err
 		fo.DB.Write(ctx, name, sqldb.InOrder, func(q sqldb.Tx) error { return fo.DB.DeleteCountsOfHour(q, storetest.Epoch) }))
 }
 
-// If rows of an hour may have changed while they were read, the hour gets no counts at that time.
+// If rows of an hour may have changed while they were read, the hour is not counted then.
 func TestCountHoursLeavesWhatChanges(t *testing.T) {
 	f := newSQLiteFixture(t)
 	f.Ended(t, f.Intent(1), storetest.Sent)
@@ -236,7 +236,7 @@ func TestCountHoursLeavesWhatChanges(t *testing.T) {
 	}
 }
 
-// A commit that fails before it is written is known to have failed, and the writer works on. A
+// A commit that fails before it is written is known to have failed, and later writes succeed. A
 // deferred foreign key fails at the commit.
 func TestSQLiteFailedCommit(t *testing.T) {
 	f := newSQLiteFixture(t)
@@ -313,7 +313,7 @@ func TestSQLiteSharesCommits(t *testing.T) {
 	}
 }
 
-// No query of the flow reads a whole table.
+// Queries for sends, lists and exports use their index, and none reads a whole table.
 func TestSQLitePlans(t *testing.T) {
 	f := newSQLiteFixture(t)
 	db := f.Engine.(*DB)
@@ -443,7 +443,7 @@ func TestSQLiteErasesBesideSends(t *testing.T) {
 	inFlight := regexp.MustCompile("SCAN (json_each|f|r) ") // f: outbox, r: refunds
 	for _, statement := range kept.statements {
 		if strings.Contains(statement, "carrier_holds") {
-			continue // the numbers that carriers hold now are few rows
+			continue // only the numbers that carriers hold now have a row, so there are few
 		}
 		if plan := sqlitePlan(t, db, statement); strings.Contains(inFlight.ReplaceAllString(plan, ""), "SCAN ") {
 			t.Errorf("%s: %s", statement, plan)
@@ -482,7 +482,7 @@ func TestSQLiteActsAreOnlyAdded(t *testing.T) {
 	}, storetest.OnActs...) {
 		statement = strings.ReplaceAll(statement, `decode(repeat('02', 16), 'hex')`, `x'02020202020202020202020202020202'`)
 		if strings.Contains(statement, "ON CONFLICT") {
-			// without WHERE, SQLite takes ON CONFLICT for a join
+			// without WHERE, SQLite parses ON CONFLICT as the condition of a join
 			statement = strings.Replace(statement, " ON CONFLICT", " WHERE true ON CONFLICT", 1)
 		}
 		_, err := db.writer.Exec(statement)
@@ -493,9 +493,9 @@ func TestSQLiteActsAreOnlyAdded(t *testing.T) {
 	storetest.Equal(t, "masked", f.ListActs(t, store.AuditFilter{})[0].To, store.ErasedMask)
 }
 
-// The test reads the file itself and the files beside it, and not only the rows.
+// The test searches the bytes of the file and of the files beside it, not only the rows.
 func TestSQLiteKeepsNoTrace(t *testing.T) {
-	const who = 250 // the hash ends in it; the file has fewer pages, or a page's number could look like the hash
+	const who = 250 // the hash ends in this byte; the file has fewer pages, so no page number looks like the hash
 	clock, path := &storetest.TestClock{At: storetest.Epoch}, storetest.TempFile(t)
 	f := storetest.NewFixture(openSQLite(t, path, clock)).Clocked(storetest.Epoch, clock.Step)
 	for n := range 40 {

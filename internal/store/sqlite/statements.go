@@ -27,8 +27,8 @@ func OpenPool(dsn string, connections int) (*sql.DB, error) {
 	return db, nil
 }
 
-// positional has ? for each parameter, and their names in that order. For named ones the driver
-// would make a string of each name, and search for it, at every run.
+// positional has ? for each parameter, and their names in that order. With named parameters, the
+// driver would make a string of each name, and search for it, at every run.
 type positional struct {
 	sql   string
 	names []string
@@ -40,7 +40,7 @@ var (
 )
 
 // positionalText makes a parameter of LIMIT an expression: SQLite's planner reads the value of a
-// bare one, and would compile the statement again for each value.
+// bare parameter, and would compile the statement again for each value.
 func positionalText(statement string) positional {
 	if x, ok := positions.Load(statement); ok {
 		return x.(positional)
@@ -135,8 +135,8 @@ func mustRunUnprepared(text string) bool {
 	return strings.Contains(text, ";") || strings.HasPrefix(text, "PRAGMA")
 }
 
-// runPrepared also returns the statement, which goes to putStatement after use. If run fails, it is
-// closed.
+// runPrepared also returns the statement, which the caller passes to putStatement after use. If run
+// fails, the statement is closed.
 func runPrepared[T any](ctx context.Context, c *stmtCachingConn, text string,
 	run func(preparedStmt) (T, error),
 ) (out T, stmt preparedStmt, err error) {

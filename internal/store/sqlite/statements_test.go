@@ -41,7 +41,7 @@ func TestStatementsAreKept(t *testing.T) {
 	}
 	var before preparedStmt
 	conn(func(c *stmtCachingConn) {
-		storetest.Equal(t, "kept", len(c.idle), 1) // the INSERT that failed went
+		storetest.Equal(t, "kept", len(c.idle), 1) // the INSERT that failed was closed
 		before = c.idle[`SELECT count(*) FROM t`]
 	})
 	storetest.Must(db.Exec(`INSERT INTO t (n) VALUES ($1)`, 3))(t)
@@ -56,8 +56,8 @@ func TestStatementsAreKept(t *testing.T) {
 	})
 }
 
-// A statement may run within itself: each run has a prepared statement of its own, and one of these
-// is kept.
+// A statement may run while its own rows are read: each run has its own prepared statement, and one
+// of them is kept.
 func TestStatementWithinItself(t *testing.T) {
 	db, conn := onePool(t)
 	const three = `SELECT 1 UNION ALL SELECT 2 UNION ALL SELECT 3`
@@ -87,8 +87,8 @@ func TestStatementsAreBounded(t *testing.T) {
 	conn(func(c *stmtCachingConn) { storetest.Equal(t, "kept", len(c.idle), maxPreparedStatements) })
 }
 
-// Parameters are passed by their places, each time that a name stands in the statement; a text is
-// no parameter.
+// Parameters are passed by position, once for each place where the name stands in the statement. A
+// name in a quoted text is no parameter.
 func TestParametersByPlace(t *testing.T) {
 	db := openSQLite(t, storetest.TempFile(t), &storetest.TestClock{At: storetest.Epoch})
 	read := func(statement string, args sqldb.Args) ([]string, error) {
@@ -103,7 +103,7 @@ func TestParametersByPlace(t *testing.T) {
 	}
 }
 
-// Each of pointReads is the name of a read.
+// Each name in pointReads is that of a method.
 func TestPointReadsAreReads(t *testing.T) {
 	for name := range pointReads {
 		if _, found := reflect.TypeFor[*sqldb.DB]().MethodByName(name); !found {

@@ -58,11 +58,11 @@ func withCause(err error) error {
 }
 
 // LastSendCommit implements sqldb.Engine. It is nil: a Ping is cheap in SQLite, so health checks
-// Ping.
+// call Ping.
 func (db *DB) LastSendCommit() *sqldb.CommitTiming { return nil }
 
-// Ping implements sqldb.PerDatabase. It writes, since reading also works on a full disk: more pages
-// than a send needs, freed before the commit for the next send.
+// Ping implements sqldb.PerDatabase. It writes, because reading also works on a full disk. It adds
+// more pages than a send needs, and frees them before the commit for the next send.
 func (db *DB) Ping(ctx context.Context) error {
 	defer db.Observe(&ctx, "ping", "ping")()
 	return db.Engine.Write(ctx, "Ping", sqldb.InOrder, func(q sqldb.Tx) error {
