@@ -28,7 +28,7 @@ var (
 // nothingDone has the errors of faults without effect.
 var nothingDone = map[Fault]error{Down: errDown, Vague: errLost}
 
-// Stage is when in an access the hook is called.
+// Stage says when during an access the hook is called.
 type Stage int
 
 const (
@@ -40,9 +40,9 @@ const (
 // Asking, where no lock is held.
 type hook func(ctx context.Context, method string, at Stage) Fault
 
-// SetFault makes later calls fail as f says of the called method; nil ends that. A write asks once,
-// a read before each statement. Calls of f don't overlap, so f must neither call the store nor
-// wait: SetHook may.
+// SetFault makes later calls fail as f says of the called method; nil ends that. A write calls f
+// once, and a read calls it before each statement. Calls of f don't overlap, so f must neither call
+// the store nor wait. A hook of SetHook may do both.
 func (d *DB) SetFault(f func(method string) Fault) {
 	if f == nil {
 		d.SetHook(nil)
@@ -92,7 +92,7 @@ type engine struct {
 	db *DB
 }
 
-// Read asks the hook before each statement. It changes nothing, so Lost is Vague.
+// Read calls the hook before each statement. A read changes nothing, so Lost is the same as Vague.
 func (e engine) Read(ctx context.Context, method string, f func(sqldb.Tx) error) error {
 	ctx, cancel := store.WithCallTimeout(ctx)
 	defer cancel()

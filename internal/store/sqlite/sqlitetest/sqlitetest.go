@@ -37,9 +37,9 @@ func Open(t testing.TB, now func() time.Time) *DB {
 	return db
 }
 
-// New is Open for programs that aren't tests, which close the DB. It is a real SQLite with the
+// New is Open for programs that aren't tests, which must close the DB. It is a real SQLite with the
 // schema, statements and transactions of a file. But one connection writes and reads, so a read
-// under way blocks every other call. After Close, no goroutine of it runs.
+// under way blocks every other call. After Close, none of its goroutines runs.
 func New(now func() time.Time) (*DB, error) {
 	image, err := emptySchema()
 	if err != nil {
@@ -68,7 +68,7 @@ func (d *DB) Replica() *DB { return withFaults(d.pool, d.now) }
 // memoryPragmas let a rollback work as in a file, and sync nothing.
 const memoryPragmas = "_pragma=foreign_keys(1)&_pragma=journal_mode(MEMORY)&_pragma=synchronous(OFF)&_txlock=immediate"
 
-// openMemory has one connection. A second would be a second database.
+// openMemory has one connection. A second connection would open a second database.
 func openMemory() (*sql.DB, error) { return sqlite.OpenPool("file::memory:?"+memoryPragmas, 1) }
 
 // emptySchema is migrated once in a process; New copies the image.
@@ -84,7 +84,8 @@ var emptySchema = sync.OnceValues(func() (image []byte, err error) {
 	return serialize(pool)
 })
 
-// Image returns the bytes of a file, so that tests can search it for erased data.
+// Image returns the bytes that the database would have as a file, so that tests can search them for
+// erased data.
 func (d *DB) Image() ([]byte, error) { return serialize(d.pool) }
 
 // SetBack removes sends and verifications from an instant on, as a failover to a lagging standby
