@@ -387,9 +387,9 @@ func (c Config) BaseURL() string {
 	return c.PublicURL
 }
 
-// BehindProxy reports whether strangers come through a proxy, which may run on this machine: there
-// is a proxy to trust, or a public URL that is not this machine's. Then a request of this machine
-// may be a stranger's.
+// BehindProxy reports whether strangers come through a proxy, which may run on this machine. It
+// returns true if the settings name a trusted proxy, or a public URL that is not this machine's. In
+// that case, a request from this machine may be a stranger's.
 func (c Config) BehindProxy() bool {
 	u, err := url.Parse(c.PublicURL)
 	return len(c.TrustedProxies) > 0 || c.PublicURL != "" && (err != nil || !loopback.IsHost(u.Hostname()))
@@ -499,7 +499,8 @@ func (c Config) reachedByStrangers(a App) bool {
 // PagePurposes.
 func (a App) PurposesOfPage() []string { return append([]string{defaultName}, a.PagePurposes...) }
 
-// HasPage reports whether the app has a page. Each app has one if only this machine reaches it.
+// HasPage reports whether the app has a page. If only this machine reaches the service, each app
+// has a page.
 func (c Config) HasPage(a App) bool {
 	return c.Page.App != "" && (a.Name == c.Page.App || len(a.ReturnURLs) > 0 || c.Loopback() && len(c.TrustedProxies) == 0)
 }

@@ -176,7 +176,7 @@ func parseSecrets(path string, content []byte) (map[string]string, error) {
 
 func writeSecrets(path string, secrets map[string]string) error {
 	body := secretsFileHead
-	for _, s := range storedSecrets { // quotes show where a file was cut
+	for _, s := range storedSecrets { // the quotes show whether the end of the file is missing
 		if secrets[s.key] != "" {
 			body += fmt.Sprintf("%s: %q\n", s.key, secrets[s.key])
 		}

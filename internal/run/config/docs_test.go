@@ -133,8 +133,8 @@ func admits(r quota.Rule) string {
 	return s
 }
 
-// The documents name no variable that the service does not know, and tell clients to set none of
-// the service's. In a shell with a variable of either kind, the service does not start.
+// The documents name no variable that the service does not know. They don't tell clients to use a
+// variable of the service, because a client should have variables of its own.
 func TestDocumentsNameVariables(t *testing.T) {
 	asked := map[string]bool{}
 	for _, pattern := range []string{"*.md", "compose*.yaml", "docs/*.*", "docs/*/*.*", "deploy/*.*", "deploy/*/*.*"} {

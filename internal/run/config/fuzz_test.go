@@ -11,8 +11,8 @@ import (
 	"sendcode/quota"
 )
 
-// No file makes the loader panic. An accepted file keeps the promises on which others rely, and is
-// printed as a file that is accepted again.
+// No file makes the loader panic. An accepted file has the properties on which other packages rely.
+// It is printed as a file that is accepted again.
 func FuzzFile(f *testing.F) {
 	for _, seed := range []string{
 		"", read(f, "testdata/full.yaml"), "\xff", "trusted_proxies: [::1, 10.0.0.1/8]",

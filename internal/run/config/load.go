@@ -125,7 +125,7 @@ var checksByName = map[string]func(text string) string{
 	"ring":      checkSecretKeys, "index_key": checkIndexKey, "api_key": checkDefaultAppKey, "public_key": checkPublicKey,
 	"origins": checkOrigins, "webhook_secrets": checkWebhookSecrets,
 	"password": checkAdminPassword, "password_hash": checkAdminPasswordHash,
-	// A token that opens the console is long, and fits a header.
+	// A token opens the console, so it is long. It must fit into a header.
 	"token": patternCheck(`^[A-Za-z0-9._~+/=-]{20,1000}$`,
 		"must have at least 20 letters, digits or any of . _ ~ + / = - (RFC 6750)"),
 	"webhook_url": checkWebhookURL,
@@ -134,7 +134,7 @@ var checksByName = map[string]func(text string) string{
 	"hook_action": checkHookAction,
 	"title":       checkTitle, "language": checkLanguage, "origin": checkPageOrigin, "return_url": checkReturnURL,
 	"test_code": checkTestCode,
-	// Mistakes never repeat the value: people paste the key where its hash belongs.
+	// The messages never repeat the value, because people paste the key where its hash belongs.
 	"key_hash":   sha256Check("a key", "must be the 64 hexadecimal digits that `sendcode key` prints, not the key"),
 	"token_hash": sha256Check("a token", "must be the 64 hexadecimal digits of the token's SHA-256, not the token"),
 	"proxy":      networkCheck("would trust every client: each could choose the address that the rules count"),

@@ -46,7 +46,7 @@ type oauthClient struct {
 // exactly one of these keys.
 var credentials = []string{"client_secret_file", "client_secret_env"}
 
-// oauthWays has the keys that go with each way to a token.
+// oauthWays has, for each way to get a token, the other keys that may be given.
 var oauthWays = map[string][]string{
 	"tenant":               append(credentials, "client_id", "scope"),
 	"token_url":            append(credentials, "client_id", "scope"),

@@ -66,7 +66,7 @@ func (a Allowance) quotaRule(name string, scope quota.Scope) quota.Rule {
 // If the rule has none of the keys `window`, `per` and `days`, checkByQuota adds the text of the
 // parameter noWindow as a mistake.
 func (a Allowance) checkByQuota(p *document.Mapping, name, noWindow string) {
-	noDays := a.Days == 0 && p.Given["days"] != nil // quota would take 0 for a rule without days
+	noDays := a.Days == 0 && p.Given["days"] != nil // quota would treat 0 as a rule without days
 	var problems []error
 	if joined, wrong := quota.Validate([]quota.Rule{a.quotaRule(name, quota.Global)}).(interface{ Unwrap() []error }); wrong {
 		problems = joined.Unwrap()

@@ -59,7 +59,7 @@ func TestReserveOfTheBuiltInPolicy(t *testing.T) {
 		environ []string
 		reserve map[string]int
 		builtIn bool
-		reached []bool // the apps default and, if there is one, shop
+		reached []bool // whether strangers reach the app default and, if there is one, the app shop
 	}{
 		{"", nil, map[string]int{}, true, []bool{false}},
 		{public, nil, map[string]int{"hour": 1, "day": 2}, true, []bool{false, true}},

@@ -33,11 +33,11 @@ func (c Config) WithReloadable(next Config) Config {
 // an accident is likelier than a decision: a full disk, a failed template or an interrupted copy
 // leaves an empty file, or the beginning of one. A setting that is missing has its default. So
 // without this check such a file would refuse all keys, replace an operator's rules by the built-in
-// ones and end all stops. A restart takes every file.
+// ones and end all stops. A restart accepts any valid file.
 func (c Config) CheckNothingLost(next Config) error {
 	keys, nextKeys := c.configuredKeys(), next.configuredKeys()
 	lost := keys.lostIn(nextKeys)
-	cut := func() bool { // the file ends where the loaded one went on
+	cut := func() bool { // the file is only the beginning of the loaded one
 		rest, begins := strings.CutPrefix(c.fileText, strings.TrimRight(next.fileText, "\r\n"))
 		return begins && strings.TrimSpace(rest) != "" && (lost > 0 || !strings.ContainsAny(rest[:1], "\r\n"))
 	}
@@ -97,7 +97,7 @@ func (keys namedKeys) secret() int {
 	return keys.count(func(k appKey) bool { return k.Kind == SecretKeyKind })
 }
 
-// lostIn returns how many keys others lacks, both by name and by hash.
+// lostIn returns the number of keys whose name and hash are both missing in others.
 func (keys namedKeys) lostIn(others namedKeys) int {
 	hashes := map[[sha256.Size]byte]bool{}
 	for _, k := range others {
@@ -113,8 +113,8 @@ func (keys namedKeys) lostIn(others namedKeys) int {
 }
 
 // CheckKeptNames returns an error if the page or a hook names an app or a purpose that c does not
-// have. Load finds such a mistake in one file. A reload keeps the page and the hooks of the file
-// before, and takes the apps and purposes of the new file.
+// have. Load finds such a mistake in one file. But a reload keeps the page and the hooks of the old
+// file, and takes the apps and purposes of the new file.
 func (c Config) CheckKeptNames() error {
 	hasApp := func(name string) bool { return slices.ContainsFunc(c.Apps, func(a App) bool { return a.Name == name }) }
 	if c.Page.App != "" && !hasApp(c.Page.App) {

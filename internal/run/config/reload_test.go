@@ -52,8 +52,8 @@ func TestKeptNames(t *testing.T) {
 	}
 }
 
-// The generated key of the app default stays until an app has a key, and then nothing of it is
-// left.
+// The generated key of the app default stays until the app has another key for back ends. Then the
+// generated key ends, and with it the public key for pages on this machine.
 func TestReloadedKeys(t *testing.T) {
 	c := must(t, "")
 	_, err := c.LoadOrCreateSecrets(t.TempDir())

@@ -25,8 +25,8 @@ import (
 const purposeKindConfirm = "confirm"
 
 // Check implements document.checker: the policy must exist, a code for signing in must not live
-// long, and a code that confirms an address must have enough characters. The latter is private by
-// default: it lives long, and nobody waits for it.
+// long, and a code that confirms an address must have enough characters. By default, a code that
+// confirms an address is kept out of previews, because it lives long and nobody waits for it.
 func (p *purpose) Check(at *document.Mapping) {
 	addReference(at, "policy", "policy", p.PolicyName)
 	if p.Kind == purposeKindConfirm && at.Given["notify"] == nil {
@@ -56,7 +56,7 @@ func (k *appKey) Check(p *document.Mapping) {
 	case pageKeyID:
 		p.AddMistake("id", "is reserved for the key of the service's own page; choose another")
 	}
-	if n := p.Given["scopes"]; n != nil && len(n.Content) == 0 { // an empty list would look like no scope, and mean all
+	if n := p.Given["scopes"]; n != nil && len(n.Content) == 0 { // an empty list looks as if it allowed nothing, but would allow everything
 		p.AddMistake("scopes", "is an empty list; leave it out to allow all scopes")
 	}
 	if k.Kind == publicKeyKind && len(k.Scopes) > 0 {
@@ -174,7 +174,7 @@ const maxTestRecipients = 20
 // and without dots, the same hash. But the code of a test recipient must be valid for exactly one
 // address.
 func (l *loader) checkTestRecipients() {
-	c, key := l.config, []byte("any key, to compare with only") // addresses that folding makes one have equal hashes
+	c, key := l.config, []byte("any key, to compare with only") // addresses that folding merges have equal hashes
 	if len(c.TestRecipients) > maxTestRecipients {
 		l.root.AddMistake("test_recipients", "must have at most %d entries", maxTestRecipients)
 	}
@@ -212,9 +212,9 @@ func (l *loader) normalizeFolding() {
 }
 
 // readDisposableDomains reads the file of domains with disposable addresses. The program has no
-// list of its own, since such a list ages quickly. Public lists are made by strangers: a line that
-// cannot be a domain would match no address, so it is skipped, and a warning tells of it. A file
-// whose lines are all unreadable is no list, and a mistake.
+// list of its own, since such a list ages quickly. Public lists are made by strangers. A line that
+// cannot be a domain would match no address, so it is skipped, and a warning mentions it. If no
+// line can be a domain, the file is not a list, and that is a mistake.
 func (l *loader) readDisposableDomains() {
 	c := l.config
 	if c.DisposableFile == "" {

@@ -138,7 +138,7 @@ func (c SMSCarrier) Open() sms.Carrier {
 // Polled reports whether the service asks the carrier for the outcome of messages.
 func (c SMSCarrier) Polled() bool { return c.Settings.CanBePolled() }
 
-// maxCarriers bounds how many carriers one message may be tried at.
+// maxCarriers is the highest number of carriers, all of which may be tried for one message.
 const maxCarriers = 20
 
 // Check implements document.checker: carriers, countries and spend fit each other.
@@ -249,9 +249,9 @@ func checkPageHost(text string) string {
 		"must be only the page's host, in lower case, such as shop.example")
 }
 
-// checkPublicURL returns the problem with the service's own address, or "". A path is one: the
-// service answers at the root of its host, so its files, and the addresses to which it sends
-// browsers, would be elsewhere than its links.
+// checkPublicURL returns the problem with the service's own address, or "". The address must not
+// have a path. The service answers at the root of its host, so links with the path would not lead
+// to its pages and files.
 func checkPublicURL(text string) string {
 	problem := loopback.URLProblem(text)
 	if problem != "" {

@@ -58,7 +58,8 @@ func splitURL(text string) (urlParts, bool) {
 	return p, true
 }
 
-// parseURL splits a URL and makes the checks that all URLs share. problem is "" if all pass.
+// parseURL splits a URL and makes the checks that all URLs share. If all checks pass, problem is
+// "".
 func parseURL(text string) (p urlParts, problem string) {
 	p, ok := splitURL(text)
 	if !ok {
@@ -70,7 +71,7 @@ func parseURL(text string) (p urlParts, problem string) {
 	} else if password == maskStars || strings.Contains(query.Encode(), "="+url.QueryEscape(maskStars)) {
 		return p, problemStillMasked
 	}
-	// Postgres takes no NUL in a name or password
+	// Postgres accepts no NUL in a name or password.
 	if decoded, err := url.PathUnescape(p.userinfo); err != nil || strings.ContainsRune(decoded, 0) {
 		return p, problemUnreadableURL
 	}
@@ -210,7 +211,7 @@ func validHosts(hosts string) bool {
 	return true
 }
 
-// hostNamePattern is a host name, underscores admitted.
+// hostNamePattern matches a host name, which may also have underscores.
 var hostNamePattern = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9_.-]{0,252})$`)
 
 // checkAddr returns the problem with a host:port, or "". An empty host means every interface; port

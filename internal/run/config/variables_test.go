@@ -15,8 +15,8 @@ var outside = []string{
 	"SENDCODE_ORIGINS=https://shop.example, https://www.shop.example",
 }
 
-// Beside its addresses, a deployment needs only the variables that `sendcode key --kind env`
-// prints. Load accepts them.
+// In addition to the variables in outside, a deployment needs only those that `sendcode key --kind
+// env` prints. Load accepts them.
 func TestOnlyVariables(t *testing.T) {
 	environ := slices.Concat(outside, strings.Fields(GenerateSecretVariables()), []string{
 		"PORT=10000",

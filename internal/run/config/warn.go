@@ -139,7 +139,7 @@ func (c *Config) warnOfApps(now time.Time, add func(when bool, format string, ar
 func (c *Config) warnOfReserves(add func(when bool, format string, args ...any)) {
 	for _, name := range slices.Sorted(maps.Keys(c.Policies)) {
 		purposes := c.purposesWithPolicy(name)
-		reached := slices.IndexFunc(c.Apps, func(a App) bool { // a public key reaches every purpose, a page the default purpose and its own
+		reached := slices.IndexFunc(c.Apps, func(a App) bool { // a public key reaches all purposes; a page reaches some
 			return len(purposes) > 0 && a.hasPublicKey() ||
 				c.reachedByStrangers(a) && slices.ContainsFunc(a.PurposesOfPage(), func(p string) bool {
 					return slices.Contains(purposes, p)

@@ -20,7 +20,7 @@ type webhookSettings struct {
 	// `verification.expired`, `verification.canceled`, `verification.locked`,
 	// `verification.reported`, `conversion.low`, `conversion.recovered`.
 	Events  []string `yaml:"events,omitempty" oneof:"send.sent send.failed send.unknown send.bounced send.delivered send.undelivered verification.approved verification.expired verification.canceled verification.locked verification.reported conversion.low conversion.recovered" unique:"yes"`
-	Secrets []Secret `yaml:"-"` // of SENDCODE_WEBHOOK_SECRETS; one, or two while they are exchanged
+	Secrets []Secret `yaml:"-"` // of SENDCODE_WEBHOOK_SECRETS; one, or two while a new one replaces the old one
 }
 
 // webhookEvents are all events that a webhook can report (store.EventTypes).
