@@ -162,7 +162,7 @@ func TuneGC(options ...memlimit.Option) {
 	}
 }
 
-// New opens the ports. If it fails, it closes what it opened.
+// New builds the service and opens its ports. If it fails, it closes everything that it has opened.
 func New(ctx context.Context, cfg config.Config, logger *slog.Logger) (*App, error) {
 	return newWithClock(ctx, cfg, logger, time.Now)
 }

@@ -42,7 +42,7 @@ func (c *databaseClock) Now() time.Time {
 
 // measure reads the database's clock. Because the answer takes some time, the reading is uncertain
 // by that time. If the present estimate is within this uncertainty, measure keeps the estimate, so
-// that the time does not jump to and fro.
+// that the time does not jump back and forth.
 func (c *databaseClock) measure(ctx context.Context) error {
 	askedAt := c.localNow()
 	at, err := c.read(ctx)

@@ -15,10 +15,10 @@ import (
 	"sendcode/internal/kit/servertest"
 )
 
-// Clients without a key may send anything, and read nothing: each of their connections holds less
-// than a tenth of a MB of this process. That is the sum of the heap and the stacks after a
-// collection. It includes the test's own ends of the connections. The night tries all kinds, and
-// 1,000 connections of each.
+// Whatever a client without a key sends, and even if it reads no answer, each of its connections
+// holds less than a tenth of a MB of this process. That is the sum of the heap and the stacks after
+// a collection. It includes the test's own ends of the connections. The nightly test tries all
+// kinds of connections, and 1,000 of each.
 func TestConnectionsOfStrangersHoldLittleMemory(t *testing.T) {
 	servertest.SkipUnderRace(t)
 	a, rest := startForStrangers(t)
@@ -38,7 +38,7 @@ func startForStrangers(t *testing.T) (a *App, rest int) {
 	little := func(fd uintptr) { _ = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_SNDBUF, 1) }
 	port, err := a.listeners[0].Listener.(syscall.Conn).SyscallConn()
 	servertest.OK(t, err)
-	servertest.OK(t, port.Control(little)) // accepted connections have it, too: an answer that is not read soon blocks
+	servertest.OK(t, port.Control(little)) // accepted connections inherit this, so an unread answer soon blocks the service
 	a.serveUntilTheEnd(t)
 	<-time.After(time.Second) // the service's own start
 	return a, runtime.NumGoroutine()
@@ -112,7 +112,7 @@ func strangersBytes() []strangersConn {
 // strangersConn has the bytes that a stranger sends on a connection.
 type strangersConn struct{ name, text string }
 
-// padded returns a body of a length.
+// padded extends a body to a length.
 func padded(body string, length int) string { return body + strings.Repeat("&", length-len(body)) }
 
 // holdsLittle opens connections at an address, writes the text on each, and measures how much more

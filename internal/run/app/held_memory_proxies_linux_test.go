@@ -9,10 +9,11 @@ import (
 	"sendcode/internal/kit/servertest"
 )
 
-// manyConns is how many connections of each kind the night opens.
+// manyConns is how many connections of each kind these tests open.
 const manyConns = 1000
 
-// The same of all kinds.
+// TestConnectionsOfStrangersHoldLittleMemory opens connections of some kinds. This test opens
+// connections of all kinds.
 func TestConnectionsOfStrangersOfAllKindsHoldLittleMemory(t *testing.T) {
 	servertest.SkipUnderRace(t)
 	a, rest := startForStrangers(t)

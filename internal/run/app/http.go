@@ -205,7 +205,7 @@ func (a *App) addRoutes() error {
 	return nil
 }
 
-// registerAuthHooks adds the routes by which auth servers have the service send their codes.
+// registerAuthHooks adds the routes that auth servers call to have their codes sent.
 func (a *App) registerAuthHooks(e *echo.Echo) {
 	var all []authhooks.Hook
 	for _, h := range a.cfg.Hooks {

@@ -50,7 +50,7 @@ type keyCheck struct {
 	reason *server.HealthReason // nil: all is well
 }
 
-// vaultOf leaves the keys of the data directory alone.
+// vaultOf does not read the keys in the data directory.
 func vaultOf(cfg config.Config) keys.Vault {
 	ring, err := keys.Parse(cfg.SecretKeys.Reveal())
 	if err != nil {
@@ -143,9 +143,9 @@ func (k *keyCheck) findMissing(ctx context.Context) (more bool, err error) {
 	return k.findMissingInRows(ctx, codes)
 }
 
-// findMissingInRows looks for missing keys in the next sealed rows, and records them together with
-// codes, which unexpired codes need. If there are none, more is true as long as sealed rows are
-// still unread.
+// findMissingInRows looks for missing keys in the next sealed rows. It records them together with
+// the missing keys in codes, which unexpired codes need. If no key is missing, more is true as long
+// as sealed rows are still unread.
 func (k *keyCheck) findMissingInRows(ctx context.Context, codes []string) (more bool, err error) {
 	missing, more, err := k.missingInNextRows(ctx)
 	if err != nil {

@@ -48,8 +48,9 @@ func (k *keyed) process(ring, index string) *keyCheck {
 	}
 }
 
-// writes adds a code that is valid for ten minutes. A process with this ring writes it in the week
-// of this letter. writes returns the ID.
+// writes adds the row of a code that is valid for ten minutes and is sealed with this ring. It
+// returns the code's ID. The ID begins with the letter week, because rows are read in the order of
+// their IDs.
 func (k *keyed) writes(week, ring string) string {
 	k.Helper()
 	k.n++
@@ -147,7 +148,7 @@ func TestAKeyBecomesKnown(t *testing.T) {
 	k.looks(c, "k3")
 }
 
-// A process takes itself out if another database has replaced its own.
+// A process becomes unready if another database has replaced its own.
 func TestADatabaseOfOtherKeysAppears(t *testing.T) {
 	k := newKeyed(t)
 	k.looks(k.process(k1, "i"), "")

@@ -110,7 +110,7 @@ func (a *App) pools() []store.PoolStats {
 const (
 	slowStatementThreshold = 250 * time.Millisecond
 	slowLogEvery           = 10 * time.Second // between two lines about slow statements of one name
-	slowTillLog            = 3                // slow statements of one name; fewer may come from other programs' load
+	slowTillLog            = 3                // slow statements of one name; fewer may be caused by the load of other programs
 )
 
 type statementObserver struct {

@@ -157,7 +157,7 @@ func (a *App) redisPinger() func(context.Context) (struct{}, error) {
 	}
 }
 
-// redisReason returns why Redis doesn't decide.
+// redisReason returns why the limiter in Redis can't decide, or nil if err is nil.
 func redisReason(err error) *server.HealthReason {
 	switch {
 	case err == nil:

@@ -35,7 +35,7 @@ type databaseProbe struct {
 
 	mu           sync.Mutex
 	pingedAt     time.Time            // when the last ping began
-	waits        bool                 // for that ping's answer
+	waits        bool                 // whether that ping has no answer yet
 	misses       int                  // failed pings in a row without a known reason
 	wroteAt      time.Time            // when a write last succeeded
 	late         int                  // how many writes took slowWriteThreshold or more since a write last took less than half of it
@@ -199,11 +199,11 @@ func (p *databaseProbe) exchangeHeartbeats(ctx context.Context) {
 	p.lastBeat = beat
 }
 
-// heartbeats tell that another replica can write to the database.
+// heartbeats show whether another replica can write to the database.
 type heartbeats interface {
 	Write(context.Context) error
-	// Read returns the last heartbeat, each of which has another value, or noHeartbeat if it has
-	// expired or none was written.
+	// Read returns the last heartbeat, or noHeartbeat if it has expired or none was written. No two
+	// heartbeats have the same value.
 	Read(context.Context) (string, error)
 }
 

@@ -53,7 +53,7 @@ func (p *played) Read(context.Context) (string, error) {
 	return fmt.Sprint(p.beat.Load()), nil
 }
 
-// word returns the word of a reason, with a ! if it takes the replica out; "" for none.
+// word returns the word of a reason, with a ! if the reason makes the replica unready; "" for none.
 func word(r *server.HealthReason) string {
 	switch {
 	case r == nil:
@@ -64,8 +64,8 @@ func word(r *server.HealthReason) string {
 	return r.Word
 }
 
-// An error that the database server itself reports counts at once. If no answer comes, three tries
-// are needed.
+// An error that the database server itself reports counts at once. Without an answer, three pings
+// must fail.
 func TestReasonsOfTheDatabase(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		for _, c := range []struct {

@@ -60,8 +60,8 @@ func TestTheIDOfThePagesKey(t *testing.T) {
 	}
 }
 
-// An app with a page has a key of the page, for what the page offers. On this machine all apps have
-// a page, otherwise only apps from which people are sent to the page.
+// An app with a page has a key for its page, which allows what the page offers. On this machine all
+// apps have a page. Otherwise only apps that send people to the page have one.
 func TestWhichAppsHaveAPage(t *testing.T) {
 	const apps = "apps: [{name: shop, return_urls: ['https://shop.example/'], page_purposes: [gift]}, {name: gym}]\npurposes: {gift: {}}\n"
 	has := func(cfg config.Config, want string) {
@@ -86,7 +86,7 @@ func TestWhichAppsHaveAPage(t *testing.T) {
 
 const longLife = "purposes: {x: {kind: confirm, ttl: 24h, code: {length: 8}}}"
 
-// The longest life in the file is the store's.
+// The longest life that the settings allow is store.MaxCodeLife.
 func TestTheLongestLife(t *testing.T) {
 	if life := loadConfig(t, longLife).PolicySet(time.Now()).LongestCodeLife(); life != store.MaxCodeLife {
 		t.Errorf("a code lives %v, and the store thinks of %v", life, store.MaxCodeLife)
@@ -122,8 +122,8 @@ func TestPrefixWatch(t *testing.T) {
 	}
 }
 
-// A secret key is generated only on loopback. Beside it there is a public key for pages on this
-// machine, which stays the same after each start.
+// A secret key is generated only on loopback. With it there is a public key for pages on this
+// machine, which stays the same at each start.
 func TestAPublicKeyForPagesOnThisMachine(t *testing.T) {
 	public := func(dir string, environ ...string) api.Keys {
 		t.Helper()

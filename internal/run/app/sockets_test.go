@@ -54,7 +54,7 @@ func TestStopAnswersAcceptedConnections(t *testing.T) {
 	}
 }
 
-// A start on a port that another program has says how to choose another one.
+// If another program has the port, the error of the start says how to choose another port.
 func TestTakenPort(t *testing.T) {
 	other, err := net.Listen("tcp", "127.0.0.1:0")
 	servertest.OK(t, err)

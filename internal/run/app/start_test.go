@@ -73,7 +73,7 @@ func TestReadyOnlyWithItsRoutes(t *testing.T) {
 // /readyz names the failed part only on the console's own port, for an admin token, and to programs
 // on this machine, unless strangers come through a proxy. A proxy on this machine that adds no
 // header, such as a forwarder of TCP, passes on requests that look like this machine's, with a Host
-// that the stranger chose. A stranger reads one word.
+// that the stranger chose. A stranger gets only one word.
 func TestStrangersReadOneWordOfReadiness(t *testing.T) {
 	const token = "admin-token-of-a-test-0123456789"
 	for setting, behindProxy := range map[string]bool{

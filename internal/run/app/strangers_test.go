@@ -47,7 +47,7 @@ type refusal struct {
 	test    string            // the test that tries the row, as path and name, if this test does not
 }
 
-// Roomy policies, so that only the rule of the row refuses.
+// These policies are so roomy that only the rule of the row refuses.
 const (
 	roomyRules = "policies: {default: [{name: person, scope: recipient, limit: 200, window: 24h, reserve: 50}"
 	roomy      = roomyRules + "]}"
@@ -60,7 +60,7 @@ sms:
   carriers: [{name: twilio, type: twilio, account: AC00000000000000000000000000000001, secret_env: CARRIER_TOKEN, service: MG00000000000000000000000000000002, prices: {default: 1}}]
 `
 
-// whatRefuses has all refusals that depend on what other callers did. TestEveryRefusalHasARow
+// whatRefuses has all refusals that depend on the actions of other callers. TestEveryRefusalHasARow
 // compares it with the lists in the code.
 var whatRefuses = []refusal{
 	{
@@ -380,8 +380,8 @@ const (
 	tooLate    = "Messages of this channel go out slowly just now: the code would arrive too late."
 )
 
-// reasons tell refusals of the same kind apart. For each kind they say in which files of internal
-// the reasons stand, and the pattern that finds them.
+// reasons is for kinds of refusals that have several reasons. For each kind it has the files below
+// internal that contain the reasons, and the pattern that finds them.
 var reasons = map[string][2]string{
 	"unavailable":        {"http/server/*.go", `unavailableProblem\("([^"]+)"`},
 	"delivery-failed":    {"*/*.go */*/*.go", `\bReason[A-Z]\w+ += "(\w+)"`},
@@ -398,7 +398,7 @@ var ofTheRequest = []string{
 	"delivery-failed/template", "delivery-failed/unreadable", "delivery-failed/no_answer", "delivery-failed/internal",
 	"delivery-failed/erased", "delivery-failed/blocked", "delivery-failed/ended", "delivery-failed/country_not_served",
 	"delivery-failed/voip", "delivery-failed/disposable",
-	// These are of proofs and administrators.
+	// These concern proofs and administrators.
 	"caller-checks", "checked-here", "key-of-other-code", "not-done", "proof-redeemed", "erased", "too-many-attempts",
 }
 

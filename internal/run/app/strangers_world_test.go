@@ -251,8 +251,8 @@ func (w *world) newestCode(to string) (newest string) {
 	return newest
 }
 
-// refusedBy names what refused a send: the problem, and the scope of the rule or the reason of the
-// failure. It returns "" if the mail server or the carrier accepted the message.
+// refusedBy says why a send was refused: the problem, and the scope of the rule or the reason of
+// the failure. It returns "" if the mail server or the carrier accepted the message.
 func (w *world) refusedBy(a reply) string {
 	w.Helper()
 	switch slug := a.slug(); {
@@ -286,8 +286,8 @@ func (w *world) scopeOf(rule string) string {
 	return rule // policy.CarrierName
 }
 
-// refusalOf makes an honest caller ask for a code and enter it. It returns what refused the caller;
-// "" if nothing did.
+// refusalOf makes an honest caller ask for a code and enter it. It returns the refusal, or "" if
+// there was none.
 func (w *world) refusalOf(c caller) string {
 	w.Helper()
 	if c.kind == "public" {
@@ -322,8 +322,7 @@ func untilRefused(ask func(w *world, n int) reply) func(*world) {
 	return func(w *world) { w.spend(ask) }
 }
 
-// untilFailuresRefuse returns a function that spends sends to the person while the mail server
-// answers with answer.
+// untilFailuresRefuse is untilRefused with toPerson, while the mail server gives this answer.
 func untilFailuresRefuse(answer func(context.Context) error) func(*world) {
 	return func(w *world) {
 		w.spend(func(w *world, n int) reply {

@@ -112,9 +112,9 @@ func (a *App) receiptSources() outbox.ReceiptSources {
 	return a.carriers
 }
 
-// Delays between a message and its first receipt poll, which asks the carrier for the message's
-// receipt. The delay is long if the carrier usually posts the receipt, so that a poll is seldom
-// needed.
+// These are the delays between a message and its first receipt poll, which asks the carrier for the
+// message's receipt. The delay is long if the carrier usually posts the receipt, so that a poll is
+// seldom needed.
 const (
 	earlyReceiptPollDelay = 30 * time.Second
 	lateReceiptPollDelay  = 10 * time.Minute

@@ -25,8 +25,8 @@ const (
 	maxLoggedCause = 300
 )
 
-// openTraces opens the traces if the environment requests them. As the first step of the start, it
-// has them closed last, so that they export the spans that other parts make while they close.
+// openTraces opens the traces if the environment requests them. It is the first step of the start,
+// so the traces are closed last, and export the spans that other parts make while they close.
 func (a *App) openTraces(ctx context.Context) error {
 	lines := logs.Throttle{Every: exportLogEvery}
 	notExported := func(err error) {

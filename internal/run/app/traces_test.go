@@ -10,7 +10,8 @@ import (
 	"sendcode/quota"
 )
 
-// Package gates makes no second limiter beside one in this process. This also holds with traces.
+// If the limiter is in this process, package gates makes no second one, even if the limiter is
+// traced.
 func TestTraceCoreKeepsTheLimiterInProcess(t *testing.T) {
 	a := &App{traces: &traces.Traces{}}
 	if !gates.InProcess(a.traceCore(core.Dependencies{Limiter: quota.NewMemory(time.Now)}).Limiter) {

@@ -10,8 +10,8 @@ const nextVersion = "0.1.0"
 // nextVersion, "-dev+" and the commit.
 var version string
 
-// Version is, for example, "0.1.0" at a tag, and "0.1.0-dev+" and the commit between tags. If the
-// build doesn't know the commit, it is "0.1.0-dev".
+// Version returns, for example, "0.1.0" at a tag, and "0.1.0-dev+" and the commit between tags. If
+// the build doesn't know the commit, it returns "0.1.0-dev".
 func Version() string {
 	if version != "" {
 		return version

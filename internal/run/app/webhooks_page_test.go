@@ -11,8 +11,8 @@ import (
 	"sendcode/internal/run/app/apptest"
 )
 
-// The lines in docs/webhooks.md equal the code of the receivers here. These refuse events that are
-// not signed for them.
+// The Go code in docs/webhooks.md equals that of the tests' receiver. The receiver refuses events
+// that are not signed for it.
 func TestThePageOfWebhooksShowsThisReceiver(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile("../../../docs/webhooks.md")

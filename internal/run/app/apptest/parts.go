@@ -38,8 +38,7 @@ func OnOwnPostgres(t *testing.T) *Stack {
 	return onParts(t, postgres, postgres.URL())
 }
 
-// OnDatabase is OnRealParts on a database that the caller started, of which the Stack knows nothing
-// but its URL.
+// OnDatabase is OnRealParts on a database that the caller started. The Stack has only its URL.
 func OnDatabase(t *testing.T, url string) *Stack { t.Helper(); return onParts(t, nil, url) }
 
 var (
@@ -100,7 +99,7 @@ func (s *Stack) PutOn(disk *servertest.Disk) *Stack {
 // Dump returns all that the database has, as SQL.
 func (s *Stack) Dump() string {
 	s.Helper()
-	// pg_dump knows no such parameters
+	// pg_dump does not accept these parameters.
 	return s.Postgres.Dump(s.T, strings.TrimSuffix(s.Env["SENDCODE_DATABASE_URL"], onPostgres()))
 }
 

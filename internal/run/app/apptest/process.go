@@ -152,8 +152,8 @@ func (p *Process) Kill() {
 	_ = p.Cmd.Wait()
 }
 
-// Freeze stops the process, as a hypervisor does that takes its processor away, and returns when
-// all its threads stand still. SIGCONT lets the process go on.
+// Freeze stops the process, as a hypervisor does when it takes the processor away. It returns when
+// all threads of the process stand still. SIGCONT lets the process go on.
 func (p *Process) Freeze(t *testing.T) {
 	t.Helper()
 	Must(t, p.Cmd.Process.Signal(syscall.SIGSTOP))

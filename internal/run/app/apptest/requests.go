@@ -94,14 +94,15 @@ const (
 const LongRules = "    - {name: short, scope: recipient, limit: 1, window: 300s}\n" +
 	"    - {name: hour, scope: recipient, limit: 5, window: 1h}\n    - {name: day, scope: recipient, limit: 10, window: 24h}\n"
 
-// These are keys of browsers for the app default, and the keys of the other app, of Tenants.
+// PublicKey is a browser's key of the app default. AnotherKey is the secret key of the other app.
+// Tenants adds them to the settings.
 const (
 	PublicKey  = "pk_0123456789abcdefghijABCDEFGHIJ"
 	AnotherKey = "sk_anotherappsabcdefghijABCDEFGHI"
 )
 
-// Tenants adds a browser's key to the app default, and another app with a secret key. Its rules
-// have such high limits that they refuse nothing.
+// Tenants adds a browser's key to the app default, and another app with a secret key. It sets rules
+// with such high limits that they refuse nothing.
 func (s *Stack) Tenants() *Stack {
 	s.Helper()
 	return s.Write(fmt.Sprintf(`policies: {default: [{name: hour, scope: recipient, limit: 10000, window: 1h}]}

@@ -86,7 +86,7 @@ func newStack(t *testing.T) *Stack {
 	return s.Write("")
 }
 
-// Write writes the configuration file, in which Token is an owner's.
+// Write writes the configuration file, and adds Token to it as the token of an owner.
 func (s *Stack) Write(content string) *Stack {
 	s.Helper()
 	tokens := fmt.Sprintf("\nadmin: {tokens: [{id: tests, role: owner, sha256: %x}]}\n", sha256.Sum256([]byte(Token)))
@@ -125,8 +125,8 @@ func (s *Stack) environ() []string {
 	return environ
 }
 
-// Config loads the configuration as a replica does. With it, a start waits for its parts, as by
-// default.
+// Config loads the configuration as a replica does. A replica with this configuration waits for its
+// parts when it starts.
 func (s *Stack) Config() config.Config {
 	s.Helper()
 	cfg, err := config.Load(s.environ(), os.ReadFile)
@@ -219,7 +219,7 @@ type Answer struct {
 // Problem returns the kind of problem that the answer is: the last segment of its type.
 func (a Answer) Problem() string { return path.Base(a.Type) }
 
-// VerificationBody is all that the JSON of answers may have.
+// VerificationBody has all members that the JSON of answers may have.
 type VerificationBody struct {
 	ID                string
 	Status            json.RawMessage

@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// selectorPattern is one or more labels of a domain name (RFC 6376 section 3.1).
+// selectorPattern matches one or more labels of a domain name (RFC 6376 section 3.1).
 var selectorPattern = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?(\.[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?)*$`)
 
 // ValidateSelector returns an error unless the text is a DKIM selector.

@@ -11,7 +11,7 @@ import (
 	"sendcode/internal/deliver/delivery/mailserver"
 )
 
-// resolver is the part of a [net.Resolver] that the doctor asks.
+// resolver has the methods of a [net.Resolver] that the doctor calls.
 type resolver interface {
 	LookupTXT(ctx context.Context, name string) ([]string, error)
 	LookupHost(ctx context.Context, host string) ([]string, error)

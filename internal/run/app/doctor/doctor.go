@@ -125,7 +125,7 @@ func (d *doctor) checkDatabase(ctx context.Context) (string, error) {
 		return "", err
 	}
 	defer func() { _ = db.Close() }()
-	if err := db.Ping(ctx); err != nil { // sent first: the checks that read data may use up the time
+	if err := db.Ping(ctx); err != nil { // comes first, because the checks that read data may use up the time
 		return "", err
 	}
 	if why, err := db.AuditWeakness(ctx); err == nil && why != "" {

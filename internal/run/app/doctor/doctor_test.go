@@ -211,8 +211,8 @@ func TestDoctorTriesEachKindOfToken(t *testing.T) {
 }
 
 // The doctor posts a bounce mail to the running service with the secret of the settings. The
-// service records nothing of it. Each answer but 204 is a fault. That the service does not run is
-// no fault.
+// service records nothing of it. Each answer but 204 is a fault. It is no fault if the service does
+// not run.
 func TestDoctorTriesBounceMails(t *testing.T) {
 	t.Parallel()
 	s := embedded(t)
@@ -412,8 +412,8 @@ func TestDoctorReadsSenderRecordsAsReceiversDo(t *testing.T) {
 	}
 }
 
-// The doctor contacts only the configured servers and the DNS. It warns of a generated key, since
-// behind a proxy that adds no header others could use the key.
+// The doctor contacts only the configured servers and the DNS. It warns of a generated key, because
+// other machines could use the key through a proxy that adds no header.
 func TestDoctorWithNothingConfigured(t *testing.T) {
 	t.Parallel()
 	s := embedded(t)

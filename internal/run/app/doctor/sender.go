@@ -16,8 +16,8 @@ import (
 	"sendcode/internal/deliver/delivery/mailserver"
 )
 
-// nobodysAddress sends no mails (RFC 5737). So the result of SPF for it is the result for any
-// stranger's address.
+// nobodysAddress is reserved for documentation (RFC 5737), so no mail comes from it. SPF has the
+// same result for it as for any stranger's address.
 var nobodysAddress = net.ParseIP("192.0.2.1")
 
 // checkSPF reports whether receivers can evaluate the SPF record of a domain, and whether it

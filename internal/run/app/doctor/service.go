@@ -35,9 +35,9 @@ func (d *doctor) checkService(ctx context.Context) {
 	}
 }
 
-// AskReadiness returns the status and body of /readyz of the service at a host and port. With a
-// token of administrators, which only this machine gets, the body has the reasons, also behind a
-// proxy.
+// AskReadiness returns the status and body of /readyz of the service at a host and port. The admin
+// token is sent only to this machine. With a token the body has the reasons, even if the service is
+// behind a proxy.
 func AskReadiness(ctx context.Context, addr, token string) (status int, body string, err error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+addr+"/readyz", nil)
 	if err != nil {
