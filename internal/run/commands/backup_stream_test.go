@@ -49,9 +49,9 @@ func sparse() io.Reader {
 	return bytes.NewReader(bytes.ReplaceAll(raw, []byte("NUL.sparse."), []byte("GNU.sparse.")))
 }
 
-// An archive that a running service wrote is a whole service again. One that was cut or changed is
-// refused, and leaves nothing; one that was not taken to the end, or was interrupted, is not
-// recorded as a backup.
+// An archive that a running service wrote can be restored as a whole service. An archive that was
+// cut or changed is refused, and leaves no file. A backup is not recorded if its reader went away
+// or if it was interrupted.
 func TestBackupStream(t *testing.T) {
 	t.Parallel()
 	s := apptest.Embedded(t).Policy("    - {name: hour, scope: recipient, limit: 1, window: 1h}\n").Start(1)
@@ -191,14 +191,13 @@ func TestBackupStream(t *testing.T) {
 
 type writerFunc func([]byte) (int, error)
 
-// Write implements io.Writer.
 type readerFunc func([]byte) (int, error)
 
 func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
 
 func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
 
-// failingWriter is a reader that has gone.
+// failingWriter is a pipe whose reader is gone. Each write fails with err.
 type failingWriter struct{ err error }
 
 // Write implements io.Writer.

@@ -152,7 +152,7 @@ func Install(i Installation, in io.Reader, out io.Writer) error {
 	if _, err := config.Load(append(slices.Clone(secrets), "SENDCODE_CONFIG_YAML="+flow), read); err != nil {
 		return err
 	}
-	if i.atGoogle() { // Load lets a credential of systemd be away
+	if i.atGoogle() { // Load accepts that a credential of systemd is missing
 		if _, err := os.ReadFile(i.Account); err != nil {
 			return fmt.Errorf("service_account_file: %w", err)
 		}
@@ -293,7 +293,7 @@ func createFiles(root string, files []installed) error {
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 			return err
 		}
-		// This holds with any umask, and also if the folder was there.
+		// This sets the mode with any umask, and also for a folder that existed before.
 		if mode := map[string]os.FileMode{"secrets": 0o700, "etc/sendcode": 0o755}[filepath.Dir(f.name)]; mode != 0 {
 			if err := os.Chmod(filepath.Dir(path), mode); err != nil {
 				return err

@@ -9,7 +9,7 @@ import "os"
 // size of a disk.
 func Space(string) (free, size float64, ok bool) { return 0, 0, false }
 
-// OfOwnGroup returns false, as SameOwner.
+// OfOwnGroup returns false: on these systems this package does not know the groups of files.
 func OfOwnGroup(os.FileInfo) bool { return false }
 
 // SameOwner returns true: on these systems this package does not know the owners of files.

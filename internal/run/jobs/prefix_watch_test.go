@@ -130,8 +130,8 @@ func TestExemptPrefixesAndNoWatch(t *testing.T) {
 	})
 }
 
-// If strangers' codes cause a pause, it applies only to strangers: secret keys go on. A stranger
-// whose sends failed because of the pause may try again as soon as the pause is lifted.
+// If strangers' codes cause a pause, it applies only to strangers: secret keys can still send. A
+// stranger whose sends failed because of the pause may try again as soon as the pause is lifted.
 func TestStrangersPauseStrangersAlone(t *testing.T) {
 	vtest.InBubbleWith(t, func(s *vtest.Settings) { vtest.BoundFailures(s); watched(s) }, func(r *vtest.Rig) {
 		byStranger := func(n int) verification.Request {

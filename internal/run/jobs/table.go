@@ -260,8 +260,8 @@ func (m *Maintenance) judgeConversions(ctx context.Context) (more bool, err erro
 	return false, err
 }
 
-// readLowConversions puts in force, in this replica, for which apps strangers are asked. While the
-// database does not answer, it stays as it is.
+// readLowConversions reads the apps for which this replica must require a human check of strangers.
+// While the database does not answer, the requirements stay as they are.
 func (m *Maintenance) readLowConversions(ctx context.Context) (more bool, err error) {
 	list, err := m.Store.LowConversions(ctx)
 	if err != nil {

@@ -44,7 +44,7 @@ func labelsOfMetrics(t *testing.T) map[string][]string {
 			if !strings.Contains(app.String(), "metrics."+name+"(") {
 				t.Errorf("nothing in run/app calls %s", name)
 			}
-			var in []reflect.Value // nothing is read until metrics are collected, but for health
+			var in []reflect.Value // nothing is read until metrics are collected, except health
 			for n := range call.Type().NumIn() {
 				in = append(in, reflect.Zero(call.Type().In(n)))
 				if in[n].Type() == reflect.TypeOf(health) {
@@ -119,8 +119,8 @@ func TestAlertsAskForMetricsThatThereAre(t *testing.T) {
 // values are the values of series, by name, in steps of 15 s, in the form that promtool reads.
 type values map[string]string
 
-// firing describes when an alert fires for series in which nothing is wrong until quiet. fires 0:
-// it never does. ended: the alert does not fire any more; 0: that is not tested.
+// firing says when an alert fires. Nothing is wrong in the series until quiet. At fires the alert
+// fires; 0 means never. At ended the alert does not fire any more; 0 means that this is not tested.
 type firing struct {
 	alert               string
 	quiet, fires, ended time.Duration
@@ -216,7 +216,7 @@ func TestAlertsFireForTheFirstEvent(t *testing.T) {
 		{"SendcodeFewCodesComeBack", 40 * m, 0, 0, values{ // codes that their callers check
 			sends("sent", `email",code="caller`): "0+0x8 0+5x400", approvedByMail: stays}},
 		{"SendcodeSendsFail", 10 * m, 20 * m, 0, values{sent: "0+1x400", sends("failed", "email"): "0+0x8 0+2x400"}},
-		// The servers refuse from 2 minutes on; a page comes within two minutes more.
+		// The servers refuse from 2 minutes on. A page comes within another two minutes.
 		{"SendcodeSendsRefused", 2 * m, 3 * m, 0, values{accepted: "0+90x8 720+0x400", rejected: "0+0x8 0+90x400"}},
 		{"SendcodeSendsRefused", 2 * m, 4 * m, 0, values{accepted: "0+3x8 24+0x400", rejected: "0+0x8 0+3x400"}},
 		{"SendcodeSendsRefused", 2 * m, 4 * m, 0, values{accepted: "0+100x8 800+19x400", rejected: "0+0x8 0+81x400"}},

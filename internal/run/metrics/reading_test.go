@@ -14,8 +14,8 @@ import (
 	"sendcode/internal/store"
 )
 
-// A scrape does not wait for a database that hangs. Values that were read are shown for a while,
-// and no longer once reading fails. A read that takes long is made seldom.
+// A scrape does not wait for a database that hangs. A value is shown for a while after it was read,
+// but not after a failed read. If reading takes long, it is done seldom.
 func TestReading(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		var asked atomic.Int32

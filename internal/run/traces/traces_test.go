@@ -92,8 +92,8 @@ func TestSpansHaveNoCanary(t *testing.T) {
 	}
 }
 
-// The name of a request's span is its method and its route, not the address. The span has the
-// request's ID and app. Probes and metrics are in no trace.
+// The name of a request's span has the method and the route, and not the path of the request. The
+// span has the request's ID and app. Probes and metrics are in no trace.
 func TestSpansOfRequests(t *testing.T) {
 	traces, exported := exporting(t)
 	h := traces.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -175,8 +175,8 @@ func TestAnAttemptHasATraceOfItsOwn(t *testing.T) {
 		fmt.Sprintf("00-%s-%s-01", whole.SpanContext.TraceID(), whole.SpanContext.SpanID()))
 }
 
-// Nothing is traced unless the standard variables name an exporter, and one that can't be used is
-// named without its value.
+// Nothing is traced unless the standard variables name an exporter. A variable that can't be used
+// is reported without its value.
 func TestTracesAreOnByTheStandardVariablesAlone(t *testing.T) {
 	const endpoint = "OTEL_EXPORTER_OTLP_ENDPOINT=http://c"
 	for set, want := range map[string]string{
