@@ -73,11 +73,12 @@ func fillTemplate(names, values []string) string {
 	for i, value := range values {
 		params[names[i]] = value
 	}
-	filled, _ := json.Marshal(params) // texts always encode
+	filled, _ := json.Marshal(params) // a map of strings always encodes
 	return string(filled)
 }
 
-// FormatNumber returns a national number for mainland China, otherwise the full one without a plus.
+// FormatNumber returns a national number for mainland China, otherwise the full number without a
+// plus.
 func FormatNumber(number, country string) string {
 	digits := strings.TrimPrefix(number, "+")
 	if country == "CN" {
@@ -131,9 +132,9 @@ const (
 	intervalErrorCode       = "biz.FREQUENCY" // of AliyunVerify: two messages to a number within 60 s
 )
 
-// limitDuration returns how long a limit on a number lasts, which Aliyun's message shows. A limit
-// that is not known lasts an hour. By default Aliyun accepts 1 message a minute, 5 an hour, 10 in
-// 24 hours, and 40 in 24 hours from all senders together.
+// limitDuration returns how long a limit on a number lasts, which Aliyun's message shows. If the
+// message does not show it, the result is an hour. By default Aliyun accepts 1 message a minute, 5
+// an hour, 10 in 24 hours, and 40 in 24 hours from all senders together.
 func limitDuration(message string) time.Duration {
 	switch {
 	case strings.Contains(message, "分钟"), strings.Contains(strings.ToLower(message), "minute"):
@@ -149,7 +150,7 @@ func limitDuration(message string) time.Duration {
 type aliyunAnswer struct {
 	Code, Message, BizId string
 	TemplateStatus       json.RawMessage // a number, or a text with the number
-	Success              *bool           // only AliyunVerify has it, like Model
+	Success              *bool           // only answers to AliyunVerify have Success and Model
 	Model                struct{ BizId string }
 	SmsSendDetailDTOs    struct {
 		SmsSendDetailDTO []struct {
@@ -185,7 +186,8 @@ var chinaTimeZone = time.FixedZone("UTC+8", 8*60*60)
 
 // PollStatus implements Poller
 // (help.aliyun.com/zh/sms/developer-reference/api-dysmsapi-2017-05-25-querysenddetails). SendStatus
-// is 1 under way, 2 failed, 3 delivered. OutId is that of SendSms.
+// is 1 if the message is under way, 2 if it failed, and 3 if it was delivered. OutId is that of
+// SendSms.
 func (c *aliyunCarrier) PollStatus(ctx context.Context, q StatusQuery) (Report, bool, error) {
 	a, err := c.Query(ctx, c.signedRequest("QuerySendDetails", map[string]string{
 		"PhoneNumber": FormatNumber(q.To, q.Country), "BizId": q.CarrierID, "SendDate": q.At.In(chinaTimeZone).Format("20060102"),
@@ -229,7 +231,7 @@ func (a *aliyunAPI) ParseReports(in IncomingRequest, _ string) ([]Report, string
 
 func (a *aliyunAPI) EndpointURL() string { return a.Endpoint }
 
-// Probe asks for each template, of which status 1 is approved
+// Probe fetches each template, whose status is 1 if it is approved
 // (help.aliyun.com/zh/sms/developer-reference/api-dysmsapi-2017-05-25-getsmstemplate).
 func (c *aliyunCarrier) Probe(ctx context.Context) (string, error) {
 	ids := c.Templates.TemplateIDs()

@@ -25,7 +25,7 @@ type aliyunVerifyCarrier struct{ aliyunAPI }
 
 func (a AliyunVerify) Check() map[string]error { return checkAliyun(a.Account, a.Endpoint) }
 
-// CanBePolled implements CarrierSettings: the interface documents only receipts.
+// CanBePolled returns false, because the interface documents receipts but no polls.
 func (a AliyunVerify) CanBePolled() bool { return false }
 
 func (a AliyunVerify) OnlyPrefixes() []string { return []string{"+86"} }
@@ -34,7 +34,7 @@ func (a AliyunVerify) Open(s Setup) Carrier {
 	return &aliyunVerifyCarrier{aliyunAPI{a.Account, a.Endpoint, NewClient(s)}}
 }
 
-// Send implements Carrier. The code goes into the template, so Aliyun neither makes nor checks one.
+// Send implements Carrier. The template gets our code, so Aliyun neither makes nor checks a code.
 func (c *aliyunVerifyCarrier) Send(ctx context.Context, m Message) (delivery.Result, *delivery.Error) {
 	if m.Country != "CN" {
 		return delivery.Result{}, &delivery.Error{
@@ -61,7 +61,7 @@ const errNotMainland = delivery.SafeError("the carrier takes numbers of mainland
 
 // Probe checks a code that was never sent, which is free
 // (help.aliyun.com/zh/pnvs/developer-reference/api-dypnsapi-2017-05-25-checksmsverifycode). No
-// request tells whether the templates exist.
+// request shows whether the templates exist.
 func (c *aliyunVerifyCarrier) Probe(ctx context.Context) (string, error) {
 	a, fail := c.Do(ctx, c.signedRequest("CheckSmsVerifyCode", map[string]string{
 		"CountryCode": "86", "PhoneNumber": "13800000000", "VerifyCode": "000000",

@@ -65,8 +65,8 @@ func aliyunVerifyRig() smstest.Rig {
 
 func TestAliyunVerifyContract(t *testing.T) { smstest.Contract(t, aliyunVerifyRig()) }
 
-// Numbers outside of mainland China, and codes without a life that the template could name, go to
-// the next carrier, and no request is made.
+// For a number outside of mainland China, and for a code whose minutes are not known, no request is
+// made, and the next carrier gets the message.
 func TestAliyunVerifyTakesMainlandNumbersAlone(t *testing.T) {
 	c := aliyunVerifyRig().Make(t, "https://127.0.0.1:1")
 	for _, m := range []sms.Message{

@@ -11,7 +11,7 @@ import (
 )
 
 // ApprovedTemplates are the IDs of templates that a carrier has approved, by purpose and BCP 47
-// tag. "default" serves every purpose without templates.
+// tag. Those of the purpose "default" are for every purpose without templates of its own.
 type ApprovedTemplates map[string]map[string]string
 
 const (
@@ -20,7 +20,7 @@ const (
 )
 
 // findTemplate looks for the language, then for English, then for any language, each time for the
-// purpose and then for the default one. It returns "" if there is none.
+// purpose and then for the default purpose. It returns "" if there is no template.
 func (a ApprovedTemplates) findTemplate(purpose, language string) string {
 	for _, l := range []string{language, defaultLanguage} {
 		for _, p := range []string{purpose, defaultPurpose} {

@@ -7,12 +7,12 @@ import (
 	"sendcode/internal/deliver/delivery"
 )
 
-// Each carrier has a type of settings, a CarrierSettings, and a Carrier. These also implement what
-// the API allows of the other interfaces here.
+// Each carrier has a type of settings, which implements CarrierSettings, and a type that implements
+// Carrier. Both also implement those of the other interfaces here that the carrier's API allows.
 
 type Setup struct {
 	Name   string // as configured
-	Secret string // the carrier's only one; may be empty
+	Secret string // the carrier has only this secret; may be empty
 	// Timeout bounds one attempt; 0: 20 s.
 	Timeout time.Duration
 	// Now gives the time of signatures; nil: time.Now.
@@ -47,7 +47,7 @@ type SettingsWithSender interface{ NeedsSender() bool }
 type SettingsWithPrefixes interface{ OnlyPrefixes() []string }
 
 // SettingsWithCallback is implemented by the settings of a carrier whose requests may contain the
-// address for receipts. If they must, sms.public_url must be set.
+// address for receipts. If NeedsCallback returns true, sms.public_url must be set.
 type SettingsWithCallback interface{ NeedsCallback() bool }
 
 // SettingsWithAccountCallback is implemented by the settings of a carrier whose address for
@@ -55,7 +55,7 @@ type SettingsWithCallback interface{ NeedsCallback() bool }
 type SettingsWithAccountCallback interface{ HasAccountCallback() bool }
 
 // Carrier hands single messages to a carrier. Send sets CarrierID and ReplyCodes of the result, and
-// its caller the rest.
+// its caller sets the other fields.
 type Carrier interface {
 	Name() string
 	Send(ctx context.Context, m Message) (delivery.Result, *delivery.Error)
@@ -72,7 +72,7 @@ type ReportParser interface {
 // carrierIDReporter is a ReportParser whose reports name messages by the carrier's IDs.
 type carrierIDReporter interface{ ReportsUseCarrierID() bool }
 
-// Poller is a Carrier that can be asked for the status of a message without a receipt.
+// Poller is a Carrier that can be polled for the status of a message that has no receipt yet.
 type Poller interface {
 	// PollStatus makes one request, which can be repeated without harm. It returns false while the
 	// carrier knows no final status. The error is a [*delivery.Error].

@@ -23,9 +23,10 @@ func NewClient(s Setup) *Client {
 
 func (c *Client) Name() string { return c.Setup.Name }
 
-// Attempt makes one request to send a message. read parses the response: the carrier's ID of the
-// message, its result code, and the failure, nil if it accepted the message. The result has ID and
-// code even with a failure; it is empty if no whole response came.
+// Attempt makes one request to send a message. read parses the response. It returns the carrier's
+// ID of the message, the carrier's result code, and the failure, or nil if the carrier accepted the
+// message. The result has the ID and the code even after a failure. It is empty if no whole
+// response came.
 func (c *Client) Attempt(ctx context.Context, r providerhttp.Request,
 	read func(providerhttp.Response) (id, code string, fail *delivery.Error),
 ) (delivery.Result, *delivery.Error) {
@@ -71,7 +72,7 @@ var (
 	// or must not try.
 	MeaningRefusedNumber = Meaning{Class: delivery.Rejected, About: delivery.AboutRecipient}
 	// MeaningUnreachable: this carrier certainly can't reach the number, such as one without
-	// WhatsApp. The next carrier gets the message, and this one isn't set aside.
+	// WhatsApp. The next carrier gets the message, and this carrier isn't set aside.
 	MeaningUnreachable = Meaning{Class: delivery.Rejected, About: delivery.AboutRecipient, Elsewhere: true}
 )
 
@@ -82,8 +83,8 @@ func MeaningLimited(hold time.Duration) Meaning {
 }
 
 // errorByCode looks up a code in the table or, failing that, its part before the first full stop.
-// The meaning of any other code is MeaningPerNumber. If the status says that the carrier failed, it
-// is MeaningUnknown.
+// The meaning of any other code is MeaningPerNumber. If the status says that the carrier failed,
+// the meaning is MeaningUnknown for any code.
 func errorByCode(a providerhttp.Response, code string, table map[string]Meaning) *delivery.Error {
 	v, known := table[code]
 	if !known {

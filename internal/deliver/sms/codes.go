@@ -5,13 +5,14 @@ import (
 	"time"
 )
 
-// faults sorts a carrier's codes by the party at fault, in lists with blanks. A code without a dot
-// also stands for all codes that begin with it and a dot, unless they have an entry.
+// faults sorts a carrier's codes by the party at fault. Blanks separate the codes in each string. A
+// code without a dot also stands for all codes that begin with it and a dot, unless they have an
+// entry of their own.
 type faults struct {
 	// us: our account, sender, template or request. The next carrier is tried, and the operator
 	// notified.
 	us map[Meaning]string
-	// number: another carrier couldn't reach it either, or must not send to it.
+	// number: another carrier couldn't reach the number either, or must not send to it.
 	number map[Meaning]string
 	// message: the fault is in the message or passes with time.
 	message map[Meaning]string
@@ -48,7 +49,7 @@ var (
 		number: map[Meaning]string{
 			MeaningBadNumber:     "21211 21214 21217 21265 21266 21268 21614 21635 30005 30006",
 			MeaningOptedOut:      "21610",       // the person wrote STOP
-			MeaningRefusedNumber: "30003 30004", // switched off; blocked there
+			MeaningRefusedNumber: "30003 30004", // the phone is switched off; the number is blocked
 		},
 		// no text, too long, filtered, too late, the vendor's fraud guard
 		message: map[Meaning]string{MeaningRejected: "21602 21604 21605 21617 21618 21619 30007 30019 30036 30038 30039 30450 30453"},
@@ -57,7 +58,7 @@ var (
 		us: map[Meaning]string{
 			MeaningTemporary: "isv.ACCOUNT_ABNORMAL isv.ACCOUNT_NOT_EXISTS isv.AMOUNT_NOT_ENOUGH isv.OUT_OF_SERVICE" +
 				" isv.PRODUCT_UNSUBSCRIBE isv.PRODUCT_UN_SUBSCRIPT isv.SECURITY_FROZEN_ACCOUNT isp.RAM_PERMISSION_DENY" +
-				" isv.DAY_LIMIT_CONTROL isv.MONTH_LIMIT_CONTROL" + // ours, of the account or the signature
+				" isv.DAY_LIMIT_CONTROL isv.MONTH_LIMIT_CONTROL" + // our limits, for the account or the signature
 				" isv.SMS_SIGNATURE_ILLEGAL isv.SMS_SIGNATURE_SCENE_ILLEGAL isv.SMS_SIGN_ILLEGAL isv.SMS_SIGN_EMOJI_ILLEGAL" +
 				" isv.SIGN_NAME_ILLEGAL isv.SIGN_STATE_ILLEGAL isv.SIGN_SOURCE_ILLEGAL SIGNATURE_BLACKLIST PORT_NOT_REGISTERED" +
 				" isv.SMS_TEMPLATE_ILLEGAL isv.TEMPLATE_MISSING_PARAMETERS isv.TEMPLATE_PARAMS_ILLEGAL template_parameter_count_illegal" +

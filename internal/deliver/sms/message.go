@@ -12,9 +12,9 @@ type Message struct {
 	// one.
 	ID  string
 	App string
-	// Stranger says that a browser requested the message, or a back end for a stranger. It may not
-	// use the reserves of spend caps. If it fails, perhaps only because of its number, that doesn't
-	// count against the carrier.
+	// Stranger says that a browser requested the message, or a back end for a stranger. Such a
+	// message may not use the reserves of spend caps. If it fails for a reason that may concern
+	// only its number, the failure doesn't count against the carrier.
 	Stranger bool
 	// To is the number in E.164 form, with its plus. Country is its region, such as "DE".
 	To, Country string
@@ -34,14 +34,14 @@ type Message struct {
 	Purpose, Language string
 	// CallbackURL is where the carrier sends the receipt; empty: nowhere.
 	CallbackURL string
-	// Used names the carriers of earlier messages with the same code; other working ones are tried
-	// first. Took names those of them that accepted a message.
+	// Used names the carriers of earlier messages with the same code. Other working carriers are
+	// tried first. Took names the carriers in Used that accepted a message.
 	Used, Took []string
 	// Life is how long the code is still valid. Some carriers drop the message after that.
 	Life time.Duration
 }
 
-// StageBudget is where a message's cost is reserved, before anything is dialled.
+// StageBudget is the stage in which a message's cost is reserved, before anything is dialled.
 const StageBudget = "budget"
 
 // These are reasons of refusals.
@@ -57,6 +57,6 @@ const (
 
 const errNoTemplate = delivery.SafeError("no template of the carrier is configured for this purpose and language")
 
-// ErrNoMinutes says that the template shows how many minutes the code is valid, but its caller set
-// no ttl.
+// ErrNoMinutes means that the template shows how many minutes the code is valid, but the caller who
+// made the code set no ttl.
 const ErrNoMinutes = delivery.SafeError("the template takes minutes, and the code came without a ttl")

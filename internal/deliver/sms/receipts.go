@@ -17,7 +17,8 @@ type IncomingRequest struct {
 	Body   []byte
 }
 
-// Report is a carrier's final report on one send. States on the way, such as "queued", make none.
+// Report is a carrier's final report on one send. States on the way, such as "queued", give no
+// Report.
 type Report struct {
 	Send      string // the send's ID; empty: the report has only CarrierID
 	Delivered bool   // false: the message certainly did not arrive
@@ -36,11 +37,11 @@ func (c *Carriers) ReportParser(name string) (ReportParser, bool) {
 }
 
 type StatusQuery struct {
-	Send      string    // its ID
+	Send      string    // the send's ID
 	CarrierID string    // from the answer to Send
 	To        string    // E.164
 	Country   string    // of the number
-	At        time.Time // when it was handed over
+	At        time.Time // when the message was handed over
 }
 
 // Poller returns the carrier with this name, if it is polled.
@@ -50,7 +51,8 @@ func (c *Carriers) Poller(name string) (Poller, bool) {
 	return poller, ok && r.Polled
 }
 
-// ReportsUseCarrierID reports whether the carrier's receipts name messages by its own IDs.
+// ReportsUseCarrierID reports whether the carrier's receipts name messages by the carrier's own
+// IDs.
 func (c *Carriers) ReportsUseCarrierID(name string) bool {
 	reporter, ok := c.routeByName(name).Carrier.(carrierIDReporter)
 	return ok && reporter.ReportsUseCarrierID() && c.CallbackURL != nil

@@ -15,8 +15,8 @@ import (
 type Route struct {
 	Carrier  Carrier
 	Prefixes []string // of the numbers that it takes, with "+"; empty: all
-	// Prices is by country, in millionths of the currency for a segment. DefaultPrice is for all
-	// others.
+	// Prices has the price of a segment by country, in millionths of the currency. DefaultPrice is
+	// for all other countries.
 	Prices map[string]int64
 	// Polled says that the carrier, if it is a Poller, is polled for receipts.
 	Polled       bool
@@ -31,7 +31,8 @@ func (r Route) costOf(m Message) int64 {
 	return price * int64(max(1, m.Segments))
 }
 
-// CarriersOptions are the senders of messages, and what is called for each. Functions may be nil.
+// CarriersOptions are the senders of messages, and what is called for each. Any function may be
+// nil.
 type CarriersOptions struct {
 	Sender  string            // empty: the carrier's choice
 	Senders map[string]string // by country, instead of Sender
@@ -51,8 +52,8 @@ type CarriersOptions struct {
 // Carriers has the routes in order of preference, each with a circuit breaker. It sets a carrier
 // aside after three failed attempts in a row, or if at least half of ten or more attempts within a
 // minute fail. The carrier then gets only one message every five seconds. Of the failures that may
-// concern only the number, it counts one for each prefix within rememberFailuresFor, and none of a
-// stranger's messages.
+// concern only the number, it counts one for each prefix within rememberFailuresFor. It does not
+// count such a failure if the message was for a stranger.
 type Carriers struct {
 	CarriersOptions
 	routes []*routeWithBreaker
@@ -68,7 +69,7 @@ type routeWithBreaker struct {
 
 const (
 	// rememberFailuresFor is longer than the minute over which a breaker counts, so in that minute
-	// it counts one failure of a prefix.
+	// a prefix counts at most once.
 	rememberFailuresFor   = 2 * time.Minute
 	maxRememberedPrefixes = 64
 )
@@ -93,9 +94,9 @@ func NewCarriers(routes []Route, o CarriersOptions) *Carriers {
 }
 
 // Send offers the message to one carrier after the other, in the order of delivery.UnusedFirst. It
-// goes on to the next one only if the last one certainly didn't accept the message and another one
-// may; see delivery.Attempts, which also says what Send returns. Took in the result is for the
-// whole call.
+// goes on to the next carrier only if the last one certainly didn't accept the message and another
+// carrier may accept it. See delivery.Attempts, which also says what Send returns. Took in the
+// result is for the whole call.
 func (c *Carriers) Send(ctx context.Context, m Message) (delivery.Result, error) {
 	began := time.Now()
 	m.Sender = c.Sender
@@ -136,8 +137,8 @@ func (c *Carriers) tryEach(ctx context.Context, m Message) (delivery.Result, *de
 	return attempts.Outcome()
 }
 
-// attempt reserves the cost, offers the message to one carrier, and reports the outcome to its
-// breaker. unpaid is the error of Reserve.
+// attempt reserves the cost, offers the message to one carrier, and reports the outcome to the
+// carrier's breaker. unpaid is the error of Reserve.
 func (c *Carriers) attempt(ctx context.Context, r *routeWithBreaker, m Message, report func(error)) (receipt delivery.Result,
 	fail, unpaid *delivery.Error,
 ) {
@@ -176,9 +177,10 @@ func (r *routeWithBreaker) acceptsNumber(number string) bool {
 		slices.ContainsFunc(r.Prefixes, func(p string) bool { return strings.HasPrefix(number, p) })
 }
 
-// breakerResult is delivery.Error.BreakerResult, but for a Temporary failure that may concern only
-// the number: only a prefix's first one is a fault of the carrier, and none of a stranger's
-// message, because one stranger can choose many bad numbers.
+// breakerResult returns delivery.Error.BreakerResult, except for a Temporary failure that may
+// concern only the number. Of these, only the first failure of a prefix counts against the carrier.
+// If the message is for a stranger, the failure doesn't count at all, because one stranger can
+// choose many bad numbers.
 func (r *routeWithBreaker) breakerResult(m Message, fail *delivery.Error) error {
 	if fail == nil || fail.Class != delivery.Temporary || fail.About != delivery.AboutRecipient {
 		return fail.BreakerResult()
@@ -190,7 +192,7 @@ func (r *routeWithBreaker) breakerResult(m Message, fail *delivery.Error) error 
 }
 
 // noteFirstFailure reports whether a prefix had no failure within rememberFailuresFor, and
-// remembers this one. Beyond maxRememberedPrefixes it returns false.
+// remembers this failure. Beyond maxRememberedPrefixes it returns false.
 func (r *routeWithBreaker) noteFirstFailure(prefix string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -213,9 +215,9 @@ func (c *Carriers) routeByName(name string) *routeWithBreaker {
 	return &routeWithBreaker{}
 }
 
-// HasUnreachableNumbers reports whether for some numbers every carrier is set aside, so that
-// messages wait for the next attempt that a breaker allows (suspended), and whether for some no
-// breaker allows one now (untried).
+// HasUnreachableNumbers returns two results. suspended means that for some numbers every carrier is
+// set aside, so messages to them wait for the next attempt that a breaker allows. untried means
+// that for some numbers no breaker allows an attempt now.
 func (c *Carriers) HasUnreachableNumbers() (suspended, untried bool) {
 	suspended = c.someNumbersUnserved(func(r *routeWithBreaker) bool { return r.breaker.Health().Up })
 	return suspended, suspended && c.someNumbersUnserved(func(r *routeWithBreaker) bool { return r.breaker.AttemptsAllowed() > 0 })
@@ -239,8 +241,8 @@ func (c *Carriers) someNumbersUnserved(usable func(*routeWithBreaker) bool) bool
 	return false
 }
 
-// AttemptsAllowed returns how many messages would be tried now: delivery.UnlimitedAttempts if a
-// carrier is up, otherwise one for each carrier that may try one.
+// AttemptsAllowed returns how many messages would be tried now. That is delivery.UnlimitedAttempts
+// if a carrier is up, otherwise one for each carrier whose breaker allows an attempt.
 func (c *Carriers) AttemptsAllowed() (n int) {
 	for _, r := range c.routes {
 		n += min(r.breaker.AttemptsAllowed(), delivery.UnlimitedAttempts-n)
@@ -251,11 +253,11 @@ func (c *Carriers) AttemptsAllowed() (n int) {
 	return n
 }
 
-// ConnLimit returns 0: the requests to carriers have no limit but the workers.
+// ConnLimit returns 0, because only the number of workers limits the requests to carriers.
 func (c *Carriers) ConnLimit() int { return 0 }
 
-// RecheckSuspended probes each carrier that is set aside and has no message under way. If it
-// answers as expected, it is up again; without a probe it stays set aside.
+// RecheckSuspended probes each carrier that is set aside and has no message under way. If the
+// carrier answers as expected, it is up again. A carrier without a probe stays set aside.
 func (c *Carriers) RecheckSuspended(ctx context.Context) {
 	for _, r := range c.routes {
 		r.breaker.Recheck(ctx, func(ctx context.Context) error {

@@ -73,7 +73,7 @@ func TestFailover(t *testing.T) {
 		"unknown":   {failing(delivery.Unknown), n, 1},
 		"temporary": {failing(delivery.Temporary), n, n + 1},
 		"limit":     {&delivery.Error{Class: delivery.Rejected, Reason: ReasonCarrierLimit, Hold: time.Minute}, n + 1, 0},
-		// these do not count against the carrier
+		// This failure does not count against the carrier.
 		"unreachable": {&delivery.Error{Class: delivery.Rejected, Elsewhere: true}, n + 1, n + 1},
 	} {
 		first, second := &scripted{name: "first", fail: c.fail}, &scripted{name: "second"}
@@ -172,7 +172,8 @@ func TestRoutesByPrefix(t *testing.T) {
 	}
 }
 
-// Carriers are suspended once some numbers have no carrier in use, even if others have.
+// suspended is true if every carrier for some numbers is set aside, even if other numbers have a
+// carrier that works.
 func TestSuspended(t *testing.T) {
 	for name, c := range map[string]struct {
 		prefixes [][]string // the prefixes of each carrier
@@ -204,7 +205,7 @@ func TestSuspended(t *testing.T) {
 	}
 }
 
-// A suspension lasts until a message would be tried again, for all numbers.
+// untried ends when the breakers allow an attempt for all numbers, even if suspended lasts longer.
 func TestHowLongASuspensionLasts(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		all := NewCarriers([]Route{
@@ -264,10 +265,10 @@ func TestWhatIsHeldAgainstACarrier(t *testing.T) {
 // noRoute is a temporary failure that may concern only the message's number.
 var noRoute = &delivery.Error{Class: delivery.Temporary, Stage: delivery.StageAnswer, Status: 200, About: delivery.AboutRecipient}
 
-// Errors that may concern one number set no carrier aside. That holds for errors of one prefix,
-// however often and between whichever successes, and for errors of messages for strangers, who
-// choose their numbers. Errors of enough different prefixes set a carrier aside, and errors about
-// the account do so at once. Each prefix counts again after two minutes.
+// Errors that may concern one number set no carrier aside. That holds for any number of errors of
+// one prefix, also between successes, and for errors of messages for strangers, who choose their
+// numbers. Errors of enough different prefixes set a carrier aside, and errors about the account do
+// so at once. Each prefix counts again after two minutes.
 func TestErrorsOfOneNumberSuspendNoCarrier(t *testing.T) {
 	by := func(fail *delivery.Error, prefix string, stranger bool) func(c *scripted, all *Carriers) {
 		return func(c *scripted, all *Carriers) {
@@ -335,7 +336,7 @@ func TestPrefixesThatFailedAreBounded(t *testing.T) {
 	})
 }
 
-// The cost is reserved before a carrier gets a message, and taken back only if the carrier
+// The cost is reserved before a carrier gets a message, and given back only if the carrier
 // certainly did not accept the message.
 func TestCosts(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -363,16 +364,16 @@ func TestCosts(t *testing.T) {
 	}
 }
 
-// A message whose cost exceeds a cap is not sent, but a cheaper carrier may send it. The message
-// does not end because of a cap if another carrier may take it later, since the carrier or the
-// ledger is away. No cap counts against a carrier.
+// A message whose cost exceeds a cap is not sent, but a cheaper carrier may send it. A cap does not
+// end the message if another carrier may accept it later, when that carrier or the ledger is
+// available again. No cap counts against a carrier.
 func TestCapsStopMessages(t *testing.T) {
 	over := &delivery.Error{Class: delivery.Rejected, Stage: StageBudget, Reason: ReasonSpendCap}
 	unknown := &delivery.Error{Class: delivery.Temporary, Stage: StageBudget}
 	for name, c := range map[string]struct {
 		unpaid, fail *delivery.Error // errors of the cheap carrier
 		want         delivery.ErrorClass
-		asked        int // calls of the cheap carrier, of the number that sets it aside, plus one
+		asked        int // how many of FaultsToOpenBreaker+1 messages the cheap carrier gets
 	}{
 		"the cheap one takes it":           {nil, nil, "", delivery.FaultsToOpenBreaker + 1},
 		"no room for either":               {over, nil, delivery.Rejected, 0},
@@ -427,7 +428,7 @@ func TestHowManyCarriersAdmit(t *testing.T) {
 	})
 }
 
-// panicking is a carrier that panics, after a byte of the request or before.
+// panicking is a carrier that panics before or after it has sent a byte of the request.
 type panicking struct {
 	scripted
 	after bool
@@ -438,8 +439,8 @@ func (p *panicking) Send(ctx context.Context, _ Message) (delivery.Result, *deli
 	panic("planted")
 }
 
-// A panic ends the one attempt at a carrier that was set aside, so that the next carrier is tried.
-// The cost is given back, unless the carrier may have the message.
+// A panic ends the one attempt that a breaker allows for a carrier that was set aside, so the
+// breaker allows another attempt. The cost is given back, unless the carrier may have the message.
 func TestACarrierThatPanics(t *testing.T) {
 	for _, after := range []bool{false, true} {
 		servertest.Bubble(t, func(t *testing.T) {

@@ -13,11 +13,11 @@ const (
 	singleUCS2Units, partUCS2Units = 70, 67
 )
 
-// gsmAlphabet is the GSM 7-bit default alphabet, of one septet each.
+// gsmAlphabet is the GSM 7-bit default alphabet. Each character takes one septet.
 const gsmAlphabet = "@£$¥èéùìòÇ\nØø\rÅåΔ_ΦΓΛΩΠΨΣΘΞÆæßÉ !\"#¤%&'()*+,-./0123456789:;<=>?¡" +
 	"ABCDEFGHIJKLMNOPQRSTUVWXYZÄÖÑÜ§¿abcdefghijklmnopqrstuvwxyzäöñüà"
 
-// gsmExtension takes two septets each: an escape, then the character.
+// Each character of gsmExtension takes two septets: an escape, then the character.
 const gsmExtension = "\f^{}\\[~]|€"
 
 // NeedsUCS2 reports whether the text goes beyond the GSM 7-bit alphabet. A single backtick or curly

@@ -71,7 +71,7 @@ func TestSegments(t *testing.T) {
 	}
 }
 
-// probed is a carrier that can be asked for receipts and probed, at an endpoint.
+// probed is a carrier that can be polled for receipts and probed, at an endpoint.
 type probed struct {
 	scripted
 	at string
@@ -111,7 +111,7 @@ func TestWhoCanBeAsked(t *testing.T) {
 
 func TestProbeOfAHostThatIsNotThere(t *testing.T) {
 	unused := fmt.Sprint("http://127.0.0.1:", servertest.FreePort(t))
-	foreign := httptest.NewTLSServer(http.NotFoundHandler()) // of a certificate that is not trusted
+	foreign := httptest.NewTLSServer(http.NotFoundHandler()) // has a certificate that is not trusted
 	t.Cleanup(foreign.Close)
 	for endpoint, want := range map[string]error{
 		unused: errNoConnection, foreign.URL: errNoTLS,

@@ -201,7 +201,7 @@ func (c *tencentCarrier) ParseReports(in IncomingRequest, _ string) ([]Report, s
 func (c *tencentCarrier) EndpointURL() string { return c.Endpoint }
 
 // Probe asks for the status of the templates, first those for mainland China, then the
-// international ones (tencentcloud.com/document/product/382/40524). Status 0 is approved.
+// international ones (tencentcloud.com/document/product/382/40524). Status 0 means approved.
 func (c *tencentCarrier) Probe(ctx context.Context) (string, error) {
 	ids := c.Templates.TemplateIDs()
 	var numbers []int

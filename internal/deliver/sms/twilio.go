@@ -130,7 +130,7 @@ func parseTwilioAnswer(a providerhttp.Response) (id, code string, fail *delivery
 	return said.SID, code, fail
 }
 
-// numberDigits returns a JSON number of digits only, otherwise "".
+// numberDigits returns a JSON number that has only digits, otherwise "".
 func numberDigits(raw json.RawMessage) string {
 	text := string(raw)
 	if text == "" || strings.Trim(text, "0123456789") != "" {

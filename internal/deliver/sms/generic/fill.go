@@ -17,7 +17,6 @@ var placeholderPattern = regexp.MustCompile(`\{([a-z_]+)\}`)
 
 const secretPlaceholder = "secret"
 
-// placeholderValues returns the values of all placeholders.
 func placeholderValues(m sms.Message, secret string) map[string]string {
 	return map[string]string{
 		"id": m.ID, "to": m.To, "to_digits": strings.TrimPrefix(m.To, "+"), "country": m.Country, "sender": m.Sender,
@@ -82,7 +81,7 @@ var (
 	jsonBodyFormat = bodyFormat{"application/json; charset=utf-8", escapeJSON}
 )
 
-// formatOf knows JSON by its first brace or bracket. A form begins with the name of a field.
+// formatOf recognizes JSON by its first brace or bracket. A form begins with the name of a field.
 func formatOf(body string) bodyFormat {
 	if strings.HasPrefix(body, "{") || strings.HasPrefix(body, "[") {
 		return jsonBodyFormat

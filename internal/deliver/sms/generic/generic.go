@@ -94,7 +94,7 @@ func (m codeMeaning) meaning() (sms.Meaning, error) {
 	return v, nil
 }
 
-const maxHold = 24 * time.Hour // of a carrier, on a recipient
+const maxHold = 24 * time.Hour // the longest time for which a carrier's limit may hold a recipient's messages back
 
 func (c Config) Check() map[string]error {
 	wrong := map[string]error{}
@@ -237,7 +237,7 @@ func (c *carrier) parseSendAnswer(a providerhttp.Response) (id, code string, fai
 		fail = v.ToError(a, code)
 	case a.Status < 200 || a.Status >= 300:
 		if fail = providerhttp.ErrorByStatus(a, code); fail.About == delivery.AboutAccount {
-			fail = sms.MeaningPerNumber.ToError(a, code) // unless the status concerns all messages
+			fail = sms.MeaningPerNumber.ToError(a, code) // ToError changes this if the status concerns all messages
 		}
 	case accepts || !slices.Contains(slices.Collect(maps.Values(c.Answer.Codes)), meansAccepted):
 	case coded:

@@ -93,7 +93,7 @@ func kannelDescription(endpoint string) Config {
 
 func kannelRig() smstest.Rig {
 	return smstest.Rig{
-		Name: "kannel", Taken: smstest.Reply(202, "0: Accepted for delivery"), ID: smstest.Sample().ID, // by which it is polled
+		Name: "kannel", Taken: smstest.Reply(202, "0: Accepted for delivery"), ID: smstest.Sample().ID, // the ID in the URL of polls
 		Make: func(t *testing.T, endpoint string) sms.Carrier {
 			g := kannelDescription(endpoint)
 			g.Poll = pollSettings{URL: endpoint + "/{id}", Status: "$.state"}

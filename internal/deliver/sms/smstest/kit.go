@@ -25,7 +25,7 @@ type Said struct {
 	Body   string
 }
 
-// Rig is a carrier for the contract.
+// Rig describes a carrier for Contract.
 type Rig struct {
 	Name  string
 	Make  func(t *testing.T, endpoint string) sms.Carrier
@@ -127,7 +127,7 @@ func hijacked(raw string) http.HandlerFunc {
 	}
 }
 
-// Send sends the sample, and looks for secrets in what comes back.
+// Send sends the sample, and fails the test if the result or the error contains a secret.
 func Send(t *testing.T, ctx context.Context, c sms.Carrier) (delivery.Result, *delivery.Error) {
 	t.Helper()
 	receipt, fail := c.Send(ctx, Sample())
@@ -256,7 +256,7 @@ type Asked struct {
 	Rig                         Rig
 	ID                          string
 	Check                       func(r *http.Request, body string) error
-	Delivered, Lost, Open, None string // None: the carrier knows no such message
+	Delivered, Lost, Open, None string // None: the carrier's answer if it has no such message
 	Refusal                     Said
 }
 
@@ -265,7 +265,7 @@ var AskedAt = time.Date(2030, 3, 1, 23, 30, 0, 0, time.UTC)
 
 // PollContract tests the polls of a carrier. The request must be as documented, with its signature,
 // and an answer counts only for this message. The error of a failed poll does not concern the
-// message, and has nothing private.
+// message, and contains nothing private.
 func PollContract(t *testing.T, c Asked) {
 	const known, unknown, fails = 1, 2, 3
 	for name, x := range map[string]struct {
@@ -282,8 +282,8 @@ func PollContract(t *testing.T, c Asked) {
 		"too many":           {Says(Said{429, c.Delivered}), fails, false},
 		"cut":                {hijacked("HTTP/1.1 200 OK\r\nContent-Length: 999\r\n\r\n" + c.Delivered[:8]), fails, false},
 	} {
-		// A carrier that answers with lists, or does not repeat the ID, cannot name another
-		// message; only one with lists can name none.
+		// If a carrier answers with lists, or does not repeat the ID, there is no answer about
+		// another message. Only a carrier that answers with lists can leave the message out.
 		if name == "of another message" && (c.None != "" || !strings.Contains(c.Delivered, c.ID)) || name == "of others" && c.None == "" {
 			continue
 		}
