@@ -23,10 +23,10 @@ import (
 // Further reasons are in the packages store, delivery, sms and policy.
 const (
 	ReasonExpired       = "expired"        // the code's life ended before the message could go out
-	ReasonUnreadable    = "unreadable"     // a key was removed from secret_keys: the recipient can't be decrypted, or the code not derived
+	ReasonUnreadable    = "unreadable"     // secret_keys lacks a key, so the recipient can't be decrypted, or the code can't be derived
 	ReasonNoAnswer      = "no_answer"      // no answer came after the whole message was transmitted
 	reasonNotConfigured = "not_configured" // no provider is configured for this channel any longer
-	temporary           = "temporary_"     // before the stage, of a send that is postponed
+	temporary           = "temporary_"     // begins the reason of a postponed send; the stage follows
 	reasonBacklog       = "backlog"        // more messages wait than may be sent now
 	ReasonInternal      = "internal"       // a panic ended the attempt before a provider could have the message
 )
@@ -244,7 +244,7 @@ func (o *Outbox) classifyFailure(w store.Work, out store.Outcome, fail *delivery
 		}
 	case delivery.Temporary:
 		wait, reason := max(o.retryDelay(w.Send.Attempt), fail.RetryAfter), temporary+fail.Stage
-		if fail.Err == delivery.ErrPace && w.Now.Before(w.Verification.ExpiresAt) { // only the code's end ends a wait for the pace
+		if fail.Err == delivery.ErrPace && w.Now.Before(w.Verification.ExpiresAt) { // a wait for the pace ends only when the code expires
 			wait, reason = min(fail.RetryAfter, w.Verification.ExpiresAt.Sub(w.Now)-1), reasonBacklog
 		}
 		if w.Now.Add(wait).Before(w.Verification.ExpiresAt) {

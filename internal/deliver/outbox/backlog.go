@@ -12,11 +12,11 @@ import (
 )
 
 const (
-	judgedAfter      = time.Second // a shorter wait says nothing of the throughput
+	judgedAfter      = time.Second // a shorter wait says nothing about the throughput
 	throughputWindow = time.Minute
 	manyDeferred     = 20
-	fewEnds          = 2                // one attempt that has ended says nothing of the throughput
-	shortPause       = 10 * time.Second // between two backlogs
+	fewEnds          = 2                // a single attempt that has ended says nothing about the throughput
+	shortPause       = 10 * time.Second // a backlog that begins within this time after the last one continues it
 )
 
 // throughput has the number of messages that went out in each second of the last throughputWindow.
@@ -28,8 +28,9 @@ type second struct {
 	count int
 }
 
-// add counts a message that goes out. The parameter since is the begin of the present backlog, or
-// zero. Messages after that instant get elements of their own, so that they can be counted alone.
+// add counts a message that goes out. The parameter since is the beginning of the present backlog,
+// or zero. Messages after that instant get elements of their own, so that they can be counted
+// separately.
 func (t *throughput) add(now, since time.Time) {
 	*t = slices.DeleteFunc(*t, func(s second) bool { return now.Sub(s.first) > throughputWindow+time.Second })
 	if n := len(*t) - 1; n >= 0 && now.Sub((*t)[n].first) < time.Second && (*t)[n].first.After(since) {
@@ -92,7 +93,7 @@ func (l *lane) full(now time.Time, most int) bool {
 
 // update calls f under the lock of the lanes. Only update takes this lock, so nothing can change a
 // lane without it. Before f changes anything, update notes whether the lane has been full until
-// now. Afterwards messages give way to those that wait (makeWay).
+// now. Afterwards, messages of strangers may have to give way to messages that wait (makeWay).
 func (o *Outbox) update(l *lane, f func(l *lane, now time.Time)) {
 	o.lanesMu.Lock()
 	defer o.lanesMu.Unlock()
@@ -104,10 +105,11 @@ func (o *Outbox) update(l *lane, f func(l *lane, now time.Time)) {
 }
 
 // noteFull notes whether the lane has been full until now. At the end of a backlog, it keeps the
-// backlog's throughput. The fewer messages went out, the less they say: a backlog may last a
-// microsecond, until a worker begins. So the fewer there were, the more does noteFull add of what
-// it kept of the backlog before, if that one ended shortly before this one began. All together are
-// at most throughputWindow.
+// backlog's throughput. If only a few messages went out in a backlog, their throughput says little:
+// a backlog may last a microsecond, until a worker begins. So if the previous backlog ended shortly
+// before this one began, noteFull adds a part of the messages and of the duration of the previous
+// one. The fewer messages went out in this backlog, the larger that part is. The sum lasts at most
+// throughputWindow.
 func (l *lane) noteFull(now time.Time, most int) {
 	if l.full(now, most) {
 		l.wasFull, l.fullUntil = true, now
@@ -126,8 +128,8 @@ func (l *lane) noteFull(now time.Time, most int) {
 	l.wasFull, l.since = false, now
 }
 
-// measuredFrom returns the begin of the time over which the throughput is measured at an instant:
-// the begin of the backlog, but at most throughputWindow before the instant.
+// measuredFrom returns the beginning of the time over which the throughput is measured at an
+// instant: the beginning of the backlog, but at most throughputWindow before the instant.
 func (l *lane) measuredFrom(at time.Time) time.Time {
 	if from := at.Add(-throughputWindow); from.After(l.since) {
 		return from
@@ -137,13 +139,14 @@ func (l *lane) measuredFrom(at time.Time) time.Time {
 
 // continuesLastBacklog reports whether the present backlog began shortly after another one in which
 // messages went out. Until enough messages have gone out in the present backlog, the throughput of
-// that backlog is the best estimate.
+// the earlier one is the best estimate.
 func (l *lane) continuesLastBacklog() bool {
 	return l.last.gone > 0 && l.since.Sub(l.last.ended) < shortPause
 }
 
-// expectedWait is ExpectedWait for a lane, within update. The parameter share is the number of
-// messages that each app may hold in this process even when the memory for messages is full.
+// expectedWait computes ExpectedWait for a lane. Call it within update. The parameter share is the
+// number of messages that each app may hold in this process even when the memory for messages is
+// full.
 func (l *lane) expectedWait(app, network string, ends, now time.Time, share int) (wait time.Duration, stalled bool) {
 	continues := l.continuesLastBacklog()
 	switch {
@@ -189,7 +192,7 @@ func (l *lane) expectedWait(app, network string, ends, now time.Time, share int)
 	}
 	wait = time.Duration(before / gone * float64(took))
 	if l.Strangers && l.reputations.slowForAll(now) && now.Sub(l.newcomer) >= 2*l.slowPause() {
-		return min(wait, 2*l.slowPause()), false // the newest one is tried soon
+		return min(wait, 2*l.slowPause()), false // the newest message is tried soon
 	}
 	if l.Strangers && l.waiting == l.queued && l.suspended.IsZero() && now.Sub(l.paced) >= throughputWindow &&
 		!l.reputations.slowForAll(now) {
@@ -210,9 +213,9 @@ func (l *lane) expectedWait(app, network string, ends, now time.Time, share int)
 // counted with at most as many messages as the new message's own app or network has, including the
 // new message.
 //
-// A message of a stranger waits no longer than each one before it may keep its worker (makeWay). If
-// the newest ones are served first (prefersNewest), that may be twice as long; strangers' messages
-// are refused early enough for that.
+// A message of a stranger waits at most as long as the messages before it may keep their workers
+// (makeWay). If the newest messages are served first (prefersNewest), it may wait twice as long;
+// strangers' messages are refused early enough for that.
 //
 // ExpectedWait returns 0 in the first second of a backlog. It also returns 0 if, during the whole
 // last second, a new message would have been tried at once.
@@ -229,8 +232,9 @@ func (o *Outbox) ExpectedWait(q store.Queue, app, network string, life time.Dura
 }
 
 // waitOfHeld returns how long a new message of a network waits because the network's last messages
-// were held: as long as the messages before it, if each takes as long as the message that is
-// longest under way. It returns 0 for any other network, and while one more held message may begin.
+// were held. It assumes that each message before the new one takes as long as the message that has
+// been under way longest. It returns 0 for any other network, and while one more held message may
+// begin.
 func (l *lane) waitOfHeld(app, network string, now time.Time) time.Duration {
 	if !l.Strangers || !l.reputations.isHeld(networkKey(network), now) || l.heldMayBegin() {
 		return 0

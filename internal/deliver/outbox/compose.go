@@ -117,7 +117,7 @@ func chosenByAnyone(w store.Work) bool {
 	return policy.IsStrangerInScope(w.Verification.Class, quota.Global)
 }
 
-// wasSilent reports whether the server answered nothing to RCPT or DATA at the last attempt of a
+// wasSilent reports whether the server gave no answer to RCPT or DATA at the last attempt of a
 // stranger's mail.
 func wasSilent(w store.Work) bool {
 	return chosenByAnyone(w) && w.Send.ProviderCode == "" &&

@@ -66,7 +66,7 @@ func (a attack) arrivals(t *testing.T) (shared, alone, known time.Duration) {
 				t.Errorf("%s, after %v: %v, %v", to, time.Since(r.began), err, answer.Quota.Violated())
 			}
 		}
-		if a.networks > 1 { // the usual time is known
+		if a.networks > 1 { // so that the outbox has measured the server's usual time
 			for n := range 10 {
 				r.AskAt(r.Svc, vtest.AskFor(fmt.Sprintf("before-%d@example.org", n)), true)
 				r.Sleep(time.Second)
@@ -343,7 +343,7 @@ func TestALateCarrierDelaysNoOtherPrefix(t *testing.T) {
 						t.Errorf("%s: %v, %v", to, err, a.Quota.Violated())
 					}
 				}
-				for n := range 10 { // the usual time is known
+				for n := range 10 { // so that the outbox has measured the carrier's usual time
 					ask(fmt.Sprintf("+49160%07d", 2_000_000+n), vtest.BackEnd)
 					r.Sleep(time.Second)
 				}

@@ -90,8 +90,8 @@ func TestBackoff(t *testing.T) {
 	}
 }
 
-// After an outage of the database, the leases are renewed at once. For the time of a lease no row
-// is taken over, neither by a tick nor by a worker without work.
+// After an outage of the database, the leases are renewed at once. For the duration of one lease,
+// no row is taken over, neither by a tick nor by a worker without work.
 func TestAfterAnOutageOutcomesComeFirst(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		s := newIdle(t)
@@ -119,7 +119,8 @@ func TestAfterAnOutageOutcomesComeFirst(t *testing.T) {
 	})
 }
 
-// suspended admits the given number of messages, because all other servers are suspended.
+// suspended is a mail sender whose servers are all suspended. It admits the given number of
+// messages.
 type suspended struct {
 	MailSender
 	admits int
@@ -172,7 +173,8 @@ func TestAnEndedWaitIsForgotten(t *testing.T) {
 	s.work.Wait()
 }
 
-// A write that panics is repeated at growing intervals, so that its stacks do not fill the log.
+// A write that panics is repeated at growing intervals, so that the stacks of its panics do not
+// fill the log.
 func TestAnOutcomeWhoseWritePanics(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		r, began, writes := newIdle(t), time.Now(), 0

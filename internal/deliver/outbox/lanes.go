@@ -25,16 +25,16 @@ type lane struct {
 	flights          int               // all flights of this lane, in the queue or with a worker
 	held             map[string]int    // flights by app
 	workers          int               // running workers
-	most             int               // workers that it may have; from update
+	most             int               // workers that the lane may have; update sets it
 	reputations      *reputations      // of the channel
-	underWay         []*flight         // flights of strangers that a server has, the longest under way first
+	underWay         []*flight         // flights of strangers that are under way, the longest first
 	parked           int               // flights in underWay that have no worker; see makeWay
 	pops             int               // flights that ever got a worker
 	lastServed       standing          // of the last flight that got a worker
 	newestNext       bool              // of the fresh flights, the newest one is served next; see prefersNewest
 	gaveWay          time.Time         // when a message last gave way; see makeWay
 	newcomer         time.Time         // when a network last began to wait
-	recheck          *time.Timer       // of makeWay; may be nil
+	recheck          *time.Timer       // timer of makeWayAfter; may be nil
 	behind           map[string]bool   // the apps some of whose rows wait in the database, since memory was full
 	suspensionLogged bool              // logAttempt has logged that all servers are set aside
 	backlog
@@ -185,9 +185,9 @@ func (q *queue) pop(l *lane) (first *flight) {
 	return first
 }
 
-// later returns how many of the waiting flights are served after a new flight of a network whose
-// code expires at the instant ends. Held flights are served later, unless the network's are held,
-// too.
+// later returns how many of the waiting flights are served after a new flight of a network, if the
+// new flight's code expires at the instant ends. Flights that may be held are served after the new
+// one, unless the network's own flights may be held, too.
 func (l *lane) later(q *queue, network string, ends, now time.Time) (n int) {
 	heldToo := l.reputations.isHeld(networkKey(network), now)
 	counts := map[string]int{} // how many flights are not later, by app
@@ -235,7 +235,7 @@ func (l *lane) begin(app string) {
 	l.held[app]++
 }
 
-// end uncounts a flight.
+// end counts a flight as ended.
 func (l *lane) end(app string) {
 	l.flights--
 	if l.held[app]--; l.held[app] == 0 {
@@ -287,8 +287,8 @@ func (l *lane) pop() *flight {
 	return nil
 }
 
-// reserveWorker reports whether the caller must start a worker, and then counts the worker. That is
-// so if a flight waits that may have one, and fewer than most workers run.
+// reserveWorker reports whether the caller must start a worker, and then counts the worker. The
+// caller must do so if a flight waits that may have a worker, and fewer than most workers run.
 func (l *lane) reserveWorker(most int) bool {
 	if l.workers >= most || !l.mayBegin() {
 		return false

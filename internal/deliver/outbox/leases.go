@@ -16,15 +16,15 @@ type flight struct {
 	work    store.Work
 	lane    *lane
 	domain  string // registrable domain of the recipient; of a number its prefix
-	network string // its key in reputations
+	network string // the network's key in reputations
 	lease   store.AttemptID
 	inDoubt bool      // an earlier attempt may have delivered the message
 	renewed time.Time // start of the current lease
 	readAt  time.Time // when the work was read from the database or written to it
 
-	// within Outbox.update, while a server has the message; of a stranger's
-	begun    time.Time       // when it was offered to the server
-	standing standing        // then
+	// These are for a stranger's message that is under way. Use them only within Outbox.update.
+	begun    time.Time       // when the message was offered to the server; before that, when it got a worker
+	standing standing        // when the message got a worker
 	attempt  context.Context // see delivery.HandedOver and delivery.TurnBegan
 	giveWay  func()          // ends the attempt
 	parked   bool            // it has no worker; see makeWay

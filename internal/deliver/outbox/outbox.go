@@ -85,7 +85,7 @@ type Carrier interface {
 	Send(ctx context.Context, m sms.Message) (delivery.Result, error)
 }
 
-// Limits is implemented by a MailSender or Carrier that takes a limited number of messages. One
+// Limits is implemented by a MailSender or Carrier that takes a limited number of messages. A type
 // without limits embeds delivery.Unlimited.
 type Limits interface {
 	// AttemptsAllowed returns how many messages it would try to send now;
@@ -127,8 +127,8 @@ type Config struct {
 	IDHeaders []string          // names of extra mail headers to set to the send's ID
 	Lease     time.Duration     // how long a row in flight is leased; 0 means DefaultLease
 	Tick      time.Duration     // between two looks for rows to take over; 0 means DefaultTick
-	Workers   int               // sends of one channel at workers together, without strangers'; 0 means DefaultWorkers
-	Capacity  int               // sends of one channel held in memory, without strangers'; 0 means DefaultCapacity
+	Workers   int               // how many sends of one channel have a worker at once, not counting strangers'; 0 means DefaultWorkers
+	Capacity  int               // how many sends of one channel are held in memory, not counting strangers'; 0 means DefaultCapacity
 	Watch     store.PrefixWatch // settings of automatic pauses of prefixes; zero: pauses are ignored
 	// ResendOther has the channels with several servers or carriers. In these channels, a resend
 	// first tries a server or carrier that the verification has not used.
@@ -190,7 +190,7 @@ type Outbox struct {
 	waiters sync.Map      // the chan store.Outcome of each request that waits, by the ID of its send
 
 	leases         leases
-	lanesMu        sync.Mutex // guards what is in the lanes; only update takes it
+	lanesMu        sync.Mutex // guards the contents of the lanes; only update takes it
 	lanes          map[store.Queue]*lane
 	free           chan struct{} // signalled when half of a lane's capacity is free again, so that rows in the database can be taken over
 	work           sync.WaitGroup
@@ -199,10 +199,10 @@ type Outbox struct {
 
 	base context.Context // context of attempts; ends when a stop has ended, at the latest MaxStopWait after the stop began
 	halt context.CancelFunc
-	// ends the waits of attempts for their turn at a server
+	// beginStop ends the waits of attempts for their turn at a server.
 	beginStop context.CancelFunc
 
-	// only Run uses these
+	// Only Run uses these fields.
 	noTakeoverUntil time.Time // no takeover before this instant: see tick
 	away            bool      // the database has failed, and no tick has succeeded since
 }

@@ -47,7 +47,7 @@ func TestWhatAFailureMeans(t *testing.T) {
 		r.NoError(err)
 		if c.refunded {
 			r.Want("counted", r.QuotaOf("").Rules[0].Used, 0)
-			r.SendTo(vtest.Ana) // in the database, or it would be refused
+			r.SendTo(vtest.Ana) // the place is also free in the database; otherwise this send would be refused
 			return
 		}
 		r.RefuseTo(vtest.Ana)
@@ -72,7 +72,7 @@ func TestTemporaryFailureIsRetried(t *testing.T) {
 }
 
 // If a server asks for a pause, it gets no mail during the pause. A send does not wait for a retry
-// after its code's end: it ends at once, and its place is free.
+// that would come after its code has expired: it ends at once, and its place is free.
 func TestNoRetryAfterTheCodesEnd(t *testing.T) {
 	for wait, want := range map[time.Duration]store.Status{10*time.Minute - time.Second: store.Queued, 10 * time.Minute: store.Failed} {
 		vtest.InBubble(t, func(r *vtest.Rig) {
@@ -97,8 +97,8 @@ func paced(turn time.Duration) func(context.Context) error {
 	}
 }
 
-// A mail above the pace is tried at its turn, however often it was tried before. Only its code's
-// end ends its wait.
+// A mail above the pace is tried at its turn, however often it was tried before. It waits until its
+// code expires.
 func TestAboveThePace(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		for range 9 {
@@ -237,7 +237,7 @@ func wantPlaces(r *vtest.Rig, want int) {
 	vtest.Equal(r, "database", len(h.Past), want)
 }
 
-// If a code ends while its mail waits for a worker, the mail is not sent. Its place is given back,
+// If a code ends while its mail waits for a worker, the mail is not sent. The place is given back,
 // except if the recipient was erased, since an erasure frees no quota.
 func TestEndedWhileItWaited(t *testing.T) {
 	type row struct {

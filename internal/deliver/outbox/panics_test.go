@@ -122,7 +122,7 @@ func TestAPanicEndsOneSend(t *testing.T) {
 		servertest.Await(t, "one mail each", func() bool { return len(server.Messages()) == i+1 })
 	}
 	plant("")
-	for i, p := range replicas { // both live, with all connections free
+	for i, p := range replicas { // both replicas still send, and have released all connections
 		await(p, send(p, ""), "sent", "", 1, true)
 		servertest.Await(t, "all connections free", func() bool { used, _, _ := senders[i][0].ConnCounts(); return used == 0 })
 	}

@@ -141,7 +141,7 @@ func (o *Outbox) handBack(f *flight, after time.Duration) {
 const heldAgainAfter = 30 * time.Second
 
 // tooManyHeld reports whether a flight may be held and the lane already has as many such flights in
-// memory as it may: a quarter of the capacity. So they leave space to others.
+// memory as it may: a quarter of the capacity. So such flights leave memory to others.
 func (o *Outbox) tooManyHeld(f *flight) (too bool) {
 	o.update(f.lane, func(l *lane, now time.Time) {
 		if l.standingOf(f, now) != held {
@@ -360,10 +360,10 @@ func (o *Outbox) dequeueOrEndWorker(l *lane, last *flight) (first *flight) {
 	return first
 }
 
-// nextFlight is dequeueOrEndWorker within update.
+// nextFlight does the work of dequeueOrEndWorker. Call it within update.
 func (o *Outbox) nextFlight(l *lane, last *flight) *flight {
 	if last != nil {
-		l.endWait(last) // after a panic it still is under way
+		l.endWait(last) // after a panic, the flight is still in underWay
 		if last.parked {
 			last.parked = false
 			l.parked--
@@ -385,7 +385,7 @@ func (o *Outbox) nextFlight(l *lane, last *flight) *flight {
 		return nil
 	}
 	l.startWait(first)
-	o.addWorker(l) // the server may take more than when the flights came
+	o.addWorker(l) // the server may accept more messages now than when the flights were queued
 	return first
 }
 

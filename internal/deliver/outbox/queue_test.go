@@ -55,7 +55,7 @@ func persons(r *vtest.Rig, n int) (order []int) {
 // Sends that wait in the database are fetched as soon as memory has capacity, not only at the next
 // tick, and only as many as fit. In the end, no app counts as waiting in the database.
 func TestQueueFetchesWhenCapacityIsFree(t *testing.T) {
-	slowly(t, 20*time.Millisecond, 10, memory, func(r *vtest.Rig) { // five hundred a second
+	slowly(t, 20*time.Millisecond, 10, memory, func(r *vtest.Rig) { // 500 mails a second
 		r.SendMany(0, memory+240)
 		for range 80 { // usually 0.6 s is enough
 			r.Sleep(10 * time.Millisecond)
@@ -80,7 +80,7 @@ func TestMailsStopWhileTheDatabaseTakesNoOutcome(t *testing.T) {
 		r.Sleep(time.Millisecond)
 		r.CutStore()
 		r.Sleep(7 * time.Second) // less than a lease
-		// and the attempts under way at the begin and the end
+		// 300 more may go out, because of the attempts under way at the beginning and at the end.
 		if stopped := len(r.MailServer.Attempts()); stopped > outbox.MaxPendingOutcomes+300 {
 			t.Errorf("%d mails went out that no crash may come after", stopped)
 		}

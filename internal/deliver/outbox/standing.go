@@ -13,8 +13,8 @@ import (
 // standing is the delay to expect of a stranger's next message, judged by the last messages of its
 // network, and by those to the recipient's domain or prefix. The recipient's server decides how
 // long a message occupies its worker and its connection. So a recipient that a stranger chose can
-// occupy a worker, at any stage. A message is held if the server takes much longer for it than it
-// usually does.
+// occupy a worker, at any stage. A message is held if the server takes much longer for it than for
+// most messages.
 type standing int
 
 const (
@@ -25,7 +25,7 @@ const (
 )
 
 // reputation has the score of a network or a domain. A held message weighs as much as heldWeight
-// messages that were answered in time, since others wait as long for it.
+// messages that were answered in time, because other messages have to wait while it is held.
 type reputation struct {
 	score int       // from -heldWeight to maxScore
 	at    time.Time // of the last message
@@ -37,8 +37,8 @@ const (
 	reputationLife = 10 * time.Minute
 	maxReputations = 10_000
 
-	// A message is held if it takes heldTimes the usual time, and at least heldAfter. One that
-	// takes at most half of that counts as answered in time.
+	// A message is held if it takes heldTimes the usual time, and at least heldAfter. A message
+	// that takes at most half of that counts as answered in time.
 	heldTimes = 4
 	heldAfter = time.Second
 )
@@ -47,9 +47,9 @@ const (
 type reputations struct {
 	of map[string]reputation
 	// usual is the time in which the server answers most messages. It follows the shortest third of
-	// the answers. It begins with maxUsual, so that a message is not taken for held only because
+	// the answers. It begins with maxUsual, so that a message does not count as held only because
 	// the server is slow from the start. Beyond maxUsual, only messages for known people and to
-	// proven domains raise it, because others may be slow on purpose.
+	// proven domains raise it, because other messages may be slow on purpose.
 	usual time.Duration
 	// late is the time when the server first took longer than maxPatience; zero if it has answered
 	// in less time since then. lastLate is the last such time.
@@ -90,7 +90,7 @@ func (r *reputations) isProven(key string, now time.Time) bool {
 	return one.score > 0 && now.Sub(one.at) < reputationLife
 }
 
-// add adds to a score. Without a key it does nothing.
+// add adds to a score. It does nothing if the key is empty.
 func (r *reputations) add(key string, n int, now time.Time) {
 	if key == "" {
 		return
@@ -119,7 +119,7 @@ func (r *reputations) forgetOne() {
 	delete(r.of, oldest)
 }
 
-// note records how long a server took for a message, from the begin to its answer, or until the
+// note records how long a server took for a message, from the beginning to its answer, or until the
 // wait was given up. trusted is true if no stranger can have chosen the recipient in order to slow
 // the message down.
 func (r *reputations) note(took time.Duration, fail *delivery.Error, trusted bool, now time.Time, keys ...string) {
@@ -160,8 +160,8 @@ func isAnswer(fail *delivery.Error) bool {
 	return fail == nil || fail.Status != 0 && !fail.BefallsAll()
 }
 
-// networkKey is the key of a network in reputations. It is "" for clients without a known network:
-// they are many people of a back end, and not one network.
+// networkKey is the key of a network in reputations. It is "" for clients without a known network,
+// because they may be many people of a back end, and not one network.
 func networkKey(network string) string {
 	if network == "" {
 		return ""
@@ -203,14 +203,14 @@ const (
 	judgedSlowAfter = time.Minute // of slowForAll
 )
 
-// slowPause is the time between two messages that give way while slowForAll is true: about one a
-// minute of each worker. So others may show that the server answers in time, and the server still
-// finishes most of what it has begun.
+// slowPause is the time between two messages that give way while slowForAll is true. About one
+// message a minute of each worker gives way. So other messages can show that the server answers in
+// time again, and the server still finishes most messages that it has begun.
 func (l *lane) slowPause() time.Duration { return time.Minute / time.Duration(max(1, l.most)) }
 
 // patience returns how long a message may keep its worker while others wait for one. Each network
-// that waits shall have a worker within maxPatience. The rest of that time is divided by the number
-// of these networks.
+// that waits shall have a worker within maxPatience. The rest of that time is divided among these
+// networks.
 func (l *lane) patience(w demand, f *flight, handedOver bool) time.Duration {
 	n, d := w.networks, maxPatience
 	if n > 0 {
@@ -280,7 +280,8 @@ func (l *lane) heldWorkers() (n int) {
 }
 
 // maxParked returns how many messages of strangers may wait without a worker for the answer to the
-// final dot, or to a request. A mail keeps its connection meanwhile, so there are fewer of them.
+// final dot, or to a request. If the connections are limited, fewer messages may do so, because
+// each one keeps its connection meanwhile.
 func (o *Outbox) maxParked(l *lane) int {
 	if conns := o.limitsOf(l.Channel).ConnLimit(); conns > 0 {
 		return delivery.ShareOfStrangers(conns, delivery.ReservedConns) / 2
@@ -288,10 +289,10 @@ func (o *Outbox) maxParked(l *lane) int {
 	return 4 * o.Workers
 }
 
-// makeWay makes messages of strangers give way that keep a worker for too long while others wait
+// makeWay makes messages of strangers give way if they keep a worker for too long while others wait
 // for one. Before the final dot, the attempt ends, and is repeated later. After the dot, the
-// message waits without a worker. If too many messages do, the longest wait ends, and the outcome
-// of its message is unknown. Call it within update.
+// message waits without a worker. If too many messages wait like that, the longest wait ends, and
+// the outcome of its message is unknown. Call makeWay within update.
 func (o *Outbox) makeWay(l *lane, now time.Time) {
 	l.most = o.maxWorkers(l)
 	if len(l.underWay) == 0 || l.workers < l.most {
@@ -332,19 +333,19 @@ func (o *Outbox) makeWay(l *lane, now time.Time) {
 	}
 }
 
-// demandOf returns what waits for the lane's workers: its messages, and whatever else needs a
-// worker.
+// demandOf returns the demand for the lane's workers. Besides the lane's own messages, it counts
+// the known people's messages that need the only connection, and the workers that must end.
 func (o *Outbox) demandOf(l *lane, now time.Time) demand {
 	waits := l.demand(now)
 	if known := o.lanes[store.Queue{Channel: l.Channel}]; known.workers > 0 && o.limitsOf(l.Channel).ConnLimit() == 1 {
 		waits.networks++ // known people's messages share the only connection
 	}
-	waits.networks += max(0, l.workers-l.most) // the server takes fewer than when these began
+	waits.networks += max(0, l.workers-l.most) // the server accepts fewer messages than when these workers began
 	return waits
 }
 
-// workersNeeded returns how many messages must give way. While the server is slow for all, it is
-// one at a time: none gives way before the returned pause has passed.
+// workersNeeded returns how many messages must give way. While slowForAll is true, that is one at a
+// time, and no message gives way before the returned pause has passed.
 func (l *lane) workersNeeded(waits demand, now time.Time) (needed int, pause time.Duration) {
 	needed = waits.networks - max(0, l.most-l.workers)
 	if waits.networks == 0 && waits.held {
@@ -357,7 +358,7 @@ func (l *lane) workersNeeded(waits demand, now time.Time) (needed int, pause tim
 }
 
 // giveWayIfDue makes a message give way if it has kept its worker for too long. It reports whether
-// that frees a worker. If the message may have to give way later, again is after what duration.
+// that frees a worker. If the message may have to give way later, again is the time until then.
 func (o *Outbox) giveWayIfDue(l *lane, f *flight, waits demand, now time.Time) (freed bool, again time.Duration) {
 	if f.yields {
 		return true, 0
@@ -412,8 +413,8 @@ func (l *lane) endOldestDot(f *flight, waits demand, now time.Time) (freed bool,
 	return true, 0
 }
 
-// soonest returns the time during which no message can have to give way; -1 if none can give way at
-// all. It is cheaper than a count of the waiting messages.
+// soonest returns for how long no message can have to give way, or -1 if no message can give way.
+// It takes less time than counting the waiting messages.
 func (l *lane) soonest(now time.Time) time.Duration {
 	soonest, least := time.Duration(-1), l.leastWait()
 	for _, f := range l.underWay {
@@ -470,7 +471,7 @@ func (f *flight) hasTurn() bool {
 type demand struct {
 	networks int           // networks with a message that waits only for a worker
 	longest  time.Duration // the longest wait of one of these for its turn, at most maxPatience
-	held     bool          // a message waits that may be held
+	held     bool          // a message that may be held waits
 }
 
 func (l *lane) demand(now time.Time) (d demand) {

@@ -55,8 +55,8 @@ func attempted(r *vtest.Rig, to string, after int) time.Duration {
 	return 0
 }
 
-// knowUsualTime sends mails for known people until the outbox knows that the server takes this long
-// for each.
+// knowUsualTime sends mails for known people until the outbox has measured that the server takes
+// this long for each.
 func knowUsualTime(r *vtest.Rig, each time.Duration) {
 	for i := range 10 {
 		r.AskAt(r.Svc, vtest.AskFor(fmt.Sprintf("usual-%d@example.com", i)), true)
@@ -82,7 +82,7 @@ func TestStrangersMailsDelayNoOthers(t *testing.T) {
 			vtest.InBubbleIdle(t, func(s *vtest.Settings) { s.Workers = c.workers }, func(r *vtest.Rig) {
 				defer r.Quit() // also after Fatal
 				known := knownBrowser(r)
-				r.Sleep(time.Minute) // its rule
+				r.Sleep(time.Minute) // until the rules admit another code for Ana
 				r.MailServer.Each = each
 				r.Svc = r.ReplicaOn(r.Store, crowded{r.MailServer, make(chan struct{}, c.conns)}, nil)
 				r.Svc.Outbox.Capacity = c.room
@@ -101,7 +101,7 @@ func TestStrangersMailsDelayNoOthers(t *testing.T) {
 					wait = each // for one mail of a stranger
 				}
 				sent := len(r.MailServer.Attempts())
-				for i := range 20 { // not at once
+				for i := range 20 { // one after the other
 					to := fmt.Sprintf("own-%d@example.com", i)
 					r.AskAt(r.Svc, vtest.AskFor(to), true)
 					if took := attempted(r, to, 0); took > wait {

@@ -158,8 +158,8 @@ func TestLeasesAreRenewedWhileTheLimiterHangs(t *testing.T) {
 	})
 }
 
-// If the mail is out and the database is unavailable, no process sends the mail again, however long
-// the outage lasts. The outcome is written within a second after its end.
+// If the mail was sent and the database is unavailable, no process sends the mail again, however
+// long the outage lasts. The outcome is written within a second after its end.
 func TestOutcomeOutlivesTheDatabasesAbsence(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		release := make(chan struct{})
@@ -211,7 +211,7 @@ func TestFailuresAreRecordedOnTheLimitersClock(t *testing.T) {
 }
 
 // The database's clock is set back by more than a code lives, and the process notices it only after
-// some seconds. No code is taken for expired, and leases are renewed as before.
+// some seconds. No code counts as expired, and leases are renewed as before.
 func TestDatabasesClockStepsBack(t *testing.T) {
 	vtest.InBubbleIdle(t, nil, func(r *vtest.Rig) {
 		var off atomic.Int64
@@ -236,10 +236,10 @@ func TestDatabasesClockStepsBack(t *testing.T) {
 	})
 }
 
-// If a process may have delivered a send before it died, the outcome is unknown, for whatever
-// reason the next process sends no message. The place stays spent, and the app gets an event. A
-// code that was entered proves that the message arrived, if no other send of the verification can
-// have brought it.
+// If a process may have delivered a send before it died, the outcome is unknown, no matter why the
+// next process sends no message. The place stays spent, and the app gets an event. A code that was
+// entered proves that the message arrived, if no other send of the verification can have brought
+// it.
 func TestOutcomesInDoubt(t *testing.T) {
 	approve := func(r *vtest.Rig, a verification.Answer) {
 		r.NoError(vtest.Err(r.Store.Check(r.Context(), storetest.Right(a.View.ID))))

@@ -46,7 +46,7 @@ func TestTextMessages(t *testing.T) {
 	})
 }
 
-// Spend caps know of each message whether a stranger asked for it.
+// A message says whether it is for a stranger, because spend caps depend on that.
 func TestCarriersKnowStrangers(t *testing.T) {
 	vtest.InBubbleWith(t, vtest.ServeCountries("DE"), func(r *vtest.Rig) {
 		stranger := vtest.BackEnd

@@ -20,7 +20,7 @@ import (
 	vtest "sendcode/internal/verify/verification/verificationtest"
 )
 
-// wire is a service in front of a mail server with a connection of its own.
+// wire is a service and the mail server that it sends to. The test decides which connections work.
 type wire struct {
 	*vtest.Rig
 	server *smtptest.Server
@@ -77,7 +77,8 @@ func TestFromTheWireToTheRow(t *testing.T) {
 		{smtptest.Rule{Stage: smtptest.Rcpt, Stall: true}, retried},
 		{smtptest.Rule{Stage: smtptest.Rcpt, Reply: "550 5.1.1 no"}, given},
 		{smtptest.Rule{Stage: smtptest.Data, Reply: "550 5.7.0 Requested action not taken: too many emails per second"}, retried},
-		// the mail is longer than the part that the server had read: the dot never left
+		// The server closes the connection after it has read a part of the mail, so the dot was
+		// never sent.
 		{smtptest.Rule{Stage: smtptest.Body, Close: true}, retried},
 		{smtptest.Rule{Stage: smtptest.Dot, Reply: "421 4.3.2 closing", Close: true}, retried},
 		{smtptest.Rule{Stage: smtptest.Dot, Reply: "250 2.0.0 taken", Slow: true, Pause: time.Second}, sent},
@@ -91,7 +92,7 @@ func TestFromTheWireToTheRow(t *testing.T) {
 		t.Run(string(c.rule.Stage)+" "+c.want, func(t *testing.T) {
 			onTheWire(t, slowly, smtptest.Script{Rules: []smtptest.Rule{c.rule}}, func(r *wire) {
 				a := r.SendTo(vtest.Ana)
-				r.Sleep(11 * time.Minute) // the wait for an answer to the dot lasts ten
+				r.Sleep(11 * time.Minute) // the service waits ten minutes for an answer to the dot
 				r.Want("in the end", fmt.Sprintf("%s at attempt %d, %d mails, %d places", r.Status(a), r.NewestSend(a.View.ID).Attempt,
 					len(r.server.Messages()), r.QuotaOf("").Rules[2].Used), c.want)
 			})
@@ -120,8 +121,8 @@ func TestServerSetAside(t *testing.T) {
 }
 
 // With default settings, a spike is not refused, since the throughput grows with the connections.
-// All mails have left 40 s after its begin; mails of strangers, who have half of the connections,
-// after 63 s.
+// All mails have left 40 s after the spike began. If they are for strangers, who have half of the
+// connections, they have left after 63 s.
 func TestASpikeIsTaken(t *testing.T) {
 	for within, stranger := range map[time.Duration]bool{40 * time.Second: false, 63 * time.Second: true} {
 		onTheWire(t, nil, smtptest.Script{Rules: []smtptest.Rule{{Stage: smtptest.Dot, Delay: 300 * time.Millisecond}}}, func(r *wire) {
