@@ -27,7 +27,8 @@ var structsWithContext = map[string]string{
 }
 
 // settableByTests are exported variables of the product that only tests set, before anything runs.
-// They are bounds that busy machines need longer, and work at the start that a test can do without.
+// They are bounds that must be longer on busy machines, and work at the start that tests don't
+// need.
 var settableByTests = []string{
 	"internal/store.CallTimeout", "internal/limit/gates.LimiterTimeout", "internal/limit/admission.MaxSlotWait",
 	"internal/deliver/outbox.DefaultLease", "internal/deliver/outbox.MaxStopWait", "internal/store/postgres.OpenConnsAhead",

@@ -77,7 +77,8 @@ var (
 	byScript  = regexp.MustCompile("(?i)\\b(?:createElement|h|_?jsxs?)\\(\\s*[\"'`]form\\b")
 )
 
-// formsIn counts the forms of a text in HTML or JSX, and says which are not posted.
+// formsIn counts the forms of a text in HTML or JSX, and returns a problem for each form that is
+// not posted.
 func formsIn(text string) (forms int, problems []string) {
 	for _, at := range formTag.FindAllStringIndex(text, -1) {
 		forms++
@@ -86,7 +87,7 @@ func formsIn(text string) (forms int, problems []string) {
 			rest = rest[len(m[0]):]
 			switch value := strings.Trim(m[2], `"'`); strings.ToLower(m[1]) {
 			case "method":
-				method += value // of two the first holds in HTML, and the last in JSX
+				method += value // if there are two, HTML uses the first, and JSX the last
 			case "action":
 				action = value
 			}

@@ -2,7 +2,7 @@
 // import which, which package may use a module, and how a source file looks. It has only tests.
 //
 // The import rules keep the course of a send readable: only verification calls the parts, and the
-// parts do not know each other. tables_test.go has the rules to read and to extend. If a test
+// parts do not import each other. tables_test.go has the rules to read and to extend. If a test
 // fails, it says what to do.
 package house
 
@@ -40,13 +40,13 @@ var edges = map[string]string{
 
 	"internal/deliver": "quota internal/base/... internal/store internal/codes/... internal/limit/buckets " +
 		"internal/deliver/bounce internal/deliver/delivery internal/deliver/providerhttp internal/deliver/sms internal/deliver/sns internal/deliver/standardwebhooks internal/deliver/webhook",
-	// Mail servers and carriers know nothing of sends.
+	// Mail servers and carriers don't depend on sends.
 	"internal/deliver/delivery": "internal/base/loopback internal/base/panics internal/deliver/delivery/... internal/deliver/providerhttp",
 	"internal/deliver/sms":      "internal/base/loopback internal/deliver/delivery internal/deliver/providerhttp internal/deliver/sms",
 
 	// Not deliver/outbox: verify hands a send over through an interface.
 	"internal/verify": deciding + " internal/limit/... internal/deliver/testmessage internal/deliver/webhook internal/verify/humancheck internal/verify/proof internal/verify/verification",
-	// A vendor is called as a carrier is, and knows nothing of sends.
+	// A vendor is called in the same way as a carrier, and doesn't depend on sends.
 	"internal/verify/humancheck/vendors": "quota internal/base/document internal/base/loopback internal/deliver/delivery internal/deliver/providerhttp internal/deliver/sms internal/verify/humancheck",
 
 	"internal/http":         serving,

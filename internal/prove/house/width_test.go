@@ -8,16 +8,16 @@ import (
 )
 
 // These are the last columns, where a tab counts as four. .editorconfig has the same widths. Texts
-// in quotes don't count, because a text is not broken. Code and tables in comments don't count
+// in quotes don't count, because a text is never split. Code and tables in comments don't count
 // either.
 const commentWidth, codeWidth = 100, 140
 
-// inQuotes matches a text in quotes, or the rest of a text that ends in another line.
+// inQuotes matches a text in quotes, or the beginning of a text that ends on another line.
 var inQuotes = regexp.MustCompile("\"(?:[^\"\\\\]|\\\\.)*\"|`[^`]*(?:`|$)|'(?:[^'\\\\]|\\\\.)+'")
 
 // wideLines returns the numbers of the lines that go beyond the last column.
 func wideLines(text string) (wide []int) {
-	within := false // a text of several lines
+	within := false // whether the line is within a text of several lines
 	for n, line := range strings.Split(text, "\n") {
 		began := within
 		if strings.Count(line, "`")%2 == 1 {

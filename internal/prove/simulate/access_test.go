@@ -29,8 +29,8 @@ const (
 	cutTooFar      // the replica died, and the call had an effect
 )
 
-// turn waits until a call may go on: for the call's latency, and while its replica is frozen. At
-// that instant nothing else happens.
+// turn waits until a call may go on: for the call's latency, and while its replica is frozen. No
+// other call goes on at the same instant.
 func (r *Replica) turn(ctx context.Context, source *rand.Rand, slow bool) fate {
 	if r.isDead() {
 		return cut
@@ -122,7 +122,7 @@ func (w *world) setCommitting(c chan struct{}) {
 func (r *Replica) commit(ctx context.Context, method string) (fault sqlitetest.Fault) {
 	w := r.world
 	if r.isDead() {
-		return sqlitetest.None // the call was cut too far
+		return sqlitetest.None // the call had an effect, so it ends as cutTooFar
 	}
 	ended := make(chan struct{})
 	w.setCommitting(ended)
@@ -158,8 +158,8 @@ func (r *Replica) commit(ctx context.Context, method string) (fault sqlitetest.F
 	return sqlitetest.None
 }
 
-// reach lets a call of the limiter run at its turn. If the call happened but its answer was lost,
-// the caller gets ErrUnavailable.
+// reach runs a call of the limiter at its turn. If the call happened but its answer was lost, the
+// caller gets ErrUnavailable.
 func (r *Replica) reach(ctx context.Context, name string, call func() error) error {
 	w := r.world
 	f := r.turn(ctx, r.sourceOf(ctx, "limiter "+name), w.wrong(LimiterSlow))

@@ -115,8 +115,8 @@ func (w *world) cancel(e Event, p *person) {
 	q.verification = id
 }
 
-// waitAsTold requests codes until a request is refused, and waits. The next request must be
-// admitted.
+// waitAsTold requests codes until a request is refused, and waits as long as the answer says. The
+// next request must be admitted.
 func (w *world) waitAsTold(e Event, p *person) {
 	for range 4 {
 		before := w.state(p)
@@ -187,8 +187,8 @@ func (w *world) attack(e Event, p *person) {
 }
 
 // exhaust makes strangers, each in another network, ask for codes for a recipient until an answer
-// has a long wait. The next code of the recipient's back end is then due within a minute,
-// from the reserve, unless the policies changed or a fault may have cost places.
+// has a long wait. The next code of the recipient's back end is then due within a minute, from the
+// reserve, unless the policies changed or a fault may have cost places.
 func (w *world) exhaust(e Event) {
 	victim := newPerson(200 + e.ID)
 	victim.channel, victim.to = "email", fmt.Sprintf("victim%d@example.net", e.ID)
@@ -269,7 +269,7 @@ type administered struct {
 	kind         Kind
 	person       *person
 	began, ended time.Time
-	done         bool // the answer to the administrator says so
+	done         bool // the answer to the administrator reports success
 }
 
 // newPolicy puts other policies in force, at each replica a little later. Or it puts other purposes
@@ -380,7 +380,7 @@ func (w *world) crash(e Event, r *Replica) {
 		return
 	}
 	w.locked(func() { w.crashes, w.crashed = w.crashes+1, append(w.crashed, time.Now()) })
-	close(r.died) // from now on, nothing that the replica does has an effect
+	close(r.died) // after this, nothing that the replica does has an effect
 	r.cancel()
 	w.actors.Go(func() {
 		time.Sleep(e.For)

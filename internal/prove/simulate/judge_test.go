@@ -26,7 +26,7 @@ type ledger struct {
 	resets, erase map[*person][]administered
 }
 
-// judge runs all oracles. Where a promise ends, its oracle ends, too:
+// judge runs all oracles. Each of them allows for the limits of its promise:
 //
 //   - Admission is compared on the database's clock. After that clock was set back, waits are not
 //     compared, and a message may come twice, as after a crash.
@@ -159,7 +159,7 @@ func (l *ledger) counted(row store.SendOrRefusal, at time.Time) bool {
 	switch {
 	case row.LoggedAt.After(at):
 		return false
-	case row.Counts || l.databaseStepped: // then no instants tell what came first
+	case row.Counts || l.databaseStepped: // then the instants don't show which came first
 		return row.Counts
 	case row.WasReset: // by a reset, at one of these instants
 		return (row.Status != store.Failed || row.FinishedAt.After(at)) &&

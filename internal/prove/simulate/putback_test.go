@@ -116,7 +116,7 @@ type neverSettles struct{ core.Database }
 
 func (n neverSettles) Ping(context.Context) error { return fault.Unavailable }
 
-// remembers is a database with a defect: its replica never forgets a send that it was told about,
+// remembers is a database with a defect: its replica never forgets a send that it has read once,
 // unless it has refunded the send.
 type remembers struct {
 	core.Database

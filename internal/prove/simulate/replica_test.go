@@ -69,7 +69,8 @@ func must[T any](v T, err error) T {
 const otherLimits, split = 1, 2
 
 // policySet returns the policies with this number: the built-in policies with other limits, fewer
-// bounds on failed checks and failed sends, and a second purpose. No oracle knows suppressions.
+// bounds on failed checks and failed sends, and a second purpose. Nothing is suppressed, because no
+// oracle takes suppressions into account.
 func policySet(p Plan, number int) policy.Set {
 	without := []string{"failures"}
 	if p.Failures {
@@ -199,7 +200,7 @@ func (r *Replica) nextCommit(method string) Kind {
 	return ""
 }
 
-// serve answers a request. If the replica dies before, it returns nil.
+// serve answers a request. If the replica dies before it has answered, serve returns false.
 func (r *Replica) serve(w http.ResponseWriter, request *http.Request) (answered bool) {
 	done := make(chan struct{})
 	go func() { defer close(done); r.http.ServeHTTP(w, request) }()

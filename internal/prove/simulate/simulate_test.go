@@ -8,9 +8,10 @@
 // of its own, in nanoseconds. No two calls go on at the same instant, so one seed always gives one
 // course of events. The database is SQLite in memory.
 //
-// After the plan, everything is repaired and may end. Then oracles compare the answers, messages,
-// log lines and events with docs/PROMISES.md. The plan of a world that broke a promise is shrunk to
-// the events that matter, and told in sentences. judge_test.go says where an oracle ends.
+// After the plan, everything is repaired, and the work under way may end. Then oracles compare the
+// answers, messages, log lines and events with docs/PROMISES.md. The plan of a world that broke a
+// promise is shrunk to the events that matter, and described in sentences. judge_test.go says what
+// the oracles allow.
 package simulate_test
 
 import (
@@ -83,7 +84,7 @@ func TestWorld(t *testing.T) {
 // pieceSize is how many worlds are recorded together in the file of progress.
 const pieceSize = 100
 
-// violated counts worlds that broke a promise.
+// violated is the key under which the worlds that broke a promise are counted.
 const violated = "worlds that broke a promise"
 
 // piece has the counts of a range of worlds.

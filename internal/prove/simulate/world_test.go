@@ -94,8 +94,8 @@ func newWorld(t *testing.T, p Plan, o Options) *world {
 	return w
 }
 
-// settle is the time at the end, without faults, in which everything may end. It is longer than a
-// code lives and a lockout of commits lasts.
+// settle is the time at the end, without faults, in which everything may end. It is longer than the
+// life of a code, and than a lockout of commits.
 const settle = 9 * time.Minute
 
 // play runs the plan and repairs everything. When everything has ended, it asks the oracles.
@@ -145,7 +145,7 @@ func (w *world) stop() {
 		ending.Go(r.stop)
 	}
 	ending.Wait()
-	time.Sleep(time.Minute) // the calls that killed replicas had begun end
+	time.Sleep(time.Minute) // until the calls end that killed replicas had begun
 	synctest.Wait()
 }
 
@@ -278,7 +278,7 @@ func Shrink(t *testing.T, p Plan, oracle string, o Options) Plan {
 	}
 }
 
-// Story tells the plan and the result in sentences.
+// Story describes the plan and the result in sentences.
 func (r Result) Story() string {
 	var b strings.Builder
 	redis := map[bool]string{true: "without", false: "with"}[r.Plan.WithoutRedis]
