@@ -102,7 +102,7 @@ func (sh *shopper) byBetterAuth() {
 	}
 }
 
-// toldTheWait: an answer of better-auth has our wait.
+// toldTheWait checks that an answer of better-auth has our wait.
 func (sh *shopper) toldTheWait(answer *http.Response, body string) {
 	sh.Helper()
 	var told struct {

@@ -185,7 +185,7 @@ func (r requests) junk() any {
 	})
 }
 
-// value returns a value that the schema allows. It knows only some patterns.
+// value returns a value that the schema allows. It supports only some patterns.
 func (r requests) value(ref *openapi3.SchemaRef) any {
 	s := ref.Value
 	if len(s.OneOf)+len(s.AnyOf) > 0 {

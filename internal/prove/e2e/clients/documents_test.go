@@ -92,7 +92,7 @@ func TestTheLinesOfREADME(t *testing.T) {
 }
 
 // The two requests of the quick start send a code and check it. Its Go file compiles as it is, and
-// does both.
+// does the same.
 func TestTheFirstCodeOfTheQuickStart(t *testing.T) {
 	t.Parallel()
 	const name = "docs/quickstart.md"
@@ -165,9 +165,9 @@ func TestTheLinesOfReports(t *testing.T) {
 	servertest.Same(t, "the report", sh(t, s, lines[len(lines)-1]), `{"id":"`+sent.ID+`","outcome":"approved"}`+"\n")
 }
 
-// The lines of docs/limits.md try each limit. Each is admitted, and a second code or gift is not.
-// At the end, two of three places in the month are taken and two more events are recorded, so a
-// look tells that none is left.
+// The lines of docs/limits.md try each limit. Each request is admitted, but a second code or gift
+// is not. At the end, two of three places in the month are taken and two more events are recorded,
+// so a look shows that no place is left.
 func TestTheLinesOfLimits(t *testing.T) {
 	t.Parallel()
 	const name = "docs/limits.md"

@@ -1,5 +1,5 @@
-// Package clients tests what apps, browsers and people meet at the whole: sends, checks, limits,
-// keys, and what attackers learn.
+// Package clients tests the whole service as apps, browsers and people use it: sends, checks,
+// limits and keys. It also tests what attackers learn.
 package clients
 
 import (
@@ -77,8 +77,8 @@ func nowhere(s *apptest.Stack, code string) {
 	}
 }
 
-// inTheDatabase says that an administrator's script finds a send and a refusal, and a back end
-// finds nothing.
+// inTheDatabase checks that an administrator's script finds a send and a refusal, and that a back
+// end finds nothing.
 func inTheDatabase(s *apptest.Stack, id string) {
 	s.Helper()
 	s.Await("send and refusal in the database", func() bool {

@@ -258,7 +258,7 @@ func newImpostor(t *testing.T, s *apptest.Stack) *impostor {
 }
 
 // answers calls try once for each answer of another program, which the impostor gives meanwhile.
-// The program of a back end must name no answer good, and live on.
+// The program of a back end must accept none of these answers, and continue to run.
 func (i *impostor) answers(try func(what string)) {
 	for _, status := range []int{200, 201, 202, 204, 400, 401, 403, 404, 409, 422, 429, 500, 502, 503} {
 		for _, body := range []string{
@@ -295,8 +295,9 @@ func (i *impostor) answers(try func(what string)) {
 	i.answer = nil
 }
 
-// triesLater meets another program at each stage of a sign-in by code. The person reads that it
-// can't be done right now, and gets in later with the same code and the same proof.
+// triesLater tries each stage of a sign-in by code while another program answers in the service's
+// place. The person reads that it can't be done right now, and gets in later with the same code and
+// the same proof.
 func (sh *shopper) triesLater(dir string, command []string) {
 	sh.Helper()
 	other := newImpostor(sh.T, sh.s)
@@ -324,8 +325,8 @@ func (sh *shopper) triesLater(dir string, command []string) {
 	}
 }
 
-// hearsAnother meets another program in place of the service that redeems a proof. Nothing is known
-// about the proof then, so the person may try it again.
+// hearsAnother redeems a proof while another program answers in the service's place. Nothing is
+// known about the proof then, so the person may try it again.
 func (sh *shopper) hearsAnother(dir string, command []string) {
 	sh.Helper()
 	other := newImpostor(sh.T, sh.s)

@@ -24,8 +24,8 @@ func runbook(t *testing.T) (backup, restore string) {
 	return blocks[0], blocks[1]
 }
 
-// A recipient may have five sends an hour. Two left before the dump, one waited, and the restore
-// loses one.
+// A recipient may have five sends an hour. Before the dump, two mails arrived and one waited. The
+// restore loses the send after the dump, and sends the waiting mail again.
 func TestRestore(t *testing.T) {
 	t.Parallel()
 	backup, restore := runbook(t)

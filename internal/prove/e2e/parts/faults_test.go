@@ -95,8 +95,8 @@ func (p *proof) spawn(i int) *apptest.Process {
 }
 
 // outages returns the spans in which replicas did not reach Redis, according to their logs. A
-// failed call may have begun up to gates.LimiterTimeout before its line. If a replica ended in a
-// span, it gave nothing back later.
+// failed call may have begun up to gates.LimiterTimeout before its line. If a replica ended within
+// a span, it gave nothing back later.
 func (p *proof) outages() (away [][2]time.Time) {
 	for _, log := range p.logs {
 		var since time.Time
@@ -216,7 +216,7 @@ func (p *proof) stop(context.Context) {
 	p.restartReplica(i)
 }
 
-// restartReplica ends a process by SIGTERM, and starts the program of its place. The process
+// restartReplica ends a process by SIGTERM, and starts the program of this replica. The process
 // answers all its requests, and no message comes twice.
 func (p *proof) restartReplica(i int) {
 	r := p.replicas[i]
@@ -268,7 +268,7 @@ func (p *proof) empty(ctx context.Context) {
 	apptest.Must(p.T, p.Redis.Start())
 }
 
-// ofNode makes a fault happen to one node of the Cluster.
+// ofNode returns a function that calls do for one node of the Cluster.
 func ofNode(do func(*proof, context.Context)) func(*proof, context.Context) {
 	return func(p *proof, ctx context.Context) {
 		p.Redis = p.Nodes[p.random.IntN(len(p.Nodes))]

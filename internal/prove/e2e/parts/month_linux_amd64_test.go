@@ -30,7 +30,7 @@ import (
 // A preloaded library can't set the clock, since Go asks the kernel's vDSO for the time.
 const aheadBy = "SENDCODE_TEST_AHEAD"
 
-// The clock is set before anything asks for the time.
+// The clock is set before any code reads the time.
 var _ = clockAhead(os.Getenv(aheadBy))
 
 // clockAhead sets the clock of this process ahead. It returns the seconds, or 0 if none are given.
@@ -88,8 +88,8 @@ func setAhead(seconds uint64) error {
 
 // In each form, a month ends under load and faults. The clocks of all processes, of Redis and of
 // Postgres are ahead of the machine's clock by the same seconds. A rule of the calendar month
-// refuses until the month ends, admits as often after that, and then refuses again. The next month
-// begins on a Monday, so a week and a partition of Postgres's sends end, too.
+// refuses until the month ends. Then it admits as many sends as before, and refuses again. The next
+// month begins on a Monday, so a week and a partition of Postgres's sends end, too.
 func TestMonthEnds(t *testing.T) {
 	const lead = time.Minute // the time from the start of the processes to the end of the month
 	defer func(life time.Duration) { servertest.CertificateLife = life }(servertest.CertificateLife)

@@ -20,7 +20,7 @@ import (
 // Three nodes of Postgres under Patroni fail over under load. The leader's Postgres is killed once,
 // then the leader with its Patroni three times. Then an operator switches over. Last, the leader is
 // cut off from etcd and the other nodes while clients still reach it. One replica's URL names all
-// nodes, the other replica reaches the leader through HAProxy. The judge is that of TestProve. For
+// nodes. The other replica reaches the leader through HAProxy. The judge is that of TestProve. For
 // each fault, the test prints how long no code was accepted.
 func TestPatroni(t *testing.T) {
 	files := deploy + "/patroni"
@@ -74,7 +74,7 @@ func TestPatroni(t *testing.T) {
 					if now := cluster.Leader(ctx); now != nil && now != was {
 						return true
 					}
-					_ = cluster.SwitchOver(ctx) // refused until a standby is in step
+					_ = cluster.SwitchOver(ctx) // refused until a standby has caught up
 					return false
 				})
 			}),

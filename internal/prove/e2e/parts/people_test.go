@@ -76,8 +76,9 @@ func (p *proof) asKnown(random *rand.Rand) string {
 	return known
 }
 
-// asStranger returns a request for a person whom the back end doesn't know. The older version takes
-// every request of a secret key for one for a known person, and may give it the places in reserve.
+// asStranger returns a request for a person whom the back end doesn't know. The older version
+// treats every request of a secret key as one for a known person, and may give it the places in
+// reserve.
 func (p *proof) asStranger() history.Request { return history.Request{Stranger: !p.mixed.Load()} }
 
 // ask requests a code. q says who the caller is. Some requests have an Idempotency-Key. more has
@@ -109,8 +110,8 @@ func (p *proof) ask(random *rand.Rand, to, more string, q history.Request, chang
 
 // person requests codes as a back end does that knows the person. Most codes are for one of a
 // thousand recipients. The others are for one of eight recipients whose limits are used up, and
-// whom strangers attack. It reads the quota, enters wrong codes and the right one, in any order and
-// number, and requests a code again after the wait in the answer. The back end makes one code in
+// whom strangers attack. The back end reads the quota, enters wrong codes and the right one, in any
+// order and number, and requests a code again after the wait in the answer. It makes one code in
 // six itself. Now and then the recipient reports the mail, or an administrator resets or erases the
 // recipient.
 func (p *proof) person(ctx context.Context, random *rand.Rand, _ string) {
@@ -228,7 +229,8 @@ func ownCode(random *rand.Rand) string {
 	return string(code)
 }
 
-// pause waits as the answer says, unless that is a second or longer.
+// pause waits as the answer says. Without a wait, or for a wait of a second or more, it waits for a
+// random time below 200 ms.
 func pause(ctx context.Context, random *rand.Rand, told time.Duration) {
 	if told <= 0 || told >= time.Second {
 		told = time.Duration(random.IntN(200)) * time.Millisecond
@@ -330,7 +332,7 @@ func (p *proof) hook(random *rand.Rand, to string) time.Duration {
 		seconds, _ = strconv.Atoi(string(told[1]))
 		rule := "short"
 		switch {
-		case seconds > 6: // of all strangers for whom no address is named, so it says nothing of the recipient
+		case seconds > 6: // this rule counts all strangers without an address together, so the wait says nothing of the recipient
 			q.MayLack = true
 			fallthrough
 		case seconds > 2:
@@ -338,7 +340,7 @@ func (p *proof) hook(random *rand.Rand, to string) time.Duration {
 		}
 		q.Status, q.Header = http.StatusTooManyRequests, http.Header{"Retry-After": {string(told[1])}}
 		q.Body = fmt.Appendf(nil, `{"type":"/problems/quota-exceeded","retry_after":%d,"blocked_by":%q}`, seconds, rule)
-	case string(a.Raw) == "{}\n": // the list knows the send
+	case string(a.Raw) == "{}\n": // the list has the send
 		_, listed := p.reach(http.MethodGet, "/v1/admin/sends?request="+a.Header.Get("X-Request-Id"), "",
 			history.Request{}, apptest.AsAdmin)
 		var list struct {
@@ -381,7 +383,8 @@ func (p *proof) codeOf(ctx context.Context, send string) string {
 	return ""
 }
 
-// list records how every send ended, as the admin API tells it. It returns true if all have ended.
+// list records how every send ended, as the admin API reports it. It returns true if all have
+// ended.
 func (p *proof) list() (ended bool) {
 	p.Helper()
 	ended = true

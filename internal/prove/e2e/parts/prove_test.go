@@ -123,8 +123,9 @@ type proof struct {
 // Redis, or a node of a Cluster, is flushed, stalled, and replaced by an empty server. Then a judge
 // that knows only the answers and the mailbox counts, for each promise of docs/PROMISES.md except
 // the last, how many results it judged, how many broke the promise, and how many broke it in a way
-// that the document allows. The service recovers by itself. Postgres alone and a Cluster have the
-// rows and the limiter of the two forms here, so only TestMoreForms tests them.
+// that the document allows. The service recovers by itself. The forms on Postgres alone and on a
+// Cluster have the same databases and limiters as these two forms, in other combinations, so only
+// TestMoreForms tests them.
 func TestProve(t *testing.T) { proveEach(t, []form{forms[0], forms[2]}) }
 
 func proveEach(t *testing.T, forms []form) {

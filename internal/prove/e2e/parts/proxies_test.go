@@ -51,7 +51,7 @@ func severalBehind(t *testing.T, first, second installation, apps string) (base 
 
 // Each app uses one of two installations behind one HAProxy, as docs/several-installations.md
 // describes. HAProxy chooses the installation by the key or, without a key, by the host. Neither
-// installation knows the events of the other.
+// installation counts the events of the other.
 func TestSeveralInstallations(t *testing.T) {
 	const secondKey = "sk_ZYXWVUTSRQPONMLKJIHGFEDCBA9876543210"
 	first, second := installation{Stack: apptest.Embedded(t)}, installation{Stack: apptest.Embedded(t)}

@@ -14,8 +14,9 @@ import (
 	"sendcode/internal/run/app/apptest"
 )
 
-// aliyun is a server that accepts verification messages as Alibaba Cloud documents it. For the
-// phone number full, it answers that the number got too many messages in a minute.
+// aliyun is a server that accepts verification messages as Alibaba Cloud documents it. To a message
+// for the number in the constant full, it answers that the number got too many messages in a
+// minute.
 type aliyun struct {
 	mu    sync.Mutex
 	sent  []url.Values
