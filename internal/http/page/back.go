@@ -24,8 +24,8 @@ const returnPath = "/return"
 const endedParameter = "ended"
 
 // returnToApp redirects an approved person to the app, with a reference to the verification. If the
-// proof is no longer valid, it redirects to the page, which says so, and where the person can ask
-// for a code again.
+// proof is no longer valid, it redirects to the page, which says so and lets the person request
+// another code.
 func (page *Page) returnToApp(c echo.Context) error {
 	v, err := page.newVisit(c)
 	if err != nil {
@@ -83,10 +83,10 @@ func (page *Page) logBadLink(c echo.Context) {
 	}
 }
 
-// loggablePattern matches what names, schemes and hosts consist of, up to 64 characters.
+// loggablePattern matches up to 64 of the characters that names, schemes and hosts consist of.
 var loggablePattern = regexp.MustCompile(`^[a-zA-Z][a-zA-Z0-9.:/_-]{0,63}$`)
 
-// longNumberPattern matches what may be of a phone number.
+// longNumberPattern matches digits that may be part of a phone number.
 var longNumberPattern = regexp.MustCompile(`\d([.:/_-]*\d){6}`)
 
 // loggablePart returns the loggable start of a text from a visitor. It returns "" if the text does

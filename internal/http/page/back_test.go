@@ -143,8 +143,8 @@ func TestThePageOffersWhatThereIs(t *testing.T) {
 	silent(t, both, "modulepreload") // a preload would delay the card, which does not need the module
 }
 
-// returning adds an app to the page. The app's site answers each request with its own address.
-// returning returns the address to which the page may return people.
+// returning adds an app to the page, and returns the address to which the page may return people.
+// The app's site answers each request with the request's path and query.
 func returning(t *testing.T, w *pagetest.World) (in string) {
 	t.Helper()
 	site := httptest.NewServer(http.HandlerFunc(func(answer http.ResponseWriter, r *http.Request) {
@@ -156,8 +156,8 @@ func returning(t *testing.T, w *pagetest.World) (in string) {
 	return in
 }
 
-// aReturnByItself tests that the browser returns to the app one second after the right code, and
-// stays there when the person goes back to look at the page.
+// aReturnByItself tests that the browser returns to the app one second after the right code. When
+// the person then goes back to the page, the browser stays there.
 func aReturnByItself(t *testing.T, browser context.Context) {
 	w := accepting(t)
 	in := returning(t, w)
@@ -173,8 +173,8 @@ func aReturnByItself(t *testing.T, browser context.Context) {
 	b.until(`location.href.includes('return_url')`)
 }
 
-// A page that the server drew before an update sends its form after the update. The answer is a
-// card that says to reload the page.
+// A page that was rendered before an update sends its form after the update. The answer is a card
+// that says to reload the page.
 func TestAPageOfBeforeIsToldToReload(t *testing.T) {
 	w := world(t)
 	answer, _ := asks(t, w, http.MethodPost, "?app=shop", url.Values{"to": {"ana@example.com"}, "act": {"send"}})

@@ -134,10 +134,10 @@ func open(t *testing.T, browser context.Context, w *pagetest.World, look browser
 	t.Helper()
 	ctx, end := browsertest.ChromiumTab(browser)
 	t.Cleanup(end)
-	// a test takes much less: 1,000 schedules need some five minutes on a quiet machine
+	// most tests take much less: 1,000 simulated people take about five minutes on an idle machine
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Minute)
 	t.Cleanup(cancel)
-	look.Lang, look.Zone = cmp.Or(look.Lang, "en"), cmp.Or(look.Zone, "Etc/GMT-1") // not UTC, which the page takes for an unknown zone
+	look.Lang, look.Zone = cmp.Or(look.Lang, "en"), cmp.Or(look.Zone, "Etc/GMT-1") // not UTC, which the page treats as an unknown zone
 	if look.Width == 0 {
 		look.Width, look.Height = 800, 700
 	}
@@ -193,7 +193,7 @@ func (t *tab) listen() {
 	})
 }
 
-// told reports whether the console has a message for the page's developer.
+// told reports whether the console has this text, which is for the page's developer.
 func (t *tab) told(text string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -230,7 +230,7 @@ func (t *tab) until(expression string) {
 	t.Helper()
 	t.await(expression, func() bool {
 		ok, err := chromedp.Run(t.ctx, chromedp.Evaluate[bool]("!!("+expression+")"))
-		return err == nil && ok // an error means that the page is just being left
+		return err == nil && ok // an error means that the browser is leaving the page
 	})
 }
 
@@ -283,8 +283,7 @@ func (t *tab) keys(keys string) { t.Helper(); t.do(chromedp.KeyEvent(keys)) }
 func (t *tab) types(id, keys string) { t.Helper(); t.focus(id); t.keys(keys) }
 func (t *tab) fills(id, keys string) { t.Helper(); t.clear(id); t.keys(keys) }
 
-// getsIn enters the right code, and waits for the card with these words, which says that it was
-// right.
+// getsIn enters the right code, and waits for the card that says so, with these words.
 func (t *tab) getsIn(words ...string) {
 	t.Helper()
 	t.focus("code")
@@ -319,7 +318,7 @@ func (t *tab) middle(selector string) []float64 {
 		const r = e.getBoundingClientRect(); return [r.x + r.width / 2, r.y + r.height / 2] })()`)
 }
 
-// paste puts text in as the clipboard does: at once, as one input.
+// paste inserts text as a paste does: all of it in one input event.
 func (t *tab) paste(text string) {
 	t.Helper()
 	t.do(browsertest.Command(input.InsertText, input.InsertTextParams{Text: text}))
@@ -336,7 +335,7 @@ func (t *tab) says(text string) {
 	t.until(fmt.Sprintf("said.at(-1)?.startsWith(%q)", text))
 }
 
-// looks is a script that does what the page does when a person returns to it.
+// looks is a script that makes the page act as when a person returns to it.
 const looks = `document.dispatchEvent(new Event('visibilitychange'))`
 
 // jump moves both clocks of the browser, the wall clock and the steady clock, and makes the page
@@ -346,7 +345,7 @@ func (t *tab) jump(wall, steady time.Duration) {
 	t.run(fmt.Sprintf("jump(%d, %d)", wall.Milliseconds(), steady.Milliseconds()), looks)
 }
 
-// pass moves the server's clock forward, and the browser's clocks as after a sleep.
+// pass moves the server's clock and the browser's wall clock forward, as if the machine had slept.
 func (t *tab) pass(d time.Duration) { t.Helper(); t.world.Advance(d); t.jump(d, 0) }
 
 // ready waits until the person can ask for another code.
@@ -372,7 +371,7 @@ func (t *tab) counts(from time.Time) {
 	}
 }
 
-// nothingKept fails the test if the address or the storage of the browser has any data of a person.
+// nothingKept fails the test if the page's URL or the browser's storage has any data of a person.
 func (t *tab) nothingKept() {
 	t.Helper()
 	kept := eval[string](t, `JSON.stringify([location.href, history.state, {...localStorage}, {...sessionStorage}, document.cookie])`)

@@ -23,18 +23,18 @@ import (
 	"sendcode/internal/kit/servertest"
 )
 
-// aWidgetInReact uses the component of the documentation, mounted twice as React's StrictMode does.
+// aWidgetInReact tests the documentation's component, mounted twice as React's StrictMode does.
 func aWidgetInReact(t *testing.T, browser context.Context) {
 	inABrowserAndRendered(t, browser, application(t, "react.jsx", "../../../docs/examples/SignIn.jsx"))
 }
 
-// aWidgetInVue uses the component of the documentation.
+// aWidgetInVue tests the documentation's component.
 func aWidgetInVue(t *testing.T, browser context.Context) {
 	inABrowserAndRendered(t, browser, application(t, "vue.js", "../../../docs/examples/SignIn.vue"))
 }
 
-// inABrowserAndRendered tests an application that the browser draws, and one that a server has
-// rendered before.
+// inABrowserAndRendered tests an application that is rendered in the browser, and the same
+// application rendered by a server.
 func inABrowserAndRendered(t *testing.T, browser context.Context, script string) {
 	t.Run("in the browser", func(t *testing.T) { aWidgetInAFramework(visitingAnApplication(t, browser, script, "")) })
 	t.Run("rendered", func(t *testing.T) {
@@ -48,9 +48,9 @@ func inABrowserAndRendered(t *testing.T, browser context.Context, script string)
 	})
 }
 
-// aWidgetInAFramework signs in. The application sets the attributes and gets the events. A changed
-// purpose starts the widget again. The proof is the form's value, and after its refusal the card
-// starts again.
+// aWidgetInAFramework tests a sign-in. The application sets the attributes and gets the events. A
+// changed purpose starts the widget again. The proof is the form's value. If the application's
+// server refuses the proof, the first card is shown again.
 func aWidgetInAFramework(b *tab, w *pagetest.World) {
 	b.Helper()
 	const form = `document.querySelector('form')`
@@ -85,7 +85,7 @@ func aWidgetInAFramework(b *tab, w *pagetest.World) {
 	is(b, [2]string{asks[0].Purpose, asks[1].Purpose}, [2]string{"default", "gift"})
 }
 
-// visitingAnApplication opens a site's page with an application that draws the widget, or takes
+// visitingAnApplication opens a site's page with an application that renders the widget, or takes
 // over the elements that a server rendered.
 func visitingAnApplication(t *testing.T, browser context.Context, script, rendered string) (*tab, *pagetest.World) {
 	t.Helper()
@@ -105,14 +105,14 @@ func inAShop(t *testing.T, browser context.Context) (*tab, *pagetest.World) {
 	w := accepting(t)
 	w.Codes.Proof = "a.b.c"
 	b := open(t, browser, w, browsertest.Look{})
-	b.tolerate = "rusted" // Vue asks for a policy that the site does not allow, and goes on without
+	b.tolerate = "rusted" // Vue asks for a Trusted Types policy that the site does not allow, and works without it
 	b.root = `document.querySelector('send-code').shadowRoot`
 	b.first(listening)
 	return b, w
 }
 
-// aWidgetInAFormLibrary is registered with react-hook-form, which sets ” when it begins, and reads
-// the proof from the events of an input.
+// aWidgetInAFormLibrary tests a widget that is registered with react-hook-form. The library sets
+// the value "" when it starts, and reads the proof from the events of an input.
 func aWidgetInAFormLibrary(t *testing.T, browser context.Context) {
 	b, w := visitingAnApplication(t, browser, application(t, "form.jsx", ""), "")
 	submitted := func() { t.Helper(); b.run(`document.querySelector('button').click()`) }
@@ -149,9 +149,9 @@ func aWidgetInAnAction(t *testing.T, browser context.Context) {
 	b.card("ask")
 }
 
-// aWidgetInADialog goes the whole way by the keyboard in the dialogs of libraries, which keep the
-// focus inside. Tab reaches the field and the button, an answer moves the focus to the field for
-// the code, and the code is entered there.
+// aWidgetInADialog tests a sign-in with only the keyboard in the dialogs of libraries, which keep
+// the focus inside. Tab reaches the field and the button. An answer moves the focus to the field
+// for the code, and the code is entered there.
 func aWidgetInADialog(t *testing.T, browser context.Context) {
 	script := application(t, "dialogs.jsx", "")
 	for _, dialog := range []string{"radix", "headless", "aria", "modal", "trap", "micro"} {
@@ -176,7 +176,7 @@ func aWidgetInADialog(t *testing.T, browser context.Context) {
 			b.fills("to", pagetest.Address+kb.Enter)
 			b.card("code")
 			b.focused("code")
-			b.rest(longer) // a library that takes the focus back does so now
+			b.rest(longer) // by now, a library that takes the focus back has done so
 			b.focused("code")
 			b.keys("111111")
 			b.card("code", "That code is wrong")
@@ -187,7 +187,7 @@ func aWidgetInADialog(t *testing.T, browser context.Context) {
 	}
 }
 
-// aWidgetWithVModel tests Vue's v-model, which sets ” when it begins.
+// aWidgetWithVModel tests Vue's v-model, which sets the value "" when it starts.
 func aWidgetWithVModel(t *testing.T, browser context.Context) {
 	b, w := visitingAnApplication(t, browser, application(t, "model.js", "testdata/frameworks/Model.vue"), "")
 	aWidgetWhoseValueIsSet(b, w, func(value string) string { return fmt.Sprintf(`model.proof.value = %q`, value) })
@@ -196,8 +196,8 @@ func aWidgetWithVModel(t *testing.T, browser context.Context) {
 	b.until(`document.querySelector('output').textContent === ''`) // the proof of another purpose is gone
 }
 
-// aWidgetWhoseValueIsSet tests a value that a framework sets: ” removes only a proof, and any other
-// text does nothing.
+// aWidgetWhoseValueIsSet tests a value that a framework sets. The value "" removes a proof and does
+// nothing else. Any other text does nothing.
 func aWidgetWhoseValueIsSet(b *tab, w *pagetest.World, set func(value string) (expression string)) {
 	b.Helper()
 	output := func(want string) {
@@ -269,8 +269,8 @@ func write(t *testing.T, dir, name, text string) {
 	servertest.OK(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 }
 
-// application bundles an application of testdata into one script. Its SignIn is the component in a
-// file; "" if the application needs none.
+// application bundles an application of testdata into one script. component is the file with the
+// application's SignIn, or "" if the application needs none.
 func application(t *testing.T, entry, component string) string {
 	t.Helper()
 	dir, modules := frameworks(t)

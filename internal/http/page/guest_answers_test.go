@@ -13,7 +13,8 @@ import (
 )
 
 // others are scripts that answer in place of the service, like a service worker, a firewall, a
-// proxy, a captive portal, or another service under the same name. real is fetch.
+// proxy, a captive portal, or another service under the same name. In them, real is the browser's
+// fetch.
 var others = map[string]string{
 	"an offline page":                   `new Response('<!doctype html><h1>You are offline</h1>', { status: 200, headers: { 'Content-Type': 'text/html' } })`,
 	"nothing":                           `new Response(null, { status: 204 })`,
@@ -31,13 +32,12 @@ var others = map[string]string{
 	"an answer without an end":          `new Response(new ReadableStream({ start(c) { c.enqueue(new TextEncoder().encode('{"id":')); c.error(new TypeError('network error')); } }), { status: 200 })`,
 }
 
-// hurry is a script that shortens the pauses of a second before a repetition.
+// hurry is a script that shortens the pause of one second before a request is repeated.
 const hurry = `{ const set = setTimeout; window.setTimeout = (run, ms, ...all) => set(run, ms === 1000 ? 20 : ms, ...all); }`
 
-// othersAnswerEachRequest tests answers of others to the requests of the widget: the shown card
-// stays, the person reads that the request failed, and the next try works. By day each way meets
-// other answers at its stages, so that each answer occurs once. At night each answer occurs at
-// every stage.
+// othersAnswerEachRequest tests answers of others to the widget's requests: the shown card stays,
+// the person reads that the request failed, and the next try works. Here each answer occurs at one
+// stage. In make nightly, each answer occurs at every stage.
 func othersAnswerEachRequest(t *testing.T, tab *browsertest.Tab) {
 	names := slices.Sorted(maps.Keys(others))
 	for first := 0; first < len(names); first += stages {
@@ -49,11 +49,11 @@ func othersAnswerEachRequest(t *testing.T, tab *browsertest.Tab) {
 	}
 }
 
-// stages is the number of the widget's stages at which it meets another answer: its first card, a
-// send, a look and a check, a resend, and a reload.
+// stages is the number of stages at which others answer the widget: the first card, a send, a look
+// and a check, a resend, and a reload.
 const stages = 5
 
-// othersAnswer goes through a widget's way. At each stage one of the others answers.
+// othersAnswer takes a widget through all stages. At each stage, one of the others answers.
 func othersAnswer(t *testing.T, tab *browsertest.Tab, met [stages]string) {
 	w := accepting(t)
 	var answers []string
@@ -157,9 +157,9 @@ func aCacheAnswersLooks(t *testing.T, tab *browsertest.Tab) {
 	g.is(`document.querySelector('form').checkValidity() && !heard.some(([name]) => name === 'expired')`)
 }
 
-// aWrongConclusionIsCorrected tests a service worker that had cached the service's script. Since
-// the script could be read, the widget concluded that this page may not use the service. It
-// corrects this later.
+// aWrongConclusionIsCorrected tests a service worker that has cached the service's script. Because
+// the script can be read and the API can't, the widget concludes that this page may not use the
+// service. Later the widget corrects this conclusion.
 func aWrongConclusionIsCorrected(t *testing.T, tab *browsertest.Tab) {
 	g := visits(t, tab, accepting(t), tag(""), `window.other = true; window.tries = 0;
 		window.instead = (method, path) => {
@@ -179,12 +179,12 @@ func aWrongConclusionIsCorrected(t *testing.T, tab *browsertest.Tab) {
 	g.sound()
 }
 
-// aModuleNeverComes tests a module that neither loads nor fails: the press gets an answer, and the
-// next press works.
+// aModuleNeverComes tests a module that neither loads nor fails: after a press, the widget shows an
+// error, and the next press works.
 func aModuleNeverComes(t *testing.T, tab *browsertest.Tab) {
 	w := accepting(t)
 	letGo := sync.OnceFunc(w.HoldModules())
-	t.Cleanup(letGo) // runs before the world is closed, which waits for its answers
+	t.Cleanup(letGo) // runs before the world is closed, because Close waits for all answers
 	g := visits(t, tab, w, tag(""), soonLate)
 	g.asks(pagetest.Address)
 	g.Until(`el.shadowRoot.querySelector('.busy')`)
@@ -197,7 +197,7 @@ func aModuleNeverComes(t *testing.T, tab *browsertest.Tab) {
 	g.sound()
 }
 
-// soonLate is a script by which late() ends the longest wait for an answer at once.
+// soonLate is a script that defines late(), which at once ends the longest wait for an answer.
 const soonLate = `(() => {
 	const set = setTimeout.bind(window), clear = clearTimeout.bind(window), lates = new Map();
 	window.setTimeout = (run, ms, ...all) => {

@@ -15,8 +15,8 @@ import (
 )
 
 // clocks is a script whose function jump moves the browser's clocks. wall moves Date. steady moves
-// performance.now, which stands still while a machine sleeps. wrong is how far the wall clock is
-// off from the start, in ms. held stops the timers, as in a tab that was frozen.
+// performance.now, which stands still while a machine sleeps. sessionStorage.wrong is how far the
+// wall clock is off from the start, in ms.
 const clocks = `(() => {
 	const date = Date.now.bind(Date), mono = performance.now.bind(performance);
 	let wall = Number(sessionStorage.wrong ?? 0), steady = 0;
@@ -25,7 +25,7 @@ const clocks = `(() => {
 	window.jump = (w, s) => { wall += w; steady += s; };
 })();`
 
-// confirmed returns a guest with a form, whose proof lives 30 minutes from now on.
+// confirmed returns a guest with a form and a proof, which is valid for 30 minutes.
 func confirmed(t *testing.T, tab *browsertest.Tab, w *pagetest.World, script string) *guest {
 	t.Helper()
 	g := visits(t, tab, w, `<form method="post" target="out">`+tag(`name="proof" required`)+`<button>Go</button></form><iframe name="out"></iframe>`,
@@ -60,8 +60,8 @@ func aProofEndsBeforeATick(t *testing.T, tab *browsertest.Tab) {
 	is(t, browsertest.Value[string](g.Page, fmt.Sprintf(`(jump(%[1]d, %[1]d), %[2]s, window.posted)`, 31*minuteMS, submits)), "none")
 }
 
-// aClockThatIsWrong tests a clock that is an hour fast or slow. The widget doesn't compute a
-// proof's life from it.
+// aClockThatIsWrong tests a clock that is hours fast or slow. The widget doesn't use such a clock
+// to compute how long a proof is valid.
 func aClockThatIsWrong(t *testing.T, tab *browsertest.Tab) {
 	for _, hours := range []int{-5, 1, 24} {
 		g := confirmed(t, tab, accepting(t), fmt.Sprintf(`jump(%d, 0);`, int64(hours)*60*minuteMS))
@@ -70,7 +70,7 @@ func aClockThatIsWrong(t *testing.T, tab *browsertest.Tab) {
 		g.rest()
 		g.card("approved", "Use it ")
 		g.is(`el.value === proof && form.checkValidity()`)
-		g.world.Advance(11 * time.Minute) // the code has ended, but not the proof
+		g.world.Advance(11 * time.Minute) // the code has expired, but not the proof
 		g.run(fmt.Sprintf(`jump(%[1]d, %[1]d)`, 11*minuteMS), looks)
 		g.rest()
 		g.card("approved")
@@ -87,8 +87,8 @@ func aClockThatIsWrong(t *testing.T, tab *browsertest.Tab) {
 }
 
 // aClockThatIsSet tests a clock that is set forward by an hour. That does not end a proof: the
-// widget asks the service. Without an answer, the proof stays. After a sleep, the service answers
-// that it has ended.
+// widget asks the service. Without an answer, the proof stays. After the machine has slept, the
+// service answers that the proof has ended.
 func aClockThatIsSet(t *testing.T, tab *browsertest.Tab) {
 	g := confirmed(t, tab, accepting(t), "")
 	g.run(fmt.Sprintf(`jump(%d, 0)`, 60*minuteMS))
@@ -108,7 +108,7 @@ func aClockThatIsSet(t *testing.T, tab *browsertest.Tab) {
 }
 
 // aReloadWithAWrongClock tests that the confirmed card of our own page stays for as long as the
-// proof lives by the service's clock.
+// proof is valid by the service's clock.
 func aReloadWithAWrongClock(t *testing.T, tab *browsertest.Tab) {
 	w := accepting(t)
 	g := &guest{&browsertest.Page{TB: t, Tab: tab, Root: "document.querySelector('send-code')?.shadowRoot"}, w}
@@ -153,8 +153,8 @@ func anOldAnswerToASend(t *testing.T, tab *browsertest.Tab) {
 	is(t, w.Codes.Sends(), 2)
 }
 
-// durationsGrowWithoutATimeZone tests a browser that reports no zone. A time that the card shows as
-// a duration grows.
+// durationsGrowWithoutATimeZone tests a browser that reports no zone. The card shows durations
+// instead of times, and updates them.
 func durationsGrowWithoutATimeZone(t *testing.T, tab *browsertest.Tab) {
 	w := accepting(t, quota.Rule{Name: "own", Scope: quota.Recipient, Limit: 1, Window: 50 * time.Minute})
 	sends(t, w, pagetest.Address)
@@ -173,8 +173,8 @@ func durationsGrowWithoutATimeZone(t *testing.T, tab *browsertest.Tab) {
 	g.is(`!el.shadowRoot.querySelector('#card').innerText.includes('just now')`)
 }
 
-// ends has the ways by which a page may use or show a proof that has ended. pass runs before its
-// end, in a tab that is then frozen. after must be true at once.
+// ends has the ways in which a page may use or show a proof that has ended. pass runs before the
+// proof ends, in a tab that is then frozen. After the end, after must be true at once.
 var ends = map[string]struct{ pass, after string }{
 	"a script reads the form": {after: `new FormData(form).get('proof') === null`},
 	"a script posts the form": {after: `(form.addEventListener('formdata', (e) => {
@@ -191,11 +191,11 @@ var ends = map[string]struct{ pass, after string }{
 	"in another language":      {after: `(el.setAttribute('locale', 'es'), el.removeAttribute('locale'), el.value === '')`},
 }
 
-// oftenAllowed lets one person go many ways.
+// oftenAllowed lets one person request many codes.
 var oftenAllowed = quota.Rule{Name: "often", Scope: quota.Recipient, Limit: 100, Window: 24 * time.Hour}
 
-// eachUseOfAnEndedProofFails tests the ways one after the other in one page. At night each has a
-// page of its own.
+// eachUseOfAnEndedProofFails tests the ways one after the other in one page. In make nightly, each
+// way has its own page.
 func eachUseOfAnEndedProofFails(t *testing.T, tab *browsertest.Tab) {
 	g := confirmed(t, tab, accepting(t, oftenAllowed), "")
 	for _, name := range slices.Sorted(maps.Keys(ends)) {
@@ -218,7 +218,7 @@ func (g *guest) ends(name string) {
 	g.run(looks)
 	g.card("ask", "Your confirmation has ended.")
 	g.is(`el.value === '' && !form.checkValidity() && heard.filter(([name]) => name === 'expired').length === 1`)
-	if name != "a framework's copy" { // that element never had the address
+	if name != "a framework's copy" { // a copy of the element never had the address
 		g.is(`el.shadowRoot.querySelector('#to').value === '` + pagetest.Address + `'`)
 	}
 	g.asks(pagetest.Address)
@@ -228,14 +228,15 @@ func (g *guest) ends(name string) {
 	g.sound()
 }
 
-// aCodeEndsWhileATabSleeps tests the right code, typed before any other script runs.
+// aCodeEndsWhileATabSleeps tests a code that expires while its tab is frozen. The right code is
+// typed before any other script runs.
 func aCodeEndsWhileATabSleeps(t *testing.T, tab *browsertest.Tab) {
 	w := accepting(t)
 	g := visits(t, tab, w, tag(""), clocks)
 	g.asks(pagetest.Address)
 	g.card("code")
 	w.Advance(11 * time.Minute)
-	// A driver's keys may arrive only after the card has been drawn anew.
+	// Keys of a WebDriver may arrive only after the card has been rendered again.
 	g.run(fmt.Sprintf(`jump(%[1]d, %[1]d)`, 11*minuteMS), `(field => {
 		field.value = '`+pagetest.Code+`';
 		field.dispatchEvent(new InputEvent('input', { bubbles: true, inputType: 'insertText' }));
@@ -250,11 +251,12 @@ func aCodeEndsWhileATabSleeps(t *testing.T, tab *browsertest.Tab) {
 }
 
 // anOfferEndsWhileATabSleeps tests a first card from a time when text messages could be sent. A
-// person who requests one now is offered a mail, and reads no word of a mistake of the page.
+// person who requests one now is offered a mail instead. The card does not say that the page made a
+// mistake.
 func anOfferEndsWhileATabSleeps(t *testing.T, tab *browsertest.Tab) {
 	for name, c := range map[string]struct {
 		end        func(*pagetest.World)
-		said, mail string // on the card then, and what leads to the field for an address
+		said, mail string // text on the card then, and selector of the link to the field for an address
 	}{
 		"paused":    {end: func(w *pagetest.World) { w.Codes.Pause(recipient.SMS) }, mail: "#instead"},
 		"no longer": {end: func(w *pagetest.World) { w.Codes.SetCountries() }, said: "You can have the code sent by email."},
@@ -309,8 +311,8 @@ func anOfferEndsWhileATabSleeps(t *testing.T, tab *browsertest.Tab) {
 }
 
 // aNumberBeforeTheCountries tests a person who submits a number without its country code before the
-// service has told the countries. The number stays, the likely country is chosen, and the card says
-// what to do. One more press then leads to the code.
+// service has sent the list of countries. The number stays, the likely country is chosen, and the
+// card says what to do. One more press then leads to the code.
 func aNumberBeforeTheCountries(t *testing.T, tab *browsertest.Tab) {
 	for name, c := range map[string]struct {
 		countries []string

@@ -9,9 +9,9 @@ import (
 	"sendcode/internal/kit/browsertest"
 )
 
-// elsewhere has the places of a page's field, pw, in which a person types while answers arrive.
-// body is the page, and put moves the field to its place. open runs before each answer. read is the
-// field's text.
+// elsewhere has places for pw, a field of the page in which a person types while answers arrive.
+// body is part of the page, and put moves pw to its place. open runs before each answer. read is an
+// expression for pw's text.
 var elsewhere = map[string]struct{ body, put, open, read string }{
 	"in a modal dialog": {body: `<dialog></dialog>`, put: `document.querySelector('dialog').append(pw)`, open: `document.querySelector('dialog').showModal()`},
 	"in a popover": {
@@ -70,13 +70,13 @@ func answersMoveNoFocus(t *testing.T, tab *browsertest.Tab) {
 	}
 }
 
-// aLateAutofocusFollowsTheBrowser: a script brings a widget with autofocus while a person types.
-// The focus moves only in a browser that itself moves it to an input with autofocus, as WebKit
-// does.
+// aLateAutofocusFollowsTheBrowser tests a script that adds a widget with autofocus while a person
+// types. The focus moves only in a browser that would also move it to an input with autofocus, as
+// WebKit does.
 func aLateAutofocusFollowsTheBrowser(t *testing.T, tab *browsertest.Tab) {
 	moves := func(late string) bool {
 		t.Helper()
-		g := visits(t, tab, accepting(t), tag("")+`<p></p><input id="pw">`, "") // a browser may do it once for each document
+		g := visits(t, tab, accepting(t), tag("")+`<p></p><input id="pw">`, "") // a browser may do this only once for each document
 		g.card("ask")
 		g.run(`document.querySelector('#pw').focus()`)
 		g.keys("correct")
@@ -93,7 +93,7 @@ func aLateAutofocusFollowsTheBrowser(t *testing.T, tab *browsertest.Tab) {
 	is(t, moves(`Object.assign(document.createElement('send-code'), { publicKey: el.publicKey })`), moved)
 }
 
-// answersMoveNoFocusOutOfASlot tests a field of the page within the widget's own text.
+// answersMoveNoFocusOutOfASlot tests a field that the page has put into a slot of the widget.
 func answersMoveNoFocusOutOfASlot(t *testing.T, tab *browsertest.Tab) {
 	g := visits(t, tab, accepting(t), `<send-code public-key="`+pagetest.PublicKey+`"><span slot="lead"><input id="pw"></span></send-code>`, "")
 	g.asks("ana@")
@@ -105,7 +105,7 @@ func answersMoveNoFocusOutOfASlot(t *testing.T, tab *browsertest.Tab) {
 	g.keys("correct")
 	g.run(`said.length = 0`, `held.shift()()`)
 	g.says("Something is missing after the @")
-	g.run(`await new Promise((go) => requestAnimationFrame(() => requestAnimationFrame(go)))`) // meanwhile the slot is drawn again
+	g.run(`await new Promise((go) => requestAnimationFrame(() => requestAnimationFrame(go)))`) // meanwhile the slot is rendered again
 	g.keys("horse")
 	is(t, browsertest.Value[string](g.Page, `document.querySelector('#pw').value`), "correcthorse")
 }

@@ -18,15 +18,16 @@ import (
 // denied is a script that makes the browser report that it is always offline, as some VPNs do.
 const denied = `Object.defineProperty(Navigator.prototype, 'onLine', { get: () => false });`
 
-// aBrowserAlwaysReportsOffline tests such a browser after lost answers. The widget continues as
-// promised as soon as the service answers, because the browser will never report that it is online.
+// aBrowserAlwaysReportsOffline tests a browser with denied after lost answers. The widget continues
+// as promised as soon as the service answers, because the browser will never report that it is
+// online.
 func aBrowserAlwaysReportsOffline(t *testing.T, tab *browsertest.Tab) {
 	w := accepting(t)
 	g := visits(t, tab, w, tag(""), denied+`window.left = 0; window.instead = (method) => method === 'POST' && left-- > 0 ? new TypeError('Failed to fetch') : undefined;`)
 	g.asks(pagetest.Address)
 	g.card("code")
 	g.Until(`el.shadowRoot.querySelector('#offline').hidden`)
-	for _, lost := range []int{1, 3} { // one lost answer is repeated at once; after three the widget gives up
+	for _, lost := range []int{1, 3} { // after one lost answer the widget repeats the request at once; after three it gives up
 		g.run(fmt.Sprintf(`left = %d`, lost))
 		g.enters(fmt.Sprint(111110 + lost))
 		g.card("code", "That code is wrong")
@@ -38,7 +39,7 @@ func aBrowserAlwaysReportsOffline(t *testing.T, tab *browsertest.Tab) {
 	g.sound()
 }
 
-// aBrowserReportsOfflineAtTheFirstCard tests the same before there is a verification.
+// aBrowserReportsOfflineAtTheFirstCard tests such a browser before there is a verification.
 func aBrowserReportsOfflineAtTheFirstCard(t *testing.T, tab *browsertest.Tab) {
 	w := accepting(t)
 	g := visits(t, tab, w, tag(""), denied+`window.away = true; window.instead = () => away ? new TypeError('Failed to fetch') : undefined;`)
@@ -52,8 +53,8 @@ func aBrowserReportsOfflineAtTheFirstCard(t *testing.T, tab *browsertest.Tab) {
 	g.sound()
 }
 
-// backAfterTheConfirmation leads to the confirmed card, with its proof, even on a page that no
-// cache keeps. So does a reload. A visit by another way starts the widget again, and so does an
+// backAfterTheConfirmation tests that Back leads to the confirmed card, with its proof, even on a
+// page that no cache keeps. So does a reload. A new visit starts the widget again, and so does an
 // element that the page's script adds later.
 func backAfterTheConfirmation(t *testing.T, tab *browsertest.Tab) {
 	w := accepting(t)
@@ -78,13 +79,14 @@ func backAfterTheConfirmation(t *testing.T, tab *browsertest.Tab) {
 	g.Until(`window.left === undefined`)
 	valid()
 	g.run(`document.querySelector('form').innerHTML = '`+tag(`name="proof" required`)+`'`, `window.el = document.querySelector('send-code')`)
-	g.card("ask") // as if a router drew the view again
+	g.card("ask") // as if a router rendered the view again
 	g.Go(s.URL + "?")
 	g.card("ask") // a new visit
 	g.is(`!Object.entries(sessionStorage).some(([name]) => name.endsWith('proof'))`)
 }
 
-// aDuplicatedTab learns of the approval, and can be used by itself.
+// aDuplicatedTab tests that a tab shows the approval of its verification in another tab, and can
+// send a new code.
 func aDuplicatedTab(t *testing.T, tab *browsertest.Tab) {
 	w := accepting(t)
 	g := visits(t, tab, w, tag(""), "")
@@ -134,8 +136,9 @@ func theFieldHasRoomForAFillersMark(t *testing.T, tab *browsertest.Tab) {
 }
 
 // hints are facts that a browser, a page's tools or other programs report, perhaps wrongly. script
-// runs before the page. asked runs when the first card is shown, and sent when the card for the
-// code is. pressed is true if asked has filled the field and the person presses the button.
+// runs before the page. asked runs when the first card is shown, and sent runs when the card for
+// the code is shown. pressed is true if asked has filled the field and the person presses the
+// button.
 var hints = map[string]struct {
 	script, asked, sent string
 	pressed             bool
@@ -194,13 +197,14 @@ var hints = map[string]struct {
 
 const (
 	flaps = `(() => { for (let n = 0; n < 20; n++) setTimeout(() => dispatchEvent(new Event(n % 2 ? 'online' : 'offline')), 3 * n); })()`
-	// intent is what keeps the Idempotency-Key of a send, and tokens the tokens of a known browser.
+	// intent is where the widget keeps the Idempotency-Key of a send, and tokens is where it keeps
+	// the tokens of a known browser.
 	intent = `sessionStorage['sendcode ` + pagetest.PublicKey + `   intent']`
 	tokens = `localStorage['sendcode SERVICE/ ` + pagetest.PublicKey + `']`
-	// said begins a script that changes what an answer's headers say.
+	// said begins a script that changes the values of an answer's headers.
 	said = `{ const real = Headers.prototype.get; Headers.prototype.get = function (name) { return `
-	// copies is a script whose function replaces the element by a copy with an offer, as our own
-	// page has one.
+	// copies is a script whose function replaces the element by a copy with an offer. The element
+	// of our own page has an offer.
 	copies = `;window.copies = (offer) => {
 		const copy = el.cloneNode();
 		copy.setAttribute('offer', offer);
@@ -210,8 +214,8 @@ const (
 	};`
 )
 
-// together are the hints that one browser gets by day. No hint of a line hides another of it. At
-// night each hint is the only one.
+// together has groups of hints that one browser gets together. No hint hides another one of its
+// group. In make nightly, each hint is also tested alone.
 var together = [][]string{
 	{
 		"the page is never visible", "storage of another program", "more known tokens than any", "answers without a date",
@@ -229,7 +233,7 @@ var together = [][]string{
 	{"an offer of nothing", "a zone that is none", "a wait of a proxy"},
 }
 
-// wrongHintsChangeNothing tests hints together.
+// wrongHintsChangeNothing tests the groups of hints.
 func wrongHintsChangeNothing(t *testing.T, tab *browsertest.Tab) {
 	all := 0
 	for _, names := range together {
@@ -239,8 +243,8 @@ func wrongHintsChangeNothing(t *testing.T, tab *browsertest.Tab) {
 	is(t, all, len(hints))
 }
 
-// besideHints tests the way to the confirmation beside hints: one send, two checks, no notice that
-// stays, and a proof.
+// besideHints tests that a person gets a proof in spite of hints, with one send and two checks, and
+// that no notice stays.
 func besideHints(t *testing.T, tab *browsertest.Tab, names ...string) {
 	var script, asked, sent strings.Builder
 	pressed := false
@@ -279,16 +283,16 @@ func besideHints(t *testing.T, tab *browsertest.Tab, names ...string) {
 	g.sound()
 }
 
-// noCodes are answers to the question for a text message that have no code of this form, and what a
-// tool of the page may answer in the browser's place.
+// noCodes are answers to the request for the code of a text message that contain no code of this
+// form. They come from the browser, or from a tool of the page in the browser's place.
 var noCodes = map[string]string{
 	"nothing": `waits.at(-1).came(undefined)`, "no text": `waits.at(-1).came(null)`, "an empty text": `waits.at(-1).came('')`,
 	"words": `waits.at(-1).came('--')`, "another code": `waits.at(-1).came('4821')`, "an error": `waits.at(-1).fails(new Error('no'))`,
 	"no promise": ``,
 }
 
-// aMessageWithoutACode tests these answers one after the other in one page. At night each has a
-// page of its own.
+// aMessageWithoutACode tests noCodes one after the other in one page. In make nightly, each answer
+// has its own page.
 func aMessageWithoutACode(t *testing.T, tab *browsertest.Tab) {
 	messagesWithoutCodes(t, tab, slices.Sorted(maps.Keys(noCodes))...)
 }
@@ -321,8 +325,9 @@ func messagesWithoutCodes(t *testing.T, tab *browsertest.Tab, names ...string) {
 	g.sound()
 }
 
-// aPageOfXHTML is parsed as XML: names of elements and attributes keep their case. A script imports
-// the widget, since Chromium runs no module script that its parser of XML has read.
+// aPageOfXHTML tests a page that is parsed as XML: names of elements and attributes keep their
+// case. A script imports the widget, since Chromium runs no module script that its XML parser has
+// read.
 func aPageOfXHTML(t *testing.T, tab *browsertest.Tab) {
 	w := accepting(t)
 	w.Codes.SetCountries("DE", "FR")

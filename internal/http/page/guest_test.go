@@ -17,7 +17,8 @@ type guest struct {
 	world *pagetest.World
 }
 
-// guests are tests that every browser runs: Chromium in the suite, the others at night.
+// guests are tests that run in every browser: in Chromium with make test, and in the others with
+// make nightly.
 var guests = []func(*testing.T, *browsertest.Tab){
 	answersMoveNoFocus, answersMoveNoFocusOutOfASlot, answersMoveNoFocusOutOfAFrame, aRedrawnWidgetKeepsTheFocus,
 	aNewCardWaitsForAnInputMethod, aLateAutofocusFollowsTheBrowser,
@@ -62,7 +63,7 @@ const tools = listening + `;
 `
 
 // visits opens a site's page with this body in a tab. The script runs before the widget's. In the
-// page, el is the element under test, at first the page's first one.
+// page, el is the element under test, at first the page's first widget.
 func visits(t *testing.T, tab *browsertest.Tab, w *pagetest.World, body, script string) *guest {
 	t.Helper()
 	g := &guest{&browsertest.Page{TB: t, Tab: tab, Root: "window.el?.shadowRoot"}, w}
@@ -70,7 +71,7 @@ func visits(t *testing.T, tab *browsertest.Tab, w *pagetest.World, body, script 
 	return g
 }
 
-// siteOf starts the site of a guest, whose policy allows everything.
+// siteOf starts the site of a guest. The site's content security policy allows everything.
 func siteOf(t *testing.T, w *pagetest.World, body, script string) *pagetest.Site {
 	t.Helper()
 	s := pagetest.NewSite("", func() (policy, head, markup string) {

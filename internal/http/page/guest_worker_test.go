@@ -7,9 +7,9 @@ import (
 	"sendcode/internal/kit/browsertest"
 )
 
-// worker is a page's service worker. After the message page it answers all requests to the service
-// with its offline page. After cache it answers each GET with its first answer. After none it
-// passes all requests on.
+// worker is a page's service worker. After the message "page", it answers all requests to the
+// service with its offline page. After "cache", it answers each GET with the first answer to this
+// GET. After "none", it passes all requests on.
 const worker = `
 	let how = 'none';
 	const seen = new Map();

@@ -35,7 +35,7 @@ func backLeadsToTheCode(t *testing.T, browser context.Context) {
 	b.asked("ben@example.com")
 	b.card("code", "b•••@example.com")
 	b.until(`!history.state`)
-	is(t, eval[int](b, `history.length`), entries+1) // the entry ahead
+	is(t, eval[int](b, `history.length`), entries+1) // with the entry to which Forward leads
 	b.click("#go-change")
 	b.card("ask")
 	b.do(chromedp.Reload())
@@ -49,7 +49,7 @@ func backLeadsToTheCode(t *testing.T, browser context.Context) {
 // valid. The text is different if another tab has the link.
 func aReloadKeepsTheConfirmedCard(t *testing.T, browser context.Context) {
 	b := open(t, browser, accepting(t), browsertest.Look{})
-	b.first(`addEventListener('submit', (e) => e.preventDefault(), true)`) // the page is not left
+	b.first(`addEventListener('submit', (e) => e.preventDefault(), true)`) // so that the browser stays on the page
 	b.visit("?return_url=https://app.example/")
 	b.asked(pagetest.Address)
 	b.card("code")
@@ -79,7 +79,7 @@ func aReloadKeepsTheConfirmedCard(t *testing.T, browser context.Context) {
 }
 
 // aTabIsOpenDuringAnUpdate tests that a tab opened before an update says that it must be reloaded,
-// and sends nothing. A tab that has loaded its modules goes on.
+// and sends nothing. A tab that has loaded its modules still works.
 func aTabIsOpenDuringAnUpdate(t *testing.T, browser context.Context) {
 	w := accepting(t)
 	early, late := open(t, browser, w, browsertest.Look{}), open(t, browser, w, browsertest.Look{})

@@ -51,8 +51,9 @@ var lacks = []struct{ feature, how string }{
 	{"CustomStateSet.prototype.add", "at"},
 }
 
-// without returns a script that removes features. Accessors of objects throw; functions and
-// constructors throw when they are called.
+// without returns a script that makes features fail in the way how, as lacks describes. If features
+// throw, accessors of objects throw at once, and functions and constructors throw when they are
+// called.
 func without(features []string, how rune) string {
 	return fmt.Sprintf(`(() => {
 	window.OTPCredential = class {};
@@ -82,8 +83,8 @@ func browsersThatLack(t *testing.T, browser context.Context) {
 	}
 }
 
-// aWayWithout gets a proof by a text message on the page, which contains the widget, without the
-// features.
+// aWayWithout tests that, without the features, a person gets a proof by a text message on our
+// page, which contains the widget.
 func aWayWithout(t *testing.T, browser context.Context, features []string, how rune) {
 	t.Helper()
 	t.Logf("%c: %v", how, features)

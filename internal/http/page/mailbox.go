@@ -28,11 +28,11 @@ const (
 // mailboxContent has the values that the page shows.
 type mailboxContent struct {
 	Mails []mailbox.Mail // newest first
-	Ask   string         // a command that asks for a code; empty: the key is the operator's
+	Ask   string         // a command that requests a code; empty if the operator has set the API key
 }
 
 // AskCommand returns a shell command that requests a code from the service at base, as a back end
-// would. The quotes are for brackets in an IPv6 address, which zsh would take for a pattern.
+// would. The URL is quoted, because zsh would treat the brackets of an IPv6 address as a pattern.
 func AskCommand(base, apiKey string) string {
 	return "curl -i '" + base + "/v1/verifications' \\\n    -H 'Authorization: Bearer " + apiKey + "' \\\n" +
 		"    -H 'Content-Type: application/json' \\\n" +
@@ -50,8 +50,8 @@ const mailboxCookie = "sendcode_mailbox"
 // direct requests from this machine.
 //
 // Call RegisterMailbox only if the server listens on loopback and has no real mail server. Also
-// call RegisterStatic. If generated is true, the page shows apiKey in a command, as the text does
-// that the service prints at its start.
+// call RegisterStatic. If generated is true, the page shows apiKey in a command, like the text that
+// the service prints when it starts.
 func RegisterMailbox(e *echo.Echo, box Mailbox, key, apiKey string, generated bool) {
 	pages := parseTemplates("mailbox/*.html")
 	g := e.Group("/mailbox", server.RequireLocal, func(next echo.HandlerFunc) echo.HandlerFunc {

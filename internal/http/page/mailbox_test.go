@@ -80,8 +80,8 @@ func TestEmptyMailboxShowsTheCommand(t *testing.T) {
 	}
 }
 
-// The link sets a cookie and is redirected. The cookie and the tokens open each route. Nothing else
-// does, and nothing is open under the name of another host.
+// A request to the link gets a cookie and a redirect. The cookie and the tokens open each route.
+// Nothing else does, and no route opens under the name of another host.
 func TestRegisterMailboxNeedsItsKey(t *testing.T) {
 	const here = "127.0.0.1:8080"
 	e := serveMailbox(world(t), "sk_key", first())
@@ -103,6 +103,6 @@ func TestRegisterMailboxNeedsItsKey(t *testing.T) {
 		}
 		is(t, askMailbox(e, "evil.example:8080", path, "", "Bearer sk_key").Code, http.StatusForbidden)
 	}
-	e = serveMailbox(world(t), "") // without an API key, an empty token must not open it
+	e = serveMailbox(world(t), "") // without an API key, an empty token must not open the mailbox
 	is(t, askMailbox(e, here, "/mailbox/messages", "", "Bearer ").Code, http.StatusUnauthorized)
 }

@@ -96,7 +96,8 @@ func eachWayToMoveAWidget(t *testing.T, browser context.Context) {
 	}
 }
 
-// eachByItself are tests of guests whose cases meet in one page by day.
+// eachByItself are tests of guests in which each case has its own page. In make test, the cases
+// share a page.
 var eachByItself = []func(*testing.T, *browsertest.Tab){
 	eachOfOthersAnswersEachRequest, eachHintIsNoFact, eachEndInAPageOfItsOwn, eachMessageWithoutACode,
 }
@@ -128,13 +129,13 @@ func eachOfOthersAnswersEachRequest(t *testing.T, tab *browsertest.Tab) {
 
 // aReloadMovesNothing tests that nothing on the page moves when its script loads after the page:
 // there is space for the parts that only the script can show. The clock shows noon, since near
-// midnight a time also has its day, and may need another line. A digit that is wider than the one
-// before moves the text beside it by less than that.
+// midnight a time is shown with its day, and may need another line. Small movements are allowed,
+// because a digit that is wider than the previous one moves the text beside it.
 func aReloadMovesNothing(t *testing.T, browser context.Context) {
 	w := accepting(t)
 	sends(t, w, pagetest.Address)
 	w.Advance(20 * time.Second)
-	noon := fmt.Sprintf("Etc/GMT%+d", cmp.Or(time.Now().UTC().Hour()-12, 1)) // its signs are the other way round; UTC tells no zone
+	noon := fmt.Sprintf("Etc/GMT%+d", cmp.Or(time.Now().UTC().Hour()-12, 1)) // their signs are inverted; UTC counts as an unknown zone
 	for lang, width := range map[string]int64{"es": 320, "ar": 1280} {
 		b := open(t, browser, w, browsertest.Look{Width: width, Height: 900, Lang: lang, Zone: noon})
 		b.first(shifting(0.0003))
@@ -170,12 +171,12 @@ func (c mailedCodes) ReportNotMe(ctx context.Context, token string) (store.Verif
 	return c.MailedCode(ctx, token)
 }
 
-// everyOtherPage tests the pages beside the one that asks for codes: the dev mailbox, a page that
-// explains a problem, the pages behind a mail's link, and the specification.
+// everyOtherPage tests the pages other than the one on which people request codes: the dev mailbox,
+// a page that explains a problem, the pages behind a mail's link, and the specification.
 func everyOtherPage(t *testing.T, browser context.Context, engine *pagetest.Axe) {
 	w := world(t)
 	b := open(t, browser, w, browsertest.Look{})
-	b.tolerate = "e" // the mail's frame may run no scripts, and says so
+	b.tolerate = "e" // the browser reports that the mail's frame may run no scripts
 	pages := serveMailbox(w, "", first())
 	reference.Register(pages)
 	page.RegisterNotMe(pages, mailedCodes{}, func(string) (string, message.Brand) {

@@ -20,7 +20,7 @@ import (
 	"sendcode/internal/store"
 )
 
-// NotMePath is where a mail's link leads, before its token.
+// NotMePath is the path of a mail's link, without the token at its end.
 const NotMePath = "/not-me/"
 
 // notMeReports finds a mail's verification and reports it as unwanted. The link in the mail has the

@@ -40,7 +40,7 @@ import (
 // AppPage has the settings of the page of one app.
 type AppPage struct {
 	App        string // its name
-	Key        string // with which the page asks the API
+	Key        string // the API key that the page uses
 	Title      string // its name for people
 	Brand      message.Brand
 	Sender     string   // the sender's address of the mails, shown to help people find the mail
@@ -85,7 +85,7 @@ type referenceIssuer interface {
 type Page struct {
 	Config
 	current *atomic.Pointer[[]AppPage] // the first one is for visits that name no app
-	lines   *logs.Throttle             // of log lines that visitors can cause
+	lines   *logs.Throttle             // throttles log lines that visitors can cause
 }
 
 // New returns the page.
@@ -105,7 +105,7 @@ func (page *Page) Configure(apps ...AppPage) { page.current.Store(&apps) }
 // Register adds the routes of the page to a server. Also call RegisterStatic.
 func (page *Page) Register(e *echo.Echo) {
 	e.GET("/", page.show)
-	e.POST("/", page.show, server.RequireSameOrigin) // a form of a page that a server drew, before an update
+	e.POST("/", page.show, server.RequireSameOrigin) // the form of a page that was rendered before an update
 	e.POST(returnPath, page.returnToApp, server.RequireSameOrigin)
 	e.GET(brandStylePath, func(c echo.Context) error {
 		v, err := page.newVisit(c)
@@ -168,7 +168,7 @@ func (page *Page) newVisit(c echo.Context) (*visit, error) {
 		return !strings.Contains(v.Offer, `"channel":"`+string(ch)+`"`)
 	})
 	if len(v.Channels) == 0 {
-		v.Channels = wanted[:1] // a send fails, as in a widget on a site
+		v.Channels = wanted[:1] // a send then fails, as in a widget on a site
 	}
 	v.Lead = v.lead(v.Purposes[i].Code)
 	if c.QueryParam(endedParameter) != "" {
@@ -233,7 +233,7 @@ func (page *Page) show(c echo.Context) error {
 	h := c.Response().Header()
 	h.Add("Vary", "Accept-Language")
 	h.Set("Content-Language", v.T["Lang"])
-	h.Set("Cache-Control", "no-cache") // nothing on it is of one person
+	h.Set("Cache-Control", "no-cache") // the page contains nothing about a person
 	h.Set("Content-Security-Policy", h.Get("Content-Security-Policy")+trustedTypes)
 	if v.Brand.Logo != "" {
 		server.AllowCSPSource(c, "img-src", v.Brand.Logo)
@@ -249,7 +249,7 @@ func (page *Page) show(c echo.Context) error {
 	return c.HTMLBlob(status, body.Bytes())
 }
 
-// templates returns the templates of the page. The first call panics if one can't be parsed.
+// templates returns the templates of the page. The first call panics if a template can't be parsed.
 var templates = sync.OnceValue(func() *template.Template { return parseTemplates("page/*.html") })
 
 func parseTemplates(pattern string) *template.Template {

@@ -17,8 +17,8 @@ type pastedMessage struct {
 	Letters    bool
 }
 
-// ourMessages returns all mails and text messages of ours, in each language, with codes of digits
-// and of letters.
+// ourMessages returns all our mails and text messages, in each language, with codes of digits and
+// of letters.
 func ourMessages(t *testing.T) (all []pastedMessage) {
 	t.Helper()
 	mails, err := message.NewMailRenderer(templates.FS)

@@ -34,7 +34,8 @@ var (
 	firstOf = flag.Int("page.person", 1, "the first of them: its seed")
 )
 
-// worldsAtATime is the number of simulated people at the same time, each in a world of its own.
+// worldsAtATime is the number of people that are simulated at the same time, each in a separate
+// world.
 const worldsAtATime = 12
 
 // impatientPeople simulates people and machines. A machine has clocks that are wrong and get set,
@@ -73,7 +74,7 @@ func impatientPeople(t *testing.T, browser context.Context, kind string) {
 	s := httptest.NewServer(mux)
 	t.Cleanup(s.Close)
 	b := open(t, browser, worlds[0].world, browsertest.Look{})
-	b.tolerate = "Failed to load resource" // from a service that is away
+	b.tolerate = "Failed to load resource" // from a service that is down
 	b.do(chromedp.Navigate(s.URL + "/people"))
 	b.until("window.people")
 	done := eval[struct {
@@ -93,8 +94,8 @@ func impatientPeople(t *testing.T, browser context.Context, kind string) {
 // widgetOrigin is the site with the widget of these people.
 const widgetOrigin = "https://shop.example"
 
-// timetable is a world that records the time of each request, and the person of the seed who made
-// it.
+// timetable serves a world to simulated people, one after the other. Each request has the seed of
+// its person, and the time to which the world's clock is moved.
 type timetable struct {
 	mu    sync.Mutex
 	world *pagetest.World
@@ -145,7 +146,7 @@ func (t *timetable) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	default:
 		r.Header.Del("Accept-Encoding")
 		r.Header.Del("Cookie")
-		// each person has a network of its own
+		// each person has a different network
 		r.Header.Set("X-Forwarded-For", fmt.Sprintf("2001:db8:%x::1", crc32.ChecksumIEEE([]byte(t.seed))&0xffff))
 		if strings.HasPrefix(r.URL.Path, "/v1/") {
 			r.Header.Set("Origin", widgetOrigin)

@@ -19,7 +19,8 @@ func phoning(t *testing.T) *pagetest.World {
 }
 
 // numbersWhileTheyAreTyped tests that digits appear in the format of their country, and that the
-// country follows the number. The typed text stays when the page meanwhile asks for the state.
+// country follows the number. The typed text stays when the page requests the state in the
+// meantime.
 func numbersWhileTheyAreTyped(t *testing.T, browser context.Context) {
 	b := open(t, browser, phoning(t), browsertest.Look{Lang: "de-DE,en"})
 	b.visit("")

@@ -1,6 +1,6 @@
 //go:build nightly
 
-// Only make nightly runs these tests: npm brings hundreds of packages for each framework.
+// Only make nightly runs these tests: npm installs hundreds of packages for each framework.
 
 package page_test
 
@@ -21,9 +21,9 @@ import (
 	"sendcode/internal/kit/servertest"
 )
 
-// rendering has the frameworks with a server of their own. Each has an application in
+// rendering has the frameworks that render on a server. Each has an application in
 // testdata/rendered, around a sample of docs/examples. There is no lock file, since it would have
-// thousands of lines; package.json has the exact versions of the application's own dependencies.
+// thousands of lines. package.json has the exact versions of the application's direct dependencies.
 var rendering = map[string]struct {
 	sample, at   string // at is the place of the sample in the application
 	build, serve string // shell commands; npm's programs are in their path

@@ -164,10 +164,10 @@ func (t *tab) accessible(engine *pagetest.Axe, name string, look browsertest.Loo
 	}
 }
 
-// drawing is a script in which the widget's scripts draw each row of the table in a language. It
-// returns the rows that are drawn differently, and texts that must not be on them: a whole address
-// beside a masked one, a word about mail if there are only text messages, a foreign word in
-// Chinese, and different texts about one address.
+// drawing is a script that renders each row of the table of cards in a language, with the widget's
+// scripts. It returns the rows that are rendered differently, and texts that must not be on them: a
+// whole address beside a masked one, a word about mail if there are only text messages, a foreign
+// word in Chinese, and different texts about one address.
 const drawing = `(async (cases, lang) => {
   const { draw, pick, cards, phones: numbers, Moment } = window.widget, { mails, phones } = await import('/static/widget/words.' + lang + '.js');
   const words = { email: mails, sms: { ...mails, ...phones } };
@@ -224,8 +224,8 @@ const misread = `.filter(({ in: text, code = '', reason = '', length, letters })
 }).map(({ in: text }) => text)`
 
 // rounded is a script that returns the times that the widget computes from waits, which may have
-// been rounded up (see TestNothingIsReckonedFromARoundedWait). Rules by dates are told as dates,
-// also over a change of daylight saving time.
+// been rounded up (see TestNothingIsReckonedFromARoundedWait). For rules whose periods are dates it
+// returns dates, even across a change of daylight saving time.
 const rounded = `(async () => {
   const { draw, pick, cards, phones, Moment } = widget, { mails } = await import('/static/widget/words.en.js');
   const shown = (wait, days, window = 3600) => {
@@ -247,14 +247,15 @@ func (t *tab) holdWidget() {
 	t.run("(() => { const SENDCODE = {};\n" + strings.ReplaceAll(string(script), "import.meta.url", "location.href") + "\n})()")
 }
 
-// theTableOfCards draws the table testdata/cards.json.
+// theTableOfCards renders the table testdata/cards.json, and runs other checks of the widget's
+// functions.
 func theTableOfCards(t *testing.T, browser context.Context) {
 	b := visiting(t, browser, world(t))
 	b.holdWidget()
 	// a time may end with a dot
 	is(t, eval[string](b, `widget.put('a {c}. {c}, {n}.{x}', { c: '7:34 p. m.', n: 0 })`), "a 7:34 p. m. 7:34 p. m., 0.{x}")
 	const clocks = `((m) => { m.wall = Date.UTC(2026, 0, 1, 12, 49); return [60_000, 61_400, 63_000].map((ms) => /:(\d\d)/.exec(widget.clock(m, ms, {Lang: 'en', OtherDay: '{c}'}, 'up'))[1]).join() })(new widget.Moment())`
-	is(t, eval[string](b, clocks), "50,50,51") // the time that an answer travels adds no minute
+	is(t, eval[string](b, clocks), "50,50,51") // the time in which an answer is transmitted adds no minute
 	another := eval[string](b, `widget.clock(new widget.Moment(), 5e8, {Lang: 'es', OtherDay: '{c} del {day}'})`)
 	is(t, strings.Contains(another, "\u00a0del\u00a0") && !strings.Contains(another, " "), true) // a line must not break within it
 	is(t, eval[bool](b, `widget.clock(new widget.Moment(), 864e6, {Lang: 'en', OtherDay: '{day}'}).endsWith('\u00a0' + new Date(Date.now() + 864e6).getDate())`), true)

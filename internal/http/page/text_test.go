@@ -58,7 +58,7 @@ func TestEveryReasonOfABadRecipientHasWords(t *testing.T) {
 	}
 }
 
-// filesLike returns the files of a pattern by name, without tests.
+// filesLike returns the texts of the files that match a pattern, by name, without tests.
 func filesLike(t *testing.T, pattern string) map[string]string {
 	t.Helper()
 	names, _ := filepath.Glob(pattern)

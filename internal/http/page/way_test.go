@@ -52,7 +52,8 @@ func onAWidget(t *testing.T, browser context.Context, w *pagetest.World) *tab {
 	return embedded(t, browser, w, browsertest.Look{}, tag(""))
 }
 
-// theWholeWay uses only the keyboard. If a person pastes too much text, a deletion corrects it.
+// theWholeWay tests a sign-in with only the keyboard. If a person pastes too much text, a deletion
+// corrects it.
 func theWholeWay(t *testing.T, browser context.Context) {
 	w := running(t)
 	b := visiting(t, browser, w)
@@ -70,7 +71,7 @@ func theWholeWay(t *testing.T, browser context.Context) {
 	is(b, b.value("#code"), "48291")
 	b.focused("code")
 	b.paste("31")
-	b.keys(kb.Backspace) // the rest is checked without a press
+	b.keys(kb.Backspace) // the remaining text is checked without a press
 	b.card("approved", "a•••@example.com")
 	b.until(`document.querySelector('[slot=approved]').innerText.includes('You can close this page.')`)
 	b.focused("heading")
@@ -158,7 +159,7 @@ func wrongCodes(t *testing.T, browser context.Context) {
 }
 
 // aCorrectionIsNotLost tests text that a person types while an answer is awaited. The submitted
-// text stays in its fields, and the other code is checked next.
+// text stays in its fields, and the corrected code is checked next.
 func aCorrectionIsNotLost(t *testing.T, browser context.Context) {
 	b := visiting(t, browser, phoning(t))
 	b.click("#by-sms")
@@ -232,9 +233,9 @@ func aFillersText(t *testing.T, browser context.Context) {
 }
 
 // theCountdownRunsOut tests the countdown by seconds; screen readers get its text every minute. A
-// press before the end does nothing, and a press after it sends. The card says that the request is
-// under way, and a text pasted in the meantime is checked after it. theTableOfCards tests which
-// texts have a code.
+// press before the end does nothing, and a press after the end sends. The card says that the
+// request is under way. A text that is pasted in the meantime is checked after the request.
+// theTableOfCards tests which texts have a code.
 func theCountdownRunsOut(t *testing.T, browser context.Context) {
 	// this world's clock moves only by hand
 	w := world(t, every(3*time.Minute), quota.Rule{Name: "hour", Scope: quota.Recipient, Limit: 5, Window: time.Hour})
@@ -268,7 +269,7 @@ func theCountdownRunsOut(t *testing.T, browser context.Context) {
 	b.keys(kb.Enter)
 	is(b, eval[string](b, b.q(timer)+`.textContent`), "You can request another code in 5 s.")
 	for n := range 4 {
-		// a request waits 15 s, and so does the help
+		// timers of 15 s are the timeout of a request and the delay of the help
 		if longest := eval[float64](b, `Math.max(...naps.filter((ms) => ms < 15_000).slice(-5))`); longest > 1000 {
 			b.Errorf("the countdown looks at the clock after %v ms", longest)
 		}
@@ -331,8 +332,9 @@ func aPressIsNotLost(t *testing.T, browser context.Context) {
 	b.card("code", "Send again in 0:")
 }
 
-// aBrowserThatIsWrongAboutItsConnection tests a browser that reports being offline although each
-// request is answered, as some VPNs cause. Nothing waits, and an answer removes the notice.
+// aBrowserThatIsWrongAboutItsConnection tests a browser that, because of a VPN for example, reports
+// being offline although each request is answered. No request is delayed, and an answer removes the
+// notice.
 func aBrowserThatIsWrongAboutItsConnection(t *testing.T, browser context.Context) {
 	w := accepting(t)
 	for _, embed := range []bool{true, false} {
@@ -420,15 +422,15 @@ func offline(t *testing.T, browser context.Context) {
 	is(b, len(codes.Asks()), 1)
 }
 
-// aChangeOfClocks tests a page after the clock was set. A time of the day would then be wrong, so
-// the page counts down the code's life.
+// aChangeOfClocks tests a code that expires after a change of daylight saving time. A time of the
+// day could be misunderstood then, so the page shows for how long the code is valid.
 func aChangeOfClocks(t *testing.T, browser context.Context) {
 	b := onAWidget(t, browser, accepting(t))
 	b.card("ask")
 	b.run(`Date.prototype.getTimezoneOffset = function () { return this - Date.now() > 60_000 ? 300 : 240 }`)
 	b.asked(pagetest.Address)
 	b.card("code", "Valid for 10 min.")
-	b.world.Advance(time.Minute) // otherwise a look would return ten minutes again
+	b.world.Advance(time.Minute) // otherwise the service would again answer that ten minutes are left
 	b.jump(time.Minute, time.Minute)
 	b.card("code", "Valid for 9 min.")
 }
@@ -479,11 +481,11 @@ func otherTabsHearOfTheApproval(t *testing.T, browser context.Context) {
 	is(t, other.proof(), "")
 }
 
-// anotherTabChangesTheAddress tests that the card in this tab says so and keeps its own code, and
-// that a reload shows the newer code. A tab also says so if its own earlier verification got
-// another code there. The other tab then asks for a third recipient and is refused: it does not go
-// back to the verification that it left. After another code was sent, the earlier code is still
-// right.
+// anotherTabChangesTheAddress tests several tabs of one person. If another tab requests a code for
+// another address, this tab says so and keeps its own code, and a tab that is opened later shows
+// the newer code. A tab also says so if another tab sends a code of the verification that this tab
+// has left. If the other tab's request for a third recipient is refused, that tab does not go back
+// to the verification that it has left. After a resend, the earlier code is still right.
 func anotherTabChangesTheAddress(t *testing.T, browser context.Context) {
 	b := visiting(t, browser, accepting(t))
 	b.asked(pagetest.Address)
@@ -504,7 +506,7 @@ func anotherTabChangesTheAddress(t *testing.T, browser context.Context) {
 	other.ready()
 	other.click("#again")
 	third.card("code", "c•••@example.com", "Another code was asked for in another tab.")
-	other.tolerate = "Failed to load resource" // as the browser calls the refusal
+	other.tolerate = "Failed to load resource" // the browser's message for the refusal
 	other.click("[data-act=change]")
 	other.asked("cleo@example.com")
 	other.card("enough")
@@ -530,8 +532,8 @@ func (t *tab) lose() {
 	t.until(t.q("#offline") + `.innerText.startsWith("You're offline.")`)
 }
 
-// longer exceeds the time that a code waits for more digits, and the time between its last request
-// and the next.
+// longer exceeds the time for which the widget waits for more digits of a code, and the time
+// between two looks.
 const longer = 1200 * time.Millisecond
 
 // rest lets time pass during which nothing may happen.

@@ -66,8 +66,8 @@ func aLateAnswerMovesNoFocus(t *testing.T, browser context.Context) {
 	}
 }
 
-// aLateAnswerInAFrame tests the same while the person types in the page around a frame. A frame's
-// document cannot see where the focus is then.
+// aLateAnswerInAFrame tests the same while the person types in the page around a frame. The frame's
+// document can't detect where the focus is then.
 func aLateAnswerInAFrame(t *testing.T, browser context.Context) {
 	b, s := embeddedBeside(t, browser, accepting(t), browsertest.Look{}, tag("autofocus"), "")
 	b.do(browsertest.Command(page.SetBypassCSP, page.SetBypassCSPParams{Enabled: true}), chromedp.Navigate(s.URL))
@@ -111,8 +111,9 @@ func aMessagesCodeMovesNoFocus(t *testing.T, browser context.Context) {
 	b.says("Number confirmed")
 }
 
-// aLateAnswerBringsTheFocus tests an answer while no element has the focus, as in browsers in which
-// a pressed button does not get it.
+// aLateAnswerBringsTheFocus tests an answer that arrives while no element has the focus, as in
+// browsers in which a pressed button does not get the focus. The answer moves the focus to the
+// field for the code.
 func aLateAnswerBringsTheFocus(t *testing.T, browser context.Context) {
 	b := embedded(t, browser, accepting(t), browsertest.Look{}, tag("")+`<input id="pw">`)
 	b.card("ask")

@@ -71,7 +71,7 @@ func aWidgetThatIsRequired(t *testing.T, browser context.Context) {
 }
 
 // aWidgetGivesNoProofToAnAddress tests that a form with the method GET gets no proof, and that the
-// widget tells this to the developer once. The value and the validity of the form stay.
+// widget warns the developer of this once. The value and the validity of the form stay.
 func aWidgetGivesNoProofToAnAddress(t *testing.T, browser context.Context) {
 	w := accepting(t)
 	w.Codes.Proof = "a.b.c"
@@ -81,7 +81,7 @@ func aWidgetGivesNoProofToAnAddress(t *testing.T, browser context.Context) {
 			<button formaction="javascript:0" formmethod="get"></button></form>
 		<form id="dialog" method="dialog"></form><form id="unknown" target="out" method="put"></form><form id="react" action="javascript:0"></form>`, "")
 	b.do(browsertest.Command(page.SetBypassCSP, page.SetBypassCSPParams{Enabled: true}), chromedp.Navigate(s.URL))
-	b.tolerate = "e" // the site takes no forms
+	b.tolerate = "e" // the site's policy allows no submission of a form
 	b.card("ask")
 	b.run(`window.el = document.querySelector('send-code')`, `window.by = (id) => document.getElementById(id)`,
 		`window.press = (id, n) => by(id).querySelectorAll('button')[n].click()`,
@@ -222,8 +222,8 @@ func aWidgetForLibrariesOfInputs(t *testing.T, browser context.Context) {
 	is(t, eval[int](b, `el.childElementCount`), 0)
 }
 
-// aWidgetKeepsTheContractOfAField tests that the widget behaves as a field of a form, and gets the
-// focus if it is the first field of its page.
+// aWidgetKeepsTheContractOfAField tests that the widget behaves like an input in a form, and that
+// autofocus works.
 func aWidgetKeepsTheContractOfAField(t *testing.T, browser context.Context) {
 	b := embedded(t, browser, accepting(t), browsertest.Look{}, `<main></main>`+tag(`autofocus`))
 	b.focused("to")
@@ -234,7 +234,7 @@ func aWidgetKeepsTheContractOfAField(t *testing.T, browser context.Context) {
 		document.body.append(el);
 		el.remove();
 		return el.getAttribute('tabindex');
-	}).join()`), "0,-1") // for dialogs that count what can be reached
+	}).join()`), "0,-1") // for dialogs that count the elements that Tab can reach
 	for _, differs := range eval[[]string](b, contract) {
 		t.Error(differs)
 	}
@@ -290,8 +290,8 @@ func aWidgetUnderForeignCSS(t *testing.T, browser context.Context) {
 	}
 }
 
-// aWidgetInTheReadersSize has the font size that the reader chose in the browser, whatever font
-// size the page sets for its root.
+// aWidgetInTheReadersSize tests that the widget has the font size that the reader chose in the
+// browser, whatever font size the page sets for its root.
 func aWidgetInTheReadersSize(t *testing.T, browser context.Context) {
 	b, s := embeddedBeside(t, browser, accepting(t), browsertest.Look{}, tag(""), `html { font-size: 10px }`)
 	b.do(browsertest.Command(page.SetFontSizes, page.SetFontSizesParams{FontSizes: &page.FontSizes{Standard: 32}}),
@@ -442,8 +442,7 @@ func aWidgetMakesOneRequestAtFirst(t *testing.T, browser context.Context) {
 	}
 }
 
-// slow makes each request of a tab slow, over a connection with little bandwidth, like a
-// telephone's.
+// slow gives a tab a connection with this latency and bandwidth, like that of a telephone.
 func slow(latency time.Duration, bytesPerSecond float64) chromedp.Action[chromedp.Void] {
 	return browsertest.Command(network.EmulateNetworkConditionsByRule, network.EmulateNetworkConditionsByRuleParams{
 		MatchedNetworkConditions: []*network.Conditions{{
@@ -507,7 +506,7 @@ func aWidgetFollowsItsPagesLanguage(t *testing.T, browser context.Context) {
 
 // aWidgetSpeaksALanguage tests that screen readers and programs also get the widget's language,
 // whatever the language of the page around it. For a language that the service lacks, the widget
-// uses English, and tells this to the developer.
+// uses English, and warns the developer.
 func aWidgetSpeaksALanguage(t *testing.T, browser context.Context) {
 	for locale, spoken := range map[string]string{"ar": "ar rtl", "xx": "en ltr"} {
 		b := embedded(t, browser, world(t), browsertest.Look{}, tag(`locale="`+locale+`"`))

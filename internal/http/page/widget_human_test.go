@@ -17,8 +17,8 @@ import (
 )
 
 // pressed simulates a service that requires a human check. answers are the next answers to a send;
-// after them a send is accepted. sends has the key and the token of each send. The answer of a
-// vendor's check arrives when the test calls late.
+// after them a send is accepted. sends has the key and the token of each send. The widget's waits
+// of 8 s for a vendor end only when the test calls late.
 const pressed = `(() => {
 	const real = fetch;
 	Object.assign(window, { sends: [], answers: [], bars: [], workers: 0, told: [] });
@@ -51,8 +51,8 @@ func challenge(number int, salt string) string {
 		sha256.Sum256(fmt.Append([]byte(salt), number)), number+5000, salt)
 }
 
-// aRule is the part of an answer by which a rule refuses. noRule is that part if only the human
-// check is missing.
+// aRule is the part of an answer that says that a rule refuses the send. noRule is the same part if
+// only the human check is missing.
 const (
 	aRule = `,"retry_after":90,"blocked_by":"all","quota":` +
 		`{"allowed":false,"retry_after":90,"blocked_by":"all","rules":[{"name":"all","scope":"app","limit":9,"window":3600,"remaining":0,"reset_after":90,"retry_after":90}]}`
@@ -65,8 +65,8 @@ func asksFor(status int, by, challenge, rule string) string {
 		challenge, rule)
 }
 
-// pressedSite returns a site with the widget. Its service requires a human check, its policy admits
-// vendors, and its vendor has this script.
+// pressedSite opens a site with the widget and this policy, and requests a code. The service gives
+// these answers first. vendor is a script that simulates a vendor of human checks.
 func pressedSite(t *testing.T, browser context.Context, policy, vendor string, answers ...string) *tab {
 	t.Helper()
 	w := accepting(t)
@@ -94,9 +94,8 @@ func pressedSite(t *testing.T, browser context.Context, policy, vendor string, a
 const (
 	openPolicy = "default-src 'none'; script-src 'self' BASE https://challenges.cloudflare.com; connect-src BASE; img-src data:; style-src 'self'; worker-src blob: BASE"
 	tightly    = "default-src 'none'; script-src 'self' BASE; connect-src BASE; img-src data:; style-src 'self'; require-trusted-types-for 'script'; trusted-types 'none'"
-	// vendorComes answers the request for each vendor's script at once. First it lets as many
-	// requests fail, or delivers as many foreign scripts without the vendor's object, as the test
-	// sets.
+	// vendorComes answers each request for a vendor's script at once. The first window.failing
+	// requests fail. The next window.another requests get a script without the vendor's object.
 	vendorComes = `document.addEventListener('DOMContentLoaded', () => {
 		window.failing ??= 0;
 		window.another ??= 0;
@@ -129,7 +128,8 @@ func (t *tab) tokens(sends int) string {
 	return eval[string](t, `sends.map(([, token]) => token ?? '').join(' ')`)
 }
 
-// works decodes the work of the last send.
+// works waits for the card of the code. It checks that the last send contained the solution of the
+// challenge, and that the widget has removed the progress bar.
 func (t *tab) works(number int) {
 	t.Helper()
 	t.card("code")
@@ -140,7 +140,7 @@ func (t *tab) works(number int) {
 	is(t.T, eval[int](t, t.root+`.querySelectorAll('progress, [name=human]').length + document.querySelectorAll('[slot=human]').length`), 0)
 }
 
-// strangersAreAsked tests an app of which hardly any code is entered: the service itself requires
+// strangersAreAsked tests an app whose codes are hardly ever entered: the service itself requires
 // work before the first send. This needs no setting, and people notice nothing on our page or in
 // the element. The browser does the work, and its second request is the same one with the solution.
 func strangersAreAsked(t *testing.T, browser context.Context) {
@@ -182,8 +182,8 @@ func aWidgetSolvesAWorkChallenge(t *testing.T, browser context.Context) {
 	}
 }
 
-// aWidgetShowsAVendor tests that the vendor's challenge is in the light tree, and is shown again
-// after each answer. After two refused tokens, or at the person's wish, the widget uses work
+// aWidgetShowsAVendor tests that the vendor's challenge is in the light DOM, and is shown again
+// after each answer. After two refused tokens, or if the person chooses so, the widget uses work
 // instead.
 func aWidgetShowsAVendor(t *testing.T, browser context.Context, engine *pagetest.Axe) {
 	work := challenge(20, pressedSalt)
@@ -252,8 +252,8 @@ func aWidgetsVendorIsTakenAway(t *testing.T, browser context.Context) {
 	}
 }
 
-// A vendor shows its challenge in the body of the page. Under a modal dialog a person cannot reach
-// the body, so the widget uses work in its place.
+// aVendorUnderADialog tests a vendor that shows its challenge in the body of the page. Under a
+// modal dialog a person cannot reach the body, so the widget uses work instead.
 func aVendorUnderADialog(t *testing.T, browser context.Context) {
 	const hcaptcha = vendorComes + `window.hcaptcha = { render(place, all) { place.append('I am human'); told.push(all.theme + all.hl); }, remove() {} };`
 	into := func(html, act string) string {
@@ -279,9 +279,9 @@ func aVendorUnderADialog(t *testing.T, browser context.Context) {
 	}
 }
 
-// workReplacesAVendorThatFails: if a vendor shows nothing, or throws, the widget uses work or
-// another way. It loads a script once more if it failed, or another one has answered in the
-// vendor's place.
+// workReplacesAVendorThatFails tests vendors that show nothing or throw: the widget uses work, or
+// says that a check is needed. It loads a vendor's script once more if the script failed to load,
+// or if another script came in its place.
 func workReplacesAVendorThatFails(t *testing.T, browser context.Context) {
 	work := challenge(20, pressedSalt)
 	for recaptcha, next := range map[string]string{

@@ -22,7 +22,8 @@ var moves = map[string]string{
 	"moved with the form":            `document.body.append(el.form)`,
 }
 
-// aWidgetIsMoved moves a widget in each way, in two pages. At night each way is tried at each step.
+// aWidgetIsMoved moves a widget in each way, in two pages. In make nightly, each way is tried at
+// each step.
 func aWidgetIsMoved(t *testing.T, browser context.Context) {
 	ways := slices.Sorted(maps.Keys(moves))
 	half := len(ways) / 2
@@ -111,9 +112,9 @@ func aWidgetIsDrawnAgain(t *testing.T, browser context.Context) {
 	is(t, eval[int](b, `heard.filter(([name]) => name === 'approved').length`), 1)
 }
 
-// aConfirmationEnds tests the end of a proof. The widget shows until when the proof lives, and then
-// that it has ended, and keeps the address. The same texts appear for a proof that ended before the
-// page restored it.
+// aConfirmationEnds tests the end of a proof. The widget shows until when the proof is valid, and
+// later that the confirmation has ended. It keeps the address. The same texts appear for a proof
+// that ended before the page restored it.
 func aConfirmationEnds(t *testing.T, browser context.Context) {
 	w := accepting(t)
 	b := embedded(t, browser, w, browsertest.Look{}, `<form method="post">`+tag(`name="proof" required`)+`</form>`)

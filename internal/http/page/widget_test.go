@@ -38,7 +38,8 @@ func embedded(t *testing.T, browser context.Context, w *pagetest.World, look bro
 	return b
 }
 
-// embeddedBeside returns such a page with a style sheet of its own. It does not open the page yet.
+// embeddedBeside returns a tab and a site's page with the widget and this style sheet. It does not
+// open the page yet.
 func embeddedBeside(
 	t *testing.T, browser context.Context, w *pagetest.World, look browsertest.Look, markup, css string,
 ) (*tab, *pagetest.Site) {
@@ -46,7 +47,7 @@ func embeddedBeside(
 	s := w.Embed(markup, css)
 	t.Cleanup(s.Close)
 	b := open(t, browser, w, look)
-	b.tolerate = "Failed to load resource" // as the browser calls every answer that is an error
+	b.tolerate = "Failed to load resource" // the browser's message for every answer with an error
 	b.first(listening)
 	return b, s
 }
@@ -64,8 +65,8 @@ func (t *tab) hears(event string, detail ...string) {
 	contains(t, eval[string](t, fmt.Sprintf("JSON.stringify(heard.findLast(([name]) => name === %q)[1])", event)), detail...)
 }
 
-// nothingKeptBut fails the test unless the site's storage has, beside names, tokens and the proof,
-// only the id.
+// nothingKeptBut fails the test if the site's storage has anything but names, tokens, the proof and
+// this ID.
 func (t *tab) nothingKeptBut(id string) {
 	t.Helper()
 	kept := eval[string](t,
@@ -112,7 +113,7 @@ func aWidgetsRefusal(t *testing.T, browser context.Context) {
 	b.card("code", "Check your mail", "Next code at", "min")
 	b.do(chromedp.Reload())
 	b.card("code", "Next code at")
-	b.run(b.q("#again") + `.removeAttribute('aria-disabled')`) // as if the page took the wait for over
+	b.run(b.q("#again") + `.removeAttribute('aria-disabled')`) // as if the page considered the wait over
 	b.click("#again")
 	b.card("enough", "Hourly limit reached", "At most 2 codes per hour go to a•••@example.com.", "Next code at",
 		"The last code still works until")

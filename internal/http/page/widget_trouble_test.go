@@ -42,7 +42,7 @@ func aWidgetOnAPageThatMayNot(t *testing.T, browser context.Context) {
 		b.do(chromedp.Navigate(site.URL))
 		if name == "the channel is not set up there" {
 			b.asked(pagetest.Address)
-		} // otherwise the notice appears before the first key
+		} // otherwise the notice appears before the person types anything
 		b.card("misplaced", "Codes can't be sent from here", "This page is not set up to use this service", "nothing was sent")
 		b.hears("failed", `"reason":"misplaced"`)
 		is(t, w.Codes.Sends(), 0)
@@ -56,7 +56,8 @@ func aWidgetOnAPageThatMayNot(t *testing.T, browser context.Context) {
 }
 
 // aWidgetBehindAPagesTools tests pages on which tracing adds headers to each fetch, in each form of
-// the arguments of fetch: the widget works. If the page may not use the key, it still learns so.
+// the arguments of fetch: the widget works. If the page may not use the key, the widget still
+// detects this.
 func aWidgetBehindAPagesTools(t *testing.T, browser context.Context) {
 	for _, c := range map[string]struct{ headers, added string }{
 		"Sentry": {"sentry-trace baggage traceparent", `real(url, { ...init, headers: { ...init.headers, ...more } })`},
@@ -73,7 +74,7 @@ func aWidgetBehindAPagesTools(t *testing.T, browser context.Context) {
 	} {
 		w := accepting(t)
 		b, site := embeddedBeside(t, browser, w, browsertest.Look{}, tag(""), "")
-		b.tolerate = "e" // the browser has its own words for a page that may not
+		b.tolerate = "e" // the browser has its own words for a page that may not use the key
 		b.first(fmt.Sprintf(`window.real = fetch; window.traced = []; window.fetch = (url, init = {}) => {
 			const more = Object.fromEntries(%q.split(' ').map((name) => [name, '00-1-01'])), all = new Headers(init.headers);
 			for (const [name, value] of Object.entries(more)) all.set(name, value);
@@ -144,8 +145,8 @@ func aWidgetAndAnOutage(t *testing.T, browser context.Context) {
 	}
 }
 
-// aWidgetContinues tests a press without a connection. It is sent once when the connection is back,
-// even if the card would be different by then.
+// aWidgetContinues tests a press without a connection. The request is sent once when the connection
+// is back, even if the card would be different by then.
 func aWidgetContinues(t *testing.T, browser context.Context) {
 	w := accepting(t)
 	b := embedded(t, browser, w, browsertest.Look{}, tag(""))
@@ -167,8 +168,9 @@ func aWidgetContinues(t *testing.T, browser context.Context) {
 }
 
 // aWidgetsAnswerIsLost tests a lost answer. A reload and the same address bring the code that was
-// sent. Until then the browser stores a random key, but nothing about the recipient. A key of
-// another recipient is replaced, and an earlier message of a known code stops nothing.
+// sent. Until then the browser stores a random key, but nothing about the recipient. A key that was
+// stored for another recipient is replaced. After a resend whose answer was lost, a later resend
+// still sends a message.
 func aWidgetsAnswerIsLost(t *testing.T, browser context.Context) {
 	w := accepting(t)
 	b := embedded(t, browser, w, browsertest.Look{}, tag(""))
@@ -291,7 +293,8 @@ const impostor = `window.real = fetch; window.others = 0; window.fetch = async (
 }`
 
 // anotherOneAnswers tests answers that do not come from the service, with every status. The widget
-// forgets nothing, calls nothing expired or set up wrongly, and the next press works.
+// forgets nothing, does not report that a code has expired or that the page is set up wrongly, and
+// the next press works.
 func anotherOneAnswers(t *testing.T, browser context.Context) {
 	b, s := embeddedBeside(t, browser, accepting(t), browsertest.Look{}, tag(""), "")
 	b.tolerate = "e" // the client warns
@@ -342,8 +345,8 @@ func example(t *testing.T, language string) []string {
 	return servertest.Blocks(t, read(t, "../../../docs/widget.md"), language)
 }
 
-// aWidgetByItsDocumentation goes the whole way with the real program. The snippet and the policy
-// are the documentation's, on a page of another origin, and a double click sends one mail.
+// aWidgetByItsDocumentation tests a sign-in with the real program, on a page of another origin with
+// the snippet and the policy of the documentation. A double click sends one mail.
 func aWidgetByItsDocumentation(t *testing.T, browser context.Context) {
 	var policy, markup string
 	site := pagetest.NewSite("", func() (string, string, string) { return policy, "", markup })
@@ -357,7 +360,7 @@ func aWidgetByItsDocumentation(t *testing.T, browser context.Context) {
 	markup = real.Replace(example(t, "html")[0])
 
 	b := open(t, browser, world(t), browsertest.Look{})
-	b.tolerate = "favicon" // the documented policy allows a site no picture
+	b.tolerate = "favicon" // the documented policy allows a site no icon
 	b.root = `document.querySelector('send-code').shadowRoot`
 	b.first(listening + `; window.posted = []; window.ask = fetch; window.fetch = (to, how) => to === '/login/email' ? posted.push(how.body) : ask(to, how);
 		addEventListener('approved', (e) => { window.proof = e.detail.proof }); ` + example(t, "js")[0]) // as a script of the head

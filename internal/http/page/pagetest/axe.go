@@ -26,7 +26,7 @@ type Axe struct{ source string }
 // source of axe-core as a string.
 const axeBundle = "devtools://devtools/bundled/third_party/lighthouse/lighthouse-dt-bundle.js"
 
-// axeOpening is how that text begins.
+// axeOpening is the beginning of axe-core's source.
 const axeOpening = "/*! axe v"
 
 // LoadAxe reads axe-core from a Chromium, which it starts and ends. It does so once for each
@@ -50,7 +50,7 @@ func LoadAxe(ctx context.Context, program string) (*Axe, error) {
 	if err != nil {
 		return nil, fmt.Errorf("axe: %w", err)
 	}
-	written := fmt.Sprint(kept, ".", os.Getpid()) // another process may be at it, too
+	written := fmt.Sprint(kept, ".", os.Getpid()) // another process may write the file at the same time
 	if err := errors.Join(os.WriteFile(written, []byte(source), 0o600),
 		os.Rename(written, kept)); err != nil {
 		return nil, err

@@ -56,7 +56,7 @@ type Codes struct {
 	mu      sync.Mutex
 	offered policy.Set
 	life    time.Duration
-	format  code.Format // of the codes that are sent from now on
+	format  code.Format // of later codes
 	locked  bool
 	sends   int
 	checks  int
@@ -65,7 +65,7 @@ type Codes struct {
 	right   []string     // their codes
 	newest  *store.Work  // nil: nothing was sent
 	ended   bool         // the newest send has an outcome
-	fate    store.Status // the outcome of messages from now on
+	fate    store.Status // the outcome of later messages
 	hold    time.Duration
 }
 
@@ -119,7 +119,7 @@ func (c *Codes) change(set func()) {
 	c.Change(c.inForce())
 }
 
-// Live sets how long later codes live.
+// Live sets how long later codes are valid.
 func (c *Codes) Live(d time.Duration) { c.change(func() { c.life = d }) }
 
 // formatAs sets what later codes look like.
@@ -130,7 +130,7 @@ func (c *Codes) Paint(accent string) {
 	c.change(func() { c.offered.Apps["shop"] = policy.App{Title: "Shop", Brand: message.NewBrand("", accent, "")} })
 }
 
-// Pause pauses a channel; "" ends that.
+// Pause pauses a channel, and no other one. If ch is "", no channel is paused.
 func (c *Codes) Pause(ch recipient.Channel) {
 	c.change(func() {
 		c.offered.Pauses = nil
@@ -209,12 +209,12 @@ func (c *Codes) Wait(address string) (time.Duration, error) {
 	return a.Quota.RetryAfter(), err
 }
 
-// Settle gives the newest send an outcome, once; a text message may also have a receipt, Delivered
-// or Undelivered.
+// Settle gives the newest send an outcome, which can't change. A text message may later also get a
+// receipt, Delivered or Undelivered.
 func (c *Codes) Settle(status store.Status) { c.settle(status, 0) }
 
-// FailByCarrier makes the newest send fail: its carrier accepts no more messages for the recipient
-// for the duration d.
+// FailByCarrier makes the newest send fail, because its carrier accepts no more messages to the
+// recipient for the duration d.
 func (c *Codes) FailByCarrier(d time.Duration) { c.settle(store.Failed, d) }
 
 // ExpectReports makes providers of mails send reports, so that the state Sent of a mail is not
@@ -385,7 +385,7 @@ func (c *Codes) realID(name string) string {
 	return name
 }
 
-// Send implements page.codes.
+// Send implements api.CodeService.
 func (c *Codes) Send(ctx context.Context, ask verification.Request) (verification.Answer, error) {
 	c.held.RLock()
 	defer c.held.RUnlock()
@@ -403,7 +403,7 @@ func (c *Codes) Send(ctx context.Context, ask verification.Request) (verificatio
 	return a, err
 }
 
-// Get implements page.codes.
+// Get implements api.CodeService.
 func (c *Codes) Get(ctx context.Context, caller verification.Caller, id string) (verification.Answer, error) {
 	c.mu.Lock()
 	real := c.realID(id)
@@ -413,7 +413,7 @@ func (c *Codes) Get(ctx context.Context, caller verification.Caller, id string) 
 	return a, err
 }
 
-// Check implements page.codes.
+// Check implements api.CodeService.
 func (c *Codes) Check(ctx context.Context, caller verification.Caller, id,
 	typed string,
 ) (verification.CheckResult, error) {

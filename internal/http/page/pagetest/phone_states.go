@@ -8,7 +8,7 @@ func texting(countries ...string) Step {
 	return func(w *World) { w.Codes.SetCountries(countries...) }
 }
 
-// text asks for a code by text message.
+// text returns a step that requests a code by text message.
 func text(number string) Step {
 	return ask(map[string]any{"channel": "sms", "country": "DE", "to": number})
 }

@@ -10,7 +10,7 @@ import (
 	"sendcode/internal/http/api"
 )
 
-// Person asks the API as the page's widget does, without a browser.
+// Person sends requests to the API as the page's widget does, without a browser.
 type Person struct {
 	Header  http.Header // more headers of each request
 	ID      string      // the ID of the newest verification
@@ -34,7 +34,8 @@ func (p *Person) ask(path string, body map[string]any) (status int, answer map[s
 	return w.Code, answer, err
 }
 
-// Send asks for a code. If what is nil, it asks for another code of the newest verification.
+// Send requests a code. If what is nil, it requests that the newest verification's code is sent
+// again.
 func (p *Person) Send(what map[string]any) error {
 	if what == nil {
 		what = map[string]any{"verification_id": p.ID}

@@ -13,7 +13,7 @@ import (
 // WidgetState is a state of the widget, with the steps by which a person reaches it.
 type WidgetState struct {
 	Name   string
-	Kind   string // of the card at its end
+	Kind   string // of the card that is shown in the end
 	Rules  []quota.Rule
 	Before []Step // steps before the person comes
 	To     string // the address that is typed; empty: none
@@ -88,8 +88,8 @@ func WidgetStates() []WidgetState {
 	}
 }
 
-// World starts a world that fulfils the precondition of the state, and a site with the widget in a
-// language. The caller must Close both.
+// World starts a world, performs the steps that come before the person, and starts a site with the
+// widget in a language. The caller must Close both.
 func (s WidgetState) World(lang string) (*World, *Site) {
 	w := NewWorld(s.Rules...)
 	for _, step := range s.Before {

@@ -167,10 +167,10 @@ func (w *World) SendLetters() {
 // Exhaust makes the API refuse all further requests, as if their network had made too many.
 func (w *World) Exhaust() { w.exhausted.Store(true) }
 
-// requests refuses while the world is exhausted.
+// requests refuses all requests while the world is exhausted.
 type requests struct{ *atomic.Bool }
 
-// Admit implements api.requests.
+// Admit implements the API's requestLimiter.
 func (r requests) Admit(netip.Addr) (time.Duration, bool) { return 42 * time.Second, !r.Load() }
 
 // ServeHTTP answers a request as the server does.
