@@ -84,11 +84,12 @@ func (db *DB) beginTogether(ctx context.Context, brief bool, batch []*beginCall)
 }
 
 // beginOnConn answers refused calls, and returns those whose rows it wrote, and those whose sends
-// had rows. If notCommitted, after an error, nothing was committed.
+// already had rows. If notCommitted, after an error, nothing was committed.
 //
-// The decision needs only rows in a range of IDs, which have a time. That range depends on the
-// database's time, which is known only after the read. So it assumes bounds (see idBounds), and if
-// the time proves to be outside, it rolls back and reads again, up to maxClockTries times.
+// The decision needs only rows in a range of IDs, because an ID contains a time. That range depends
+// on the database's time, which is known only after the read. So beginOnConn assumes bounds (see
+// idBounds). If the time turns out to be outside them, it rolls back and reads again, up to
+// maxClockTries times.
 func (db *DB) beginOnConn(ctx context.Context, conn *pgxpool.Conn, brief bool, batch []*beginCall) (admitted, repeated []*beginCall,
 	notCommitted bool, err error,
 ) {
@@ -114,7 +115,7 @@ func (db *DB) beginOnConn(ctx context.Context, conn *pgxpool.Conn, brief bool, b
 	return nil, nil, true, errClockJumps
 }
 
-// sortedLockKeys are sorted, since replicas that lock the same keys in different orders could
+// sortedLockKeys sorts the keys, because replicas that lock the same keys in different orders could
 // deadlock.
 func sortedLockKeys(batch []*beginCall) []int64 {
 	list := sqlgen.MapSlice(batch, func(x *beginCall) int64 { return x.Key })

@@ -33,8 +33,8 @@ func TestPostgresTripsOfBegin(t *testing.T) {
 	}
 }
 
-// However many send at once in several processes, no send is over the rules, and all places are
-// given.
+// However many callers send at once in several processes, exactly as many sends are admitted as the
+// rules allow.
 func TestPostgresBeginsAtOnce(t *testing.T) {
 	const recipients, limit, callers, processes = 40, 7, 600, 3
 	url := lentDatabase(t) + unhurried

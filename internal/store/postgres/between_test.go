@@ -38,8 +38,8 @@ func betweenOn(t *testing.T, address string) (f *storetest.Fixture, db, other *D
 	return storetest.NewFixture(db).Beside(other), db, other
 }
 
-// unhurried is added to an address: a busy machine looks at what waits for longer than a
-// transaction may, which is repeated then.
+// unhurried is added to a URL. On a busy machine, a test may look for a waiting session only after
+// the usual timeouts have ended its transaction, which is then repeated.
 const unhurried = "&lock_timeout=1min&idle_in_transaction_session_timeout=1min"
 
 // trips is a tracer that calls two functions once, between the two trips of a Begin or a Check. It
@@ -78,12 +78,12 @@ func (*trips) TraceQueryStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQuery
 	return ctx
 }
 
-// once has the next Begin or Check of a database followed by a call, between its trips.
+// once makes the next Begin or Check of a database call then between its two trips.
 func once(db *DB, then func()) { tripsOf(db).then.Store(&then) }
 
 // An administrator or a person may act between the two trips of a Begin. The answer still equals
-// the row, and no code is sent that ended before. The test tries a check, an approval, a
-// cancellation, a reset and a refund.
+// the row, and no code is sent that has ended. The test tries a check, an approval, a cancellation,
+// a reset and a refund.
 func TestPostgresBetweenTheTrips(t *testing.T) {
 	f, db, other := betweenOn(t, lentDatabase(t)+unhurried)
 	held := func(in *store.Intent) { in.Verification.Holder = "s:1" }
@@ -109,7 +109,7 @@ func TestPostgresBetweenTheTrips(t *testing.T) {
 	}
 }
 
-// meddle does something to a verification and its recipient.
+// meddle changes a verification, or the sends of its recipient; what says how.
 func meddle(db *DB, what int, first store.BeginAnswer, act store.AuditEntry) error {
 	ctx := context.Background()
 	var err error
@@ -141,8 +141,8 @@ func waits(t *testing.T, db *DB) bool {
 	return one[bool](t, db.pool, `SELECT count(*) > 0 FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`)
 }
 
-// A replica that is killed or frozen between its trips has written nothing, and its recipient is
-// free within a second: the send of another replica, which waits for the lock, succeeds.
+// A replica that is killed or frozen between its trips has written nothing, and its recipient's
+// lock is free within a second: the send of another replica, which waits for the lock, succeeds.
 func TestPostgresStopsBetweenTheTrips(t *testing.T) {
 	for _, killed := range []bool{true, false} {
 		t.Run(fmt.Sprintf("killed %v", killed), func(t *testing.T) {
@@ -174,7 +174,7 @@ func TestPostgresStopsBetweenTheTrips(t *testing.T) {
 			}
 			close(thaw)
 			storetest.OK(t, err)
-			storetest.OK(t, <-result) // it tries again
+			storetest.OK(t, <-result) // the Begin is repeated
 			if got.Admitted == begun.Admitted {
 				t.Errorf("admitted: %v and %v, by a limit of 1", got.Admitted, begun.Admitted)
 			}
@@ -195,7 +195,8 @@ SELECT count(*) FILTER (WHERE pg_terminate_backend(pid, 60000)) FROM pg_stat_act
 	}
 }
 
-// A refusal is answered after the first trip, also beside a send that the second one writes.
+// A refusal is answered after the first trip, even if the second trip writes a send of the same
+// batch.
 func TestPostgresRefusesAfterOneTrip(t *testing.T) {
 	f, db, _ := betweenFixture(t)
 	one := storetest.WithRules(storetest.Rule(1, time.Hour))
@@ -266,13 +267,13 @@ func TestPostgresFinishIsHot(t *testing.T) {
 
 var heldFor = flag.Duration("store.held", 1500*time.Millisecond, "how long a snapshot is held beside sends that begin and end")
 
-// The same over time: however long the snapshot is held, and however many sends end meanwhile, a
-// search reads the rows of the last seconds only.
+// However long a snapshot is held, and however many sends end meanwhile, a search reads only the
+// rows of the last seconds.
 func TestPostgresTakesOverWhileASnapshotIsHeld(t *testing.T) {
 	f, db, _ := betweenFixture(t)
 	holder := connect(t, db.pool.Config().ConnString())
 	exec(t, holder, `BEGIN ISOLATION LEVEL REPEATABLE READ`, `SELECT count(*) FROM outbox`)
-	var looks []int // pages of each
+	var looks []int // pages that each search touched
 	ended := 0
 	for began, next := time.Now(), time.Now(); len(looks) < 4 || time.Since(began) < *heldFor; ended++ {
 		f.Ended(t, f.Intent(ended), store.Outcome{Status: store.Sent})
@@ -325,8 +326,9 @@ WHERE i.indrelid IN ('sends'::regclass, 'verifications'::regclass, 'outbox'::reg
 	}
 }
 
-// A panic fails only the calls of its batch. Before the write, nothing was written and the place is
-// free. After the write, the outcome is uncertain, and the connection is closed.
+// A panic fails only the calls of its batch. If it comes before the write, nothing was written and
+// the place is free. If it comes after the write, the outcome is uncertain, and the connection is
+// closed.
 func TestPostgresBatchThatPanics(t *testing.T) {
 	f, db, _ := betweenFixture(t)
 	tripsOf(db).read.Store(new(func() { panic("planted") }))
@@ -356,9 +358,9 @@ func TestPostgresBatchThatPanics(t *testing.T) {
 	storetest.Is(t, db.pool.Config().AfterConnect(t.Context(), nil), panics.Err) // the pool connects in a goroutine
 }
 
-// A transaction that stays open for longer than transactions do, as the commit of a killed process
-// does without its synchronous standby: its row is taken over within seconds of its commit,
-// although it was due long before. Meanwhile most searches read the rows of the last seconds only.
+// If a transaction stays open for longer than usual, as the commit of a killed process does without
+// its synchronous standby, its row is taken over within seconds of the commit, although it was due
+// long before. Meanwhile most searches read only the rows of the last seconds.
 func TestPostgresTakesOverWhatWasCommittedLate(t *testing.T) {
 	f := newPostgresFixture(t)
 	address := f.Engine.(*DB).pool.Config().ConnString()

@@ -22,7 +22,7 @@ const maxClockTries = 3
 
 // idBounds are the ranges of IDs that a batch reads, so that Postgres skips other partitions.
 type idBounds struct {
-	from, to         time.Time // assumed bounds of the database's time; outside, the batch reads again
+	from, to         time.Time // assumed bounds of the database's time; if it is outside, the batch reads again
 	first, last      uuid.UUID // of the rows that may count
 	earliest, latest uuid.UUID // of the batch's own IDs
 }
@@ -37,8 +37,8 @@ func (b idBounds) args() sqldb.Args {
 // uuidParameter lets pgx write an ID as bytes, without its text.
 func uuidParameter(id uuid.UUID) any { return pgtype.UUID{Bytes: id, Valid: true} }
 
-// maxClockSetBack is how far the database's clock may be set back. Beyond that, rows from before
-// might not count.
+// maxClockSetBack is how far the database's clock may be set back. If it is set back further,
+// earlier rows might not count.
 const maxClockSetBack = 31 * 24 * time.Hour
 
 // idBoundsOfBatch assumes that the database's time is at most an hour before near, and less than a
@@ -64,7 +64,7 @@ func idBoundsAround(near time.Time, reach time.Duration) idBounds {
 
 func (b idBounds) contains(now time.Time) bool { return !now.Before(b.from) && now.Before(b.to) }
 
-// idRange wants a batch that isn't empty.
+// The batch must not be empty.
 func idRange(batch []*beginCall) (first, last uuid.UUID) {
 	first, last = batch[0].In.Send.ID, batch[0].In.Send.ID
 	for _, x := range batch[1:] {

@@ -7,13 +7,13 @@ import (
 	"sendcode/internal/store/batch"
 )
 
-// maxWriters bounds the batches of Begin at once, and separately those of checks and of claims.
-// With two, one uses the database while the other waits for the disk. More would contend and make
-// the batches smaller.
+// maxWriters bounds the batches of Begins that run at once and, separately, those of checks and of
+// claims. With two, one uses the database while the other waits for the disk. More would contend
+// and make the batches smaller.
 const maxWriters = 2
 
 // finishPause is the least time between two batches of outcomes (batch.Batcher.MinInterval), so
-// that those within 10 ms share a commit. It does little harm, because few callers wait for an
+// that outcomes within 10 ms share a commit. It does little harm, because few callers wait for an
 // outcome to be written.
 const finishPause = 10 * time.Millisecond
 

@@ -22,7 +22,7 @@ import (
 // and reads, then package rowrules and the caller's Judge decide, the second writes and commits,
 // then the callers get their answers.
 //
-// The first takes two locks for each check, always in this order: one on all checks of the
+// The first trip takes two locks for each check, always in this order: one on all checks of the
 // recipient, because the limits on failed checks cover all its codes, and one on the verification's
 // row, for which Cancel, Erase and Begin wait. A batch decides one check of each recipient; others
 // run in a further batch.
@@ -32,8 +32,8 @@ var checkStatements = []string{lockChecksSQL, readCheckedSQL, countChecksSQL, li
 var liftDisprovedSQL = sqldb.LiftDisprovedSQL(
 	`recipient IN (SELECT v.recipient FROM verifications v WHERE v.id = ANY (@ids::text[]))`)
 
-// lockChecksSQL locks the recipients' checks. It is a statement of its own, so that the next one's
-// snapshot is younger than the locks.
+// lockChecksSQL locks the recipients' checks. It is a statement of its own, so that the next
+// statement's snapshot is younger than the locks.
 const lockChecksSQL = `
 SELECT pg_advisory_xact_lock(key) FROM (
     SELECT hashtextextended(v.app || chr(31) || v.channel || chr(31) || encode(v.recipient, 'hex'), 1) AS key
@@ -116,8 +116,8 @@ func (db *DB) checkTogether(ctx context.Context, brief bool, batch []*checkCall)
 	return nil
 }
 
-// decideChecks opens a transaction, locks and reads, and decides one check of each recipient, in
-// Answer and Err. left has the others.
+// decideChecks opens a transaction, locks and reads, and decides one check of each recipient, whose
+// Answer and Err it sets. left has the other checks.
 func (db *DB) decideChecks(ctx context.Context, conn *pgxpool.Conn, brief bool, batch []*checkCall) (decided, left []*checkCall,
 	err error,
 ) {
@@ -162,7 +162,7 @@ type checkedRow struct {
 	now   time.Time
 }
 
-// readCheckedRows reads readCheckedSQL, by IDs.
+// readCheckedRows reads the rows of readCheckedSQL, by the verification's ID.
 func readCheckedRows(rows pgx.Rows) (map[string]*checkedRow, error) {
 	read := map[string]*checkedRow{}
 	var r checkedRow

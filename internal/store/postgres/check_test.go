@@ -83,7 +83,7 @@ func TestPostgresBetweenTheTripsOfACheck(t *testing.T) {
 		once(db, func() {
 			go func() { done <- meddle(v) }()
 			servertest.Await(t, "a wait for the check", func() bool { return len(done) > 0 || waits(t, other) })
-			if len(done) > 0 { // not in the test's own goroutine
+			if len(done) > 0 { // Errorf, because this isn't the test's own goroutine
 				t.Errorf("%d ended before the check", n)
 			}
 		})
@@ -120,7 +120,7 @@ func TestPostgresCountsNothingThatEnded(t *testing.T) {
 }
 
 // A batch decides the checks of a recipient one after the other. A check that only the database
-// finds wrong fails alone.
+// rejects fails alone.
 func TestPostgresChecksInABatch(t *testing.T) {
 	f, db, _ := betweenFixture(t)
 	taken := f.Telling("verification.approved")
@@ -135,7 +135,7 @@ func TestPostgresChecksInABatch(t *testing.T) {
 	}
 	add(storetest.Wrong("unknown"))
 	add(storetest.Right(first.ID))
-	add(storetest.Right(f.Admit(t, f.Intent(9)).Verification.ID, taken)) // an event's ID that there is
+	add(storetest.Right(f.Admit(t, f.Intent(9)).Verification.ID, taken)) // with the ID of an event that exists
 	db.checkBatch(all)
 	for i, x := range all {
 		switch i {
@@ -208,7 +208,7 @@ func TestPostgresChecksOfOneRecipientAreSerial(t *testing.T) {
 	storetest.Equal(t, "counted", []bool{two[0].Answer.Counted, two[1].Answer.Counted}, []bool{true, false})
 }
 
-// Checks take the locks on the tries of recipients in the order of their keys.
+// Checks take the locks on the checks of recipients in the order of their keys.
 func TestPostgresTriesAreLockedInOrder(t *testing.T) {
 	f, db, other := betweenOn(t, lentDatabase(t)+unhurried)
 	var all []*checkCall

@@ -22,10 +22,10 @@ import (
 // Begins do. A batch has at most one call for a key, sorted by key, so that replicas lock in the
 // same order and can't deadlock.
 //
-// A claim's COMMIT doesn't wait for the disk. The send's comes later in the same write-ahead log,
-// and waits until all of the log before it is on the disk, or on a synchronous standby: a crash
-// can't lose a claim and keep its send. A repeated request finds the send; the COMMIT of that read
-// waits for the disk too.
+// A claim's COMMIT doesn't wait for the disk. The send's COMMIT comes later in the same write-ahead
+// log, and waits until all of the log before it is on the disk, or on a synchronous standby: a
+// crash can't lose a claim and keep its send. A repeated request finds the send; the COMMIT of that
+// read waits for the disk too.
 
 // idempotencyChange is a call of ClaimIdempotencyKey or ReleaseIdempotencyKey.
 type idempotencyChange struct {
@@ -78,7 +78,7 @@ WHERE ` + claimIsOldSQL + ` OR k.held_until <= excluded.created_at AND k.fingerp
 RETURNING k.key, k.send_id, @now`
 
 	// These read claims of keys that were used before. claimKeysSQL may wait for another
-	// transaction, and only a separate statement sees what that committed.
+	// transaction, and only a separate statement sees what that transaction committed.
 	readClaimsSQL = `SELECT k.key, @now, k.fingerprint, k.send_id FROM idempotency_keys k WHERE k.key = ANY (@keys::bytea[])`
 	// a lock is a write; see awaitStandby
 	readClaimedSendsSQL = `SELECT k.key, ` + sqldb.SendColumns + claimedSendsSQL + `
@@ -106,7 +106,7 @@ func (db *DB) ReleaseIdempotencyKey(ctx context.Context, key [32]byte, id uuid.U
 	return err
 }
 
-// batchKeyOfClaim takes an Idempotency-Key, which is a hash.
+// key is the hash of an Idempotency-Key.
 func batchKeyOfClaim(key [32]byte) int64 { return int64(binary.BigEndian.Uint64(key[:])) }
 
 // changeIdempotencyClaims gives every call an answer or an error, within beginTimeout.
@@ -121,7 +121,7 @@ func (db *DB) changeIdempotencyClaims(batch []*idempotencyCall) {
 // before: a further trip reads their claims.
 //
 // If the database's answer is lost, the trip may be repeated although it was committed: the row of
-// a claim has the call's send ID, by which the repetition knows it.
+// a claim has the call's send ID, by which the repetition recognizes it.
 func (db *DB) changeClaimsTogether(ctx context.Context, brief bool, batch []*idempotencyCall) error {
 	var answers map[[32]byte]store.IdempotencyClaimAnswer
 	var claims, ended, forgotten, used []*idempotencyCall
@@ -202,9 +202,9 @@ func readHeldClaims(results pgx.BatchResults, held map[[32]byte]store.Idempotenc
 	return err
 }
 
-// readEarlierClaims answers claims of keys that were used before. answers are those whose callers
-// now hold their keys. With repeated, an earlier run may have been committed, so a row with the
-// caller's send ID is its own claim.
+// readEarlierClaims answers claims of keys that were used before. answers has the claims whose
+// callers now hold their keys. With repeated, an earlier run may have been committed, so a row with
+// the caller's send ID is its own claim.
 func (db *DB) readEarlierClaims(ctx context.Context, conn *pgxpool.Conn, used []*idempotencyCall,
 	answers map[[32]byte]store.IdempotencyClaimAnswer,
 	repeated bool,

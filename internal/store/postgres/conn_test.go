@@ -18,7 +18,7 @@ import (
 // prepares. With a slow database, each further round trip would take as long as a send may.
 func TestOpeningTakesTwoRoundTrips(t *testing.T) {
 	p, through := newProxy(t, lentDatabase(t))
-	connect(t, through) // stays open: its end would count
+	connect(t, through) // stays open, because its end would count
 	login := p.turns.Load()
 	db := &DB{now: serverClockSQL, prepared: map[string]preparedStatement{}}
 	for name, o := range map[string]poolOptions{
@@ -52,8 +52,8 @@ func TestAFarConnectionOpensInTime(t *testing.T) {
 	}
 }
 
-// A caller that leaves during its statement closes no connection. Its next statement does not
-// begin.
+// If a caller's context ends during its statement, the connection stays open, and the caller's next
+// statement does not begin.
 func TestLeavingClosesNoConnection(t *testing.T) {
 	address := lentDatabase(t) + "&lock_timeout=1min&statement_timeout=1min"
 	db, other, holder := openTest(t, address, serverClockSQL), openTest(t, address, serverClockSQL), connect(t, address)
@@ -81,7 +81,7 @@ func TestLeavingClosesNoConnection(t *testing.T) {
 }
 
 // Statistics read many rows, so the server gives their statements more time than others. The test
-// sees this by a slow view in place of the table that all of them read first.
+// replaces the table that all of them read first by a slow view.
 func TestStatisticsHaveALongTimeout(t *testing.T) {
 	address := newDatabase(t)
 	db := openTest(t, address, serverClockSQL)

@@ -32,7 +32,7 @@ func (c pgConn) Run(statement string, args sqldb.Args, each func(sqldb.Scan) err
 	return drainRows(rows, each)
 }
 
-// replaceNow puts the SQL now for @now, unless args has it.
+// replaceNow replaces @now by the SQL now, unless args has a value for it.
 func replaceNow(statement, now string, args sqldb.Args) string {
 	if _, given := args["now"]; given {
 		return statement

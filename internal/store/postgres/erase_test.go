@@ -14,9 +14,9 @@ import (
 	"sendcode/internal/store/storetest"
 )
 
-// kinds says what happens to each column of a table when a person is erased. A column with nothing
-// contains no data about a recipient. An erased column is emptied. A column with the keyed hash is
-// emptied later, when its time has come.
+// kinds says what happens to each column of a table when a person is erased. The columns in nothing
+// contain no data about a recipient. The columns in erased are emptied. The column in hash has the
+// keyed hash, and is emptied later, when the hash is due.
 type kinds struct{ nothing, erased, hash string }
 
 var labels = strings.Join(store.LabelNames(), " ")
@@ -46,7 +46,7 @@ var erasable = map[string]kinds{
 		erased:  `masked sealed holder nonce checks check_key locale details ` + labels, hash: `recipient`,
 	},
 	"audit_recipients": {nothing: `entry`, erased: `masked`, hash: `recipient`},
-	// of the administrator; a reason that names a person is refused
+	// about the administrator; a reason that names a person is refused
 	"audit_entries": {
 		nothing: `id at actor role network action app channel purpose target reason outcome detail completes`,
 	},
@@ -66,7 +66,7 @@ var erasable = map[string]kinds{
 	"provider_events": {nothing: `send_id kind at heard_at provider detail`}, // detail: a code or one word
 	"spending":        {nothing: `cap period used`},
 	"carrier_holds":   {nothing: `channel since until`, hash: `recipient`},
-	// of numbers, not of a number
+	// each row is about many numbers, not about one
 	"prefix_pauses": {
 		nothing: `id app country prefix class since until sends approved usual lifted_at lifted_by lifted_why`,
 	},
@@ -85,8 +85,7 @@ var erasable = map[string]kinds{
 	"sendcode_schema":     {nothing: `id version_id is_applied tstamp`},
 }
 
-// No release has a new column before this table says what happens to the column when a recipient is
-// erased.
+// A new column fails this test until erasable says what happens to it when a recipient is erased.
 func TestEveryColumnIsNamed(t *testing.T) {
 	lite := storetest.Must(sqldb.ReadAll(t.Context(), sqlitetest.Open(t, time.Now).Store(), "TestEveryColumnIsNamed",
 		sqldb.OneColumn[string],
@@ -124,8 +123,8 @@ AND table_name NOT IN (SELECT name FROM sendcode_partitions) AND table_name <> '
 	storetest.Equal(t, "tables of the export", len(exported), len(erasable))
 }
 
-// WriteTraces writes data of a recipient into each column that is erased. They are there before
-// Erase and not after it; the keyed hash goes with ForgetDueErased.
+// WriteTraces writes data of a recipient into each column that is erased. Erase removes these data,
+// and ForgetDueErased removes the keyed hash.
 func TestEveryColumnIsErased(t *testing.T) {
 	f, db := fixtureOn(t, newDatabase(t))
 	of := recipient.Hash{15: 77}
@@ -151,7 +150,7 @@ func TestEveryColumnIsErased(t *testing.T) {
 		t.Helper()
 		var got, want []string
 		for table, is := range erasable {
-			if !strings.HasPrefix(table, "hour_") && table != "erasures" { // counts: countsForItself of storetest
+			if !strings.HasPrefix(table, "hour_") && table != "erasures" { // countsForItself of storetest tests the hourly counts
 				got = append(got, written(table, is)...)
 				want = append(want, qualified(table, columns(is))...)
 			}
@@ -182,7 +181,7 @@ func TestPostgresKeepsNoTrace(t *testing.T) {
 	url := newDatabase(t)
 	f := storetest.NewFixture(openTest(t, url, serverClockSQL))
 	storetest.WriteTraces(t, f, 77)
-	// the search finds
+	// the search finds all traces before the erasure
 	storetest.Equal(t, "before", len(storetest.FoundIn([]byte(server.Dump(t, url)))), len(storetest.Traces))
 	storetest.OK(t, f.Erase(t.Context(), recipient.Hash{15: 77}, time.Millisecond, f.Act()))
 	dump := server.Dump(t, url)
@@ -194,8 +193,8 @@ func TestPostgresKeepsNoTrace(t *testing.T) {
 	storetest.Equal(t, "the hash", strings.Contains(server.Dump(t, url), hash), false)
 }
 
-// Data that are encrypted with the keys of the ring can be encrypted again, since every table with
-// such a column is in the list.
+// Data that are encrypted with the keys of the ring can be encrypted again, because every table
+// with such a column is in the list.
 func TestEverySealedColumnIsNamed(t *testing.T) {
 	for table, columns := range erasable {
 		sealed := slices.Contains(strings.Fields(columns.nothing+" "+columns.erased), "sealed")

@@ -37,7 +37,8 @@ var gateCalls = sqlgen.NewList("u", new(beginCall), func(x *beginCall, to *sqlge
 })
 
 // extraHistoryRows are read beyond the largest limit of a bucket. If the policy has lowered a
-// limit, more rows may count than that, and the answer says when the oldest of them stops counting.
+// limit, more rows may count than the limit, and the answer says when the oldest of them stops
+// counting.
 const extraHistoryRows = 100
 
 // maxHistoryRows returns 0 if there are no rules.
@@ -111,10 +112,10 @@ func selectGateRow(kind string, is map[string]string) string {
 // gateSQL reads all facts of a batch. sends are the queries for the recipients' sends, only those
 // that are needed: each query costs about 40 µs even if it finds nothing.
 //
-// Conditions and order on recipients match only one index, and no index fits the others, so that
-// the planner has one plan even without statistics on a new partition. The conditions on IDs let
-// Postgres skip partitions; while the database's clock is within idBoundsOfBatch, @first_id and
-// @last_id exclude no row that counts.
+// Conditions and order on recipients match only one index, and no index fits the other conditions,
+// so that the planner has one plan even without statistics on a new partition. The conditions on
+// IDs let Postgres skip partitions; while the database's clock is within idBoundsOfBatch, @first_id
+// and @last_id exclude no row that counts.
 func gateSQL(sends ...string) string {
 	return `
 WITH clock AS MATERIALIZED (
@@ -168,9 +169,9 @@ var countedSendsSQL = selectGateRow(countedSendRow, map[string]string{"id": "s.i
 ) s WHERE NOT u.once`
 
 // sendsOfHoldersSQL reads all sends within ResendWithin (a day) to find the open verifications of
-// each call's holder. With u.once, the rules count only sends of this day, and it returns these
-// too, to save a second query. It locks no verification, so one that a call may join must be read
-// again.
+// each call's holder. With u.once, the rules count only sends of this day, so it also returns these
+// sends, to save a second query. It locks no verification, so a verification that a call may join
+// must be read again.
 var sendsOfHoldersSQL = selectGateRow("", map[string]string{
 	"kind": `CASE WHEN s.past THEN '` + countedSendRow + `' ELSE '` + verificationOfHolderRow + `' END`,
 	"id":   "s.id", "at": "s.logged_at", "held": "v.id",
@@ -190,8 +191,8 @@ var sendsOfHoldersSQL = selectGateRow("", map[string]string{
     OFFSET 0
 ) v ON true WHERE u.holder <> '' AND (s.past OR v.id IS NOT NULL)`
 
-// bucketConditionEnd ends a condition on sends s: of the bucket of u, and in the partitions that
-// are read.
+// bucketConditionEnd ends a condition on sends s: that they are of the bucket of u, and in the
+// partitions that are read.
 const bucketConditionEnd = `s.app = u.app AND s.channel = u.channel AND s.purpose = ANY (string_to_array(u.purposes, E'\x1f'))) IS TRUE
       AND ` + inPartitionsRead
 

@@ -39,7 +39,7 @@ func TestPostgresLostConnections(t *testing.T) {
 		name  string
 		mode  cut
 		times int
-		rows  int // the rows that the Begin has left
+		rows  int // the rows that the Begin has written
 		ok    bool
 		trips int // the round trips of Begin
 	}{
@@ -70,7 +70,7 @@ func TestPostgresLostConnections(t *testing.T) {
 			}
 			storetest.Equal(t, "rows", f.Count(t), 1+c.rows)
 			p.arm(cuts{})
-			// The database goes on, and has the rows that were written.
+			// The database continues to work, and has the rows that were written.
 			storetest.Equal(t, "repeated", f.MustBegin(t, in).Admitted, true)
 			f.Refuse(t, f.Intent(1, storetest.WithRules(storetest.Rule(1, time.Hour))))
 			storetest.Equal(t, "rows", f.Count(t), 2)
@@ -79,7 +79,7 @@ func TestPostgresLostConnections(t *testing.T) {
 }
 
 // The server commits, and then a proxy answers in its place, as an engine above several servers or
-// a pooler does. Only an answer that proves a rollback is taken for one.
+// a pooler may. Only an answer that proves a rollback counts as a rollback.
 func TestPostgresAnswersToACommit(t *testing.T) {
 	f, p := faultFixture(t)
 	if isRolledBack(errors.New("no answer")) || commitError(nil) != nil {
@@ -90,7 +90,7 @@ func TestPostgresAnswersToACommit(t *testing.T) {
 		severity, state string
 		certain         bool
 	}{
-		{forgeCommit, "ERROR", "23505", true}, // a deferred constraint; the only lies here are those of the proxy
+		{forgeCommit, "ERROR", "23505", true}, // a deferred constraint; of these answers, only the proxy sends one after a commit
 		{forgeCommit, "ERROR", "40001", true},
 		{forgeCommit, "ERROR", "40P01", true},
 		{forgeCommit, "ERROR", "40003", false}, // the error says that the outcome is unknown
@@ -157,7 +157,8 @@ func TestPostgresLostReadsAndWrites(t *testing.T) {
 			// Each pool has an open connection, so the connection that fails is not being opened.
 			storetest.OK(t, f.Ping(t.Context()))
 			storetest.OK(t, f.RenewLeases(t.Context(), time.Second, []store.AttemptID{{ID: uuid.New(), Attempt: 1}}))
-			// it asks for the time first, which is repeated
+			// "then" marks a call that first reads the time; that read is spared, because it is
+			// repeated
 			p.arm(cuts{mode: cutAny, times: 1, spared: strings.Count(name, "then")})
 			err = call()
 			p.arm(cuts{})
@@ -171,7 +172,8 @@ func TestPostgresLostReadsAndWrites(t *testing.T) {
 	}
 }
 
-// If the database alone finds one intent wrong, only that intent of the batch fails, and certainly.
+// If only the database rejects an intent, only that intent of the batch fails, and has certainly
+// written nothing.
 func TestPostgresOnePoisonedIntent(t *testing.T) {
 	f, _ := faultFixture(t)
 	db := f.Engine.(*DB)
@@ -285,7 +287,7 @@ func TestPostgresIsDurable(t *testing.T) {
 	}
 }
 
-// A commit whose standby did not answer has written its rows. No repeated call learns of these rows
+// A commit whose standby did not answer has written its rows. No repeated call reports these rows
 // before the standby has them: neither the claim of a key, whose own commit does not wait, nor a
 // call that finds everything done and writes nothing.
 func TestPostgresRepeatsWhatTheStandbyHas(t *testing.T) {

@@ -19,7 +19,7 @@ import (
 	"sendcode/migrations"
 )
 
-// FileQuery reads a SQLite file, as QueryContext of its pool.
+// FileQuery reads a SQLite file, like QueryContext of its pool.
 type FileQuery func(ctx context.Context, statement string, args ...any) (*sql.Rows, error)
 
 // notCopied are tables that Fill leaves out, and why.
@@ -35,8 +35,8 @@ var notCopied = map[string]string{
 var rebuilt = append([]string{"minute_index"}, sqldb.AllHourTableNames...)
 
 // maxFillClockDifference bounds the difference between the clocks of the file's machine and of the
-// database. The copied rows have times by the former, such as a code's expiry, which come earlier
-// or later by the difference.
+// database. The copied rows have times on the file's clock, such as a code's expiry, which come
+// earlier or later by the difference.
 const maxFillClockDifference = 5 * time.Second
 
 const fillMinutesSQL = `

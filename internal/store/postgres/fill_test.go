@@ -40,7 +40,7 @@ func TestFill(t *testing.T) {
 	storetest.Must(file.Query(t.Context(), `UPDATE outbox SET attempt = 7, due_at = ? RETURNING id`, later))(t).Close()
 	storetest.Must(file.Query(t.Context(),
 		`INSERT INTO limiter_events (bucket, id, at, until, writer) VALUES (x'01', x'02', 5, ?, 7) RETURNING id`,
-		later))(t).Close() // a table of a later migration, as the next one
+		later))(t).Close() // this table and the next one are of later migrations
 	storetest.Must(file.Query(t.Context(),
 		`INSERT INTO low_conversions (id, app, since, sends, approved) VALUES ('01981b2e-5f00-7000-8000-000000000001', 'default', 1, 1000, 7) RETURNING id`))(t).Close()
 	copied := map[string]int64{}

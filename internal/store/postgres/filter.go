@@ -15,8 +15,8 @@ func (db *DB) SendsQuery(f sqldb.SendFilter) (string, sqldb.Args) {
 
 type postgresFilter struct{ sqldb.SendFilter }
 
-// postgresQuery has a query for each kind of filter, by a suitable index: in a large table, rare
-// values must not be found by a scan in the order of time.
+// postgresQuery chooses a query by the kind of filter, so that it uses a suitable index: in a large
+// table, rare values must not be found by a scan in the order of time.
 func (f postgresFilter) postgresQuery() (string, sqldb.Args) {
 	switch {
 	case f.Provider != "" && f.MatchesMany():
@@ -131,7 +131,7 @@ func (f postgresFilter) rareColumn() (column string, value any, rest postgresFil
 }
 
 // rareColumnQuery reads rows by the index of one column. Bounds and order begin with it, as in
-// appChannelPurposeQuery: otherwise the planner may take the value for a frequent one, and scan all
+// appChannelPurposeQuery: otherwise the planner may assume that the value is frequent, and scan all
 // rows of the time range.
 func (f postgresFilter) rareColumnQuery(from sqldb.RowSource, args sqldb.Args, column string, value any) (string, sqldb.Args) {
 	c := f.Conditions(sqldb.Postgres, args)
@@ -144,7 +144,7 @@ func (f postgresFilter) rareColumnQuery(from sqldb.RowSource, args sqldb.Args, c
 }
 
 // addConditionsHidingIndexes adds app, channel, purpose and provider in a form for which Postgres
-// uses no index, so that the planner takes the one that the query was written for.
+// uses no index, so that the planner uses the index that the query was written for.
 func (f postgresFilter) addConditionsHidingIndexes(c *sqldb.Conditions) {
 	c.AddAppChannelPurpose("(s.%s = ?) IS TRUE", f.App, f.Channel, f.Purpose)
 	sqldb.AddIfSet(c, "(s.provider = ?) IS TRUE", f.Provider)

@@ -25,9 +25,9 @@ var finishStatements = []string{
 }
 
 // Statements that finish or postpone sends first lock rows of outbox, which have the current
-// attempt, then change rows of sends by ID. As IDs have a time, they read only the partitions
-// between the smallest and the largest. Parameters are sorted by ID, so that two statements can't
-// deadlock.
+// attempt, then change rows of sends by ID. IDs contain a time, so the statements read only the
+// partitions between the smallest and the largest ID. Parameters are sorted by ID, so that two
+// statements can't deadlock.
 
 // attempts lists the attempts of a batch in SQL, as a.
 var attempts = sqlgen.NewList("a", store.AttemptID{}, func(held store.AttemptID, to *sqlgen.Row) {
@@ -108,7 +108,7 @@ RETURNING s.id, s.provider, s.logged_at
 )` + addToMinuteIndexSQL + `
 SELECT id FROM ended`
 
-// deleteHeldOutboxSQL deletes what the batch holds.
+// deleteHeldOutboxSQL deletes the rows whose current attempt is in the batch.
 var deleteHeldOutboxSQL = `
 DELETE FROM outbox f USING ` + attempts.SQL() + `
 WHERE f.id = ANY (@a_id::uuid[]) AND f.id = a.id AND f.attempt = a.attempt

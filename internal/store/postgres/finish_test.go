@@ -17,8 +17,8 @@ import (
 	"sendcode/internal/store/storetest"
 )
 
-// Of 256 sends, only the five whose rows are locked for too long fail, certainly, and after few
-// trips. When these five are repeated, they make no other send fail.
+// Of 256 sends, only the five whose rows are locked for too long fail, after few trips, and they
+// have certainly written nothing. When these five are repeated, they make no other send fail.
 func TestPostgresStuckOutcomes(t *testing.T) {
 	f, db := fixtureOn(t, lentDatabase(t)+"&idle_in_transaction_session_timeout=10min&lock_timeout="+shortWait)
 	trips := &tripsOf(db).outcomes
@@ -148,8 +148,8 @@ func hold(t *testing.T, db *DB, in store.Intent) (release func()) {
 	return func() { _ = tx.Rollback(context.Background()) }
 }
 
-// kill ends the server process that waits for a recipient's lock, once there is one, and awaits its
-// end: the next one to be killed is another.
+// kill ends the server process that waits for a recipient's lock, once there is one. It returns
+// only after the process has ended, so that the next call ends another process.
 func kill(t *testing.T, db *DB) {
 	t.Helper()
 	servertest.Await(t, "a process that waits for the lock", func() bool {
@@ -174,8 +174,8 @@ func TestPostgresServerEndsTheTransaction(t *testing.T) {
 	storetest.Equal(t, "rows", f.Count(t), 1)
 }
 
-// A check approves the verification while a resend waits for its row. The resend looks again, and
-// opens a new verification.
+// A check approves the verification while a resend waits for its row. The resend reads it again,
+// and opens a new verification.
 func TestPostgresApprovedWhileJoining(t *testing.T) {
 	f, _ := faultFixture(t)
 	db := f.Replica.Engine.(*DB)
@@ -195,7 +195,7 @@ func TestPostgresApprovedWhileJoining(t *testing.T) {
 		storetest.Equal(t, "decided before the row was free", begun.Now.Before(free), false)
 		want := in.Verification.ID
 		if change == "locale = 'de'" {
-			want = first.Verification.ID // what does not end it does not matter
+			want = first.Verification.ID // this change does not end the verification
 			storetest.Equal(t, "sends", begun.Verification.Sends, 2)
 		}
 		storetest.Equal(t, change, begun.Verification.ID, want)
@@ -247,13 +247,13 @@ func TestPostgresOneStuckRecipient(t *testing.T) {
 	storetest.Equal(t, "rows", f.Count(t), 6)
 }
 
-// shortWait for a lock leaves a busy machine all but a fifth of a second of the time that a call
-// has.
+// shortWait is a lock_timeout. Even if a call waits for a lock twice, it leaves a busy machine all
+// but a fifth of a second of the call's time.
 const shortWait = "100ms"
 
-// waitsInTime tests that the service's own wait for a lock fits twice into the time of a call: in
-// the shared round trip and alone. A transaction that stands still between two trips is ended
-// before that.
+// waitsInTime tests that two waits for a lock with the service's own lock_timeout fit into the time
+// of a call: one in the shared round trip and one alone. A transaction that stands still between
+// two trips is ended before that.
 func waitsInTime(t *testing.T) {
 	t.Helper()
 	db := openTest(t, lentDatabase(t), serverClockSQL)

@@ -23,9 +23,9 @@ func TestPostgres(t *testing.T) {
 	runContract(t, func(f *storetest.Fixture) *storetest.Fixture { return f })
 }
 
-// runContract runs groups of the contract, all where none is named. The cases take turns with a few
-// databases and their open connections: a server's process for each connection of each case costs
-// several times what the cases do.
+// runContract runs the named groups of the contract, or all. The cases share a few databases and
+// their open connections, because starting a server process for each connection of each case would
+// take several times as long as the cases.
 func runContract(t *testing.T, change func(*storetest.Fixture) *storetest.Fixture, groups ...string) {
 	t.Helper()
 	makeAppRole(t)
@@ -62,7 +62,7 @@ type replicas struct {
 }
 
 // newReplicas opens replicas until the end of t. Then it tests that no statement of a case has read
-// a table of the flow from end to end.
+// one of the large tables from end to end.
 func newReplicas(t *testing.T) *replicas {
 	t.Helper()
 	url := newTestSchema(t, appRole)
@@ -130,12 +130,12 @@ func makeAppRole(t *testing.T) {
 		`GRANT `+appRole+` TO `+pgx.Identifier{owner.User}.Sanitize())
 }
 
-// testClockSQL reads the clock that tests step. It calls a function, of which the planner sees no
-// more than of clock_timestamp(): with enable_seqscan off a table without an index costs 10^10,
-// beside which the planner takes any other scan for free.
+// testClockSQL reads the clock that tests step. It calls a function, which the planner treats like
+// clock_timestamp(). If it read the table directly, which has no index, that alone would cost 10^10
+// with enable_seqscan off, and the planner would treat any other scan as free.
 const testClockSQL = "(SELECT test_now())"
 
-// newPostgresFixture opens two replicas on a database that has the clock and the partitions of
+// newPostgresFixture opens two replicas on a database that has the clock and the partitions of the
 // tests.
 func newPostgresFixture(t *testing.T, role ...string) *storetest.Fixture {
 	t.Helper()
@@ -190,8 +190,8 @@ func lent(t *testing.T, kind string, fill func(url string)) (url string) {
 	return url
 }
 
-// empty ends all other connections of a database, deletes every row, and sets the clock of the
-// tests and the server's counts back.
+// empty ends all other connections of a database, deletes every row, and resets the clock of the
+// tests and the server's counts.
 func empty(t *testing.T, url string) {
 	t.Helper()
 	ctx := context.Background() // the test is over
@@ -295,7 +295,7 @@ func connect(t *testing.T, url string) *pgx.Conn {
 	return conn
 }
 
-// called returns the call of an intent, as Begin makes it.
+// called returns the call that Begin makes for an intent.
 func called(t *testing.T, in store.Intent) *beginCall {
 	t.Helper()
 	in = storetest.Must(store.ValidatedIntent(in))(t)

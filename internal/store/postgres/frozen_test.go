@@ -53,8 +53,8 @@ func copyInto(t *testing.T, url, file string) (empty []string) {
 	return empty
 }
 
-// schemaUntil returns a database with the migrations up to one, and a partition for a dump's sends
-// of some instant.
+// schemaUntil returns a database with the migrations up to number last, and with a partition for
+// the sends of a dump from the instant at.
 func schemaUntil(t *testing.T, last int, at time.Time) (url string) {
 	url = shared.Server(t).NewDatabase(t)
 	files := fstest.MapFS{}

@@ -91,7 +91,7 @@ func TestPostgresLooksForRoom(t *testing.T) {
 	pool := replicas[0].pool
 	storetest.Must(pool.Exec(t.Context(), `VACUUM FULL write_probe`))(t)
 	pages := 0
-	// a look takes eight pages, the first of which may be the last one of the look before
+	// a check takes eight pages, the first of which may be the last one of the check before
 	looks := func(what string, want int) {
 		t.Helper()
 		for _, r := range replicas {

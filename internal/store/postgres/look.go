@@ -19,8 +19,8 @@ import (
 	"sendcode/internal/store/sqlgen"
 )
 
-// maxReaders bounds the batches of one kind of read at once. They have their own connections, so
-// that reads and Begins don't delay each other.
+// maxReaders bounds the batches of one kind of read that run at once. They have their own
+// connections, so that reads and Begins don't delay each other.
 const maxReaders = 2
 
 // These are calls of ReadHistory, of Verification and VerificationRow, and of ReadShared.
@@ -78,7 +78,7 @@ SELECT u.i, f.id, true, f.finished_at, NULL, false FROM clock, u CROSS JOIN LATE
     OFFSET 0
 ) f WHERE u.rejecting > 0`
 
-// verificationsSQL reads each with its newest send.
+// verificationsSQL reads each verification with its newest send.
 var verificationsSQL = `
 SELECT @now, ` + sqldb.SendColumns + `, ` + sqldb.VerificationColumns + ` FROM verifications v CROSS JOIN LATERAL (
     SELECT * FROM sends s
@@ -89,7 +89,7 @@ SELECT @now, ` + sqldb.SendColumns + `, ` + sqldb.VerificationColumns + ` FROM v
     ORDER BY s.number DESC LIMIT 1
 ) s WHERE v.id = ANY (@ids::text[])`
 
-// rowsSQL reads no sends. To search all partitions for them costs several times as much.
+// rowsSQL reads no sends, because searching all partitions for them costs several times as much.
 var rowsSQL = `SELECT @now, ` + sqldb.VerificationColumns + ` FROM verifications v WHERE v.id = ANY (@ids::text[])`
 
 var readStatements = []string{historySQL, verificationsSQL, rowsSQL}
@@ -207,8 +207,8 @@ func (db *DB) runSharedReads(ctx context.Context, steps []*sharedReadCall) ([]st
 		})
 }
 
-// readHistories assumes bounds for the database's time, on which the range of IDs depends, and
-// reads again, up to maxClockTries times, if it is outside.
+// readHistories assumes bounds for the database's time, on which the range of IDs depends. If the
+// time is outside them, it reads again, up to maxClockTries times.
 func (db *DB) readHistories(ctx context.Context, looks []*historyCall) (histories []rowrules.History, err error) {
 	reach := slices.MaxFunc(looks, func(x, y *historyCall) int { return int(x.In.CountedWithin - y.In.CountedWithin) }).In.CountedWithin
 	for range maxClockTries {

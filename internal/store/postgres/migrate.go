@@ -20,8 +20,8 @@ import (
 
 const (
 	migrationLockKey = 0x73656e64636f6465 // "sendcode", key of an advisory lock of old and new versions; it must never change
-	// A migration tries so often to lock a table, each time for up to lock_timeout, and so for up
-	// to a minute.
+	// A migration tries this many times to lock a table, each time for up to lock_timeout. That is
+	// up to a minute in all.
 	maxLockTries = 12
 )
 

@@ -57,7 +57,7 @@ func TestMigrateThreeReplicasAtOnce(t *testing.T) {
 	storetest.OK(t, newer.Close())
 }
 
-// A schema that was made from another file is used neither at start nor later.
+// A schema that was made from another file is rejected, both at start and later.
 func TestSchemaOfAnotherBuild(t *testing.T) {
 	url := newDatabase(t)
 	db := openTest(t, url, serverClockSQL)
@@ -193,8 +193,8 @@ func TestOpenRefusesAnotherEncoding(t *testing.T) {
 	}
 }
 
-// A database in which Citus distributes tables is refused, by Open and by Migrate. One that only
-// has the extension is not. A table stands in for the catalog of Citus, which Debian lacks.
+// A database in which Citus distributes tables is refused, by Open and by Migrate. A database that
+// only has the extension is not. A table stands in for the catalog of Citus, which Debian lacks.
 func TestDistributedTablesAreRefused(t *testing.T) {
 	t.Parallel()
 	at := newDatabase(t)

@@ -138,18 +138,18 @@ type takeOverSearch struct {
 	fullSearch time.Time // of the last search from the oldest row on
 	wideSearch time.Time // of the last search from the mark `complete` on
 	empty      bool      // the last search took all due rows
-	// complete: all rows that were due before it were found, or are of transactions that begin
-	// later. It stays behind now while a transaction that began before now is open.
+	// complete: all rows that were due before this time were found, or belong to transactions that
+	// begin later. It stays behind now while a transaction that began before now is open.
 	complete time.Time
 	// seen has what searches after complete saw, the oldest first, at most one a second.
 	seen []seenTransactions
 }
 
 const (
-	// longestTransaction is longer than a transaction of the service usually takes, and covers what
-	// lies between its reading of the clock and its ID. It may take longer if its process was
-	// killed while the commit waited for a synchronous standby. The row of such a transaction
-	// becomes visible when the standby comes back, or another server takes its place.
+	// longestTransaction is longer than a transaction of the service usually takes, including the
+	// time between its reading of the clock and getting its ID. A transaction may take longer if
+	// its process was killed while the commit waited for a synchronous standby. The row of such a
+	// transaction becomes visible when the standby comes back, or another server takes its place.
 	longestTransaction = 10 * time.Second
 	// wideSearchInterval is the time between two searches for rows of transactions that are open
 	// for longer than longestTransaction. They may be another application's, so these searches,
@@ -160,8 +160,9 @@ const (
 	maxSeen             = int(wholeSearchInterval / time.Second)
 )
 
-// searchStart returns the due time at which a search begins: zero, the oldest row, if the last
-// search left due rows, if the clock was set back, and once every wholeSearchInterval.
+// searchStart returns the due time at which a search begins. It is zero, to begin with the oldest
+// row, if the last search left due rows, if the clock was set back, and once every
+// wholeSearchInterval.
 func (o *takeOverSearches) searchStart(q store.Queue, now time.Time) time.Time {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -175,8 +176,8 @@ func (o *takeOverSearches) searchStart(q store.Queue, now time.Time) time.Time {
 	return m.complete.Add(-longestTransaction)
 }
 
-// recordSearch notes a search that began at since. empty: it took all due rows. seen is of before
-// the search: what the search has missed was not yet visible then.
+// recordSearch records a search that began at since. empty means that it took all due rows. seen
+// was read before the search, so rows that the search missed were not yet visible then.
 func (o *takeOverSearches) recordSearch(q store.Queue, seen seenTransactions, since time.Time, empty bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -230,8 +231,8 @@ SELECT leased.id, leased.attempt, ` + sqldb.RefundColumns + `
 FROM leased CROSS JOIN LATERAL (SELECT * FROM sends s WHERE s.id = leased.id LIMIT 1) s
 LEFT JOIN verifications v ON v.id = s.verification_id ORDER BY leased.since, leased.id`
 
-// changeRows returns what the statement returns. It never repeats it, as it may have changed the
-// rows.
+// changeRows returns the rows that the statement returns. It never repeats the statement, which may
+// have changed rows.
 func changeRows[T any](ctx context.Context, pool *pgxpool.Pool, fields func(*T) []any, statement string,
 	args ...any,
 ) (list []T, err error) {

@@ -18,7 +18,7 @@ import (
 	"sendcode/internal/store/storetest"
 )
 
-// owned returns a database of the service's role, with the owner's connection beside it.
+// owned returns a database that is opened as the service's role, with a connection of its owner.
 func owned(t *testing.T) (*storetest.Fixture, *DB, *pgx.Conn) {
 	t.Helper()
 	server := shared.Server(t)
@@ -71,8 +71,8 @@ SELECT count(*) FROM sendcode_partitions p WHERE (SELECT count(*) FROM pg_index 
 	storetest.Equal(t, "partitions without all indexes", unlike, 0)
 }
 
-// waitsForRoom has another connection make a partition for longer than a lock is waited for: others
-// try again.
+// waitsForRoom tests that EnsurePartitions tries again if another connection holds the lock for
+// longer than lock_timeout, as a replica does that makes a partition.
 func waitsForRoom(t *testing.T, f *storetest.Fixture, db *DB, owner *pgx.Conn, partitions []string) {
 	t.Helper()
 	exec(t, owner, `DROP TABLE `+partitions[len(partitions)-1], `BEGIN`, `LOCK TABLE sends IN SHARE UPDATE EXCLUSIVE MODE`)
@@ -160,7 +160,7 @@ func TestPartitionIsMissing(t *testing.T) {
 	f.Admit(t, in)
 	storetest.OK(t, f.Ping(t.Context()))
 
-	for _, name := range names(t, db) { // not one left
+	for _, name := range names(t, db) { // none is left
 		exec(t, owner, `DROP TABLE `+name)
 	}
 	storetest.Is(t, f.Ping(t.Context()), store.ErrNoPartition)
@@ -198,7 +198,7 @@ func TestPartitionsExpire(t *testing.T) {
 	_, first := backdated(t, f, owner, 120*day)
 	flying, second := backdated(t, f, owner, 70*day)
 	refund, third := backdated(t, f, owner, 65*day)
-	_, fourth := backdated(t, f, owner, 55*day) // in a partition with younger ones
+	_, fourth := backdated(t, f, owner, 55*day) // in a partition with younger rows
 	young, _ := backdated(t, f, owner, 45*day)
 	exec(t, owner,
 		`UPDATE sends SET status = 'sent', finished_at = logged_at WHERE logged_at < now() - interval '100 days' OR logged_at > now() - interval '60 days'`,
@@ -225,7 +225,7 @@ func TestPartitionsExpire(t *testing.T) {
 	storetest.OK(t, reader.Rollback(t.Context()))
 	storetest.Equal(t, "partitions", names(t, db), []string{"sends_0", "sends_1", "sends_2", "sends_3"})
 	expire(store.DeletedRows{Partition: "sends_0", More: true})
-	expire(store.DeletedRows{}) // sends_1 has one in flight and a refund
+	expire(store.DeletedRows{}) // sends_1 has a send in flight and a refund that is due
 	storetest.OK(t, f.ConfirmRefund(t.Context(), store.AttemptID{ID: refund, Attempt: 1}))
 	expire(store.DeletedRows{Rows: 1})
 	left(second)
@@ -268,8 +268,8 @@ func TestVerificationsWithoutSendsAreDue(t *testing.T) {
 	storetest.Equal(t, "of the send in flight", one[int](t, owner, `SELECT count(*) FROM verifications`), 1)
 }
 
-// In each table, rows that are deleted by their own age become due, and one step deletes all of so
-// few rows.
+// In each table, rows that are deleted by their own age become due, and one step deletes them all,
+// since they are few.
 func TestRowsOfEachTableAreDue(t *testing.T) {
 	f, _, owner := owned(t)
 	old := store.LowestID(time.Now().Add(-60 * day)).String()
@@ -332,7 +332,7 @@ SELECT bool_or(has_function_privilege('public', p.oid, 'EXECUTE')) FROM pg_proc 
 	f.Admit(t, f.Intent(1))
 }
 
-// A read of a time leaves out the partitions of other times.
+// A read of a time range leaves out the partitions of other times.
 func TestReadsLeavePartitionsOut(t *testing.T) {
 	_, db, owner := owned(t)
 	now := time.Now()
@@ -354,7 +354,7 @@ func TestReadsLeavePartitionsOut(t *testing.T) {
 	} {
 		filter.Limit = 10
 		text, args := postgresFilter{sqldb.SendFilter{Filter: filter}}.postgresQuery()
-		if i := strings.Index(text, "SELECT s.* FROM kind"); i >= 0 { // the kinds themselves are looked for everywhere
+		if i := strings.Index(text, "SELECT s.* FROM kind"); i >= 0 { // the combinations themselves are searched in all partitions
 			text = "WITH kind (app, channel, purpose) AS (VALUES ('shop', 'email', 'login')) " + text[i:]
 		}
 		queries = append(queries, query{name, text, args, "sends_1"})

@@ -44,7 +44,7 @@ func TestPgBouncerWithoutAServerIsUnreachable(t *testing.T) {
 	server := servertest.Postgres(t)
 	through := servertest.PgBouncer(t, server).Through(server.URL())
 	server.Stop()
-	for range 2 { // the second one hears of the first one's failure
+	for range 2 { // the second attempt gets PgBouncer's answer about the first one's failure
 		_, opened := Open(t.Context(), through, "")
 		for name, err := range map[string]error{"open": opened, "migrate": Migrate(t.Context(), through, "")} {
 			if err == nil || !IsUnreachable(err) {
@@ -64,7 +64,7 @@ func TestPoolersThatDivideSessionsAreRefused(t *testing.T) {
 		"transactions, in turn":     {"pool_mode = transaction", "server_round_robin = 1", "min_pool_size = 3"},
 		"transactions, one":         {"pool_mode = transaction", "default_pool_size = 1"},
 		"statements":                {"pool_mode = statement"},
-		"one session":               {"default_pool_size = 1"}, // one for each of two connections is the least
+		"one session":               {"default_pool_size = 1"}, // two is the least: one for each connection
 		"one session, a short wait": {"default_pool_size = 1", "query_wait_timeout = 1"},
 	} {
 		t.Run(name, func(t *testing.T) {

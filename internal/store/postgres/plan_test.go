@@ -62,10 +62,10 @@ func TestPostgresHotPlans(t *testing.T) {
 	}
 }
 
-// manySends gives each row n beside a row x the ID of a send of the same time.
+// manySends is the SQL of an ID for each row n: that of a send at the same time as row x.
 const manySends = "(left(x.id::text, 24) || right(md5(n::text), 12))::uuid"
 
-// multiply adds 5,000 rows n like some row x, with other fields.
+// multiply adds 5,000 rows n like some row x, with these fields changed.
 func multiply(t *testing.T, conn *pgx.Conn, table, fields string) {
 	t.Helper()
 	exec(t, conn, fmt.Sprintf(`INSERT INTO %[1]s SELECT y.* FROM (SELECT * FROM %[1]s LIMIT 1) x, generate_series(1, 5000) n, LATERAL
@@ -182,7 +182,7 @@ func TestPostgresExportReadsARowOnce(t *testing.T) {
 	} {
 		multiply(t, conn, table, fields)
 	}
-	readsFew(t, db, conn, admin, 12_000, func() { // the sends also for provider_events
+	readsFew(t, db, conn, admin, 12_000, func() { // the sends are read for provider_events too
 		rows := map[string]int{}
 		storetest.OK(t, f.ExportPerson(t.Context(), f.Intent(1).Send.Recipient, 100,
 			func(of store.ExportedTable, page []store.ExportedRow) error {
@@ -278,7 +278,7 @@ func hotPlans(t *testing.T, db *DB, now time.Time) {
 		},
 	} {
 		plan := planOf(t, db, c.statement, c.bounds)
-		// for each row, one row of verifications
+		// a take-over may look up a row of verifications for each row
 		if loops := strings.Count(plan, "Nested Loop"); slices.Contains(finishStatements, c.statement) && loops > 0 &&
 			(loops > 1 || c.statement != takeOverSQL && c.statement != takeOverWithExpiredCodeSQL) {
 			t.Errorf("%s: each of the list is compared with each row", c.statement)

@@ -28,8 +28,8 @@ func (db *DB) pools() []namedPool {
 	}
 }
 
-// OpenConns opens as many connections as under full load, within store.CallTimeout. If the server
-// or a pooler doesn't accept so many, the error has the first cause.
+// OpenConns opens as many connections as are used under full load, within store.CallTimeout. If the
+// server or a pooler doesn't accept so many, the error has the first cause.
 func (db *DB) OpenConns(ctx context.Context) error {
 	ctx, cancel := store.WithCallTimeout(ctx)
 	defer cancel()

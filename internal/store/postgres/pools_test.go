@@ -10,8 +10,8 @@ import (
 	"sendcode/internal/store/storetest"
 )
 
-// The URL's parameters of the pool are no settings of the server, so a migration works with them,
-// too. pool_max_conns bounds the pool of all calls except sends, checks, reads and outcomes.
+// The parameters of the pool in the URL are no settings of the server, so a migration works with
+// them, too. pool_max_conns bounds the pool of all calls except sends, checks, reads and outcomes.
 // Without it, a replica has at most ConnsPerReplica connections.
 func TestParametersOfThePool(t *testing.T) {
 	for parameters, want := range map[string]int{

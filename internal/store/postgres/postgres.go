@@ -47,7 +47,7 @@ type DB struct {
 	histories        *batch.Batcher[rowrules.HistoryQuery, rowrules.History]
 	verifications    *batch.Batcher[verificationQuery, storedVerification]
 	sharedStatements *batch.Batcher[*sqldb.Statement, struct{}]
-	lastReadKey      atomic.Int64 // shared reads so far; its number is a read's key in the batcher
+	lastReadKey      atomic.Int64 // shared reads so far; each read's number is its key in the batcher
 
 	searches takeOverSearches // up to where TakeOver has searched
 	stuck    stuckRows        // rows whose outcome, postponement or event could not be written
@@ -97,8 +97,8 @@ var sessionSettings = map[string]string{
 	"lock_timeout":                        "1s",
 	"idle_in_transaction_session_timeout": "5s",
 	"idle_session_timeout":                "0", // a pool's connection may be idle
-	// If a client disappears in a transaction, its locks stay until the server notices, with these
-	// soon.
+	// If a client disappears in a transaction, its locks stay until the server notices. With these
+	// settings it notices soon.
 	"tcp_keepalives_idle":     "10",
 	"tcp_keepalives_interval": "5",
 	"tcp_keepalives_count":    "3",
@@ -131,7 +131,7 @@ func Open(ctx context.Context, url, role string, tracer ...pgx.QueryTracer) (*DB
 	return openWithClock(ctx, url, serverClockSQL, role, tracer...)
 }
 
-// openWithClock takes the SQL of the database's time, for tests.
+// openWithClock is Open with other SQL for the database's time, for tests.
 func openWithClock(ctx context.Context, url, now, role string, tracer ...pgx.QueryTracer) (*DB, error) {
 	p := &DB{now: now, prepared: map[string]preparedStatement{}}
 	p.DB = sqldb.DB{Dialect: sqldb.Postgres, Engine: p, PerDatabase: p, LongReads: make(chan struct{}, 1)}
@@ -216,13 +216,13 @@ func parseURL(url string) (*pgxpool.Config, error) {
 	return config, nil
 }
 
-// OpenConnsAhead makes each process open eleven connections ahead, which prepare their statements.
-// It is false in tests, most of which need only two.
+// OpenConnsAhead makes each process open eleven connections in advance, which prepare their
+// statements. It is false in tests, most of which need only two.
 var OpenConnsAhead = true
 
 // poolOptions has the options in which pools differ.
 type poolOptions struct {
-	conns      int32             // most; 0: as parseURL says
+	conns      int32             // upper bound; 0: as parseURL says
 	open       int32             // how many connections stay open
 	session    map[string]string // besides sessionSettings
 	statements []string          // prepared on each connection, each with one generic plan
@@ -241,10 +241,10 @@ func newPool(ctx context.Context, url, role string, o poolOptions) (*pgxpool.Poo
 	if OpenConnsAhead {
 		config.MinConns = o.open
 	}
-	// ShouldPing is asked before an idle connection is used. A lost one should be noticed before a
-	// write, whose result would be uncertain. So pools without prepared statements ping one that
-	// was idle for more than 1 s. Calls on the others can be repeated, and only unread bytes are
-	// looked for.
+	// ShouldPing is called before an idle connection is used. A lost connection should be noticed
+	// before a write, whose result would be uncertain. So pools without prepared statements ping a
+	// connection that was idle for more than 1 s. Calls on the other pools can be repeated, so
+	// there it's enough to look for unread bytes.
 	config.ShouldPing = func(_ context.Context, p pgxpool.ShouldPingParams) bool {
 		return hasUnreadBytes(p.Conn.PgConn().Conn()) || o.statements == nil && p.IdleDuration > time.Second
 	}
@@ -257,8 +257,8 @@ func newPool(ctx context.Context, url, role string, o poolOptions) (*pgxpool.Poo
 		config.ConnConfig.ConnectTimeout = connectTimeout()
 	}
 	settings := maps.Clone(sessionSettings)
-	// The server makes one generic plan for each statement: otherwise it would plan each batch
-	// anew, as lengths of arrays differ, and planning costs as much as running.
+	// The server makes one generic plan for each statement. Otherwise it would plan each batch
+	// anew, because lengths of arrays differ, and planning costs as much as running.
 	if len(o.statements) > 0 {
 		settings["plan_cache_mode"] = "force_generic_plan"
 	}
@@ -379,8 +379,8 @@ var errCommitUnclear = errors.New("store: the answer to a COMMIT does not say wh
 
 // commitError wraps the error that answered a COMMIT in errCommitUnclear, unless it proves a
 // rollback: an ERROR of a deferred constraint (SQLSTATE class 23), or of a conflict with another
-// transaction (40). A COMMIT of ours has no other reason to fail before it takes effect, and Citus
-// was seen to answer ERROR, XX000, after it had. See
+// transaction (40). Our COMMITs have no other reason to fail before they take effect, and Citus was
+// seen to answer ERROR, XX000, after a COMMIT had taken effect. See
 // https://www.postgresql.org/docs/current/errcodes-appendix.html.
 func commitError(err error) error {
 	c := sqlState(err)
@@ -420,10 +420,11 @@ func sqlState(err error) string {
 	return ""
 }
 
-// replaceNow puts the SQL of the server's time, or of a test's, for @now.
+// replaceNow replaces @now by the SQL of the server's time, or of a test's.
 func (db *DB) replaceNow(statement string) string { return replaceNow(statement, db.now, nil) }
 
-// seenClock is a reading of the database's clock, and when it was read on this process's.
+// seenClock is a reading of the database's clock, and the time of the reading on this process's
+// clock.
 type seenClock struct{ now, read time.Time }
 
 func (db *DB) sawClock(now time.Time) { db.lastClock.Store(&seenClock{now, time.Now()}) }
@@ -434,8 +435,8 @@ func (db *DB) likelyNow() time.Time {
 	return store.TruncateToMicroseconds(last.now.Add(time.Since(last.read)))
 }
 
-// hasUnreadBytes also reports an ended connection. It is false if the system doesn't say; then a
-// lost connection is noticed only in use.
+// hasUnreadBytes also reports an ended connection. It is false if the system doesn't say; a lost
+// connection is then noticed only when it is used.
 func hasUnreadBytes(conn net.Conn) bool {
 	if secure, ok := conn.(*tls.Conn); ok {
 		conn = secure.NetConn()

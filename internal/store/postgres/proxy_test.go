@@ -15,26 +15,26 @@ import (
 	"sendcode/internal/store/storetest"
 )
 
-// cut is where a proxy ends a connection on which a COMMIT of Begin travels.
+// cut says when a proxy ends a connection on which a Begin sends its COMMIT.
 type cut int
 
 const (
 	cutNever    cut = iota
-	cutRequest      // before the server hears of it
-	cutReply        // the server committed; no word of it comes back
-	cutBefore       // the same, but all replies up to that of the COMMIT come back
-	cutAfter        // after the reply to the COMMIT, before the server says that it is ready again
+	cutRequest      // before the COMMIT reaches the server
+	cutReply        // the server committed; none of its answers comes back
+	cutBefore       // the server committed; only the answers before that to the COMMIT come back
+	cutAfter        // after the answer to the COMMIT, before the server says that it is ready again
 	forgeCommit     // the server committed; another answer than its own to the COMMIT comes back, and the connection stays
 	forgeAll        // the server committed; an answer comes back in place of all its own, and the connection ends
 	cutAny          // before the client's next message reaches the server, even if it is no COMMIT
 )
 
-// cuts describes the cuts of the next conversations that come to a COMMIT.
+// cuts describes the cuts of the next conversations that reach a COMMIT.
 type cuts struct {
 	mode    cut
 	times   int
-	leaving bool   // after the cut there is no server any more, until the proxy is armed again
-	spared  int    // with cutAny: how often the client says something before
+	leaving bool   // after the cut the server can't be reached until the proxy is armed again
+	spared  int    // with cutAny: how many messages of the client pass before the cut
 	forged  []byte // with forgeCommit and forgeAll: the answer
 }
 
@@ -47,7 +47,7 @@ type proxy struct {
 	cuts
 	commits int // seen since it was armed
 	away    bool
-	turns   atomic.Int64 // how often a client said something after the server had answered, or first
+	turns   atomic.Int64 // how often a client sent something first, or after an answer of the server
 }
 
 // newProxy returns a proxy and the URL of the database through it.
@@ -69,7 +69,8 @@ func (p *proxy) arm(c cuts) {
 	p.cuts, p.commits, p.away = c, 0, false
 }
 
-// seen returns how many COMMITs came since the proxy was armed, and whether the server has left.
+// seen returns how many COMMITs came since the proxy was armed, and whether the server can't be
+// reached.
 func (p *proxy) seen() (commits int, away bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -19,9 +19,9 @@ import (
 	"sendcode/migrations"
 )
 
-// A table's owner can always grant itself rights on it. So the service may work as a role, and
+// A table's owner can always grant itself rights on it. So the service may work as a role, while
 // another user owns and migrates the tables. grantRights gives the role its rights after each
-// migration, on audit_entries only SELECT and INSERT.
+// migration; on audit_entries, only SELECT and INSERT.
 
 // tableRights are the role's; on other tables it has defaultRights.
 var tableRights = map[string]string{
@@ -47,9 +47,9 @@ SELECT current_schema(), ARRAY(
 
 const defaultRights = "SELECT, INSERT, UPDATE, DELETE"
 
-// sendRights are the rights without which a code is neither sent nor checked. A Ping asks for no
-// others: a replica answers requests also if a job, such as the retention, lacks a right. A start
-// and the doctor ask for all.
+// sendRights are the rights without which a code is neither sent nor checked. A Ping checks only
+// these rights: a replica must answer requests even if a job, such as the retention, lacks a right.
+// A start and the doctor check all rights.
 var sendRights = map[string]string{
 	"app_events":       "INSERT",
 	"carrier_holds":    "SELECT",
@@ -72,10 +72,10 @@ func serviceRights() map[string]string {
 	return all
 }
 
-// missingRightsSQL returns one text on what the login lacks of these rights, or NULL: up to four
+// missingRightsSQL returns one text on which of these rights the login lacks, or NULL: up to four
 // rights, and up to four tables whose row level security may hide rows from it, with what to do. A
-// policy hides nothing only if its conditions are the constant true. It ignores missing tables,
-// which checkSchema finds.
+// policy hides nothing only if its conditions are the constant true. Missing tables are ignored
+// here, because checkSchema finds them.
 func missingRightsSQL(rights map[string]string) string {
 	var needed []string
 	for _, table := range slices.Sorted(maps.Keys(rights)) {
@@ -181,8 +181,8 @@ func makeRole(ctx context.Context, db *sql.DB, role string) error {
 		}
 	}
 	if !member {
-		// If the user may not, the service needs a URL that logs in as the role, as its error at
-		// start says.
+		// If the user isn't allowed to, the service needs a URL that logs in as the role, as its
+		// error at start says.
 		_, _ = db.ExecContext(ctx, "GRANT "+name+" TO CURRENT_USER")
 	}
 	return nil

@@ -49,7 +49,7 @@ var beyondTheRole = []string{
 
 // No statement changes an entry of the audit log: neither as the service's role, logged in directly
 // or through the owner, nor with one login for everything, except statements that remove the
-// trigger. Each of them can forget a person.
+// trigger. With each of these logins, a person can be erased.
 func TestPostgresActsAreOnlyAdded(t *testing.T) {
 	makeAppRole(t)
 	address := shared.Server(t).NewDatabase(t)
@@ -119,8 +119,8 @@ func as(t *testing.T, address, user string) string {
 	return u.String()
 }
 
-// A role that does not exist, and the owner may not make: said in plain words, and the migration
-// itself stands.
+// If the role does not exist and the owner may not make it, the error says so in plain words, and
+// the migration itself stays.
 func TestMigrateWithoutTheRole(t *testing.T) {
 	address := shared.Server(t).NewDatabase(t)
 	err := Migrate(t.Context(), address, "missing_role")
@@ -152,7 +152,7 @@ func TestMigrateMakesTheRole(t *testing.T) {
 // printedSQL finds the statements in an error of a start.
 var printedSQL = regexp.MustCompile(`ALTER ROLE \S+ (IN DATABASE \S+ SET search_path = [^\s,]+|BYPASSRLS)|GRANT USAGE ON SCHEMA \S+ TO [^\s,]+|ALTER TABLE \S+ DISABLE ROW LEVEL SECURITY`)
 
-// A Ping and a start name what keeps a send from its rows.
+// A Ping and a start name what prevents a send from reading or writing its rows.
 func TestPostgresNamesWhatIsMissing(t *testing.T) {
 	t.Parallel()
 	makeAppRole(t)
@@ -168,7 +168,7 @@ func TestPostgresNamesWhatIsMissing(t *testing.T) {
 		breaks, mends string
 		cause         error // nil: nothing is wrong
 		says          string
-		running       bool // a process that runs meets it, too
+		running       bool // a running process meets it, too
 	}{
 		"a right of sends":        {`REVOKE INSERT ON sends FROM sendcode_app`, `GRANT INSERT ON sends TO sendcode_app`, store.ErrNoPermission, "INSERT sends: run sendcode migrate", true},
 		"a right of a table more": {`REVOKE DELETE ON spending FROM sendcode_app`, `GRANT DELETE ON spending TO sendcode_app`, store.ErrNoPermission, "DELETE spending", false},
@@ -233,7 +233,7 @@ func TestPostgresNamesWhatIsMissing(t *testing.T) {
 		if name == "a right of sends" || name == "row level security" {
 			storetest.Is(t, storetest.Err(f.Begin(t.Context(), f.Intent(1))), store.ErrNoPermission)
 		}
-		if err != nil { // the statements that the error has mend it
+		if err != nil { // the statements in the error repair it
 			for _, statement := range printedSQL.FindAllString(err.Error(), -1) {
 				exec(t, owner, statement)
 			}
@@ -291,7 +291,7 @@ func sendAndCheck(t *testing.T, f *storetest.Fixture, n int) func() error {
 	}
 }
 
-// A Ping fails for a right if, and only if, a send or a check fails for it.
+// A Ping fails for lack of a right if, and only if, a send or a check does.
 func TestPostgresPingAsksForTheRightsOfASend(t *testing.T) {
 	t.Parallel()
 	makeAppRole(t)
@@ -316,8 +316,8 @@ func TestPostgresPingAsksForTheRightsOfASend(t *testing.T) {
 	storetest.OK(t, db.Ping(t.Context()))
 }
 
-// A copy of the database, for a warehouse or the move to another server, publishes all tables, and
-// stops neither a send nor a Ping nor a deletion.
+// A publication of all tables, for a copy in a warehouse or the move to another server, stops
+// neither a send nor a Ping nor a deletion.
 func TestPostgresIsPublished(t *testing.T) {
 	t.Parallel()
 	server := servertest.Postgres(t, "wal_level=logical")
@@ -342,7 +342,7 @@ func TestPostgresIsPublished(t *testing.T) {
 			exec(t, admin, c.before)
 		}
 		exec(t, admin, `CREATE PUBLICATION theirs `+c.publication)
-		for range 2 { // a ping after a failure looks for room as well
+		for range 2 { // a Ping after a failure also checks the free space
 			sent, ping := work(), db.Ping(t.Context())
 			if (sent != nil) != c.fails || (ping != nil) != c.fails {
 				t.Errorf("%s: a send says %v, a ping %v", name, sent, ping)
@@ -409,7 +409,7 @@ func worksBeside(t *testing.T, lists ...[]string) {
 	}
 }
 
-// If a send waits in vain for a synchronous standby, a start and a Ping report the standby that is
+// If a send waits in vain for a synchronous standby, a start and a Ping report that the standby is
 // away.
 func TestPostgresNamesTheStandby(t *testing.T) {
 	t.Parallel()
@@ -424,7 +424,7 @@ func TestPostgresNamesTheStandby(t *testing.T) {
 	go func() { sent <- storetest.Err(f.Begin(t.Context(), f.Intent(1))) }()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
-	storetest.Is(t, Migrate(ctx, url, appRole), store.ErrStandbyAway) // it gives the role its rights
+	storetest.Is(t, Migrate(ctx, url, appRole), store.ErrStandbyAway) // it writes, because it gives the role its rights
 	other := storetest.Must(db.pool.Acquire(t.Context()))(t)          // so that Ping waits no longer than ctx
 	told := db.Ping(ctx)
 	other.Release()

@@ -41,7 +41,7 @@ WITH counted AS MATERIALIZED (` + sqldb.HourRowsSQL(sqldb.Postgres) + `)` +
 INSERT INTO counted_hours (hour) VALUES (@hour)`
 
 // CountHours implements sqldb.PerDatabase. Each hour has its own transaction, so that an erasure
-// waits for one at most.
+// waits for the counts of one hour at most.
 func (db *DB) CountHours(ctx context.Context, life, keep time.Duration, limit int) (n int, err error) {
 	defer db.Observe(&ctx, "count_hours", "count_hours")()
 	ctx, cancel := store.WithCallTimeout(ctx)
@@ -88,8 +88,8 @@ func (db *DB) BeforeErase(q sqldb.Tx, h recipient.Hash) error {
 }
 
 // DeleteCountsOfHour implements sqldb.Engine. An hour with an instant less than
-// sqldb.HourCountDelay ago has no counts yet. For others it also takes a lock, so that CountHours
-// can't count the hour again before this transaction is committed.
+// sqldb.HourCountDelay ago has no counts yet. For an earlier hour it takes a lock, so that
+// CountHours can't count the hour again before this transaction is committed.
 func (db *DB) DeleteCountsOfHour(q sqldb.Tx, at time.Time) error {
 	if q.Now.Sub(at) < sqldb.HourCountDelay {
 		return nil
@@ -98,7 +98,7 @@ func (db *DB) DeleteCountsOfHour(q sqldb.Tx, at time.Time) error {
 		append([]string{`SELECT pg_advisory_xact_lock(@key)`}, sqldb.DeleteHourCountsSQL(`hour = @hour`)...)...)
 }
 
-// Run before the erasure removes domain and country from the rows.
+// These run before the erasure removes domain and country from the rows.
 var (
 	subtractDomainsSQL = subtractCountsSQL("hour_domains", `
     SELECT date_trunc('hour', s.logged_at, 'UTC') AS hour, s.app, s.channel, s.purpose, s.domain, count(*) AS sends,

@@ -76,7 +76,7 @@ func checkServer(ctx context.Context, conn *pgx.Conn) error {
 	if err != nil {
 		return err
 	}
-	// equal if no pooler is in between
+	// without a pooler, the two are equal
 	pooled := server != conn.PgConn().PID()
 	// a pooler without a second connection lets the client wait
 	bounded, cancel := context.WithTimeout(ctx, store.CallTimeout)
@@ -153,9 +153,9 @@ func secondConnError(ctx context.Context, err error) error {
 }
 
 // dividesSessions reports whether a pooler runs a connection's statements in different server
-// processes; server and other have answered on first and second. It asks both again, several times.
-// Meanwhile second occupies a process by an open transaction: otherwise a pooler might happen to
-// give each connection the same process again.
+// processes. server and other are the processes that answered on first and second. It queries both
+// connections again, several times. Meanwhile second occupies a process by an open transaction:
+// otherwise a pooler might happen to give each connection the same process again.
 func dividesSessions(ctx context.Context, first, second *pgx.Conn, server, other uint32) (bool, error) {
 	const rounds = 8
 	for range rounds {

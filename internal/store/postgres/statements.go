@@ -69,9 +69,9 @@ func (db *DB) prepare(statements ...[]string) []string {
 // failingStatement can't run without its parameter.
 var failingStatement = numbered("SELECT @missing::int").sql
 
-// prepareStatements prepares them in one round trip and runs none: pgx first prepares all
+// prepareStatements prepares the statements in one round trip and runs none: pgx first prepares all
 // statements of a batch, then binds parameters and stops, because failingStatement gets none. If a
-// later pgx doesn't, each statement is prepared at its first use.
+// later version of pgx does otherwise, each statement is prepared at its first use.
 func prepareStatements(ctx context.Context, conn *pgx.Conn, statements []string) error {
 	if len(statements) == 0 {
 		return nil

@@ -16,8 +16,8 @@ import (
 	"sendcode/internal/store/batch"
 )
 
-// together answers every call or returns an error, after which runTogether runs only the
-// unanswered. With brief, statements wait only briefly for locks.
+// together answers every call or returns an error, after which runTogether runs only the unanswered
+// calls. With brief, statements wait only briefly for locks.
 type together[In, Answer any] func(ctx context.Context, brief bool, calls []*batch.Call[In, Answer]) error
 
 // parts is how many parts a failed batch is divided into: 256 calls run in parts of 32, then of 4,
@@ -29,7 +29,7 @@ const parts = 8
 // the error.
 //
 // Parts wait only briefly for locks, so that a call that waits for one doesn't delay the others.
-// All have the deadline of ctx; calls that remain then get an error.
+// All parts have the deadline of ctx, at which the remaining calls get an error.
 func runTogether[In, Answer any](ctx context.Context, brief bool, calls []*batch.Call[In, Answer], run together[In, Answer]) {
 	err := run(ctx, brief, calls)
 	if err == nil {
@@ -74,7 +74,7 @@ type stuckRows struct {
 	ids map[uuid.UUID]bool
 }
 
-// maxStuckRows is how many there can be: then one more lets all be forgotten.
+// maxStuckRows bounds the rows in stuckRows. If there is one more, all are forgotten.
 const maxStuckRows = 1000
 
 func (s *stuckRows) has(id uuid.UUID) bool {

@@ -12,9 +12,9 @@ import (
 	"sendcode/internal/store"
 )
 
-// One call may have made its batch fail by its data, a lock or a timeout, also one that an operator
-// has set for the login. Then the batch's parts run alone. What ends the connection, or is about
-// the server, fails them all.
+// One call may have made its batch fail by its data, a lock or a timeout, including a timeout that
+// an operator has set for the login. Then the batch's parts run alone. An error that ends the
+// connection, or is about the server, fails them all.
 func TestCausedByOneCall(t *testing.T) {
 	for code, want := range map[string]bool{
 		"57014": true, // a statement timeout, or an operator's cancellation

@@ -13,13 +13,14 @@ import (
 	"sendcode/internal/store"
 )
 
-// The transactions of Begin, Check and claims of Idempotency-Keys, on connections of DB.writers.
-// Each round trip sends several prepared statements and then reads all answers.
+// This file has the transactions of Begin, Check and claims of Idempotency-Keys, which run on
+// connections of DB.writers. Each round trip sends several prepared statements and then reads all
+// answers.
 
 const (
 	// explicit, since the server's default may be REPEATABLE READ, with which a transaction that
-	// waited for a lock reads from a snapshot older than the lock, without what its previous holder
-	// wrote
+	// waited for a lock reads from a snapshot older than the lock, and misses what the previous
+	// holder of the lock wrote
 	beginTransactionSQL = "BEGIN ISOLATION LEVEL READ COMMITTED"
 	commitSQL           = "COMMIT"
 )
@@ -27,8 +28,8 @@ const (
 var transactionStatements = []string{beginTransactionSQL, waitBrieflySQL, commitSQL}
 
 // withRetry runs a transaction again if the connection was lost, the server is read-only, or a
-// deadlock or conflict rolled it back; if it may have been committed, only with repeatable. If rows
-// may be written, the error wraps fault.Uncertain.
+// deadlock or conflict rolled it back. A transaction that may have been committed runs again only
+// with repeatable. If rows may be written, the error wraps fault.Uncertain.
 func (db *DB) withRetry(ctx context.Context, repeatable bool,
 	transaction func(*pgxpool.Conn) (notCommitted bool, err error),
 ) error {
@@ -62,8 +63,8 @@ func (db *DB) runOnWriter(ctx context.Context,
 	transaction func(*pgxpool.Conn) (notCommitted bool, err error),
 ) (notCommitted bool, err error) {
 	// Nothing is committed before runAndCommit, which recovers from its own panics. So after a
-	// panic here nothing was. The error is a store's own, so that withRetry doesn't repeat the
-	// transaction.
+	// panic here, nothing was committed. The error is a store's own, so that withRetry doesn't
+	// repeat the transaction.
 	defer panics.Recover(panics.Batch, func() { notCommitted, err = true, store.WrapUnavailable(panics.Err) })
 	conn, err := db.writers.Acquire(ctx)
 	if err != nil {
@@ -105,7 +106,8 @@ func (db *DB) runAndCommit(ctx context.Context, conn *pgxpool.Conn, queued *pgx.
 	defer results.Close()
 	// The server answers in order: if a statement before the COMMIT fails, nothing was committed.
 	// If the connection ends without an answer, the COMMIT, which was sent, may have taken effect.
-	// So it may if a FATAL comes in place of an answer: a pooler sends one if it lost the server.
+	// The same holds if a FATAL comes in place of an answer: a pooler sends one if it lost the
+	// server.
 	if err := read(results); err != nil {
 		return isRolledBack(err) || pgconn.SafeToRetry(err), err // SafeToRetry: nothing was sent
 	}

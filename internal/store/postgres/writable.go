@@ -50,8 +50,9 @@ const diskSpaceCheckInterval = time.Minute
 // many pages as a few sends need, if no replica has done so within diskSpaceCheckInterval, or with
 // @anyway.
 //
-// If the room can't be looked for, since the login lacks a right of the probe's own tables or a
-// publication takes no deletes from them, pingSQL runs without that look: a send needs none of it.
+// If that is impossible, because the login lacks a right on the probe's own tables or a publication
+// takes no deletes from them, pingWithoutRoomSQL runs instead, since a send doesn't need these
+// tables.
 //
 // It locks the same tables as sends and checks do, so it waits where they would; concurrent Pings
 // wait at most for each other's commit. It returns whether there is a partition for now, the
@@ -64,8 +65,8 @@ WITH turn AS (
     INSERT INTO write_probe SELECT repeat('x', 7000) FROM turn, generate_series(1, 8)
 ), ` + lockSendTablesSQL
 
-// pingWithoutRoomSQL is pingSQL without the look for room. Its small write is a claim, which
-// deleteProbeClaimSQL takes back.
+// pingWithoutRoomSQL is pingSQL without the check of the free space. Its small write is a claim,
+// which deleteProbeClaimSQL deletes again.
 var pingWithoutRoomSQL = `
 WITH claimed AS (
     INSERT INTO idempotency_keys (key, fingerprint, send_id, created_at, held_until)
@@ -93,7 +94,7 @@ SELECT EXISTS (SELECT FROM sendcode_partitions p WHERE coalesce(p.begins, '-infi
 // Each VACUUM returns the table's pages to the system, so that the next check needs new ones.
 const deleteProbeRowsSQL = `DELETE FROM write_probe`
 
-// recheckDiskSpaceSQL makes a replica's next Ping look for room.
+// recheckDiskSpaceSQL makes a replica's next Ping check the free space.
 const recheckDiskSpaceSQL = `UPDATE leases SET until = @now WHERE name = 'room'`
 
 // probeStates are the SQL states of a probe that may fail where a send does not: a missing right,
@@ -101,8 +102,8 @@ const recheckDiskSpaceSQL = `UPDATE leases SET until = @now WHERE name = 'room'`
 var probeStates = []string{"42501", "55000", "42P10"}
 
 // Ping implements sqldb.PerDatabase, in one round trip, or two after a lost connection. One replica
-// looks for room on the disk for all, once in diskSpaceCheckInterval, and each Ping does after a
-// failed send or Ping of this process.
+// checks the disk's free space for all, once in diskSpaceCheckInterval. After a failed send or Ping
+// of this process, its next Ping checks it too.
 func (db *DB) Ping(ctx context.Context) error {
 	defer db.Observe(&ctx, "ping", "ping")()
 	own, err := ownFingerprints()
@@ -159,8 +160,8 @@ func (db *DB) Ping(ctx context.Context) error {
 
 // explainStandby wraps a timeout, or a lock that wasn't free, in store.ErrStandbyAway if
 // synchronous standbys probably caused it: of two small writes, each within a second, the one that
-// doesn't wait for standbys succeeds, and the one that does fails. apply makes a connection's
-// settings.
+// doesn't wait for standbys succeeds, and the one that does fails. apply applies the settings to a
+// connection.
 func explainStandby(config *pgx.ConnConfig, apply func(context.Context, *pgx.Conn) error, err error) error {
 	if !errors.Is(err, context.DeadlineExceeded) && sqlState(err) != lockNotAvailable {
 		return err
