@@ -67,7 +67,7 @@ func (c serveCommand) Run(ctx context.Context, p program) error {
 	return ignoreCanceled(ctx, p.serve(ctx, cfg, reload, logger, p.out))
 }
 
-// ignoreCanceled returns nil instead of err if the service ended because ctx did.
+// ignoreCanceled returns nil instead of err if the service ended because ctx ended.
 func ignoreCanceled(ctx context.Context, err error) error {
 	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
 		return nil
@@ -270,7 +270,7 @@ func (p program) configuredAddr() (addr, token string) {
 
 type bounceCommand struct{ commands.BounceTarget }
 
-// Run is called by a mail server for each mail that comes back.
+// Run posts a mail that came back. A mail server runs this command for each such mail.
 func (b bounceCommand) Run(ctx context.Context, p program) error {
 	return commands.PostBounce(ctx, b.BounceTarget, p.loadConfig, os.Stdin, p.err)
 }
@@ -320,7 +320,7 @@ func (k keyCommand) Run(p program) error {
 	return p.println(value)
 }
 
-// sayItGoesOn prints a line each 10 s until the returned function is called.
+// sayItGoesOn prints a line every 10 s until the returned function is called.
 func (p program) sayItGoesOn(command string) (stop func()) {
 	ended, began := make(chan struct{}), time.Now()
 	var lines sync.WaitGroup
@@ -351,7 +351,7 @@ type helpCommand struct {
 }
 
 func (h helpCommand) Run(p program, line *kong.Context) error {
-	// without an error, Parse has printed the help and called the parser's exit
+	// If there is no error, Parse has printed the help and called the parser's exit.
 	if _, err := line.Kong.Parse(append(h.Command, "--help")); err != nil {
 		p.printMistake(line.Kong, h.Command, err)
 		line.Kong.Exit(exitUsage)

@@ -112,8 +112,7 @@ func (p program) printMistake(parser *kong.Kong, args []string, err error) {
 	said, among := err.Error(), parser.Model.Node
 	if mistake, ok := errors.AsType[*kong.ParseError](err); ok && mistake.Context.Selected() != nil &&
 		len(mistake.Context.Args) > 0 {
-		// kong selects the default command if args name no command; the usage of the default
-		// command would not help then
+		// If args name no command, kong selects the default command, whose usage would not help.
 		if selected := mistake.Context.Selected(); mistake.Context.Args[0] == selected.Name {
 			among = selected
 		}

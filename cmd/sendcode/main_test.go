@@ -26,7 +26,7 @@ import (
 	"sendcode/internal/store/sqlite"
 )
 
-// role has this binary run as the real sendcode.
+// role is an environment variable that makes this test binary run as sendcode.
 const role = "SENDCODE_TEST_ROLE"
 
 func TestMain(m *testing.M) {
@@ -36,8 +36,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// process prepares a process in a directory of its own and with nothing of our environment that is
-// a setting.
+// process prepares a process of this program, in a directory of its own. The process gets no
+// variable of this environment that is a setting.
 func process(t *testing.T, environ ...string) *exec.Cmd {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), os.Args[0])
@@ -51,7 +51,8 @@ func process(t *testing.T, environ ...string) *exec.Cmd {
 	return cmd
 }
 
-// sendcode runs a command line in this process, which no command but serve leaves a file behind in.
+// sendcode runs a command line in this process. It fails the test if the command leaves a file
+// behind.
 func sendcode(t *testing.T, environ []string, args ...string) (stdout, stderr string, code int) {
 	t.Helper()
 	t.Chdir(t.TempDir())
@@ -62,7 +63,7 @@ func sendcode(t *testing.T, environ []string, args ...string) (stdout, stderr st
 	return stdout, stderr, code
 }
 
-// runInProcess runs in this process, with services that the test chooses.
+// runInProcess runs a command line in this process. p.serve replaces the service.
 func runInProcess(p program, args ...string) (stdout, stderr string, code int) {
 	type exit int
 	var out, err bytes.Buffer
@@ -167,14 +168,14 @@ func TestKeys(t *testing.T) {
 			t.Errorf("the line is not of the key: %+v", k)
 		}
 	}
-	// The line says that the back end knows its people, and no other key has such a line.
+	// The printed line says that the back end knows its people. A public key can't say that.
 	if _, said, code := sendcode(t, nil, "key", "--trust=known"); code != 0 || !strings.Contains(said, ", kind: secret, trust: known, sha256: ") {
 		t.Errorf("code %d, %q", code, said)
 	}
 	if out, stderr, code := sendcode(t, nil, "key", "--trust=known", "--kind=public"); code == 0 || out != "" || !strings.Contains(stderr, "--kind secret") {
 		t.Errorf("code %d, %q, %q", code, out, stderr)
 	}
-	// All variables with secrets, one a line.
+	// The output has all variables with secrets, one on each line.
 	out, _, code := sendcode(t, nil, "key", "--kind", "env")
 	if names, lines := strings.Count(out, "SENDCODE_"), strings.Count(out, "\n"); code != 0 || names != 6 || lines != 6 {
 		t.Errorf("code %d, %d variables in %d lines", code, names, lines)
@@ -193,8 +194,8 @@ func TestKeys(t *testing.T) {
 	}
 }
 
-// A health check says what /readyz says. It sends the admin token of the settings, by which it
-// reads the reasons also behind a proxy, to this machine alone.
+// A health check prints the answer of /readyz. It sends the admin token of the settings only to
+// this machine. With the token, it gets the reasons even behind a proxy.
 func TestHealth(t *testing.T) {
 	const token = "admin-token-of-a-test-0123456789"
 	for status, code := range map[int]int{http.StatusOK: 0, http.StatusServiceUnavailable: 1} {
@@ -233,8 +234,8 @@ func TestHelpIsACommandToo(t *testing.T) {
 	}
 }
 
-// The doctor prints each line once. Where Redis doesn't answer, the library prints no line of its
-// own. The doctor looks the selector's key up even if the name servers answer nothing else.
+// The doctor prints each line once. If Redis doesn't answer, the Redis library prints no line of
+// its own. The doctor looks up the selector's key even if the name servers answer nothing else.
 func TestDoctor(t *testing.T) {
 	for line, c := range map[string]struct{ environ, args []string }{
 		"✗ redis: ":                     {[]string{"SENDCODE_REDIS_URL=redis://127.0.0.1:1"}, nil},
@@ -282,7 +283,8 @@ func said(t *testing.T, out *bufio.Reader, text string) string {
 	}
 }
 
-// The first signal ends the context, for a stop in order, and the second one the process.
+// The first signal ends the context, so that the program can finish its work. The second signal
+// ends the process.
 func TestSignals(t *testing.T) {
 	for second, want := range map[syscall.Signal]int{syscall.SIGTERM: 143, syscall.SIGINT: 130} {
 		signals, exits := make(chan os.Signal, 2), make(chan int)
@@ -310,7 +312,7 @@ func TestFailuresEndWithOne(t *testing.T) {
 	}
 }
 
-// Times are UTC, for people and for machines.
+// Logged times are in UTC, at a terminal and in JSON.
 func TestServeGetsTheConfigurationAndALogger(t *testing.T) {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 678_900_000, time.FixedZone("east", 8*3600))
 	for terminal, want := range map[bool]string{
@@ -320,7 +322,7 @@ func TestServeGetsTheConfigurationAndALogger(t *testing.T) {
 		p := program{terminal: terminal, environ: []string{"SENDCODE_ADDR=127.0.0.1:7", "SENDCODE_LOG_LEVEL=warn"}}
 		until := time.Now().Add(47 * time.Hour).Truncate(time.Second)
 		if terminal {
-			until = until.Add(-94 * time.Hour) // systemd starts the unit again after a hold
+			until = until.Add(-94 * time.Hour) // after a hold, systemd may start the unit again with the same command line
 		}
 		p.serve = func(_ context.Context, c config.Config, _ app.ReloadOptions, l *slog.Logger, out io.Writer) error {
 			l.Info("not this")
@@ -338,7 +340,7 @@ func TestServeGetsTheConfigurationAndALogger(t *testing.T) {
 	}
 }
 
-// The progress of backup - is for a person at a terminal, not for a timer's log.
+// `backup -` shows its progress to a person at a terminal, but not in a timer's log.
 func TestBackupShowsItsProgressAtATerminal(t *testing.T) {
 	dir := t.TempDir()
 	db, err := sqlite.Open(t.Context(), filepath.Join(dir, config.DatabaseFile), time.Now)
@@ -353,7 +355,7 @@ func TestBackupShowsItsProgressAtATerminal(t *testing.T) {
 	}
 }
 
-// The heap is sampled for the profiles alone.
+// The heap is sampled only if its profile can be read.
 func TestServeSamplesTheHeapWithADebugAddress(t *testing.T) {
 	before := runtime.MemProfileRate
 	defer func() { runtime.MemProfileRate = before }()
@@ -370,8 +372,8 @@ func TestServeSamplesTheHeapWithADebugAddress(t *testing.T) {
 	}
 }
 
-// The whole program starts with an empty directory, as by `make run`. It prints what it generates
-// to standard output alone, and never logs it.
+// The whole program starts in an empty directory, as `make run` starts it. It prints the generated
+// secrets only to standard output, and never logs them.
 func TestServesWithNothingGiven(t *testing.T) {
 	cmd := process(t, "SENDCODE_LOG_LEVEL=debug")
 	var log servertest.Text
@@ -417,7 +419,7 @@ func TestServesWithNothingGiven(t *testing.T) {
 }
 
 // SIGTERM makes /readyz fail, and requests are answered until SENDCODE_DRAIN is over or a second
-// signal comes. SIGINT does not wait for it.
+// signal comes. After SIGINT, the program does not wait for SENDCODE_DRAIN.
 func TestDrains(t *testing.T) {
 	for _, signals := range [][]syscall.Signal{{syscall.SIGTERM, syscall.SIGTERM}, {syscall.SIGTERM, syscall.SIGINT}, {syscall.SIGINT}} {
 		cmd := process(t, "SENDCODE_DRAIN=10m")

@@ -29,8 +29,8 @@ func printed(t *testing.T, environ []string, args ...string) string {
 	return string(out)
 }
 
-// shell prepares a script of a shell whose variable sendcode is this program, and that ends as the
-// program serves. It runs in dir.
+// shell prepares a shell script that runs in dir. The variable sendcode is the path of this
+// program. The script ends with an exec of this program, so that signals reach it.
 func shell(t *testing.T, dir, script string, environ ...string) *exec.Cmd {
 	t.Helper()
 	cmd := process(t, append(environ, "sendcode="+os.Args[0])...)
@@ -111,7 +111,8 @@ func TestStartsWithWhatCommandsPrint(t *testing.T) {
 		},
 		"init for compose": func(dir string) string {
 			install(dir, "compose", "widget")
-			// as in compose.yaml: what .env has, and the files of secrets
+			// These are the variables that compose.yaml sets: those of .env, and the files of
+			// secrets.
 			return `set -a; . ./.env; set +a; for f in secrets/*; do
 				export "SENDCODE_$(basename "$f" | tr a-z A-Z)_FILE=$f"; done; exec "$sendcode"`
 		},
@@ -138,8 +139,8 @@ func TestStartsWithWhatCommandsPrint(t *testing.T) {
 	}
 }
 
-// loadInstalled loads the variables that init wrote for systemd, with files below dir, and ports of
-// this test's own.
+// loadInstalled returns a script that starts the program with the variables that init wrote for
+// systemd. The script uses the files below dir, and free ports.
 func loadInstalled(dir string) string {
 	return fmt.Sprintf(`sed -i.old 's/^addr: .*/addr: 127.0.0.1:0/; s/^admin_addr: .*/admin_addr: 127.0.0.1:0/' %[1]s/etc/sendcode/sendcode.yaml
 		unset SENDCODE_ADDR; set -a; . %[1]s/etc/sendcode/env; set +a
@@ -194,7 +195,7 @@ func TestBannerCanBePasted(t *testing.T) {
 			for i := 0; i < len(headers); i += 2 {
 				r.Header.Set(headers[i], headers[i+1])
 			}
-			jar, _ := cookiejar.New(nil) // a browser keeps the mailbox's cookie; the only error is of options
+			jar, _ := cookiejar.New(nil) // a browser keeps the mailbox's cookie; New fails only because of options
 			resp, err := (&http.Client{Jar: jar}).Do(r)
 			servertest.OK(t, err)
 			resp.Body.Close()

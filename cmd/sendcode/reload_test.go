@@ -11,8 +11,8 @@ import (
 	"sendcode/internal/kit/servertest"
 )
 
-// SIGHUP has the program itself read its configuration again: a faulty file is logged, and does not
-// end it.
+// SIGHUP makes the whole program read its configuration again. A faulty file is logged, and does
+// not end the program.
 func TestSIGHUPReadsTheConfiguration(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "sendcode.yaml")
 	servertest.OK(t, os.WriteFile(file, []byte("retention: 2160h\n"), 0o600))
@@ -29,7 +29,7 @@ func TestSIGHUPReadsTheConfiguration(t *testing.T) {
 	servertest.OK(t, cmd.Wait())
 }
 
-// At a terminal SIGHUP says that it was closed: nothing catches it there.
+// At a terminal, SIGHUP means that the terminal was closed, so the program does not catch it.
 func TestATerminalThatClosesEndsTheProgram(t *testing.T) {
 	for _, terminal := range []bool{true, false} {
 		reload, stop := program{terminal: terminal}.reloadOnHangup()
