@@ -62,8 +62,8 @@ func ServeStatic(w http.ResponseWriter, r *http.Request) {
 	f.ServeHTTP(w, r)
 }
 
-// ServeIcon answers GET and HEAD of /favicon.ico, which browsers ask for beside what names no icon,
-// such as a picture or JSON.
+// ServeIcon answers GET and HEAD of /favicon.ico. Browsers request this file with a document that
+// names no icon, such as a picture or JSON.
 func ServeIcon(w http.ResponseWriter, r *http.Request) { staticFiles()["icon.svg"].ServeHTTP(w, r) }
 
 // phonePlansModule returns a JavaScript module with the formats of phone numbers. The constant

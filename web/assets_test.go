@@ -7,11 +7,11 @@ import (
 	"testing"
 )
 
-// needsMore matches what makes a browser ask for another file.
+// needsMore matches an import, which makes a browser request another file.
 var needsMore = regexp.MustCompile(`@import|\bimport\b *[\w{*"']|\bfrom *["']`)
 
-// A file is one request: what it is made of is in it. TestAFileInEveryEncoding proves what is said
-// of its version.
+// A browser needs only one request for a file, because the file contains all that it imports.
+// TestAFileInEveryEncoding tests the version of a file.
 func TestFiles(t *testing.T) {
 	static := http.HandlerFunc(ServeStatic)
 	for name, c := range map[string]struct{ kind, holds string }{

@@ -88,7 +88,8 @@ func TestAFileInEveryEncoding(t *testing.T) {
 	}
 }
 
-// A range is one of the plain body, and an encoding that makes a body larger is not used.
+// A range is a part of the body without an encoding. An encoding that makes a body larger is not
+// used.
 func TestBodiesThatAreNotEncoded(t *testing.T) {
 	f := NewFile("text/plain", []byte(text))
 	w := ask(f, http.MethodGet, "/", "Accept-Encoding", "br, gzip", "Range", "bytes=2-5")

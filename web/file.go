@@ -46,7 +46,7 @@ func NewFile(contentType string, body []byte) *File {
 var fileEncoders = map[string]func(io.Writer) io.WriteCloser{
 	encodingBrotli: func(w io.Writer) io.WriteCloser { return brotli.NewWriterLevel(w, brotli.BestCompression) },
 	encodingGzip: func(w io.Writer) io.WriteCloser {
-		z, _ := gzip.NewWriterLevel(w, gzip.BestCompression) // fails for an unknown level alone
+		z, _ := gzip.NewWriterLevel(w, gzip.BestCompression) // fails only for an unknown level
 		return z
 	},
 }
@@ -55,7 +55,7 @@ var fileEncoders = map[string]func(io.Writer) io.WriteCloser{
 func encodeIfSmaller(body []byte, encoding string) []byte {
 	var b bytes.Buffer
 	w := fileEncoders[encoding](&b)
-	_, _ = w.Write(body) // a buffer takes everything
+	_, _ = w.Write(body) // writing to a buffer never fails
 	_ = w.Close()
 	if b.Len() >= len(body) {
 		return nil

@@ -10,8 +10,8 @@ import (
 	"sendcode/quota"
 )
 
-// Both templates draw the same marks: one for each event that the rule allows, or a bar where these
-// are too many.
+// Both templates draw the same marks: one for each event that the rule allows, or a bar if there
+// are too many of these.
 func TestPipsOf(t *testing.T) {
 	templates := template.Must(template.ParseFS(FS, "shared/pips.html"))
 	for what, c := range map[string]struct {

@@ -18,7 +18,8 @@ func askWidget(target string, headers ...string) *httptest.ResponseRecorder {
 	return ask(e, http.MethodGet, target, headers...)
 }
 
-// A page's own tools add headers to each fetch, also to that of the widget.
+// The tools of a page may add headers to each fetch, so a browser sends a preflight for the widget,
+// too.
 func TestTheWidgetsPreflight(t *testing.T) {
 	e := echo.New()
 	RegisterWidget(e)
@@ -30,8 +31,8 @@ func TestTheWidgetsPreflight(t *testing.T) {
 	}
 }
 
-// Most is how large the widget, the module of the first card, may be on the wire in one language,
-// as browsers ask for it. No other test bounds it.
+// most is the greatest size of the widget, which is the module of the first card, in one language
+// and in the encoding that browsers ask for, in bytes. No other test bounds this size.
 const most = 10_240
 
 func TestTheWidgetIsSmall(t *testing.T) {
@@ -47,8 +48,8 @@ func TestTheWidgetIsSmall(t *testing.T) {
 	}
 }
 
-// Any site may load the widget, as it must. That it is asked for again each time, and mostly costs
-// nothing, is compress's.
+// Any site may load the widget. A browser asks for it again each time. TestAFileInEveryEncoding
+// tests the short answer to a browser that has the file.
 func TestTheWidgetIsForEverySite(t *testing.T) {
 	for _, path := range []string{"/widget.js", "/client.js", "/widget.d.ts", "/client.d.ts"} {
 		w := askWidget(path, "Origin", "https://shop.example")

@@ -45,9 +45,9 @@ type figures [figureCount]float64
 // unknown is a figure that was not measured for a contender.
 var unknown = math.NaN()
 
-// The work after a run's last answer, such as outcomes, counts as ended once the program used less
-// than idle of processor time within one interval quiet. The bench waits for at most mostQuiet
-// intervals.
+// The work after a run's last answer, such as outcomes, counts as ended once the program has used
+// less processor time than idle within one interval of the length quiet. The bench waits for at
+// most mostQuiet intervals.
 const (
 	quiet     = 200 * time.Millisecond
 	idle      = 30_000 // µs

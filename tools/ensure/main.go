@@ -57,8 +57,8 @@ func main() {
 	}
 }
 
-// named returns the parts with these names. Without names, it returns all parts that the tests of
-// the day need.
+// named returns the parts with these names. Without names, it returns the parts that the tests need
+// outside the nightly run.
 func named(names []string) (parts []locate.Part, err error) {
 	if len(names) == 0 {
 		return locate.All, nil

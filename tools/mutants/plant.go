@@ -152,8 +152,8 @@ var comparisons = map[token.Token]string{
 	token.ADD: "-", token.SUB: "+", token.MUL: "/", token.QUO: "*",
 }
 
-// visit adds the mutants of a node. It leaves out what a test can hardly notice: the capacity in a
-// call of make, and the text of a log line.
+// visit adds the mutants of a node. It leaves out changes that a test can hardly notice: the
+// capacity in a call of make, and the text of a log line.
 func (p *planter) visit(n ast.Node) bool {
 	switch n := n.(type) {
 	case *ast.IfStmt:
@@ -240,7 +240,8 @@ func (p *planter) negateAll(all []ast.Expr) {
 	}
 }
 
-// leaveOut leaves out each field of a struct's literal, and each element of a list's.
+// leaveOut adds a mutant for each field of a struct literal and each element of a list literal. The
+// mutant lacks this field or element.
 func (p *planter) leaveOut(n *ast.CompositeLit) {
 	for i, x := range n.Elts {
 		_, keyed := x.(*ast.KeyValueExpr)

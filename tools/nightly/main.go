@@ -1,8 +1,8 @@
 // Command nightly runs targets of the Makefile one after another, and goes on if one fails. At the
 // end it writes a page that says what ran, when, how long, what failed, and what was skipped and
 // why. The page is also in bin/night/page.md, beside the output of each part. `make nightly` runs
-// it. An argument is a part and its longest time: fuzz:30m. It exits with 1 if a part's last run
-// failed.
+// this command. An argument is a part and its longest time: fuzz:30m. The exit code is 1 if a
+// part's last run failed.
 //
 // The file bin/night/runs.jsonl has each run. A part that has passed at this commit is not run
 // again, so a stopped night can be continued. If the tree differs from its commit, all parts run.
@@ -31,8 +31,8 @@ import (
 // they stopped.
 var resumed = []string{"simulate", "mutants"}
 
-// night is how long a part that has passed is not run again. The next night tries other worlds, and
-// all machines again.
+// night is how long a part that has passed is not run again. After that, all parts run again, and
+// the simulation tries other worlds.
 const night = 16 * time.Hour
 
 // grace is how long an interrupted part may take to end its servers.
@@ -116,7 +116,7 @@ func nightly(ctx context.Context, args []string, program, dir, commit string, ou
 }
 
 // openRuns reads the runs at a commit and opens the file to append runs. If the tree differs from
-// its commit, or has none, there are no earlier runs.
+// its commit, or has no commit, there are no earlier runs.
 func openRuns(name, commit string) (runs []part, file *os.File, err error) {
 	old, err := os.ReadFile(name)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -45,7 +45,7 @@ func TestNightly(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for ended := false; !ended; { // else the test's own time ends
+	for ended := false; !ended; { // otherwise the test times out
 		stat, err := os.ReadFile("/proc/" + strings.TrimSpace(string(pid)) + "/stat")
 		ended = err != nil || strings.Contains(string(stat), ") Z ") // the process is dead, but its parent has not waited for it
 	}
@@ -68,7 +68,7 @@ func TestNightlyGoesOn(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	go func() {
 		defer stop()
-		for ctx.Err() == nil { // else the test's own time ends
+		for ctx.Err() == nil { // otherwise the test times out
 			if _, err := os.Stat(program + ".slow"); err == nil {
 				return
 			}
