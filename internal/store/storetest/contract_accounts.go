@@ -31,7 +31,7 @@ func accounts(t *testing.T, f *Fixture) {
 		Is(t, Err(f.AccountByIdentity(t.Context(), unknown)), fault.NotFound)
 	}
 	Is(t, f.AddAccount(t.Context(), mei, f.Act()), store.ErrNameTaken)
-	Is(t, f.AddAccount(t.Context(), li, f.Act()), store.ErrNameTaken) // its own identity is not another's
+	Is(t, f.AddAccount(t.Context(), li, f.Act()), store.ErrNameTaken) // li's identity is its own, so only the name is taken
 	Is(t, f.AddAccount(t.Context(), store.Account{Name: "bo", Role: "reader", Identity: li.Identity}, f.Act()), store.ErrIdentityTaken)
 	Is(t, f.ChangeAccount(t.Context(), "mei", store.AccountChange{Identity: &li.Identity}, f.Act()), store.ErrIdentityTaken)
 	for _, unknown := range []string{"bo", "", "Mei", "\x00"} {
@@ -187,7 +187,8 @@ func actsOnce(t *testing.T, f *Fixture) {
 	Equal(t, "acts", f.ListActs(t, store.AuditFilter{}), []store.AuditEntry{a})
 }
 
-// An administrator cancels a code, and one that had ended: the act says which.
+// cancelsBy cancels an open code and a code that had ended, as an administrator. The audit entry
+// says which of them was canceled.
 func cancelsBy(t *testing.T, f *Fixture) {
 	v := f.Admit(t, f.Intent(1)).Verification
 	f.Pass(time.Second)
@@ -239,7 +240,7 @@ func secondFactors(t *testing.T, f *Fixture) {
 	Is(t, Err(f.Replica.SecondFactor(t.Context(), "mei")), fault.NotFound)
 }
 
-// One code for two who come at once, through two replicas.
+// secondFactorsAtOnce uses one code at once through two replicas, which must succeed only once.
 func secondFactorsAtOnce(t *testing.T, f *Fixture) {
 	Must(f.AddSecondFactor(t.Context(), store.SecondFactor{Account: "mei", Sealed: []byte("s")}, f.Act()))(t)
 	Equal(t, "steps", f.atOnce(t, 8, func(db *sqldb.DB, _ int) (bool, error) {

@@ -137,7 +137,7 @@ func mixedRecipients(t *testing.T, f *Fixture) {
 	}
 }
 
-// joinRows are the conditions of a resend, one each, on top of a verification of recipient 1 that
+// Each of joinRows has one condition of a resend, on top of a verification of recipient 1 that
 // holder s:1 may resend.
 var joinRows = []struct {
 	name   string
@@ -180,7 +180,7 @@ func heldBy(holder string) func(*store.Intent) {
 }
 
 // strangersJoinNone checks that a send of a back end's stranger opens a verification of its own,
-// unless it names another one, or the stranger's session.
+// unless the send names a verification, or the stranger's session.
 func strangersJoinNone(t *testing.T, f *Fixture) {
 	first := f.Admit(t, f.Intent(1, heldBy("s:1"), byBrowser))
 	for _, change := range []func(*store.Intent){heldBy("s:2"), heldBy("random"), heldBy("random")} {
@@ -194,7 +194,7 @@ func strangersJoinNone(t *testing.T, f *Fixture) {
 }
 
 // holdersSendsCount checks that a holder's send counts for a rule until the rule's window ends or
-// the send is refunded, also if the window is longer than rowrules.ResendWithin.
+// the send is refunded, even if the window is longer than rowrules.ResendWithin.
 func holdersSendsCount(t *testing.T, f *Fixture) {
 	for n, window := range []time.Duration{time.Hour, rowrules.ResendWithin + time.Hour} {
 		intent := func() store.Intent { return f.Intent(n, WithRules(Rule(1, window)), heldBy("s:1")) }

@@ -15,8 +15,8 @@ import (
 	"sendcode/internal/store/sqldb"
 )
 
-// guessesAtOnce makes a hundred wrong checks at once: of one verification, and of ten of a
-// recipient.
+// guessesAtOnce makes a hundred wrong checks at once: of one verification, and of ten verifications
+// of a recipient.
 func guessesAtOnce(t *testing.T, f *Fixture) {
 	for n, want := range map[int]int{1: 5, 10: rowrules.FailedCheckLimit} {
 		var ids []string
@@ -247,7 +247,7 @@ func failuresOfARecipient(t *testing.T, f *Fixture) {
 	end := spent[0].CreatedAt.Add(rowrules.FailedCheckWindow)
 	f.checkLockedOut(t, fresh, end.Sub(f.Now))
 	f.refuseLockedOut(t, f.Intent(1), store.Lockout{Wait: end.Sub(f.Now), Failures: rowrules.FailedCheckLimit})
-	// the rules refuse first, and how often codes were guessed is not told
+	// the rules refuse first, so the answer doesn't tell how often codes were guessed
 	byRule := f.Refuse(t, f.Intent(1, WithRules(Rule(1, time.Hour))))
 	Equal(t, "lockout, history", []any{byRule.Lockout, len(byRule.History) > 1}, []any{store.Lockout{}, true})
 	f.refuseLockedOut(t, f.Intent(1, Joining(fresh.ID)), store.Lockout{Wait: end.Sub(f.Now), Failures: rowrules.FailedCheckLimit})

@@ -41,10 +41,10 @@ func (f *Fixture) mailsTo(t *testing.T, n, approved int, changes ...func(*store.
 	f.sendTexts(t, n, approved, append(changes, func(in *store.Intent) { in.Send.Channel = recipient.Email })...)
 }
 
-// conversionIsJudged checks that a period begins for an app if few of its strangers' codes are
-// entered, in both replicas once, and that others' sends don't count: of known browsers, of people
-// whom the back end knows, of codes that their callers check, those that failed or went to a test
-// recipient, and those that may still be entered. The period ends by itself.
+// conversionIsJudged checks that a period begins for an app, once for both replicas, if few of its
+// strangers' codes are entered. Other sends don't count: those of known browsers and of people whom
+// the back end knows, those with codes that their callers check, those that failed or went to a
+// test recipient, and those whose codes may still be entered. The period ends by itself.
 func conversionIsJudged(t *testing.T, f *Fixture) {
 	other := func(in *store.Intent) { in.Send.App = "gym" }
 	f.mailsTo(t, 20, 0, ofClass(store.KnownBrowser))
@@ -81,7 +81,7 @@ func conversionIsJudged(t *testing.T, f *Fixture) {
 	f.Pass(10*time.Minute + time.Microsecond) // the nineteen are an hour old
 	begun, ended, _ = f.judge(t, f.Replica)
 	Equal(t, "with half of the sends", []int{len(begun), len(ended)}, []int{0, 0})
-	f.Pass(5 * time.Minute) // and now the twentieth
+	f.Pass(5 * time.Minute) // now the twentieth is, too
 	began.EndedAt, began.Sends = f.Now, 9
 	_, ended, asked = f.judge(t, f.Replica)
 	Equal(t, "ended", ended, []store.LowConversion{began})
@@ -104,8 +104,8 @@ func conversionIsJudged(t *testing.T, f *Fixture) {
 	Equal(t, "when codes are entered", len(ended), 1)
 }
 
-// conversionBeginsOnce checks that of replicas that judge at once, one begins the period, and later
-// one ends it.
+// conversionBeginsOnce checks that if replicas judge at once, one of them begins the period, and
+// later one of them ends it.
 func conversionBeginsOnce(t *testing.T, f *Fixture) {
 	f.mailsTo(t, 20, 0, byBrowser)
 	for _, want := range []struct {

@@ -43,7 +43,7 @@ func rejectionsOfARecipient(t *testing.T, f *Fixture) {
 	two := withRejections(2, time.Hour)
 	f.reject(t, f.Intent(1, two))
 	f.Pass(10 * time.Minute)
-	// the first one's place was given back
+	// the first send gave its place back
 	f.reject(t, f.Intent(1, two, WithRules(Rule(1, 30*time.Hour))), store.ReasonSuppressed)
 	f.Pass(time.Minute)
 	in := f.Intent(1, two)
@@ -55,7 +55,7 @@ func rejectionsOfARecipient(t *testing.T, f *Fixture) {
 	Equal(t, "history", len(got.History), 0)
 	d := quota.Evaluate(in.RejectionRules, map[quota.Scope][]quota.Event{failures: got.Rejected}, got.Now)
 	Equal(t, "wait", d.RetryAfter(), 49*time.Minute-time.Second)
-	in = f.Intent(1, withRejections(3, time.Hour)) // read with each request
+	in = f.Intent(1, withRejections(3, time.Hour)) // the rules are those of each intent
 	let := f.Admit(t, in)
 	Equal(t, "rejected, told to the one that is let in", let.Rejected, got.Rejected)
 	Equal(t, "at", let.Now, f.Now)
@@ -63,7 +63,7 @@ func rejectionsOfARecipient(t *testing.T, f *Fixture) {
 	observing.Observe = true
 	tried := f.Admit(t, f.Intent(1, func(in *store.Intent) { in.RejectionRules = []quota.Rule{observing} }))
 	Equal(t, "observed", f.Row(t, tried.Send.ID).Observed, []string{"failures"})
-	f.Admit(t, f.Intent(1)) // no rule
+	f.Admit(t, f.Intent(1)) // without a rule
 	f.Pass(49*time.Minute - time.Second - time.Microsecond)
 	f.Refuse(t, f.Intent(1, two))
 	f.Pass(time.Microsecond)
@@ -74,7 +74,7 @@ func rejectionsOfARecipient(t *testing.T, f *Fixture) {
 // and no other sends.
 func onlyRecipientsRejectionsCount(t *testing.T, f *Fixture) {
 	one := withRejections(1, time.Hour)
-	// nor what was sent, may have been, or does not say that the address takes no messages
+	// sends that don't count: sent, perhaps sent, or failed for another reason than their address
 	for _, o := range []store.Outcome{
 		{Status: store.Sent, Reason: store.ReasonRejected, BadAddress: true},
 		{Status: store.Unknown, Reason: store.ReasonRejected, BadAddress: true},

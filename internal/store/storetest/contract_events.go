@@ -33,7 +33,8 @@ func eventIDs(events []store.AppEvent) (ids []uuid.UUID) {
 	return ids
 }
 
-// The event is written once, with the outcome, and has the state of that time.
+// eventOfASend checks that the event is written once, with the outcome, and has the state of that
+// time.
 func eventOfASend(t *testing.T, f *Fixture) {
 	for n, status := range []store.Status{store.Sent, store.Failed, store.Unknown} {
 		begun := f.Admit(t, f.Intent(n))
@@ -61,8 +62,8 @@ func eventOfASend(t *testing.T, f *Fixture) {
 	}
 }
 
-// An app with many events that are due takes nothing of another's turn, and of one app the longest
-// overdue come first.
+// eventShares checks that an app with many due events takes no places of another app, and that the
+// longest overdue events of an app come first.
 func eventShares(t *testing.T, f *Fixture) {
 	tell := func(n int, app string) uuid.UUID {
 		tell := f.Telling("send.sent")
@@ -126,8 +127,8 @@ func eventsOnce(t *testing.T, f *Fixture) {
 	})
 }
 
-// Each code that expires is reported once, also several of one instant, by any number of replicas.
-// A code that ended otherwise is not.
+// eventsOfExpiry checks that each code that expires is reported once, by any number of replicas,
+// even if several codes expire at one instant. A code that ended otherwise is not reported.
 func eventsOfExpiry(t *testing.T, f *Fixture) {
 	open := f.admitAll(t, 10, func(i int) store.Intent { return f.Intent(i) }) // all have the same instant on the tests' clock
 	f.Admit(t, f.Intent(11, inApp("other")))

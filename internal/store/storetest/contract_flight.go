@@ -43,7 +43,7 @@ func Held(id uuid.UUID, attempt int) store.AttemptID {
 	return store.AttemptID{ID: id, Attempt: attempt}
 }
 
-// MustTakeOver takes over all due sends.
+// MustTakeOver takes over at most limit due mails.
 func (f *Fixture) MustTakeOver(t *testing.T, limit int) []store.Work {
 	t.Helper()
 	return Must(f.TakeOver(t.Context(), store.Queue{Channel: recipient.Email}, 8*time.Second, limit))(t)
@@ -89,7 +89,7 @@ func postponeAndTakeOver(t *testing.T, f *Fixture) {
 	work := f.MustTakeOver(t, 10)
 	want.Status, want.Attempt, want.DueAt = store.Sending, 2, f.Now.Add(8*time.Second)
 	Equal(t, "work", work, []store.Work{{Send: want, Verification: begun.Verification, Now: f.Now}})
-	OK(t, f.RenewLeases(t.Context(), time.Minute, []store.AttemptID{{ID: held.ID, Attempt: 2}})) // it waits no longer
+	OK(t, f.RenewLeases(t.Context(), time.Minute, []store.AttemptID{{ID: held.ID, Attempt: 2}})) // it no longer waits, so it has a lease
 	f.Pass(time.Minute - time.Microsecond)
 	Equal(t, "work while the lease is renewed", len(f.MustTakeOver(t, 10)), 0)
 	// the first attempt cannot finish the send either
@@ -183,7 +183,7 @@ func callersCode(t *testing.T, f *Fixture) {
 	f.MustFinish(t, store.Outcome{AttemptID: Held(begun.Send.ID, 3), Status: store.Failed, Reason: "ended", Refund: true}, true)
 	Equal(t, "sealed codes", sealed(), 0)
 
-	// Too many wrong codes lock out codes that the service checks, and no caller's codes.
+	// Too many wrong codes lock out codes that the service checks, but not callers' codes.
 	f.spendAllTries(t, 2, 4)
 	Equal(t, "admitted in a lockout",
 		[]bool{f.MustBegin(t, f.Intent(2)).Admitted, f.MustBegin(t, f.Intent(2, withCode("sealed"))).Admitted},
@@ -324,7 +324,7 @@ func endTogether(t *testing.T, f *Fixture) {
 			})
 		case 2:
 			return f.Postpone(t.Context(), store.Postponement{AttemptID: h, After: took(i), Reason: "temporary_rcpt"})
-		default: // an attempt that does not hold it
+		default: // an attempt that does not hold the send
 			return f.Finish(t.Context(), store.Outcome{AttemptID: Held(h.ID, 2), Status: store.Unknown})
 		}
 	})
@@ -369,12 +369,12 @@ func claimsGivenUp(t *testing.T, f *Fixture) {
 	other := claim(1, later)
 	other.Fingerprint[0]++
 	f.claim(t, claim(1, later), store.IdempotencyClaimBusy)
-	OK(t, f.ReleaseIdempotencyKey(t.Context(), other.Key, later.Send.ID, false)) // not its send
+	OK(t, f.ReleaseIdempotencyKey(t.Context(), other.Key, later.Send.ID, false)) // not the claim's send
 	f.claim(t, claim(1, later), store.IdempotencyClaimBusy)
 	f.Pass(store.IdempotencyClaimLease())
 	f.claim(t, other, store.IdempotencyClaimMismatched)
 	Equal(t, "after the lease, the same send", f.claim(t, claim(1, later), store.IdempotencyClaimGranted).SendID, in.Send.ID)
-	OK(t, f.ReleaseIdempotencyKey(t.Context(), other.Key, later.Send.ID, true)) // not its send
+	OK(t, f.ReleaseIdempotencyKey(t.Context(), other.Key, later.Send.ID, true)) // not the claim's send
 	f.claim(t, other, store.IdempotencyClaimMismatched)
 	OK(t, f.ReleaseIdempotencyKey(t.Context(), other.Key, in.Send.ID, true))
 	Equal(t, "as if it never was", f.claim(t, other, store.IdempotencyClaimGranted).SendID, later.Send.ID)

@@ -25,7 +25,8 @@ func differing(err error) []string {
 	return nil
 }
 
-// Keys are entered once; of a process with another one, nothing is.
+// keysAreChecked checks that a process adds the check values of its keys once. If one of them
+// differs from the stored value, the process adds none.
 func keysAreChecked(t *testing.T, f *Fixture) {
 	enter := func(own store.KeyCheckValues) (store.KeyCheckValues, error) {
 		return f.AddKeyCheckValues(t.Context(), own)

@@ -65,7 +65,7 @@ func keepsLimiterEvents(t *testing.T, f *Fixture) {
 	Equal(t, "ended", f.limiterEvents(t, 2), map[string]store.LimiterEvent{"app/c": other})
 	f.keep(t, f.limiterEvent("net", a.ID, time.Hour))
 	Equal(t, "one that ended comes again", f.limiterEvents(t, 2)["net/\x00a"], f.limiterEvent("net", a.ID, time.Hour))
-	for _, age := range []time.Duration{0, time.Hour} { // also where rows stay for ever
+	for _, age := range []time.Duration{0, time.Hour} { // even where rows stay for ever
 		f.Pass(time.Hour)
 		Must(f.DeleteAged(t.Context(), age, 10))(t)
 	}
@@ -75,8 +75,8 @@ func keepsLimiterEvents(t *testing.T, f *Fixture) {
 	Equal(t, "left", len(f.limiterEvents(t, 2)), 0)
 }
 
-// limiterEventsOfReplicas lets replicas write events at once. A replica that reads on after the
-// last number it has read must miss no event. It reads its own events, too.
+// limiterEventsOfReplicas lets replicas write events at once. A replica that continues to read
+// after the last number it has read must miss no event. It reads its own events, too.
 func limiterEventsOfReplicas(t *testing.T, f *Fixture) {
 	const writers, each = 7, 20
 	read, last := map[string]bool{}, int64(-1)

@@ -42,8 +42,8 @@ func driftedIDs(t *testing.T, f *Fixture) {
 	Equal(t, "send", again.Send, begun.Send)
 }
 
-// A window of a month counts to the microsecond what lies in several partitions, whatever clock
-// made the IDs.
+// windowOverMonths checks that a window of a month counts the sends of several partitions, exactly
+// to the microsecond, whatever clock made the IDs.
 func windowOverMonths(t *testing.T, f *Fixture) {
 	const day, month = 24 * time.Hour, 30 * 24 * time.Hour
 	rules := WithRules(Rule(4, month))
@@ -85,7 +85,8 @@ func pagesOverMonths(t *testing.T, f *Fixture) {
 	Equal(t, "opened", Must(f.Stats(t.Context(), store.StatsQuery{From: Epoch, To: f.Now, Each: 24 * time.Hour}))(t).Opened, 30)
 }
 
-// storageStatus: StorageStatus reports the oldest row, and the rows that are due for deletion.
+// storageStatus checks that StorageStatus reports the oldest row, and the rows that are due for
+// deletion.
 func storageStatus(t *testing.T, f *Fixture) {
 	look := func() store.StorageStatus {
 		e := Must(f.StorageStatus(t.Context(), time.Hour))(t)

@@ -34,7 +34,7 @@ func (f *Fixture) Refusal(n int, change func(*store.SendOrRefusal)) store.SendOr
 func refusalsAddUp(t *testing.T, f *Fixture) {
 	a := f.Refusal(1, func(s *store.SendOrRefusal) {
 		s.VerificationID = "v-named"
-		// none of it belongs on a refusal
+		// a refusal has none of these
 		s.Attempt, s.Counts, s.Number, s.Reason, s.RefundDue, s.Status = 3, true, 2, "x", true, store.Sent
 	})
 	b := f.Refusal(2, func(s *store.SendOrRefusal) { s.Count = 0 })
@@ -131,7 +131,7 @@ func story(t *testing.T, f *Fixture) {
 		f.Pass(time.Second)
 		return f.Row(t, r.ID)
 	}
-	say(1, nil) // before
+	say(1, nil) // before the verification
 	first := f.Admit(t, f.Intent(1))
 	v := first.Verification
 	atOnce := say(1, nil) // at the same instant
@@ -175,7 +175,7 @@ func hostileTexts(t *testing.T, f *Fixture) {
 		Is(t, err2(f.VerificationRow(t.Context(), id)), fault.NotFound)
 		Is(t, Err(f.Check(t.Context(), Wrong(id))), fault.NotFound)
 	}
-	// The longest texts fit into every index, also where nothing can be compressed.
+	// The longest texts fit into every index, even if they can't be compressed.
 	long := func(in *store.Intent) {
 		text := func() string {
 			b := make([]byte, store.MaxTextBytes*3/4)

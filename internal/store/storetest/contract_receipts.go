@@ -43,13 +43,13 @@ func receipts(t *testing.T, f *Fixture) {
 		for _, word := range c.words {
 			f.receiveReceipt(t, id, word, true)
 		}
-		for _, late := range []store.Status{store.Delivered, store.Undelivered} { // repeated and late words
+		for _, late := range []store.Status{store.Delivered, store.Undelivered} { // repeated and late receipts
 			if late != store.Delivered || c.want == store.Delivered {
 				f.receiveReceipt(t, id, late, false)
 			}
 		}
 		row := f.Row(t, id)
-		// undelivered never refunds
+		// an undelivered message is never refunded
 		Equal(t, "status, counts, refund due", []any{row.Status, row.Counts, row.RefundDue}, []any{c.want, true, false})
 	}
 	for _, none := range []uuid.UUID{f.finishedText(t, 8, store.Failed), f.Ended(t, f.Intent(9), Sent).Send.ID, {1}} {
@@ -61,7 +61,7 @@ func receipts(t *testing.T, f *Fixture) {
 }
 
 // receiptFirst records a receipt before the outcome: the carrier may be faster than the process
-// that still writes it.
+// that still writes the outcome.
 func receiptFirst(t *testing.T, f *Fixture) {
 	begun := f.Admit(t, f.Intent(1, bySMS))
 	f.receiveReceipt(t, begun.Send.ID, store.Delivered, true)
@@ -103,7 +103,7 @@ func pollsBackOffAndEnd(t *testing.T, f *Fixture) {
 	a := pendingReceipt(1)
 	OK(t, f.ExpectReceipt(t.Context(), a, 10*time.Second))
 	a.At = f.Now
-	// twice is once
+	// to add it twice changes nothing
 	OK(t, f.ExpectReceipt(t.Context(), store.PendingReceipt{Carrier: a.Carrier, ID: a.ID, Send: uuid.UUID{9}}, time.Second))
 	OK(t, f.ExpectReceipt(t.Context(), pendingReceipt(2), 0))
 	f.Pass(10*time.Second - time.Microsecond)
@@ -132,7 +132,8 @@ func pollsBackOffAndEnd(t *testing.T, f *Fixture) {
 	Is(t, Err(f.SendByMessageID(t.Context(), "c", "m2")), fault.NotFound)
 }
 
-// Replicas that ask at once share the messages, the longest overdue first.
+// duePollsShared checks that replicas which poll at once share the messages, the longest overdue
+// first.
 func duePollsShared(t *testing.T, f *Fixture) {
 	for n := range 40 {
 		OK(t, f.ExpectReceipt(t.Context(), pendingReceipt(n), time.Duration(50-n)*time.Second))
@@ -166,7 +167,7 @@ func providerEvents(t *testing.T, f *Fixture) {
 	events := []store.ProviderEvent{
 		event(store.ProviderDelivered, Epoch.Add(time.Second)), event(store.ProviderBounced,
 			Epoch.Add(time.Minute+7)), event(store.ProviderDelayed, Epoch.Add(2*time.Minute)),
-		// a wrong clock, and none
+		// a time in the future, and no time
 		event(store.ProviderComplained, f.Now.Add(time.Hour)), event(store.ProviderOptedOut, time.Time{}),
 	}
 	for _, i := range []int{1, 3, 0, 4, 2} {
@@ -212,7 +213,7 @@ func providerEventsAtOnce(t *testing.T, f *Fixture) {
 }
 
 // providerEventsExpire checks that provider events are deleted with their send, and suppressions
-// when they have been over for the same time.
+// once they have been over for the same time.
 func providerEventsExpire(t *testing.T, f *Fixture) {
 	id := f.Ended(t, f.Intent(1, to(1)), Sent).Send.ID
 	f.ingest(t, true, store.ProviderEvent{Send: id, Kind: store.ProviderComplained, Provider: "p"},

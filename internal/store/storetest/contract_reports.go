@@ -22,7 +22,7 @@ func (f *Fixture) report(t *testing.T, id string, r store.Report) store.Verifica
 	return Must(f.Report(t.Context(), id, r, nil, f.Telling(store.VerificationApproved)))(t)
 }
 
-// reportsOfCallers checks that a report is written once, and that the approval has one event, as
+// reportsOfCallers checks that a report is written once, and that an approval has one event, and so
 // has a failure after the code's end. A failed code may become approved, an approved code stays
 // approved. A code that the service checks has no report.
 func reportsOfCallers(t *testing.T, f *Fixture) {
@@ -30,7 +30,7 @@ func reportsOfCallers(t *testing.T, f *Fixture) {
 	Equal(t, "our code", f.report(t, ours.ID, store.ReportApproved), ours)
 	v := f.Admit(t, f.Intent(2, withCode("sealed"))).Verification
 	Equal(t, "before", v.Reported, store.Report(""))
-	f.Pass(store.MaxCodeLife) // after its own life, too
+	f.Pass(store.MaxCodeLife) // a report is taken even after the code's own life
 	approvedAt := time.Time{}
 	for _, step := range []struct{ told, want store.Report }{
 		{store.ReportFailed, store.ReportFailed},
@@ -120,8 +120,9 @@ func watchCountsReports(t *testing.T, f *Fixture) {
 	Equal(t, "paused", got, []any{"+49151", 10, 0, 60, "+49153", 10, 0, 60})
 }
 
-// A recipient's report ends a code that was not entered, with one event that says how the code
-// stands; the statistics of that time count it once. A repetition changes nothing.
+// reportsOfRecipients checks that a recipient's report ends a code that was not entered, with one
+// event that has the status of the code. The statistics of that time count the report once. A
+// repetition changes nothing.
 func reportsOfRecipients(t *testing.T, f *Fixture) {
 	open, entered := f.Admit(t, f.Intent(1)).Verification, f.Admit(t, f.Intent(2)).Verification
 	expired := f.Admit(t, f.Intent(3)).Verification

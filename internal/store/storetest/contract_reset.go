@@ -43,7 +43,7 @@ func resetsCounters(t *testing.T, f *Fixture) {
 	Equal(t, "rows", len(f.All(t)), before)
 	f.End(t, failing.Send.ID, store.Outcome{Status: store.Failed, Reason: store.ReasonRejected, Refund: true, BadAddress: true})
 	f.End(t, unsure.Send.ID, store.Outcome{Status: store.Unknown, Reason: "no_answer"})
-	f.End(t, sent.Send.ID, Sent) // all were under way
+	f.End(t, sent.Send.ID, Sent) // all were in flight at the reset
 	events := Must(f.History(t.Context(), ana, 24*time.Hour))(t).Past
 	Equal(t, "history", len(events), 0)
 	failed := Must(f.History(t.Context(), ana, 24*time.Hour))(t).Rejections
@@ -55,7 +55,7 @@ func resetsCounters(t *testing.T, f *Fixture) {
 	Equal(t, "a try", tryOnce(t, f, fresh.ID), true)
 	Equal(t, "tries of a code that was spent", f.Code(t, spent[3].ID).Attempts, 5)
 
-	// The row of a hundred, too.
+	// The limit of a hundred failed checks in a row is reset, too.
 	for range 5 {
 		f.reset(t, ana)
 		f.spendAllTries(t, 1, 4)
@@ -124,7 +124,7 @@ func erases(t *testing.T, f *Fixture) {
 	mine := f.Ended(t, f.Intent(1, named), store.Outcome{Status: store.Sent, Provider: "mx"})
 	approved := f.Admit(t, f.Intent(1)).Verification
 	f.approve(t, approved.ID)
-	desk := f.Admit(t, f.Intent(1, inApp("desk"))) // whatever app
+	desk := f.Admit(t, f.Intent(1, inApp("desk"))) // an erasure covers all apps
 	other := f.Admit(t, f.Intent(2, named))
 	before := f.Act()
 	OK(t, f.AddAuditEntry(t.Context(), before))
@@ -189,7 +189,8 @@ func erasesWhatComesLate(t *testing.T, f *Fixture) {
 	Equal(t, "a late refusal's hash", f.Row(t, late.ID).Recipient, recipient.Hash{})
 }
 
-// Refusals that replicas write while the recipient is erased are masked, whichever comes first.
+// erasesDuringWrites checks that refusals which replicas write while the recipient is erased are
+// masked, whichever comes first.
 func erasesDuringWrites(t *testing.T, f *Fixture) {
 	rows := make([]store.SendOrRefusal, 16)
 	for i := range rows {
@@ -246,7 +247,7 @@ func forgets(t *testing.T, f *Fixture) {
 	events := Must(f.History(t.Context(), ana, 24*time.Hour))(t).Sends(24 * time.Hour)
 	Equal(t, "history", events, []quota.Event{{ID: string(back.Send.ID[:]), At: back.Send.LoggedAt}})
 
-	f.erase(t, 1, time.Hour) // again, of what came since
+	f.erase(t, 1, time.Hour) // erases again, what came since
 	f.Pass(time.Hour)
 	forget(2)
 	for _, row := range f.All(t) {
@@ -310,7 +311,7 @@ func expires(t *testing.T, f *Fixture) {
 	young := f.Ended(t, f.Intent(4), Sent).Send.ID
 
 	f.Pass(time.Hour + store.MaxCodeLife - 2*time.Second)
-	f.expireAndCheck(t, time.Hour, 10, 0) // exactly so old
+	f.expireAndCheck(t, time.Hour, 10, 0) // exactly that old, so not yet due
 	f.Pass(time.Microsecond)
 	f.expireAndCheck(t, time.Hour, 10, 1)
 	Equal(t, "left", sorted(IDs(f.All(t))), sorted([]uuid.UUID{flying, refunded, r.ID, young}))

@@ -34,12 +34,12 @@ func statsOfTimeRange(t *testing.T, f *Fixture) {
 	for range 2 {
 		OK(t, f.RecordRefusals(t.Context(), []store.SendOrRefusal{f.Refusal(1, func(s *store.SendOrRefusal) { s.Count = 3 })}))
 	}
-	f.Pass(begin.Add(time.Hour).Sub(f.Now)) // the next stretch begins
+	f.Pass(begin.Add(time.Hour).Sub(f.Now)) // the next interval begins
 	lost := end(4, 4*time.Second, store.Outcome{Status: store.Unknown, Reason: "no_answer"}, bySMS)
 	f.receiveReceipt(t, lost.Send.ID, store.Undelivered, true)
 	f.Admit(t, f.Intent(5)) // under way
 	f.Pass(begin.Add(2 * time.Hour).Sub(f.Now))
-	end(6, time.Second, Sent) // after the time that is asked for
+	end(6, time.Second, Sent) // after the time range of the query
 
 	ask := func(q store.StatsQuery, want store.Stats) {
 		t.Helper()
@@ -112,7 +112,8 @@ func statsOfTimeRange(t *testing.T, f *Fixture) {
 	}
 }
 
-// timesNear wants the delivery times of got within 2 % of those of want, and sets them to those.
+// timesNear tests that the delivery times of got are within 2 % of those of want. Then it sets them
+// to those of want, so that the rest can be compared.
 func timesNear(t *testing.T, got *store.Measures, want store.Measures) {
 	t.Helper()
 	for told, is := range map[*time.Duration]time.Duration{&got.Median: want.Median, &got.P95: want.P95} {
@@ -123,7 +124,7 @@ func timesNear(t *testing.T, got *store.Measures, want store.Measures) {
 	}
 }
 
-// daysOfZone checks that days begin at midnight in their zone, also when the zone's clocks change.
+// daysOfZone checks that days begin at midnight in their zone, even when the zone's clocks change.
 func daysOfZone(t *testing.T, f *Fixture) {
 	zone := Must(time.LoadLocation("America/New_York"))(t)
 	midnight := func(day int) time.Time { return time.Date(2030, 3, day, 0, 0, 0, 0, zone).UTC() }
@@ -226,7 +227,8 @@ func countsFrom(t *testing.T, f *Fixture, first func()) {
 	Equal(t, "hours from the first row on", count(), 6)
 }
 
-// statsQueries are of times that begin and end within hours, and of parts of what there is.
+// statsQueries returns queries of times that begin and end within hours, and queries of one app,
+// channel or purpose.
 func statsQueries(from, to time.Time) []store.StatsQuery {
 	return []store.StatsQuery{
 		{From: from, To: to, Each: time.Hour},

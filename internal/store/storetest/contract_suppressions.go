@@ -334,8 +334,8 @@ func permutations(text string) iter.Seq[string] {
 	}
 }
 
-// approvalLifts checks that an approval lifts the suppression by a bounce of its own code at once.
-// Suppressions by the person's wish, by a complaint and by an administrator stay.
+// approvalLifts checks that an approval at once lifts the suppression that a bounce of the same
+// code caused. Suppressions by the person's wish, by a complaint and by an administrator stay.
 func approvalLifts(t *testing.T, f *Fixture) {
 	causes := []store.SuppressionCause{store.CauseHardBounce, store.CauseComplaint, store.CauseOptOut}
 	begun := f.Ended(t, f.person(1), acceptedByMX)

@@ -77,14 +77,14 @@ func (f *Fixture) prefixPaused(t *testing.T, app, prefix string, want bool) stor
 // watchPauses checks that a prefix is paused once, for one hour, if too few of its codes are
 // entered and far more at other prefixes.
 func watchPauses(t *testing.T, f *Fixture) {
-	f.sendTexts(t, 10, 6, text("+86139", "CN")) // what is usual in all
+	f.sendTexts(t, 10, 6, text("+86139", "CN")) // the usual percentage in all countries
 	f.Pass(2 * time.Hour)
 	f.sendTexts(t, 10, 0, text("+49151", "DE"))
 	f.sendTexts(t, 9, 0, text("+49152", "DE"))                // too few
 	f.sendTexts(t, 10, 1, text("+49153", "DE"))               // a tenth is not less than a tenth
-	f.sendTexts(t, 11, 1, text("+49154", "DE"))               // this is
+	f.sendTexts(t, 11, 1, text("+49154", "DE"))               // less than a tenth
 	f.sendTexts(t, 10, 5, text("+49155", "DE"))               // as usual
-	f.sendTexts(t, 10, 0, text("+49151", "DE"), inApp("gym")) // another app, without other facts
+	f.sendTexts(t, 10, 0, text("+49151", "DE"), inApp("gym")) // another app, which has no usual percentage
 	f.sendTexts(t, 30, 0)                                     // mails
 	f.Pass(10*time.Minute - time.Microsecond)
 	Equal(t, "while they may come back", f.pausePrefixes(t, watching), nil)
@@ -121,11 +121,11 @@ func watchJudgesByClass(t *testing.T, f *Fixture) {
 			Equal(t, class.Name()+" is paused", found, slices.Contains(classes, class))
 		}
 	}
-	f.sendTexts(t, 10, 9, text("+86139", "CN"), byBrowser) // what is usual for strangers
+	f.sendTexts(t, 10, 9, text("+86139", "CN"), byBrowser) // the usual percentage of strangers
 	f.sendTexts(t, 10, 6, text("+86139", "CN"))
 	f.Pass(2 * time.Hour)
 	for _, class := range []store.Class{store.SecretKeyClass, store.KnownBrowser} {
-		f.sendTexts(t, 9, 0, text("+49151", "DE"), ofClass(class)) // too few of each, though not together
+		f.sendTexts(t, 9, 0, text("+49151", "DE"), ofClass(class)) // too few of each class, but enough together
 	}
 	f.sendTexts(t, 20, 1, text("+49151", "DE"), byBrowser)
 	f.Pass(10 * time.Minute)
@@ -172,7 +172,7 @@ func watchNamesApps(t *testing.T, f *Fixture) {
 	f.prefixPaused(t, "bank", "+49151", false)
 }
 
-// watchCounts checks that only messages count which a carrier took or may have taken. Failed
+// watchCounts checks that only messages that a carrier took or may have taken count. Failed
 // messages and messages to test recipients or exempt prefixes do not count.
 func watchCounts(t *testing.T, f *Fixture) {
 	for i, o := range []store.Outcome{
@@ -253,7 +253,7 @@ func watchGrowsStricter(t *testing.T, f *Fixture) {
 	}
 	for _, hours := range []time.Duration{1, 2, 4, 8, 16, 24, 24} {
 		lasts(hours * time.Hour)
-		f.sendTexts(t, 20, 0, text("+49151", "DE")) // during it
+		f.sendTexts(t, 20, 0, text("+49151", "DE")) // during the pause
 		f.Pass(hours*time.Hour + time.Microsecond)
 		Equal(t, "of what was sent before its end", f.pausePrefixes(t, watching), nil)
 	}
@@ -295,7 +295,7 @@ func watchLifted(t *testing.T, f *Fixture) {
 	Equal(t, "sends, and not twice as long", []any{again.Sends, again.Until.Sub(again.Since)}, []any{10, time.Hour})
 }
 
-// Replicas that watch at once pause a prefix once.
+// watchedAtOnce checks that replicas which watch at once pause a prefix once.
 func watchedAtOnce(t *testing.T, f *Fixture) {
 	for n := range 3 {
 		f.sendTexts(t, 10, 0, text(fmt.Sprint("+4915", n), "DE"))
@@ -318,7 +318,7 @@ func watchedAtOnce(t *testing.T, f *Fixture) {
 	Equal(t, "run out", len(page), 0)
 }
 
-// storyNamesThePause checks that a stopped send names its pause, also after the pause has ended,
+// storyNamesThePause checks that a stopped send names its pause, even after the pause has ended,
 // and that no other send names one.
 func storyNamesThePause(t *testing.T, f *Fixture) {
 	f.pausesOne(t, "+49151")
@@ -394,7 +394,7 @@ func spendTogether(t *testing.T, f *Fixture) {
 	spent = f.spend(t, "", charge("a", 40, 100))
 	Equal(t, "used again", spent[0].Used, int64(100))
 	OK(t, f.UndoSpend(t.Context(), append(spent, spent...)))
-	OK(t, f.UndoSpend(t.Context(), spent)) // never below nothing
+	OK(t, f.UndoSpend(t.Context(), spent)) // the sum never falls below 0
 	Equal(t, "used at last", f.spend(t, "", charge("a", 100, 100))[0].Used, int64(100))
 }
 
@@ -413,7 +413,8 @@ func spendPeriods(t *testing.T, f *Fixture) {
 	Equal(t, "next month", f.spend(t, "", month)[0].Period, "2030-04-01")
 }
 
-// Many at once, over two replicas and two accounts each: exactly as many as fit.
+// spendInParallel makes many charges at once, over two replicas, for two caps each. Exactly as many
+// are made as fit.
 func spendInParallel(t *testing.T, f *Fixture) {
 	Equal(t, "let in", f.atOnce(t, 60, func(db *sqldb.DB, n int) (bool, error) {
 		spent, _, err := db.Spend(t.Context(), []store.SMSCharge{charge("all", 7, 100), charge([]string{"app-a", "app-b"}[n/2%2], 7, 63)})

@@ -77,7 +77,7 @@ func (f *Fixture) Clocked(now time.Time, step func(time.Duration)) *Fixture {
 	return f
 }
 
-// Numbered gives the fixture numbers for its IDs, from this number on.
+// Numbered makes the fixture number its IDs from this number on.
 func (f *Fixture) Numbered(from uint64) *Fixture {
 	f.Serial = from
 	return f
@@ -358,7 +358,8 @@ func eachOnce[K comparable](t *testing.T, f *Fixture, want int, take func(db *sq
 	}
 }
 
-// pages reads the rows of a filter page by page, from the newest or, up, from the mark After on.
+// pages reads the rows of a filter page by page: from the newest on or, with up, from the mark
+// After on.
 func (f *Fixture) pages(t *testing.T, filter store.Filter, up bool) (all []store.SendOrRefusal) {
 	t.Helper()
 	for {

@@ -120,7 +120,7 @@ func FoundIn(content []byte) []string {
 	return names
 }
 
-// OnActs are an intruder's attempts to remove the record of an act: none may succeed.
+// OnActs are statements by which an intruder may try to remove the record of an act. All must fail.
 var OnActs = []string{
 	`UPDATE audit_entries SET actor = 'other'`, `UPDATE audit_entries SET reason = '' WHERE false`,
 	`DELETE FROM audit_entries`, `DELETE FROM audit_entries WHERE actor = 'mei'`,
