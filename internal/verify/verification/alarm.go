@@ -84,7 +84,8 @@ func (a *alarms) countUnnamed(r *parsedRequest) {
 	}
 }
 
-// countRefusal counts the refusals that an operator, or the author of the back end, should hear of.
+// countRefusal counts the refusals that an operator, or the author of the back end, should know
+// about.
 func (a *alarms) countRefusal(r *parsedRequest, rule quota.State) {
 	a.countBreakerRefusal(r.App, rule)
 	if r.Kind == BackEnd && policy.CountsByClient(rule.Scope) {

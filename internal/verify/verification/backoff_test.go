@@ -48,7 +48,7 @@ func failMany(r *vtest.Rig, n int, ask verification.Request, answer func(context
 	}
 }
 
-// quiet bounds failures, and runs no job but the sending.
+// quiet bounds failures, and makes jobs run only once a minute.
 var quiet = vtest.MinuteTick(vtest.BoundFailures)
 
 // In both gates, strangers may use only half of the rule on failures. The other half is for secret
@@ -70,8 +70,8 @@ func TestStrangersStopAtHalfOfTheFailures(t *testing.T) {
 	})
 }
 
-// Sends that failed by our own fault count for an hour, each class by itself: 20 of one class
-// refuse no other class, whether the limiter answers or not.
+// Sends that failed by our own fault count for an hour, each class by itself: 20 failures of one
+// class cause no refusal of another class, whether the limiter answers or not.
 func TestBackoffIsOfOneClass(t *testing.T) {
 	for _, class := range store.Classes {
 		for name, away := range map[string]bool{"limiter": false, "limiter away": true} {
@@ -190,7 +190,7 @@ func TestBackoffSharesReads(t *testing.T) {
 		failMany(r, policy.BackoffRule.Limit, vtest.AskFor(vtest.Ana), badReputation)
 		r.Sleep(time.Second)
 		var reads atomic.Int32
-		r.Store.SetHook(func(_ context.Context, method string, at sqlitetest.Stage) sqlitetest.Fault { // it waits
+		r.Store.SetHook(func(_ context.Context, method string, at sqlitetest.Stage) sqlitetest.Fault { // the hook waits
 			if method == "FailedSends" && at == sqlitetest.Asking {
 				reads.Add(1)
 				<-time.After(time.Second)

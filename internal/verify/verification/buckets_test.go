@@ -148,7 +148,7 @@ func TestRulesOfNetworksNeedAnAddress(t *testing.T) {
 	})
 }
 
-// The breaker counts every send of every app and policy, also while the limiter is away, and alarms
+// The breaker counts every send of every app and policy, even while the limiter is away, and alarms
 // once.
 func TestBreaker(t *testing.T) {
 	change := func(s *vtest.Settings) {

@@ -42,7 +42,7 @@ func (s *checkService) takeNetworkQuota(ctx context.Context, c Caller, id string
 		}
 	}
 	switch {
-	case errors.Is(err, fault.NotFound): // the limiter is asked as often as for a known verification
+	case errors.Is(err, fault.NotFound): // the limiter is called as often as for a known verification
 		_, _ = s.Gates.PeekOrLocal(ctx, s.networkFailure(c, recipient.Email))
 		return v, failure, nil
 	case err != nil || StateOf(v.Verification, cmp.Or(v.readAt, s.Now())) != Pending:

@@ -14,8 +14,9 @@ import (
 )
 
 // Each step of a send fails once in a process: the step has no effect, or only its answer is lost.
-// The process goes on, or dies after the answer; then other processes take over. A place without a
-// row is lost only with its process, and the same key counts once.
+// The process goes on, or dies after the answer; then other processes take over. The place of a
+// send without a row stays taken only if the process dies, and requests with the same key count
+// once.
 func TestDecideFailsAtAStep(t *testing.T) {
 	const down, vague, lost = sqlitetest.Down, sqlitetest.Vague, sqlitetest.Lost
 	type after struct{ mails, places int } // 90 s later; places are the taken places of the rule hour in the limiter

@@ -404,9 +404,9 @@ func TestAForgedSolutionWritesNothing(t *testing.T) {
 	})
 }
 
-// Simulates two hours: an attacker makes 10 requests a minute, each for another recipient, and a
-// person comes every two minutes. Strangers share 100 places in an hour. The test checks how many
-// people were admitted at once.
+// The test simulates two hours: an attacker makes 10 requests a minute, each for another recipient,
+// and a person comes every two minutes. Strangers share 100 places in an hour. The test checks how
+// many people were admitted at once.
 func TestWhoIsServedUnderAttack(t *testing.T) {
 	passes := &fakeVendor{result: func(q humancheck.VendorQuery) humancheck.Result {
 		return humancheck.Result{Passed: q.Token != "", Reason: humancheck.Rejected}

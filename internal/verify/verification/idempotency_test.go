@@ -126,7 +126,7 @@ func TestOutagesAndKeys(t *testing.T) {
 		r.MendStore()
 		synctest.Wait() // the place is given back at the same time as the answer
 		if c.lands || c.how == sqlitetest.Vague && r.Settings.Form == vtest.OnRedis {
-			r.RefuseTo(vtest.Ana) // the place is spent
+			r.RefuseTo(vtest.Ana) // the place is taken
 		}
 		a := r.Send(keyed) // at once: neither refused nor sent twice
 		r.Want("replayed", a.Replayed, c.lands)
@@ -147,7 +147,8 @@ func (s *sleeper) Begin(ctx context.Context, in store.Intent) (store.BeginAnswer
 	return s.Database.Begin(context.WithoutCancel(ctx), in)
 }
 
-// Two processes use one claim, because the first slept longer than its lease. There is one send.
+// Two processes use one claim, because the first was delayed for longer than its lease. There is
+// one send.
 func TestSleeperWithAKey(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		wake := make(chan struct{})

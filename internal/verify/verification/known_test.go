@@ -27,8 +27,8 @@ func knownBrowser(r *vtest.Rig, options ...vtest.Option) string {
 }
 
 // A token is valid for the app and the address of its verification, for 90 days, until the
-// verification is erased, and while its key is in the ring. In doubt the browser is unknown. The
-// database is read only for the verification of a token that matches.
+// verification is erased, and while its key is in the ring. In case of doubt, the browser counts as
+// unknown. The database is read only for the verification of a token that matches.
 func TestKnownBrowsers(t *testing.T) {
 	roomy := vtest.WithReserve(map[string]int{"hour": 900},
 		vtest.WithRules(quota.Rule{Name: "hour", Scope: quota.Recipient, Limit: 1000, Window: time.Hour}))
@@ -38,7 +38,7 @@ func TestKnownBrowsers(t *testing.T) {
 			t.Helper()
 			a, err := s.Send(r.Context(), ask)
 			r.NoError(err)
-			r.Sleep(0) // until the mail is out, so that the next one is the last
+			r.Sleep(0) // until the mail is out, so that the next mail is the last one
 			return a.Quota.Rules[0].Limit
 		}
 		forged, _ := base64.RawURLEncoding.DecodeString(token)

@@ -55,7 +55,8 @@ func tooLate(r *vtest.Rig, err error) bool {
 }
 
 // Strangers ask for many more mails than a slow domain accepts. Only their sends are refused. Sends
-// of a secret key, and of another app's strangers, who take turns with them, are admitted.
+// of a secret key, and of another app's strangers, whose mails take turns with theirs, are
+// admitted.
 func TestAStrangersBacklogRefusesNoOthers(t *testing.T) {
 	vtest.InBubbleIdle(t, func(s *vtest.Settings) {
 		ttl(time.Minute)(s)
@@ -82,9 +83,10 @@ func TestAStrangersBacklogRefusesNoOthers(t *testing.T) {
 	})
 }
 
-// The wait that refuses a resend by ID is compared with the rest of its code's life, and that of a
-// new code with a full life. This also holds if a resend opens a new code, since the old code has
-// ended or has little life left. For a caller's own code, the life in the request counts.
+// A resend by ID is refused if the wait is too long for the rest of its code's life, and a new code
+// if the wait is too long for a full life. A full life also counts if a resend opens a new code,
+// because the old code has ended or has little life left. For a caller's own code, the life in the
+// request counts.
 func TestAResendIsJudgedByWhatIsLeft(t *testing.T) {
 	vtest.InBubbleIdle(t, ttl(5*time.Minute), func(r *vtest.Rig) {
 		r.MailServer.Each = time.Second

@@ -117,7 +117,7 @@ func TestLengthsUnderAttack(t *testing.T) {
 }
 
 // Unknown browsers, and back ends that act for strangers, get at most the limit less the reserve,
-// and every figure in their answers says so, also while the limiter is away. A secret key can then
+// and every figure in their answers says so, even while the limiter is away. A secret key can then
 // use the rest.
 func TestReserve(t *testing.T) {
 	for _, alone := range []bool{false, true} {
@@ -204,7 +204,7 @@ func TestLockoutsAreOfTheClassThatOpened(t *testing.T) {
 		_, compared, wait := r.Try(vtest.BackEnd, pending, "000000")
 		vtest.Equal(r, "a back end's check of a browser's code: compared", compared, false)
 		vtest.Equal(r, "a back end's check of a browser's code: wait", wait, 24*time.Hour)
-		r.FailStore(sqlitetest.Down, "Begin") // sends know of the lockout, and do not call the database
+		r.FailStore(sqlitetest.Down, "Begin") // the lockout is cached, so sends do not call the database
 		r.WantLockedOut(byBrowser(vtest.Ana))
 		r.MendStore()
 		r.SendTo(vtest.Ana)

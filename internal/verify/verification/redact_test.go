@@ -57,7 +57,8 @@ func wantRules(r *vtest.Rig, what string, d quota.Decision, want string) {
 	r.Want(what, got, want)
 }
 
-// A back end requested a code seven seconds before.
+// A browser's answers show only its own sends, although a back end requested a code seven seconds
+// before.
 func TestABrowserIsToldOfItsOwnSends(t *testing.T) {
 	vtest.InBubbleWith(t, slowly, func(r *vtest.Rig) {
 		const alone = "hour 2 of 3, 1h0m0s 0s; hours 3 of 4, 3h0m0s 0s; "
@@ -164,7 +165,7 @@ func TestRedactHidesEarlierSends(t *testing.T) {
 	})
 }
 
-// world makes other callers ask for codes at some instants, and then a browser at the instants
+// world makes other callers ask for codes at the instants others, and a browser at the instants
 // asks. It returns the browser's answers, to its requests and to each read until end.
 func world(t *testing.T, others []time.Duration, asks []time.Duration, end,
 	every time.Duration,

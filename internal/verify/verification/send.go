@@ -33,9 +33,9 @@ import (
 // because it repeats an earlier request. Then the step returns an *Answer besides its error, and no
 // later step runs.
 //
-// The context client ends when the client hangs up: it is for what only waits. The context deciding
-// ends when the time for the decision is over, but not when the client hangs up. Otherwise a send
-// could be counted and never delivered.
+// The context client ends when the client hangs up: it is for steps that only wait. The context
+// deciding ends when the time for the decision is over, but not when the client hangs up. Otherwise
+// a send could be counted and never delivered.
 
 // Send decides a request for a code. If both gates admit it, Send starts the delivery before it
 // returns. A deadline of client also bounds the time for the decision. If another request with the

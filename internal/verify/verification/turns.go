@@ -92,8 +92,8 @@ func (k *keyTurns) waitFor(client, deciding context.Context, turn *keyTurn) bool
 	return ended
 }
 
-// end lets the waiting requests go on: without a turn if this one was admitted. Later calls do
-// nothing.
+// end lets the waiting requests continue. If this request was admitted, they need no turn. Later
+// calls do nothing.
 func (k *keyTurn) end(admitted bool) {
 	if k == nil {
 		return

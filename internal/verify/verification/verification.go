@@ -318,7 +318,7 @@ func (c Caller) network() string {
 	return buckets.WideNetworkPrefix(c.IP)
 }
 
-// classWithoutTokens leaves tokens of known browsers out of account.
+// classWithoutTokens ignores tokens of known browsers.
 func (c Caller) classWithoutTokens() store.Class {
 	if c.Kind == BackEnd && c.Trust.IsKnown() {
 		return store.SecretKeyClass
