@@ -18,7 +18,7 @@ import (
 type MailServer struct {
 	delivery.Unlimited
 	Each    time.Duration // how long a mail takes
-	Slow    string        // the end of the addresses whose mails take Each, the others none; empty: all
+	Slow    string        // mails to addresses with this ending take Each, and others no time; empty: all take Each
 	mu      sync.Mutex
 	answers []func(context.Context) error
 	mails   []delivery.Mail // the mails of all attempts

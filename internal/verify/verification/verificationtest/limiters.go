@@ -10,8 +10,8 @@ import (
 	"sendcode/quota"
 )
 
-// Interceptor runs instead of a call of a limiter, and makes the call by do, or not. Its error is
-// the call's error.
+// Interceptor runs instead of a call of a limiter, and may make the call with do. Its error is the
+// call's error.
 type Interceptor func(ctx context.Context, call string, do func() error) error
 
 // Limiter is a limiter that can be exchanged, watched and disturbed while requests are under way.

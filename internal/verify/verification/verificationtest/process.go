@@ -144,8 +144,8 @@ func (p *Process) NewAPI(s api.Services, keys api.Keys) *api.API {
 	return api.New(s, keys)
 }
 
-// Routes returns the HTTP API of the process, for callers with these keys. s has Requests, or
-// nothing.
+// Routes returns the HTTP API of the process, for callers with these keys. Of s, only Requests may
+// be set.
 func (p *Process) Routes(keys api.Keys, s api.Services) *echo.Echo {
 	s.Codes = p.Service
 	e := server.New(server.Config{Logger: p.logger})

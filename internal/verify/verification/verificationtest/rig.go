@@ -168,16 +168,16 @@ func (r *Rig) ReplicaOn(db core.Database, sender outbox.MailSender, c outbox.Car
 	}
 	p := New(r.Settings, parts)
 	if r.Settings.Form == RedisAway {
-		p.Gates.Stop() // the limiter stays away, and a month of trials, one a second, would take minutes
+		p.Gates.Stop() // the limiter stays away, and to try it once a second for a month would take minutes
 	}
 	return &Service{Limiter: limiter, Process: p}
 }
 
-// NotAhead returns the difference of a process's clock whose time equals the database's, which
-// other processes use, too.
+// NotAhead returns how far a process's clock is ahead of the database's: not at all, because all
+// processes use one clock.
 func NotAhead() time.Duration { return 0 }
 
-// unnumbered is a database that numbers no limiter's events, so each read returns all events.
+// unnumbered is a database that ignores after, so that each read returns all events.
 type unnumbered struct{ gates.EventDatabase }
 
 func (u unnumbered) LimiterEvents(ctx context.Context, reader, _ int64, limit int, yield func(store.LimiterEvent) error) error {

@@ -160,7 +160,7 @@ func (r *Rig) Orphan(answer func(context.Context) error, options ...Option) (a v
 	return a, dead, func() { close(released); synctest.Wait() }
 }
 
-// SendMany asks for n codes at once; no answer waits for the mail server.
+// SendMany asks for n codes at once. No request waits for the mail server.
 func (r *Rig) SendMany(first, n int) []string {
 	r.Helper()
 	began := time.Now()
