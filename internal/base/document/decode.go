@@ -247,7 +247,6 @@ func checkUnique(list, one reflect.Value, tag reflect.StructTag) string {
 	return ""
 }
 
-// decodeMap decodes a mapping with arbitrary keys.
 func (d *Decoder) decodeMap(n *yaml.Node, path string, v reflect.Value, tag reflect.StructTag) {
 	v.SetZero()
 	d.eachEntry(n, path, func(key string, n *yaml.Node, path string) {

@@ -89,7 +89,6 @@ func parseByType(v reflect.Value, tag reflect.StructTag, text string) (problem s
 	return problem
 }
 
-// checkRange returns a problem if v is outside the range of the tag.
 func checkRange[T int | time.Duration](tag reflect.StructTag, v T, read func(string) (T, string)) string {
 	least, rest, given := strings.Cut(tag.Get("range"), " ")
 	most, _, _ := strings.Cut(strings.ReplaceAll(rest, ":", ","), ",")

@@ -114,7 +114,6 @@ func parseColour(text string) (c colour, err error) {
 	return colourFromRGB(n), nil
 }
 
-// colourFromRGB returns the colour with this hexadecimal number.
 func colourFromRGB(n uint64) (c colour) {
 	for i := range c {
 		c[i] = float64(n>>(16-8*i)&0xff) / 255

@@ -44,7 +44,6 @@ func TestTheCodeIsOnTheFirstScreen(t *testing.T) {
 	}
 }
 
-// rowsAboveTheCode counts the rows of text that a page shows above the code.
 func rowsAboveTheCode(p *browsertest.Page) int {
 	p.Helper()
 	return browsertest.Value[int](p, `(() => {

@@ -81,7 +81,6 @@ func (u unfilledMail) Texts(fill, token string) (subject, text, html string, err
 	return m.Subject, m.Text, m.HTML, err
 }
 
-// render runs the templates.
 func (u unfilledMail) render(code, support, details, token string) (MailTexts, error) {
 	d := u.data
 	d.Code, d.Support, d.Details, d.NotMe = code, support, details, d.NotMe+token

@@ -48,7 +48,6 @@ func writeText(out *strings.Builder, node *html.Node, withHidden bool) {
 	}
 }
 
-// isNeverShown reports whether the text of an element is never shown.
 func isNeverShown(a atom.Atom) bool {
 	return a == atom.Head || a == atom.Style || a == atom.Script || a == atom.Template
 }

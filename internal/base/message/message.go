@@ -118,7 +118,6 @@ func (r *MailRenderer) Render(req RenderRequest) (MailTexts, error) {
 	return r.formOf(req).render(req.Data.Code, req.Data.Support, req.Data.Details, tokenOf(req.Data.NotMe))
 }
 
-// templateData is the data of the templates.
 type templateData struct {
 	Data
 	Glance   bool

@@ -80,7 +80,6 @@ func visible(r rune) bool {
 	return unicode.In(r, unicode.L, unicode.N, unicode.S, unicode.P) && r != '\u2800'
 }
 
-// checkCodeAndNotifyMode returns an error if the Notify or the code of a request is invalid.
 func checkCodeAndNotifyMode(req RenderRequest) error {
 	if req.Notify != "" && req.Notify != NotifyPrivate && req.Notify != NotifyGlance {
 		return errors.New(`message: notify must be "private" or "glance"`)

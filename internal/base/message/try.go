@@ -94,7 +94,6 @@ func (k messageKind) checkNoZeroMinutes(s templateSet, locale string) (errs []er
 	return errs
 }
 
-// mailFaults returns the faults of one rendered part of a mail.
 func mailFaults(part int, out string, codeInPreview bool) (faults []error) {
 	switch part {
 	case subjectPart:
@@ -114,7 +113,6 @@ func mailFaults(part int, out string, codeInPreview bool) (faults []error) {
 	return slices.DeleteFunc(faults, func(err error) bool { return err == nil })
 }
 
-// textFaults returns the faults of a rendered text message.
 func textFaults(_ int, out string, _ bool) []error {
 	lines := strings.Split(strings.TrimSpace(out), "\n")
 	switch {

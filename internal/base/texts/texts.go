@@ -84,7 +84,6 @@ var allWords = sync.OnceValue(func() map[string]Words {
 	return all
 })
 
-// catalogueWithSection returns the languages whose files have this section.
 func catalogueWithSection(section string) Catalogue[Words] {
 	all := maps.Clone(allWords())
 	maps.DeleteFunc(all, func(_ string, w Words) bool { return w.sections[section] == nil })

@@ -59,7 +59,6 @@ func TestAllocationsOfASend(t *testing.T) {
 	}
 }
 
-// loadConfig loads settings, from the text of a file and from variables.
 func loadConfig(t *testing.T, yaml string, environ ...string) config.Config {
 	t.Helper()
 	cfg, err := config.Load(append(environ, "SENDCODE_CONFIG_YAML="+yaml), os.ReadFile)
@@ -83,7 +82,6 @@ func newAlone(t *testing.T, yaml string, environ ...string) *App {
 	return a
 }
 
-// serveUntilTheEnd serves until the test ends.
 func (a *App) serveUntilTheEnd(t *testing.T) {
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan error, 1)

@@ -167,7 +167,7 @@ func New(ctx context.Context, cfg config.Config, logger *slog.Logger) (*App, err
 	return newWithClock(ctx, cfg, logger, time.Now)
 }
 
-// newWithClock is New with the machine's clock now.
+// newWithClock is New with now as the machine's clock.
 func newWithClock(ctx context.Context, cfg config.Config, logger *slog.Logger, now func() time.Time) (_ *App, err error) {
 	a := newApp(cfg, logs.AddRequestID(logs.LimitErrors(logger)), now)
 	defer func() {
@@ -193,7 +193,6 @@ func newWithClock(ctx context.Context, cfg config.Config, logger *slog.Logger, n
 	)
 }
 
-// runSteps stops at the first error.
 func runSteps(steps ...func() error) error {
 	for _, step := range steps {
 		if err := step(); err != nil {

@@ -41,7 +41,6 @@ func credentials(value string) map[string]http.Header {
 	}
 }
 
-// forgery is a forged request.
 type forgery struct {
 	path, body string
 	header     http.Header

@@ -38,7 +38,6 @@ func newKeyed(t *testing.T) *keyed {
 	return &keyed{T: t, Fixture: storetest.NewFixture(db).Clocked(clock.At, clock.Step)}
 }
 
-// process returns the keyCheck of a process with this ring.
 func (k *keyed) process(ring, index string) *keyCheck {
 	k.Helper()
 	parsed := storetest.Must(keys.Parse(ring))(k.T)

@@ -189,5 +189,4 @@ func TestReplicasOnOneHostShareTheSecrets(t *testing.T) {
 	}
 }
 
-// keyScopes are all scopes.
 var keyScopes = []api.KeyScope{api.KeyScopeSend, api.KeyScopeCheck, api.KeyScopeRead, api.KeyScopeLimit}

@@ -67,7 +67,7 @@ var neighbor = caller{app: "shop", kind: "public", ip: home}
 // trusted is a secret key's request for a stranger.
 var trusted = caller{app: "shop", kind: "secret", ip: home, stranger: true}
 
-// unnamed is trusted without client_ip.
+// unnamed is like trusted, but without client_ip.
 var unnamed = caller{app: "shop", kind: "secret", ip: home, stranger: true, unnamed: true}
 
 func keyOf(app, kind string) string { return kind + " key of " + app }
@@ -205,7 +205,6 @@ func (w *world) do(c caller, method, path, idempotency string, body map[string]a
 	return a
 }
 
-// send requests a code.
 func (w *world) send(c caller, to, idempotency string) reply {
 	w.Helper()
 	body := map[string]any{"channel": string(recipient.Email), "to": to}
@@ -226,7 +225,6 @@ func (w *world) send(c caller, to, idempotency string) reply {
 	return a
 }
 
-// check enters a code.
 func (w *world) check(c caller, id, code string) reply {
 	w.Helper()
 	body := map[string]any{"code": code}
@@ -272,7 +270,6 @@ func (w *world) refusedBy(a reply) string {
 	return string(sent.Status)
 }
 
-// scopeOf returns the scope of a rule of sends.
 func (w *world) scopeOf(rule string) string {
 	set := w.Svc.Terms()
 	p, _ := set.Purpose("")

@@ -132,7 +132,6 @@ func (i interruptible) Read(p []byte) (int, error) {
 	return i.Reader.Read(p)
 }
 
-// addToArchive adds an open file under a name.
 func addToArchive(ctx context.Context, archive *tar.Writer, name string, f *os.File, progress io.Writer) (archivedFile, error) {
 	info, err := f.Stat()
 	if err != nil {

@@ -34,7 +34,7 @@ type Installation struct {
 	Root     string `hidden:"" help:"The folder that stands for / with systemd, and for this folder with compose."`
 }
 
-// oauthName finds the name of an OAuth client in the mail server's URL.
+// oauthName matches the name of an OAuth client in the mail server's URL.
 var oauthName = regexp.MustCompile(`[?&]oauth=([^&,]+)`)
 
 // oauthSecret is the variable that holds the client's secret.
@@ -105,7 +105,6 @@ func (i *Installation) ask(in io.Reader, out io.Writer) error {
 	return nil
 }
 
-// installed is a file that Install writes.
 type installed struct {
 	name, content string
 	mode          os.FileMode
@@ -256,7 +255,6 @@ func (i Installation) composeFiles(flow string, secrets []string) []installed {
 	return files
 }
 
-// systemdFiles returns the settings, the secrets and systemd's units.
 func (i Installation) systemdFiles(settings, secrets []string) []installed {
 	settings = append(settings, "addr: 127.0.0.1:8080", "admin_addr: 127.0.0.1:8081", `trusted_proxies: [127.0.0.1, "::1"]`)
 	env := "SENDCODE_CONFIG=/etc/sendcode/sendcode.yaml\nSENDCODE_DATA_DIR=/var/lib/sendcode\n"

@@ -19,7 +19,6 @@ import (
 	"sendcode/internal/codes/code"
 )
 
-// problemIf returns the problem if wrong is true, otherwise "".
 func problemIf(wrong bool, problem string) string {
 	if wrong {
 		return problem

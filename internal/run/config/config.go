@@ -255,7 +255,6 @@ type purpose struct {
 	Code codeSettings `yaml:"code"`
 }
 
-// codeSettings are the format of codes.
 type codeSettings struct {
 	// How many characters a code has, 6 to 10.
 	Length int `yaml:"length" default:"6" range:"6 10"`
@@ -299,7 +298,6 @@ type App struct {
 	Webhook webhookSettings `yaml:"webhook"`
 }
 
-// brandSettings is an app's logo, colour and home link.
 type brandSettings struct {
 	// The https URL of an image, which only the page shows.
 	Logo string `yaml:"logo,omitempty" check:"logo"`
@@ -395,7 +393,6 @@ func (c Config) BehindProxy() bool {
 	return len(c.TrustedProxies) > 0 || c.PublicURL != "" && (err != nil || !loopback.IsHost(u.Hostname()))
 }
 
-// hasSecretKeys reports whether an app has a key for a back end.
 func (c Config) hasSecretKeys() bool { return slices.ContainsFunc(c.Apps, App.hasSecretKey) }
 
 // GeneratesAPIKey reports whether LoadOrCreateSecrets generates, or has generated, the secret key
@@ -440,12 +437,10 @@ func (c Config) purposesWithPolicy(policy string) []string {
 	return names
 }
 
-// hasSecretKey reports whether the app has a key for back ends.
 func (a App) hasSecretKey() bool {
 	return slices.ContainsFunc(a.Keys, func(k appKey) bool { return k.Kind == SecretKeyKind })
 }
 
-// hasPublicKey reports whether the app has a key for browsers.
 func (a App) hasPublicKey() bool {
 	return slices.ContainsFunc(a.Keys, func(k appKey) bool { return k.Kind == publicKeyKind })
 }

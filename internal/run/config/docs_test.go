@@ -58,7 +58,6 @@ func TestDocumentedFilesLoad(t *testing.T) {
 	}
 }
 
-// yamlBlocks returns the examples of a page.
 func yamlBlocks(t *testing.T, page string) []string {
 	t.Helper()
 	return servertest.Blocks(t, read(t, "../../../docs/"+page+".md"), "yaml")

@@ -70,7 +70,6 @@ func (ss *settingsSource) valueNode(v envVariable, s locatedValue) *yaml.Node {
 	return n
 }
 
-// setEntry sets a key of a mapping to value.
 func setEntry(n *yaml.Node, key string, value *yaml.Node) {
 	if n.Kind != yaml.MappingNode {
 		return // DecodeStruct reports this mistake
@@ -86,7 +85,6 @@ func setEntry(n *yaml.Node, key string, value *yaml.Node) {
 	n.Content = append(n.Content, name, value)
 }
 
-// envName returns the name of a setting's variable.
 func envName(key string) string { return envPrefix + nameWithoutPrefix(key) }
 
 func nameWithoutPrefix(key string) string { return strings.ToUpper(key) }

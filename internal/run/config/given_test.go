@@ -32,10 +32,8 @@ var reachable = []string{
 	"SENDCODE_PUBLIC_URL=https://codes.shop.example",
 }
 
-// with replaces or adds variables.
 func with(environ []string, more ...string) []string { return append(slices.Clone(environ), more...) }
 
-// without drops a variable.
 func without(environ []string, name string) []string {
 	return slices.DeleteFunc(slices.Clone(environ), func(e string) bool { return strings.HasPrefix(e, name+"=") })
 }
@@ -71,7 +69,6 @@ func loadYAML(yaml string, environ ...string) (Config, error) {
 	}.read)
 }
 
-// is fails the test if got differs from want.
 func is[T any](t *testing.T, what string, got, want T) {
 	t.Helper()
 	if !reflect.DeepEqual(got, want) {

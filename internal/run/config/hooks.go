@@ -50,7 +50,6 @@ var hookActions = []string{
 	authhooks.ActionSMS,
 }
 
-// checkHookAction returns the problem with the name of an action, or "".
 func checkHookAction(text string) string {
 	return problemIf(!slices.Contains(hookActions, text), "must be one of "+strings.Join(hookActions, ", "))
 }

@@ -27,7 +27,7 @@ func TestPurposes(t *testing.T) {
 	is(t, "domain and file", c.MailDomain()+" "+c.File, "file.example c.yaml")
 }
 
-// Settings without a value are left out.
+// A key without a value counts as missing.
 func TestNothingInTheFile(t *testing.T) {
 	want := must(t, "")
 	for _, file := range []string{

@@ -98,7 +98,6 @@ func (c *oauthClient) Check(p *document.Mapping) {
 // exists only while the service runs (systemd.exec(5), Credentials).
 const systemdCredentials = "/run/credentials/"
 
-// readSecrets reads the variable and the files.
 func (c *oauthClient) readSecrets(p *document.Mapping) {
 	if c.SecretEnv != "" {
 		secret, problem := settingsSourceOf(p).ReadSecret(c.SecretEnv)
@@ -139,7 +138,6 @@ func (c *oauthClient) readFile(p *document.Mapping, key, path string, problem fu
 	return document.NewSecret(s.value)
 }
 
-// client returns the client with its secrets.
 func (c oauthClient) client() oauth.Client {
 	client := oauth.Client{
 		TokenURL: c.TokenURL, ID: c.ClientID, Secret: c.Secret.Reveal(), Scope: c.Scope, Subject: c.Subject, Command: c.Command,

@@ -17,7 +17,6 @@ const defaultName = "default"
 // failuresRuleName is the name of the built-in rule with scope failures.
 const failuresRuleName = "failures"
 
-// policyRule is a rule of a policy.
 type policyRule struct {
 	// Unique within the policy.
 	Name string `yaml:"name" required:"yes"`
@@ -52,7 +51,6 @@ type Allowance struct {
 // modeObserve is the mode of a rule that counts and never refuses.
 const modeObserve = "observe"
 
-// quotaRule returns a rule of this name and scope for the limiter.
 func (a Allowance) quotaRule(name string, scope quota.Scope) quota.Rule {
 	q := quota.Rule{Name: name, Scope: scope, Limit: a.Limit, Window: a.Window, Per: a.Per, Days: a.Days}
 	q.Observe = a.Mode == modeObserve
@@ -169,7 +167,6 @@ var failuresRule = policyRule{
 	Allowance: Allowance{Limit: 20, Window: 24 * time.Hour},
 }
 
-// limitsRecipients reports whether an enforced rule has scope recipient.
 func limitsRecipients(rules []policyRule) bool {
 	return slices.ContainsFunc(rules, func(r policyRule) bool {
 		return r.Scope == quota.Recipient && r.Mode != modeObserve

@@ -67,7 +67,6 @@ func (c Config) PolicySet(now time.Time) policy.Set {
 	return set
 }
 
-// purpose returns a purpose with its policy.
 func (c Config) purpose(name string, p purpose) policy.Purpose {
 	of := p.Purpose
 	of.Name, of.CodeLength, of.Alphabet = name, p.Code.Length, p.Code.Alphabet

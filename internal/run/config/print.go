@@ -113,7 +113,6 @@ func (c Config) MarshalText() ([]byte, error) { return []byte(c.YAML()), nil }
 // secretsIntro begins the comment on secrets; Hash cuts there.
 const secretsIntro = "# Secrets do not belong in a file of settings; they come from variables, or files that variables name:\n"
 
-// secretsComment returns a comment that says which secrets are set.
 func (c Config) secretsComment() string {
 	var b strings.Builder
 	b.WriteString(secretsIntro)

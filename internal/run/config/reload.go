@@ -61,7 +61,6 @@ func (c Config) CheckNothingLost(next Config) error {
 	return nil
 }
 
-// keyName names a key within a configuration.
 type keyName struct{ app, id string }
 
 // namedKeys are keys that an operator has configured, in the file or by variables.

@@ -70,7 +70,7 @@ func checkPublicKey(value string) string {
 		"must be pk_ and at least 20 letters, digits, _ or -; make one with `sendcode key --kind public`")
 }
 
-// checkOrigins returns the problem with a list of origins by commas, or "".
+// checkOrigins returns the problem with a comma-separated list of origins, or "".
 func checkOrigins(value string) string {
 	for origin := range strings.SplitSeq(value, ",") {
 		if problem := checkPageOrigin(strings.TrimSpace(origin)); problem != "" {

@@ -71,7 +71,7 @@ type watchSettings struct {
 
 var defaultWatch = watchSettings{Sends: 20, ApprovedPercent: 10}
 
-// or returns the settings; settings of other fill the gaps.
+// or fills the gaps of the settings with those of other.
 func (w watchSettings) or(other watchSettings) watchSettings {
 	return watchSettings{cmp.Or(w.Sends, other.Sends), cmp.Or(w.ApprovedPercent, other.ApprovedPercent)}
 }

@@ -19,7 +19,6 @@ type nameReference struct {
 	kind, name, where string // kind is "policy", "purpose", "app" or "oauth client"
 }
 
-// settingsSourceOf returns the source of a mapping.
 func settingsSourceOf(p *document.Mapping) *settingsSource { return p.Owner.(*settingsSource) }
 
 // addReference records that the value of a key is the name of a policy, purpose or app. Later,

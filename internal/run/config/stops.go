@@ -66,7 +66,6 @@ func (s *stop) Check(p *document.Mapping) {
 	}
 }
 
-// isOver reports whether the stop has ended.
 func (s stop) isOver(now time.Time) bool { return !s.Until.IsZero() && !now.Before(s.Until) }
 
 // stopsInForce returns the stops in force at the instant now: the stopped recipients, and the

@@ -81,7 +81,6 @@ func parseURL(text string) (p urlParts, problem string) {
 // maxPoolConns bounds the parameter pool_max_conns of the database's URL.
 const maxPoolConns = 1000
 
-// checkDatabaseURL returns the problem with the URL of a Postgres database, or "".
 func checkDatabaseURL(value string) string {
 	p, problem := parseURL(value)
 	query, _ := url.ParseQuery(p.query)
@@ -276,7 +275,6 @@ func ClusterURL(redisURL string) string {
 	return p.masked()
 }
 
-// masked returns the URL without its secrets.
 func (p urlParts) masked() string {
 	shown := p.scheme + "://"
 	if p.userinfo != "" {

@@ -11,7 +11,7 @@ import (
 	"sendcode/internal/deliver/standardwebhooks"
 )
 
-// webhookSettings is the URL to which an app's events are posted.
+// webhookSettings say which events of an app are posted, and to which URL.
 type webhookSettings struct {
 	// An `https` URL. With `http` it must lead into `webhook_networks`.
 	URL string `yaml:"url,omitempty" check:"webhook_url"`

@@ -15,7 +15,6 @@ import (
 	vtest "sendcode/internal/verify/verification/verificationtest"
 )
 
-// nthNetwork returns an address in the nth network.
 func nthNetwork(n int) netip.Addr { return netip.AddrFrom4([4]byte{10, byte(n >> 8), byte(n), 7}) }
 
 // fromNetwork returns the request of a stranger's browser in a network for a code to this

@@ -55,7 +55,7 @@ func Run(ctx context.Context, table []Job, tick time.Duration, observer Observer
 	}
 }
 
-// runOnce calls Run. A panic is an error.
+// runOnce calls Run, and returns a panic as an error.
 func (j Job) runOnce(ctx context.Context) (more bool, err error) {
 	defer panics.Recover(panics.Job, func() { err = panics.Err })
 	return j.Run(ctx)

@@ -214,7 +214,6 @@ func (m *Metrics) DeliveryTried(ch recipient.Channel, server, class string, took
 	m.tried.WithLabelValues(string(ch), server, class).Observe(took.Seconds())
 }
 
-// statusClasses are the classes of HTTP statuses.
 var statusClasses = []string{"1xx", "2xx", "3xx", "4xx", "5xx"}
 
 // InitRoutes creates the metrics of the API's routes, at 0.

@@ -197,7 +197,6 @@ func (c *Core) addUseCases(events webhook.Events, ids *store.IDGenerator) {
 	}
 }
 
-// jobs returns the periodic jobs.
 func (c *Core) jobs() []jobs.Job {
 	table := append(c.Maintenance.Jobs(),
 		jobs.Job{Name: "refusals", Every: jobs.DefaultTick, Run: jobs.InfallibleRun(c.Refusals.WriteDue)},

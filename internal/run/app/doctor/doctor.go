@@ -21,7 +21,6 @@ import (
 	"sendcode/quota"
 )
 
-// checkTimeout bounds one check.
 const checkTimeout = 5 * time.Second
 
 // Examine tries every connection, looks for common faults, and prints one line for each check. It

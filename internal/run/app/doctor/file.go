@@ -19,7 +19,7 @@ import (
 const (
 	quickCheckTimeout = time.Minute
 	largeWAL          = 256 << 20 // bytes; about 4 MB are usual
-	fewDays           = 14        // with room for fewer days of growth, there is a remark
+	fewDays           = 14        // if the disk has less room than for this many days of growth, there is a remark
 )
 
 // checkFile checks the SQLite file, and leaves the file unchanged. The service may run meanwhile.

@@ -68,7 +68,6 @@ func (d *doctor) testMessage(ctx context.Context) (testmessage.Result, error) {
 	return s.Send(ctx, testmessage.Request{App: its.Name, Its: d.cfg.PolicySet(d.now()).Apps[its.Name], To: to})
 }
 
-// testApp returns the app of the test message.
 func (d *doctor) testApp() (config.App, error) {
 	switch i := slices.IndexFunc(d.cfg.Apps, func(a config.App) bool { return a.Name == d.cfg.TestApp }); {
 	case i >= 0:
