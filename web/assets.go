@@ -30,7 +30,6 @@ var staticFiles = sync.OnceValue(func() map[string]*File {
 	return files
 })
 
-// mustRead returns an embedded file.
 func mustRead(name string) []byte {
 	body, err := FS.ReadFile(name)
 	if err != nil {

@@ -38,7 +38,6 @@ func shell(t *testing.T, dir, script string, environ ...string) *exec.Cmd {
 	return cmd
 }
 
-// stop ends a service.
 func stop(t *testing.T, cmd *exec.Cmd, out *bufio.Reader) {
 	t.Helper()
 	servertest.OK(t, cmd.Process.Signal(syscall.SIGTERM))

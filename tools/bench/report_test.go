@@ -18,7 +18,7 @@ import (
 // section is a part of a document that a run replaces. A section without a file is only printed.
 type section struct{ file, title, text string }
 
-// publish prints a section. With -perf.write, it also writes it into its file.
+// publish prints a section. With -perf.write, it also writes the section into its file.
 func (ri *rig) publish(s section) {
 	fmt.Printf("## %s\n\n%s\n", s.title, s.text)
 	if *write && s.file != "" {
@@ -39,7 +39,6 @@ func (ri *rig) publish(s section) {
 // shown is the number of figures in the documents. The run prints all figures.
 const shown = memory + 1
 
-// report returns the sections.
 func (ri *rig) report(callers []int) []section {
 	own := func(at cell, figure int) (list []float64) {
 		if at.contender == ours {
@@ -113,7 +112,6 @@ func (ri *rig) figures(callers []int, names []string, of func(at cell, figure in
 	return table(rows)
 }
 
-// whatPeopleDo describes each workload in words.
 var whatPeopleDo = map[string]string{
 	send:      "asks for a code, and gets a 202",
 	flood:     "asks too early, and gets a 429; all ask for one recipient",
@@ -222,7 +220,6 @@ func (ri *rig) goal(g goal) float64 {
 	return quantile(ri.ratios(cell{g.beside, g.workload, unitCallers}, g.figure), .5)
 }
 
-// goals returns the table of the goals.
 func (ri *rig) goals() string {
 	rows := [][]string{{"what", "at most", "measured"}}
 	for _, g := range goals {

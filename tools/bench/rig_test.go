@@ -60,7 +60,6 @@ type contender struct {
 	list       []*opened // the codes of its last workload of sends
 }
 
-// openRig starts the parts.
 func openRig(t *testing.T) *rig {
 	t.Helper()
 	b := &rig{T: t, results: map[cell][]figures{}}
@@ -104,7 +103,6 @@ func (ri *rig) must(err error) {
 
 func (ri *rig) recipient() *opened { return &opened{n: ri.recipients.Add(1)} }
 
-// run runs a helper program.
 func (ri *rig) run(dir, name string, args ...string) {
 	ri.Helper()
 	cmd := exec.CommandContext(ri.Context(), name, args...)

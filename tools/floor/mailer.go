@@ -36,7 +36,6 @@ func (m *mailer) say(text string, replies ...int) error {
 	return nil
 }
 
-// mail sends one mail.
 func (m *mailer) mail(to string, text []byte) error {
 	if err := m.say("MAIL FROM:<no-reply@localhost>\r\nRCPT TO:<"+to+">\r\nDATA\r\n", 250, 250, 354); err != nil {
 		return err

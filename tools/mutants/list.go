@@ -43,7 +43,6 @@ type equalMutants struct {
 	Func, Operator, Why string
 }
 
-// readAreas reads the list of packages.
 func readAreas(text []byte) ([]*area, error) {
 	var list struct{ Areas []*area }
 	d := yaml.NewDecoder(bytes.NewReader(text))

@@ -35,7 +35,6 @@ func (m mutant) name() string {
 	return fmt.Sprintf("%s %s %s %d", strings.TrimPrefix(m.pkg.Package, "./"), m.Func, m.Operator, m.number)
 }
 
-// change describes the mutant's change.
 func (m mutant) change() string {
 	return fmt.Sprintf("%s:%d: %s  =>  %s", m.File, m.Line, oneLine(m.old), oneLine(m.with))
 }
@@ -256,7 +255,6 @@ func (p *planter) leaveOut(n *ast.CompositeLit) {
 	}
 }
 
-// empty adds a mutant in which a block is empty.
 func (p *planter) empty(after, end token.Pos, body []ast.Stmt) {
 	if len(body) > 0 {
 		p.replace("branch", after+1, end, "")
@@ -307,7 +305,6 @@ func (p *planter) literal(n *ast.BasicLit) {
 
 var lockMethod = regexp.MustCompile(`\.R?(Unl|L)ock$`)
 
-// isLog reports whether a call writes a log line.
 func isLog(x ast.Expr) bool {
 	call, is := x.(*ast.CallExpr)
 	if !is {
@@ -377,12 +374,10 @@ func (s *source) check(file string, text []byte, info *types.Info) error {
 	return err
 }
 
-// mutated returns the text of the mutant's file.
 func (m mutant) mutated(text []byte) []byte {
 	return slices.Concat(text[:m.start], []byte(m.with), text[m.end:])
 }
 
-// compiles reports whether a mutant of the package compiles.
 func (s *source) compiles(m mutant) bool {
 	return filepath.Ext(m.File) != ".go" || s.check(m.File, m.mutated(s.texts[m.File]), nil) == nil
 }

@@ -46,7 +46,7 @@ func (r release) licences(module string) (map[string][]byte, error) {
 	return found, nil
 }
 
-// notTerms matches the names of such files that only accompany a licence: notices, and promises
+// notTerms matches those of these names whose files only accompany a licence: notices, and promises
 // about patents.
 var notTerms = regexp.MustCompile(`(?i)^(notice|patents)`)
 

@@ -146,7 +146,6 @@ func (r release) copies() (map[string][]byte, error) {
 	return files, nil
 }
 
-// build compiles the program for a system and returns its file.
 func (r release) build(folder, goos, arch string) (file string, err error) {
 	file = filepath.Join(folder, goos+"_"+arch)
 	args := append([]string{"build", "-o", file}, r.flags...)

@@ -134,7 +134,6 @@ const openFailed = `[...document.querySelectorAll("main tbody tr")].find(row => 
 	return page.responseText.includes('id="reply" lang="en"');
 })?.querySelector("a").click() ?? true`
 
-// capture returns a picture of a tab.
 func capture(tab context.Context) (image.Image, error) {
 	shot, err := chromedp.Run(tab, chromedp.CaptureScreenshot())
 	if err != nil {

@@ -71,7 +71,6 @@ func TestEveryWarningHasARunbook(t *testing.T) {
 	}
 }
 
-// runbooks returns the sections of docs/runbooks.md by their headings.
 func runbooks(t *testing.T) map[string]string {
 	_, text, _ := strings.Cut(readFile(t, "docs/runbooks.md"), "\n## ")
 	sections := map[string]string{}

@@ -50,7 +50,6 @@ const (
 // hasSecretKey reports whether the requests of a have the secret key.
 func (a actor) hasSecretKey() bool { return a == backEnd || a == form }
 
-// oneOfStrangers returns a browser if n is even, and a form if n is odd.
 func oneOfStrangers(n int) actor {
 	if n%2 == 0 {
 		return stranger
@@ -73,7 +72,6 @@ const (
 	canceling = "a cancel"
 )
 
-// request is a request with its answer.
 type request struct {
 	event        Event
 	kind         string // sending, checking, looking or canceling
@@ -110,7 +108,6 @@ type body struct {
 	replayed       bool
 }
 
-// problem returns the slug of a problem.
 func (b body) problem() string { return path.Base(b.Type) }
 
 // outgoing is a request that a client makes.
@@ -210,7 +207,6 @@ func ipOf(by actor, n int) string {
 	return fmt.Sprintf("192.%d.2.1", n)
 }
 
-// send requests a code.
 func (w *world) send(e Event, by actor, p *person, o outgoing) *request {
 	o.method, o.path = http.MethodPost, "/v1/verifications"
 	if o.ip == "" {
@@ -320,7 +316,6 @@ func (w *world) codeOf(verification string) string {
 	return ""
 }
 
-// look reads the quota.
 func (w *world) look(e Event, by actor, p *person) *request {
 	whose := map[string]any{"channel": p.channel, "to": w.spelling(e, p)}
 	o := outgoing{method: http.MethodPost, path: "/v1/quota", body: whose, ip: ipOf(by, p.index)}

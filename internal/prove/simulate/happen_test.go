@@ -264,7 +264,6 @@ func (w *world) administer(e Event, p *person) {
 	w.locked(func() { w.acts = append(w.acts, administered{e.Kind, p, begun, time.Now(), done}) })
 }
 
-// administered is an administrator's action.
 type administered struct {
 	kind         Kind
 	person       *person

@@ -213,7 +213,7 @@ func (l *ledger) limitsAt(at time.Time) map[time.Duration]int {
 // month is the longest window of a rule of the calendar month.
 const month = 31 * 24 * time.Hour
 
-// countsUntil returns until when a rule with this window counts an event at an instant.
+// countsUntil returns the instant until which a rule with this window counts an event.
 func countsUntil(window time.Duration, at time.Time) time.Time {
 	if window == month {
 		at = at.UTC()
@@ -306,7 +306,7 @@ func (l *ledger) doubles() {
 	}
 }
 
-// checks checks promise 6.
+// checks checks promise 6: no code is guessed, and attackers stop no one else.
 func (l *ledger) checks() {
 	approved := map[string]int{}
 	type holder struct { // each actor checks its own verification

@@ -33,7 +33,6 @@ func (l *ledger) toldWaits() {
 	}
 }
 
-// purpose returns the purpose of a back end's request.
 func (l *ledger) purpose(q *request) string {
 	if q.kind == sending && q.event.N%2 == 0 {
 		return "login"

@@ -44,7 +44,7 @@ type world struct {
 	broken          []Violation
 	policies        []inForce
 	failing         []Event       // calls that will fail, each with the number of calls until then
-	failed          int           // how many calls there were
+	failed          int           // how many of these calls have failed
 	crashes         int           // how many kills and freezes there were
 	crashed         []time.Time   // when they happened
 	movedWrites     int           // the limiter's writes that failovers lost, or that were late after a stall
@@ -119,7 +119,6 @@ func (w *world) play() {
 	w.stop()
 }
 
-// databaseNow returns the time on the database's clock.
 func (w *world) databaseNow() time.Time {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -138,7 +137,6 @@ func (w *world) repair() {
 	})
 }
 
-// stop ends every replica.
 func (w *world) stop() {
 	var ending sync.WaitGroup
 	for _, r := range w.replicas {
@@ -149,7 +147,6 @@ func (w *world) stop() {
 	synctest.Wait()
 }
 
-// note adds an action to the trace.
 func (w *world) note(format string, args ...any) {
 	if !w.options.Trace {
 		return

@@ -19,7 +19,6 @@ import (
 // for concurrent use.
 type simulatedClock struct{ now atomic.Int64 }
 
-// newSimulatedClock returns a clock that shows an instant.
 func newSimulatedClock(at time.Time) *simulatedClock {
 	c := &simulatedClock{}
 	c.now.Store(at.UnixNano())

@@ -20,7 +20,6 @@ import (
 	"sendcode/internal/verify/verification/verificationtest"
 )
 
-// length is the length of the simulated week.
 const length = 7 * 24 * time.Hour
 
 // configYAML is the settings file of the simulated week. It has the apps and purposes.
@@ -245,7 +244,6 @@ func (w *week) play(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// requestCode requests a code.
 func (w *week) requestCode(ctx context.Context, who person, purpose string) (verification.Answer, error) {
 	answer, err := w.Codes.Send(ctx, verification.Request{
 		Caller: who.Caller, Channel: string(who.channel), To: who.to,

@@ -33,7 +33,6 @@ func tenantOf(name string) *tenant {
 	return &tenant{name: name, secret: "sk_" + long, public: "pk_" + long}
 }
 
-// yaml returns the app's settings for the file.
 func (t *tenant) yaml(s *apptest.Stack, accent string) string {
 	return fmt.Sprintf(`  - name: %[1]s
     title: The %[1]s
@@ -266,8 +265,8 @@ type walk struct {
 	asked  int
 }
 
-// try makes an attempt with another app's key. It comes from a separate network, because wrong
-// tokens bar their network.
+// try makes an attempt with another app's key. The attempt comes from a separate network, because a
+// network with wrong tokens is refused for a while.
 func (w *walk) try(owner *tenant, method string, a attempt, status int, as func(*http.Request)) {
 	w.Helper()
 	w.asked++

@@ -12,7 +12,6 @@ import (
 
 const shop = "https://shop.example"
 
-// with sets a header of a request.
 func with(name, value string) func(*http.Request) {
 	return func(r *http.Request) { r.Header.Set(name, value) }
 }

@@ -91,7 +91,6 @@ func appOf(site *pagetest.Site, more string) string {
 		site.Origin(), sha256.Sum256([]byte(apptest.PublicKey)), more)
 }
 
-// widgetOf returns markup with the widget of the service at base.
 func widgetOf(base string) string {
 	return fmt.Sprintf(`<script type="module" src="%s/widget.js"></script><send-code public-key="%s"></send-code>`, base,
 		apptest.PublicKey)

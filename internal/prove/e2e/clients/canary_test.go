@@ -139,7 +139,6 @@ func showNone(t *testing.T, sinks, canaries map[string]string) {
 	}
 }
 
-// keysAndValues returns all keys and values in Redis.
 func keysAndValues(s *apptest.Stack) string {
 	s.Helper()
 	var all strings.Builder

@@ -68,7 +68,6 @@ func (p *proof) fail(ctx context.Context, least time.Duration, requests int, fau
 // instants is the format of the instants that a run prints.
 const instants = "15:04:05.000"
 
-// answered returns how many requests were answered.
 func (p *proof) answered() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -174,7 +173,7 @@ func (p *proof) fill(ctx context.Context) {
 	p.put(i, p.spawn(i))
 }
 
-// lock locks two tables for a while, or the file.
+// lock locks two tables of Postgres, or the SQLite file, for a while.
 func (p *proof) lock(ctx context.Context) {
 	driver, statement := "sqlite", "SELECT 1"
 	at := "file:" + filepath.Join(p.Env["SENDCODE_DATA_DIR"], "sendcode.db") + "?_txlock=immediate&_pragma=busy_timeout(60000)"

@@ -118,7 +118,6 @@ func (s *swamp) ask(n int, stranger bool) {
 	}
 }
 
-// read reads a number from the database.
 func (s *swamp) read(query string) (n int) {
 	s.Helper()
 	apptest.Must(s.T, s.db.QueryRow(s.Context(), query).Scan(&n))

@@ -116,7 +116,6 @@ func (p *proof) throughout(do func()) {
 	p.seen.Crashes = append(p.seen.Crashes, <-ticked...)
 }
 
-// accepted returns how many codes were accepted.
 func (p *proof) accepted() (n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -46,7 +46,6 @@ func (p *proof) reach(method, path, body string, q history.Request,
 	return q, a
 }
 
-// note records a request with its answer.
 func (p *proof) note(q history.Request) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -194,7 +193,6 @@ func (p *proof) look(to, more string, q history.Request) {
 	p.call(http.MethodPost, "/v1/quota", `{`+p.naming(to)+more+`}`, q)
 }
 
-// administer performs an administrator's action on a recipient.
 func (p *proof) administer(what string, q history.Request) {
 	p.call(http.MethodPost, "/v1/admin/"+what, `{`+p.naming(q.Recipient)+`,"reason":"ticket 7"}`, q, apptest.AsAdmin)
 }

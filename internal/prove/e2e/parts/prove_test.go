@@ -162,7 +162,6 @@ func newProof(s *apptest.Stack, parts string) *proof {
 	return p
 }
 
-// limit returns how many places the rule long has.
 func (p *proof) limit() int {
 	if p.fewer {
 		return 2
