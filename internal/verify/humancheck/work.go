@@ -58,7 +58,7 @@ type Challenge = altcha.Challenge
 type Offer struct {
 	By      string     `json:"by"`
 	SiteKey string     `json:"site_key,omitempty"`
-	Work    *Challenge `json:"work,omitempty"` // nil: work would not do
+	Work    *Challenge `json:"work,omitempty"` // nil: a proof of work would not help
 }
 
 const workLabel = "human check"
