@@ -15,9 +15,9 @@ import (
 	"sendcode/internal/verify/humancheck"
 )
 
-// dialect says how one vendor differs from the others. They use the request form of reCAPTCHA's
-// siteverify. A service of the operator, which is configured by its URL, gets another form
-// (ownRequest).
+// dialect says how one vendor differs from the others. All vendors use the request form of
+// reCAPTCHA's siteverify. A service of the operator, which is configured by its URL, gets another
+// form (ownRequest).
 type dialect struct {
 	// URL of the check, if the settings give none; empty for the operator's service
 	url          string
@@ -179,7 +179,7 @@ var unknownHosts = []string{"", "not-provided"}
 
 // refusesHost reports whether a token was made on a host that is not in Hostnames. It never refuses
 // an unknown host. A vendor that binds its site keys to hosts has compared the host already. Then
-// refusesHost does so only if the operator has configured Hostnames.
+// refusesHost compares it again only if the operator has configured Hostnames.
 func (c Config) refusesHost(host string) bool {
 	if slices.Contains(unknownHosts, host) || dialects[c.By].bindsHost && !c.OwnHostnames {
 		return false

@@ -51,7 +51,7 @@ func TestTokens(t *testing.T) {
 			}
 		}
 		asked := f.questions()
-		for _, token := range []string{"", "good_2 ", "good_2\t", "good_2\u00a0", "good_2\x00"} { // the vendor would take each of them for the same token
+		for _, token := range []string{"", "good_2 ", "good_2\t", "good_2\u00a0", "good_2\x00"} { // the vendor would treat each of them as the same token
 			servertest.Same(t, fmt.Sprintf("%q", token), ask(v, token, "n"), humancheck.Result{Reason: no})
 		}
 		servertest.Same(t, "questions about it", f.questions(), asked)
@@ -145,8 +145,9 @@ func TestWatchFindsWrongSecret(t *testing.T) {
 	})
 }
 
-// Garbage comes from a thousand networks. The calls for a network, for an app, and at the same time
-// stay within their bounds; the other requests get work, and the vendor stays in use.
+// Garbage comes from a thousand networks. The calls for one network, the calls for one app, and the
+// calls under way at once stay within their bounds. The other requests get work, and the vendor
+// stays in use.
 func TestQuestionsAreBounded(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		v, f, heard := newVendor(t, "turnstile", func(c *vendors.Config) { c.AsksPerHour = 500 })
