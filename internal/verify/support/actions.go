@@ -165,7 +165,7 @@ const resendWait = 2 * time.Second
 
 // Resend sends the code of a pending verification again, as if the app had requested it with its
 // secret key. The audit log gets an entry before the send, and the outcome after it. Both gates
-// decide the send, as any other; if one refuses, the Answer is not Admitted. If the send fails
+// decide the send, like any other; if one refuses, the Answer is not Admitted. If the send fails
 // within resendWait, for example because of a suppression, its status in the Answer is failed.
 // Rules on addresses and networks count the send for the administrator's address (from). If the
 // code has ended or will soon end, Resend returns *fault.InvalidError. Other errors: those of

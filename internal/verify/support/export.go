@@ -15,10 +15,10 @@ import (
 const exportPageRows = 500 // rows of an export in memory at once
 
 // ExportRecipient writes all rows about the recipient to w as a JSON object: the recipient has a
-// right to these data (GDPR, article 15). For each table it has the rows, their meaning, how long
-// they are kept, and why columns are left out. An audit entry is added before a row is read, and
-// another after the export. If ExportRecipient fails, w may contain a part of the export. Errors:
-// those of w; fault.Unavailable.
+// right to these data (GDPR, article 15). For each table, the object has the rows, their meaning,
+// how long they are kept, and why columns are left out. An audit entry is added before a row is
+// read, and another after the export. If ExportRecipient fails, w may contain a part of the export.
+// Errors: those of w; fault.Unavailable.
 func (ad *Administration) ExportRecipient(ctx context.Context, p Target, act store.AuditEntry, w io.Writer) error {
 	p.App, p.Purpose = "", ""
 	act = p.auditEntryWithTarget(act)

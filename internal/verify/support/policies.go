@@ -17,7 +17,7 @@ type PolicyWithPurposes struct {
 	NoReserve []string
 }
 
-// Policies are sorted by name.
+// Policies returns the policies sorted by name.
 func (ad *Administration) Policies() []PolicyWithPurposes {
 	set := ad.Policy.Get()
 	byName := map[string]PolicyWithPurposes{}

@@ -22,8 +22,8 @@ type SuppressRequest struct {
 	For     time.Duration `json:"-"`      // at most MaxSuppressionPeriod; 0: as long as a bounce suppresses
 }
 
-// MaxSuppressionPeriod is the longest. DefaultSuppressionPeriod applies if neither the request nor
-// the configuration sets one.
+// MaxSuppressionPeriod is the longest period of a suppression. DefaultSuppressionPeriod applies if
+// neither the request nor the configuration sets a period.
 const (
 	MaxSuppressionPeriod     = 366 * 24 * time.Hour
 	DefaultSuppressionPeriod = 30 * 24 * time.Hour
