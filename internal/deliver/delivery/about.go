@@ -4,16 +4,16 @@ import "slices"
 
 // About is the subject of a failure. It decides which other messages would fail, too. It is set
 // where the answer of the server or carrier is read: by ErrorByReply for mail servers, and by the
-// tables of package providerhttp and of the carriers. What an answer alone does not show is set
-// afterwards, in package smtp: that the recipient caused it (blameRecipient), and that no other
-// connection became free (Client.Deliver).
+// tables of package providerhttp and of the carriers. Package smtp sets it afterwards in two cases
+// that the answer alone does not show: the recipient caused the failure (blameRecipient), or no
+// other connection became free (Client.Deliver).
 type About string
 
-// From all messages to one.
+// These are sorted by how many messages fail, from all to one. AboutUs says nothing about other messages.
 const (
 	AboutServer     About = ""           // the server or carrier: broken, or without a readable answer
 	AboutConnection About = "connection" // this connection, or that there is one connection too many
-	AboutPace       About = "pace"       // how much is sent together or in a while: the server is well
+	AboutPace       About = "pace"       // too much is sent at once or within some time: the server itself works
 	AboutAccount    About = "account"    // the service's login, balance, address or request: all its messages are refused
 	AboutSender     About = "sender"     // the sender: all its messages
 	AboutMessage    About = "message"    // this message, or a reason that names no other subject
@@ -41,28 +41,30 @@ func (e *Error) NoteStranger() {
 	}
 }
 
-// NoMailbox reports whether mail can never reach this address. Then it is suppressed.
+// NoMailbox reports whether mail can never reach this address. Then the address is suppressed.
 func (e *Error) NoMailbox() bool { return e.isAbout(AboutMailbox) }
 
 // MayGoElsewhere reports whether the message may go to another server or carrier after the one
-// named way refused it for good. used has the names of all that earlier messages to the recipient
-// used, and took of those that accepted one. That is so in three cases:
+// named way refused it for good. used has the names of all servers or carriers that earlier
+// messages to the recipient used, and took has those that accepted a message. The message may go
+// elsewhere in three cases:
 //
 //   - Elsewhere is set.
 //   - used is not empty and lacks way, and the refusal is about neither the recipient nor us.
 //     Then way was tried first because no earlier message had used it (see UnusedFirst). Now those in
 //     used may be tried.
 //   - took contains a name but not way, the failure has no Reason, and the refusal is not about us.
-//     Another one accepted an earlier message, so this refusal proves nothing. Failures with a Reason
-//     are excepted, such as a recipient's opt-out or a carrier's hold.
+//     Another server or carrier accepted an earlier message, so this refusal proves nothing.
+//     Failures with a Reason are excepted, such as a recipient's opt-out or a carrier's hold.
 func (e *Error) MayGoElsewhere(way string, used, took []string) bool {
 	return e != nil && e.Class == Rejected && (e.Elsewhere ||
 		len(used) > 0 && !slices.Contains(used, way) && !e.isAbout(AboutRecipient, AboutAddress, AboutMailbox, AboutUs) ||
 		len(took) > 0 && !slices.Contains(took, way) && e.Reason == "" && !e.isAbout(AboutUs))
 }
 
-// BreakerResult returns what the attempt means for the breaker of the server or carrier: e if it is
-// at fault, nil if it works, and ErrHealthUnknown if the failure says nothing about its health.
+// BreakerResult returns what the attempt means for the breaker of the server or carrier: e if the
+// server or carrier is at fault, nil if it works, and ErrHealthUnknown if the failure says nothing
+// about its health.
 func (e *Error) BreakerResult() error {
 	switch {
 	case e == nil:

@@ -1,16 +1,16 @@
 package delivery
 
-// Attempts decide, while a message is offered to one server or carrier after the other, whether it
-// may be offered to the next one, and what the outcome of all is. Call one of Note, Postpone, Skip
-// and Decline for each server, in the order in which they are asked.
+// Attempts follow a message that is offered to one server or carrier after the other. They decide
+// whether the message may be offered to the next one, and what the outcome is in the end. Call one
+// of Note, Postpone, Skip and Decline for each server, in the order in which the servers are tried.
 type Attempts struct {
 	used, took []string // see Error.MayGoElsewhere
 	aside      error    // the outcome's Err if nothing was tried, and a server was skipped
 
-	last     outcome // the last one; its Provider is empty before the first
-	goesOn   bool    // the last one did not accept the message, and another server may
+	last     outcome // the last attempt; its Provider is empty before the first one
+	goesOn   bool    // the last server did not accept the message, and another server may
 	soonest  outcome // the Temporary failure with the shortest RetryAfter; of equal ones the later
-	paced    *Error  // of those that Postpone noted, the one with the shortest RetryAfter; of equal ones the earlier
+	paced    *Error  // the failure with the shortest RetryAfter that Postpone noted; of equal ones the earlier
 	declined *Error
 	skipped  bool
 	busy     bool
@@ -21,8 +21,8 @@ type outcome struct {
 	fail *Error
 }
 
-// NewAttempts returns Attempts without any yet. used and took are those of Error.MayGoElsewhere.
-// aside says that every server is set aside.
+// NewAttempts returns Attempts before the first server is tried. used and took are those of
+// Error.MayGoElsewhere. aside is the error that says that every server is set aside.
 func NewAttempts(used, took []string, aside error) *Attempts {
 	return &Attempts{used: used, took: took, aside: aside, goesOn: true}
 }
@@ -41,19 +41,19 @@ func (a *Attempts) Note(r Result, fail *Error) (goesOn bool) {
 	return a.goesOn
 }
 
-// Postpone notes a server that would take the message after fail.RetryAfter.
+// Postpone notes a server that would accept the message after fail.RetryAfter.
 func (a *Attempts) Postpone(fail *Error) {
 	if a.paced == nil || fail.RetryAfter < a.paced.RetryAfter {
 		a.paced = fail
 	}
 }
 
-// Skip notes a server that was not asked, because it is busy or else set aside. It may take the
-// message at any time.
+// Skip notes a server that was not tried, because it is busy or because it is set aside. It may
+// accept the message at any time.
 func (a *Attempts) Skip(busy bool) { a.skipped, a.busy = true, a.busy || busy }
 
-// Decline notes a server that was not asked for a reason of ours. Of several reasons a Temporary
-// one counts, then the first.
+// Decline notes a server that was not tried for a reason of this service, such as a spend cap. Of
+// several reasons, Outcome returns a Temporary one, otherwise the first.
 func (a *Attempts) Decline(fail *Error) {
 	if a.declined == nil || fail.Class == Temporary {
 		a.declined = fail
@@ -63,11 +63,12 @@ func (a *Attempts) Decline(fail *Error) {
 // Outcome returns the result and failure of the last attempt, unless the message may be offered to
 // another server. Then it returns, in this order:
 //
-//   - If a server may take the message later, a Temporary failure, so that the caller tries again:
-//     the one with the shortest RetryAfter. That is 0 after Skip, except that a server that is set
-//     aside does not shorten the wait of Postpone. After Skip alone, its stage is StageAllSetAside.
+//   - If a server may accept the message later, a Temporary failure, so that the caller tries
+//     again. It is the failure with the shortest RetryAfter. After Skip its RetryAfter is 0, except
+//     that a server that is set aside does not shorten the wait of Postpone. After Skip alone, its
+//     stage is StageAllSetAside.
 //   - The reason of Decline.
-//   - The failure of the last attempt, which no other server changed.
+//   - Otherwise, the failure of the last attempt.
 func (a *Attempts) Outcome() (Result, *Error) {
 	if !a.goesOn {
 		return a.last.Result, a.last.fail

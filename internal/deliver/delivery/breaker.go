@@ -25,7 +25,7 @@ const (
 // or carrier.
 var ErrHealthUnknown = errors.New("the attempt says nothing about the health of the server")
 
-// Health of one server or carrier.
+// Health is the health of one server or carrier.
 type Health struct {
 	Server string // host:port of a mail server, name of a carrier
 	// Up is true while the breaker is closed. Otherwise one attempt is allowed every
@@ -47,7 +47,7 @@ type Breaker struct {
 
 	mu             sync.Mutex // not held when breaker is called, which calls onStateChange
 	current        Health
-	fault          string // the last one
+	fault          string // the last fault
 	faultAt        time.Time
 	changed        chan struct{} // closed and replaced at every change of the breaker's state
 	onHealthChange func(Health)
@@ -103,7 +103,7 @@ func (b *Breaker) Recheck(ctx context.Context, check func(context.Context) error
 	if !ok {
 		return
 	}
-	result := ErrHealthUnknown // after a panic
+	result := ErrHealthUnknown // the result after a panic
 	defer func() { report(result) }()
 	ctx, cancel := context.WithTimeout(ctx, BreakerOpenFor)
 	defer cancel()
@@ -144,7 +144,7 @@ func (b *Breaker) IsWell() bool {
 	return b.current.Up && (faults == 0 || time.Since(b.faultAt) >= faultRatePeriod)
 }
 
-// State also returns a channel that is closed when the state changes.
+// State returns the breaker's state, and a channel that is closed when the state changes.
 func (b *Breaker) State() (gobreaker.State, <-chan struct{}) {
 	b.mu.Lock()
 	changed := b.changed
@@ -176,8 +176,8 @@ func (b *Breaker) AttemptsAllowed() int {
 	return 0
 }
 
-// OnHealthChange has f called whenever Up changes. f must return soon and must not call the
-// breaker.
+// OnHealthChange sets the function that is called whenever Up changes. f must return soon and must
+// not call the breaker.
 func (b *Breaker) OnHealthChange(f func(Health)) {
 	b.mu.Lock()
 	b.onHealthChange = f

@@ -92,8 +92,8 @@ func TestHowManyABreakerAdmits(t *testing.T) {
 	})
 }
 
-// Without traffic a check closes a breaker again. No check is made during the breaker's pause, or
-// beside an attempt.
+// Without traffic, a check closes a breaker again. No check is made during the breaker's pause, or
+// during an attempt.
 func TestAnIdlePartIsCheckedAgain(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		b, checks := delivery.NewBreaker("mx.example", false), 0

@@ -9,15 +9,15 @@ import (
 	"golang.org/x/net/idna"
 )
 
-// These are lengths in octets (RFC 5321 section 4.5.3.1). Erratum 1690 to RFC 3696 derives that of
-// an address.
+// These are lengths in octets (RFC 5321 section 4.5.3.1). Erratum 1690 to RFC 3696 derives the
+// length of an address.
 const (
 	maxAddress   = 254
 	maxLocalPart = 64
 )
 
 // These are lengths of a line in octets, without CRLF: of any line (RFC 5321 section 4.5.3.1.6),
-// and of one with an encoded word (RFC 2047 section 2).
+// and of a line with an encoded word (RFC 2047 section 2).
 const (
 	maxLine       = 998
 	maxFoldedLine = 76
@@ -122,12 +122,13 @@ func isIDHeader(name, value string) bool {
 	return strings.HasPrefix(name, "X-") && plain(name) && plain(value)
 }
 
-// isLettersDigitsHyphens is for ASCII. No encoding changes such a text.
+// isLettersDigitsHyphens reports whether s has only such ASCII characters. No encoding changes such
+// a text.
 func isLettersDigitsHyphens(s string) bool {
 	return !strings.ContainsFunc(s, notLetterDigitHyphen)
 }
 
-// isControlOrLineBreak knows C1 and the line breaks of Unicode, too.
+// isControlOrLineBreak also reports the C1 control characters and the line breaks of Unicode.
 func isControlOrLineBreak(r rune) bool {
 	return unicode.IsControl(r) || r == '\u2028' || r == '\u2029'
 }
@@ -138,7 +139,8 @@ func isForbiddenInAtom(r rune) bool {
 	return isControlOrLineBreak(r) || unicode.IsSpace(r) || strings.ContainsRune(`()<>[]:;@\,."`, r)
 }
 
-// notLetterDigitHyphen is about the alphabet of host names and language tags (RFC 5646).
+// notLetterDigitHyphen reports characters that host names and language tags (RFC 5646) can't
+// contain.
 func notLetterDigitHyphen(r rune) bool {
 	return r != '-' && !('0' <= r && r <= '9') && !('a' <= r && r <= 'z') && !('A' <= r && r <= 'Z')
 }

@@ -15,9 +15,9 @@ import (
 	"time"
 )
 
-// unfilledMail is a form: what mails have in common if they differ only in fill and token. Texts
-// returns the texts of one mail. fill is the code followed by the support reference, and token is
-// the end of a link. MailEncoder compares forms with ==. Implementation: message.unfilledMail.
+// unfilledMail is the form of mails that differ only in fill and token. Texts returns the texts of
+// one mail. fill is the code followed by the support reference, and token is the end of a link.
+// MailEncoder compares forms with ==. Implementation: message.unfilledMail.
 type unfilledMail interface {
 	Texts(fill, token string) (subject, text, html string, err error)
 }
@@ -39,7 +39,8 @@ type sharedPartsKey struct {
 	token  int // length of Mail.Token
 }
 
-// maxKeptParts bounds the forms whose encoded parts are kept. Those of one form need about 7 KB.
+// maxKeptParts bounds the forms whose encoded parts are kept. The parts of one form need about 7
+// KB.
 const maxKeptParts = 512
 
 // sharedParts holds the parts that all mails of one form have in common.
@@ -55,13 +56,14 @@ type encodedPart struct {
 }
 
 // placeholderCharacters replace the characters of fill while a form is encoded. Templates and
-// settings contain no control characters. None of these is white space, because templates trim it.
+// settings contain no control characters. None of the placeholders is white space, because
+// templates trim white space.
 const placeholderCharacters = "\x01\x02\x03\x04\x05\x06\x07\x08\x0e\x0f\x10\x11\x12\x13\x14\x15\x16\x17\x18\x19\x1a\x1b\x1c\x1d\x1e\x1f\x7f"
 
 // tokenPlaceholder replaces each character of a token in the bodies of a form. It needs no escape
-// in a URL (RFC 3986 section 2.3). Headers have none, because a sender's address may contain "~". A
-// mail is encoded without placeholders if its body has another "~" or only a part of the token, or
-// if its subject has the token.
+// in a URL (RFC 3986 section 2.3). Headers have no placeholders for a token, because a sender's
+// address may contain "~". A mail is encoded without placeholders if its body has another "~" or
+// only a part of the token, or if its subject has the token.
 const tokenPlaceholder = '~'
 
 // Encode fails if the mail can't be encoded. The send is then rejected, because another attempt

@@ -128,7 +128,8 @@ func sameMail(t *testing.T, e *MailEncoder, m Mail) {
 	}
 }
 
-// An encoded mail has the texts that it was given, whichever mails of its form were encoded before.
+// An encoded mail has the texts that it was given, no matter which mails of its form were encoded
+// before.
 func TestEncodedMailsAreReadAsGiven(t *testing.T) {
 	long := strings.Repeat("Words that are wrapped, for no line is that long. ", 4)
 	fills := []string{"123456S-7K3M-Q2XP", "654321S-AAAA-0000", "ABCDEFGHIJ", "A-B-CDEFGH", "------", "1111111111S-1111-1111", "12=456"}
@@ -167,7 +168,7 @@ func TestEncodedMailsAreReadAsGiven(t *testing.T) {
 	}
 }
 
-// What is kept is bounded, and holds neither recipient nor code.
+// The number of kept parts is bounded, and they contain neither recipient nor code.
 func TestPartsAreBoundedAndHoldNoCode(t *testing.T) {
 	var e MailEncoder
 	for range 2*maxKeptParts + 10 {
@@ -185,7 +186,7 @@ func TestPartsAreBoundedAndHoldNoCode(t *testing.T) {
 	}
 }
 
-// To write a mail of a known form costs next to nothing.
+// Encoding a mail of a known form takes at most three allocations.
 func TestAllocationsOfAMail(t *testing.T) {
 	servertest.SkipUnderRace(t)
 	var e MailEncoder
@@ -203,7 +204,7 @@ func TestAllocationsOfAMail(t *testing.T) {
 	}
 }
 
-// What cannot be sent is rejected, also where the parts of its form are kept.
+// A mail that cannot be sent is rejected, even if the parts of its form are kept.
 func TestUnsendable(t *testing.T) {
 	long := strings.Repeat("x", 64)
 	var e MailEncoder
@@ -258,7 +259,8 @@ func TestUnsendable(t *testing.T) {
 	}
 }
 
-// A mail tells what its server must not repeat: the recipient and, by form or text, the code.
+// An encoded mail has the data that no log may repeat: the recipient, and the code, which is the
+// form's fill or a part of the text.
 func TestEncodedMailTellsWhatIsPrivate(t *testing.T) {
 	plain := formed(nil, "")
 	plain.Form, plain.Subject, plain.Text = nil, "Your code", "Your code is 493817"

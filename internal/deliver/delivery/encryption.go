@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// Encryption of a connection to a mail server.
+// Encryption describes how a connection to a mail server is encrypted.
 type Encryption struct {
 	Version  string    // "TLS 1.3"; empty in the clear
 	Offered  bool      // the connection is in the clear, although the server offers STARTTLS
@@ -34,8 +34,7 @@ func NewEncryption(state *tls.ConnectionState, implicit bool) Encryption {
 	return e
 }
 
-// LastCertificate knows when the certificate that a server sent last expires. Safe for concurrent
-// use.
+// LastCertificate records when the last certificate of a server expires. Safe for concurrent use.
 type LastCertificate struct {
 	end          atomic.Int64
 	seenAt       atomic.Int64
@@ -43,12 +42,12 @@ type LastCertificate struct {
 	unverified   sync.Once
 }
 
-// OnUnverified has f called with the reason at the first mail with an unverified certificate. Call
-// it before the first mail.
+// OnUnverified sets the function that is called with the reason at the first mail with an
+// unverified certificate. Call OnUnverified before the first mail.
 func (l *LastCertificate) OnUnverified(f func(why error)) { l.onUnverified = f }
 
-// certificateKnownFor is how long after the last connection its certificate is believed. A server
-// without recent connections may have another one by now.
+// certificateKnownFor is how long CertificateEnd returns the end of a connection's certificate.
+// After that time without a connection, the server may have another certificate.
 const certificateKnownFor = 7 * 24 * time.Hour
 
 // NoteCertificate records when the certificate of a connection expires. state is nil without
@@ -63,8 +62,8 @@ func (l *LastCertificate) NoteCertificate(state *tls.ConnectionState, unverified
 	}
 }
 
-// CertificateEnd returns zero if no connection of the last week used TLS with a verified
-// certificate.
+// CertificateEnd returns when the certificate expires. It returns zero if no connection of the last
+// week used TLS with a verified certificate.
 func (l *LastCertificate) CertificateEnd() time.Time {
 	if end := l.end.Load(); end != 0 && time.Since(time.Unix(l.seenAt.Load(), 0)) < certificateKnownFor {
 		return time.Unix(end, 0)

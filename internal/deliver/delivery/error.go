@@ -52,8 +52,9 @@ const ErrConnLimit = SafeError("the server accepts no more connections")
 // Error.RetryAfter tells when the next one may begin.
 const ErrPace = SafeError("the server gets no more mails in this minute (per_minute)")
 
-// ErrGaveWay says that the service gave up the wait for a server or carrier, because other messages
-// needed the worker or the connection. It is the cause of the end of the attempt's context.
+// ErrGaveWay means that the service gave up the wait for a server or carrier, because other
+// messages needed the worker or the connection. It is the cause of the end of the attempt's
+// context.
 const ErrGaveWay = SafeError("the server took too long while other messages waited")
 
 // Error describes why a mail or a text message was not accepted. The database stores it in the row
@@ -74,7 +75,7 @@ type Error struct {
 	// for carriers.
 	Text  string
 	About About
-	// Reason of a rejection, such as ReasonTemplate, if it is stored with the send.
+	// Reason is the reason of a rejection, such as ReasonTemplate, if it is stored with the send.
 	Reason string
 	// RetryAfter is how long the carrier or provider asked the service to wait; only with
 	// Temporary.

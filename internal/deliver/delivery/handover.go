@@ -8,13 +8,13 @@ import (
 
 type stopKey struct{}
 
-// WithStop puts a channel into the context, which is closed when the service begins to stop.
+// WithStop returns a context with a channel that is closed when the service begins to stop.
 func WithStop(ctx context.Context, stopping <-chan struct{}) context.Context {
 	return context.WithValue(ctx, stopKey{}, stopping)
 }
 
-// Stopping returns the channel of WithStop, or nil. Once it is closed, messages should stop waiting
-// for their turn.
+// Stopping returns the channel of WithStop, or nil. Once the channel is closed, messages should
+// stop waiting for their turn.
 func Stopping(ctx context.Context) <-chan struct{} {
 	stopping, _ := ctx.Value(stopKey{}).(<-chan struct{})
 	return stopping
@@ -26,7 +26,7 @@ type attemptKey struct{}
 type attempt struct {
 	handedOver atomic.Bool
 	madeAt     time.Time
-	turn       atomic.Int64 // when the message got a connection, in ns since madeAt; 0: from the start; waitsForTurn
+	turn       atomic.Int64 // when the message got a connection, in ns since madeAt; 0: without a wait; waitsForTurn: it still waits
 }
 
 const waitsForTurn = -1
@@ -38,14 +38,14 @@ func WithHandover(ctx context.Context) context.Context {
 }
 
 // AwaitTurn records that the message waits for a connection that other messages use. BeginTurn
-// records that it has got one. A provider that calls neither takes each message at once.
+// records that it has got one. A provider that calls neither accepts each message at once.
 func AwaitTurn(ctx context.Context) {
 	if a, ok := ctx.Value(attemptKey{}).(*attempt); ok {
 		a.turn.Store(waitsForTurn)
 	}
 }
 
-// BeginTurn ends what AwaitTurn began.
+// BeginTurn records that the message has got a connection; see AwaitTurn.
 func BeginTurn(ctx context.Context) {
 	if a, ok := ctx.Value(attemptKey{}).(*attempt); ok {
 		a.turn.Store(max(1, int64(time.Since(a.madeAt))))
@@ -65,7 +65,8 @@ func TurnBegan(ctx context.Context) (at time.Time, began bool) {
 
 // SetHandover records whether the provider may have received the message of the attempt: with SMTP
 // once the first byte of the final dot has left, with an HTTP API once the first byte of the
-// request has left. An attempt that panics returns no result, but HandedOver then still tells.
+// request has left. If an attempt panics, it returns no result, but HandedOver still returns what
+// was recorded.
 func SetHandover(ctx context.Context, may bool) {
 	if a, ok := ctx.Value(attemptKey{}).(*attempt); ok {
 		a.handedOver.Store(may)

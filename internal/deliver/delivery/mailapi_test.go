@@ -148,8 +148,8 @@ func TestMailAPIUnknown(t *testing.T) {
 	})
 }
 
-// Without an answer within the time of a request, the outcome is unknown. It is known after a dial
-// that ends with ctx, or a handshake that fails.
+// Without an answer within the time of a request, the outcome is unknown. If the dial ends with
+// ctx, or if the handshake fails, the mail was certainly not accepted.
 func TestMailAPITimes(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *mailapitest.Server) {
 		s.Script(mailapitest.Stalls)

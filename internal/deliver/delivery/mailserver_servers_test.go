@@ -21,8 +21,8 @@ import (
 	"sendcode/internal/kit/servertest"
 )
 
-// TestServersInOrder: the next server gets a message only if the message was certainly not accepted
-// and may go to another server.
+// The next server gets a message only if the message was certainly not accepted and may go to
+// another server.
 func TestServersInOrder(t *testing.T) {
 	for name, c := range map[string]struct {
 		rule          smtptest.Rule
@@ -80,8 +80,8 @@ func TestServersInOrder(t *testing.T) {
 	}
 }
 
-// A server without SMTPUTF8 cannot accept a non-ASCII local part, but others may. So the mail goes
-// to another server, waits for another server, or is rejected if all refuse it.
+// A server without SMTPUTF8 cannot accept a non-ASCII local part, but another server may. So the
+// mail goes to another server, waits for another server, or is rejected if all servers refuse it.
 func TestServersWithoutSMTPUTF8(t *testing.T) {
 	without, defers := smtptest.Script{Extensions: []string{"8BITMIME"}},
 		smtptest.Misbehaving(smtptest.Rule{Stage: smtptest.Rcpt, Reply: "451 4.7.1 later"})
@@ -114,8 +114,8 @@ func TestServersWithoutSMTPUTF8(t *testing.T) {
 	}
 }
 
-// Two servers with the same host count as two: a resend tries the server that took the first mail
-// last.
+// Two servers with the same host count as two servers: a resend goes to the server that did not
+// accept the first mail.
 func TestServersOfOneHost(t *testing.T) {
 	first, second := smtptest.New(t, smtptest.Script{}), smtptest.New(t, smtptest.Script{})
 	port := func(n int) func(*smtp.Config) { return func(c *smtp.Config) { c.Port = n } }
@@ -144,9 +144,9 @@ func TestServersOfAResend(t *testing.T) {
 	})
 }
 
-// The second server, which a resend prefers, is silent, or the first one is. A mail waits 5 s for a
-// silent server, and a resend tries the server first only while its last mail did not fail. If both
-// are slow, the last server gets all the time.
+// Of two servers, the first one is silent, or the second one, which a resend prefers. A mail waits
+// 5 s for a silent server. A resend prefers the second server only while that server's last mail
+// did not fail. If both servers are slow, a mail waits for the last one without this limit.
 func TestASilentServerBesideAnother(t *testing.T) {
 	silent := func(stage smtptest.Stage) smtptest.Script {
 		return smtptest.Misbehaving(smtptest.Rule{Stage: stage, Stall: true})
@@ -194,7 +194,7 @@ func pair(t *testing.T, first, second smtptest.Script) (mailserver.Servers, *smt
 }
 
 // post sends n mails, the first with the given number, from as many goroutines as an outbox has,
-// and gives the failures.
+// and returns the failures.
 func post(t *testing.T, servers mailserver.Servers, first, n int) []error {
 	t.Helper()
 	outcomes := make([]error, n)
@@ -211,7 +211,7 @@ func post(t *testing.T, servers mailserver.Servers, first, n int) []error {
 	return slices.DeleteFunc(outcomes, func(err error) bool { return err == nil })
 }
 
-// TestDeadServerCostsFewMailsTheirTime: its dial timeout is not paid by each mail.
+// Only a few mails wait for the dial timeout of a dead server.
 func TestDeadServerCostsFewMailsTheirTime(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		var dials atomic.Int32
@@ -234,8 +234,8 @@ func TestDeadServerCostsFewMailsTheirTime(t *testing.T) {
 	})
 }
 
-// TestOneMailTriesAServerSetAside: once in five seconds, and when it gets through the order is the
-// old one.
+// A server that is set aside gets one mail in five seconds. When such a mail is accepted, the
+// servers have their old order again.
 func TestOneMailTriesAServerSetAside(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		servers, first, second := pair(t,
@@ -272,8 +272,8 @@ func TestOneMailTriesAServerSetAside(t *testing.T) {
 	})
 }
 
-// TestEveryServerSetAside: mails fail at once, and Temporary. If the only server is being tried,
-// mails that come meanwhile wait for the result.
+// While every server is set aside, mails fail at once with a Temporary error. While a mail is tried
+// at the only server, later mails wait for its outcome.
 func TestEveryServerSetAside(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		server := smtptest.New(t, smtptest.Misbehaving(smtptest.Rule{Stage: smtptest.Greet, Reply: "421 4.3.2 busy", Close: true}))
@@ -299,14 +299,14 @@ func TestEveryServerSetAside(t *testing.T) {
 		if failures := post(t, servers, 33, 16); len(failures) != 0 {
 			t.Errorf("%d mails failed though the server is back: %v", len(failures), failures[0])
 		}
-		if took := time.Since(began); took != 4*time.Second { // one tries, then 4, 5 and 6 at once
+		if took := time.Since(began); took != 4*time.Second { // one mail is tried, then 4, 5 and 6 at once
 			t.Errorf("16 mails took %v", took)
 		}
 		smtptest.AllOnce(t, 16, server)
 	})
 }
 
-// inTenSeconds gives every answer late.
+// inTenSeconds returns a script that delays every answer by ten seconds.
 func inTenSeconds() (s smtptest.Script) {
 	for _, stage := range []smtptest.Stage{smtptest.Greet, smtptest.Hello, smtptest.Mail, smtptest.Rcpt, smtptest.Data, smtptest.Dot} {
 		s.Rules = append(s.Rules, smtptest.Rule{Stage: stage, Delay: 10 * time.Second})
@@ -314,7 +314,7 @@ func inTenSeconds() (s smtptest.Script) {
 	return s
 }
 
-// TestPaceWithOneSlowServer: one slow server doesn't reduce the pace below that of the other.
+// One slow server doesn't reduce the pace below that of the other server.
 func TestPaceWithOneSlowServer(t *testing.T) {
 	const mails, alone = 300, 300 / 4 * 100 * time.Millisecond // over four connections
 	for name, slow := range map[string]smtptest.Script{
@@ -338,7 +338,7 @@ func TestPaceWithOneSlowServer(t *testing.T) {
 	}
 }
 
-// TestSlowButAlone: slowness is held against a server only while another one is up.
+// Slowness counts against a server only while another server is up.
 func TestSlowButAlone(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		slow := smtptest.New(t, inTenSeconds())
@@ -350,8 +350,7 @@ func TestSlowButAlone(t *testing.T) {
 	})
 }
 
-// TestSlowOneAfterTheOther: an answer that comes at last does not undo what was held against the
-// server.
+// A late answer does not undo the fault that was already counted against the server.
 func TestSlowOneAfterTheOther(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		servers, first, second := pair(t,
@@ -365,9 +364,8 @@ func TestSlowOneAfterTheOther(t *testing.T) {
 	})
 }
 
-// TestWhatIsHeldAgainstAServer: a server's own faults count against it, but not failures that a
-// message, its recipient or our own haste causes. The replies of Microsoft in docs/mail-servers.md
-// count against it, too.
+// A server's own faults count against it, but not failures that a message, its recipient or this
+// service causes. The replies of Microsoft in docs/mail-servers.md count against a server, too.
 func TestWhatIsHeldAgainstAServer(t *testing.T) {
 	before := []string{delivery.StageDial, delivery.StageTLS, delivery.StageHello, delivery.StageAuth, delivery.StageMail}
 	after := []string{delivery.StageRcpt, delivery.StageData, delivery.StageDot}
@@ -423,8 +421,8 @@ func TestWhatIsHeldAgainstAServer(t *testing.T) {
 	check(&delivery.Error{Class: delivery.Rejected, Stage: delivery.StagePrepare, About: delivery.AboutUs}, delivery.ErrHealthUnknown)
 }
 
-// A panic in the one attempt at a server that was set aside keeps neither the attempt nor the
-// connection.
+// If the one attempt at a server that was set aside panics, another attempt may follow, and the
+// connection is free again.
 func TestAnAttemptThatPanicsHoldsNothing(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		servers, first, _ := pair(t, smtptest.Misbehaving(smtptest.Rule{Stage: smtptest.Greet, Times: 3, Close: true}), smtptest.Script{})

@@ -61,7 +61,8 @@ func TestParseURLs(t *testing.T) {
 	}
 }
 
-// A warning names the risk of a URL's port, and of the end of password logins at Microsoft.
+// A hint warns of a port that does not fit the encryption, and of the end of password logins at
+// Microsoft.
 func TestHints(t *testing.T) {
 	for url, says := range map[string]string{
 		"smtp://u:p@mail.example:465": "smtps://", "smtps://mail.example:587": "smtp://", "smtp://u:p@mail.example": "",
@@ -103,9 +104,9 @@ func TestConfigKeepsItsPassword(t *testing.T) {
 	}
 }
 
-// TestFailoverBetweenKinds: within one Send, from a closed port of SMTP to a provider, and from a
-// provider to SMTP where the mail was certainly not accepted. What may have been accepted goes to
-// no other server.
+// Within one Send, a mail goes from a closed port of SMTP to a provider, and from a provider to
+// SMTP if the mail was certainly not accepted. A mail that may have been accepted goes to no other
+// server.
 func TestFailoverBetweenKinds(t *testing.T) {
 	api, relay := mailapitest.Start(t), smtptest.Start(t, smtptest.Script{})
 	closed := fmt.Sprint("smtp://127.0.0.1:", servertest.FreePort(t))

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// Meaning of the words of a refusal.
+// Meaning is the meaning of the words of a refusal.
 type Meaning string
 
 const (
@@ -64,9 +64,9 @@ var (
 // anAddress stands for an address that was left out.
 const anAddress = "rcpt"
 
-// Tables of phrases, without accents and punctuation, because plainWords removes both from a reply.
-// "*" stands for any ending of a word. Chinese and Japanese have no blanks between words, so their
-// phrases match anywhere.
+// These are tables of phrases, without accents and punctuation, because plainWords removes both
+// from a reply. "*" stands for any ending of a word. Chinese and Japanese have no blanks between
+// words, so their phrases match anywhere.
 var (
 	// noReasons are removed first. They sound like another reason or a missing mailbox but mean
 	// neither, such as the name of a list of recipients, or Exchange Online's "access denied" for
@@ -114,7 +114,7 @@ var (
 	// weakReasons give way to a phrase for a missing mailbox.
 	weakReasons = phrases("拒绝, 拒絕, 拒收, 拒否")
 
-	// missing means without a noun that the mailbox doesn't exist.
+	// missing has phrases that say without a noun that the mailbox doesn't exist.
 	missing = phrases("no longer valid, no longer exists, no longer exist, no longer in use, no longer here, no longer with, no longer employed, " +
 		"no longer on server, no longer works, no mailbox found, no mailbox here, no user found, no user here, no account found, no account here, by that name, not our customer, unrouteable*, unroutable*, no such address, no such domain, unknown domain, " +
 		"recipientnotfound, recipnotfound, exrecipnotfound, usernotfound, nosuchuser, invalidrecipient, userunknown, " +
@@ -195,7 +195,7 @@ func containsPair(text string, first, then []string, gap int) bool {
 	return false
 }
 
-// cutAfter returns the text from the word after a phrase on.
+// cutAfter returns the text from the first word after a phrase.
 func cutAfter(text, phrase string) (rest string, found bool) {
 	_, rest, found = strings.Cut(text, phrase)
 	if found && !strings.HasSuffix(phrase, " ") {

@@ -4,8 +4,8 @@
 // server, [sendcode/internal/deliver/delivery/mailbox] receives mails on the same machine. Package
 // sms sends text messages.
 //
-// What mails with the same [Mail].Form share is encoded once. The recipient, the ID, the date and
-// the code are written into each mail.
+// The parts that mails with the same [Mail].Form share are encoded once. The recipient, the ID, the
+// date and the code are written into each mail.
 package delivery
 
 import (
@@ -45,8 +45,8 @@ type Mail struct {
 	// recipient.
 	Stranger bool
 	// Used has the names of the servers that earlier mails with the same code used, as in
-	// Result.Provider. Other servers that work are tried before them. Took has the names of those
-	// that accepted a mail.
+	// Result.Provider. Other servers that work are tried before them. Took has the names of the
+	// servers in Used that accepted a mail.
 	Used, Took []string
 }
 
@@ -143,6 +143,6 @@ func isASCII(s string) bool {
 const ReservedConns = 2
 
 // ShareOfStrangers returns how many of n workers or connections strangers' messages may use, if the
-// others should stay free: half of them or all but the reserved ones, whichever is more, but at
-// least one.
+// rest should stay free: half of them or all but the reserved ones, whichever is more, but at least
+// one.
 func ShareOfStrangers(n, reserved int) int { return max(1, n/2, n-reserved) }

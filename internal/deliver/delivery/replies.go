@@ -121,8 +121,8 @@ var replies = []replyRow{
 	{"", "", "", "", Temporary, AboutServer, 0},
 }
 
-// ErrorByReply returns the error of a stage of the SMTP dialogue. status 0: there was no readable
-// reply.
+// ErrorByReply returns the error of a stage of the SMTP dialogue. status is 0 if there was no
+// readable reply.
 func ErrorByReply(stage string, status int, code string, says Meaning) *Error {
 	row := rowOfReply(stage, status, code, says)
 	return &Error{

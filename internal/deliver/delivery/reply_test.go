@@ -50,7 +50,7 @@ var realReplies = map[string]string{
 	"rejected - https://community.mimecast.com/docs/DOC-1369#554 [MEzW1pVEMaCEMFpE1_Vu]": "rejected … https://community.mimecast.com/docs/DOC-1369#554 …",
 	"#5.1.0 Address rejected. the sending MTA's poor reputation":                         "#5.1.0 Address rejected. the sending MTA's poor reputation",
 	"rule BSF_SC0_SA085 (S77719) AS780090":                                               "rule BSF_SC0_SA085 (S77719) AS780090",
-	// what could hide a person
+	// texts that could contain a recipient, a code or a login
 	"see https://example.com/u/QW5hLk1hcmlhK05ld3NAZXhhbXBsZS5vcmc/x":                                         "see https://example.com/u/…/x",
 	"see https://example.com/abcdefghijklmnopqrstuvwxy/x1y2z3w4v/short1":                                      "see https://example.com/…/…/short1",
 	"see https://example.com/5d41402abc4b2a76b9719d911017c592":                                                "see https://example.com/…",
@@ -83,8 +83,8 @@ func TestRedactReply(t *testing.T) {
 	}
 }
 
-// No identifier of a provider, and no form of one, tells a code, whole or in two groups, or a
-// recipient.
+// RedactReply shows no code, whole or in two groups, and no recipient in any form of a provider's
+// identifier.
 func TestRedactReplyKeepsNoCodeInAnIdentifier(t *testing.T) {
 	forms := strings.Split(`{c}|AS({c})|AS{c}|S{c}|BL-{c}|#{c}|[{c}]|DT:{c}|{c}:DT|OFR_{c}|OFR{c}_104|BSF_SA_{c}|#5.1.{c}|{a} {b}|({a}) ({b})|`+
 		`550 {a} {b}|{a}-{b}|{a}:{b}|{n}:{n}|DT:{n}|{n}|#{n}|https://mail.ru/id?c={c}|https://x.mimecast.com/docs#{c}|https://x.example.com/{c}|`+

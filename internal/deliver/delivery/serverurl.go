@@ -7,7 +7,8 @@ import (
 	"strings"
 )
 
-// ParseServerURL accepts these schemes. Errors never quote the URL, which contains the password.
+// ParseServerURL parses the URL of a mail server with one of these schemes. Errors never quote the
+// URL, which contains the password.
 func ParseServerURL(text string, schemes ...string) (*url.URL, error) {
 	u, err := url.Parse(text)
 	switch {

@@ -7,7 +7,7 @@ import (
 )
 
 // These are encoded words (RFC 2047 section 2) and their greatest lengths in characters. The first
-// word of a header is shorter, so that it fits on a line behind the header's name.
+// word of a header is shorter, so that it fits on a line after the header's name.
 const (
 	maxEncodedWord      = 75
 	maxFirstEncodedWord = 60
@@ -43,8 +43,8 @@ func formatFrom(from *mail.Address) string {
 	return encodeHeader(from.Name) + " <" + from.Address + ">"
 }
 
-// encodeRune returns the encoding Q (RFC 2047 section 5). It leaves placeholders alone, and the
-// letters, digits and hyphens that may stand unencoded in names and in subjects.
+// encodeRune returns the encoding Q (RFC 2047 section 5). Placeholders stay unchanged, and so do
+// the letters, digits and hyphens that may be unencoded in names and in subjects.
 func encodeRune(r rune) string {
 	switch {
 	case r == ' ':

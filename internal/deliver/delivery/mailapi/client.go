@@ -46,7 +46,7 @@ func (c *Client) MaxConns() int { return cap(c.slots) }
 // ConnLimit returns MaxConns.
 func (c *Client) ConnLimit() int { return cap(c.slots) }
 
-// LoginProblem returns nil: a key is always there.
+// LoginProblem returns nil, because the client always has its key.
 func (c *Client) LoginProblem() (since time.Time, why error) { return time.Time{}, nil }
 
 // ConnCounts returns how many requests are in progress, and how many mails have had to wait for a

@@ -68,7 +68,7 @@ func readAnswer(a providerhttp.Response) (accepted bool, code, words string) {
 // These are the meanings of a code for a mail that was not accepted.
 var (
 	meansRejected = providerhttp.Meaning{Class: delivery.Rejected, About: delivery.AboutMessage}
-	// our key, sender or request: another server may do better
+	// The fault is in our key, sender or request, so another server may accept the mail.
 	meansAccount = providerhttp.Meaning{Class: delivery.Temporary, About: delivery.AboutAccount}
 	meansPace    = providerhttp.Meaning{Class: delivery.Temporary, About: delivery.AboutPace}
 	meansUnknown = providerhttp.Meaning{Class: delivery.Unknown} // the mail may have been accepted
@@ -81,7 +81,8 @@ var codeMeanings = map[string]providerhttp.Meaning{
 	"invalid_idempotent_request":     meansUnknown, // an earlier request had this key, and may have been accepted
 	"concurrent_idempotent_requests": meansUnknown,
 
-	// as their status says, but also with a 200; validation_error has several
+	// These mean what their status says, but may also come with status 200. The meaning of
+	// validation_error depends on the status, so it is not in this table.
 	"missing_required_field": meansRejected,
 	"invalid_parameter":      meansRejected,
 	"missing_api_key":        meansAccount,

@@ -23,7 +23,7 @@ type Config struct {
 	Port     int    // by default 443, or 80 in the clear
 	Username string // none
 	Password string // the API key
-	// Cleartext speaks HTTP without TLS, on loopback alone.
+	// Cleartext means HTTP without TLS, which is allowed only on loopback.
 	Cleartext bool
 	// RootCAs are the authorities that may have issued the server's certificate. If RootCAs is nil,
 	// the authorities of the system are used.

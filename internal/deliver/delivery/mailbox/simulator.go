@@ -10,9 +10,9 @@ import (
 	"sendcode/internal/deliver/delivery"
 )
 
-// The local parts of recipients at [delivery.SimulatorDomain] for which the mailbox simulates an
-// outcome. With these outcomes, a developer can see every state of a front end. An address with a
-// tag, such as bounce+7@simulator.test, is a separate recipient with its own quota.
+// These are the local parts of recipients at [delivery.SimulatorDomain] for which the mailbox
+// simulates an outcome. With these outcomes, a developer can see every state of a front end. An
+// address with a tag, such as bounce+7@simulator.test, is a separate recipient with its own quota.
 const (
 	bounceLocalPart  = "bounce"  // there is no such mailbox: the send fails and is refunded
 	slowLocalPart    = "slow"    // the mail arrives after eight seconds

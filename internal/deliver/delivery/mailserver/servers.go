@@ -110,9 +110,9 @@ const (
 	slowAfter = 5 * time.Second
 	// maxConnWait is how long a mail waits for a connection to a server if another server is up.
 	maxConnWait = time.Second
-	// crowdedConnWait is how long another mail than a stranger's waits there while strangers' mails
-	// have connections. These may be held, and before the server first refuses a connection, they
-	// may be more than their share.
+	// crowdedConnWait is how long a mail waits there if it is not a stranger's and strangers' mails
+	// have connections. Strangers' mails may be held, and before the server first refuses a
+	// connection, they may have more connections than their share.
 	crowdedConnWait = 20 * time.Millisecond
 	// unlimitedWait is how long a mail waits for a connection if no other server is up.
 	unlimitedWait time.Duration = math.MaxInt64

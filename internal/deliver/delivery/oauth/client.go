@@ -87,8 +87,8 @@ func ParseAccount(text []byte) (*Account, error) {
 	return a, nil
 }
 
-// otherCredentials are the types of Google's other files of credentials, with what each has and
-// what to do. Such a file signs nothing for a mailbox.
+// otherCredentials are the types of Google's other files of credentials, each with its content and
+// with advice. No key in such a file can sign for a mailbox.
 var otherCredentials = map[string]string{
 	"authorized_user":                  "a person's login, of gcloud auth application-default login: make a key of a service account",
 	"external_account":                 "a workload identity: use command, with a program that prints its token",
@@ -106,7 +106,7 @@ func hasClient(text []byte) bool {
 // GoogleScope is the only scope with which Google's mail server accepts a token.
 const GoogleScope = "https://mail.google.com/"
 
-// Of Microsoft 365.
+// These are scopes, codes and texts for Microsoft 365.
 const (
 	MicrosoftScope = "https://outlook.office365.com/.default"
 	microsoftAPI   = "outlook.office" // a part of every scope for Microsoft's mail servers
@@ -231,8 +231,8 @@ func withReadableLife(body []byte) []byte {
 	return readable
 }
 
-// lifeIn returns the seconds in a field expires_in, at most those of maxLife; 0 if there is none
-// that can be read.
+// lifeIn returns the seconds in a field expires_in, at most those of maxLife, or 0 if the field
+// can't be read.
 func lifeIn(field json.RawMessage) int64 {
 	text := strings.Trim(string(field), "\" ")
 	seconds, err := strconv.ParseFloat(text, 64)
@@ -247,7 +247,7 @@ func lifeIn(field json.RawMessage) int64 {
 
 var byteOrderMark = []byte("\ufeff")
 
-// ask asks the token server.
+// ask requests a token from the token server.
 func (c Client) ask(ctx context.Context, client *providerhttp.Client) (*oauth2.Token, error) {
 	w := &wire{ctx: ctx, client: client}
 	stay := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }

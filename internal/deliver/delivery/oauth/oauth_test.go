@@ -80,8 +80,8 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// bubble runs a test in virtual time, with a server and a started source. said has what Start
-// reports.
+// bubble runs a test in virtual time, with a server and a started source. said returns what Start
+// has reported.
 func bubble(t *testing.T, test func(t *testing.T, server *oauthtest.Server, source *oauth.Source, said func() string),
 	answers ...oauthtest.Answer,
 ) {
@@ -132,8 +132,8 @@ func expectToken(t *testing.T, source *oauth.Source, want string) {
 	}
 }
 
-// A token of 60 s is renewed after 48 s, by one request. Meanwhile the old one serves, without a
-// wait.
+// A token of 60 s is renewed after 48 s, by one request. Meanwhile, callers get the old token
+// without a wait.
 func TestRenewal(t *testing.T) {
 	second := oauthtest.Gives("second", 60)
 	second.After = 5 * time.Second
@@ -159,8 +159,8 @@ func TestRenewal(t *testing.T) {
 	}, oauthtest.Gives("first", 60), second)
 }
 
-// If a server does not answer, or refuses, the old token is used until its end. Then a call fails
-// sleepUntil once and says why. The next token comes within 20 s of the server's return.
+// If a server does not answer, or refuses, the old token is used until it expires. Then a call
+// fails at once and says why. The next token comes within 20 s after the server works again.
 func TestOutage(t *testing.T) {
 	for name, c := range map[string]struct {
 		answer oauthtest.Answer
@@ -213,7 +213,7 @@ func TestFirstRequestIsBounded(t *testing.T) {
 	}, oauthtest.Hangs)
 }
 
-// Tokens of a second do not burden the token server.
+// Tokens that are valid for one second do not cause a request each second.
 func TestShortestLife(t *testing.T) {
 	bubble(t, func(t *testing.T, server *oauthtest.Server, _ *oauth.Source, _ func() string) {
 		sleepUntil(time.Now(), 9*time.Second)
@@ -221,7 +221,8 @@ func TestShortestLife(t *testing.T) {
 	}, oauthtest.Gives("x", 1))
 }
 
-// A mail server's refusals renew a token once until its time is up, however many there are.
+// However often a mail server refuses a token, the token is renewed only once before its planned
+// renewal.
 func TestRefusedTokens(t *testing.T) {
 	bubble(t, func(t *testing.T, server *oauthtest.Server, source *oauth.Source, _ func() string) {
 		began := time.Now()
@@ -328,8 +329,8 @@ func TestLocalTokens(t *testing.T) {
 	}
 }
 
-// Tests the errors about the file of a service account; none quotes a part of the file. A byte
-// order mark is no error.
+// Each mistake in the file of a service account gives an error that quotes no part of the file. A
+// byte order mark is no mistake.
 func TestParseAccount(t *testing.T) {
 	right := oauthtest.Account("https://x.example/token")
 	if _, err := oauth.ParseAccount([]byte("\ufeff" + right)); err != nil {
@@ -368,8 +369,7 @@ func TestCommandEnds(t *testing.T) {
 	}
 }
 
-// A command that has ended leaves nothing behind: no process has the other end of a pipe of its
-// child.
+// A command that has ended leaves no process behind: the pipe that its child had open is closed.
 func TestCommandLeavesNothing(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "pipe")
 	servertest.OK(t, syscall.Mkfifo(path, 0o600))

@@ -9,7 +9,7 @@ import "time"
 // It begins with `begin` connections. Beyond the number that has worked so far, it allows a
 // connection only while fewer than maxTrials open connections are unproven. If the server says that
 // there are too many connections or mails of this service, the limit is the number of the other
-// open connections for growAfterRefusal, and is then tried again with one more; see held.
+// open connections for growAfterRefusal. After that time, one more connection is tried; see held.
 type connLimit struct {
 	least, begin, most int
 
@@ -97,7 +97,7 @@ func (l *connLimit) opened(took time.Duration, now time.Time) {
 	l.alive, l.slowest = now, max(l.slowest, took)
 }
 
-// accepted notes that a connection has become proven; n already says so.
+// accepted notes that a connection has become proven; n already counts it as proven.
 func (l *connLimit) accepted(n connCounts) {
 	if l.refusesAll {
 		l.worked, l.refused, l.refusesAll = l.begin, time.Time{}, false
@@ -106,12 +106,13 @@ func (l *connLimit) accepted(n connCounts) {
 }
 
 // connRefused notes that the server refused a connection, which n still counts. The limit is then
-// the number of the others. If there are any, connRefused returns true, because the mail can be
-// sent over one of them. If there are none, the limit is one until the server has accepted a mail.
+// the number of the other connections. If there are any, connRefused returns true, because the mail
+// can be sent over one of them. If there are none, the limit is one until the server has accepted a
+// mail.
 //
 // A refusal is silent if the server did not reply. A silent refusal sets a limit only if there are
-// others and the server accepted a mail or a connection within the last aliveFor; otherwise the
-// result is false.
+// other connections and the server accepted a mail or a connection within the last aliveFor.
+// Otherwise the result is false.
 func (l *connLimit) connRefused(n connCounts, silent bool, now time.Time) (othersWork bool) {
 	others := n.total() - 1
 	if silent && (others == 0 || now.Sub(l.alive) >= aliveFor) {
@@ -124,8 +125,9 @@ func (l *connLimit) connRefused(n connCounts, silent bool, now time.Time) (other
 
 // mailRefused notes that the server refused a mail with a reply that may mean too many connections
 // or mails (delivery.Error.Crowded). If more than `least` connections are open, the limit is the
-// number of the others, and the caller closes its connection. Unlike the limit of connRefused, this
-// one is never below `least`, because the server refused a mail and not the connection.
+// number of the other connections, and the caller closes its connection. Unlike the limit of
+// connRefused, this limit is never below `least`, because the server refused a mail and not the
+// connection.
 func (l *connLimit) mailRefused(n connCounts, now time.Time) (closes bool) {
 	if n.open <= l.least {
 		return false
@@ -141,8 +143,8 @@ func (l *connLimit) backlogEnded(n connCounts, now time.Time) {
 	}
 }
 
-// isSilent reports whether the server may be refusing one more connection by not replying, which
-// has waited this long: other connections work, and none took half as long to open.
+// isSilent reports whether a server that has not replied to a new connection for this long may be
+// refusing it. That is so if other connections work, and none took half as long to open.
 func (l *connLimit) isSilent(n connCounts, waited time.Duration, now time.Time) bool {
 	return n.open > n.unproven && now.Sub(l.alive) < aliveFor && waited >= 2*l.slowest
 }

@@ -149,7 +149,7 @@ func TestConnLimitLearnsFromAnswers(t *testing.T) {
 	}
 }
 
-// The mail of a refused connection goes over another one only if there is one.
+// The mail of a refused connection goes over another connection only if there is one.
 func TestConnLimitSaysWhetherOthersWork(t *testing.T) {
 	now := time.Now()
 	for _, c := range []struct {
@@ -173,14 +173,14 @@ func TestConnLimitSaysWhetherOthersWork(t *testing.T) {
 	}
 }
 
-// A new connection that waits twice as long as the slowest before may be refused in silence, while
-// others work.
+// If a new connection waits twice as long as the slowest earlier one, the server may be refusing it
+// silently, while others work.
 func TestConnLimitNoticesSilence(t *testing.T) {
 	now := time.Now()
 	for _, c := range []struct {
 		n      connCounts
 		waited time.Duration
-		since  time.Duration // the server's last sign of life
+		since  time.Duration // time since the server last accepted a connection
 		want   bool
 	}{
 		{n: connCounts{open: 2, unproven: 1}, waited: 6 * time.Second, want: true},
@@ -201,7 +201,8 @@ func TestConnLimitNoticesSilence(t *testing.T) {
 	servertest.Same(t, "the first failed", l.isSilent(n, 0, now.Add(shortTimeout)), false)
 }
 
-// A pool that begins with one connection was not reduced to it by a short fault.
+// If a pool begins with one connection, no short fault has caused its limit of one, so this limit
+// lasts as long as any other.
 func TestConnLimitThatBeganWithOne(t *testing.T) {
 	start := time.Now()
 	l := newConnLimit(1, 1, 9)

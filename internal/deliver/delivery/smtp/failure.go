@@ -97,9 +97,9 @@ func refusesSilently(fail *delivery.Error) bool {
 	return false
 }
 
-// blameRecipient sets About to AboutRecipient where a failure is due to the recipient, although the
-// reply alone says otherwise. used is the mail's failure over a kept connection, after which it was
-// offered over a fresh one; nil: none.
+// blameRecipient sets About to AboutRecipient if a failure is due to the recipient, although the
+// reply alone says otherwise. used is the mail's earlier failure over a kept connection, if the
+// mail was then offered over a fresh connection; otherwise nil.
 func blameRecipient(fail, used *delivery.Error, stranger bool) {
 	if endedBoth(used, fail) || stranger && dependsOnRecipient(fail) {
 		fail.About, fail.Crowded = delivery.AboutRecipient, false

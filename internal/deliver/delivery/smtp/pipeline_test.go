@@ -30,8 +30,8 @@ func TestWritesOfAMail(t *testing.T) {
 }
 
 // The first refusal decides. After RSET, the connection serves the next mail, unless the server
-// left, rejects RSET, or asked for the content in spite of the refusal. In that last case it gets
-// neither content nor dot.
+// closed it, rejects RSET, or asked for the content in spite of the refusal. In that last case, the
+// server gets neither content nor dot.
 func TestRefusals(t *testing.T) {
 	at := func(stage smtptest.Stage, reply string) smtptest.Rule {
 		return smtptest.Rule{Stage: stage, Times: 1, Reply: reply}
@@ -108,8 +108,8 @@ func TestRepliesWithoutText(t *testing.T) {
 }
 
 // If anything fails on a kept connection before 354, the mail is sent once more over a new
-// connection. It is not sent again if the new connection fails too, nor once the server has
-// answered 354 or a complete refusal.
+// connection. It is not sent again if the new connection fails too, or if the server has answered
+// 354 or a complete refusal.
 func TestKeptConnectionThatFails(t *testing.T) {
 	sent := outcome{}
 	notSent := func(stage string) outcome { return outcome{Class: delivery.Temporary, Stage: stage} }
@@ -180,7 +180,7 @@ func TestKeptConnectionThatFails(t *testing.T) {
 }
 
 // The client waits 5 s for the first reply on a kept connection. Then the mail goes over a fresh
-// one. Later replies, and those on a fresh connection, may be slower.
+// connection. Later replies, and those on a fresh connection, may be slower.
 func TestKeptConnectionThatGoesDark(t *testing.T) {
 	refused := smtptest.Rule{Stage: smtptest.Rcpt, Times: 1, Reply: "450 4.2.1 busy"}
 	for name, c := range map[string]struct {

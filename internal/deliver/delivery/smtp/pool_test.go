@@ -48,7 +48,8 @@ func TestIdleConnectionIsClosedByTime(t *testing.T) {
 	})
 }
 
-// Only the connection's place waits for an answer to QUIT, and only for a short time.
+// A mail does not wait for the answer to its connection's QUIT. Only the connection's place is kept
+// until then, and only for a short time.
 func TestQuitThatIsNotAnswered(t *testing.T) {
 	for name, rule := range map[string]smtptest.Rule{
 		"stalls": {Stage: smtptest.Quit, Stall: true}, "refused": {Stage: smtptest.Quit, Reply: "500 no"},
@@ -248,7 +249,7 @@ func TestManySendersAtOnce(t *testing.T) {
 // A server with a limit on connections refuses those beyond the limit, at any step of their first
 // mail. The mails of these connections go over the others. One more connection is tried after 10
 // minutes at the earliest, and the server is not set aside. If the server accepts that connection,
-// their number grows as usual in the same backlog.
+// the number of connections grows as usual in the same backlog.
 func TestServerLimitsConnections(t *testing.T) {
 	const busy = "421 4.3.2 too many connections"
 	for name, c := range map[string]struct {
@@ -295,9 +296,9 @@ func TestServerLimitsConnections(t *testing.T) {
 }
 
 // If a server accepts all connections, a backlog gets up to 20 connections. At most two connections
-// are opened at a time, and the next one only after another has served a mail. If the server
-// answers on one of these that we send too much, the connection is closed, its mail is postponed,
-// and for 10 minutes no connection is added. The four connections without a backlog stay.
+// are opened at a time, and the next one only after another has served a mail. If the server says
+// on a new connection that we send too much, the connection is closed, its mail is postponed, and
+// for 10 minutes no connection is added. The four connections that need no backlog stay.
 func TestConnectionsFollowTheServer(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		server, s := inBubble(t, takes300ms)
@@ -342,8 +343,8 @@ func TestConnectionsFollowTheServer(t *testing.T) {
 	})
 }
 
-// If a server ends the connection at one recipient only, it is not set aside for the others, and
-// gets the same number of connections.
+// If a server ends the connection at one recipient only, it is not set aside for other recipients,
+// and gets the same number of connections.
 func TestA421ToOneRecipient(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		server, s := inBubble(t, smtptest.Script{}, between(1, 20))
@@ -375,7 +376,7 @@ func TestALoginThatEnds(t *testing.T) {
 	})
 }
 
-// A slow mail on a further connection does not keep another mail from opening one.
+// A slow mail on a further connection does not prevent another mail from opening one.
 func TestASlowTrialKeepsNoMailWaiting(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		server, s := inBubble(t, takes300ms)
@@ -410,7 +411,7 @@ func TestServerLimitsConnectionsOfTwo(t *testing.T) {
 	})
 }
 
-// If refusals leave one of several connections, another one is tried a minute later.
+// If refusals leave only one of several connections, another connection is tried a minute later.
 func TestPoolGrowsAfterRefusals(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		busy := smtptest.Rule{Stage: smtptest.Greet, Over: 1, Reply: "421 4.3.2 too many connections", Close: true}
@@ -427,8 +428,8 @@ func TestPoolGrowsAfterRefusals(t *testing.T) {
 	})
 }
 
-// The same holds on a real socket. Each mail with a connection waits until a connection was
-// refused.
+// A server's limit on connections is also noticed with real sockets. Each mail with a connection
+// waits until a connection was refused.
 func TestServerLimitsSockets(t *testing.T) {
 	refused := make(chan struct{})
 	closed := sync.OnceFunc(func() { close(refused) })
@@ -480,7 +481,7 @@ func TestPace(t *testing.T) {
 				time.Sleep(58 * time.Second)
 				gone, cancel := context.WithTimeout(t.Context(), time.Second)
 				defer cancel()
-				for n := range 40 { // mails whose context ends take no place
+				for n := range 40 { // mails whose context ends don't count for the pace
 					mails.Go(func() { _, _ = s.Send(gone, smtptest.Sample(100+n)) })
 				}
 				mails.Wait()

@@ -112,8 +112,8 @@ func TestSendable(t *testing.T) {
 	}
 }
 
-// FuzzHeaders: any message is either rejected before dialling or arrives as one mail, with one
-// sender, one recipient, and each of its headers once.
+// Any message is either rejected before dialling, or arrives as one mail with one sender, one
+// recipient, and each of its headers once.
 func FuzzHeaders(f *testing.F) {
 	f.Add("send-1@codes.example", "Codes <no-reply@codes.example>", recipient, "Your code", "en", "text", "<p>html</p>")
 	f.Add("a@b", "a@b\r\nBcc: c@d", "a@b>\r\nRCPT TO:<c@d", "x\r\n\r\nbody", "e\nn", ".\r\n", "\r\n.\r\n")
@@ -182,7 +182,7 @@ func TestMailsAreNotMixedUp(t *testing.T) {
 			for n := range 25 {
 				m := smtptest.Sample(100*worker + n)
 				m.MessageID = fmt.Sprintf("0199a1b2-c3d4-7e5f-8a6b-%012d@codes.example", 100*worker+n)
-				// Its letters are in no ID and no boundary, which hold random digits.
+				// IDs and boundaries contain random digits, but not these two letters.
 				m.Form, m.Fill = codeForm{}, fmt.Sprintf("Q%06dZ", 100*worker+n)
 				m.To, m.Token = "code-"+m.Fill+"@example.com", "/"+m.Fill
 				if _, err := s.Send(t.Context(), m); err != nil {

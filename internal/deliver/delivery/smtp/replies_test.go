@@ -63,8 +63,8 @@ func TestCauses(t *testing.T) {
 	}
 }
 
-// The client chooses the strongest mechanism, and channel binding only with TLS 1.3, which alone
-// defines it.
+// The client chooses the strongest mechanism. It uses channel binding only with TLS 1.3, because
+// the binding is not defined for older versions.
 func TestStrongestMechanism(t *testing.T) {
 	old, modern := &tls.ConnectionState{Version: tls.VersionTLS12}, &tls.ConnectionState{Version: tls.VersionTLS13}
 	all := "LOGIN PLAIN CRAM-MD5 SCRAM-SHA-1 SCRAM-SHA-1-PLUS SCRAM-SHA-256 SCRAM-SHA-256-PLUS XOAUTH2"
@@ -113,7 +113,8 @@ func TestARefusedConnectionHasNotWorked(t *testing.T) {
 	servertest.Same(t, "have worked", p.limit.worked, 3)
 }
 
-// A stranger chose the recipient, but not our account or our pace at a server.
+// A failure at RCPT or later is due to the recipient that a stranger chose, unless this service is
+// the cause, or after RCPT our account or our pace.
 func TestBlameRecipient(t *testing.T) {
 	about := func(class delivery.ErrorClass, stage string, about delivery.About) *delivery.Error {
 		return &delivery.Error{Class: class, Stage: stage, About: about, Crowded: true}
@@ -141,8 +142,8 @@ func TestBlameRecipient(t *testing.T) {
 	blameRecipient(nil, nil, true)
 }
 
-// A mail that ends two connections at the same step after MAIL does so by its recipient. A known
-// person's other failures stay what the reply says.
+// If a mail ends two connections at the same step after MAIL, its recipient is the cause. For a
+// known person's mail, any other failure is about what the reply says.
 func TestBlameRecipientOfTwoConnections(t *testing.T) {
 	for _, c := range []struct {
 		name        string

@@ -30,7 +30,7 @@ type session struct {
 	private delivery.PrivateData
 	// mails counts the messages tried.
 	mails int
-	// reused: the session was idle, and the server has answered nothing since.
+	// reused is true if the session was idle and the server has not answered since.
 	reused bool
 	// proven is true if the server has answered a mail over this session, and did not refuse the
 	// session as one too many.
@@ -74,7 +74,7 @@ func openSession(ctx context.Context, config Config) (*session, *delivery.Error)
 	return s, fail
 }
 
-// connect is openSession with one try.
+// connect opens a session like openSession, but tries only once.
 func connect(ctx context.Context, config Config) (*session, *delivery.Error) {
 	dialing, done := context.WithTimeout(ctx, dialTimeout)
 	defer done()
@@ -218,7 +218,7 @@ func (s *session) verify(state tls.ConnectionState) error {
 const (
 	dialTimeout    = 10 * time.Second // opening the socket
 	keptTimeout    = 5 * time.Second  // the first step on a kept connection, which the server may have closed unnoticed
-	shortTimeout   = 5 * time.Second  // a step where hasty says so
+	shortTimeout   = 5 * time.Second  // a step for which hasty returns true
 	commandTimeout = 30 * time.Second // any other step with all its round trips, or writing the body
 	dotTimeout     = 10 * time.Minute // the answer to the final dot (RFC 5321 section 4.5.3.2.6)
 	quitTimeout    = time.Second      // QUIT and its reply

@@ -65,7 +65,7 @@ func TestStrangersChooseTheAnswerToRCPT(t *testing.T) {
 						began := time.Now()
 						_, err := s.Send(t.Context(), mail)
 						least := c.lasts
-						if c.servers == 2 && c.lasts > 0 { // beyond the first server's share, it goes to the second one at once
+						if c.servers == 2 && c.lasts > 0 { // a mail beyond the first server's share goes to the second server at once
 							least = silence
 						}
 						if took := time.Since(began); took < least || took > c.lasts+time.Second {
@@ -129,8 +129,8 @@ func TestAMailGivesWay(t *testing.T) {
 	}
 }
 
-// If the server ends the connection at a stranger's recipient, only that connection is lost, and no
-// idle one.
+// If the server ends the connection at a stranger's recipient, only that connection is lost, and
+// all idle connections stay.
 func TestAStrangersRecipientEndsOneConnection(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		server, s := inBubble(t, smtptest.Misbehaving(

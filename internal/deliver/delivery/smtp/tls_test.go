@@ -231,8 +231,8 @@ func TestUnverifiedCertificate(t *testing.T) {
 	}
 }
 
-// A port for TLS from the first byte sends no greeting to a client that begins in the clear. The
-// error names the other scheme, when the whole wait is over.
+// A port for TLS from the first byte sends no greeting to a client that begins in the clear. After
+// the timeout, the error names the other scheme.
 func TestNoGreeting(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		_, s := inBubble(t, smtptest.Script{TLS: smtptest.Implicit}, required)

@@ -40,8 +40,8 @@ func onLoopback(c *smtp.Config) {
 	}
 }
 
-// The rows test what the client sends to which server, what the operator is told, and how many
-// tokens are requested. No error has the token or the user.
+// The rows test what the client sends to which server, what the error says to the operator, and how
+// many tokens are requested. No error contains the token or the user.
 func TestLoginByToken(t *testing.T) {
 	long := oauthtest.JWT(`"SMTP.SendAsApp","` + strings.Repeat("x", 1500) + `"`)
 	without := oauthtest.JWT(`"Mail.Send"`)

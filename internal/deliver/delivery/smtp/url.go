@@ -47,7 +47,7 @@ func ParseURL(text string) (Config, error) {
 // 3,300 mails a second.
 const maxConns = 1000
 
-// maxPerMinute is more than maxConns carry.
+// maxPerMinute is more than maxConns connections can carry.
 const maxPerMinute = 1_000_000
 
 func (c *Config) setFromURL(u *url.URL) error {

@@ -18,7 +18,7 @@ const maxStepBytes = 64 << 10
 // reads and writes; any goroutine may Close.
 type countedConn struct {
 	net.Conn
-	// sent counts the bytes that the kernel has taken.
+	// sent counts the bytes that the kernel has accepted.
 	sent int64
 	// room is the number of bytes that may still be read in this step.
 	room int
@@ -49,7 +49,7 @@ func (c *countedConn) waitsOn(err error) bool {
 		return false
 	}
 	if c.hasty(now.Sub(c.began)) {
-		_ = c.SetDeadline(now) // also of HELO, after EHLO
+		_ = c.SetDeadline(now) // so that HELO, which follows a failed EHLO, fails at once, too
 		return false
 	}
 	next := now.Add(time.Second)

@@ -17,7 +17,7 @@ import (
 type dialogue struct {
 	server  *Server
 	stopped chan struct{}
-	before  int // connections that were open before
+	before  int // how many connections were open when this one began
 	conn    net.Conn
 	in      *bufio.Reader
 
@@ -157,7 +157,7 @@ func path(argument string) string {
 	return address
 }
 
-// refuses holds for rules that answer 4xx or 5xx.
+// refuses reports whether the rule answers 4xx or 5xx.
 func refuses(r Rule) bool {
 	answer := r.Reply + r.Raw
 	return strings.HasPrefix(answer, "4") || strings.HasPrefix(answer, "5")
@@ -267,7 +267,7 @@ func (d *dialogue) auth(argument string) bool {
 	return d.write("235 2.7.0 welcome\r\n", Rule{})
 }
 
-// challenge sends a 334 and gives the decoded answer.
+// challenge sends a 334 and returns the decoded answer.
 func (d *dialogue) challenge(text string) string {
 	if !d.write("334 "+base64.StdEncoding.EncodeToString([]byte(text))+"\r\n", Rule{}) {
 		return ""

@@ -14,7 +14,7 @@ import (
 type Message struct {
 	// ID is the Message-ID without angle brackets.
 	ID string
-	// From and To are the envelope's.
+	// From and To are the addresses of the envelope.
 	From string
 	To   []string
 	// Data is the message as the server received it, without dot-stuffing. Its lines end in CRLF.
@@ -103,7 +103,7 @@ func (s *Server) accept(m Message) {
 	})
 }
 
-// These are texts that mails of tests contain, and errors must not.
+// Mails of tests contain these texts, and errors must not contain them.
 const (
 	Recipient = "ada.lovelace@example.org"
 	Code      = "493817"

@@ -60,14 +60,14 @@ type Rule struct {
 	// Slow writes one byte at a time, with a Pause between bytes, or slowPause if Pause is zero.
 	Slow  bool
 	Pause time.Duration
-	// Stall says and reads nothing more until the server stops.
+	// Stall makes the server send and read nothing more until it stops.
 	Stall bool
 	// Close ends the connection without a closing message of TLS. Abort ends it with a reset if the
 	// transport has one.
 	Close, Abort bool
 }
 
-// slowPause lies between two bytes of a Slow rule without a Pause.
+// slowPause is the pause between two bytes of a Slow rule without a Pause.
 const slowPause = time.Millisecond
 
 // Encryption says how the server offers TLS.

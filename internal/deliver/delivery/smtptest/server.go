@@ -14,7 +14,7 @@ import (
 	"sendcode/internal/kit/servertest"
 )
 
-// Server plays a [Script]. Safe for concurrent use.
+// Server follows a [Script]. Safe for concurrent use.
 type Server struct {
 	tb testing.TB
 
@@ -22,7 +22,7 @@ type Server struct {
 	script    Script
 	authority *servertest.Authority // made with the first script that has TLS
 	identity  tls.Certificate
-	uses      []int // fitting occasions of each rule
+	uses      []int // how often each rule matched
 	listener  net.Listener
 	addr      string
 	conns     map[net.Conn]struct{}
@@ -118,7 +118,7 @@ func (s *Server) listen(addr string) {
 	})
 }
 
-// Serve plays the server on a connection, in the background.
+// Serve serves a connection in the background.
 func (s *Server) Serve(conn net.Conn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -146,7 +146,7 @@ func (s *Server) Dial(context.Context, string, string) (net.Conn, error) {
 	return client, nil
 }
 
-// BlackHole is a host that swallows packets.
+// BlackHole is a host that drops all packets.
 const BlackHole = "blackhole.example"
 
 // DialBlackHole returns a Dial that ends only by a timeout, and counts its calls for BlackHole's
@@ -161,7 +161,7 @@ func DialBlackHole(dials *atomic.Int32) func(context.Context, string, string) (n
 	}
 }
 
-// Addr is host:port.
+// Addr returns host:port.
 func (s *Server) Addr() (addr string) {
 	s.locked(func() { addr = s.addr })
 	return addr

@@ -18,14 +18,16 @@ func fails(status int, name string) Said {
 	return Said{Status: status, Body: string(body)}
 }
 
-// Answers to a mail that is taken, refused for good, and that should come again.
+// These are answers to a mail that is accepted, that is refused for good, and that should be sent
+// again later.
 var (
 	accepted = Said{Status: 200, Body: `{"id":"49a3999c-0ce1-4ea6-ab68-afcd6dc2e794"}`}
 	Refused  = fails(422, "validation_error")
 	Later    = fails(429, "rate_limit_exceeded")
 )
 
-// Answers to the doctor's request that show that the login is good, and one to a wrong login.
+// These are answers to the doctor's request. Those in Good show that the login works, and Bad is
+// for a wrong login.
 var (
 	Good = []Said{{Status: 200, Body: `{"data":[]}`}, fails(401, "restricted_api_key")}
 	Bad  = fails(403, "invalid_api_key")

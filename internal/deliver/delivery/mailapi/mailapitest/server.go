@@ -1,5 +1,5 @@
-// Package mailapitest is Resend as a kit for tests: what its API looks like on the wire, and a
-// [Server] that plays it over TLS, well and badly. Only tests import this package.
+// Package mailapitest imitates Resend for tests. It has the requests and answers of Resend's API,
+// and a [Server] that answers over TLS, correctly or not. Only tests import this package.
 package mailapitest
 
 import (
@@ -29,26 +29,26 @@ type Said struct {
 	Body   string
 }
 
-// Mail is a mail that a provider took.
+// Mail is a mail that a provider accepted.
 type Mail struct {
 	To     string
 	Send   string            // ID of the send, in the form in which events return it
-	Text   string            // all that the person reads, decoded, or the MIME
+	Text   string            // subject, text and HTML, decoded
 	From   string            // the sender as the person sees it: "Name <addr>"
 	Header map[string]string // headers of the mail as it arrives, by their [http.CanonicalHeaderKey]
 }
 
-// Outcome is an answer of a provider, and the outcome that it must have.
+// Outcome is an answer of a provider, and the outcome to which it must lead.
 type Outcome struct {
 	Said
 	Class delivery.ErrorClass
 	Code  string // the code in the row, after the status
 }
 
-// Step is a provider's reaction to a request. take takes the mail.
+// Step is a provider's reaction to a request. take accepts the mail.
 type Step func(s *Server, w http.ResponseWriter, take func())
 
-// Answers has a provider give an answer, and take no mail.
+// Answers returns a step in which the provider gives an answer, and accepts no mail.
 func Answers(said Said) Step {
 	return func(_ *Server, w http.ResponseWriter, _ func()) { said.write(w) }
 }
@@ -61,7 +61,7 @@ func (said Said) write(w http.ResponseWriter) {
 	_, _ = io.WriteString(w, said.Body)
 }
 
-// Accepts lets the provider accept the mail and answer so.
+// Accepts is a step in which the provider accepts the mail and says so.
 func Accepts(s *Server, w http.ResponseWriter, take func()) {
 	take()
 	accepted.write(w)
@@ -83,13 +83,13 @@ func Breaks(raw string) Step {
 	}
 }
 
-// Stalls has a provider take the mail and say nothing.
+// Stalls is a step in which the provider accepts the mail and does not answer.
 func Stalls(s *Server, _ http.ResponseWriter, take func()) {
 	take()
 	<-s.stopped
 }
 
-// Server plays a provider. Safe for concurrent use.
+// Server imitates a provider. Safe for concurrent use.
 type Server struct {
 	tb        testing.TB
 	authority *servertest.Authority

@@ -23,7 +23,8 @@ import (
 // Secret is the client's secret. It must appear only in requests.
 const Secret = "s3cret~of.the-Client"
 
-// Answer is the server's answer to a request, after a while.
+// Answer is the server's answer to a request. The server waits for the duration After before it
+// answers.
 type Answer struct {
 	Status         int
 	Location, Body string
@@ -53,7 +54,7 @@ func JWT(roles string) string {
 
 // Server is a token server.
 type Server struct {
-	Client oauth.Client // one that the server knows
+	Client oauth.Client // a client that the server accepts
 
 	tb      testing.TB
 	mu      sync.Mutex
@@ -86,7 +87,7 @@ func Start(tb testing.TB, answers ...Answer) *Server {
 	return s
 }
 
-// Kinds are the ways of As.
+// Kinds are the kinds of clients that As knows.
 var Kinds = []string{"secret", "account"}
 
 // As makes the client get its token in another way. Call As after Start, since an account's file
@@ -149,7 +150,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write([]byte(a.Body))
 }
 
-// judge looks at the body of a request.
+// judge fails the test if the body of a request is not as documented.
 func (s *Server) judge(form url.Values) {
 	c := s.Client
 	want := url.Values{"grant_type": {"client_credentials"}, "client_id": {c.ID}, "scope": {c.Scope}}
