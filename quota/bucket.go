@@ -4,7 +4,7 @@ import "strings"
 
 var separatorEscaper = strings.NewReplacer("%", "%25", ":", "%3A")
 
-// Bucket joins parts, such as app, channel, policy, scope and subject, to a bucket's name.
+// Bucket joins parts, such as app, channel, policy, scope and subject, into a bucket's name.
 // Different parts give different names, even if one is empty or contains the separator.
 func Bucket(parts ...string) string {
 	var b strings.Builder

@@ -46,9 +46,10 @@ func (r Rule) Keep() time.Duration {
 // hour, day, week or month around now or, with Days, the current date and the Days-1 dates before
 // it. With Window, the span is the one that ends now.
 //
-// The bounds are local times of the rule's zone. If a clock change skips one, the bound is the
-// instant of the change; if one occurs twice, it is the first. So a day lasts 23, 24 or 25 hours,
-// and a repeated hour two. A date that the zone skipped counts as one of the dates.
+// The bounds are local times of the rule's zone. If a clock change skips such a time, the bound is
+// the instant of the change. If such a time occurs twice, the bound is the first occurrence. So a
+// day lasts 23, 24 or 25 hours, and a repeated hour lasts two. A date that the zone skipped counts
+// as one of the dates.
 func (r Rule) Period(now time.Time) (start, end time.Time) {
 	if !r.Calendar() {
 		return now.Add(-r.Window), now
@@ -65,8 +66,8 @@ func (r Rule) Period(now time.Time) (start, end time.Time) {
 	return start, end
 }
 
-// daysAsOneDay makes a rule with Days one of a single calendar day, to find when a date begins,
-// which is when the span of Days moves.
+// daysAsOneDay returns a rule with Days as a rule of a single calendar day, to find when a date
+// begins. The span of Days moves at the beginning of each date.
 func (r Rule) daysAsOneDay() Rule {
 	if r.Days > 0 {
 		r.Per, r.Days = Day, 0
@@ -75,8 +76,8 @@ func (r Rule) daysAsOneDay() Rule {
 }
 
 // expiryByDate returns when a rule with Days stops counting an event: at the start of the date that
-// is Days dates after the event's, but no later than the start of the date on which the event gets
-// as old as Keep.
+// is Days dates after the event's date, but no later than the start of the date on which the event
+// gets as old as Keep.
 func (r Rule) expiryByDate(at time.Time) time.Time {
 	wall, _, _ := r.daysAsOneDay().periodAround(at)
 	end := time.Unix(firstInstantOf(wall+int64(r.Days)*secondsPerDay, r.zone()), 0).UTC()
@@ -124,7 +125,8 @@ func (r Rule) zone() *time.Location {
 	return r.Zone
 }
 
-// cutoff is in µs since 1970, as now is. An event counts if it is later.
+// cutoff returns an instant in µs since 1970, like now. An event counts if it is later than this
+// instant.
 func (r Rule) cutoff(now int64) int64 {
 	if !r.Calendar() {
 		return now - r.Window.Microseconds()
@@ -133,7 +135,7 @@ func (r Rule) cutoff(now int64) int64 {
 	return start.UnixMicro() - 1
 }
 
-// A wall time is what a local clock shows, in seconds since 1970 as if the zone were UTC.
+// A wall time is the time that a local clock shows, in seconds since 1970 as if the zone were UTC.
 
 const secondsPerDay = 24 * 60 * 60
 

@@ -120,14 +120,14 @@ func TestQuota18ThePeriodIsThatOfRedisClock(t *testing.T) {
 		{calendar(1, Hour, nil), "2040-03-01T09:59:59.999999Z", -1000 * time.Hour, true, 2},
 		{calendar(1, Hour, nil), "2040-03-01T09:59:59.999999Z", -µs, false, 1},
 		{calendar(1, Hour, nil), "2040-03-01T10:00:00Z", -µs, true, 1},                    // the limiter's last time is in the hour before
-		{calendar(1, Hour, nil), "2040-03-01T10:59:59.999999Z", µs, false, 1},             // it is in the hour after
-		{calendar(1, Hour, nil), "2040-03-01T12:00:00Z", -3 * time.Hour, true, 2},         // it is three hours earlier
-		{calendar(1, Hour, nil), "2040-03-01T12:59:59.999999Z", time.Hour + µs, false, 2}, // it is two hours later
+		{calendar(1, Hour, nil), "2040-03-01T10:59:59.999999Z", µs, false, 1},             // the last time is in the hour after
+		{calendar(1, Hour, nil), "2040-03-01T12:00:00Z", -3 * time.Hour, true, 2},         // the last time is three hours earlier
+		{calendar(1, Hour, nil), "2040-03-01T12:59:59.999999Z", time.Hour + µs, false, 2}, // the last time is two hours later
 		{dates(1, 2, nil), "2040-03-04T23:59:59.999999Z", -1000 * time.Hour, true, 2},
-		{dates(1, 2, nil), "2040-03-05T00:00:00Z", -time.Second, false, 1},       // it is on the date before
-		{dates(1, 2, nil), "2040-03-05T23:59:59.999999Z", time.Second, false, 1}, // it is on the date after
-		{dates(1, 2, nil), "2040-03-06T00:00:00Z", -25 * time.Hour, true, 2},     // it is two dates earlier
-		{dates(1, 2, nil), "2040-03-07T12:00:00Z", 48 * time.Hour, false, 2},     // it is two dates later
+		{dates(1, 2, nil), "2040-03-05T00:00:00Z", -time.Second, false, 1},       // the last time is on the date before
+		{dates(1, 2, nil), "2040-03-05T23:59:59.999999Z", time.Second, false, 1}, // the last time is on the date after
+		{dates(1, 2, nil), "2040-03-06T00:00:00Z", -25 * time.Hour, true, 2},     // the last time is two dates earlier
+		{dates(1, 2, nil), "2040-03-07T12:00:00Z", 48 * time.Hour, false, 2},     // the last time is two dates later
 	} {
 		w.set(parse(t, s.now))
 		limiter.serverTime.Store(w.now.Add(s.seen).UnixMicro())

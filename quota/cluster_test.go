@@ -34,7 +34,7 @@ func between(do func(n int, run func() error) error) hook {
 var errKilled = errors.New("killed")
 
 // These are two buckets whose rules admit two events each. A Take of one ID runs four scripts: two
-// that look at the buckets, and two that take in them.
+// that look at the buckets, and two that take a place in them.
 var (
 	twice      = []Rule{sliding(Recipient, 2, time.Hour), sliding(IP, 2, time.Hour)}
 	takeSteps  = 4
@@ -71,7 +71,7 @@ func counted(t *testing.T, r *Redis, bucket string) []string {
 	return ids
 }
 
-// If a script fails, before or after it ran, nothing is admitted, whichever script it is. A
+// If a script fails, before or after it ran, nothing is admitted, no matter which script it is. A
 // repeated Take admits the ID and counts it once. A refund removes the ID from both buckets.
 func TestQuota10FaultBetweenSlotsAdmitsNothing(t *testing.T) {
 	for n := 1; n <= takeSteps; n++ {
@@ -86,7 +86,7 @@ func TestQuota10FaultBetweenSlotsAdmitsNothing(t *testing.T) {
 					}
 					return errKilled
 				})
-				ctx, want := t.Context(), max(0, n-lookSteps-1) // how many places the scripts took that ran
+				ctx, want := t.Context(), max(0, n-lookSteps-1) // how many places were taken by the scripts that ran
 				if n > lookSteps && reaches {
 					want++
 				}
@@ -161,7 +161,7 @@ func TestQuota10RefusedRepetitionKeepsPlaces(t *testing.T) {
 }
 
 // On a Cluster, a bucket that is only read is read once, before anything is counted. A late refusal
-// would need a tombstone in it, but a bucket that is only read ignores IDs.
+// would need a tombstone in the bucket, but a bucket that is only read ignores IDs.
 func TestQuota15OnClusterFailuresAreLookedAtOnce(t *testing.T) {
 	var steps atomic.Int64
 	limiter, others := clusterLimiter(t, func(_ int, run func() error) error {
@@ -245,7 +245,7 @@ func TestQuota10LimitHoldsUnderFaults(t *testing.T) {
 }
 
 // If a client of a single server talks to a node of a Cluster, the probe and the calls say so. If
-// the URL is that of a Cluster, the same node is no error.
+// the URL is that of a Cluster, the same node gives no error.
 func TestANodeOfAClusterBehindAPlainURL(t *testing.T) {
 	for _, node := range clusterServer(t).Nodes[:2] {
 		limiter := withLongBudget(NewRedis(newClient(t, node.URL()+servertest.Patiently), "q:"))

@@ -212,8 +212,8 @@ func TestRecordOnlyMakesStricter(t *testing.T) {
 	})
 }
 
-// Until the mark of a reset ends, Record adds no events that are older than the reset, or newer by
-// less than a record may be late.
+// Until the mark of a reset ends, Record adds no events that are older than the reset, or newer
+// than the reset by at most resetSlack.
 func TestResetKeepsOutWhatWasReadBefore(t *testing.T) {
 	both(t, func(t *testing.T, w *world) {
 		record := func(what string, age time.Duration, want int) {

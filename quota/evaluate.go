@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// Cutoffs returns each rule's cutoff: the rule counts an event at now if and only if it is later.
+// Cutoffs returns each rule's cutoff: the rule counts an event at now if and only if the event is
+// later than the cutoff.
 func Cutoffs(rules []Rule, now time.Time) []time.Time {
 	cutoffs := make([]time.Time, len(rules))
 	for i, r := range rules {
@@ -118,7 +119,7 @@ func (t tally) withCalendarWaits(s State, now int64) State {
 		leaves := end
 		if s.Days > 0 {
 			leaves = s.expiryByDate(microsToTime(at))
-		} else if at >= end.UnixMicro() { // of a later period: the clock was set back
+		} else if at >= end.UnixMicro() { // the event is in a later period, since the clock was set back
 			_, leaves = s.Period(microsToTime(at))
 		}
 		return leaves.Sub(microsToTime(now))
@@ -133,7 +134,8 @@ func (t tally) withCalendarWaits(s State, now int64) State {
 	return s
 }
 
-// timeLeft is longer than the window if the event lies in the future, since the clock was set back.
+// timeLeft returns more than the window if the event lies in the future, since the clock was set
+// back.
 func timeLeft(at int64, window time.Duration, now int64) time.Duration {
 	return window - time.Duration(now-at)*time.Microsecond
 }

@@ -38,7 +38,8 @@ func calls(t *testing.T, r *Redis, takes int) map[string]error {
 	return errs
 }
 
-// allAre fails the test unless all calls have the error want; nil: none has an error.
+// allAre fails the test unless all calls have the error want. If want is nil, no call may have an
+// error.
 func allAre(t *testing.T, want error, calls map[string]error) {
 	t.Helper()
 	for call, err := range calls {
@@ -100,8 +101,8 @@ func TestQuota14RedisAway(t *testing.T) {
 	})
 }
 
-// When Redis stops answering, a call ends within its budget. Afterwards the ID shows whether it
-// counted.
+// When Redis stops answering, a call ends within its budget. When Redis answers again, calls work
+// again, even with the ID of a call that failed.
 func TestQuota14ARedisThatIsSilentAdmitsNothing(t *testing.T) {
 	server := servertest.Redis(t)
 	limiter := NewRedis(newClient(t, server.URL()), "q:")

@@ -12,7 +12,7 @@ import (
 const shards = 64 // each with a lock of its own
 
 // Memory counts in one process. When the process ends, all events are lost, unless OnChange stores
-// them. It never returns ErrUnavailable. Safe for concurrent use.
+// them. Memory never returns ErrUnavailable. Safe for concurrent use.
 type Memory struct {
 	// OnChange is called for each change, in the order of a bucket's changes. The bucket is locked
 	// meanwhile, so OnChange must not block. Set it before the Memory is first used.
@@ -20,12 +20,12 @@ type Memory struct {
 
 	now    func() time.Time
 	seed   maphash.Seed
-	most   int // buckets of a shard; 0: no bound
+	most   int // how many buckets a shard may have; 0: no bound
 	shards *[shards]shard
 }
 
-// Silent returns the same limiter, by which changes are made that OnChange isn't told: those that
-// were read from where it stores them.
+// Silent returns the same limiter, except that its changes don't call OnChange. It is for changes
+// that were read from the place where OnChange stores them.
 func (m *Memory) Silent() *Memory {
 	silent := *m
 	silent.OnChange = func(Change) {}
@@ -58,8 +58,8 @@ func NewMemory(now func() time.Time) *Memory {
 	return m
 }
 
-// NewBoundedMemory makes a Memory of about so many buckets, at least 64. Beyond that, a new bucket
-// replaces a random one.
+// NewBoundedMemory makes a Memory that keeps about this many buckets, at least 64. When it is full,
+// a new bucket replaces a random one.
 func NewBoundedMemory(now func() time.Time, buckets int) *Memory {
 	m := NewMemory(now)
 	m.most = max(1, buckets/shards)
@@ -194,7 +194,7 @@ func (m *Memory) find(name string, now int64) *bucket {
 	return b
 }
 
-// findOrAdd also sweeps the shard if that is due, and makes room for a new bucket in a full one.
+// findOrAdd also sweeps the shard if that is due, and makes room for a new bucket in a full shard.
 func (m *Memory) findOrAdd(name string, now int64) *bucket {
 	if b := m.find(name, now); b != nil {
 		return b
@@ -212,10 +212,10 @@ func (m *Memory) findOrAdd(name string, now int64) *bucket {
 	return b
 }
 
-// sweepIfDue deletes expired buckets once 64 buckets, and half of all, are new since the last
-// sweep, which keeps the cost for each of them small. It also does so a minute after the last
-// sweep, plus one for each sweepRate buckets, so that a rush is cleared up even if few new buckets
-// follow.
+// sweepIfDue deletes expired buckets if at least 64 buckets, and at least half of all, are new
+// since the last sweep. That keeps the cost for each new bucket small. It also deletes them after a
+// pause: one minute, plus one for each sweepRate buckets. So a rush is cleared up even if few new
+// buckets follow.
 func (s *shard) sweepIfDue(now int64) {
 	const least = 64
 	pause := time.Minute.Microseconds() * int64(1+len(s.buckets)/sweepRate)
@@ -232,5 +232,5 @@ func (s *shard) sweepIfDue(now int64) {
 	}
 }
 
-// sweepRate is how many buckets of one shard the timed sweeps visit per minute, at most.
+// sweepRate is the most buckets of one shard that the timed sweeps visit in a minute.
 const sweepRate = 10_000

@@ -14,21 +14,22 @@ const (
 	// MaxWaiting is how many callers of one tenant (Request.Tenant) may wait in a Queue at once, in
 	// all its lines together.
 	MaxWaiting = 1000
-	// recheckInterval is the longest sleep of a line's first caller, because a refund or a reset
-	// may free a place early.
+	// recheckInterval is the longest pause after which a line's first caller calls the limiter
+	// again, because a refund or a reset may free a place early.
 	recheckInterval = 5 * time.Second
 	// gracePeriod is how long a caller stays in line after its deadline if the limiter's last
-	// answer has a place for it: those ahead must take theirs first.
+	// answer has a place for it, because the callers ahead must take their places first.
 	gracePeriod = time.Second
-	// minSleep is the shortest sleep after a refusal, because a Cluster may refuse with a wait of 0
+	// minSleep is the shortest pause after a refusal, because a Cluster may refuse with a wait of 0
 	// while another call is under way.
 	minSleep = time.Millisecond
 )
 
 // Queue lets callers wait for a place, first come, first served. Requests with the same buckets
-// stand in one line. Only its first caller asks the limiter, sleeps for the wait in the answer, and
-// asks again. Callers are refused as soon as the last answer shows that no place will be free
-// before their deadline. Callers of other processes don't stand in line. Safe for concurrent use.
+// wait in one line. Only the first caller of a line calls the limiter, waits as long as the answer
+// says, and calls it again. Callers are refused as soon as the last answer shows that no place will
+// be free before their deadline. Callers of other processes don't wait in line. Safe for concurrent
+// use.
 type Queue struct {
 	mu          sync.Mutex
 	lines       map[string]*waitingLine
@@ -47,7 +48,7 @@ func NewQueue() *Queue {
 // sharedWaitKey is the key of a line, and the ID of an event that waits in it.
 type sharedWaitKey struct{ line, id string }
 
-// sharedWait is the wait of one request, shared by others with the same event.
+// sharedWait is the wait of one request, shared by other requests with the same event.
 type sharedWait struct {
 	over   chan struct{} // closed when answer and err are set
 	answer Decision
@@ -57,21 +58,21 @@ type sharedWait struct {
 type waitingLine struct {
 	waiters []*waiter // in the order of arrival; the first asks the limiter
 	last    Decision  // the limiter's last answer
-	heardAt time.Time // when it arrived; zero: none did yet
+	heardAt time.Time // when last arrived; zero: there was no answer yet
 }
 
 type waiter struct {
 	tenant   string
 	deadline time.Time     // zero: none
-	asks     bool          // is the first of its line, or was
+	asks     bool          // it is or was the first of its line
 	first    chan struct{} // closed when it becomes the first
 	refused  chan Decision // gets the refusal if it can't be admitted in time
 }
 
-// Take calls take, a [Limiter]'s or one that calls it, without standing in line. If those in line
-// need all places that are left, it refuses instead, and RetryAfter is the time until they and this
-// caller can be admitted. It calls take for a Repeated request in any case, because the event may
-// be counted already. Errors: those of take.
+// Take calls take without waiting in line. take is the Take of a [Limiter], or a function that
+// calls it. If the callers in line need all places that are left, the queue's Take refuses instead,
+// and RetryAfter is the time until they and this caller can be admitted. For a Repeated request, it
+// calls take in any case, because the event may be counted already. Errors: those of take.
 func (q *Queue) Take(ctx context.Context, req Request, take func(context.Context, Request) (Decision, error)) (Decision,
 	error,
 ) {
@@ -82,16 +83,17 @@ func (q *Queue) Take(ctx context.Context, req Request, take func(context.Context
 }
 
 // Wait calls take until the event is admitted. It returns a refusal, and the event isn't counted,
-// as soon as the event can't be admitted before the deadline of ctx. If others are still ahead when
-// a place gets free, it may return a second after the deadline. If MaxWaiting callers of the tenant
-// wait already, and after End, it decides at once, like Take. The end of ctx never interrupts take.
-// Errors: those of take; ErrUnavailable if ctx is canceled, and then this call has counted nothing.
+// as soon as the event can't be admitted before the deadline of ctx. If other callers are still
+// ahead when a place becomes free, it may return a second after the deadline. If MaxWaiting callers
+// of the tenant wait already, or after End, it decides at once, like Take. The end of ctx never
+// interrupts take. Errors: those of take; ErrUnavailable if ctx is canceled, and then this call has
+// counted nothing.
 //
 // On a Redis Cluster, take must use a new ID each time: a refused call may refund its ID, and a
 // refunded ID gets ErrRefunded.
 //
-// Repeated requests with the same event share one wait. If it ends with an admission, all are
-// admitted; otherwise the next one waits by itself.
+// Repeated requests with the same event share one wait. If the wait ends with an admission, all of
+// them are admitted. Otherwise the next one waits by itself.
 func (q *Queue) Wait(ctx context.Context, req Request, take func(context.Context, Request) (Decision, error)) (Decision,
 	error,
 ) {
@@ -142,7 +144,7 @@ func (q *Queue) awaitShared(ctx context.Context, tenant string, t *sharedWait) (
 	}
 }
 
-// findOrAddSharedWait makes its first caller for an event responsible for endSharedWait.
+// If first is true, the caller of findOrAddSharedWait must call endSharedWait.
 func (q *Queue) findOrAddSharedWait(e sharedWaitKey) (t *sharedWait, first bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -217,7 +219,7 @@ func (q *Queue) waitUnshared(ctx context.Context, key string, req Request,
 }
 
 // End ends all waits: one after another, the callers of each line return with the limiter's answer.
-// After that nobody waits. Call it once.
+// After that, no caller waits. Call End once.
 func (q *Queue) End() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -284,8 +286,8 @@ func (q *Queue) leave(key string, w *waiter) {
 	}
 }
 
-// noteAnswer stores the limiter's answer to the first waiter of a line, and refuses all that can't
-// be admitted in time. If done, the first one must leave with the answer.
+// noteAnswer stores the limiter's answer to the first waiter of a line, and refuses all waiters
+// that can't be admitted in time. If done is true, the first waiter must leave with the answer.
 func (q *Queue) noteAnswer(key string, d Decision, err error) (done bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -298,7 +300,7 @@ func (q *Queue) noteAnswer(key string, d Decision, err error) (done bool) {
 	for i, w := range l.waiters {
 		switch {
 		case i == 0 && done:
-		case i > 0 && l.tooLate(w, len(waiting)): // the first was judged above, by the same clock reading
+		case i > 0 && l.tooLate(w, len(waiting)): // done already says whether the first waiter is too late
 			w.refused <- l.answerBehind(len(waiting))
 		default:
 			waiting = append(waiting, w)
@@ -319,8 +321,8 @@ func (q *Queue) askDelay(key string) time.Duration {
 	return pause
 }
 
-// refusalBehindLine refuses a caller that doesn't stand in line, if those who do need all places
-// left.
+// refusalBehindLine refuses a caller that doesn't wait in line, if the callers in line need all
+// places that are left.
 func (q *Queue) refusalBehindLine(req Request) (Decision, bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -335,7 +337,8 @@ func (q *Queue) refusalBehindLine(req Request) (Decision, bool) {
 }
 
 // finalRefusal decides whether a waiter leaves its line after its deadline, a cancellation or End,
-// with d or the error. If not, the last answer has a free place for it, so it asks once more.
+// with d or the error. If the waiter doesn't leave, the last answer has a free place for it, so it
+// calls the limiter once more.
 func (q *Queue) finalRefusal(ctx context.Context, key string, w *waiter) (d Decision, leave bool, err error) {
 	if err := errorIfCanceled(ctx); err != nil {
 		return d, true, err
@@ -364,8 +367,8 @@ func (l *waitingLine) tooLate(w *waiter, ahead int) bool {
 	return !w.deadline.IsZero() && l.minWaitBehind(ahead) > time.Until(w.deadline)
 }
 
-// minWaitBehind returns the shortest time until a caller with so many ahead can be admitted; 0
-// before the first answer.
+// minWaitBehind returns the shortest time until a caller with this many callers ahead can be
+// admitted. It returns 0 before the first answer.
 func (l *waitingLine) minWaitBehind(ahead int) (longest time.Duration) {
 	if l.heardAt.IsZero() {
 		return 0
@@ -379,7 +382,8 @@ func (l *waitingLine) minWaitBehind(ahead int) (longest time.Duration) {
 	return longest
 }
 
-// answerBehind returns the last answer, brought up to now, for a caller with so many ahead.
+// answerBehind returns the last answer, brought up to now, for a caller with this many callers
+// ahead.
 func (l *waitingLine) answerBehind(ahead int) Decision {
 	passed := time.Since(l.heardAt).Truncate(time.Microsecond)
 	d := l.last.aged(passed)
@@ -392,7 +396,8 @@ func (l *waitingLine) answerBehind(ahead int) Decision {
 }
 
 // minWaitBehind returns the shortest time, from the decision at now, until the rule admits an event
-// with so many ahead. A window admits at most s.Limit, so each s.Limit ahead cost another window.
+// with this many events ahead. A window admits at most s.Limit events, so each further s.Limit
+// events ahead take another window.
 func (s State) minWaitBehind(ahead int, now time.Time) time.Duration {
 	free := s.Remaining()
 	if s.RetryAfter > 0 {
@@ -430,7 +435,7 @@ func (r Rule) leavesAt(at time.Time) time.Time {
 	return at.Add(r.Window)
 }
 
-// aged brings the decision forward: its waits are shorter by passed.
+// aged returns the decision as it is after the time passed: the waits are shorter by passed.
 func (d Decision) aged(passed time.Duration) Decision {
 	d.At = d.At.Add(passed)
 	d.Rules, d.Also = agedStates(d.Rules, passed), agedStates(d.Also, passed)

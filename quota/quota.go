@@ -35,7 +35,8 @@ const (
 // and Days:
 //
 //   - Window slides: an event at t counts while now−t < Window, so it leaves exactly at t+Window.
-//   - Per counts since the start of the current hour, day, week or month. All leave at its end.
+//   - Per counts since the start of the current hour, day, week or month. All events leave at its
+//     end.
 //   - Days counts today and the Days−1 dates before it.
 type Rule struct {
 	Name   string // unique within its policy; appears in answers and headers
@@ -45,7 +46,8 @@ type Rule struct {
 	Per    Period
 	Days   int            // 1 to MaxDays
 	Zone   *time.Location // of Per and Days; nil is UTC
-	// Observe makes the rule count but never refuse; Decision.Observed names it when it would have.
+	// Observe makes the rule count but never refuse; Decision.Observed names it when it would have
+	// refused.
 	Observe bool
 	// Recorded is for events that are only known after the decision, such as failed logins. Take
 	// applies the rule and doesn't count the event for it: only Record adds events. Set it in all
@@ -71,8 +73,8 @@ type AgedEvent struct {
 	ID  string        // as Event.ID
 	Age time.Duration // a negative age counts as 0
 	// AsOf is when, on the limiter's clock, the event was Age old: for example the At of a
-	// Decision. With it, a Record that runs late doesn't date the event too late. Zero is when
-	// Record runs.
+	// Decision. With it, a Record that runs late doesn't date the event too late. Zero means the
+	// time at which Record runs.
 	AsOf time.Time
 }
 
@@ -95,13 +97,14 @@ type Request struct {
 }
 
 // State is one rule at the instant of a decision. For a rule with Per, Window is the length of the
-// current period; for one with Days, that of all counted dates together. The events of a period
-// leave together, as do those of a date.
+// current period. For a rule with Days, it is the length of all counted dates together. The events
+// of a period leave together, and so do the events of a date.
 type State struct {
 	Rule
 	Used       int
 	ResetAfter time.Duration // until the oldest counted event leaves; 0 if none is counted
-	// RetryAfter is the time until Used is below Limit; 0 if it is. Observing rules have one too.
+	// RetryAfter is the time until Used is below Limit; 0 if it is already. Observing rules have a
+	// RetryAfter, too.
 	RetryAfter time.Duration
 }
 
@@ -110,8 +113,8 @@ func (s State) Remaining() int { return max(0, s.Limit-s.Used) }
 
 func (s State) blocks() bool { return s.RetryAfter > 0 && !s.Observe }
 
-// Decision is a limiter's answer. A refusal is one too, not an error. Rules and Also are the states
-// after it, in the request's order.
+// Decision is a limiter's answer. A refusal is a decision, too, and not an error. Rules and Also
+// have the states after the decision, in the request's order.
 type Decision struct {
 	Admitted bool      // Take counted the event; always false from Peek
 	At       time.Time // whole µs, on the limiter's clock
@@ -200,10 +203,10 @@ type Limiter interface {
 	// Errors: ErrBadRequest, ErrUnavailable.
 	Peek(ctx context.Context, req Request) (Decision, error)
 
-	// Refund removes the ID from the buckets and leaves a tombstone for 60 s, even where the ID
-	// never was. Until it ends, Take returns ErrRefunded for the ID and Record skips it, so a late
-	// copy of a Take can't count it again. Repeating a Refund is harmless. Errors: ErrBadRequest,
-	// ErrUnavailable.
+	// Refund removes the ID from the buckets and leaves a tombstone for 60 s, even in buckets that
+	// never had the ID. Until the tombstone ends, Take returns ErrRefunded for the ID and Record
+	// skips it, so a late copy of a Take can't count it again. Repeating a Refund is harmless.
+	// Errors: ErrBadRequest, ErrUnavailable.
 	Refund(ctx context.Context, id string, buckets ...string) error
 
 	// Record adds events without deciding, so a bucket may exceed a limit. It never makes a bucket

@@ -26,8 +26,8 @@ import (
 // The query may have the parameters of redis.ParseURL, redis.ParseClusterURL or
 // redis.ParseFailoverURL, except those that read from replicas. For Sentinel it may also have
 // sentinel_username and sentinel_password. With TLS, ca=/path.pem replaces the system's certificate
-// authorities. No parameter extends the Budget of a call. Error: the URL is invalid; the message
-// never shows the URL.
+// authorities. No parameter extends the Budget of a call. OpenRedis fails if the URL is invalid;
+// the error never shows the URL.
 func OpenRedis(rawURL string) (redis.UniversalClient, error) { return redisurl.Open(rawURL) }
 
 // Redis is the limiter that all replicas share. It needs Redis 7.0 or later. A Take is one atomic
@@ -190,9 +190,10 @@ func (r *Redis) runOnBuckets(ctx context.Context, script *redis.Script, buckets 
 	return err
 }
 
-// runTake runs take.lua, to take or to look. If tombstone isn't 0, a refused ID gets one that lasts
-// so long. If the server's clock is outside the calendar periods that were sent, runTake sends
-// those around that clock, up to takeTries times in all. Errors: ErrRefunded, ErrUnavailable.
+// runTake runs take.lua, to take or to look. If tombstone isn't 0, a refused ID gets a tombstone
+// that lasts this long. If the server's clock is outside the calendar periods that were sent,
+// runTake sends the periods around that clock, up to takeTries times in all. Errors: ErrRefunded,
+// ErrUnavailable.
 func (r *Redis) runTake(ctx context.Context, id, mode string, tombstone time.Duration, p requestPlan) (scriptAnswer, error) {
 	for range takeTries {
 		cmd, err := r.runScript(ctx, r.take, p.buckets, p.scriptArgs(id, mode, tombstone, microsToTime(r.serverTime.Load())))
@@ -210,15 +211,15 @@ func (r *Redis) runTake(ctx context.Context, id, mode string, tombstone time.Dur
 	return scriptAnswer{}, fmt.Errorf("%w: the clock of Redis jumps back and forth", ErrUnavailable)
 }
 
-// takeTries allows a second run with the periods around the server's time, and a third in case its
-// clock was set between the first two.
+// takeTries allows a second run with the periods around the server's time, and a third in case the
+// server's clock was set between the first two runs.
 const takeTries = 3
 
 var errOutsidePeriods = errors.New("quota: the clock is outside of the periods")
 
 // runScript runs a script on the buckets' keys. Calls share round trips, except on Cluster, where a
-// shared one would wait for a dead node. The client may repeat a call, so any script may run twice.
-// ctx must end within Budget. Error: ErrUnavailable.
+// shared round trip would wait for a dead node. The client may repeat a call, so any script may run
+// twice. ctx must end within Budget. Error: ErrUnavailable.
 func (r *Redis) runScript(ctx context.Context, script *redis.Script, buckets []string, args []any) (cmd *redis.Cmd,
 	err error,
 ) {

@@ -114,24 +114,25 @@ func (r *Redis) askEach(parts []planPart, ask func(requestPlan) (scriptAnswer, e
 }
 
 // nodePause is how long no call is sent to a node that couldn't be reached. heardFor is how long a
-// node counts as answering, since one that left the Cluster isn't asked again.
+// node counts as answering after its last answer, because a node that left the Cluster gets no more
+// calls.
 const nodePause, heardFor = time.Second, time.Minute
 
-// nodeHealth knows, by address, which nodes of a Cluster answer, so that a dead node doesn't delay
-// calls to others.
+// nodeHealth records, by address, which nodes of a Cluster answer, so that a dead node doesn't
+// delay calls to others.
 type nodeHealth struct {
 	mu sync.Mutex
 	at map[string]nodeState
 }
 
 type nodeState struct {
-	answered time.Time // when its last call succeeded; zero: that failed
+	answered time.Time // when its last call succeeded; zero: that call failed
 	paused   time.Time // end of the pause
 }
 
 // isPaused reports whether no call may go to the node at addr. After a pause it lets one caller
-// through and begins the next pause, so that only this call, which may hang, tries the node. If it
-// succeeds, note ends the pause.
+// through and begins the next pause, so that only this call, which may hang, tries the node. If the
+// call succeeds, note ends the pause.
 func (n *nodeHealth) isPaused(addr string) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()

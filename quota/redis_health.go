@@ -13,24 +13,25 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// ErrNotPermitted says that the Redis user may not run the limiter's commands on its keys. Like
+// ErrNotPermitted means that the Redis user may not run the limiter's commands on its keys. Like
 // ErrPartly and ErrClusterNode, it comes with ErrUnavailable.
 var ErrNotPermitted = errors.New("the user of Redis has too few rights")
 
-// ErrPartly says that some nodes of a Cluster don't answer, but others do.
+// ErrPartly means that some nodes of a Cluster don't answer, but others do.
 var ErrPartly = errors.New("a part of the Redis Cluster is unavailable")
 
-// ErrClusterNode says that a client of a single server talks to a node of a Cluster, which runs no
+// ErrClusterNode means that a client of a single server talks to a node of a Cluster, which runs no
 // script on keys of several slots.
 var ErrClusterNode = errors.New("this Redis is a node of a Cluster: its URL must begin with redis+cluster:// or rediss+cluster://")
 
-// ErrSentinel says that a client of a single server talks to a Sentinel, which keeps no keys and
+// ErrSentinel means that a client of a single server talks to a Sentinel, which keeps no keys and
 // runs no script. Like ErrClusterNode, it comes with ErrUnavailable.
 var ErrSentinel = errors.New("this Redis is a Sentinel: its URL must begin with redis+sentinel:// or rediss+sentinel://, " +
 	"and name the master after the hosts")
 
 // explainSentinel adds ErrSentinel to an error about an unknown command, if a Sentinel has
-// answered. A server whose commands are renamed answers alike.
+// answered. It checks the server's mode, because a server whose commands are renamed gives the same
+// error.
 func (r *Redis) explainSentinel(ctx context.Context, err error) error {
 	if r.cluster != nil || !redis.HasErrorPrefix(err, "unknown command") {
 		return err
@@ -58,9 +59,9 @@ var probeRequest = Request{Buckets: map[Scope]string{Recipient: "probe 1", IP: "
 	{Name: "3", Scope: App, Limit: 1, Window: MinWindow},
 }}
 
-// Ping returns nil if a Take could be decided now. Unlike the command PING it fails on a replica,
+// Ping returns nil if a Take could be decided now. Unlike the command PING, it fails on a replica,
 // on a Redis that can't write (full memory, failing disk) or doesn't run scripts on several keys,
-// without the rights, and if a slot of a Cluster has no master. It writes nothing. Error:
+// if the user lacks a right, and if a slot of a Cluster has no master. It writes nothing. Error:
 // ErrUnavailable, possibly with ErrNotPermitted, ErrClusterNode, ErrSentinel or ErrPartly.
 func (r *Redis) Ping(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, r.Budget)
@@ -118,8 +119,8 @@ func (r *Redis) forEachMaster(ctx context.Context, do func(context.Context, redi
 	return r.cluster.ForEachMaster(ctx, func(ctx context.Context, c *redis.Client) error { return do(ctx, c) })
 }
 
-// Warnings returns a sentence for each setting with which Redis may lose events, and for each that
-// it doesn't tell. On Cluster it asks all masters.
+// Warnings returns a sentence for each setting with which Redis may lose events, and for each
+// setting that Redis doesn't show. On Cluster it reads the settings of all masters.
 func (r *Redis) Warnings(ctx context.Context) []string {
 	ctx, cancel := context.WithTimeout(ctx, r.Budget)
 	defer cancel()

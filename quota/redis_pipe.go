@@ -8,8 +8,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// With two lanes, each of one round trip at a time, one can be under way while the callers of the
-// other read their answers. If one hangs, the other still works.
+// Each lane makes one round trip at a time. With two lanes, one round trip can be under way while
+// the callers of the other read their answers. If one lane hangs, the other still works.
 const (
 	roundTripLanes = 2   // round trips at once
 	maxBatch       = 256 // calls in one round trip
@@ -22,7 +22,7 @@ type callBatcher struct {
 
 	mu      sync.Mutex
 	waiting []*scriptCall
-	busy    int // lanes
+	busy    int // lanes in use
 }
 
 type scriptCall struct {
@@ -34,8 +34,8 @@ type scriptCall struct {
 	done   chan struct{} // closed when answer is set
 }
 
-// run returns the script's answer. If ctx ends first, a queued script doesn't run, but one that was
-// sent may.
+// run returns the script's answer. If ctx ends first, a queued script doesn't run, but a script
+// that was sent may still run.
 func (c *callBatcher) run(ctx context.Context, script *redis.Script, keys []string, args []any) (*redis.Cmd, error) {
 	x := c.takeLaneOrQueue(ctx, script, keys, args)
 	if x == nil {
@@ -67,7 +67,7 @@ func (c *callBatcher) takeLaneOrQueue(ctx context.Context, script *redis.Script,
 	return x
 }
 
-// releaseLane never blocks: queued calls keep the lane, in a goroutine of their own.
+// releaseLane never blocks: if calls are queued, another goroutine takes over the lane.
 func (c *callBatcher) releaseLane() {
 	if batch := c.nextBatchOrReleaseLane(); batch != nil {
 		go func() {
@@ -97,7 +97,7 @@ func (c *callBatcher) nextBatchOrReleaseLane() []*scriptCall {
 }
 
 // runBatch runs the calls whose context hasn't ended in one round trip, and wakes their callers.
-// Scripts that Redis doesn't know yet are loaded and run again.
+// Scripts that Redis doesn't have yet are loaded and run again.
 func (c *callBatcher) runBatch(batch []*scriptCall) {
 	defer func() {
 		for _, x := range batch {
@@ -124,7 +124,7 @@ func (c *callBatcher) runBatch(batch []*scriptCall) {
 	}
 }
 
-// roundTrip stores the answers, and returns the calls whose script Redis didn't know.
+// roundTrip stores the answers, and returns the calls whose script Redis didn't have.
 func (c *callBatcher) roundTrip(ctx context.Context, batch []*scriptCall) (unknown []*scriptCall) {
 	if len(batch) == 0 {
 		return nil

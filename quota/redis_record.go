@@ -10,8 +10,8 @@ import (
 // waiting.
 const recordBatchSize = 1000
 
-// Record implements [Limiter], in steps of at most 1,000 events. After a failure some may be
-// written.
+// Record implements [Limiter], in steps of at most 1,000 events. After a failure, some of the
+// events may be written.
 func (r *Redis) Record(ctx context.Context, bucket string, keep time.Duration, events []AgedEvent) error {
 	if err := checkRecord(bucket, keep, events); err != nil {
 		return err

@@ -26,15 +26,15 @@ var (
 	probeScript string
 )
 
-// Modes of take.lua: look only decides, take also counts.
+// These are the modes of take.lua: look only decides, and take also counts.
 const (
 	modeLook = "look"
 	modeTake = "take"
 )
 
-// scriptArgs returns the arguments of take.lua; tombstone is as in runTake. near estimates the
-// server's time, because calendar rules send only the periods around it, among which the script
-// finds its own.
+// scriptArgs returns the arguments of take.lua; tombstone is as in runTake. near is an estimate of
+// the server's time. Calendar rules send only the periods around near, and the script finds the
+// current one among them.
 func (p requestPlan) scriptArgs(id, mode string, tombstone time.Duration, near time.Time) []any {
 	numbers := make([]int64, 0, 1+len(p.keeps)+10*len(p.rules))
 	numbers = append(numbers, tombstone.Microseconds())
@@ -84,7 +84,7 @@ func (r Rule) appendCutoffs(numbers []int64, near time.Time) []int64 {
 	return numbers
 }
 
-// The first number of take.lua's answer.
+// These are the values of the first number in take.lua's answer.
 const (
 	codeRefused = iota
 	codeAdmitted
@@ -94,7 +94,7 @@ const (
 )
 
 // scriptAnswer is a decision. In the mode take, added says that this call added the ID to a bucket.
-// If it is false, an admitted ID was in all buckets already.
+// If added is false, an admitted ID was in all buckets already.
 type scriptAnswer struct {
 	Decision
 	added bool

@@ -13,13 +13,13 @@ const maxIDBytes = 64
 const tombstoneLife = time.Minute
 
 // resetSlack protects a reset from a Record whose caller read the events before the reset. It is
-// longer than the time between reading them and the call.
+// longer than the time between reading the events and the call of Record.
 const resetSlack = 10 * time.Second
 
 // requestPlan is a checked request.
 type requestPlan struct {
 	rules    []Rule          // Request.Rules, then Request.Also
-	deciding int             // so many of rules, the first ones, decide
+	deciding int             // how many rules decide; they are the first in rules
 	buckets  []string        // each once, sorted, so that all callers lock and take them in the same order
 	keeps    []time.Duration // how long each bucket keeps events; 0: it is only read
 	bucketOf []int           // each rule's bucket, by index

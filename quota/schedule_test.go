@@ -308,7 +308,8 @@ func TestRandomScheduleOfManySteps(t *testing.T) {
 	}
 }
 
-// TestRandomSchedulesShrunk finds a shortest schedule in which a limiter and the model differ.
+// TestRandomSchedulesShrunk looks for the shortest schedule in which a limiter and the model
+// differ.
 func TestRandomSchedulesShrunk(t *testing.T) {
 	redis := redisWorld(t)
 	rapid.Check(t, func(rt *rapid.T) {

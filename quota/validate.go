@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// The bounds of a rule.
+// These are the bounds of a rule.
 const (
 	MaxLimit  = 100_000
 	MinWindow = time.Second
@@ -23,7 +23,7 @@ var validName = regexp.MustCompile(`^` + namePattern + `$`).MatchString
 // RuleError is a problem of one field.
 type RuleError struct {
 	Index   int    // of the rule, from 0
-	Rule    string // its name as written
+	Rule    string // the rule's name as written
 	Field   string // "name", "scope", "limit", "window", "per", "days" or "time_zone"
 	Problem string
 }

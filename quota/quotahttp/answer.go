@@ -30,7 +30,7 @@ func answerUnavailable(w http.ResponseWriter, _ *http.Request, _ error) {
 
 func writeProblem(w http.ResponseWriter, status int, members map[string]any) {
 	members["status"] = status
-	body, _ := json.Marshal(members) // texts and numbers
+	body, _ := json.Marshal(members) // texts and numbers always encode
 	w.Header().Set("Content-Type", "application/problem+json")
 	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(status)

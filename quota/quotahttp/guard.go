@@ -21,8 +21,8 @@ type Limiter interface {
 	Record(ctx context.Context, bucket string, keep time.Duration, events []quota.AgedEvent) error
 }
 
-// Namer names what a request is counted under. Requests with the same name, even an empty one, are
-// counted together.
+// Namer returns the name under which a request is counted. Requests with the same name, even an
+// empty one, are counted together.
 type Namer func(*http.Request) string
 
 // Config is the settings of a Guard. Limiter and Policy are required.
@@ -73,7 +73,7 @@ type Guard struct {
 	keep map[quota.Scope]time.Duration // for how long each scope's rules need an event
 }
 
-// New makes a Guard. The error names everything that is wrong with the settings.
+// New makes a Guard. The error lists all mistakes in the settings.
 func New(c Config) (*Guard, error) {
 	c.setDefaults()
 	keep := map[quota.Scope]time.Duration{}

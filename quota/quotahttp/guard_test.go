@@ -141,7 +141,7 @@ func TestSeveralScopes(t *testing.T) {
 		{"/stock", bob, "u2", ""},
 		{"/stock", far, "u3", ""},
 		{"/stock", far, "u4", "route"},
-		// For another resource, only the rule "all" counts on.
+		// For another resource, only the rule "all" has counted earlier requests.
 		{"/prices/1", bob, "v0", ""},
 		{"/prices/1", bob, "v1", ""},
 		{"/prices/1", bob, "v2", ""},

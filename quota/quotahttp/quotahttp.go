@@ -91,8 +91,8 @@ const (
 	headerLimit  = "Ratelimit"
 )
 
-// tightest returns the rule that blocks longest or, if none does, the one with the fewest events
-// left, and the time until it admits more.
+// tightest returns the rule that blocks longest or, if no rule blocks, the one with the fewest
+// places left, and the time until it admits more.
 func tightest(d quota.Decision) (quota.State, time.Duration) {
 	if s, blocked := d.Blocking(); blocked {
 		return s, s.RetryAfter
@@ -160,7 +160,8 @@ func SetRetryAfter(h http.Header, wait time.Duration) {
 
 func seconds(wait time.Duration) int { return max(1, quota.Seconds(wait)) }
 
-// ProblemSlug ends the type, and ProblemTitle is the title, of the problem of any spent quota.
+// The type of the problem of any exceeded quota ends with ProblemSlug, and its title is
+// ProblemTitle.
 const (
 	ProblemSlug  = "quota-exceeded"
 	ProblemTitle = "Quota exceeded"

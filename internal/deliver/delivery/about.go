@@ -9,7 +9,8 @@ import "slices"
 // other connection became free (Client.Deliver).
 type About string
 
-// These are sorted by how many messages fail, from all to one. AboutUs says nothing about other messages.
+// These are sorted by how many messages fail, from all to one. AboutUs says nothing about other
+// messages.
 const (
 	AboutServer     About = ""           // the server or carrier: broken, or without a readable answer
 	AboutConnection About = "connection" // this connection, or that there is one connection too many

@@ -105,7 +105,7 @@ func (a *address) takeCA() error {
 	return nil
 }
 
-// trust sets up TLS, if c isn't nil. Certificates must match name or, if it is empty, the dialled
+// trust sets up TLS, if c isn't nil. Certificates must match name or, if name is empty, the dialled
 // host.
 func (a *address) trust(c *tls.Config, name string) {
 	if c != nil {

@@ -1,5 +1,5 @@
-// Package redisurl makes a Redis client from a URL: of a single server, behind Sentinel, or of a
-// Cluster.
+// Package redisurl makes a Redis client from a URL: for a single server, for servers behind
+// Sentinel, or for a Cluster.
 package redisurl
 
 import (
@@ -32,7 +32,7 @@ const (
 	dials   = 1
 )
 
-// refused are parameters of go-redis that a Sentinel or Cluster URL says in another place, or that
+// refused are parameters of go-redis that a Sentinel or Cluster URL has in another place, or that
 // would let a replica with old data decide.
 var refused = []string{
 	"addr", "db", "master_name", "username", "password", "read_only", "replica_only",
@@ -143,7 +143,8 @@ func SentinelOptions(rawURL string) (*redis.FailoverOptions, error) {
 }
 
 // ClusterOptions parses redis+cluster:// and rediss+cluster://. The cluster's client repeats a
-// failed call up to MaxRedirects times; those of its nodes don't, unless the URL sets max_retries.
+// failed call up to MaxRedirects times. The clients of its nodes don't repeat it, unless the URL
+// sets max_retries.
 func ClusterOptions(rawURL string) (*redis.ClusterOptions, error) {
 	a, err := parse(rawURL, "6379", refused...)
 	if err != nil {
