@@ -59,7 +59,7 @@ type auditView struct {
 	layout.Page
 	layout.PaginatedRows[store.AuditFilter, store.AuditEntry]
 	Actions []layout.FieldOption
-	People  []string // who acted in the rows
+	People  []string // names of the people who acted in the rows
 	Topics  []string // providers whose subscription the reader may accept
 	Problem string
 	Typed   url.Values // the fields of the form that was refused

@@ -38,8 +38,8 @@ type otherStop struct {
 	Count      string
 }
 
-// policiesPage is the console's page of the rules in force, and of all else that can refuse a
-// person. If the counts can't be read, only they are missing.
+// policiesPage is the console's page of the rules in force, and of everything else that can refuse
+// a person's request. If the counts can't be read, only the counts are missing.
 func (handlers *Handlers) policiesPage(c echo.Context) error {
 	v := policiesView{Page: layout.NewPage(c, "policies.title", "policies"), Policies: handlers.Administration.Policies()}
 	set := handlers.Administration.Policy.Get()
@@ -54,8 +54,8 @@ func (handlers *Handlers) policiesPage(c echo.Context) error {
 	return handlers.Layout.Show(c, http.StatusOK, "policies", v)
 }
 
-// otherStops returns what can refuse a person beside rules, in the order in which a request meets
-// it.
+// otherStops returns the stops that are not rules, in the order in which they are applied to a
+// request.
 func (v policiesView) otherStops(set policy.Set) (all []otherStop) {
 	refused := func(name string) func(store.StopCount) bool {
 		return func(s store.StopCount) bool { return s.BlockedBy == name }
@@ -128,9 +128,9 @@ type rulesTable struct {
 	Purposes []string // the purposes whose refusals are counted; nil: all purposes whose policy has no rule of this name
 }
 
-// Refusals returns how many requests a rule refused in the last days, with the address of their
-// list. A rule on checks refuses checks, of which there are no rows: it has a number only if it
-// refuses sends, too.
+// Refusals returns how many requests a rule refused in the countedTime, with the address of the
+// list of these requests. Checks have no rows, so a rule on checks has a number only if it also
+// refuses sends.
 func (t rulesTable) Refusals(r policy.RuleInForce) otherStop {
 	count := t.countText(func(s store.StopCount) bool {
 		if s.BlockedBy != r.Name {

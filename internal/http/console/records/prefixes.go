@@ -81,8 +81,8 @@ func (handlers *Handlers) showPrefixes(c echo.Context, status int, raw string, t
 	return handlers.Layout.Show(c, status, "prefixes", v)
 }
 
-// prefixOutcome returns what is so of the numbers of a pause that was lifted, given its ID. The
-// rows are all pauses, the newest first.
+// prefixOutcome describes whether the numbers of a pause that was lifted get text messages now. id
+// is the ID of the pause. rows are all pauses, the newest first.
 func prefixOutcome(id string, rows []store.PrefixPause, now time.Time, w texts.Words) explain.ActOutcome {
 	i := slices.IndexFunc(rows, func(p store.PrefixPause) bool { return p.ID.String() == id })
 	if i < 0 {

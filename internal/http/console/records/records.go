@@ -47,8 +47,8 @@ type Handlers struct {
 	TopicProviders []string // the names of the mail providers whose subscription can be accepted
 }
 
-// actionProblemText returns what is wrong with the form of a list, in the reader's language. The
-// parameter most is the maximum length of the reason, in characters.
+// actionProblemText returns what is wrong with the form of a list, in the reader's language. most
+// is the maximum length of the reason, in characters.
 func actionProblemText(w texts.Words, list string, bad *fault.InvalidError, most int) string {
 	if bad.Field == "reason" {
 		return layout.ReasonProblem(w, bad, most)

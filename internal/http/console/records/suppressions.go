@@ -91,8 +91,8 @@ func (handlers *Handlers) showSuppressions(c echo.Context, status int, raw strin
 }
 
 // doneParameter is the parameter of the address of a list to which an action redirects. Its value
-// is the action. The page then describes the state by the rows that it reads, even if the action's
-// own answer was lost.
+// is the action. The page then describes the state from the rows that it reads, even if the
+// action's own answer was lost.
 const doneParameter = "done"
 
 // withoutDone returns a raw query without doneParameter, which no list filters by.
@@ -105,8 +105,8 @@ func withoutDone(raw string) string {
 	return values.Encode()
 }
 
-// suppressionOutcome returns what is so of a recipient after a suppression was added or lifted. The
-// rows are all of the recipient's, the newest first.
+// suppressionOutcome describes the state of a recipient after a suppression was added or lifted.
+// rows are all suppressions of the recipient, the newest first.
 func suppressionOutcome(act string, rows []store.Suppression, now time.Time, w texts.Words) explain.ActOutcome {
 	i := slices.IndexFunc(rows, func(s store.Suppression) bool { return s.Active(now) })
 	key, tone := "", explain.Warn
@@ -132,8 +132,9 @@ func suppressionOutcome(act string, rows []store.Suppression, now time.Time, w t
 		texts.Plain("cause", explain.SuppressionSummary(s, w)))}
 }
 
-// Single reports whether the page has one suppression that holds, of the recipient that the page is
-// about. Then the form that lifts it is open.
+// Single reports whether the page is about one recipient and has exactly one active suppression.
+// The form that lifts this suppression is then open, unless the page reports an outcome or a
+// problem.
 func (v suppressionsView) Single() bool {
 	holding := 0
 	for _, s := range v.Rows {
@@ -165,8 +166,8 @@ func (v suppressionsView) StateText(s store.Suppression) texts.Sentence {
 }
 
 // suppressionOrPauseLabel returns a label with the state of a suppression or a pause: active,
-// lifted or ended. The parameter holds is the key of the text that the label shows for the state
-// active. That state has the sign and the colour of a refusal, since it stops messages.
+// lifted or ended. holds is the key of the text that the label shows for the state active. That
+// state has the sign and the colour of a refusal, since it stops messages.
 func suppressionOrPauseLabel(active, lifted bool, holds string, w texts.Words) explain.StateLabel {
 	switch {
 	case active:
@@ -177,8 +178,8 @@ func suppressionOrPauseLabel(active, lifted bool, holds string, w texts.Words) e
 	return explain.StateLabel{Sign: "–", Word: w.Get("suppressions.ended"), Tone: explain.Neutral}
 }
 
-// liftedSentence returns a sentence about who lifted a suppression or a pause, when and why. If the
-// parameter at is the zero time, liftedSentence returns nil.
+// liftedSentence returns a sentence about who lifted a suppression or a pause, when and why. If at
+// is the zero time, liftedSentence returns nil.
 func liftedSentence(at time.Time, actor, why string, w texts.Words) texts.Sentence {
 	if at.IsZero() {
 		return nil
@@ -299,7 +300,7 @@ func (handlers *Handlers) answerSuppressionForm(c echo.Context, typed url.Values
 	if err != nil {
 		return err
 	}
-	if of.IsZero() { // erased and forgotten: no list is of this recipient alone
+	if of.IsZero() { // the recipient was erased, so there is no list of this recipient alone
 		return c.Redirect(http.StatusSeeOther, suppressionsPath)
 	}
 	to := url.Values{"recipient": {of.String()}, "state": {"all"}, doneParameter: {act}}

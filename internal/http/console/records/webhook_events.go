@@ -96,7 +96,7 @@ func (handlers *Handlers) postSampleEventForm(c echo.Context, form url.Values) e
 		s.Answer = layout.Words(c).Get("events.sample.unknown")
 		return handlers.showWebhookEvents(c, server.InvalidField.Status, s)
 	}
-	// before the act: a page that cannot be shown could not tell what became of it
+	// before the action, because a page that can't be shown can't show the result of the action
 	list, r := handlers.webhookEventList(), c.Request()
 	if _, err := list.PageForRawQuery(r.Context(), r.URL.RawQuery, webhookEventFilter{}); err != nil {
 		return err
