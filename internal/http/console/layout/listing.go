@@ -36,7 +36,7 @@ func EncodeCursor(m store.Cursor) string {
 	return base64.RawURLEncoding.EncodeToString(b)
 }
 
-// DecodeCursor decodes a cursor that EncodeCursor made; false for every other text.
+// DecodeCursor decodes a cursor that EncodeCursor made. It returns false for every other text.
 func DecodeCursor(text string) (store.Cursor, bool) {
 	// The decoder would skip line breaks. A text with line breaks is longer than a cursor, so this
 	// check refuses it.
@@ -83,8 +83,8 @@ type PaginatedRows[F, R any] struct {
 	given url.Values
 }
 
-// PageForRawQuery parses a raw query and reads the page that the query selects. The parameter f is
-// the filter to begin with, to which the parameters of the query are applied.
+// PageForRawQuery parses a raw query and reads the page that the query selects. f is the filter to
+// begin with, to which the parameters of the query are applied.
 func (l List[F, R]) PageForRawQuery(ctx context.Context, raw string, f F) (PaginatedRows[F, R], error) {
 	place, known := l.Place(&f), l.Parameters(&f)
 	*place.Limit, known["limit"], known["cursor"] = DefaultPageRows, LimitParameter(place.Limit), CursorParameter(place.Before)
@@ -95,8 +95,8 @@ func (l List[F, R]) PageForRawQuery(ctx context.Context, raw string, f F) (Pagin
 	return l.Page(ctx, f, given)
 }
 
-// Page reads the page that the filter f selects. The parameter given has the query parameters from
-// which f was made. The addresses of other pages contain these parameters.
+// Page reads the page that the filter f selects. given has the query parameters from which f was
+// made. The addresses of other pages contain these parameters.
 func (l List[F, R]) Page(ctx context.Context, f F, given url.Values) (p PaginatedRows[F, R], err error) {
 	p = PaginatedRows[F, R]{Filter: f, path: l.Path, given: given}
 	place := l.Place(&f)
@@ -134,8 +134,8 @@ func (p PaginatedRows[F, R]) AddressWith(name, value string) string {
 }
 
 // FormAddress returns the address of a form of the list. The address is the path of the list, then
-// the text in the argument part, then the query parameters of this page. Because of these
-// parameters, a form that is refused is shown with the same rows.
+// part, then the query parameters of this page. Because of these parameters, a form that is refused
+// is shown with the same rows.
 func (p PaginatedRows[F, R]) FormAddress(part string) string {
 	if len(p.given) == 0 {
 		return p.path + part
@@ -190,9 +190,8 @@ func FilterValue(name, value string, w texts.Words) string {
 }
 
 // ListAddress returns a list's address with the parameters in given, but without the cursors
-// (cursor and newer). It changes one parameter: the one whose name is in the argument name gets the
-// argument value. If value is empty, ListAddress removes that parameter. The address leads to the
-// first page, unless name is a cursor.
+// (cursor and newer). It sets the parameter called name to value. If value is empty, it removes
+// that parameter. The address leads to the first page, unless name is a cursor.
 func ListAddress(path string, given url.Values, name, value string) string {
 	next := url.Values{}
 	for k, v := range given {
@@ -210,8 +209,7 @@ func ListAddress(path string, given url.Values, name, value string) string {
 	return path + "?" + next.Encode()
 }
 
-// ServeJSON is a handler that answers with the page that the query of the request asks for, as
-// JSON.
+// ServeJSON is a handler that answers with the page that the request's query selects, as JSON.
 func (l List[F, R]) ServeJSON(c echo.Context) error {
 	var all F
 	p, err := l.PageForRawQuery(c.Request().Context(), c.Request().URL.RawQuery, all)

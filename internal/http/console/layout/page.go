@@ -38,7 +38,7 @@ var MenuEntries = []MenuEntry{
 type Page struct {
 	W      texts.Words
 	Title  string
-	Reader string // the account that is logged in; empty: none is
+	Reader string // the account that is logged in; empty: none
 	Role   string // the role of the account, in words
 	Here   string // name of the page's entry in the menu; empty: the page is not in the menu
 	Back   string // the page to show after a change of language or zone
@@ -50,9 +50,8 @@ type Page struct {
 // statusLine returns the line that Show fills in.
 func (p Page) statusLine() *statusLine { return p.Health }
 
-// NewPage returns the common fields of a page. The parameter title is the key of the page's title.
-// The parameter here is the name of the page's entry in the menu, or "" if the page is not in the
-// menu.
+// NewPage returns the common fields of a page. title is the key of the page's title. here is the
+// name of the page's entry in the menu, or "" if the page is not in the menu.
 func NewPage(c echo.Context, title, here string) Page {
 	w := Words(c)
 	p := Page{W: w, Title: w.Get(title), Here: here, Back: homePath}
@@ -154,7 +153,7 @@ func savePreferences(c echo.Context, form url.Values) error {
 	}
 	if _, ok := loadZone(form.Get("zone")); ok {
 		life := preferenceLife
-		if form.Get("zone") == cookieValue(c, ownZoneCookie) { // the browser's zone, wherever it will be
+		if form.Get("zone") == cookieValue(c, ownZoneCookie) { // delete the cookie, so that pages follow the browser's zone
 			life = -time.Second
 		}
 		setPreferenceCookie(c, zoneCookie, form.Get("zone"), life)
@@ -175,8 +174,8 @@ func setPreferenceCookie(c echo.Context, name, value string, life time.Duration)
 	})
 }
 
-// searchedCookie has the recipient of the last search that found no rows, masked. Its hash alone is
-// in the address of the page, which shows what was looked for. The cookie lives searchedLife.
+// searchedCookie has the recipient of the last search that found no rows, masked. The page shows
+// this recipient, but its address has only the recipient's hash. The cookie lives for searchedLife.
 const (
 	searchedCookie = "sendcode_searched"
 	searchedLife   = 10 * time.Minute

@@ -16,19 +16,19 @@ import (
 	"sendcode/internal/store"
 )
 
-// How many rows a page of a list has.
+// These are the numbers of rows of a list's page: the default and the maximum.
 const (
 	DefaultPageRows = 50
 	MaxPageRows     = store.MaxPageRows
 )
 
-// TimeSpans are the values of "last", which pages have beside "from" and "to".
+// TimeSpans are the values of the parameter "last", which pages have beside "from" and "to".
 var TimeSpans = map[string]time.Duration{
 	"1h": time.Hour, "24h": 24 * time.Hour, "7d": 7 * 24 * time.Hour,
 	"30d": 30 * 24 * time.Hour,
 }
 
-// Mistakes that ParameterProblem tells apart.
+// These are mistakes that ParameterProblem distinguishes.
 const (
 	unknownParameter = "There is no such parameter."
 	badShortText     = "This has at most 64 characters, and no control character among them."

@@ -15,8 +15,7 @@ import (
 )
 
 // ReasonProblem returns a text about what is wrong with the reason of an action. It returns "" if
-// no text describes the mistake. The parameter most is the maximum length of a reason, in
-// characters.
+// no text describes the mistake. most is the maximum length of a reason, in characters.
 func ReasonProblem(w texts.Words, bad *fault.InvalidError, most int) string {
 	return w.Get("action.problem."+bad.Reason, "n", strconv.Itoa(most))
 }
@@ -29,7 +28,7 @@ var parameterKinds = map[string]string{
 	"cursor": "cursor", "newer": "cursor", "limit": "limit",
 }
 
-// ErrEndsBeforeBeginning is of a time range.
+// ErrEndsBeforeBeginning is the error for a time range that ends before it begins.
 var ErrEndsBeforeBeginning = fault.Invalid("to", "invalid", "The end must be after the beginning.")
 
 // ParameterProblem returns what is wrong with a parameter of a list, in the reader's language.

@@ -38,7 +38,7 @@ type statusLine struct {
 	Parts    []servicePartView
 	UnderWay string
 	Troubles []texts.Sentence
-	Well     bool // all parts are up, and all is known
+	Well     bool // all parts are up, no check fails, and UnderWay is known
 }
 
 // servicePartView is a part of the service with its name in words.
