@@ -24,15 +24,16 @@ const (
 
 const doneKeyPrefix = "done."
 
-// ActOutcome has the sentences of a page after an action. In the zero value there are none.
+// ActOutcome has the sentences of a page after an action. The zero value has no sentences.
 type ActOutcome struct {
 	Text texts.Sentence
 	Tone Tone
 }
 
 // Done describes the state after an action, from the rows and the quota as they are now. It does
-// not call a message sent that still waits. If the rows show that the action was not done, for
-// example because a person typed the address of this page, Done returns the zero value.
+// not say that a message was sent while the message still waits. If the rows show that the action
+// was not done, for example because a person typed the address of this page, Done returns the zero
+// value.
 func Done(act Act, s store.SendDetails, facts VerdictFacts, w texts.Words) ActOutcome {
 	c := verdictInput{SendOrRefusal: s.Send, Words: w, story: s, facts: facts}
 	switch act {
@@ -121,8 +122,8 @@ func (vi verdictInput) resetOutcome() ActOutcome {
 	return vi.outcome(Good, "reset.free")
 }
 
-// countsOthers reports whether the rule that refused the row counts more than its recipient, so
-// that a reset of the recipient leaves its counts.
+// countsOthers reports whether the rule that refused the row counts more than one recipient. In
+// that case, a reset of the recipient does not clear the rule's counts.
 func (vi verdictInput) countsOthers() bool {
 	if vi.Status != store.Refused {
 		return false

@@ -120,7 +120,7 @@ func (vi verdictInput) replyCause() (cause string, wait time.Duration) {
 			return "late", 0
 		}
 		return "unknown", 0
-	case store.Failed: // it ended because its code was entered
+	case store.Failed: // the send ended because its code was entered
 		return "approved", 0
 	}
 	switch {

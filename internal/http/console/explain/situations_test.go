@@ -70,7 +70,7 @@ func refusedBy(rule string, wait time.Duration, n int, more ...change) change {
 	}).and(more)
 }
 
-// These functions return the sends with which several situations begin.
+// Several situations use these changes and times.
 var (
 	accepted   = sentAs(store.Sent, "250 2.0.0")
 	suppressed = failedAs("suppressed", "", false)
@@ -80,7 +80,7 @@ var (
 	anHourOn   = consoletest.Start.Add(time.Hour)
 )
 
-// Each of these functions ends a code.
+// Each of these functions changes the state of a code.
 func approved(_ *store.SendOrRefusal, v *store.Verification) {
 	v.ApprovedAt = consoletest.Start.Add(70 * time.Second)
 	checked(v, 2)

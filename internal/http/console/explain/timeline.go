@@ -124,8 +124,8 @@ func (t rowTimeline) datedEntry(when time.Time, tone Tone, key string) TimelineE
 	return TimelineEntry{At: t.WithMilliseconds(when), Tone: tone, What: t.sentence(key), order: when}
 }
 
-// undatedEntry returns an entry for an event whose time is not stored. The parameter after is the
-// time of another event. In the time line, the entry comes after the entries of that time.
+// undatedEntry returns an entry for an event whose time is not stored. after is the time of another
+// event. In the time line, the entry comes after the entries of that time.
 func (t rowTimeline) undatedEntry(after time.Time, tone Tone, key string) TimelineEntry {
 	return TimelineEntry{Tone: tone, What: t.sentence(key), order: after}
 }

@@ -24,7 +24,7 @@ type Verdict struct {
 	Newer      *linkedText // a sentence about a newer request of the recipient for the same purpose; nil: there is none
 	Earlier    *linkedText // for a refusal: a sentence about the newest send before it; nil: there is none
 	Reply      personReply
-	Settled    bool // nothing is to do, so no action stands out
+	Settled    bool // there is nothing to do, so no action is highlighted
 	Suppressed bool // a suppression stops messages to the recipient now: only a lift helps
 }
 
@@ -34,7 +34,7 @@ type linkedText struct {
 	Link string
 }
 
-// verdictInput is all that a verdict is made from.
+// verdictInput has all data from which a verdict is made.
 type verdictInput struct {
 	store.SendOrRefusal
 	texts.Words
@@ -46,8 +46,8 @@ type verdictInput struct {
 
 // VerdictFacts are the data that a verdict depends on beside the row's story.
 type VerdictFacts struct {
-	Quota *quota.Decision // what the recipient's rules say now to a request with a secret key; nil: not known
-	// Strangers is the rules' current decision for an unknown browser, which may not use their
+	Quota *quota.Decision // the current decision of the recipient's rules on a request with a secret key; nil: not known
+	// Strangers is the rules' current decision on an unknown browser, which may not use the rules'
 	// reserves. It is nil if an unknown browser waits no longer than a secret key.
 	Strangers *quota.Decision
 
@@ -59,7 +59,7 @@ type VerdictFacts struct {
 	Newer       *store.SendOrRefusal // a newer request of the recipient for the same purpose; nil: there is none
 	Earlier     *store.SendOrRefusal // the newest send before a refusal, for any purpose; nil: there is none
 	Locks       []store.Lockout      // the classes of callers that are locked out now by failed checks
-	Suppression *store.Suppression   // holds now, and is none of the story's: it came after the send; nil: none
+	Suppression *store.Suppression   // active now, but not in the story, because it came after the send; nil: none
 	CodeBefore  *store.Verification  // for a refusal without a code: the newest earlier code that may have arrived
 }
 
@@ -150,7 +150,7 @@ func (vi verdictInput) newerText(newer store.SendOrRefusal) linkedText {
 
 // withWrongCodes puts a sentence about wrong codes before the verdict if wrong codes were entered
 // and the right code was not. It does so for a pending code and for a code that too many wrong
-// checks ended. It does not if the code ended for another reason.
+// checks ended. If the code ended for another reason, it adds no sentence.
 func (vi verdictInput) withWrongCodes(v Verdict) Verdict {
 	switch {
 	case vi.Status == store.Refused || vi.isToTestRecipient():
@@ -247,8 +247,8 @@ func (vi verdictInput) earlierAttemptWarning() texts.Sentence {
 	return vi.text("doubt.else")
 }
 
-// nextStep returns a sentence about the sent code: what became of it and what to do next. The
-// parameter how is the state of the send, as in the keys of the texts.
+// nextStep returns a sentence about the sent code: what became of it and what to do next. how is
+// the state of the send, as in the keys of the texts.
 func (vi verdictInput) nextStep(how string) texts.Sentence {
 	key := "next." + how + "." + cmp.Or(string(vi.state), "none")
 	if vi.hasWrongCodes() {

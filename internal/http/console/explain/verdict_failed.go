@@ -23,7 +23,7 @@ func (vi verdictInput) failedTexts() (what, next texts.Sentence) {
 		return vi.Join(vi.text("verdict.failed.paused"), vi.earlierAttemptWarning()), vi.Join(vi.pausedNextStep(), vi.quotaCostText())
 	}
 	kind := vi.failureKind()
-	if kind == store.ReasonCarrierLimit { // the wait is among what the recipient's rules say
+	if kind == store.ReasonCarrierLimit { // the recipient's rules include this wait
 		return vi.text("verdict.failed." + kind), vi.Join(vi.nextAdmittedTextByQuota(), vi.quotaCostText())
 	}
 	what, next = vi.Join(vi.text("verdict.failed."+kind), vi.earlierAttemptWarning()), vi.text("next.failed."+kind)

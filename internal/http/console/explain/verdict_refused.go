@@ -115,7 +115,7 @@ func (vi verdictInput) nextAdmittedText() texts.Sentence {
 }
 
 // nextAdmittedTextByQuota returns a sentence about when the recipient's rules admit one more. It is
-// empty if they admit one now and a lockout does not.
+// empty if the rules admit one now but a lockout prevents it.
 func (vi verdictInput) nextAdmittedTextByQuota() texts.Sentence {
 	if vi.facts.Quota == nil {
 		return vi.text("next.refused.later")

@@ -63,7 +63,7 @@ func TestReply(t *testing.T) {
 var replyLocales = []string{"en-GB", "ar", "es-MX", "zh-CN"}
 
 // testdata/texts.txt has each text of verdicts, replies and time lines as a reader sees it, with
-// the values of the first test that has it. No text is without a test.
+// the values of the first test that has it. Each text occurs in a test.
 func TestTexts(t *testing.T) {
 	said := map[string]string{}
 	add := func(of keys, sentence func(texts.Words) texts.Sentence) {
@@ -256,7 +256,7 @@ func TestReplyNamesTimeLeft(t *testing.T) {
 	}
 }
 
-// newerTest is a situation with a newer request, and the texts about that.
+// newerTest is a situation with a newer request, and the texts about that request.
 type newerTest struct {
 	situation
 	keys

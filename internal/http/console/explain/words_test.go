@@ -20,8 +20,8 @@ func TestEveryScopeHasItsTexts(t *testing.T) {
 	}
 }
 
-// The list gives the reason for a failed send first in words. They come from the server's code if
-// that is more specific than our reason.
+// The list gives the reason for a failed send in words. If the server's code is more specific than
+// our reason, the words come from the code.
 func TestFailureText(t *testing.T) {
 	w := texts.ConsoleLanguages()[0]
 	for _, c := range []struct {
