@@ -30,7 +30,7 @@ func TestAccountsInTheConsole(t *testing.T) {
 	want(t, mei.Post("/admin/accounts", account("role", "mei", "owner", "I want to")), http.StatusForbidden)
 
 	want(t, owner.Post("/admin/accounts", account("role", "mei", "owner", "on call")), http.StatusOK)
-	want(t, mei.Get("/admin/accounts"), http.StatusOK) // the new role holds at once
+	want(t, mei.Get("/admin/accounts"), http.StatusOK) // the new role takes effect at once
 	rec = want(t, owner.Post("/admin/accounts", account("password", "mei", "", "lost it")), http.StatusOK)
 	want(t, mei.Get("/admin"), http.StatusSeeOther) // sessions with the old password end
 	want(t, mei.LoginAs("mei", password), http.StatusUnauthorized)

@@ -39,8 +39,8 @@ func (r *rig) change(db accountStore, do string) (refusal string) {
 	return ""
 }
 
-// Two owners, or an owner and a shell, change one account at the same moment. Neither undoes the
-// other's change.
+// If two owners, or an owner and a command, change one account at the same moment, neither undoes
+// the other's change.
 func TestChangesOfAnAccountAtOnce(t *testing.T) {
 	for _, order := range [][2]string{{"close", "role"}, {"role", "close"}, {"close", "password"}, {"close", "identity"}} {
 		r := newRig(t)
@@ -58,8 +58,8 @@ func TestChangesOfAnAccountAtOnce(t *testing.T) {
 	}
 }
 
-// If an account is added, or gets an identity, at the moment when another one does, it is refused
-// in the same way as a moment later.
+// If another account with the same name or identity is added while a change is made, the change is
+// refused in the same way as if it came later.
 func TestAccountsAddedAtOnce(t *testing.T) {
 	for want, other := range map[string]store.Account{
 		"taken": {Name: "mei", Role: "owner"}, "identity_taken": {Name: "li", Role: "reader", Identity: "new"},

@@ -34,9 +34,9 @@ type attemptLimiter struct{ limiter limiter }
 // account has the name.
 const accountScope quota.Scope = "account"
 
-// The names of the rules that count unknown browsers' attempts at one account. If one of these
-// rules refuses a login, the account is probably under attack. So the page has another text, and
-// the log line is an error and not a warning.
+// These are the names of the rules that count unknown browsers' attempts at one account. If one of
+// these rules refuses a login, the account is probably under attack. So the page has another text,
+// and the log line is an error and not a warning.
 const (
 	accountRuleName    = "account"
 	accountDayRuleName = "account_day"
@@ -73,8 +73,8 @@ var (
 		{Name: "codes", Scope: accountScope, Limit: 30, Window: 24 * time.Hour},
 	}
 	// providerLoginRules limit how often the console calls the identity provider for one address or
-	// network. No rule counts all networks together, because a login by the provider has no secret
-	// that could be guessed. Attempts with a password are counted separately.
+	// network. No rule counts all networks together, because a login through the provider has no
+	// secret that could be guessed. Attempts with a password are counted separately.
 	providerLoginRules = []quota.Rule{
 		{Name: "address", Scope: quota.IP, Limit: 10, Window: 15 * time.Minute},
 		{Name: "network", Scope: quota.Network, Limit: 100, Window: 15 * time.Minute},

@@ -1,6 +1,6 @@
 // Package auth finds the account that makes a request to the console, and decides what the account
-// may do. It has passwords with a second factor, logins by an OpenID Connect provider, sessions,
-// bearer tokens, accounts and roles.
+// may do. It has passwords with a second factor, logins through an OpenID Connect provider,
+// sessions, bearer tokens, accounts and roles.
 package auth
 
 import (
@@ -32,7 +32,7 @@ type Config struct {
 
 	DemandFactor bool // every account with a password needs a second factor
 
-	Refused func(what, rule string) // called for each login or token that a rule refused; the parameter what is "login" or "token"
+	Refused func(what, rule string) // called for each login or token that a rule refused; what is "login" or "token"
 }
 
 // accountStore has the administrators' accounts. Implementation: sqldb.DB.

@@ -74,7 +74,7 @@ func TestSecondFactor(t *testing.T) {
 	want(t, giveCode(half, ""), http.StatusUnprocessableEntity)
 	rec := want(t, giveCode(half, d.Wrong()), http.StatusUnauthorized)
 	contains(t, rec, "wrong or was used before", "4 tries left", `value="/admin/overview"`)
-	want(t, giveCode(half, d.Code()), http.StatusUnauthorized) // the code that confirmed the app was used
+	want(t, giveCode(half, d.Code()), http.StatusUnauthorized) // the code that confirmed the app can't be used again
 	code := d.Next()
 	redirects(t, giveCode(half, code[:3]+" "+code[3:]), "/admin/overview")
 	servertest.Same(t, "known by the code", known(), true)
@@ -106,8 +106,8 @@ func TestCodesAreTakenOnce(t *testing.T) {
 	want(t, giveCode(second, code), http.StatusUnauthorized)
 }
 
-// The form finds a code in a typed text like the pages for recipients do. A text without a code
-// costs no attempt.
+// The form finds a code in a typed text as the pages for recipients do. A text without a code costs
+// no attempt.
 func TestCodesAreReadAsAPersons(t *testing.T) {
 	r := newRig(t)
 	b := r.LoggedIn()

@@ -40,13 +40,12 @@ func (a *Auth) requireSession(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// startPagePath is where a login leads if no page was asked for.
+// startPagePath is where a login leads if no page was requested.
 const startPagePath = "/admin"
 
-// loginAddress returns the address in the argument login, with a query parameter that has the page
-// to return to. That page is the requested page, the page whose form was posted, with this form, or
-// the list that was exported. A list keeps its filters. For startPagePath, the query parameter is
-// left out.
+// loginAddress returns the address login, with a query parameter that has the page to return to.
+// That page is the requested page, the page whose form was posted, with this form, or the list that
+// was exported. A list keeps its filters. For startPagePath, the query parameter is left out.
 func loginAddress(c echo.Context, login string) string {
 	r, u := c.Request(), *c.Request().URL
 	switch {

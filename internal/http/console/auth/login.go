@@ -38,9 +38,9 @@ func (a *Auth) loginPage(c echo.Context) error {
 }
 
 // loginCookieName is the name of a cookie that shows whether the browser keeps cookies. The login
-// page sets the cookie. A field of the page's form says so. If the form arrives with the field but
-// without the cookie, the browser does not keep cookies. In this case it would lose the session's
-// cookie, too.
+// page sets the cookie. A field of the page's form says that the cookie was set. If the form
+// arrives with the field but without the cookie, the browser does not keep cookies. It would then
+// lose the session's cookie, too.
 const loginCookieName = sessionCookieName + "-login"
 
 func setLoginCookie(c echo.Context) { c.SetCookie(newCookie(c, loginCookieName, "set", 0)) }
@@ -170,7 +170,7 @@ func (a *Auth) checkPassword(ctx context.Context, account, typed string) (who pr
 		defer func() { <-a.checks }()
 		hashes := who.comparisons(a.adminPassword)
 		for _, h := range hashes[1:] {
-			_ = h.matches(typed) // only so that it takes the same time
+			_ = h.matches(typed) // only so that each login takes the same time
 		}
 		return who, hashes[0].matches(typed), nil
 	case <-ctx.Done():

@@ -28,8 +28,8 @@ func TestWithoutSession(t *testing.T) {
 	for _, path := range []string{"/admin/search", "/admin/logout"} {
 		redirects(t, b.Post(path, url.Values{}), "/admin/login")
 	}
-	// A change of language leads back to the login page, which still knows the page to return to,
-	// even after a wrong password.
+	// A change of language leads back to the login page, which keeps the page to return to, even
+	// after a wrong password.
 	const back = `name="back" value="/admin/login?next=%2Fadmin%3Fstatus%3Drefused"`
 	contains(t, b.Get("/admin/login?next=%2Fadmin%3Fstatus%3Drefused"), back)
 	contains(t, b.Post("/admin/login", url.Values{"password": {"wrong"}, "next": {"/admin?status=refused"}}), back)
@@ -56,8 +56,8 @@ func TestLogin(t *testing.T) {
 }
 
 // A browser that keeps no cookies, or drops a Secure cookie over http, gets a message before its
-// password is tried. After a night, the first press may also get this message; the second press
-// logs in.
+// password is tried. If a browser has lost the cookie since the page was loaded, the first press
+// also gets this message, and the second press logs in.
 func TestALoginWithoutCookies(t *testing.T) {
 	b := newRig(t).Browser()
 	form := url.Values{"username": {"admin"}, "password": {consoletest.Password}, "next": {"/admin/overview"}, "cookie": {"set"}}

@@ -20,7 +20,7 @@ import (
 	"sendcode/internal/store"
 )
 
-// Provider is an OpenID Connect provider by which people may log in. A person gets the account
+// Provider is an OpenID Connect provider through which people may log in. A person gets the account
 // whose identity equals the person's name at the provider. A person without such an account gets a
 // role from the role claim. The map Roles gives a role for some values of this claim, and the
 // person gets the highest of these roles. A person without an account and without a role has no
@@ -32,14 +32,14 @@ type Provider struct {
 	Roles       map[string]Role // by the value of the claim for roles
 }
 
-// These are the paths of a login by the provider, which sends browsers back to
+// These are the paths of a login through the provider, which sends browsers back to
 // ProviderCallbackPath.
 const (
 	providerStartPath    = "/admin/oidc/start"
 	ProviderCallbackPath = "/admin/oidc/callback"
 )
 
-// viaProvider marks the sessions that began with a login by the provider. If a person has no
+// viaProvider marks the sessions that began with a login through the provider. If a person has no
 // account, viaProvider is also the prefix of the person's name.
 const viaProvider = "oidc"
 
@@ -141,8 +141,8 @@ func (a *Auth) finishProviderLogin(c echo.Context) error {
 	return a.showRedirectPage(c, cmp.Or(sealed.Next, startPagePath))
 }
 
-// showProviderError shows the login page with the reason why the login by the provider failed. An
-// error of another type than *openid.Error is returned instead.
+// showProviderError shows the login page with the reason why the login through the provider failed.
+// An error of another type than *openid.Error is returned instead.
 func (a *Auth) showProviderError(c echo.Context, next string, err error) error {
 	ctx := c.Request().Context()
 	known, ok := errors.AsType[*openid.Error](err)
@@ -187,7 +187,7 @@ func (a *Auth) principalOfPerson(ctx context.Context, person openid.Identity) (p
 	return a.newProviderPrincipal(who, person.Name), s, nil
 }
 
-// providerPrincipal returns the present principal of a session that began with a login by the
+// providerPrincipal returns the present principal of a session that began with a login through the
 // provider. It returns the zero principal if the settings no longer have a provider, or if the
 // session's account is closed or has no identity. For a person who logged in without an account, it
 // returns the zero principal if the person now has an account, or if the settings no longer give
@@ -213,8 +213,8 @@ func (a *Auth) providerPrincipal(ctx context.Context, s store.Session) (principa
 	return a.principalByIdentity(known), nil
 }
 
-// principalByIdentity returns the principal of an account to which people log in by the provider.
-// If the account is closed or has no identity, the principal is zero.
+// principalByIdentity returns the principal of an account to which people log in through the
+// provider. If the account is closed or has no identity, the principal is zero.
 func (a *Auth) principalByIdentity(known store.Account) principal {
 	if !known.DisabledAt.IsZero() || known.Identity == "" {
 		return principal{}
@@ -223,7 +223,7 @@ func (a *Auth) principalByIdentity(known store.Account) principal {
 }
 
 // newProviderPrincipal returns the actor with a credential. The credential is made from the
-// provider's fingerprint and the parameter name, the person's name at the provider.
+// provider's fingerprint and from name, the person's name at the provider.
 func (a *Auth) newProviderPrincipal(who Actor, name string) principal {
 	return principal{
 		who,
@@ -231,8 +231,8 @@ func (a *Auth) newProviderPrincipal(who Actor, name string) principal {
 	}
 }
 
-// newStateCookie returns the cookie of a login by the provider. The cookie is SameSite=Lax, because
-// browsers must send it with the redirect from the provider.
+// newStateCookie returns the cookie of a login through the provider. The cookie is SameSite=Lax,
+// because browsers must send it with the redirect from the provider.
 func newStateCookie(c echo.Context, state, value string, maxAge int) *http.Cookie {
 	cookie := newCookie(c, oauthStateCookie+state, value, maxAge)
 	cookie.SameSite = http.SameSiteLaxMode

@@ -35,7 +35,7 @@ func TestLoginByTheProvider(t *testing.T) {
 	}
 	want(t, b.Post("/admin/logout", url.Values{}), http.StatusSeeOther)
 	want(t, b.Get("/admin"), http.StatusSeeOther)
-	// An account without a password cannot log in by one.
+	// A person can't log in to an account without a password by typing one.
 	want(t, b.LoginAs("ana", ""), http.StatusUnprocessableEntity)
 	want(t, b.LoginAs("ana", "x"), http.StatusUnauthorized)
 }
@@ -68,8 +68,8 @@ func TestRolesByTheProvider(t *testing.T) {
 	}
 }
 
-// A session by the provider ends when its basis is gone: the account, its identity, the value of
-// the claim that gave a role, or the provider itself.
+// A session that began at the provider ends when its basis is gone: the account, its identity, the
+// value of the claim that gave a role, or the provider itself.
 func TestSessionsByTheProviderEnd(t *testing.T) {
 	r, server := besideProvider(t)
 	ana := store.Account{Name: "ana", Role: "operator", Identity: "ana"}

@@ -96,8 +96,7 @@ func (r *rig) from(address string) *consoletest.Browser {
 	return b
 }
 
-// besideProvider returns a rig whose people may also log in by a provider, which is a real one on
-// loopback.
+// besideProvider returns a rig in which people may also log in through a provider on loopback.
 func besideProvider(t *testing.T, changes ...func(*Config)) (*rig, *openidtest.Provider) {
 	t.Helper()
 	server := openidtest.New(t, consoletest.Address+ProviderCallbackPath)

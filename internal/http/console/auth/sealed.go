@@ -16,7 +16,7 @@ type expiringValue[V any] struct {
 
 // seal encrypts the value v and returns the result as a text for a browser to keep. After the
 // duration life, unseal no longer accepts the text. To decrypt the text, unseal needs the same
-// label, and the same data in the parameter about.
+// label and the same data in about.
 func seal[V any](a *Auth, label string, about []byte, v V, life time.Duration) (string, error) {
 	plain, err := json.Marshal(expiringValue[V]{v, a.now().Add(life)})
 	if err != nil {

@@ -70,9 +70,9 @@ func (a *Auth) refuseWrongTokens(c echo.Context, d quota.Decision) error {
 	return &server.Problem{Kind: server.TooManyAttempts, Wait: d.RetryAfter()}
 }
 
-// logRefusedToken logs that an admin token was refused. The parameter expired is the ID of an
-// expired token, or "" for any other refused token. At most one line a minute is logged for each
-// expired token, and one for all others together.
+// logRefusedToken logs that an admin token was refused. expired is the ID of an expired token, or
+// "" for any other refused token. At most one line a minute is logged for each expired token, and
+// one for all others together.
 func (a *Auth) logRefusedToken(c echo.Context, expired string) {
 	ctx, where := c.Request().Context(), clientNetwork(c)
 	if expired != "" {
