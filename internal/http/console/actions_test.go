@@ -56,7 +56,7 @@ func TestActionsThatAreNotCommitted(t *testing.T) {
 
 // The export of a person's data is recorded before the first row is sent, and only operators may
 // request it. It has no code, no name of an administrator, and no network of a send whose code was
-// not entered. It ends as failed if the database goes away.
+// not entered. If the database fails during the export, the export is recorded as failed.
 func TestAPersonsExport(t *testing.T) {
 	r, b := loggedIn(t)
 	s := r.sent("ana@example.com", func(s *store.Send) { s.Network = "198.51.100.0/24" })
@@ -99,8 +99,8 @@ func TestDeedsOfARefusal(t *testing.T) {
 	}
 }
 
-// Each role is offered exactly the actions that it may do. No role may send a caller's code again,
-// since the code is not stored.
+// Each role is offered exactly the actions that it may perform. No role may send a caller's code
+// again, since the code is not stored.
 func TestOnlyWhatARoleMayIsOffered(t *testing.T) {
 	r := newRig(t)
 	s := r.sent("ana@example.com")
@@ -127,8 +127,8 @@ func TestOnlyWhatARoleMayIsOffered(t *testing.T) {
 	}
 }
 
-// If a suppression came after the send, the page begins with it, and offers to lift it instead of
-// another message. A resend that could not be sent reports that.
+// If a suppression came after the send, the page begins with it, and offers to lift the suppression
+// instead of sending another message. If a resend could not be sent, the page says so.
 func TestASuppressionAfterTheSend(t *testing.T) {
 	r, b := loggedIn(t)
 	s := r.sent("ana@example.com")
@@ -152,7 +152,7 @@ func TestASuppressionAfterTheSend(t *testing.T) {
 	want(t, b.Get(page), http.StatusServiceUnavailable)
 }
 
-// Nothing is erased until the person has said that this can't be undone.
+// Nothing is erased until the administrator has confirmed that the erasure can't be undone.
 func TestErasingIsConfirmed(t *testing.T) {
 	r, b := loggedIn(t)
 	s := r.sent("ana@example.com")
@@ -165,7 +165,7 @@ func TestErasingIsConfirmed(t *testing.T) {
 	r.Acts()
 }
 
-// A reset is for the app of its send, also if another app sent to the same recipient.
+// A reset is for the app of its send, even if another app sent to the same recipient.
 func TestAResetIsForTheSendsApp(t *testing.T) {
 	r, b := loggedIn(t)
 	ofShop := r.sent("ana@example.com")

@@ -63,10 +63,10 @@ func mainPagesFit(t *testing.T, browser chromium) {
 		w.goTo(path)
 		w.fits(name)
 		switch name {
-		case "sends": // a state has the room of its words
+		case "sends": // a state is only as wide as its words
 			servertest.Same(t, "a wide state", w.eval(`document.querySelectorAll(".now .why").forEach(e => e.remove()); `+
 				`String(document.querySelector("td.is").offsetWidth > 220)`), "false")
-		case "refused": // the first action alone is a coloured button
+		case "refused": // only the first action is a coloured button
 			servertest.Same(t, "coloured", w.eval(`String([...document.querySelectorAll(".act")].filter(`+
 				`e => getComputedStyle(e).backgroundColor !== "rgba(0, 0, 0, 0)").length)`), "1")
 		}
@@ -127,7 +127,7 @@ func resetsAQuota(t *testing.T, browser chromium) {
 	if at := w.eval(`location.href`); strings.Contains(at, "ana") {
 		t.Errorf("the recipient is in the address %s", at)
 	}
-	w.eval(`Date.now = performance.now = () => 0; ""`) // the clocks stand still: otherwise a second may pass before the wait is read
+	w.eval(`Date.now = performance.now = () => 0; ""`) // stops the clocks, so that no second passes before the wait is read
 	w.Until(`document.querySelector(".pips-row .pips-note").innerText === "free in 38 s"`)
 	w.says(`document.querySelector(".person").innerText`, "a•••@example.com", "free in 38 s")
 	page := explain.SendPageAddress(row.ID)

@@ -115,8 +115,8 @@ func tasksOfSupport(t *testing.T, browser browsertest.Browser) {
 	p.Shows("[role=status]", "The recipient is erased.")
 }
 
-// controlsAfterBack tests that filters show which rows are listed, and that fields take letters,
-// after Back and after a reload.
+// controlsAfterBack tests that, after Back and after a reload, filters show which rows are listed
+// and fields accept letters.
 func controlsAfterBack(t *testing.T, browser browsertest.Browser) {
 	r := newRig(t)
 	sent := r.sent("ana@example.com")

@@ -76,7 +76,7 @@ type ChartBuilder struct {
 	Stretches []interval
 	Each      time.Duration
 	W         texts.Words
-	Rows      func(from, to time.Time) string // address of the rows of a time
+	Rows      func(from, to time.Time) string // returns the address of the rows between two times
 }
 
 // bars returns a bar for each interval, with the amounts of the interval stacked. top is the value
@@ -91,7 +91,7 @@ func (c ChartBuilder) bars(of func(interval) (stack []barAmount, said string)) (
 		}
 		highest = max(highest, sum)
 	}
-	top = roundUpToGrid(1.1 * highest) // a tenth of room above the highest bar
+	top = roundUpToGrid(1.1 * highest) // at least a tenth of the highest bar stays free above it
 	step := chartWidth / float64(max(1, len(c.Stretches)))
 	unit := func(f float64) string { return strconv.FormatFloat(f, 'f', 1, 64) }
 	for i, s := range c.Stretches {

@@ -76,7 +76,7 @@ type Console struct {
 	Config
 	layout  *layout.Layout
 	auth    *auth.Auth
-	exports chan struct{} // bounds the exports at once
+	exports chan struct{} // bounds the number of concurrent exports
 }
 
 // New makes a console. Nothing runs in the background.
@@ -95,7 +95,7 @@ func New(c Config) *Console {
 	}
 }
 
-// clientRoute tells where a request comes from.
+// clientRoute answers with the address from which a request comes.
 var clientRoute = auth.Route{Method: http.MethodGet, Path: "/v1/admin/client", Handler: clientJSON, Action: auth.ActionRead}
 
 // RegisterClientAddress adds clientRoute, which answers with the client's address, to the API's

@@ -30,13 +30,13 @@ type sendView struct {
 	Code    string // state of the verification, in words; empty without one
 	Support string // the support reference
 	Details string // what the code confirms; empty: not given
-	Trial   string // names of the rules in mode observe that would have refused it
+	Trial   string // names of the rules in mode observe that would have refused the send
 	Line    []explain.TimelineEntry
 	Quota   quotaView
 	Note    actionResult
 	Actions []sendAction
 	Action  sendAction // the action whose form is shown; zero: no form is shown
-	Rows    []sendRow  // none: the keys of rows do nothing here
+	Rows    []sendRow  // always empty, so the keys for rows do nothing on this page
 	Keys    []pageKey
 }
 
@@ -64,7 +64,7 @@ func (console *Console) showSend(c echo.Context, status int, s store.SendDetails
 		return err
 	}
 	if n.done {
-		if explain.Act(n.Action) == explain.QuotaReset && s.Send.Status != store.Refused { // for a refusal, facts already has them
+		if explain.Act(n.Action) == explain.QuotaReset && s.Send.Status != store.Refused { // for a refusal, facts already has it
 			console.addStrangers(c.Request().Context(), s.Send, &facts)
 		}
 		n.Outcome = explain.Done(explain.Act(n.Action), s, facts, w)
@@ -86,7 +86,7 @@ func (console *Console) showSend(c echo.Context, status int, s store.SendDetails
 		}
 	}
 	v.Title = verdict.What.Local()
-	if n.Outcome.Text != nil { // a screen reader says the title first
+	if n.Outcome.Text != nil { // a screen reader reads the title first
 		v.Title = n.Outcome.Text.Local()
 	}
 	if s.Verification != nil {
@@ -98,8 +98,8 @@ func (console *Console) showSend(c echo.Context, status int, s store.SendDetails
 	return console.layout.Show(c, status, "send", v)
 }
 
-// withoutVain returns the actions. If another message would not go out either, it leaves out the
-// actions that send a message.
+// withoutVain returns the actions. If a suppression would stop another message, too, it leaves out
+// the action that sends a message.
 func withoutVain(actions []sendAction, v explain.Verdict) []sendAction {
 	if !v.Suppressed {
 		return actions
@@ -158,9 +158,8 @@ func quotaViewOf(s store.SendOrRefusal, d quota.Decision, err error, w texts.Wor
 	return quotaView{Rows: quotaPips(d, w), As: as}
 }
 
-// readVerdictFacts reads the data that the verdict needs in addition to the parameter s. The
-// parameter decision is the present quota of the recipient. If the parameter quotaErr is not nil,
-// this quota is unknown.
+// readVerdictFacts reads the data that the verdict needs in addition to s. decision is the present
+// quota of the recipient. If quotaErr is not nil, this quota is unknown.
 func (console *Console) readVerdictFacts(ctx context.Context, s store.SendDetails, decision quota.Decision,
 	quotaErr error) (known explain.VerdictFacts,
 	err error,
@@ -208,8 +207,8 @@ func (console *Console) sendBeforeRefusal(ctx context.Context, s store.SendOrRef
 }
 
 // laterSuppression returns a suppression that holds now for the recipient of the row, if no
-// suppression of the row's story holds. If the address as it was spelled is not known, such as that
-// of a refusal, a suppression of any spelling of the mailbox counts.
+// suppression of the row's story holds. If the exact spelling of the address is not known, as for a
+// refusal, a suppression of any spelling of the mailbox counts.
 func (console *Console) laterSuppression(ctx context.Context, s store.SendDetails) (*store.Suppression, error) {
 	holds := func(x store.Suppression) bool { return x.Active(s.Now) }
 	if s.Send.Recipient.IsZero() || s.Send.Recipients > 0 || slices.ContainsFunc(s.Suppressions, holds) {

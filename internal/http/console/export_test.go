@@ -46,8 +46,9 @@ func exportOf(t *testing.T, body []byte) (rows []map[string]string) {
 	return rows
 }
 
-// An export has the rows of the list (pages.txt has a whole export). Audit entries record its
-// begin, before its first row, and its end. They contain no recipient in the clear.
+// An export has the rows of the list (pages.txt has a whole export). Audit entries record the
+// beginning of the export, before its first row, and its end. They contain no recipient in the
+// clear.
 func TestExport(t *testing.T) {
 	r := newRig(t)
 	r.sent("bo@example.com", func(s *store.Send) { s.Reference = "two\nlines, \"quoted\"" })
@@ -178,8 +179,8 @@ func (r *rig) refusedOften(n int, reference string) {
 	r.Must(r.Store.RecordRefusals(r.Context(), rows))
 }
 
-// An export of many pages may take longer than the server waits for an answer. If the database goes
-// away in the middle, the file breaks off.
+// An export of many pages may take longer than the server waits for an answer. If the database
+// fails in the middle, the file is cut off.
 func TestExportStreams(t *testing.T) {
 	r, base := served(t)
 	const n = 5*layout.MaxPageRows + 17
@@ -194,7 +195,7 @@ func TestExportStreams(t *testing.T) {
 			return sqlitetest.Down
 		}
 		if pages > 1 {
-			<-time.After(250 * time.Millisecond) // all waits together exceed the server's second
+			<-time.After(250 * time.Millisecond) // all waits together exceed the server's timeout of one second
 		}
 		return sqlitetest.None
 	})

@@ -67,7 +67,7 @@ func TestFilters(t *testing.T) {
 	}
 }
 
-// A filter that cannot be read is a problem that names the parameter; the page has the same
+// A filter that cannot be read gets a problem that names the parameter. The page has the same
 // message.
 func TestUnreadableFilters(t *testing.T) {
 	b := newRig(t).LoggedIn()

@@ -41,8 +41,8 @@ func TestAFormWithAMistakeIsShownAgain(t *testing.T) {
 	r.Acts(done...)
 }
 
-// drawnForm is a form of a page: the fields that a browser sends, and the values that its page
-// shows when it is drawn again.
+// drawnForm is a form of a page: the fields that a browser sends, and the values that the page
+// contains when the form is shown again.
 type drawnForm struct {
 	page   string
 	fields url.Values

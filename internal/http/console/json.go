@@ -17,7 +17,7 @@ import (
 	"sendcode/quota/quotahttp"
 )
 
-// clientJSON answers where the request comes from, for `sendcode doctor --behind`.
+// clientJSON answers with the address from which the request comes, for `sendcode doctor --behind`.
 func clientJSON(c echo.Context) error {
 	peer, _ := quotahttp.ParseHop(c.Request().RemoteAddr)
 	return c.JSON(http.StatusOK, map[string]any{

@@ -63,7 +63,7 @@ type listView struct {
 	Export           string              // address of all rows as a file; empty: no rows, or not allowed
 	ExportSemicolons string              // the same with semicolons
 	Again            string              // the address from which the open page reloads its rows; empty if the page does not reload
-	Tag              string              // differs where rows or their states do
+	Tag              string              // changes when rows or their states change
 	Choices          map[string][]string // suggestions for filters, by name
 }
 
@@ -237,10 +237,10 @@ func (console *Console) addRecipientHeader(c echo.Context, v *listView) (err err
 	return nil
 }
 
-// leadingRow returns the row of a recipient that the verdict describes: the newest row or, if a
-// rule refused that one, the newest send for the same purpose that the rule has most likely
-// counted. The refusal alone would hide the message that did go out. The filter is the list's own,
-// which may have more refusals than a page shows.
+// leadingRow returns the row of a recipient that the verdict describes. This is the newest row or,
+// if it is a refusal by a rule, the newest send for the same purpose that the rule has most likely
+// counted. The refusal alone would hide the message that did go out. f is the filter of the list,
+// and the send need not be among the rows that the page shows.
 func (console *Console) leadingRow(ctx context.Context, f store.Filter, newest store.SendOrRefusal) (store.SendOrRefusal, error) {
 	if newest.Status != store.Refused {
 		return newest, nil
@@ -257,7 +257,8 @@ func (console *Console) leadingRow(ctx context.Context, f store.Filter, newest s
 }
 
 // verdictWithoutRows returns the verdict on a recipient to whom no row belongs. A suppression may
-// hold all the same, for example one by hand. The recipient is masked, or "" if it is not known.
+// hold nevertheless, for example one that an administrator added. masked is the masked recipient,
+// or "" if it is not known.
 func (console *Console) verdictWithoutRows(ctx context.Context, h recipient.Hash, masked string, w texts.Words) (*explain.Verdict, error) {
 	list, now, err := console.DB.Suppressions(ctx, store.SuppressionFilter{Recipient: &h, Active: true, Limit: 1})
 	if err != nil {
@@ -301,7 +302,7 @@ const (
 // the oldest to the newest. The earlier sends have the same app and channel and were logged in the
 // recentSendsPeriod before the send. The rules most likely counted these earlier sends.
 func (console *Console) recentSends(ctx context.Context, s store.SendOrRefusal) ([]store.SendOrRefusal, error) {
-	if s.Recipient.IsZero() { // forgotten; all such rows share this hash
+	if s.Recipient.IsZero() { // a forgotten recipient; the rows of all forgotten recipients have this hash
 		return []store.SendOrRefusal{s}, nil
 	}
 	rows, err := console.DB.Sends(ctx, store.Filter{

@@ -82,7 +82,7 @@ func (r *rig) pausedPrefix(prefix string) store.PrefixPause {
 	}
 	r.Clock.Add(10 * time.Minute)
 	started, err := r.db.PausePrefixes(context.Background(),
-		store.PrefixWatch{MinSends: 5, MinApprovedPercent: 10, TTL: time.Millisecond}) // a database has its own clock
+		store.PrefixWatch{MinSends: 5, MinApprovedPercent: 10, TTL: time.Millisecond}) // a TTL of 1 ms, because Postgres has its own clock
 	r.Must(err)
 	if len(started) != 1 {
 		r.Fatalf("%+v", started)
@@ -132,8 +132,8 @@ func TestPrefixPauses(t *testing.T) {
 		act{Who: "token", What: auth.ActionLiftPrefixPause, Outcome: store.AuditDone, Reason: "ours"})
 }
 
-// After a lift the page says what is so of the prefix, on each database: another pause may hold,
-// and a pause that has ended can't be lifted.
+// After a lift the page says whether the prefix gets text messages now, on each database. Another
+// pause may hold, and a pause that has ended can't be lifted.
 func TestWhatALiftSays(t *testing.T) {
 	for name, open := range map[string]func(*testing.T, ...func(*Config)) *rig{"SQLite": newRig, "Postgres": onPostgres} {
 		t.Run(name, func(t *testing.T) {
@@ -157,7 +157,7 @@ func TestWhatALiftSays(t *testing.T) {
 			}
 			lift(known, "Numbers that begin with &#43;49151 still get no text messages, for strangers: another pause holds.", "admin: ticket 7")
 			lift(strangers, "Lifted: numbers that begin with &#43;49151 get text messages again, for strangers.", "admin: ticket 7")
-			if name == "SQLite" { // whose clock the test moves
+			if name == "SQLite" { // the test moves the clock of this database
 				over := r.pausedPrefix("+49152")
 				r.Clock.Add(2 * time.Hour)
 				b = r.LoggedIn()

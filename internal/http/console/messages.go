@@ -43,11 +43,11 @@ type messagesView struct {
 type testedMessage struct {
 	To, Said string
 	OK       bool
-	Unknown  bool // no server said whether it accepted it
+	Unknown  bool // no server said whether it accepted the message
 }
 
-// messages returns the messages for the app and the purpose in a query, by default those that are
-// called "default" or else the first.
+// messages returns the messages for the app and the purpose in a query. By default, these are the
+// app and the purpose called "default", or else the first ones.
 func (console *Console) messages(query url.Values) (v messagesView, err error) {
 	v.Apps, v.Purposes = console.Administration.AppsAndPurposes()
 	first := func(list []string) string {

@@ -37,7 +37,7 @@ func TestMessages(t *testing.T) {
 }
 
 // An owner sends a test message, and the page names the server that accepted it. For a minute after
-// it, no owner can send another one.
+// that, no owner can send another one.
 func TestATestMessage(t *testing.T) {
 	r := newRig(t)
 	b := r.LoggedIn()

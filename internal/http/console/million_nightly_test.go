@@ -42,9 +42,9 @@ var byIndex = map[string]string{
 }
 
 // In a list of a million sends, no page, search or filter reads a whole table. On Postgres, lists
-// and searches read at most a twentieth of the rows; the overview's reads are not counted there.
-// The log has the time of each, the processor time of this process, and the indexes of its plans.
-// No time is asserted.
+// and searches read at most a twentieth of the rows. The overview's reads are not counted on
+// Postgres. For each call, the log has the time, the processor time of this process, and the
+// indexes in the plans. No time is asserted.
 func TestAMillionSends(t *testing.T) {
 	for name, open := range map[string]func(*testing.T, ...func(*Config)) *rig{"SQLite": onFile, "Postgres": onPostgres} {
 		t.Run(name, func(t *testing.T) {
@@ -241,7 +241,8 @@ func (p *planner) rows() (n int) {
 	return n
 }
 
-// whole returns the lines of the plans that read a whole table of the flow without an index.
+// whole returns the lines of the plans that read a whole table of sends, refusals or verifications
+// without an index.
 func (p *planner) whole() (lines []string) {
 	for _, text := range p.texts {
 		if wholeRead.MatchString(strings.TrimSpace(text)) && !strings.Contains(text, "INDEX") {

@@ -63,9 +63,9 @@ func everyPageFits(t *testing.T, browser chromium) {
 	w.quietAt("recipient window's origin ('null')") // axe-core writes to the frames of mails, which have no origin
 }
 
-// While some or all parts of the service are slow, away or suspended, the status line and the pages
-// below it fit, and axe-core finds nothing wrong with them. The same holds for the page that is
-// shown while the database is away.
+// While some or all parts of the service are slow, unreachable or suspended, the status line and
+// the pages below it fit, and axe-core finds nothing wrong with them. The same holds for the page
+// that is shown while the database is unreachable.
 func fitsWhileBroken(t *testing.T, browser chromium) {
 	var status atomic.Pointer[ServiceStatus]
 	r := newRig(t, func(c *Config) { c.Status = func(context.Context) ServiceStatus { return *status.Load() } })
@@ -128,7 +128,7 @@ func setsUpASecondFactor(t *testing.T, browser chromium) {
 	w.leads("/admin/factor", password(consoletest.Password))
 	w.shows(".qr", password(consoletest.Password))
 	w.fits("a second factor to be")
-	// The button says "Copied" for two seconds; the test ends these seconds.
+	// The button says "Copied" for two seconds. The test ends this time at once.
 	name := w.eval(`Object.defineProperty(navigator, "clipboard", { value: { writeText: async (t) => { window.copied = t } } });
 		window.setTimeout = (run) => { window.over = run }; document.querySelector("[data-copy]").textContent`)
 	w.do(chromedp.Click(chromedp.CSS("[data-copy]")))

@@ -139,8 +139,8 @@ func (v overviewView) GroupedByAddress(d store.Dimension) string {
 	return layout.ListAddress("/admin/overview", v.values, "by", string(d)) + "#codes-title"
 }
 
-// RowsAddress returns the address of the list of sends for the page's time range. The parameter
-// pairs has names and values in turn. RowsAddress adds them to the parameters of the address.
+// RowsAddress returns the address of the list of sends for the page's time range. pairs has names
+// and values in turn. RowsAddress adds them to the parameters of the address.
 func (v overviewView) RowsAddress(pairs ...string) string {
 	given := maps.Clone(v.values)
 	for i := 0; i+1 < len(pairs); i += 2 {
@@ -150,8 +150,7 @@ func (v overviewView) RowsAddress(pairs ...string) string {
 }
 
 // CodesAddress returns the address of a list of sends. The list has the sends that a line of the
-// table of codes counts. The parameter value is the line's value of the dimension, such as an app
-// or a purpose.
+// table of codes counts. value is the line's value of the dimension, such as an app or a purpose.
 func (v overviewView) CodesAddress(value string) string {
 	v.values = maps.Clone(v.values)
 	v.values.Set(string(v.By), value)
@@ -176,7 +175,7 @@ func (v overviewView) GroupName(value string) string {
 	return cmp.Or(v.W.Country(value), value)
 }
 
-// minForPercent is the least number of which a percentage says something.
+// minForPercent is the smallest number for which a percentage is meaningful.
 const minForPercent = 20
 
 // HasPercent reports whether a percentage of all is shown.
@@ -206,16 +205,16 @@ func (v overviewView) FormatBytes(bytes int64) string {
 }
 
 func figureViews(now, before Total, w texts.Words) (all []figureView) {
-	// add appends a figure. The parameter good is the change of the figure divided by a typical
-	// change by chance. It is positive if the change is good news, and negative if it is bad news.
+	// add appends a figure. good is the change of the figure divided by a typical change by chance.
+	// It is positive if the change is good news, and negative if it is bad news.
 	add := func(key, value, earlier, change string, good float64, rows store.Status) {
 		all = append(all, figureView{
 			Name: w.Get(key), Value: value, Before: earlier, Change: change, Better: change != "" && good > 1,
 			Worse: change != "" && good < -1, Status: rows,
 		})
 	}
-	// The random change of a count is about the square root of the count. Here, the parameter good
-	// is -1 if a rise is bad news, and 0 if a rise is neither good nor bad news.
+	// The random change of a count is about the square root of the count. Here, good is -1 if a
+	// rise is bad news, and 0 if a rise is neither good nor bad news.
 	count := func(key string, now, before int, good float64, rows store.Status) {
 		rise := float64(now-before) / (2 * math.Sqrt(float64(max(1, now+before))))
 		add(key, strconv.Itoa(now), strconv.Itoa(before), percentChange(float64(now), float64(before), before), good*rise, rows)
@@ -237,7 +236,7 @@ func figureViews(now, before Total, w texts.Words) (all []figureView) {
 	if now.Opened >= minForPercent && before.Opened >= minForPercent {
 		rise := *now.Rate - *before.Rate
 		points = formatSigned(100*rise, 1) + " " + w.Get("overview.points")
-		good = rise / math.Sqrt(1/float64(now.Opened)+1/float64(before.Opened)) // two deviations of a rate of a half
+		good = rise / math.Sqrt(1/float64(now.Opened)+1/float64(before.Opened)) // two standard deviations of a rate of one half
 	}
 	add("overview.rate", rate(now), rate(before), points, good, "")
 	// This figure has the median and the 95th percentile of delivery times, but only the change of

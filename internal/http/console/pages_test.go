@@ -22,7 +22,7 @@ import (
 	"sendcode/internal/store/storetest"
 )
 
-// longDomain is nearly as long as a label and a line of the console may be.
+// longDomain has a first label of 62 characters, which is nearly the longest label of a domain.
 var longDomain = strings.Repeat("subdomain-", 5) + "of-a-company." + strings.Repeat("quite-long.", 4) + "example.com"
 
 // busy fills the database with one row of each kind. It returns the last one, a refusal.
@@ -53,7 +53,7 @@ func busy(r *rig) (refusedRow store.SendOrRefusal) {
 	return row
 }
 
-// partlyBroken returns a service whose parts, but for one, are slow, away or suspended.
+// partlyBroken returns a service of which all parts but one are slow, unreachable or suspended.
 func partlyBroken() ServiceStatus {
 	since := consoletest.Start.Add(-time.Minute)
 	return ServiceStatus{
@@ -130,7 +130,7 @@ func everyPage(r *rig) map[string]string {
 }
 
 // The golden files have the pages, and the answers for scripts. No page shows a full recipient, or
-// contains a style, a script, or a text that is not in the texts.
+// contains a style, a script, or a text that is not in package texts.
 func TestPages(t *testing.T) {
 	r := newRig(t, func(c *Config) {
 		c.Status = func(context.Context) ServiceStatus { return partlyBroken() }

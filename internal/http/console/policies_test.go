@@ -53,7 +53,8 @@ func TestPolicies(t *testing.T) {
 	lacks(t, rec, ">client<")
 }
 
-// Beside a rule stands how often it refused in the last seven days, for all purposes of its policy.
+// Beside each rule, the page shows how often the rule refused in the last seven days, for all
+// purposes of its policy.
 func TestRefusalsOfAWeek(t *testing.T) {
 	r := newRig(t)
 	r.refused("ana@example.com", "minute", time.Minute, 2)

@@ -74,7 +74,7 @@ func filterParameters(f *store.Filter, last *string, zone *time.Location) []filt
 	}...)
 }
 
-// knownFilters are the filters, for their names.
+// knownFilters has all filters, for code that needs only their names and flags.
 var knownFilters = filterParameters(&store.Filter{}, new(string), time.UTC)
 
 // parseQuery parses a raw query. A time without a zone is in the reader's zone. In q.given all

@@ -57,7 +57,7 @@ func newRig(t *testing.T, changes ...func(*Config)) *rig {
 	return r
 }
 
-// onPostgres is newRig on a database of Postgres, whose clock the rig's clock follows.
+// onPostgres is newRig on a Postgres database. The rig's clock follows the database's clock.
 func onPostgres(t *testing.T, changes ...func(*Config)) *rig {
 	t.Helper()
 	url := servertest.Postgres(t).NewDatabase(t)

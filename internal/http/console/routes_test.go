@@ -168,8 +168,7 @@ func TestEveryRouteWithEveryRole(t *testing.T) {
 	}
 }
 
-// besideProvider returns a rig whose people may also log in by a provider, which is a real one on
-// loopback.
+// besideProvider returns a rig in which people may also log in through a provider on loopback.
 func besideProvider(t *testing.T) (*rig, *openidtest.Provider) {
 	t.Helper()
 	server := openidtest.New(t, consoletest.Address+auth.ProviderCallbackPath)

@@ -58,7 +58,7 @@ func (r sendRow) Tightest() []web.Pips {
 	})}
 }
 
-// RequestedLocale returns the language that was asked for; "" if any would do.
+// RequestedLocale returns the language that was requested; "" if any language would do.
 func (r sendRow) RequestedLocale() string { return explain.RequestedLocale(r.SendOrRefusal) }
 
 // statusSigns are signs that lists show beside the words, so that a reader can tell the states

@@ -46,8 +46,8 @@ type recipientLink struct{ To, Tag, Address string }
 
 // searchPage redirects a search to the page of a send or to the list of sends. The list is filtered
 // by the recipient's hash, a support reference, the caller's reference or the ID of a request. The
-// URL of the redirect never contains a full recipient. What leads nowhere is answered at once: with
-// what was looked for, and how a person is found.
+// URL of the redirect never contains a full recipient. If the search finds nothing, the answer is
+// the list, with the text of the search and a sentence on how to find a person.
 func (console *Console) searchPage(c echo.Context, form url.Values) error {
 	found, err := console.search(c.Request().Context(), form.Get("q"))
 	typed, w := searchTerm(form.Get("q")), layout.Words(c)
@@ -68,8 +68,8 @@ func (console *Console) searchPage(c echo.Context, form url.Values) error {
 	return c.Redirect(http.StatusSeeOther, found.address)
 }
 
-// searchProblem returns what was looked for in vain, and how a person is found. For a mistake in an
-// address or a number, it returns the mistake.
+// searchProblem returns what was searched for without a result, and how to find a person. For a
+// mistake in an address or a number, it describes the mistake.
 func searchProblem(w texts.Words, bad *fault.InvalidError, typed string) string {
 	problem := cmp.Or(w.Get("search.reason."+bad.Reason, "text", excerpt(typed)), w.Get("unserved."+bad.Reason), bad.Detail)
 	if strings.HasPrefix(bad.Reason, nothingFound) {
@@ -78,7 +78,7 @@ func searchProblem(w texts.Words, bad *fault.InvalidError, typed string) string 
 	return problem
 }
 
-// maxExcerpt is how much of what was looked for a sentence repeats, in characters.
+// maxExcerpt is how many characters of a search a sentence repeats.
 const maxExcerpt = 60
 
 // excerpt returns the beginning of a text, on one line.
@@ -90,8 +90,8 @@ func excerpt(text string) string {
 	return string(line)
 }
 
-// nothingFound begins the reasons of searches that were understood and found nothing. After it
-// stands as what the text was looked for, if that is known.
+// nothingFound is the beginning of the reasons of valid searches that found nothing. If it is known
+// as what the text was searched, such as a domain, the reason continues with that.
 const nothingFound = "unknown"
 
 const (
@@ -129,7 +129,7 @@ func (console *Console) search(ctx context.Context, typed string) (finding, erro
 	return whole, err
 }
 
-// Parts of a longer text by which something may be found.
+// These match parts of a longer text by which something may be found.
 var (
 	// member is a name with its value, as in a line of a log or an answer of the API.
 	member = regexp.MustCompile(`"?\b([A-Za-z][A-Za-z_-]*)\\?"?\s*[:=]\s*\\?"?([^\s"\\,;{}\[\]]+)`)
@@ -173,7 +173,7 @@ func partsOf(text string) (parts []string) {
 	return parts
 }
 
-// searchText finds what a text names, without what stands around it.
+// searchText finds what a text names. It ignores words and punctuation around the search term.
 func (console *Console) searchText(ctx context.Context, text string) (finding, error) {
 	typed := searchTerm(text)
 	to, err := console.supportReferenceAddress(ctx, recipient.AsRead(typed))
@@ -229,7 +229,8 @@ const maxShownRows = 1000
 const maxSeveral = 10
 
 // shownRecipients finds the recipients that pages show as typed: masked, by the four characters, or
-// both. It looks at the newest rows, in a mask's domain. If none fits, the finding is empty.
+// both. It searches the newest rows, and for a mask with a domain only the rows of that domain. If
+// no row fits, the finding is empty.
 func (console *Console) shownRecipients(ctx context.Context, typed string) (found finding, err error) {
 	mask, mark := strings.Trim(strings.TrimSpace(typed), "\"'“”‘’«»<>,;"), ""
 	if i := strings.LastIndexAny(mask, " \t"); tag.MatchString(mask[i+1:]) {
@@ -373,11 +374,11 @@ func (console *Console) sendOfCarrier(ctx context.Context, message string) (uuid
 	return uuid.Nil, nil
 }
 
-// referenceAddress returns the address of the console's list of sends with a reference. The
-// parameter typed is the text of the search. The parameter plain is the same text, cleaned. The
-// reference is the first of these that a send has: typed, plain, and plain without a # and in
-// another case. If no send has any of them, but plain is the ID of a request, the address is that
-// of the request's sends. Errors are a *fault.InvalidError or those of the store.
+// referenceAddress returns the address of the console's list of sends with a reference. typed is
+// the text of the search, and plain is the same text, cleaned. The reference is the first of these
+// that a send has: typed, plain, and plain without a # and in another case. If no send has any of
+// them, but plain is the ID of a request, the address is that of the request's sends. Errors are a
+// *fault.InvalidError or those of the store.
 func (console *Console) referenceAddress(ctx context.Context, typed, plain string) (string, error) {
 	if problem := layout.ShortTextParameter(new(string))(typed); problem != "" {
 		return "", fault.Invalid("q", "invalid", problem)
@@ -475,9 +476,9 @@ func searchTerm(typed string) string {
 // requestSearchTimeout bounds the search for a request's ID, which no index has.
 const requestSearchTimeout = 2 * time.Second
 
-// fallBackToRequestAddress returns the parameter address, the result of a search, with one
-// exception. If the search found no rows (found is empty), and typed is the ID of a request that
-// made sends, it returns the address of those sends.
+// fallBackToRequestAddress returns address, the result of a search, with one exception. If the
+// search found no rows (found is empty), and typed is the ID of a request that made sends, it
+// returns the address of those sends.
 func (console *Console) fallBackToRequestAddress(ctx context.Context, typed, address string, found []store.SendOrRefusal,
 	err error,
 ) (string, error) {

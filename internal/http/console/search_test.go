@@ -85,8 +85,8 @@ func TestSearchFinds(t *testing.T) {
 	r.Unlogged("ana@", "ANA@", "obody@")
 }
 
-// A search without a result shows the text again beside the reason. The reason is the end of the
-// key of its text.
+// A search without a result shows the text again beside the reason. In the table, a reason is the
+// last part of the key of its text.
 func TestSearchSaysWhatIsWrong(t *testing.T) {
 	r := newRig(t)
 	r.sent("ana@example.com")

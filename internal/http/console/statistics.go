@@ -17,7 +17,7 @@ type Statistics struct {
 	Total   Total          `json:"total"`
 	Before  Total          `json:"before"`
 	Domains []domainCounts `json:"domains"`
-	// the codes that were opened and approved, by the dimension that was asked for
+	// the codes that were opened and approved, by the requested dimension
 	Codes     []store.ApprovalTally `json:"codes,omitzero"`
 	Stretches []interval            `json:"stretches"` // all intervals, even those without rows, oldest first
 }
@@ -120,9 +120,9 @@ func measuresOf(m store.Measures, sent int) codeMeasures {
 
 func isoTime(t time.Time) string { return texts.DisplayTime{Time: t}.ISO() }
 
-// summarize returns the statistics for the time range of q. The parameter `now` has the database's
-// numbers of this range. The parameter `before` has the numbers of the previous range, which has
-// the same length. The parameter domains has the mail domains with the most failed mails.
+// summarize returns the statistics for the time range of q. now has the database's numbers of this
+// range, and before those of the previous range of the same length. domains has the mail domains
+// with the most failed mails.
 func summarize(q store.StatsQuery, now, before store.Stats, domains []store.DomainTally) Statistics {
 	out := Statistics{
 		From: isoTime(q.From), To: isoTime(q.To), Each: int(q.Each / time.Second), Total: totalOf(now), Before: totalOf(before),

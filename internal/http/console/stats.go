@@ -41,8 +41,8 @@ func (console *Console) statsJSON(c echo.Context) error {
 	return c.JSON(http.StatusOK, s)
 }
 
-// parseDimension parses a raw query. It takes the parameter by out of the values and returns it; ""
-// if the query has none.
+// parseDimension parses a raw query. It removes the parameter "by" from the values and returns its
+// value, or "" if the query has no such parameter.
 func parseDimension(raw string) (values url.Values, by store.Dimension, err error) {
 	if values, err = layout.ParseRawQuery(raw); err != nil {
 		return nil, "", err

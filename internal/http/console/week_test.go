@@ -65,7 +65,7 @@ func (k *keyboard) finds(typed, to string) {
 func (k *keyboard) hears(role, words string) {
 	k.Helper()
 	var heard []string
-	for range 2 { // the first tree may belong to the page before
+	for range 2 { // the first tree may belong to the previous page
 		heard = nil
 		for _, n := range k.tree() {
 			if n.role == role {

@@ -28,7 +28,7 @@ type window struct {
 	axe  *pagetest.Axe
 
 	mu       sync.Mutex
-	problems []string // complaints of the browser: refused by the policy, failed to load, thrown
+	problems []string // problems that the browser reports: blocked by the policy, failed to load, thrown
 }
 
 type step = chromedp.Action[chromedp.Void]
@@ -59,8 +59,8 @@ func openWindow(r *rig, browser chromium) *window {
 	return w
 }
 
-// hear collects the complaints of the browser. A page with the status 500 ends the window and its
-// test; the log has the reason.
+// hear collects the problems that the browser reports. A page with the status 500 ends the window
+// and its test, and the log has the reason.
 func (w *window) hear(messages iter.Seq2[chromedp.ConsoleMessage, error], closeWindow func()) {
 	for m, err := range messages {
 		if err != nil {
@@ -81,7 +81,7 @@ func (w *window) hear(messages iter.Seq2[chromedp.ConsoleMessage, error], closeW
 	}
 }
 
-// quietAt fails the test for any complaint of the browser, except complaints with one of these
+// quietAt fails the test if the browser has reported a problem, except problems with one of these
 // texts.
 func (w *window) quietAt(expected ...string) {
 	w.Helper()

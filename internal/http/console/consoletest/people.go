@@ -73,7 +73,7 @@ func Identities(server *openidtest.Provider) openid.Settings {
 	}
 }
 
-// Is makes the provider log in the person with this name and these groups from now on.
+// Is makes the provider log in the person with this name and these groups in later logins.
 func Is(server *openidtest.Provider, name string, groups ...string) {
 	server.Do(func() { server.Claims = map[string]any{"sub": "x", "preferred_username": name, "groups": groups} })
 }
@@ -98,7 +98,7 @@ func (b *Browser) AtProvider(next string) string {
 	return strings.TrimPrefix(back.String(), Address)
 }
 
-// ByProvider logs in by the provider.
+// ByProvider logs in through the provider.
 func (b *Browser) ByProvider(next string) *httptest.ResponseRecorder {
 	b.Helper()
 	return b.Get(b.AtProvider(next))

@@ -126,7 +126,8 @@ func (r *Rig) PutAccount(a store.Account) {
 // Phone returns an authenticator app with a secret.
 func (r *Rig) Phone(secret string) Device { return Device{T: r.T, Clock: r.Clock, Secret: secret} }
 
-// Entries returns the audit entries of an action, or of all, the newest first.
+// Entries returns the audit entries of an action, or of all actions if action is "". The newest
+// entry is first.
 func (r *Rig) Entries(action string) []store.AuditEntry {
 	r.Helper()
 	list, err := r.Store.AuditEntries(r.Context(), store.AuditFilter{What: action, Limit: 100})
