@@ -1,8 +1,8 @@
 // Package historytest judges a run of the service by what its users saw: requests with their
-// answers, and messages that arrived. It knows nothing of how the service works, and imports no
+// answers, and messages that arrived. It does not depend on how the service works, and imports no
 // other package of this module, so that it cannot share a mistake with the service. Its method is
-// that of Jepsen's checkers (jepsen.io). A request took effect at some instant between its begin
-// and its end. A result is a violation only if no choice of such instants explains it.
+// that of Jepsen's checkers (jepsen.io). A request took effect at some instant between its
+// beginning and its end. A result is a violation only if no choice of such instants explains it.
 package historytest
 
 import (
@@ -22,7 +22,7 @@ const (
 	Send  Kind = "send"  // POST /v1/verifications
 	Check Kind = "check" // POST /v1/verifications/{id}/check
 	Look  Kind = "look"  // anything that changes nothing
-	Reset Kind = "reset" // an administrator gives a recipient all places back; of a status other than 204, perhaps
+	Reset Kind = "reset" // an administrator gives a recipient all places back; with a status other than 204, it may have had no effect
 )
 
 // Rule admits at most Limit sends of a recipient in any Window.
@@ -31,7 +31,7 @@ type Rule struct {
 	Limit  int
 	Window time.Duration
 	// Until, if it is not zero, is when a period of the calendar ends and the next one begins. Both
-	// are at most as long as Window; the rule admits Limit sends in each.
+	// periods are at most as long as Window, and the rule admits Limit sends in each of them.
 	Until time.Time
 }
 
@@ -101,8 +101,8 @@ type History struct {
 	// database is lost until its window has passed.
 	Crashes []time.Time
 	// Stalls are the instants at which a stalled limiter answers again. It then takes places late,
-	// for requests that the database refused meanwhile; such a place shows until it is given back.
-	// A send that the database admitted may count from that instant on.
+	// for requests that the database refused meanwhile. Answers may show such a place until it is
+	// given back. A send that the database admitted may count from that instant on.
 	Stalls []time.Time
 	// Failovers are the spans in which one limiter replaces another. The new limiter may lack
 	// events that the old one has confirmed.
@@ -110,11 +110,11 @@ type History struct {
 	// SetBack are the instants at which a limiter's clock was set back. Events in the clock's
 	// future count from the limiter's next call on.
 	SetBack []time.Time
-	// Away are the spans in which a process may not reach the limiter that other processes reach.
-	// Then this process gives no place back in that limiter.
+	// Away are the spans in which a process may be unable to reach the limiter that other processes
+	// reach. Then this process gives no place back in that limiter.
 	Away [][2]time.Time
 	// Changes are the spans in which processes change to other policies. Rules has the loosest of
-	// these.
+	// these policies.
 	Changes [][2]time.Time
 	// Late is how long after its end a request without an answer may still take effect, or hold a
 	// place.
@@ -251,7 +251,7 @@ func (re request) uncertain() bool {
 	return re.Kind == Send && !re.accepted() && (s == 0 || s >= 500 && (s != http.StatusServiceUnavailable || re.MayHaveCounted))
 }
 
-// send has all observations of one send.
+// send has everything that the history shows about one send.
 type send struct {
 	id, recipient, verification string
 	from, to                    time.Time // it was taken between them
@@ -275,7 +275,7 @@ type judge struct {
 }
 
 // Judge returns the violations of a history, how many sends, answers or checks were judged by each
-// promise, and results that would break a promise but that a sentence allows.
+// promise, and the results that would break a promise if no sentence allowed them.
 func Judge(h History) (found []Violation, judged map[string]int, allowed []Allowance) {
 	j := &judge{
 		History: h, sends: map[string]*send{}, of: map[string][]request{}, byPerson: map[string][]*send{},
@@ -310,7 +310,7 @@ func (j *judge) read() {
 // collect finds the sends: by the answers to the requests that took them, and by messages that no
 // answer announced.
 func (j *judge) collect() {
-	asked := map[string][]request{} // uncertain, by recipient
+	asked := map[string][]request{} // uncertain requests, by recipient
 	keyed := map[string]*send{}
 	firstWith := map[string]time.Time{}
 	for _, q := range j.requests {

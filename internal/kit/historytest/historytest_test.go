@@ -195,7 +195,7 @@ func TestCorrectHistoriesPass(t *testing.T) {
 	}
 }
 
-// Each allowance is a sentence of PROMISES.md, is counted, and ends at its bound.
+// Each allowance quotes a sentence of PROMISES.md, is counted, and ends at its bound.
 func TestEachAllowanceIsASentence(t *testing.T) {
 	page, err := os.ReadFile("../../../docs/PROMISES.md")
 	if err != nil {

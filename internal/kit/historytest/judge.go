@@ -178,8 +178,9 @@ func (j *judge) waits() {
 	}
 }
 
-// wait checks the first request of the same kind of caller after a wait: it must be admitted if
-// nothing else happened. It also finds a request that was admitted before the wait was over.
+// wait checks the first request of the same kind of caller after a wait. This request must be
+// admitted if nothing else happened. It also finds a request that was admitted before the wait was
+// over.
 func (j *judge) wait(q request, next []request, least, most time.Duration) {
 	for _, r := range next {
 		if r.Kind != Send || r.Browser != q.Browser || r.Stranger != q.Stranger || r.Begin.Before(q.End) {
@@ -213,7 +214,7 @@ func (j *judge) wait(q request, next []request, least, most time.Duration) {
 	}
 }
 
-// between lists the sends of the recipient that were asked for between an answer and a later one.
+// between lists the sends of the recipient that were requested between an answer and a later one.
 func (j *judge) between(q, r request) (list string) {
 	for _, u := range j.of[q.Recipient] {
 		if u.Kind == Send && u.Begin.Before(r.End) && u.End.After(q.Begin) && !u.Begin.Equal(r.Begin) {
