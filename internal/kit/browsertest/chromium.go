@@ -57,7 +57,7 @@ func ChromiumTab(browser context.Context) (context.Context, context.CancelFunc) 
 // InChromium returns a tab that was opened by [ChromiumTab].
 func InChromium(tab context.Context) *Tab { return &Tab{chromiumTab{tab}} }
 
-// Chromium starts a Chromium, in which a tab without cookies acts as a browser of its own.
+// Chromium starts a headless Chromium. Each tab without cookies gets another Chromium.
 func Chromium(t testing.TB) Browser {
 	t.Helper()
 	browser, end := StartChromium(context.Background(), servertest.HeadlessShell(t))
@@ -92,8 +92,9 @@ func (c chromiumTab) keys(text string) error { return c.do(chromedp.KeyEvent(tex
 
 func (c chromiumTab) show(look Look) error { return c.do(look.Apply()) }
 
-// picture returns a picture of the whole page. Beyond the window, Chromium moves a page aside that
-// is written from right to left. So for its picture the window has such a page's height.
+// picture returns a picture of the whole page. In a picture, Chromium shifts the parts of a
+// right-to-left page that are beyond the window. So for the picture of such a page, the window gets
+// the height of the page.
 func (c chromiumTab) picture() ([]byte, error) {
 	text, err := c.eval(`JSON.stringify({ rtl: getComputedStyle(document.documentElement).direction === 'rtl',
 		width: innerWidth, height: innerHeight, whole: document.documentElement.scrollHeight })`)
@@ -151,9 +152,9 @@ func (l Look) Apply() chromedp.Action[chromedp.Void] {
 	return chromedp.Steps(steps...)
 }
 
-// Online sets what the tab's navigator.onLine says. Where only the loopback is up, as on a machine
-// without a network, Chromium would say that it is offline. The rates are of navigator.connection
-// alone; without them, Chromium takes its own view again.
+// Online sets the tab's navigator.onLine. On a machine where only the loopback interface is up,
+// Chromium would report that it is offline. The rates change only navigator.connection, but without
+// them Chromium would report its own state again.
 func Online(is bool) chromedp.Action[chromedp.Void] {
 	const fast = 1e9
 	return Command(network.OverrideNetworkState,

@@ -41,8 +41,8 @@ func WebKit(all testing.TB) Browser {
 		}}}
 		var session struct{ SessionID string }
 		w := &webkitTab{base + "/session", look}
-		// Once in some hundred starts, a driver opens no session and answers nothing. A new driver
-		// does. It serves all later tabs, so it ends with the browser, not with this tab's test.
+		// Once in a few hundred starts, a driver opens no session and gives no answer. A new driver
+		// works. It serves all later tabs, so it ends with the browser, not with this tab's test.
 		err := w.callWithin(servertest.Patience/5, http.MethodPost, "", capabilities, &session)
 		if errors.Is(err, context.DeadlineExceeded) {
 			base = servertest.WebKit(all)
@@ -145,7 +145,7 @@ func (w *webkitTab) show(look Look) error {
 	return nil
 }
 
-// picture returns a picture of the whole page. Meanwhile the window has the page's height.
+// picture returns a picture of the whole page. For the picture, the window gets the page's height.
 func (w *webkitTab) picture() (png []byte, err error) {
 	before, whole := w.look, w.look
 	text, err := w.eval("(async () => String(document.documentElement.scrollHeight))()")

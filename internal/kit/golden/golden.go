@@ -33,7 +33,7 @@ func File(t testing.TB, path, got string) {
 	}
 }
 
-// maxDiffLines is the most lines of a difference that are printed.
+// maxDiffLines is how many lines of a difference are printed at most.
 const maxDiffLines = 60
 
 // Diff returns the lines that differ, with their surrounding lines.

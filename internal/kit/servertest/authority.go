@@ -22,8 +22,8 @@ type Authority struct {
 	serial      int64
 }
 
-// CertificateLife is how long certificates are valid. If a test's programs have a clock that is
-// ahead, the test makes it longer.
+// CertificateLife is how long certificates are valid. A test sets a longer time if its programs
+// have a clock that is ahead.
 var CertificateLife = 24 * time.Hour
 
 // NewAuthority makes an authority for a test.

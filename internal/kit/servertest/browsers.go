@@ -15,7 +15,7 @@ import (
 	"sendcode/tools/ensure/locate"
 )
 
-// firefoxSettings make Firefox start less and ask no other machine.
+// firefoxSettings make Firefox start fewer services and contact no other machine.
 const firefoxSettings = `user_pref("app.normandy.enabled", false);
 user_pref("browser.backup.enabled", false);
 user_pref("browser.safebrowsing.downloads.enabled", false);

@@ -66,7 +66,7 @@ func (s *PostgresServer) makeCluster(ctx context.Context) error {
 }
 
 // CacheDir returns the directory for files that take long to make, in the user's cache directory.
-// If the user has no home, or can't write there, it is beside the servers.
+// If the user has no home, or can't write there, the directory is beside those of the servers.
 func CacheDir() (string, error) {
 	if cache, err := os.UserCacheDir(); err == nil {
 		dir := filepath.Join(cache, "sendcode")

@@ -25,7 +25,7 @@ const (
 
 // place is a port and a directory that belong to one server until it releases them, even while the
 // server is stopped. A file lock guards them against other processes that start servers at the same
-// time. The lock ends with this process, however that ends.
+// time. The lock is released when this process ends, even if it is killed.
 type place struct {
 	port int
 	dir  string

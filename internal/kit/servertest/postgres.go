@@ -47,8 +47,9 @@ func PostgresIn(t testing.TB, parent string, settings ...string) *PostgresServer
 
 // StartPostgres starts a server with one empty database and returns when the server answers. The
 // server does not wait for its disk, unless settings (each name=value) change that. ctx bounds the
-// wait. Without a deadline, that is [Patience] to make the cluster and as long again to start. The
-// error is a *locate.Missing if Postgres is not installed. The caller must Close the server.
+// wait. If ctx has no deadline, making the cluster and starting the server may each take as long as
+// [Patience]. The error is a *locate.Missing if Postgres is not installed. The caller must Close
+// the server.
 func StartPostgres(ctx context.Context, settings ...string) (*PostgresServer, error) {
 	return startPostgres(ctx, fastTempDir(), (*PostgresServer).makeCluster, settings)
 }
@@ -166,9 +167,9 @@ func execute(ctx context.Context, url, sql string) error {
 	return errors.Join(err, conn.Close(context.WithoutCancel(ctx)))
 }
 
-// args: nothing is synced, since the machine will not lose power in a test, and the kernel keeps
-// what a killed process wrote. Shared memory is in the cluster's directory, not in /dev/shm, so
-// that a kill leaves nothing there.
+// args returns the server's arguments. Nothing is synced, since the machine will not lose power in
+// a test, and the kernel keeps what a killed process wrote. Shared memory is in the cluster's
+// directory, not in /dev/shm, so that a kill leaves nothing there.
 func (s *PostgresServer) args(settings []string) []string {
 	args := []string{"-D", s.data(), "-p", strconv.Itoa(s.place.port)}
 	for _, setting := range append([]string{

@@ -29,8 +29,8 @@ func Cluster(t testing.TB, args ...string) *RedisCluster {
 }
 
 // StartRedisCluster starts three servers, joins them to one cluster, and returns when each of them
-// says that the cluster is complete. However busy the machine is, no node calls another one failed,
-// unless args or CONFIG SET shorten cluster-node-timeout. When a node counts as failed, the
+// says that the cluster is complete. However busy the machine is, no node marks another one as
+// failed, unless args or CONFIG SET shorten cluster-node-timeout. When a node counts as failed, the
 // other nodes still serve their slots. args, ctx and the errors are as for [StartRedis]. The caller
 // must Close the cluster.
 func StartRedisCluster(ctx context.Context, args ...string) (_ *RedisCluster, err error) {

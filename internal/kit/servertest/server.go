@@ -106,8 +106,8 @@ func (s *server) Close() error {
 	return s.place.release()
 }
 
-// newServer returns the server of a program that a test needs. The server is not started yet. last
-// is as in server.
+// newServer returns the server of a program that a test needs. The server is not started yet. For
+// last, see server.
 func newServer(t testing.TB, part locate.Part, last syscall.Signal) (s *server, program string) {
 	t.Helper()
 	program = found(t, part)
