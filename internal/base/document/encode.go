@@ -17,7 +17,7 @@ import (
 // masks the fields whose tag `check` equals the function's key.
 type Encoder map[string]func(text string) string
 
-// maxLineWidth bounds a mapping or list on one line, in bytes.
+// maxLineWidth is the greatest length of a mapping or list on one line, in bytes.
 const maxLineWidth = 140
 
 // Encode puts each key of the struct on a line of its own.

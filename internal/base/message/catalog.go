@@ -105,7 +105,7 @@ func compilePart(part int, name, content, layout string) (template, []error) {
 	for _, sub := range t.Templates() {
 		faults = append(faults, unknownFields(sub.Tree)...)
 		if part == htmlPart {
-			_, _ = html.AddParseTree(sub.Name(), sub.Tree) // fails only once the template has run
+			_, _ = html.AddParseTree(sub.Name(), sub.Tree) // fails only if the template has run before
 		}
 	}
 	if part == htmlPart {

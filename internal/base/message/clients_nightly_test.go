@@ -20,7 +20,7 @@ import (
 type mailProgram struct {
 	name   string
 	show   func(html string) string
-	dark   string  // style sheet that the program adds in dark mode; empty: the program knows prefers-color-scheme
+	dark   string  // style sheet that the program adds in dark mode; empty: the program supports prefers-color-scheme
 	widths []int64 // CSS pixels
 }
 
@@ -38,7 +38,7 @@ var (
 
 var mailPrograms = []mailProgram{
 	{name: "Apple Mail", show: func(html string) string { return html }, widths: []int64{320, 600}},
-	{ // this program knows no queries for colours, and inverts colours in dark mode
+	{ // this program ignores media queries for colours, and inverts colours in dark mode
 		name: "Gmail", widths: []int64{320, 600}, dark: invertsColors,
 		show: func(html string) string {
 			return comment.ReplaceAllString(colorScheme.ReplaceAllString(metaElements.ReplaceAllString(html, ""), ""), "")

@@ -30,7 +30,7 @@ type PreparedMail struct {
 	Form     unfilledMail
 	Fill     string // the code, the support reference and the details
 	Token    string // the last segment of Data.NotMe: Form.Texts(Fill, Token) renders the mail
-	Language string // the locale that was chosen, as in Locales
+	Language string // the locale that was chosen, one of Languages
 }
 
 // Prepare returns a mail that Form.Texts renders later. Prepare also renders the first mail of each

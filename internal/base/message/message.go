@@ -127,10 +127,10 @@ type templateData struct {
 	// Groups are the groups of characters in which the code is shown, such as "482" and "913".
 	// Templates must separate the groups only by styles, so that a copied code contains no space.
 	Groups []string
-	// OutlookTable and OutlookTableEnd are comments with the begin and the end of a table of fixed
-	// width around the mail's content. Only Outlook on Windows reads them. It needs the table,
-	// because it ignores max-width. The two texts are fields because html/template removes comments
-	// from templates.
+	// OutlookTable and OutlookTableEnd are comments with the beginning and the end of a table of
+	// fixed width around the mail's content. Only Outlook on Windows reads them. It needs the
+	// table, because it ignores max-width. The two texts are fields because html/template removes
+	// comments from templates.
 	OutlookTable, OutlookTableEnd htmltemplate.HTML
 	// OriginLine ends a mail that may show its code; empty for other mails.
 	OriginLine string

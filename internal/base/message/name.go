@@ -160,8 +160,8 @@ var withoutVariationSelectors = runes.Remove(runes.In(unicode.Variation_Selector
 var linkMarks = []string{"://", "www.", "mailto:"}
 
 // linkIn returns the part of a text that a mail program might show as a link: one of linkMarks, or
-// a domain. It finds them also with full-width letters, ideographic dots or variation selectors.
-// Without any, it returns "".
+// a domain. It finds these also if they have full-width letters, ideographic dots or variation
+// selectors. If there is none, it returns "".
 func linkIn(s string) string {
 	plain := withoutVariationSelectors.String(norm.NFKC.String(s))
 	plain = strings.ReplaceAll(plain, "。", ".")

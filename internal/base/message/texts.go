@@ -24,7 +24,7 @@ type TextLimits struct {
 type RenderedText struct {
 	redacted
 	Text     string
-	Language string // the locale that was chosen, as in Locales
+	Language string // the locale that was chosen, one of Languages
 	Segments int
 }
 

@@ -50,7 +50,7 @@ func TestParseEmail(t *testing.T) {
 		{"ana@col·lecció.example", "ana@xn--collecci-ioa91d.example", "a•••@xn--collecci-ioa91d.example"},
 		{"ana@ア・ア.example", "ana@xn--ccka0y.example", "a•••@xn--ccka0y.example"},
 		{"ana@shop商店.example", "ana@xn--shop-ou2gn70c.example", "a•••@xn--shop-ou2gn70c.example"},
-		// Local parts in other scripts; a mark is shown with its letter.
+		// These have local parts in other scripts. A mark is shown with its letter.
 		{"小明@example.com", "小明@example.com", "小•••@example.com"},
 		{"e\u0301va@example.com", "e\u0301va@example.com", "é•••@example.com"},
 		{"कि@example.com", "कि@example.com", "कि•••@example.com"},

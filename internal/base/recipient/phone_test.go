@@ -64,7 +64,7 @@ func TestParsePhoneRefuses(t *testing.T) {
 		"empty":           {""},
 		"no_country_code": {"4915123456789", "004915123456789", "0151 23456789"},
 		"too_short":       {"+1 202 555"},
-		"too_long":        {"+4921111111111111", "+" + strings.Repeat("1", 2000)}, // in its plan, the first one would be valid
+		"too_long":        {"+4921111111111111", "+" + strings.Repeat("1", 2000)}, // its numbering plan would allow the first one
 		"invalid_number": {
 			"+", "+491512345678901234", "+999 12345678", "+0151 23456789", "+44 7700 901123", "+44 7700 90012", "+33 6 39 97 01 23",
 			"+52 123 456 7890",

@@ -42,7 +42,7 @@ const (
 	PageSection    = "page"
 	PhoneSection   = "phone" // texts that replace those of the page for text messages
 	consoleSection = "console"
-	repliesSection = "replies" // whole sentences of the console for the person whose code it is, by their cause
+	repliesSection = "replies" // sentences with which the console answers the person whose code it is, by cause
 
 	// ProblemsSection has the texts of the API's problems: the title at "slug.title", the detail at
 	// "slug" or "slug.reason".
@@ -71,7 +71,7 @@ var (
 // allWords returns the texts of all files, by language tag.
 var allWords = sync.OnceValue(func() map[string]Words {
 	all := map[string]Words{}
-	names, _ := fs.Glob(files, "*.json") // the pattern is right
+	names, _ := fs.Glob(files, "*.json") // the pattern is valid
 	for _, name := range names {
 		file, _ := files.ReadFile(name)
 		tag := strings.TrimSuffix(name, ".json")

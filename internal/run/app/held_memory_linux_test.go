@@ -40,7 +40,7 @@ func startForStrangers(t *testing.T) (a *App, rest int) {
 	servertest.OK(t, err)
 	servertest.OK(t, port.Control(little)) // accepted connections inherit this, so an unread answer soon blocks the service
 	a.serveUntilTheEnd(t)
-	<-time.After(time.Second) // the service's own start
+	<-time.After(time.Second) // for the service's own start
 	return a, runtime.NumGoroutine()
 }
 
@@ -128,7 +128,7 @@ func (c strangersConn) holdsLittle(t *testing.T, addr string, rest, conns int) {
 			_ = open[n].SetWriteDeadline(time.Now().Add(10 * time.Millisecond))
 			_, _ = io.WriteString(open[n], c.text) // the service may read no more, or end the connection
 		}
-		for range 8 { // less than a head may take
+		for range 8 { // shorter than a request's head may take
 			<-time.After(time.Duration(conns) * 100 * time.Microsecond)
 			held = max(held, inUse()-before)
 		}

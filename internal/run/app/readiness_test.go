@@ -198,7 +198,7 @@ func TestASlowDatabaseIsReady(t *testing.T) {
 }
 
 // If the database answers late once or twice, as under the load of others on its machine, the log
-// has no line. If it does so more often, the log has one line for the begin and one for the end.
+// has no line. If it does so more often, the log has one line at the beginning and one at the end.
 func TestSlowDatabaseIsLoggedOnce(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		var log servertest.Text
@@ -368,7 +368,7 @@ func TestTheDocumentedRightsAllowHeartbeats(t *testing.T) {
 		servertest.OK(t, beats.Write(t.Context()))
 		second = read()
 		life = admin.PTTL(t.Context(), heartbeatKey).Val()
-		return time.Since(began) < heartbeatLife-time.Second // Redis ends it at a whole second
+		return time.Since(began) < heartbeatLife-time.Second // Redis expires the key at a whole second
 	})
 	if second == first || second == noHeartbeat || first == noHeartbeat {
 		t.Errorf("heartbeats %q, then %q", first, second)

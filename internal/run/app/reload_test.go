@@ -52,7 +52,7 @@ func TestAFaultyFileChangesNothing(t *testing.T) {
 	s.Await("words about a text message that is too long", func() bool { return s.Logged("sms/default/zh-Hans/text.txt takes 2 segments") })
 	apptest.Must(t, os.Remove(s.Env["SENDCODE_CONFIG"]))
 	s.Hangup(0, "rejected")
-	apptest.Must(t, syscall.Mkfifo(s.Env["SENDCODE_CONFIG"], 0o600)) // reading it would wait for ever
+	apptest.Must(t, syscall.Mkfifo(s.Env["SENDCODE_CONFIG"], 0o600)) // reading a pipe would block for ever
 	s.Hangup(0, "rejected")
 	apptest.Must(t, os.Remove(s.Env["SENDCODE_CONFIG"]))
 	expectLimit(s, "bea@example.com", 5)

@@ -158,7 +158,7 @@ func TestAStopEnds(t *testing.T) {
 	r := &reloader{App: a, current: cfg, ends: cfg.NextStopEnd(time.Now())}
 	for _, x := range []struct {
 		at           time.Time
-		mails, texts bool // are paused
+		mails, texts bool // whether they are paused
 		lines        int
 	}{
 		{first.Add(-1), true, true, 0},

@@ -26,7 +26,7 @@ func passedSockets() (all []net.Listener, err error) {
 	}
 	for fd := firstPassedSocket; fd < firstPassedSocket+n; fd++ {
 		file := os.NewFile(uintptr(fd), "passed socket")
-		port, err := net.FileListener(file) // it has a duplicate of the descriptor
+		port, err := net.FileListener(file) // the listener has a duplicate of the descriptor
 		if err = errors.Join(err, file.Close()); err != nil {
 			return all, fmt.Errorf("the descriptor %d that systemd passed is not a socket: %w", fd, err)
 		}

@@ -107,7 +107,7 @@ func newCarrierCodeLogger(logger *slog.Logger) func(carrier string, fail *delive
 // receiptSources returns nil if there are no carriers.
 func (a *App) receiptSources() outbox.ReceiptSources {
 	if a.carriers == nil {
-		return nil // as an interface
+		return nil // a nil interface, and not an interface that contains a nil pointer
 	}
 	return a.carriers
 }

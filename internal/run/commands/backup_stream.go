@@ -252,7 +252,7 @@ func readArchive(dir string, in *bufio.Reader) (at time.Time, names []string, er
 	var read []archivedFile
 	for {
 		head, err := archive.Next()
-		if err != nil { // io.EOF too: the manifest must come before
+		if err != nil { // even io.EOF is an error, because the manifest must come before the end
 			return at, nil, fmt.Errorf("the file is not an archive of sendcode backup, or its end is missing: %w", err)
 		}
 		if head.Name == manifestFile {

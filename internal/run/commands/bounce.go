@@ -22,7 +22,7 @@ type BounceTarget struct {
 }
 
 const (
-	// maxMail is the most that the service takes, in bytes.
+	// maxMail is the size of the largest mail that the service accepts, in bytes.
 	maxMail = 1 << 20
 	// bouncePatience bounds the request. After a failure, the mail server that started this command
 	// tries again later.
@@ -78,7 +78,7 @@ func (b BounceTarget) resolve(settings func() (config.Config, error)) (url, secr
 		if err != nil {
 			return "", "", err
 		}
-		secret = strings.TrimSpace(strings.TrimPrefix(string(file), "\ufeff")) // as editors of Windows begin a file
+		secret = strings.TrimSpace(strings.TrimPrefix(string(file), "\ufeff")) // some editors of Windows begin a file with this byte order mark
 	}
 	if url != "" && secret != "" {
 		return url, secret, nil

@@ -100,7 +100,7 @@ func TestThePageOfPolicies(t *testing.T) {
 			}
 			if strings.Contains(block, "\n  "+name+":\n") {
 				for _, r := range c.policy(name).Rules {
-					if r.Scope != policy.FailuresScope { // of our own, beside those of the page
+					if r.Scope != policy.FailuresScope { // the service adds this rule, so the page does not list it
 						rules = append(rules, string(r.Scope)+" "+admits(r))
 					}
 				}

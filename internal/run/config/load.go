@@ -61,7 +61,7 @@ type loader struct {
 	*settingsSource
 	config   *Config
 	root     *document.Mapping // the file's settings and the environment's
-	fileText string            // Config.fileText
+	fileText string            // becomes Config.fileText
 }
 
 // parseFile returns the root of the YAML file. Instead of a file, the variable SENDCODE_CONFIG_YAML

@@ -53,7 +53,7 @@ func TestSchema(t *testing.T) {
 	}
 }
 
-// schemaOf returns the schema of a type by the tags of its field.
+// schemaOf returns the schema of a field of the given type and tag.
 func schemaOf(t *testing.T, of reflect.Type, tag reflect.StructTag) object {
 	t.Helper()
 	_, parses := reflect.New(of).Interface().(encoding.TextUnmarshaler)

@@ -32,7 +32,7 @@ func labelsOfMetrics(t *testing.T) map[string][]string {
 	t.Helper()
 	m, health := New(), func() []delivery.Health { return []delivery.Health{{Server: "app/one"}} }
 	var app strings.Builder
-	files, _ := filepath.Glob("../app/*.go") // the pattern is right
+	files, _ := filepath.Glob("../app/*.go") // the pattern is valid
 	for _, file := range files {
 		text, err := os.ReadFile(file)
 		servertest.OK(t, err)

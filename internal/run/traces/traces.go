@@ -56,7 +56,7 @@ func newTraces(ctx context.Context, out sdktrace.SpanExporter, version string) *
 		attribute.String("service.version", version))
 	given, err := resource.New(ctx, resource.WithTelemetrySDK(), resource.WithFromEnv())
 	if all, merged := resource.Merge(named, given); err == nil && merged == nil {
-		named = all // OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES win
+		named = all // OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES take precedence
 	}
 	p := sdktrace.NewTracerProvider(sdktrace.WithBatcher(redactingExporter{out}), sdktrace.WithResource(named))
 	return &Traces{p, p.Tracer("sendcode")}

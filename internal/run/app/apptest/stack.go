@@ -163,7 +163,7 @@ func (s *Stack) Serve(a *app.App) {
 	go func() { r.done <- a.Serve(ctx) }()
 	s.Replicas = append(s.Replicas, r)
 	i := len(s.Replicas) - 1
-	s.Cleanup(func() { s.Stop(i) }) // before the parts that it needs
+	s.Cleanup(func() { s.Stop(i) }) // stops before the parts that it needs
 }
 
 // Stop stops replica i as SIGTERM does.

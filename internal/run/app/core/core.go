@@ -47,7 +47,7 @@ type Settings struct {
 	Tick      time.Duration               // between two parts of a job; 0: jobs.DefaultTick
 }
 
-// Database is the database as all parts need it. Implementation: sqldb.DB.
+// Database is the interface of the database for all parts. Implementation: sqldb.DB.
 type Database interface {
 	verification.Store
 	outbox.Store
@@ -98,7 +98,7 @@ type Dependencies struct {
 	SavedEvents *gates.SavedEvents // saves the events of a Limiter in this process; if nil, they are not saved
 	Mails       MailRenderer
 	Sender      outbox.MailSender
-	Texts       TextRenderer          // set if Carrier is
+	Texts       TextRenderer          // set if Carrier is set
 	Carrier     outbox.Carrier        // nil: there are no text messages
 	Receipts    outbox.ReceiptSources // nil: no carrier is asked for receipts
 	Budget      verification.Budget   // nil: there is no cap on the cost of text messages

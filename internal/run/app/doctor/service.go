@@ -46,7 +46,7 @@ func AskReadiness(ctx context.Context, addr, token string) (status int, body str
 	if host := r.URL.Hostname(); token != "" && (host == "" || loopback.IsHost(host) || host == "0.0.0.0" || host == "::") {
 		r.Header.Set("Authorization", "Bearer "+token)
 	}
-	r.Host = "localhost" // also where the service listens at all addresses: only this machine's programs read the reasons
+	r.Host = "localhost" // with this Host, programs of this machine get the reasons, even if the service listens at all addresses
 	answer, err := http.DefaultClient.Do(r)
 	if err != nil {
 		return 0, "", err

@@ -29,7 +29,7 @@ func (d *doctor) remarkUnnamedClients(ctx context.Context, db *sqldb.DB) error {
 	all, unnamed := 0, 0
 	for _, s := range rows {
 		switch {
-		case s.To == store.ErasedMask: // and the network with it
+		case s.To == store.ErasedMask: // an erasure also removes the network
 		case s.Network == "":
 			unnamed++
 			fallthrough
