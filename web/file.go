@@ -82,7 +82,7 @@ func (f *File) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	accepted := encodingFor(r.Header.Get("Accept-Encoding"))
 	if accepted != encodingNone && r.Header.Get("Range") == "" {
 		if smaller := f.encoded[accepted](); smaller != nil {
-			body, tag = smaller, `W/"`+f.version+"-"+accepted+`"` // weak: another release may encode the body otherwise
+			body, tag = smaller, `W/"`+f.version+"-"+accepted+`"` // weak: another release may encode the body differently
 			h.Set("Content-Encoding", accepted)
 			h.Set("Content-Length", strconv.Itoa(len(body))) // ServeContent sets this header only for bodies without an encoding
 		}

@@ -68,7 +68,7 @@ func TestFormsThatAreNotPostedAreFound(t *testing.T) {
 	}
 }
 
-const inBraces = `\{(?:[^{}]|\{(?:[^{}]|\{(?:[^{}]|\{[^{}]*\})*\})*\})*\}` // of JSX and of templates
+const inBraces = `\{(?:[^{}]|\{(?:[^{}]|\{(?:[^{}]|\{[^{}]*\})*\})*\})*\}` // matches an expression of JSX or of a template
 
 var (
 	formTag   = regexp.MustCompile(`(?i)<form[\s/>]`)

@@ -103,10 +103,10 @@ var modules = map[string]string{
 	"github.com/pquerna/otp":                "internal/http/console/auth internal/http/console/consoletest",
 	"github.com/pressly/goose":              "internal/store/postgres internal/store/sqlite migrations",
 	"github.com/prometheus/client_golang":   "internal/run/metrics",
-	"github.com/prometheus/procfs":          testsOnly, // tools/bench
+	"github.com/prometheus/procfs":          testsOnly, // for tools/bench
 	"github.com/redis/go-redis/extra":       "internal/run/traces",
 	"github.com/redis/go-redis/v9":          "quota quota/internal/redisurl internal/run/app internal/run/traces internal/run/app/apptest internal/kit/servertest tools/floor",
-	"github.com/rogpeppe/go-internal":       "internal/kit/golden", // diff, as Go's own tools have it
+	"github.com/rogpeppe/go-internal":       "internal/kit/golden", // for its diff, which Go's own tools have, too
 	"github.com/sony/gobreaker":             "internal/deliver/delivery internal/deliver/delivery/mailserver",
 	"github.com/rs/zerolog":                 testsOnly, // turns off toxiproxy's log
 	"github.com/wneessen/go-mail":           "internal/deliver/delivery/smtp",

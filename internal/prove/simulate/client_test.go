@@ -84,7 +84,7 @@ type request struct {
 	status       int
 	body         body
 	to, key      string
-	counted      recipient.Hash // the hash under which the replica counts to
+	counted      recipient.Hash // the hash under which the replica counts the recipient
 	header       http.Header
 	raw          []byte
 	code         string // the code that was entered

@@ -23,7 +23,7 @@ type world struct {
 	plan    Plan
 	options Options
 	begin   time.Time
-	db      *sqlitetest.DB              // the oracles read it, without faults
+	db      *sqlitetest.DB              // the oracles read it without faults
 	redis   *verificationtest.FakeRedis // the limiter
 	logged  *servertest.Text            // the logs of the replicas
 	posted  *servertest.Text            // the bodies of webhooks
@@ -290,7 +290,7 @@ func (r Result) Story() string {
 	return b.String()
 }
 
-// at formats an instant as the time since the begin.
+// at formats an instant as the time since the beginning.
 func (w *world) at(t time.Time) string { return clock(t.Sub(w.begin)) }
 
 func clock(d time.Duration) string {

@@ -166,7 +166,7 @@ type attempt struct {
 	backEnd         int    // the status that the other app's secret key gets
 	browser         int    // the status that its public key gets
 	page            int    // the status that the key of its page gets; 0: the same as browser
-	left            int    // how much the first rule has left, at least: the owner's events don't count
+	left            int    // at least this much is left of the first rule, because the owner's events don't count
 }
 
 // attempts returns attempts with every operation of the specification that apps call, by the

@@ -21,7 +21,7 @@ func TestTakesThatWaitEndWithTheService(t *testing.T) {
 	go wait()
 	s.Await("another one to wait", func() bool { // the wait of a later caller shows that it waits
 		select {
-		case <-waits: // on a busy machine its turn comes before this look
+		case <-waits: // on a busy machine, the earlier take may have got its turn already
 			go wait()
 		default:
 		}

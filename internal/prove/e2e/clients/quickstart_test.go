@@ -21,10 +21,10 @@ import (
 	"sendcode/internal/run/app/apptest"
 )
 
-const mostLines = 18 // the most lines of a back end
+const mostLines = 18 // a back end has at most this many lines
 
-// quickStarts makes a program of each snippet of docs/quickstart.md. The program is called with
-// `send <to> <client_ip> <id or ""> <key>` or `check <id> <code> <client_ip>`.
+// quickStarts has, for each snippet of docs/quickstart.md, a program that contains it. The program
+// is called with `send <to> <client_ip> <id or ""> <key>` or `check <id> <code> <client_ip>`.
 var quickStarts = map[string]struct {
 	needs  func(testing.TB) string // returns the program that runs the snippet; nil: Go, which is always there
 	file   string

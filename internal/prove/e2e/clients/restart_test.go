@@ -28,7 +28,7 @@ func TestARestartForgetsNothing(t *testing.T) {
 // endAndStart ends a service that many times, by SIGTERM and by a kill in turn, and starts it
 // again.
 func endAndStart(t *testing.T, times int) {
-	const limit, each = 10000, 20 // takes before each end
+	const limit, each = 10000, 20 // each is the number of takes before each end
 	s := apptest.Embedded(t).Write(fmt.Sprintf("limits: {exports: [{name: day, key: user, limit: %d, window: 24h}]}\n", limit))
 	p := s.Spawn()
 	file, err := sql.Open("sqlite", "file:"+filepath.Join(s.Env["SENDCODE_DATA_DIR"], "sendcode.db")+"?mode=ro")

@@ -125,14 +125,14 @@ type shopper struct {
 	http.Client
 	s        *apptest.Stack
 	port     int
-	shop, to string // the shop's address, and the person's
+	shop, to string // the address of the shop, and of the person
 }
 
 func newShopper(t *testing.T, s *apptest.Stack, to string) *shopper {
 	t.Helper()
 	p := &shopper{T: t, s: s, port: servertest.FreePort(t), to: to}
 	p.shop = fmt.Sprintf("http://127.0.0.1:%d", p.port)
-	p.Jar, _ = cookiejar.New(nil) // fails for no options
+	p.Jar, _ = cookiejar.New(nil) // without options, New never fails
 	p.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	return p
 }
@@ -191,7 +191,7 @@ func (sh *shopper) signsInByCode() {
 	ask := func(to string) {
 		sh.Helper()
 		status, body := sh.post("/code", url.Values{"to": {to}})
-		if status != http.StatusAccepted || strings.Contains(body, `"id"`) || strings.Contains(body, `"rules"`) { // only for secret keys
+		if status != http.StatusAccepted || strings.Contains(body, `"id"`) || strings.Contains(body, `"rules"`) { // these are only for secret keys
 			sh.Fatalf("%s: %d %s", to, status, body)
 		}
 	}
@@ -235,7 +235,7 @@ func (sh *shopper) saysWhatIsWrong(path, json string) {
 type impostor struct {
 	*httptest.Server
 	answer func(http.ResponseWriter)
-	only   string // the path to which it answers; "": to each
+	only   string // the path to which it answers; "": it answers to each path
 }
 
 func newImpostor(t *testing.T, s *apptest.Stack) *impostor {

@@ -99,7 +99,7 @@ func signUpWith(t *testing.T, program, file string) {
 	s.Start(1)
 	shopper.starts(filepath.Dir(file), []string{program, file}, "CODES_KEY="+key)
 	browser := func() *http.Client {
-		jar, _ := cookiejar.New(nil) // fails for no options
+		jar, _ := cookiejar.New(nil) // without options, New never fails
 		return &http.Client{Jar: jar}
 	}
 	person := browser()

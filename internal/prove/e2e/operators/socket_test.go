@@ -44,7 +44,7 @@ func slowStrangers(s *apptest.Stack) (wantRefusals func()) {
 	defer late.Close()
 	_, err = io.WriteString(late, "GET /livez HTTP/1.1\r\nHost: codes\r\n\r\n")
 	apptest.Must(s.T, err)
-	_, err = http.ReadResponse(bufio.NewReader(late), nil) // so the service has accepted the others
+	_, err = http.ReadResponse(bufio.NewReader(late), nil) // after this answer, the service has accepted the earlier connections
 	apptest.Must(s.T, err)
 	return func() {
 		for _, conn := range bodies {
@@ -135,7 +135,7 @@ func restartUnderLoad(t *testing.T, passed bool, restarts int, requests int64) {
 	}
 	running := start()
 
-	var answered, stopped atomic.Int64 // stopped is the begin of the last stop, in ns
+	var answered, stopped atomic.Int64 // stopped is when the last stop began, in ns since 1970
 	var stop atomic.Bool
 	var load sync.WaitGroup
 	var away sync.RWMutex // locked while no process may have the port

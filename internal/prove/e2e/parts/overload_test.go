@@ -116,7 +116,7 @@ func TestSlowPostgresUnderOverload(t *testing.T) {
 	}
 	opened := sessions(s)
 	var waves []int64
-	for range 2 { // the second wave is served as well as the first
+	for range 2 { // the second wave must be served as well as the first
 		waves = append(waves, f.wave(800, 3*time.Second))
 	}
 	opened = sessions(s) - opened
@@ -128,7 +128,7 @@ func TestSlowPostgresUnderOverload(t *testing.T) {
 			t.Errorf("%d accepted under overload, %d under half of what can be served", n, half)
 		}
 	}
-	for f.Shed.Load() == 0 && width > 4 { // a busy machine sends too few for this link
+	for f.Shed.Load() == 0 && width > 4 { // a busy machine sends too few requests to overload this link
 		width /= 2
 		apptest.Must(t, link.Toxics.RemoveToxic(t.Context(), "narrow"))
 		add(fmt.Sprintf(narrow, width))

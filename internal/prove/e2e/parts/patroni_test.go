@@ -91,14 +91,14 @@ func TestPatroni(t *testing.T) {
 	p.report()
 }
 
-// span is a fault with its begin and end.
+// span is a fault, with the instants at which it began and ended.
 type span struct {
 	what         string
 	began, ended time.Time
 }
 
-// throughout records that processes may lose their leases, or answers between the gates, while do
-// runs, because the database is away for longer than a lease.
+// throughout calls do, during which the database is away for longer than a lease. It records each
+// second as one in which a process may have lost its leases or an answer between the gates.
 func (p *proof) throughout(do func()) {
 	p.crash()
 	ctx, stop := context.WithCancel(p.Context())

@@ -99,7 +99,7 @@ type proof struct {
 	links     []*toxiproxy.Proxy // to Redis, Postgres, the mail server and carriers
 	carriers  *carriers          // the carriers of text messages; nil: codes are sent by mail
 	happened  map[string]int     // faults by name
-	order     []string           // faults with their begin and end, printed if a promise is broken
+	order     []string           // the beginning and end of each fault, printed if a promise is broken
 	logs      []*servertest.Text // the log of each process
 	disk      *servertest.Disk   // the disk of the database; nil: the machine's
 	fewer     bool               // the policy in force has one place less than the loosest one
@@ -191,7 +191,7 @@ func (p *proof) start(n int) {
 		p.MailRules(rules...)
 	}
 	for _, setting := range []string{"SENDCODE_REDIS_URL", "SENDCODE_DATABASE_URL", "SENDCODE_SMTP_URL", "CARRIERS"} {
-		onCluster := p.Nodes != nil && p.Sentinel == nil && setting == "SENDCODE_REDIS_URL" // which names its nodes' own addresses
+		onCluster := p.Nodes != nil && p.Sentinel == nil && setting == "SENDCODE_REDIS_URL" // this URL names the nodes' own addresses
 		own := p.databases != [2]string{} && setting == "SENDCODE_DATABASE_URL"
 		if p.Env[setting] != "" && !onCluster && !own {
 			p.links = append(p.links, p.Through(setting))
