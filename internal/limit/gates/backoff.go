@@ -17,12 +17,12 @@ import (
 // zero and admits at most its limit of further sends, to a server that refuses them anyway.
 //
 // A counted send no longer counts once a later message was sent to the recipient, or once the pause
-// that stopped it is over. The limiter doesn't know, so when the rule refuses, the database's rows
-// are read.
+// that stopped it is over. The limiter doesn't learn of this, so when the rule refuses, the
+// database's rows are read.
 
-// correctBackoff replaces the state of BackoffRule in d, if it refuses, by that of the database's
-// rows (promise 4 of docs/PROMISES.md). If that admits, it refunds the sends that no longer count.
-// If the database or a refund fails, it returns d unchanged.
+// If BackoffRule refuses in d, correctBackoff replaces its state by the state that the database's
+// rows give (promise 4 of docs/PROMISES.md). If that state admits, it refunds the sends that no
+// longer count. If the database or a refund fails, it returns d unchanged.
 func (g *Gates) correctBackoff(ctx context.Context, p buckets.Plan, d quota.Decision) quota.Decision {
 	i := slices.IndexFunc(d.Rules, func(r quota.State) bool { return r.Scope == policy.BackoffScope && r.RetryAfter > 0 })
 	if i < 0 {
@@ -42,7 +42,8 @@ func (g *Gates) correctBackoff(ctx context.Context, p buckets.Plan, d quota.Deci
 }
 
 // reconcileBackoff returns the state of BackoffRule by the failed sends in the database. If that
-// admits, it refunds the sends that no longer count. Errors are the database's and the limiter's.
+// state admits, it refunds the sends that no longer count. Errors are the database's and the
+// limiter's.
 func (g *Gates) reconcileBackoff(ctx context.Context, p buckets.Plan, bucket string, rule quota.Rule) (quota.State, error) {
 	failed, now, err := g.db.FailedSends(ctx, store.FailedSendsQuery{
 		App: p.App, Channel: p.Channel, Recipient: p.Recipient, Class: p.Class, Within: rule.Window,

@@ -1,16 +1,16 @@
-// Package gates decides whether a send or another event is admitted. For a send it asks two gates:
+// Package gates decides whether a send or another event is admitted. For a send it calls two gates:
 // the limiter, usually in Redis, which is fast and may lose events, and the database, which counts
 // every send of a recipient. Each decides alone, by its own events and clock, and returns waits as
-// durations, so the clocks may differ. Rules on recipients and their failures have a state in both,
-// and the response has the stricter one. What the limiter lost of them is added again from the
-// database. Other rules are counted only by the limiter.
+// durations, so the clocks may differ. Rules on recipients and their failures have a state in both
+// gates, and the response has the stricter one. Events of these rules that the limiter lost are
+// added to it again from the database. Other rules are counted only by the limiter.
 //
 // Without Redis, or while it is away, the database alone decides the rules on recipients and their
-// failures, and this process the others.
+// failures, and this process decides the others.
 //
 // Through this package, outbox counts failed sends, and repair corrects the limiter. The database's
-// own decision is in store/rowrules. Comments name promises of docs/PROMISES.md by number. What
-// makes a wait longer or shorter is in docs/ARCHITECTURE.md.
+// own decision is in store/rowrules. Comments name promises of docs/PROMISES.md by number.
+// docs/ARCHITECTURE.md says what makes a wait longer or shorter.
 package gates
 
 import (
@@ -49,7 +49,7 @@ type Database interface {
 }
 
 const (
-	// LimiterRetryDelay is the time between two trials whether a failed limiter is back.
+	// LimiterRetryDelay is the time between two trials of whether a failed limiter is back.
 	LimiterRetryDelay = time.Second
 	// mayLackEventsFor is how long after an outage the limiter may lack events, because none could
 	// be written during it.
@@ -70,7 +70,7 @@ var LimiterTimeout = 2 * time.Second
 // Only callLimiter begins an outage, only tryAgain ends one, and only takeLocally sets lastAlone.
 type Gates struct {
 	shared Limiter // nil: without Redis
-	// local, in this process, decides what the database doesn't if shared is nil or away.
+	// local is in this process. If shared is nil or away, it decides what the database doesn't.
 	local  Limiter
 	db     Database
 	policy *policy.CurrentSet
@@ -88,13 +88,13 @@ type Gates struct {
 	lines     logs.Throttle // throttles logNotAdded
 	histories sharedReads[historyRead]
 	backoffs  sharedReads[quota.State] // shares the reads of correctBackoff
-	refused   recipientsUntil          // only without Redis: whom the rows refused, until their wait ends
+	refused   recipientsUntil          // only without Redis: the recipients that the rows refused, until the wait ends
 }
 
-// New lets the database and a limiter in this process decide if shared is nil or InProcess. Gates
-// calls lost when the shared limiter had lost events of a recipient, which were added again; until
-// mayLackEventsFor after an outage it doesn't, as the limiter then lacks events without having lost
-// them.
+// New returns Gates in which the database and a limiter in this process decide if shared is nil or
+// InProcess. Gates calls lost when the shared limiter had lost events of a recipient, which were
+// then added again. During mayLackEventsFor after an outage, Gates doesn't call it, because the
+// limiter then lacks events without having lost them.
 func New(shared Limiter, db Database, p *policy.CurrentSet, lost func(), now func() time.Time, logger *slog.Logger) *Gates {
 	g := &Gates{
 		shared: shared, db: db, policy: p, lost: lost, now: now, logger: logger,
@@ -119,13 +119,13 @@ func InProcess(l Limiter) bool {
 	return is
 }
 
-// outage says whether the limiter is away. Its beginning and end are logged, rather than each
-// request.
+// outage says whether the limiter is away. The beginning and the end of an outage are logged,
+// rather than each request.
 type outage struct {
-	turns atomic.Int64          // beginnings and ends; odd: the outage lasts
-	back  atomic.Bool           // it is about to end: Refund calls the limiter again
-	ended atomic.Int64          // the last one; µs since 1970
-	sends atomic.Int64          // decided without the limiter since it began
+	turns atomic.Int64          // counts beginnings and ends; odd: the outage lasts
+	back  atomic.Bool           // the outage is about to end: Refund calls the limiter again
+	ended atomic.Int64          // when the last outage ended; µs since 1970
+	sends atomic.Int64          // sends decided without the limiter since the outage began
 	cause atomic.Pointer[error] // of the last call or trial that failed
 }
 
@@ -166,7 +166,7 @@ func (g *Gates) tryAgain(ctx context.Context, count int) {
 	defer g.outage.back.Store(false)
 	g.MakePendingRefunds(ctx) // before a request calls the limiter again, so that a refunded place counts as free
 	g.outage.ended.Store(g.now().UnixMicro())
-	if g.outage.turns.CompareAndSwap(turns, turns+1) { // otherwise Stop has ended the turn
+	if g.outage.turns.CompareAndSwap(turns, turns+1) { // otherwise Stop has ended the outage
 		g.logger.Info("Redis back", "sends_decided_by_database", g.outage.sends.Swap(0))
 	}
 }
@@ -235,14 +235,14 @@ func (g *Gates) callLimiter(ctx context.Context, r quota.Request, local []quota.
 	return quota.Decision{}, errors.Join(errLimiterAway, err)
 }
 
-// confirmLocally counts here too, by the rules local, what the limiter admitted by d (promise 1 of
-// docs/PROMISES.md).
+// confirmLocally also counts in this process, by the rules local, an event that the limiter
+// admitted with the decision d (promise 1 of docs/PROMISES.md).
 //
-// After an outage, the limiter lacks what this process admitted alone. As long as a rule's window
-// may have such events, this process decides too, each rule has the stricter state, and what this
-// process refuses is refunded in the limiter. If the ID is Repeated, it isn't refunded, because
-// that could remove an event which another process admitted. Error: quota.ErrRefunded if the event
-// was refunded here within 60 s.
+// After an outage, the limiter lacks the events that this process admitted alone. As long as a
+// rule's window may have such events, this process decides too, each rule has the stricter state,
+// and an event that this process refuses is refunded in the limiter. If the ID is Repeated, it
+// isn't refunded, because that could remove an event which another process admitted. Error:
+// quota.ErrRefunded if the event was refunded in this process within 60 s.
 func (g *Gates) confirmLocally(ctx context.Context, r quota.Request, local []quota.Rule, d quota.Decision) (quota.Decision, error) {
 	here := r
 	here.Rules = local
@@ -260,9 +260,9 @@ func (g *Gates) confirmLocally(ctx context.Context, r quota.Request, local []quo
 	return d, nil
 }
 
-// countLocally counts an event here too, if the limiter admitted it and r has a rule that isn't
-// Recorded. decides is true as long as a rule's window may have events that this process admitted
-// in an outage; d is then this process's decision.
+// countLocally also counts an event in this process, if the limiter admitted it and r has a rule
+// that isn't Recorded. decides is true as long as a rule's window may have events that this process
+// admitted in an outage; d is then this process's decision.
 func (g *Gates) countLocally(ctx context.Context, r quota.Request,
 	admitted bool,
 ) (d quota.Decision, decides bool, err error) {
@@ -291,9 +291,9 @@ func (g *Gates) countLocally(ctx context.Context, r quota.Request,
 	return d, decides, err
 }
 
-// refundRefused refunds what the limiter admitted and this process refused, and returns d with the
-// limiter's states after that. If they can't be read, or if the refund fails, which it leaves to
-// RefundLater, it returns d unchanged.
+// refundRefused refunds an event that the limiter admitted and this process refused, and returns d
+// with the limiter's states after the refund. If the states can't be read, it returns d unchanged.
+// It does so, too, if the refund fails, and leaves the refund to RefundLater.
 func (g *Gates) refundRefused(ctx context.Context, r quota.Request, d quota.Decision) quota.Decision {
 	if err := g.shared.Refund(ctx, r.ID, buckets.OfCountedScopes(r.Buckets)...); err != nil {
 		g.RefundLater(r.ID, buckets.OfCountedScopes(r.Buckets)...)
@@ -335,7 +335,8 @@ func (g *Gates) TakeOrLocal(ctx context.Context, r quota.Request) (quota.Decisio
 		return d, away
 	}
 	d, err := g.takeLocally(ctx, r)
-	// it was called, and may have counted the event; as in confirmLocally
+	// the limiter was called, and may have counted the event; as in confirmLocally, a repeated ID
+	// isn't refunded
 	if err == nil && !d.Admitted && !r.Repeated && errors.Is(away, quota.ErrUnavailable) {
 		g.RefundLater(r.ID, buckets.OfCountedScopes(r.Buckets)...)
 	}

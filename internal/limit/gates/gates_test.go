@@ -111,7 +111,7 @@ func TestRefusalsAreRecordedAfterDatabaseOutage(t *testing.T) {
 		r.Sleep(5 * time.Second)
 		r.RefuseTo(vtest.Ana)
 		r.MendStore()
-		r.Sleep(6 * time.Second) // an open row is written once in five
+		r.Sleep(6 * time.Second) // an open row is written once in five seconds
 		want("after the absence", 32, 53*time.Second)
 	})
 }
@@ -369,8 +369,8 @@ func TestRecordKeepsAgeOfSend(t *testing.T) {
 }
 
 // If this process refuses an event, the event keeps no place in the limiter: neither if the limiter
-// counted it and the answer was lost, nor if the limiter did not take its refund. A reset applies
-// to both.
+// counted it and the answer was lost, nor if the limiter did not accept its refund. A reset applies
+// to the limiter and to this process.
 func TestLocalRefusalIsRefundedInLimiter(t *testing.T) {
 	vtest.InBubbleIdle(t, nil, func(r *vtest.Rig) {
 		limiter, g := r.Limiter, r.Svc.Gates

@@ -12,7 +12,8 @@ import (
 )
 
 const (
-	// maxPending bounds pending refunds. The event of a dropped one counts until its window ends.
+	// maxPending bounds pending refunds. The event of a dropped refund counts until its window
+	// ends.
 	maxPending = 10_000
 	// retryRefundFor is how long a pending refund is repeated: the longest usual window.
 	retryRefundFor = 24 * time.Hour
@@ -23,7 +24,7 @@ const (
 // pendingRefunds are the refunds that the limiter has not made yet.
 type pendingRefunds struct {
 	making chan struct{} // has one element while MakePendingRefunds runs
-	added  chan struct{} // by RefundLater
+	added  chan struct{} // signals that RefundLater has added a refund
 
 	mu   sync.Mutex
 	list []pendingRefund
@@ -44,8 +45,8 @@ func (*Gates) Away(err error) bool {
 }
 
 // RefundLater refunds an event that certainly must not count, such as a send that wasn't written,
-// or a check with the right code: here at once, in Redis in the background, for up to
-// retryRefundFor. Beyond maxPending, it's dropped.
+// or a check with the right code. In this process it does so at once, in Redis in the background,
+// for up to retryRefundFor. If maxPending refunds are pending, this one is dropped.
 func (g *Gates) RefundLater(id string, buckets ...string) {
 	if err := g.local.Refund(context.Background(), id, buckets...); err == nil && g.shared == nil {
 		return
@@ -75,9 +76,9 @@ func (g *Gates) PendingRefunds() int {
 // RefundsAdded is signalled after RefundLater: then call MakePendingRefunds.
 func (g *Gates) RefundsAdded() <-chan struct{} { return g.pending.added }
 
-// MakePendingRefunds makes the pending refunds; call it at any time. They wait while the limiter in
-// Redis is away. One that fails although it is available is kept, and the next ones made. One that
-// panics is dropped.
+// MakePendingRefunds makes the pending refunds. It may be called at any time. Refunds wait while
+// the limiter in Redis is away. A refund that fails while the limiter is available is kept, and the
+// next refunds are made. A refund that panics is dropped.
 func (g *Gates) MakePendingRefunds(ctx context.Context) {
 	p := &g.pending
 	select {

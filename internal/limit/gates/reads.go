@@ -17,23 +17,24 @@ import (
 const (
 	// reuseFor is how long after a read began its rows may be used again; see sharedReads.
 	reuseFor = 50 * time.Millisecond
-	// readPause is the least time between the begins of two reads for refused requests of one
-	// recipient, after readsAtOnce of them whose rows may not be used again, because a send is in
-	// flight: for hours, if the mail server is away. Requests that come meanwhile share the later
-	// read. So a flood on such a recipient costs a process at most 200 reads a second for strangers
-	// and as many for others.
+	// readPause is the least time between the starts of two reads for refused requests of one
+	// recipient. It applies after readsAtOnce reads whose rows may not be used again, because a
+	// send is in flight. If the mail server is away, that may last for hours. Requests that come
+	// meanwhile share the later read. So a flood on such a recipient costs a process at most 200
+	// reads a second for strangers and as many for others.
 	readPause   = 5 * time.Millisecond
 	readsAtOnce = 20
 	// These bound the shared reads under way at once for refused requests, of strangers (unknown
-	// browsers) and of others. All calls of ReadHistory share a statement, which holds a limited
-	// number: together these are fewer, so that other requests' calls still fit.
+	// browsers) and of others. Calls of ReadHistory share statements, each of which holds a limited
+	// number of calls. The two bounds together are less than this number, so that calls of other
+	// requests still fit.
 	maxReadsOfStrangers, maxReadsOfOthers = 100, 150
 )
 
 // sharedReads lets requests for the same rows share a read, so that a flood on one recipient costs
-// few. A request joins a read that hasn't begun, which has every send that was answered before it
-// came. It uses an earlier one if it can show that the rows are still true. Safe for concurrent
-// use.
+// few reads. A request joins a read that hasn't begun, because that read has every send that was
+// answered before the request came. It uses the rows of an earlier read if it can show that they
+// are still true. Safe for concurrent use.
 type sharedReads[T any] struct {
 	// A slot for each read under way for a refused request, so that these never fill the statement
 	// that calls of ReadHistory share.
@@ -54,7 +55,7 @@ type readKey struct {
 
 type sharedRead[T any] struct {
 	done       chan struct{} // set with the fields below
-	beganAt    time.Time     // as askedAt, on the clock that timers follow; set before it is one of last
+	beganAt    time.Time     // like askedAt, but on the clock that timers use; set before the read is in last
 	inARow     int           // how many reads began before, each within reuseFor of the next
 	askedAt    time.Time     // when it began, on this process's clock
 	answeredAt time.Time     // on this process's clock
@@ -83,11 +84,11 @@ func newSharedReads[T any]() sharedReads[T] {
 	}
 }
 
-// read returns the answer of a read that began after the call of this method, or of the last one
-// before if the function usable accepts its rows. After many reads in a row for refused requests,
-// the next one begins readPause after the one before. Its err is the error of the read. If the read
-// did not begin within store.CallTimeout, or if ctx ended while read waited for another caller's
-// read, err is fault.Unavailable.
+// read returns the answer of a read that began after the call of this method, or of the last read
+// before the call if usable accepts its rows. After many reads in a row for refused requests, the
+// next one begins readPause after the one before. The answer's err is the error of the read. If the
+// read did not begin within store.CallTimeout, or if ctx ended while read waited for another
+// caller's read, err is fault.Unavailable.
 func (r *sharedReads[T]) read(ctx context.Context, key readKey, now func() time.Time, usable func(T) bool,
 	read func(context.Context) (T, error),
 ) *sharedRead[T] {
@@ -240,8 +241,8 @@ func (g *Gates) readHistory(ctx context.Context, p buckets.Plan, refused *quota.
 	return x, x.err
 }
 
-// asOfNow returns a history that was answered at answeredAt, on this process's clock, as of now, if
-// it is still true.
+// asOfNow returns a history as of now, if its rows are still true. answeredAt is when it was
+// answered, on this process's clock.
 func (g *Gates) asOfNow(h rowrules.History, answeredAt time.Time) rowrules.History {
 	h.Now = h.Now.Add(g.now().Sub(answeredAt).Truncate(time.Microsecond))
 	return h

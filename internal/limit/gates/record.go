@@ -11,17 +11,18 @@ import (
 	"sendcode/quota"
 )
 
-// maxRecordDelay is the longest time between reading events and recording them. After a reset, the
-// limiter refuses for longer what was read before it, so Record can't bring back what was reset.
+// maxRecordDelay is the longest time between reading events and recording them. For longer than
+// that after a reset, the limiter refuses events that were read before the reset, so Record can't
+// bring back events that were reset.
 const maxRecordDelay = 5 * time.Second
 
 // Record adds events to a scope's bucket in the limiter that replicas share in Redis, which can
 // only make it stricter. read is an instant on this process's clock before the events were read
-// from the database, as of which their ages are. keep is as in quota.Limiter.
+// from the database. Their ages are as of read. keep is as in quota.Limiter.
 //
 // It first reads the limiter's clock by a Peek and sends it with the ages, so that a slow limiter
-// gives events no later instant. Events of the scope Backoff, which the database doesn't count, it
-// also adds in this process; without Redis, only those.
+// gives events no later instant. It also adds events of the scope Backoff, which the database
+// doesn't count, in this process. Without Redis, it adds only those.
 //
 // Errors are those of both limiters, errLimiterAway during an outage, and another one if read is
 // more than maxRecordDelay ago.
@@ -51,7 +52,8 @@ func (g *Gates) Record(ctx context.Context, scope quota.Scope, bucket string, ke
 	return g.record(ctx, bucket, keep, read, agedBy(events, g.now().Sub(read), clock.At))
 }
 
-// agedBy adds age, or 0 if it is negative because a clock was set back, as of the instant asOf.
+// agedBy adds age to the ages of the events, as of the instant asOf. If age is negative, because a
+// clock was set back, it adds 0.
 func agedBy(events []quota.AgedEvent, age time.Duration, asOf time.Time) []quota.AgedEvent {
 	aged := make([]quota.AgedEvent, len(events))
 	for i, e := range events {
@@ -60,8 +62,8 @@ func agedBy(events []quota.AgedEvent, age time.Duration, asOf time.Time) []quota
 	return aged
 }
 
-// record adds events to a bucket in Redis. It fails if read, just before they were read, is more
-// than maxRecordDelay ago.
+// record adds events to a bucket in Redis. read is just before the events were read. It fails if
+// that is more than maxRecordDelay ago.
 func (g *Gates) record(ctx context.Context, bucket string, keep time.Duration, read time.Time, events []quota.AgedEvent) error {
 	if late := g.now().Sub(read); late > maxRecordDelay {
 		return fmt.Errorf("gates: events were read too long ago: %v", late)
@@ -72,8 +74,8 @@ func (g *Gates) record(ctx context.Context, bucket string, keep time.Duration, r
 }
 
 // Refund removes an event from buckets in this process and in Redis. In an outage, or if ctx has
-// ended, it does so only here, and returns ctx's error or errLimiterAway. Other errors are those of
-// both limiters.
+// ended, it does so only in this process, and returns ctx's error or errLimiterAway. Other errors
+// are those of both limiters.
 func (g *Gates) Refund(ctx context.Context, id string, buckets ...string) error {
 	if err := g.local.Refund(ctx, id, buckets...); err != nil || g.shared == nil {
 		return err
@@ -86,9 +88,9 @@ func (g *Gates) Refund(ctx context.Context, id string, buckets ...string) error 
 	return g.shared.Refund(ctx, id, buckets...)
 }
 
-// Reset deletes the events of buckets in this process and in Redis, even during an outage. Reset
-// the database before: what it still counts would be added to Redis again. Errors are those of both
-// limiters.
+// Reset deletes the events of buckets in this process and in Redis, even during an outage. Callers
+// must reset the database first, because events that it still counts would be added to Redis again.
+// Errors are those of both limiters.
 func (g *Gates) Reset(ctx context.Context, buckets ...string) error {
 	err := g.local.Reset(ctx, buckets...)
 	if g.shared != nil {

@@ -22,8 +22,8 @@ type EventDatabase interface {
 }
 
 const (
-	// KeepEvery is the time between two writes of the limiter's changes. A killed process loses
-	// those since the last committed write: of less than a second, unless the disk is slow.
+	// KeepEvery is the time between two writes of the limiter's changes. A killed process loses the
+	// changes since the last committed write, those of less than a second unless the disk is slow.
 	KeepEvery = 500 * time.Millisecond
 	// longestForgotten is the longest window that isn't saved. It has usually ended before the
 	// process is back.
@@ -31,19 +31,19 @@ const (
 	// eventsPerWrite bounds a transaction. One of this size keeps SQLite's only writer busy for
 	// about 10 ms.
 	eventsPerWrite = 1000
-	// eventsPerRead is the number of events for which one read asks, with the process's own events.
-	// A read may return more; see sqldb.DB.LimiterEvents.
+	// eventsPerRead is how many events one read requests, including the process's own events. A
+	// read may return more; see sqldb.DB.LimiterEvents.
 	eventsPerRead = 10_000
 	// maxUnwritten changes wait while the database is away. Later ones are dropped.
 	maxUnwritten = 200_000
 )
 
-// SavedEvents saves this process's limiter to the database, for a restart: all scopes but recipient
-// and failures, which the rows of sends have. On Postgres, replicas read each other's events. Safe
-// for concurrent use.
+// SavedEvents saves this process's limiter to the database, so that its events survive a restart.
+// It saves all scopes but recipient and failures, which the rows of sends have. On Postgres,
+// replicas read each other's events. Safe for concurrent use.
 type SavedEvents struct {
 	limiter *quota.Memory
-	silent  *quota.Memory // the same, for events that are read from the database, and aren't written again
+	silent  *quota.Memory // the same limiter, for events that are read from the database, and aren't written again
 	db      EventDatabase
 	seal    func(bucket string) []byte
 	open    func(sealed []byte) (bucket string, err error)
@@ -55,7 +55,7 @@ type SavedEvents struct {
 
 	writing sync.Mutex // held during a write, so that changes are written in their order
 	reading sync.Mutex // guards read
-	read    int64      // number of the last event that was read, also of this process
+	read    int64      // number of the last event that was read, which may be of this process
 	mu      sync.Mutex // guards queue
 	queue   []quota.Change
 	lines   logs.Throttle // throttles the lines about events that aren't saved or counted
@@ -118,7 +118,7 @@ func (s *SavedEvents) Flush(ctx context.Context) error {
 }
 
 // rows returns only the last change of each event and, for a bucket that was reset, the last reset
-// and what came after it.
+// and the changes after it.
 func (s *SavedEvents) rows(changes []quota.Change) (rows []store.LimiterEvent) {
 	type event struct{ bucket, id string }
 	sealed, later, wasReset := map[string][]byte{}, map[event]bool{}, map[string]bool{}
@@ -136,8 +136,8 @@ func (s *SavedEvents) rows(changes []quota.Change) (rows []store.LimiterEvent) {
 	return rows
 }
 
-// Load adds what other processes wrote since the last call; the first call also adds that of
-// earlier processes.
+// Load adds the events that other processes wrote since the last call. The first call also adds the
+// events of earlier processes.
 func (s *SavedEvents) Load(ctx context.Context) error {
 	s.reading.Lock()
 	defer s.reading.Unlock()
@@ -176,8 +176,8 @@ func (s *SavedEvents) MoveTo(ctx context.Context, shared Limiter) (moved int, er
 	return moved, s.db.DeleteLimiterEvents(ctx, s.read)
 }
 
-// loadBatch adds the events after s.read to a limiter, by bucket, and returns how many it read. One
-// in the future, because a clock was set back, counts as of now. The caller holds reading.
+// loadBatch adds the events after s.read to a limiter, by bucket, and returns how many it read. An
+// event in the future, because a clock was set back, counts as of now. The caller holds reading.
 func (s *SavedEvents) loadBatch(ctx context.Context, to Limiter) (n int, err error) {
 	last, group := s.read, map[string][]store.LimiterEvent{}
 	add := func() error {
@@ -205,8 +205,8 @@ func (s *SavedEvents) loadBatch(ctx context.Context, to Limiter) (n int, err err
 }
 
 // addTo takes events by the encrypted names of their buckets. It leaves out, without an error,
-// those with another index key: with a new one every quota is empty, so they no longer count, and
-// must not prevent a start.
+// events whose bucket was encrypted with another index key. With a new key every quota is empty, so
+// these events no longer count, and must not prevent a start.
 func (s *SavedEvents) addTo(ctx context.Context, to Limiter, group map[string][]store.LimiterEvent) error {
 	unread := 0
 	for sealed, events := range group {
@@ -244,7 +244,7 @@ func (s *SavedEvents) addTo(ctx context.Context, to Limiter, group map[string][]
 }
 
 // WriteThrough is a limiter for events that must survive a killed process: each is written before
-// its decision is returned. Only if the database is away, it's written later (KeepEvery).
+// its decision is returned. If the database is away, it's written later (KeepEvery).
 type WriteThrough struct {
 	*Gates
 	Saved *SavedEvents // nil: the limiter saves them itself

@@ -25,7 +25,7 @@ import (
 	"sendcode/quota"
 )
 
-// keptProcess is a process whose limiter's events are kept.
+// keptProcess is a process whose limiter's events are saved.
 type keptProcess struct {
 	*vtest.Process
 	*sqlitetest.DB
@@ -43,8 +43,7 @@ func (p *keptProcess) SaveLimiterEvents(ctx context.Context, writer int64, chang
 	return p.DB.SaveLimiterEvents(ctx, writer, changes)
 }
 
-// LimiterEvents implements gates.EventDatabase. It numbers no events, so each read returns all
-// events.
+// LimiterEvents implements gates.EventDatabase. It ignores after, so each read returns all events.
 func (p *keptProcess) LimiterEvents(ctx context.Context, reader, _ int64, limit int, yield func(store.LimiterEvent) error) error {
 	return p.DB.LimiterEvents(ctx, reader, -1, limit, yield)
 }
@@ -358,7 +357,7 @@ func TestSavedEventsAreDeletedOnlyOnceMoved(t *testing.T) {
 	}
 }
 
-// Each read begins behind the process's own events, and does not count them again.
+// Each read begins after the process's own events, and does not count them again.
 func TestSavedEventsAreReadOnce(t *testing.T) {
 	open := func(sealed []byte) (string, error) { return string(sealed), nil }
 	now := time.Now()

@@ -15,11 +15,11 @@ import (
 type Send struct {
 	buckets.Plan
 	ID string // the same for a repetition, so that a send counts once
-	// LowerLimits has rules of the plan with lower limits than there, which must admit the send
-	// too, for example because no human check was passed.
+	// LowerLimits has rules of the plan with lower limits than in the plan. They must admit the
+	// send too, for example because no human check was passed.
 	LowerLimits []quota.Rule
-	// Browser: of a refusal the caller sees only VisibleRefusal. Named: the browser names a
-	// verification, so its answer has other rules too.
+	// With Browser, the caller sees only VisibleRefusal of a refusal. With Named, the browser names
+	// a verification, so its answer has other rules too.
 	Browser, Named bool
 }
 
@@ -38,9 +38,9 @@ type Taken struct {
 // counts nothing. If the limiter is away, this process decides what the database doesn't, and the
 // decision has only those states.
 //
-// If the plan's rules refuse, it reads the recipient's rows, as the wait depends on both gates. If
-// the wait is over by then, or if what backoff counted no longer counts, it asks the limiter once
-// more, and shows a second refusal even if its wait is over.
+// If the plan's rules refuse, TakeSend reads the recipient's rows, because the wait depends on both
+// gates. If the wait is over by then, or if what backoff counted no longer counts, it calls the
+// limiter once more, and returns a second refusal even if its wait is over.
 //
 // A send that isn't admitted while the limiter didn't answer is refunded later. If the process dies
 // after TakeSend, the limiter may count a send without a row until the windows end. Errors:
@@ -80,10 +80,11 @@ func (g *Gates) TakeSend(ctx context.Context, s Send) (taken Taken, err error) {
 	return taken, nil
 }
 
-// takeSendOnce asks the limiter or, if that is away, this process. The decision has the states of
-// the lower limits as well. unanswered: the limiter was called, and may have counted the send.
+// takeSendOnce calls the limiter or, if that is away, lets this process decide. The decision has
+// the states of the lower limits as well. unanswered says that the limiter was called, and may have
+// counted the send.
 func (g *Gates) takeSendOnce(ctx context.Context, s Send) (d quota.Decision, unanswered bool, err error) {
-	if len(s.Rules) == 0 { // the limiter takes none
+	if len(s.Rules) == 0 { // the limiter accepts no request without rules
 		return quota.Decision{Admitted: true, At: g.now()}, false, nil
 	}
 	r, local := quota.Request{ID: s.ID, Rules: s.Rules, Also: s.Also, Buckets: s.Buckets}, s.LimiterRules
@@ -139,9 +140,10 @@ func (g *Gates) mergeRefusal(ctx context.Context, p buckets.Plan, d quota.Decisi
 	return Answer{g.merge(p, d, askedAt, answeredAt, g.countedRows(p, h, rows.askedAt)), &h}, nil
 }
 
-// VisibleRefusal returns the one rule of a refusal that a browser is shown: the longest blocking of
-// those wider than the recipient, or else of those on the recipient. So a client over its own
-// limits gets the same answer for every recipient. It returns false if none blocks.
+// VisibleRefusal returns the one rule of a refusal that a browser sees: the blocking rule with the
+// longest wait among those wider than the recipient, or else among those on the recipient. So a
+// client over its own limits gets the same answer for every recipient. It returns false if no rule
+// blocks.
 func VisibleRefusal(d quota.Decision) (quota.State, bool) {
 	wide := d
 	wide.Rules = slices.DeleteFunc(slices.Clone(d.Rules), func(s quota.State) bool { return !policy.IsWiderScope(s.Scope) })

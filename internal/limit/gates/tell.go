@@ -19,9 +19,9 @@ import (
 )
 
 // Each gate (limiter and database) computes the states of a recipient's rules alone, by the events
-// that it has counted and on its own clock; the response has the stricter ones. What the rows count
-// and the limiter doesn't is recorded in the limiter, by its age. The database is never corrected
-// by the limiter.
+// that it has counted and on its own clock; the response has the stricter ones. Events that the
+// rows count and the limiter doesn't are recorded in the limiter, by their age. The database is
+// never corrected by the limiter.
 
 // Answer has the states of a subject's rules. Decision.At is on the database's clock if that was
 // read, otherwise on the limiter's.
@@ -76,15 +76,15 @@ func mergeStates(rules []quota.Rule, limited, rows []quota.State, least, most ti
 	return merged
 }
 
-// stateOf returns the index of a rule's state, or -1. A rule may stand beside itself with a lower
-// limit.
+// stateOf returns the index of a rule's state, or -1. A list may have a rule twice, once with a
+// lower limit.
 func stateOf(rule quota.Rule, states []quota.State) int {
 	return slices.IndexFunc(states, func(s quota.State) bool {
 		return s.Name == rule.Name && s.Scope == rule.Scope && s.Limit == rule.Limit
 	})
 }
 
-// statesOf returns those of the states that are of rules, in the order of rules.
+// statesOf returns the states that belong to rules, in the order of rules.
 func statesOf(rules []quota.Rule, states []quota.State) []quota.State {
 	of := make([]quota.State, 0, len(rules))
 	for _, rule := range rules {
@@ -143,7 +143,7 @@ func (g *Gates) Peek(ctx context.Context, p buckets.Plan) (Answer, error) {
 	if err != nil || rows == nil {
 		return Answer{Decision: d}, err
 	}
-	d.At = d.At.Add(rows.askedAt.Sub(answeredAt)) // not later than h.Now, in which the ages are
+	d.At = d.At.Add(rows.askedAt.Sub(answeredAt)) // not later than h.Now, as of which the ages are
 	h := g.asOfNow(rows.rows.History, rows.answeredAt)
 	return Answer{g.correctAndMerge(ctx, p, d, askedAt, answeredAt, g.countedRows(p, h, rows.askedAt)), &h}, nil
 }
@@ -162,7 +162,8 @@ func (g *Gates) peekLimiter(ctx context.Context, p buckets.Plan) (quota.Decision
 	return g.callLimiter(ctx, quota.Request{Rules: p.Rules, Buckets: p.Buckets}, p.LimiterRules, Limiter.Peek)
 }
 
-// countedRows returns what counts of a history, requested at askedAt, and the states by it.
+// countedRows returns the events of a history that count, and their states. askedAt is when the
+// history was requested.
 func (g *Gates) countedRows(p buckets.Plan, h rowrules.History, askedAt time.Time) databaseRows {
 	return newDatabaseRows(p, h.Sends(quota.LongestKeep(p.SendRules)), h.RejectedSends(g.policy.Get().LongestFailureWindow()), h.Now,
 		askedAt)
@@ -182,8 +183,8 @@ func (g *Gates) AnswerAdmitted(ctx context.Context, p buckets.Plan, taken quota.
 
 // RefundOverruled is for a send that the limiter admitted and the database refused. It refunds the
 // send, adds what the limiter lacked, and returns the merged states. If this process took the send
-// without the limiter, or if the refund fails, RefundLater does that, and the answer has only the
-// rows' states.
+// without the limiter, or if the refund fails, RefundLater makes the refund, and the answer has
+// only the rows' states.
 func (g *Gates) RefundOverruled(ctx context.Context, p buckets.Plan, id uuid.UUID, taken quota.Decision, askedAt time.Time,
 	begun store.BeginAnswer,
 ) (corrected Answer) {

@@ -69,8 +69,8 @@ func (w *watched) during(do func()) string {
 	return strings.Replace(strings.Join(w.calls, " "), "ReadHistory Peek", "Peek ReadHistory", 1)
 }
 
-// Tests the calls of each kind of request. While nothing is lost, a request makes one call of each
-// gate, and only a send writes.
+// The test compares the calls of each kind of request. While nothing is lost, a request makes one
+// call of each gate, and only a send writes.
 func TestCallsOfARequest(t *testing.T) {
 	vtest.InBubbleWith(t, secondAndHour, func(r *vtest.Rig) {
 		w := watch(r)

@@ -12,8 +12,8 @@ import (
 
 func (g *Gates) OnlyInProcess() bool { return g.shared == nil }
 
-// recipientsUntil holds recipients, each until an instant. It forgets one whose slot another needs;
-// no decision depends on it alone. Safe for concurrent use.
+// recipientsUntil holds recipients, each until an instant. It forgets a recipient whose slot
+// another one needs. No decision depends on it alone. Safe for concurrent use.
 type recipientsUntil struct {
 	mu    sync.Mutex
 	seed  maphash.Seed
@@ -62,11 +62,11 @@ func (g *Gates) rememberWait(p buckets.Plan, r databaseRows) {
 
 // AnswerRefusedBefore answers a send without counting it, in a process without Redis, if the rows
 // refused p's recipient before and still do. Concurrent calls for a recipient share a read of the
-// rows, so that a flood on it costs few. The flood counts for no rule, so it uses up no wider one,
-// such as the app's.
+// rows, so that a flood on the recipient costs few reads. The flood counts for no rule, so it uses
+// up no wider rule, such as the app's.
 //
-// If refused is false, the gates must decide, also if a rule in this process refuses; then no row
-// is read. Error: the database's.
+// If refused is false, the gates must decide. That is so, too, if a rule in this process refuses;
+// then no row is read. Error: the database's.
 func (g *Gates) AnswerRefusedBefore(ctx context.Context, p buckets.Plan) (answer Answer, refused bool, err error) {
 	if !g.OnlyInProcess() || !g.refused.has(g.refused.nameOf(p), g.now()) {
 		return Answer{}, false, nil

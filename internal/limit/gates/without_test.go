@@ -89,7 +89,7 @@ func TestWithoutRedisAFloodSharesReads(t *testing.T) {
 			}
 			all.Wait()
 			r.Store.SetFault(nil)
-			few := asked["ReadHistory"] < 100 || name == "sent" // whose reads take no time, so that none is shared
+			few := asked["ReadHistory"] < 100 || name == "sent" // the reads of sent take no time, so that none is shared
 			vtest.Equal(r, name+": few reads, no Begin: few", few, true)
 			vtest.Equal(r, name+": few reads, no Begin", asked["Begin"], 0)
 		}
