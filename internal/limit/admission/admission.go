@@ -1,6 +1,6 @@
-// Package admission bounds how many requests are under way. A Limiter bounds those of the whole
-// process, so that every admitted one is answered in time. A Bulkhead bounds those for one
-// recipient, so that a flood for one doesn't delay the others.
+// Package admission bounds how many requests are under way. A Limiter bounds the requests of the
+// whole process, so that every admitted request is answered in time. A Bulkhead bounds the requests
+// for one recipient, so that a flood for one recipient doesn't delay the others.
 package admission
 
 import (
@@ -14,15 +14,16 @@ import (
 	"sendcode/internal/store"
 )
 
-// MaxUnderWay is the largest limit of requests under way. A round trip to the database carries 256.
-// Even at 600 ms each, 1,024 are decided in 2.4 s, well within maxDecisionTime (4 s).
+// MaxUnderWay is the largest limit of requests under way. A round trip to the database carries 256
+// requests. Even at 600 ms for each trip, 1,024 requests are decided in 2.4 s, well within
+// maxDecisionTime (4 s).
 const MaxUnderWay = 1024
 
 const (
 	minUnderWayLimit = 512              // two round trips to the database carry them
 	slowAfter        = time.Second / 2  // while no request takes longer, the limit is MaxUnderWay
 	retryAfter       = 3 * time.Second  // a short overload is over by then
-	rateSlotCount    = 50               // the rate is known for 5 s
+	rateSlotCount    = 50               // the rate is measured over at most 5 s
 	rateSlotLength   = time.Second / 10 // decided requests are counted by slot
 )
 
@@ -101,9 +102,9 @@ func (l *Limiter) RefuseIfFull(class string) error {
 	return l.refuseIfFullLocked(class, time.Now())
 }
 
-// refuseIfFullLocked refuses strangers beyond their half of the places, and everybody once all are
-// taken. But while callers other than strangers hold less than their half, as after a fall of the
-// limit, they still get in.
+// refuseIfFullLocked refuses strangers beyond their half of the places, and everybody once all
+// places are taken. But while callers other than strangers hold less than their half, as after a
+// fall of the limit, they still get in.
 func (l *Limiter) refuseIfFullLocked(class string, now time.Time) error {
 	most := l.limit(now)
 	switch {

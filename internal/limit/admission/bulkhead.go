@@ -51,9 +51,9 @@ type Slot struct {
 	once     sync.Once
 }
 
-// Acquire waits for a slot of the recipient of that name. The caller must release it. A stranger's
-// request also takes one of the places of strangers. Acquire fails if no slot gets free within
-// MaxSlotWait, or before ctx ends.
+// Acquire waits for a slot of the recipient with this name. The caller must release it. A
+// stranger's request also takes one of the places of strangers. Acquire fails if no slot gets free
+// within MaxSlotWait, or before ctx ends.
 func (b *Bulkhead) Acquire(ctx context.Context, name string, stranger bool) (*Slot, error) {
 	b.mu.Lock()
 	q := b.queues[name]
@@ -116,7 +116,7 @@ func (b *Bulkhead) leave(q *recipientQueue) {
 
 // Release frees the slot at once if the request was admitted, otherwise after releaseDelay or more:
 // such releases for one recipient are at least releaseDelay/MaxPerRecipient apart. If many waiting
-// requests got their slots at the same instant, a later one would have to wait for all of them.
+// requests got their slots at the same instant, a later request would have to wait for all of them.
 func (s *Slot) Release(admitted bool) {
 	s.once.Do(func() {
 		if admitted {
