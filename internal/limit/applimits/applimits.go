@@ -1,5 +1,5 @@
-// Package applimits is a general rate limiter for events of the apps' own. A limit is a named list
-// of rules over keys that the app chooses, such as a user, a route or an address. Package gates
+// Package applimits is a general rate limiter for the apps' own events. A limit is a named list of
+// rules over keys that the app chooses, such as a user, a route or an address. Package gates
 // decides it, and nothing is written to the database.
 //
 // Each combination of app, limit and values of a rule's keys has a bucket; rules with the same keys

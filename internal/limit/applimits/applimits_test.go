@@ -82,7 +82,7 @@ func limitsRule(name string, limit int, window time.Duration, keys ...string) ap
 var limitsSet = applimits.Set{
 	"web":  {limitsRule("minute", 2, time.Minute, "resource", "ip")},
 	"gift": {limitsRule("short", 1, time.Minute, "user"), limitsRule("long", 3, time.Hour, "user")},
-	// scope names as for buckets that a Take only reads
+	// keys with the names of scopes whose buckets a Take only reads
 	"words": {limitsRule("checks", 1, time.Minute, "checks"), limitsRule("failures", 1, time.Minute, "failures")},
 }
 
