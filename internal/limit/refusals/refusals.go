@@ -1,12 +1,12 @@
 // Package refusals collects refused requests and writes them to the database in batches, so that an
 // attack doesn't cost a write for each request, and no response waits for the database.
 //
-// A refusal by a rule on the recipient gets a row of that recipient, which counts further ones
+// A refusal by a rule on the recipient gets a row of that recipient, which counts further refusals
 // until its deadline. Once a wider rule, such as one on a network, is used up, a client can cause
 // refusals for any number of recipients. So only the first recipients of a network get rows of
-// their own, for support to find; the others share one. Memory is bounded the same way: beyond a
-// bound, refusals are counted in shared rows, so that none is left out. Each replica has its own
-// rows.
+// their own, for support to find; the other recipients share a row. Memory is bounded the same way:
+// beyond a bound, refusals are counted in shared rows, so that none is left out. Each replica has
+// its own rows.
 package refusals
 
 import (
@@ -206,8 +206,8 @@ func (b *Batch) closeRow(rows map[refusalKey]*openRow, key refusalKey) {
 
 // takeUnwritten returns the rows to write, and resets their counts: rows with unwritten refusals
 // that were never written, were last written at least ago before now, or whose deadline has passed.
-// It deletes what is past its deadline with nothing left to write. lost counts the refusals that no
-// row could count.
+// It deletes rows that are past their deadline and have nothing left to write. lost counts the
+// refusals that no row could count.
 func (b *Batch) takeUnwritten(now time.Time, ago time.Duration) (batch []store.SendOrRefusal, lost int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -268,7 +268,8 @@ const rewriteAfter = 5 * time.Second
 // rowsAtOnce bounds a transaction, so that only the last rows are lost if a stop runs out of time.
 const rowsAtOnce = 1000
 
-// WriteDue writes a row soon after its first refusal, and further ones rewriteAfter later or more.
+// WriteDue writes a row soon after its first refusal, and further refusals at least rewriteAfter
+// later.
 func (b *Batch) WriteDue(ctx context.Context) { b.write(ctx, rewriteAfter) }
 
 // Flush writes everything.

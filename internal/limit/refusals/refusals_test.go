@@ -98,8 +98,8 @@ func TestRefusalRowsOfWiderRuleAreBounded(t *testing.T) {
 	}
 }
 
-// A network that fills its rows takes no rows from another network, app or rule. Its deadline
-// begins again.
+// A network that fills its rows takes no rows from another network, app or rule. After the
+// deadline, its count begins again.
 func TestEachNetworkHasRowsOfItsOwn(t *testing.T) {
 	r := New(nil, time.Now, nil)
 	app, rule := refusal(900, "192.0.2.0/24"), refusal(901, "192.0.2.0/24")
