@@ -1,4 +1,4 @@
-// Package repair makes the limiter agree with the database: it makes the refunds that the limiter
+// Package repair makes the limiter agree with the database. It makes the refunds that the limiter
 // has not made yet, and looks up sends that may count only in one of the two.
 package repair
 
@@ -55,26 +55,26 @@ type Repair struct {
 
 	mu        sync.Mutex
 	unsettled []unsettled // to look up in the database
-	away      bool        // at the last refund of a row
+	away      bool        // the limiter was away at the last refund of a row
 }
 
 // unsettled is a send that may count only in the limiter, or only in the database.
 type unsettled struct {
 	send         uuid.UUID
-	scope        quota.Scope            // quota.Recipient; of a rejection policy.FailuresScope
+	scope        quota.Scope            // quota.Recipient, or policy.FailuresScope for a rejection
 	buckets      map[quota.Scope]string // in which the limiter may count it
 	missingSince time.Time              // when the database first had no row
-	due          time.Time              // to be recorded a second time; zero before its first record
+	due          time.Time              // when it is recorded a second time; zero before the first record
 }
 
 const (
-	// maxUnsettled bounds the unsettled sends. About a dropped one, limiter and database may go on
+	// maxUnsettled bounds the unsettled sends. For a dropped one, limiter and database may continue
 	// to differ.
 	maxUnsettled = 10_000
 	// repeatRecordAfter is the time between the first and the second record of an event. The first
-	// has no effect if the bucket has a tombstone of the ID, left by a late refund of an earlier
-	// request with the same Idempotency-Key, and so the same ID, if the limiter stalled. A
-	// tombstone lasts 60 s.
+	// record has no effect if the bucket has a tombstone of the ID. If the limiter stalled, a late
+	// refund may have left one, of an earlier request with the same Idempotency-Key, and so the
+	// same ID. A tombstone lasts 60 s.
 	repeatRecordAfter = 65 * time.Second
 	// NeverWrittenAfter is how long a row must be missing until its send counts as never written.
 	// The server may still run a transaction after its client has left, as long as its own limits
@@ -109,7 +109,7 @@ func (r *Repair) Run(ctx context.Context) {
 }
 
 // refundDueRows makes the refunds that are in the database but not yet in the limiter. It stops if
-// the limiter is away, and the next call tries only one.
+// the limiter is away, and the next call tries only one refund.
 func (r *Repair) refundDueRows(ctx context.Context) {
 	defer panics.Recover(panics.Other)
 	r.mu.Lock()
@@ -120,7 +120,7 @@ func (r *Repair) refundDueRows(ctx context.Context) {
 	r.mu.Unlock()
 	due, err := r.Store.LeaseDueRefunds(ctx, r.Lease, most)
 	if err != nil {
-		return // the outbox tells of the database
+		return // the outbox reports failures of the database
 	}
 	for _, row := range due {
 		if r.Limiter.Away(r.refundRow(ctx, row)) {
@@ -137,9 +137,9 @@ func (r *Repair) Refund(ctx context.Context, row store.Refund) {
 	}
 }
 
-// refundRow refunds a send and confirms that to the database. As policies may have changed since it
-// was counted, it uses the recipient's buckets under each that the purpose has had. Of failures in
-// a row, the first is logged.
+// refundRow refunds a send and confirms that to the database. Policies may have changed since the
+// send was counted, so it uses the recipient's buckets under each policy that the purpose has had.
+// Of consecutive failures, only the first is logged.
 func (r *Repair) refundRow(ctx context.Context, row store.Refund) error {
 	defer panics.Recover(panics.Other) // so that the next refunds are still made
 	err := r.Limiter.Refund(ctx, string(row.ID[:]), r.bucketsOf(row.Verification)...)
@@ -171,9 +171,10 @@ func (r *Repair) recipientBuckets(app string, ch recipient.Channel, purpose stri
 }
 
 // SettleLater queues a send about which limiter and database may differ: it may have no row, and
-// may count in the given buckets. When both answer, the database decides. If the row counts, it is
-// recorded in the recipient's bucket; if not, it is refunded there; without a row for
-// NeverWrittenAfter, it is refunded in all. Beyond maxUnsettled, it is dropped.
+// may count in the given buckets. When both answer, the database decides. If the row counts, the
+// send is recorded in the recipient's bucket; if the row doesn't count, the send is refunded there.
+// If there has been no row for NeverWrittenAfter, the send is refunded in all buckets. If
+// maxUnsettled sends are queued, this one is dropped.
 func (r *Repair) SettleLater(send uuid.UUID, in map[quota.Scope]string) {
 	r.enqueueUnsettled(unsettled{send: send, scope: quota.Recipient, buckets: in})
 }
@@ -186,9 +187,9 @@ func (r *Repair) enqueueUnsettled(x unsettled) {
 	}
 }
 
-// settle settles the queued sends. After a failure, the rest waits for the next tick. The first is
-// tried alone, so that an unavailable limiter costs one query. If a lookup panics, its sends are
-// dropped.
+// settle settles the queued sends. After a failure, the rest waits for the next tick. The first
+// send is tried alone, so that an unavailable limiter costs one query. If a lookup panics, its
+// sends are dropped.
 func (r *Repair) settle(ctx context.Context) {
 	defer panics.Recover(panics.Other)
 	now := time.Now()
@@ -224,8 +225,8 @@ func (r *Repair) settle(ctx context.Context) {
 // missing.
 //
 // A reset changes the database first, then the limiter, so settleSome may read a row before the
-// reset and record it after. So it reads the rows again after the records, and refunds what no
-// longer counts.
+// reset and record it after the reset. So it reads the rows again after the records, and refunds
+// sends that no longer count.
 func (r *Repair) settleSome(ctx context.Context, list []unsettled) (left []unsettled, err error) {
 	read := r.Now()
 	if err := r.Store.Ping(ctx); err != nil {
@@ -249,7 +250,7 @@ func (r *Repair) settleSome(ctx context.Context, list []unsettled) (left []unset
 				r.Limiter.RefundLater(string(x.send[:]), buckets.OfCountedScopes(x.buckets)...)
 			}
 			continue
-		case bucket == "" || keep == 0 || now.Sub(at) > keep: // no rule counts it, or it has left its window
+		case bucket == "" || keep == 0 || now.Sub(at) > keep: // no rule counts the send, or it has left its window
 			continue
 		case !counts:
 			r.Limiter.RefundLater(string(x.send[:]), bucket)
@@ -279,8 +280,8 @@ func (r *Repair) settleSome(ctx context.Context, list []unsettled) (left []unset
 }
 
 // countedBy returns since when and for how long at most a row counts, and whether it counts in x's
-// bucket: a repeated request may have written it on a replica that folds spellings of an address
-// differently, and then it counts in another.
+// bucket. It counts in another bucket if a repeated request wrote it on a replica that folds
+// spellings of an address differently.
 func (r *Repair) countedBy(row store.Send, x unsettled) (at time.Time, keep time.Duration, counts bool) {
 	set := r.Policy.Get()
 	if x.scope == policy.FailuresScope {

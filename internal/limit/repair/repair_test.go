@@ -342,8 +342,8 @@ func TestRefundAfterNeverWrittenTime(t *testing.T) {
 	})
 }
 
-// A repetition at a replica with other settings may have written the send for another recipient:
-// the first one's place is given back.
+// A repetition at a replica with other settings may have written the send for another recipient.
+// Then the first recipient's place is given back.
 func TestRefundOfSendToOtherRecipient(t *testing.T) {
 	s := newIdle(t)
 	id := uuid.UUID{1}
@@ -377,7 +377,7 @@ func TestATickSettles(t *testing.T) {
 	})
 }
 
-// A stop tells the limiter what waits for it.
+// A stop makes the records and the refunds that are queued.
 func TestAStopFlushes(t *testing.T) {
 	s := newIdle(t)
 	bucket := s.sent(1, "a")
