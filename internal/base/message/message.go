@@ -84,7 +84,7 @@ type MailTexts struct {
 type MailRenderer struct {
 	appRenderers[MailRenderer]
 	*catalog
-	Site     string                        // of the page, for requests that name no other; empty: none
+	Site     string                        // the host of the page, for requests that name no other host; empty: there is none
 	rendered cache[unfilledMail, struct{}] // forms from which a mail was rendered
 }
 

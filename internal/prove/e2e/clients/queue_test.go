@@ -19,7 +19,8 @@ func TestTakesThatWaitEndWithTheService(t *testing.T) {
 	waits := make(chan apptest.Answer, 1)
 	wait := func() { a, _ := take("30"); waits <- a }
 	go wait()
-	s.Await("another one to wait", func() bool { // the wait of a later caller shows that it waits
+	// A later caller has to wait for longer than the window only if another one waits before it.
+	s.Await("another one to wait", func() bool {
 		select {
 		case <-waits: // on a busy machine, the earlier take may have got its turn already
 			go wait()
