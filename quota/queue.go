@@ -56,7 +56,7 @@ type sharedWait struct {
 }
 
 type waitingLine struct {
-	waiters []*waiter // in the order of arrival; the first asks the limiter
+	waiters []*waiter // in the order of arrival; the first one calls the limiter
 	last    Decision  // the limiter's last answer
 	heardAt time.Time // when last arrived; zero: there was no answer yet
 }

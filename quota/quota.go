@@ -3,9 +3,9 @@
 // network, an app) in one atomic step; only a Redis Cluster needs a step for each bucket.
 //
 // Evaluate computes a decision from any list of events. Memory counts in one process, with the same
-// functions. Redis counts for all replicas, in take.lua, and tests hold its answers against
-// Memory's. Queue lets callers wait their turn. Nothing here knows what the events are; quotahttp
-// speaks HTTP.
+// functions. Redis counts for all replicas, in take.lua, and tests compare its answers with
+// Memory's. Queue lets callers wait their turn. No code here depends on what the events are;
+// quotahttp is for HTTP servers.
 //
 // Times are whole microseconds on the limiter's own clock. If that clock is set back, events that
 // then lie in the future are moved to the present.

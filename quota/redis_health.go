@@ -101,7 +101,7 @@ func permissionError(denied []string, err error, prefix string) error {
 	return err
 }
 
-// checkSlots fails if the node knows of slots that no node serves. The probe wouldn't notice,
+// checkSlots fails if, according to the node, no node serves some slots. The probe wouldn't notice,
 // because its script has no keys. up says that the node serves its own slots.
 func checkSlots(ctx context.Context, node redis.UniversalClient) (up bool, err error) {
 	info, err := node.ClusterInfo(ctx).Result()

@@ -123,7 +123,7 @@ func TestALongHistoryIsRecordedInSteps(t *testing.T) {
 	for i := range events {
 		events[i] = AgedEvent{ID: fmt.Sprint(i)}
 	}
-	must(t, limiter.Record(t.Context(), ann(), time.Hour, events[:1])) // now the server knows the script
+	must(t, limiter.Record(t.Context(), ann(), time.Hour, events[:1])) // now the server has the script
 	calls := evalshas(t, client)
 	must(t, limiter.Record(t.Context(), ann(), time.Hour, events))
 	same(t, "steps", evalshas(t, client)-calls, 2)
@@ -153,7 +153,7 @@ func TestQuota8ALostReplyCountsOnce(t *testing.T) {
 		conn, err := new(net.Dialer).DialContext(ctx, network, addr)
 		return lossyConn{conn, lose}, err
 	}
-	// Now the server knows the script, and the connection is open.
+	// Now the server has the script, and the connection is open.
 	must(t, second(limiter.Take(t.Context(), request("warm", sliding(IP, 9, time.Hour)))))
 	calls := evalshas(t, direct)
 	lose.Store(true)

@@ -19,7 +19,7 @@ const (
 	AboutSender     About = "sender"     // the sender: all its messages
 	AboutMessage    About = "message"    // this message, or a reason that names no other subject
 	AboutRecipient  About = "recipient"  // this recipient, for now or for this server; if Temporary: perhaps this recipient
-	AboutAddress    About = "address"    // the address takes no messages: the send counts for the rule failures
+	AboutAddress    About = "address"    // the address accepts no messages: the send counts for the rule failures
 	AboutMailbox    About = "mailbox"    // there is no such mailbox: the address is also suppressed
 	AboutUs         About = "us"         // the service made no request, or gave up before the answer
 )
@@ -52,8 +52,8 @@ func (e *Error) NoMailbox() bool { return e.isAbout(AboutMailbox) }
 //
 //   - Elsewhere is set.
 //   - used is not empty and lacks way, and the refusal is about neither the recipient nor us.
-//     Then way was tried first because no earlier message had used it (see UnusedFirst). Now those in
-//     used may be tried.
+//     Then way was tried first because no earlier message had used it (see UnusedFirst). Now the
+//     names in used may be tried.
 //   - took contains a name but not way, the failure has no Reason, and the refusal is not about us.
 //     Another server or carrier accepted an earlier message, so this refusal proves nothing.
 //     Failures with a Reason are excepted, such as a recipient's opt-out or a carrier's hold.

@@ -225,7 +225,7 @@ func encodeSharedParts(m Mail, from *mail.Address) (*sharedParts, SafeError) {
 func encodeBody(text string) encodedPart {
 	var quoted bytes.Buffer
 	w := quotedprintable.NewWriter(&quoted)
-	_, _ = w.Write([]byte(text)) // a Buffer takes everything
+	_, _ = w.Write([]byte(text)) // writing to a Buffer never fails
 	_ = w.Close()
 	var out []byte
 	for line := range bytes.Lines(quoted.Bytes()) {

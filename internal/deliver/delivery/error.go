@@ -49,7 +49,7 @@ const ReasonTemplate = "template"
 const ErrConnLimit = SafeError("the server accepts no more connections")
 
 // ErrPace means that the service may send no more mails to this mail server in this minute.
-// Error.RetryAfter tells when the next one may begin.
+// Error.RetryAfter says when the next mail may begin.
 const ErrPace = SafeError("the server gets no more mails in this minute (per_minute)")
 
 // ErrGaveWay means that the service gave up the wait for a server or carrier, because other

@@ -52,8 +52,8 @@ func BeginTurn(ctx context.Context) {
 	}
 }
 
-// TurnBegan returns when a provider began to take the message. It returns false if the message
-// still waits for a connection.
+// TurnBegan returns when the message got a connection, or when the attempt began if the message did
+// not wait for one. It returns false if the message still waits.
 func TurnBegan(ctx context.Context) (at time.Time, began bool) {
 	a, ok := ctx.Value(attemptKey{}).(*attempt)
 	if !ok {

@@ -47,8 +47,8 @@ func inBubble(t *testing.T, test func(t *testing.T, s *mailapitest.Server)) {
 	})
 }
 
-// Each answer of the provider leads to an outcome, after some number of requests, and to the wait
-// that it asks for.
+// Each answer of the provider leads to its outcome. If the outcome is unknown, the client makes
+// three requests, otherwise one. The failure has the wait that the provider asked for.
 func TestMailAPIAnswers(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *mailapitest.Server) {
 		server := s.Account(t)

@@ -17,7 +17,7 @@ const (
 	MissingMailbox Meaning = "missing" // there is no such mailbox
 	AnotherReason  Meaning = "other"   // policy, quota, rate, a block list, spam, a full mailbox
 	RefusedSender  Meaning = "sender"  // the sender's address is refused
-	TooFast        Meaning = "fast"    // too many mails in a second or a minute: the server will soon take the same mail
+	TooFast        Meaning = "fast"    // too many mails in a second or a minute: the server will soon accept the same mail
 )
 
 // MeaningOf returns the meaning of a reply's words, which must not be redacted yet. It ignores

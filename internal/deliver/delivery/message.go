@@ -103,7 +103,7 @@ type Result struct {
 
 // RenderedMail is a checked and encoded mail, for every kind of mail server.
 type RenderedMail struct {
-	// Message is for servers that take texts and not MIME.
+	// Message is for servers that accept texts instead of MIME.
 	Message Mail
 	// From and To are the envelope's addresses, with the domains as A-labels.
 	From, To string

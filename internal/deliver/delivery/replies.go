@@ -69,8 +69,8 @@ var replies = []replyRow{
 	{StageAuth, "432", "", "", Temporary, AboutAccount, 0},
 	{"", "432", "", "", Temporary, AboutConnection, crowded},
 
-	// Before MAIL the server doesn't know the mail. A greeting with 4xx counts as a sign of too
-	// much load, because no other reason is known yet.
+	// Before MAIL the server has received nothing of the mail. A greeting with 4xx counts as a sign
+	// of too much load, because no other reason is known yet.
 	{StageHello, "4xx", "", "", Temporary, AboutServer, crowded},
 	// Amazon throttles with 454 without an enhanced code. Postfix denies relaying to a domain with
 	// 454 4.7.1, which a later row matches.

@@ -349,8 +349,8 @@ func TestABounceAndAnEnteredCode(t *testing.T) {
 	}
 }
 
-// While the database is away, no report counts as recorded. A recipient that cannot be decrypted is
-// not compared.
+// While the database is unavailable, no report counts as recorded. A recipient that cannot be
+// decrypted is not compared.
 func TestBounceMailsThatDoNotCount(t *testing.T) {
 	vtest.InBubbleWith(t, vtest.SuppressBounces, func(r *vtest.Rig) {
 		a := r.SendTo(vtest.Ana)

@@ -108,7 +108,7 @@ func TestWhomAProviderMeans(t *testing.T) {
 	})
 }
 
-// While the database is away, no event counts as received, so the provider sends it again.
+// While the database is unavailable, no event counts as received, so the provider sends it again.
 func TestToldWhileTheDatabaseIsAway(t *testing.T) {
 	vtest.InBubbleWith(t, vtest.SuppressBounces, func(r *vtest.Rig) {
 		id := r.SendID(vtest.Ana)

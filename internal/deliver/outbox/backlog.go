@@ -68,7 +68,7 @@ type backlog struct {
 	fullUntil time.Time      // the last change at which the lane was full
 	last      pastBacklog    // the backlog that ended last
 	suspended time.Time      // since when all servers have been suspended; zero: a server is in use
-	refused   time.Time      // when the server last said that it takes no more at present
+	refused   time.Time      // when the server last said that it accepts no more at present
 	paced     time.Time      // when a mail last had to wait for its turn by per_minute (delivery.ErrPace)
 	sent      throughput     // messages that went out
 }
@@ -317,11 +317,11 @@ func (o *Outbox) notePostponed(f *flight, fail *delivery.Error, after time.Durat
 // it within update.
 func (o *Outbox) suspended(l *lane) bool { return o.attemptsAllowed(l) < delivery.UnlimitedAttempts }
 
-// readBacklog reads from the database how many messages wait, if this process may not know of all
-// of them. That is the case when this process already holds as many messages as it may, or when all
-// servers of a channel are suspended. Some of the waiting messages are held by no replica, and the
-// replicas will share them. readBacklog expects that this process takes over the same share of them
-// as it has of the messages that the replicas hold now.
+// readBacklog reads from the database how many messages wait, if this process may not have counted
+// all of them. That is the case when this process already holds as many messages as it may, or when
+// all servers of a channel are suspended. Some of the waiting messages are held by no replica, and
+// the replicas will share them. readBacklog expects that this process takes over the same share of
+// them as it has of the messages that the replicas hold now.
 func (o *Outbox) readBacklog(ctx context.Context) {
 	unknown := false
 	for _, l := range o.lanes {

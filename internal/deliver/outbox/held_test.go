@@ -199,7 +199,7 @@ func TestHeldRecipientsByTwoServers(t *testing.T) {
 	}
 }
 
-// The connections that strangers' mails open hang before the server knows a recipient: before the
+// The connections that strangers' mails open hang before the server gets a recipient: before the
 // greeting, at the greeting, EHLO or STARTTLS, in the handshake, or at MAIL. Later connections
 // work. The mails that hang give way, so other mails arrive within 10 s, and mails for known people
 // at once.

@@ -71,7 +71,7 @@ func TestQueueFetchesWhenCapacityIsFree(t *testing.T) {
 	})
 }
 
-// While the database takes no outcome, sending soon stops: a mail that is sent and not recorded
+// While the database accepts no outcome, sending soon stops: a mail that is sent and not recorded
 // would be sent again after a crash.
 func TestMailsStopWhileTheDatabaseTakesNoOutcome(t *testing.T) {
 	const sends = outbox.MaxPendingOutcomes + 400
@@ -165,8 +165,8 @@ func TestAppsTakeTurns(t *testing.T) {
 	}
 }
 
-// While the database takes no outcomes, one line a second has the number of failed writes, however
-// many sends wait.
+// While the database accepts no outcomes, one line a second has the number of failed writes,
+// however many sends wait.
 func TestOneWarningASecondOfFailedWrites(t *testing.T) {
 	slowly(t, time.Millisecond, 16, memory, func(r *vtest.Rig) {
 		r.FailStore(sqlitetest.Down, "Finish")

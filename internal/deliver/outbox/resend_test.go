@@ -52,7 +52,7 @@ func (w way) Send(context.Context, sms.Message) (delivery.Result, *delivery.Erro
 	return delivery.Result{}, nil
 }
 
-// server is a way that takes mails.
+// server is a way for mails.
 type server struct {
 	mailserver.Server
 	way

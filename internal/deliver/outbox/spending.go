@@ -34,7 +34,7 @@ type ledger interface {
 }
 
 // Budget charges the cost of a text message in the database before the message goes to a carrier.
-// One SQL statement compares the cost with what is left of the caps and charges it. So all replicas
+// One SQL statement compares the cost with the rest of each cap and charges it. So all replicas
 // together never exceed a cap. While the database is unavailable, no text message is sent. If the
 // process dies after the charge and before the message leaves, the cost stays charged.
 type Budget struct {

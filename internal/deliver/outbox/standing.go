@@ -149,7 +149,7 @@ func (r *reputations) note(took time.Duration, fail *delivery.Error, trusted boo
 	}
 }
 
-// withoutRecipient has the stages at which the server doesn't know the recipient yet.
+// withoutRecipient has the stages at which the server hasn't received the recipient yet.
 var withoutRecipient = []string{
 	delivery.StagePrepare, delivery.StageAllSetAside, delivery.StageDial, delivery.StageTLS, delivery.StageHello, delivery.StageAuth,
 	delivery.StageMail,

@@ -58,7 +58,7 @@ var (
 	// MeaningBadNumber: the number gets no text messages. It counts for the rule failures.
 	MeaningBadNumber = Meaning{Class: delivery.Rejected, About: delivery.AboutAddress}
 	// MeaningTemporary: our account, template, sender or configuration is the cause, for any
-	// number. Another carrier may take the message.
+	// number. Another carrier may accept the message.
 	MeaningTemporary = Meaning{Class: delivery.Temporary, About: delivery.AboutAccount}
 	// MeaningPerNumber: temporary, but perhaps because of this number, which may have no route. The
 	// carrier is set aside only after such answers for numbers of several prefixes.
@@ -76,8 +76,8 @@ var (
 	MeaningUnreachable = Meaning{Class: delivery.Rejected, About: delivery.AboutRecipient, Elsewhere: true}
 )
 
-// MeaningLimited says that the carrier takes no messages for this recipient for the duration hold,
-// because it got too many. Another attempt wouldn't help.
+// MeaningLimited says that the carrier accepts no messages for this recipient for the duration
+// hold, because it got too many. Another attempt wouldn't help.
 func MeaningLimited(hold time.Duration) Meaning {
 	return Meaning{Class: delivery.Rejected, About: delivery.AboutRecipient, Reason: ReasonCarrierLimit, Hold: hold}
 }

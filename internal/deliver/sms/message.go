@@ -23,7 +23,7 @@ type Message struct {
 	Prefix string
 	// Sender is a number, a short code or a name; empty: the carrier's choice.
 	Sender string
-	// Text is for the recipient. Carriers with templates of their own take Code and Minutes
+	// Text is for the recipient. Carriers with templates of their own use Code and Minutes
 	// instead.
 	Text     string
 	Segments int
@@ -44,9 +44,9 @@ type Message struct {
 // StageBudget is the stage in which a message's cost is reserved, before anything is dialled.
 const StageBudget = "budget"
 
-// These are reasons of refusals.
+// These are reasons for which a carrier refuses a message.
 const (
-	// ReasonCarrierLimit: the carrier takes no more messages for this recipient for
+	// ReasonCarrierLimit: the carrier accepts no more messages for this recipient for
 	// delivery.Error.Hold.
 	ReasonCarrierLimit = "carrier_limit"
 	// ReasonOptedOut: the person asked the carrier to send nothing more.

@@ -18,7 +18,7 @@ import (
 )
 
 // Probe tries a carrier without sending a message: the connection to its host or the proxy, TLS for
-// an https URL and, if the API has a harmless request, whether it takes the signature and knows the
+// an https URL and, if the API has a harmless request, whether it accepts the signature and has the
 // templates. It returns a sentence without secrets, or an error.
 func Probe(ctx context.Context, c Carrier) (string, error) {
 	p, ok := c.(prober)

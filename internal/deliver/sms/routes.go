@@ -11,10 +11,10 @@ import (
 	"sendcode/internal/deliver/delivery"
 )
 
-// Route is a carrier with the numbers that it takes.
+// Route is a carrier with the numbers for which it is used.
 type Route struct {
 	Carrier  Carrier
-	Prefixes []string // of the numbers that it takes, with "+"; empty: all
+	Prefixes []string // of the numbers for which it is used, with "+"; empty: all
 	// Prices has the price of a segment by country, in millionths of the currency. DefaultPrice is
 	// for all other countries.
 	Prices map[string]int64
@@ -31,8 +31,8 @@ func (r Route) costOf(m Message) int64 {
 	return price * int64(max(1, m.Segments))
 }
 
-// CarriersOptions are the senders of messages, and what is called for each. Any function may be
-// nil.
+// CarriersOptions has the senders of messages, and the functions that are called for each message.
+// Any function may be nil.
 type CarriersOptions struct {
 	Sender  string            // empty: the carrier's choice
 	Senders map[string]string // by country, instead of Sender
@@ -179,8 +179,8 @@ func (r *routeWithBreaker) acceptsNumber(number string) bool {
 
 // breakerResult returns delivery.Error.BreakerResult, except for a Temporary failure that may
 // concern only the number. Of these, only the first failure of a prefix counts against the carrier.
-// If the message is for a stranger, the failure doesn't count at all, because one stranger can
-// choose many bad numbers.
+// If the message is for a stranger, the failure never counts, because one stranger can choose many
+// bad numbers.
 func (r *routeWithBreaker) breakerResult(m Message, fail *delivery.Error) error {
 	if fail == nil || fail.Class != delivery.Temporary || fail.About != delivery.AboutRecipient {
 		return fail.BreakerResult()

@@ -21,7 +21,7 @@ const Scheme = "resend"
 type Config struct {
 	Host     string // by default api.resend.com
 	Port     int    // by default 443, or 80 in the clear
-	Username string // none
+	Username string // must be empty
 	Password string // the API key
 	// Cleartext means HTTP without TLS, which is allowed only on loopback.
 	Cleartext bool
@@ -124,7 +124,7 @@ func (c *Config) Address() string {
 	return net.JoinHostPort(c.Host, strconv.Itoa(cmp.Or(c.Port, port)))
 }
 
-// String gives scheme and address alone: the credentials are masked.
+// String returns only the scheme and the address, without the credentials.
 func (c Config) String() string { return Scheme + "://" + c.Address() }
 
 // GoString masks the credentials in %#v.

@@ -65,7 +65,7 @@ type Servers []*serverWithBreaker
 // serverWithBreaker is a server with its circuit breaker.
 type serverWithBreaker struct {
 	Server
-	address string // the server's address, stored because each call of Server.Address builds the text anew
+	address string // the server's address, stored because each call of Server.Address builds a new string
 	name    string // of the server in rows: its host, or its address if another server has the same host
 	health  *delivery.Breaker
 	// strangers is how many mails of strangers (delivery.Mail.Stranger) are under way at the
@@ -110,7 +110,7 @@ const (
 	slowAfter = 5 * time.Second
 	// maxConnWait is how long a mail waits for a connection to a server if another server is up.
 	maxConnWait = time.Second
-	// crowdedConnWait is how long a mail waits there if it is not a stranger's and strangers' mails
+	// crowdedConnWait replaces maxConnWait for a mail that is not a stranger's while strangers' mails
 	// have connections. Strangers' mails may be held, and before the server first refuses a
 	// connection, they may have more connections than their share.
 	crowdedConnWait = 20 * time.Millisecond

@@ -57,7 +57,7 @@ func (c Client) run(ctx context.Context, _ *providerhttp.Client) (*oauth2.Token,
 	return t, nil
 }
 
-// boundedBuffer takes at most one byte more than maxOutput.
+// boundedBuffer stores at most one byte more than maxOutput, which shows that a text is too long.
 type boundedBuffer struct{ text []byte }
 
 // Write implements io.Writer.

@@ -3,8 +3,8 @@ package smtp
 import "time"
 
 // connLimit is an adaptive concurrency limit: it learns from a server's answers how many
-// connections the server takes at once. It is not safe for concurrent use; the pool's lock guards
-// it.
+// simultaneous connections the server accepts. It is not safe for concurrent use; the pool's lock
+// guards it.
 //
 // It begins with `begin` connections. Beyond the number that has worked so far, it allows a
 // connection only while fewer than maxTrials open connections are unproven. If the server says that
@@ -16,7 +16,7 @@ type connLimit struct {
 	worked     int           // connections that may be open at once without a trial
 	refused    time.Time     // the last refusal for too many connections or mails; zero: none, or a mail was accepted after refusesAll
 	refusesAll bool          // the server refused the only connection, and has accepted none since
-	alive      time.Time     // when the server last took a mail or a connection; see firstBegins
+	alive      time.Time     // when the server last accepted a mail or a connection; see firstBegins
 	slowest    time.Duration // the longest time until a connection was open
 }
 

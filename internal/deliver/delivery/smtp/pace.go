@@ -29,7 +29,7 @@ func (p *pace) begin() {
 	}
 }
 
-// forgetLast takes back the last count, of a mail that was allowed to begin but did not begin.
+// forgetLast removes the mail that was counted last, which was allowed to begin but did not begin.
 func (p *pace) forgetLast() {
 	if n := len(p.begun); n > 0 {
 		p.begun = p.begun[:n-1]

@@ -27,7 +27,7 @@ type pool struct {
 	limit   connLimit
 	pace    pace
 	closed  bool
-	waits   int64 // mails that ever waited
+	waits   int64 // number of mails that have waited since the start
 
 	quitting sync.WaitGroup
 }

@@ -31,7 +31,7 @@ func TestConnectionServesHundredMails(t *testing.T) {
 func TestIdleConnectionIsClosedByTime(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		server, s := inBubble(t, smtptest.Script{})
-		for n := range 2 { // within 30 s: the same connection, and its time starts anew
+		for n := range 2 { // within 30 s: the same connection, and its time starts again
 			sendAll(t, s, n, n)
 			time.Sleep(30*time.Second - time.Millisecond)
 		}
@@ -364,7 +364,7 @@ func TestA421ToOneRecipient(t *testing.T) {
 	})
 }
 
-// A kept connection whose login has ended takes no other mail. The next connection logs in anew.
+// A kept connection whose login has ended gets no other mail. The next connection logs in again.
 func TestALoginThatEnds(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		server, s := inBubble(t, smtptest.Script{}, between(1, 1))

@@ -55,7 +55,7 @@ type session struct {
 	idleSince time.Time
 }
 
-// openSession opens a connection, says EHLO, starts TLS and logs in. If ctx is canceled,
+// openSession opens a connection, sends EHLO, starts TLS and logs in. If ctx is canceled,
 // openSession closes the socket.
 //
 // Some servers offer SCRAM or CRAM-MD5 but cannot check such a login. If no Mechanism is set and
@@ -121,7 +121,7 @@ func (s *session) setUp(ctx context.Context) *delivery.Error {
 	return s.runStep(ctx, delivery.StageAuth, s.authenticate)
 }
 
-// greet reads the greeting and says EHLO. With smtps it makes the TLS handshake first.
+// greet reads the greeting and sends EHLO. With smtps it makes the TLS handshake first.
 func (s *session) greet(ctx context.Context) *delivery.Error {
 	var conn net.Conn = s.conn
 	if s.config.TLS == TLSImplicit {

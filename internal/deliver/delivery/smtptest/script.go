@@ -46,8 +46,8 @@ type Rule struct {
 	To string
 	// Over limits the rule to connections that found at least this many other connections open.
 	Over int
-	// Skip is how many matching occasions pass before the rule applies. Times is to how many
-	// occasions the rule then applies; 0 means all.
+	// Skip is how many matching occasions pass before the rule applies. Then the rule applies to
+	// Times occasions, or to all of them if Times is 0.
 	Skip, Times int
 
 	// Until, if set, is a channel for which the rule first waits, before Delay.

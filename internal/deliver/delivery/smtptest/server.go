@@ -56,7 +56,8 @@ func StartAt(tb testing.TB, port int, script Script) *Server {
 	return s
 }
 
-// SetScript changes the behaviour; rules start counting anew. It also applies to open connections.
+// SetScript changes the behaviour; the counts of the rules start again at zero. It also applies to
+// open connections.
 func (s *Server) SetScript(script Script) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -205,8 +205,8 @@ func (s *Server) Account(t testing.TB, change ...func(*mailapi.Config)) *mailapi
 	return server
 }
 
-// Script sets the reactions first to the next requests, and the reaction then to all later
-// requests.
+// Script sets the server's reactions: the steps in first are for the next requests, and the step
+// then is for all later requests.
 func (s *Server) Script(then Step, first ...Step) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

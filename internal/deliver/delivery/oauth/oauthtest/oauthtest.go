@@ -87,7 +87,7 @@ func Start(tb testing.TB, answers ...Answer) *Server {
 	return s
 }
 
-// Kinds are the kinds of clients that As knows.
+// Kinds are the arguments that As accepts: the kinds of clients.
 var Kinds = []string{"secret", "account"}
 
 // As makes the client get its token in another way. Call As after Start, since an account's file
