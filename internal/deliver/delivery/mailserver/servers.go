@@ -110,8 +110,8 @@ const (
 	slowAfter = 5 * time.Second
 	// maxConnWait is how long a mail waits for a connection to a server if another server is up.
 	maxConnWait = time.Second
-	// crowdedConnWait replaces maxConnWait for a mail that is not a stranger's while strangers' mails
-	// have connections. Strangers' mails may be held, and before the server first refuses a
+	// crowdedConnWait replaces maxConnWait for a mail that is not a stranger's, while strangers'
+	// mails have connections. Strangers' mails may be held, and before the server first refuses a
 	// connection, they may have more connections than their share.
 	crowdedConnWait = 20 * time.Millisecond
 	// unlimitedWait is how long a mail waits for a connection if no other server is up.
