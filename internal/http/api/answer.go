@@ -36,7 +36,7 @@ type verificationJSON struct {
 // quotaJSON are the states of a recipient's rules.
 type quotaJSON struct {
 	*quotahttp.Quota
-	HumanCheck bool `json:"human_check,omitempty"` // the next send would be asked for a human check
+	HumanCheck bool `json:"human_check,omitempty"` // the next send would need a human check
 }
 
 func toQuotaJSON(a verification.Answer) *quotaJSON {

@@ -72,7 +72,7 @@ func (s *supabase) body(name string) string {
 func (s *supabase) post(ctx context.Context, body string) *httptest.ResponseRecorder {
 	s.Helper()
 	req := httptest.NewRequestWithContext(ctx, http.MethodPost, "/v1/hooks/"+s.hook, strings.NewReader(body))
-	id := uuid.NewString() // a new one for each attempt
+	id := uuid.NewString() // a new ID for each attempt
 	req.Header = http.Header{
 		"Content-Type": {"application/json"}, "Webhook-Id": {id},
 		"Webhook-Timestamp": {strconv.FormatInt(time.Now().Unix(), 10)},

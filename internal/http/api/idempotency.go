@@ -29,7 +29,7 @@ func idempotencyKey(h http.Header) (string, error) {
 		item, err := httpsfv.UnmarshalItem([]string{key})
 		key, ok = item.Value.(string)
 		ok = ok && err == nil && len(item.Params.Names()) == 0
-	} else { // a bare text has no parameters and is no list
+	} else { // bare text has no parameters and is not a list
 		ok = !strings.ContainsFunc(key, func(r rune) bool {
 			return r <= ' ' || r > '~' ||
 				strings.ContainsRune(`",;`, r)

@@ -61,7 +61,7 @@ func (c client) ask(to string, header ...string) *httptest.ResponseRecorder {
 	return c.do(http.MethodPost, "/v1/verifications", fmt.Sprintf(`{"channel":"email","to":%q,"trust":%q}`, to, trust), header...)
 }
 
-// admitted asks for a code, and fails the test unless the answer is a 202. It returns the
+// admitted requests a code, and fails the test unless the answer is a 202. It returns the
 // verification's ID.
 func (c client) admitted(to string) string {
 	c.Helper()

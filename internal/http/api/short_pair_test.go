@@ -42,7 +42,7 @@ func TestCheckWithoutIDAndSession(t *testing.T) {
 						fmt.Sprintf(`{"channel":"email","to":%q,"code":%q%s}`, alice, code, also))
 					return w.Code, w.Body.String()
 				}
-				for range 6 { // one more than a code has tries
+				for range 6 { // one check more than a code allows
 					for _, also := range c.attack {
 						status, body := check(r.WrongCode(right), also)
 						if status != http.StatusNotFound || !strings.Contains(body, "/v1/verifications/{id}/check with the id of the 202") ||
