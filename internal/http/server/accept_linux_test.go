@@ -39,7 +39,7 @@ func TestEndAccepting(t *testing.T) {
 	if _, err := client.Write([]byte("request")); err != nil {
 		t.Fatal(err)
 	}
-	<-time.After(50 * time.Millisecond) // time in which it could end too early
+	<-time.After(50 * time.Millisecond) // time in which EndAccepting could return too early
 	close(accepted)
 	conn, err := l.Accept()
 	servertest.OK(t, err)

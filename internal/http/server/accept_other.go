@@ -5,11 +5,11 @@ package server
 import "net"
 
 // EndAccepting stops accepting on an InheritedListener. For any other listener it does nothing and
-// returns false, because only Linux tells how many connections still wait to be accepted.
+// returns false, because only Linux reports how many connections still wait to be accepted.
 func EndAccepting(l net.Listener) (ended bool) {
 	passed, ok := l.(InheritedListener)
 	return ok && passed.endAccepting()
 }
 
-// MaxDescriptors returns 0, since it does not know this system's limit.
+// MaxDescriptors returns 0, since the limit is not known on this system.
 func MaxDescriptors() int { return 0 }

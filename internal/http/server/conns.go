@@ -61,7 +61,7 @@ func NewConnTracker(maxWaiting int, proxies []netip.Prefix, logger *slog.Logger)
 type conn struct {
 	*net.TCPConn
 	set     *ConnTracker
-	network netip.Prefix  // /24 or /48; zero of a proxy
+	network netip.Prefix  // /24 or /48; zero for a proxy
 	passed  bool          // the connection came from an InheritedListener
 	blocked time.Duration // how long writes were blocked while the process stops; only Write uses it
 	head    head          // of the request that is being read; only the goroutine that reads uses it

@@ -62,8 +62,9 @@ func (r connsRig) await(open, unread, queued int) {
 	})
 }
 
-// firstAnswer returns the next answer on a connection: the status and, after a 503, the client's
-// next step. It returns "" if the connection closes.
+// firstAnswer returns the next answer on a connection: its status, its Retry-After, whether it
+// closes the connection, and whether it says that nothing may have counted. If the connection
+// closes without an answer, firstAnswer returns "".
 func firstAnswer(conn net.Conn) string {
 	answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
 	if err != nil {
@@ -136,7 +137,7 @@ func TestAStopCutsAnAnswerThatIsNotTaken(t *testing.T) {
 	}
 }
 
-// A stop waits for requests only on idle connections of a passed socket, since such a socket stays
+// Of idle connections, a stop waits only for those of a passed socket, since such a socket stays
 // open for other processes.
 func TestAStopWaitsForIdleConnectionsOfAPassedSocket(t *testing.T) {
 	e := echo.New()
@@ -188,7 +189,7 @@ func TestAcceptErrorsAreLogged(t *testing.T) {
 		_, got := conns.Listener(refusingPort{err: err}).Accept()
 		servertest.Same(t, "error", got, want)
 	}
-	conns.Changed(nil, http.StateNew) // the process survives its panic in a goroutine of net/http
+	conns.Changed(nil, http.StateNew) // panics, and the process survives this although net/http calls Changed in a goroutine
 	servertest.Same(t, "lines", strings.Count(log.String(), "\n"), 1)
 	servertest.Same(t, "with the runbook", strings.Contains(log.String(), "level=WARN") &&
 		strings.Contains(log.String(), "see=docs/runbooks.md#connections"), true)

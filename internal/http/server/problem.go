@@ -182,7 +182,7 @@ func SetDefaultRetryAfter(c echo.Context, status int) {
 // because the disconnect cancels the context. It also does not log a request that was refused on
 // purpose, or a bare fault.Kind, which has no cause.
 func LogFailure(ctx context.Context, logger *slog.Logger, err error) {
-	if _, overloaded := errors.AsType[*admission.OverloadedError](err); overloaded { // thousands a second
+	if _, overloaded := errors.AsType[*admission.OverloadedError](err); overloaded { // there may be thousands a second
 		return
 	}
 	kind := ProblemOf(err).Kind
