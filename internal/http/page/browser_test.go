@@ -193,7 +193,7 @@ func (t *tab) listen() {
 	})
 }
 
-// told reports whether the console has this text, which is for the page's developer.
+// told reports whether the browser's console has a message with this text.
 func (t *tab) told(text string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -348,7 +348,7 @@ func (t *tab) jump(wall, steady time.Duration) {
 // pass moves the server's clock and the browser's wall clock forward, as if the machine had slept.
 func (t *tab) pass(d time.Duration) { t.Helper(); t.world.Advance(d); t.jump(d, 0) }
 
-// ready waits until the person can ask for another code.
+// ready waits until the person can request another code.
 func (t *tab) ready() { t.Helper(); t.until(t.q("#again:not([aria-disabled])")) }
 
 // left returns the seconds that the button shows as m:ss.

@@ -19,7 +19,7 @@ func world(t *testing.T, rules ...quota.Rule) *pagetest.World {
 	return w
 }
 
-// sends makes a browser ask for a code for an address.
+// sends makes a browser request a code for an address.
 func sends(t *testing.T, w *pagetest.World, to string) {
 	t.Helper()
 	servertest.OK(t, w.Send(map[string]any{"channel": "email", "to": to}))

@@ -72,7 +72,7 @@ func aReloadKeepsTheConfirmedCard(t *testing.T, browser context.Context) {
 	b.do(chromedp.Reload())
 	b.asked("ben@example.com")
 	b.getsIn()
-	b.run(`document.querySelector('[slot=approved] .link').click()`) // begins with another address
+	b.run(`document.querySelector('[slot=approved] .link').click()`) // starts again, for another address
 	b.card("ask")
 	b.do(chromedp.Reload())
 	b.card("ask")

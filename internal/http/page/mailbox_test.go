@@ -67,7 +67,7 @@ func TestTheMailboxShowsMailsAtOnce(t *testing.T) {
 	is(t, ask("/mailbox/html?id=2@localhost").Code, http.StatusNotFound) // this mail has no HTML
 }
 
-// An empty mailbox shows a command that asks for a mail. The command contains the API key only if
+// An empty mailbox shows a command that requests a code. The command contains the API key only if
 // the key was generated.
 func TestEmptyMailboxShowsTheCommand(t *testing.T) {
 	w := world(t)

@@ -39,9 +39,9 @@ import (
 
 // AppPage has the settings of the page of one app.
 type AppPage struct {
-	App        string // its name
+	App        string // the app's name
 	Key        string // the API key that the page uses
-	Title      string // its name for people
+	Title      string // the app's name for people
 	Brand      message.Brand
 	Sender     string   // the sender's address of the mails, shown to help people find the mail
 	ReturnURLs []string // origins and paths that a person may be returned to once the code was right
@@ -127,7 +127,7 @@ func RegisterStatic(e *echo.Echo) {
 type visit struct {
 	AppPage
 	T        map[string]string // the page's texts in the browser's language
-	phone    map[string]string // the texts that only text messages have
+	phone    map[string]string // the texts that are only for text messages
 	Channels []recipient.Channel
 	Country  string
 	Purpose  string

@@ -81,8 +81,8 @@ func (t *tab) nothingKeptBut(id string) {
 	}
 }
 
-// aWidgetsRefusal tests a refusal because of another person's send a moment ago, and then because
-// of both sends.
+// aWidgetsRefusal tests a send that is refused because another browser sent to the address a moment
+// ago. A later send is refused because of both earlier sends.
 func aWidgetsRefusal(t *testing.T, browser context.Context) {
 	from := time.Now()
 	w := accepting(t, every(time.Minute), quota.Rule{Name: "hour", Scope: quota.Recipient, Limit: 2, Window: time.Hour})

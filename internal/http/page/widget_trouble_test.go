@@ -297,7 +297,7 @@ const impostor = `window.real = fetch; window.others = 0; window.fetch = async (
 // the next press works.
 func anotherOneAnswers(t *testing.T, browser context.Context) {
 	b, s := embeddedBeside(t, browser, accepting(t), browsertest.Look{}, tag(""), "")
-	b.tolerate = "e" // the client warns
+	b.tolerate = "e" // the client logs warnings
 	b.first(impostor + `; window.other = { status: 403, body: '<title>Just a moment</title>' }`)
 	b.do(chromedp.Navigate(s.URL))
 	b.card("ask")

@@ -46,7 +46,7 @@ type World struct {
 type clock struct {
 	mu      sync.Mutex
 	at      time.Time
-	running time.Time // since when the clock runs; zero: it stands
+	running time.Time // when the clock was started; zero: the clock stands still
 }
 
 func (c *clock) now() time.Time {
