@@ -151,7 +151,7 @@ func resetsAQuota(t *testing.T, browser chromium) {
 	w.says(`document.querySelector("[role=alert]").innerText + "|" + document.querySelector("#reason").value`,
 		"Leave names", "|ana@example.com called")
 	w.says(`(addEventListener("submit", (e) => e.preventDefault(), { once: true }), document.querySelector("#reason").form.requestSubmit(),
-		"held " + document.querySelector("#reason").readOnly)`, "held true") // held until the answer arrives
+		"held " + document.querySelector("#reason").readOnly)`, "held true") // read-only until the answer arrives
 	w.leads(page+"?done=quota.reset", chromedp.SetValue(chromedp.CSS("#reason"), "ticket 7"), reset)
 	w.says(
 		`document.querySelector("[role=status]").innerText + !document.querySelector(".pips").innerText.includes("free in")`,

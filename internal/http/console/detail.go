@@ -194,7 +194,7 @@ func (console *Console) readVerdictFacts(ctx context.Context, s store.SendDetail
 }
 
 // sendBeforeRefusal returns the newest earlier send to the recipient of a refusal, for any purpose
-// of any app. If s is no refusal, or if there is no such send, it returns nil.
+// of any app. If s is not a refusal, or if there is no such send, it returns nil.
 func (console *Console) sendBeforeRefusal(ctx context.Context, s store.SendOrRefusal) (*store.SendOrRefusal, error) {
 	if s.Status != store.Refused || s.Recipient.IsZero() {
 		return nil, nil

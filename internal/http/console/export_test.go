@@ -70,7 +70,7 @@ func TestExport(t *testing.T) {
 		"outcome": "waiting", "outcome_at": "",
 	})
 	holds(t, rows[2], map[string]string{"reference": "two\nlines, \"quoted\""})
-	head := want(t, b.Do(http.MethodHead, "/v1/admin/sends.csv", ""), http.StatusOK) // HEAD is no export, and not recorded
+	head := want(t, b.Do(http.MethodHead, "/v1/admin/sends.csv", ""), http.StatusOK) // HEAD is not an export, and is not recorded
 	servertest.Same(t, "type of HEAD", head.Header().Get("Content-Type"), rec.Header().Get("Content-Type"))
 	cursor := layout.EncodeCursor(store.Cursor{At: consoletest.Start})
 	for _, query := range []string{"?limit=5", "?cursor=" + cursor, "?newer=" + cursor, "?status=lost"} {

@@ -19,8 +19,8 @@ import (
 	"sendcode/internal/store/storetest"
 )
 
-// toldApps writes an event in each state: delivered, tried and pending, given up, and one about an
-// approval.
+// toldApps writes an event in each state (delivered, tried and pending, given up) and an event
+// about an approval.
 func toldApps(r *rig) (ids []string) {
 	states := []store.AppEventOutcome{
 		{State: store.EventDelivered, Answer: "204"},

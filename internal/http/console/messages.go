@@ -39,7 +39,7 @@ type messagesView struct {
 }
 
 // testedMessage has the result of a test message. The zero value means that no test message was
-// asked for.
+// requested.
 type testedMessage struct {
 	To, Said string
 	OK       bool

@@ -25,7 +25,7 @@ type listQuery struct {
 	given  url.Values // the parameters, without empty ones
 }
 
-// The values of the filters status, outcome, channel and last.
+// These are the values of the filters status, outcome, channel and last.
 var (
 	statusChoices = []store.Status{
 		store.Queued, store.Sending, store.Sent, store.Delivered, store.Undelivered, store.Failed,

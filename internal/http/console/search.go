@@ -32,7 +32,7 @@ import (
 type finding struct {
 	address string            // the address of a page of the console
 	nobody  *unknownRecipient // a recipient to whom no row belongs
-	several []recipientLink   // recipients that pages show alike
+	several []recipientLink   // recipients that look alike on pages
 }
 
 // unknownRecipient is a recipient to whom no row belongs.
@@ -90,8 +90,9 @@ func excerpt(text string) string {
 	return string(line)
 }
 
-// nothingFound is the beginning of the reasons of valid searches that found nothing. If it is known
-// as what the text was searched, such as a domain, the reason continues with that.
+// nothingFound is the beginning of the reasons of valid searches that found nothing. If the text
+// has the form of a domain, an ID, a mask, a support reference or digits, the reason continues with
+// that form.
 const nothingFound = "unknown"
 
 const (
@@ -131,9 +132,9 @@ func (console *Console) search(ctx context.Context, typed string) (finding, erro
 
 // These match parts of a longer text by which something may be found.
 var (
-	// member is a name with its value, as in a line of a log or an answer of the API.
+	// member matches a name with its value, as in a line of a log or an answer of the API.
 	member = regexp.MustCompile(`"?\b([A-Za-z][A-Za-z_-]*)\\?"?\s*[:=]\s*\\?"?([^\s"\\,;{}\[\]]+)`)
-	// anyID is an ID, a support reference, an address, or a hash.
+	// anyID matches an ID, a support reference, an address, or a hash.
 	anyID = regexp.MustCompile(`(?i)\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b|\bS-[0-9A-Z]{4}-[0-9A-Z]{4}\b|` +
 		`[^\s<>()"'“”‘’«»,;:@=]+@[^\s<>()"'“”‘’«»,;:@=]+\.[^\s<>()"'“”‘’«»,;:@=]+|\b[0-9a-f]{32}\b`)
 )
@@ -200,7 +201,7 @@ func (console *Console) searchText(ctx context.Context, text string) (finding, e
 	switch {
 	case failed != nil || domain != "":
 		return finding{address: domain}, failed
-	case dots.MatchString(typed): // a mask, whatever is wrong with it as an address
+	case dots.MatchString(typed): // a mask, even if it is also an invalid address
 		err = fault.Invalid("q", noMask, "")
 	case store.IsSupportReference(recipient.AsRead(typed)):
 		err = fault.Invalid("q", noSupport, "")
@@ -261,7 +262,7 @@ func (console *Console) shownRecipients(ctx context.Context, typed string) (foun
 	return found, nil
 }
 
-// domainAddress returns the address of the list of sends to a mail domain. If the text is no
+// domainAddress returns the address of the list of sends to a mail domain. If the text is not a
 // domain, or if no send went there, it returns "", so that no URL contains another text.
 func (console *Console) domainAddress(ctx context.Context, typed string) (string, error) {
 	domain, err := recipient.MaskedDomain(typed)
@@ -277,7 +278,7 @@ func (console *Console) domainAddress(ctx context.Context, typed string) (string
 
 // supportReferenceAddress returns the address in the console to which a search for a support
 // reference leads. This is the page of the send, or a list if several sends share the reference. If
-// the text is no reference or no send has the reference, supportReferenceAddress returns "".
+// the text is not a reference, or if no send has the reference, supportReferenceAddress returns "".
 func (console *Console) supportReferenceAddress(ctx context.Context, typed string) (string, error) {
 	rows, err := console.DB.SendsBySupportReference(ctx, typed)
 	if half := "S-" + typed; err == nil && len(rows) == 0 && store.IsSupportReference(half) {
@@ -501,7 +502,7 @@ func (console *Console) fallBackToRequestAddress(ctx context.Context, typed, add
 	return listAddress(nil, "request", typed), nil
 }
 
-// guessRecipient returns the channel and the text of a typed recipient. If the text is no
+// guessRecipient returns the channel and the text of a typed recipient. If the text is not a
 // recipient, the third result is false. A text with an at sign is a mail address. A text with at
 // least five digits and only phone punctuation is a phone number. So is a longer text that contains
 // a plus sign with seven digits.

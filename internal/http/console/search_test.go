@@ -29,8 +29,8 @@ func searchFor(b *consoletest.Browser, typed string) *httptest.ResponseRecorder 
 }
 
 // The verdict on the newest send stands above the rows of a recipient (pages.txt has one), followed
-// by the refusal after it. Only a refusal without a send of its day and purpose comes first. On a
-// later page, and for forgotten recipients, there are only the rows.
+// by the refusal after it. If there is no send of the same day and purpose, the refusal comes
+// first. On a later page, and for forgotten recipients, there are only the rows.
 func TestRecipientHasAVerdict(t *testing.T) {
 	r := newRig(t)
 	sent := r.sent("ana@example.com")

@@ -33,7 +33,7 @@ func (console *Console) statsJSON(c echo.Context) error {
 	s, query, _, err := console.stats(ctx, values.Encode(), time.UTC)
 	if err == nil && by != "" {
 		s.Codes, err = console.DB.ApprovalsBy(ctx, query, by)
-		s.Codes = append([]store.ApprovalTally{}, s.Codes...) // not null
+		s.Codes = append([]store.ApprovalTally{}, s.Codes...) // [] in JSON, not null
 	}
 	if err != nil {
 		return err

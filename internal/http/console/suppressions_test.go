@@ -63,7 +63,7 @@ func TestSuppressionForms(t *testing.T) {
 	r.Unlogged("bo@example.com")
 	r.Acts(
 		act{Who: "admin", What: auth.ActionSuppress, Outcome: store.AuditDone, To: "b•••@example.com", Reason: "asked"},
-		act{Who: "test", What: "account.add", Outcome: store.AuditDone}, // the reader
+		act{Who: "test", What: "account.add", Outcome: store.AuditDone}, // adds the account of the reader
 		act{Who: "admin", What: auth.ActionLiftSuppression, Outcome: store.AuditDone, Detail: "1", To: "b•••@example.com", Reason: "mended"})
 }
 

@@ -205,7 +205,7 @@ func worksAWeekByKeyboard(t *testing.T, browser chromium) {
 	w.says(`location.search`, "recipient=")
 	w.eval(`document.querySelector("#keys-on").click(); ""`)
 	for stored, want := range map[string]string{`setItem("sendcode.keys.off", "")`: "on: false", `removeItem("sendcode.keys.off")`: "on: true"} {
-		// another tab turns them off or on
+		// another tab turns the keys off or on
 		w.says(`localStorage.`+stored+`, dispatchEvent(new StorageEvent("storage")), "on: " + document.querySelector("#keys-on").checked`, want)
 	}
 	w.eval(`localStorage.clear(); ""`)
@@ -220,7 +220,8 @@ func controlsSayWhatThePageDoes(t *testing.T, browser chromium) {
 	r.refused("bo@example.com", "minute", time.Minute, 1)
 	w := openWindow(r, browser)
 	w.logIn()
-	// The script runs after its evaluation has ended: that fails if the page has gone by then.
+	// The script runs after its evaluation has ended, because an evaluation fails if the browser
+	// leaves the page.
 	by := func(to, script string) { w.Leads(to, func() { w.eval("setTimeout(() => { " + script + ` }), ""`) }) }
 	back := func(to string) { by(to, `history.back()`) }
 	open := `String([...document.forms].flatMap((f) => [...f.elements]).filter((e) => e.readOnly).length) + " read-only"`

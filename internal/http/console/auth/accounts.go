@@ -89,7 +89,7 @@ func changedAccountText(w texts.Words, r AccountChangeRequest, row accountView) 
 		key = "close"
 	case !row.Password && row.Identity == "":
 		key = "no_way"
-	case r.Do == "close": // opened again meanwhile
+	case r.Do == "close": // the account was opened again in the meantime
 		key = "open"
 	case r.Do == "identity" && row.Identity == "":
 		key = "identity.none"

@@ -98,7 +98,7 @@ func (a *Auth) Register(e *echo.Echo) {
 	open := a.layout.PageMiddleware()
 	e.GET("/admin/login", a.loginPage, open...)
 	e.POST("/admin/login", layout.FormHandler(a.login), open...)
-	e.POST("/admin/logout", a.logout, open...) // also before the second factor
+	e.POST("/admin/logout", a.logout, open...) // people can also log out before the second factor
 	e.GET(codePath, a.codePage, open...)
 	e.POST(codePath, layout.FormHandler(a.submitCode), open...)
 	if a.Provider != nil {

@@ -115,7 +115,7 @@ func (a *Auth) requireTokenOrSession(next echo.HandlerFunc) echo.HandlerFunc {
 			bearer.attachTo(c)
 			return next(c)
 		}
-		if strings.Contains(c.Request().Header.Get("Accept"), "text/html") { // a page's link
+		if strings.Contains(c.Request().Header.Get("Accept"), "text/html") { // a person followed a link
 			return a.requireSession(next)(c)
 		}
 		v, ok, err := a.currentSession(c)

@@ -106,7 +106,7 @@ func (a *Auth) finishProviderLogin(c echo.Context) error {
 	w := layout.Words(c)
 	if ok {
 		c.SetCookie(newStateCookie(c, state, "", -1))
-	} else if _, in, err := a.currentSession(c); in && err == nil { // the page is loaded again
+	} else if _, in, err := a.currentSession(c); in && err == nil { // the person reloaded the page
 		return a.showRedirectPage(c, startPagePath)
 	} else {
 		return a.showLogin(c, http.StatusBadRequest, "", "", w.Get("provider.late"))

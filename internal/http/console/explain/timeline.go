@@ -17,7 +17,7 @@ import (
 
 // TimelineEntry is one line of the time line.
 type TimelineEntry struct {
-	At   texts.DisplayTime // zero: the database does not know when
+	At   texts.DisplayTime // zero: the time is not stored
 	Tone Tone
 	What texts.Sentence
 	Link string // the page of the send to which the entry belongs; empty: this page
@@ -106,7 +106,7 @@ func (t rowTimeline) outcomeEntry() TimelineEntry {
 	case store.Undelivered:
 		return t.datedEntry(t.row.FinishedAt, Warn, "line.sent")
 	case store.Unknown:
-		if t.row.Took == 0 { // it ended without another attempt
+		if t.row.Took == 0 { // the send ended without another attempt
 			return t.datedEntry(t.row.FinishedAt, Warn, "line.failed")
 		}
 		return t.datedEntry(t.row.FinishedAt, Warn, "line.unknown")

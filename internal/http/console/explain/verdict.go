@@ -91,7 +91,7 @@ func Judge(s store.SendDetails, facts VerdictFacts, w texts.Words) Verdict {
 	switch how := string(c.Status); c.Status {
 	case store.Sent, store.Delivered, store.Undelivered, store.Unknown:
 		v.What, v.Next = c.Join(c.text("verdict."+how), c.earlierAttemptWarning()), c.nextStep(how)
-		if c.Status == store.Unknown && c.InDoubt && c.Reason != "no_answer" { // it ended without another attempt
+		if c.Status == store.Unknown && c.InDoubt && c.Reason != "no_answer" { // the send ended without another attempt
 			v.What = c.earlierAttemptWarning()
 		}
 		if isInferred(c.SendOrRefusal) {
@@ -122,7 +122,7 @@ func Judge(s store.SendDetails, facts VerdictFacts, w texts.Words) Verdict {
 	canBeLocked := c.state == verification.Pending || c.state == verification.MaxAttemptsReached
 	if c.Status != store.Refused && canBeLocked && c.isLockedOut(s.Verification.Class) {
 		if c.Status != store.Failed || c.Reason == store.ReasonEnded {
-			v.Next = nil // it supposes that the code, or another one, can be used now
+			v.Next = nil // v.Next assumes that this code or another one can be used now
 		}
 		v.Next = c.Join(v.Next, c.lockoutsText())
 	}
@@ -154,7 +154,7 @@ func (vi verdictInput) newerText(newer store.SendOrRefusal) linkedText {
 func (vi verdictInput) withWrongCodes(v Verdict) Verdict {
 	switch {
 	case vi.Status == store.Refused || vi.isToTestRecipient():
-	case vi.state == verification.MaxAttemptsReached && vi.To == store.ErasedMask: // erased, and the checks with it
+	case vi.state == verification.MaxAttemptsReached && vi.To == store.ErasedMask: // the recipient was erased, and the checks, too
 		v.What = vi.Join(vi.text("verdict.locked.erased"), v.What)
 	case vi.state == verification.MaxAttemptsReached:
 		v.Tone, v.What = Bad, vi.Join(vi.text("verdict.locked"), v.What)

@@ -20,7 +20,7 @@ func (vi verdictInput) refusedTexts() (what, next texts.Sentence) {
 	switch {
 	case vi.BlockedBy == policy.LockoutName: // no code was sent, since a code could not have been entered
 		what, next = vi.text(texts.PluralKey("verdict.checks", vi.Count)), vi.lockoutsText()
-	case policy.IsUnservedRefusal(vi.SendOrRefusal): // nothing is sent to the recipient at all
+	case policy.IsUnservedRefusal(vi.SendOrRefusal): // no code is ever sent to the recipient
 		what = vi.Join(vi.text(texts.PluralKey("verdict.unserved", vi.Count)), vi.text("unserved."+vi.BlockedBy),
 			vi.recipientCountText())
 		return what, vi.text("norows.next." + vi.BlockedBy)

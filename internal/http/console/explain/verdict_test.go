@@ -124,7 +124,7 @@ func TestTexts(t *testing.T) {
 // keys are keys of texts, in the order in which a sentence or a reply has them.
 type keys []string
 
-// check fails the test unless a sentence consists of the texts.
+// check fails the test unless a sentence consists of the texts with these keys.
 func (k keys) check(t *testing.T, w texts.Words, sentence texts.Sentence) {
 	t.Helper()
 	if _, err := k.split(w, sentence); err != nil {

@@ -9,7 +9,8 @@ import (
 	"sendcode/quota"
 )
 
-// The page Policies names a rule of each scope, and each refusal by such a rule has an explanation.
+// The page Policies has a name for rules of each scope, and each refusal by such a rule has an
+// explanation.
 func TestEveryScopeHasItsTexts(t *testing.T) {
 	for _, scope := range append(policy.RuleScopes, policy.BackoffScope, policy.UnnamedScope, policy.BreakerScope) {
 		for _, kind := range []string{"scope.", "wide.", "next.wide."} {

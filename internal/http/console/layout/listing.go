@@ -62,7 +62,7 @@ type PagingFields struct {
 type List[F, R any] struct {
 	Name       string                              // the name of the rows in JSON
 	Path       string                              // the path of the page
-	Parameters func(f *F) Parameters               // its filters, beside cursor and limit
+	Parameters func(f *F) Parameters               // the list's filters, beside cursor and limit
 	Place      func(f *F) PagingFields             // the fields of a filter that select the page
 	Cursor     func(r R) store.Cursor              // returns the cursor of a row; the next page continues from it
 	JSON       func(r R, now time.Time) JSONObject // a row for scripts

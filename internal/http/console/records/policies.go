@@ -34,7 +34,7 @@ const countedTime = 7 * 24 * time.Hour
 // otherStop describes a stop of sends that is not a rule of a policy.
 type otherStop struct {
 	Name, What string
-	Link       string // leads to the rows that it stopped, or to its list; empty: none
+	Link       string // address of the stopped rows, or of the list of these stops; empty: none
 	Count      string
 }
 

@@ -59,7 +59,7 @@ func SuppressionJSON(s store.Suppression, now time.Time) layout.JSONObject {
 type suppressionsView struct {
 	layout.Page
 	layout.PaginatedRows[store.SuppressionFilter, store.Suppression]
-	May     bool // the reader may add and lift
+	May     bool // the reader may add and lift suppressions
 	Outcome explain.ActOutcome
 	Problem string     // what was wrong with a form
 	Typed   url.Values // the fields of the refused form, without the recipient
