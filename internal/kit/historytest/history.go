@@ -21,7 +21,7 @@ type Kind string
 const (
 	Send  Kind = "send"  // POST /v1/verifications
 	Check Kind = "check" // POST /v1/verifications/{id}/check
-	Look  Kind = "look"  // anything that changes nothing
+	Look  Kind = "look"  // any request that changes nothing
 	Reset Kind = "reset" // an administrator gives a recipient all places back; with a status other than 204, it may have had no effect
 )
 
@@ -254,20 +254,20 @@ func (re request) uncertain() bool {
 // send has everything that the history shows about one send.
 type send struct {
 	id, recipient, verification string
-	from, to                    time.Time // it was taken between them
+	from, to                    time.Time // the send was taken between these instants
 	answered                    bool
 	outcome                     outcome
 	failed                      time.Time // when an answer first called the send failed; zero: no answer did
 	messages                    []Message
 }
 
-// judge has the history in an index.
+// judge has the history, indexed by send and by recipient.
 type judge struct {
 	History
-	requests []request // by their begin
+	requests []request // sorted by Begin
 	sends    map[string]*send
 	of       map[string][]request // by recipient
-	byPerson map[string][]*send   // by their earliest instants
+	byPerson map[string][]*send   // by recipient; sorted by the earliest instant
 	found    []Violation
 	judged   map[string]int
 	allowed  []Allowance

@@ -35,7 +35,7 @@ func (r *historyRun) add(kind history.Kind, at time.Duration, status int, body s
 	return &r.Requests[len(r.Requests)-1]
 }
 
-// quota returns the quota in the answer at a time after the start, if this number of sends counts.
+// quota returns the quota in an answer at this time after the start. It counts the sends in r.sent.
 func (r *historyRun) quota(at time.Duration) string {
 	text := ""
 	for _, rule := range r.Rules {

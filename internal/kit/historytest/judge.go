@@ -239,7 +239,7 @@ func (j *judge) since(r request) time.Time {
 			return later(rule.oldest(r.Begin), r.Begin.Add(least-rule.Window)).Add(-j.Slack)
 		}
 	}
-	return r.End // no known rule refused it
+	return r.End // no known rule refused the request
 }
 
 // countedLate reports whether a late count explains a refusal. A send may count from the instant at

@@ -49,7 +49,7 @@ func TestKilledParentLeavesNoChild(t *testing.T) {
 	}
 	Redis(t) // a new place removes the old ones, unless another process is doing so
 	for i, name := range names {
-		// Another server may also have the place, with a new directory.
+		// Another server may have taken the place, with a new directory.
 		Await(t, "the end of the directory "+name, func() bool {
 			now, err := os.Stat(name)
 			return os.IsNotExist(err) || err == nil && !os.SameFile(dirs[i], now)

@@ -10,8 +10,8 @@ import (
 
 func fastTempDir() string { return os.TempDir() }
 
-// dieWithParent does nothing: these systems have no such signal. So the child stays in the
-// terminal's process group, and a Ctrl-C also reaches the child.
+// dieWithParent does nothing, because these systems can't send a signal to a child when its parent
+// dies. So the child stays in the terminal's process group, and a Ctrl-C also reaches the child.
 func dieWithParent(*syscall.SysProcAttr, syscall.Signal) {}
 
 func mount(string, int) error { return errors.ErrUnsupported }

@@ -19,7 +19,7 @@ type server struct {
 	place   *place
 	command func() *exec.Cmd
 	last    syscall.Signal              // signal that ends the server at once; the kernel also sends it when this process dies
-	probe   func(context.Context) error // nil once the server serves
+	probe   func(context.Context) error // returns nil once the server serves
 
 	mu      sync.Mutex
 	process *Process // nil while stopped

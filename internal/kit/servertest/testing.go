@@ -52,7 +52,7 @@ func FreePort(t testing.TB) int {
 func need(t testing.TB, err error) {
 	t.Helper()
 	var missing *locate.Missing
-	ci, _ := strconv.ParseBool(os.Getenv("CI")) // any other text means that this is no CI
+	ci, _ := strconv.ParseBool(os.Getenv("CI")) // any other text means that this is not CI
 	switch {
 	case err == nil:
 	case !ci && (errors.As(err, &missing) || errors.Is(err, errNoMount) || errors.Is(err, errNoModules)):
