@@ -36,7 +36,7 @@ type Session struct {
 	Bound        [32]byte // hash of the account's password or of the login provider, at login; if that changes, the session ends
 	Via          string   // login provider; empty: by password
 	Granted      string   // the login provider's claim that gave the role; empty: an account gave it
-	FactorPassed bool     // at login
+	FactorPassed bool     // whether the second factor was passed at login
 	StartedAt    time.Time
 	SeenAt       time.Time
 	FactorAt     time.Time // MadeAt of the account's second factor, filled on reading; zero: none

@@ -16,7 +16,7 @@ type NewEvent struct {
 	Type string    // of EventTypes; empty: no event
 	// of the send or verification at that time; Finish ignores it and writes the outcome's
 	Status string
-	Test   bool // to a test recipient
+	Test   bool // the event is about a test recipient
 }
 
 // EventType names a type, and the status of the send or verification that it reports.

@@ -32,7 +32,7 @@ type PrefixPause struct {
 	ID       uuid.UUID
 	App      string
 	Country  string // ISO 3166-1 alpha-2 or "001"
-	Prefix   string // "+49151"
+	Prefix   string // such as "+49151"
 	Class    Class  // of the verifications whose messages stop
 	Since    time.Time
 	Until    time.Time
@@ -75,8 +75,8 @@ type PrefixPauseFilter struct {
 
 // LiftPauseRequest ends a pause early.
 type LiftPauseRequest struct {
-	ID      uuid.UUID // the ID of the pause
-	By, Why string    // an administrator's account and reason
+	ID      uuid.UUID
+	By, Why string // an administrator's account and reason
 }
 
 // Exempts reports whether the prefix is never paused.

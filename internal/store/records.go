@@ -95,7 +95,7 @@ type Verification struct {
 	Attempts    int     // checks counted so far
 	Checks      []Check // the counted ones, oldest first; if approved, the last had the right code
 	MaxAttempts int
-	Sends       int       // sends so far
+	Sends       int
 	ApprovedAt  time.Time // zero: not approved
 	CanceledAt  time.Time // zero: not canceled
 	NotMeAt     time.Time // when the recipient said that they hadn't asked; zero: not said
@@ -237,7 +237,7 @@ type Send struct {
 	DueAt        time.Time // in flight: next attempt, or end of the lease
 	FinishedAt   time.Time // zero while in flight
 	Provider     string    // host of the mail server, or the carrier
-	ProviderCode string    // "250 2.0.0"
+	ProviderCode string    // such as "250 2.0.0"
 	Took         time.Duration
 	WorstEvent   ProviderEventKind // the worst that a provider reported later; empty: none
 	Bounced      bool              // a provider reported later that the address takes no mail

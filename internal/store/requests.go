@@ -167,15 +167,15 @@ type Backlog struct {
 // OutboxCount counts a queue's sends on all replicas, among the MaxBacklogCounted oldest of all
 // queues.
 type OutboxCount struct {
-	Due  int // for their next attempt, and held by no replica
-	Held int // by a replica
+	Due  int // due for their next attempt, and held by no replica
+	Held int // held by a replica
 }
 
 // PoolStats is the state of a pool of connections.
 type PoolStats struct {
 	Name        string
 	InUse, Idle int
-	Waits       int64 // since the start, because no connection was idle
+	Waits       int64 // how often a call has waited because no connection was idle, since the start
 }
 
 // CodeState is the state of a code in lists.

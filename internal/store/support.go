@@ -15,7 +15,7 @@ import (
 // verification's ID, so it doesn't help to check codes. At 100 sends a second, one reference in
 // five belongs to two sends, and a search finds both.
 type SupportRange struct {
-	second int64  // since 1970
+	second int64  // in seconds since 1970
 	Tail   uint16 // last 9 bits of the ID
 }
 

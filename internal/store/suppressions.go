@@ -41,7 +41,7 @@ type Suppression struct {
 	LiftedBy  string
 	LiftedWhy string
 
-	Server string // refused the mail, or took it before a provider reported the bounce
+	Server string // the mail server that refused the mail, or took it before a provider reported the bounce
 	Words  string // the words of the refusal or bounce, normalised; with Server, they identify a burst; empty: it is in no burst
 }
 

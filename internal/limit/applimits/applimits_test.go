@@ -45,7 +45,6 @@ func (s *sharedLimiter) unlessAway(ctx context.Context, r quota.Request,
 	return quota.Decision{}, quota.ErrUnavailable
 }
 
-// set sets whether the limiter is away, and whether its answers are lost.
 func (s *sharedLimiter) set(away, lost bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -68,7 +67,6 @@ func (s *sharedLimiter) Peek(ctx context.Context, r quota.Request) (quota.Decisi
 	return s.unlessAway(ctx, r, s.Memory.Peek)
 }
 
-// limitsRig has the limits of a service.
 type limitsRig struct {
 	*vtest.Rig
 	*applimits.Service
@@ -155,7 +153,7 @@ func TestWhatCountsTogether(t *testing.T) {
 		for _, other := range []string{"resource=/x ip=2", "resource=1 ip=/x", "resource=/x:1 ip=1", "resource=/x ip=1 app=blog"} {
 			r.expect(applimits.Peek, "web", "", other, "false [2] 0s false")
 		}
-		r.expect(applimits.Take, "words", "", "checks=a failures=b", "true [0 0] 1m0s false") // names of scopes
+		r.expect(applimits.Take, "words", "", "checks=a failures=b", "true [0 0] 1m0s false") // these keys have names of scopes
 		r.expect(applimits.Take, "words", "", "checks=a failures=c", "false [0 1] 1m0s false")
 		r.SetLimits(applimits.Set{"web": {
 			limitsRule("minute", 2, time.Minute, "ip", "resource"),
@@ -302,7 +300,7 @@ func TestTakesWaitForAPlace(t *testing.T) {
 		done := make(chan applimits.Answer, 2)
 		for range 2 {
 			go func() {
-				a, err := wait(time.Hour) // 30 s
+				a, err := wait(time.Hour) // waits at most 30 s, which is MaxWait
 				if err != nil {
 					r.Error(err)
 				}

@@ -34,7 +34,7 @@ type pendingRefund struct {
 	id      string
 	buckets []string
 	since   time.Time // when it was queued
-	dueAt   time.Time // zero, unless it failed alone
+	dueAt   time.Time // when it is retried; zero unless it failed alone
 }
 
 // Away reports whether, after this error of Refund or Record, the next call would fail too.

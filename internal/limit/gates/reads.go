@@ -103,7 +103,7 @@ func (r *sharedReads[T]) read(ctx context.Context, key readKey, now func() time.
 	}
 	x, before := r.waiting[key], r.last[key]
 	if x == nil && before != last {
-		x = before // it began after the call
+		x = before // this read began after the call
 	}
 	if x != nil {
 		r.mu.Unlock()
@@ -161,7 +161,7 @@ func (r *sharedReads[T]) read(ctx context.Context, key readKey, now func() time.
 	return x
 }
 
-// takeSlot takes a slot. If ctx ends first, takeSlot returns fault.Unavailable.
+// takeSlot returns fault.Unavailable if ctx ends first.
 func takeSlot(ctx context.Context, slots chan<- struct{}) error {
 	select {
 	case slots <- struct{}{}:

@@ -48,7 +48,6 @@ func (p *keptProcess) LimiterEvents(ctx context.Context, reader, _ int64, limit 
 	return p.DB.LimiterEvents(ctx, reader, -1, limit, yield)
 }
 
-// newSavedEvents saves the events of a new limiter in a database.
 func newSavedEvents(r *vtest.Rig, db gates.EventDatabase, ahead func() time.Duration, now func() time.Time) *gates.SavedEvents {
 	return gates.NewSavedEvents(db, ahead, now, r.Settings.Vault.SealBucket, r.Settings.Vault.OpenBucket, r.Logger)
 }
@@ -123,7 +122,7 @@ func (p *keptProcess) use(r *vtest.Rig, n int) {
 func TestSavedEventsOutliveTheProcess(t *testing.T) {
 	type end struct {
 		pause      time.Duration // since the last event
-		kill, lost bool          // lost: the last event of each rule
+		kill, lost bool          // lost: the last event of each rule is lost
 	}
 	vtest.EachInBubble(t, map[string]end{
 		"stopped":                {},
@@ -299,7 +298,6 @@ func TestSavedEventsMoveBeforeTheyAreDeleted(t *testing.T) {
 	servertest.Same(t, "moved", fmt.Sprint(moved, err), "1 <nil>")
 }
 
-// failingRecord is a limiter whose Record fails.
 type failingRecord struct {
 	*quota.Memory
 	err error

@@ -379,7 +379,7 @@ func TestRefusalHasPositiveWait(t *testing.T) {
 // lateLook is a database that delays a read.
 type lateLook struct {
 	*sqlitetest.DB
-	late, after time.Duration // before the database reads its clock, and after that
+	late, after time.Duration // delays before the database reads its clock, and after it
 	only        int32         // number of the look that is late; 0: all are
 	looks       atomic.Int32  // number of looks so far
 }

@@ -34,7 +34,7 @@ func (r *recipientsUntil) nameOf(p buckets.Plan) uint64 {
 	h.SetSeed(r.seed)
 	for _, part := range [...]string{string(p.Class), p.App, string(p.Channel), p.Purpose.SharedBucketName()} {
 		_, _ = h.WriteString(part)
-		_ = h.WriteByte(0) // in no part
+		_ = h.WriteByte(0) // no part contains this byte
 	}
 	_, _ = h.Write(p.Recipient[:])
 	return h.Sum64()

@@ -33,7 +33,7 @@ type Batch struct {
 	logger *slog.Logger
 	now    func() time.Time
 
-	flushing chan struct{} // holds the one write under way
+	flushing chan struct{} // has an element while a write is under way
 	mu       sync.Mutex
 	own      map[refusalKey]*openRow // each of one recipient
 	shared   map[refusalKey]*openRow

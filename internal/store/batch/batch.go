@@ -92,12 +92,12 @@ type Batcher[In, Answer any] struct {
 
 	run        func([]*Call[In, Answer]) // must answer every call
 	maxWriters int
-	maxSize    int // calls in a batch, now
+	maxSize    int // present upper bound of the calls in a batch
 	mu         sync.Mutex
 	queued     []*Call[In, Answer]
 	busy       map[int64]bool // keys of the calls under way
 	writers    sync.WaitGroup
-	active     int // writers
+	active     int // number of running writers
 	closed     bool
 }
 

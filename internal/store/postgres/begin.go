@@ -69,7 +69,7 @@ func (db *DB) beginBatch(batch []*beginCall) {
 func (db *DB) beginTogether(ctx context.Context, brief bool, batch []*beginCall) error {
 	var admitted, repeated []*beginCall
 	err := db.withRetry(ctx, true, func(conn *pgxpool.Conn) (notCommitted bool, err error) {
-		batch = slices.DeleteFunc(slices.Clone(batch), (*beginCall).Answered) // in an earlier run
+		batch = slices.DeleteFunc(slices.Clone(batch), (*beginCall).Answered) // leaves out calls that an earlier run has answered
 		admitted, repeated, notCommitted, err = db.beginOnConn(ctx, conn, brief, batch)
 		return notCommitted, err
 	})

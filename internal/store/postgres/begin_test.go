@@ -15,7 +15,7 @@ func TestPostgresTripsOfBegin(t *testing.T) {
 	f, _ := fixtureOn(t, through)
 	held := func(in *store.Intent) { in.Verification.Holder = "s:1" }
 	once, twice := storetest.WithRules(storetest.Rule(1, time.Hour)), storetest.WithRules(storetest.Rule(2, time.Hour))
-	f.Admit(t, f.Intent(100)) // connected and prepared
+	f.Admit(t, f.Intent(100)) // opens the connections and prepares the statements
 	for _, c := range []struct {
 		name          string
 		trips, number int

@@ -197,7 +197,7 @@ func TestPostgresVerificationsAreLockedInOrder(t *testing.T) {
 func TestPostgresChecksOfOneRecipientAreSerial(t *testing.T) {
 	f, db, _ := betweenFixture(t)
 	open := func() string { return f.Admit(t, f.Intent(1)).Verification.ID }
-	for tries := 19; tries > 0; tries -= 5 { // one is left
+	for tries := 19; tries > 0; tries -= 5 { // one of the recipient's 20 tries is left
 		id := open()
 		for range min(tries, 5) {
 			storetest.Must(db.Check(t.Context(), storetest.Wrong(id)))(t)

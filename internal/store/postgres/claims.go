@@ -196,7 +196,7 @@ func (db *DB) changeClaimsOnConn(ctx context.Context, conn *pgxpool.Conn, brief 
 func readHeldClaims(results pgx.BatchResults, held map[[32]byte]store.IdempotencyClaimAnswer) error {
 	var key []byte
 	var c store.IdempotencyClaimAnswer
-	rows, _ := results.Query() // the rows have the error
+	rows, _ := results.Query() // rows reports the error
 	_, err := pgx.ForEachRow(rows, []any{&key, &c.SendID, sqlgen.ScannerFor(&c.Now)},
 		func() error { held[[32]byte(key)] = c; c = store.IdempotencyClaimAnswer{}; return nil })
 	return err
@@ -236,7 +236,7 @@ func (db *DB) readEarlierClaims(ctx context.Context, conn *pgxpool.Conn, used []
 		{sqldb.SendTable.Destinations(&s), func(key [32]byte) { sends[key] = s; s = store.Send{} }},
 		{sqldb.VerificationFields(&v), func(key [32]byte) { verifications[key] = v; v = store.Verification{} }},
 	} {
-		rows, _ := results.Query() // the rows have the error
+		rows, _ := results.Query() // rows reports the error
 		_, err := pgx.ForEachRow(rows, append([]any{&key}, read.fields...),
 			func() error { read.each([32]byte(key)); return nil })
 		if err != nil {

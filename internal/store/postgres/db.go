@@ -17,8 +17,8 @@ import (
 )
 
 type pgConn struct {
-	ctx    context.Context // the statements'
-	caller context.Context // the caller's; after its end no further statement begins
+	ctx    context.Context // the context of the statements
+	caller context.Context // the caller's context; after its end no further statement begins
 	*pgxpool.Conn
 	now string
 }
@@ -28,7 +28,7 @@ func (c pgConn) Run(statement string, args sqldb.Args, each func(sqldb.Scan) err
 	if err := c.caller.Err(); err != nil {
 		return 0, err
 	}
-	rows, _ := c.Query(c.ctx, replaceNow(statement, c.now, args), toNamedArgs(args)) // the rows have the error
+	rows, _ := c.Query(c.ctx, replaceNow(statement, c.now, args), toNamedArgs(args)) // rows reports the error
 	return drainRows(rows, each)
 }
 

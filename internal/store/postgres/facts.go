@@ -220,7 +220,7 @@ func (r *gateRow) withChecksFields() []any {
 	return []any{&r.approved, &r.at, &r.attempts, &r.attemptsReset, &r.class, sqlgen.ScannerFor(&r.checks)}
 }
 
-// verificationWithChecks returns what decides lockouts.
+// verificationWithChecks returns the fields by which lockouts are decided.
 func (r *gateRow) verificationWithChecks() store.Verification {
 	v := store.Verification{
 		ExpiresAt: store.TruncateToMicroseconds(r.at.Time), Attempts: int(r.attempts.Int32),

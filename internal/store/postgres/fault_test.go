@@ -30,7 +30,7 @@ func faultFixture(t *testing.T, lockTimeout ...string) (*storetest.Fixture, *pro
 	direct := lentDatabase(t) + "&idle_in_transaction_session_timeout=1min&lock_timeout=" + append(lockTimeout, "1min")[0]
 	p, through := newProxy(t, direct)
 	f := storetest.NewFixture(openTest(t, through, serverClockSQL)).Beside(openTest(t, direct, serverClockSQL))
-	f.Admit(t, f.Intent(0)) // connected and prepared
+	f.Admit(t, f.Intent(0)) // opens the connections and prepares the statements
 	return f, p
 }
 
@@ -255,7 +255,7 @@ func TestPostgresReadOnly(t *testing.T) {
 	}
 	demote("on")
 	name := u.Path[1:]
-	servertest.Await(t, "the connections from before to end", func() bool { // no connection is left from before
+	servertest.Await(t, "the connections from before to end", func() bool {
 		others := one[int](t, admin,
 			`SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE datname = $1 AND pid <> pg_backend_pid()`, name)
 		return others == 0

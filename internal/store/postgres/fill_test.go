@@ -35,7 +35,7 @@ func TestFill(t *testing.T) {
 	file, url := frozenSQLite(t), newDatabase(t)
 	conn := connect(t, url)
 	exec(t, conn, `CREATE TABLE sends_old PARTITION OF sends FOR VALUES FROM (MINVALUE) TO ('`+
-		one[string](t, conn, `SELECT sendcode_lowest_id(min(begins))::text FROM sendcode_partitions`)+`')`) // one for 140 weeks
+		one[string](t, conn, `SELECT sendcode_lowest_id(min(begins))::text FROM sendcode_partitions`)+`')`) // one partition for 140 weeks
 	const later = 4102444800000000 // µs since 1970, in the year 2100
 	storetest.Must(file.Query(t.Context(), `UPDATE outbox SET attempt = 7, due_at = ? RETURNING id`, later))(t).Close()
 	storetest.Must(file.Query(t.Context(),

@@ -121,7 +121,7 @@ func TestPartsHaveOneDeadline(t *testing.T) {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		if runs++; runs == 9 { // 256, 32, 4, four alone, of which the first is stuck, 4, and 4
+		if runs++; runs == 9 { // runs of 256, 32 and 4 calls, four of one call, of which the first is stuck, and two of 4
 			cancel()
 		}
 		storetest.Equal(t, "brief", brief, runs > 1)

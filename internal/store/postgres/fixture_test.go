@@ -68,7 +68,7 @@ func newReplicas(t *testing.T) *replicas {
 	url := newTestSchema(t, appRole)
 	r := &replicas{}
 	t.Cleanup(func() {
-		ctx := context.Background() // the test is over
+		ctx := context.Background() // t.Context() has ended, because the test is over
 		admin := storetest.Must(pgx.Connect(ctx, as(t, url, "postgres")))(t)
 		defer admin.Close(ctx)
 		counts := scans(ctx, t, admin)
@@ -194,7 +194,7 @@ func lent(t *testing.T, kind string, fill func(url string)) (url string) {
 // tests and the server's counts.
 func empty(t *testing.T, url string) {
 	t.Helper()
-	ctx := context.Background() // the test is over
+	ctx := context.Background() // t.Context() has ended, because the test is over
 	conn := storetest.Must(pgx.Connect(ctx, as(t, url, "postgres")))(t)
 	defer conn.Close(ctx)
 	storetest.Must(conn.Exec(ctx, `

@@ -27,7 +27,7 @@ var writeFrozen = flag.Bool("write-frozen", false, "write testdata/frozen.sql an
 
 const frozenFile = "testdata/frozen.sql"
 
-// copied is the rows of one table, as pg_dump writes them.
+// copied matches the rows of one table, as pg_dump writes them.
 var copied = regexp.MustCompile(`(?s)COPY (public\.(\w+) \([^)]*\)) FROM stdin;\n(.*?)\\\.\n`)
 
 // A database with the first schema and its rows is migrated and has all that was written.

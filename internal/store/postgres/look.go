@@ -136,7 +136,7 @@ func submitRead[In, Answer any](ctx context.Context, p *DB, reads *batch.Batcher
 	return answer, err
 }
 
-// Each answers a batch of one kind of read.
+// Each of these functions answers a batch of one kind of read.
 func (db *DB) answerHistories(looks []*historyCall) { answerReads(db, looks, db.readHistories) }
 
 func (db *DB) answerVerifications(finds []*verificationCall) {

@@ -112,8 +112,8 @@ func (db *DB) takeOver(ctx context.Context, statement string, q store.Queue, lea
 // seenTransactions says which transactions that change rows had ended, and which had not yet begun.
 type seenTransactions struct {
 	at     time.Time // on the database's clock
-	oldest int64     // all with smaller IDs had ended
-	next   int64     // none with this or a greater ID had begun
+	oldest int64     // all transactions with smaller IDs had ended
+	next   int64     // no transaction with this or a greater ID had begun
 }
 
 // see reads the database's clock and its transactions.
@@ -237,7 +237,7 @@ func changeRows[T any](ctx context.Context, pool *pgxpool.Pool, fields func(*T) 
 	args ...any,
 ) (list []T, err error) {
 	err = withConn(ctx, pool, func(ctx context.Context, conn *pgxpool.Conn) error {
-		rows, _ := conn.Query(ctx, statement, args...) // the rows have the error
+		rows, _ := conn.Query(ctx, statement, args...) // rows reports the error
 		_, err := drainRows(rows, sqldb.AppendTo(&list, fields))
 		return err
 	})

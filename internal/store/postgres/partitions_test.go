@@ -234,7 +234,7 @@ func TestPartitionsExpire(t *testing.T) {
 	expire(store.DeletedRows{})
 	left(second)
 	exec(t, owner, `DELETE FROM refunds`)
-	expire(store.DeletedRows{Partition: "sends_1", More: true}) // with its row
+	expire(store.DeletedRows{Partition: "sends_1", More: true}) // the partition is dropped with its row
 	left()
 	storetest.Equal(t, "partitions", names(t, db), []string{"sends_2", "sends_3"})
 	storetest.Equal(t, "rows", storetest.IDs(f.All(t)), []uuid.UUID{young})

@@ -23,7 +23,7 @@ import (
 // another user owns and migrates the tables. grantRights gives the role its rights after each
 // migration; on audit_entries, only SELECT and INSERT.
 
-// tableRights are the role's; on other tables it has defaultRights.
+// tableRights are the role's rights. On tables that are not listed, it has defaultRights.
 var tableRights = map[string]string{
 	"audit_entries":            "SELECT, INSERT",
 	"audit_recipients":         "SELECT, INSERT, UPDATE (recipient, masked)",

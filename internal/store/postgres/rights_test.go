@@ -84,7 +84,7 @@ func TestPostgresActsAreOnlyAdded(t *testing.T) {
 			refusedBy(t, db, name, statement)
 		}
 		storetest.Equal(t, "acts afterwards, with "+name, storetest.Show(f.ListActs(t, store.AuditFilter{})), before)
-		storetest.OK(t, f.AddAuditEntry(t.Context(), f.Act())) // and it can still add
+		storetest.OK(t, f.AddAuditEntry(t.Context(), f.Act())) // an entry can still be added
 		why := storetest.Must(db.AuditWeakness(t.Context()))(t)
 		storetest.Equal(t, "guarded, with "+name, why == "", c.guarded)
 		storetest.Equal(t, name+" is told of a right to delete", strings.Contains(why, "DELETE"), c.role == "")
@@ -305,7 +305,7 @@ func TestPostgresPingAsksForTheRightsOfASend(t *testing.T) {
 		for right := range strings.SplitSeq(rights, ", ") {
 			exec(t, owner, `REVOKE `+right+` ON `+table+` FROM sendcode_app`)
 			sent, ping := work(), db.Ping(t.Context())
-			reads := table == "schema_fingerprints" && right == "SELECT" // with which a Ping compares the schema
+			reads := table == "schema_fingerprints" && right == "SELECT" // a Ping compares the schema with this table
 			if (sent == nil) != (ping == nil) && !reads {
 				t.Errorf("%s of %s: a send says %v, a ping %v", right, table, sent, ping)
 			}

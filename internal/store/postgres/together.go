@@ -64,7 +64,7 @@ func causedByOneCall(err error) bool {
 // replicas keep a lock for less.
 const briefLockTimeout = 50 * time.Millisecond
 
-// waitBrieflySQL is for the rest of the transaction.
+// waitBrieflySQL sets briefLockTimeout for the rest of the transaction.
 var waitBrieflySQL = fmt.Sprintf("SELECT set_config('lock_timeout', '%d', true)", briefLockTimeout.Milliseconds())
 
 // stuckRows are rows that a call could not lock although it ran alone. A repeated call runs alone

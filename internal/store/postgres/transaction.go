@@ -75,7 +75,7 @@ func (db *DB) runOnWriter(ctx context.Context,
 	if notCommitted, err = transaction(conn); err != nil {
 		db.forgetSuccess()
 	}
-	if conn.Conn().PgConn().TxStatus() == 'E' { // so that it can be used again
+	if conn.Conn().PgConn().TxStatus() == 'E' { // a statement failed; so that the connection can be used again
 		_, _ = conn.Exec(ctx, "ROLLBACK")
 	}
 	if isServerReadOnly(err) {

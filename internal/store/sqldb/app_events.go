@@ -136,7 +136,7 @@ func (db *DB) AppEvents(ctx context.Context, f store.AppEventFilter) ([]store.Ap
 	switch f.State {
 	case "":
 	case store.EventGivenUp:
-		c.Add("e.state = 'given_up'") // written out, for the partial index
+		c.Add("e.state = 'given_up'") // written out, so that the planner uses the partial index
 	case store.EventPending:
 		c.Add("e.due_at IS NOT NULL")
 	default:

@@ -26,7 +26,7 @@ type exportTable struct {
 	leftOut map[string]string // columns by reason
 }
 
-// exported returns the columns of a row that are in the export, and more.
+// exported returns those columns of row that are in the export, followed by the columns more.
 func exported(row []store.Column, more ...store.Column) []store.Column {
 	return append(slices.DeleteFunc(row, func(c store.Column) bool { return c.Flags&store.ExportedColumn == 0 }), more...)
 }

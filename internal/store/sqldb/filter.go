@@ -38,7 +38,7 @@ func (c *Conditions) addBefore(columns string, mark *store.Cursor) {
 	}
 }
 
-// addArg returns the placeholder.
+// addArg returns the placeholder of the value.
 func (c *Conditions) addArg(value any) string {
 	if c.Args == nil {
 		c.Args = Args{}

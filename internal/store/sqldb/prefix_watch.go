@@ -63,12 +63,12 @@ ON CONFLICT (name) DO UPDATE SET until = excluded.until WHERE t.until <= @now
 // an hour costs little. If a first pause stops honest people, it ends before most of them ask for
 // help.
 const (
-	watchedSpan       = time.Hour // of the counted sends; it ended one code lifetime ago
-	firstPrefixPause  = time.Hour // doubled for each pause within a week that wasn't lifted
+	watchedSpan       = time.Hour // the counted sends are from a period of this length, which ended one code lifetime ago
+	firstPrefixPause  = time.Hour // doubled for each earlier pause within a week that wasn't lifted
 	maxPrefixPause    = 24 * time.Hour
 	usualPercentSpan  = 7 * 24 * time.Hour // how far back the usual percentage and earlier pauses are read
 	usualPercentSends = 10_000             // the most sends, the newest ones, that are read for the usual percentage
-	maxNewPauses      = 100                // in one run
+	maxNewPauses      = 100                // pauses that one run may begin
 )
 
 // prefixConversion has the sends to a prefix, and how many of their codes were approved.

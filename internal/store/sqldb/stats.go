@@ -17,7 +17,7 @@ import (
 // statsPart is a part of a query's time range.
 type statsPart struct {
 	store.StatsQuery
-	counted bool // whole hours with stored counts; otherwise read from rows
+	counted bool // the part has whole hours with stored counts; otherwise it is read from rows
 }
 
 // statsParts divides the time range of q: first the hours with stored counts, if there are any,

@@ -176,7 +176,7 @@ func redeemedOnce(t *testing.T, f *Fixture) {
 }
 
 func newestOfHolder(t *testing.T, f *Fixture) {
-	held := func(in *store.Intent) { in.Verification.Holder, in.MinLife = "s:1", time.Hour } // never joined
+	held := func(in *store.Intent) { in.Verification.Holder, in.MinLife = "s:1", time.Hour } // no send joins another's verification
 	older := f.Admit(t, f.Intent(1, held)).Verification
 	f.Pass(time.Second)
 	newer := f.Admit(t, f.Intent(1, held)).Verification
@@ -260,7 +260,7 @@ func failuresOfARecipient(t *testing.T, f *Fixture) {
 	f.Pass(time.Microsecond)
 	f.checkLockedOut(t, fresh, 0)
 	late := f.Admit(t, f.Intent(1)).Verification
-	useTries(t, f, late.ID, 5) // as many as the first one had
+	useTries(t, f, late.ID, 5) // as many as the first verification had
 	f.checkLockedOut(t, fresh, spent[1].CreatedAt.Add(rowrules.FailedCheckWindow).Sub(f.Now))
 }
 

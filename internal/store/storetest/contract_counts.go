@@ -33,7 +33,7 @@ func (f *Fixture) reject(t *testing.T, in store.Intent, reason ...string) {
 func (f *Fixture) fail(t *testing.T, in store.Intent, out store.Outcome) store.BeginAnswer {
 	t.Helper()
 	begun := f.Admit(t, in)
-	f.Pass(time.Second) // it counts from its end
+	f.Pass(time.Second) // a failed send counts from its end
 	out.Status, out.Refund = store.Failed, true
 	f.End(t, begun.Send.ID, out)
 	return begun

@@ -132,7 +132,7 @@ func eventsOnce(t *testing.T, f *Fixture) {
 func eventsOfExpiry(t *testing.T, f *Fixture) {
 	open := f.admitAll(t, 10, func(i int) store.Intent { return f.Intent(i) }) // all have the same instant on the tests' clock
 	f.Admit(t, f.Intent(11, inApp("other")))
-	f.Admit(t, f.Intent(12, withCode("sealed"))) // the caller ends this code
+	f.Admit(t, f.Intent(12, withCode("sealed"))) // the caller checks this code, so its expiry is not reported
 	open = append(open, f.Admit(t, f.Intent(13, withReport)))
 	f.approve(t, open[0].Verification.ID)
 	Equal(t, "canceled", Must(f.Cancel(t.Context(), open[1].Verification.ID))(t), true)

@@ -64,7 +64,7 @@ func finish(t *testing.T, f *Fixture) {
 		Equal(t, "row", f.Row(t, begun.Send.ID), RowOf(want))
 		found := Must(f.Sends(t.Context(), store.Filter{Status: status, Limit: 10}))(t)
 		Equal(t, "found by its status", IDs(found), []uuid.UUID{begun.Send.ID})
-		f.MustFinish(t, o, false) // it ended before
+		f.MustFinish(t, o, false) // the send has already ended
 		Equal(t, "row", f.Row(t, begun.Send.ID), RowOf(want))
 	}
 	f.MustFinish(t, store.Outcome{AttemptID: store.AttemptID{ID: uuid.UUID{1}, Attempt: 1}, Status: store.Sent}, false)
@@ -351,7 +351,6 @@ func endTogether(t *testing.T, f *Fixture) {
 	}
 }
 
-// claim returns a claim with key n for the send of an intent.
 func claim(n byte, in store.Intent) store.IdempotencyClaim {
 	return store.IdempotencyClaim{Key: [32]byte{31: n}, Fingerprint: [32]byte{0: 1}, SendID: in.Send.ID}
 }

@@ -17,7 +17,7 @@ import (
 
 func checkOf(n byte) []byte { return bytes.Repeat([]byte{n}, 32) }
 
-// differing returns the names of the keys that an error says differ.
+// differing returns the names in a *store.OtherKeysError, or nil for another error.
 func differing(err error) []string {
 	if other, ok := errors.AsType[*store.OtherKeysError](err); ok {
 		return other.Names

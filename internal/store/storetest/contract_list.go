@@ -74,7 +74,7 @@ func pagesOverMonths(t *testing.T, f *Fixture) {
 	for i := range 30 {
 		in := f.Intent(i, WithID(f, []time.Duration{0, -store.MaxIDTimeDrift + time.Hour, store.MaxIDTimeDrift - time.Hour}[i%3]))
 		want = append(want, f.Admit(t, in).Send.ID)
-		f.Pass(1500 * time.Minute) // 30 times: past all borders
+		f.Pass(1500 * time.Minute) // done 30 times, this passes all borders of partitions
 	}
 	for _, filter := range []store.Filter{{}, {App: "shop"}, {From: Epoch.Add(-time.Hour), To: f.Now}} {
 		filter.Limit = 4

@@ -20,7 +20,6 @@ func (f *Fixture) receiveReceipt(t *testing.T, id uuid.UUID, status store.Status
 	Equal(t, "changed", Must(f.Replica.RecordReceipt(t.Context(), id, status))(t), changes)
 }
 
-// finishedText begins a text message to recipient n and finishes it with a status.
 func (f *Fixture) finishedText(t *testing.T, n int, status store.Status) uuid.UUID {
 	t.Helper()
 	begun := f.Ended(t, f.Intent(n, bySMS), store.Outcome{Status: status, Refund: status == store.Failed})

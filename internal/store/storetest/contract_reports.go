@@ -16,7 +16,6 @@ func withReport(in *store.Intent) {
 	in.Verification.Reported = store.ReportDue
 }
 
-// report reports r for the code of a verification.
 func (f *Fixture) report(t *testing.T, id string, r store.Report) store.Verification {
 	t.Helper()
 	return Must(f.Report(t.Context(), id, r, nil, f.Telling(store.VerificationApproved)))(t)
@@ -108,7 +107,7 @@ func watchCountsReports(t *testing.T, f *Fixture) {
 	}
 	send("+49160", 10, withReport, store.ReportApproved, 6)
 	f.Pass(2 * time.Hour)
-	send("+49151", 10, withReport, store.ReportApproved, 0)        // none came
+	send("+49151", 10, withReport, store.ReportApproved, 0)        // no report came
 	send("+49152", 10, withReport, store.ReportApproved, 5)        // as usual
 	send("+49153", 10, withCode("sealed"), store.ReportFailed, 10) // all failed
 	send("+49154", 90, withCode("sealed"), store.ReportFailed, 9)  // too few reports

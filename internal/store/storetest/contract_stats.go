@@ -177,7 +177,7 @@ func countsAhead(t *testing.T, f *Fixture) {
 	// its hour can't be counted yet
 	waiting := f.Admit(t, f.Intent(5000, func(in *store.Intent) { in.Lease = 100 * time.Hour }))
 	f.Pass(f.Now.Truncate(time.Hour).Add(time.Hour).Sub(f.Now))
-	f.Ended(t, f.Intent(5001), Sent) // with an hour's first instant
+	f.Ended(t, f.Intent(5001), Sent) // logged at the first instant of an hour
 	f.Pass(59 * time.Minute)
 	late := f.Ended(t, f.Intent(5002), Sent)
 	f.Pass(5 * time.Minute) // the hour is over, but a code of the hour has not expired
@@ -186,7 +186,7 @@ func countsAhead(t *testing.T, f *Fixture) {
 	f.Pass(time.Hour)
 	traffic(t, f, 2)
 	asked := statsQueries(begin.Add(-time.Hour), f.Now.Add(time.Hour))
-	Must(f.CountHours(t.Context(), 10*time.Minute, 1000*time.Hour, 1))(t) // the newest hours first
+	Must(f.CountHours(t.Context(), 10*time.Minute, 1000*time.Hour, 1))(t) // counts the newest hour first
 	statsEqualRows(t, f, "partly counted", asked)
 	done := make(chan int)
 	go func() { done <- count(cmp.Or(f.Replica, f.DB), 2) }()

@@ -21,7 +21,6 @@ func Address(n byte) recipient.Hash { return recipient.Hash{0: 0xad, 15: n} }
 
 func to(n byte) func(*store.Intent) { return func(in *store.Intent) { in.Address = Address(n) } }
 
-// suppress adds a suppression by hand.
 func (f *Fixture) suppress(t *testing.T, n byte, lasts time.Duration, changes ...func(*store.Suppression)) store.Suppression {
 	t.Helper()
 	f.Serial++
@@ -318,7 +317,6 @@ func evidenceInAnyOrder(t *testing.T, f *Fixture) {
 	}
 }
 
-// permutations returns the letters of a text in each order.
 func permutations(text string) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		if text == "" {

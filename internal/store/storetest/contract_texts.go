@@ -49,7 +49,6 @@ func (f *Fixture) pausesOne(t *testing.T, prefix string) store.PrefixPause {
 	return f.onePause(t, watching)
 }
 
-// onePause makes the watch pause one prefix.
 func (f *Fixture) onePause(t *testing.T, w store.PrefixWatch) store.PrefixPause {
 	t.Helper()
 	started := f.pausePrefixes(t, w)
@@ -133,7 +132,7 @@ func watchJudgesByClass(t *testing.T, f *Fixture) {
 	Equal(t, "paused", []any{started.Class, started.Sends, started.Approved, started.UsualPercent}, []any{store.StrangerClass, 20, 1, 90})
 	paused(store.StrangerClass)
 
-	f.sendTexts(t, 1, 0, text("+49151", "DE")) // the tenth of a secret key
+	f.sendTexts(t, 1, 0, text("+49151", "DE")) // the tenth message of a secret key
 	f.Pass(10 * time.Minute)
 	started = f.onePause(t, watching)
 	Equal(t, "paused", []any{started.Class, started.Sends, started.UsualPercent}, []any{store.SecretKeyClass, 10, 60})

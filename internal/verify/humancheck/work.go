@@ -23,7 +23,7 @@ const WorkPrefix = "work:"
 
 const WorkChallengeLife = 10 * time.Minute // how long a challenge may be solved
 
-// DefaultCost is Check.Cost of the service, about a second on a cheap phone.
+// DefaultCost is the service's Check.Cost. It takes about a second on a cheap phone.
 const DefaultCost = 100_000
 
 // Check is the human check of an app.

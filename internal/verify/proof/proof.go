@@ -43,7 +43,7 @@ const seedLabel = "proof ed25519"
 // Claims of a proof.
 type Claims struct {
 	ID  string // jti: the verification's ID. A verification has one proof, so a back end can detect a replayed proof by this ID
-	App string // aud
+	App string // the claim aud
 	// RecipientHash is the claim sub: the keyed hash of the address as spelled. Responses to
 	// callers with a secret key contain the same hash.
 	RecipientHash string

@@ -108,7 +108,7 @@ func (redeemer *Redeemer) markRedeemed(ctx context.Context, v store.Verification
 
 func (redeemer *Redeemer) newRedeemed(v store.Verification) (RedeemedVerification, error) {
 	to, err := redeemer.Vault.OpenRecipient(v)
-	if err != nil { // its key left the ring
+	if err != nil { // the key of the recipient is no longer in the ring
 		return RedeemedVerification{}, fault.Unavailable.Wrap(fmt.Errorf("recipient not decrypted: %w", err))
 	}
 	_, test := redeemer.Policy.Get().TestRecipients.Of(redeemer.Vault, v, v.ApprovedAt)

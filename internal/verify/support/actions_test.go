@@ -27,7 +27,7 @@ func TestResetClearsBothGates(t *testing.T) {
 		v := r.SendTo(vtest.Ana).View
 		vtest.Equal(r, "after the reset: ID", v.ID, first.View.ID)
 		vtest.Equal(r, "after the reset: Number", v.Send.Number, 2)
-		r.RefuseTo(vtest.Ana) // from now on the send counts again
+		r.RefuseTo(vtest.Ana) // after the reset, sends count again
 		r.EmptyLimiter()
 		r.WantQuota("after a flush the database knows of one", r.RefuseTo(vtest.Ana).Quota, "[0 4 9]", time.Minute)
 		r.NoError(r.Svc.Administration.ResetQuota(r.Context(), r.Person(), vtest.AuditEntry("quota.reset")))
@@ -133,7 +133,7 @@ func TestCancelAndResendByAnAdministrator(t *testing.T) {
 			return r.Svc.Administration.Resend(r.Context(), v, vtest.BackEnd.IP, vtest.AuditEntry("resend"))
 		}
 		v := r.Verification(r.SendTo(vtest.Ana).View.ID)
-		for _, admitted := range []bool{false, true} { // the gates decide
+		for _, admitted := range []bool{false, true} { // the gates refuse the first resend, and admit the second
 			again, err := resend(v)
 			r.NoError(err)
 			r.Want("admitted", again.Admitted, admitted)

@@ -81,7 +81,7 @@ type Dependencies struct {
 	Events       webhook.Events
 	Mails        MailRenderer
 	Texts        TextRenderer // nil: there are no text messages
-	NotMeURL     string       // begin of the URL in mails where a recipient reports the mail; empty: none
+	NotMeURL     string       // beginning of the URL in mails where a recipient reports the mail; empty: none
 	TestMessages testMessageSender
 	Store        Store
 	Codes        verificationService

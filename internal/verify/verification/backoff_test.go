@@ -26,7 +26,6 @@ import (
 // badReputation is a refusal because of our reputation.
 var badReputation = vtest.FailWith(delivery.Rejected, "rcpt", 550, "5.7.1")
 
-// callers returns requests of each class.
 func callers(r *vtest.Rig) map[store.Class]verification.Request {
 	return map[store.Class]verification.Request{
 		store.SecretKeyClass: vtest.AskFor(vtest.Ana),
@@ -323,7 +322,7 @@ func TestAnHourOfBadReputation(t *testing.T) {
 		}
 		hammer := byBrowser(vtest.Ana)
 		refused := 0
-		for at := range 117 { // steps of half a minute, nearly an hour
+		for at := range 117 { // steps of half a minute, for nearly an hour
 			r.MailServer.Answer(badReputation)
 			hammer.IP = address(1000 + at)
 			a, err := r.Svc.Send(r.Context(), hammer)

@@ -105,7 +105,7 @@ func (s *checkService) check(ctx context.Context, c Caller, id string, v storedV
 
 // Errors of checkResult: ErrKeyOfOtherCode, *FailedCheckLimitError.
 func (s *checkService) checkResult(c Caller, checked store.CheckAnswer) (CheckResult, error) {
-	proofEnds := checked.Verification.ApprovedAt.Truncate(time.Second).Add(proof.Life) // its exp is in whole seconds
+	proofEnds := checked.Verification.ApprovedAt.Truncate(time.Second).Add(proof.Life) // the claim exp is in whole seconds
 	switch {
 	case checked.KeyReused:
 		return CheckResult{}, ErrKeyOfOtherCode

@@ -150,7 +150,7 @@ func (s *sendService) newWork(r *parsedRequest) (*humancheck.Challenge, error) {
 func (s *sendService) askForCheck(ctx context.Context, send claimedSend, current, taken quota.Decision) (*Answer, error) {
 	offer := &humancheck.Offer{By: send.check.By()}
 	switch {
-	case send.Page != nil: // which runs no vendor's script
+	case send.Page != nil: // our page runs no vendor's script
 		offer.By = humancheck.ByWork
 	case send.check.VendorAnswers():
 		offer.SiteKey = send.check.Vendor.SiteKey()

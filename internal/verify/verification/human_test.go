@@ -415,7 +415,7 @@ func TestWhoIsServedUnderAttack(t *testing.T) {
 		check  humancheck.Check
 		off    bool                                                                // no check is in force
 		attack func(r *vtest.Rig, n int, offer verification.Answer) (token string) // the attacker's token; empty: it has none
-		served int                                                                 // number of 60 people
+		served int                                                                 // how many of 60 people are admitted
 	}
 	none := func(*vtest.Rig, int, verification.Answer) string { return "" }
 	work := func(r *vtest.Rig, _ int, a verification.Answer) string { // eight cores solve 125 a second

@@ -33,7 +33,6 @@ func (s slowServer) Send(ctx context.Context, m delivery.Mail) (delivery.Result,
 	return s.MailServer.Send(ctx, m)
 }
 
-// ttl sets how long codes live.
 func ttl(d time.Duration) func(*vtest.Settings) {
 	return func(s *vtest.Settings) {
 		p := s.Purposes["default"]
@@ -169,7 +168,7 @@ func TestWhatWouldGoOutTooLateIsRefused(t *testing.T) {
 		caller      verification.Caller
 		conns       int // of each replica
 		replicas    int
-		every, last time.Duration // between two sends, and of all sends
+		every, last time.Duration // every is the time between two sends, last the duration of all sends
 		oldest      time.Duration
 		apart       bool // each send comes from its own network, and goes to one of four domains
 	}{

@@ -227,7 +227,7 @@ func TestLockedOutStrangersTakeNoPlace(t *testing.T) {
 			r.Guess(vtest.Browser, 5, r.Send(stranger).View.ID)
 		}
 		r.WantLockedOut(stranger)
-		r.Sleep(time.Second) // the wrong codes are counted
+		r.Sleep(time.Second) // meanwhile the wrong codes are counted
 		takes := 0
 		r.Limiter.Intercept(func(_ context.Context, call string, do func() error) error {
 			if call == "Take" {

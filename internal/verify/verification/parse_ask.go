@@ -29,12 +29,12 @@ type parsedRequest struct {
 	addressHash recipient.Hash      // hash of the address as spelled; plan.Recipient may stand for several spellings
 	plan        buckets.Plan        // the request's rules, each with its gate, limit and bucket
 	holder      string              // of a verification that the request opens
-	check       *humancheck.Check   // that a send may be asked for; nil: none
+	check       *humancheck.Check   // the human check that a send may be asked for; nil: none
 	// lowerLimits has, for each policy.Pass, the rules of the plan that have a lower limit for a
 	// send with this pass, with that limit. A send must keep these rules and the plan's own.
 	// lowerLimits[policy.FullPass] is empty.
 	lowerLimits   [policy.FullPass + 1][]quota.Rule
-	checkRequired bool // even if the rules have free places
+	checkRequired bool // a human check is required even if the rules have free places
 }
 
 // Errors of parseRequest: *fault.InvalidError, fault.NotFound, ErrCallerCode, fault.Unavailable.

@@ -15,7 +15,6 @@ import (
 	"sendcode/quota"
 )
 
-// claimCounter counts the claims of keys.
 type claimCounter struct {
 	late
 	claims atomic.Int32

@@ -50,7 +50,7 @@ func (s *checkService) report(ctx context.Context, c Caller, v store.Verificatio
 		return v, fault.Invalid("outcome", "invalid", "An outcome is approved or failed.")
 	}
 	kind := store.VerificationApproved
-	if r == store.ReportFailed { // only after the code's end is it an event
+	if r == store.ReportFailed { // a failure is an event only after the code's end
 		kind = store.VerificationExpired
 	}
 	event, err := s.Events.NewEvent(v, kind)

@@ -113,7 +113,7 @@ func (s *sendService) decide(client, deciding context.Context, r *parsedRequest,
 ) {
 	// Because of the slots, a flood of requests for one recipient delays no other recipient.
 	slot, err := s.recipients.Acquire(client, r.plan.Buckets[quota.Recipient], r.plan.Class.IsStranger())
-	if err != nil { // none in time, or the client hung up
+	if err != nil { // no slot became free in time, or the client hung up
 		return written, nil, fault.Unavailable
 	}
 	defer func() { slot.Release(early == nil && err == nil) }()
@@ -149,7 +149,7 @@ func (s *sendService) decide(client, deciding context.Context, r *parsedRequest,
 type claimedSend struct {
 	*parsedRequest
 	id           uuid.UUID
-	mayBeWritten bool // by an earlier request with the same Idempotency-Key, and so the same ID
+	mayBeWritten bool // an earlier request with the same Idempotency-Key, and so the same ID, may have written the send
 	pass         humanPass
 	claims       [][32]byte // of its Idempotency-Key and its pass
 }

@@ -69,7 +69,7 @@ func TestAppsAreToldHowSendsEnd(t *testing.T) {
 				r.Check(a.View.ID, r.WrongCode(r.Code(0)))
 			}
 			r.Cancel(a.View.ID)
-			r.Sleep(15 * time.Minute) // nor does the send expire
+			r.Sleep(15 * time.Minute) // the send does not expire either
 		}},
 		"approved with the last try": {want: []string{"send.sent", "verification.approved"}, run: func(r *vtest.Rig) {
 			a := r.SendTo(vtest.Ana)

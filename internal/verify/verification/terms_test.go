@@ -16,7 +16,6 @@ import (
 	"sendcode/quota"
 )
 
-// hourly returns a policy of one rule.
 func hourly(name string, limit int, window time.Duration) quota.Policy {
 	return quota.Policy{Name: name, Rules: []quota.Rule{{Name: "only", Scope: quota.Recipient, Limit: limit, Window: window}}}
 }

@@ -14,7 +14,7 @@ import (
 // request gets ErrKeyInProgress at once.
 const (
 	maxWaitingPerKey = 32   // requests of this process that wait for one key
-	maxWaiting       = 1024 // for all keys
+	maxWaiting       = 1024 // requests of this process that wait for any key
 	minClaimInterval = 100 * time.Millisecond
 	maxClaimInterval = time.Second
 )

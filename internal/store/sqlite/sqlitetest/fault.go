@@ -15,9 +15,9 @@ type Fault int
 
 const (
 	None  Fault = iota
-	Down        // no effect, fault.Unavailable
-	Lost        // takes effect, fault.Uncertain
-	Vague       // no effect, fault.Uncertain
+	Down        // the access has no effect, and fails with fault.Unavailable
+	Lost        // the access takes effect, and fails with fault.Uncertain
+	Vague       // the access has no effect, and fails with fault.Uncertain
 )
 
 var (

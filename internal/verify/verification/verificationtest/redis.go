@@ -76,7 +76,7 @@ func (f *FakeRedis) Step(by time.Duration) {
 	f.ahead += by
 }
 
-// call makes a call. All but Peek are writes.
+// Every call but Peek is a write.
 func (f *FakeRedis) call(_ context.Context, name string, do func(gates.Limiter) error) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
