@@ -231,7 +231,7 @@ type Send struct {
 	Reason       string    // machine word: why Failed, Unknown or still Queued
 	Attempt      int       // the current or last attempt; a write of an earlier attempt changes nothing
 	InDoubt      bool      // an earlier attempt has no outcome, so its message may have arrived
-	Counts       bool      // the recipient's rules count it
+	Counts       bool      // the recipient's rules count the send
 	RefundDue    bool      // the limiter hasn't confirmed the refund yet
 	LoggedAt     time.Time // when the row was written
 	DueAt        time.Time // in flight: next attempt, or end of the lease

@@ -36,7 +36,7 @@ func TestParametersOfThePool(t *testing.T) {
 	}
 }
 
-// The documents' figures of connections for each replica are the sizes of the pools.
+// The numbers of connections for each replica in the documents are the sizes of the pools.
 func TestDocumentsKnowTheConnections(t *testing.T) {
 	text := storetest.Must(os.ReadFile("../../../docs/operations.md"))(t)
 	for sentence, want := range map[string]int{

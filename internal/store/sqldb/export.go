@@ -40,7 +40,7 @@ func instants(names ...string) []store.Column {
 	return sqlgen.MapSlice(names, func(name string) store.Column { return store.Column{Name: name, Field: new(time.Time)} })
 }
 
-// ofRefusals leaves out the network.
+// ofRefusals returns the columns of refusals without the network.
 func ofRefusals() []store.Column {
 	return slices.DeleteFunc(new(store.SendOrRefusal).Columns(), func(c store.Column) bool {
 		return c.Flags&store.InsertedByRefusal == 0 || c.Name == "network"

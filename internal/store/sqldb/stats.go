@@ -58,7 +58,8 @@ func (t Tx) unionOfParts(parts []statsPart, hoursSelect, rowsSelect string) (sub
 	return "(" + strings.Join(texts, " UNION ALL ") + ") part", args
 }
 
-// StatsConditions are on time range, app, channel and purpose. Their parameters are added to args.
+// StatsConditions returns the conditions on time range, app, channel and purpose. Their parameters
+// are added to args.
 func StatsConditions(q store.StatsQuery, d dialect, args Args) Conditions {
 	c := Conditions{Args: args}
 	c.Add("s.logged_at >= ? AND s.logged_at < ?", q.From, q.To)
@@ -169,7 +170,7 @@ SELECT s.purpose, '' AS blocked_by, s.reason, 1 AS n FROM sends s%[1]s AND s.sta
 		`SELECT purpose, blocked_by, reason, `+sumColumns("n")+` FROM `+subquery+` GROUP BY 1, 2, 3 ORDER BY 1, 2, 3`, args)
 }
 
-// sumColumns returns a SELECT list.
+// sumColumns returns a SELECT list with the sums of the columns.
 func sumColumns(columns ...string) string {
 	return "CAST(sum(" + strings.Join(columns, ") AS bigint), CAST(sum(") + ") AS bigint)"
 }

@@ -79,7 +79,7 @@ type Row struct {
 	next    int // the index of the next column
 }
 
-// listColumn is a column of a list; of is its type in SQL.
+// listColumn is a column of a list. of is its type in SQL.
 type listColumn struct {
 	name, parameter, of string
 	array               array

@@ -27,8 +27,9 @@ func TestSQLiteMayNotGrow(t *testing.T) {
 // certainly undone.
 func TestSQLiteUndone(t *testing.T) {
 	for code, want := range map[int]bool{
-		13: true, 7: true, 8: true, 14: true, 5: true, 19: true, 787: true, 10 | 3<<8: true, // FULL, NOMEM, READONLY, CANTOPEN, BUSY, CONSTRAINT, its foreign keys, and IOERR_WRITE
-		// IOERR_FSYNC, _DIR_FSYNC, _SHMSIZE, CORRUPT
+		// FULL, NOMEM, READONLY, CANTOPEN, BUSY, CONSTRAINT, its foreign keys, and IOERR_WRITE
+		13: true, 7: true, 8: true, 14: true, 5: true, 19: true, 787: true, 10 | 3<<8: true,
+		// IOERR, IOERR_FSYNC, IOERR_DIR_FSYNC, IOERR_SHMSIZE, CORRUPT
 		10: false, 10 | 4<<8: false, 10 | 5<<8: false, 10 | 19<<8: false, 11: false,
 	} {
 		if commitUndoneCode(code) != want {

@@ -143,9 +143,9 @@ func TestWriteTakesTurns(t *testing.T) {
 	})
 }
 
-// slowly is an engine that takes a while for each deleted send, on the clock of a bubble, and
-// another while after three transactions. It records how many sends each transaction deleted, and
-// the ratio of the writer's free time to the time of the transaction.
+// slowly is an engine that takes the time each for each deleted send, and the time later after
+// three transactions, on the clock of a bubble. It records how many sends each transaction deleted,
+// and the ratio of the writer's free time to the time of the transaction.
 type slowly struct {
 	*DB
 	each, later time.Duration

@@ -60,7 +60,8 @@ func TestCodeDies(t *testing.T) {
 		r.Sleep(10*time.Minute - time.Microsecond)
 		r.Want("a moment before the end", r.Get(a.View.ID).State, "pending")
 		r.Sleep(time.Microsecond)
-		r.Svc.Use(keys.Vault{IndexKey: r.Settings.Vault.IndexKey, Ring: vtest.KeyRing(t, "k2:"+vtest.NewKey)}) // without the old key, no code can be compared
+		// without the old key, no code can be compared
+		r.Svc.Use(keys.Vault{IndexKey: r.Settings.Vault.IndexKey, Ring: vtest.KeyRing(t, "k2:"+vtest.NewKey)})
 		r.WantChecked("after ten minutes", r.Check(a.View.ID, code), "expired false")
 		r.Want("tries left", r.Get(a.View.ID).AttemptsRemaining, verification.MaxAttempts)
 	})
