@@ -67,8 +67,8 @@ func TestFilters(t *testing.T) {
 	}
 }
 
-// A filter that cannot be read gets a problem that names the parameter. The page has the same
-// message.
+// A filter that cannot be read is a problem that names the parameter. The page has the form and the
+// same message.
 func TestUnreadableFilters(t *testing.T) {
 	b := newRig(t).LoggedIn()
 	const cursor = "AQAGTDNEtn_wAAAAAAAAAAAAAAAAAAAAAA"
@@ -115,7 +115,7 @@ func TestUnreadableFilters(t *testing.T) {
 			t.Errorf("%s: %+v, want %s %s", c.query, got, c.field, c.reason)
 		}
 		page := want(t, b.Get("/admin?"+c.query), http.StatusUnprocessableEntity)
-		contains(t, page, "This filter cannot be read", c.field, ` href="/admin">`)
+		contains(t, page, "This filter cannot be read", c.field, ` href="/admin">`, ` action="/admin/filter"`, ` id="filter-problem"`)
 	}
 	for _, path := range []string{"/v1/admin/sends?a=%zz", "/admin?a;b"} {
 		problemOf(t, b.Get(path), server.BadRequest)

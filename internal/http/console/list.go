@@ -21,7 +21,6 @@ import (
 	"sendcode/internal/http/console/auth"
 	"sendcode/internal/http/console/explain"
 	"sendcode/internal/http/console/layout"
-	"sendcode/internal/http/server"
 	"sendcode/internal/store"
 )
 
@@ -86,10 +85,10 @@ type recipientHeader struct {
 func (console *Console) listPage(c echo.Context) error {
 	raw := c.Request().URL.RawQuery
 	q, err := parseQuery(raw, console.Now(), layout.Words(c).Zone())
-	if mistaken, shown := mistakenFilters(c.QueryParams(), err, layout.Words(c)); shown {
+	if mistaken, shown := mistakenFilters(raw, err, layout.Words(c)); shown {
 		v := listView{Page: layout.NewPage(c, "list.title", "sends"), Filter: mistaken, Choices: console.filterSuggestions()}
 		v.Nothing = v.W.Get("problem.invalid.title")
-		return console.layout.Show(c, server.InvalidField.Status, "list", v)
+		return console.layout.Show(c, mistaken.Mistake.StatusOr(http.StatusOK), "list", v)
 	}
 	if err != nil {
 		return err

@@ -82,7 +82,7 @@ func (r *rig) pausedPrefix(prefix string) store.PrefixPause {
 	}
 	r.Clock.Add(10 * time.Minute)
 	started, err := r.db.PausePrefixes(context.Background(),
-		store.PrefixWatch{MinSends: 5, MinApprovedPercent: 10, TTL: time.Millisecond}) // a TTL of 1 ms, because Postgres has its own clock
+		store.PrefixWatch{MinSends: 5, MinApprovedPercent: 10, TTL: time.Microsecond}) // Postgres has its own clock, and the sends are just made
 	r.Must(err)
 	if len(started) != 1 {
 		r.Fatalf("%+v", started)

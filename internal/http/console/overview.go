@@ -24,6 +24,7 @@ import (
 type overviewView struct {
 	layout.Page
 	Statistics
+	Mistake    layout.FilterMistake // if it is set, the page has only the form
 	Last       []layout.FieldOption
 	Only       string      // the filters of the page except the time, in words; empty: none
 	UnderWay   *figureView // sends that are not finished now; nil: not known
@@ -60,14 +61,20 @@ var approvalDimensions = []store.Dimension{store.ByCountry, store.ByCarrier, sto
 
 func (console *Console) overviewPage(c echo.Context) error {
 	w, ctx := layout.Words(c), c.Request().Context()
-	values, by, err := parseDimension(c.Request().URL.RawQuery)
-	if err != nil {
-		return err
-	}
-	v := overviewView{Page: layout.NewPage(c, "overview.title", "overview"), By: by}
+	v := overviewView{Page: layout.NewPage(c, "overview.title", "overview")}
 	long, cancel := statsContext(c)
 	defer cancel()
-	if v.Statistics, v.query, v.values, err = console.stats(long, values.Encode(), w.Zone()); err != nil {
+	raw := c.Request().URL.RawQuery
+	values, by, err := parseDimension(raw)
+	if err == nil {
+		v.By = by
+		v.Statistics, v.query, v.values, err = console.stats(long, values.Encode(), w.Zone())
+	}
+	if mistake, _, ok := layout.FilterMistakeOf(raw, err, w); ok {
+		v.Mistake, v.Last = mistake, timeSpanOptions("24h", w)
+		return console.layout.Show(c, mistake.StatusOr(http.StatusOK), "overview", v)
+	}
+	if err != nil {
 		return err
 	}
 	only := maps.Clone(v.values)
@@ -76,7 +83,7 @@ func (console *Console) overviewPage(c echo.Context) error {
 	if !v.values.Has("from") && !v.values.Has("last") {
 		v.values.Set("last", "24h")
 	}
-	v.Last = layout.FieldOptions(w, "filter.last", "filter.last", v.values.Get("last"), timeSpanChoices...)[1:]
+	v.Last = timeSpanOptions(v.values.Get("last"), w)
 	v.Figures = figureViews(v.Total, v.Before, w)
 	if s := console.Status(ctx); s.Counted {
 		f := figureView{Name: w.Get("overview.under_way"), Value: strconv.Itoa(s.UnderWay.Sends), Status: store.Queued}
@@ -126,6 +133,11 @@ func (console *Console) overviewPage(c echo.Context) error {
 	}
 	v.Storage, v.Partitions = storageTexts(status, w), status.Partitions
 	return console.layout.Show(c, http.StatusOK, "overview", v)
+}
+
+// timeSpanOptions returns the choices of the page's form.
+func timeSpanOptions(chosen string, w texts.Words) []layout.FieldOption {
+	return layout.FieldOptions(w, "filter.last", "filter.last", chosen, timeSpanChoices...)[1:]
 }
 
 // Dimensions returns the ways in which the table of codes can be grouped.

@@ -2,7 +2,6 @@ package console
 
 import (
 	"context"
-	"errors"
 	"net/netip"
 	"net/url"
 	"slices"
@@ -215,29 +214,35 @@ func supportReferenceParameter(to *string) layout.ParseFunc {
 type filterView struct {
 	url.Values
 	w       texts.Words
-	Mistake filterMistake
+	Mistake layout.FilterMistake
 }
 
-// filterMistake describes a wrong value in a field of the form. The zero value means that there is
-// none.
-type filterMistake struct{ Field, Text string }
-
-// mistakenFilters returns the form as it was filled in, with its mistake. It returns false if the
-// mistake is not one of a field that the form shows.
-func mistakenFilters(query url.Values, err error, w texts.Words) (v filterView, ok bool) {
-	bad, invalid := errors.AsType[*fault.InvalidError](err)
-	if !invalid || !slices.ContainsFunc(knownFilters, func(p filterParameter) bool { return p.more && p.name == bad.Field }) {
-		return v, false
+// mistakenFilters returns the form as it was filled in, with its mistake; ok is false if the error
+// is not about a parameter.
+func mistakenFilters(raw string, err error, w texts.Words) (v filterView, ok bool) {
+	mistake, values, ok := layout.FilterMistakeOf(raw, err, w)
+	v = filterView{values, w, mistake}
+	if ok && !v.besideField() {
+		values.Del(mistake.Field) // a choice that does not exist, or a field that the form hides
 	}
-	return filterView{query, w, filterMistake{bad.Field, layout.ParameterProblem(w, bad)}}, true
+	return v, ok
+}
+
+// besideField reports whether the mistake is shown beside its field, which is in the second row.
+// Every other mistake is shown below the form.
+func (v filterView) besideField() bool {
+	return slices.ContainsFunc(knownFilters, func(p filterParameter) bool { return p.more && p.name == v.Mistake.Field })
 }
 
 // MistakeOf returns what is wrong with the field; "": nothing.
-func (v filterView) MistakeOf(field string) string {
-	if v.Mistake.Field != field {
-		return ""
+func (v filterView) MistakeOf(field string) string { return v.Mistake.Of(field) }
+
+// MistakeBelow returns the mistake if it is shown below the form.
+func (v filterView) MistakeBelow() layout.FilterMistake {
+	if v.besideField() {
+		return layout.FilterMistake{}
 	}
-	return v.Mistake.Text
+	return v.Mistake
 }
 
 // Options returns the choices of a field: last, status, outcome or channel.

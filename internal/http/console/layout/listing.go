@@ -78,6 +78,7 @@ type PaginatedRows[F, R any] struct {
 	Older      string // the address of the next page; empty: this page is the last
 	Newer      string // address of the previous page; empty: this is the first page, or the list has no such links
 	Newest     string // the address of the first page; empty: this page is the first
+	Mistake    FilterMistake
 
 	path  string
 	given url.Values
@@ -95,8 +96,27 @@ func (l List[F, R]) PageForRawQuery(ctx context.Context, raw string, f F) (Pagin
 	return l.Page(ctx, f, given)
 }
 
-// Page reads the page that the filter f selects. given has the query parameters from which f was
-// made. The addresses of other pages contain these parameters.
+// PageOrMistake is PageForRawQuery for a page with a form of filters. If a parameter cannot be
+// read, it returns a page without rows that has the mistake, and in its filter the other
+// parameters. So the form is shown as it was filled in.
+func (l List[F, R]) PageOrMistake(c echo.Context, raw string, f F) (PaginatedRows[F, R], error) {
+	first := f
+	p, err := l.PageForRawQuery(c.Request().Context(), raw, f)
+	mistake, values, ok := FilterMistakeOf(raw, err, Words(c))
+	if !ok {
+		return p, err
+	}
+	p = PaginatedRows[F, R]{Filter: first, Mistake: mistake, path: l.Path, given: url.Values{}}
+	for name, parse := range l.Parameters(&p.Filter) {
+		if value := values.Get(name); value != "" && name != mistake.Field && parse(value) == "" {
+			p.given.Set(name, value)
+		}
+	}
+	return p, nil
+}
+
+// Page reads the page that the filter f selects. The parameter given has the query parameters from
+// which f was made. The addresses of other pages contain these parameters.
 func (l List[F, R]) Page(ctx context.Context, f F, given url.Values) (p PaginatedRows[F, R], err error) {
 	p = PaginatedRows[F, R]{Filter: f, path: l.Path, given: given}
 	place := l.Place(&f)
@@ -167,14 +187,18 @@ func FilterText(name, value string, w texts.Words) string {
 	if name == "recipient" {
 		return w.Get("filter.recipient.unknown")
 	}
-	value = FilterValue(name, value, w)
+	return w.Get("list.filter", "name", filterName(name, w), "value", FilterValue(name, value, w))
+}
+
+// filterName returns the name of a parameter in words. For a parameter without words, such as a
+// cursor, it returns the parameter.
+func filterName(name string, w texts.Words) string {
 	for _, kind := range []string{"filter.", "label.", "column.", "facts."} {
 		if w.Has(kind + name) {
-			name = w.Get(kind+name, "zone", w.UTCOffset(time.Now()))
-			break
+			return w.Get(kind+name, "zone", w.UTCOffset(time.Now()))
 		}
 	}
-	return w.Get("list.filter", "name", name, "value", value)
+	return name
 }
 
 // FilterValue returns the value of a filter in words.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"net/http"
+	"net/url"
 	"strconv"
 	"strings"
 
@@ -46,6 +47,43 @@ func ParameterProblem(w texts.Words, bad *fault.InvalidError) string {
 	}
 	values, _ := strings.CutPrefix(bad.Detail, oneOf)
 	return cmp.Or(w.Get("parameter."+kind, "values", strings.TrimSuffix(values, ".")), bad.Detail)
+}
+
+// FilterMistake is what is wrong with a parameter of a page that has a form of filters. The page
+// shows the form as it was filled in, with the mistake. The zero value means that there is none.
+type FilterMistake struct {
+	Field string // the parameter
+	Name  string // the parameter in the reader's language
+	Value string // the parameter's value, for the form
+	Text  string // what is wrong, in the reader's language
+}
+
+// FilterMistakeOf returns the mistake that an error is about, and all values of the raw query; ok
+// is false if the error is not about a parameter.
+func FilterMistakeOf(raw string, err error, w texts.Words) (mistake FilterMistake, values url.Values, ok bool) {
+	bad, ok := errors.AsType[*fault.InvalidError](err)
+	if !ok {
+		return mistake, nil, false
+	}
+	values, _ = url.ParseQuery(raw)
+	mistake = FilterMistake{bad.Field, filterName(bad.Field, w), values.Get(bad.Field), ParameterProblem(w, bad)}
+	return mistake, values, true
+}
+
+// StatusOr returns the status of a page with this mistake. If there is no mistake, it returns other.
+func (m FilterMistake) StatusOr(other int) int {
+	if m.Field == "" {
+		return other
+	}
+	return server.InvalidField.Status
+}
+
+// Of returns what is wrong with a field; "" if nothing is.
+func (m FilterMistake) Of(field string) string {
+	if m.Field != field {
+		return ""
+	}
+	return m.Text
 }
 
 // problemView is a page that says what went wrong.

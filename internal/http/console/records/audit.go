@@ -70,7 +70,7 @@ func (handlers *Handlers) auditPage(c echo.Context) error {
 }
 
 func (handlers *Handlers) showAuditPage(c echo.Context, status int, rawQuery string, refusedForm url.Values, problem string) error {
-	p, err := handlers.auditEntryList().PageForRawQuery(c.Request().Context(), rawQuery, store.AuditFilter{})
+	p, err := handlers.auditEntryList().PageOrMistake(c, rawQuery, store.AuditFilter{})
 	if err != nil {
 		return err
 	}
@@ -88,7 +88,7 @@ func (handlers *Handlers) showAuditPage(c echo.Context, status int, rawQuery str
 	if auth.ActorOf(c).May(auth.ActionAcceptSubscription) {
 		v.Topics = handlers.TopicProviders
 	}
-	return handlers.Layout.Show(c, status, "acts", v)
+	return handlers.Layout.Show(c, p.Mistake.StatusOr(status), "acts", v)
 }
 
 // acceptSubscription lets the next subscription of a provider's topic be confirmed.

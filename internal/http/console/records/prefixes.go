@@ -69,7 +69,7 @@ func (handlers *Handlers) prefixesPage(c echo.Context) error {
 }
 
 func (handlers *Handlers) showPrefixes(c echo.Context, status int, raw string, typed url.Values, problem string) error {
-	p, err := handlers.prefixPauseList().PageForRawQuery(c.Request().Context(), withoutDone(raw), store.PrefixPauseFilter{Active: true})
+	p, err := handlers.prefixPauseList().PageOrMistake(c, withoutDone(raw), store.PrefixPauseFilter{Active: true})
 	if err != nil {
 		return err
 	}
@@ -78,7 +78,7 @@ func (handlers *Handlers) showPrefixes(c echo.Context, status int, raw string, t
 	if problem == "" {
 		v.Outcome = prefixOutcome(c.QueryParam(doneParameter), p.Rows, p.Now, v.W)
 	}
-	return handlers.Layout.Show(c, status, "prefixes", v)
+	return handlers.Layout.Show(c, p.Mistake.StatusOr(status), "prefixes", v)
 }
 
 // prefixOutcome describes whether the numbers of a pause that was lifted get text messages now. id

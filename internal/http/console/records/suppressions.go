@@ -76,7 +76,7 @@ func (handlers *Handlers) suppressionsPage(c echo.Context) error {
 }
 
 func (handlers *Handlers) showSuppressions(c echo.Context, status int, raw string, typed url.Values, problem string) error {
-	p, err := handlers.suppressionList().PageForRawQuery(c.Request().Context(), withoutDone(raw), store.SuppressionFilter{Active: true})
+	p, err := handlers.suppressionList().PageOrMistake(c, withoutDone(raw), store.SuppressionFilter{Active: true})
 	if err != nil {
 		return err
 	}
@@ -87,7 +87,7 @@ func (handlers *Handlers) showSuppressions(c echo.Context, status int, raw strin
 	if p.Filter.Recipient != nil && problem == "" {
 		v.Outcome = suppressionOutcome(c.QueryParam(doneParameter), p.Rows, p.Now, v.W)
 	}
-	return handlers.Layout.Show(c, status, "suppressions", v)
+	return handlers.Layout.Show(c, p.Mistake.StatusOr(status), "suppressions", v)
 }
 
 // doneParameter is the parameter of the address of a list to which an action redirects. Its value

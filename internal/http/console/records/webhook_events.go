@@ -116,7 +116,7 @@ func (handlers *Handlers) postSampleEventForm(c echo.Context, form url.Values) e
 }
 
 func (handlers *Handlers) showWebhookEvents(c echo.Context, status int, posted postedSample) error {
-	p, err := handlers.webhookEventList().PageForRawQuery(c.Request().Context(), c.Request().URL.RawQuery, webhookEventFilter{})
+	p, err := handlers.webhookEventList().PageOrMistake(c, c.Request().URL.RawQuery, webhookEventFilter{})
 	if err != nil {
 		return err
 	}
@@ -129,7 +129,7 @@ func (handlers *Handlers) showWebhookEvents(c echo.Context, status int, posted p
 	for _, name := range webhookEventTypes() {
 		v.Kinds = append(v.Kinds, layout.FieldOption{Value: name, Text: name, Chosen: name == p.Filter.Type})
 	}
-	return handlers.Layout.Show(c, status, "events", v)
+	return handlers.Layout.Show(c, p.Mistake.StatusOr(status), "events", v)
 }
 
 // State returns whether an event arrived.
