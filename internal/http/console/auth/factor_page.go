@@ -27,6 +27,7 @@ type factorView struct {
 	Since      texts.DisplayTime
 	Problem    string
 	Done       string
+	Next       string // the console page that was asked for before a second factor was demanded; may be empty
 
 	Key          string       // the secret that is not yet confirmed
 	Secret       string       // Key in groups of four
@@ -42,7 +43,8 @@ func (a *Auth) factorPage(c echo.Context) error {
 func (a *Auth) showFactorPage(c echo.Context, s session, status int, v factorView) error {
 	ctx, w := c.Request().Context(), layout.Words(c)
 	v.Page, v.Demanded, v.ByProvider = layout.NewPage(c, "factor.title", "factor"), a.DemandFactor, s.Via == viaProvider
-	v.Account = s.Account
+	v.Account, v.Next = s.Account, consolePageOrEmpty(c.FormValue("next"))
+	v.Back = withReturnPage(factorPath, v.Next)
 	f, has, err := a.secondFactorOf(ctx, s.Account)
 	if err != nil {
 		return err

@@ -216,9 +216,26 @@ func TestChangingTheSecondFactor(t *testing.T) {
 func TestSecondFactorIsDemanded(t *testing.T) {
 	r := newRig(t, func(c *Config) { c.DemandFactor = true })
 	b := r.LoggedIn()
-	for _, path := range []string{"/admin", "/admin/accounts", "/admin/sends/x"} {
-		redirects(t, b.Get(path), factorPath)
+	for path, to := range map[string]string{
+		"/admin": factorPath, "/admin/accounts": factorPath + "?next=%2Fadmin%2Faccounts",
+		"/admin?status=failed&app=shop": factorPath + "?next=%2Fadmin%3Fstatus%3Dfailed%26app%3Dshop",
+		"/v1/admin/sends.csv?app=shop":  factorPath + "?next=%2Fadmin%3Fapp%3Dshop",
+	} {
+		redirects(t, b.Get(path, "Accept", "text/html"), to)
 	}
+	// The pages that set up the factor keep the page that was asked for, and lead there at the end.
+	const next, field = "/admin?status=failed", `name="next" value="/admin?status=failed"`
+	contains(t, b.Get(factorPath+"?next=%2Fadmin%3Fstatus%3Dfailed"), field, `name="back" value="/admin/factor?next=%2Fadmin%3Fstatus%3Dfailed"`)
+	lacks(t, b.Get(factorPath+"?next=https://evil.example/"), "evil")
+	contains(t, b.Post(factorPath, url.Values{"do": {"begin"}, "password": {"wrong"}, "next": {next}}), field)
+	begun := b.Post(factorPath, url.Values{"do": {"begin"}, "password": {consoletest.Password}, "next": {next}})
+	contains(t, begun, field)
+	kept := consoletest.Between(t, begun.Body.String(), `name="kept" value="`, `"`)
+	contains(t, b.Post(factorPath, url.Values{"do": {"confirm"}, "kept": {kept}, "code": {"000000"}, "next": {next}}), field)
+	done := r.Phone(consoletest.Between(t, begun.Body.String(), `data-whole="`, `"`))
+	rec := b.Post(factorPath, url.Values{"do": {"confirm"}, "kept": {kept}, "code": {done.Code()}, "next": {next}})
+	contains(t, want(t, rec, http.StatusOK), `<a class="act" href="/admin?status=failed">Continue</a>`)
+	want(t, b.Post(factorPath, url.Values{"do": {"remove"}, "code": {done.Next()}}), http.StatusOK)
 	want(t, b.Get("/v1/admin/sends"), http.StatusUnauthorized)
 	want(t, b.Post("/admin/search", url.Values{"q": {"ana@example.com"}}), http.StatusSeeOther)
 	contains(t, b.Get(factorPath), "requires a second factor from everyone")

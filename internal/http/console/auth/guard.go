@@ -31,7 +31,7 @@ func (a *Auth) requireSession(next echo.HandlerFunc) echo.HandlerFunc {
 		case v.lacks == lacksCode:
 			return c.Redirect(http.StatusSeeOther, loginAddress(c, codePath))
 		case v.lacks == lacksFactor && c.Path() != factorPath:
-			return c.Redirect(http.StatusSeeOther, factorPath)
+			return c.Redirect(http.StatusSeeOther, loginAddress(c, factorPath))
 		}
 		if err := a.attachAndTouchSession(c, v); err != nil {
 			return err
@@ -43,9 +43,11 @@ func (a *Auth) requireSession(next echo.HandlerFunc) echo.HandlerFunc {
 // startPagePath is where a login leads if no page was requested.
 const startPagePath = "/admin"
 
-// loginAddress returns the address login, with a query parameter that has the page to return to.
-// That page is the requested page, the page whose form was posted, with this form, or the list that
-// was exported. A list keeps its filters. For startPagePath, the query parameter is left out.
+// loginAddress returns the address in the argument login, with a query parameter that has the page
+// to return to. The argument is a page of the login, or the page that sets up a second factor. The
+// page to return to is the requested page, the page whose form was posted, with this form, or
+// the list that was exported. A list keeps its filters. For startPagePath, the query parameter is
+// left out.
 func loginAddress(c echo.Context, login string) string {
 	r, u := c.Request(), *c.Request().URL
 	switch {
@@ -64,6 +66,8 @@ func loginAddress(c echo.Context, login string) string {
 			}
 		}
 		u.Path, u.RawQuery = startPagePath, query.Encode()
+	case u.Path == sessionsPath:
+		u.Path = factorPath // the page that has this form
 	case r.Method == http.MethodPost && !inMenu(u.Path):
 		page, form := path.Split(u.Path)
 		u.Path = path.Clean(page)

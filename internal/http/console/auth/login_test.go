@@ -28,8 +28,9 @@ func TestWithoutSession(t *testing.T) {
 	for _, path := range []string{"/admin/search", "/admin/logout"} {
 		redirects(t, b.Post(path, url.Values{}), "/admin/login")
 	}
-	// A change of language leads back to the login page, which keeps the page to return to, even
-	// after a wrong password.
+	redirects(t, b.Post(sessionsPath, url.Values{}), "/admin/login?next=%2Fadmin%2Ffactor")
+	// A change of language leads back to the login page, which still knows the page to return to,
+	// even after a wrong password.
 	const back = `name="back" value="/admin/login?next=%2Fadmin%3Fstatus%3Drefused"`
 	contains(t, b.Get("/admin/login?next=%2Fadmin%3Fstatus%3Drefused"), back)
 	contains(t, b.Post("/admin/login", url.Values{"password": {"wrong"}, "next": {"/admin?status=refused"}}), back)
