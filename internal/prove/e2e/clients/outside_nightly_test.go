@@ -113,14 +113,18 @@ func TestTimesTellNothing(t *testing.T) {
 		}
 		t.Logf("%s: medians of %v", what, medians)
 	}
+	// The sends are for known people, because strangers without a client_ip have 1,000 sends an hour.
+	send := func(to string) apptest.Answer {
+		return s.Do(0, http.MethodPost, "/v1/verifications", fmt.Sprintf(`{"channel":"email","to":%q,"locale":"en","trust":"known"}`, to))
+	}
 	for n := range 500 {
-		s.Is("a first send", s.Ask(0, fmt.Sprintf("true%d@example.com", n)), http.StatusAccepted)
+		s.Is("a first send", send(fmt.Sprintf("true%d@example.com", n)), http.StatusAccepted)
 	}
 	compare("a send to a new or a known recipient", http.StatusAccepted, func(n int, known bool) apptest.Answer {
 		if known {
 			n %= 500
 		}
-		return s.Ask(0, fmt.Sprintf("%t%d@example.com", known, n))
+		return send(fmt.Sprintf("%t%d@example.com", known, n))
 	})
 	unknown := []byte(others.ID)
 	for i, c := range unknown[2:] { // these have the same length and form
