@@ -81,8 +81,9 @@ func (r *rig) pausedPrefix(prefix string) store.PrefixPause {
 		r.sent(fmt.Sprintf("p%d%s@example.com", n, r.class), texted(prefix))
 	}
 	r.Clock.Add(10 * time.Minute)
+	// The time to live is short because Postgres has its own clock, which the test cannot move.
 	started, err := r.db.PausePrefixes(context.Background(),
-		store.PrefixWatch{MinSends: 5, MinApprovedPercent: 10, TTL: time.Microsecond}) // Postgres has its own clock, and the sends are just made
+		store.PrefixWatch{MinSends: 5, MinApprovedPercent: 10, TTL: time.Microsecond})
 	r.Must(err)
 	if len(started) != 1 {
 		r.Fatalf("%+v", started)

@@ -285,7 +285,8 @@ func TestCancelEndsACode(t *testing.T) {
 			vtest.Equal(r, "canceled: State", v.State, "canceled")
 		}
 		r.FailStore(sqlitetest.Down, "Cancel")
-		r.WantError(vtest.Err(r.Svc.Cancel(r.Context(), vtest.BackEnd, a.View.ID)), fault.Unavailable) // a standby may lack the cancellation
+		// a standby may lack the cancellation
+		r.WantError(vtest.Err(r.Svc.Cancel(r.Context(), vtest.BackEnd, a.View.ID)), fault.Unavailable)
 		r.MendStore()
 		r.WantChecked("the right code", r.Check(a.View.ID, code), "canceled false")
 		r.Want("tries left", r.Get(a.View.ID).AttemptsRemaining, verification.MaxAttempts)

@@ -70,7 +70,8 @@ func FilterMistakeOf(raw string, err error, w texts.Words) (mistake FilterMistak
 	return mistake, values, true
 }
 
-// StatusOr returns the status of a page with this mistake. If there is no mistake, it returns other.
+// StatusOr returns the status of a page with this mistake. If there is no mistake, it returns the
+// status in the argument.
 func (m FilterMistake) StatusOr(other int) int {
 	if m.Field == "" {
 		return other
