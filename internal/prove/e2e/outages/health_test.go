@@ -275,7 +275,7 @@ func (f failure) isTold(s *apptest.Stack, disk *servertest.Disk, channel string)
 			to = fmt.Sprintf("+49151123%05d", n)
 		}
 		n++
-		answer := s.Post("/v1/verifications", fmt.Sprintf(`{"channel":%q,"to":%q}`, channel, to))
+		answer := s.Post("/v1/verifications", fmt.Sprintf(`{"channel":%q,"to":%q,"trust":"known"}`, channel, to))
 		met := answer.StatusCode == http.StatusServiceUnavailable && f.send == "503"
 		seen = fmt.Sprint("requests: ", answer.StatusCode)
 		if ids = append(ids, answer.ID); answer.StatusCode == http.StatusAccepted {
