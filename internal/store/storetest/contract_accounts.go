@@ -224,8 +224,8 @@ func secondFactors(t *testing.T, f *Fixture) {
 	yes(f.AddSecondFactor(t.Context(), store.SecondFactor{Account: "li", Sealed: []byte("li's"), Step: 1}, f.Act()))
 	Equal(t, "found", Must(f.Replica.SecondFactor(t.Context(), "mei"))(t), mei)
 
-	// A time step can be taken once. Earlier steps, and steps of another secret, cannot be taken
-	// then.
+	// A time step can be taken once. After it, no earlier step can be taken, and no step of another
+	// secret.
 	no(f.TakeTOTPStep(t.Context(), "mei", 41, mei.Sealed, mei.Sealed))
 	no(f.TakeTOTPStep(t.Context(), "mei", 42, []byte("another"), mei.Sealed))
 	yes(f.TakeTOTPStep(t.Context(), "mei", 42, mei.Sealed, []byte("sealed anew")))
