@@ -388,8 +388,8 @@ func (r *Rig) NoSecretLogged() {
 	}
 }
 
-// FailStore makes these methods of the database fail. Without arguments, all methods fail with
-// which the gates, the outbox and redemptions write.
+// FailStore makes these methods of the database fail. Without arguments, all methods
+// fail that write for the gates, the outbox and redemptions.
 func (r *Rig) FailStore(how sqlitetest.Fault, methods ...string) {
 	if len(methods) == 0 {
 		methods = []string{"Begin", "Redeem", "Refused", "RenewLeases", "Finish", "Postpone", "TakeOver", "LeaseDueRefunds"}
