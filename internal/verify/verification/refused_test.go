@@ -18,7 +18,7 @@ import (
 
 // One address above its limit asks for codes for as many strangers as it can. The refusals do not
 // fill the database, every request is counted, and support finds the first requests.
-// TestRefusalsAreBoundedAndCounted bounds the memory.
+// TestRefusalsAreBoundedAndCounted tests the bound of the memory.
 // TestRefusalRowsOfWiderRuleAreBounded tests the rows.
 func TestStrangersDoNotFillTheDatabase(t *testing.T) {
 	const strangers = 2000

@@ -137,9 +137,9 @@ func (c countedSend) codeLength() int {
 	return length
 }
 
-// A code with less life left than minResendLifeCap and life/minResendLifeDivisor is not sent again:
-// a resend opens a new verification, because the old code would expire soon after the message
-// arrives.
+// A code with less life left than the lesser of minResendLifeCap and life/minResendLifeDivisor is
+// not sent again: a resend opens a new verification, because the old code would expire soon after
+// the message arrives.
 const (
 	minResendLifeCap     = 120 * time.Second
 	minResendLifeDivisor = 5
