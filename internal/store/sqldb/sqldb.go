@@ -45,7 +45,7 @@ type DB struct {
 // CommitTiming is about the commit of the last send.
 type CommitTiming struct {
 	At   time.Time     // on this process's clock
-	Took time.Duration // of the round trip that wrote and committed
+	Took time.Duration // the length of the round trip that wrote and committed
 }
 
 // Store returns db, which is the same type for both databases.
