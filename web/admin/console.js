@@ -156,33 +156,52 @@ const focusForm = () => {
 focusForm();
 addEventListener("load", focusForm);
 
-// A choice by a pointer applies at once. By the keyboard each arrow is a choice, so it applies with
-// Enter, or when the field is left. The focus comes back. Empty fields are left out of the address.
+// A choice applies at once if a pointer, a screen reader or Enter in the open list made it. By the
+// keyboard each arrow in the closed list is a choice, so it applies with Enter, or when the field is
+// left. The focus comes back. Empty fields are left out of the address.
 const focused = "sendcode.focus";
-document.querySelector(`main form [name="${sessionStorage.getItem(focused)}"]`)?.focus();
-sessionStorage.removeItem(focused);
+const back = window.sessionStorage?.getItem(focused);
+if (back) document.querySelector(back)?.focus();
+window.sessionStorage?.removeItem(focused);
+let last = {}; // the newest event of a key or a pointer
+for (const type of ["keydown", "pointerdown", "mousedown"]) document.addEventListener(type, (event) => { last = event; }, true);
+const isChoice = (field) => field.matches("form.filter > select, form.filter > label > select");
+const movesChoice = ({ type, key }) => type === "keydown" && !["Tab", "Enter", "Shift", "Control", "Alt", "Meta"].includes(key);
+const isOpen = (choice) => CSS.supports("selector(:open)") && choice.matches(":open"); // Firefox closes it after the event
+
+// again returns a selector of the field, or of the form's link or summary, on the next page.
+function again(element) {
+  if (element?.name) return `main form [name="${element.name}"]`;
+  return element?.matches("form.filter :is(a, summary)") ? `form.filter ${element.localName}` : "";
+}
+
 for (const form of document.querySelectorAll("form.filter")) {
-  let last = "", changed = false;
-  const isChoice = (field) => field?.matches("form.filter > select, form.filter > label > select");
-  const apply = (next) => {
-    if (next?.name) sessionStorage.setItem(focused, next.name);
+  let changed = false;
+  const apply = (next, left) => {
+    changed = false;
+    window.sessionStorage?.setItem(focused, again(next) || again(left));
     form.requestSubmit();
   };
-  form.addEventListener("pointerdown", () => { last = "pointer"; });
   form.addEventListener("keydown", (event) => {
-    last = event.key;
     if (event.key !== "Enter" || !changed || !isChoice(event.target)) return;
     event.preventDefault();
     apply(event.target);
   });
-  form.addEventListener("change", (event) => {
-    if (!isChoice(event.target)) return;
+  form.addEventListener("change", ({ target }) => {
+    if (!isChoice(target)) return;
     changed = true;
-    if (last === "pointer" || last === "Enter") apply(event.target);
+    if (last.target !== target || !movesChoice(last) || isOpen(target)) apply(target);
+  });
+  // Chromium shows no keys to the page while the list is open, and then makes a click of the choice.
+  form.addEventListener("click", ({ target, detail }) => {
+    if (changed && detail === 0 && isChoice(target)) apply(target);
   });
   form.addEventListener("focusout", ({ target, relatedTarget }) => {
-    if (changed && isChoice(target) && relatedTarget && !relatedTarget.matches("a, button")) apply(relatedTarget);
+    if (!changed || !isChoice(target) || document.activeElement === target) return; // then the window lost the focus
+    if (last.key === "Tab") apply(relatedTarget, target);
+    else if (!(relatedTarget ?? last.target).closest?.("a, button")) apply(relatedTarget); // Safari gives links no focus
   });
+  form.addEventListener("reset", () => { changed = false; });
   form.addEventListener("formdata", (event) => {
     for (const [name, value] of [...event.formData]) if (value === "") event.formData.delete(name);
   });

@@ -30,7 +30,7 @@ func TestInABrowser(t *testing.T) {
 	inWindows(t, map[string]func(*testing.T, chromium){
 		"fits": mainPagesFit, "resets": resetsAQuota,
 		"list": worksTheList, "ticks": followsTheList, "provider": logsInByTheProvider,
-		"week": worksAWeekByKeyboard, "controls": controlsSayWhatThePageDoes,
+		"week": worksAWeekByKeyboard, "controls": controlsSayWhatThePageDoes, "choices": choicesInAnOpenList,
 	})
 }
 

@@ -112,13 +112,20 @@ func press(key string) step {
 	return chromedp.Steps(browsertest.Command(input.DispatchKeyEvent, down), browsertest.Command(input.DispatchKeyEvent, up))
 }
 
+// middle returns the middle of an element, in pixels of the window.
+func (w *window) middle(selector string) (x, y float64) {
+	w.Helper()
+	_, err := fmt.Sscan(w.eval(`(({ x, y, width, height }) => (x + width / 2) + " " + (y + height / 2))(
+		document.querySelector("`+selector+`").getBoundingClientRect())`), &x, &y)
+	w.Must(err)
+	return x, y
+}
+
 // pointAt moves the pointer to the middle of an element.
 func (w *window) pointAt(selector string) {
 	w.Helper()
-	at := input.DispatchMouseEventParams{Type: input.DispatchMouseEventTypeMouseMoved}
-	_, err := fmt.Sscan(w.eval(`(({ x, y, width, height }) => (x + width / 2) + " " + (y + height / 2))(
-		document.querySelector("`+selector+`").getBoundingClientRect())`), &at.X, &at.Y)
-	w.Must(err)
+	x, y := w.middle(selector)
+	at := input.DispatchMouseEventParams{Type: input.DispatchMouseEventTypeMouseMoved, X: x, Y: y}
 	w.do(browsertest.Command(input.DispatchMouseEvent, at))
 }
 

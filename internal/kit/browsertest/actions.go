@@ -1,6 +1,15 @@
 package browsertest
 
-// These keys of WebDriver have no character (https://www.w3.org/TR/webdriver2/#keyboard-actions).
+// These are keys for [Tab.Keys]. Their values are those of WebDriver
+// (https://www.w3.org/TR/webdriver2/#keyboard-actions).
+const (
+	PageDown  = "\uE00F"
+	End       = "\uE010"
+	Home      = "\uE011"
+	ArrowDown = "\uE015"
+)
+
+// These keys of WebDriver have no character.
 var namedKeys = map[rune]string{'\r': "\uE007", '\t': "\uE004"}
 
 // keyActions returns the actions that press a key for each rune.

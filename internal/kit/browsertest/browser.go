@@ -70,7 +70,7 @@ func (t *Tab) Eval(expression string, result any) error {
 	return json.Unmarshal([]byte(text), result)
 }
 
-// Keys presses a key for each rune, in the element that has the focus. "\r" is Enter.
+// Keys presses a key for each rune, in the element that has the focus. "\r" is Enter, "\t" is Tab.
 func (t *Tab) Keys(text string) error { return t.driver.keys(text) }
 
 // Show changes the size and the colours of the tab. In Firefox and WebKit the colours are fixed

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"os"
+	"strings"
 	"testing"
 	"testing/fstest"
 
@@ -12,6 +13,7 @@ import (
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
 
 	"sendcode/internal/kit/servertest"
 )
@@ -88,7 +90,12 @@ func (c chromiumTab) eval(expression string) (string, error) {
 	return chromedp.Run(c.ctx, chromedp.Evaluate[string](expression, chromedp.EvalAwaitPromise))
 }
 
-func (c chromiumTab) keys(text string) error { return c.do(chromedp.KeyEvent(text)) }
+// chromiumKeys replaces the keys of WebDriver by those of chromedp.
+var chromiumKeys = strings.NewReplacer(PageDown, kb.PageDown, End, kb.End, Home, kb.Home, ArrowDown, kb.ArrowDown)
+
+func (c chromiumTab) keys(text string) error {
+	return c.do(chromedp.KeyEvent(chromiumKeys.Replace(text)))
+}
 
 func (c chromiumTab) show(look Look) error { return c.do(look.Apply()) }
 
