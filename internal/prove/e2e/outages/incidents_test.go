@@ -4,7 +4,6 @@ package outages
 
 import (
 	"fmt"
-	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -42,7 +41,8 @@ func (i *incidents) mean(histogram string) float64 {
 	i.Helper()
 	sum, count := i.metric(histogram+"_sum"), i.metric(histogram+"_count")
 	for n := range 5 {
-		i.Is("a send", i.Ask(0, fmt.Sprintf("mean%d.%v@example.com", n, count)), http.StatusAccepted)
+		// A request may get a 503, because each call is late.
+		i.Ask(0, fmt.Sprintf("mean%d.%v@example.com", n, count))
 	}
 	return (i.metric(histogram+"_sum") - sum) / (i.metric(histogram+"_count") - count)
 }
@@ -103,7 +103,9 @@ func TestIncidents(t *testing.T) {
 			s := apptest.OnRealParts(t)
 			c.begin(s)
 			s.Start(1)
-			s.Ask(0, apptest.Ana)
+			// The send is for a known person, because the metrics count what a server answers about
+			// strangers' recipients apart.
+			s.Post("/v1/verifications", `{"channel":"email","to":"`+apptest.Ana+`","trust":"known"}`)
 			s.Await("what the alert looks at", func() bool { return c.alert(&incidents{s}) })
 			s.Await("the line", func() bool {
 				return slices.ContainsFunc(strings.Split(s.Printed.String(), "\n"), func(line string) bool {

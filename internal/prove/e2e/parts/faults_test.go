@@ -202,7 +202,7 @@ func (p *proof) reload(context.Context) {
 	for _, r := range p.replicas {
 		apptest.Must(p.T, r.Cmd.Process.Signal(syscall.SIGHUP))
 		p.Await("other policies to be in force", func() bool {
-			a, err := p.At(r.Base, http.MethodPost, "/v1/quota", `{"channel":"email","to":"nobody@example.com"}`)
+			a, err := p.At(r.Base, http.MethodPost, "/v1/quota", `{"channel":"email","to":"nobody@example.com"`+known+`}`)
 			return err == nil && len(a.Quota.Rules) == 2 && a.Quota.Rules[1].Limit == p.limit()
 		})
 	}
