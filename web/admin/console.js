@@ -5,11 +5,15 @@
 // script can find out the browser's zone, which changes on a journey. The cookie takes effect on the
 // next page.
 const own = Intl.DateTimeFormat().resolvedOptions().timeZone;
-const secure = location.protocol === "https:" ? "; secure" : "";
-if (own) document.cookie = `sendcode_browser_zone=${encodeURIComponent(own)}; path=/admin; max-age=31536000; samesite=lax${secure}`;
+if (own) remember("sendcode_browser_zone", encodeURIComponent(own), 31536000);
 for (const button of document.querySelectorAll("button[data-local]")) {
   button.value = own;
   button.hidden = !own || own === "UTC";
+}
+
+function remember(name, value, seconds) {
+  const secure = location.protocol === "https:" ? "; secure" : "";
+  document.cookie = `${name}=${value}; path=/admin; max-age=${seconds}; samesite=lax${secure}`;
 }
 
 // The day of a time is left out if it is today or, in a story (data-days), if it is the day of the
@@ -75,9 +79,8 @@ document.addEventListener("keydown", (event) => {
 });
 
 // j and k move through the rows' links, and Enter then opens a link. / moves to the search, or from a
-// send's page to the list, and ? shows the keys. The other keys press what has them as data-key. On a
-// keyboard for other letters, the same keys do the same. The list of keys has a switch, for readers
-// whose speech or other tools type.
+// send's page to the list, and ? shows the keys. The other keys press what has them as data-key. The
+// list of keys has a switch, for readers whose speech or other tools type.
 function move(step) {
   const rows = [...document.querySelectorAll("a[data-row]")];
   const here = rows.indexOf(document.activeElement);
@@ -101,29 +104,53 @@ function press(key) {
   return Boolean(element);
 }
 
-const keysOff = "sendcode.keys.off";
-const keysAreOn = document.querySelector("#keys-on");
-const showKeys = () => { keysAreOn.checked = localStorage.getItem(keysOff) === null; };
+// The switch is kept in a cookie, because a browser that logs in here takes cookies, but may have no
+// storage. Some browsers keep such a cookie only for a week, so each page writes it again.
+const keysAreOff = () => /(^|; )sendcode_keys=off(;|$)/.test(document.cookie);
+const keepKeysOff = (off) => remember("sendcode_keys", "off", off ? 31536000 : 0);
+const keys = document.querySelector("#keys"), keysAreOn = document.querySelector("#keys-on");
+if (keysAreOff()) keepKeysOff(true);
 if (keysAreOn) {
-  showKeys();
-  for (const event of ["storage", "pageshow"]) addEventListener(event, showKeys); // another tab has the same switch
+  const show = () => {
+    keysAreOn.checked = !keysAreOff();
+    document.documentElement.toggleAttribute("data-keys-off", keysAreOff());
+  };
+  show();
+  for (const event of ["focus", "pageshow"]) addEventListener(event, show); // another tab has the same switch
   keysAreOn.addEventListener("change", () => {
-    if (keysAreOn.checked) localStorage.removeItem(keysOff);
-    else localStorage.setItem(keysOff, "");
+    keepKeysOff(!keysAreOn.checked);
+    show();
   });
 }
 
+// commandOf returns the character of a key. A letter that is not Latin stands for the one at its
+// place on an English keyboard. A letter with Shift is no command, and CapsLock changes nothing.
+function commandOf(event) {
+  const character = (event.key ?? "").normalize("NFKC"); // an input method may make it as wide as a Chinese one
+  if (!/^\p{L}$/u.test(character)) return character;
+  if (event.shiftKey || event.getModifierState("AltGraph")) return "";
+  if (/^\p{Script=Latin}$/u.test(character)) return character.toLowerCase();
+  return event.code.startsWith("Key") ? event.code.slice(3).toLowerCase() : "";
+}
+
+// showKeys moves the focus to the switch, so that a screen reader tells of the list. When the list
+// is hidden, the browser moves the focus back.
+function showKeys() {
+  if (keys?.togglePopover()) keysAreOn.focus();
+}
+
 document.addEventListener("keydown", (event) => {
-  if (localStorage.getItem(keysOff) !== null) return;
+  if (keysAreOff() || event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return;
+  const command = commandOf(event);
   const typing = event.target.closest?.("input, select, textarea, [contenteditable]");
-  if (typing || event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return;
-  const latin = /^[a-z]$/i.test(event.key) || !event.code.startsWith("Key");
-  switch (latin ? event.key : event.code.slice(3).toLowerCase()) {
+  if (typing && !(command === "?" && typing === keysAreOn)) return;
+  if (event.repeat && command !== "j" && command !== "k") return;
+  switch (command) {
     case "j": move(1); break;
     case "k": move(-1); break;
     case "/": if (!search() && !press("/")) return; break;
-    case "?": document.querySelector("#keys")?.togglePopover(); break;
-    default: if (!press(latin ? event.key : event.code.slice(3).toLowerCase())) return;
+    case "?": showKeys(); break;
+    default: if (!press(command)) return;
   }
   event.preventDefault();
 });

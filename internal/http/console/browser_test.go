@@ -31,6 +31,7 @@ func TestInABrowser(t *testing.T) {
 		"fits": mainPagesFit, "resets": resetsAQuota,
 		"list": worksTheList, "ticks": followsTheList, "provider": logsInByTheProvider,
 		"week": worksAWeekByKeyboard, "controls": controlsSayWhatThePageDoes, "choices": choicesInAnOpenList,
+		"keys": turnsTheKeysOff,
 	})
 }
 

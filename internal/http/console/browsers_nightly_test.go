@@ -30,10 +30,13 @@ func TestConsoleInFirefox(t *testing.T) {
 	browser := browsertest.Firefox(t)
 	t.Run("tasks", func(t *testing.T) { tasksOfSupport(t, browser) })
 	t.Run("controls", func(t *testing.T) { controlsAfterBack(t, browser) })
-	t.Run("choices", func(t *testing.T) {
+	t.Run("choices and keys", func(t *testing.T) {
 		r := newRig(t)
 		r.sent("ana@example.com")
-		choicesApply(inTab(r, browser, browsertest.Look{Width: 1280, Height: 800}))
+		p, site := inTab(r, browser, browsertest.Look{Width: 1280, Height: 800})
+		choicesApply(p, site)
+		p.Go(site + "/admin")
+		keysOfAnyLayout(p)
 	})
 	for _, look := range []browsertest.Look{{Width: 320, Height: 800, Dark: true}, {Width: 1280, Height: 800}} {
 		t.Run(fmt.Sprint("fits ", look.Width), func(t *testing.T) { everyPageFitsAt(t, browser, look, engine) })
