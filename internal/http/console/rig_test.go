@@ -45,6 +45,8 @@ type rig struct {
 	db      *sqldb.DB
 	ids     uint64
 
+	postgresURL string // of the database; empty on SQLite
+
 	ownCode []byte      // sealed code of new sends whose codes the app makes and checks; nil: the service does
 	class   store.Class // of the callers that request new sends
 }
@@ -65,7 +67,7 @@ func onPostgres(t *testing.T, changes ...func(*Config)) *rig {
 	db, err := postgres.Open(t.Context(), url, "")
 	servertest.OK(t, err)
 	t.Cleanup(func() { _ = db.Close() })
-	r := &rig{Rig: consoletest.NewRig(t), db: &db.DB}
+	r := &rig{Rig: consoletest.NewRig(t), db: &db.DB, postgresURL: url}
 	r.Clock.Add(time.Since(r.Clock.Now()))
 	r.Svc = r.ReplicaOn(r.db, r.MailServer, nil)
 	r.serve(append([]func(*Config){func(c *Config) { c.DB = r.db }}, changes...)...)
