@@ -44,6 +44,33 @@ func TestOtherSitesCannotPost(t *testing.T) {
 		append(asProgram, "Authorization", "Bearer "+consoletest.Token)...), http.StatusCreated)
 }
 
+// Over http a browser sends Origin alone, and a proxy may have changed the host with which it is
+// compared. The answer says so, in the reader's language, for the login and for each other form.
+func TestFormsOverHTTP(t *testing.T) {
+	r := newRig(t)
+	b := r.LoggedIn()
+	overHTTP := []string{"Sec-Fetch-Site", "", "Origin", "http://codes.internal", "Accept", "text/html"}
+	for name := range routes {
+		path, posted := strings.CutPrefix(name, "POST /admin/")
+		if !posted || path == "oidc/start" { // the rig has no provider
+			continue
+		}
+		for language, words := range map[string][]string{
+			"en": {"<h1>Open the console with https</h1>", `href="/admin"`}, "zh-CN": {"<h1>请用 https 打开控制台</h1>", "https://"},
+		} {
+			got := b.Post("/admin/"+strings.ReplaceAll(path, ":id", r.id().String()), url.Values{}, append(overHTTP, "Accept-Language", language)...)
+			contains(t, want(t, got, http.StatusForbidden), words...)
+		}
+	}
+	for _, header := range [][]string{
+		{"Sec-Fetch-Site", "cross-site", "Origin", "http://console.example"}, {"Sec-Fetch-Site", "", "Origin", "https://evil.example"},
+	} {
+		got := want(t, b.Post("/admin/login", url.Values{}, append(header, "Accept-Language", "zh")...), http.StatusForbidden)
+		contains(t, got, "未执行：请求来自其他网站")
+		lacks(t, got, "https://")
+	}
+}
+
 func TestOnlyAssetsAreServed(t *testing.T) {
 	b := newRig(t).Browser()
 	want(t, b.Get("/admin/static/admin.css"), http.StatusOK)

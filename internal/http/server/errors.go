@@ -43,6 +43,10 @@ var errorTable = []func(error) *Problem{
 		return unavailableProblem("More requests came than can be served in time.", e.RetryAfter)
 	}),
 	mapErrorValue(fault.NotFound, Problem{Kind: NotFound}),
+	mapErrorValue(ErrOtherOrigin, Problem{
+		Kind: Forbidden, Detail: "The request came from another site, or does not say from which. " +
+			"If you sent it from our own page, open the page by https://.",
+	}),
 	func(err error) *Problem {
 		if !errors.Is(err, fault.Unavailable) && !errors.Is(err, quota.ErrUnavailable) &&
 			!errors.Is(err, context.Canceled) {

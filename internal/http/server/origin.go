@@ -1,6 +1,7 @@
 package server
 
 import (
+	"errors"
 	"net/http"
 
 	"github.com/labstack/echo/v4"
@@ -8,10 +9,14 @@ import (
 
 var crossOriginProtection = http.NewCrossOriginProtection()
 
-// RequireSameOrigin is middleware for requests that may change something. It answers 403 if another
-// site made the browser send the request, or if the request has neither Origin nor Sec-Fetch-Site.
-// Browsers send Origin with every post, and since 2023 also Sec-Fetch-Site. A request with a bearer
-// token needs no such header, since no other site can make a browser add the token.
+// ErrOtherOrigin is the error for a request that another site may have made the browser send.
+var ErrOtherOrigin = errors.New("server: the request came from another site, or does not say from which")
+
+// RequireSameOrigin is middleware for requests that may change something. It returns
+// ErrOtherOrigin, which is a 403, if another site made the browser send the request, or if the
+// request has neither Origin nor Sec-Fetch-Site. Browsers send Origin with every post, and since
+// 2023 also Sec-Fetch-Site. A request with a bearer token needs no such header, since no other site
+// can make a browser add the token.
 func RequireSameOrigin(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		r := c.Request()
@@ -19,8 +24,7 @@ func RequireSameOrigin(next echo.HandlerFunc) echo.HandlerFunc {
 		_, program := BearerToken(c)
 		silent := r.Header.Get("Sec-Fetch-Site") == "" && r.Header.Get(echo.HeaderOrigin) == ""
 		if crossOriginProtection.Check(r) != nil || silent && !reads && !program {
-			return &Problem{Kind: Forbidden, Detail: "The request came from another site, or does not say from which. " +
-				"If you sent it from our own page, open the page by https://."}
+			return ErrOtherOrigin
 		}
 		return next(c)
 	}

@@ -101,8 +101,18 @@ var problemPages = map[server.ProblemKind]string{
 	server.Unavailable: "unavailable",
 }
 
-// showErrorsAsPages shows a page of the console if a parameter is invalid, a row is unknown or the
-// database failed. The server answers other errors.
+// otherOrigin returns the part of the keys for a request that may have come from another site. Over
+// http, browsers send Sec-Fetch-Site only to their own machine. Then they send Origin alone, which
+// differs from the host if a proxy changes the host.
+func otherOrigin(r *http.Request) string {
+	if r.Header.Get("Sec-Fetch-Site") == "" && !strings.HasPrefix(r.Header.Get(echo.HeaderOrigin), "https:") {
+		return "https"
+	}
+	return "site"
+}
+
+// showErrorsAsPages shows a page of the console if a parameter is invalid, a row is unknown, the
+// database failed or the request may have come from another site. The server answers other errors.
 func (l *Layout) showErrorsAsPages(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		err := next(c)
@@ -111,6 +121,9 @@ func (l *Layout) showErrorsAsPages(next echo.HandlerFunc) echo.HandlerFunc {
 		}
 		p := server.ProblemOf(err)
 		name, shown := problemPages[p.Kind]
+		if errors.Is(err, server.ErrOtherOrigin) {
+			name, shown = otherOrigin(c.Request()), true
+		}
 		if !shown {
 			return err
 		}
