@@ -8,7 +8,7 @@ import { second } from './time.js';
 export class Cards {
   #said = '';
   unsent; // the form that was submitted without a connection, until a field is changed
-  #resent; // it is being submitted once more, not by the person
+  #resent; // whether the form is being submitted again by this script, not by the person
   #back; // the connection is back, and no request has failed since then
   #line = ''; // the notice of the connection
   #lost = 0; // when the browser last said that there is none
@@ -19,7 +19,7 @@ export class Cards {
   code; // the CodeField (code.js), when it is loaded
   countdown; // the Countdown (countdown.js), when it is loaded
   swap; // the Swap, once it is loaded
-  broken = false; // they did not come, twice
+  broken = false; // their modules failed to load twice
 
   // act sends the request of a form. It resolves to a function that shows the answer, to undefined
   // if no answer came, and to false if the answer is no longer awaited. inquiry (inquiry.js) makes

@@ -24,7 +24,7 @@ async function look() {
 }
 
 function take(page) {
-  if (!page.querySelector('#mails')) return; // another one answered
+  if (!page.querySelector('#mails')) return; // another program answered
   const mails = [...page.querySelectorAll('.mail[data-id]')];
   const there = new Map([...list.querySelectorAll('.mail[data-id]')].map((mail) => [mail.dataset.id, mail]));
   const under = list.querySelector('.mail:hover'), place = under?.getBoundingClientRect().top;

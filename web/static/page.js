@@ -13,7 +13,7 @@ let going, left; // going: the form was posted; left: the history entry of the f
 const keep = (state) => attempt(() => history.replaceState(state, ''));
 const kept = () => attempt(() => history.state) ?? {};
 
-if (kept().proof) code.value = kept().proof; // the widget says whether it has ended
+if (kept().proof) code.value = kept().proof; // the widget says whether the proof has expired
 code.autofocus = attempt(() => matchMedia('(pointer: fine)').matches, false); // on a touch screen the keyboard would cover the page
 code.querySelector('.link').addEventListener('click', () => { keep(null); code.reset(); code.focus(); });
 code.addEventListener('approved', ({ detail: { proof } }) => {
@@ -22,8 +22,8 @@ code.addEventListener('approved', ({ detail: { proof } }) => {
 });
 code.addEventListener('expired', ({ detail: { status } }) => { if (status === 'approved') keep(null); });
 form.addEventListener('submit', (event) => {
-  if (going) event.preventDefault(); // it was pressed a moment before
-  else setTimeout(() => { going = false; }, 10 * second); // if the person has stopped it, or no page came
+  if (going) event.preventDefault(); // the button was pressed a moment before
+  else setTimeout(() => { going = false; }, 10 * second); // in case the person has stopped the request, or no page came
   going = true;
 });
 addEventListener('pageshow', () => { going = false; });

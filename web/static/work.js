@@ -77,7 +77,7 @@ if (typeof document === 'undefined') {
 }
 
 // apart resolves to the result of a worker. It is rejected if there can be no worker, or if its
-// script does not begin: another one may have answered with a script of its own.
+// script does not begin: another program may have answered with a script of its own.
 const apart = (work, progress) => new Promise((go, no) => {
   const worker = begin(), end = (then, value) => { worker.terminate(); clearTimeout(late); then(value); };
   const late = setTimeout(end, patience, no);

@@ -1,7 +1,7 @@
 import { attempt } from '../static/browser.js';
 import { h } from './dom.js';
 
-// How an element gives its proof to its form. A form with method GET gets no proof, since the
+// This module gives the proof of an element to its form. A form with method GET gets no proof, since the
 // page's address would show it.
 
 const pressed = new WeakMap(); // by form: the button that submits it

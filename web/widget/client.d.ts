@@ -34,7 +34,7 @@ export interface Refusal {
 }
 
 // Silence: no answer of the service came; a service worker, a firewall or a proxy may have answered in its place. barred: the service is there,
-// and this page may not read its answers. retry is as in a refusal, also of another one's answer.
+// and this page may not read its answers. retry is as in a refusal, also if another program answered.
 export interface Silence { ok: false; status: 0; body?: undefined; error: unknown; barred: boolean; retry: number }
 
 // Problem is the body of a refusal (RFC 9457). Compare the last word of type.
@@ -43,7 +43,7 @@ export interface Problem {
   field: string; reason: string; suggestion: string; // with 422; suggestion: with the reason domain_typo, the address that was perhaps meant
   quota: Quota; blocked_by: string; retry_after: number; retry_after_ms: number; // with 429
   may_have_counted: boolean; slow?: 'email' | 'sms'; // with 503 of a send
-  human_check: HumanCheck; // with 428, and with 422 of a token that is none
+  human_check: HumanCheck; // with 428, and with 422 of a token that is invalid
 }
 
 // HumanCheck is what is asked for: a vendor's token, or work:<base64 of ALTCHA's payload> of a solved challenge.
@@ -66,7 +66,7 @@ export type Checked = {
 export declare class Moment {
   constructor(at?: number);
   elapsed(): number; // milliseconds since then
-  certain(): number; // how many have passed at least
+  certain(): number; // the milliseconds that have passed at least
   parted(): boolean; // the machine has slept since then or its clock was set, so that the service alone knows the wait: get() it again
 }
 

@@ -14,7 +14,7 @@ const hex = (bytes) => Array.from(bytes, (b) => b.toString(16).padStart(2, '0'))
 const twins = 20, twinWait = second / 2;
 
 const repeats = 2; // repetitions of a check that got no answer
-const longest = 5; // seconds before a repetition: a service that wants a longer pause is away
+const longest = 5; // seconds before a repetition: a service that wants a longer pause counts as away
 
 const random = () => attempt(() => hex(crypto.getRandomValues(new Uint8Array(16))));
 
@@ -49,7 +49,7 @@ export const waiting = ({ body, moment }) => {
 // first answer was lost.
 export class Client {
   #heard = false; // an answer of the service could be read
-  #told = false; // that another one answered
+  #told = false; // the console has been told that another program answered
   #seen = {}; // by ID of a verification: {status, number, time, steady} of its last answer
   #open = {}; // by path: a request whose answer has not arrived, and its key, which a repetition has, too
 
@@ -97,7 +97,7 @@ export class Client {
         await rest((status && retry || 1) * second);
       } else {
         const asks = !answer.ok && answer.body?.human_check; // the answer to a human check belongs to the same send
-        if (!twin && !lost && !asks && (status !== 429 || answer.body.quota) && this.#open[path] === mine) { // it was looked at
+        if (!twin && !lost && !asks && (status !== 429 || answer.body.quota) && this.#open[path] === mine) { // the service has decided about the request
           delete this.#open[path];
           kept?.forget();
         }
@@ -146,14 +146,14 @@ export class Client {
       .catch(() => false);
   }
 
-  // #barred tries once more: if the connection was lost for a moment, it is back by then.
+  // #barred tries once more, because a connection that was lost for a moment is back by then.
   async #barred({ Authorization }) {
     const ask = (signal) => fetch(new URL('v1/channels', this.api), { method: 'HEAD', headers: { Authorization }, signal });
     return await this.reachable() && !await within(ask).catch(() => {});
   }
 
-  // #ask makes a request. What is neither the answer nor a problem of the service is no answer,
-  // whatever its status says.
+  // #ask makes a request. If the response is neither the expected answer nor a problem of the
+  // service, it comes from another program, and counts as no answer, whatever its status says.
   async #ask(path, options, is, ask = this.ask) {
     const headers = { ...options.headers, Authorization: `Bearer ${this.key}` };
     let got;

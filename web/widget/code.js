@@ -11,8 +11,8 @@ import { emphasised, h, pieces } from './dom.js';
 import { Flow } from './flow.js';
 import { act, box, dots, heading, lead, link } from './parts.js';
 
-// The cards after a request for a code. They are a module of their own, which is loaded when the
-// field of the first card gets the focus.
+// This module has the cards after a request for a code. It is loaded when the field of the first
+// card gets the focus.
 
 export const { lang, mails, phones } = SENDCODE;
 export const styles = [outcome, pips, codes];
@@ -27,8 +27,8 @@ const helpAfter = 15 * second;
 const underway = new Set(['queued', 'sending']);
 const slips = new Set(['required', 'foreign', 'length']); // kinds of notes on a typed text that is no code
 const day = 24 * 60 * minute;
-// seconds: if a rule has at least this window, its wait may be rounded up, so that the wait does
-// not tell the time of a send
+// roundedFrom is a window in seconds. The wait of a rule with at least this window may be rounded
+// up, so that it does not tell the time of a send.
 const roundedFrom = 3600;
 
 export const cards = { code, enough, failed, ended, approved, away, misplaced };
@@ -116,8 +116,8 @@ function waiting(w, { quota, moment }) {
   return left > 0 ? put(w.TimerIn, { d: lasting(left, w) }) : '';
 }
 
-// there returns the part of a card's rev for the other channel: everything that is shown except
-// times. instead returns the link to that channel.
+// there returns the part of a card's revision for the other channel: everything that is shown
+// except times. instead returns the link to that channel.
 const there = ({ channels, there: leg }) => [channels, leg?.to, leg?.view?.status, leg?.wait > 0];
 const instead = (w, state, code) => state.phones?.instead(w, state, code);
 
@@ -286,7 +286,7 @@ function away(w, state) {
   };
 }
 
-// misplaced returns the card that says that the page has a mistake, not the person.
+// misplaced returns the card that says that the mistake is the page's, not the person's.
 function misplaced(w) {
   return { say: w.Misplaced, body: [heading(w.Misplaced), lead(w.MisplacedLead)] };
 }

@@ -12,7 +12,7 @@ import { act, box, choice, dots, field, heading, lead, link } from './parts.js';
 // refused  the last request for a code was refused
 // note     the result of the last act: {kind, text, tone}
 // screen   change: another address; instead: the other channel; code: the code, although a rule is spent
-// channel  of the card, one of the channels that there are; asking is the channel whose field has the focus
+// channel  of the card, one of the offered channels; asking is the channel whose field has the focus
 // to       the address or number as typed, if it is known; draft: what was typed since, and where: its country
 // there    the same for the other channel: {view, to, wait}
 // title    what a code of the purpose is for

@@ -270,14 +270,15 @@ export class Flow {
     this.#tell('refused', { what: 'send', blocked_by, retry_after });
   }
 
-  // #lockedOut: no code is sent, since it could not be checked.
+  // #lockedOut shows that no code is sent, because the person could not enter it: too many codes
+  // were wrong.
   #lockedOut({ retry_after }, wanted) {
     if (!wanted.id) this.#state = this.#arrive(wanted);
     this.#note('many', this.core.words().email.TooManyChecks);
     this.#tell('refused', { what: 'send', blocked_by: 'checks', retry_after });
   }
 
-  // #unchecked: only a human check is missing, and this browser could not do it.
+  // #unchecked shows that the request lacks only a human check, which this browser could not do.
   #unchecked(wanted) {
     this.#state = { ...this.#asked(wanted), note: { kind: 'away', unchecked: true, ms: 0 } };
     this.#tell('refused', { what: 'send', blocked_by: 'human_check', retry_after: 0 });
@@ -378,8 +379,8 @@ export class Flow {
     this.#state.ends = this.#life && this.#life.ms - (moment.steady - this.#life.moment.steady);
   }
 
-  // lapsed is whether the proof has ended. After a sleep, or where the clock was set, only the service
-  // knows; see Moment.
+  // lapsed returns whether the proof has expired. If the machine has slept or its clock was set, only
+  // the service knows (see Moment).
   get lapsed() {
     const { proof, moment, ms } = this.#life ?? {};
     return proof === this.core.proof() && (moment?.parted() ? moment.certain() : moment?.elapsed()) >= ms;

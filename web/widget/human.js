@@ -33,7 +33,7 @@ const script = (src, object, language = '') => scripts[src] ??= new Promise((go,
 });
 
 // vendors show their checks in a place, with common options. Each returns a function that ends the
-// check, or a promise of it. object: the variable that the vendor's script sets. apart: a part of the
+// check, or a promise of such a function. object: the variable that the vendor's script sets. apart: a part of the
 // check is shown in the body, over everything else.
 const vendors = {
   turnstile: {
@@ -136,7 +136,7 @@ async function byVendor(vendor, { element, cards, words, key, work }) {
   try {
     return await new Promise((done, failed) => {
       let shown, filled, moved;
-      // A frame that is moved begins anew, and loses what its vendor has told it.
+      // A frame that is moved loads again, and loses the state that the vendor's script gave it.
       watch = new MutationObserver((records) => {
         filled ||= place.firstChild;
         moved ||= records.some(({ removedNodes }) => [...removedNodes].some((node) => node.contains(place)));

@@ -1,6 +1,6 @@
 import { h } from './dom.js';
 
-// The parts of the widget's cards. They have the same classes and the same data for the countdown
+// This module has the parts of the widget's cards. They have the same classes and the same data for the countdown
 // as the page's templates.
 
 // act returns a form with one act.

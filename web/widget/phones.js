@@ -15,7 +15,7 @@ export const attend = (root) => attendPhones(root, new URL(SENDCODE.plans, new U
 
 const other = (channel) => channel === 'sms' ? 'email' : 'sms';
 
-// field is that for a number. A number without its country code may have been refused before the
+// field returns the field for a number. A number without its country code may have been refused before the
 // countries were known. Since their choice is now there, the person need not type the code.
 export function field(w, its, countries, country) {
   const { BadAddress: refusals } = w; // this module has all texts about numbers

@@ -24,14 +24,14 @@ const first = ['ask', 'loading']; // cards for which the site reserves room
 const fallback = 'en'; // for readers whose language the service does not have
 const rest = 5 * second; // ms before a module that did not load is requested again
 
-const restored = {}; // the elements of this page that have begun, by the name of what they keep
+const restored = {}; // the elements of this page that have begun, by the name under which each keeps its state
 
 // modules are the loaded modules, by address: the cards after the first one, phone numbers, and
 // other languages.
 const modules = {}, asked = {};
 let tries = 0; // counts tries, since browsers may remember that an address did not answer
 
-// bring loads a module; undefined: it did not load.
+// bring loads a module. It resolves to undefined if the module does not load.
 async function bring(address) {
   try {
     const m = await (asked[address] ??= within(() => import(new URL(address + (tries ? `&again=${tries}` : ''), home))));
@@ -86,7 +86,7 @@ export class SendCode extends HTMLElement {
   #cards;
   #flow;
   #proof = '';
-  #fault = ''; // that the page found
+  #fault = ''; // the mistake that the page gave to setCustomValidity
   #offered = false; // a field was there, for autofocus
   #attended = false; // numbers that are typed
   #starting = false;
@@ -193,7 +193,7 @@ export class SendCode extends HTMLElement {
   // of the page, which its script draws, is a new one.
   #restore() {
     const core = this.#core, { name } = core.kept;
-    if (core.shared) return; // page.js keeps it
+    if (core.shared) return; // page.js keeps the proof
     core.proofs = new Kept('sessionStorage', name, 'proof');
     const returned = /^(re|b)/.test(attempt(() => performance.getEntriesByType('navigation')[0].type)), // reload, back_forward
         proof = this.#proof || returned && !restored[name] && core.proofs.get();
@@ -244,7 +244,7 @@ export class SendCode extends HTMLElement {
     if (before === after) return;
     if (name === 'required') this.#validate();
     if (name === 'value') this.value = after ?? '';
-    if (['required', 'value'].includes(name) || !this.#core.known) return; // it has not started
+    if (['required', 'value'].includes(name) || !this.#core.known) return; // the element has not started
     if (identity.includes(name)) { this.#clear(); this.#core.kept = this.#core.offered = this.#vetted = undefined; }
     if (name === 'channels') this.#core.offered = undefined;
     if (name === 'to' && !this.#core.state.view) this.#core.state.to = after ?? '';
@@ -280,7 +280,7 @@ export class SendCode extends HTMLElement {
     this.#clear(true);
     this.#expect(id);
     this.#prove(text, true);
-    if (!this.#core.kept) return; // it has not started
+    if (!this.#core.kept) return; // the element has not started
     this.#begin([]);
     this.#start();
   }
@@ -463,7 +463,7 @@ export class SendCode extends HTMLElement {
       there: there && { ...there, wait: phones.left(there.quota, there.moment, moment) },
     });
     const name = shared && card.querySelector('h2');
-    if (name) name.replaceWith(h('h1', { id: name.id, part: name.id }, ...name.childNodes)); // the page's own
+    if (name) name.replaceWith(h('h1', { id: name.id, part: name.id }, ...name.childNodes)); // the card's heading is that of the page
     attempt(() => this.#internals.states[first.includes(card.dataset.kind) ? 'delete' : 'add']('begun')); // some take dashed names alone
     return card;
   }
