@@ -18,8 +18,9 @@ import (
 )
 
 // Probe tries a carrier without sending a message: the connection to its host or the proxy, TLS for
-// an https URL and, if the API has a harmless request, whether it accepts the signature and has the
-// templates. It returns a sentence without secrets, or an error.
+// an https URL, and a request that sends nothing, which shows whether the API accepts the signature
+// and has the templates. It fails for a carrier without such a request. It returns a sentence
+// without secrets.
 func Probe(ctx context.Context, c Carrier) (string, error) {
 	p, ok := c.(prober)
 	if !ok {

@@ -31,8 +31,7 @@ func (r Route) costOf(m Message) int64 {
 	return price * int64(max(1, m.Segments))
 }
 
-// CarriersOptions has the senders of messages, and the functions that are called for each message.
-// Any function may be nil.
+// CarriersOptions configures Carriers. Each of the functions may be nil.
 type CarriersOptions struct {
 	Sender  string            // empty: the carrier's choice
 	Senders map[string]string // by country, instead of Sender

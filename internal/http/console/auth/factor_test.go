@@ -267,7 +267,6 @@ func TestBeginningAFactorIsLimited(t *testing.T) {
 	servertest.Same(t, "Retry-After", rec.Header().Get("Retry-After"), "900")
 }
 
-// failingLimiter fails each call.
 type failingLimiter struct{ limiter }
 
 func (failingLimiter) TakeOrLocal(context.Context, quota.Request) (quota.Decision, error) {

@@ -234,8 +234,8 @@ func (r *Rig) Actions() string {
 	return strings.Join(out, "; ")
 }
 
-// WantActions fails the test unless the actions of administrators equal want. Recipients are left
-// out, except Ana and an erased one.
+// WantActions fails the test unless the actions of administrators equal want. In want, leave out
+// Ana's masked address and the mask of an erased recipient.
 func (r *Rig) WantActions(want string) {
 	r.Helper()
 	r.Want("actions", strings.NewReplacer(" "+AnaMasked, "", " "+store.ErasedMask, "").Replace(r.Actions()), want)
