@@ -9,7 +9,8 @@ import (
 	"sendcode/internal/store/storetest"
 )
 
-// A send takes two trips, one for each half of its transaction, and a resend of a holder three.
+// A send takes two round trips, one for each half of its transaction. A resend of a holder takes
+// three.
 func TestPostgresTripsOfBegin(t *testing.T) {
 	p, through := newProxy(t, lentDatabase(t))
 	f, _ := fixtureOn(t, through)

@@ -26,7 +26,7 @@ import (
 )
 
 // betweenFixture returns two databases on the same rows and on the server's own clock. A test can
-// make a call between the two trips of the first database.
+// make a call between the two round trips of the first database.
 func betweenFixture(t *testing.T) (f *storetest.Fixture, db, other *DB) {
 	t.Helper()
 	return betweenOn(t, lentDatabase(t))
@@ -42,8 +42,8 @@ func betweenOn(t *testing.T, address string) (f *storetest.Fixture, db, other *D
 // the usual timeouts have ended its transaction, which is then repeated.
 const unhurried = "&lock_timeout=1min&idle_in_transaction_session_timeout=1min"
 
-// trips is a tracer that calls two functions once, between the two trips of a Begin or a Check. It
-// also counts the statements that write outcomes.
+// trips is a tracer that calls two functions once, between the two round trips of a Begin or a
+// Check. It also counts the statements that write outcomes.
 type trips struct {
 	read     atomic.Pointer[func()] // as the first trip ends
 	then     atomic.Pointer[func()] // as the second one begins
@@ -78,7 +78,7 @@ func (*trips) TraceQueryStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQuery
 	return ctx
 }
 
-// once makes the next Begin or Check of a database call then between its two trips.
+// once makes the next Begin or Check of a database call then between its two round trips.
 func once(db *DB, then func()) { tripsOf(db).then.Store(&then) }
 
 // An administrator or a person may act between the two trips of a Begin. The answer still equals
@@ -141,8 +141,9 @@ func waits(t *testing.T, db *DB) bool {
 	return one[bool](t, db.pool, `SELECT count(*) > 0 FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`)
 }
 
-// A replica that is killed or frozen between its trips has written nothing, and its recipient's
-// lock is free within a second: the send of another replica, which waits for the lock, succeeds.
+// A replica that is killed or frozen between its round trips has written nothing, and its
+// recipient's lock is free within a second. So the send of another replica, which waits for the
+// lock, succeeds.
 func TestPostgresStopsBetweenTheTrips(t *testing.T) {
 	for _, killed := range []bool{true, false} {
 		t.Run(fmt.Sprintf("killed %v", killed), func(t *testing.T) {
@@ -186,7 +187,7 @@ func TestPostgresStopsBetweenTheTrips(t *testing.T) {
 	}
 }
 
-// end ends the server processes that are between two trips.
+// end ends the server processes that are between two round trips.
 func end(t *testing.T, db *DB) {
 	var n int
 	if err := db.pool.QueryRow(context.Background(), `

@@ -54,8 +54,8 @@ func TestPostgresLostChecks(t *testing.T) {
 	}
 }
 
-// A change of a verification between the trips of its check waits, and then sees what the check has
-// done.
+// A change of a verification between the round trips of its check waits, and then sees what the
+// check has done.
 func TestPostgresBetweenTheTripsOfACheck(t *testing.T) {
 	f, db, other := betweenOn(t, lentDatabase(t)+unhurried)
 	for n, meddle := range []func(v store.Verification) error{

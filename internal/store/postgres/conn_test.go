@@ -145,7 +145,7 @@ func TestClaimDoesNotWaitForTheDisk(t *testing.T) {
 	}
 }
 
-// If claims and releases share a trip, each gets its own answer.
+// If claims and releases share a round trip, each gets its own answer.
 func TestClaimsShareATrip(t *testing.T) {
 	f, p := faultFixture(t)
 	db := f.Engine.(*DB)

@@ -17,8 +17,8 @@ import (
 	"sendcode/internal/store/storetest"
 )
 
-// Of 256 sends, only the five whose rows are locked for too long fail, after few trips, and they
-// have certainly written nothing. When these five are repeated, they make no other send fail.
+// Of 256 sends, only the five whose rows are locked for too long fail, after few round trips, and
+// they have certainly written nothing. When these five are repeated, they make no other send fail.
 func TestPostgresStuckOutcomes(t *testing.T) {
 	f, db := fixtureOn(t, lentDatabase(t)+"&idle_in_transaction_session_timeout=10min&lock_timeout="+shortWait)
 	trips := &tripsOf(db).outcomes

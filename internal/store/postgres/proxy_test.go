@@ -175,7 +175,7 @@ func failure(severity, state string) []byte {
 	return append(binary.BigEndian.AppendUint32([]byte("E"), uint32(4+len(fields))), fields...)
 }
 
-// simpleCommit is a COMMIT in a trip of its own.
+// simpleCommit is a COMMIT that is sent alone, as a simple query (message type Q).
 var simpleCommit = []byte("Q\x00\x00\x00\x0bCOMMIT\x00")
 
 func (p *proxy) forges() bool {

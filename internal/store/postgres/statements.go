@@ -44,7 +44,7 @@ func (p preparedStatement) arguments(args ...sqldb.Args) []any {
 	})
 }
 
-// queue adds a prepared statement to a trip. args may have more than its parameters.
+// queue adds a prepared statement to a round trip. args may have more than its parameters.
 func (db *DB) queue(trip *pgx.Batch, statement string, args ...sqldb.Args) {
 	p := db.prepared[statement]
 	trip.Queue(p.sql, p.arguments(args...)...)

@@ -108,7 +108,7 @@ func watchCountsReports(t *testing.T, f *Fixture) {
 	send("+49160", 10, withReport, store.ReportApproved, 6)
 	f.Pass(2 * time.Hour)
 	send("+49151", 10, withReport, store.ReportApproved, 0)        // no report came
-	send("+49152", 10, withReport, store.ReportApproved, 5)        // as usual
+	send("+49152", 10, withReport, store.ReportApproved, 5)        // near the usual percentage
 	send("+49153", 10, withCode("sealed"), store.ReportFailed, 10) // all failed
 	send("+49154", 90, withCode("sealed"), store.ReportFailed, 9)  // too few reports
 	f.Pass(10 * time.Minute)

@@ -82,7 +82,7 @@ func watchPauses(t *testing.T, f *Fixture) {
 	f.sendTexts(t, 9, 0, text("+49152", "DE"))                // too few
 	f.sendTexts(t, 10, 1, text("+49153", "DE"))               // a tenth is not less than a tenth
 	f.sendTexts(t, 11, 1, text("+49154", "DE"))               // less than a tenth
-	f.sendTexts(t, 10, 5, text("+49155", "DE"))               // as usual
+	f.sendTexts(t, 10, 5, text("+49155", "DE"))               // the usual percentage
 	f.sendTexts(t, 10, 0, text("+49151", "DE"), inApp("gym")) // another app, which has no usual percentage
 	f.sendTexts(t, 30, 0)                                     // mails
 	f.Pass(10*time.Minute - time.Microsecond)
