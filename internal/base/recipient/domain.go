@@ -37,8 +37,8 @@ func hasMisplacedDot(s string) bool {
 	return strings.HasPrefix(s, ".") || strings.HasSuffix(s, ".") || strings.Contains(s, "..")
 }
 
-// misplacedDomainDot returns an error with its own text, because quotes help only in a local part,
-// and not in a domain.
+// misplacedDomainDot doesn't return errMisplacedDot, which suggests quotes: they help only in a
+// local part.
 func misplacedDomainDot(domain string) error {
 	place := "twice in a row"
 	switch {

@@ -169,7 +169,7 @@ type Dependencies struct {
 	Repair         repairer
 	Mails          MailRenderer
 	Sender         MailSender
-	Texts          TextRenderer   // with Carrier
+	Texts          TextRenderer   // not nil if Carrier is not nil
 	Carrier        Carrier        // nil: there are no text messages
 	Receipts       ReceiptSources // nil: no receipt is expected
 	Observer       Observer
@@ -194,8 +194,8 @@ type Outbox struct {
 	lanes          map[store.Queue]*lane
 	free           chan struct{} // signalled when half of a lane's capacity is free again, so that rows in the database can be taken over
 	work           sync.WaitGroup
-	failedWrites   logs.Throttle // of warnFailedWrite
-	failedAttempts logs.Throttle // of logAttempt
+	failedWrites   logs.Throttle // for warnFailedWrite
+	failedAttempts logs.Throttle // for logAttempt
 
 	base context.Context // context of attempts; ends when a stop has ended, at the latest MaxStopWait after the stop began
 	halt context.CancelFunc

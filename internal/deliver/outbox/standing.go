@@ -200,7 +200,9 @@ const (
 	oldDot = time.Minute
 	// preferNewestFor is how long prefersNewest is true after a message gave way.
 	preferNewestFor = time.Minute
-	judgedSlowAfter = time.Minute // of slowForAll
+	// judgedSlowAfter is how long the server must be slow before slowForAll is true, and how long
+	// slowForAll stays true after the last slow message.
+	judgedSlowAfter = time.Minute
 )
 
 // slowPause is the time between two messages that give way while slowForAll is true. About one

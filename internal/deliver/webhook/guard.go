@@ -32,7 +32,7 @@ var nonPublicNetworks = mustParsePrefixes(
 	"127.0.0.0/8",     // loopback
 	"169.254.0.0/16",  // link-local, and the metadata of most clouds
 	"172.16.0.0/12",   // private
-	"192.0.0.0/24",    // protocols; Oracle's metadata
+	"192.0.0.0/24",    // IETF protocol assignments; Oracle's metadata
 	"192.0.2.0/24",    // documentation
 	"192.88.99.0/24",  // relays of 6to4
 	"192.168.0.0/16",  // private
@@ -41,7 +41,7 @@ var nonPublicNetworks = mustParsePrefixes(
 	"203.0.113.0/24",  // documentation
 	"224.0.0.0/4",     // multicast
 	"240.0.0.0/4",     // reserved, broadcast
-	"2001::/23",       // protocols; Teredo, which leads to an IPv4 address
+	"2001::/23",       // IETF protocol assignments; Teredo, which leads to an IPv4 address
 	"2001:db8::/32",   // documentation
 	"2002::/16",       // 6to4, which leads to an IPv4 address
 	"3fff::/20",       // documentation

@@ -53,7 +53,7 @@ func TestAPersonIsReturnedWithAReference(t *testing.T) {
 		"303https://shop.example/welcome/to?reference=shop%26a+proof&state=a%26b")
 	form.Set("proof", "")
 	answer, _ = asks(t, w, http.MethodPost, "return?app=shop&purpose=default", form)
-	is(t, answer.Code, http.StatusSeeOther) // to the page
+	is(t, answer.Code, http.StatusSeeOther) // back to our page, not to the app
 	contains(t, get(t, w, "?ended=1"), "Your confirmation has ended. Ask for a code once more. We&#39;ll send a 6-digit code")
 	contains(t, answer.Header().Get("Location"), "/?app=shop&ended=1&purpose=default&return_url=https%3A%2F%2Fshop.example%2Fwelcome")
 	form.Set("return_url", "https://evil.example")

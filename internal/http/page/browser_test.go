@@ -252,7 +252,7 @@ func (t *tab) await(what string, holds func() bool) {
 // q returns an expression for an element in the card's root.
 func (t *tab) q(selector string) string { return fmt.Sprintf("%s.querySelector(%q)", t.root, selector) }
 
-// card waits for a card of the kind that contains all of the words.
+// card waits for a card of this kind that contains all words.
 func (t *tab) card(kind string, words ...string) {
 	t.Helper()
 	t.until(t.q("#card") + fmt.Sprintf("?.dataset.kind === %q", kind))

@@ -105,7 +105,7 @@ func (g *guest) run(expressions ...string) {
 	browsertest.Value[bool](g.Page, "("+strings.Join(append(expressions, "true"), ", ")+")")
 }
 
-// card waits for a card of the kind that contains all of the words.
+// card waits for a card of this kind that contains all words.
 func (g *guest) card(kind string, words ...string) {
 	g.Helper()
 	g.Shows(fmt.Sprintf("#card[data-kind=%q]", kind), words...)

@@ -101,7 +101,7 @@ type Plan struct {
 	Subject
 	Rules        []quota.Rule // in the order of the response
 	SendRules    []quota.Rule // the part of Rules that the database decides, too, by the recipient's sends
-	FailureRules []quota.Rule // likewise, by the sends that failed because of the address
+	FailureRules []quota.Rule // the part of Rules that the database decides, too, by the sends that failed because of the address
 	LimiterRules []quota.Rule // the others, which only a limiter decides
 	// DatabaseRules are SendRules, then FailureRules.
 	DatabaseRules []quota.Rule

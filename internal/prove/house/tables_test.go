@@ -24,7 +24,7 @@ var edges = map[string]string{
 	"quota":           "quota/internal/redisurl",
 	"quota/quotahttp": "quota",
 
-	"internal/base":          "quota", // for the rounding of waits
+	"internal/base":          "quota", // its functions round waits
 	"internal/base/document": "internal/base/recipient",
 	"internal/base/panics":   "internal/base/logs",
 	"internal/base/message":  "templates internal/base/texts",

@@ -41,7 +41,7 @@ type keyCheck struct {
 	// ring lacks.
 	table int
 	after string
-	more  bool // rows are left to read, and no key is known to be missing
+	more  bool // sealed rows are still unread, and no key is known to be missing
 
 	comparedAt time.Time // when keys and codes were last compared; sealed rows may be read later
 	missing    []string  // the lacking keys that codes or sealed rows need

@@ -91,7 +91,7 @@ const (
 	defaultConns    = 4
 	maxGrownConns   = 20  // the most connections if their number follows the server
 	microsoftConns  = 3   // for each mailbox of Exchange Online
-	microsoftPace   = 30  // mails a minute, likewise
+	microsoftPace   = 30  // mails a minute, for each mailbox of Exchange Online
 	portSubmission  = 587 // RFC 6409
 	portSubmissions = 465 // RFC 8314
 )

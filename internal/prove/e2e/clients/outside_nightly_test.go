@@ -113,7 +113,7 @@ func TestTimesTellNothing(t *testing.T) {
 		}
 		t.Logf("%s: medians of %v", what, medians)
 	}
-	// The sends are for known people, because strangers without a client_ip have 1,000 sends an
+	// The sends are for known people, because strangers without a client_ip share 1,000 sends an
 	// hour.
 	send := func(to string) apptest.Answer {
 		return s.Do(0, http.MethodPost, "/v1/verifications", fmt.Sprintf(`{"channel":"email","to":%q,"locale":"en","trust":"known"}`, to))

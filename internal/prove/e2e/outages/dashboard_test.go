@@ -81,8 +81,8 @@ VALUES ('01981b2e-5f00-7000-8000-000000000001', 'shop', now(), 1000, 7)`) // the
 				}
 				round++
 				to := fmt.Sprintf("r%d@example.com", round)
-				// Strangers of many networks ask, because those without a client_ip have 1,000
-				// sends an hour.
+				// The strangers are of different networks. Without a client_ip, they would share
+				// 1,000 sends an hour.
 				body := fmt.Sprintf(`{"channel":"email","to":%q,"client_ip":"203.%d.%d.1"}`, to, round/200, round%200)
 				a := s.Post("/v1/verifications", body, apptest.Patiently)
 				s.Is("a send", a, http.StatusAccepted)

@@ -126,7 +126,7 @@ func (s *Stack) Program(what string) *exec.Cmd {
 // the test runs with the race detector, so does the process.
 func (s *Stack) Spawn() *Process { s.Helper(); return s.SpawnCommand(s.Program("serve")) }
 
-// SpawnCommand is Spawn with a command of Program that was changed.
+// SpawnCommand is Spawn for a command that Program returned and that the test has changed.
 func (s *Stack) SpawnCommand(cmd *exec.Cmd) *Process {
 	s.Helper()
 	out, err := cmd.StdoutPipe()
