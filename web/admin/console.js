@@ -6,10 +6,7 @@
 // next page.
 const own = Intl.DateTimeFormat().resolvedOptions().timeZone;
 if (own) remember("sendcode_browser_zone", encodeURIComponent(own), 31536000);
-for (const button of document.querySelectorAll("button[data-local]")) {
-  button.value = own;
-  button.hidden = !own || own === "UTC";
-}
+for (const button of document.querySelectorAll("button[data-local]")) button.hidden = !own || own === "UTC";
 
 function remember(name, value, seconds) {
   const secure = location.protocol === "https:" ? "; secure" : "";
@@ -162,6 +159,11 @@ document.addEventListener("submit", ({ target, defaultPrevented }) => {
   if (defaultPrevented || target.method !== "post" || target.matches(".search, .filter, [data-file]")) return;
   hold(target, true);
   setTimeout(() => hold(target, false), 15_000); // the answer did not come
+});
+
+// Escape also stops a page that is on its way.
+addEventListener("keydown", ({ key }) => {
+  if (key === "Escape") for (const form of document.forms) hold(form, false);
 });
 
 // A browser that goes back restores what was typed and chosen after the page was made. The filters

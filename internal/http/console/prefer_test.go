@@ -63,6 +63,13 @@ func TestTheZoneFollowsTheBrowser(t *testing.T) {
 	if kept := rec.Result().Cookies(); len(kept) != 1 || kept[0].MaxAge >= 0 {
 		t.Errorf("the browser's own zone is kept as a choice: %v", kept)
 	}
+	// A tab that was opened in one zone asks for local time in another.
+	b.Post("/admin/prefer", url.Values{"zone": {"UTC"}})
+	in("Asia/Tokyo", "UTC")
+	contains(t, b.Get("/admin"), `<button class="quiet" name="zone" value="local" data-local hidden>`)
+	b.Post("/admin/prefer", url.Values{"zone": {"local"}})
+	in("Asia/Tokyo", "Asia/Tokyo")
+	in("Europe/Lisbon", "Europe/Lisbon")
 }
 
 // A login after the end of a session leads back to the filtered list, even from its export and from

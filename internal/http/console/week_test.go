@@ -241,6 +241,11 @@ func controlsSayWhatThePageDoes(t *testing.T, browser chromium) {
 		"search false")
 	page := explain.SendPageAddress(sent.ID)
 	w.goTo(page + "?do=reset")
+	w.says(`(`+strings.TrimSuffix(stop, ";")+`, document.querySelector("#reason").value = "ticket 7",
+		document.querySelector("#reason").form.requestSubmit(), "reason " + document.querySelector("#reason").readOnly)`, "reason true")
+	w.do(chromedp.KeyEvent(kb.Escape)) // stops the answer
+	w.says(open, "0 read-only")
+	w.goTo(page + "?do=reset")
 	w.leads(page+"?done=quota.reset", chromedp.KeyEvent("ticket 7"+kb.Enter))
 	back(page + "?do=reset")
 	w.says(open, "0 read-only")

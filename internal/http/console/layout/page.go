@@ -101,6 +101,7 @@ const (
 	zoneCookie      = "sendcode_chosen_zone" // older versions kept the browser's zone as sendcode_zone, for a year
 	ownZoneCookie   = "sendcode_browser_zone"
 	preferencesPath = "/admin/prefer"
+	browsersZone    = "local" // the value of a form's zone with which pages follow the browser's zone again
 	homePath        = "/admin"
 	preferenceLife  = 365 * 24 * time.Hour
 )
@@ -151,12 +152,11 @@ func savePreferences(c echo.Context, form url.Values) error {
 	if _, ok := texts.ConsoleByTag(form.Get("language")); ok {
 		setPreferenceCookie(c, languageCookie, form.Get("language"), preferenceLife)
 	}
-	if _, ok := loadZone(form.Get("zone")); ok {
-		life := preferenceLife
-		if form.Get("zone") == cookieValue(c, ownZoneCookie) { // delete the cookie, so that pages follow the browser's zone
-			life = -time.Second
-		}
-		setPreferenceCookie(c, zoneCookie, form.Get("zone"), life)
+	zone := form.Get("zone")
+	if zone == browsersZone || zone != "" && zone == cookieValue(c, ownZoneCookie) {
+		setPreferenceCookie(c, zoneCookie, zone, -time.Second)
+	} else if _, ok := loadZone(zone); ok {
+		setPreferenceCookie(c, zoneCookie, zone, preferenceLife)
 	}
 	back := form.Get("back")
 	if u, err := url.Parse(back); err != nil || u.IsAbs() || u.Host != "" ||
