@@ -34,7 +34,7 @@ func (a *API) UseCORS(e *echo.Echo) {
 	}))
 }
 
-// ownHeaders are the names of the request headers that the service reads when a page calls it.
+// ownHeaders are the names of the request headers that a page needs when it calls the service.
 const ownHeaders = "authorization,content-type,idempotency-key"
 
 // requestedHeaders matches a valid value of the header Access-Control-Request-Headers: a list of at

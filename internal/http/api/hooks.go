@@ -263,7 +263,7 @@ func codeRequests(hook authhooks.Hook, r authhooks.Request) (all []verification.
 		all = append(all, verification.Request{
 			Caller: verification.Caller{
 				App: hook.App, Kind: verification.BackEnd, IP: r.IP,
-				// with a space, so that no Idempotency-Key header can equal it
+				// with spaces, so that no unquoted Idempotency-Key header can equal it
 				IdempotencyKey: "hook " + hook.Name + " " + r.ID + " " + strconv.Itoa(i),
 			},
 			Channel: string(hook.Kind.Channel()), To: m.To, Purpose: hook.Purposes[r.Action],

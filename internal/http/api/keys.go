@@ -167,9 +167,9 @@ func NewPageKey(app string, offers verification.PageOffer) *Key {
 // PageKey returns the text of the key that NewPageKey returns.
 func PageKey(app string) string { return "pk_page_" + app }
 
-// checkOffer returns an error if a request of our hosted page has a channel, a purpose or a
-// reference that the page does not offer. The channel and purpose of a resend are not checked here.
-// They are those of its verification, and Caller.Page limits them.
+// checkOffer returns an error if a request of our hosted page has labels such as a reference, or a
+// channel or purpose that the page does not offer. The channel and purpose of a resend are not
+// checked here. They are those of its verification, and Caller.Page limits them.
 func checkOffer(ask verification.Request) error {
 	switch p := ask.Page; {
 	case p == nil:
@@ -193,7 +193,7 @@ type KeyScope string
 // These are the scopes.
 const (
 	KeyScopeSend  KeyScope = "send"  // request codes, and cancel verifications
-	KeyScopeCheck KeyScope = "check" // check codes, and redeem proofs
+	KeyScopeCheck KeyScope = "check" // check codes, report outcomes, and redeem proofs
 	KeyScopeRead  KeyScope = "read"  // read verifications, quotas and channels
 	KeyScopeLimit KeyScope = "limit" // take, peek and record under /v1/limits
 )

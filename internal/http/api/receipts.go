@@ -117,7 +117,7 @@ func (rh *ReceiptHandlers) receive(c echo.Context) error {
 }
 
 // recordReport records one report. It returns no error for an unknown message, so that the carrier
-// does not repeat the report. The error is that of the database.
+// does not repeat the report. The errors are those of feedback.ReceiptRecorder.Record.
 func (rh *ReceiptHandlers) recordReport(ctx context.Context, carrier string, report sms.Report) (err error) {
 	id, unreadable := uuid.Parse(report.Send)
 	switch {

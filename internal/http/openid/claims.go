@@ -77,7 +77,7 @@ func (c claimSet) find(name string) json.RawMessage {
 	return inner.find(rest)
 }
 
-// personFromClaims returns the name and the groups of a person. The name must be printable and
+// personFromClaims returns the name and the role values of a person. The name must be printable and
 // contain no spaces. Each error is an *Error.
 func (p *Provider) personFromClaims(claims claimSet) (Identity, error) {
 	name, ok := textClaim(claims.find(p.settings.NameClaim))

@@ -76,7 +76,7 @@ func TestLogin(t *testing.T) {
 	}
 }
 
-// The state, nonce and cookie that a browser brings must belong to the attempt.
+// The state, issuer and code that a browser brings must belong to the attempt.
 func TestAnswersOfOthers(t *testing.T) {
 	_, p := open(t)
 	answer, attempt := begin(t, p)

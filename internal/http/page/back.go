@@ -83,14 +83,14 @@ func (page *Page) logBadLink(c echo.Context) {
 	}
 }
 
-// loggablePattern matches up to 64 of the characters that names, schemes and hosts consist of.
+// loggablePattern matches a text of at most 64 characters that may be a name or an origin.
 var loggablePattern = regexp.MustCompile(`^[a-zA-Z][a-zA-Z0-9.:/_-]{0,63}$`)
 
 // longNumberPattern matches digits that may be part of a phone number.
 var longNumberPattern = regexp.MustCompile(`\d([.:/_-]*\d){6}`)
 
-// loggablePart returns the loggable start of a text from a visitor. It returns "" if the text does
-// not match loggablePattern or if that start looks like a phone number.
+// loggablePart returns a text from a visitor if it may be logged. It returns "" if the text does
+// not match loggablePattern, or if it contains a number that may be a phone number.
 func loggablePart(text string) string {
 	part := loggablePattern.FindString(text)
 	if longNumberPattern.MatchString(part) {
@@ -113,8 +113,8 @@ func allowedReturnURL(allowed []string, text string) (normalized string, ok bool
 	if port := to.Port(); to.Scheme == "https" && port == "443" || to.Scheme == "http" && port == "80" {
 		to.Host = strings.TrimSuffix(to.Host, ":"+port)
 	}
-	to = to.JoinPath()
-	if to.Path == "" { // JoinPath resolves dots and double slashes
+	to = to.JoinPath() // resolves dots and double slashes
+	if to.Path == "" {
 		to.Path = "/"
 	}
 	query := to.Query()

@@ -4,8 +4,8 @@
 //
 // The page is a small HTML document around the widget (web/widget). On this page, as on other
 // sites, the widget calls the API. The server adds the app's name and brand, what the API offers to
-// the browser, and the URLs to which a person may return. The browser keeps the state, and the
-// server keeps none.
+// the browser, and the URL to which the person returns. The browser keeps the state, and the server
+// keeps none.
 //
 //	GET /         app, purpose, return_url ─▶ HTML with <send-code>
 //	POST /return  proof of a right code ─▶ 303 return_url?reference=…
@@ -212,7 +212,7 @@ func (page *Page) channels() []recipient.Channel {
 // web/static/work.js. https://www.w3.org/TR/trusted-types/
 const trustedTypes = "; require-trusted-types-for 'script'; trusted-types sendcode-worker"
 
-// show handles GET /.
+// show handles GET / and POST /.
 func (page *Page) show(c echo.Context) error {
 	v, err := page.newVisit(c)
 	status := http.StatusOK

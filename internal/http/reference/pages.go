@@ -50,7 +50,7 @@ func renderMarkdown(text string) (template.HTML, error) {
 	return template.HTML(b.String()), err
 }
 
-// makeBody renders the document as HTML. Each title is a link to itself.
+// makeBody renders the document as HTML. Each title of level 2 to 4 is a link to itself.
 func (p *page) makeBody() error {
 	rendered, err := renderMarkdown(p.text)
 	body := htmlTitle.ReplaceAllStringFunc(string(rendered), func(found string) string {

@@ -56,9 +56,8 @@ func TestEndAccepting(t *testing.T) {
 }
 
 // If too many connections wait for a request, the oldest connection of the network with the most
-// waiting connections is closed. If several networks have equally many, the network whose oldest
-// connection has waited longest loses that connection. Connections of other networks and of trusted
-// proxies stay open. The log has one line about the closed connections.
+// waiting connections is closed. Connections of other networks and of trusted proxies stay open.
+// The log has one line about the closed connections.
 func TestWaitingConnectionsAreBounded(t *testing.T) {
 	proxies := []netip.Prefix{netip.MustParsePrefix("127.0.0.9/32")}
 	var log servertest.Text

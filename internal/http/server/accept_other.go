@@ -5,7 +5,7 @@ package server
 import "net"
 
 // EndAccepting stops accepting on an InheritedListener. For any other listener it does nothing and
-// returns false, because only Linux reports how many connections still wait to be accepted.
+// returns false, because it can read only on Linux how many connections wait to be accepted.
 func EndAccepting(l net.Listener) (ended bool) {
 	passed, ok := l.(InheritedListener)
 	return ok && passed.endAccepting()

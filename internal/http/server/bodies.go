@@ -17,7 +17,7 @@ import (
 // many connections and send most of a large body on each.
 const (
 	uncountedBody    = 4 << 10 // the beginning of each body is not counted: requests for codes are shorter
-	maxBodies        = 8 << 20 // the most bytes of all bodies in this process
+	maxBodies        = 8 << 20 // the most counted bytes of all bodies in this process
 	maxNetworkBodies = maxBodies / 2
 )
 

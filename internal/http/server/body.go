@@ -52,11 +52,13 @@ func ReadJSON(c echo.Context, v any) error {
 	return nil
 }
 
-// refuseEncoding returns a 415 if a body is not in UTF-8. The 415 names the body's encoding. JSON
-// is always UTF-8, so a body in UTF-8 is accepted whatever its charset says (RFC 8259, sections 8.1
+// refuseEncoding returns a 415 if a body is not in UTF-8 and its encoding has a name. JSON is
+// always UTF-8, so a body in UTF-8 is accepted whatever its charset says (RFC 8259, sections 8.1
 // and 11). The charset only gives the name of the encoding for the 415. Without a charset,
 // refuseEncoding still recognizes UTF-16 and UTF-32: JSON in these encodings begins with a byte
-// order mark or has a zero among the first two bytes (RFC 4627 section 3).
+// order mark or has a zero among the first two bytes (RFC 4627 section 3). Any other body without a
+// charset, or with the charset utf-8, is accepted here. If it is not valid UTF-8, ReadJSON returns
+// a 400.
 func refuseEncoding(charset string, body []byte) error {
 	start := string(body[:min(2, len(body))])
 	switch {
@@ -97,9 +99,9 @@ func UnreadableBodyProblem(err error) error {
 	return &Problem{Kind: BadRequest, Detail: "The body could not be read to its end."}
 }
 
-// unquoted matches a body that begins with a single quote, or with an object whose first name has
-// no double quotes. Such a body comes from a command that was written for the quotes of another
-// shell.
+// unquoted matches a body that begins with a single quote, a typographic quote or a caret, or with
+// an object whose first name has no double quotes. Such a body comes from a command that was
+// written for the quotes of another shell.
 var unquoted = regexp.MustCompile(`^\s*(['‘’“”^]|"?\{\s*[\w\\'‘’“”^])`)
 
 // malformedJSONProblem returns the problem of a body that is not one JSON object. Reading stopped

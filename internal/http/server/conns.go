@@ -42,14 +42,15 @@ type ConnTracker struct {
 	open   map[*conn]bool
 	queues map[netip.Prefix]*list.List // connections that count for max, by network, the longest waiting first
 	queued int
-	turns  int // connections that ever were in a queue
+	turns  int // how many times a connection was added to a queue
 }
 
 // NewConnTracker returns an empty ConnTracker. If more than maxWaiting connections wait for a
 // request, or for the rest of one, the ConnTracker closes one of them. It selects the network (/24
 // of IPv4, /48 of IPv6) with the most waiting connections and closes the one that has waited
-// longest. It never closes a connection of the proxies. It logs closed connections at most once a
-// minute. If maxWaiting is 0, any number of connections may wait.
+// longest. Connections of the proxies do not count and are not closed for this reason. The
+// ConnTracker logs closed connections at most once a minute. If maxWaiting is 0, any number of
+// connections may wait.
 func NewConnTracker(maxWaiting int, proxies []netip.Prefix, logger *slog.Logger) *ConnTracker {
 	return &ConnTracker{
 		UnreadWait: DefaultUnreadWait, max: maxWaiting, proxies: proxies, logger: logger,
@@ -57,7 +58,7 @@ func NewConnTracker(maxWaiting int, proxies []netip.Prefix, logger *slog.Logger)
 	}
 }
 
-// conn is an accepted connection. The lock of the ConnTracker guards the fields after blocked.
+// conn is an accepted connection. The lock of the ConnTracker guards the fields after head.
 type conn struct {
 	*net.TCPConn
 	set     *ConnTracker
@@ -99,7 +100,7 @@ func (l connListener) Accept() (net.Conn, error) {
 	accepted, err := l.Listener.Accept()
 	_, passed := l.Listener.(InheritedListener)
 	switch {
-	case errors.Is(err, net.ErrClosed), errors.Is(err, syscall.EINVAL), errors.Is(err, os.ErrDeadlineExceeded): // by EndAccepting
+	case errors.Is(err, net.ErrClosed), errors.Is(err, syscall.EINVAL), errors.Is(err, os.ErrDeadlineExceeded): // by Close or EndAccepting
 		return nil, net.ErrClosed // http.Server would try again after a deadline
 	case err != nil:
 		if n, due := l.set.lines.Add("", time.Now()); due {

@@ -118,7 +118,7 @@ func TestAStopCutsWhatIsNotRead(t *testing.T) {
 	servertest.Same(t, "a request after the stop", firstAnswer(all[0]), "")
 }
 
-// A stop does not wait for a client that does not read its answer.
+// A stop waits for at most UnreadWait for a client that does not read its answer.
 func TestAStopCutsAnAnswerThatIsNotTaken(t *testing.T) {
 	conns := NewConnTracker(0, nil, slog.New(slog.DiscardHandler))
 	conns.UnreadWait = time.Millisecond

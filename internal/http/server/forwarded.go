@@ -16,10 +16,11 @@ import (
 	"sendcode/quota/quotahttp"
 )
 
-// clientIPExtractor returns an extractor of the client's address. The extractor reads the hops in
-// X-Forwarded-For from the last to the first. The first hop that is not a trusted proxy is the
-// client's address. If the extractor meets an invalid entry before that hop, the result is the
-// peer's address. If the peer has no address, as on a Unix socket, the result is "".
+// clientIPExtractor returns an extractor of the client's address. The extractor looks at the peer,
+// and then at the hops in X-Forwarded-For from the last to the first. The first of these addresses
+// that is not a trusted proxy is the client's address. If all are trusted proxies, the result is
+// the first hop in the header. If the extractor meets an invalid entry, the result is the peer's
+// address. If the peer has no address, as on a Unix socket, the result is "".
 func clientIPExtractor(proxies []netip.Prefix) echo.IPExtractor {
 	return func(r *http.Request) string {
 		peer, _ := quotahttp.ParseHop(r.RemoteAddr)
@@ -57,7 +58,8 @@ const forwardingWarnInterval, trustedWarnInterval = time.Hour, time.Minute
 // warnOfForwarding is middleware that warns of a proxy whose clients all count as one address. One
 // case is a peer that sends X-Forwarded-For or Forwarded, but is not a trusted proxy. The other
 // case is a trusted proxy that sends forwarding headers but not X-Forwarded-For. The warning names
-// the peer only if its address is private, because a public address may belong to a person.
+// the peer only if its address is private, loopback or link-local, because a public address may
+// belong to a person.
 func warnOfForwarding(proxies []netip.Prefix, logger *slog.Logger, now func() time.Time) echo.MiddlewareFunc {
 	lines, trustedLines := logs.Throttle{Every: forwardingWarnInterval}, logs.Throttle{Every: trustedWarnInterval}
 	warn := func(lines *logs.Throttle, peer netip.Addr, header, text string) {
@@ -138,7 +140,7 @@ func isForwarded(r *http.Request) bool {
 }
 
 // IsLocal reports whether a request came directly from a program on this machine. The peer must be
-// loopback, and the request must not have headers of a proxy. The Host must be loopback, too.
+// loopback, and isForwarded must not recognize a proxy. The Host must be loopback, too.
 // Otherwise a foreign web site could make its own name resolve to this machine, and its page in a
 // browser here could send requests that count as local.
 //

@@ -18,7 +18,7 @@ import (
 // it under the key "ready."+Word. /readyz, the console and the alerts show this sentence, which
 // contains no paths and no secrets.
 type HealthReason struct {
-	Part    string // the part that fails: database, clock, keys, redis, mail, sms or sends
+	Part    string // the part that fails: database, clock, keys, redis, mail, sms or sends; empty if the check panicked
 	Word    string
 	Values  []string // for the sentence: names and values in turn
 	Also    string   // word of a second sentence to show; empty: none

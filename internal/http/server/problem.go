@@ -28,15 +28,16 @@ import (
 // handlers can return it.
 type Problem struct {
 	Kind ProblemKind
-	// Detail is an English sentence for the developer, without values from the request. It may have
-	// placeholders: {wait} is replaced by the wait, and the name of a member in braces by the
-	// member's value. If Detail is "", the text in Kind.Cause is used.
+	// Detail is an English sentence for the developer. It may have placeholders: {wait} is replaced
+	// by the wait, and the name of a member in braces by the member's value. If Detail is "", the
+	// text in Kind.Cause is used.
 	Detail string
 	Wait   time.Duration  // until the request may be repeated; 0: the status decides, see wait
 	Extra  map[string]any // further members, such as field, position, quota
 	// Variant selects the text that replaces Detail in other languages than English, if the kind
 	// has several such texts. The key of the text is the kind's slug, a dot and Variant. If Variant
-	// is empty, the problem's member reason is used in place of Variant.
+	// is empty, the problem's member reason is used in place of Variant. If the member
+	// may_have_counted is true, the word "uncertain" is used instead of both.
 	Variant string
 	closes  bool // the connection ends with the answer
 
@@ -162,8 +163,8 @@ func (p *Problem) InEnglish() string { return p.in(texts.PageLanguages()[0]).Det
 // after one second, so the limiter may work again by then.
 const unavailableWait = 2 * time.Second
 
-// SetRetryAfter sets the header Retry-After of an answer that is not a Problem. A wait of 0 sets
-// nothing.
+// SetRetryAfter sets the header Retry-After of an answer, unless the wait is 0. Only an answer that
+// is not a Problem needs the call.
 func SetRetryAfter(c echo.Context, wait time.Duration) {
 	if wait > 0 {
 		quotahttp.SetRetryAfter(c.Response().Header(), wait)

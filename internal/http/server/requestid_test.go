@@ -62,7 +62,8 @@ func TestLinesOfARequestHaveItsID(t *testing.T) {
 	}
 }
 
-// A panic around the router is logged too; net/http would ignore it without a log line.
+// A panic around the router is logged too. net/http would log it only at level debug, see
+// NewHTTPServer.
 func TestAPanicOfMiddlewareIsLogged(t *testing.T) {
 	var out bytes.Buffer
 	e := New(Config{Logger: slog.New(slog.NewTextHandler(&out, nil)), Served: func(string, int, time.Duration) { panic("planted") }})
@@ -74,7 +75,7 @@ func TestAPanicOfMiddlewareIsLogged(t *testing.T) {
 
 // The access line has the route instead of the address, and the client's network instead of its
 // address. If the client gave the request an ID that the service did not adopt, the line also has
-// this ID, unless the ID is long or may be a recipient.
+// this ID, unless the ID is malformed, has more than 128 characters or may name a person.
 func TestAccessLineTellsNetworkAndGivenID(t *testing.T) {
 	e, out := testServer(t, "127.0.0.0/8")
 	e.GET("/v1/:id", func(c echo.Context) error { return c.NoContent(http.StatusNoContent) })

@@ -36,7 +36,7 @@ type RequestLimiter struct {
 	counts  map[netip.Prefix]int64 // requests in the current minute, by network
 	before  map[netip.Prefix]int64 // requests in the minute before, by network
 	lines   logs.Throttle          // about refusals
-	largest int                    // most networks in counts
+	largest int                    // if counts has this many networks, new networks are counted by their wider network
 }
 
 const (

@@ -23,7 +23,7 @@ import (
 	"sendcode/web"
 )
 
-// These are limits of one request.
+// These are limits of a request and of its connection.
 const (
 	maxBody           = 16 << 10 // bytes
 	readHeaderTimeout = 5 * time.Second
@@ -92,9 +92,10 @@ const (
 	HooksPath          = "/v1/hooks/"
 )
 
-// skipBodyLimit reports whether a path has its own limit. On the API's other paths, skipBodyLimit
-// sets a ContentLength above the limit to unknown. So a body that is too large is refused only when
-// it is read. By that time, a middleware has set the headers that let a web page read the answer.
+// skipBodyLimit reports whether a path has its own limit. On the API's other paths, except those of
+// administrators, skipBodyLimit sets a ContentLength above the limit to unknown. So a body that is
+// too large is refused only when it is read. By that time, a middleware has set the headers that
+// let a web page read the answer.
 func skipBodyLimit(c echo.Context) bool {
 	r := c.Request()
 	path := r.URL.Path
@@ -160,8 +161,8 @@ func accessLog(logger *slog.Logger, served func(route string, status int, took t
 
 const cspHeader = "Content-Security-Policy"
 
-// defaultCSP is the Content-Security-Policy of all pages: nothing inline, nothing from other
-// origins.
+// defaultCSP is the Content-Security-Policy of every response whose handler does not change the
+// policy: nothing inline, nothing from other origins.
 const defaultCSP = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; form-action 'self'; " +
 	"base-uri 'none'; object-src 'none'; frame-ancestors 'none'"
 

@@ -22,7 +22,7 @@ type factorView struct {
 	layout.Page
 	Account    string
 	Demanded   bool // the settings demand a second factor
-	ByProvider bool // the person logged in through the identity provider, which has a second factor of its own
+	ByProvider bool // the person logged in through the identity provider, so the console asks for no second factor
 	Has        bool
 	Since      texts.DisplayTime
 	Problem    string
@@ -124,7 +124,7 @@ func (a *Auth) showSecret(c echo.Context, status int, s session, secret []byte, 
 	return a.showFactorPage(c, s, status, v)
 }
 
-// groupByFour puts a space after every four characters.
+// groupByFour puts a space between groups of four characters.
 func groupByFour(s string) string {
 	var groups []string
 	for group := range slices.Chunk([]byte(s), 4) {

@@ -24,7 +24,7 @@ type loginView struct {
 	Next     string // the page to show after the login
 	Name     string // as typed
 	Problem  string // what went wrong, in words; empty: nothing yet
-	Off      bool   // no login is possible, since the settings have neither a password nor a provider
+	Off      bool   // the page offers no login, since the settings have neither a password nor a provider
 	Provider string // the provider's title, for the button; empty: the settings have no provider
 }
 
