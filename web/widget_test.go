@@ -1,6 +1,7 @@
 package web
 
 import (
+	"io/fs"
 	"net/http"
 	"net/http/httptest"
 	"regexp"
@@ -44,6 +45,23 @@ func TestTheWidgetIsSmall(t *testing.T) {
 		}
 		if needsMore.MatchString(askWidget("/widget.js?lang=" + w.Lang()).Body.String()) {
 			t.Errorf("%s: it cannot be shown without another request", w.Lang())
+		}
+	}
+}
+
+// In a shadow tree, WebKit 2.50 doesn't restyle the elements of a rule whose :has() is on another
+// element. aChoiceShowsItsField of internal/http/page tests the choice of a channel in each
+// browser.
+func TestTheWidgetsStylesFollowHas(t *testing.T) {
+	elsewhere := regexp.MustCompile(`[^{}]*:has\((?:[^(){}]|\([^(){}]*\))*\)[^{},>+~ ]*[>+~ ][^{}]*`)
+	files, err := fs.Glob(FS, "bundled/widget/*.js")
+	if err != nil || len(files) == 0 {
+		t.Fatal(files, err)
+	}
+	for _, name := range files {
+		text, err := fs.ReadFile(FS, name)
+		if found := elsewhere.Find(text); err != nil || found != nil {
+			t.Errorf("%s: %s, %v", name, found, err)
 		}
 	}
 }

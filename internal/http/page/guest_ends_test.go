@@ -341,3 +341,27 @@ func aNumberBeforeTheCountries(t *testing.T, tab *browsertest.Tab) {
 		})
 	}
 }
+
+// aChoiceShowsItsField tests a person who chooses between text message and email on the first card,
+// and again on the card that calls the number wrong. Only the field of the chosen channel shows.
+func aChoiceShowsItsField(t *testing.T, tab *browsertest.Tab) {
+	w := accepting(t)
+	w.Codes.SetCountries("AT", "DE")
+	g := visits(t, tab, w, tag(`channels="sms email" country="DE"`), "")
+	g.Shows("#country")
+	shown := `['to', 'country', 'phone'].filter((id) => el.shadowRoot.getElementById(id).checkVisibility()).join()`
+	chooses := func() {
+		g.Helper()
+		for range 2 {
+			g.run(g.Element("#by-email") + `.click()`)
+			is(t, browsertest.Value[string](g.Page, shown), "to")
+			g.run(g.Element("#by-sms") + `.click()`)
+			is(t, browsertest.Value[string](g.Page, shown), "country,phone")
+		}
+	}
+	chooses()
+	g.Fill("#phone", "12\r")
+	g.Shows("#phone-error")
+	chooses()
+	g.sound()
+}

@@ -26,7 +26,7 @@ var guests = []func(*testing.T, *browsertest.Tab){
 	aWrongConclusionIsCorrected, aModuleNeverComes,
 	aWorkerOfAnotherScript, aScriptErrorEndsTheWait,
 	aProofEndsBeforeATick, aClockThatIsWrong, aClockThatIsSet, aReloadWithAWrongClock, anOldAnswerToASend, durationsGrowWithoutATimeZone,
-	eachUseOfAnEndedProofFails, aCodeEndsWhileATabSleeps, anOfferEndsWhileATabSleeps, aNumberBeforeTheCountries,
+	eachUseOfAnEndedProofFails, aCodeEndsWhileATabSleeps, anOfferEndsWhileATabSleeps, aNumberBeforeTheCountries, aChoiceShowsItsField,
 	aBrowserAlwaysReportsOffline, aBrowserReportsOfflineAtTheFirstCard, backAfterTheConfirmation,
 	aDuplicatedTab, theFieldHasRoomForAFillersMark,
 	wrongHintsChangeNothing, aMessageWithoutACode, aPageOfXHTML,
