@@ -115,9 +115,9 @@ type Verification struct {
 	//   - a keyed hash of that key, the kind of caller, the verification and the code
 	//   - one byte for each later check with the same key and another code
 	//
-	// After MaxAttempts such bytes only the first hash is left, and a repetition no longer gets its
-	// answer. With CallerChecks, it is one hash of the Idempotency-Key of the caller's report. It's
-	// empty without an Idempotency-Key, and once the recipient is erased.
+	// At the MaxAttempts-th such check all but the first hash is cut off, and a repetition no
+	// longer gets its answer. With CallerChecks, it is one hash of the Idempotency-Key of the
+	// caller's report. It's empty without an Idempotency-Key, and once the recipient is erased.
 	CheckKey []byte
 }
 
@@ -244,7 +244,7 @@ type Send struct {
 	Suppression  uuid.UUID         // in force at Begin, so that no message is sent; Nil: none
 	WasReset     bool              // a reset of the quota took it back, so it no longer counts
 	Site         string            // host on which a text message's code is entered; empty: that of the service's page
-	RequestID    string            // of the HTTP request, as in log lines; empty: no request made the send
+	RequestID    string            // of the HTTP request, as in log lines; empty: no request made the send, or erased
 	HumanCheck   string            // the human check that was passed, as humancheck.Offer.By; empty: none was needed
 	Observed     []string          // observing rules that would have refused this send; empty for a refusal
 }

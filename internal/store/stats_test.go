@@ -6,7 +6,8 @@ import (
 )
 
 // A day begins and ends at midnight of its zone, even if the zone's clocks change on it. Such a day
-// lasts 23 or 25 hours, lacks its first hour, or has half an hour of the UTC hour before it.
+// lasts 23 or 25 hours, or lacks its first hour. In a zone whose offset has half an hour, days
+// begin at half past midnight, with the first hour of UTC.
 func TestDaysBeginAtLocalMidnight(t *testing.T) {
 	for _, c := range []struct {
 		zone, from string

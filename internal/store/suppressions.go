@@ -71,8 +71,9 @@ func (s *Suppression) Columns() []Column {
 func (s Suppression) Active(now time.Time) bool { return s.LiftedAt.IsZero() && now.Before(s.Until) }
 
 // A burst is more than BurstLimit recipients whom one mail server refused with the same words
-// within BurstWindow, after sends by one class of callers. The server may be at fault, so all its
-// suppressions are lifted. Metrics show those that began within BurstTold.
+// within BurstWindow, after sends by one class of callers. The server may be at fault, so all
+// suppressions of the burst are lifted. Metrics show bursts whose suppressions began within
+// BurstTold.
 const (
 	BurstLimit  = 5
 	BurstWindow = 10 * time.Minute

@@ -494,8 +494,8 @@ func (c Config) reachedByStrangers(a App) bool {
 // PagePurposes.
 func (a App) PurposesOfPage() []string { return append([]string{defaultName}, a.PagePurposes...) }
 
-// HasPage reports whether the app has a page. If only this machine reaches the service, each app
-// has a page.
+// HasPage reports whether the app has a page. No app has one if Page.App is empty. Otherwise, if
+// only this machine reaches the service, each app has a page.
 func (c Config) HasPage(a App) bool {
 	return c.Page.App != "" && (a.Name == c.Page.App || len(a.ReturnURLs) > 0 || c.Loopback() && len(c.TrustedProxies) == 0)
 }

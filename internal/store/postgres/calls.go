@@ -12,13 +12,14 @@ import (
 // and make the batches smaller.
 const maxWriters = 2
 
-// finishPause is the least time between two batches of outcomes (batch.Batcher.MinInterval), so
-// that outcomes within 10 ms share a commit. It does little harm, because few callers wait for an
-// outcome to be written.
+// finishPause is the least time between two batches of outcomes, and between two of confirmed
+// refunds (batch.Batcher.MinInterval), so that calls within 10 ms share a commit. It does little
+// harm, because few callers wait for an outcome to be written.
 const finishPause = 10 * time.Millisecond
 
 // Calls of these types run in batches. The batcher's key of a Begin is the key of the recipient's
-// advisory lock. The key of the others is a hash of their row's ID.
+// advisory lock. The key of the others is a hash of their row's ID, except that a renewCall, which
+// no batcher runs, has none.
 type (
 	beginCall     = batch.Call[store.Intent, store.BeginAnswer]
 	checkCall     = batch.Call[store.CheckRequest, store.CheckAnswer]

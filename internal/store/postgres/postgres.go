@@ -50,7 +50,7 @@ type DB struct {
 	lastReadKey      atomic.Int64 // shared reads so far; each read's number is its key in the batcher
 
 	searches takeOverSearches // up to where TakeOver has searched
-	stuck    stuckRows        // rows whose outcome, postponement or event could not be written
+	stuck    stuckRows        // rows that a call could not lock although it ran alone
 
 	prepared map[string]preparedStatement // by text
 

@@ -79,8 +79,8 @@ func countNextHour(q sqldb.Tx, delay, age time.Duration) (bool, error) {
 	return err == nil, err
 }
 
-// BeforeErase implements sqldb.Engine. It subtracts the recipient's sends from the hourly counts,
-// under a lock that keeps CountHours from counting an hour meanwhile.
+// BeforeErase implements sqldb.Engine. It subtracts the recipient's sends from the hourly counts by
+// domain and country, under a lock that keeps CountHours from counting an hour meanwhile.
 func (db *DB) BeforeErase(q sqldb.Tx, h recipient.Hash) error {
 	return q.ExecAll(sqldb.Args{"recipient": h, "key": int64(countHoursLockKey)}, sqldb.LongTimeoutSQL.Postgres,
 		`SELECT pg_advisory_xact_lock(@key)`,

@@ -160,8 +160,8 @@ func (t Tx) startPause(c prefixConversion, usual int) (store.PrefixPause, error)
 	return p, t.exec(prefixPauseTable.InsertSQL(store.InsertedColumn, &p))
 }
 
-// pauseIDNamespace is the namespace of the IDs of pauses, UUIDs of version 5 (RFC 9562, section
-// 5.5).
+// pauseIDNamespace is the namespace of the IDs of pauses and of periods of low conversion, UUIDs of
+// version 5 (RFC 9562, section 5.5).
 var pauseIDNamespace = uuid.MustParse("5f0f3a5e-2b57-5b0e-9d0c-7f6d2f1f9b11")
 
 // prefixWatchLockKey lets one replica at a time pause prefixes.

@@ -80,8 +80,8 @@ func keysParameter(t store.SealedTable, names []string) (any, error) {
 	return ids, nil
 }
 
-// EachSealedPage calls page with all rows of the sealed tables but erased ones, at most limit in
-// one call. Of their Sealed it reads only the first bytes.
+// EachSealedPage calls page with all rows of the sealed tables that have a sealed value, at most
+// limit in one call. Of their Sealed it reads only the first bytes.
 func (db *DB) EachSealedPage(ctx context.Context, limit int, page func(store.SealedTable, []store.SealedRow) error) error {
 	for _, t := range SealedTables {
 		for after, more := "", true; more; {

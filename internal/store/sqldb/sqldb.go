@@ -77,8 +77,8 @@ type Engine interface {
 	// none.
 	DropPartition(ctx context.Context, age time.Duration) (name string, err error)
 	// BeforeErase runs in the transaction of Erase, before anything is erased. It takes the
-	// recipient's sends out of the stored counts per hour, or makes CountHours count those hours
-	// again.
+	// recipient's sends out of the hourly counts by domain and country, or makes CountHours count
+	// those hours again.
 	BeforeErase(q Tx, h recipient.Hash) error
 	// DeleteCountsOfHour deletes the stored counts of the hour of at, in the transaction that
 	// changes a row of that hour. CountHours counts it again.
@@ -86,8 +86,8 @@ type Engine interface {
 	// PurgeDeleted removes what a committed deletion left on the disk. The deletion stays committed
 	// if that fails.
 	PurgeDeleted(ctx context.Context) error
-	// LastSendCommit returns nil if no send was committed, or a write of the process has failed
-	// since; in SQLite always.
+	// LastSendCommit returns nil if no send was committed, or if a transaction of Begin, Check or
+	// an Idempotency-Key's claim has failed since; in SQLite always.
 	LastSendCommit() *CommitTiming
 	Pools() []store.PoolStats
 	Close() error
@@ -275,7 +275,7 @@ func readLong[T any](ctx context.Context, db *DB, name string, f func(q Tx) (T, 
 	})
 }
 
-// WriteWithResult returns zero if the transaction was not committed.
+// WriteWithResult returns the zero value with an error.
 func WriteWithResult[T any](ctx context.Context, db *DB, name string, f func(q Tx) (T, error)) (T, error) {
 	return WriteWithPrecedence(ctx, db, name, InOrder, f)
 }

@@ -42,7 +42,7 @@ func (t Tx) statsParts(q store.StatsQuery) ([]statsPart, error) {
 }
 
 // unionOfParts returns a subquery of all parts, and its arguments. hoursSelect reads a table s of
-// stored counts, rowsSelect the table sends s; "%s" in them stands for the WHERE clause.
+// stored counts, rowsSelect rows s of sends and refusals; "%s" in them stands for the WHERE clause.
 func (t Tx) unionOfParts(parts []statsPart, hoursSelect, rowsSelect string) (subquery string, args Args) {
 	var texts []string
 	for _, p := range parts {

@@ -100,8 +100,8 @@ func jsonList[T any](list []T, text func(T) string) string {
 	return string(b)
 }
 
-// pointReads are reads for which a send, a check or a status request waits. They find few rows
-// through an index, in microseconds.
+// pointReads are reads for which a send, a check, a status request or a page of the console waits.
+// They find few rows through an index, in microseconds.
 var pointReads = map[string]bool{
 	"Begin": true, "ReadHistory": true, "Verification": true, "VerificationsByID": true,
 	"VerificationToCheck": true, "CarrierHold": true, "Lockout": true, "PrefixPaused": true, "Session": true,

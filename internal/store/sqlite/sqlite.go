@@ -124,11 +124,11 @@ func (db *DB) Close() error {
 	return errors.Join(db.readers.Close(), db.writer.Close())
 }
 
-// Write implements sqldb.Engine. If ctx ends before f has begun, f doesn't run; once begun, it runs
-// to its end, which takes milliseconds. A batch of waiting writes runs in up to three transactions:
-// those with sqldb.Ahead, then InOrder, then Behind, each in the order of arrival. A write sees the
-// rows of those before it, and its Tx.Now is when it begins. If f fails, only its changes are
-// undone.
+// Write implements sqldb.Engine. If ctx ends before the batch with f has begun, f doesn't run.
+// After that, f runs to its end, which takes milliseconds. A batch of waiting writes runs in up to
+// three transactions: those with sqldb.Ahead, then InOrder, then Behind, each in the order of
+// arrival. A write sees the rows of those before it, and its Tx.Now is when it begins. If f fails,
+// only its changes are undone.
 func (db *DB) Write(ctx context.Context, _ string, precedence sqldb.Precedence, f func(sqldb.Tx) error) error {
 	_, err := db.writes.Submit(ctx, write{f, precedence}, db.written.Add(1))
 	return err

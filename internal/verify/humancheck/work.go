@@ -80,9 +80,9 @@ func NewWorkChallenge(ring *keys.Ring, binding string, cost int64, now time.Time
 	return &c, err
 }
 
-// CheckWorkSolution checks the payload of a solution, in base64, by one hash and one HMAC. reason
-// is empty if the solution is right. signature identifies the challenge: the caller must accept
-// each signature only once.
+// CheckWorkSolution checks the payload of a solution, in base64, by a few hashes. reason is empty
+// if the solution is right. signature identifies the challenge: the caller must accept each
+// signature only once.
 func CheckWorkSolution(ring *keys.Ring, encoded, binding string, now time.Time) (signature string, reason Reason) {
 	var p altcha.Payload
 	text, err := base64.StdEncoding.DecodeString(encoded)

@@ -59,8 +59,8 @@ func (a *alarms) logIfDue(of *alarm, level slog.Level, text string, see slog.Att
 	}
 }
 
-// LogAlarms logs each alarm and each hint that is due. Package jobs calls it, so that the last
-// events before a quiet time are logged, too.
+// LogAlarms logs each alarm and each hint that is due, except the breaker's alarm. Package jobs
+// calls it, so that the last events before a quiet time are logged, too.
 func (a *alarms) LogAlarms(context.Context) {
 	bound := a.Policy.Get().Checks.App
 	a.logIfDue(&a.apps, slog.LevelError,

@@ -22,7 +22,7 @@ import (
 //   - On the client's networks. The limiter counts each check before the codes are compared, and
 //     the check is refunded unless the code was wrong.
 //   - On the app. The limiter counts wrong codes in the background. While an app exceeds this
-//     bound, an alarm is logged, and new codes for browsers are longer.
+//     bound, an alarm is logged, and new codes for browsers and strangers are longer.
 
 // takeNetworkQuota counts a check as failed for the client's networks, before the codes are
 // compared. The caller refunds failure if the code was not wrong. failure has no ID if nothing was

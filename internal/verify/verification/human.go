@@ -59,8 +59,8 @@ func (s *readService) AskStrangers(apps []string) {
 }
 
 // humanCheckOf returns the human check that a caller may be asked for. It returns nil for a back
-// end that knows the person. Without a check of the app, it returns one only for a browser of an
-// app in AskStrangers.
+// end that knows the person. Without a check of the app, it returns one only for an unknown browser
+// of an app in AskStrangers.
 func (s *readService) humanCheckOf(by CallerKind, plan buckets.Plan) *humancheck.Check {
 	if plan.Class == store.SecretKeyClass {
 		return nil

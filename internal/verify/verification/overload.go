@@ -77,8 +77,8 @@ func (s *sendService) refuseIfOverloaded(ask Request) error {
 // lateForAll. If it would wait longer, the send is refused: a message with an expired code is
 // useless, but its send would count in the recipient's rules.
 const (
-	lateForStrangers = 5 // the divisor for requests without a secret key, and for all requests while no message goes out
-	lateForAll       = 2 // the divisor for others
+	lateForStrangers = 5 // the divisor for all classes but SecretKeyClass, and for all requests while no message goes out
+	lateForAll       = 2 // the divisor for SecretKeyClass
 	lateMargin       = 4 // 1/lateMargin of the expected wait is added: queues and replicas share a server's pace unevenly
 	minLateRetry     = 5 * time.Second
 	maxLateRetry     = time.Minute
@@ -97,8 +97,9 @@ type networkRefusal struct {
 	at      time.Time
 }
 
-// another notes a refusal of a network. It returns false unless another network was refused within
-// the last minute, because the reason may be the network's own messages.
+// another notes a refusal of a network. It returns true if the network is unknown, or if another
+// network was refused within the last minute. Otherwise the reason may be the network's own
+// messages.
 func (l *lateRefusals) another(ch recipient.Channel, network string, now time.Time) bool {
 	before := l.network[ch]
 	l.network[ch] = networkRefusal{network, now}
@@ -146,8 +147,9 @@ func (s *sendService) refuseIfLate(send claimedSend) error {
 
 // SlowRefusals returns how many sends of a channel were refused because their messages would go out
 // too late: those of back ends that know the person, and all others. last is the time of the last
-// such refusal, or zero. For last, refusals of strangers count only if two networks are refused
-// within a minute, because one network's own messages could be the reason.
+// such refusal, or zero. For last, a refusal of the others counts only if its network is unknown,
+// or if another network was refused less than a minute before: one network's own messages could be
+// the reason.
 func (s *sendService) SlowRefusals(ch recipient.Channel) (known, strangers int, last time.Time) {
 	s.late.mu.Lock()
 	defer s.late.mu.Unlock()

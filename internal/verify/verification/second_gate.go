@@ -125,8 +125,9 @@ func (s *sendService) newVerification(send countedSend, id string) (store.Verifi
 	return v, nil
 }
 
-// LongCodeLength is the least length of a browser's new code while the app's bound on failed checks
-// is exceeded. A guess is right a hundred times less often than with 6 digits.
+// LongCodeLength is the least length of a new code for a browser or a stranger while the app's
+// bound on failed checks is exceeded. A guess is right a hundred times less often than with 6
+// digits.
 const LongCodeLength = 8
 
 func (c countedSend) codeLength() int {
