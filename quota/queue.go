@@ -28,8 +28,8 @@ const (
 // Queue lets callers wait for a place, first come, first served. Requests with the same buckets
 // wait in one line. Only the first caller of a line calls the limiter, waits as long as the answer
 // says, and calls it again. Callers are refused as soon as the last answer shows that no place will
-// be free before their deadline. Callers of other processes don't wait in line. Safe for concurrent
-// use.
+// be free before their deadline. Callers of other processes don't wait in these lines. Safe for
+// concurrent use.
 type Queue struct {
 	mu          sync.Mutex
 	lines       map[string]*waitingLine

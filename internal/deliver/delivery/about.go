@@ -4,9 +4,9 @@ import "slices"
 
 // About is the subject of a failure. It decides which other messages would fail, too. It is set
 // where the answer of the server or carrier is read: by ErrorByReply for mail servers, and by the
-// tables of package providerhttp and of the carriers. Package smtp sets it afterwards in two cases
-// that the answer alone does not show: the recipient caused the failure (blameRecipient), or no
-// other connection became free (Client.Deliver).
+// tables of package providerhttp and of the carriers. Package smtp replaces it in three cases that
+// the answer alone does not show: the recipient caused the failure (blameRecipient), no other
+// connection became free (Client.Deliver), or the attempt's context ended (newError).
 type About string
 
 // These are sorted by how many messages fail, from all to one. AboutUs says nothing about other
@@ -31,8 +31,9 @@ func (e *Error) BefallsAll() bool {
 	return e.isAbout(AboutServer, AboutConnection, AboutPace, AboutAccount)
 }
 
-// BadAddress reports whether the address accepts no messages. Such a send counts for the rule on
-// failures, and any other failed send for the backoff rule.
+// BadAddress reports whether the address accepts no messages. Such a send counts for the rule
+// failures. Other failed sends count for the rule backoff, unless the caller or an administrator
+// ended them.
 func (e *Error) BadAddress() bool { return e.isAbout(AboutAddress, AboutMailbox) }
 
 // NoteStranger sets Chosen if the failure of a stranger's message is about the recipient.

@@ -65,8 +65,8 @@ func (a *Attempts) Decline(fail *Error) {
 //
 //   - If a server may accept the message later, a Temporary failure, so that the caller tries
 //     again. It is the failure with the shortest RetryAfter. After Skip its RetryAfter is 0, except
-//     that a server that is set aside does not shorten the wait of Postpone. After Skip alone, its
-//     stage is StageAllSetAside.
+//     that a server that is set aside does not shorten the wait of Postpone. If only skipped
+//     servers may accept the message, its stage is StageAllSetAside.
 //   - The reason of Decline.
 //   - Otherwise, the failure of the last attempt.
 func (a *Attempts) Outcome() (Result, *Error) {

@@ -74,9 +74,9 @@ func NewBreaker(name string, byRate bool) *Breaker {
 	return b
 }
 
-// Allow returns false while the breaker is open. Otherwise the caller must call report once: with
-// nil after a success, with ErrHealthUnknown to change nothing, or with a fault, whose text becomes
-// Health.Why.
+// Allow returns false while AttemptsAllowed returns 0. Otherwise the caller must call report once:
+// with nil after a success, with ErrHealthUnknown to change nothing, or with a fault, whose text
+// becomes Health.Why if the breaker opens.
 func (b *Breaker) Allow() (report func(result error), ok bool) {
 	done, err := b.breaker.Allow()
 	if err != nil {

@@ -81,8 +81,8 @@ func unfitForHeader(s string) bool {
 }
 
 // normalizeAddress returns an address with its domain as A-labels, or false if the text is not
-// dot-atom@domain (RFC 5322 section 3.4.1, RFC 6531). Only a local part with misplaced dots may be
-// in quotes. Other quoted texts, comments and address literals are rejected.
+// dot-atom@domain (RFC 5322 section 3.4.1, RFC 6531). The local part may be in quotes, and may then
+// have dots anywhere. Other quoted texts, comments and address literals are rejected.
 func normalizeAddress(text string) (string, bool) {
 	at := strings.LastIndexByte(text, '@')
 	if at < 1 || at > maxLocalPart || !utf8.ValidString(text) {

@@ -42,7 +42,7 @@ type LastCertificate struct {
 	unverified   sync.Once
 }
 
-// OnUnverified sets the function that is called with the reason at the first mail with an
+// OnUnverified sets the function that is called with the reason at the first connection with an
 // unverified certificate. Call OnUnverified before the first mail.
 func (l *LastCertificate) OnUnverified(f func(why error)) { l.onUnverified = f }
 

@@ -71,20 +71,20 @@ type Error struct {
 	// provider's own code, such as "isv.MOBILE_NUMBER_ILLEGAL". A code 5.7.x means a policy of the
 	// server and not a bad address.
 	Code string
-	// Text has the mail server's words as RedactReply has left them; empty for a failed login and
-	// for carriers.
+	// Text has the mail server's words as RedactReply has left them; empty for a failed SMTP login
+	// and for carriers.
 	Text  string
 	About About
 	// Reason is the reason of a rejection, such as ReasonTemplate, if it is stored with the send.
 	Reason string
-	// RetryAfter is how long the carrier or provider asked the service to wait; only with
-	// Temporary.
+	// RetryAfter is how long the carrier or provider asked the service to wait; with ErrPace, the
+	// time until the next mail may begin. Only with Temporary.
 	RetryAfter time.Duration
 	// Hold is how long the carrier will accept no messages for this recipient, if it said so.
 	Hold time.Duration
 	// Elsewhere is true if another server or carrier may accept the message that this one refused
-	// for good: another carrier may reach the number, or another server may accept addresses of
-	// this form.
+	// for good: another carrier may reach the number, or another server may accept the sender or
+	// addresses of this form.
 	Elsewhere bool
 	// Crowded is true if the reply may mean that this service has too many connections to the mail
 	// server or sends it too many mails.

@@ -41,8 +41,8 @@ type Mail struct {
 	// Date becomes the Date header, in UTC, whole seconds.
 	Date time.Time
 	// Stranger is true if anyone may have chosen the recipient, perhaps one whose server refuses
-	// RCPT or DATA, or answers slowly. So a failure at RCPT or later is attributed to the
-	// recipient.
+	// RCPT or DATA, or answers slowly. So package smtp attributes most Temporary failures at RCPT
+	// or later to the recipient (dependsOnRecipient).
 	Stranger bool
 	// Used has the names of the servers that earlier mails with the same code used, as in
 	// Result.Provider. Other servers that work are tried before them. Took has the names of the
@@ -138,8 +138,8 @@ func isASCII(s string) bool {
 }
 
 // ReservedConns is how many connections to a mail server stay free for other mails while strangers'
-// mails are under way. It applies if there are more than four connections. It can be small, because
-// more connections become free as soon as attempts end.
+// mails are under way. Of one or two connections, fewer stay free. ReservedConns can be small,
+// because more connections become free as soon as attempts end.
 const ReservedConns = 2
 
 // ShareOfStrangers returns how many of n workers or connections strangers' messages may use, if the

@@ -36,7 +36,7 @@ var replyWordList string
 // PrivateData must not appear in a log. A server may quote it in its reply.
 type PrivateData struct {
 	To      string   // address of the recipient
-	Content string   // texts of the message, which hold the code
+	Content string   // code and support reference, or texts of the message with them
 	Login   []string // user name and password
 }
 

@@ -135,8 +135,9 @@ func (o *Outbox) outcomeWithoutSending(set policy.Set, w store.Work) (out store.
 }
 
 // usedProviders returns the mail servers or carriers of the verification's earlier sends (used),
-// and those among them that accepted an earlier message (took). It returns no providers if the send
-// is the verification's first, or if the database fails.
+// and those among them that accepted a message that did not bounce (took); see
+// store.SendDetails.UsedProviders. It returns no providers if the send is the verification's first,
+// or if the database fails.
 func (o *Outbox) usedProviders(ctx context.Context, s store.Send) (used, took []string) {
 	if s.Number < 2 {
 		return nil, nil

@@ -217,8 +217,9 @@ func (l *lane) expectedWait(app, network string, ends, now time.Time, share int)
 // (makeWay). If the newest messages are served first (prefersNewest), it may wait twice as long;
 // strangers' messages are refused early enough for that.
 //
-// ExpectedWait returns 0 in the first second of a backlog. It also returns 0 if, during the whole
-// last second, a new message would have been tried at once.
+// ExpectedWait returns 0 in the first second of a backlog, unless the backlog continues an earlier
+// one or all servers are suspended. It also returns 0 if, during the whole last second, a new
+// message would have been tried at once.
 //
 // The result stalled is true if no message has gone out in the measured time, and all servers are
 // suspended or no worker runs. The result wait is then the time since the servers were suspended.

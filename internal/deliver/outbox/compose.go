@@ -30,8 +30,8 @@ func (o *Outbox) failToCompose(w store.Work, reason string, err error) (transmit
 // compose decrypts the recipient of a row, derives or decrypts the code, and renders the message.
 // It checks block lists and number rules again, because the configuration may have changed. It
 // returns the function that sends the message. If the message must not or cannot be sent, it
-// returns nil and the outcome. The parameter used has the providers that earlier sends used. These
-// providers are tried only after all others. The parameter took has those providers in used that
+// returns nil and the outcome. The parameter used has the providers that earlier sends used. Other
+// providers that work are tried before them. The parameter took has those providers in used that
 // accepted an earlier message.
 func (o *Outbox) compose(set policy.Set, w store.Work, used, took []string) (transmitFunc, store.Outcome) {
 	v := w.Verification

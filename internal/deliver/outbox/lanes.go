@@ -11,12 +11,11 @@ import (
 
 // lane has the waiting messages of one queue of the database, and the workers that send them. Each
 // channel has its own lanes and limits. So a hanging carrier delays no mail, and a hanging mail
-// server delays no text message. In each channel, the sends of strangers have their own lane. A
-// stranger is a browser in which no earlier code of the recipient was entered. If there are several
-// connections, the strangers' lane leaves some of them free. So even a flood of strangers' sends
-// does not delay the sends of other callers. Within a lane the apps take turns, so that no app's
-// backlog delays the sends of another app. The lane itself has no lock: only Outbox.update changes
-// its fields.
+// server delays no text message. In each channel, the sends of strangers have their own lane
+// (store.Class.IsStranger). If there are several connections, the strangers' lane leaves some of
+// them free. So even a flood of strangers' sends does not delay the sends of other callers. Within
+// a lane the apps take turns, so that no app's backlog delays the sends of another app. The lane
+// itself has no lock: only Outbox.update changes its fields.
 type lane struct {
 	store.Queue
 	queues           map[string]*queue // by app: flights that wait for a worker
@@ -80,9 +79,9 @@ func byExpiry(a, b *flight) int {
 }
 
 // queue has the flights of one app that wait for a worker. A flight is a send that this process has
-// leased. In the lane of strangers (unknown browsers), the networks take turns, and each turn
-// serves one flight. So no network waits for all flights of another. In any other lane, flights are
-// served in the order of byExpiry.
+// leased. In the lane of strangers, the networks take turns, and each turn serves one flight. So no
+// network waits for all flights of another. In any other lane, flights are served in the order of
+// byExpiry.
 type queue struct {
 	byNetwork map[string]turn
 	turns     []string // the networks; the first one is served next

@@ -130,8 +130,8 @@ type Config struct {
 	Workers   int               // how many sends of one channel have a worker at once, not counting strangers'; 0 means DefaultWorkers
 	Capacity  int               // how many sends of one channel are held in memory, not counting strangers'; 0 means DefaultCapacity
 	Watch     store.PrefixWatch // settings of automatic pauses of prefixes; zero: pauses are ignored
-	// ResendOther has the channels with several servers or carriers. In these channels, a resend
-	// first tries a server or carrier that the verification has not used.
+	// ResendOther has the channels in which a resend first tries a server or carrier that the
+	// verification has not used. It is set for channels with several servers or carriers.
 	ResendOther map[recipient.Channel]bool
 	// PollAfter is how long the process waits for a carrier's report before it polls the carrier.
 	// If PollAfter is 0, carriers are not polled.

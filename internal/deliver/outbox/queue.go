@@ -38,10 +38,9 @@ func (o *Outbox) limitsOf(ch recipient.Channel) Limits {
 // Workers and the number of connections, because more workers would only wait for a connection. If
 // the number of connections has no limit, DefaultWorkers takes its place.
 //
-// The lane of strangers (unknown browsers) gets fewer workers than this number: either half of it
-// or ReservedConns fewer, whichever is more, but at least one. If the connections have no limit, it
-// always gets half. A message that waits without a worker (makeWay) counts, too, if it keeps a
-// connection.
+// The lane of strangers gets fewer workers than this number: either half of it or ReservedConns
+// fewer, whichever is more, but at least one. If the connections have no limit, it always gets
+// half. A message that waits without a worker (makeWay) counts, too, if it keeps a connection.
 func (o *Outbox) maxWorkers(l *lane) int {
 	conns := o.limitsOf(l.Channel).ConnLimit()
 	switch {
@@ -107,11 +106,11 @@ func (o *Outbox) notifyWaiter(send uuid.UUID, out store.Outcome) {
 	}
 }
 
-// queueOrPostpone queues a row that this process has just written and leased. If the row's app
-// holds no more than its share of memory (appShare), the row is always queued. Otherwise
-// queueOrPostpone postpones the row in two cases, so that any replica with capacity takes the row
-// over: if memory is full, or if older rows of the app wait in the database, because the older rows
-// must come first.
+// queueOrPostpone queues a row that this process has just written and leased. It postpones the row
+// if tooManyHeld returns true. If the row's app holds more than its share of memory (appShare),
+// queueOrPostpone also postpones the row if memory is full, or if older rows of the app wait in the
+// database, because the older rows must come first. Any replica with capacity then takes the row
+// over.
 func (o *Outbox) queueOrPostpone(w store.Work) {
 	f := o.hold(w)
 	if f == nil {

@@ -195,8 +195,8 @@ const (
 	usualTimes = 3
 	// maxUsual is the usual time with which each message may take maxPatience.
 	maxUsual = maxPatience / usualTimes
-	// oldDot is how long a message keeps its connection after the final dot if all waiting messages
-	// may be held, too.
+	// oldDot is how long after beginWait a message whose final dot was sent keeps its connection if
+	// all waiting messages may be held, too.
 	oldDot = time.Minute
 	// preferNewestFor is how long prefersNewest is true after a message gave way.
 	preferNewestFor = time.Minute
@@ -445,8 +445,8 @@ func (l *lane) yield(f *flight, now time.Time) {
 	f.giveWay()
 }
 
-// took returns how long a server has had the message. Before beginWait, and while the message waits
-// for a connection, it is how long the message has had a worker.
+// took returns how long a server has had the message. Before beginWait, it is how long the message
+// has had a worker. While the message waits for a connection, it is the time since beginWait.
 func (f *flight) took(now time.Time) time.Duration {
 	if f.attempt == nil {
 		return now.Sub(f.begun)

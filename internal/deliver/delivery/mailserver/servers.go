@@ -43,8 +43,9 @@ type Server interface {
 	// ConnCounts returns how many connections are in use, how many are idle, and how many mails
 	// have waited for a connection since the start.
 	ConnCounts() (inUse, idle int, waits int64)
-	// CertificateEnd returns when the server's certificate expires. The certificate is that of the
-	// last connection. The result is zero if no connection of the last week used TLS.
+	// CertificateEnd returns when the server's certificate expires. The certificate is the verified
+	// one of the last connection with TLS. The result is zero if no connection of the last week had
+	// such a certificate.
 	CertificateEnd() time.Time
 	// LoginProblem returns the reason why no login at the server can succeed now, and the time when
 	// this problem began. The result why is nil if no such reason is known.
@@ -58,7 +59,8 @@ type Server interface {
 
 // Servers are mail servers in order of preference. A server is set aside after three failures in a
 // row. A server that is set aside gets one mail every five seconds, until one of these mails does
-// not fail. An attempt that takes longer than slowAfter is also a failure, if another server is up.
+// not fail. An attempt that takes longer than slowAfter is also a failure, if another server is up
+// and no stranger requested the mail.
 // The refusal of a recipient or a message is not a failure.
 type Servers []*serverWithBreaker
 
@@ -153,8 +155,8 @@ func (s Servers) send(ctx context.Context, mail *delivery.RenderedMail) (receipt
 	return receipt, fail
 }
 
-// allSetAside reports whether an attempt failed because all servers were set aside, so that no
-// server was tried.
+// allSetAside reports whether no server was tried, because each one was set aside or had no free
+// connection.
 func allSetAside(fail *delivery.Error) bool { return fail != nil && fail.Err == errAllSetAside }
 
 // tryEach offers the mail to one server after the other, and leaves out servers that are set aside.
@@ -317,9 +319,8 @@ func (s Servers) Health() []delivery.Health {
 	return all
 }
 
-// RecheckSuspended connects to each server that is set aside and has no mail under way. It logs in
-// to the server as each of the senders. If the connection and the logins succeed, the server is up
-// again.
+// RecheckSuspended examines each server that is set aside, may try a mail now and has none under
+// way; see Config.Examine. If the examination succeeds, the server is up again.
 func (s Servers) RecheckSuspended(ctx context.Context, senders []string) {
 	for _, server := range s {
 		if server.examine != nil {
@@ -346,8 +347,8 @@ func (s Servers) OnAttempt(f func(ctx context.Context, server string, fail *deli
 }
 
 // OnUnverified sets the function that is called with the reason why a server's certificate is not
-// verified. It is called once for each such server, at the server's first mail. Call OnUnverified
-// before the first Send.
+// verified. It is called once for each such server, at the first connection with such a
+// certificate. Call OnUnverified before the first Send.
 func (s Servers) OnUnverified(f func(server string, why error)) {
 	for _, server := range s {
 		server.OnUnverified(func(why error) { f(server.address, why) })

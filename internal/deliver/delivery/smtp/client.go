@@ -40,16 +40,16 @@ func (c *Client) MaxConns() int { return c.config.MaxConns }
 // ConnLimit returns how many connections there may be soon. The outbox limits the number of its
 // workers by ConnLimit. Normally ConnLimit is one more than the number of connections that may be
 // open now. So in a backlog, one more mail is ready when the pool may open a further connection.
-// For a while after the server refused a connection, ConnLimit is only the number of connections
-// that have worked.
+// For a while after the server refused a connection or a mail as one too many, ConnLimit is only
+// the number of connections that have worked.
 func (c *Client) ConnLimit() int {
 	c.pool.mu.Lock()
 	defer c.pool.mu.Unlock()
 	return c.pool.limit.maxSoon(time.Now())
 }
 
-// LoginProblem returns the reason why the client cannot log in now, and the time when this problem
-// began. The error is nil if no such reason is known.
+// LoginProblem returns the reason why the client has no OAuth token to log in with, and the time
+// when this problem began. The error is nil if there is a token, and for a login with a password.
 func (c *Client) LoginProblem() (since time.Time, why error) { return c.config.Tokens.Problem() }
 
 // ConnCounts returns how many connections are in use, how many are idle, and how many mails have

@@ -15,7 +15,7 @@ type connLimit struct {
 
 	worked     int           // connections that may be open at once without a trial
 	refused    time.Time     // the last refusal for too many connections or mails; zero: none, or a mail was accepted after refusesAll
-	refusesAll bool          // the server refused the only connection, and has accepted none since
+	refusesAll bool          // the server refused the only connection, and has accepted no mail since
 	alive      time.Time     // when the server last accepted a mail or a connection; see firstBegins
 	slowest    time.Duration // the longest time until a connection was open
 }
@@ -107,8 +107,8 @@ func (l *connLimit) accepted(n connCounts) {
 
 // connRefused notes that the server refused a connection, which n still counts. The limit is then
 // the number of the other connections. If there are any, connRefused returns true, because the mail
-// can be sent over one of them. If there are none, the limit is one until the server has accepted a
-// mail.
+// can be sent over one of them. If there are none, the limit is one until the server accepts a mail
+// or held returns false.
 //
 // A refusal is silent if the server did not reply. A silent refusal sets a limit only if there are
 // other connections and the server accepted a mail or a connection within the last aliveFor.

@@ -44,7 +44,7 @@ const (
 	// maxPaceWait is how long a mail may wait until perMinute allows it. During a longer wait, its
 	// code might be used or expire.
 	maxPaceWait = 5 * time.Second
-	// shrinkAfter is how long a connection beyond pool.least is kept idle.
+	// shrinkAfter is how long a connection beyond limit.least is kept idle.
 	shrinkAfter = 5 * time.Second
 	// maxIdleTime is how long any connection is kept idle.
 	maxIdleTime = 30 * time.Second
@@ -106,9 +106,9 @@ func (p *pool) acquire(ctx context.Context, patience time.Duration) (s *session,
 }
 
 // acquireOrQueue calls takeOrReserveLocked and returns its s and ok. If ok is false, acquireOrQueue
-// queues the mail and returns its waiter t. But if all connections are in use and patience is 0, it
-// returns no session and no waiter. It returns an error if the pool is closed, or if perMinute does
-// not allow the mail soon enough.
+// queues the mail and returns its waiter t. But if patience is 0 and no further connection may be
+// opened, it returns no session and no waiter. It returns an error if the pool is closed, or if
+// perMinute does not allow the mail soon enough.
 func (p *pool) acquireOrQueue(patience time.Duration) (s *session, ok bool, t *waiter, fail *delivery.Error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

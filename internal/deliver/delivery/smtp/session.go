@@ -25,8 +25,8 @@ type session struct {
 	// unverified is the reason why the certificate is not trusted, if the mode is TLSOpportunistic.
 	// It is nil if the certificate is verified.
 	unverified error
-	// private has the texts that are redacted from replies: the login, and the recipient and texts
-	// of the last mail.
+	// private has the texts that are redacted from replies: the login, and the recipient and
+	// content of the last mail.
 	private delivery.PrivateData
 	// mails counts the messages tried.
 	mails int
@@ -45,7 +45,7 @@ type session struct {
 	lines []byte
 	// expiry closes the session when it has been idle for too long.
 	expiry *time.Timer
-	// served is called when the server has answered the command MAIL of a mail that a stranger
+	// served is called when the server has accepted the command MAIL of a mail that a stranger
 	// requested; see pool.noteServed.
 	served func()
 	// hastyRecipient is Config.hasty for the answers to RCPT and DATA, which depend on the
@@ -260,8 +260,8 @@ func (s *session) awaitStep(ctx context.Context, stage string, run func() error)
 	return nil
 }
 
-// closeSocket closes the socket without QUIT. QUIT would end a half-written mail, and the server
-// would accept the mail.
+// closeSocket closes the socket without QUIT, which the server might take for a line of a
+// half-written mail. Any goroutine may call closeSocket.
 func (s *session) closeSocket() { _ = s.conn.Close() }
 
 // quit says QUIT and closes the socket. It ignores errors, since every mail has got its reply.

@@ -18,7 +18,7 @@ import (
 var tokenMechanisms = []string{"XOAUTH2", "OAUTHBEARER"}
 
 // openWithToken is openSession for a login by OAuth. It gets the token before it connects. If the
-// server refuses the token with 535, it tries once more with another token, if there is one.
+// server refuses the token with 535, it tries again with another token, as long as there is one.
 func openWithToken(ctx context.Context, config Config) (s *session, fail *delivery.Error) {
 	for fail == nil || fail.Code != oauth.SwitchedOff {
 		token, err := config.Tokens.Token(ctx, config.Password)

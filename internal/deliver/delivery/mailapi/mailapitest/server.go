@@ -190,8 +190,8 @@ func (s *Server) URL() string {
 	return (&url.URL{Scheme: mailapi.Scheme, User: url.UserPassword("", resendKey), Host: s.addr, RawQuery: query.Encode()}).String()
 }
 
-// Account makes a sender for the provider, with the changes. If the provider has a port, the sender
-// uses it.
+// Account makes a sender for the provider, with the changes. The sender connects by Dial, even if
+// the provider has a port.
 func (s *Server) Account(t testing.TB, change ...func(*mailapi.Config)) *mailapi.Client {
 	t.Helper()
 	config, err := mailapi.ParseURL(s.URL())
