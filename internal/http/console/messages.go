@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strings"
 
 	"github.com/labstack/echo/v4"
 
@@ -33,6 +34,7 @@ type messagesAnswer struct {
 type messagesView struct {
 	layout.Page
 	messagesAnswer
+	Mistake        layout.FilterMistake // if it is set, the page has only the form
 	Apps, Purposes []string
 	MayTest        bool
 	Test           testedMessage
@@ -67,9 +69,14 @@ func (console *Console) messagesPage(c echo.Context) error {
 
 func (console *Console) showMessages(c echo.Context, status int, query url.Values, tested testedMessage) error {
 	v, err := console.messages(query)
-	if err != nil {
+	var wrong bool
+	if v.Mistake, _, wrong = layout.FilterMistakeOf(query.Encode(), err, layout.Words(c)); err != nil && !wrong {
 		return err
 	}
+	if known := map[string][]string{"app": v.Apps, "purpose": v.Purposes}[v.Mistake.Field]; known != nil {
+		v.Mistake.Text = layout.Words(c).Get("parameter.choice", "values", strings.Join(known, ", "))
+	}
+	status = v.Mistake.StatusOr(status)
 	v.Page = layout.NewPage(c, "messages.title", "messages")
 	v.MayTest, v.Test = auth.ActorOf(c).May(auth.ActionTestMessage), tested
 	h := c.Response().Header()

@@ -28,7 +28,9 @@ func TestMessages(t *testing.T) {
 	servertest.Same(t, "policy", html.Header().Get(cspHeader), sampleCSP)
 	want(t, b.Get("/admin/messages/html?language=sux"), http.StatusNotFound)
 	for _, query := range []string{"?app=other", "?purpose=other"} {
-		want(t, b.Get("/admin/messages"+query), http.StatusUnprocessableEntity)
+		page := want(t, b.Get("/admin/messages"+query, "Accept-Language", "zh"), http.StatusUnprocessableEntity)
+		contains(t, page, ` action="/admin/messages"`, `<option selected>`, ` aria-describedby="filter-problem"`, `</b>: 请用以下之一：`)
+		lacks(t, page, "测试消息", "iframe")
 		b.Script(http.StatusUnprocessableEntity, "GET", "/v1/admin/messages"+query, "")
 	}
 	answer := b.Script(http.StatusOK, "GET", "/v1/admin/messages", "")
