@@ -279,7 +279,7 @@ func (b bounceCommand) Run(ctx context.Context, p program) error {
 // account yet.
 type adminCommand struct{ commands.AdminCommand }
 
-// Run prints the password of a new account once.
+// Run prints a new password only this once.
 func (a adminCommand) Run(ctx context.Context, p program, cfg config.Config) error {
 	return commands.ChangeAccount(ctx, cfg, a.AdminCommand, p.out)
 }
@@ -289,7 +289,7 @@ type keyCommand struct {
 	Trust string `enum:"known," default:"" placeholder:"known" help:"With known, every request with this secret key is for a person who is signed in, unless it says otherwise."`
 }
 
-// Run prints a new key on the standard output and its purpose on the standard error, so that a
+// Run prints a new key on the standard output and any advice on the standard error, so that a
 // script can use the output as a variable's value. Run does not store the key.
 func (k keyCommand) Run(p program) error {
 	if k.Trust != "" && k.Kind != string(config.SecretKeyKind) {

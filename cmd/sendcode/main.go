@@ -1,6 +1,6 @@
 // Command sendcode sends verification codes, never more often than the policy says. This package
-// has only flags, signals and exit codes. Package config reads the settings; package app does the
-// rest.
+// has only flags, signals and exit codes. Package config reads the settings; packages app, commands
+// and checks do the rest.
 //
 // Exit codes:
 //

@@ -194,8 +194,8 @@ func TestKeys(t *testing.T) {
 	}
 }
 
-// A health check prints the answer of /readyz. It sends the admin token of the settings only to
-// this machine. With the token, it gets the reasons even behind a proxy.
+// A health check prints the answer of /readyz. It sends the admin token of the settings, so the
+// answer has the reasons.
 func TestHealth(t *testing.T) {
 	const token = "admin-token-of-a-test-0123456789"
 	for status, code := range map[int]int{http.StatusOK: 0, http.StatusServiceUnavailable: 1} {
@@ -269,7 +269,7 @@ func running(t *testing.T, cmd *exec.Cmd) *bufio.Reader {
 	return out
 }
 
-// said reads up to a line that contains text, and returns what follows in it.
+// said reads up to a line that contains text, and returns the part of this line after text.
 func said(t *testing.T, out *bufio.Reader, text string) string {
 	t.Helper()
 	for {

@@ -141,7 +141,8 @@ func (console *Console) performAction(c echo.Context, d sendAction, s store.Send
 }
 
 // actionForm returns the handler of a form on a send's page. If the action was done, the handler
-// redirects to the page. Otherwise it shows the page with the problem.
+// redirects to the page, unless the action revealed the recipient or has written the response
+// itself. If the action was not done, the handler shows the page with the problem.
 func (console *Console) actionForm(d sendAction) echo.HandlerFunc {
 	return layout.FormHandler(func(c echo.Context, form url.Values) error {
 		s, err := console.readStory(c.Request().Context(), c.Param("id"))

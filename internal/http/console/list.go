@@ -204,7 +204,8 @@ func (v *listView) rowsTag() string {
 }
 
 // addRecipientHeader adds the recipient of the rows, the verdict on their leadingRow, and the
-// present quota. Erased recipients get no verdict, because they all have the same hash.
+// present quota. Only the first page of a list gets a verdict. Erased recipients get none, because
+// they all have the same hash.
 func (console *Console) addRecipientHeader(c echo.Context, v *listView) (err error) {
 	ctx := c.Request().Context()
 	v.Person = &recipientHeader{FilterText: v.W.Sentence("filter.recipient.unknown")}
@@ -297,9 +298,9 @@ const (
 	recentSendsPeriod = 24 * time.Hour
 )
 
-// recentSends returns a send and at most maxRecentSends earlier sends to the same recipient, from
-// the oldest to the newest. The earlier sends have the same app and channel and were logged in the
-// recentSendsPeriod before the send. The rules most likely counted these earlier sends.
+// recentSends returns the row s and at most maxRecentSends earlier sends and refusals of the same
+// recipient, from the oldest to the newest. The earlier rows have the same app and channel and were
+// logged in the recentSendsPeriod before s. The rules most likely counted the sends among them.
 func (console *Console) recentSends(ctx context.Context, s store.SendOrRefusal) ([]store.SendOrRefusal, error) {
 	if s.Recipient.IsZero() { // a forgotten recipient; the rows of all forgotten recipients have this hash
 		return []store.SendOrRefusal{s}, nil

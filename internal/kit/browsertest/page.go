@@ -10,8 +10,8 @@ import (
 	"sendcode/internal/kit/servertest"
 )
 
-// Page is a tab as a person uses it. Each step waits for its element, and ends the test if it
-// fails. If the browser is leaving the page, the step tries again.
+// Page is a tab as a person uses it. Until, Shows, Fill and Leads wait, and try again while the
+// browser is leaving the page. Each step ends the test if it fails.
 type Page struct {
 	testing.TB
 	*Tab

@@ -112,7 +112,8 @@ func (w *webkitTab) keys(text string) error {
 	return w.post("/actions", object{"actions": keyActions(text)})
 }
 
-// painted waits until the page has been painted, and returns the page's size.
+// painted waits until the page has been painted, and returns the size of the window without its
+// bar.
 const painted = `new Promise((go) => requestAnimationFrame(() => requestAnimationFrame(() =>
 	go(JSON.stringify({ width: innerWidth, height: innerHeight })))))`
 

@@ -87,7 +87,7 @@ func (r *historyRun) check(at time.Duration, code, status string, valid bool) {
 	q.Verification, q.Code = "v1", code
 }
 
-// outcomes adds a list of the sends at the end.
+// outcomes adds an answer with a list of sends that have these states.
 func (r *historyRun) outcomes(at time.Duration, sends ...string) {
 	text := ""
 	for i, status := range sends {
@@ -96,7 +96,7 @@ func (r *historyRun) outcomes(at time.Duration, sends ...string) {
 	r.add(history.Look, at, 200, `{"sends":[`+text[:max(0, len(text)-1)]+`]}`)
 }
 
-// ordinary returns a correct run: three sends, refusals between them, a failed check and a correct
+// ordinary returns a correct run: four sends, refusals between them, a failed check and a correct
 // check.
 func ordinary() *historyRun {
 	r := newRun()
@@ -133,8 +133,8 @@ func unanswered(written time.Duration) *historyRun {
 	return r
 }
 
-// lostPlace adds a send that the database did not take and whose process dies, and a wait that ends
-// later than the answer says.
+// lostPlace adds a send that the database did not take and whose process dies, an answer that does
+// not count this send, and a refusal after that answer. The refusal has the wait more.
 func lostPlace(r *historyRun, more time.Duration) {
 	r.Limiter, r.Crashes = true, []time.Time{r.start.Add(2*time.Hour + time.Second)}
 	r.add(history.Send, 2*time.Hour, 503, "{}")

@@ -110,8 +110,7 @@ func (j *judge) outcomes() {
 	}
 }
 
-// receipts finds a send whose state differs from the reports of its carriers, or from the carriers'
-// own results.
+// receipts finds a send whose state differs from the reports of its carriers.
 func (j *judge) receipts(s *send) {
 	var delivered, lost bool
 	for _, m := range s.messages {

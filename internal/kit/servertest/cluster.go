@@ -20,8 +20,8 @@ const (
 	database = "sendcode"
 )
 
-// createRole creates the role, and gives it an empty database that initdb has made by renaming it.
-// A new database would be 300 more files to copy.
+// createRole creates the role, and gives it the empty database postgres that initdb has made, under
+// another name. A new database would be 300 more files to copy.
 var createRole = []string{
 	"CREATE ROLE " + role + " LOGIN CREATEDB",
 	"ALTER DATABASE postgres RENAME TO " + database,

@@ -168,7 +168,7 @@ func (c *PatroniCluster) url(user, name string) string {
 }
 
 // HAProxy starts a HAProxy in front of the nodes for one test, with the file haproxy.cfg of the
-// same directory. It returns HAProxy's address.
+// directory deploy. It returns HAProxy's address.
 func (c *PatroniCluster) HAProxy(t testing.TB, deploy string) (addr string) {
 	t.Helper()
 	p := HAProxy

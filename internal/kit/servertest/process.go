@@ -20,9 +20,9 @@ type Process struct {
 	err  error // result of Wait; set before done is closed
 }
 
-// Run starts cmd as a child process that dies with this process. The child has its own process
-// group, so that a Ctrl-C in the terminal ends the parent first. The caller must not read cmd's
-// fields afterwards.
+// Run starts cmd as a child process. On Linux, the child dies with this process, and has its own
+// process group, so that a Ctrl-C in the terminal ends the parent first. The caller must not read
+// cmd's fields afterwards.
 func Run(cmd *exec.Cmd) (*Process, error) {
 	return startProcess(cmd, syscall.SIGKILL)
 }

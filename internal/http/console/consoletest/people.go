@@ -58,7 +58,7 @@ func (d Device) Wrong() string {
 	panic("more right codes than there are")
 }
 
-// Next returns the code of a later time step, which was not used yet.
+// Next moves the clock by one time step and returns the code of that step, which was not used yet.
 func (d Device) Next() string {
 	d.Helper()
 	d.Clock.Add(period)

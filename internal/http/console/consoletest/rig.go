@@ -195,8 +195,8 @@ func (r *Rig) As(role string) *Browser {
 	return b
 }
 
-// Between returns the part of a page between two texts. It fails the test if the page lacks one of
-// them.
+// Between returns the part of a page after the text before, up to the text after or an ampersand.
+// It ends the test if the page lacks the text before.
 func Between(t *testing.T, page, before, after string) string {
 	t.Helper()
 	_, rest, found := strings.Cut(page, before)

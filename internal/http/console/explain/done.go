@@ -62,7 +62,7 @@ func (vi verdictInput) outcome(tone Tone, key string, more ...texts.Substitution
 	return ActOutcome{vi.Sentence(doneKeyPrefix+key, more...), tone}
 }
 
-// resentOutcome describes the newest other send of the verification.
+// resentOutcome describes the newest later send of the verification.
 func (vi verdictInput) resentOutcome() ActOutcome {
 	var again *store.SendOrRefusal
 	for i, row := range vi.story.Related {

@@ -46,9 +46,9 @@ type verdictInput struct {
 
 // VerdictFacts are the data that a verdict depends on beside the row's story.
 type VerdictFacts struct {
-	Quota *quota.Decision // the current decision of the recipient's rules on a request with a secret key; nil: not known
-	// Strangers is the rules' current decision on an unknown browser, which may not use the rules'
-	// reserves. It is nil if an unknown browser waits no longer than a secret key.
+	Quota *quota.Decision // the rules' current decision on a request for a person whom the back end knows; nil: not known
+	// Strangers is the rules' current decision on a request for a stranger, who may not use the
+	// rules' reserves. It is nil if a stranger waits no longer, or if the text does not need it.
 	Strangers *quota.Decision
 
 	Pause *policy.Pause // the pause that stops the row's channel or purpose now; nil: none

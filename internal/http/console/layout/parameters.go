@@ -108,8 +108,8 @@ func Parameter[T any](to *T, read func(string) (T, bool), problem string) ParseF
 	}
 }
 
-// ShortTextParameter parses a text that a row may contain. Any other text is an error, since a
-// database would reject it.
+// ShortTextParameter parses a text that a row may contain. Any other text is an error. A database
+// would reject some of these texts, such as invalid UTF-8.
 func ShortTextParameter(to *string) ParseFunc {
 	return Parameter(to, func(text string) (string, bool) {
 		return text, utf8.ValidString(text) && utf8.RuneCountInString(text) <= maxShortText &&

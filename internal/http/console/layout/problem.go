@@ -21,8 +21,8 @@ func ReasonProblem(w texts.Words, bad *fault.InvalidError, most int) string {
 	return w.Get("action.problem."+bad.Reason, "n", strconv.Itoa(most))
 }
 
-// parameterKinds are the kinds of the parameters of lists, for texts about mistakes in them. The
-// parameters that are not here are short texts.
+// parameterKinds are the kinds of the parameters of lists, for texts about mistakes in them. Of the
+// parameters that are not here, only short texts have such a text.
 var parameterKinds = map[string]string{
 	"from": "time", "to": "time", "last": "choice", "status": "choice", "outcome": "choice", "channel": "choice", "state": "choice",
 	"what": "choice", "country": "country", "domain": "domain", "network": "network", "support": "support", "recipient": "recipient",
@@ -102,8 +102,8 @@ var problemPages = map[server.ProblemKind]string{
 }
 
 // otherOrigin returns the part of the keys for a request that may have come from another site. Over
-// http, browsers send Sec-Fetch-Site only to their own machine. Then they send Origin alone, which
-// differs from the host if a proxy changes the host.
+// http, browsers send Sec-Fetch-Site only to their own machine. To another machine they send Origin
+// alone, which differs from the host if a proxy changes the host.
 func otherOrigin(r *http.Request) string {
 	if r.Header.Get("Sec-Fetch-Site") == "" && !strings.HasPrefix(r.Header.Get(echo.HeaderOrigin), "https:") {
 		return "https"

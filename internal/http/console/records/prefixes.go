@@ -82,7 +82,7 @@ func (handlers *Handlers) showPrefixes(c echo.Context, status int, raw string, t
 }
 
 // prefixOutcome describes whether the numbers of a pause that was lifted get text messages now. id
-// is the ID of the pause. rows are all pauses, the newest first.
+// is the ID of the pause. rows are the pauses on the page, the newest first.
 func prefixOutcome(id string, rows []store.PrefixPause, now time.Time, w texts.Words) explain.ActOutcome {
 	i := slices.IndexFunc(rows, func(p store.PrefixPause) bool { return p.ID.String() == id })
 	if i < 0 {

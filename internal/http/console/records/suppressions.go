@@ -91,8 +91,8 @@ func (handlers *Handlers) showSuppressions(c echo.Context, status int, raw strin
 }
 
 // doneParameter is the parameter of the address of a list to which an action redirects. Its value
-// is the action. The page then describes the state from the rows that it reads, even if the
-// action's own answer was lost.
+// is the action or, in the list of paused prefixes, the ID of the lifted pause. The page then
+// describes the state from the rows that it reads, even if the action's own answer was lost.
 const doneParameter = "done"
 
 // withoutDone returns a raw query without doneParameter, which no list filters by.
@@ -106,7 +106,7 @@ func withoutDone(raw string) string {
 }
 
 // suppressionOutcome describes the state of a recipient after a suppression was added or lifted.
-// rows are all suppressions of the recipient, the newest first.
+// rows are the recipient's suppressions on the page, the newest first.
 func suppressionOutcome(act string, rows []store.Suppression, now time.Time, w texts.Words) explain.ActOutcome {
 	i := slices.IndexFunc(rows, func(s store.Suppression) bool { return s.Active(now) })
 	key, tone := "", explain.Warn
@@ -132,9 +132,8 @@ func suppressionOutcome(act string, rows []store.Suppression, now time.Time, w t
 		texts.Plain("cause", explain.SuppressionSummary(s, w)))}
 }
 
-// Single reports whether the page is about one recipient and has exactly one active suppression.
-// The form that lifts this suppression is then open, unless the page reports an outcome or a
-// problem.
+// Single reports whether the page is about one recipient, has exactly one active suppression, and
+// reports no outcome and no problem. The form that lifts this suppression is then open.
 func (v suppressionsView) Single() bool {
 	holding := 0
 	for _, s := range v.Rows {

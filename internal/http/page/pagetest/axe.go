@@ -102,8 +102,8 @@ func quotedSource(script string) (string, error) {
 // axeRules are the tags of axe-core's rules for WCAG 2.2 A and AA and for best practice.
 const axeRules = `{runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"], rules: {"target-size": {enabled: true}}, resultTypes: ["violations"]}`
 
-// Violations describes the problem with the page in a tab, or with the part that a selector names,
-// one line each: the rule, and where.
+// Violations describes the problems with the part of a tab's page that a selector names, one line
+// each: the rule, the place and what is wrong there.
 func (a *Axe) Violations(tab *browsertest.Tab, part string) (found []string, err error) {
 	var version string
 	load := `globalThis.axe?.version ?? (() => {` + a.source + `; return axe.version })()`

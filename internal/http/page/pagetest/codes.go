@@ -178,7 +178,7 @@ func (c *Codes) LockOut() { c.change(func() { c.locked = true }) }
 // Sends returns the number of admitted sends.
 func (c *Codes) Sends() int { c.mu.Lock(); defer c.mu.Unlock(); return c.sends }
 
-// Checks returns the number of checks.
+// Checks returns the number of counted checks.
 func (c *Codes) Checks() int { c.mu.Lock(); defer c.mu.Unlock(); return c.checks }
 
 // Verifications returns the number of verifications.
@@ -323,8 +323,8 @@ func (c carrier) Send(context.Context, sms.Message) (delivery.Result, error) {
 	return delivery.Result{Provider: r.Provider, ReplyCodes: r.ReplyCodes}, err
 }
 
-// database is the database in memory. It counts checks. After LockOut it reports a lockout for all
-// callers.
+// database is the database in memory. It adds up the counted checks. After LockOut it reports a
+// lockout for all callers.
 type database struct {
 	core.Database
 	codes *Codes

@@ -40,7 +40,7 @@ func immediately(s store.Status) Step {
 	return func(w *World) { w.Codes.Immediately = s }
 }
 
-// spent returns a step that sends n codes at intervals. All are delivered.
+// spent returns a step that sends n codes at intervals. Each has the status Sent at once.
 func spent(n int, apart time.Duration) Step {
 	return func(w *World) {
 		immediately(store.Sent)(w)
