@@ -17,7 +17,7 @@ const (
 )
 
 // A well-formed ID is adopted. Otherwise the request gets the ID of the trace or, without a trace,
-// a new ID, from which the time can be read. No header writes other text to the log.
+// a new ID, from which the time can be read.
 func TestAdopt(t *testing.T) {
 	const made = "made"
 	for _, c := range []struct{ header, parent, want string }{

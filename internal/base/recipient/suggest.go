@@ -20,8 +20,8 @@ var wellKnownDomains = []string{
 	"fastmail.com", "zoho.com", "example.com", "example.org", "googlemail.com",
 }
 
-// realLookAlikeDomains are real and one typing error away from a more common domain. They are
-// neither corrected nor suggested.
+// realLookAlikeDomains are real domains that look like typos of more common ones. They are neither
+// corrected nor suggested.
 var realLookAlikeDomains = []string{"mail.com", "email.com", "ymail.com", "gmx.at", "gmx.ch", "tutamail.com", "vip.126.com"}
 
 // longDomainLength is the length from which a domain is suggested after two edits. "outlook.com" is

@@ -202,9 +202,10 @@ func (a *App) slowCheck(ch recipient.Channel, reason server.HealthReason) server
 	}
 }
 
-// refusals counts the refused attempts of a channel in a row. The count begins again when a server
-// or a carrier accepts a message. A refusal because of the recipient of a stranger's message
-// doesn't count: strangers could choose recipients that don't exist.
+// refusals counts the failed attempts of a channel in a row. The count begins again when a server
+// or a carrier accepts a message. An attempt that the service itself gave up doesn't count. Neither
+// does a refusal because of the recipient of a stranger's message: strangers could choose
+// recipients that don't exist.
 type refusals struct {
 	mu   sync.Mutex
 	n    int
@@ -213,7 +214,7 @@ type refusals struct {
 
 const (
 	refusalsToReport    = 5
-	refusalsReportedFor = 10 * time.Minute // after the last message; without traffic, nothing else would end the state
+	refusalsReportedFor = 10 * time.Minute // after the last failure; without traffic, nothing else would end the state
 )
 
 func (r *refusals) note(fail *delivery.Error) {
@@ -227,7 +228,7 @@ func (r *refusals) note(fail *delivery.Error) {
 	}
 }
 
-// whyRefused returns reason if all of the channel's last tries were refused.
+// whyRefused returns reason if the channel's last refusalsToReport attempts failed.
 func (a *App) whyRefused(ch recipient.Channel, reason server.HealthReason) *server.HealthReason {
 	r := a.refusals[ch]
 	r.mu.Lock()

@@ -37,7 +37,7 @@ const (
 	portVariable  = "PORT"
 )
 
-// envVariables are all variables that the service reads, except PORT: the settings that the
+// envVariables are all SENDCODE_ variables that the service reads: the settings that the
 // environment may give, SENDCODE_CONFIG and SENDCODE_CONFIG_YAML.
 var envVariables = append(envVariablesOf(reflect.TypeFor[Config]()), envVariable{key: configFileKey, kind: "plain"},
 	envVariable{key: configTextKey, kind: "plain"})

@@ -20,7 +20,8 @@ type Errors = document.Errors
 // a *document.Errors with all mistakes.
 //
 // Load opens no port and no connection. It reads all files through readFile: the configuration
-// file, the files of …_FILE variables, and the file of disposable domains.
+// file, the files of …_FILE variables, the files of OAuth clients, and the file of disposable
+// domains.
 func Load(environ []string, readFile func(string) ([]byte, error)) (Config, error) {
 	var c Config
 	from := &settingsSource{readFile: readFile, environ: environMap(environ), hasFailuresRule: map[string]bool{}}

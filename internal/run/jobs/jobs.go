@@ -89,8 +89,9 @@ func (j Job) loop(ctx context.Context, tick time.Duration, observer Observer, lo
 	}
 }
 
-// failureLogInterval is the shortest time between two log lines about failures of the same job.
-// While the database is unavailable, a job may fail at every tick.
+// failureLogInterval is the shortest time between two log lines about failures of the same job,
+// unless the job succeeds in between. While the database is unavailable, a job may fail at every
+// tick.
 const failureLogInterval = 10 * time.Minute
 
 // InfallibleRun converts the function run to a Job.Run. The Job.Run returns no error, and never

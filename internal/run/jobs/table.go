@@ -70,7 +70,7 @@ const (
 	// Each replica reads this often which apps require a human check of strangers.
 	lowConversionsEvery = 10 * time.Second
 
-	RetentionRowsPerRun    = 2000 // the most rows of each table
+	RetentionRowsPerRun    = 2000 // the most sends; DeleteAged deletes rows of other tables in proportion
 	expiryEventsPerRun     = 500
 	hoursPerRun            = 4
 	minPartitionWeeksAhead = 2 // with fewer weeks of partitions an alarm is logged
@@ -102,8 +102,8 @@ func (m *Maintenance) Jobs() []Job {
 }
 
 // deleteAged deletes rows and partitions that are older than the retention. One run deletes up to
-// RetentionRowsPerRun rows of each table and at most one partition. If more is true, old rows may
-// be left.
+// RetentionRowsPerRun sends, rows of other tables in proportion, and at most one partition. If more
+// is true, old rows may be left.
 func (m *Maintenance) deleteAged(ctx context.Context) (more bool, err error) {
 	gone, err := m.Store.DeleteAged(ctx, m.Policy.Get().Retention, RetentionRowsPerRun)
 	m.expired += gone.Rows

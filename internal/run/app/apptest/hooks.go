@@ -66,15 +66,15 @@ type Receiver struct {
 	wrong  []string
 }
 
-// Told is a request that a receiver has verified.
+// Told is an event that a receiver got.
 type Told struct {
 	Type string
 	Raw  []byte `json:"-"`
 	id   string
 }
 
-// NewReceiver starts a webhook receiver. It rejects requests without a valid signature, and
-// requests that do not match the OpenAPI document.
+// NewReceiver starts a webhook receiver, which answers each request with 204. AwaitTold fails the
+// test if a request had no valid signature, or did not match the OpenAPI document.
 func NewReceiver(t *testing.T) *Receiver {
 	t.Helper()
 	doc, err := openapi3.NewLoader().LoadFromData(docs.OpenAPI)
