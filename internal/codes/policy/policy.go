@@ -58,7 +58,7 @@ type Set struct {
 	Checks      FailedCheckRules
 	Breaker     quota.Rule    // bounds all sends together; see BreakerScope. Zero: no bound
 	Pauses      []Pause       // channels and purposes that send nothing for now
-	SuppressFor time.Duration // for how long a bounce or a complaint suppresses its recipient; 0: not at all
+	SuppressFor time.Duration // for how long a bounce, a complaint or an opt-out suppresses its recipient; 0: not at all
 	Numbers     ServedNumbers
 	Retention   time.Duration // of rows in the database; 0: for ever
 	// BreakerReserve is how many of the breaker's last places strangers may not use.
@@ -139,8 +139,8 @@ func (s Set) longestWindow(scope quota.Scope) (d time.Duration) {
 }
 
 // ErasedHashRetention returns how long a recipient's keyed hash must outlive an erasure, so that an
-// erasure helps nobody to evade a rule or limit. That is the longest window of all rules and
-// limits, plus a day.
+// erasure helps nobody to evade a rule or limit. That is the longest window of all rules and limits
+// on a recipient, plus a day.
 func (s Set) ErasedHashRetention() time.Duration {
 	return max(s.LongestRecipientWindow(), s.LongestFailureWindow(), rowrules.ConsecutiveFailedCheckWindow+store.MaxCodeLife) + 24*time.Hour
 }

@@ -32,15 +32,16 @@ type Report struct {
 	// Recipients are those whom the returned mail did not reach, or has not reached yet. It is
 	// empty if the mail is not a bounce.
 	Recipients []Recipient
-	// MessageIDs are the local parts of all Message-IDs in the mail. One of them may be the
-	// returned mail's.
+	// MessageIDs are the local parts of Message-IDs in the mail, at most maxIDs. One of them may be
+	// the returned mail's.
 	MessageIDs []string
 }
 
 // Recipient has the claim about one recipient.
 type Recipient struct {
 	// Final and Original are the addresses in Final-Recipient and Original-Recipient, or empty
-	// without the field. They differ if the mail was forwarded.
+	// without the field. They differ if the mail was forwarded. If the mail has neither field,
+	// Final is an address from elsewhere in the mail, or empty.
 	Final, Original string
 	Delayed         bool   // true: the server goes on trying; false: it gave up
 	Status          string // as in "5.1.1"; empty: not in the mail
@@ -192,11 +193,11 @@ var statusFieldPattern = regexp.MustCompile(`^[ \t]*([A-Za-z][A-Za-z0-9-]*)[ \t]
 // recipientFields occur at most once in the block of a recipient.
 var recipientFields = []string{"final-recipient", "original-recipient", "action", "status"}
 
-// statusBlocks returns the blocks of a delivery status, at most 2*maxParts, each with its fields by
-// names in lower case. Of two fields with one name, the first counts. Lines that are no fields are
-// skipped. Some servers write blank lines between the fields of one recipient. So a new block
-// begins only at a field of recipientFields that the block already has, or at an address that
-// follows the action or the status.
+// statusBlocks returns the blocks of a delivery status, at most 2*maxParts+1, each with its fields
+// by names in lower case. Of two fields with one name, the first counts. Lines that are no fields
+// are skipped. Some servers write blank lines between the fields of one recipient. So after a blank
+// line, a new block begins only at a field of recipientFields that the block already has, or at an
+// address that follows the action or the status.
 func statusBlocks(text string) (blocks []map[string]string) {
 	block, last, blank := map[string]string{}, "", false // blank: there was a blank line after the last field
 	for line := range strings.SplitSeq(strings.ReplaceAll(text, "\r", ""), "\n") {

@@ -87,8 +87,8 @@ func (m Mail) WithTexts() (filled Mail, err error) {
 	return m, err
 }
 
-// Result says which mail server or carrier accepted a message, and how. With an error, only
-// Provider and Took are set.
+// Result says which mail server or carrier accepted a message, and how. With an error, Provider is
+// the server or carrier that was tried last, and the other fields but Took may be empty.
 type Result struct {
 	// Provider is the host name of the mail server, or the configured name of the carrier; empty if
 	// none was tried.

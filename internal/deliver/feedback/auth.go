@@ -17,7 +17,7 @@ import (
 // authScheme is how a provider authenticates a request.
 type authScheme string
 
-// These are the schemes, the strongest first. Header and basic send the secret itself with each
+// These are the schemes. The schemes header, basic and dsn send the secret itself with each
 // request, and don't protect the body. Use them only over TLS, and only if the provider offers
 // nothing stronger.
 const (

@@ -20,8 +20,8 @@ import (
 // EventMeaning is independent of the provider's name for the event.
 type EventMeaning string
 
-// Bounced means that the mail came back for a reason that may pass. BouncedForGood means that the
-// mailbox doesn't exist. OptedOut means that the person wants no further mails.
+// Bounced means that the mail came back, perhaps for a reason that may pass. BouncedForGood means
+// that the mailbox doesn't exist. OptedOut means that the person wants no further mails.
 const (
 	Ignored        EventMeaning = "ignored"
 	Delivered      EventMeaning = "delivered"
@@ -62,7 +62,8 @@ type Source struct {
 }
 
 // EventFormat has the paths of an event's parts in the JSON. The values at all paths of Type
-// together form the type. For each other part, the first path with a value counts.
+// together form the type, and the values at all paths of Detail are searched for codes. For each
+// other part, the first path with a usable value counts.
 type EventFormat struct {
 	// The paths of the event's type in the body. If there are several, dots join their values.
 	Type []JSONPath `yaml:"type,omitempty"`

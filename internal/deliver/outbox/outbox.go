@@ -79,7 +79,7 @@ type MailSender interface {
 	Send(ctx context.Context, m delivery.Mail) (delivery.Result, error)
 }
 
-// Carrier sends one text message. Implementation: sms.Carriers.
+// Carrier sends one text message. Implementation: *sms.Carriers.
 type Carrier interface {
 	Limits
 	Send(ctx context.Context, m sms.Message) (delivery.Result, error)

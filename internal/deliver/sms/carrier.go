@@ -82,7 +82,7 @@ type Poller interface {
 type prober interface {
 	// EndpointURL is the URL of the API. A probe connects to its host.
 	EndpointURL() string
-	// Probe makes a harmless request and returns the result as the end of a sentence, such as ",
-	// and takes the login".
+	// Probe makes a harmless request, if the API has one, and returns the result as the end of a
+	// sentence, such as ", and takes the login".
 	Probe(ctx context.Context) (string, error)
 }

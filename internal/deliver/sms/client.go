@@ -51,7 +51,8 @@ func noteEndpointProblem(wrong map[string]error, endpoint string) {
 // Meaning is the failure that a carrier's code stands for.
 type Meaning = providerhttp.Meaning
 
-// These are the meanings in the tables of codes.go.
+// These are the meanings of codes, in the tables of codes.go and in the settings of package
+// generic.
 var (
 	// MeaningRejected: this message is refused.
 	MeaningRejected = Meaning{Class: delivery.Rejected, About: delivery.AboutMessage}

@@ -6,10 +6,10 @@
 // here, with its codes in codes.go, or settings of package generic. docs/ARCHITECTURE.md says how
 // to add one.
 //
-// If an answer has no code that is in codes.go, it matters whether a byte of the request has left
-// this machine ([sendcode/internal/deliver/providerhttp]). Before that, every failure is temporary.
-// After it, the outcome is unknown unless the carrier documents the answer, which isn't so for a
-// server's 500, 502 or 504.
+// If no answer comes, it matters whether a byte of the request has left this machine
+// ([sendcode/internal/deliver/providerhttp]). Before that, every failure is temporary. After it,
+// the outcome is unknown. A code that is missing in codes.go means a temporary failure. For an
+// answer without a code, the HTTP status decides; a 500, 502 or 504 is unknown.
 //
 // Errors contain no secret, text or number. Of the carrier's words they contain only its code,
 // unless that might be a phone number ([providerhttp.SafeErrorCode]).

@@ -18,9 +18,9 @@ import (
 )
 
 // Probe tries a carrier without sending a message: the connection to its host or the proxy, TLS for
-// an https URL, and a request that sends nothing, which shows whether the API accepts the signature
-// and has the templates. It fails for a carrier without such a request. It returns a sentence
-// without secrets.
+// an https URL and, if the API has a request that sends nothing, this request, which may show
+// whether the API accepts the login and has the templates. Probe returns a sentence without
+// secrets. The error is errNoProbe if the carrier implements no probe.
 func Probe(ctx context.Context, c Carrier) (string, error) {
 	p, ok := c.(prober)
 	if !ok {

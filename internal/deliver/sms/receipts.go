@@ -52,7 +52,7 @@ func (c *Carriers) Poller(name string) (Poller, bool) {
 }
 
 // ReportsUseCarrierID reports whether the carrier's receipts name messages by the carrier's own
-// IDs.
+// IDs. It returns false if CallbackURL is nil.
 func (c *Carriers) ReportsUseCarrierID(name string) bool {
 	reporter, ok := c.routeByName(name).Carrier.(carrierIDReporter)
 	return ok && reporter.ReportsUseCarrierID() && c.CallbackURL != nil

@@ -1,6 +1,6 @@
-// Package testmessage sends one message that is not stored in the database. No rule and no spend
-// cap counts it, and its code proves nothing. The doctor and the console use it to test whether
-// messages go out.
+// Package testmessage sends one message that is not stored in the database. No rule counts it, and
+// its code proves nothing. The doctor and the console use it to test whether messages go out. The
+// console's text messages count for the spend caps, because they go through the service's carriers.
 package testmessage
 
 import (
@@ -39,7 +39,7 @@ type TextRenderer interface {
 	Render(message.RenderRequest) (message.RenderedText, error)
 }
 
-// MailSender sends mails. Implementation: *mailserver.Servers.
+// MailSender sends mails. Implementation: mailserver.Servers.
 type MailSender interface {
 	Send(ctx context.Context, m delivery.Mail) (delivery.Result, error)
 }
@@ -101,8 +101,8 @@ func ParseRecipient(typed string) (recipient.Recipient, error) {
 	return to, err
 }
 
-// Send sends a test message. It fails if no server or carrier could be tried, for example because a
-// template fails.
+// Send sends a test message. It fails if the message can't be rendered, or if text messages are not
+// configured. If the servers or carriers are set aside or refuse the message, the result says so.
 func (s Sender) Send(ctx context.Context, r Request) (Result, error) {
 	ctx, cancel := context.WithTimeout(ctx, Timeout)
 	defer cancel()

@@ -29,7 +29,7 @@ func (events Events) NewEvent(v store.Verification, event string) (store.NewEven
 	return e, store.WrapUnavailable(err)
 }
 
-// NewAppEvent is like [Events.NewEvent] for an event about an app.
+// NewAppEvent is like [Events.NewEvent] for an event about an app, which is never a test.
 func (events Events) NewAppEvent(app, event string) (store.NewEvent, error) {
 	return NewEvent(events.Policy.Get().Subscriptions[app], event, false, events.IDs, events.Now())
 }

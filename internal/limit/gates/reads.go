@@ -24,10 +24,9 @@ const (
 	// reads a second for strangers and as many for others.
 	readPause   = 5 * time.Millisecond
 	readsAtOnce = 20
-	// These bound the shared reads under way at once for refused requests, of strangers (unknown
-	// browsers) and of others. Calls of ReadHistory share statements, each of which holds a limited
-	// number of calls. The two bounds together are less than this number, so that calls of other
-	// requests still fit.
+	// These bound the shared reads under way at once for refused requests, of strangers and of
+	// others. Calls of ReadHistory share statements, each of which holds a limited number of calls.
+	// The two bounds together are less than this number, so that calls of other requests still fit.
 	maxReadsOfStrangers, maxReadsOfOthers = 100, 150
 )
 
@@ -54,7 +53,7 @@ type readKey struct {
 }
 
 type sharedRead[T any] struct {
-	done       chan struct{} // set with the fields below
+	done       chan struct{} // closed when the read has ended, and all fields below are set
 	beganAt    time.Time     // like askedAt, but on the clock that timers use; set before the read is in last
 	inARow     int           // how many reads began before, each within reuseFor of the next
 	askedAt    time.Time     // when it began, on this process's clock

@@ -139,7 +139,7 @@ func (r *Repair) Refund(ctx context.Context, row store.Refund) {
 
 // refundRow refunds a send and confirms that to the database. Policies may have changed since the
 // send was counted, so it uses the recipient's buckets under each policy that the purpose has had.
-// Of consecutive failures, only the first is logged.
+// While the limiter is away, only the first failure is logged.
 func (r *Repair) refundRow(ctx context.Context, row store.Refund) error {
 	defer panics.Recover(panics.Other) // so that the next refunds are still made
 	err := r.Limiter.Refund(ctx, string(row.ID[:]), r.bucketsOf(row.Verification)...)

@@ -127,7 +127,8 @@ func hijacked(raw string) http.HandlerFunc {
 	}
 }
 
-// Send sends the sample, and fails the test if the result or the error contains a secret.
+// Send sends the sample. If the carrier fails, Send fails the test if the result or the error
+// contains a secret.
 func Send(t *testing.T, ctx context.Context, c sms.Carrier) (delivery.Result, *delivery.Error) {
 	t.Helper()
 	receipt, fail := c.Send(ctx, Sample())

@@ -52,7 +52,7 @@ type Amazon struct {
 
 	mu        sync.Mutex
 	asked     []string // the requested addresses
-	confirmed []string // the queries of ConfirmSubscription
+	confirmed []string // see Confirmed
 }
 
 var snsKey = sync.OnceValues(func() (*rsa.PrivateKey, error) { return rsa.GenerateKey(rand.Reader, 2048) })
