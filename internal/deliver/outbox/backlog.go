@@ -81,14 +81,14 @@ func (b *backlog) count(app string, n int) {
 	}
 }
 
-// full reports whether a new message would wait in the lane. The parameter most is the largest
-// number of the lane's workers. Deferred messages wait for their next attempt. They count only if
-// the server accepts no messages at present, or if there are at least manyDeferred of them.
-func (l *lane) full(now time.Time, most int) bool {
+// full reports whether a new message would wait in the lane. Deferred messages wait for their next
+// attempt. They count only if the server accepts no messages at present, or if there are at least
+// manyDeferred of them.
+func (l *lane) full(now time.Time, maxWorkers int) bool {
 	deferred := l.waiting - l.queued
 	takesNoMore := !l.suspended.IsZero() || now.Sub(l.refused) < judgedAfter || now.Sub(l.paced) < throughputWindow ||
 		deferred >= manyDeferred
-	return l.ready() || l.workers-l.heldWorkers() >= most || l.inStore > 0 || deferred > 0 && takesNoMore
+	return l.ready() || l.workers-l.heldWorkers() >= maxWorkers || l.inStore > 0 || deferred > 0 && takesNoMore
 }
 
 // update calls f under the lock of the lanes. Only update takes this lock, so nothing can change a
@@ -98,8 +98,8 @@ func (o *Outbox) update(l *lane, f func(l *lane, now time.Time)) {
 	o.lanesMu.Lock()
 	defer o.lanesMu.Unlock()
 	now := time.Now()
-	l.most = o.maxWorkers(l)
-	l.noteFull(now, l.most)
+	l.maxWorkers = o.maxWorkers(l)
+	l.noteFull(now, l.maxWorkers)
 	f(l, now)
 	o.makeWay(o.lanes[store.Queue{Channel: l.Channel, Strangers: true}], now)
 }
@@ -110,8 +110,8 @@ func (o *Outbox) update(l *lane, f func(l *lane, now time.Time)) {
 // before this one began, noteFull adds a part of the messages and of the duration of the previous
 // one. The fewer messages went out in this backlog, the larger that part is. The sum lasts at most
 // throughputWindow.
-func (l *lane) noteFull(now time.Time, most int) {
-	if l.full(now, most) {
+func (l *lane) noteFull(now time.Time, maxWorkers int) {
+	if l.full(now, maxWorkers) {
 		l.wasFull, l.fullUntil = true, now
 		return
 	}
@@ -120,7 +120,7 @@ func (l *lane) noteFull(now time.Time, most int) {
 		gone, _ := l.sent.since(from)
 		past := pastBacklog{float64(gone), l.fullUntil.Sub(from), l.fullUntil}
 		if l.continuesLastBacklog() {
-			keep := max(0, min(1-float64(gone)/float64(most), float64(throughputWindow-past.took)/float64(l.last.took+1)))
+			keep := max(0, min(1-float64(gone)/float64(maxWorkers), float64(throughputWindow-past.took)/float64(l.last.took+1)))
 			past.gone, past.took = past.gone+keep*l.last.gone, past.took+time.Duration(keep*float64(l.last.took))
 		}
 		l.last = past
@@ -198,7 +198,7 @@ func (l *lane) expectedWait(app, network string, ends, now time.Time, share int)
 		!l.reputations.slowForAll(now) {
 		waits := l.demand(now)
 		waits.longest = 0
-		wait = min(wait, time.Duration(before)*l.patience(waits, &flight{standing: fresh}, true)/time.Duration(max(1, l.most)))
+		wait = min(wait, time.Duration(before)*l.patience(waits, &flight{standing: fresh}, true)/time.Duration(max(1, l.maxWorkers)))
 	}
 	return wait, false
 }
@@ -242,7 +242,7 @@ func (l *lane) waitOfHeld(app, network string, now time.Time) time.Duration {
 	}
 	rounds := 1
 	if q := l.queues[app]; q != nil {
-		rounds += len(q.byNetwork[network].flights) / max(1, l.most-1)
+		rounds += len(q.byNetwork[network].flights) / max(1, l.maxWorkers-1)
 	}
 	return time.Duration(rounds) * now.Sub(l.underWay[0].begun)
 }

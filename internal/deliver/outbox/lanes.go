@@ -24,7 +24,7 @@ type lane struct {
 	flights          int               // all flights of this lane, in the queue or with a worker
 	held             map[string]int    // flights by app
 	workers          int               // running workers
-	most             int               // workers that the lane may have; update sets it
+	maxWorkers       int               // workers that the lane may have; update sets it
 	reputations      *reputations      // of the channel
 	underWay         []*flight         // flights of strangers that are under way, the longest first
 	parked           int               // flights in underWay that have no worker; see makeWay
@@ -112,7 +112,7 @@ func (q *queue) push(network string, f *flight) {
 // several workers, held flights come first at each fourth turn, so that they do get served.
 func (l *lane) preference() [standings]standing {
 	switch {
-	case l.pops%4 == 3 && l.most > 1:
+	case l.pops%4 == 3 && l.maxWorkers > 1:
 		return [...]standing{held, proven, fresh}
 	case l.lastServed == proven:
 		return [...]standing{fresh, proven, held}
@@ -287,9 +287,9 @@ func (l *lane) pop() *flight {
 }
 
 // reserveWorker reports whether the caller must start a worker, and then counts the worker. The
-// caller must do so if a flight waits that may have a worker, and fewer than most workers run.
-func (l *lane) reserveWorker(most int) bool {
-	if l.workers >= most || !l.mayBegin() {
+// caller must do so if a flight waits that may have a worker, and fewer than maxWorkers run.
+func (l *lane) reserveWorker(maxWorkers int) bool {
+	if l.workers >= maxWorkers || !l.mayBegin() {
 		return false
 	}
 	l.workers++

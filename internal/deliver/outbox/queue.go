@@ -226,15 +226,14 @@ type takeOverFunc func(ctx context.Context, q store.Queue, lease time.Duration, 
 
 // takeOverUpTo leases rows of a lane in batches, and queues their flights. It leases each batch
 // with the function in the parameter from. It ends when no row is left, when the lane's memory is
-// full, or when it has leased the number of rows in the parameter most. The result all is true if
-// no row is left.
-func (o *Outbox) takeOverUpTo(ctx context.Context, l *lane, most int, from takeOverFunc) (all bool, err error) {
-	for limit := min(o.freeCapacity(l), takeOverBatch, most); limit > 0; limit = min(o.freeCapacity(l), takeOverBatch, most) {
+// full, or when it has leased maxRows rows. The result all is true if no row is left.
+func (o *Outbox) takeOverUpTo(ctx context.Context, l *lane, maxRows int, from takeOverFunc) (all bool, err error) {
+	for limit := min(o.freeCapacity(l), takeOverBatch, maxRows); limit > 0; limit = min(o.freeCapacity(l), takeOverBatch, maxRows) {
 		work, err := o.leaseRows(ctx, l.Queue, limit, from)
 		if err != nil {
 			return false, err
 		}
-		most -= len(work)
+		maxRows -= len(work)
 		all = len(work) < limit
 		for _, w := range work {
 			f := o.hold(w)

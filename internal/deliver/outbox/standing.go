@@ -208,7 +208,7 @@ const (
 // slowPause is the time between two messages that give way while slowForAll is true. About one
 // message a minute of each worker gives way. So other messages can show that the server answers in
 // time again, and the server still finishes most messages that it has begun.
-func (l *lane) slowPause() time.Duration { return time.Minute / time.Duration(max(1, l.most)) }
+func (l *lane) slowPause() time.Duration { return time.Minute / time.Duration(max(1, l.maxWorkers)) }
 
 // patience returns how long a message may keep its worker while others wait for one. Each network
 // that waits shall have a worker within maxPatience. The rest of that time is divided among these
@@ -216,7 +216,7 @@ func (l *lane) slowPause() time.Duration { return time.Minute / time.Duration(ma
 func (l *lane) patience(w demand, f *flight, handedOver bool) time.Duration {
 	n, d := w.networks, maxPatience
 	if n > 0 {
-		d = min(d, (maxPatience-w.longest)*time.Duration(max(1, l.most))/time.Duration(n))
+		d = min(d, (maxPatience-w.longest)*time.Duration(max(1, l.maxWorkers))/time.Duration(n))
 	}
 	least := leastPatience
 	if handedOver {
@@ -268,7 +268,7 @@ func (l *lane) endWait(f *flight) {
 
 // heldMayBegin reports whether one more message that may be held may begin. Such messages leave one
 // worker to others.
-func (l *lane) heldMayBegin() bool { return l.heldWorkers() < max(1, l.most-1) }
+func (l *lane) heldMayBegin() bool { return l.heldWorkers() < max(1, l.maxWorkers-1) }
 
 // heldWorkers returns the number of workers with a message that may be held. Such a message gives
 // way to any other at once, so nothing waits for its worker.
@@ -296,11 +296,11 @@ func (o *Outbox) maxParked(l *lane) int {
 // message waits without a worker. If too many messages wait like that, the longest wait ends, and
 // the outcome of its message is unknown. Call makeWay within update.
 func (o *Outbox) makeWay(l *lane, now time.Time) {
-	l.most = o.maxWorkers(l)
-	if len(l.underWay) == 0 || l.workers < l.most {
+	l.maxWorkers = o.maxWorkers(l)
+	if len(l.underWay) == 0 || l.workers < l.maxWorkers {
 		return
 	}
-	if soonest := l.soonest(now); soonest != 0 && l.most > 0 {
+	if soonest := l.soonest(now); soonest != 0 && l.maxWorkers > 0 {
 		if soonest > 0 && l.recheck == nil {
 			o.makeWayAfter(l, soonest)
 		}
@@ -325,7 +325,7 @@ func (o *Outbox) makeWay(l *lane, now time.Time) {
 			next = again
 		}
 	}
-	if needed > 0 && l.most == 0 { // the server takes fewer connections than there are parked messages
+	if needed > 0 && l.maxWorkers == 0 { // the server takes fewer connections than there are parked messages
 		if oldest := l.underWay[0]; oldest.parked && !oldest.yields {
 			l.yield(oldest, now)
 		}
@@ -342,14 +342,14 @@ func (o *Outbox) demandOf(l *lane, now time.Time) demand {
 	if known := o.lanes[store.Queue{Channel: l.Channel}]; known.workers > 0 && o.limitsOf(l.Channel).ConnLimit() == 1 {
 		waits.networks++ // known people's messages share the only connection
 	}
-	waits.networks += max(0, l.workers-l.most) // the server accepts fewer messages than when these workers began
+	waits.networks += max(0, l.workers-l.maxWorkers) // the server accepts fewer messages than when these workers began
 	return waits
 }
 
 // workersNeeded returns how many messages must give way. While slowForAll is true, that is one at a
 // time, and no message gives way before the returned pause has passed.
 func (l *lane) workersNeeded(waits demand, now time.Time) (needed int, pause time.Duration) {
-	needed = waits.networks - max(0, l.most-l.workers)
+	needed = waits.networks - max(0, l.maxWorkers-l.workers)
 	if waits.networks == 0 && waits.held {
 		needed++
 	}
@@ -394,8 +394,8 @@ func (o *Outbox) park(l *lane, f *flight, now time.Time) (freed bool) {
 	f.parked, l.gaveWay = true, now
 	l.parked++
 	l.workers--
-	l.most = o.maxWorkers(l)
-	freed = l.workers < l.most
+	l.maxWorkers = o.maxWorkers(l)
+	freed = l.workers < l.maxWorkers
 	o.addWorker(l)
 	return freed
 }
