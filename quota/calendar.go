@@ -97,11 +97,11 @@ func (r Rule) periodAround(now time.Time) (wall int64, start, end time.Time) {
 		wall = r.nextPeriodStart(wall)
 		from, to = to, firstInstantOf(r.nextPeriodStart(wall), zone)
 	}
-	for most := int64(r.Keep() / time.Second); to-from > most; {
-		if at < from+most {
-			to = from + most
+	for longest := int64(r.Keep() / time.Second); to-from > longest; {
+		if at < from+longest {
+			to = from + longest
 		} else {
-			from += most
+			from += longest
 		}
 	}
 	return wall, time.Unix(from, 0).UTC(), time.Unix(to, 0).UTC()

@@ -18,10 +18,10 @@ type Memory struct {
 	// meanwhile, so OnChange must not block. Set it before the Memory is first used.
 	OnChange func(c Change)
 
-	now    func() time.Time
-	seed   maphash.Seed
-	most   int // how many buckets a shard may have; 0: no bound
-	shards *[shards]shard
+	now        func() time.Time
+	seed       maphash.Seed
+	maxBuckets int // of a shard; 0: no bound
+	shards     *[shards]shard
 }
 
 // Silent returns the same limiter, except that its changes don't call OnChange. It is for changes
@@ -62,7 +62,7 @@ func NewMemory(now func() time.Time) *Memory {
 // a new bucket replaces a random one.
 func NewBoundedMemory(now func() time.Time, buckets int) *Memory {
 	m := NewMemory(now)
-	m.most = max(1, buckets/shards)
+	m.maxBuckets = max(1, buckets/shards)
 	return m
 }
 
@@ -202,7 +202,7 @@ func (m *Memory) findOrAdd(name string, now int64) *bucket {
 	s := &m.shards[m.shardOf(name)]
 	s.sweepIfDue(now)
 	for other := range s.buckets {
-		if m.most == 0 || len(s.buckets) < m.most {
+		if m.maxBuckets == 0 || len(s.buckets) < m.maxBuckets {
 			break
 		}
 		delete(s.buckets, other)

@@ -65,17 +65,17 @@ func (w *waiters) ask(ctx context.Context, r Request) (Decision, error) {
 	w.calls++
 	d, err := w.Memory.Take(ctx, r)
 	err = cmp.Or(err, ctx.Err())
-	if i, bad := strconv.Atoi(r.ID); bad == nil && d.Admitted && !r.Repeated {
+	if i, parseErr := strconv.Atoi(r.ID); parseErr == nil && d.Admitted && !r.Repeated {
 		w.admitted, w.at = append(w.admitted, i), append(w.at, time.Since(w.began))
 	}
 	return d, err
 }
 
-// come makes n callers wait, each for at most the duration most.
-func (w *waiters) come(ctx context.Context, first, n int, most time.Duration) {
+// come makes n callers wait, each at most until its timeout.
+func (w *waiters) come(ctx context.Context, first, n int, timeout time.Duration) {
 	for i := first; i < first+n; i++ {
 		w.all.Go(func() {
-			bounded, cancel := context.WithTimeout(ctx, most)
+			bounded, cancel := context.WithTimeout(ctx, timeout)
 			defer cancel()
 			began := time.Now()
 			d, err := w.Wait(bounded, w.request(strconv.Itoa(i), "a"), w.ask)
@@ -223,9 +223,9 @@ func TestQueueAnswersARepeatedIDThatWaits(t *testing.T) {
 		w.come(w.Context(), 0, 1, 0)
 		var answers []string
 		told := map[*State]bool{}
-		wait := func(ctx context.Context, id string, most time.Duration) {
+		wait := func(ctx context.Context, id string, timeout time.Duration) {
 			w.all.Go(func() {
-				bounded, cancel := context.WithTimeout(ctx, most)
+				bounded, cancel := context.WithTimeout(ctx, timeout)
 				defer cancel()
 				r := w.request(id, "a")
 				r.Repeated = true
