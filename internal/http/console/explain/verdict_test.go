@@ -133,7 +133,7 @@ func (k keys) check(t *testing.T, w texts.Words, sentence texts.Sentence) {
 }
 
 // split returns the part of a sentence that comes from each text. It returns an error if the
-// sentence has other texts, or if a place of a text has no value.
+// sentence has other texts, or if a placeholder of a text has no value.
 func (k keys) split(w texts.Words, sentence texts.Sentence) (parts []texts.Sentence, err error) {
 	for _, key := range k {
 		text := template(w, key)
@@ -152,7 +152,8 @@ func (k keys) split(w texts.Words, sentence texts.Sentence) (parts []texts.Sente
 				if got.Text != want.Text {
 					return nil, fmt.Errorf("%s has %q", key, want.Text)
 				}
-			case got.Text == "" && got.At.IsZero() && !slices.Contains(optionalPlaces, want.Text), strings.ContainsAny(got.Text, "{}"):
+			case got.Text == "" && got.At.IsZero() && !slices.Contains(optionalPlaceholders, want.Text),
+				strings.ContainsAny(got.Text, "{}"):
 				return nil, fmt.Errorf("%s in %s has no value", want.Text, key)
 			}
 		}
@@ -164,19 +165,19 @@ func (k keys) split(w texts.Words, sentence texts.Sentence) (parts []texts.Sente
 	return parts, nil
 }
 
-// optionalPlaces have a value only if a server answered with a code, or if the caller sent the
-// value.
-var optionalPlaces = []string{"{reply}", "{words}", "{locale}", "{network}"}
+// optionalPlaceholders have a value only if a server answered with a code, or if the caller sent
+// the value.
+var optionalPlaceholders = []string{"{reply}", "{words}", "{locale}", "{network}"}
 
-var place = regexp.MustCompile(`\{(\w+)\}`)
+var placeholder = regexp.MustCompile(`\{(\w+)\}`)
 
-// template returns the text of a key with its places still in it.
+// template returns the text of a key with its placeholders still in it.
 func template(w texts.Words, key string) texts.Sentence {
-	var places []texts.Substitution
-	for _, found := range place.FindAllStringSubmatch(w.Get(key), -1) {
-		places = append(places, texts.Plain(found[1], found[0]))
+	var kept []texts.Substitution
+	for _, found := range placeholder.FindAllStringSubmatch(w.Get(key), -1) {
+		kept = append(kept, texts.Plain(found[1], found[0]))
 	}
-	return w.Sentence(key, places...)
+	return w.Sentence(key, kept...)
 }
 
 // pattern matches a reply that consists of the texts; each text is a group.
