@@ -214,15 +214,15 @@ func (d *Decoder) decodeItem(n *yaml.Node, path string, list reflect.Value, tag 
 		d.AddMistakeAt(n, path, "is empty; leave it out")
 	}
 	places := d.decodeValue(n, path, one, tag)
-	twice := checkUnique(list, one, tag)
+	problem := checkUnique(list, one, tag)
 	switch {
 	case places == nil && len(d.Errs.Mistakes) > before:
 		return nil
-	case places == nil && twice != "":
-		d.AddMistakeAt(n, path, "%s", twice)
+	case places == nil && problem != "":
+		d.AddMistakeAt(n, path, "%s", problem)
 		return nil
-	case twice != "":
-		places[0].AddMistake(tag.Get("unique"), "%s", twice)
+	case problem != "":
+		places[0].AddMistake(tag.Get("unique"), "%s", problem)
 	}
 	list.Set(reflect.Append(list, one))
 	return places

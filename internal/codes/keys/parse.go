@@ -102,9 +102,9 @@ func checkDuplicate(seen map[string]int, what, value string, at int) error {
 
 func GenerateEntry() string {
 	for {
-		fresh := make([]byte, 4+minKeyLength)
-		rand.Read(fresh) // never fails: the program stops when the system has no randomness
-		text := "k" + hex.EncodeToString(fresh[:4]) + ":" + base64.StdEncoding.EncodeToString(fresh[4:])
+		random := make([]byte, 4+minKeyLength)
+		rand.Read(random) // never fails: the program stops when the system has no randomness
+		text := "k" + hex.EncodeToString(random[:4]) + ":" + base64.StdEncoding.EncodeToString(random[4:])
 		if _, err := Parse(text); err == nil { // about one key in ten million spells a word that Parse refuses
 			return text
 		}

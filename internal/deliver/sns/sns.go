@@ -89,7 +89,7 @@ func (t *Topic) Verify(ctx context.Context, body []byte, now time.Time) (Message
 		return Message{}, err
 	}
 	at, err := time.Parse(time.RFC3339, m["Timestamp"])
-	signature, malformed := base64.StdEncoding.DecodeString(m["Signature"])
+	signature, signatureErr := base64.StdEncoding.DecodeString(m["Signature"])
 	typeOf := messageKind(m["Type"])
 	switch {
 	case m["TopicArn"] == "":
@@ -102,7 +102,7 @@ func (t *Topic) Verify(ctx context.Context, body []byte, now time.Time) (Message
 		return Message{}, newForgedError("not of this hour")
 	case m["SignatureVersion"] == "1":
 		return Message{}, ErrOldSignature
-	case m["SignatureVersion"] != "2" || malformed != nil:
+	case m["SignatureVersion"] != "2" || signatureErr != nil:
 		return Message{}, newForgedError("no signature")
 	}
 	key, err := t.signingKey(ctx, m["SigningCertURL"], now)

@@ -119,7 +119,7 @@ func (rh *ReceiptHandlers) receive(c echo.Context) error {
 // recordReport records one report. It returns no error for an unknown message, so that the carrier
 // does not repeat the report. The errors are those of feedback.ReceiptRecorder.Record.
 func (rh *ReceiptHandlers) recordReport(ctx context.Context, carrier string, report sms.Report) (err error) {
-	id, unreadable := uuid.Parse(report.Send)
+	id, idErr := uuid.Parse(report.Send)
 	switch {
 	case report.CarrierID != "":
 		if _, err = rh.Recorder.RecordByCarrierID(ctx, carrier, report.CarrierID,
@@ -127,7 +127,7 @@ func (rh *ReceiptHandlers) recordReport(ctx context.Context, carrier string, rep
 			rh.Logger.Info("unexpected receipt ignored", "carrier", carrier)
 			return nil
 		}
-	case unreadable != nil:
+	case idErr != nil:
 		return nil
 	default:
 		_, err = rh.Recorder.Record(ctx, carrier, id, report.Delivered)

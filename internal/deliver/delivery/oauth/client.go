@@ -236,7 +236,7 @@ func withReadableLife(body []byte) []byte {
 func lifeIn(field json.RawMessage) int64 {
 	text := strings.Trim(string(field), "\" ")
 	seconds, err := strconv.ParseFloat(text, 64)
-	if life, unit := time.ParseDuration(text); err != nil && unit == nil {
+	if life, durationErr := time.ParseDuration(text); err != nil && durationErr == nil {
 		seconds, err = life.Seconds(), nil
 	}
 	if err != nil || !(seconds > 0) { // also NaN
