@@ -158,9 +158,9 @@ func JoinPath(path, key string) string {
 
 // Printable shortens a text from outside to one line of 80 bytes without control characters.
 func Printable(s string) string {
-	const most = 80
-	if len(s) > most {
-		s = strings.ToValidUTF8(s[:most], "") + "…"
+	const maxLength = 80
+	if len(s) > maxLength {
+		s = strings.ToValidUTF8(s[:maxLength], "") + "…"
 	}
 	return PrintablePath(s)
 }

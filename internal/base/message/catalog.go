@@ -156,10 +156,10 @@ func (c *cache[K, V]) getCached(k K) (V, bool) {
 	return v, ok
 }
 
-func (c *cache[K, V]) putCached(k K, v V, most int) {
+func (c *cache[K, V]) putCached(k K, v V, maxEntries int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.entries == nil || len(c.entries) >= most {
+	if c.entries == nil || len(c.entries) >= maxEntries {
 		c.entries = map[K]V{}
 	}
 	c.entries[k] = v

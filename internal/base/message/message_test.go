@@ -204,9 +204,9 @@ func TestPrivateMailsHideTheCodeFromPreviews(t *testing.T) {
 		for _, data := range sampleData[:4] {
 			m := render(t, r, RenderRequest{Locale: locale, Data: data})
 			all, shown := htmlText(m.HTML, true), htmlText(m.HTML, false)
-			for most, text := range map[int]string{previewLength + 40: m.Text, htmlPreviewLength + 90: all} {
-				if err := checkPreviewHidesCode(text, most); err == nil {
-					t.Errorf("%s: the code is not within %d characters: %s", locale, most, text)
+			for limit, text := range map[int]string{previewLength + 40: m.Text, htmlPreviewLength + 90: all} {
+				if err := checkPreviewHidesCode(text, limit); err == nil {
+					t.Errorf("%s: the code is not within %d characters: %s", locale, limit, text)
 				}
 			}
 			if hidden, found := strings.CutSuffix(all, shown); !found || hidden == "" || strings.Contains(hidden, data.Code) {

@@ -207,10 +207,10 @@ func (c *CurrentSet) Change(s Set) {
 // appendFormer keeps only the 16 newest names. Sends that were counted under an older name can't be
 // refunded any more.
 func appendFormer(names []string, name string) []string {
-	const most = 16
+	const maxNames = 16
 	if slices.Contains(names, name) {
 		return names
 	}
 	names = append(slices.Clone(names), name)
-	return names[max(0, len(names)-most):]
+	return names[max(0, len(names)-maxNames):]
 }

@@ -45,9 +45,9 @@ func ParseParameters(query string, known ...string) (url.Values, error) {
 	return all, nil
 }
 
-// ParseCount stores a whole number from 1 to most in *into. It returns false for any other text.
-func ParseCount(into *int, text string, most int) bool {
+// ParseCount stores a whole number from 1 to limit in *into. It returns false for any other text.
+func ParseCount(into *int, text string, limit int) bool {
 	n, err := strconv.Atoi(text)
 	*into = n
-	return err == nil && 1 <= n && n <= most
+	return err == nil && 1 <= n && n <= limit
 }

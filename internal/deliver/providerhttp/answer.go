@@ -98,22 +98,21 @@ func (m Meaning) ToError(a Response, code string) *delivery.Error {
 // is no such header.
 func RetryAfter(a Response) time.Duration { return RetryAfterIn(a.Header, maxRetryAfter) }
 
-// RetryAfterIn returns the wait in the header Retry-After, or the parameter most if that is
-// shorter. It returns 0 if there is no such header. The header has seconds or a date (RFC 9110
-// section 10.2.3). A date is compared with the response's own header Date, so that this machine's
-// clock does not matter. Both dates are whole seconds, and Date is rounded down, so the wait never
-// ends too early.
-func RetryAfterIn(h http.Header, most time.Duration) time.Duration {
+// RetryAfterIn returns the wait in the header Retry-After, or maxWait if that is shorter. It
+// returns 0 if there is no such header. The header has seconds or a date (RFC 9110 section 10.2.3).
+// A date is compared with the response's own header Date, so that this machine's clock does not
+// matter. Both dates are whole seconds, and Date is rounded down, so the wait never ends too early.
+func RetryAfterIn(h http.Header, maxWait time.Duration) time.Duration {
 	text := h.Get("Retry-After")
 	if seconds, err := strconv.ParseUint(text, 10, 63); err == nil {
-		return time.Duration(min(seconds, uint64(most/time.Second))) * time.Second
+		return time.Duration(min(seconds, uint64(maxWait/time.Second))) * time.Second
 	}
 	at, err := http.ParseTime(text)
 	now, noDate := http.ParseTime(h.Get("Date"))
 	if err != nil || noDate != nil {
 		return 0
 	}
-	return min(max(at.Sub(now), 0), most)
+	return min(max(at.Sub(now), 0), maxWait)
 }
 
 var (

@@ -14,9 +14,9 @@ import (
 )
 
 // preferredWait returns the wait of the header "Prefer: wait=N" (RFC 7240, section 4.3). The wait
-// is N seconds, but not longer than most. Without this preference, the result is 0. The error is a
-// *fault.InvalidError.
-func preferredWait(h http.Header, most time.Duration) (time.Duration, error) {
+// is N seconds, but not longer than maxWait. Without this preference, the result is 0. The error is
+// a *fault.InvalidError.
+func preferredWait(h http.Header, maxWait time.Duration) (time.Duration, error) {
 	for _, header := range h.Values("Prefer") {
 		for preference := range strings.SplitSeq(header, ",") {
 			name, value, _ := strings.Cut(preference, "=")
@@ -28,7 +28,7 @@ func preferredWait(h http.Header, most time.Duration) (time.Duration, error) {
 			if err != nil || n < 0 {
 				return 0, fault.Invalid("prefer", "invalid", "The preference wait is a number of seconds.")
 			}
-			return min(time.Duration(min(n, 3600))*time.Second, most), nil
+			return min(time.Duration(min(n, 3600))*time.Second, maxWait), nil
 		}
 	}
 	return 0, nil

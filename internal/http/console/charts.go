@@ -157,7 +157,7 @@ func (c ChartBuilder) intervalText(at time.Time) string {
 
 // SendsChart returns a chart of the outcomes of sends, and a table of its numbers.
 func (c ChartBuilder) SendsChart() (Chart, Table) {
-	bars, most := c.bars(func(s interval) (stack []barAmount, said string) {
+	bars, highest := c.bars(func(s interval) (stack []barAmount, said string) {
 		var parts []string
 		for _, o := range chartedOutcomes {
 			n := o.of(s.sendCounts)
@@ -169,7 +169,7 @@ func (c ChartBuilder) SendsChart() (Chart, Table) {
 		return stack, cmp.Or(strings.Join(parts, c.W.Get("list.comma")), "0")
 	})
 	chart := Chart{
-		Alt: c.W.Get("overview.chart"), Top: strconv.Itoa(int(most)), Half: strconv.Itoa(int(most / 2)),
+		Alt: c.W.Get("overview.chart"), Top: strconv.Itoa(int(highest)), Half: strconv.Itoa(int(highest / 2)),
 		Bars: bars,
 	}
 	var heads []string

@@ -113,7 +113,7 @@ func (console *Console) overviewPage(c echo.Context) error {
 	if v.By == "" { // the dimension with more codes: the domain for mails, the country for text messages
 		dimensions = []store.Dimension{store.ByDomain, store.ByCountry}
 	}
-	most := -1
+	mostOpened := -1
 	for _, dimension := range dimensions {
 		codes, err := console.DB.ApprovalsBy(long, v.query, dimension)
 		if err != nil {
@@ -123,8 +123,8 @@ func (console *Console) overviewPage(c echo.Context) error {
 		for _, line := range codes {
 			opened += line.Opened
 		}
-		if opened > most {
-			most, v.By, v.Codes = opened, dimension, codes
+		if opened > mostOpened {
+			mostOpened, v.By, v.Codes = opened, dimension, codes
 		}
 	}
 	status, err := console.StorageStatus(ctx)

@@ -8,19 +8,19 @@ import (
 
 // ReadBody returns the body of a request. A body may have at most the given number of bytes. The
 // error is a *Problem.
-func ReadBody(r *http.Request, most int64) ([]byte, error) {
+func ReadBody(r *http.Request, maxBytes int64) ([]byte, error) {
 	var body []byte
 	var err error
-	if r.ContentLength <= most {
-		body, err = io.ReadAll(io.LimitReader(r.Body, most+1))
+	if r.ContentLength <= maxBytes {
+		body, err = io.ReadAll(io.LimitReader(r.Body, maxBytes+1))
 	}
 	switch {
 	case err != nil:
 		return nil, UnreadableBodyProblem(err)
-	case max(r.ContentLength, int64(len(body))) > most:
+	case max(r.ContentLength, int64(len(body))) > maxBytes:
 		return nil, &Problem{
 			Kind:   TooLarge,
-			Detail: fmt.Sprintf("This body may have at most %d KiB.", most>>10),
+			Detail: fmt.Sprintf("This body may have at most %d KiB.", maxBytes>>10),
 		}
 	}
 	return body, nil

@@ -112,9 +112,9 @@ func (w *webkitTab) keys(text string) error {
 	return w.post("/actions", object{"actions": keyActions(text)})
 }
 
-// painted waits until the page has been painted, and returns the size of the window without its
-// bar.
-const painted = `new Promise((go) => requestAnimationFrame(() => requestAnimationFrame(() =>
+// sizeOncePainted waits until the page has been painted, and returns the size of the window without
+// its bar.
+const sizeOncePainted = `new Promise((go) => requestAnimationFrame(() => requestAnimationFrame(() =>
 	go(JSON.stringify({ width: innerWidth, height: innerHeight })))))`
 
 // show sets the size of the window, which is higher than the page by the height of its bar.
@@ -132,7 +132,7 @@ func (w *webkitTab) show(look Look) error {
 		if err := w.post("/window/rect", object{"width": look.Width, "height": look.Height + bar}); err != nil {
 			return err
 		}
-		text, err := w.eval(painted)
+		text, err := w.eval(sizeOncePainted)
 		if err != nil {
 			return err
 		}

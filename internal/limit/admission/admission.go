@@ -106,10 +106,10 @@ func (l *Limiter) RefuseIfFull(class string) error {
 // places are taken. But while callers other than strangers hold less than their half, as after a
 // fall of the limit, they still get in.
 func (l *Limiter) refuseIfFullLocked(class string, now time.Time) error {
-	most := l.limit(now)
+	limit := l.limit(now)
 	switch {
-	case l.underWay.Len() >= most && l.underWay.Len()-l.strangers >= most/2:
-	case class == ClassStranger && l.strangers >= most/2:
+	case l.underWay.Len() >= limit && l.underWay.Len()-l.strangers >= limit/2:
+	case class == ClassStranger && l.strangers >= limit/2:
 	default:
 		return nil
 	}

@@ -113,12 +113,12 @@ func (r *Repair) Run(ctx context.Context) {
 func (r *Repair) refundDueRows(ctx context.Context) {
 	defer panics.Recover(panics.Other)
 	r.mu.Lock()
-	most := refundBatch
+	limit := refundBatch
 	if r.away {
-		most = 1
+		limit = 1
 	}
 	r.mu.Unlock()
-	due, err := r.Store.LeaseDueRefunds(ctx, r.Lease, most)
+	due, err := r.Store.LeaseDueRefunds(ctx, r.Lease, limit)
 	if err != nil {
 		return // the outbox reports failures of the database
 	}

@@ -40,10 +40,10 @@ var checkName = patternCheck(`^[a-z0-9_-]{1,32}$`, "a name has 1 to 32 of a-z 0-
 // checkTitle returns the problem with an app's title, or "". Messages contain the title, so no part
 // of it may look like a link.
 func checkTitle(text string) string {
-	const most = 64
+	const maxLength = 64
 	hidden := message.HiddenCharacter(text)
 	switch {
-	case utf8.RuneCountInString(text) > most:
+	case utf8.RuneCountInString(text) > maxLength:
 		return "must be at most 64 characters"
 	case hidden != "":
 		return "has " + hidden + ", which controls or hides text"

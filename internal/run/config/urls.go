@@ -94,8 +94,8 @@ func checkDatabaseURL(value string) string {
 	case !validHosts(p.hosts):
 		return "the host or the port is not valid; the form is postgres://user:password@host:5432/database"
 	}
-	if most := query.Get("pool_max_conns"); query.Has("pool_max_conns") {
-		if n, err := strconv.Atoi(most); err != nil || n < 1 || n > maxPoolConns {
+	if maxConns := query.Get("pool_max_conns"); query.Has("pool_max_conns") {
+		if n, err := strconv.Atoi(maxConns); err != nil || n < 1 || n > maxPoolConns {
 			return "pool_max_conns must be a number from 1 to " + strconv.Itoa(maxPoolConns)
 		}
 	}

@@ -81,7 +81,7 @@ func (m *Metrics) RegisterPools(read func() []store.PoolStats) {
 // RegisterAdmissions adds metrics of the requests under way, by kind. The kinds are sends and
 // checks. The function read must not block.
 func (m *Metrics) RegisterAdmissions(read func() map[string]admission.Stats) {
-	most := prometheus.NewDesc("sendcode_admission_places",
+	limit := prometheus.NewDesc("sendcode_admission_places",
 		"How many sends or checks may be under way at once: as many as are decided in 4 s, "+
 			"at least 512 and at most 1,024.", []string{"of"}, nil)
 	under := prometheus.NewDesc("sendcode_admission_under_way",
@@ -92,10 +92,10 @@ func (m *Metrics) RegisterAdmissions(read func() map[string]admission.Stats) {
 			"served in time, by class: stranger, known, or unread, where all places were taken and the class was not looked at.",
 		[]string{"of", "class"}, nil)
 	m.registry.MustRegister(collector{
-		described: []*prometheus.Desc{most, under, refused}, counter: refused,
+		described: []*prometheus.Desc{limit, under, refused}, counter: refused,
 		collect: func(show showFunc) {
 			for of, a := range read() {
-				show(most, float64(a.Limit), of)
+				show(limit, float64(a.Limit), of)
 				for class, n := range a.UnderWay {
 					show(under, float64(n), of, class)
 				}

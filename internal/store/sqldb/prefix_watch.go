@@ -119,7 +119,7 @@ func (t Tx) pausePrefixes(w store.PrefixWatch) (started []store.PrefixPause, err
 // the start of the watched hour, so that an attack on a country doesn't lower it. A percentage of
 // too few sends doesn't count; without any, it is store.UnknownUsualPercent.
 func (t Tx) usualPercent(w store.PrefixWatch, c prefixConversion, before time.Time) (int, error) {
-	most := store.UnknownUsualPercent
+	highest := store.UnknownUsualPercent
 	for _, country := range []string{c.country, ""} {
 		s, err := queryFirst(t, prefixConversionFields, conversionElsewhereSQL,
 			Args{
@@ -130,10 +130,10 @@ func (t Tx) usualPercent(w store.PrefixWatch, c prefixConversion, before time.Ti
 			return 0, err
 		}
 		if s.sends >= w.MinSends {
-			most = max(most, 100*s.approved/s.sends)
+			highest = max(highest, 100*s.approved/s.sends)
 		}
 	}
-	return most, nil
+	return highest, nil
 }
 
 // startPause makes a pause twice as long for each earlier one within a week that wasn't lifted, up

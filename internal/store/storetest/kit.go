@@ -30,16 +30,16 @@ func IsFull(t *testing.T, err error) {
 }
 
 // FillWithSends admits sends until the database is full. It returns how many were admitted.
-func FillWithSends(t *testing.T, f *Fixture, from, most int) (taken int) {
+func FillWithSends(t *testing.T, f *Fixture, from, limit int) (taken int) {
 	t.Helper()
-	for n := range most {
+	for n := range limit {
 		if _, err := f.Begin(t.Context(), f.Intent(from+n)); err != nil {
 			IsFull(t, err)
 			return n
 		}
 	}
-	t.Fatalf("%d sends fit", most)
-	return most
+	t.Fatalf("%d sends fit", limit)
+	return limit
 }
 
 // WritableWithRows checks that the database can be written again and has want rows, none of a

@@ -106,8 +106,8 @@ func (s *sendService) addHumanCheck(ctx context.Context, r *parsedRequest) error
 		}
 		r.checkRequired = s.needsPassAnyway(ctx, c, r.plan, r.to, !r.resendOf.isJoined(r.plan.Purpose.Life(r.to.Channel())))
 	}
-	if most := c.MaxTokenLength(); len(r.HumanCheck) > most {
-		return fault.Invalid("human_check", "too_long", fmt.Sprintf("This token has at most %d bytes.", most))
+	if maxLength := c.MaxTokenLength(); len(r.HumanCheck) > maxLength {
+		return fault.Invalid("human_check", "too_long", fmt.Sprintf("This token has at most %d bytes.", maxLength))
 	}
 	return nil
 }

@@ -112,24 +112,24 @@ func (l *lateRefusals) another(ch recipient.Channel, network string, now time.Ti
 // request with its Idempotency-Key may have written the send.
 func (s *sendService) refuseIfLate(send claimedSend) error {
 	ch, class := send.to.Channel(), send.plan.Class
-	most := cmp.Or(send.TTL, send.plan.Purpose.Life(ch))
+	maxWait := cmp.Or(send.TTL, send.plan.Purpose.Life(ch))
 	if v := send.resendOf; v.isJoined(send.plan.Purpose.Life(ch)) {
-		most = v.ExpiresAt.Sub(v.readAt)
+		maxWait = v.ExpiresAt.Sub(v.readAt)
 	}
-	wait, stalled := s.Outbox.ExpectedWait(store.Queue{Channel: ch, Strangers: class.IsStranger()}, send.App, send.network(), most)
+	wait, stalled := s.Outbox.ExpectedWait(store.Queue{Channel: ch, Strangers: class.IsStranger()}, send.App, send.network(), maxWait)
 	if wait == 0 || send.mayBeWritten || s.Policy.Get().TestRecipients.Has(send.addressHash, s.Now()) {
 		return nil
 	}
 	if class != store.SecretKeyClass || stalled {
-		most /= lateForStrangers
+		maxWait /= lateForStrangers
 	} else {
-		most /= lateForAll
+		maxWait /= lateForAll
 	}
 	late := wait
 	if !stalled {
 		late += wait / lateMargin
 	}
-	if late <= most {
+	if late <= maxWait {
 		return nil
 	}
 	s.late.mu.Lock()
@@ -142,7 +142,7 @@ func (s *sendService) refuseIfLate(send claimedSend) error {
 	if now := time.Now(); class == store.SecretKeyClass || s.late.another(ch, send.network(), now) {
 		s.late.last[ch] = now
 	}
-	return &admission.OverloadedError{Slow: ch, RetryAfter: min(max(wait-most, minLateRetry), maxLateRetry)}
+	return &admission.OverloadedError{Slow: ch, RetryAfter: min(max(wait-maxWait, minLateRetry), maxLateRetry)}
 }
 
 // SlowRefusals returns how many sends of a channel were refused because their messages would go out

@@ -16,9 +16,9 @@ import (
 )
 
 // ReasonProblem returns a text about what is wrong with the reason of an action. It returns "" if
-// no text describes the mistake. most is the maximum length of a reason, in characters.
-func ReasonProblem(w texts.Words, bad *fault.InvalidError, most int) string {
-	return w.Get("action.problem."+bad.Reason, "n", strconv.Itoa(most))
+// no text describes the mistake. maxLength is in characters.
+func ReasonProblem(w texts.Words, bad *fault.InvalidError, maxLength int) string {
+	return w.Get("action.problem."+bad.Reason, "n", strconv.Itoa(maxLength))
 }
 
 // parameterKinds are the kinds of the parameters of lists, for texts about mistakes in them. Of the

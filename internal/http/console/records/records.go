@@ -47,11 +47,11 @@ type Handlers struct {
 	TopicProviders []string // the names of the mail providers whose subscription can be accepted
 }
 
-// actionProblemText returns what is wrong with the form of a list, in the reader's language. most
-// is the maximum length of the reason, in characters.
-func actionProblemText(w texts.Words, list string, bad *fault.InvalidError, most int) string {
+// actionProblemText returns what is wrong with the form of a list, in the reader's language.
+// maxLength is that of a reason, in characters.
+func actionProblemText(w texts.Words, list string, bad *fault.InvalidError, maxLength int) string {
 	if bad.Field == "reason" {
-		return layout.ReasonProblem(w, bad, most)
+		return layout.ReasonProblem(w, bad, maxLength)
 	}
 	return cmp.Or(w.Get(list+".problem."+bad.Field), bad.Detail)
 }

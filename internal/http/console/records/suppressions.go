@@ -196,8 +196,8 @@ type suppressBody struct {
 // suppress suppresses a recipient and writes the audit entry in the same call of the store.
 func (handlers *Handlers) suppress(c echo.Context, w suppressBody) (store.Suppression, error) {
 	if w.Seconds != nil {
-		most := int64(support.MaxSuppressionPeriod / time.Second)
-		if *w.Seconds < 1 || *w.Seconds > most {
+		maxSeconds := int64(support.MaxSuppressionPeriod / time.Second)
+		if *w.Seconds < 1 || *w.Seconds > maxSeconds {
 			return store.Suppression{}, fault.Invalid("for", "out_of_range",
 				"A suppression lasts for 1 s at least and 366 days at most.")
 		}
