@@ -140,6 +140,7 @@ func (s *Stack) SpawnCommand(cmd *exec.Cmd) *Process {
 		p.Base = strings.TrimSuffix(strings.TrimSpace(base), "/")
 	}
 	if p.Base == "" {
+		_ = cmd.Wait() // until then, the reason may not have been read from stderr
 		s.Fatalf("the process did not start: %s", s.Printed)
 	}
 	go func() { _, _ = io.Copy(io.Discard, out) }()
