@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/labstack/echo/v4"
@@ -48,13 +49,25 @@ func setLoginCookie(c echo.Context) { c.SetCookie(newCookie(c, loginCookieName, 
 func (a *Auth) showLogin(c echo.Context, status int, next, name, problem string) error {
 	v := loginView{
 		Page: layout.NewPage(c, "login.title", ""), Next: next, Name: name, Problem: problem,
-		Off: !a.adminPassword.isSet() && a.Provider == nil,
+		Off: a.noLogin(c.Request().Context()),
 	}
 	if a.Provider != nil {
 		v.Provider = a.Provider.Title
 	}
 	v.Back = withReturnPage("/admin/login", next)
 	return a.layout.Show(c, status, "login", v)
+}
+
+// noLogin reports whether nobody can log in: no password is configured, there is no login provider,
+// and no account has a password. If the accounts cannot be read, it returns false.
+func (a *Auth) noLogin(ctx context.Context) bool {
+	if a.adminPassword.isSet() || a.Provider != nil {
+		return false
+	}
+	accounts, err := a.Accounts.Accounts(ctx)
+	return err == nil && !slices.ContainsFunc(accounts, func(account store.Account) bool {
+		return account.Password != "" && account.DisabledAt.IsZero()
+	})
 }
 
 // maxNameLength is the longest name of an account.

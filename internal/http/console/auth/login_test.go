@@ -12,6 +12,7 @@ import (
 	"sendcode/internal/http/console/consoletest"
 	"sendcode/internal/http/console/layout"
 	"sendcode/internal/kit/servertest"
+	"sendcode/internal/store/sqlite/sqlitetest"
 )
 
 func TestWithoutSession(t *testing.T) {
@@ -93,6 +94,31 @@ func TestPasswordsByTheSettings(t *testing.T) {
 		}
 		r.Unlogged("short$short")
 	}
+}
+
+// Accounts of the database have a form to log in, even if no password is configured.
+func TestLoginWithoutAConfiguredPassword(t *testing.T) {
+	r := newRig(t)
+	r.As("reader")
+	b := r.Browser()
+	b.Handler = r.replica(quiet(), func(c *Config) { c.AdminPassword = "" })
+	page := b.Get("/admin/login")
+	lacks(t, page, "No password is configured")
+	contains(t, page, `action="/admin/login"`)
+	redirects(t, b.LoginAs("the-reader", "the-reader's password"), "/admin")
+
+	r.Clock.Add(time.Minute)
+	other := r.Browser()
+	want(t, r.LoggedIn().Post("/admin/accounts", account("close", "the-reader", "", "has left")), http.StatusOK)
+	other.Handler = b.Handler
+	contains(t, other.Get("/admin/login"), "No password is configured")
+	r.Store.SetFault(func(method string) sqlitetest.Fault {
+		if method == "Accounts" {
+			return sqlitetest.Down
+		}
+		return sqlitetest.None
+	})
+	lacks(t, other.Get("/admin/login"), "No password is configured")
 }
 
 func TestLoginComesBack(t *testing.T) {
