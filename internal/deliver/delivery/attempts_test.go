@@ -42,7 +42,7 @@ func TestAttemptsOutcome(t *testing.T) {
 
 	const first, second, third = "first", "second", "third"
 	type want struct {
-		asked    int // how many servers are tried until Note returns false
+		asked    int // how many steps are made until Note returns false
 		provider string
 		class    delivery.ErrorClass // "" if it is accepted
 		after    time.Duration       // seconds

@@ -17,7 +17,7 @@ import (
 	"sendcode/internal/store"
 )
 
-// fakeDatabase records its calls.
+// fakeDatabase records its calls, except those of Postpone.
 type fakeDatabase struct {
 	Store
 	calls []string

@@ -72,7 +72,7 @@ func TestTemporaryFailureIsRetried(t *testing.T) {
 }
 
 // If a server asks for a pause, it gets no mail during the pause. A send does not wait for a retry
-// that would come after its code has expired: it ends at once, and its place is free.
+// that would come after its code has expired: it fails at once.
 func TestNoRetryAfterTheCodesEnd(t *testing.T) {
 	for wait, want := range map[time.Duration]store.Status{10*time.Minute - time.Second: store.Queued, 10 * time.Minute: store.Failed} {
 		vtest.InBubble(t, func(r *vtest.Rig) {

@@ -70,7 +70,7 @@ func TestStrangersHoldHalf(t *testing.T) {
 	}
 }
 
-// silent is a ledger that does not answer. During its first call, another request comes.
+// silent is a ledger that does not answer. During each of its first calls, another request comes.
 type silent struct {
 	counted
 	meanwhile func()

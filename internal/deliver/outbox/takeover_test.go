@@ -22,8 +22,8 @@ import (
 	"sendcode/quota"
 )
 
-// A process is killed between the 202 and the mail, and never comes back. Another process takes its
-// send over, and the app gets one event.
+// A process stops between the 202 and the mail. Another process takes its send over, and the app
+// gets one event. If the first process runs on after that, it changes nothing.
 func TestCrashIsTakenOver(t *testing.T) {
 	vtest.InBubbleIdle(t, vtest.TellAll, func(r *vtest.Rig) {
 		a, dead, release := r.Orphan(nil)
@@ -236,10 +236,10 @@ func TestDatabasesClockStepsBack(t *testing.T) {
 	})
 }
 
-// If a process may have delivered a send before it died, the outcome is unknown, no matter why the
-// next process sends no message. The place stays spent, and the app gets an event. A code that was
-// entered proves that the message arrived, if no other send of the verification can have brought
-// it.
+// If a process may have delivered a send before it died, and the next process delivers no message,
+// the outcome is unknown, unless a server says that there is no such mailbox. The place stays
+// spent, and the app gets an event. A code that was entered proves that the message arrived, if no
+// other send of the verification can have brought it.
 func TestOutcomesInDoubt(t *testing.T) {
 	approve := func(r *vtest.Rig, a verification.Answer) {
 		r.NoError(vtest.Err(r.Store.Check(r.Context(), storetest.Right(a.View.ID))))

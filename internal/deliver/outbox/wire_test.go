@@ -121,8 +121,8 @@ func TestServerSetAside(t *testing.T) {
 }
 
 // With default settings, a spike is not refused, since the throughput grows with the connections.
-// All mails have left 40 s after the spike began. If they are for strangers, who have half of the
-// connections, they have left after 63 s.
+// All mails have left 40 s after the spike began. Strangers' mails have fewer connections, and have
+// left after 63 s.
 func TestASpikeIsTaken(t *testing.T) {
 	for within, stranger := range map[time.Duration]bool{40 * time.Second: false, 63 * time.Second: true} {
 		onTheWire(t, nil, smtptest.Script{Rules: []smtptest.Rule{{Stage: smtptest.Dot, Delay: 300 * time.Millisecond}}}, func(r *wire) {

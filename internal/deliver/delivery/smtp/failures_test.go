@@ -145,8 +145,9 @@ func oddities() []misbehaviour {
 	}
 }
 
-// Every row runs with the default timeouts on a virtual clock, pipelined. Rows that need no waiting
-// also run over real sockets, which have buffers and resets that a pipe lacks.
+// Every row runs with the default timeouts on a virtual clock, with and without PIPELINING. With
+// PIPELINING, rows that need no waiting also run over real sockets, which have buffers and resets
+// that a pipe lacks.
 func TestMisbehaviour(t *testing.T) {
 	bothWays(t, func(t *testing.T, extensions []string) {
 		for _, row := range misbehaviours() {

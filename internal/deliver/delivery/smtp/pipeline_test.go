@@ -109,7 +109,7 @@ func TestRepliesWithoutText(t *testing.T) {
 
 // If anything fails on a kept connection before 354, the mail is sent once more over a new
 // connection. It is not sent again if the new connection fails too, or if the server has answered
-// 354 or a complete refusal.
+// 354 or refused the mail. The replies 421 and 503 refuse the connection, not the mail.
 func TestKeptConnectionThatFails(t *testing.T) {
 	sent := outcome{}
 	notSent := func(stage string) outcome { return outcome{Class: delivery.Temporary, Stage: stage} }

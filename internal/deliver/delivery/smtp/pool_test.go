@@ -297,8 +297,8 @@ func TestServerLimitsConnections(t *testing.T) {
 
 // If a server accepts all connections, a backlog gets up to 20 connections. At most two connections
 // are opened at a time, and the next one only after another has served a mail. If the server says
-// on a new connection that we send too much, the connection is closed, its mail is postponed, and
-// for 10 minutes no connection is added. The four connections that need no backlog stay.
+// that we send too much, that connection is closed, its mail is postponed, and for 10 minutes no
+// connection is added. The four connections that need no backlog stay.
 func TestConnectionsFollowTheServer(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		server, s := inBubble(t, takes300ms)

@@ -21,8 +21,8 @@ import (
 
 func tlsFailure() outcome { return outcome{Class: delivery.Temporary, Stage: delivery.StageTLS} }
 
-// encryption is one row of the table. Either the mail is accepted, or the client stops before MAIL.
-// After a failure of TLS it stops before AUTH.
+// encryption is one row of the table. After a failure of the login the client stops before MAIL,
+// and after a failure of TLS before AUTH.
 type encryption struct {
 	name   string
 	script smtptest.Script
@@ -277,8 +277,8 @@ func TestPasswordStaysHome(t *testing.T) {
 	})
 }
 
-// If a server refuses a mechanism that it offers, the client sends the password once more by
-// another mechanism, and only under TLS. From then on it begins with the mechanism that worked.
+// If a server refuses a login by CRAM-MD5, which it offers, the client logs in again by PLAIN or
+// LOGIN. From then on it begins with the mechanism that worked.
 func TestLoginByAnotherMechanism(t *testing.T) {
 	refused := smtptest.Rule{Stage: smtptest.Auth, Reply: "535 5.7.8 no"}
 	once := refused

@@ -146,7 +146,7 @@ func TestLoginByToken(t *testing.T) {
 
 // The token server is slow or down, refuses, or gives tokens of 60 s. A mail waits and is not
 // refused, the state of the mail server has the reason, and mails arrive after the outage. This
-// holds for each way to get a token.
+// holds for a client with a secret and for a service account.
 func TestTokenServerTrouble(t *testing.T) {
 	later := oauthtest.Gives("token", 60)
 	later.After = 9 * time.Second
