@@ -11,7 +11,8 @@ import (
 	"sendcode/internal/run/metrics"
 )
 
-// A part that hangs delays no caller, is asked once at a time, and its late answer is used.
+// A part that hangs delays a caller by MaxCacheWait, is asked once at a time, and its late answer
+// is used.
 func TestRecentAPartThatHangs(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		asked, away := 0, errors.New("away")

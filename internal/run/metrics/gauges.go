@@ -213,7 +213,7 @@ func unixSeconds(t time.Time) float64 {
 //   - the size of the database
 //   - the number of sends, by age
 //   - the number of weeks ahead that have a partition
-//   - the time of the oldest send
+//   - the time of the oldest send or refusal
 //   - the number of rows that are overdue for deletion
 //   - the number of erased recipients' hashes that are overdue for deletion
 func (m *Metrics) RegisterStorage(status func(context.Context) (store.StorageStatus, error)) {

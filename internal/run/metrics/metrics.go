@@ -7,9 +7,9 @@
 // Settings, which internal/run/app sets. If an alert uses the counter, create it with the value 0
 // at the start.
 //
-// For a new state, add a method Register… to gauges.go or parts.go. The files observe.go, probes.go
-// and stores.go of internal/run/app call these methods. If a state cannot be read, its metric is
-// missing, not 0. Panels are in deploy/grafana/sendcode.json; prove/e2e/outages runs their queries.
+// For a new state, add a method Register… to gauges.go or parts.go. Package internal/run/app calls
+// these methods. If a state cannot be read, its metric is missing, not 0. Panels are in
+// deploy/grafana/sendcode.json; prove/e2e/outages runs their queries.
 package metrics
 
 import (

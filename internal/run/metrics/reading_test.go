@@ -14,8 +14,8 @@ import (
 	"sendcode/internal/store"
 )
 
-// A scrape does not wait for a database that hangs. A value is shown for a while after it was read,
-// but not after a failed read. If reading takes long, it is done seldom.
+// A scrape waits at most MaxCacheWait for a database that hangs. A value is shown for a while after
+// it was read, but not after a failed read. If reading takes long, it is done seldom.
 func TestReading(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		var asked atomic.Int32
@@ -90,8 +90,8 @@ func shows(t *testing.T, m *Metrics, want bool, lines ...string) {
 	}
 }
 
-// A partition is as old as its end, whether its rows are counted or estimated. The size of Redis is
-// shown beside the size of the database.
+// A partition is as old as its end. One whose rows are not estimated yet adds none. The size of
+// Redis is shown beside the size of the database.
 func TestWhatGrowsIsShown(t *testing.T) {
 	m, now := New(), time.Date(2026, 11, 24, 0, 0, 0, 0, time.UTC)
 	ended := func(weeks time.Duration, rows int64) store.Partition {

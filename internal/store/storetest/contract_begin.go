@@ -137,8 +137,8 @@ func mixedRecipients(t *testing.T, f *Fixture) {
 	}
 }
 
-// Each of joinRows has one condition of a resend, on top of a verification of recipient 1 that
-// holder s:1 may resend.
+// Each of joinRows has one condition of a resend, on top of a verification that holder s:1 may
+// resend.
 var joinRows = []struct {
 	name   string
 	before func(t *testing.T, f *Fixture, v store.Verification)

@@ -49,7 +49,7 @@ func eventOfASend(t *testing.T, f *Fixture) {
 			Channel: "email", Purpose: "login", To: "a•••@example.com", Reference: "order 7",
 		}
 		Equal(t, "event", f.events(t, store.AppEventFilter{})[0], want)
-		// The verification ended before. So no further event is written, even if the caller repeats
+		// The send has ended already. So no further event is written, even if the caller repeats
 		// the request because it got no answer.
 		o.Event = f.Telling(tell.Type)
 		f.MustFinish(t, o, false)

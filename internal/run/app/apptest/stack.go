@@ -41,7 +41,7 @@ type Stack struct {
 	Pooler   *servertest.PgBouncerServer
 	SMTP     *smtptest.Server
 	Printed  *servertest.Text
-	Answered *servertest.Text          // every answer, except the dev mailbox's
+	Answered *servertest.Text          // what Do returned, and what tests add
 	Wrong    func(right string) string // another wrong code at each call; see codetest.WrongCodes
 	watches  bool                      // whether replicas read their configuration again
 }
@@ -184,8 +184,8 @@ func (s *Stack) Restart() {
 	s.Start(1)
 }
 
-// checkLog fails the test if a recipient or a key was logged, if a request panicked, or if a
-// process had a data race. Call it after all replicas have stopped.
+// checkLog fails the test if a recipient or a key was logged, if any work panicked, or if a process
+// had a data race. Call it after all replicas have stopped.
 func (s *Stack) checkLog() {
 	for _, never := range []string{"ana.maria", APIKey, Token, `"msg":"panic"`, "WARNING: DATA RACE"} {
 		if s.Logged(never) {
@@ -219,7 +219,7 @@ type Answer struct {
 // Problem returns the kind of problem that the answer is: the last segment of its type.
 func (a Answer) Problem() string { return path.Base(a.Type) }
 
-// VerificationBody has all members that the JSON of answers may have.
+// VerificationBody has the members of answers that tests read.
 type VerificationBody struct {
 	ID                string
 	Status            json.RawMessage

@@ -25,8 +25,8 @@ const checkTimeout = 5 * time.Second
 
 // Examine tries every connection, looks for common faults, and prints one line for each check. It
 // sends no message but the one for cfg.TestRecipient. To see whether a Postgres database has room
-// for rows, it writes to the tables write_probe and leases, and to no other table. The error has
-// the number of faults. Remarks are not faults.
+// for rows, it writes to the tables write_probe and leases, or, without the rights to these, to
+// idempotency_keys. The error has the number of faults. Remarks are not faults.
 func Examine(ctx context.Context, cfg config.Config, out io.Writer) error {
 	app.SetRedisLogger(slog.New(slog.DiscardHandler))
 	return newDoctor(cfg, out).examine(ctx)

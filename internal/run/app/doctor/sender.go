@@ -20,10 +20,10 @@ import (
 // same result for it as for any stranger's address.
 var nobodysAddress = net.ParseIP("192.0.2.1")
 
-// checkSPF reports whether receivers can evaluate the SPF record of a domain, and whether it
-// forbids at least some addresses to send. It prints the mistakes in the record, and whether the
-// record names the mail servers' addresses. If it doesn't, that is only a remark, because a mail
-// server may send mails from another address.
+// checkSPF reports whether a domain has one SPF record, which receivers can evaluate and which
+// doesn't let every address send. It prints the mistakes in the record, and whether the record
+// names the mail servers' addresses. If it doesn't, that is only a remark, because a mail server
+// may send mails from another address.
 func (d *doctor) checkSPF(ctx context.Context, name string) bool {
 	records, err := d.resolver.LookupTXT(ctx, name)
 	if !d.checkDNSAnswer("sender domain", name, err) {

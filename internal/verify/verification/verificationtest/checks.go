@@ -13,7 +13,7 @@ import (
 	"sendcode/internal/verify/verification"
 )
 
-// Code returns the code in the nth mail.
+// Code returns the code in the nth mail, counted from 0.
 func (r *Rig) Code(n int) string { return CodeIn(r.MailServer.Attempts()[n]) }
 
 // LastCode returns the code in the newest mail.

@@ -90,8 +90,8 @@ type Process struct {
 	logger *slog.Logger
 }
 
-// New makes a process over a database. If parts are missing, it uses the service's own templates,
-// time.Now, a limiter in memory, a mail server that accepts everything, an Observer that only
+// New makes a process over a database, with the service's own templates. If parts are missing, it
+// uses time.Now, a limiter in memory, a mail server that accepts everything, an Observer that only
 // counts, and a Logger that discards. Without a Carrier there are no text messages. Nothing runs in
 // the background until Run.
 func New(s Settings, p core.Dependencies) *Process {
@@ -167,7 +167,7 @@ func withChecks(s policy.Set) policy.Set {
 	return s
 }
 
-// Use changes the keys of all parts.
+// Use changes the keys of the parts that have a Vault.
 func (p *Process) Use(to keys.Vault) {
 	for _, of := range []*keys.Vault{
 		&p.Vault, &p.Administration.Vault, &p.Outbox.Vault, &p.Repair.Vault, &p.Receipts.Vault, &p.ProviderEvents.Vault, &p.Proofs.Vault,
