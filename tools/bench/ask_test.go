@@ -20,9 +20,9 @@ import (
 	"time"
 )
 
-// These are the workloads. The workloads after the first one use the codes that it sent, each code
-// once. The floods send to one recipient, or to all recipients in turn, and are refused because the
-// rule's minute is not over.
+// These are the workloads. The workloads after the first one use the codes that it sent: look and
+// check use each code once. The floods send to one recipient, or to many recipients in turn, and
+// are refused because the rule's minute is not over.
 const (
 	send      = "send"
 	flood     = "flood of refusals"

@@ -71,9 +71,9 @@ func openRig(t *testing.T) *rig {
 	b.must(os.Chmod(b.dir, 0o755)) // Postgres may run as another user
 	b.redis = servertest.Redis(t, "--dir", b.dir, "--appendonly", "yes", "--appendfsync", "everysec")
 	b.client = b.redis.Client(t)
-	// The settings that matter for speed are the defaults, with two exceptions: no checkpoint,
-	// after which the WAL has full pages, and no autovacuum happens during a run. vacuum runs
-	// before each round instead.
+	// Commits wait for the disk, as they do by default. During a run there is no checkpoint, and
+	// full pages are never in the WAL. There is no autovacuum either: vacuum runs before each round
+	// instead.
 	b.postgres = servertest.PostgresIn(t, b.dir,
 		"fsync=on", "full_page_writes=off", "shared_buffers=1GB", "max_wal_size=8GB", "min_wal_size=1GB", "checkpoint_timeout=1h",
 		"autovacuum=off", "shared_preload_libraries=pg_stat_statements")
@@ -248,7 +248,7 @@ tls_skip_verify = true
 // serving matches the log line with the address on which a program listens.
 var serving = regexp.MustCompile(`(?:"serving","addr":"|page +http://|starting server.* address="?)([0-9.:]+)`)
 
-// start runs a program until it can be reached, and ends it after the test.
+// start starts a program, waits until it can be reached, and ends it after the test.
 func (ri *rig) start(c *contender, cmd *exec.Cmd) {
 	ri.Helper()
 	file, err := os.CreateTemp(ri.dir, "log-")

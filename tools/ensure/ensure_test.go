@@ -39,7 +39,8 @@ Abort.
 	}
 }
 
-// The command line names the parts that are needed. Without names, all parts are needed.
+// The command line names the parts that are needed. Without names, all parts are needed except
+// those of make nightly.
 func TestNamedParts(t *testing.T) {
 	two, err := named([]string{locate.Redis.Name, locate.Postgres.Name})
 	if err != nil || len(two) != 2 || two[0].Name != "redis-server" {

@@ -3,7 +3,7 @@
 // and etcd.
 //
 // If root runs it on Debian, it prints which programs are missing and how large they are, and
-// installs them. With ENSURE=no it installs nothing. On other systems it prints the command that
+// installs them. For other users, on other systems and with ENSURE=no, it prints the command that
 // installs them, and succeeds, because tests skip missing programs with the reason. In CI
 // (CI=true), a skip would hide that nothing was tested, so a missing program is a failure there.
 //

@@ -9,8 +9,8 @@ import (
 
 const maxShared = 256 // the most calls in one trip
 
-// sharing makes calls that arrive during a round trip share the next one. If no trip is under way,
-// a call runs at once.
+// sharing makes calls that arrive during a round trip share the next one. If fewer than most trips
+// are under way, a call runs at once.
 type sharing struct {
 	most int // the most concurrent trips
 	trip func(context.Context, []*code) (admitted map[uuid.UUID]bool, err error)

@@ -19,7 +19,7 @@ var (
 
 // Link is a relative link or picture of a document.
 type Link struct {
-	Raw    string // the target, as it is written
+	Raw    string // the whole link, as it is written
 	Text   string // "" for an <img> tag
 	Target string // the path of a file from the root of all documents, with slashes
 	Anchor string

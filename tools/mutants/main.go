@@ -60,7 +60,7 @@ func main() {
 	}
 }
 
-// state is the result of an earlier run for a mutant.
+// state is what became of a mutant.
 type state string
 
 const (

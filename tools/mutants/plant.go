@@ -151,8 +151,8 @@ var comparisons = map[token.Token]string{
 	token.ADD: "-", token.SUB: "+", token.MUL: "/", token.QUO: "*",
 }
 
-// visit adds the mutants of a node. It leaves out changes that a test can hardly notice: the
-// capacity in a call of make, and the text of a log line.
+// visit adds the mutants of a node. It leaves out changes that a test can hardly notice: the sizes
+// in a call of make, and the text of a log line.
 func (p *planter) visit(n ast.Node) bool {
 	switch n := n.(type) {
 	case *ast.IfStmt:
@@ -239,8 +239,8 @@ func (p *planter) negateAll(all []ast.Expr) {
 	}
 }
 
-// leaveOut adds a mutant for each field of a struct literal and each element of a list literal. The
-// mutant lacks this field or element.
+// leaveOut adds a mutant for each named field of a struct literal, and for each element of a list
+// or map literal. The mutant lacks this field or element.
 func (p *planter) leaveOut(n *ast.CompositeLit) {
 	for i, x := range n.Elts {
 		_, keyed := x.(*ast.KeyValueExpr)

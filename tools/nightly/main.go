@@ -74,7 +74,7 @@ func main() {
 
 // nightly runs the parts that have not passed at a commit, with program (a make), and writes the
 // page. When ctx has ended, it starts no further part. It returns true if all parts have run, and
-// each part's last run passed.
+// each part's last run passed or was stopped at its bound to be continued.
 func nightly(ctx context.Context, args []string, program, dir, commit string, out io.Writer) (ok bool, err error) {
 	var parts []part
 	for _, arg := range args {

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// imageFile makes the Dockerfile of an archive from the tree's Dockerfile. It does not compile the
-// program, but copies the program beside it.
+// imageFile makes the Dockerfile of an archive from the tree's Dockerfile. The archive's Dockerfile
+// does not compile the program, but copies the program that is beside it.
 func imageFile(tree, version string) (string, error) {
 	base, rest, isBuild := strings.Cut(tree, " AS build\n")
 	_, last, isLast := strings.Cut(rest, "\nFROM scratch\n")

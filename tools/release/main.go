@@ -29,8 +29,8 @@ import (
 // systems are the systems for which archives are made, as GOOS/GOARCH.
 var systems = []string{"linux/amd64", "linux/arm64", "darwin/amd64", "darwin/arm64"}
 
-// copied are the files of the tree that each archive has, with their names in the archive. The
-// documents and deploy are copied as a whole.
+// copied are the files of the tree that each archive has, by their names in the archive. The
+// folders docs and deploy are copied in addition; see copies.
 var copied = map[string]string{
 	"README.md":    "tools/release/README.md",
 	"CHANGELOG.md": "CHANGELOG.md",
@@ -72,8 +72,8 @@ func main() {
 	}
 }
 
-// make builds the archives for the systems. A system has the form in the file's name:
-// sendcode_0.1.0_linux_amd64.tar.gz.
+// make builds the archives for the systems, each written as GOOS/GOARCH. An archive has a name such
+// as sendcode_0.1.0_linux_amd64.tar.gz.
 func (r release) make(systems []string) error {
 	if r.version == "" {
 		return errors.New("-version is missing")
@@ -156,8 +156,8 @@ func (r release) build(folder, goos, arch string) (file string, err error) {
 	return file, cmd.Run()
 }
 
-// files returns the contents of a system's archive: common, the program, its modules' licences and
-// its bill of materials.
+// files returns the contents of a system's archive: common, the program, its modules' licences, its
+// bill of materials and, for Linux, a Dockerfile.
 func (r release) files(built, goos, arch string, common map[string][]byte) (map[string][]byte, error) {
 	binary, err := r.build(built, goos, arch)
 	if err != nil {

@@ -1,7 +1,7 @@
 // Command up runs sendcode as in production, on a Redis and a Postgres that it starts itself. Both
 // listen only on loopback. Their data and the secrets are in data/up, and the next run finds them.
-// With -fresh, both begin empty, in memory if there is room, without syncs, and are removed at the
-// end. The secrets stay, so yesterday's curl line still works.
+// With -fresh, both begin empty, in memory if there is room, and Postgres does not sync. Their data
+// are removed at the end. The secrets stay, so yesterday's curl line still works.
 //
 // Variables in the environment have precedence, so SENDCODE_SMTP_URL=… make up sends real mails.
 package main

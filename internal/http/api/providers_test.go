@@ -190,9 +190,8 @@ func TestPostedMails(t *testing.T) {
 
 var requestID = regexp.MustCompile(`"request_id":"[^"]*",`)
 
-// A sender that is not the provider learns nothing, not even whether its body could be parsed. If
-// the headers are enough to refuse the request, no byte of its body is read, so it costs no memory.
-// The same holds for a body with too large a Content-Length.
+// If the headers are enough to refuse a request, no byte of its body is read, so the body costs no
+// memory. The same holds for a body with too large a Content-Length.
 func TestProviderEventRefusedByHeaders(t *testing.T) {
 	secrets, old := [][]byte{[]byte(right)}, strconv.FormatInt(time.Now().Add(-time.Hour).Unix(), 10)
 	now := strconv.FormatInt(time.Now().Unix(), 10)
@@ -240,6 +239,7 @@ func TestProviderEventRefusedByHeaders(t *testing.T) {
 	}
 }
 
+// A sender that is not the provider learns nothing, not even whether its body could be parsed.
 func TestForgedEvents(t *testing.T) {
 	x := newProviderAPI(t)
 	var first string

@@ -22,8 +22,8 @@ import (
 )
 
 const (
-	alice = "alice@example.com" // codes for her are requested with a secret key
-	bob   = "bob@example.com"   // no code was ever requested for this address
+	alice = "alice@example.com" // where two answers are compared: codes were requested for this address
+	bob   = "bob@example.com"   // where two answers are compared: no code was requested for this address
 )
 
 // client sends requests from one address with one key.

@@ -9,8 +9,8 @@ import (
 	"sendcode/quota"
 )
 
-// A refusal names the rule and the wait. A refusal by backoff has the scope of the rule and not its
-// name, and says that nothing is wrong with the recipient.
+// A refusal names the rule and the wait. If the rule has the scope of backoff, the refusal also
+// says that nothing is wrong with the recipient. The name of the rule does not matter for this.
 func TestDetailOfARefusal(t *testing.T) {
 	for scope, want := range map[quota.Scope][2]string{
 		quota.Recipient:      {"", "The rule backoff has no place left; the next code can be sent in 42 s."},

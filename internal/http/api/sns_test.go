@@ -37,7 +37,7 @@ func subscriber(t *testing.T, a *snstest.Amazon, admin *accepting) *providerAPI 
 	return providerAPIWith(t, feedback.Auth{Scheme: feedback.SchemeSNS, Topic: snstest.Topic}, nil, a.Subscriber(), admin)
 }
 
-// Only events in the topic's messages are recorded. Any Content-Type is accepted.
+// Only events in the topic's messages are recorded. Their Content-Type is text/plain.
 func TestEventsOfATopic(t *testing.T) {
 	a := snstest.New(t)
 	x := subscriber(t, a, &accepting{})

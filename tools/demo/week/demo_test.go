@@ -79,7 +79,7 @@ type stopper func()
 
 func (s stopper) Write(text []byte) (int, error) { s(); return len(text), nil }
 
-// If SENDCODE_ADDR is on this machine, the demonstration uses it.
+// The demonstration refuses an address that other machines can reach. It ignores other variables.
 func TestDemoReadsTheAddress(t *testing.T) {
 	_, err := play(t.Context(), []string{"SENDCODE_ADDR=192.0.2.1:80", "SENDCODE_DRAIN=never"}, t.TempDir())
 	if err == nil || !strings.Contains(err.Error(), "192.0.2.1:80 can be reached from other machines") {

@@ -42,7 +42,7 @@ const (
 type week struct {
 	*verificationtest.Process
 	receipts   *sqldb.DB
-	clock      *simulatedClock // stands at the beginning of the week
+	clock      *simulatedClock // begins at the beginning of the week
 	mailServer *mailServer
 
 	rng   *rand.Rand

@@ -1,5 +1,5 @@
-// Package locate finds the programs that the tests need but that are not Go modules: Redis,
-// Postgres, PgBouncer, proxies, browsers, a C compiler, curl, Node, Python, Django.
+// Package locate finds the programs that the tests need but that are not Go modules, such as Redis,
+// Postgres, proxies, browsers and a C compiler.
 //
 // internal/kit/servertest starts the programs that are found here, and tools/ensure installs the
 // missing ones, so both agree on what "missing" means. Package locate has no dependencies, so that

@@ -1,6 +1,6 @@
-// Package routers tests the middleware of quota with routers on which this repository does not
-// depend, as quota/README.md shows it. It is a separate module, so that the service depends on none
-// of these routers. `make outside` runs it.
+// Package routers tests the middleware of quota with chi, gin and two versions of echo, as
+// quota/README.md shows it. It is a separate module, so that the service depends on no further
+// router than its own. `make outside` runs it.
 package routers
 
 import (

@@ -93,7 +93,8 @@ func TestLoginTellsNothingOfAccounts(t *testing.T) {
 	want(t, b.LoginAs(strings.Repeat("x", 33), "x"), http.StatusUnprocessableEntity)
 }
 
-// Each action in the log has a text in the reader's language.
+// Actions on accounts and logins have a text for the audit log. An action that no role allows is
+// refused even to the owner.
 func TestAuditLogHasWords(t *testing.T) {
 	for _, action := range []string{
 		"account.add", "account.role", "account.identity", "account.password", "account.factor", "account.close", "account.open",

@@ -249,7 +249,7 @@ func TestSecondFactorIsDemanded(t *testing.T) {
 	consoletest.Is(server, "bo", "support")
 	in := r2.Browser()
 	consoletest.LeadsTo(t, in.ByProvider(""))
-	want(t, in.Get("/admin"), http.StatusOK) // the provider has a second factor of its own
+	want(t, in.Get("/admin"), http.StatusOK) // after a login through the provider, no factor is demanded
 	contains(t, in.Get(factorPath), "asks for its own")
 	want(t, in.Post(factorPath, url.Values{"do": {"begin"}, "password": {consoletest.Password}}), http.StatusForbidden)
 }

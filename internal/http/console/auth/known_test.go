@@ -63,8 +63,8 @@ func TestManyNetworksGetFewGuesses(t *testing.T) {
 	servertest.Same(t, "guesses", compared, 2000)
 }
 
-// An attack keeps no administrator out. If a rule on all attempts at an account refuses logins, an
-// error with their count is logged, at most once a minute.
+// An attack keeps no administrator out. If a rule on unknown browsers' attempts at one account
+// refuses logins, an error with their count is logged, at most once a minute.
 func TestAttacksKeepNoAdministratorOut(t *testing.T) {
 	var refused []string
 	r, server := besideProvider(t, func(c *Config) { c.Refused = func(what, rule string) { refused = append(refused, what+" "+rule) } })

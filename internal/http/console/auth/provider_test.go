@@ -120,7 +120,8 @@ func TestSessionsByTheProviderEnd(t *testing.T) {
 	want(t, r.Browser().ByProvider(""), http.StatusForbidden)
 }
 
-// A page of another site can't begin a login, and without a provider no login can begin.
+// Without a provider, no login through a provider can begin. With a provider, the login page does
+// not say that no password is configured.
 func TestProviderFromElsewhere(t *testing.T) {
 	without := newRig(t).Browser()
 	lacks(t, without.Get("/admin/login"), providerStartPath)

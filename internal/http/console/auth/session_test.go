@@ -45,7 +45,7 @@ func TestCookies(t *testing.T) {
 }
 
 // A session ends 30 minutes after it was last seen, and 12 hours after its login. It also ends if
-// it was last seen in the future.
+// it was last seen more than five minutes in the future.
 func TestSessionsEnd(t *testing.T) {
 	r := newRig(t)
 	r.Clock.Add(-time.Duration(consoletest.Start.Nanosecond()))
@@ -134,7 +134,8 @@ func TestLogout(t *testing.T) {
 	want(t, other.Get("/admin"), http.StatusOK)
 }
 
-// stopped is a database that accepts each query and gives no answer while its caller waits.
+// stopped stands for a database that accepts each query and gives no answer. It checks how long its
+// caller would wait, and fails at once.
 type stopped struct{ sessionStore }
 
 func (stopped) Session(ctx context.Context, _ [32]byte) (store.Session, time.Time, error) {

@@ -1,6 +1,7 @@
 // Package openidtest is a provider of OpenID Connect on loopback, for tests: discovery, keys,
-// authorization and tokens over real HTTP. It rejects every mistake of a client. A test may make
-// the provider misbehave at every step.
+// authorization and tokens over real HTTP. It rejects requests of another client, and requests with
+// a wrong redirect URI, code or PKCE verifier. A test may make the provider misbehave at every
+// step.
 package openidtest
 
 import (
