@@ -169,7 +169,6 @@ func networkKey(network string) string {
 	return "network " + network
 }
 
-// standingOf returns the standing of a flight now.
 func (l *lane) standingOf(f *flight, now time.Time) standing {
 	switch {
 	case !l.Strangers || l.reputations.slowForAll(now):

@@ -25,7 +25,6 @@ import (
 	"time"
 )
 
-// messageKind is the type of a message.
 type messageKind string
 
 // These are the kinds of messages that SNS posts.

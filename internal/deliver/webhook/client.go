@@ -27,7 +27,6 @@ const (
 	maxAnswerBytes = 64 << 10
 )
 
-// maxRetryAfter bounds a Retry-After.
 const maxRetryAfter = time.Hour
 
 // client posts events. It connects only to addresses that its guard allows, keeps a few
@@ -74,7 +73,6 @@ func (g Guard) NewClient(roots *x509.CertPool, resolver *net.Resolver) http.Clie
 	}
 }
 
-// attemptResult is the result of an attempt.
 type attemptResult struct {
 	word       string        // the HTTP status or the kind of failure, for the administrator
 	ok         bool          // 2xx: the event is delivered

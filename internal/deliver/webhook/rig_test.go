@@ -45,7 +45,6 @@ func inBubble(t *testing.T, test func(r *rig)) {
 	})
 }
 
-// endpoints returns settings with an endpoint for each app.
 func endpoints(apps ...string) webhook.Settings {
 	s := webhook.Settings{Endpoints: map[string]webhook.Endpoint{}}
 	for _, app := range apps {

@@ -12,7 +12,6 @@ import (
 	"sendcode/quota/quotahttp"
 )
 
-// verificationJSON is a verification in API responses.
 type verificationJSON struct {
 	ID           string             `json:"id"`
 	Status       verification.State `json:"status"`

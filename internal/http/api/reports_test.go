@@ -17,7 +17,6 @@ import (
 
 const gym = "sk_gym_0123456789abcdef" // of another app
 
-// reporters has the keys for the tests of reports.
 var reporters = api.Keys{keyOf("shop", secret), keyOf("shop", public), keyOf("gym", gym)}
 
 // The rows cover each answer of the two /outcome routes.

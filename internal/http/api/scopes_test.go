@@ -237,5 +237,4 @@ func TestAKeyThatTheShellDidNotFillIn(t *testing.T) {
 	}
 }
 
-// keyScopes has all scopes.
 var keyScopes = []api.KeyScope{api.KeyScopeSend, api.KeyScopeCheck, api.KeyScopeRead, api.KeyScopeLimit}

@@ -282,7 +282,7 @@ type actionResult struct {
 // pageKey is a key of the keyboard with the text of its action.
 type pageKey struct{ Key, Text string }
 
-// keysOf returns the keys of the page of a recipient or of a send.
+// keysOf returns the keys that work on the page of a send or recipient.
 func keysOf(actions []sendAction, v *explain.Verdict, opens bool, w texts.Words) (keys []pageKey) {
 	if v == nil {
 		return nil

@@ -27,7 +27,6 @@ import (
 	"sendcode/internal/verify/support"
 )
 
-// exportOf returns the rows of an export.
 func exportOf(t *testing.T, body []byte) (rows []map[string]string) {
 	t.Helper()
 	text, marked := strings.CutPrefix(string(body), byteOrderMark)

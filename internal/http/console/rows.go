@@ -190,7 +190,6 @@ func shownCodeState(v store.Verification, s store.SendOrRefusal, now time.Time) 
 	return state, !over || !explain.NotDelivered(s) && s.To != store.ErasedMask
 }
 
-// codeLabel returns the state of a code as a label.
 func codeLabel(state store.CodeState, w texts.Words) explain.StateLabel {
 	l := map[store.CodeState]explain.StateLabel{
 		store.CodeEntered: {Sign: "✓", Tone: explain.Good}, store.CodeWaiting: {Sign: "…", Tone: explain.Neutral},

@@ -269,7 +269,6 @@ func TestSearchByRequest(t *testing.T) {
 	want(t, searchFor(b, taken), http.StatusUnprocessableEntity)
 }
 
-// erase erases the recipient of a send.
 func (r *rig) erase(s store.Send) {
 	r.Helper()
 	r.Must(r.Store.Erase(r.Context(), s.Recipient, time.Hour, r.act(auth.ActionEraseRecipient)))

@@ -129,7 +129,6 @@ func (w *window) pointAt(selector string) {
 	w.do(browsertest.Command(input.DispatchMouseEvent, at))
 }
 
-// eval returns the result of a script.
 func (w *window) eval(script string) string {
 	w.Helper()
 	s, err := chromedp.Run(w.ctx, chromedp.Evaluate[string](script))

@@ -131,7 +131,6 @@ func theMainCards(t *testing.T, browser context.Context, engine *pagetest.Axe) {
 // and of 1280 in light colours.
 var narrowAndWide = []browsertest.Look{{Width: 320, Height: 640, Dark: true}, {Width: 1280, Height: 640}}
 
-// anotherTab returns another tab of the browser.
 func anotherTab(t *testing.T, browser context.Context) *browsertest.Tab {
 	t.Helper()
 	ctx, end := browsertest.ChromiumTab(browser)

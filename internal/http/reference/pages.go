@@ -43,7 +43,6 @@ var (
 		extension.WithTableCellAlignMethod(extension.TableCellAlignAttribute))))
 )
 
-// renderMarkdown returns a text as HTML.
 func renderMarkdown(text string) (template.HTML, error) {
 	var b strings.Builder
 	err := markdown.Convert([]byte(text), &b)

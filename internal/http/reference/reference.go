@@ -92,7 +92,6 @@ func render() (map[string]*web.File, error) {
 	}{d, server.ProblemKinds(), list, all}))
 }
 
-// problemKindsWithStatus returns the kinds of problems with a status.
 func problemKindsWithStatus(status string) []server.ProblemKind {
 	return slices.DeleteFunc(server.ProblemKinds(),
 		func(k server.ProblemKind) bool { return strconv.Itoa(k.Status) != status })

@@ -203,7 +203,7 @@ func TestAlertsFireForTheFirstEvent(t *testing.T) {
 			`node_filesystem_size_bytes{mountpoint="/var/lib/postgresql"}`:  "100+0x400",
 		}},
 		{"SendcodeBackupOld", 2 * m, soon, 0, values{backup: "-172680+0x400"}},                  // the series begin in 1970
-		{"SendcodeBackupOld", 2 * m, soon, 0, values{backup: stays, database: "-172680+0x400"}}, // never
+		{"SendcodeBackupOld", 2 * m, soon, 0, values{backup: stays, database: "-172680+0x400"}}, // no backup was ever made
 		{"SendcodeBackupOld", 20 * m, 0, 0, values{database: "-172680+0x400"}},                  // a trial, or Postgres
 		{"SendcodeDescriptors", 2 * m, 5 * m, 0, values{
 			`process_open_fds{job="sendcode"}`: "80+0x8 81+0x400", `process_max_fds{job="sendcode"}`: "100+0x400",

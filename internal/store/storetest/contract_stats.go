@@ -37,7 +37,7 @@ func statsOfTimeRange(t *testing.T, f *Fixture) {
 	f.Pass(begin.Add(time.Hour).Sub(f.Now)) // the next interval begins
 	lost := end(4, 4*time.Second, store.Outcome{Status: store.Unknown, Reason: "no_answer"}, bySMS)
 	f.receiveReceipt(t, lost.Send.ID, store.Undelivered, true)
-	f.Admit(t, f.Intent(5)) // under way
+	f.Admit(t, f.Intent(5)) // this send stays in flight
 	f.Pass(begin.Add(2 * time.Hour).Sub(f.Now))
 	end(6, time.Second, Sent) // after the time range of the query
 

@@ -252,7 +252,6 @@ func (w *week) requestCode(ctx context.Context, who person, purpose string) (ver
 	return answer, ignoreLockout(err)
 }
 
-// enterCodeStep returns a step in which a person types a code.
 func (w *week) enterCodeStep(who person, id, typed string) weekStep {
 	return func(ctx context.Context) error {
 		_, err := w.Codes.Check(ctx, who.Caller, id, typed)

@@ -64,7 +64,6 @@ type Server interface {
 // The refusal of a recipient or a message is not a failure.
 type Servers []*serverWithBreaker
 
-// serverWithBreaker is a server with its circuit breaker.
 type serverWithBreaker struct {
 	Server
 	address string // the server's address, stored because each call of Server.Address builds a new string

@@ -103,7 +103,7 @@ func TestAServerThatGoesAway(t *testing.T) {
 				time.Sleep(20 * time.Second) // the others have been closed
 			}
 			away.Store(held)
-			if !held { // under way
+			if !held { // the connections end with mails under way
 				for n := range 40 {
 					go func() { _, _ = s.Send(t.Context(), smtptest.Sample(100+n)) }()
 				}

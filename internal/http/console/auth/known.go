@@ -14,7 +14,6 @@ import (
 // knownBrowserLife is how long a browser is known after a login.
 const knownBrowserLife = 90 * 24 * time.Hour
 
-// knownBrowserSealLabel is the label with which cookies of known browsers are sealed.
 const knownBrowserSealLabel = "known browser"
 
 // knownBrowserCookieName returns the name of the cookie for an account. The name depends on the

@@ -18,7 +18,6 @@ import (
 	"sendcode/internal/store"
 )
 
-// sessionCookieName is the session's cookie.
 const sessionCookieName = "sendcode-admin"
 
 // cookieNameFor returns the name of a cookie. Over https the name begins with "__Host-", so that no

@@ -72,7 +72,6 @@ type qrCode struct {
 	Path template.HTMLAttr
 }
 
-// drawQRCode returns the QR code of a text.
 func drawQRCode(text string) (qrCode, error) {
 	code, err := qr.Encode(text, qr.M, qr.Auto)
 	if err != nil {

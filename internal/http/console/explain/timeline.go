@@ -159,7 +159,6 @@ func (t rowTimeline) serverReply() string {
 	return cmp.Or(strings.Join(parts, t.Get("list.comma")), t.Get("line.said.nothing"))
 }
 
-// codeEntries returns the entries about the code of the verification.
 func codeEntries(v store.Verification, now time.Time, w texts.Words) []TimelineEntry {
 	tries := []texts.Substitution{
 		texts.Plain("tries", strconv.Itoa(v.Attempts)),

@@ -154,7 +154,6 @@ func (vi verdictInput) nextAdmittedTextByRow() texts.Sentence {
 	return vi.text("next.refused.from", texts.AtTime("free", vi.LoggedAt.Add(vi.RetryAfter)))
 }
 
-// roundedUpToSecond rounds a time up to whole seconds.
 func roundedUpToSecond(t time.Time) time.Time {
 	return t.Add(time.Second - 1).Truncate(time.Second)
 }

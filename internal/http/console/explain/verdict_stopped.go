@@ -46,7 +46,6 @@ func (vi verdictInput) withLaterSuppression(v Verdict) Verdict {
 	return v
 }
 
-// suppressedSentence returns a sentence about a suppression that holds.
 func suppressedSentence(key string, s store.Suppression, now time.Time, w texts.Words) texts.Sentence {
 	return w.Sentence(key, texts.AtDay("since", s.Since, now), texts.AtDay("suntil", s.Until, now),
 		texts.Plain("cause", SuppressionSummary(s, w)))

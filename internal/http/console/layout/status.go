@@ -60,7 +60,6 @@ func (p ServicePart) state() string {
 	return "away"
 }
 
-// fill makes the line from a status.
 func (l *statusLine) fill(s ServiceStatus) {
 	for _, r := range s.Reasons {
 		l.Troubles = append(l.Troubles,

@@ -22,7 +22,6 @@ import (
 	"sendcode/internal/verify/support"
 )
 
-// auditEntryList returns the list of audit entries.
 func (handlers *Handlers) auditEntryList() layout.List[store.AuditFilter, store.AuditEntry] {
 	return layout.List[store.AuditFilter, store.AuditEntry]{
 		Name: "acts", Path: "/admin/acts", JSON: auditEntryJSON,

@@ -24,7 +24,6 @@ type webhookEventFilter struct {
 
 var webhookEventStates = []store.EventState{store.EventPending, store.EventDelivered, store.EventGivenUp}
 
-// webhookEventTypes returns the names of all types.
 func webhookEventTypes() (names []string) {
 	for _, e := range store.EventTypes {
 		names = append(names, e.Name)
@@ -32,7 +31,6 @@ func webhookEventTypes() (names []string) {
 	return names
 }
 
-// webhookEventList returns the list of webhook events.
 func (handlers *Handlers) webhookEventList() layout.List[webhookEventFilter, store.AppEvent] {
 	return layout.List[webhookEventFilter, store.AppEvent]{
 		Name: "events", Path: "/admin/webhooks", JSON: webhookEventJSON,

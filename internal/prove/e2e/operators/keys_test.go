@@ -24,7 +24,6 @@ const (
 	otherIndexKey = "vJ0d1cHk4nTq8yWm2xRzPb6sLf3gEo9uAaXiNtKwQhU="
 )
 
-// withKeys sets the ring and the index key.
 func withKeys(s *apptest.Stack, ring, index string) {
 	s.Env["SENDCODE_SECRET_KEYS"], s.Env["SENDCODE_INDEX_KEY"] = ring, index
 }

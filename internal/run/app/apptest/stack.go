@@ -55,8 +55,8 @@ type Replica struct {
 	done   chan error
 }
 
-// Ana is a recipient, with the masked form in logs. APIKey and Token are keys of the API and of
-// administrators.
+// Ana is a recipient, and AnaMasked is the form of the address in logs. APIKey is a key of the API,
+// and Token the token of an administrator.
 const (
 	Ana       = "ana.maria.canary@example.com"
 	AnaMasked = "a•••@example.com"

@@ -9,7 +9,6 @@ import (
 	"sendcode/internal/deliver/delivery"
 )
 
-// resendKey is the key of the account.
 const resendKey = "re_S3cretOfTheAccount"
 
 // fails returns a failure in Resend's words (resend.com/docs/api-reference/errors).
