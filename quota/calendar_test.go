@@ -84,7 +84,7 @@ func TestQuota18PeriodsLeaveNoGap(t *testing.T) {
 			// no longer kept.
 			if name == "Pacific/Kwajalein" {
 				from, months = "1969-09-01T00:00Z", 2
-			} else if per == Hour { // all of these zones except Cairo change their clocks
+			} else if per == Hour { // all of these zones except Cairo and Shanghai change their clocks
 				from, months = "2011-09-20T00:00Z", 4
 			}
 			now := parse(t, from)
@@ -146,7 +146,7 @@ func TestQuota18ThePeriodIsThatOfRedisClock(t *testing.T) {
 // event.
 func TestQuota18AClockThatRunsAwayAdmitsNothing(t *testing.T) {
 	client := newClient(t, servertest.Redis(t).URL())
-	// Each call moves the clock forward by 27 hours.
+	// Each call moves the clock forward by almost 28 hours.
 	const clock = "local function clock() return redis.call('INCRBY', 'now', '100000000000') end\n"
 	r := newRedis(client, "q:", clock)
 	rules := []Rule{calendar(1, Hour, nil), sliding(IP, 1, time.Minute)}

@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// naive is the simplest limiter: maps, loops and subtraction. It deletes nothing.
+// naive is the simplest limiter: maps, loops and subtraction. It deletes only what is refunded or
+// reset.
 type naive struct {
 	events map[string]map[string]time.Time // by bucket and ID
 	gone   map[string]map[string]time.Time

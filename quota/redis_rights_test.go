@@ -35,8 +35,8 @@ func documented(t *testing.T, file, pattern string) []string {
 	return strings.Fields(rights[1])
 }
 
-// The documented rights, which equal those in compose.postgres.yaml, suffice for every call. If a
-// right is missing, the probe names it.
+// The documented rights, which equal those in deploy/redis/start.sh, suffice for every call. If a
+// right is missing that decisions need, the probe names it.
 func TestTheDocumentedRightsAreEnough(t *testing.T) {
 	rights := documented(t, operations, limiterRights)
 	sameList(t, "those of compose.postgres.yaml", documented(t, "../deploy/redis/start.sh", limiterRights), rights)

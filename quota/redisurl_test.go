@@ -16,7 +16,8 @@ import (
 	"sendcode/quota/internal/redisurl"
 )
 
-// shortSteps fails the test unless each step of a client ends well within Budget.
+// shortSteps fails the test unless each step of a client has a timeout of at most half of
+// CallBudget.
 func shortSteps(t *testing.T, dial, read, write, pool time.Duration) {
 	t.Helper()
 	if least, most := min(dial, read, write, pool), max(dial, read, write, pool); least <= 0 || most > redisurl.CallBudget/2 {

@@ -121,7 +121,7 @@ func must(t tester, err error) {
 // pass moves the clock.
 func (w *world) pass(d time.Duration) { w.set(w.now.Add(d)) }
 
-// id returns a new ID of 16 bytes. Some of the IDs are no valid text.
+// id returns a new ID of 16 bytes, which is no valid text.
 func (w *world) id() string {
 	w.ids++
 	return fmt.Sprintf("\x00\xff\r\n%012d", w.ids)
@@ -194,8 +194,8 @@ func sameList[T comparable](t tester, what string, got, want []T) {
 	}
 }
 
-// These servers are shared by several tests. Each test restores their state. A cluster needs
-// seconds to start.
+// These servers are shared by several tests. A test that needs an empty server deletes all keys
+// first. A cluster needs seconds to start.
 var (
 	redisServer   = shared(func(ctx context.Context) (*servertest.RedisServer, error) { return servertest.StartRedis(ctx) })
 	clusterServer = shared(func(ctx context.Context) (*servertest.RedisCluster, error) { return servertest.StartRedisCluster(ctx) })

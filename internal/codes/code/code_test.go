@@ -58,8 +58,8 @@ func TestDeriveIsUniform(t *testing.T) {
 	}
 }
 
-// Another program computed these codes from the definition in derive.go. A hundred digits need a
-// second block.
+// Another program computed these codes from the definition in derive.go. A hundred digits need
+// several blocks.
 func TestDeriveVectors(t *testing.T) {
 	key, nonce := []byte("0123456789abcdef0123456789abcdef"), []byte("fedcba9876543210")
 	for _, c := range []struct {

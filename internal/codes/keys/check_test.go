@@ -18,7 +18,7 @@ func vault(t *testing.T, index byte, entries string) Vault {
 }
 
 // A check value shows whether two processes have the same key, at any place in the ring. It does
-// not equal any of the keys in use.
+// not equal the key's sub-key of codes, nor the key from which sub-keys are derived.
 func TestChecks(t *testing.T) {
 	a := vault(t, 1, "a:"+secret1+",b:"+secret2).KeyCheckValues()
 	for name, c := range map[string]struct {

@@ -15,7 +15,8 @@ import (
 	"sendcode/internal/kit/servertest"
 )
 
-// fillForm replaces "§" by the fill, "¤" by the escaped fill, and "†" by the token.
+// fillForm replaces "§" by the fill, "¤" by the escaped fill, "†" by the token, and "‡" by the
+// second half of the token.
 type fillForm struct{ subject, text, html string }
 
 func (f *fillForm) Texts(fill, token string) (subject, text, html string, err error) {
@@ -81,8 +82,9 @@ func readMail(t *testing.T, content []byte) (r read) {
 	return r
 }
 
-// sameMail compares a mail from an encoder that has encoded others with the same mail from a new
-// encoder, and checks that it reads as given. Both encoders must refuse the same mails.
+// sameMail checks that a mail from an encoder that has encoded others reads as given, and that
+// another try has the same bytes. If the encoder refuses the mail, a new one must refuse it, too,
+// with the same error.
 func sameMail(t *testing.T, e *MailEncoder, m Mail) {
 	t.Helper()
 	got, fail := e.Encode(m)

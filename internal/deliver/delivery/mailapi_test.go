@@ -85,7 +85,7 @@ func TestMailAPIAnswers(t *testing.T) {
 	})
 }
 
-// The provider gets the message's own sender, language, ID and the tags by which events are
+// The provider gets the message's own sender, language, ID and the headers by which events are
 // matched.
 func TestMailAPIMailArrivesWhole(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *mailapitest.Server) {
@@ -114,15 +114,15 @@ func TestMailAPIMailArrivesWhole(t *testing.T) {
 	})
 }
 
-// A request with an unknown outcome is repeated only if the provider recognizes the repetition, and
-// then there is one mail. If the repetition fails otherwise, the outcome stays unknown.
+// A request with an unknown outcome is repeated. The provider recognizes the repetition, so there
+// is one mail. If no repetition is accepted or refused for good, the outcome stays unknown.
 func TestMailAPIUnknown(t *testing.T) {
 	half := "HTTP/1.1 200 OK\r\nContent-Length: 400\r\n\r\n{"
 	inBubble(t, func(t *testing.T, s *mailapitest.Server) {
 		server := s.Account(t)
 		for n, c := range []struct {
 			then, second mailapitest.Step
-			want         delivery.ErrorClass // if the provider recognizes repetitions
+			want         delivery.ErrorClass // "" if accepted
 			requests     int
 		}{
 			{mailapitest.Accepts, mailapitest.Accepts, "", 2},
@@ -148,8 +148,8 @@ func TestMailAPIUnknown(t *testing.T) {
 	})
 }
 
-// Without an answer within the time of a request, the outcome is unknown. If the dial ends with
-// ctx, or if the handshake fails, the mail was certainly not accepted.
+// If ctx ends before the answer to a request, the outcome is unknown. If ctx had ended before the
+// request, or if the handshake fails, the mail was certainly not accepted.
 func TestMailAPITimes(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *mailapitest.Server) {
 		s.Script(mailapitest.Stalls)

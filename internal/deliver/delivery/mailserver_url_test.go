@@ -61,8 +61,8 @@ func TestParseURLs(t *testing.T) {
 	}
 }
 
-// A hint warns of a port that does not fit the encryption, and of the end of password logins at
-// Microsoft.
+// A hint warns of a port that does not fit the encryption, of a login with optional encryption, and
+// of the end of password logins at Microsoft.
 func TestHints(t *testing.T) {
 	for url, says := range map[string]string{
 		"smtp://u:p@mail.example:465": "smtps://", "smtps://mail.example:587": "smtp://", "smtp://u:p@mail.example": "",
@@ -105,8 +105,8 @@ func TestConfigKeepsItsPassword(t *testing.T) {
 }
 
 // Within one Send, a mail goes from a closed port of SMTP to a provider, and from a provider to
-// SMTP if the mail was certainly not accepted. A mail that may have been accepted goes to no other
-// server.
+// SMTP if the mail was certainly not accepted. A mail that the provider refuses for good goes to no
+// other server.
 func TestFailoverBetweenKinds(t *testing.T) {
 	api, relay := mailapitest.Start(t), smtptest.Start(t, smtptest.Script{})
 	closed := fmt.Sprint("smtp://127.0.0.1:", servertest.FreePort(t))

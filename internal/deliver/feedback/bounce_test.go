@@ -243,8 +243,8 @@ func letter(mail string, m delivery.Mail, other string) string {
 		"{code.halves}", code[:3]+" "+code[3:]).Replace(mail)
 }
 
-// Each mail gives the right result, and counts only once. The returned mail is not stored, since it
-// contains the code.
+// Each mail gives the right result, and counts only once. The code in a mail is neither stored nor
+// logged.
 func TestBounceMails(t *testing.T) {
 	vtest.InBubbleWith(t, vtest.SuppressBounces, func(r *vtest.Rig) {
 		r.SendTo("first@example.com")
@@ -289,8 +289,8 @@ func TestBounceMails(t *testing.T) {
 	})
 }
 
-// A permanent refusal suppresses the recipient even after a temporary refusal, or after a refusal
-// of another mailbox. If the suppression was lifted and the same refusal comes again, nothing
+// A missing mailbox suppresses the recipient even after a bounce of the full mailbox, or of another
+// mailbox. If the suppression was lifted and the same refusal comes again, nothing
 // happens.
 func TestLaterBounceMails(t *testing.T) {
 	vtest.InBubbleWith(t, vtest.SuppressBounces, func(r *vtest.Rig) {
@@ -317,8 +317,8 @@ func TestLaterBounceMails(t *testing.T) {
 }
 
 // A code that was entered shows that its mail arrived. So a bounce of that mail does not stop the
-// person's next code, no matter which provider reports the bounce, and whether it does so before or
-// after the code is entered.
+// person's next code, no matter whether an event or a mail reports the bounce, and whether it does
+// so before or after the code is entered.
 func TestABounceAndAnEnteredCode(t *testing.T) {
 	for name, bounces := range map[string]func(r *vtest.Rig, send uuid.UUID){
 		"a provider's event": func(r *vtest.Rig, send uuid.UUID) {
@@ -349,8 +349,8 @@ func TestABounceAndAnEnteredCode(t *testing.T) {
 	}
 }
 
-// While the database is unavailable, no report counts as recorded. A recipient that cannot be
-// decrypted is not compared.
+// While the database is unavailable, no report counts as recorded. A bounce mail after the approval
+// is ignored, and after an erasure, no mail is about the recipient.
 func TestBounceMailsThatDoNotCount(t *testing.T) {
 	vtest.InBubbleWith(t, vtest.SuppressBounces, func(r *vtest.Rig) {
 		a := r.SendTo(vtest.Ana)

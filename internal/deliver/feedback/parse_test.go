@@ -111,8 +111,8 @@ func TestParseLists(t *testing.T) {
 	}
 }
 
-// No body causes a panic or more than maxEvents events. No stored field may contain an address, and
-// a second call gives the same events.
+// No body causes a panic or more than maxEvents events. No detail may contain an address, and a
+// second call gives the same events.
 func FuzzParse(f *testing.F) {
 	f.Fuzz(func(t *testing.T, body []byte) {
 		mailgun := Source{Auth: Auth{Scheme: SchemeMailgun, Secrets: [][]byte{[]byte(secret)}}}

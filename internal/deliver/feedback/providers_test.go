@@ -15,8 +15,8 @@ import (
 	vtest "sendcode/internal/verify/verification/verificationtest"
 )
 
-// A bounce that is reported after the send is not counted and refunds nothing. Its codes and words
-// decide whether the recipient is suppressed.
+// A send still counts, and is not refunded, if its bounce is reported later. The codes and words of
+// the bounce decide whether the recipient is suppressed.
 func TestWhatAProviderTells(t *testing.T) {
 	vtest.InBubbleWith(t, vtest.SuppressBounces, func(r *vtest.Rig) {
 		for to, c := range map[string]struct {

@@ -17,8 +17,8 @@ import (
 )
 
 // The examples come from the vendor (cloud.tencent.com/document/api/382/52072). The example with a
-// body does not publish its whole key, so the test compares only its hashes of body and request. Of
-// the other example, the test compares the whole header.
+// body does not publish its whole key, so the test compares only its hash of the body. Of the other
+// example, the test compares the whole header.
 func TestTC3AsDocumented(t *testing.T) {
 	const body = `{"Limit": 1, "Filters": [{"Values": ["\u672a\u547d\u540d"], "Name": "instance-name"}]}`
 	servertest.Same(t, "the body's hash", providerhttp.HexSHA256(body), "35e9c5b0e3ae67532d3c9f17ead6c90222632e5b1ff7f6e89887f1398934f064")

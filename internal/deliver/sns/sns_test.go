@@ -158,7 +158,7 @@ func TestSNSCertificates(t *testing.T) {
 	}
 }
 
-// A certificate that was verified is kept until it expires.
+// A certificate that was verified is not fetched again. It is trusted until it expires.
 func TestSNSKnownCertificateExpires(t *testing.T) {
 	a := snstest.New(t)
 	a.Leaf.NotAfter = snsNow.Add(time.Hour)

@@ -7,8 +7,8 @@ import (
 	"sendcode/internal/kit/servertest"
 )
 
-// The table has every kind of address that is not on the public internet, in each form in which it
-// can be written.
+// The table has public addresses, and the kinds of addresses that are not on the public internet,
+// many of them in several forms.
 func TestGuard(t *testing.T) {
 	none, some := Guard{}, Guard{AlsoAllow: mustParsePrefixes("10.1.0.0/16", "127.0.0.0/8", "fd00::/8", "168.63.129.0/24",
 		"169.254.0.0/16")}

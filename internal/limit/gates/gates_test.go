@@ -369,8 +369,8 @@ func TestRecordKeepsAgeOfSend(t *testing.T) {
 }
 
 // If this process refuses an event, the event keeps no place in the limiter: neither if the limiter
-// counted it and the answer was lost, nor if the limiter did not accept its refund. A reset applies
-// to the limiter and to this process.
+// counted it and the answer was lost, nor if the limiter did not accept its refund. Only an event
+// that can be repeated keeps its place. A reset applies to the limiter and to this process.
 func TestLocalRefusalIsRefundedInLimiter(t *testing.T) {
 	vtest.InBubbleIdle(t, nil, func(r *vtest.Rig) {
 		limiter, g := r.Limiter, r.Svc.Gates

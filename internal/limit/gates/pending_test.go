@@ -108,7 +108,7 @@ func TestPendingRefundsEnd(t *testing.T) {
 	})
 }
 
-// After these errors the next call would fail, too.
+// Away reports true for errors after which the next call would fail, too.
 func TestAway(t *testing.T) {
 	_, g := newRefunding()
 	for what, c := range map[string]struct {

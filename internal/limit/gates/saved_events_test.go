@@ -355,7 +355,8 @@ func TestSavedEventsAreDeletedOnlyOnceMoved(t *testing.T) {
 	}
 }
 
-// Each read begins after the process's own events, and does not count them again.
+// Each read begins after the last event of the read before. The process's own events are not
+// counted again.
 func TestSavedEventsAreReadOnce(t *testing.T) {
 	open := func(sealed []byte) (string, error) { return string(sealed), nil }
 	now := time.Now()

@@ -69,8 +69,8 @@ func (w *watched) during(do func()) string {
 	return strings.Replace(strings.Join(w.calls, " "), "ReadHistory Peek", "Peek ReadHistory", 1)
 }
 
-// The test compares the calls of each kind of request. While nothing is lost, a request makes one
-// call of each gate, and only a send writes.
+// The test compares the calls of each kind of request. While nothing is lost, a request makes at
+// most one call of each gate, and only an admitted send writes.
 func TestCallsOfARequest(t *testing.T) {
 	vtest.InBubbleWith(t, secondAndHour, func(r *vtest.Rig) {
 		w := watch(r)
@@ -196,8 +196,8 @@ func TestTheWaitIsTrueAfterASlowDatabase(t *testing.T) {
 	}
 }
 
-// A process that was frozen between the gates adds its send to the limiter, whose bucket was lost
-// and rewritten meanwhile.
+// The limiter's bucket is lost and rewritten while a process is frozen between the gates. The
+// process does not add its send to the limiter, but the next look does.
 func TestLookAfterFrozenProcess(t *testing.T) {
 	vtest.InBubbleWith(t, secondAndHour, func(r *vtest.Rig) {
 		r.SendTo(vtest.Ana)
@@ -217,8 +217,9 @@ func TestLookAfterFrozenProcess(t *testing.T) {
 	})
 }
 
-// If the limiter lost its events, they are added again and counted as a loss. A recipient that the
-// limiter never had, or still has, is no loss.
+// If the limiter lost its events, a look or an admitted send adds them again and counts a loss. A
+// refusal by the database counts none. A recipient that the limiter never had, or still has, is no
+// loss.
 func TestRebuildsAreCounted(t *testing.T) {
 	vtest.InBubbleWith(t, secondAndHour, func(r *vtest.Rig) {
 		var counts []int

@@ -387,8 +387,7 @@ func TestAStopFlushes(t *testing.T) {
 	s.wants("stopped", "record "+bucket+" 1h0m0s a", "pending")
 }
 
-// A rejection counts as a failure at the instant at which it is recorded, even if the limiter gets
-// it later.
+// A rejection is recorded as a failure: at once, or later if the limiter is away.
 func TestRejectionsAreRecordedAsFailures(t *testing.T) {
 	s := newIdle(t)
 	send := store.Send{ID: uuid.UUID{7}, App: "shop", Channel: recipient.Email}

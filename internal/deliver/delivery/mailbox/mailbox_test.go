@@ -108,7 +108,8 @@ func TestMailboxRefuses(t *testing.T) {
 	}
 }
 
-// talk speaks raw SMTP to a mailbox and returns the answer to the last line.
+// talk speaks raw SMTP to a mailbox and returns the answer to the content. If the content has no
+// end, talk closes the connection and returns nothing.
 func talk(t *testing.T, box *mailbox.Mailbox, content string) string {
 	t.Helper()
 	conn, err := net.Dial("tcp", strings.TrimPrefix(box.URL(), "smtp://"))
