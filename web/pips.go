@@ -16,7 +16,7 @@ type Pips struct {
 	Limit   int
 	Used    int // at most Limit, also after a limit was lowered
 	Blocked bool
-	Left    ConsoleCountdown // the same in the console
+	Left    ConsoleCountdown // counts down the wait in Note, in the console
 }
 
 // ConsoleCountdown is a text with a wait that the console's script counts down.

@@ -86,7 +86,7 @@ const (
 	LiftedBurst    = "burst"
 )
 
-// Burst is a burst of the last BurstTold.
+// Burst is one of the bursts whose suppressions began within BurstTold.
 type Burst struct {
 	Server, Words string
 	Recipients    int

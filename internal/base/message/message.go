@@ -42,7 +42,7 @@ type Data struct {
 	App        string // name of the app; not empty, see CheckName
 	Home       string // URL of the app's home page; may be empty
 	Accent     string // the app's colour on a light background, #rrggbb; empty: the service's
-	DarkAccent string // the same on a dark background
+	DarkAccent string // the app's colour on a dark background
 	Code       string // 4 to 16 ASCII letters and digits
 	Minutes    int    // how long the code is still valid, see DisplayedMinutes; 0 if the message does not say so
 	Purpose    string // the purpose in words that follow "Your code for Shop"; may be empty; see CheckName

@@ -60,7 +60,7 @@ type listView struct {
 	Actions          []sendAction // the actions on the leadingRow that the reader may do
 	Keys             []pageKey
 	Export           string              // address of all rows as a file; empty: no rows, or not allowed
-	ExportSemicolons string              // the same with semicolons
+	ExportSemicolons string              // address of the export with semicolons
 	Again            string              // the address from which the open page reloads its rows; empty if the page does not reload
 	Tag              string              // changes when rows or their states change
 	Choices          map[string][]string // suggestions for filters, by name
