@@ -1,41 +1,70 @@
 package web
 
 import (
+	"bytes"
 	"compress/gzip"
 	"io"
-	"net/http"
-	"strings"
+	"runtime"
 	"sync"
 
 	"github.com/andybalholm/brotli"
 	"github.com/labstack/echo/v4"
 )
 
-// Compress is middleware that compresses HTML pages while they are written. If next fails, echo
-// writes an error page, and Compress returns nil. The error page is also compressed. Other
-// responses are not compressed, because the API's answers are small and an event stream must not
-// wait for a full block.
+// WritePage answers with the HTML page that render writes, compressed if the client accepts an
+// encoding. If render fails, WritePage has written nothing and returns the error.
+//
+// A page is complete in memory before the first byte is sent. While a slow client reads, its
+// connection holds only the encoded bytes. It holds no encoder, which may take 200 kB.
 //
 // If an attacker chose text on a page, the length of the compressed page could reveal a secret on
 // the same page (BREACH). But pages have no CSRF token, because the server compares origins. Also,
 // browsers send no cookies when another site requests a page.
-func Compress(next echo.HandlerFunc) echo.HandlerFunc {
-	return func(c echo.Context) error {
-		w := &compressingWriter{
-			ResponseWriter: c.Response().Writer,
-			encoding:       encodingFor(c.Request().Header.Get("Accept-Encoding")),
-		}
-		c.Response().Writer = w
-		defer func() {
-			w.close()
-			c.Response().Writer = w.ResponseWriter
-		}()
-		err := next(c)
-		if err != nil {
-			c.Error(err) // writes the error page through w
-		}
-		return nil
+func WritePage(c echo.Context, status int, render func(io.Writer) error) error {
+	return ComposePage(c, func(w io.Writer) (int, error) { return status, render(w) })
+}
+
+// ComposePage is WritePage for a page whose data takes much memory: compose makes the data, renders
+// the page and returns the status. At most as many pages are made at once as there are processors,
+// and a request that waits for its turn has no data yet. So compose must not wait for anything.
+func ComposePage(c echo.Context, compose func(io.Writer) (status int, err error)) error {
+	encoding := encodingFor(c.Request().Header.Get("Accept-Encoding"))
+	status, page, err := makePage(encoding, compose)
+	if err != nil {
+		return err
 	}
+	h := c.Response().Header()
+	h.Add("Vary", "Accept-Encoding")
+	if encoding != encodingNone {
+		h.Set("Content-Encoding", encoding)
+	}
+	return c.HTMLBlob(status, page)
+}
+
+// making has an element for each page that is being made. More pages at once than processors would
+// not be ready sooner, but would take more memory.
+var making = make(chan struct{}, runtime.GOMAXPROCS(0))
+
+// makePage returns the status and the encoded bytes of the page that compose writes.
+func makePage(encoding string, compose func(io.Writer) (int, error)) (status int, page []byte, err error) {
+	making <- struct{}{}
+	defer func() { <-making }()
+	plain := takeBuffer()
+	defer putBuffer(plain)
+	if status, err = compose(plain); err != nil {
+		return 0, nil, err
+	}
+	if encoding == encodingNone {
+		return status, bytes.Clone(plain.Bytes()), nil
+	}
+	encoded := takeBuffer()
+	defer putBuffer(encoded)
+	e := encoders[encoding].Get().(encoder)
+	e.Reset(encoded)
+	_, _ = e.Write(plain.Bytes()) // writing to a buffer never fails
+	_ = e.Close()
+	encoders[encoding].Put(e)
+	return status, bytes.Clone(encoded.Bytes()), nil
 }
 
 // brotliLevel is the brotli level for pages. Compression at this level takes a millisecond for
@@ -53,51 +82,20 @@ type encoder interface {
 	Reset(io.Writer)
 }
 
-// takeEncoder returns a pooled encoder that writes to w. The caller closes it and puts it back into
-// encoders.
-func takeEncoder(w io.Writer, encoding string) encoder {
-	e := encoders[encoding].Get().(encoder)
-	e.Reset(w)
-	return e
+// buffers has the buffers in which pages are made.
+var buffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
+
+// maxReusedBuffer is the size of the largest buffer that is kept for another page, in bytes.
+const maxReusedBuffer = 1 << 20
+
+func takeBuffer() *bytes.Buffer {
+	b := buffers.Get().(*bytes.Buffer)
+	b.Reset()
+	return b
 }
 
-// compressingWriter compresses the body if its Content-Type is text/html.
-type compressingWriter struct {
-	http.ResponseWriter
-	encoding string
-	to       encoder // nil: the body is not encoded
-}
-
-// Unwrap returns the wrapped writer, for http.ResponseController.
-func (w *compressingWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
-
-func (w *compressingWriter) WriteHeader(status int) {
-	h := w.Header()
-	if strings.HasPrefix(h.Get("Content-Type"), "text/html") && h.Get("Content-Encoding") == "" &&
-		status != http.StatusNotModified {
-		h.Add("Vary", "Accept-Encoding")
-		if w.encoding != encodingNone {
-			h.Del("Content-Length")
-			h.Set("Content-Encoding", w.encoding)
-			w.to = takeEncoder(w.ResponseWriter, w.encoding)
-		}
+func putBuffer(b *bytes.Buffer) {
+	if b.Cap() <= maxReusedBuffer {
+		buffers.Put(b)
 	}
-	w.ResponseWriter.WriteHeader(status)
-}
-
-// Write compresses b if WriteHeader chose an encoding.
-func (w *compressingWriter) Write(b []byte) (int, error) {
-	if w.to == nil {
-		return w.ResponseWriter.Write(b)
-	}
-	return w.to.Write(b)
-}
-
-func (w *compressingWriter) close() {
-	if w.to == nil {
-		return
-	}
-	_ = w.to.Close() // fails if the client has disconnected
-	encoders[w.encoding].Put(w.to)
-	w.to = nil
 }

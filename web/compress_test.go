@@ -6,8 +6,11 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/andybalholm/brotli"
@@ -104,18 +107,13 @@ func TestBodiesThatAreNotEncoded(t *testing.T) {
 	}
 }
 
-func TestPagesAreEncodedAndNothingElse(t *testing.T) {
+func TestPagesAreEncoded(t *testing.T) {
 	e := echo.New()
-	e.Use(Compress)
-	e.HTTPErrorHandler = func(_ error, c echo.Context) { _ = c.HTML(http.StatusTeapot, text) }
-	e.Match([]string{http.MethodGet, http.MethodHead}, "/page", func(c echo.Context) error { return c.HTML(http.StatusOK, text) })
-	e.GET("/json", func(c echo.Context) error { return c.JSON(http.StatusOK, text) })
-	e.GET("/wrong", func(echo.Context) error { return errors.New("wrong") })
-	e.GET("/live", func(c echo.Context) error {
-		c.Response().Header().Set("Content-Type", "text/event-stream")
-		_, _ = c.Response().Write([]byte("data: 1\n\n"))
-		c.Response().Flush()
-		return nil
+	write := func(w io.Writer) error { _, err := io.WriteString(w, text); return err }
+	e.HTTPErrorHandler = func(_ error, c echo.Context) { _ = WritePage(c, http.StatusTeapot, write) }
+	e.Match([]string{http.MethodGet, http.MethodHead}, "/page", func(c echo.Context) error { return WritePage(c, http.StatusOK, write) })
+	e.GET("/wrong", func(c echo.Context) error {
+		return WritePage(c, http.StatusOK, func(w io.Writer) error { return errors.Join(write(w), errors.New("wrong")) })
 	})
 	for _, encoding := range []string{"br", "br", "gzip", ""} { // encoders are reused
 		w := ask(e, http.MethodGet, "/page", "Accept-Encoding", encoding)
@@ -132,10 +130,69 @@ func TestPagesAreEncodedAndNothingElse(t *testing.T) {
 		w.Header().Get("Vary") != "Accept-Encoding" {
 		t.Errorf("HEAD: %v", w.Header())
 	}
-	for _, path := range []string{"/json", "/live"} {
-		w := ask(e, http.MethodGet, path, "Accept-Encoding", "br")
-		if w.Header().Get("Content-Encoding") != "" || w.Header().Get("Vary") != "" || w.Flushed != (path == "/live") {
-			t.Errorf("%s: flushed %v, %v", path, w.Flushed, w.Header())
-		}
+}
+
+// While clients do not read, their answers hold no encoder and no place among the pages being made.
+func TestPagesOfClientsThatDoNotRead(t *testing.T) {
+	e := echo.New()
+	e.GET("/", func(c echo.Context) error {
+		return WritePage(c, http.StatusOK, func(w io.Writer) error { _, err := io.WriteString(w, text); return err })
+	})
+	var unread unreadAnswer
+	unread.end = make(chan struct{})
+	for range 2 * cap(making) {
+		unread.begun.Add(1)
+		unread.ended.Go(func() {
+			r := httptest.NewRequest(http.MethodGet, "/", nil)
+			r.Header.Set("Accept-Encoding", "br")
+			e.ServeHTTP(&unreadWriter{httptest.NewRecorder(), &unread}, r)
+		})
+	}
+	unread.begun.Wait() // does not end if an unread answer keeps its place
+	if n := len(making); n != 0 {
+		t.Errorf("%d pages are still being made", n)
+	}
+	close(unread.end)
+	unread.ended.Wait()
+}
+
+// unreadAnswer has what the writers of TestPagesOfClientsThatDoNotRead share.
+type unreadAnswer struct {
+	begun, ended sync.WaitGroup
+	end          chan struct{}
+}
+
+// unreadWriter blocks in Write until the test ends.
+type unreadWriter struct {
+	*httptest.ResponseRecorder
+	all *unreadAnswer
+}
+
+func (w *unreadWriter) Write(p []byte) (int, error) {
+	w.all.begun.Done()
+	<-w.all.end
+	return w.ResponseRecorder.Write(p)
+}
+
+// At most as many pages are made at once as there are processors.
+func TestPagesWaitForOneAnother(t *testing.T) {
+	var now, most atomic.Int32
+	var all sync.WaitGroup
+	for range 10 * cap(making) {
+		all.Go(func() {
+			_, _, _ = makePage(encodingNone, func(io.Writer) (int, error) {
+				n := now.Add(1)
+				for range 100 {
+					most.Store(max(n, most.Load()))
+					runtime.Gosched()
+				}
+				now.Add(-1)
+				return http.StatusOK, nil
+			})
+		})
+	}
+	all.Wait()
+	if n := int(most.Load()); n > cap(making) {
+		t.Errorf("%d pages at once", n)
 	}
 }

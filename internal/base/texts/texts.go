@@ -152,8 +152,8 @@ func (w Words) ProblemTranslation(slug, reason string) (title, detail string) {
 	return all[slug+".title"], cmp.Or(all[slug+"."+reason], all[slug])
 }
 
-// Section returns the texts by key.
-func (w Words) Section(name string) map[string]string { return maps.Clone(w.sections[name]) }
+// Section returns the texts by key. All callers share the map, and must not change it.
+func (w Words) Section(name string) map[string]string { return w.sections[name] }
 
 // TextsWithForms returns the texts of a section by name, the part of a key before the dot. If keys
 // with this name have a dot, the value is a map from the part after the dot to the text, and

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"net/http"
+	"strings"
 
 	"github.com/labstack/echo/v4"
 
@@ -57,8 +58,9 @@ func (a *API) Offer(app, purpose, languages string, channels []recipient.Channel
 	if err != nil {
 		return ""
 	}
-	text, _ := json.Marshal(out) // cannot fail for strings
-	return string(text)
+	var text strings.Builder
+	_ = json.NewEncoder(&text).Encode(out) // cannot fail for strings
+	return strings.TrimSuffix(text.String(), "\n")
 }
 
 func (a *API) offer(caller verification.Caller, purpose, languages string) (channelsJSON, error) {
@@ -74,7 +76,7 @@ func (a *API) offer(caller verification.Caller, purpose, languages string) (chan
 		if o.Paused || !caller.Page.HasChannel(o.Channel) {
 			continue
 		}
-		ch := channelJSON{Channel: o.Channel}
+		ch := channelJSON{Channel: o.Channel, Countries: make([]countryJSON, 0, len(o.Countries))}
 		for _, country := range o.Countries {
 			if code := recipient.DialCode(country); code != "" {
 				ch.Countries = append(ch.Countries, countryJSON{country, code, recipient.ExampleNumber(country)})

@@ -3,6 +3,7 @@ package console
 import (
 	"cmp"
 	"errors"
+	"io"
 	"net/http"
 	"net/url"
 	"slices"
@@ -15,6 +16,7 @@ import (
 	"sendcode/internal/http/console/layout"
 	"sendcode/internal/http/server"
 	"sendcode/internal/verify/support"
+	"sendcode/web"
 )
 
 const cspHeader = "Content-Security-Policy"
@@ -136,7 +138,7 @@ func (console *Console) messageHTML(c echo.Context) error {
 	for _, m := range v.Messages {
 		if m.HTML != "" && m.Language == c.QueryParam("language") {
 			c.Response().Header().Set(cspHeader, sampleCSP)
-			return c.HTML(http.StatusOK, m.HTML)
+			return web.WritePage(c, http.StatusOK, func(w io.Writer) error { _, err := io.WriteString(w, m.HTML); return err })
 		}
 	}
 	return fault.NotFound

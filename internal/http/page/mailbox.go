@@ -1,13 +1,14 @@
 package page
 
 import (
-	"bytes"
+	"io"
 	"net/http"
 
 	"github.com/labstack/echo/v4"
 
 	"sendcode/internal/deliver/delivery/mailbox"
 	"sendcode/internal/http/server"
+	"sendcode/web"
 )
 
 // Mailbox holds the mails that a developer's server sent. Implementation: *mailbox.Mailbox.
@@ -74,23 +75,19 @@ func RegisterMailbox(e *echo.Echo, box Mailbox, key, apiKey string, generated bo
 		}
 	})
 	g.GET("", func(c echo.Context) error {
-		var page bytes.Buffer
 		content := mailboxContent{Mails: box.Messages()}
 		if generated {
 			content.Ask = AskCommand("http://"+c.Request().Host, apiKey)
 		}
-		if err := pages.ExecuteTemplate(&page, "mailbox", content); err != nil {
-			return err
-		}
 		c.Response().Header().Set("Content-Security-Policy", mailboxCSP)
-		return c.HTMLBlob(http.StatusOK, page.Bytes())
+		return web.WritePage(c, http.StatusOK, func(w io.Writer) error { return pages.ExecuteTemplate(w, "mailbox", content) })
 	})
 	g.GET("/messages", func(c echo.Context) error { return c.JSON(http.StatusOK, box.Messages()) })
 	g.GET("/html", func(c echo.Context) error {
 		for _, m := range box.Messages() {
 			if m.ID == c.QueryParam("id") && m.HTML != "" {
 				c.Response().Header().Set("Content-Security-Policy", mailCSP)
-				return c.HTML(http.StatusOK, m.HTML)
+				return web.WritePage(c, http.StatusOK, func(w io.Writer) error { _, err := io.WriteString(w, m.HTML); return err })
 			}
 		}
 		return echo.ErrNotFound

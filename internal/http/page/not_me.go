@@ -1,13 +1,13 @@
 package page
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/base64"
 	"errors"
 	"html/template"
+	"io"
 	"net/http"
 	"strings"
 
@@ -18,6 +18,7 @@ import (
 	"sendcode/internal/base/texts"
 	"sendcode/internal/http/server"
 	"sendcode/internal/store"
+	"sendcode/web"
 )
 
 // NotMePath is the path of a mail's link, without the token at its end.
@@ -67,14 +68,12 @@ func RegisterNotMe(e *echo.Echo, reports notMeReports, of func(app string) (titl
 			h.Set("Cache-Control", "no-store")
 			h.Set("Content-Language", words["Lang"])
 			h.Add("Vary", "Accept-Language")
-			var body bytes.Buffer
-			if err := templates().ExecuteTemplate(&body, "not-me", map[string]any{
-				"T": words, "Title": fill.Replace(words[key]), "Lead": fill.Replace(words[key+"Lead"]), "Ask": key == "NotMe",
-				"Token": c.Param("token"), "App": title, "Brand": brand, "Style": template.CSS(style),
-			}); err != nil {
-				return err
-			}
-			return c.HTMLBlob(status, body.Bytes())
+			return web.WritePage(c, status, func(w io.Writer) error {
+				return templates().ExecuteTemplate(w, "not-me", map[string]any{
+					"T": words, "Title": fill.Replace(words[key]), "Lead": fill.Replace(words[key+"Lead"]), "Ask": key == "NotMe",
+					"Token": c.Param("token"), "App": title, "Brand": brand, "Style": template.CSS(style),
+				})
+			})
 		}
 	}
 	e.GET(NotMePath+":token", serve(reports.MailedCode))

@@ -12,10 +12,10 @@
 package page
 
 import (
-	"bytes"
 	"cmp"
 	"errors"
 	"html/template"
+	"io"
 	"log/slog"
 	"net/http"
 	"net/url"
@@ -214,8 +214,20 @@ const trustedTypes = "; require-trusted-types-for 'script'; trusted-types sendco
 
 // show handles GET / and POST /.
 func (page *Page) show(c echo.Context) error {
-	v, err := page.newVisit(c)
-	status := http.StatusOK
+	return web.ComposePage(c, func(w io.Writer) (status int, err error) {
+		v, status, err := page.visitWithReturn(c)
+		if err != nil {
+			return 0, err
+		}
+		page.setHeaders(c, v)
+		return status, templates().ExecuteTemplate(w, "page", v)
+	})
+}
+
+// visitWithReturn returns the visit of a request with its return_url, and the status of the answer.
+func (page *Page) visitWithReturn(c echo.Context) (v *visit, status int, err error) {
+	v, err = page.newVisit(c)
+	status = http.StatusOK
 	if back := c.QueryParam("return_url"); c.QueryParams().Has("return_url") && err == nil {
 		to, ok := allowedReturnURL(v.ReturnURLs, back)
 		v.Return, v.BadLink = to, !ok
@@ -227,9 +239,14 @@ func (page *Page) show(c echo.Context) error {
 		status = http.StatusUnprocessableEntity
 		page.logBadLink(c)
 	case err != nil:
-		return err
+		return nil, 0, err
 	}
 	v.Outdated = c.Request().Method == http.MethodPost
+	return v, status, nil
+}
+
+// setHeaders sets the headers of the page.
+func (page *Page) setHeaders(c echo.Context, v *visit) {
 	h := c.Response().Header()
 	h.Add("Vary", "Accept-Language")
 	h.Set("Content-Language", v.T["Lang"])
@@ -242,11 +259,6 @@ func (page *Page) show(c echo.Context) error {
 		// browsers also check where the app's page redirects to, which may be another of its hosts
 		server.AllowCSPSource(c, "form-action", "https: "+originOf(v.Return))
 	}
-	var body bytes.Buffer
-	if err := templates().ExecuteTemplate(&body, "page", v); err != nil {
-		return err
-	}
-	return c.HTMLBlob(status, body.Bytes())
 }
 
 // templates returns the templates of the page. The first call panics if a template can't be parsed.

@@ -1,13 +1,15 @@
 package server
 
 import (
-	"bytes"
 	"html/template"
+	"io"
 	"net/http"
 	"slices"
 	"strings"
 
 	"github.com/labstack/echo/v4"
+
+	"sendcode/web"
 )
 
 // problemsPath is the path of the pages that explain problems. The address of a page is this path
@@ -52,11 +54,7 @@ func BackticksToHTML(text string) template.HTML {
 }
 
 func writeProblemPage(c echo.Context, status int, p problemPage) error {
-	var b bytes.Buffer
-	if err := problemTemplate.Execute(&b, p); err != nil {
-		return err
-	}
-	return c.HTMLBlob(status, b.Bytes())
+	return web.WritePage(c, status, func(w io.Writer) error { return problemTemplate.Execute(w, p) })
 }
 
 // serveProblemPage serves the page that explains a kind of problem. The member `type` of such a

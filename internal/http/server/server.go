@@ -20,7 +20,6 @@ import (
 
 	"sendcode/internal/base/logs"
 	"sendcode/internal/base/panics"
-	"sendcode/web"
 )
 
 // These are limits of a request and of its connection.
@@ -77,7 +76,7 @@ func New(c Config) *echo.Echo {
 	e.HTTPErrorHandler = errorHandler(c.Logger, c.PublicURL)
 	e.Pre(recoverPanics(c.Logger), assignRequestID, warnOfForwarding(c.TrustedProxies, c.Logger, time.Now))
 	bodies := &bodyMemory{logger: c.Logger, networks: map[netip.Prefix]int{}}
-	e.Use(accessLog(c.Logger, c.Served), web.Compress, securityHeaders(), recoverPanics(c.Logger), bodies.Bound,
+	e.Use(accessLog(c.Logger, c.Served), securityHeaders(), recoverPanics(c.Logger), bodies.Bound,
 		middleware.BodyLimitWithConfig(middleware.BodyLimitConfig{Limit: strconv.Itoa(maxBody), Skipper: skipBodyLimit}))
 	e.GET(problemsPath+":slug", serveProblemPage)
 	return e

@@ -6,10 +6,10 @@
 package layout
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"html/template"
+	"io"
 	"io/fs"
 	"log/slog"
 	"mime"
@@ -88,13 +88,14 @@ func (l *Layout) Show(c echo.Context, status int, name string, view any) error {
 	if p, ok := view.(interface{ statusLine() *statusLine }); ok && p.statusLine() != nil {
 		p.statusLine().fill(l.status(c.Request().Context()))
 	}
-	var b bytes.Buffer
-	if err := l.templates[name].Execute(&b, view); err != nil {
-		return fmt.Errorf("page %s: %w", name, err)
-	}
 	c.Response().Header().Set("Vary", "Accept-Language, Cookie")
 	server.SetDefaultRetryAfter(c, status)
-	return c.HTMLBlob(status, b.Bytes())
+	return web.WritePage(c, status, func(w io.Writer) error {
+		if err := l.templates[name].Execute(w, view); err != nil {
+			return fmt.Errorf("page %s: %w", name, err)
+		}
+		return nil
+	})
 }
 
 // Register adds the static files and the form for language and time zone.
