@@ -54,9 +54,8 @@ func TestActionsThatAreNotCommitted(t *testing.T) {
 	r.Acts()
 }
 
-// The export of a person's data is recorded before the first row is sent, and only operators may
-// request it. It has no code, no name of an administrator, and no network of a send whose code was
-// not entered. If the database fails during the export, the export is recorded as failed.
+// The export of a person's data is recorded when it begins and when it ends, and needs a reason. It
+// has no code, no name of an administrator, and no network of a send whose code was not entered.
 func TestAPersonsExport(t *testing.T) {
 	r, b := loggedIn(t)
 	s := r.sent("ana@example.com", func(s *store.Send) { s.Network = "198.51.100.0/24" })

@@ -81,7 +81,7 @@ func TestOnlyAssetsAreServed(t *testing.T) {
 	}
 }
 
-// The console answers every address and body, and never with a 500.
+// The console answers every query and body, and never with a 500.
 func FuzzConsole(f *testing.F) {
 	f.Add("status=sent&limit=1", `{"channel":"email","to":"ana@example.com"}`) // testdata/fuzz has others
 	f.Fuzz(func(t *testing.T, query, body string) {

@@ -152,8 +152,7 @@ func (s situation) after(ends ...store.Status) situation {
 	return s
 }
 
-// with sets the decision of the recipient's rules: the wait of the rule minute, and whether the
-// rule hour blocks.
+// with sets the decision of the recipient's rules: the waits of the rules minute and hour.
 func (s situation) with(minute, hour time.Duration) situation {
 	s.facts.Quota = &quota.Decision{At: consoletest.Start.Add(3 * time.Minute), Rules: []quota.State{
 		{Rule: quota.Rule{Name: "minute", Scope: quota.Recipient, Limit: 1}, RetryAfter: minute},
@@ -249,7 +248,7 @@ func (s situation) lockedOut(all ...store.Lockout) situation {
 	return s
 }
 
-// reserved makes the rules refuse only unknown browsers.
+// reserved makes the rules refuse only strangers.
 func (s situation) reserved() situation {
 	s.facts.Strangers = s.facts.Quota
 	return s.with(0, 0)
@@ -270,7 +269,7 @@ func (s situation) forgotten() situation {
 
 func halfTried(_ *store.SendOrRefusal, v *store.Verification) { checked(v, 1) }
 
-// also adds a rule that is shown only while it blocks.
+// also adds a rule with this wait.
 func (s situation) also(rule string, scope quota.Scope, wait time.Duration) situation {
 	s.facts.Quota.Rules = append(s.facts.Quota.Rules, quota.State{Rule: quota.Rule{Name: rule, Scope: scope, Limit: 20}, RetryAfter: wait})
 	return s

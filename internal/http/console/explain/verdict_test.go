@@ -242,7 +242,8 @@ func TestVerdictNamesProvider(t *testing.T) {
 	}
 }
 
-// A reply names the time for which a code works, in whole minutes, rounded down.
+// A reply names the time for which a code works: in whole minutes, rounded down, or in seconds if
+// it is less than a minute.
 func TestReplyNamesTimeLeft(t *testing.T) {
 	for left, want := range map[time.Duration]string{
 		7*time.Minute + 59*time.Second: "7 min", time.Minute + time.Second: "1 min", 59 * time.Second: "59 s",
