@@ -1,5 +1,6 @@
 // Package house checks the rules of this repository that a machine can check: which package may
-// import which, which package may use a module, and how a source file looks. It has only tests.
+// import which, which package may use a module, how a source file looks, and how documents and the
+// files of deployments agree with the program. It has only tests.
 //
 // The import rules keep the course of a send readable: only verification calls the parts, and the
 // parts do not import each other. tables_test.go has the rules to read and to extend. If a test
@@ -72,7 +73,7 @@ const (
 )
 
 // modules says which packages may use another author's module, so that few packages change if the
-// module is replaced. Test files may use any of these modules.
+// module is replaced. Tests, kits for tests and tools may use any of these modules.
 var modules = map[string]string{
 	"github.com/CycloneDX/cyclonedx-go":     "tools/release",
 	"github.com/google/licensecheck":        "tools/release", // pkg.go.dev reads licences with it

@@ -28,9 +28,9 @@ type ledger struct {
 
 // judge runs all oracles. Each of them allows for the limits of its promise:
 //
-//   - Admission is compared on the database's clock. After that clock was set back, waits are not
+//   - Admission is compared on the database's clock. After that clock stepped, waits are not
 //     compared, and a message may come twice, as after a crash.
-//   - After a crash, a failover that lost writes, or a step back of its clock, the limiter may
+//   - After a crash, a failover that lost writes, or a step of its clock, the limiter may
 //     count a place too many, and never one too few.
 //   - A call that the limiter makes after a stall counts from then, so a place may come free up to
 //     a window later.

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Kind is a kind of event, as a sentence. {at} is the event's replica, {for} its duration, and {n}
-// its N.
+// Kind is a kind of event, as a sentence. {at} and {replica} are the event's replica, {for} is its
+// duration, and {n} its N.
 type Kind string
 
 // These are actions of people, back ends and strangers.
@@ -144,7 +144,7 @@ type Event struct {
 	Wait    bool // the back end waits for the outcome
 	N       int
 	For     time.Duration
-	Method  string // the method of the database whose commits fail; empty: any method
+	Method  string // the method of the database whose commits fail (empty: any), or the part of which a call fails
 }
 
 // NewPlan returns the plan of a seed.

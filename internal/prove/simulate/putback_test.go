@@ -19,7 +19,7 @@ import (
 	"sendcode/internal/store/rowrules"
 )
 
-// calm are the faults that the checker of histories doesn't judge.
+// calm are events. If a plan has one of them, the checker of histories judges nothing.
 var calm = []simulate.Kind{simulate.NewPolicy, simulate.Remap, simulate.OtherFile, simulate.Erase}
 
 // Each bug was found by an attack and mended. The test puts the bug back, and a known seed finds
@@ -31,7 +31,7 @@ func TestMendedBugsAreFound(t *testing.T) {
 		put    func(*simulate.Replica)
 		oracle string
 		from   uint64
-		never  []simulate.Kind // tries only worlds without Redis in which these don't happen; nil: tries any world
+		never  []simulate.Kind // tries only worlds without Redis, after removing these events; nil: tries any world
 	}{
 		"strangers may use up all places": {nil, "attackers stop no one else", 1, nil},
 		"T1: after the limiter lost its data, waits are the limiter's": {func(r *simulate.Replica) {

@@ -45,18 +45,18 @@ type world struct {
 	policies        []inForce
 	failing         []Event       // calls that will fail, each with the number of calls until then
 	failed          int           // how many of these calls have failed
-	crashes         int           // how many kills and freezes there were
-	crashed         []time.Time   // when they happened
+	crashes         int           // how many kills, freezes and steps of the database's clock there were
+	crashed         []time.Time   // when they happened, and when freezes end
 	movedWrites     int           // the limiter's writes that failovers lost, or that were late after a stall
 	stalls          []time.Time   // when the limiter answered again after a stall
 	stepped         time.Time     // when the limiter's clock was first set
 	ahead           time.Duration // how far the limiter's clock is ahead
 	databaseAhead   time.Duration // how far the database's clock is ahead
 	databaseStepped bool
-	troubles        int // how many faults there were
+	troubles        int // how many faults there were, and beginnings and ends of changes of policies
 	requests        []*request
 	acts            []administered
-	others          []*person         // strangers
+	others          []*person         // strangers, and recipients whose codes they exhaust
 	verifications   map[string]string // the IDs of verifications, by the ID of a send in an answer
 }
 
@@ -236,7 +236,7 @@ type Options struct {
 	Trace bool
 	// Break changes a replica before it starts, for tests that put a mended bug back.
 	Break func(*Replica)
-	// NoReserve lets strangers' browsers use up all places.
+	// NoReserve lets strangers use up all places.
 	NoReserve bool
 }
 
