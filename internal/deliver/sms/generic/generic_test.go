@@ -77,7 +77,8 @@ func genericRig() smstest.Rig {
 	return r
 }
 
-// kannelDescription returns the carrier in deploy/http-carriers.yaml, with receipts.
+// kannelDescription returns the carrier kannel in deploy/http-carriers.yaml, without what its
+// receipts mean.
 func kannelDescription(endpoint string) Config {
 	return Config{
 		URL: endpoint +
