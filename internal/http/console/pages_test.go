@@ -129,8 +129,8 @@ func everyPage(r *rig) map[string]string {
 	return pages
 }
 
-// The golden files have the pages, and the answers for scripts. No page shows a full recipient, or
-// contains a style, a script, or a text that is not in package texts.
+// The golden file has the pages, and the answers for scripts. No page shows a full recipient, has
+// an inline style or script, or has markup from the data.
 func TestPages(t *testing.T) {
 	r := newRig(t, func(c *Config) {
 		c.Status = func(context.Context) ServiceStatus { return partlyBroken() }

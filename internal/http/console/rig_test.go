@@ -59,7 +59,8 @@ func newRig(t *testing.T, changes ...func(*Config)) *rig {
 	return r
 }
 
-// onPostgres is newRig on a Postgres database. The rig's clock follows the database's clock.
+// onPostgres is newRig on a Postgres database. The rig's clock begins at the real time, which the
+// database has.
 func onPostgres(t *testing.T, changes ...func(*Config)) *rig {
 	t.Helper()
 	url := servertest.Postgres(t).NewDatabase(t)

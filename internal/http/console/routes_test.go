@@ -52,7 +52,7 @@ var routes = map[string]auth.Role{
 	"POST /admin/accounts": auth.Owner,
 }
 
-// everything returns the whole database as text, so that any change is noticed.
+// everything returns the sends, codes, suppressions, accounts and audit entries as text.
 func (r *rig) everything() string {
 	r.Helper()
 	sends, err := r.Store.Sends(r.Context(), store.Filter{Limit: 200})
@@ -69,7 +69,7 @@ func (r *rig) everything() string {
 	return fmt.Sprintf("%+v", []any{sends, codes, suppressions, accounts, r.Did()})
 }
 
-// try makes a request as a form or a script would, with all fields that any route needs.
+// try makes a request as a form or a script would, with the fields that most routes need.
 func try(b *consoletest.Browser, method, path string, header ...string) *httptest.ResponseRecorder {
 	b.Helper()
 	switch {

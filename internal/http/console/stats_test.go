@@ -77,7 +77,7 @@ func TestOverviewDrawsTheNumbers(t *testing.T) {
 	contains(t, b.Get("/v1/admin/stats"), `"undelivered":1,"reported":1`, `"undelivered":0`)
 }
 
-// The overview's numbers of codes equal those of the API's statistics by one dimension.
+// The API's statistics count codes by one dimension if the query names one.
 func TestStatsBy(t *testing.T) {
 	r := counted(t)
 	b := r.LoggedIn()

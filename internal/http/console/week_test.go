@@ -127,8 +127,8 @@ func (k *keyboard) tree() (all []spokenNode) {
 }
 
 // A person does the tasks of a week of support with only a keyboard and a screen reader. Each task
-// takes at most six keys from the list, without typed texts, and its outcome is in the title or in
-// a status.
+// takes at most six keys from the list, without typed texts. A screen reader reads the outcome of
+// each task but the export, whose answer is a file.
 func worksAWeekByKeyboard(t *testing.T, browser chromium) {
 	r := newRig(t)
 	maria := r.sent("maria@example.com")
@@ -264,8 +264,8 @@ func controlsSayWhatThePageDoes(t *testing.T, browser chromium) {
 		w.says(`document.querySelector("form.filter").autocomplete`, "off") // without it, Firefox keeps the choice when a page is loaded again
 	}
 
-	// By keyboard a filter applies only with Enter, however the choice was moved. The focus comes
-	// back, even to a field outside the filters.
+	// By keyboard a filter applies only with Enter, or when the focus leaves it, however the choice
+	// was moved. The focus comes back, even to a field outside the filters.
 	w.goTo("/admin")
 	w.do(chromedp.Focus(chromedp.CSS(`[name=status]`)), chromedp.KeyEvent(kb.ArrowDown+kb.ArrowDown+kb.ArrowDown), chromedp.KeyEvent("f"))
 	w.says(`location.search + "|" + document.activeElement.name + "|" + document.querySelector("[name=status]").value`, "|status|failed")
