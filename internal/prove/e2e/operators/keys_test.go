@@ -90,8 +90,8 @@ func (f *fleet) asks(i int) (id, code string) {
 	return a.ID, f.CodeIn(f.AwaitMail(to, 1)[0])
 }
 
-// roll replaces the replicas by replicas with another ring of keys. A code of an old or a new
-// replica, made before or after each step, is right at the other kind of replica.
+// roll replaces the replicas by replicas with another ring of keys. A code of each replica, made
+// before or after each step, is right at the other one.
 func (f *fleet) roll(ring string) {
 	f.Helper()
 	f.Env["SENDCODE_SECRET_KEYS"] = ring

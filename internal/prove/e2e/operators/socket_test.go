@@ -23,8 +23,8 @@ import (
 	"sendcode/internal/run/app/apptest"
 )
 
-// slowStrangers connects 50 clients that send only a part of a request. wantRefusals fails the test
-// unless the clients whose body is missing get 503.
+// slowStrangers connects 50 clients that send only a part of a request, or nothing. wantRefusals
+// fails the test unless the clients whose body is missing get 503.
 func slowStrangers(s *apptest.Stack) (wantRefusals func()) {
 	const head = "POST /return HTTP/1.1\r\nHost: codes\r\nSec-Fetch-Site: same-origin\r\n" +
 		"Content-Type: application/x-www-form-urlencoded\r\nContent-Length: 9000\r\n"

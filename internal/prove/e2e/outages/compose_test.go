@@ -90,8 +90,8 @@ func redisByScript(s *apptest.Stack, password string) string {
 	return address
 }
 
-// The parts that compose.postgres.yaml starts suffice for the service. Postgres has no superuser
-// among its roles, and Redis requires a password.
+// The parts that compose.postgres.yaml starts suffice for the service. Neither role of Postgres
+// that the scripts make is a superuser, and Redis requires a password.
 func TestComposedPartsCarryTheService(t *testing.T) {
 	t.Parallel()
 	s := asComposed(t).Start(2)

@@ -246,8 +246,8 @@ func TestHealthReportsAgreeWithRequests(t *testing.T) {
 	}
 }
 
-// isTold waits until health, metrics, console, log and doctor all report the failure. If one of
-// them is still wrong at the end, the test prints what each of them reported.
+// isTold waits until requests, /readyz, metrics and doctor all show the failure. If one of them is
+// still wrong at the end, the test prints what each of them reported.
 func (f failure) isTold(s *apptest.Stack, disk *servertest.Disk, channel string) {
 	if f.begin != nil {
 		f.begin(s, disk)

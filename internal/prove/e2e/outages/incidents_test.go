@@ -14,10 +14,10 @@ import (
 )
 
 // incident is a fault that an operator meets, with the places that lead to its cause: a log line
-// that gives the reason and names its section of the runbooks, and the metric of an alert.
+// that gives the reason, some with a section of the runbooks, and the metric of an alert.
 type incident struct {
 	begin func(s *apptest.Stack)
-	line  []string                // texts in one line of the log
+	line  []string                // texts in one line of the log; nil: no line is needed
 	alert func(s *incidents) bool // whether the alert's condition holds
 }
 

@@ -17,11 +17,11 @@ import (
 	"sendcode/internal/run/app/apptest"
 )
 
-// Three nodes of Postgres under Patroni fail over under load. The leader's Postgres is killed once,
-// then the leader with its Patroni three times. Then an operator switches over. Last, the leader is
-// cut off from etcd and the other nodes while clients still reach it. One replica's URL names all
-// nodes. The other replica reaches the leader through HAProxy. The judge is that of TestProve. For
-// each fault, the test prints how long no code was accepted.
+// Three nodes of Postgres under Patroni fail over under load. In random order, the leader's
+// Postgres is killed once, the leader with its Patroni is killed three times, an operator switches
+// over, and the leader is cut off from etcd and the other nodes while clients still reach it. One
+// replica's URL names all nodes. The other replica reaches the leader through HAProxy. The judge is
+// that of TestProve. For each fault, the test prints how long no code was accepted.
 func TestPatroni(t *testing.T) {
 	files := deploy + "/patroni"
 	cluster := servertest.Patroni(t, files)

@@ -80,8 +80,8 @@ func (p *proof) asKnown(random *rand.Rand) string {
 // reserve.
 func (p *proof) asStranger() history.Request { return history.Request{Stranger: !p.mixed.Load()} }
 
-// ask requests a code. q says who the caller is. Some requests have an Idempotency-Key. more has
-// further members of the body, each after a comma.
+// ask requests a code with an Idempotency-Key, and sometimes repeats the request. q says who the
+// caller is. more has further members of the body, each after a comma.
 func (p *proof) ask(random *rand.Rand, to, more string, q history.Request, change ...func(*http.Request)) (a apptest.Answer) {
 	q.Kind, q.Recipient, q.Key = history.Send, to, fmt.Sprintf("the-key-of-a-request-%016x", random.Uint64())
 	once := func() apptest.Answer {
@@ -109,10 +109,10 @@ func (p *proof) ask(random *rand.Rand, to, more string, q history.Request, chang
 
 // person requests codes as a back end does that knows the person. Most codes are for one of a
 // thousand recipients. The others are for one of eight recipients whose limits are used up, and
-// whom strangers attack. The back end reads the quota, enters wrong codes and the right one, in any
-// order and number, and requests a code again after the wait in the answer. It makes one code in
-// six itself. Now and then the recipient reports the mail, or an administrator resets or erases the
-// recipient.
+// whom strangers attack, or for the first of bouncing. The back end reads the quota, enters wrong
+// codes and the right one, in any order and number, and requests a code again after the wait in the
+// answer. It makes one code in six itself. Now and then the recipient reports the mail, or an
+// administrator resets or erases the recipient.
 func (p *proof) person(ctx context.Context, random *rand.Rand, _ string) {
 	to := fmt.Sprintf("r%d@example.com", random.IntN(1000))
 	switch random.IntN(16) {
@@ -236,8 +236,8 @@ func pause(ctx context.Context, random *rand.Rand, told time.Duration) {
 	sleep(ctx, told)
 }
 
-// stranger requests codes for other people, in browsers of many networks, until it is refused.
-// Every second stranger requests the same code again after the wait in the answer.
+// stranger requests a code for someone else, in a browser of a random network. If it is accepted,
+// every second stranger requests the same code again after the wait in the answer.
 func (p *proof) stranger(ctx context.Context, random *rand.Rand, _ string) {
 	to := fmt.Sprintf("crowd%d@example.com", random.IntN(16))
 	ask := p.browser(random, to)
