@@ -66,8 +66,8 @@ func TestAPersonIsReturnedWithAReference(t *testing.T) {
 }
 
 // If the app does not allow a return_url, or its page does not have the purpose, the page explains
-// this to the person in the person's language. The log explains it to the operator, without the
-// path and the query of the address.
+// this to the person. The log explains it to the operator, without the path and the query of the
+// address.
 func TestABadLinkIsExplained(t *testing.T) {
 	var w *pagetest.World
 	for query, logged := range map[string]string{

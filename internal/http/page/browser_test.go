@@ -23,8 +23,7 @@ import (
 	"sendcode/internal/kit/servertest"
 )
 
-// TestMain runs more tests in parallel than there are processors, since tests in browsers mostly
-// wait.
+// TestMain runs four tests in parallel on any machine, since tests in browsers mostly wait.
 func TestMain(m *testing.M) {
 	_ = flag.Set("test.parallel", "4")
 	os.Exit(m.Run())
@@ -109,8 +108,7 @@ type tab struct {
 const glance = 25 * time.Millisecond
 
 // watching is a script that runs in each page before all others. It records the texts of the status
-// line, each text of the countdown and the delay of each timer, and lets a test stop and move both
-// clocks.
+// line and the delay of each timer, and lets a test stop and move both clocks.
 const watching = `(() => {
   window.said = []; window.shown = []; window.naps = [];
   let wall = 0, steady = 0, halted, stopped;

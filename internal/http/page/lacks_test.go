@@ -69,8 +69,8 @@ func without(features []string, how rune) string {
 })()`, strings.Join(features, " "), string(how))
 }
 
-// browsersThatLack tests each combination of features that a browser may lack at the same time. The
-// person still gets a proof in the same way.
+// browsersThatLack tests a browser in which all features that may fail in one way fail in it, for
+// each way. The person still gets a proof.
 func browsersThatLack(t *testing.T, browser context.Context) {
 	for _, how := range "atno" {
 		var features []string

@@ -151,7 +151,7 @@ func aReloadMovesNothing(t *testing.T, browser context.Context) {
 	}
 }
 
-// mailedCodes finds a code by the token "open", "done" or "used".
+// mailedCodes finds a code by each token but "none".
 type mailedCodes struct{}
 
 func (mailedCodes) MailedCode(_ context.Context, token string) (v store.Verification, err error) {
