@@ -55,8 +55,8 @@ func (t *tenant) browser(r *http.Request) {
 	r.Header.Set("Origin", "https://"+t.name+".example")
 }
 
-// twoApps returns a service with the apps shop and news. Each recipient has one code an hour, and
-// each user five events in thirty days.
+// twoApps configures the apps shop and news, and returns them. Each recipient has one code an hour,
+// and each user five events in thirty days.
 func twoApps(s *apptest.Stack) (shop, news *tenant) {
 	s.Helper()
 	shop, news = tenantOf("shop"), tenantOf("news")

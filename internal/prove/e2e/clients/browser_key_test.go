@@ -16,8 +16,9 @@ func with(name, value string) func(*http.Request) {
 	return func(r *http.Request) { r.Header.Set(name, value) }
 }
 
-// Only pages of an app's origins may use its public key and read the answers. They may also read
-// the refusal of too many requests of their network. A secret key has no such bound.
+// Only pages of an app's origins, and the service's own page, may use its public key and read the
+// answers. They may also read the refusal of too many requests of their network. A secret key has
+// no such bound.
 func TestOriginsOfAPublicKey(t *testing.T) {
 	t.Parallel()
 	s := apptest.Embedded(t).Tenants().Add("requests_per_minute: 20\n").Start(1)

@@ -118,14 +118,14 @@ type proof struct {
 	byStrangers      map[string]bool // the IDs of the sends that strangers got
 }
 
-// In each form, several processes serve a thousand recipients, and strangers with a public key.
+// In each form, one or two processes serve a thousand recipients, and strangers with a public key.
 // Meanwhile processes are killed, stopped and frozen, links are cut, and Postgres is restarted.
-// Redis, or a node of a Cluster, is flushed, stalled, and replaced by an empty server. Then a judge
-// that knows only the answers and the mailbox counts, for each promise of docs/PROMISES.md except
-// the last, how many results it judged, how many broke the promise, and how many broke it in a way
-// that the document allows. The service recovers by itself. The forms on Postgres alone and on a
-// Cluster have the same databases and limiters as these two forms, in other combinations, so only
-// TestMoreForms tests them.
+// Redis is flushed, stalled, and replaced by an empty server. Then a judge that knows only the
+// answers and the mailbox counts, for each promise of docs/PROMISES.md except the last, how many
+// results it judged, how many broke the promise, and how many broke it in a way that the document
+// allows. The service recovers by itself. The forms on Postgres alone and on a Cluster have the
+// same databases and limiters as these two forms, in other combinations, so TestMoreForms
+// tests them instead.
 func TestProve(t *testing.T) { proveEach(t, []form{forms[0], forms[2]}) }
 
 func proveEach(t *testing.T, forms []form) {

@@ -108,8 +108,9 @@ func TestProveAnUpgrade(t *testing.T) {
 
 // A SQLite file that the older version wrote stays usable in five cases: in place after a kill;
 // from a backup that the older version made while it served; after a return to the older version;
-// from a backup that this version makes then; and in Postgres. A code from before is approved, a
-// recipient waits as before, and a send that waited for its mail server arrives.
+// from a backup that this version made, under the older one; and in Postgres. In each, a recipient
+// waits as before. In the first two, a code from before is approved. A send that waited for its
+// mail server arrives.
 func TestFilesOfAnUpgrade(t *testing.T) {
 	sendcode, older := buildOlder(t)
 	s := oneFile(t)

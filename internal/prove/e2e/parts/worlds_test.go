@@ -29,7 +29,7 @@ var onACluster = form{
 	}, 2, slices.Concat(ofProcesses, ofPostgres, ofNodes),
 }
 
-// moreForms are forms that only TestMoreForms tries.
+// moreForms are forms that TestProve doesn't try.
 var moreForms = []form{
 	forms[1],
 	onACluster,
