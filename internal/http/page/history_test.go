@@ -14,7 +14,7 @@ import (
 
 // backLeadsToTheCode tests the history: Back leads from the field for another address to the code,
 // and from the code out of the page. Forward leads to that field again. The card's own links add no
-// entries to the history.
+// other entries to the history.
 func backLeadsToTheCode(t *testing.T, browser context.Context) {
 	b := open(t, browser, accepting(t), browsertest.Look{})
 	b.visit("static/icon.svg")
@@ -45,8 +45,8 @@ func backLeadsToTheCode(t *testing.T, browser context.Context) {
 	b.until(`location.pathname === '/static/icon.svg'`)
 }
 
-// aReloadKeepsTheConfirmedCard tests that the card and its link stay for as long as the proof is
-// valid. The text is different if another tab has the link.
+// aReloadKeepsTheConfirmedCard tests that the card and its button stay for as long as the proof is
+// valid. The text is different in another tab.
 func aReloadKeepsTheConfirmedCard(t *testing.T, browser context.Context) {
 	b := open(t, browser, accepting(t), browsertest.Look{})
 	b.first(`addEventListener('submit', (e) => e.preventDefault(), true)`) // so that the browser stays on the page

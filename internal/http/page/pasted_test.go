@@ -57,7 +57,7 @@ func ourMessages(t *testing.T) (all []pastedMessage) {
 	return all
 }
 
-// The page's server and the API read the code in each message of ours.
+// Package code finds the code in each message of ours.
 func TestOurMessagesArePasted(t *testing.T) {
 	for _, m := range ourMessages(t) {
 		if got, err := code.FormatOf(m.Code).Find(m.Text); err != nil || got != m.Code {

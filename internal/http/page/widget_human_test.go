@@ -378,7 +378,7 @@ func aPageShowsItsOwnCheck(t *testing.T, browser context.Context) {
 	is(t, eval[string](b, `told.join()`), "httpkey")
 }
 
-// theWorkIsSHA256 tests the hash for all lengths of salt and number.
+// theWorkIsSHA256 tests the hash for salts of 40 to 69 characters and numbers of several lengths.
 func theWorkIsSHA256(t *testing.T, browser context.Context) {
 	b := visiting(t, browser, accepting(t))
 	b.holdWidget()

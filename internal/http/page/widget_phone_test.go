@@ -14,10 +14,10 @@ import (
 	"sendcode/internal/store"
 )
 
-// aWidgetByPhone tests a sign-in by text message with only the keyboard, on the page of another
-// site and through a reload. After the reload the widget shows the remaining time, and has stored
-// no data about the person. A mistake in a number is shown at the field, and the number stays
-// there.
+// aWidgetByPhone tests a sign-in by text message, on the page of another site and through a reload.
+// Up to the reload it uses only the keyboard. After the reload the widget shows the remaining time,
+// and has stored no data about the person. A mistake in a number is shown at the field, and the
+// number stays there.
 func aWidgetByPhone(t *testing.T, browser context.Context) {
 	w := phoning(t)
 	b := embedded(t, browser, w, browsertest.Look{Width: 320, Height: 640}, tag(`channels="email sms" country="DE" locale="en"`))
