@@ -21,9 +21,9 @@ import (
 	"sendcode/internal/run/app/apptest"
 )
 
-const mostLines = 18 // a back end has at most this many lines
+const mostLines = 18 // a back end in another language than Go has at most this many lines
 
-// quickStarts has, for each snippet of docs/quickstart.md, a program that contains it. The program
+// quickStarts has a program around each snippet that docs/quickstart.md has or names. The program
 // is called with `send <to> <client_ip> <id or ""> <key>` or `check <id> <code> <client_ip>`.
 var quickStarts = map[string]struct {
 	needs  func(testing.TB) string // returns the program that runs the snippet; nil: Go, which is always there
@@ -75,7 +75,7 @@ const (
 	ofTheUsersAddress = `"address"`
 )
 
-// The quick starts work as the document says, in at most as many lines as it says.
+// The quick starts work as the document says, in at most as many lines as it says, but for Go.
 func TestQuickStarts(t *testing.T) {
 	t.Parallel()
 	s := apptest.Embedded(t).Policy(twoAnHour + "failed_checks_per_hour: 1\n").Start(1)

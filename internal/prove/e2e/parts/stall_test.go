@@ -1,7 +1,7 @@
 //go:build nightly
 
-// Only make nightly runs this test. internal and internal/limit/gates test in virtual time how many
-// events a replica admits alone.
+// Only make nightly runs this test. internal/limit/gates tests in virtual time how many events a
+// replica admits alone.
 
 package parts
 
