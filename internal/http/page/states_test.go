@@ -222,9 +222,9 @@ const misread = `.filter(({ in: text, code = '', reason = '', length, letters })
   return got !== code || reason && widget.slipIn(text, letters) !== slips[reason];
 }).map(({ in: text }) => text)`
 
-// rounded is a script that returns the times that the widget computes from waits, which may have
-// been rounded up (see TestNothingIsReckonedFromARoundedWait). For rules whose periods are dates it
-// returns dates, even across a change of daylight saving time.
+// rounded is a script that returns the wrong texts among those with a time that the widget computes
+// from a wait, which may have been rounded up. For rules whose periods are dates the texts count
+// days, even across a change of daylight saving time.
 const rounded = `(async () => {
   const { draw, pick, cards, phones, Moment } = widget, { mails } = await import('/static/widget/words.en.js');
   const shown = (wait, days, window = 3600) => {

@@ -292,9 +292,9 @@ const impostor = `window.real = fetch; window.others = 0; window.fetch = async (
 	return new Response(other.body, { status: other.status, headers: { 'Content-Type': /^[{[]/.test(other.body) ? 'application/json' : 'text/html' } });
 }`
 
-// anotherOneAnswers tests answers that do not come from the service, with every status. The widget
-// forgets nothing, does not report that a code has expired or that the page is set up wrongly, and
-// the next press works.
+// anotherOneAnswers tests answers that do not come from the service, with several statuses. The
+// widget forgets nothing, does not report that a code has expired or that the page is set up
+// wrongly, and the next press works.
 func anotherOneAnswers(t *testing.T, browser context.Context) {
 	b, s := embeddedBeside(t, browser, accepting(t), browsertest.Look{}, tag(""), "")
 	b.tolerate = "e" // the client logs warnings
