@@ -31,6 +31,7 @@ func TestConnectionsOfStrangersToProxiesHoldLittleMemory(t *testing.T) {
 			a, rest := startForStrangers(t)
 			base := servertest.Proxy(t, proxy, "../../../deploy", [2]string{a.Addr(), a.Addr()})
 			for _, c := range strangersBytes() {
+				c.text = strings.ReplaceAll(c.text, "Host: x", "Host: 127.0.0.1") // Caddy passes no other host on
 				c.holdsLittle(t, strings.TrimPrefix(base, "http://"), rest, manyConns)
 			}
 		})
