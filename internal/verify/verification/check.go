@@ -30,10 +30,10 @@ type CheckResult struct {
 // nothing and gets the same answer, with the same proof. After the proof has expired, the answer
 // has only the state of the verification.
 //
-// Errors that cost no attempt: *fault.InvalidError if the text has no code of the right characters
-// and length; ErrKeyOfOtherCode. Other errors: fault.NotFound, ErrCallerCode,
-// *FailedCheckLimitError, *admission.OverloadedError, fault.Unavailable, and fault.Uncertain if the
-// attempt may be counted.
+// Errors: *fault.InvalidError if the text has no code of the right characters and length,
+// ErrKeyOfOtherCode, fault.NotFound, ErrCallerCode, *FailedCheckLimitError,
+// *admission.OverloadedError, fault.Unavailable, and fault.Uncertain if the attempt may be counted.
+// The other errors cost no attempt.
 func (s *checkService) Check(ctx context.Context, c Caller, id, typed string) (CheckResult, error) {
 	return s.check(ctx, c, id, storedVerification{}, s.judgeOf(c, typed))
 }

@@ -143,10 +143,9 @@ func (s *sendService) newWork(r *parsedRequest) (*humancheck.Challenge, error) {
 	return humancheck.NewWorkChallenge(s.Vault.Ring, r.workBinding(), r.check.Cost, s.Now())
 }
 
-// askForCheck returns the answer that asks for a human check, if only a further pass would admit
-// the request. current has the states of the rules by their full limits. taken is the refusal by
-// the lower limits, without rules if no rule refused the request (its pass was spent already, for
-// example).
+// askForCheck returns the answer that asks for a human check. current has the states of the rules
+// by their full limits. taken is the refusal by the lower limits, or zero if no rule refused the
+// request. If another send has spent the pass, both are zero.
 func (s *sendService) askForCheck(ctx context.Context, send claimedSend, current, taken quota.Decision) (*Answer, error) {
 	offer := &humancheck.Offer{By: send.check.By()}
 	switch {
