@@ -224,7 +224,8 @@ func (page *Page) show(c echo.Context) error {
 	})
 }
 
-// visitWithReturn returns the visit of a request with its return_url, and the status of the answer.
+// visitWithReturn returns no error for a wrong link (see logBadLink), but a visit with BadLink and
+// the status 422. The person then sees an explanation.
 func (page *Page) visitWithReturn(c echo.Context) (v *visit, status int, err error) {
 	v, err = page.newVisit(c)
 	status = http.StatusOK

@@ -34,7 +34,7 @@ var MenuEntries = []MenuEntry{
 	{Name: "factor", Path: "/admin/factor", More: true},
 }
 
-// Page has the fields of the layout that every page has.
+// Page has the fields that the layout reads on every page.
 type Page struct {
 	W      texts.Words
 	Title  string

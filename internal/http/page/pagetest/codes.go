@@ -300,7 +300,7 @@ func (c *Codes) outcome() (delivery.Result, error) {
 	return receipt, nil
 }
 
-// provider accepts mails, and carrier text messages.
+// Mails go to a provider, and text messages to a carrier. Codes.fate decides how each message ends.
 type (
 	provider struct {
 		delivery.Unlimited
