@@ -219,8 +219,9 @@ func TestMailServerTakesFewerUnderLoad(t *testing.T) {
 	}
 }
 
-// countedNowhere fails the test if a refused send counts. If all is true, Redis may count only
-// accepted sends with an answer.
+// countedNowhere asks for the quota of every tenth refused recipient, and fails the test if a send
+// counts there. If all is true, it also fails if Redis has more events than the accepted sends
+// need.
 func (s *swamp) countedNowhere(all bool) {
 	s.Helper()
 	if s.Redis != nil && all {
