@@ -18,8 +18,8 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// These are limits for an ID that a client sends, in characters. A phone number has fewer than 16,
-// so it is never a valid ID.
+// An ID that a client sends has minLength to maxLength characters. The digits of a phone number are
+// fewer, so a phone number is never a valid ID.
 const (
 	minLength       = 16
 	maxLength       = 64

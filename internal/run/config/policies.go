@@ -144,8 +144,8 @@ func (r policyRule) countsManyRecipients() bool {
 	return policy.IsWiderScope(r.Scope) && !policy.CountsByClient(r.Scope)
 }
 
-// checkPolicyName checks the name of a policy. It returns the problem that package quota finds, or
-// "". Failed checks count in buckets with the name checks.
+// checkPolicyName returns the problem with the name of a policy, or "". Failed checks count in
+// buckets with the name checks, so no policy may have this name.
 func checkPolicyName(name string) string {
 	if name == "checks" {
 		return "is reserved for the limits on failed checks"

@@ -21,7 +21,6 @@ func (p *pace) left() time.Duration {
 	return max(0, time.Until(p.begun[0].Add(time.Minute)))
 }
 
-// begin counts a mail.
 func (p *pace) begin() {
 	if p.perMinute > 0 {
 		p.begun = append(p.begun, time.Now())
