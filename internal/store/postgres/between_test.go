@@ -359,9 +359,10 @@ func TestPostgresBatchThatPanics(t *testing.T) {
 	storetest.Is(t, db.pool.Config().AfterConnect(t.Context(), nil), panics.Err) // the pool connects in a goroutine
 }
 
-// If a transaction stays open for longer than usual, as the commit of a killed process does without
-// its synchronous standby, its row is taken over within seconds of the commit, although it was due
-// long before. Meanwhile most searches read only the rows of the last seconds.
+// A transaction may stay open for longer than usual, for example if its process is killed while the
+// commit waits for a synchronous standby. Its row is taken over within seconds of the commit,
+// although it was due long before. Until the commit, most searches read only the rows of the last
+// seconds.
 func TestPostgresTakesOverWhatWasCommittedLate(t *testing.T) {
 	f := newPostgresFixture(t)
 	address := f.Engine.(*DB).pool.Config().ConnString()
