@@ -120,9 +120,9 @@ type Decision struct {
 	At       time.Time // whole µs, on the limiter's clock
 	Rules    []State
 	Also     []State
-	// Alone says that the shared limiter was unavailable, so the caller's process decided. Callers
+	// Local says that the shared limiter was unavailable, so the caller's process decided. Callers
 	// set it; the limiters here don't.
-	Alone bool
+	Local bool
 }
 
 // Allowed reports whether one more event would be admitted at d.At.

@@ -85,7 +85,7 @@ func qmail(why string) string {
 		why + "\n\n--- Below this line is a copy of the message.\n\n" + returned
 }
 
-func without(opening, why, line string) string {
+func bounceWithoutReport(opening, why, line string) string {
 	return "From: Mail Delivery System <mailer-daemon@mx.example>\r\nX-Failed-Recipients: {to}\r\nAuto-Submitted: auto-replied\r\n\r\n" +
 		strings.ReplaceAll(opening+"\n\n  {to}\n    "+why+"\n\n"+line+"\n\n"+returned, "\n", "\r\n")
 }
@@ -129,21 +129,21 @@ func bounceMails() map[string]bounceCase {
 		"qmail, gave up": {qmail(
 			"Sorry, I wasn't able to establish an SMTP connection. (#4.4.1)\nI'm not going to try again; this message has been in the queue too long."), "bounced", false, "4.4.1"},
 		"Exim without a report": {
-			without(eximOpening,
+			bounceWithoutReport(eximOpening,
 				"SMTP error from remote mail server after RCPT TO:<{to}>:\n    550 5.1.1 <{to}>: user unknown", eximLine), "bounced", true,
 			"550 5.1.1",
 		},
-		"Exim, unrouteable": {without(eximOpening, "Unrouteable address", eximLine), "bounced", true, ""},
+		"Exim, unrouteable": {bounceWithoutReport(eximOpening, "Unrouteable address", eximLine), "bounced", true, ""},
 		"Exim, a policy": {
-			without(eximOpening, "host mx.example.com: 550 5.7.1 Message rejected by policy", eximLine), "bounced",
+			bounceWithoutReport(eximOpening, "host mx.example.com: 550 5.7.1 Message rejected by policy", eximLine), "bounced",
 			false, "550 5.7.1",
 		},
-		"Exim, retry timeout": {without(eximOpening, "retry timeout exceeded", eximLine), "bounced", false, ""},
-		"Gmail of old": {without("Delivery to the following recipient failed permanently:",
+		"Exim, retry timeout": {bounceWithoutReport(eximOpening, "retry timeout exceeded", eximLine), "bounced", false, ""},
+		"Gmail of old": {bounceWithoutReport("Delivery to the following recipient failed permanently:",
 			gmailWhy+"550 5.1.1 <{to}>: Recipient address rejected: User unknown", gmailLine), "bounced", true, "550 5.1.1"},
-		"Gmail of old, full": {without("Delivery to the following recipient failed permanently:", gmailWhy+"552 5.2.2 over quota",
+		"Gmail of old, full": {bounceWithoutReport("Delivery to the following recipient failed permanently:", gmailWhy+"552 5.2.2 over quota",
 			gmailLine), "bounced", false, "552 5.2.2"},
-		"Gmail of old, delayed": {without("THIS IS A WARNING MESSAGE ONLY.\n\nDelivery to the following recipient has been delayed:",
+		"Gmail of old, delayed": {bounceWithoutReport("THIS IS A WARNING MESSAGE ONLY.\n\nDelivery to the following recipient has been delayed:",
 			"Message will be retried for 2 more day(s)", gmailLine), "delayed", false, ""},
 		"forwarded": {strings.Replace(writers["Postfix"]("failed", "5.1.1", "550 5.1.1 User unknown"), "Final-Recipient: rfc822; {to}",
 			"Final-Recipient: rfc822; elsewhere@example.net", 1), "bounced", false, "550 5.1.1"},

@@ -36,7 +36,7 @@ func (a *API) limitHandler(o applimits.Operation) func(echo.Context, verificatio
 		case err != nil:
 			return err
 		case !state.Refused(o):
-			return writeJSONWithRateLimit(c, state.Decision, limitAnswerJSON{toLimitQuotaJSON(state), state.Alone})
+			return writeJSONWithRateLimit(c, state.Decision, limitAnswerJSON{toLimitQuotaJSON(state), state.Local})
 		}
 		if err := quotahttp.SetRateLimit(c.Response().Header(), state.Decision); err != nil {
 			return err
@@ -59,7 +59,7 @@ func toLimitQuotaJSON(a applimits.Answer) *quotahttp.Quota {
 func limitProblem(a applimits.Answer) *server.Problem {
 	p := refusalProblem(a.Decision, "The rule {blocked_by} has no place left; the next request is let in after {wait}.")
 	p.Extra["quota"] = toLimitQuotaJSON(a)
-	if a.Alone {
+	if a.Local {
 		p.Extra["degraded"] = true
 	}
 	return p

@@ -60,7 +60,7 @@ type Request struct {
 	Wait      time.Duration     // how long a Take may wait for a place, at most MaxWait; see quota.Queue
 }
 
-// Answer is the state of the limit after the operation. Alone says that the limiter was
+// Answer is the state of the limit after the operation. Local says that the limiter was
 // unavailable, so this process decided from its own events.
 type Answer struct{ quota.Decision }
 

@@ -111,7 +111,7 @@ func (r *limitsRig) expect(o applimits.Operation, limit, id, keys, want string) 
 	for _, s := range a.Public().Rules {
 		left = append(left, s.Remaining())
 	}
-	if got := fmt.Sprint(a.Admitted, left, a.RetryAfter(), a.Alone); err != nil || got != want {
+	if got := fmt.Sprint(a.Admitted, left, a.RetryAfter(), a.Local); err != nil || got != want {
 		r.Errorf("%s %s, %s: %s, want %s; %v", o, limit, keys, got, want, err)
 	}
 }
@@ -310,12 +310,12 @@ func TestTakesWaitForAPlace(t *testing.T) {
 		}
 		asked := r.limiter.calls(true)
 		r.expect(applimits.Take, "web", "", keys, "false [0] 1m20s true") // the wait behind two callers
-		if a, err := wait(10 * time.Second); err != nil || a.Admitted || !a.Alone || a.RetryAfter() != 80*time.Second {
+		if a, err := wait(10 * time.Second); err != nil || a.Admitted || !a.Local || a.RetryAfter() != 80*time.Second {
 			r.Errorf("%+v %v", a, err)
 		}
 		servertest.Same(r.T, "calls for the refused", r.limiter.calls(false), asked)
 		for range 2 {
-			if a := <-done; !a.Admitted || a.Alone {
+			if a := <-done; !a.Admitted || a.Local {
 				r.Errorf("%+v", a)
 			}
 		}

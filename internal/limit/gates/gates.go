@@ -303,13 +303,13 @@ func (g *Gates) refundRefused(ctx context.Context, r quota.Request, d quota.Deci
 	return d
 }
 
-// takeLocally decides and counts an event in this process alone. The decision is Alone if there is
+// takeLocally decides and counts an event in this process alone. The decision is Local if there is
 // a shared limiter, which is then away.
 func (g *Gates) takeLocally(ctx context.Context, r quota.Request) (quota.Decision, error) {
 	g.deciding.Lock()
 	defer g.deciding.Unlock()
 	d, err := g.local.Take(ctx, r)
-	d.Alone = g.shared != nil
+	d.Local = g.shared != nil
 	if d.Admitted {
 		g.lastAlone = g.now()
 	}
@@ -319,7 +319,7 @@ func (g *Gates) takeLocally(ctx context.Context, r quota.Request) (quota.Decisio
 // peekLocally returns the states of the rules that the database doesn't decide.
 func (g *Gates) peekLocally(ctx context.Context, p buckets.Plan) (quota.Decision, error) {
 	d, err := g.local.Peek(ctx, quota.Request{Rules: p.LimiterRules, Buckets: p.Buckets})
-	d.Alone = g.shared != nil
+	d.Local = g.shared != nil
 	return d, err
 }
 
@@ -348,7 +348,7 @@ func (g *Gates) PeekOrLocal(ctx context.Context, r quota.Request) (quota.Decisio
 	d, err := g.callLimiter(ctx, r, r.Rules, Limiter.Peek)
 	if errors.Is(err, errLimiterAway) {
 		d, err = g.local.Peek(ctx, r)
-		d.Alone = g.shared != nil
+		d.Local = g.shared != nil
 	}
 	return d, err
 }

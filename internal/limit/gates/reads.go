@@ -187,7 +187,7 @@ type historyRead struct {
 // A failed send that another replica cannot refund in the limiter may count for the rules on
 // failures. So these rules must have two free places.
 func (g *Gates) isTrueFor(h historyRead, p buckets.Plan, d quota.Decision) bool {
-	if g.shared == nil || h.refused == nil || d.Alone || h.refused.Alone ||
+	if g.shared == nil || h.refused == nil || d.Local || h.refused.Local ||
 		slices.ContainsFunc(h.Past, func(s rowrules.PastSend) bool { return s.InFlight }) {
 		return false
 	}

@@ -101,7 +101,7 @@ func (g *Gates) takeSendOnce(ctx context.Context, s Send) (d quota.Decision, una
 		d, err = g.takeLocally(ctx, r)
 	} else {
 		d, err = g.local.Peek(ctx, r)
-		d.Admitted, d.Alone = err == nil, g.shared != nil
+		d.Admitted, d.Local = err == nil, g.shared != nil
 	}
 	return d, unanswered, err
 }

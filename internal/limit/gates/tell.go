@@ -192,8 +192,8 @@ func (g *Gates) RefundOverruled(ctx context.Context, p buckets.Plan, id uuid.UUI
 	g.rememberWait(p, r)
 	// taken still counts the send, so its states can't be used. Until the limiter is called again,
 	// there are only the rows' states.
-	corrected = Answer{Decision: quota.Decision{At: r.now, Rules: r.states, Alone: taken.Alone}}
-	if taken.Alone || g.Refund(ctx, string(id[:]), buckets.OfCountedScopes(p.Buckets)...) != nil {
+	corrected = Answer{Decision: quota.Decision{At: r.now, Rules: r.states, Local: taken.Local}}
+	if taken.Local || g.Refund(ctx, string(id[:]), buckets.OfCountedScopes(p.Buckets)...) != nil {
 		g.RefundLater(string(id[:]), buckets.OfCountedScopes(p.Buckets)...)
 		return corrected
 	}
@@ -246,7 +246,7 @@ func (g *Gates) merge(p buckets.Plan, d quota.Decision, askedAt, answeredAt time
 
 // limiterLacks reports whether Redis decided d and counts fewer events for a rule than the rows.
 func (g *Gates) limiterLacks(d quota.Decision, rows []quota.State) bool {
-	return g.shared != nil && !d.Alone && slices.ContainsFunc(rows, func(r quota.State) bool {
+	return g.shared != nil && !d.Local && slices.ContainsFunc(rows, func(r quota.State) bool {
 		return slices.ContainsFunc(d.Rules, func(l quota.State) bool { return l.Name == r.Name && l.Scope == r.Scope && l.Used < r.Used })
 	})
 }

@@ -55,7 +55,7 @@ func (w writtenSend) work() store.Work {
 
 func (s *sendService) countAdmitted(send writtenSend) {
 	outcome := "admitted"
-	if send.states.Alone {
+	if send.states.Local {
 		outcome = "admitted_by_database_alone"
 	}
 	s.Observer.Decided(send.to.Channel(), send.App, outcome, "")

@@ -25,7 +25,7 @@ func (s *sendService) write(ctx context.Context, send countedSend) (written writ
 	// The limiter must count the send if, and only if, the send has a row. These cases correct the
 	// limiter. If the process dies here and no row was written, the limiter still counts the send.
 	switch {
-	case errors.Is(err, fault.Uncertain), err == nil && begun.Admitted && send.taken.Alone:
+	case errors.Is(err, fault.Uncertain), err == nil && begun.Admitted && send.taken.Local:
 		s.Repair.SettleLater(send.id, send.plan.Buckets)
 	case err != nil, begun.Lockout.Wait > 0:
 		s.Gates.RefundLater(send.limiterID(), buckets.OfCountedScopes(send.plan.Buckets)...)
@@ -66,7 +66,7 @@ func (s *sendService) refuseByDatabase(ctx context.Context, send countedSend, be
 	switch {
 	case s.Gates.OnlyInProcess():
 		outcome = "refused"
-	case send.taken.Alone:
+	case send.taken.Local:
 		outcome = "refused_by_database_alone"
 	}
 	return s.refuse(ctx, send.parsedRequest, refusal, outcome)

@@ -36,9 +36,9 @@ const (
 )
 
 var (
-	ofDigits  = code.Format{Alphabet: code.Digits, Length: len(Code)}
-	ofEight   = code.Format{Alphabet: code.Digits, Length: len(LongCode)}
-	ofLetters = code.Format{Alphabet: code.Unambiguous, Length: len(Letters)}
+	sixDigits    = code.Format{Alphabet: code.Digits, Length: len(Code)}
+	eightDigits  = code.Format{Alphabet: code.Digits, Length: len(LongCode)}
+	letterFormat = code.Format{Alphabet: code.Unambiguous, Length: len(Letters)}
 )
 
 // Codes has the use cases. It replaces random values (codes, IDs, tokens and proofs) by names that
@@ -75,7 +75,7 @@ func newCodes(now func() time.Time, rules []quota.Rule, ring *keys.Ring, logger 
 	if err != nil {
 		return nil, err
 	}
-	c := &Codes{db: db, began: now(), life: 10 * time.Minute, format: ofDigits}
+	c := &Codes{db: db, began: now(), life: 10 * time.Minute, format: sixDigits}
 	c.offered = verificationtest.BuiltIn()
 	c.offered.SuppressFor, c.offered.Numbers = 0, policy.ServedNumbers{}
 	c.offered.Apps = map[string]policy.App{"shop": {Title: "Shop"}, "news": {Title: "News"}, "branded": {Title: "Shop"}}
@@ -105,7 +105,7 @@ func (c *Codes) inForce() policy.Set {
 	for name, p := range c.offered.Purposes {
 		p.TTL, p.CodeLength, p.Alphabet = c.life, c.format.Length, c.format.Alphabet
 		if name == "confirm" {
-			p.CodeLength, p.Alphabet, p.Titles = ofLetters.Length, ofLetters.Alphabet, message.NewPurposeTitles(confirmTitles)
+			p.CodeLength, p.Alphabet, p.Titles = letterFormat.Length, letterFormat.Alphabet, message.NewPurposeTitles(confirmTitles)
 		}
 		set.Purposes[name] = p
 	}
@@ -440,7 +440,7 @@ func meant(typed, right string) string {
 	for _, as := range []struct {
 		name string
 		code.Format
-	}{{Code, ofDigits}, {LongCode, ofEight}, {Letters, ofLetters}} {
+	}{{Code, sixDigits}, {LongCode, eightDigits}, {Letters, letterFormat}} {
 		if read, err := as.Find(typed); err == nil && read == as.name && len(right) == as.Length {
 			return right
 		}

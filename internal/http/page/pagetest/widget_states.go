@@ -58,7 +58,7 @@ func WidgetStates() []WidgetState {
 		{Name: "widget-too-many-requests", Kind: "away", Before: steps{(*World).Exhaust}, To: Address},
 		{
 			Name: "widget-code-long-approved", Kind: "approved", To: Address, Code: LongCode,
-			Before: steps{func(w *World) { w.Codes.formatAs(ofEight) }, arrives}, // as after too many failed checks
+			Before: steps{func(w *World) { w.Codes.formatAs(eightDigits) }, arrives}, // as after too many failed checks
 		},
 		{Name: "widget-failed", Kind: "failed", To: Address, After: steps{settle(store.Failed)}},
 		{

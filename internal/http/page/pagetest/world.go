@@ -123,7 +123,7 @@ func (w *World) HoldModules() (letGo func()) {
 // theShop is the page of an app with two return URLs.
 var theShop = page.AppPage{
 	App: "shop", Key: api.PageKey("shop"), Title: "Shop", Sender: "no-reply@shop.example",
-	Purposes:   []page.Purpose{{Name: "default", Code: ofDigits, Subject: subject}, {Name: "confirm", Code: ofLetters, Subject: subject}},
+	Purposes:   []page.Purpose{{Name: "default", Code: sixDigits, Subject: subject}, {Name: "confirm", Code: letterFormat, Subject: subject}},
 	ReturnURLs: []string{"https://shop.example/welcome", "https://app.example"},
 }
 
@@ -161,7 +161,7 @@ func subject(lang string) string {
 
 // SendLetters makes later codes consist of letters, as after a change of the configuration.
 func (w *World) SendLetters() {
-	w.Codes.formatAs(ofLetters)
+	w.Codes.formatAs(letterFormat)
 }
 
 // Exhaust makes the API refuse all further requests, as if their network had made too many.

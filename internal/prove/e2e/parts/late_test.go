@@ -166,8 +166,8 @@ func (s *swamp) arrived() []time.Duration {
 // mails, which give way to each other, may come later (docs/decisions/0031-messages-give-way.md). A
 // refused request makes no mail and no row, and counts nowhere.
 func TestMailServerTakesFewerUnderLoad(t *testing.T) {
-	// room is the time beyond half of a code's life: for the mails before the first estimate, for those
-	// of a replica that died, and for a busy machine.
+	// room is the time beyond half of a code's life: for the mails before the first estimate, for
+	// those of a replica that died, and for a busy machine.
 	const room = 20 * time.Second
 	for _, f := range forms[1:] {
 		for name, c := range map[string]struct {
