@@ -25,7 +25,7 @@ type loginView struct {
 	Next     string // the page to show after the login
 	Name     string // as typed
 	Problem  string // what went wrong, in words; empty: nothing yet
-	Off      bool   // the page offers no login, since the settings have neither a password nor a provider
+	Off      bool   // see noLogin
 	Provider string // the provider's title, for the button; empty: the settings have no provider
 }
 
@@ -58,8 +58,8 @@ func (a *Auth) showLogin(c echo.Context, status int, next, name, problem string)
 	return a.layout.Show(c, status, "login", v)
 }
 
-// noLogin reports whether nobody can log in: no password is configured, there is no login provider,
-// and no account has a password. If the accounts cannot be read, it returns false.
+// noLogin reports whether a login is impossible: no password is configured, there is no login
+// provider, and no account has a password. If the accounts cannot be read, it returns false.
 func (a *Auth) noLogin(ctx context.Context) bool {
 	if a.adminPassword.isSet() || a.Provider != nil {
 		return false

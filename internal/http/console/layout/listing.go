@@ -100,13 +100,12 @@ func (l List[F, R]) PageForRawQuery(ctx context.Context, raw string, f F) (Pagin
 // read, it returns a page without rows that has the mistake, and in its filter the other
 // parameters. So the form is shown as it was filled in.
 func (l List[F, R]) PageOrMistake(c echo.Context, raw string, f F) (PaginatedRows[F, R], error) {
-	first := f
 	p, err := l.PageForRawQuery(c.Request().Context(), raw, f)
 	mistake, values, ok := FilterMistakeOf(raw, err, Words(c))
 	if !ok {
 		return p, err
 	}
-	p = PaginatedRows[F, R]{Filter: first, Mistake: mistake, path: l.Path, given: url.Values{}}
+	p = PaginatedRows[F, R]{Filter: f, Mistake: mistake, path: l.Path, given: url.Values{}}
 	for name, parse := range l.Parameters(&p.Filter) {
 		if value := values.Get(name); value != "" && name != mistake.Field && parse(value) == "" {
 			p.given.Set(name, value)
