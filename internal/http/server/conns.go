@@ -147,10 +147,10 @@ func (ct *ConnTracker) TrackRequestRead(next http.Handler) http.Handler {
 		c.answering = true
 		if r.Body != http.NoBody {
 			c.head.ended = true // also if this head arrived together with the previous request, so that add did not count it
-			c.body = &unreadBody{r.Body, w, c, false}
+			c.body = &unreadBody{ReadCloser: r.Body, ResponseWriter: w, conn: c, request: r}
 			w = c.body
 			r = r.WithContext(r.Context()) // a copy, because net/http checks the body's type in its own request
-			r.Body = c.body
+			r.Body, r.Trailer = c.body, nil
 		}
 		ct.update(c)
 		late := ct.ending.Load() || !ct.open[c]
@@ -258,16 +258,21 @@ func (ct *ConnTracker) cut() {
 type unreadBody struct {
 	io.ReadCloser
 	http.ResponseWriter
-	conn *conn
-	cut  bool // by ConnTracker.End
+	conn    *conn
+	request *http.Request // net/http's own; the handlers have a copy
+	cut     bool          // by ConnTracker.End
 }
 
-// restWait is how long an answer waits for the rest of a body that its handler has not read.
-const restWait = time.Second
+const (
+	// restWait is how long an answer waits for the rest of a body that its handler has not read.
+	restWait = time.Second
+	// maxRest is how many bytes of this rest an answer waits for, as in net/http.
+	maxRest = 256 << 10
+)
 
-// WriteHeader implements http.ResponseWriter. If the body has not been read, net/http reads the
-// rest before it sends the answer. If the rest takes longer than restWait, net/http closes the
-// connection with the answer. So the connection does not hold the request until readTimeout.
+// WriteHeader implements http.ResponseWriter. If the body has not been read, its rest is read
+// before the answer is sent. If the rest takes longer than restWait, net/http closes the connection
+// with the answer. So the connection does not hold the request until readTimeout.
 func (b *unreadBody) WriteHeader(status int) {
 	s := b.conn.set
 	s.mu.Lock()
@@ -275,7 +280,18 @@ func (b *unreadBody) WriteHeader(status int) {
 		_ = b.conn.SetReadDeadline(time.Now().Add(restWait))
 	}
 	s.mu.Unlock()
+	b.dropTrailer()
 	b.ResponseWriter.WriteHeader(status)
+}
+
+// dropTrailer reads the rest of a chunked body and forgets its trailer, which no handler uses. A
+// trailer of 4 kB takes 100 kB once net/http has parsed it. The request would hold that memory
+// until the client has read the answer. For Expect: 100-continue, net/http does not read the rest.
+func (b *unreadBody) dropTrailer() {
+	if b.request.ContentLength < 0 && b.request.Header.Get("Expect") == "" {
+		_, _ = io.CopyN(io.Discard, b.ReadCloser, maxRest) // net/http meets the same error
+	}
+	b.request.Trailer = nil
 }
 
 // Unwrap returns the wrapped writer, for http.ResponseController.

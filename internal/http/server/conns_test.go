@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"strings"
 	"syscall"
@@ -157,6 +158,41 @@ func TestARefusalAwaitsNoBody(t *testing.T) {
 	r := newConnsRig(t, NewConnTracker(0, nil, slog.New(slog.DiscardHandler)), echo.New(), false)
 	client := r.dial("127.0.0.1", "POST / HTTP/1.1\r\nHost: codes\r\nExpect: 100-continue\r\nContent-Length: 12\r\n\r\n")
 	servertest.Same(t, "answer", firstAnswer(client), "404 [] true false")
+}
+
+// A request that is being answered holds no trailer, whether its handler has read the body or not.
+// The connection stays open, and the trailer is not taken for the next request.
+func TestAnAnswerHoldsNoTrailer(t *testing.T) {
+	for name, read := range map[string]bool{"a body that the handler reads": true, "a body that it does not read": false} {
+		t.Run(name, func(t *testing.T) {
+			conns, asParsed := NewConnTracker(0, nil, slog.New(slog.DiscardHandler)), make(chan *http.Request, 1)
+			tracked := conns.TrackRequestRead(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if read {
+					_, _ = io.Copy(io.Discard, r.Body)
+				}
+				w.WriteHeader(http.StatusOK)
+				servertest.Same(t, "flush", http.NewResponseController(w).Flush(), nil) // reads the rest of the body
+				_, _ = fmt.Fprint(w, len((<-asParsed).Trailer)+len(r.Trailer))
+			}))
+			s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				asParsed <- r
+				tracked.ServeHTTP(w, r)
+			}))
+			s.Config.ConnState, s.Config.ConnContext, s.Listener = conns.Changed, withConn, conns.Listener(s.Listener)
+			s.Start()
+			t.Cleanup(s.Close)
+			client := connsRig{T: t, port: s.Listener}.dial("127.0.0.1",
+				strings.Repeat("POST / HTTP/1.1\r\nHost: codes\r\nTransfer-Encoding: chunked\r\nTrailer: a\r\n\r\n1\r\n1\r\n0\r\na:1\r\nb:2\r\n\r\n", 2))
+			answers := bufio.NewReader(client)
+			for range 2 {
+				answer, err := http.ReadResponse(answers, nil)
+				servertest.OK(t, err)
+				body, err := io.ReadAll(answer.Body)
+				servertest.OK(t, err)
+				servertest.Same(t, "names of the trailer", string(body), "0")
+			}
+		})
+	}
 }
 
 // A stop waits for a request that has begun on an idle connection.
