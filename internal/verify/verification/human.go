@@ -43,13 +43,15 @@ type Budget interface {
 	StrangersHoldHalf(ctx context.Context, app, country string) bool
 }
 
-// SetHumanChecks replaces the human checks, by app. An app without one asks no caller.
+// SetHumanChecks replaces the human checks, by app. An app without one asks only unknown browsers,
+// and only while it is in AskStrangers.
 func (s *readService) SetHumanChecks(checks map[string]humancheck.Check) { s.human.Store(&checks) }
 
-// AskStrangers has strangers of these apps, and of no others, asked for a human check before the
-// first send of a verification. A browser is asked for a proof of work if its app has no human
-// check, because our page and the widget can show that without a setting. A back end may be unable
-// to show a check. So its requests are asked only if the app has one.
+// AskStrangers replaces the set of apps whose strangers are asked for a human check before the
+// first send of a verification. The strangers of an app whose check is Always are asked in any
+// case. A browser is asked for a proof of work if its app has no human check, because our page and
+// the widget can show that without a setting. A back end may be unable to show a check. So its
+// requests are asked only if the app has one.
 func (s *readService) AskStrangers(apps []string) {
 	asked := map[string]bool{}
 	for _, app := range apps {

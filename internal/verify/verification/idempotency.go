@@ -17,10 +17,10 @@ import (
 )
 
 // A request with an idempotency key runs once. The database claims the key before the gates decide.
-// The claim fixes the ID of the send, by which both gates recognize it. A refusal releases the key,
-// so that the caller can try again after the wait. An outage releases it only if it is certain that
-// no row was written. If the row may have been written, the next request with the key goes on with
-// the same send ID.
+// The claim fixes the ID of the send, by which both gates recognize it. A refusal deletes the
+// claim, so that the caller can try again after the wait. An outage deletes the claim only if it is
+// certain that no row was written. If the row may have been written, only the claim's lease ends,
+// and the next request with the key goes on with the same send ID.
 
 // claimKey makes the ID of a send and claims the request's idempotency key. If an earlier request
 // with the key was admitted, claimKey repeats its answer. Errors: ErrKeyInProgress, ErrKeyReused,

@@ -79,7 +79,7 @@ func (s *sendService) refuseIfOverloaded(ask Request) error {
 const (
 	lateForStrangers = 5 // the divisor for all classes but SecretKeyClass, and for all requests while no message goes out
 	lateForAll       = 2 // the divisor for SecretKeyClass
-	lateMargin       = 4 // 1/lateMargin of the expected wait is added: queues and replicas share a server's pace unevenly
+	lateMargin       = 4 // unless stalled, 1/lateMargin of the wait is added: queues and replicas share a server's pace unevenly
 	minLateRetry     = 5 * time.Second
 	maxLateRetry     = time.Minute
 )
@@ -106,10 +106,11 @@ func (l *lateRefusals) another(ch recipient.Channel, network string, now time.Ti
 	return network == "" || before.network != network && now.Sub(before.at) < time.Minute
 }
 
-// refuseIfLate returns an *admission.OverloadedError if the send's message would go out too late.
-// It treats a known browser like a stranger: the browser is known for one recipient only, but the
-// messages of many recipients share the queue. A repeated request is not refused if the first
-// request with its Idempotency-Key may have written the send.
+// refuseIfLate returns an *admission.OverloadedError if the send's message would go out too late. A
+// known browser's message may wait no longer than a stranger's: the browser is known for one
+// recipient only, but the messages of many recipients share the queue. A send to a test recipient
+// is not refused. A repeated request is not refused if the first request with its Idempotency-Key
+// may have written the send.
 func (s *sendService) refuseIfLate(send claimedSend) error {
 	ch, class := send.to.Channel(), send.plan.Class
 	maxWait := cmp.Or(send.TTL, send.plan.Purpose.Life(ch))

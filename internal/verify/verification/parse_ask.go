@@ -184,8 +184,8 @@ func (s *readService) isKnownBrowser(ctx context.Context, r *parsedRequest) bool
 }
 
 // planFor returns the rules of a caller's request and their buckets. For all classes but
-// SecretKeyClass the plan also has the app's rule on failed checks. While this rule is exceeded,
-// codeLength makes longer codes.
+// SecretKeyClass the plan also has the app's rule on failed checks. While this rule has no free
+// place, codeLength makes longer codes.
 func (s *readService) planFor(set policy.Set, c Caller, class store.Class, p policy.Purpose, to recipient.Recipient,
 	h recipient.Hashes,
 ) buckets.Plan {
@@ -209,11 +209,12 @@ func (s *readService) rulesFor(set policy.Set, c Caller, class store.Class, p po
 	})
 }
 
-// newHolder returns the holder of a verification that the request opens: a later request with the
-// same holder may resend the code without the verification's ID. A browser's is empty. For a
-// caller's code, and for a stranger without a session, it is random, because otherwise anybody who
-// types another person's address would get that person's verification. Any other holder is a hash
-// of the session, and of the address as typed unless that is the canonical spelling of its mailbox.
+// newHolder returns the holder of a verification that the request opens. If the holder is a
+// session's (store.SessionHolder), a later request with the same holder may resend the code without
+// the verification's ID. The holder of a browser's verification is empty. For a caller's code, and
+// for a stranger without a session, the holder is random, because otherwise anybody who types
+// another person's address would get that person's verification. Any other holder is a hash of the
+// session, and of the address as typed unless that is the canonical spelling of its mailbox.
 func (p *parsedRequest) newHolder() string {
 	switch {
 	case p.Kind == BackEnd && !p.Trust.IsKnown() && p.Session == "", p.Code != "":

@@ -126,7 +126,7 @@ func (s *sendService) newVerification(send countedSend, id string) (store.Verifi
 }
 
 // LongCodeLength is the least length of a new code for a browser or a stranger while the app's
-// bound on failed checks is exceeded. A guess is right a hundred times less often than with 6
+// bound on failed checks has no free place. A guess is right a hundred times less often than with 6
 // digits.
 const LongCodeLength = 8
 

@@ -128,8 +128,8 @@ func (s *readService) redact(ctx context.Context, plan buckets.Plan, states gate
 // visibleState returns the state of a rule that a browser sees in place of the actual one. In
 // general it is computed only from the browser's own sends. But if other callers' events make the
 // browser wait longer, the rule has no free place until the end of that wait. If the rule's window
-// is an hour or longer, this end is rounded up, and later answers show the same end, even when the
-// actual one has passed.
+// is an hour or longer, this end is rounded up, and later answers show the same end. For a rule on
+// the recipient, they do so even when the actual end has passed.
 func (s sendHistory) visibleState(actual quota.State, at time.Time) quota.State {
 	own := s.Own
 	if actual.Name == policy.CarrierName || actual.Recorded {

@@ -116,7 +116,7 @@ type Observer interface {
 	// CheckVendorError
 	HumanChecked(app, vendor, result string)
 	// CheckBoundExceeded counts a check beyond a bound on failed checks. A network's bound refuses
-	// the check. An app's bound only logs an alarm.
+	// the check, and an app's bound does not.
 	CheckBoundExceeded(channel recipient.Channel, app, rule string)
 }
 
